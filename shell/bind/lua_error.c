@@ -113,8 +113,8 @@ const char *
 text_at(lua_State *L, int i, const char *who)
 {
     const char *text = lua_tostring(L, i);
-    if (!text) complain(L, "%s: a text is wanted, found %s", who, what_is(L, i));
-    if (strlen(text) != lua_rawlen(L, i)) complain(L, "%s: the text \"%s\" goes on behind a zero byte", who, text);
+    if (!text) complain(L, "%s: expected a string, found %s", who, what_is(L, i));
+    if (strlen(text) != lua_rawlen(L, i)) complain(L, "%s: the string \"%s\" must not have a zero byte", who, text);
     return text;
 }
 
@@ -137,7 +137,7 @@ raise_core(lua_State *L, const char *who)
     size_t named = names_line(L, text);
     bool elsewhere = named && (named != strlen(here) || strncmp(text, here, named) != 0);
     if (elsewhere && line.number)
-        lua_pushfstring(L, "%s (wanted at %s)", text, here);
+        lua_pushfstring(L, "%s (computed for %s)", text, here);
     else if (named || !line.number)
         lua_pushstring(L, text);
     else
@@ -201,6 +201,6 @@ what_is(lua_State *L, int i)
     if (tensor_test(L, i)) return "a tensor";
     if (kind_test(L, i, KIND_PLACE)) return "a placement";
     if (kind_test(L, i, KIND_LIVE)) return "a live number";
-    if (type == LUA_TUSERDATA && !shell_of(L)->session) return "what the closed session had";
+    if (type == LUA_TUSERDATA && !shell_of(L)->session) return "a value of the closed session";
     return names[type + 1];
 }

@@ -35,8 +35,8 @@ echo 'not a library' >"$dir/librille-cuda.so"
 ok "a damaged plug-in is reported by name" refuses "$dir/librille-cuda.so" cuda:0
 make_plugin() { rm -f "$dir/librille-cuda.so"; cc -shared -fPIC "$@" -I"$root" -o "$dir/librille-cuda.so" "$root/t/host/gpus.c"; }
 ok "a stand-in plug-in is compiled from C" make_plugin
-ok "cuda:9 is refused on a host with 8 GPUs" refuses "there is no GPU 9; this host shows 8" cuda:9
-ok "a GPU number beyond all integers is refused" refuses "there is no GPU" cuda:99999999999999999999
+ok "cuda:9 is refused on a host with 8 GPUs" refuses "no GPU 9; this host has 8" cuda:9
+ok "a GPU number beyond all integers is refused" refuses "no GPU" cuda:99999999999999999999
 ok "a GPU that is named twice is refused" refuses '"cuda:0" is named twice' cuda:0,cuda:0x2
 ok "a GPU that is also in cuda:all is refused" refuses "named twice" cuda:3,cuda:all
 ok "more than 64 devices on a GPU are refused" refuses "at most 64" cuda:0x65
@@ -226,7 +226,7 @@ ok "the plug-in links no CUDA library" sh -c "! readelf -d '$plugin' | grep NEED
 rille=$dir/rille
 rm -f "$dir/librille-cuda.so"
 cp "$plugin" "$dir/librille-cuda.so"
-hidden() { CUDA_VISIBLE_DEVICES= refuses "no device" cuda:all; }
+hidden() { CUDA_VISIBLE_DEVICES= refuses "no GPU found" cuda:all; }
 libdir=$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$build/CMakeCache.txt")
 ok "the plug-in is found beside the program; hidden GPUs are not used" hidden
 mkdir -p "$dir/prefix/bin" "$dir/prefix/$libdir"
@@ -239,7 +239,7 @@ rille=$own
 
 if ! "$rille" -d cuda:0 -e 'os.exit(0)' 2>"$dir/err"; then
   for devices in cuda:all cuda:0 cuda:0x4 cpu:2,cuda:0 cuda:9 cuda; do
-    ok "-d $devices: no device" refuses "no device" "$devices"
+    ok "-d $devices: no device" refuses "no GPU" "$devices"
   done
   ok "CUDA_VISIBLE_DEVICES=0 without a GPU is an error" env CUDA_VISIBLE_DEVICES=0 bash -c "! '$rille' -d cuda:0 -e 'os.exit(0)'"
   for name in "a GPU is described" "a GPU computes what a cpu does" "four devices on one GPU compute what a cpu does" "GPU 63 is refused" \
@@ -252,6 +252,6 @@ ok "a GPU is described" prints true "$rille" -d cuda:0 -e \
   'local i = rille.device_info("cuda", 0) print(i.memory > 0 and #i.name > 0 and i.capability:find("^%d+%.%d+$") ~= nil)'
 ok "a GPU computes what a cpu does" prints "$want" "$rille" -d cuda:0 -e "KIND, RANKS = 'cuda', {0} $program"
 ok "four devices on one GPU compute what a cpu does" prints "$want" "$rille" -d cuda:0x4 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $program"
-ok "GPU 63 is refused" refuses "there is no GPU 63" cuda:63
+ok "GPU 63 is refused" refuses "no GPU 63" cuda:63
 ok "a GPU that is named twice is refused" refuses "named twice" cuda:0,cuda:0
 finish

@@ -149,7 +149,7 @@ print "$answer\n";
 PL
 if [ "$(uname -m)" = x86_64 ]; then
   perl version.pl "$name" >seen 2>&1
-  ok "a client of another version is refused with both versions" says "it is rille" "this is rille 9.9.9"
+  ok "a client of another version is refused with both versions" says "it runs rille" "this is rille 9.9.9"
 else
   skip "a client of another version is refused with both versions" "not x86-64"
 fi

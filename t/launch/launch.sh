@@ -71,7 +71,7 @@ local e, bytes = step:explain(), 0
 for _, d in ipairs(step:stats().devices) do bytes = bytes + d.bytes_in end
 assert(e.bytes == bytes, ("explain tells of %d bytes, %d came"):format(e.bytes, bytes))
 for _, text in ipairs{tostring(step:plan()), tostring(e)} do
-  io.stderr:write(" ", text:match("handed on in (%d legs[^,]*)") or "")
+  io.stderr:write(" ", text:match("in (%d segments[^,]*)") or "")
 end
 io.stderr:write("\n")
 LUA
@@ -159,8 +159,8 @@ step:show()
 LUA
 for hosts in 1 2 4; do
   RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 stages.lua
-  is "a schedule's formula counts the devices that compute stages ($hosts)" "$code $(tr '\n' ' ' <"$dir/out" | grep -o 'theory  *says  *[0-9.]* %')" \
-    "0 theory says 27.3 %"
+  is "a schedule's formula counts the devices that compute stages ($hosts)" "$code $(tr '\n' ' ' <"$dir/out" | grep -o 'in  *theory  *[0-9.]* %')" \
+    "0 in theory 27.3 %"
 done
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 --doctor
 ok ":doctor describes the workers of all hosts" grep -qE "^ *worker 1 +host1, pid [0-9]+, cpu:1, [0-9]+ cores, [0-9.]+ GiB, ready" "$dir/out"
@@ -230,7 +230,7 @@ ok "recover with a number of workers, but without a loss, is refused" grep -q "n
 go launch -n 2 -d cpu:1 -e 'rille.recover()'
 ok "recover without a snapshot is refused" ends 1 "no snapshot"
 go launch -n 2 -d cpu:1 -e 'rille.snapshot{print}'
-ok "a note with a function is refused" ends 1 "numbers, texts and tables"
+ok "a note with a function is refused" ends 1 "numbers, strings and tables"
 
 # ---- losses ----
 
@@ -352,7 +352,7 @@ LUA
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 damaged.lua
 is "damaged bytes of a snapshot are restored from another host" "$code $(head -2 out)" "0 0	true	true	true
 1	true	true	true"
-no_other='recover: the snapshot is damaged: the part of a variable f32{[0-9, ]*} on cpu:[01] is not what it was, and there is no other'
+no_other='recover: the snapshot is damaged: the shard of a variable f32{[0-9, ]*} on cpu:[01] has changed, and no other copy exists'
 ok "if no host has the bytes, the error names the variable" grep -qE "^2	damaged.lua:13: $no_other" out
 go launch -n 2 -d cpu:1 damaged.lua
 ok "damaged bytes on a single host are an error that names the variable" grep -qE "^1	damaged.lua:13: $no_other" out
@@ -394,7 +394,7 @@ for hosts in 1 2; do
   for keep in 3 0 '"2"'; do
     ok "keep = $keep is refused" grep -qE "^false	.*: keep is 1 or 2, not $keep\$" out
   done
-  ok "workers = \"2\" is refused" grep -qE '^false	.*: workers is a whole number of at least 0, not "2"$' out
+  ok "workers = \"2\" is refused" grep -qE '^false	.*: workers must be an integer of at least 0, found "2"$' out
   ok "the error names the invalid part of a note" grep -qE '^false	.*: note.1 is a function; a note is made of' out
 done
 
@@ -418,7 +418,7 @@ print(select("#", rille.recover()))
 LUA
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 passed.lua
 is "recovery skips a snapshot that lacks a lost host's shards, and reports this" "$code $(cat out)" \
-  "0 recover: of snapshot K, the part of a variable f32{2, 4194304} on cpu:1 (worker 1, host1) was lost before another host had it
+  "0 recover: of snapshot K, the shard of a variable f32{2, 4194304} on cpu:1 (worker 1, host1) was lost before another host had it
 1"
 
 # A worker lost during a snapshot is reported with the snapshot.
