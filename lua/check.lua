@@ -32,14 +32,25 @@ function check.line()
   return ("%s:%d"):format(info.short_src, info.currentline)
 end
 
+-- Returns " (in Net.blocks.3.fc1)" if a method of a part of a model is being run, else "".
+local function where()
+  local module = package.loaded["rille.nn.module"]
+  for level = 3, module and users_level() or 0 do
+    local name, self = debug.getlocal(level, 1)
+    local path = name == "self" and type(self) == "table" and module.__path(self)
+    if path then return (" (in %s)"):format(path) end
+  end
+  return ""
+end
+
 function check.fail(format, ...)
-  local text = format:format(...)
+  local text = format:format(...) .. where()
   error(text, users_level())
 end
 
 function check.that(condition, format, ...)
   if not condition then
-    local text = format:format(...)
+    local text = format:format(...) .. where()
     error(text, users_level())
   end
 end

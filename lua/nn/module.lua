@@ -135,6 +135,35 @@ local function each_part(v, visit)
   end
 end
 
+-- Calls visit(name, module) for the direct child modules of v, also those in its tables.
+local function each_member(v, path, visit, seen)
+  seen = seen or {}
+  if seen[v] then return end
+  seen[v] = true
+  each_part(v, function(name, part)
+    if is_module(part) then visit(path .. name, part)
+    elseif type(part) == "table" then each_member(part, path .. name .. ".", visit, seen) end
+  end)
+end
+
+-- Returns the path of a module within the model that holds it, "Net.blocks.3.fc1", for error messages; nil if no module
+-- holds it. Looks through all modules, so that a module needs no reference to its holder. Of several holders the first by
+-- name counts.
+function Module.__path(module)
+  local holder, name_in = {}, {}
+  for m in pairs(order_of) do
+    each_member(m, "", function(name, part)
+      if not holder[part] or m.__name .. name < holder[part].__name .. name_in[part] then holder[part], name_in[part] = m, name end
+    end)
+  end
+  local path, met = "", {}
+  while holder[module] and not met[module] do
+    met[module] = true
+    path, module = "." .. name_in[module] .. path, holder[module]
+  end
+  return path ~= "" and module.__name .. path or nil
+end
+
 -- Calls on_module(m, path) and on_tensor(path, t, kind, holder, key) for everything in v. Each module and table is
 -- visited once, however many paths reach it. The path of v itself is "".
 local function walk(v, path, seen, on_module, on_tensor)
@@ -383,14 +412,6 @@ function Module:describe() return "" end
 -- Returns the values besides tensors that a class computes with, {window = self.window}. Classes override it;
 -- checkpoints save and compare the values.
 function Module:settings() end
-
--- Calls visit(name, module) for the direct child modules of v, also those in its tables.
-local function each_member(v, path, visit)
-  each_part(v, function(name, part)
-    if is_module(part) then visit(path .. name, part)
-    elseif type(part) == "table" then each_member(part, path .. name .. ".", visit) end
-  end)
-end
 
 local printing = {} -- modules being printed, against cycles
 

@@ -160,7 +160,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
   code=$?
   ok "another user is not permitted" ends 1 "not permitted"
   "${nobody[@]}" perl speak.pl "$name" "H0.1.0" >seen 2>&1
-  ok "the controller refuses raw packets of another user" says "another user's"
+  ok "the controller refuses raw packets of another user" says "another user"
 else
   skip "another user is not permitted" "this user cannot be another"
 fi

@@ -181,7 +181,7 @@ one_root() { # NAME PREFIX...: runs save.lua with two workers started by hand, t
 }
 root= one_root rootless env
 ok "the error of a worker without the root names worker and path" \
-  ends 1 "worker 1 (b): $dir/shared/rootless/checkpoint-00000001-step-7.1.shard: it lies in no folder that was declared"
+  ends 1 "worker 1 (b): $dir/shared/rootless/checkpoint-00000001-step-7.1.shard: not in a folder declared"
 is "files of the other workers are deleted" "$(ls shared/rootless)" ""
 if unshare -m mount -t tmpfs none shared 2>/dev/null; then
   apart='mount -t tmpfs none "$1"; mkdir -p "$1/$2"; shift 2; exec "$@"'
@@ -190,7 +190,7 @@ if unshare -m mount -t tmpfs none shared 2>/dev/null; then
     ends 1 "worker 1 (b): $dir/shared/apart/checkpoint-00000001-step-7.1.shard: No such file or directory"
   root="--root $dir/shared" one_root apart unshare -m bash -c "$apart" - "$dir/shared" apart
   ok "the error of a host with another folder of that name names worker and path" \
-    ends 1 "worker 1 wrote $dir/shared/apart/checkpoint-00000001-step-7.1.shard, which is not there for this process" \
+    ends 1 "worker 1 wrote $dir/shared/apart/checkpoint-00000001-step-7.1.shard, but this process does not find it" \
     "all hosts must share that folder"
 else
   skip "folders that are not shared" "no mount namespaces here"

@@ -103,7 +103,7 @@ kill -9 $controller
 kill $child
 wait $controller 2>/dev/null
 go launch -n 1 -d cpu:2 --keep 60 --bind "$address" -e 'print(1)'
-ok "a controller that needs other devices than kept workers have is refused" ends 2 "has devices cpu:1, not cpu:2"
+ok "a controller that needs other devices than kept workers have is refused" ends 2 "has devices cpu:1, expected cpu:2"
 go launch -n 1 -d cpu:1 --keep 60 --bind "$address" -e 'print(rille.workers()[1].pid)'
 is "the kept workers stay after the refusal" "$code $(cat out)" "0 $(head -1 up)"
 orphan 60 TERM

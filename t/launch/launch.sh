@@ -77,7 +77,7 @@ io.stderr:write("\n")
 LUA
 go -d cpu:16 handed.lua
 want=$stdout
-for shape in "2 8 2 legs" "4 4 4 legs and back"; do
+for shape in "2 8 2 segments" "4 4 4 segments and back"; do
   read -r hosts devices legs <<<"$shape"
   RILLE_COST=$dir/cost RILLE_HOSTS=$hosts go launch -n "$hosts" -d "cpu:$devices" handed.lua
   is "a sum of 16 devices is reduced hierarchically in $legs with the same bits; plan and explain show this" "$stdout${stderr##*]}" \
@@ -180,7 +180,7 @@ for hosts in 1 2; do
   RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 errors.lua
   ok "after errors on a worker, also of memory, every rank is alive ($hosts hosts)" grep -q '^8' "$dir/out"
   ok "an error on a worker names operator and line" grep -q 'errors.lua:4: .*embedding' "$dir/out"
-  ok "too large an allocation is an error" grep -q 'wanted 4.4 TB' "$dir/out"
+  ok "too large an allocation is an error" grep -q 'needs 4.4 TB' "$dir/out"
 done
 
 # Writes and reads values of every size (replicated, sharded, by position) on other hosts, as in one process.

@@ -205,4 +205,27 @@ tap.group("names that are not there", function()
   tap.fails(function() net.parameters() end, {"is a method: write x:parameters(...), with a colon"}, "a dot in the place of a colon")
 end)
 
+-- An error within a part of a model has the part's path: errors of operators and of Lua checks, in own and user classes.
+tap.group("paths in errors", function()
+  local Mine = nn.Module:extend("Mine")
+  function Mine:init() self.w = nn.Parameter(rille.ones{3, 3}); self.loop = {}; self.loop.loop = self.loop end
+  function Mine:forward(x) local y = x:matmul(self.w) return y end
+  local Net = nn.Module:extend("Net")
+  function Net:init()
+    self.first = nn.Linear(4, 4)
+    self.blocks = nn.Sequential(nn.ReLU(), nn.Sequential(nn.Linear(4, 2), nn.Linear(4, 2)))
+    self.more = {nn.BatchNorm2d(3), named = Mine()}
+  end
+  local net, x = Net(), rille.ones{2, 4}
+  for path, call in pairs{["Net.first"] = function() net.first(rille.ones{2, 3}) end, ["Net.blocks.1.1"] = function() net.blocks(x) end,
+    ["Net.more.0"] = function() net.more[1](x) end, ["Net.more.named"] = function() net.more.named(x) end,
+    ["nn.Linear"] = function() nn.Linear(4, 2)(rille.ones{2, 3}) end} do
+    tap.fails(call, {"module.lua:", "(in " .. path .. ")"}, path .. ": the error names the module")
+  end
+  local again = Net()
+  tap.fails(function() again.blocks(x) end, {"(in Net.blocks.1.1)"}, "another model of the class has the same paths")
+  local good, why = pcall(function() return Mine()(x) end)
+  tap.ok(not good and not why:find("(in", 1, true), "a user's class that is no part of a model has no path", why)
+end)
+
 tap.done()
