@@ -53,10 +53,10 @@ for devices in cuda:0 cuda:0x4 cuda:0,cuda:1,cuda:2x2 cpu:2,cuda:0x4; do # the l
   ranks='{0, 1, 2, 3}'; [ $devices = cuda:0 ] && ranks='{0}'
   ok "$devices computes what a cpu does" prints "$want" "$rille" -d $devices -e "KIND, RANKS = 'cuda', $ranks $program"
 done
-big='local ok, e = pcall(function() return rille.ones({N}):sum():item() end) print(ok, tostring(e):match("cuda:0 wanted [^,]*") or "")
+big='local ok, e = pcall(function() return rille.ones({N}):sum():item() end) print(ok, tostring(e):match("out of memory on cuda:0: needs [^,]*") or "")
   print(rille.ones({8}):sum():item())'
-ok "a full GPU is an error, and the session continues" prints $'false\tcuda:0 wanted 120.0 MB\n8.0' "$rille" -d cuda:0 -e "N = 3e7 // 1 | 0 $big"
-ok "a quarter of a GPU is full sooner" prints $'false\tcuda:0 wanted 40.0 MB\n8.0' "$rille" -d cuda:0x4 -e "N = 1e7 // 1 | 0 $big"
+ok "a full GPU is an error, and the session continues" prints $'false\tout of memory on cuda:0: needs 120.0 MB\n8.0' "$rille" -d cuda:0 -e "N = 3e7 // 1 | 0 $big"
+ok "a quarter of a GPU is full sooner" prints $'false\tout of memory on cuda:0: needs 40.0 MB\n8.0' "$rille" -d cuda:0x4 -e "N = 1e7 // 1 | 0 $big"
 for file in nn/ranks session/several-results; do # cpu tests that name devices by their kind alone
   sed 's/"cpu"/"cuda"/g' "t/$file.lua" >"$dir/${file##*/}.lua"
   ok "t/$file.lua passes on eight devices of four GPUs" "$rille" -d cuda:0,cuda:1x3,cuda:2x2,cuda:4x2 "$dir/${file##*/}.lua"

@@ -52,12 +52,12 @@ ok "a hidden GPU cannot be used" there_is_none
 
 full='local p = rille.placement("cuda", {0})
   local ok, e = pcall(function() return rille.ones({N}, {placement = p}):sum():item() end)
-  print(ok, tostring(e):match("cuda:0 wanted [^,]*") or e)
+  print(ok, tostring(e):match("out of memory on cuda:0: needs [^,]*") or e)
   print(rille.ones({8}, {placement = p}):sum():item(), rille.ones({8}):sum():item())'
-ok "a full GPU is an error, and the session continues" prints "" $'false\tcuda:0 wanted 120.0 MB\n8.0\t8.0' "N = 30000000 $full"
-ok "a GPU half used by other processes is full sooner" prints shared $'false\tcuda:0 wanted 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
+ok "a full GPU is an error, and the session continues" prints "" $'false\tout of memory on cuda:0: needs 120.0 MB\n8.0\t8.0' "N = 30000000 $full"
+ok "a GPU half used by other processes is full sooner" prints shared $'false\tout of memory on cuda:0: needs 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
 
-ok "a GPU that other processes fill after its opening is full sooner" prints crowded $'false\tcuda:0 wanted 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
+ok "a GPU that other processes fill after its opening is full sooner" prints crowded $'false\tout of memory on cuda:0: needs 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
 
 tenants='local step = rille.graph(function(x)
     local y = x:exp()

@@ -99,8 +99,8 @@ full='local at = {placement = rille.placement("cuda", {1})}
   print(pcall(function() return rille.ones({30000000}, at):sum():item() end))
   print(rille.ones({8}, at):sum():item(), rille.ones({8}, {placement = rille.placement("cpu", {1})}):sum():item())'
 FAKE_CUDA=gpus=1,memory=100000000 go launch -n 2 -d cuda:0,cpu:1 -e "$full"
-is "a worker's full GPU is an error with its line, and the session continues" "$(sed 's/^\(false.*cuda:1 wanted [^,]*\).*/\1/' <<<"$stdout")" \
-  $'false\t(command line):2: ones: f32{30000000} B on cuda[1]: cuda:1 wanted 120.0 MB\n8.0\t8.0'
+is "a worker's full GPU is an error with its line, and the session continues" "$(sed 's/^\(false.*out of memory on cuda:1: needs [^,]*\).*/\1/' <<<"$stdout")" \
+  $'false\t(command line):2: ones: f32{30000000} B on cuda[1]: out of memory on cuda:1: needs 120.0 MB\n8.0\t8.0'
 
 checks='local p = rille.placement("cuda", {0, 1})
   local w = rille.ones({4, 2}):to_global{placement = p, sbp = "B"}
@@ -173,7 +173,7 @@ fewer='local x = rille.ones({8}, {placement = rille.placement("cuda", {0, 1, 2})
 join 0 cuda:0,cpu:1
 join 1 cuda:1x2,cpu:1
 PATH=$dir:$PATH JOIN="rille worker --join $address" LESS=$dir/less serve "$fewer"
-is "a replacement worker must have as many GPUs, with the same libraries" "$stdout $(grep -o 'let in: .*' <<<"$stderr" | cut -c9- | grep -v 'another worker')" \
+is "a replacement worker must have as many GPUs, with the same libraries" "$stdout $(grep -o 'was refused: .*' <<<"$stderr" | cut -c14- | grep -v 'taken by another worker')" \
   "16.0 rank 1 has 2 devices of kind cuda, but the worker has 1
 rank 1 has 2 devices of kind cuda, but the worker has 0
 the worker's GPUs lack a compiler or a library that those of rank 1 had"

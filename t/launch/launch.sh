@@ -392,10 +392,10 @@ for hosts in 1 2; do
 2	1"
   ok "if the previous snapshot is damaged, too, recovery fails" grep -qE "^false	before.lua:[0-9]*: $no_other" out
   for keep in 3 0 '"2"'; do
-    ok "keep = $keep is refused" grep -qE "^false	.*: keep is 1 or 2, not $keep\$" out
+    ok "keep = $keep is refused" grep -qE "^false	.*: keep must be 1 or 2, found $keep\$" out
   done
   ok "workers = \"2\" is refused" grep -qE '^false	.*: workers must be an integer of at least 0, found "2"$' out
-  ok "the error names the invalid part of a note" grep -qE '^false	.*: note.1 is a function; a note is made of' out
+  ok "the error names the invalid part of a note" grep -qE '^false	.*: note.1 is a function; a note must be made of' out
 done
 
 # A host is lost before its shards of the newest snapshot are copied (unless they already are). Recovery reports this.
@@ -519,7 +519,7 @@ controller=$!
 worker=$!
 await pgrep -P "$controller" sleep >/dev/null
 go worker --join "tcp://127.0.0.1:$port" -d cpu:1
-ok "a worker too many ends with the reason" ends 1 "has its 1 worker already"
+ok "a worker too many ends with the reason" ends 1 "already has its 1 worker"
 go coordinator --bind "tcp://127.0.0.1:$port" --world 1 -e ''
 ok "a port in use is reported" ends 2 "$port"
 killed

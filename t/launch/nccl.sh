@@ -163,7 +163,7 @@ done
 FAKE_CUDA=$alone nccl -n 2 -d cuda:0,cpu:1 -e 'print(1)'
 ok "two workers with the same GPU are refused before the program begins" ends 3 "NCCL needs one device per GPU, but a GPU of the worker is also used by rank "
 nccl -n 2 -d cuda:0x2,cpu:1 -e 'print(1)'
-ok "devices of a worker that share a GPU are refused" ends 3 "GPUs that have one device each; cuda:0 has 2"
+ok "devices of a worker that share a GPU are refused" ends 3 "one device per GPU; cuda:0 has 2"
 FAKE_CUDA=$FAKE_CUDA,oldnccl nccl -n 2 -d cuda:0,cpu:1 -e 'print(1)'
 ok "workers without the library are refused" ends 3 "libnccl.so is missing or too old"
 nccl -n 2 -d cpu:1 -e 'print(1)'
@@ -173,7 +173,7 @@ ok "--collectives refuses another word" ends 2 'collectives must be "own" or "nc
 FAKE_CUDA=$FAKE_CUDA,nonccl nccl -n 2 -d cuda:0,cpu:1 -e 'local x = rille.ones({4}, {placement = rille.placement("cuda", {0, 1}), sbp = "S(0)"})
   print(pcall(function() return x:to_global{sbp = "B"}:sum():item() end))
   print(x:sum():item())'
-ok "a communicator that cannot be made is an error with its line" grep -qE "^false.*\(command line\):2: .*a communicator of 2 GPUs: unhandled system error" <<<"$stdout"
+ok "a communicator that cannot be made is an error with its line" grep -qE "^false.*\(command line\):2: .*a communicator of 2 GPUs could not be made: unhandled system error" <<<"$stdout"
 
 # ---- workers started by hand, each with its own GPU by CUDA_VISIBLE_DEVICES
 

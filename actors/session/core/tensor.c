@@ -121,7 +121,7 @@ rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *sh
     const struct layout *l = t->val->layout;
     struct box b;
     if (pos < 0 || pos >= l->place->nrank)
-        return fail(E_ARG, "shard %d: the tensor has %d shards", pos, (int)l->place->nrank);
+        return fail(E_ARG, "shard %d is out of range: the tensor has %d shards", pos, (int)l->place->nrank);
     layout_box(l, &t->val->type, pos, &b);
     *rank = l->place->rank[pos];
     for (int i = 0; i < t->val->type.ndim; i++) {

@@ -17,7 +17,7 @@ must_be_leaf(const struct rille_tensor *t)
 {
     if (t->leaf) return 0;
     return fail(E_STATE,
-                "in place: this tensor is the result of an operator, not a variable; clone or detach it first");
+                "in place: cannot assign to the result of an operator, only to a variable; clone or detach it first");
 }
 
 /* Returns true if a value of this type broadcasts to the shape `to`. */

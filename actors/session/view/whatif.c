@@ -35,7 +35,8 @@ check_cluster(const struct rille_cluster *c)
     int64_t n = 1;
     if (c->naxis < 1 || c->naxis > MAX_AXIS) return fail(E_ARG, "whatif: a mesh must have 1 to %d axes", MAX_AXIS);
     for (int a = 0; a < c->naxis; a++) {
-        if (c->mesh[a] < 1) return fail(E_ARG, "whatif: mesh has an axis of %d devices", (int)c->mesh[a]);
+        if (c->mesh[a] < 1)
+            return fail(E_ARG, "whatif: the size of a mesh axis must be at least 1, found %d", (int)c->mesh[a]);
         if ((n *= c->mesh[a]) > 1 << 24) return fail(E_ARG, "whatif: mesh must have at most %d devices", 1 << 24);
         if (c->bandwidth[a] && !(c->bandwidth[a] >= SLOWEST))
             return fail(E_ARG, "whatif: bandwidth must be at least %d bytes/s, found %g", SLOWEST, c->bandwidth[a]);
