@@ -112,11 +112,11 @@ print_plan_step(const struct box_plan *p, const struct box_step *step, struct st
     str_add(s, step->verb == BOX_REDUCE ? reduce_text(step->reduce) : verb[step->verb]);
     str_add(s, " ");
     print_slice(p, step->slice, s);
-    if (step->verb == BOX_FILL) str_addf(s, " with what %s ignores", reduce_text(step->reduce));
+    if (step->verb == BOX_FILL) str_addf(s, " with the neutral value of %s", reduce_text(step->reduce));
     for (int k = 0; k < MIN(step->nsource, MANY); k++)
         str_addf(s, "%s%d%s", k ? ", " : " from ", step->source[k].rank,
                  step->source[k].stage == BOX_PART ? "" : "'s share");
-    if (step->nsource > MANY) str_addf(s, ", ... (%d in all)", step->nsource);
+    if (step->nsource > MANY) str_addf(s, ", ... (%d in total)", step->nsource);
 }
 
 /* Prints work as one line, without its rank. */
@@ -128,7 +128,7 @@ print_work(const struct box_plan *p, const struct box_work *w, struct str *s)
         if (i > 0) str_add(s, "; ");
         print_plan_step(p, &w->step[i], s);
     }
-    if (w->nstep > MANY) str_addf(s, "; ... (%d in all)", w->nstep);
+    if (w->nstep > MANY) str_addf(s, "; ... (%d in total)", w->nstep);
 }
 
 /* Returns the i-th work: stages, then parts; NULL: no more. */
@@ -150,7 +150,7 @@ steps_from(const struct box_plan *p, int32_t i)
 void
 box_relay_print(int32_t nleg, bool back, int32_t nchunk, struct str *s)
 {
-    str_addf(s, ", handed on in %d legs%s, %d chunks", (int)nleg, back ? " and back" : "", (int)nchunk);
+    str_addf(s, ", in %d segments%s, %d chunks", (int)nleg, back ? " and back" : "", (int)nchunk);
 }
 
 /* Prints equal work of consecutive ranks as one line. */
@@ -159,13 +159,13 @@ box_print(const struct box_plan *p, struct str *s)
 {
     struct str line = {0}, next = {0};
     int nline = 0;
-    if (p->alias) str_add(s, "every rank has its part already\n");
+    if (p->alias) str_add(s, "every rank already has its shard\n");
     for (int32_t i = 0; work_at(p, i);) {
         const struct box_work *w = work_at(p, i++), *more;
         bool stage = i <= p->nstage;
         if (w->nstep == 0) continue;
         if (nline++ == LINES) {
-            str_addf(s, "... (%lld steps more)\n", (long long)steps_from(p, i - 1));
+            str_addf(s, "... (%lld more steps)\n", (long long)steps_from(p, i - 1));
             break;
         }
         print_work(p, w, &line);

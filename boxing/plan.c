@@ -400,7 +400,7 @@ refuse_other_partial(const struct grid *from, const struct grid *to)
     layout_print(to->layout, &s);
     str_add(&s, " on ");
     place_print(to->layout->place, &s);
-    int code = fail(E_SBP, "boxing: %s: one kind of partial (%s) does not become another (%s); go through B or S first",
+    int code = fail(E_SBP, "boxing: %s: one kind of partial (%s) cannot become another (%s); convert to B or S first",
                     str_text(&s), reduce_text(a), reduce_text(b));
     str_free(&s);
     return code;

@@ -414,9 +414,9 @@ print_move_head(const struct move_text *m, struct words *w)
     } else {
         str_addf(&word, "%s: ", m->name);
         if (m->bytes > 0) bytes_print(m->bytes, &word);
-        str_add(&word, m->bytes > 0 ? " in all," : "nothing is sent");
+        str_add(&word, m->bytes > 0 ? " in total," : "nothing is sent");
         put_word(w, str_text(&word));
-        if (m->bytes > 0) put_word(w, "the least there is");
+        if (m->bytes > 0) put_word(w, "the least possible");
     }
     end_line(w);
     str_free(&word);

@@ -372,7 +372,7 @@ draw_arrow(struct str *s, const struct move_text *m, double x, double y)
     }
     if (m->bytes > 0) bytes_print(m->bytes, &words);
     text(s, (x + end) / 2, y + 24, "middle", 13, ink, false, m->bytes > 0 ? str_text(&words) : "nothing is sent");
-    if (m->bytes > 0) text(s, (x + end) / 2, y + 41, "middle", 12, faint, false, "the least there is");
+    if (m->bytes > 0) text(s, (x + end) / 2, y + 41, "middle", 12, faint, false, "the least possible");
     str_free(&words);
     return m->bytes > 0 && m->nrank > 0 ? draw_bars(s, m, x + 14, y + 72) : y + 48;
 }
@@ -385,7 +385,7 @@ origin_words(const struct box_plan *p)
     for (int32_t i = 0; i < p->npart; i++)
         for (int k = 0; k < p->part[i].nstep; k++)
             if (p->part[i].step[k].nsource > 1) return "coloured by the ranks whose addends it combines";
-    return "coloured by the rank that it came from";
+    return "coloured by the rank that sent it";
 }
 
 void

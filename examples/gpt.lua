@@ -65,14 +65,14 @@ local learned = {name = o.text ~= "" and o.text or "this repository's documents"
 -- Returns the number of ids, and the functions from text to ids and from ids to text.
 local function characters()
   local id_of, text_of, n = {}, {}, 0
-  if not utf8.len(text, 1, -1, true) then error("the text is no UTF-8; with --bpe 512 any bytes will do", 0) end
+  if not utf8.len(text, 1, -1, true) then error("the text is not UTF-8; with --bpe 512 any bytes will do", 0) end
   for _, code in utf8.codes(text, true) do
     local c = utf8.char(code)
     if not id_of[c] then id_of[c], text_of[n], n = n, c, n + 1 end
   end
   local function encode(s)
     local ids = {}
-    if not utf8.len(s, 1, -1, true) then error("--prompt is no UTF-8; with --bpe 512 any bytes will do", 0) end
+    if not utf8.len(s, 1, -1, true) then error("--prompt is not UTF-8; with --bpe 512 any bytes will do", 0) end
     for _, code in utf8.codes(s, true) do
       ids[#ids + 1] = id_of[utf8.char(code)] or error("--prompt: the text has no '" .. utf8.char(code) .. "'", 0)
     end

@@ -37,10 +37,10 @@ return check.limited("rille.args", function(words, defaults)
     os.exit(code, true)
   end
 
-  check.that(type(words) == "table", "rille.args takes a list of words, as arg is, not %s", check.shown(words))
-  check.that(type(defaults) == "table", "rille.args takes a table of options, {name = default}, not %s", check.shown(defaults))
+  check.that(type(words) == "table", "rille.args: expected a list of words, as in arg, found %s", check.shown(words))
+  check.that(type(defaults) == "table", "rille.args: expected a table of options, {name = default}, found %s", check.shown(defaults))
   for i = 1, #words do check.text("rille.args", ("word %d"):format(i), words[i]) end
-  for i = 1, #defaults do check.text("rille.args", ("what argument %d is called"):format(i), defaults[i]) end
+  for i = 1, #defaults do check.text("rille.args", ("the name of argument %d"):format(i), defaults[i]) end
   local options, i, given = {}, 1, 0
   for name, value in pairs(defaults) do
     if type(name) == "string" then options[name] = value end
@@ -55,18 +55,18 @@ return check.limited("rille.args", function(words, defaults)
     elseif default == nil then
       stop(2, "unknown option %s", words[i])
     elseif default == false then
-      if words[i]:find("=", 1, true) then stop(2, "--%s takes no value", name) end
+      if words[i]:find("=", 1, true) then stop(2, "--%s must not have a value", name) end
       options[name] = true
     else
       if not words[i]:find("=", 1, true) then i, value = i + 1, words[i + 1] end
-      if value == nil then stop(2, "--%s wants a value", name) end
+      if value == nil then stop(2, "--%s needs a value", name) end
       options[name] = convert(value, default)
       if options[name] == nil then
-        stop(2, "--%s is a %s, not '%s'", name, math.type(default) == "float" and "number" or "whole number", value)
+        stop(2, "--%s must be a %s, found '%s'", name, math.type(default) == "float" and "number" or "integer", value)
       end
     end
     i = i + 1
   end
-  if given < #defaults then stop(2, "%s is wanted", defaults[given + 1]:upper()) end
+  if given < #defaults then stop(2, "missing argument %s", defaults[given + 1]:upper()) end
   return options
 end)

@@ -32,14 +32,25 @@ function check.line()
   return ("%s:%d"):format(info.short_src, info.currentline)
 end
 
+-- Returns " (in Net.blocks.3.fc1)" if a method of a part of a model is being run, else "".
+local function where()
+  local module = package.loaded["rille.nn.module"]
+  for level = 3, module and users_level() or 0 do
+    local name, self = debug.getlocal(level, 1)
+    local path = name == "self" and type(self) == "table" and module.__path(self)
+    if path then return (" (in %s)"):format(path) end
+  end
+  return ""
+end
+
 function check.fail(format, ...)
-  local text = format:format(...)
+  local text = format:format(...) .. where()
   error(text, users_level())
 end
 
 function check.that(condition, format, ...)
   if not condition then
-    local text = format:format(...)
+    local text = format:format(...) .. where()
     error(text, users_level())
   end
 end
@@ -116,10 +127,10 @@ function check.options(who, given, defaults)
   for name, value in pairs(defaults) do
     if value ~= check.none then options[name] = value end
   end
-  check.that(given == nil or type(given) == "table", "%s: options are a table, not a %s", who, type(given))
+  check.that(given == nil or type(given) == "table", "%s: options must be a table, found a %s", who, type(given))
   for name, value in pairs(given or {}) do
     if defaults[name] == nil then
-      check.fail("%s: no option is called '%s'; there are: %s", who, named(name), table.concat(sorted_keys(defaults), ", "))
+      check.fail("%s: unknown option '%s'; expected one of: %s", who, named(name), table.concat(sorted_keys(defaults), ", "))
     end
     if type(defaults[name]) == "boolean" then check.flag(who, name, value) end
     options[name] = value
@@ -278,26 +289,26 @@ function check.names(who, t)
   end
   return setmetatable(t, {__index = function(_, name)
     local near = type(name) == "string" and rille._nearest(t, name)
-    check.fail("%s has no '%s'%s; there are: %s", who, named(name), near and ("; the nearest name is '%s'"):format(near) or "",
+    check.fail("%s has no '%s'%s; it has: %s", who, named(name), near and ("; the nearest name is '%s'"):format(near) or "",
       table.concat(sorted_keys(t), ", "))
   end})
 end
 
 -- Checks that value is a positive integer.
 function check.count(who, what, value)
-  check.that(math.type(value) == "integer" and value > 0, "%s: %s is a positive integer, not %s", who, what, quoted(value))
+  check.that(math.type(value) == "integer" and value > 0, "%s: %s must be a positive integer, found %s", who, what, quoted(value))
   return value
 end
 
 -- Checks that value is a whole number of at least `least`; integers and floats are accepted.
 function check.whole(who, what, value, least)
-  check.that(type(value) == "number" and math.tointeger(value) and value >= least, "%s: %s is a whole number of at least %g, not %s",
+  check.that(type(value) == "number" and math.tointeger(value) and value >= least, "%s: %s must be an integer of at least %g, found %s",
     who, what, least, quoted(value))
   return value
 end
 
 function check.number(who, what, value, least)
-  check.that(type(value) == "number" and value >= least, "%s: %s is a number of at least %g, not %s", who, what, least,
+  check.that(type(value) == "number" and value >= least, "%s: %s must be a number of at least %g, found %s", who, what, least,
     quoted(value))
   return value
 end
@@ -305,24 +316,24 @@ end
 -- Checks that a list has no keys but its indices. what: beginning of the message, "a list of ids is wanted; this one".
 function check.list(who, what, list)
   for key in pairs(list) do
-    check.that(math.type(key) == "integer" and key >= 1 and key <= #list, "%s: %s has the key %s", who, what, shown(key))
+    check.that(math.type(key) == "integer" and key >= 1 and key <= #list, "%s: %s must not have the key %s", who, what, shown(key))
   end
 end
 
 -- Checks that list is a list, without gaps, of parameters or parameter groups. A model is refused, though it has
 -- parameters.
 function check.parameters(who, list)
-  check.that(type(list) == "table", "%s takes a list of parameters, not a %s", who, type(list))
-  check.that(type(list.parameters) ~= "function", "%s takes a list of parameters: model:parameters(), not the model", who)
+  check.that(type(list) == "table", "%s: expected a list of parameters, found a %s", who, type(list))
+  check.that(type(list.parameters) ~= "function", "%s: expected a list of parameters, found the model; pass model:parameters()", who)
   for i = 1, #list do check.that(list[i] ~= nil, "%s: entry %d of the list of parameters is nil", who, i) end
-  check.list(who, "a list of parameters is wanted; this one", list)
+  check.list(who, "the list of parameters", list)
 end
 
 -- Checks the name of a file or folder. A zero byte is refused because the system would cut the name there.
 function check.path(who, what, value)
-  check.that(type(value) == "string" and value ~= "", "%s: %s is wanted, not %s", who, what, value == "" and '""' or shown(value))
+  check.that(type(value) == "string" and value ~= "", "%s: expected %s, found %s", who, what, value == "" and '""' or shown(value))
   local zero = value:find("\0", 1, true)
-  check.that(not zero, "%s: the name %q has a zero byte", who, zero and value:sub(1, zero - 1) or value)
+  check.that(not zero, "%s: the name %q must not have a zero byte", who, zero and value:sub(1, zero - 1) or value)
   return value
 end
 
@@ -330,29 +341,29 @@ end
 function check.picture(who, value)
   check.path(who, "a file's name", value)
   local ending = value:match("%.%w+$")
-  check.that(not ending or ending:lower() == ".svg", "%s writes an SVG: the name of an .svg file is wanted, not %s", who, shown(value))
+  check.that(not ending or ending:lower() == ".svg", "%s: expected the name of an .svg file, found %s", who, shown(value))
   return value
 end
 
 function check.text(who, what, value)
-  check.that(type(value) == "string", "%s: %s is a text, not %s", who, what, shown(value))
+  check.that(type(value) == "string", "%s: %s must be a string, found %s", who, what, shown(value))
   return value
 end
 
 function check.flag(who, what, value)
-  check.that(type(value) == "boolean", "%s: %s is true or false, not %s", who, what, shown(value))
+  check.that(type(value) == "boolean", "%s: %s must be true or false, found %s", who, what, shown(value))
   return value
 end
 
 -- Checks an epsilon: a term that keeps a denominator from being zero.
 function check.eps(who, what, value)
-  check.that(type(value) == "number" and value >= 0 and value < math.huge, "%s: %s is a finite number of at least 0, not %s", who,
+  check.that(type(value) == "number" and value >= 0 and value < math.huge, "%s: %s must be a finite number of at least 0, found %s", who,
     what, shown(value))
   return value
 end
 
 function check.positive(who, what, value)
-  check.that(type(value) == "number" and value > 0 and value < math.huge, "%s: %s is a positive, finite number, not %s", who, what,
+  check.that(type(value) == "number" and value > 0 and value < math.huge, "%s: %s must be a positive, finite number, found %s", who, what,
     shown(value))
   return value
 end

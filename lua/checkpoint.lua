@@ -97,13 +97,13 @@ end
 local function check_parts(who, parts, more)
   local known = {model = check.none, optimizer = check.none, data = check.none}
   for name in pairs(more) do known[name] = check.none end
-  check.that(type(parts) == "table", "%s: the parts are a table {model =, optimizer =, data =}, not %s", who, check.shown(parts))
+  check.that(type(parts) == "table", "%s: expected a table {model =, optimizer =, data =}, found %s", who, check.shown(parts))
   check.options(who, parts, known)
   local methods = {model = "named_parameters", optimizer = "zero_grad", data = "load_state"}
   for name, method in pairs(methods) do
     local part = parts[name]
     local good = part == nil or type(part) == "table" and check.field(part, method) or name == "optimizer" and are_optimizers(part)
-    check.that(good, "%s: %s is %s, which has no state", who, name, check.shown(part))
+    check.that(good, "%s: %s is %s, which has no state to save", who, name, check.shown(part))
   end
 end
 
@@ -295,7 +295,7 @@ function checkpoint.save(dir, parts, options)
     torn[#torn + 1] = found[i][2]
     table.move(found[i].shards, 1, #found[i].shards, #torn + 1, torn)
   end
-  check.that(last + 1 < LAST, "%s: %s: there is no number after checkpoint %d", who, dir, last)
+  check.that(last + 1 < LAST, "%s: %s: no number follows checkpoint %d", who, dir, last)
   local path = ("%s/checkpoint-%08d-step-%d.safetensors"):format(dir, last + 1, step)
   rille._checkpoint(path, tensors, {METADATA, text}, torn, o.async)
 end
@@ -394,9 +394,9 @@ end
 local function check_optimizer(one, name_of, report)
   local saved, why = one.saved, nil
   if saved == nil then
-    why = ("there is no %s in the checkpoint"):format(one.path)
+    why = ("the checkpoint has no %s"):format(one.path)
   elseif type(saved) ~= "table" or not are_numbers(saved) then
-    why = ("what the checkpoint says of the %s is nothing that a save writes"):format(one.path)
+    why = ("the checkpoint's state of the %s is malformed"):format(one.path)
   elseif saved.kind ~= one.opt.kind.name then
     why = ("the %s is %s here, %s in the checkpoint"):format(one.path, one.opt.kind.name, tostring(saved.kind))
   else
@@ -425,7 +425,7 @@ local function pair_optimizers(list, saved, report)
   end
   for _, key in ipairs(check.sorted_keys(several or {})) do
     if not here[key] then
-      report("numbers", "other", ("the checkpoint has an optimizer '%s', which is not here"):format(tostring(key)))
+      report("numbers", "other", ("the checkpoint has an optimizer '%s', which is missing here"):format(tostring(key)))
     end
   end
   return true
@@ -443,8 +443,7 @@ local function name_by_places(one, contents, name_of, report)
     for k, p in ipairs(group.params) do
       local theirs = shapes["model." .. tostring(names[k])]
       if theirs and theirs ~= shape_text(p.shape) then
-        report("numbers", "other", ("%s.groups[%d].params[%d] is %s here, '%s' %s in the checkpoint; with model = its parameters "
-          .. "are known by their names"):format(one.path, i, k, shape_text(p.shape), names[k], theirs))
+        report("numbers", "other", ("%s.groups[%d].params[%d] is %s here, '%s' %s in the checkpoint; pass model = to identify parameters by name"):format(one.path, i, k, shape_text(p.shape), names[k], theirs))
       end
       name_of[p] = names[k] or name_of[p]
     end
@@ -501,7 +500,7 @@ local function all_wrong(parts, contents, saved, reported)
   local has_model = false
   for _, entry in ipairs(contents) do has_model = has_model or entry.name:find("^model%.") ~= nil end
   if parts.model and not has_model and #of_model > 0 then
-    wrong[1] = "there is no model in the checkpoint"
+    wrong[1] = "the checkpoint has no model"
   elseif parts.model then
     local settings_wrong = {}
     check_settings(parts.model, saved.settings, settings_wrong, #of_model > 0)
@@ -521,7 +520,7 @@ end
 local function load_file(who, path, parts)
   local contents, says = rille._contents(path, nil, who)
   local saved = state_text.decode(says[METADATA] or "")
-  check.that(is_ours(saved), "%s: %s: it is not a checkpoint of a training", who, path)
+  check.that(is_ours(saved), "%s: %s: not a checkpoint of a training", who, path)
   local name_of, params = names_of(parts)
   local report, reported = reports()
   local opts, undone = optimizers(parts), {}
@@ -590,7 +589,7 @@ function checkpoint.load(dir, parts, options)
   rille._finish()
   local found = list(dir, rille._list(dir, false))
   while true do
-    check.that(#found > 0, "%s: %s: there is no checkpoint in this folder", who, dir)
+    check.that(#found > 0, "%s: %s: no checkpoint in this folder", who, dir)
     local good, step, note = check.try(load_found, who, found, parts, o.fallback)
     if good then return step, note end
     local read = found[1][2]

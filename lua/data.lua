@@ -17,7 +17,7 @@ local data = {}
 -- Returns the positions 0 .. n - 1 in an order determined by the seed (Fisher-Yates shuffle).
 function data.permutation(n, seed)
   check.count("rille.data.permutation", "n", n)
-  check.that(math.type(seed) == "integer", "rille.data.permutation: the seed is an integer, not %s", check.shown(seed))
+  check.that(math.type(seed) == "integer", "rille.data.permutation: seed must be an integer, found %s", check.shown(seed))
   local order, random = {}, generator(seed)
   for i = 1, n do order[i] = i - 1 end
   for i = n, 2, -1 do
@@ -77,7 +77,7 @@ local meta = {__index = methods, __len = epochs.count, __call = epochs.call}
 -- data.loader{x, y, ..., batch =, shuffle = false, seed = 0, drop_last = false, sbp = of the batches}
 function data.loader(given)
   local who = "rille.data.loader"
-  check.that(type(given) == "table", "%s takes a table: {x, y, batch = 64}", who)
+  check.that(type(given) == "table", "%s: expected a table, {x, y, batch = 64}", who)
   local tensors, named, least, most = {}, {}, 1, 0
   for key, value in pairs(given) do
     if math.type(key) == "integer" then
@@ -88,12 +88,12 @@ function data.loader(given)
   end
   local self = check.options(who, named, {batch = check.none, shuffle = false, seed = 0, drop_last = false, sbp = check.none})
   check.count(who, "batch", self.batch)
-  check.that(math.type(self.seed) == "integer", "%s: the seed is an integer, not %s", who, check.shown(self.seed))
-  check.that(least == 1, "%s: entries count from 1, as lists do; there is one at %d", who, least)
-  check.that(most > 0, "%s: there is no tensor", who)
+  check.that(math.type(self.seed) == "integer", "%s: seed must be an integer, found %s", who, check.shown(self.seed))
+  check.that(least == 1, "%s: tensors must be entries 1, 2, ... of the table, found one at %d", who, least)
+  check.that(most > 0, "%s: expected at least one tensor", who)
   for i = 1, most do
     local t = tensors[i]
-    check.that(layout.is_tensor(t) and t.ndim > 0, "%s: entry %d is not a tensor with rows", who, i)
+    check.that(layout.is_tensor(t) and t.ndim > 0, "%s: entry %d must be a tensor with rows", who, i)
     check.that(#t == #tensors[1], "%s: tensor %d has %d rows, the first %d", who, i, #t, #tensors[1])
   end
   self.who, self.tensors, self.size = who, tensors, #tensors[1]

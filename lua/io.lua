@@ -23,7 +23,7 @@ end
 
 -- Returns all ids of a token file, as i64. rille.data.tokens reads windows instead.
 function llmc.tokens(path)
-  check.that(type(path) == "string", "rille.io.llmc.tokens: the name of a file is wanted, not %s", check.shown(path))
+  check.that(type(path) == "string", "rille.io.llmc.tokens: expected the name of a file, found %s", check.shown(path))
   return rille._tokens("rille.io.llmc.tokens", path):all("rille.io.llmc.tokens")
 end
 

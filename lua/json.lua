@@ -20,7 +20,7 @@ function json.array(t) return setmetatable(t, array_mark) end
 -- Parses text. who: prefix of error messages, usually the file's name.
 function json.decode(text, who)
   who = who or "json"
-  check.that(type(text) == "string" and type(who) == "string", "json.decode: a text is wanted, not %s",
+  check.that(type(text) == "string" and type(who) == "string", "json.decode: expected a string, found %s",
     check.shown(type(text) == "string" and who or text))
   return rille._json(text, who, json.null, array_mark)
 end
@@ -40,7 +40,7 @@ local function quoted(s)
 end
 
 local function number_text(v)
-  check.that(v == v and v ~= math.huge and v ~= -math.huge, "json: %s is no number in JSON", tostring(v))
+  check.that(v == v and v ~= math.huge and v ~= -math.huge, "json: %s cannot be written as JSON", tostring(v))
   if math.type(v) == "integer" then return tostring(v) end
   local text
   for digits = 15, 17 do
@@ -52,19 +52,19 @@ end
 
 -- Encodes a value: sorted object keys, indented by two spaces per level.
 local function encode(v, indent, depth)
-  check.that(depth <= DEEP, "json: a value is deeper than %d, or holds itself", DEEP)
+  check.that(depth <= DEEP, "json: a value is nested more than %d deep, or contains itself", DEEP)
   if v == json.null then return "null" end
   if type(v) == "string" then return quoted(v) end
   if type(v) == "number" then return number_text(v) end
   if type(v) == "boolean" then return tostring(v) end
-  check.that(type(v) == "table", "json: %s is no value in JSON", check.shown(v))
+  check.that(type(v) == "table", "json: %s cannot be written as JSON", check.shown(v))
   local within, parts = indent .. "  ", {}
   local list = getmetatable(v) == array_mark or #v > 0
   if list then
     for i, e in ipairs(v) do parts[i] = within .. encode(e, within, depth + 1) end
   else
     for _, name in ipairs(check.sorted_keys(v)) do
-      check.that(v[name] ~= nil, "json: names of an object are strings, not %s", name)
+      check.that(v[name] ~= nil, "json: keys of an object must be strings, found %s", name)
       parts[#parts + 1] = ("%s%s: %s"):format(within, quoted(name), encode(v[name], within, depth + 1))
     end
   end

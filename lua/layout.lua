@@ -20,7 +20,7 @@ end
 
 -- Checks an optional placement.
 function layout.check_placement(who, place)
-  check.that(place == nil or layout.is_placement(place), "%s: placement is one that rille.placement gives, not %s", who,
+  check.that(place == nil or layout.is_placement(place), "%s: placement must be a rille.placement, found %s", who,
     check.shown(place))
 end
 

@@ -45,13 +45,13 @@ local function is_finite(v) return v == v and v > -FARTHEST and v < FARTHEST end
 
 -- Returns the finite points of a series, {{x, y}, ...}.
 local function points_of(name, series, log)
-  check.that(type(series) == "table", "rille.plot: '%s' is a list of numbers, not %s", name, check.shown(series))
-  check.list("rille.plot", ("'%s' is a list of numbers; it"):format(name), series)
+  check.that(type(series) == "table", "rille.plot: '%s' must be a list of numbers, found %s", name, check.shown(series))
+  check.list("rille.plot", ("the list '%s'"):format(name), series)
   local points = {}
   for i = 1, #series do
     local x, y = i - 1, series[i]
     if type(y) == "table" then x, y = y[1], y[2] end
-    check.that(type(x) == "number" and type(y) == "number", "rille.plot: entry %d of '%s' is no number and no {x, y}", i, name)
+    check.that(type(x) == "number" and type(y) == "number", "rille.plot: entry %d of '%s' must be a number or {x, y}", i, name)
     if is_finite(x) and is_finite(y) and (not log or y > 0) then points[#points + 1] = {x + 0.0, log and math.log(y, 10) or y + 0.0} end
   end
   return points
@@ -61,7 +61,7 @@ end
 local function by_name(series)
   local named = {}
   for key, list in pairs(series) do
-    check.that(type(key) == "string" or math.type(key) == "integer", "rille.plot: a series is called by a text, not %s",
+    check.that(type(key) == "string" or math.type(key) == "integer", "rille.plot: the name of a series must be a string, found %s",
       check.shown(key))
     local name = tostring(key)
     check.that(named[name] == nil, "rille.plot: two series are called '%s'", name)
@@ -149,7 +149,7 @@ end
 
 return check.limited("rille.plot", function(path, series, options)
   check.picture("rille.plot", path)
-  check.that(type(series) == "table", "rille.plot takes {name = {numbers}}, not %s", check.shown(series))
+  check.that(type(series) == "table", "rille.plot: expected {name = {numbers}}, found %s", check.shown(series))
   local o = check.options("rille.plot", options, {title = check.none, x = check.none, y = check.none, log = false})
   for _, name in ipairs{"title", "x", "y"} do
     if o[name] ~= nil then check.text("rille.plot", name, o[name]) end

@@ -38,14 +38,14 @@ local function table_of(v, path, depth)
   for i, e in ipairs(v) do parts[i] = encode(e, ("%s[%d]"):format(path, i), depth + 1) end
   for key in pairs(v) do
     if type(key) == "string" then
-      if not utf8.len(key) or key:find("\0") then error({("%s has the key %s, which JSON has not"):format(path, check.shown(key))}) end
+      if not utf8.len(key) or key:find("\0") then error({("%s has the key %s, which JSON does not allow"):format(path, check.shown(key))}) end
       keys[#keys + 1] = key
     elseif math.type(key) ~= "integer" or key < 1 or key > #parts then
-      error({("%s has the key %s: a table is a list without gaps, or has texts as keys"):format(path, tostring(key))})
+      error({("%s has the key %s; a table must be a list without gaps, or have strings as keys"):format(path, tostring(key))})
     end
   end
   if #keys == 0 then return "[" .. table.concat(parts, ",") .. "]" end
-  if #parts > 0 then error({("%s is a list and has names as well"):format(path)}) end
+  if #parts > 0 then error({("%s is a list that also has string keys"):format(path)}) end
   table.sort(keys)
   for i, key in ipairs(keys) do parts[i] = text_of(key) .. ":" .. encode(v[key], path .. "." .. key, depth + 1) end
   return "{" .. table.concat(parts, ",") .. "}"
@@ -54,8 +54,8 @@ end
 local kinds = {number = number_of, string = value_of, boolean = tostring, table = table_of}
 function encode(v, path, depth)
   local kind = kinds[type(v)]
-  if not kind then error({("%s is %s: numbers, texts, booleans and tables of them can be written"):format(path, check.shown(v))}) end
-  if type(v) == "string" and not utf8.len(v) then error({path .. " is a text that is not UTF-8"}) end
+  if not kind then error({("%s is %s; only numbers, strings, booleans and tables of them can be written"):format(path, check.shown(v))}) end
+  if type(v) == "string" and not utf8.len(v) then error({path .. " is a string that is not UTF-8"}) end
   return kind(v, path, depth)
 end
 

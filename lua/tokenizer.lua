@@ -19,7 +19,7 @@ local MOST <const> = 1 << 31 -- maximum bytes of a file
 
 local function text_of(who, from)
   if type(from) == "string" then return from end
-  check.that(type(from) == "table" and type(from.file) == "string", "%s: a text or {file = path} is wanted, not %s", who,
+  check.that(type(from) == "table" and type(from.file) == "string", "%s: expected a string or {file = path}, found %s", who,
     check.shown(from))
   return rille._read(check.path(who, "the name of a file", from.file), MOST, who)
 end
@@ -28,7 +28,7 @@ end
 -- lists.
 local function specials(who, special)
   if special == nil then return end
-  check.that(type(special) == "table", "%s: special is a list of texts, or a map from texts to ids, not %s", who,
+  check.that(type(special) == "table", "%s: special must be a list of strings or a map from strings to ids, found %s", who,
     check.shown(special))
   local texts = {}
   for text, id in pairs(special) do
@@ -37,11 +37,11 @@ local function specials(who, special)
       texts[#texts + 1] = text
     else
       check.that(math.type(text) == "integer" and text >= 1 and text <= #special,
-        "%s: special is a list of texts, or a map from texts to ids; it has the key %s", who, check.shown(text))
+        "%s: special must be a list of strings or a map from strings to ids, found the key %s", who, check.shown(text))
     end
   end
   if #texts == 0 then return special end
-  check.that(#special == 0, "%s: special is a list of texts, or a map from texts to ids, not both", who)
+  check.that(#special == 0, "%s: special must be a list of strings or a map from strings to ids, found both", who)
   table.sort(texts)
   local ids = {}
   for i, text in ipairs(texts) do ids[i] = special[text] end
@@ -53,11 +53,11 @@ function tokenizer.train(texts, given)
   local o = check.options(who, given, {size = check.none, special = {}, pattern = check.none})
   check.count(who, "size", o.size)
   local special, ids = specials(who, o.special)
-  check.that(not ids, "%s: special is a list of texts: a trained tokenizer's special tokens have its last ids", who)
+  check.that(not ids, "%s: special must be a list of strings: a trained tokenizer gives special tokens its last ids", who)
   if type(texts) == "string" or type(texts) == "table" and texts.file then texts = {texts} end
-  check.that(type(texts) == "table", "%s: a list of texts or files is wanted, not %s", who, check.shown(texts))
-  check.list(who, "a list of texts or files is wanted; this one", texts)
-  check.that(#texts > 0, "%s: a list of texts or files is wanted; this one is empty", who)
+  check.that(type(texts) == "table", "%s: expected a list of strings or files, found %s", who, check.shown(texts))
+  check.list(who, "the list of strings or files", texts)
+  check.that(#texts > 0, "%s: expected a list of strings or files, found an empty one", who)
   local trainer = rille._trainer(o.pattern, special)
   for i = 1, #texts do trainer:add(text_of(who, texts[i])) end
   return trainer:finish(o.size)
@@ -69,5 +69,5 @@ return setmetatable(check.strict("rille.tokenizer", tokenizer), {
     check.path("rille.tokenizer", "the name of a file", path)
     return rille._tokenizer(path, o.pattern, specials("rille.tokenizer", o.special))
   end),
-  __index = function(_, name) check.fail("rille.tokenizer has no '%s'; it has train, and is called", check.named(name)) end,
+  __index = function(_, name) check.fail("rille.tokenizer has no '%s'; it has train, and can be called", check.named(name)) end,
 })

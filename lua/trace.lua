@@ -117,7 +117,7 @@ local function count_change(memory, last)
   if memory.counts[name] ~= OFTEN then return end
   local number = type(last[i + 2]) == "number"
   warn_once("the step was traced %d times because '%s' changes from call to call, which is slow; %s", OFTEN + 1, name,
-    number and "make it an argument that is a tensor, or a rille.live number" or "make it an argument")
+    number and "pass it as an argument: a tensor or a rille.live number" or "pass it as an argument")
 end
 
 -- Returns the list for a new trace of fn with arguments args.
@@ -265,7 +265,7 @@ end
 
 -- Warns that a compiled step does not repeat a change made by its function.
 local function tell_change(name)
-  warn_once("the step's function changes '%s' itself, which happens when it is traced and not at each call", name)
+  warn_once("the step's function changes '%s', which happens once, when it is traced, and not at each call", name)
 end
 
 -- Notes that the traced function changed place i. The trace serves calls that find the value before the change. If a second
@@ -299,7 +299,7 @@ local function done(list, failed, traces)
     if not is_same(read(holder, key), value, 0) then tell_change(name) end
   end
   if reach.is_cut(list.walk) then
-    warn_once("the step's function can read more values than are followed; pass what changes as an argument")
+    warn_once("the step's function can read too many values to track; pass values that change as arguments")
   end
   list.walk, list.start, list.counts = nil, nil, nil
   if not ignores then return end

@@ -21,7 +21,7 @@ local methods = {}
 
 local function check_step(who, step)
   local meta = type(step) == "userdata" and debug.getmetatable(step)
-  check.that(step == nil or meta and meta.__name == "rille.graph", "%s: the step is one that rille.graph gives, not %s", who,
+  check.that(step == nil or meta and meta.__name == "rille.graph", "%s: step must be a rille.graph, found %s", who,
     check.shown(step))
 end
 
@@ -75,7 +75,7 @@ end
 function methods:update(at, loss, samples)
   local who = "rille.train.progress: update"
   check.whole(who, "the step", at, 0)
-  check.that(type(loss) == "number", "%s: the loss is a number, not %s", who, check.quoted(loss))
+  check.that(type(loss) == "number", "%s: loss must be a number, found %s", who, check.quoted(loss))
   check.number(who, "the number of samples", samples, 0)
   local now = rille.clock()
   self.samples = self.samples + samples
@@ -104,7 +104,7 @@ function train.progress(given)
   check.text("rille.train.progress", "unit", self.unit)
   local file = self.file
   check.that(io.type(file) == "file" or type(file) == "table" and type(file.write) == "function" and type(file.flush) == "function",
-    "rille.train.progress: file is an open file, not %s", check.shown(self.file))
+    "rille.train.progress: file must be an open file, found %s", check.shown(self.file))
   if self.flops then
     check.number("rille.train.progress", "flops", self.flops, 0)
     train.peak()
@@ -121,7 +121,7 @@ local kinds = {file = "file", folder = "folder", picture = "file", checkpoints =
 function train.saves_to(path, kind)
   local who = "rille.train.saves_to"
   check.path(who, "the name of a file or of a folder", path)
-  check.that(kind == nil or kinds[kind], "%s: what is saved is a file, a folder, a picture or checkpoints, not %s", who, check.shown(kind))
+  check.that(kind == nil or kinds[kind], "%s: expected a file, a folder, a picture or checkpoints to save, found %s", who, check.shown(kind))
   if kind == "picture" then check.picture(who, path) end
   rille._may_save(who, path, kinds[kind or "file"])
   return path

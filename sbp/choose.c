@@ -291,7 +291,7 @@ choose_none(const struct call *c)
 {
     struct str s = {0};
     call_print_operands(c, &s);
-    int code = fail(E_SBP, "%s: no signature can be reached; %s", c->op->name, str_text(&s));
+    int code = fail(E_SBP, "%s: no signature fits the operands; %s", c->op->name, str_text(&s));
     str_free(&s);
     return code;
 }

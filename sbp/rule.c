@@ -294,7 +294,7 @@ bind_new(const struct call *c, const int64_t *new_size, struct rule *r)
                 struct rule_factor *f = &r->factor[r->operand[k].dim[d].factor[i]];
                 if (f->size >= 0) continue;
                 if (!new_size || *new_size < 0)
-                    return fail(E_ARG, "%s: the rule's letter %c has no size, and infer() gave none", c->op->name,
+                    return fail(E_ARG, "%s: the rule's letter %c has no size, and infer() returned none", c->op->name,
                                 f->letter);
                 f->size = *new_size++;
             }

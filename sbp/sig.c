@@ -596,7 +596,7 @@ sig_check(struct arena *a, const struct call *c, const struct rule *r, const str
     for (int k = 0; k < r->nin + r->nout; k++) {
         if (r->operand[k].ignored) continue;
         if (!layout[k]) return fail(E_SBP, "%s: operand %d has no layout", c->op->name, k);
-        if (p && layout[k]->place != p) return no_signature(c, r, layout, "operands lie on different placements");
+        if (p && layout[k]->place != p) return no_signature(c, r, layout, "operands are on different placements");
         p = layout[k]->place;
     }
     if (!p) return 0;
@@ -605,7 +605,7 @@ sig_check(struct arena *a, const struct call *c, const struct rule *r, const str
     int choice[MAX_AXIS];
     TRY(sig_axis(a, c, r, &list));
     if (!common_order(r, layout, list.noperand, p->naxis, order))
-        return no_signature(c, r, layout, "mesh axes cut in different orders");
+        return no_signature(c, r, layout, "mesh axes are split in different orders");
     if (!any_legal(p, r, &list, layout, order, choice, 0)) return no_signature(c, r, layout, "not a legal signature");
     return 0;
 }

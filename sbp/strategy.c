@@ -53,10 +53,10 @@ strategy_check(const struct strategy *s, const struct call *c)
     for (int i = 0; i < c->nin; i++) {
         if (!c->layout[i]) continue;
         if (n < s->noperand && s->naxis[n] != c->in[i].ndim)
-            return refuse_strategy(s, c, "has not one number for each axis of each operand", NULL);
+            return refuse_strategy(s, c, "must have one number for each axis of each operand", NULL);
         n++;
     }
-    return n == s->noperand ? 0 : refuse_strategy(s, c, "has not one list for each operand", NULL);
+    return n == s->noperand ? 0 : refuse_strategy(s, c, "must have one list for each operand", NULL);
 }
 
 static int32_t
@@ -136,5 +136,5 @@ strategy_layout(struct atlas *at, const struct type *t, const struct layout *fro
 int
 strategy_fail(const struct strategy *s, const struct call *c, const struct place *p)
 {
-    return refuse_strategy(s, c, "fits no layouts of the operands on ", p);
+    return refuse_strategy(s, c, "fits no layout of the operands on ", p);
 }

@@ -104,7 +104,7 @@ cannot_broadcast(const struct call *c, int d, int64_t one, int64_t other)
 {
     struct str s = {0};
     call_print_operands(c, &s);
-    int code = fail(E_SHAPE, "%s: %s: dimension %d is %lld and %lld, neither is 1", c->op->name, str_text(&s), d,
+    int code = fail(E_SHAPE, "%s: %s: dimension %d is %lld and %lld, and neither is 1", c->op->name, str_text(&s), d,
                     (long long)one, (long long)other);
     str_free(&s);
     return code;

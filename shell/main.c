@@ -22,32 +22,33 @@ enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130, NCHUNK = 64 };
 
 static const char help[] =
     "usage: rille [options] [script.lua [args]]\n"
-    "       rille launch -n N ..., rille coordinator, rille worker, rille keys: many processes; rille launch --help\n"
-    "       rille attach [NAME]    a prompt on a controller that runs\n"
-    "Runs a script, or the shell when there is none and stdin is a terminal. '-' is stdin as a script.\n\n"
-    "  -d, --devices LIST   devices of this process, as in cpu:4 or cpu:2,cuda:0 or cuda:all;\n"
-    "                       without it cpu:8, or as many as there are cores\n"
-    "      --collectives HOW  how values go among GPUs: 'own', each reads the others' parts; or\n"
-    "                       'nccl', by that library, also among those of workers\n"
+    "       rille launch -n N ..., rille coordinator, rille worker, rille keys: several processes; see rille launch "
+    "--help\n"
+    "       rille attach [NAME]    a prompt on a running controller\n"
+    "Runs a script, or the shell if no script is given and stdin is a terminal. '-' reads a script from stdin.\n\n"
+    "  -d, --devices LIST   devices of this process: cpu:4, cpu:2,cuda:0, cuda:all\n"
+    "                       (default: cpu:8, or one cpu device per core if there are more)\n"
+    "      --collectives HOW  transfers between GPUs: 'own': each reads the others' shards;\n"
+    "                       'nccl': by NCCL, also between GPUs of workers\n"
     "  -e CHUNK             run Lua code; may be repeated\n"
     "  -E EXPR              print the value of an expression\n"
     "  -l MOD               require a module into its global\n"
-    "  -i                   the shell after the script\n"
+    "  -i                   start the shell after the script\n"
     "      --color WHEN     auto, always or never\n"
-    "      --calibrate      measure what moves and computing cost here, print it and keep it in\n"
+    "      --calibrate      measure costs of communication and computation, print them and save them to\n"
     "                       ~/.config/rille/cost\n"
-    "      --no-init        without ~/.config/rille/init.lua\n"
-    "      --jupyter FILE   a Jupyter kernel; FILE tells its sockets\n"
-    "      --jupyter-install  tells Jupyter of it, for this user\n"
-    "      --doctor [--json]  what this program runs on, and what was chosen\n"
+    "      --no-init        do not read ~/.config/rille/init.lua\n"
+    "      --jupyter FILE   run as a Jupyter kernel; FILE is the connection file\n"
+    "      --jupyter-install  install the Jupyter kernel for this user\n"
+    "      --doctor [--json]  report hardware, libraries and settings\n"
     "      --version        print the version\n"
     "      --help           print this\n\n"
     "Environment: RILLE_DEVICES (as -d), RILLE_SEED (random values), RILLE_THREADS (device threads),\n"
-    "RILLE_TRACE=FILE (times of graphs), RILLE_LUA_DIR (Rille's own modules, for who works on them),\n"
+    "RILLE_TRACE=FILE (times of graphs), RILLE_LUA_DIR (Rille's own modules, for developers),\n"
     "RILLE_CHECK=ref,nan,trace (check kernels, compiled steps), RILLE_BUS=sim:SEED (simulated messages), "
     "RILLE_TRANSPORT=tcp|mpi (between "
-    "hosts), RILLE_COST=FILE (costs of moves).\n"
-    "In the shell: :help, and ?name for the page of an operator or function.\n";
+    "hosts), RILLE_COST=FILE (costs of communication).\n"
+    "In the shell: :help, and ?name for the help page of an operator or function.\n";
 
 struct action { /* -e, -E and -l, in order */
     char kind;
@@ -88,7 +89,7 @@ main_usage(const char *fmt, const char *what)
     char text[1000];
     snprintf(text, sizeof text, fmt, what);
     tell_line(text);
-    fputs("rille --help tells the options\n", stderr);
+    fputs("rille --help lists the options\n", stderr);
     return EXIT_USAGE;
 }
 
@@ -132,7 +133,7 @@ set_color(struct program *p, const char *when)
     else if (!strcmp(when, "never"))
         p->color = false;
     else
-        return main_usage("--color is auto, always or never, not '%s'", when);
+        return main_usage("--color must be auto, always or never, found '%s'", when);
     return 0;
 }
 
@@ -372,17 +373,17 @@ calibrate(struct rille_session *s, const char *path)
     rille_cost(s, &old);
     if (rille_calibrate(s, &now)) return tell_line(rille_error()), 1;
     printf("%-20s %12s %12s\n", "cost", "was", "is");
-    printf("%-20s %12.4g %12.4g\n", "ns a hop", old.hop_ns, now.hop_ns);
-    printf("%-20s %12.4g %12.4g\n", "ns a message", old.alpha_ns, now.alpha_ns);
-    printf("%-20s %12.4g %12.4g\n", "ns a byte received", old.beta_ns_per_byte, now.beta_ns_per_byte);
-    printf("%-20s %12.4g %12.4g\n", "ns a byte combined", old.gamma_ns_per_byte, now.gamma_ns_per_byte);
-    printf("%-20s %12.4g %12.4g\n", "ns a byte copied", old.copy_ns_per_byte, now.copy_ns_per_byte);
-    printf("%-20s %12.4g %12.4g\n", "operations a ns", old.flops_per_ns, now.flops_per_ns);
-    printf("%-20s %12.4g %12.4g\n", "bytes worked on a ns", old.bytes_per_ns, now.bytes_per_ns);
-    if (!path[0]) return fputs("rille: there is no folder for settings to keep it in\n", stderr), 1;
+    printf("%-20s %12.4g %12.4g\n", "ns per hop", old.hop_ns, now.hop_ns);
+    printf("%-20s %12.4g %12.4g\n", "ns per message", old.alpha_ns, now.alpha_ns);
+    printf("%-20s %12.4g %12.4g\n", "ns per byte received", old.beta_ns_per_byte, now.beta_ns_per_byte);
+    printf("%-20s %12.4g %12.4g\n", "ns per byte reduced", old.gamma_ns_per_byte, now.gamma_ns_per_byte);
+    printf("%-20s %12.4g %12.4g\n", "ns per byte copied", old.copy_ns_per_byte, now.copy_ns_per_byte);
+    printf("%-20s %12.4g %12.4g\n", "operations per ns", old.flops_per_ns, now.flops_per_ns);
+    printf("%-20s %12.4g %12.4g\n", "bytes computed per ns", old.bytes_per_ns, now.bytes_per_ns);
+    if (!path[0]) return fputs("rille: the costs cannot be saved: no folder for settings is known\n", stderr), 1;
     make_folders(path);
     if (rille_cost_write(path, &now)) return tell_line(rille_error()), 1;
-    printf("kept in %s\n", path);
+    printf("saved to %s\n", path);
     return 0;
 }
 
@@ -438,7 +439,7 @@ static int
 verify_program_file(int argc, char **argv)
 {
     char *said;
-    if (argc != 3) return main_usage("verify takes the name of one file%s", "");
+    if (argc != 3) return main_usage("verify: expected the name of one file%s", "");
     if (rille_certificate_check(argv[2], &said)) {
         fprintf(stderr, "rille: %s\n", rille_error());
         return 1;

@@ -80,7 +80,7 @@ own_plan_devices(struct plan *p, const struct local_set *m, const struct devices
         struct plan_device d = {.kind = (uint8_t)s->device[i].kind, .rank = s->device[i].rank};
         TRY(plan_thread(m, &d, i % p->nthread));
         if (d.kind == DEV_META && !g->dry_run)
-            return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
+            return fail(E_PLACE, "a tensor on meta devices has a layout but no values, so it cannot be read");
         if (local_set_memory(m, d.kind, d.rank) == p->memory) p->device[p->ndevice++] = d;
     }
     return 0;

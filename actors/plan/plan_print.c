@@ -272,13 +272,13 @@ print_moves(const struct plan *p, struct str *s)
         layout_print(b->to, s);
         str_add(s, " on ");
         place_print(b->to->place, s);
-        const char *each = p->pieces == 1 ? "" : times > 1 ? " a micro-batch" : " a batch";
+        const char *each = p->pieces == 1 ? "" : times > 1 ? " per micro-batch" : " per batch";
         str_addf(s, ": %lld B%s, bound %lld B", (long long)b->bytes, each, (long long)b->bound);
-        if (times > 1) str_addf(s, ", %lld times a batch", (long long)times);
+        if (times > 1) str_addf(s, ", %lld times per batch", (long long)times);
         if (b->nleg) box_relay_print(b->nleg, b->back, b->nchunk, s);
         str_add(s, "\n");
     }
-    str_addf(s, "moved %lld B%s\n", (long long)total, p->pieces > 1 ? " a batch" : "");
+    str_addf(s, "moved %lld B%s\n", (long long)total, p->pieces > 1 ? " per batch" : "");
 }
 
 struct use {
@@ -338,7 +338,7 @@ print_registers(const struct task *t, struct str *s)
             str_addf(s, "at %lld", (long long)o->where.offset);
         str_addf(s, " + %lld B", (long long)o->bytes);
         if (o->nreg > 1) str_addf(s, " x%d", (int)o->nreg);
-        if (o->where.nact_offset) str_addf(s, " in %d berths", (int)o->where.nact_offset);
+        if (o->where.nact_offset) str_addf(s, " at %d offsets", (int)o->where.nact_offset);
     }
 }
 
@@ -379,7 +379,7 @@ plan_print(const struct plan *p, bool physical, struct str *s)
     str_addf(s, "plan: %d micro-batch%s, %d device%s, %d task%s, %lld register%s", (int)p->pieces,
              p->pieces == 1 ? "" : "es", (int)p->ndevice, p->ndevice == 1 ? "" : "s", (int)p->ntask,
              p->ntask == 1 ? "" : "s", (long long)nreg, nreg == 1 ? "" : "s");
-    if (p->nmemory > 1) str_addf(s, "; the part of memory %d, one of %d", (int)p->memory, (int)p->nmemory);
+    if (p->nmemory > 1) str_addf(s, "; partition of host %d of %d", (int)p->memory, (int)p->nmemory);
     str_add(s, "\n");
     (physical ? print_physical : print_logical)(p, s);
 }

@@ -48,7 +48,7 @@ open_nccl()
                find(file, "ncclRecv", &n.receive) && find(file, "ncclGetErrorString", &n.text) &&
                find(file, "ncclGetVersion", &version);
     if (all) version(&v);
-    if (v < OLDEST) n.missing = "libnccl.so is not there, or too old";
+    if (v < OLDEST) n.missing = "libnccl.so is missing or too old";
     snprintf(n.version, sizeof n.version, "NCCL %d.%d", v / 10000, v / 100 % 100);
     return n;
 }
@@ -250,19 +250,19 @@ collectives_communicator(int, const int *)
 const char *
 collectives_identify(void *)
 {
-    return "there is no library of collectives";
+    return "NCCL is not available";
 }
 
 const char *
 collectives_meet(void *, const void *, bool (*)(void *), void *)
 {
-    return "there is no library of collectives";
+    return "NCCL is not available";
 }
 
 const char *
 collectives_collect(void *, int, const struct cuda_collective *, const void *, void *)
 {
-    return "there is no library of collectives";
+    return "NCCL is not available";
 }
 
 void

@@ -42,9 +42,9 @@ open_cudnn()
 #undef FIND
     size_t v = all ? c.cudnnGetVersion() : 0;
     if (!all)
-        c.missing = "libcudnn.so.9 is not there, or too old";
+        c.missing = "libcudnn.so.9 is missing or too old";
     else if (v / 10000 != MAJOR)
-        c.missing = "libcudnn.so is of another version than 9";
+        c.missing = "libcudnn.so must be version 9";
     snprintf(c.version, sizeof c.version, "cuDNN %d.%d", static_cast<int>(v / 10000), static_cast<int>(v / 100 % 100));
     return c;
 }

@@ -185,7 +185,7 @@ open_nvrtc()
                find(file, "nvrtcGetCUBINSize", &n.binary_bytes) && find(file, "nvrtcGetCUBIN", &n.binary) &&
                find(file, "nvrtcDestroyProgram", &n.destroy) && find(file, "nvrtcGetErrorString", &n.text) &&
                find(file, "nvrtcVersion", &version);
-    if (!all) n.missing = "libnvrtc.so is not there, or too old";
+    if (!all) n.missing = "libnvrtc.so is missing or too old";
     if (all) version(&major, &minor);
     snprintf(n.version, sizeof n.version, "NVRTC %d.%d", major, minor);
     return n;

@@ -44,9 +44,9 @@ open_cublaslt()
                find(file, "cublasLtGetStatusString", &c.text) && find(file, "cublasLtGetVersion", &version);
     size_t v = all ? version() : 0;
     if (!all)
-        c.missing = "libcublasLt.so is not there, or too old";
+        c.missing = "libcublasLt.so is missing or too old";
     else if (v / 10000 != CUBLAS_VER_MAJOR)
-        c.missing = "libcublasLt.so is of another version";
+        c.missing = "libcublasLt.so has another version";
     snprintf(c.version, sizeof c.version, "cuBLASLt %d.%d", static_cast<int>(v / 10000),
              static_cast<int>(v / 100 % 100));
     return c;
@@ -242,6 +242,6 @@ products_find(int, const cuda_product *, size_t *)
 const char *
 products_multiply(int, const void *, const cuda_factors *)
 {
-    return "there is no library of products";
+    return "cuBLASLt is not available";
 }
 #endif

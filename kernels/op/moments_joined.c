@@ -10,7 +10,7 @@ static int
 rule(const struct call *c, struct str *rule)
 {
     int lead = c->in[0].ndim - 2;
-    if (lead < 0) return call_fail(E_SHAPE, c, "told must have at least 2 dimensions, found %d", c->in[0].ndim);
+    if (lead < 0) return call_fail(E_SHAPE, c, "codes must have at least 2 dimensions, found %d", c->in[0].ndim);
     for (int d = 0; d < lead; d++) str_addf(rule, "%c", letter(d));
     str_add(rule, "[Y][Z]->");
     for (int d = 0; d < lead; d++) str_addf(rule, "%c", letter(d));
@@ -23,7 +23,7 @@ infer(const struct call *c, int64_t *size)
 {
     const struct type *told = &c->in[0];
     if (told->dtype != DT_U8 || told->dim[told->ndim - 1] != TOLD_BYTES)
-        return call_fail(E_DTYPE, c, "told must be u8 {.., parts, %d}", TOLD_BYTES);
+        return call_fail(E_DTYPE, c, "codes must be u8 {.., shards, %d}", TOLD_BYTES);
     size[0] = JOINED_BYTES;
     return 0;
 }

@@ -23,7 +23,7 @@ static int
 rule(const struct call *c, struct str *rule)
 {
     int n = c->in[X].ndim, whole = lead_of(c) + 1;
-    if (whole < 1) return call_fail(E_ATTR, c, "x must have a dimension of parts before the last %d", n - whole);
+    if (whole < 1) return call_fail(E_ATTR, c, "x must have a dimension of shards before the last %d", n - whole);
     for (int i = 0; i < 5; i++) {
         str_add(rule, i == 0 ? "" : i == 3 ? "->" : ",");
         for (int d = 0; d < whole; d++) str_addf(rule, "%c", letter(d));

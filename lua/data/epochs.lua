@@ -74,22 +74,22 @@ end
 
 -- Returns why a state cannot be loaded, or nil.
 function methods:refuses(state)
-  if type(state) ~= "table" then return "there is no state of a reader" end
+  if type(state) ~= "table" then return "the state is missing" end
   for _, name in ipairs{"size", "seed", "next_epoch", "at", "running"} do
-    if math.type(state[name]) ~= "integer" then return ("its '%s' is no whole number"):format(name) end
+    if math.type(state[name]) ~= "integer" then return ("its '%s' must be an integer"):format(name) end
   end
-  if state.size ~= self.size then return ("it has %d rows here, %d in what is loaded"):format(self.size, state.size) end
+  if state.size ~= self.size then return ("%d rows here, %d in the loaded state"):format(self.size, state.size) end
   for _, name in ipairs(check.sorted_keys(self.same)) do
     local here, there = self.same[name], state[name]
     if there ~= nil and there ~= here then -- older states lack some of these
-      return ("its %s here: %s, in what is loaded: %s"):format(name, here, check.shown(there))
+      return ("its %s is %s here, %s in the loaded state"):format(name, here, check.shown(there))
     end
   end
-  if state.next_epoch < 0 or state.next_epoch > LAST then return ("its next_epoch is %d, not 0 to %d"):format(state.next_epoch, LAST) end
+  if state.next_epoch < 0 or state.next_epoch > LAST then return ("its next_epoch is %d, expected 0 to %d"):format(state.next_epoch, LAST) end
   if state.running ~= -1 and state.running ~= state.next_epoch - 1 then
-    return ("epoch %d runs, and the next is %d"):format(state.running, state.next_epoch)
+    return ("epoch %d is running, but the next one is %d"):format(state.running, state.next_epoch)
   end
-  if state.at < 0 or state.at > state.size then return ("it stands at row %d of %d"):format(state.at, state.size) end
+  if state.at < 0 or state.at > state.size then return ("its position is row %d of %d"):format(state.at, state.size) end
 end
 
 function methods:load_state(state)

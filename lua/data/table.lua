@@ -21,9 +21,9 @@ local function read(who, path, strange)
     if why then
       wrong = why
     elseif at then
-      wrong = ("byte %d is %d, so it is no text"):format((#pieces - 1) * PIECE + at - 1, piece:byte(at))
+      wrong = ("not text: byte %d is %d"):format((#pieces - 1) * PIECE + at - 1, piece:byte(at))
     elseif #pieces * PIECE > MOST then
-      wrong = ("more than %d GiB are not read at once; of files of ids rille.data.tokens reads what a batch has"):format(MOST >> 30)
+      wrong = ("a file of more than %d GiB cannot be read at once; rille.data.tokens reads files of ids batch by batch"):format(MOST >> 30)
     end
   until not piece or wrong
   file:close()
@@ -69,21 +69,21 @@ local function number_of(field, dtype)
   local whole = integers[dtype]
   local sign, word = field:match("^%s*([+-]?)(%a+)%s*$")
   local value = word and words[word:lower()]
-  if value then return not whole and (sign == "-" and -value or value) or nil, "no whole number" end
+  if value then return not whole and (sign == "-" and -value or value) or nil, "not an integer" end
   value = not field:find("[xX]") and tonumber(field) or nil
-  if not value then return nil, "no number" end
-  if value == math.huge or value == -math.huge then return nil, "beyond every f64" end
+  if not value then return nil, "not a number" end
+  if value == math.huge or value == -math.huge then return nil, "out of range for f64" end
   if not whole then return value end
-  if value ~= math.floor(value) then return nil, "no whole number" end
+  if value ~= math.floor(value) then return nil, "not an integer" end
   local rounded = math.type(value) == "float" and not field:find("[.eE]") -- an integer of more than 64 bits
   local integer = not rounded and math.tointeger(value)
-  if not integer or integer < whole[1] or integer > whole[2] then return nil, "beyond every " .. dtype end
+  if not integer or integer < whole[1] or integer > whole[2] then return nil, "out of range for " .. dtype end
   return integer
 end
 
 local function check_separator(who, separator)
   check.that(type(separator) == "string" and #separator == 1 and not separator:find('[%w"+.\r\n-]'),
-    "%s: the separator is one character that no number, no quote and no line has in it (\",\", \";\", \"\\t\" would do), not %s", who,
+    "%s: separator must be one character that is not part of numbers, quotes or line ends, such as \",\", \";\" or \"\\t\", found %s", who,
     check.quoted(separator))
 end
 
@@ -105,7 +105,7 @@ function files.csv(path, given)
       for i, field in ipairs(row) do
         local number, what = number_of(field, o.dtype)
         check.that(number, "%s: %s:%d: column %d: '%s' is %s%s", who, path, at, i, field, what,
-          at == 1 and what == "no number" and "; header = true skips a line of names" or "")
+          at == 1 and what == "not a number" and "; header = true skips a line of names" or "")
         row[i] = number
       end
       check.that(#rows == 0 or #row == #rows[1], "%s: %s:%d: %d columns, the lines before have %d", who, path, at, #row,
@@ -114,7 +114,7 @@ function files.csv(path, given)
       rows[#rows + 1] = row
     end
   end
-  check.that(#rows > 0, "%s: %s: there is no line of numbers", who, path)
+  check.that(#rows > 0, "%s: %s: no line of numbers", who, path)
   return rille.tensor(rows, {dtype = o.dtype, placement = o.placement, sbp = o.sbp}), names
 end
 
@@ -123,7 +123,7 @@ function files.text(path, given)
   local who = "rille.data.text"
   local o = check.options(who, given, {tokenizer = check.none, placement = check.none, sbp = check.none})
   local meta = debug.getmetatable(o.tokenizer)
-  check.that(o.tokenizer == nil or meta and meta.__name == "rille.tokenizer", "%s: tokenizer is one of rille.tokenizer, not %s", who, check.shown(o.tokenizer))
+  check.that(o.tokenizer == nil or meta and meta.__name == "rille.tokenizer", "%s: tokenizer must be a rille.tokenizer, found %s", who, check.shown(o.tokenizer))
   local text = read(who, path)
   local ids = o.tokenizer and o.tokenizer:encode(text) or nil
   if not ids then

@@ -54,11 +54,11 @@ local function check_room(self)
   local ids, most = self.tokens:count()
   self.size = self.tokens:windows(self.length)
   self.same = {batch = self.batch, length = self.length, ids = ids, ids_digest = self.tokens:digest()}
-  check.that(self.size > 0, "%s: windows of length %d take one id more each; there are %d%s", who, self.length, most,
+  check.that(self.size > 0, "%s: a window of length %d needs one id more, found %d ids%s", who, self.length, most,
     ids > most and " in the longest file" or "")
   if self.size < self.batch then
     local length = longest(self, self.length)
-    check.fail("%s: a batch of %d windows of length %d; %d ids have only %d of them: batch = %d would do%s", who, self.batch, self.length,
+    check.fail("%s: batch of %d windows of length %d, but %d ids have only %d such windows; batch = %d would do%s", who, self.batch, self.length,
       ids, self.size, self.size, length > 0 and (", or length = %d"):format(length) or "")
   end
 end
@@ -69,7 +69,7 @@ return function(from, given)
   check.count(who, "batch", self.batch)
   check.count(who, "length", self.length)
   if self.vocab ~= nil then check.count(who, "vocab", self.vocab) end
-  check.that(math.type(self.seed) == "integer", "%s: the seed is an integer, not %s", who, check.shown(self.seed))
+  check.that(math.type(self.seed) == "integer", "%s: seed must be an integer, found %s", who, check.shown(self.seed))
   local labels = check.options(who .. ": labels", self.labels, {placement = check.none, sbp = check.none})
   self.who, self.drop_last, self.x = who, true, layout_of(self)
   self.y = self.labels and layout_of(labels) or self.x

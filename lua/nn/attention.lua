@@ -21,15 +21,15 @@ function MultiheadAttention:init(d, heads, options)
   check.count(who, "d", d)
   check.count(who, "the number of heads", heads)
   if d % heads ~= 0 then
-    check.fail("%s: d = %d does not divide into %d heads; %s would do", who, d, heads, check.divisors(d))
+    check.fail("%s: d = %d must be divisible by heads = %d; %s would do", who, d, heads, check.divisors(d))
   end
   options = check.options(who, options, {is_causal = false, bias = true, kv_heads = heads, rotary = check.none})
   check.count(who, "kv_heads", options.kv_heads)
   if heads % options.kv_heads ~= 0 then
-    check.fail("%s: %d heads do not divide into groups for %d kv_heads; %s would do", who, heads, options.kv_heads,
+    check.fail("%s: %d heads must be divisible by kv_heads = %d; %s would do", who, heads, options.kv_heads,
       check.divisors(heads))
   end
-  check.that(options.rotary == nil or rotary.is(options.rotary), "%s: rotary is an nn.Rotary, not %s", who,
+  check.that(options.rotary == nil or rotary.is(options.rotary), "%s: rotary must be an nn.Rotary, found %s", who,
     check.shown(options.rotary))
   local few = d // heads * options.kv_heads
   self.heads, self.kv_heads, self.is_causal, self.rotary = heads, options.kv_heads, options.is_causal, options.rotary
@@ -50,7 +50,7 @@ end
 function MultiheadAttention:forward(q, k, v, mask, cache)
   k = k or q
   v = v or k
-  check.that(q.ndim == 3, "%s: the input is (batch, length, d), not of %d dimensions", who, q.ndim)
+  check.that(q.ndim == 3, "%s: input must have 3 dimensions, (batch, length, d), found %d", who, q.ndim)
   local at = cache and cache:positions()
   q, k, v = project(self, q, k, v)
   q, k, v = heads_of.split(q, self.heads), heads_of.split(k, self.kv_heads), heads_of.split(v, self.kv_heads)

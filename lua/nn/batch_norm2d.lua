@@ -20,7 +20,7 @@ function BatchNorm2d:init(channels, options)
   options = check.options("nn.BatchNorm2d", options, {eps = 1e-5, momentum = 0.1})
   self.eps, self.momentum = check.eps("nn.BatchNorm2d", "eps", options.eps), options.momentum
   check.that(type(self.momentum) == "number" and self.momentum >= 0 and self.momentum <= 1,
-    "nn.BatchNorm2d: momentum is a share from 0 to 1, not %s", check.shown(self.momentum))
+    "nn.BatchNorm2d: momentum must be from 0 to 1, found %s", check.shown(self.momentum))
   self.weight, self.bias = start.full({channels}, 1), start.full({channels}, 0)
   self:buffer("running_mean", rille.zeros{channels})
   self:buffer("running_var", rille.ones{channels})
@@ -48,7 +48,7 @@ local function centered(x, across)
 end
 
 function BatchNorm2d:forward(x)
-  check.that(x.ndim == 4, "nn.BatchNorm2d: the input is (batch, channels, height, width), not of %d dimensions", x.ndim)
+  check.that(x.ndim == 4, "nn.BatchNorm2d: input must have 4 dimensions, (batch, channels, height, width), found %d", x.ndim)
   local channels = self.weight.shape[1]
   local function across(t) return t:reshape{1, channels, 1, 1} end
   local near, mean, var

@@ -14,12 +14,12 @@ function Conv2d:init(n_in, n_out, kernel_size, options)
   check.count("nn.Conv2d", "groups", options.groups)
   local function fits(groups) return n_in % groups == 0 and n_out % groups == 0 end
   if not fits(options.groups) then
-    check.fail("nn.Conv2d: %d and %d channels do not divide into %d groups; %s would do", n_in, n_out, options.groups,
+    check.fail("nn.Conv2d: %d input and %d output channels do not divide into %d groups; %s would do", n_in, n_out, options.groups,
       check.divisors(n_in, fits))
   end
   local height, width = kernel_size, kernel_size
   if type(kernel_size) == "table" then
-    check.that(#kernel_size == 2, "nn.Conv2d: a kernel has a height and a width, not %d sizes", #kernel_size)
+    check.that(#kernel_size == 2, "nn.Conv2d: a kernel size must be {height, width}, found %d sizes", #kernel_size)
     height, width = kernel_size[1], kernel_size[2]
   end
   check.count("nn.Conv2d", "the kernel's height", height)

@@ -7,7 +7,7 @@ local Dropout = Module:extend("nn.Dropout")
 
 function Dropout:init(p)
   self.p = p or 0.5
-  check.that(type(self.p) == "number" and self.p >= 0 and self.p <= 1, "nn.Dropout: p is a share from 0 to 1, not %s",
+  check.that(type(self.p) == "number" and self.p >= 0 and self.p <= 1, "nn.Dropout: p must be from 0 to 1, found %s",
     check.shown(p))
 end
 

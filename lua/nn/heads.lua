@@ -56,7 +56,7 @@ function heads.attend(who, q, k, v, mask, options)
   if count ~= groups then
     if mask and mask.ndim > 2 then
       local n = mask.shape[mask.ndim - 2]
-      check.that(n == 1 or n == count, "%s: a mask is of 1 or %d heads, not of %d", who, count, n)
+      check.that(n == 1 or n == count, "%s: a mask must have 1 or %d heads, found %d", who, count, n)
       mask = in_groups(mask.ndim == 3 and mask:reshape{1, n, mask.shape[2], mask.shape[3]} or mask, groups)
     end
     q, k, v = in_groups(q, groups), in_groups(k, groups), in_groups(v, groups)

@@ -16,8 +16,8 @@ local function like(p, how)
 end
 
 local function set(name, p, value)
-  check.that(layout.is_tensor(p), "nn.init.%s takes a tensor, not %s", name, check.shown(p))
-  check.that(layout.is_float(p) or name == "constant_", "nn.init.%s takes a tensor of a float dtype, not %s", name, p.dtype)
+  check.that(layout.is_tensor(p), "nn.init.%s: expected a tensor, found %s", name, check.shown(p))
+  check.that(layout.is_float(p) or name == "constant_", "nn.init.%s: expected a tensor of a float dtype, found %s", name, p.dtype)
   rille.no_grad(function() p:copy_(value()) end)
   return p
 end
@@ -30,7 +30,7 @@ function init.zeros_(p) return init.constant_(p, 0) end
 function init.ones_(p) return init.constant_(p, 1) end
 
 function init.normal_(p, mean, std)
-  check.that(mean == nil or type(mean) == "number", "nn.init.normal_: mean is a number, not %s", check.shown(mean))
+  check.that(mean == nil or type(mean) == "number", "nn.init.normal_: mean must be a number, found %s", check.shown(mean))
   if std ~= nil then check.number("nn.init.normal_", "std", std, 0) end
   return set("normal_", p, function() return rille.randn(p.shape, like(p)) * (std or 1) + (mean or 0) end)
 end
@@ -38,14 +38,14 @@ end
 -- Fills p with uniform random values in [a, b).
 function init.uniform_(p, a, b)
   a, b = a or 0, b or 1
-  check.that(type(a) == "number" and type(b) == "number" and a <= b, "nn.init.uniform_: two numbers, the lesser first, are wanted, not %s and %s",
+  check.that(type(a) == "number" and type(b) == "number" and a <= b, "nn.init.uniform_: expected two numbers, the lesser first, found %s and %s",
     check.shown(a), check.shown(b))
   return set("uniform_", p, function() return rille.rand(p.shape, like(p)) * (b - a) + a end)
 end
 
 -- Returns fan-in and fan-out of a weight {out, in, ...}; the sizes of further axes multiply both.
 local function fans(name, p)
-  check.that(layout.is_tensor(p) and p.ndim >= 2, "nn.init.%s takes a tensor of two dimensions or more", name)
+  check.that(layout.is_tensor(p) and p.ndim >= 2, "nn.init.%s: expected a tensor of at least 2 dimensions", name)
   local field = 1
   for i = 3, p.ndim do field = field * p.shape[i] end
   return p.shape[2] * field, p.shape[1] * field

@@ -15,7 +15,7 @@ local Int8Experts = MixtureOfExperts:extend("nn.Int8Experts")
 
 -- Quantizes an nn.MixtureOfExperts and shares its router.
 function Int8Experts:init(mixture)
-  check.that(type(mixture) == "table" and mixture.up and mixture.router, "nn.Int8Experts takes an nn.MixtureOfExperts, not %s",
+  check.that(type(mixture) == "table" and mixture.up and mixture.router, "nn.Int8Experts: expected an nn.MixtureOfExperts, found %s",
     check.shown(mixture))
   self.experts, self.top_k, self.router = mixture.experts, mixture.top_k, mixture.router
   local up, up_scale = bytes.of(mixture.up:transpose(1, 2))

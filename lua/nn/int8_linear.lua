@@ -11,7 +11,7 @@ local Int8Linear = Module:extend("nn.Int8Linear")
 
 -- Quantizes an nn.Linear and shares its bias.
 function Int8Linear:init(linear)
-  check.that(type(linear) == "table" and linear.weight, "nn.Int8Linear takes an nn.Linear, not %s", check.shown(linear))
+  check.that(type(linear) == "table" and linear.weight, "nn.Int8Linear: expected an nn.Linear, found %s", check.shown(linear))
   local weight, scale = bytes.of(linear.weight)
   self:buffer("weight", weight)
   self:buffer("scale", scale)

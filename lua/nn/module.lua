@@ -69,7 +69,7 @@ end
 -- Recomputes the module's activations in the backward pass instead of keeping them: less memory, more time, the same
 -- bits. Chen et al. 2016. net.blocks[1]:recompute(); recompute(false) turns it off.
 function Module:recompute(on)
-  if on ~= nil then check.flag(self.__name .. ":recompute", "what it takes", on) end
+  if on ~= nil then check.flag(self.__name .. ":recompute", "the argument", on) end
   recomputed[self] = on == nil or on or nil
   rille._generation()
   return self
@@ -89,7 +89,7 @@ end
 
 -- Creates a subclass. Metamethods are copied because Lua does not inherit them.
 function Module:extend(name)
-  check.that(type(name) == "string", "%s:extend: a class has a name", self.__name)
+  check.that(type(name) == "string", "%s:extend: expected the name of the class", self.__name)
   local class = {}
   for key, value in pairs(self) do
     if type(key) == "string" and key:sub(1, 2) == "__" then class[key] = value end
@@ -135,6 +135,35 @@ local function each_part(v, visit)
   end
 end
 
+-- Calls visit(name, module) for the direct child modules of v, also those in its tables.
+local function each_member(v, path, visit, seen)
+  seen = seen or {}
+  if seen[v] then return end
+  seen[v] = true
+  each_part(v, function(name, part)
+    if is_module(part) then visit(path .. name, part)
+    elseif type(part) == "table" then each_member(part, path .. name .. ".", visit, seen) end
+  end)
+end
+
+-- Returns the path of a module within the model that holds it, "Net.blocks.3.fc1", for error messages; nil if no module
+-- holds it. Looks through all modules, so that a module needs no reference to its holder. Of several holders the first by
+-- name counts.
+function Module.__path(module)
+  local holder, name_in = {}, {}
+  for m in pairs(order_of) do
+    each_member(m, "", function(name, part)
+      if not holder[part] or m.__name .. name < holder[part].__name .. name_in[part] then holder[part], name_in[part] = m, name end
+    end)
+  end
+  local path, met = "", {}
+  while holder[module] and not met[module] do
+    met[module] = true
+    path, module = "." .. name_in[module] .. path, holder[module]
+  end
+  return path ~= "" and module.__name .. path or nil
+end
+
 -- Calls on_module(m, path) and on_tensor(path, t, kind, holder, key) for everything in v. Each module and table is
 -- visited once, however many paths reach it. The path of v itself is "".
 local function walk(v, path, seen, on_module, on_tensor)
@@ -159,7 +188,7 @@ local function nothing() end
 local function named(module)
   local list, called = {}, {}
   walk(module, "", {}, nothing, function(name, t, kind, holder, key)
-    check.that(not called[name] or rawequal(called[name], t), "%s: two tensors in it are called '%s'", module.__name, name)
+    check.that(not called[name] or rawequal(called[name], t), "%s: two of its tensors are called '%s'", module.__name, name)
     called[name] = t
     list[#list + 1] = {name = name, tensor = t, kind = kind, holder = holder, key = key}
   end)
@@ -218,8 +247,8 @@ end
 
 -- Registers a tensor t without gradient as part of the state: it is saved, loaded and laid out with the parameters.
 function Module:buffer(name, t)
-  check.that(type(name) == "string" and layout.is_tensor(t), "%s:buffer takes a name and a tensor", self.__name)
-  check.that(not t.requires_grad, "%s:buffer: '%s' requires a gradient; it is a parameter", self.__name, name)
+  check.that(type(name) == "string" and layout.is_tensor(t), "%s:buffer: expected a name and a tensor", self.__name)
+  check.that(not t.requires_grad, "%s:buffer: '%s' requires a gradient, so it is a parameter and not a buffer", self.__name, name)
   self[name] = t
   kind_of[self][name] = "buffer"
   return t
@@ -229,7 +258,7 @@ function Module:named_buffers() return once(entries(self, "buffer")) end
 
 -- Calls fn on every module, children before parents.
 function Module:apply(fn)
-  check.that(type(fn) == "function", "%s:apply takes a function of a module, not %s", self.__name, check.shown(fn))
+  check.that(type(fn) == "function", "%s:apply: expected a function of a module, found %s", self.__name, check.shown(fn))
   local list = self:modules()
   for i = #list, 1, -1 do fn(list[i]) end
   return self
@@ -282,13 +311,13 @@ local function value_for(t, names, state, wrong)
     local v = state[name]
     if layout.is_tensor(v) then
       if not same_shape(t.shape, v.shape) then
-        wrong[#wrong + 1] = ("'%s' is %s here, %s in what is loaded"):format(name, shape_text(t.shape), shape_text(v.shape))
+        wrong[#wrong + 1] = ("'%s' is %s here, %s in the loaded state"):format(name, shape_text(t.shape), shape_text(v.shape))
       elseif value and not same_values(value, v) then
-        wrong[#wrong + 1] = ("'%s' and '%s' are one tensor here and differ in what is loaded"):format(from, name)
+        wrong[#wrong + 1] = ("'%s' and '%s' are one tensor here but differ in the loaded state"):format(from, name)
       end
       value, from = value or v, from or name
     elseif v ~= nil then
-      wrong[#wrong + 1] = ("'%s' is %s in what is loaded, no tensor"):format(name, check.shown(v))
+      wrong[#wrong + 1] = ("'%s' must be a tensor in the loaded state, found %s"):format(name, check.shown(v))
       return
     end
   end
@@ -314,7 +343,7 @@ function Module:__take(who, state)
 end
 
 function Module:load_state_dict(state)
-  check.that(type(state) == "table", "%s:load_state_dict takes a table of tensors, not a %s", self.__name, type(state))
+  check.that(type(state) == "table", "%s:load_state_dict: expected a table of tensors, found a %s", self.__name, type(state))
   return self:__take("load_state_dict", state)
 end
 
@@ -323,7 +352,7 @@ Module.load, Module.__saved = files.load, files.saved
 -- ---- modes and layouts ----
 
 function Module:train(on)
-  on = check.flag(self.__name .. ":train", "what it takes", on == nil or on)
+  on = check.flag(self.__name .. ":train", "the argument", on == nil or on)
   for _, m in ipairs(self:modules()) do trace.turn(m, on) end
   return self
 end
@@ -342,7 +371,7 @@ end
 -- Casts every parameter and buffer of a float dtype in place, all or nothing. A non-leaf tensor among them is replaced
 -- by a new leaf.
 function Module:to(dtype)
-  check.that(layout.is_float{dtype = dtype}, "%s:to: a float dtype is wanted, not %s", self.__name, check.shown(dtype))
+  check.that(layout.is_float{dtype = dtype}, "%s:to: expected a float dtype, found %s", self.__name, check.shown(dtype))
   local cast, list, rows = {}, entries(self), {}
   for name, t in once(list) do
     if layout.is_float(t) and t.is_leaf then
@@ -363,7 +392,7 @@ end
 
 -- Ties two names to one tensor: nn.tie(a, "weight", b, "weight") makes b use a's tensor.
 function Module.tie(a, name, b, other)
-  check.that(is_module(a) and is_module(b), "nn.tie takes a module, a name, a module, a name")
+  check.that(is_module(a) and is_module(b), "nn.tie: expected a module, a name, a module, a name")
   local t, old = rawget(a, name), rawget(b, other)
   check.that(layout.is_tensor(t), "nn.tie: %s has no tensor '%s'", a.__name, tostring(name))
   check.that(old == nil or layout.is_tensor(old) and same_shape(t.shape, old.shape), "nn.tie: '%s' of %s is %s, '%s' of %s is %s",
@@ -383,14 +412,6 @@ function Module:describe() return "" end
 -- Returns the values besides tensors that a class computes with, {window = self.window}. Classes override it;
 -- checkpoints save and compare the values.
 function Module:settings() end
-
--- Calls visit(name, module) for the direct child modules of v, also those in its tables.
-local function each_member(v, path, visit)
-  each_part(v, function(name, part)
-    if is_module(part) then visit(path .. name, part)
-    elseif type(part) == "table" then each_member(part, path .. name .. ".", visit) end
-  end)
-end
 
 local printing = {} -- modules being printed, against cycles
 

@@ -16,7 +16,7 @@ end
 -- at: the position of each entry of x, i64 (batch, n); nil: 0, 1, 2...
 function Positions:forward(x, at)
   local n, length = x.shape[2], self.weight.shape[1]
-  check.that(n <= length, "nn.Positions: %d positions are more than the %d there are", n, length)
+  check.that(n <= length, "nn.Positions: %d positions are more than the %d in the table", n, length)
   if at then return x + rille.embedding(at, self.weight) end
   return x + self.weight:slice(0, 0, n)
 end

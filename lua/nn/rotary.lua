@@ -75,25 +75,25 @@ local allows = {yarn = {"beta_fast", "beta_slow", "attention_factor", "mscale", 
 
 local function check_positive(who, what, kind, name, value)
   check.that(type(value) == "number" and value > 0 and value < math.huge,
-    "%s: %s: %s wants a positive, finite number '%s', not %s", who, what, kind, name, check.shown(value))
+    "%s: %s: %s needs a positive, finite number '%s', found %s", who, what, kind, name, check.shown(value))
 end
 
 -- Returns the name of a scaling. size: the rotated size of a head, if known.
 local function check_scaling(who, what, scaling, size)
-  check.that(type(scaling) == "table", "%s: %s is a table, {rope_type =, factor =}, not %s", who, what, check.shown(scaling))
+  check.that(type(scaling) == "table", "%s: %s must be a table, {rope_type =, factor =}, found %s", who, what, check.shown(scaling))
   local kind = scaling.rope_type or scaling.type
-  check.that(type(kind) == "string" and wants[kind], "%s: %s: no scaling is called %s; there are: %s", who, what,
+  check.that(type(kind) == "string" and wants[kind], "%s: %s: unknown scaling %s; expected one of: %s", who, what,
     check.shown(kind), table.concat(check.sorted_keys(wants), ", "))
   for _, name in ipairs(wants[kind]) do check_positive(who, what, kind, name, scaling[name]) end
   for _, name in ipairs(allows[kind] or {}) do
     if scaling[name] ~= nil then check_positive(who, what, kind, name, scaling[name]) end
   end
   check.that(kind ~= "llama3" or scaling.low_freq_factor < scaling.high_freq_factor,
-    "%s: %s: llama3 wants a low_freq_factor below its high_freq_factor, not %s and %s", who, what,
+    "%s: %s: low_freq_factor of llama3 must be below high_freq_factor, found %s and %s", who, what,
     check.shown(scaling.low_freq_factor), check.shown(scaling.high_freq_factor))
   for _, name in ipairs(kind == "longrope" and {"short_factor", "long_factor"} or {}) do
     local list = scaling[name]
-    check.that(type(list) == "table" and (not size or #list == size // 2), "%s: %s: %s must be a list of %s numbers, not %s", who,
+    check.that(type(list) == "table" and (not size or #list == size // 2), "%s: %s: %s must be a list of %s numbers, found %s", who,
       what, name, size and size // 2 or "size / 2", type(list) == "table" and ("of %d"):format(#list) or check.shown(list))
     for _, value in ipairs(list) do check_positive(who, what, kind, name, value) end
   end
@@ -130,7 +130,7 @@ end
 local function tables(length, size, options, long)
   check.count("nn.rotary_tables", "the length", length)
   check.count("nn.rotary_tables", "the size", size)
-  check.that(size % 2 == 0, "nn.rotary_tables: the size is even, not %d", size)
+  check.that(size % 2 == 0, "nn.rotary_tables: size must be even, found %d", size)
   options = check.options("nn.rotary_tables", options, {base = 10000, dtype = "f32", placement = check.none,
     scaling = check.none})
   check.positive("nn.rotary_tables", "base", options.base)
@@ -149,7 +149,7 @@ local LEAST <const> = 64 -- minimum positions of a table
 
 local function check_fields(self)
   check.count("nn.Rotary", "the length", self.length)
-  check.that(math.type(self.size) == "integer" and self.size > 0 and self.size % 2 == 0, "nn.Rotary: the size is even, not %s",
+  check.that(math.type(self.size) == "integer" and self.size > 0 and self.size % 2 == 0, "nn.Rotary: size must be even, found %s",
     check.shown(self.size))
   check.positive("nn.Rotary", "base", self.base)
   if self.scaling ~= nil then check_scaling("nn.Rotary", "scaling", self.scaling, self.size) end

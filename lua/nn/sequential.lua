@@ -9,7 +9,7 @@ function Sequential:init(...)
   local members = {...}
   for i = 1, select("#", ...) do
     local member = members[i]
-    check.that(type(member) == "table" and member.forward, "nn.Sequential: argument %d is a %s, not a module", i, type(member))
+    check.that(type(member) == "table" and member.forward, "nn.Sequential: argument %d must be a module, found a %s", i, type(member))
     self[i] = member
   end
 end

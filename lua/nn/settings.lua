@@ -83,9 +83,9 @@ local function read(t, path, who, seen, out, left_out, strange)
     elseif type(v) == "table" and getmetatable(v) == nil then
       read(v, name .. ".", who, seen, out, left_out, strange)
     elseif speaks(v) then
-      check.that(not seen[v], "%s: '%s' has itself among its settings", who, name)
+      check.that(not seen[v], "%s: the settings of '%s' contain themselves", who, name)
       local said = v:settings()
-      check.that(type(said) == "table" and getmetatable(said) == nil, "%s: the settings of '%s' are a table, {name = value}, not %s",
+      check.that(type(said) == "table" and getmetatable(said) == nil, "%s: the settings of '%s' must be a table, {name = value}, found %s",
         who, name, check.shown(said))
       seen[v] = true
       read(said, name .. ".", who, seen, out, left_out, strange)
@@ -115,13 +115,13 @@ end
 function settings.named(module)
   local who, out, field = module.__name .. ":settings", {}, rawget(module, "settings")
   if field ~= nil and type(field) ~= "function" then return nil end
-  check.that(type(module.settings) == "function", "%s is a function that gives a table, {name = value}, not %s", who,
+  check.that(type(module.settings) == "function", "%s must be a function that returns a table, {name = value}, found %s", who,
     check.shown(module.settings))
   local named = module:settings()
   if not named then return nil end
-  check.that(type(named) == "table" and getmetatable(named) == nil, "%s gives a table, {name = value}, not %s", who, check.shown(named))
+  check.that(type(named) == "table" and getmetatable(named) == nil, "%s must return a table, {name = value}, found %s", who, check.shown(named))
   read(named, "", who, {}, out, nothing, function(name, v)
-    check.fail("%s: '%s' is %s; settings are numbers, texts, flags and tables of them", who, name, check.shown(v))
+    check.fail("%s: '%s' is %s; settings must be numbers, strings, booleans or tables of them", who, name, check.shown(v))
   end)
   return out
 end

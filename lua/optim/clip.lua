@@ -70,7 +70,7 @@ end
 return function(params, max)
   check.parameters("optim.clip_grad_norm", params)
   for i, p in ipairs(params) do
-    check.that(layout.is_tensor(p), "optim.clip_grad_norm: parameter %d is %s, not a tensor", i, check.shown(p))
+    check.that(layout.is_tensor(p), "optim.clip_grad_norm: parameter %d must be a tensor, found %s", i, check.shown(p))
   end
   check.number("optim.clip_grad_norm", "the limit", max, 0)
   local norm

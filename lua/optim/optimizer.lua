@@ -32,9 +32,9 @@ local function check_parameters(name, params, seen)
   check.parameters(name, params)
   check.that(#params > 0, "%s: the list of parameters is empty", name)
   for i, p in ipairs(params) do
-    check.that(layout.is_tensor(p), "%s: parameter %d is a %s, not a tensor", name, i, type(p))
-    check.that(p.is_leaf, "%s: parameter %d is a result, which backward gives no gradient: only leaf tensors are updated", name, i)
-    check.that(not seen[p], "%s: parameter %d is in the list twice", name, i)
+    check.that(layout.is_tensor(p), "%s: parameter %d must be a tensor, found a %s", name, i, type(p))
+    check.that(p.is_leaf, "%s: parameter %d is the result of an operator; parameters must be leaf tensors", name, i)
+    check.that(not seen[p], "%s: parameter %d occurs twice in the list", name, i)
     seen[p] = true
   end
 end
@@ -60,7 +60,7 @@ local function settled(kind, what, values)
   return setmetatable({}, {__index = values, __len = function() return #values end,
     __pairs = function() return function(_, k) return next(values, k) end end,
     __tostring = function() return ("a list of %d %s"):format(#values, what) end,
-    __newindex = function() check.fail("%s: which %s there are is settled when it is made; make another for others", kind.name, what) end})
+    __newindex = function() check.fail("%s: the list of %s cannot be changed after creation; make another optimizer", kind.name, what) end})
 end
 
 -- Returns an optimiser or a group as text.
@@ -79,7 +79,7 @@ local function group_of(opt, given)
   local kind, own = opt.kind, setmetatable({}, {__index = opt.own})
   for name, value in pairs(given) do
     if name ~= "params" then
-      check.that(kind.options[name] ~= nil, "%s: no option of a group is called '%s'; there are: params, %s", kind.name,
+      check.that(kind.options[name] ~= nil, "%s: unknown option '%s' of a group; expected one of: params, %s", kind.name,
         check.named(name), table.concat(check.sorted_keys(kind.options), ", "))
       own[name] = own_value(value)
     end
@@ -89,7 +89,7 @@ local function group_of(opt, given)
     __index = setmetatable({params = params, own = own, kind = kind}, {__index = own}),
     __tostring = text_of,
     __newindex = function(_, name, value)
-      check.that(kind.options[name] ~= nil, "%s: no option of a group is called '%s'; there are: %s", kind.name,
+      check.that(kind.options[name] ~= nil, "%s: unknown option '%s' of a group; expected one of: %s", kind.name,
         check.named(name), table.concat(check.sorted_keys(kind.options), ", "))
       set(opt, own, name, value)
     end})
@@ -104,7 +104,7 @@ local function groups_of(opt, given)
   check.parameters(name, given)
   local one = type(given[1]) ~= "table"
   for i, g in ipairs(one and {{params = given}} or given) do
-    check.that(type(g) == "table" and g.params ~= nil, "%s: group %d is {params = list, ...}, not %s", name, i,
+    check.that(type(g) == "table" and g.params ~= nil, "%s: group %d must be {params = list, ...}, found %s", name, i,
       type(g) == "table" and "a table without params" or check.shown(g))
     check_parameters(one and name or ("%s: group %d"):format(name, i), g.params, seen)
     groups[i] = group_of(opt, g)
@@ -184,7 +184,7 @@ local function check_zero(opt)
   for _, p in ipairs(opt.params) do
     local said = layout.zero_of(p)
     check.that(not said or said.level == zero,
-      "%s:step: rille.parallel (%s) says zero = %d, and rille.graph (%s) says zero = %d; one says it, or both the same",
+      "%s:step: rille.parallel (%s) sets zero = %d, but rille.graph (%s) sets zero = %d; set one of them, or both to the same value",
       opt.kind.name, said and said.line, said and said.level, line, zero)
   end
 end
@@ -256,12 +256,12 @@ end
 -- counts per parameter use `steps` for all.
 function methods:load_state_dict(state)
   local who, list = self.kind.name .. ":load_state_dict", {}
-  check.that(type(state) == "table", "%s takes a table of tensors, not %s", who, check.shown(state))
+  check.that(type(state) == "table", "%s: expected a table of tensors, found %s", who, check.shown(state))
   local function find(name, shape)
     local value = state[name]
     check.that(layout.is_tensor(value), "%s: '%s' is missing", who, name)
     local has, wanted = table.concat(value.shape, ", "), table.concat(shape, ", ")
-    check.that(has == wanted, "%s: '%s' is {%s} here, {%s} in what is loaded", who, name, wanted, has)
+    check.that(has == wanted, "%s: '%s' is {%s} here, {%s} in the loaded state", who, name, wanted, has)
     return value
   end
   local function count(name) return math.tointeger(check.whole(who, ("'%s'"):format(name), find(name, {}):item(), 0)) end
@@ -275,7 +275,7 @@ function methods:load_state_dict(state)
     end
   end
   for _, name in ipairs(check.sorted_keys(state)) do
-    check.that(known[name], "%s: '%s' is no state of the %d parameters here", who, name, #self.params)
+    check.that(known[name], "%s: '%s' is not state of the %d parameters here", who, name, #self.params)
   end
   rille._take(who, list)
   self:__count(steps, counts)
@@ -288,8 +288,8 @@ local function set_option(opt, name, value)
   elseif kind.options[name] ~= nil then
     set(opt, opt.own, name, value)
   else
-    check.that(opt.inside[name] == nil, "%s: '%s' is settled when it is made, and not set", kind.name, check.named(name))
-    check.fail("%s has no option '%s'; there are: %s", kind.name, check.named(name), table.concat(check.sorted_keys(kind.options), ", "))
+    check.that(opt.inside[name] == nil, "%s: '%s' cannot be changed after creation", kind.name, check.named(name))
+    check.fail("%s: unknown option '%s'; expected one of: %s", kind.name, check.named(name), table.concat(check.sorted_keys(kind.options), ", "))
   end
 end
 
@@ -348,7 +348,7 @@ return function(kind)
     kind.check(opt)
     local all, learns = {}, false -- frozen parameters are included, for when they are unfrozen
     each(opt, function(i, _, p) all[i], inside.counts[i], learns = p, {steps = 0}, learns or p.requires_grad end)
-    check.that(learns, "%s: no parameter requires a gradient: p:requires_grad_(true) makes p learn", kind.name)
+    check.that(learns, "%s: no parameter requires a gradient; call p:requires_grad_(true) on those to train", kind.name)
     inside.params = settled(kind, "parameters", all)
     complete_all(opt)
     snapshot.watch(opt, keep)

@@ -29,7 +29,7 @@ local function row(g)
 end
 
 return function(list, columns)
-  if #list == 0 then return "  no plan has run yet, or the one that ran last is gone; :actors STEP shows a compiled step's\n" end
+  if #list == 0 then return "  no plan has run yet, or the last one was freed; :actors STEP shows a compiled step's\n" end
   local rows, all = {{"what", "device", list[1].micro_batches > 1 and "stage" or "", "acts", "registers", "state", "line"}}, groups(list)
   -- Waiting actors come first: they matter most after a failed run.
   for k, g in ipairs(all) do g.order = (g.state:find("waits") and 0 or #all) + k end

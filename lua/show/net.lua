@@ -75,7 +75,7 @@ end
 
 -- Returns the rows in order; equal list members share a row: {depth =, name =, module = | tensor =, tied =}.
 local function flatten(node, depth, rows, name, alike)
-  local module = alike > 1 and ("%s, %d alike"):format(node.module, alike) or node.module
+  local module = alike > 1 and ("%s x %d"):format(node.module, alike) or node.module
   rows[#rows + 1] = {depth = depth, name = name, module = module}
   for _, t in ipairs(node.tensors) do rows[#rows + 1] = {depth = depth + 1, name = t.name, tensor = t.tensor, tied = t.tied} end
   local k = 1
@@ -112,7 +112,7 @@ end
 local function headline(m)
   local most = 0
   for _, device in ipairs(m.total) do most = math.max(most, m.total[device]) end
-  return ("%s: %s parameters, at most %s a device"):format(m.rows[1] and m.rows[1].module or "module", grouped(m.count), paint.bytes(most))
+  return ("%s: %s parameters, at most %s per device"):format(m.rows[1] and m.rows[1].module or "module", grouped(m.count), paint.bytes(most))
 end
 
 local function type_text(x) return ("%s {%s}"):format(x.dtype, table.concat(x.shape, ", ")) end
@@ -205,7 +205,7 @@ local function svg_picture(m)
 end
 
 return function(net, path)
-  check.that(path == nil or type(path) == "string", "show: the name of an .svg file is wanted, found %s", check.shown(path))
+  check.that(path == nil or type(path) == "string", "show: expected the name of an .svg file, found %s", check.shown(path))
   local m = read(net)
   rille._show(path, function() return svg_picture(m) end, function(columns, color) return plain_picture(m, columns, color) end)
 end

@@ -110,6 +110,6 @@ local function svg_picture(P)
 end
 
 return function(P, path)
-  check.that(path == nil or type(path) == "string", "show: the name of an .svg file is wanted, found %s", check.shown(path))
+  check.that(path == nil or type(path) == "string", "show: expected the name of an .svg file, found %s", check.shown(path))
   rille._show(path, function() return svg_picture(P) end, function(columns, color) return plain_picture(P, columns, color) end)
 end

@@ -21,22 +21,22 @@ local function headline(c)
 end
 
 local function planned_text(c, theory)
-  local from = c.given and "as given" or c.reckoned and "costs reckoned, nothing was measured yet" or "by measured costs"
-  local text = ("planned: %s a step, %s idle (%s)"):format(paint.seconds(c.planned.time), paint.percent(c.planned.bubble), from)
+  local from = c.given and "as given" or c.reckoned and "by estimated costs; nothing was measured yet" or "by measured costs"
+  local text = ("planned: %s per step, %s idle (%s)"):format(paint.seconds(c.planned.time), paint.percent(c.planned.bubble), from)
   if c.activations > 0 then
-    text = ("%s, holding %s for backward, %.2f of what 1f1b does%s"):format(text, paint.bytes(c.activations), c.activations / c.activations_1f1b,
-      c.again > 0 and (" with %s of forward computed again, as here"):format(paint.percent(c.again)) or "")
-  elseif c.again > 0 then text = ("%s, computing %s of forward again"):format(text, paint.percent(c.again)) end
+    text = ("%s, %s of activations, %.2f of 1F1B's%s"):format(text, paint.bytes(c.activations), c.activations / c.activations_1f1b,
+      c.again > 0 and (" with %s of forward recomputed, as here"):format(paint.percent(c.again)) or "")
+  elseif c.again > 0 then text = ("%s, recomputing %s of forward"):format(text, paint.percent(c.again)) end
   if not theory then return c.bound > 0 and ("%s; the bound is %s idle"):format(text, paint.percent(c.bound)) or text end
-  text = ("%s; theory says %s%s: %s"):format(text, paint.percent(theory.bubble), theory.holds, theory.formula)
-  return c.move > SMALL * c.forward and text .. ", and hops that take no time" or text
+  text = ("%s; in theory %s%s: %s"):format(text, paint.percent(theory.bubble), theory.holds, theory.formula)
+  return c.move > SMALL * c.forward and text .. ", without communication time" or text
 end
 
 local function measured_text(c)
-  local text = ("measured%s: %s a step, %s idle"):format(c.call < c.calls and (" in call %d of %d"):format(c.call, c.calls) or "",
+  local text = ("measured%s: %s per step, %s idle"):format(c.call < c.calls and (" in call %d of %d"):format(c.call, c.calls) or "",
     paint.seconds(c.measured.time), paint.percent(c.measured.bubble))
   if c.at_once < c.computing then
-    text = ("%s; %s is the least where %d devices share threads of which there are %d"):format(text, paint.percent(1 - c.at_once / c.computing),
+    text = ("%s; at least %s idle, because %d devices share %d threads"):format(text, paint.percent(1 - c.at_once / c.computing),
       c.computing, c.at_once)
   end
   return text
@@ -172,7 +172,7 @@ local function plain_picture(c, theory, columns, color)
   if most > 0 then
     local amount = 0
     for _, d in ipairs(run.devices) do amount = math.max(amount, #paint.bytes(d.peak)) end
-    say("memory in registers, and its peak:")
+    say("memory of activations, and its peak:")
     panel(run, function(d)
       local text = paint.bytes(run.devices[d].peak)
       return memory_text(run.devices[d].memory, most, math.max(4, width - amount - 1)) .. (" "):rep(amount - #text + 1) .. text
@@ -299,7 +299,7 @@ local function svg_picture(c, theory)
     y = draw_run(doc, c, run, rows, y, time)
     y = draw_axis(doc, y, time)
   end
-  y = draw_text(doc, y + 14, "faint", "memory in registers, to one scale, and its peak") - 10
+  y = draw_text(doc, y + 14, "faint", "memory of activations, to one scale, and its peak") - 10
   y = draw_memory(doc, c, run, rows, y, time) + LINE
   for _, text in ipairs(stalls_of(c)) do y = draw_text(doc, y, "", text) end
   return doc:finish(WIDTH, y + 4)
@@ -307,7 +307,7 @@ end
 
 -- costs: as in step:chart, for the planned picture.
 return function(step, path, costs)
-  check.that(path == nil or type(path) == "string", "show: the name of an .svg file is wanted, found %s", check.shown(path))
+  check.that(path == nil or type(path) == "string", "show: expected the name of an .svg file, found %s", check.shown(path))
   local c = step:chart(costs)
   c.given = costs ~= nil
   local theory = theory_of(c)

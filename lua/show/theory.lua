@@ -55,6 +55,6 @@ return function(chart)
   local holds = formula.holds(chart, p)
   if not holds then return nil end
   local v, added = chart.stages / p, formula[2](p, F, B, W)
-  local text = ("%s beside m%s (F + B + W)"):format(formula[1], v > 1 and " v" or "")
+  local text = ("%s of m%s (F + B + W)"):format(formula[1], v > 1 and " v" or "")
   return {bubble = added / (m * v * (F + B + W) + added), formula = text, holds = holds}
 end

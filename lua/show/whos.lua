@@ -53,7 +53,7 @@ local function sums_of(list)
 end
 
 -- Returns "1.0 MiB (24 B)": bytes in memory, and in brackets bytes not yet computed; LATER explains the brackets.
-local LATER <const> = "  (in brackets: not in memory, computed when it is read)\n"
+local LATER <const> = "  (in brackets: not in memory, computed when read)\n"
 local function amount(there, later)
   local parts = {there > 0 and paint.bytes(there) or nil}
   if later > 0 then parts[#parts + 1] = ("(%s)"):format(paint.bytes(later)) end
@@ -109,10 +109,10 @@ end
 function whos.devices(columns)
   local rows = {{"device", "thread", "values", "plans", "at most", "limit"}}
   for _, d in ipairs(rille.devices()) do
-    rows[#rows + 1] = {("%s:%d"):format(d.kind, d.device), d.thread < 0 and "another host's" or tostring(d.thread), paint.bytes(d.live_bytes),
+    rows[#rows + 1] = {("%s:%d"):format(d.kind, d.device), d.thread < 0 and "on another host" or tostring(d.thread), paint.bytes(d.live_bytes),
       paint.bytes(d.arena_bytes), paint.bytes(d.peak_bytes), (d.limit_bytes or 0) > 0 and paint.bytes(d.limit_bytes) or ""}
   end
-  return #rows > 1 and paint.table(rows, columns, {2, 4}) or "  none was used yet\n"
+  return #rows > 1 and paint.table(rows, columns, {2, 4}) or "  no device was used yet\n"
 end
 
 -- Returns {"cpu:0", "cpu:1", "cpu:2"} as "cpu:0-2".
@@ -132,9 +132,9 @@ local function runs_of(devices)
 end
 
 function whos.workers(columns)
-  local rows = {{"rank", "state", "pid", "host", "heard of", "devices"}}
+  local rows = {{"rank", "state", "pid", "host", "last heard", "devices"}}
   for _, w in ipairs(rille.workers()) do
-    local state = w.slow and ("%s, %.1f times as slow as others"):format(w.state, w.slow) or w.state
+    local state = w.slow and ("%s, %.1f times slower than others"):format(w.state, w.slow) or w.state
     rows[#rows + 1] = {tostring(w.rank), state, tostring(w.pid), w.host, ("%.1f s ago"):format(w.heartbeat), runs_of(w.devices)}
   end
   return paint.table(rows, columns, {3, 4})
@@ -189,8 +189,8 @@ function whos.mem(list, external, columns)
   local live = 0
   for _, d in ipairs(rille.devices()) do live = live + d.live_bytes end
   return whos.devices(columns) .. owners ..
-    ("  %s in values, of which your variables own %s\n"):format(paint.bytes(live), paint.bytes(math.min(known, live))) ..
-    ("  Lua itself %s; tensors that it holds, garbage too, %s\n"):format(paint.bytes(collectgarbage("count") * 1024 // 1), paint.bytes(external))
+    ("  %s in tensors, of which your variables own %s\n"):format(paint.bytes(live), paint.bytes(math.min(known, live))) ..
+    ("  Lua itself %s; tensors that Lua holds, including garbage, %s\n"):format(paint.bytes(collectgarbage("count") * 1024 // 1), paint.bytes(external))
 end
 
 return whos

@@ -23,7 +23,7 @@ struct arena_chunk {
 static void
 out_of_memory(size_t bytes)
 {
-    fprintf(stderr, "rille: the host has no %zu bytes left\n", bytes);
+    fprintf(stderr, "rille: out of memory: the host cannot provide %zu bytes\n", bytes);
     abort();
 }
 

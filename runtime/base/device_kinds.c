@@ -22,6 +22,6 @@ device_kind_parse(const char *text)
     for (int k = 0; k < NDEVICE_KIND; k++)
         if (!strcmp(text, names[k])) return k;
     if (!strcmp(text, "late")) return DEV_ASYNC; /* its name before 0.2; the shell warns */
-    fail(E_PLACE, "\"%s\" is no device kind: expected cpu, meta or cuda", text);
+    fail(E_PLACE, "unknown device kind \"%s\": expected cpu, meta or cuda", text);
     return -1;
 }

@@ -88,10 +88,10 @@ begin_connecting(struct cuda_communicator *c, bool *abroad)
 static int
 find_id(const struct cuda_communicator *c, bool abroad, const struct communicator_post *post, unsigned char *id)
 {
-    if (abroad && !post) return fail(E_CANCEL, "the run has failed, and its collectives with it");
+    if (abroad && !post) return fail(E_CANCEL, "the run failed, and its collectives with it");
     if (gpu_of_rank(&c->face, 0) < 0) return post->hear(post->of, &c->face, id);
     const char *why = cuda_opened()->identify(id);
-    if (why) return fail(E_KERNEL, "cuda: a communicator of %d GPUs: %s", (int)c->face.n, why);
+    if (why) return fail(E_KERNEL, "cuda: a communicator of %d GPUs could not be made: %s", (int)c->face.n, why);
     return abroad ? post->tell(post->of, &c->face, id) : 0;
 }
 
@@ -105,7 +105,7 @@ make_communicator(struct cuda_communicator *c, const struct communicator_post *p
     const char *why = cuda_opened()->meet(c->in, id, post ? post->left : NULL, post ? post->of : NULL);
     TRY(cuda_cut_work());
     if (post && post->left(post->of)) return fail(E_CANCEL, "interrupted");
-    return why ? fail(E_KERNEL, "cuda: a communicator of %d GPUs: %s", (int)c->face.n, why) : 0;
+    return why ? fail(E_KERNEL, "cuda: a communicator of %d GPUs could not be made: %s", (int)c->face.n, why) : 0;
 }
 
 /* If one communicator cannot be connected, cuts all, so that the next call connects all again. */
@@ -152,7 +152,7 @@ cuda_collect(struct communicator *c, int32_t comm_rank, const struct collective_
 int
 cuda_cut_work(void)
 {
-    return atomic_load(&cut) ? fail(E_CANCEL, "the run has failed, and its collectives with it") : 0;
+    return atomic_load(&cut) ? fail(E_CANCEL, "the run failed, and its collectives with it") : 0;
 }
 
 void

@@ -164,11 +164,11 @@ cuda_kernel_about(struct str *text)
     if (!compiler)
         str_addf(text, "by the host: %s", why);
     else if (!folder.len)
-        str_addf(text, "%s, not kept", compiler);
+        str_addf(text, "%s, not cached", compiler);
     else if (may_write(str_text(&folder)))
-        str_addf(text, "%s, kept in %s", compiler, str_text(&folder));
+        str_addf(text, "%s, cached in %s", compiler, str_text(&folder));
     else
-        str_addf(text, "%s, not kept: %s cannot be written: %s", compiler, str_text(&folder), strerror(errno));
+        str_addf(text, "%s, not cached: %s cannot be written: %s", compiler, str_text(&folder), strerror(errno));
     add_library(text, "products", cuda_opened()->library);
     add_library(text, "convolutions", cuda_opened()->convolver);
     str_free(&folder);

@@ -255,11 +255,12 @@ refuse_allocation(const struct pool *p, size_t bytes)
     char wanted[32], free_text[32];
     bytes_text(bytes, wanted);
     if (!p->limit_bytes)
-        return fail(E_MEMORY, "%s:%d wanted %s, the %s has no more", device_kind_text(p->kind->number), p->device,
-                    wanted, p->kind->flags & HOST_READS ? "host" : "device");
+        return fail(E_MEMORY, "out of memory on %s:%d: needs %s, more than the %s has free",
+                    device_kind_text(p->kind->number), p->device, wanted,
+                    p->kind->flags & HOST_READS ? "host" : "device");
     bytes_text(p->limit_bytes - MIN(p->limit_bytes, used_bytes(p)), free_text);
-    return fail(E_MEMORY, "%s:%d wanted %s, %s of its limit free", device_kind_text(p->kind->number), p->device, wanted,
-                free_text);
+    return fail(E_MEMORY, "out of memory on %s:%d: needs %s, %s of its limit free", device_kind_text(p->kind->number),
+                p->device, wanted, free_text);
 }
 
 /* Allocates capacity bytes from the device, within the limit; frees idle blocks if necessary. */
@@ -400,7 +401,7 @@ buffer_on_host(const struct buffer *b, void **data, void **copy)
     *copy = NULL;
     *data = b->data;
     if (buffer_is_lost(b))
-        return fail(E_LOST, "the value was on %s:%d, and is lost", device_kind_text(p->kind->number), p->device);
+        return fail(E_LOST, "the value was on %s:%d and is lost", device_kind_text(p->kind->number), p->device);
     TRY(buffer_await(b, false));
     if (buffer_host_reads(b)) return 0;
     *data = *copy = must_alloc(b->bytes);
@@ -425,7 +426,7 @@ buffer_copy_part(const struct buffer *to, const struct buffer *from, size_t at, 
     void *room = NULL;
     int status = 0;
     if (buffer_is_lost(from))
-        return fail(E_LOST, "the value was on %s:%d, and is lost", device_kind_text(from->pool->kind->number),
+        return fail(E_LOST, "the value was on %s:%d and is lost", device_kind_text(from->pool->kind->number),
                     from->pool->device);
     TRY(buffer_await(from, false));
     TRY(buffer_await(to, true));

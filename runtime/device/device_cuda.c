@@ -46,8 +46,10 @@ load_cuda_plugin(void)
         return 0;
     }
     dlclose(file);
-    return fail(E_PLACE, "devices: librille-cuda.so is of another version of Rille: %d, expected %d", version,
-                CUDA_PLUGIN_VERSION);
+    return fail(
+        E_PLACE,
+        "devices: librille-cuda.so has interface version %d, expected %d; install the plug-in of this version of Rille",
+        version, CUDA_PLUGIN_VERSION);
 }
 
 /* ---- naming devices ---- */
@@ -57,7 +59,7 @@ add_gpu(struct cuda_choice *c, int gpu, int parts)
 {
     for (int i = 0; i < c->n; i++)
         if (c->device[i].gpu == gpu) return fail(E_PLACE, "devices: \"cuda:%d\" is named twice", gpu);
-    if (parts > CUDA_DEVICES - c->n) return fail(E_PLACE, "devices: at most %d of kind cuda", CUDA_DEVICES);
+    if (parts > CUDA_DEVICES - c->n) return fail(E_PLACE, "devices: at most %d devices of kind cuda", CUDA_DEVICES);
     for (int i = 0; i < parts; i++) c->device[c->n++] = (struct cuda_device){gpu, parts};
     return 0;
 }
@@ -89,7 +91,8 @@ read_device_text(const char *text, bool *all, long *gpu, long *parts)
 static int
 add_gpu_reading(struct cuda_choice *c, bool all, long gpu, long parts)
 {
-    if ((all && c->n) || c->all) return fail(E_PLACE, "devices: cuda:all names every GPU, so others are named twice");
+    if ((all && c->n) || c->all)
+        return fail(E_PLACE, "devices: cuda:all already names every GPU; do not name GPUs again");
     c->all = all;
     return all ? 0 : add_gpu(c, (int)MIN(gpu, INT_MAX), (int)MIN(parts, CUDA_DEVICES + 1));
 }
@@ -105,10 +108,9 @@ parse_devices(const char *text, bool here, struct cuda_choice *c)
     TRY(load_cuda_plugin());
     const char *why = plugin->count(&ngpu);
     if (why || ngpu == 0)
-        return fail(E_PLACE, "devices: \"cuda:%s\": no device: %s", text, why ? why : "the driver shows none");
+        return fail(E_PLACE, "devices: \"cuda:%s\": no GPU found: %s", text, why ? why : "the driver shows none");
     if (gpu >= ngpu)
-        return fail(E_PLACE, "devices: \"cuda:%s\": there is no GPU %ld; this host shows %d (GPUs count from 0)", text,
-                    gpu, ngpu);
+        return fail(E_PLACE, "devices: \"cuda:%s\": no GPU %ld; this host has %d (GPUs count from 0)", text, gpu, ngpu);
     for (int i = 0; all && i < ngpu; i++) TRY(add_gpu(c, i, 1));
     return all ? 0 : add_gpu(c, (int)gpu, (int)MIN(parts, CUDA_DEVICES + 1));
 }
@@ -133,12 +135,12 @@ static int
 check_collectives(const struct cuda_choice *c)
 {
     const char *why;
-    if (!plugin->collectives(&why)) return fail(E_PLACE, "collectives by nccl: %s", why);
-    if (!plugin->compiler(&why)) return fail(E_PLACE, "collectives by nccl want kernels that pack: %s", why);
+    if (!plugin->collectives(&why)) return fail(E_PLACE, "collectives = \"nccl\": %s", why);
+    if (!plugin->compiler(&why)) return fail(E_PLACE, "collectives = \"nccl\" needs kernels that pack data: %s", why);
     for (int i = 0; i < c->n; i++)
         if (c->device[i].parts > 1)
-            return fail(E_PLACE, "collectives by nccl are for GPUs that have one device each; cuda:%d has %d",
-                        c->device[i].gpu, c->device[i].parts);
+            return fail(E_PLACE, "collectives = \"nccl\" needs one device per GPU; cuda:%d has %d", c->device[i].gpu,
+                        c->device[i].parts);
     return 0;
 }
 
@@ -146,9 +148,8 @@ static int
 choose_devices(const struct cuda_choice *c)
 {
     if (choice.n && choices_equal(&choice, c)) return 0;
-    if (choice.n)
-        return fail(E_STATE, "devices: this process has named other devices of kind cuda, or collectives, before");
-    if (elsewhere) return fail(E_STATE, "devices: in this process those of kind cuda are workers'");
+    if (choice.n) return fail(E_STATE, "devices: this process has already chosen other cuda devices or collectives");
+    if (elsewhere) return fail(E_STATE, "devices: in this process the workers own the cuda devices");
     if (c->nccl) TRY(check_collectives(c));
     for (int i = 0; i < c->n; i++) {
         const char *why = plugin->open(c->device[i].gpu, &gpu_of[i]);
@@ -184,7 +185,7 @@ cuda_gpu_of(int device, struct cuda_gpu *out)
     if (known) *out = gpu_of[device - first];
     int n = choice.n;
     pthread_mutex_unlock(&lock);
-    return known ? 0 : fail(E_PLACE, "there is no cuda:%d; this process has %d of kind cuda", device, n);
+    return known ? 0 : fail(E_PLACE, "no device cuda:%d: this process has %d of kind cuda", device, n);
 }
 
 unsigned
@@ -196,20 +197,18 @@ cuda_abilities(void)
 static const struct {
     unsigned ability;
     const char *text;
-} ability_text[] = {{COMPILES, "compile kernels"},
-                    {MULTIPLIES, "have a library of products"},
-                    {CONVOLVES, "have a library of convolutions"},
-                    {COLLECTS, "have a library of collectives"}};
+} ability_text[] = {
+    {COMPILES, "compile kernels"}, {MULTIPLIES, "have cuBLASLt"}, {CONVOLVES, "have cuDNN"}, {COLLECTS, "have NCCL"}};
 enum { ABILITIES = COMPILES | MULTIPLIES | CONVOLVES | COLLECTS };
 
 static int
 join_devices(unsigned wanted, int at, int n)
 {
     if (n != choice.n)
-        return fail(E_PLACE, "the cluster counts %d devices of kind cuda in this process, and it has %d", n, choice.n);
+        return fail(E_PLACE, "the cluster expects %d devices of kind cuda in this process, found %d", n, choice.n);
     for (size_t i = 0; n && i < countof(ability_text); i++)
         if (wanted & ~abilities & ability_text[i].ability)
-            return fail(E_PLACE, "the cluster's devices of kind cuda %s, and those of this process cannot",
+            return fail(E_PLACE, "the cluster's cuda devices %s, but those of this process do not",
                         ability_text[i].text);
     first = at;
     elsewhere = n == 0;
@@ -257,7 +256,7 @@ static int
 say_broken(void)
 {
     const char *why = atomic_load(&broken);
-    return why ? fail(E_KERNEL, "cuda: %s; this process cannot use devices of this kind any more", why) : 0;
+    return why ? fail(E_KERNEL, "cuda: %s; this process can no longer use cuda devices", why) : 0;
 }
 
 int

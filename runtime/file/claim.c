@@ -62,7 +62,7 @@ refuse_claim(int fd, const char *folder)
     struct str owner = {0}, self = {0};
     say_owner(fd, &owner);
     say_self(&self);
-    int status = fail(E_IO, "%s: %s saves there, and this is %s: each training needs a folder of its own", folder,
+    int status = fail(E_IO, "%s: %s already saves there, and this is %s; each training needs its own folder", folder,
                       str_text(&owner), str_text(&self));
     str_free(&owner);
     str_free(&self);

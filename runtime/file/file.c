@@ -53,7 +53,7 @@ file_finish(struct file_out *out)
     free(out->beside);
     out->beside = NULL;
     out->f = NULL;
-    return why ? fail(E_IO, "%s: %s could not be written whole: %s", out->what, out->path, strerror(why)) : 0;
+    return why ? fail(E_IO, "%s: %s could not be written completely: %s", out->what, out->path, strerror(why)) : 0;
 }
 
 int
@@ -70,7 +70,7 @@ static int
 check_text(const char *what, const char *path, size_t most, size_t at, const char *block, size_t n)
 {
     const char *zero = memchr(block, 0, n);
-    if (zero) return fail(E_IO, "%s: %s is no text: byte %zu of it is 0", what, path, at + (size_t)(zero - block));
+    if (zero) return fail(E_IO, "%s: %s is not text: byte %zu is 0", what, path, at + (size_t)(zero - block));
     return n > most - at ? fail(E_IO, "%s: %s is longer than %zu bytes", what, path, most) : 0;
 }
 

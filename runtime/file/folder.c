@@ -51,7 +51,7 @@ static int
 check_shard_name(const char *index, const char *name)
 {
     if (name[0] && name[0] != '.' && !strchr(name, '/') && text_ends(name, ".safetensors")) return 0;
-    return fail(E_IO, "%s: weight_map names a file '%.200s', which is no .safetensors file beside it", index, name);
+    return fail(E_IO, "%s: weight_map names '%.200s', which is not a .safetensors file of this folder", index, name);
 }
 
 /* Opens each file of the map once. */
@@ -64,7 +64,7 @@ open_shards(struct tensors *f, const char *index, size_t folder, json_t *map)
     {
         const char *file = json_string_value(value);
         bool open = false;
-        if (!file) return fail(E_IO, "%s: weight_map says no file for '%.200s'", index, name);
+        if (!file) return fail(E_IO, "%s: weight_map has no file for '%.200s'", index, name);
         TRY(check_shard_name(index, file));
         char *path = join_path(f, index, folder, file);
         for (int32_t i = 0; i < f->nsource && !open; i++) open = !strcmp(f->source[i]->name, path);
@@ -80,13 +80,13 @@ check_map(const struct tensors *f, const char *index, size_t folder, json_t *map
     for (int32_t i = 0; i < f->nentry; i++) {
         const struct entry *e = &f->entry[i];
         const char *says = json_string_value(json_object_get(map, e->name)), *is = e->source->name + folder;
-        if (!says) return fail(E_IO, "%s: it does not know of '%s', which is in %s", index, e->name, is);
-        if (strcmp(says, is)) return fail(E_IO, "%s: '%s' should be in %s and is in %s", index, e->name, says, is);
+        if (!says) return fail(E_IO, "%s: the index does not list '%s', which is in %s", index, e->name, is);
+        if (strcmp(says, is)) return fail(E_IO, "%s: expected '%s' in %s, found it in %s", index, e->name, says, is);
     }
     const char *name;
     json_t *value;
     json_object_foreach(map, name, value) if (tensors_find(f, name) < 0) return fail(
-        E_IO, "%s: '%s' should be in %s and is not", index, name, json_string_value(value));
+        E_IO, "%s: '%s' is missing in %s", index, name, json_string_value(value));
     return 0;
 }
 
@@ -99,7 +99,7 @@ folder_open_index(struct tensors *f, const char *index)
     TRY(json_file(index, MAX_INDEX, &root));
     json_t *map = json_object_get(root, "weight_map");
     int status =
-        json_is_object(map) ? open_shards(f, index, folder, map) : fail(E_IO, "%s: no weight_map in it", index);
+        json_is_object(map) ? open_shards(f, index, folder, map) : fail(E_IO, "%s: weight_map is missing", index);
     if (!status) status = tensors_seal(f);
     if (!status) status = check_map(f, index, folder, map);
     json_decref(root);
@@ -115,10 +115,10 @@ folder_open(struct tensors *f, const char *path)
                *index = join_path(f, path, strlen(path), "model" INDEX);
     bool many = access(index, F_OK) == 0, one = access(single, F_OK) == 0;
     if (many && one)
-        return fail(E_IO, "%s: a folder with %s and with %s: they may be of two models; name the one that is wanted",
-                    path, SINGLE, "model" INDEX);
+        return fail(E_IO, "%s: the folder has both %s and %s, perhaps of two models; name one of the files", path,
+                    SINGLE, "model" INDEX);
     if (many) return folder_open_index(f, index);
     if (one) return open_shard(f, single);
-    return fail(E_IO, "%s: a folder without %s and without %s: there is no whole model in it", path, SINGLE,
+    return fail(E_IO, "%s: the folder has neither %s nor %s, so it holds no complete model", path, SINGLE,
                 "model" INDEX);
 }

@@ -63,7 +63,7 @@ skip_text(struct cursor *c)
 {
     uint64_t n;
     TRY(cursor_u64(c, &n));
-    if (n > (uint64_t)INT64_MAX) return gguf_malformed(c, "a text is longer than the file");
+    if (n > (uint64_t)INT64_MAX) return gguf_malformed(c, "a string is longer than the file");
     return cursor_skip(c, (int64_t)n);
 }
 
@@ -117,7 +117,7 @@ gguf_take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *ali
         uint64_t n;
         TRY(cursor_u64(c, &n));
         if (n > MAX_TEXT)
-            return n > (uint64_t)INT64_MAX ? gguf_malformed(c, "a text is too long") : cursor_skip(c, (int64_t)n);
+            return n > (uint64_t)INT64_MAX ? gguf_malformed(c, "a string is too long") : cursor_skip(c, (int64_t)n);
         TRY(cursor_take(c, scratch, (int64_t)n));
         scratch[n] = '\0';
         tensors_tell(f, key, scratch);
@@ -152,7 +152,7 @@ gguf_take_tensor(struct tensors *f, struct cursor *c, char *scratch)
     TRY(cursor_u64(c, &offset));
     if (type >= countof(types) || !types[type].name)
         return fail(E_IO, "%s: '%s' has an unknown type %u", c->source->name, e->name, type);
-    if (offset > (uint64_t)c->source->size) return gguf_malformed(c, "a tensor lies beyond the end");
+    if (offset > (uint64_t)c->source->size) return gguf_malformed(c, "a tensor is beyond the end of the file");
     e->type.dtype = types[type].dtype;
     e->foreign = types[type].name;
     e->offset = (int64_t)offset;
@@ -186,7 +186,7 @@ lie_apart(const struct tensors *f)
     for (int32_t i = 0; i < f->nentry && !status; i++) {
         if (least_bytes(order[i]) == 0) continue;
         if (last && order[i]->offset - last->offset < least_bytes(last))
-            status = fail(E_IO, "%s: '%s' at %lld lies in '%s', which has at least %lld bytes from %lld on",
+            status = fail(E_IO, "%s: '%s' at %lld overlaps '%s', which has at least %lld bytes from %lld on",
                           order[i]->source->name, order[i]->name, (long long)order[i]->offset, last->name,
                           (long long)least_bytes(last), (long long)last->offset);
         last = order[i];
@@ -204,8 +204,8 @@ place_tensors(struct tensors *f, const struct cursor *c, int64_t alignment)
     for (int32_t i = 0; i < f->nentry; i++) {
         struct entry *e = &f->entry[i];
         if (e->offset % alignment)
-            return fail(E_IO, "%s: '%s' lies at offset %lld, no multiple of general.alignment, %lld", c->source->name,
-                        e->name, (long long)e->offset, (long long)alignment);
+            return fail(E_IO, "%s: '%s' is at offset %lld, expected a multiple of general.alignment, %lld",
+                        c->source->name, e->name, (long long)e->offset, (long long)alignment);
         e->offset += first;
         TRY(entry_fits(e, c->source->size));
     }
@@ -229,7 +229,7 @@ take_all(struct tensors *f, struct cursor *c, char *scratch)
     TRY(cursor_u64(c, &nvalue));
     for (uint64_t i = 0; i < nvalue; i++) TRY(gguf_take_value(f, c, scratch, &alignment));
     if (alignment < 8 || alignment > 1 << 20 || alignment % 8)
-        return gguf_malformed(c, "general.alignment is no multiple of 8");
+        return gguf_malformed(c, "general.alignment is not a multiple of 8");
     for (uint64_t i = 0; i < ntensor; i++) TRY(gguf_take_tensor(f, c, scratch));
     return place_tensors(f, c, alignment);
 }

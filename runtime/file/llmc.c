@@ -47,7 +47,7 @@ static const struct {
 static int
 read_numbers(const struct source *s, int32_t number[NHEAD])
 {
-    if (s->size < HEAD) return fail(E_IO, "%s: not a file of llm.c: shorter than its head", s->name);
+    if (s->size < HEAD) return fail(E_IO, "%s: not a file of llm.c: shorter than its header", s->name);
     return source_read(s, 0, number, HEAD);
 }
 
@@ -90,7 +90,7 @@ open_llmc(struct tensors *f, struct source *s)
         at += type_bytes(&e->type);
     }
     if (at == s->size) return 0;
-    return fail(E_IO, "%s: it has %lld bytes, its head says %lld", s->name, (long long)s->size, (long long)at);
+    return fail(E_IO, "%s: the file has %lld bytes, its header says %lld", s->name, (long long)s->size, (long long)at);
 }
 
 const struct format format_llmc = {.name = "llmc", .open = open_llmc};
@@ -115,7 +115,7 @@ token_head(struct token_file *f)
     f->n = number[2];
     f->at = HEAD;
     if (f->n >= 0 && f->source->size == HEAD + f->n * f->width) return 0;
-    return fail(E_IO, "%s: its head says %lld tokens of %d bytes, behind it are %lld bytes", f->source->name,
+    return fail(E_IO, "%s: the header says %lld tokens of %d bytes, but %lld bytes follow it", f->source->name,
                 (long long)f->n, f->width, (long long)(f->source->size - HEAD));
 }
 

@@ -105,9 +105,9 @@ parse_descr(struct parser *c, struct entry *h)
 {
     char text[16];
     h->type.dtype = DT_NONE;
-    h->foreign = "a record";
+    h->foreign = "record";
     if (take_list(c)) return 0;
-    if (!take_string(c, text, sizeof text)) return npy_malformed(c, "descr is no dtype");
+    if (!take_string(c, text, sizeof text)) return npy_malformed(c, "descr is not a dtype");
     if (strchr("<>|=", text[0]) && text[0])
         for (size_t i = 0; i < countof(descrs); i++) {
             if (strcmp(text + 1, descrs[i].text)) continue;
@@ -132,10 +132,11 @@ parse_order(struct parser *c, struct entry *h)
 static int
 parse_shape(struct parser *c, struct entry *h)
 {
-    if (!take_char(c, '(')) return npy_malformed(c, "shape is no tuple");
+    if (!take_char(c, '(')) return npy_malformed(c, "shape is not a tuple");
     while (!take_char(c, ')')) {
         if (h->type.ndim == MAX_DIM) return fail(E_IO, "%s: more than %d axes", c->name, MAX_DIM);
-        if (!take_size(c, &h->type.dim[h->type.ndim++])) return npy_malformed(c, "shape has an entry that is no size");
+        if (!take_size(c, &h->type.dim[h->type.ndim++]))
+            return npy_malformed(c, "shape has an entry that is not a size");
         if (!take_char(c, ',') && (c->at == c->end || *c->at != ')')) return npy_malformed(c, "shape does not end");
     }
     return 0;
@@ -150,13 +151,13 @@ parse_dict(struct parser *c, struct entry *h)
     } keys[] = {{"descr", parse_descr}, {"fortran_order", parse_order}, {"shape", parse_shape}};
     unsigned seen = 0, all = (1u << countof(keys)) - 1;
 
-    if (!take_char(c, '{')) return npy_malformed(c, "the header is no dict");
+    if (!take_char(c, '{')) return npy_malformed(c, "the header is not a dict");
     while (!take_char(c, '}')) {
         char key[32];
         size_t k = 0;
-        if (!take_string(c, key, sizeof key) || !take_char(c, ':')) return npy_malformed(c, "the header is no dict");
+        if (!take_string(c, key, sizeof key) || !take_char(c, ':')) return npy_malformed(c, "the header is not a dict");
         while (k < countof(keys) && strcmp(key, keys[k].key)) k++;
-        if (k == countof(keys) || seen & 1u << k) return npy_malformed(c, "the header has a key that does not belong");
+        if (k == countof(keys) || seen & 1u << k) return npy_malformed(c, "the header has an unknown key");
         TRY(keys[k].parse(c, h));
         seen |= 1u << k;
         if (!take_char(c, ',') && (c->at == c->end || *c->at != '}'))
@@ -191,7 +192,7 @@ npy_head(const char *name, const void *bytes, size_t n, struct arena *a, struct 
     const char *end = c.end;
     TRY(parse_dict(&c, h));
     skip_header_spaces(&c); /* padding */
-    if (c.at != end) return npy_malformed(&c, "something follows the header's dict");
+    if (c.at != end) return npy_malformed(&c, "unexpected text after the header's dict");
     *head_bytes = (size_t)(end - (const char *)bytes);
     return 0;
 }
@@ -204,7 +205,7 @@ open_head(struct tensors *f, struct source *s, void *scratch)
     TRY(source_read(s, 0, scratch, (int64_t)n));
     TRY(npy_head(s->name, scratch, n, &f->arena, e, &first));
     if (e->type.dtype == DT_NONE)
-        return fail(E_DTYPE, "%s: dtype '%s' is none of f4, f8, f2, i4, i8, u1, b1", s->name, e->foreign);
+        return fail(E_DTYPE, "%s: dtype must be f4, f8, f2, i4, i8, u1 or b1, found '%s'", s->name, e->foreign);
     e->offset = (int64_t)first;
     return entry_fits(e, s->size);
 }

@@ -41,7 +41,7 @@ damaged(const struct source *s, const char *why)
 static int
 is_offset_within(const struct source *s, uint64_t v, int64_t *out)
 {
-    if (v > (uint64_t)s->size) return damaged(s, "a position lies beyond its end");
+    if (v > (uint64_t)s->size) return damaged(s, "a position is beyond the end of the file");
     *out = (int64_t)v;
     return 0;
 }
@@ -80,7 +80,7 @@ find_end(const struct source *s, uint8_t *b, struct directory *d)
         TRY(is_offset_within(s, little_endian(b + i + 16, 4), &d->at));
         return find_end64(s, first + i, d);
     }
-    return damaged(s, "it has no directory at its end");
+    return damaged(s, "no directory at the end of the file");
 }
 
 /* Replaces numbers with all bits set by those of the extra field of kind 1, in this order. */
@@ -121,8 +121,8 @@ next_record(const struct source *s, struct directory *d, struct member *m, uint8
     TRY(is_offset_within(s, packed, &m->packed));
     TRY(is_offset_within(s, local, &m->local));
     if (bytes > (uint64_t)m->packed * (m->method == STORED ? 1 : DEFLATE_MOST))
-        return fail(E_IO, "%s: '%.200s' says that it has %llu bytes, packed %lld: more than there can be", s->name,
-                    *name, (unsigned long long)bytes, (long long)m->packed);
+        return fail(E_IO, "%s: '%.200s' claims %llu bytes, compressed to %lld, which is impossible", s->name, *name,
+                    (unsigned long long)bytes, (long long)m->packed);
     m->bytes = (int64_t)bytes;
     d->at += RECORD + nname + nextra + (int64_t)little_endian(b + 32, 2);
     d->n--;
@@ -139,7 +139,7 @@ find_packed(const struct source *s, const struct member *m, int64_t *at)
     TRY(source_read(s, m->local, b, LOCAL));
     if (little_endian(b, 4) != 0x04034b50) return damaged(s, "a member is not where the directory says");
     *at = m->local + LOCAL + (int64_t)little_endian(b + 26, 2) + (int64_t)little_endian(b + 28, 2);
-    return *at <= s->size && m->packed <= s->size - *at ? 0 : damaged(s, "a member reaches beyond its end");
+    return *at <= s->size && m->packed <= s->size - *at ? 0 : damaged(s, "a member extends beyond the end of the file");
 }
 
 static int
@@ -165,7 +165,7 @@ unpack_deflated(const struct source *s, int64_t at, int64_t packed, uint8_t *out
 {
     z_stream z = {0};
     uint8_t *block = must_alloc(BLOCK);
-    int status = inflateInit2(&z, -MAX_WBITS) == Z_OK ? 0 : fail(E_MEMORY, "%s: no memory to unpack", s->name);
+    int status = inflateInit2(&z, -MAX_WBITS) == Z_OK ? 0 : fail(E_MEMORY, "%s: out of memory", s->name);
     int64_t given = 0;
     while (!status && given < n) {
         int64_t turn = MIN(n - given, INT64_C(1) << 30), before = packed - (int64_t)z.total_in;
@@ -173,7 +173,7 @@ unpack_deflated(const struct source *s, int64_t at, int64_t packed, uint8_t *out
         z.avail_out = (uInt)turn;
         /* the rest of the block is unpacked first */
         status = inflate_blocks(s, at + packed - before + z.avail_in, before - z.avail_in, &z, block);
-        if (!status && z.avail_out) status = damaged(s, "a member has fewer bytes than it says");
+        if (!status && z.avail_out) status = damaged(s, "a member has fewer bytes than its header says");
         given += turn;
     }
     inflateEnd(&z);
@@ -194,10 +194,11 @@ static int
 check_zip_member(const struct source *s, const struct member *m, const char *name)
 {
     size_t n = strlen(name);
-    if (n < 4 || strcmp(name + n - 4, ".npy")) return fail(E_IO, "%s: '%.200s' in it is no .npy file", s->name, name);
+    if (n < 4 || strcmp(name + n - 4, ".npy"))
+        return fail(E_IO, "%s: '%.200s' in it is not an .npy file", s->name, name);
     if (m->flags & ENCRYPTED) return fail(E_IO, "%s: '%.200s' is encrypted", s->name, name);
     if (m->method == DEFLATED || (m->method == STORED && m->bytes == m->packed)) return 0;
-    return fail(E_IO, "%s: '%.200s' is packed in a way that is not read (method %d)", s->name, name, (int)m->method);
+    return fail(E_IO, "%s: '%.200s' uses compression method %d, which is not supported", s->name, name, (int)m->method);
 }
 
 static int
@@ -237,7 +238,7 @@ add_members(struct tensors *f, const struct source *s, uint8_t *scratch)
 static int
 open_npz(struct tensors *f, struct source *s)
 {
-    if (s->size < END) return damaged(s, "it is too short");
+    if (s->size < END) return damaged(s, "the file is too short");
     uint8_t *scratch = must_alloc(2 * MAX_COMMENT + NPY_HEAD);
     int status = add_members(f, s, scratch);
     free(scratch);
@@ -260,7 +261,7 @@ unpack(struct tensors *f, struct entry *e)
     const struct member *m = e->packed;
     uint8_t *bytes = malloc((size_t)m->bytes + 1);
     if (!bytes)
-        return fail(E_MEMORY, "%s: no memory for the %lld bytes of '%s'", f->path, (long long)m->bytes, e->name);
+        return fail(E_MEMORY, "%s: out of memory for the %lld bytes of '%s'", f->path, (long long)m->bytes, e->name);
     int status = unpack_first(e->source, m, bytes, m->bytes);
     if (!status) status = check_sum(e->source, e, bytes, m->bytes, m->crc);
     if (status) {

@@ -78,10 +78,10 @@ static int
 take_name(const char *path, const char *at, char name[NAME_MAX + 1])
 {
     size_t n = strcspn(at, "/");
-    if (n == 0 || n > NAME_MAX) return fail(E_IO, "%s: it has a name of %zu letters", path, n);
+    if (n == 0 || n > NAME_MAX) return fail(E_IO, "%s: a name in it has %zu bytes, which is too long", path, n);
     memcpy(name, at, n);
     name[n] = '\0';
-    return strcmp(name, ".") && strcmp(name, "..") ? 0 : fail(E_IO, "%s: it has '%s' in it", path, name);
+    return strcmp(name, ".") && strcmp(name, "..") ? 0 : fail(E_IO, "%s: a path must not contain '%s'", path, name);
 }
 
 /* Enters the next folder of the path. */
@@ -95,7 +95,7 @@ enter_root(const char *path, struct rooted *at)
     at->folder = next;
     at->name += strlen(name) + 1;
     if (next >= 0) return 0;
-    return why == ENOTDIR || why == ELOOP ? fail(E_IO, "%s: '%s' is a link, or no folder", path, name)
+    return why == ENOTDIR || why == ELOOP ? fail(E_IO, "%s: '%s' is a link or not a folder", path, name)
                                           : root_cannot(path, why);
 }
 
@@ -105,7 +105,7 @@ find_folder(const struct roots *r, const char *path, struct rooted *out)
     char last[NAME_MAX + 1];
     const char *root = find_root_of(r, path, &out->name);
     out->folder = out->fd = -1;
-    if (!root) return fail(E_IO, "%s: it lies in no folder that was declared (--root)", path);
+    if (!root) return fail(E_IO, "%s: not in a folder declared with --root", path);
     out->folder = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (out->folder < 0) return root_cannot(root, errno);
     while (strchr(out->name, '/')) TRY(enter_root(path, out));

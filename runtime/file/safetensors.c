@@ -85,7 +85,7 @@ read_shape(struct entry *e, const json_t *value, int64_t *bits)
     for (int i = 0; i < e->type.ndim; i++) {
         const json_t *size = json_array_get(value, (size_t)i);
         if (!json_is_integer(size) || json_integer_value(size) < 0)
-            return safetensors_bad(e, "has a shape that is no list of sizes");
+            return safetensors_bad(e, "has a shape that is not a list of sizes");
         e->type.dim[i] = json_integer_value(size);
         empty = empty || e->type.dim[i] == 0;
         large = large || __builtin_mul_overflow(n, MAX(e->type.dim[i], 1), &n) || n > INT64_C(1) << 62;
@@ -110,14 +110,14 @@ read_tensor_entry(struct entry *e, const json_t *value, int64_t *end)
     const json_t *offsets = json_object_get(value, "data_offsets");
     int64_t bits = 0;
     if (!json_is_object(value) || json_object_size(value) != 3)
-        return safetensors_bad(e, "is not dtype, shape and data_offsets");
+        return safetensors_bad(e, "must have dtype, shape and data_offsets and nothing else");
     TRY(safetensors_type(e, json_object_get(value, "dtype"), json_object_get(value, "shape"), &bits));
     const json_t *begin = json_array_get(offsets, 0), *stop = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(stop))
         return safetensors_bad(e, "has no data_offsets [begin, end]");
     e->offset = json_integer_value(begin);
     *end = json_integer_value(stop);
-    if (e->offset < 0 || *end < e->offset) return safetensors_bad(e, "has data_offsets that run backwards");
+    if (e->offset < 0 || *end < e->offset) return safetensors_bad(e, "has data_offsets whose end is before the begin");
     if (*end - e->offset != bits / 8)
         return fail(E_IO, "%s: '%.200s' has %lld bytes by its shape, %lld by its data_offsets", e->source->name,
                     e->name, (long long)(bits / 8), (long long)(*end - e->offset));
@@ -129,10 +129,10 @@ read_metadata(struct tensors *f, const struct source *s, json_t *map)
 {
     const char *key;
     json_t *value;
-    if (!json_is_object(map)) return fail(E_IO, "%s: __metadata__ is no object", s->name);
+    if (!json_is_object(map)) return fail(E_IO, "%s: __metadata__ is not an object", s->name);
     json_object_foreach(map, key, value)
     {
-        if (!json_is_string(value)) return fail(E_IO, "%s: __metadata__ '%.200s' is no text", s->name, key);
+        if (!json_is_string(value)) return fail(E_IO, "%s: __metadata__ '%.200s' is not a string", s->name, key);
         if (!strcmp(key, SHARDS_KEY))
             TRY(shards_read(f, s, json_string_value(value)));
         else
@@ -162,13 +162,13 @@ check_spans(const struct source *s, struct span *span, size_t n, int64_t size)
     if (n) qsort(span, n, sizeof *span, compare_entry_begin);
     for (size_t i = 0; i < n; i++) {
         if (span[i].begin != at)
-            return fail(E_IO, "%s: the values of '%.200s' begin at %lld, where %lld is expected: %s", s->name,
-                        span[i].name, (long long)span[i].begin, (long long)at,
-                        span[i].begin > at ? "there is a hole" : "they overlap others");
+            return fail(E_IO, "%s: the values of '%.200s' begin at %lld, expected %lld: %s", s->name, span[i].name,
+                        (long long)span[i].begin, (long long)at,
+                        span[i].begin > at ? "the file has a gap" : "they overlap others");
         at = span[i].end;
     }
     if (at == size) return 0;
-    return fail(E_IO, "%s: the values end at %lld, the file after %lld bytes of values", s->name, (long long)at,
+    return fail(E_IO, "%s: the values end at %lld, but the file has %lld bytes of values", s->name, (long long)at,
                 (long long)size);
 }
 
@@ -205,13 +205,14 @@ open_safetensors(struct tensors *f, struct source *s)
     if (s->size < 8) return fail(E_IO, "%s: not a .safetensors file: it has %lld bytes", s->name, (long long)s->size);
     TRY(source_read(s, 0, &length, sizeof length));
     if (length > SAFETENSORS_HEAD || (int64_t)length > s->size - 8)
-        return fail(E_IO, "%s: not a .safetensors file, or cut off: its head has %llu bytes, the file %lld", s->name,
-                    (unsigned long long)length, (long long)s->size);
+        return fail(E_IO, "%s: not a .safetensors file, or truncated: the header has %llu bytes, the file %lld",
+                    s->name, (unsigned long long)length, (long long)s->size);
     char *text = malloc((size_t)length + 1);
-    if (!text) return fail(E_MEMORY, "%s: no memory for a head of %llu bytes", s->name, (unsigned long long)length);
+    if (!text)
+        return fail(E_MEMORY, "%s: out of memory for a header of %llu bytes", s->name, (unsigned long long)length);
     int status = source_read(s, 8, text, (int64_t)length);
     if (!status && (length == 0 || text[0] != '{'))
-        status = fail(E_IO, "%s: not a .safetensors file: its head does not begin with {", s->name);
+        status = fail(E_IO, "%s: not a .safetensors file: its header does not begin with {", s->name);
     if (!status) status = json_text(s->name, text, (size_t)length, &root);
     free(text);
     if (status) return status;

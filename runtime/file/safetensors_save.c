@@ -90,15 +90,16 @@ head_make(const char *path, int n, const struct save_item *item, const struct sa
     char *text = status ? NULL : json_dumps(root, JSON_COMPACT);
     json_decref(root);
     if (status) return status;
-    if (!text) return fail(E_MEMORY, "%s: no memory for the head of %d tensors", path, n);
+    if (!text) return fail(E_MEMORY, "%s: out of memory for the header of %d tensors", path, n);
     uint64_t length = (strlen(text) + 7) / 8 * 8;
     str_addn(out, &length, sizeof length);
     str_add(out, text);
     free(text);
     while (out->len % 8) str_addn(out, " ", 1);
     if (length <= SAFETENSORS_HEAD) return 0;
-    return fail(E_ARG, "%s: a head of %llu bytes is more than the format allows; give a folder and max_shard_size",
-                path, (unsigned long long)length);
+    return fail(E_ARG,
+                "%s: a header of %llu bytes is more than the format allows; save to a folder with max_shard_size", path,
+                (unsigned long long)length);
 }
 
 /* ---- one file ---- */
@@ -176,14 +177,14 @@ verify_source(const struct source *s, uint8_t *block)
         TRY(source_read(s, DIGEST_AT, says, DIGEST_SIZE));
     }
     if (!says[0] || memcmp(block + 8, DIGEST_HEAD, sizeof DIGEST_HEAD - 1))
-        return fail(E_IO, "%s: damaged: it has no digest of its bytes where Rille writes it", s->name);
+        return fail(E_IO, "%s: damaged: the checksum is missing", s->name);
     XXH3_state_t *state = XXH3_createState();
     XXH3_64bits_reset(state);
     int status = source_xxh3(s, block, state);
     digest_text(state, is);
     XXH3_freeState(state);
     if (status || !strcmp(says, is)) return status;
-    return fail(E_IO, "%s: damaged: its bytes are not those that were written (their digest differs)", s->name);
+    return fail(E_IO, "%s: damaged: the checksum does not match", s->name);
 }
 
 int
@@ -299,7 +300,7 @@ write_index(const char *folder, json_t *index)
     struct str path = {0};
     str_addf(&path, "%s/%s", folder, INDEX);
     char *text = json_dumps(index, JSON_INDENT(2) | JSON_SORT_KEYS);
-    int status = text ? saving_text(path.text, text) : fail(E_MEMORY, "%s: no memory", path.text);
+    int status = text ? saving_text(path.text, text) : fail(E_MEMORY, "%s: out of memory", path.text);
     free(text);
     str_free(&path);
     return status;
@@ -326,7 +327,7 @@ save_folder_shards(const char *folder, int nshard, struct shard *shard, struct s
 {
     char name[64];
     json_t *index = shard_index_json(nshard, shard, item);
-    int status = index ? 0 : fail(E_MEMORY, "%s: no memory for the index", folder);
+    int status = index ? 0 : fail(E_MEMORY, "%s: out of memory for the index", folder);
     for (int k = 0; !status && k < nshard; k++) {
         struct str path = {0};
         shard_name(k, nshard, name);

@@ -107,16 +107,15 @@ read_manifest_file(struct tensors *f, const struct source *manifest, const json_
     const char *text = json_string_value(json_object_get(file, "digests"));
     int64_t bytes = json_integer_value(json_object_get(file, "bytes")), n = source_blocks(MAX(bytes, 0));
     struct source *s;
-    if (!path) return manifest_bad(manifest, "the name of a file is none of a shard beside it");
+    if (!path) return manifest_bad(manifest, "a file's name is not that of a shard in this folder");
     if (bytes < 0 || !text || strlen(text) != (size_t)n * DIGEST_TEXT)
-        return manifest_bad(manifest, "a file without digests");
+        return manifest_bad(manifest, "a file without checksums");
     TRY(source_open(path, &s));
     tensors_add_source(f, s);
     if (s->size != bytes)
-        return fail(E_IO, "%s: damaged: it has %lld bytes, and %lld were written", path, (long long)s->size,
-                    (long long)bytes);
+        return fail(E_IO, "%s: damaged: it has %lld bytes, expected %lld", path, (long long)s->size, (long long)bytes);
     uint64_t *digest = ARENA_ARRAY(&f->arena, uint64_t, n + 1);
-    if (!digests_read(text, n, digest)) return manifest_bad(manifest, "a file whose digests are no numbers");
+    if (!digests_read(text, n, digest)) return manifest_bad(manifest, "a file whose checksums are not numbers");
     source_expect(s, 0, n, digest);
     return 0;
 }
@@ -154,17 +153,16 @@ read_value(struct tensors *f, int32_t first, const struct source *manifest, cons
     int64_t bits, n = 0;
     TRY(safetensors_type(e, json_object_get(value, "dtype"), json_object_get(value, "shape"), &bits));
     const json_t *parts = json_object_get(value, "parts");
-    if (e->type.dtype == DT_NONE || type_check(&e->type))
-        return manifest_bad(manifest, "a value of no type of Rille's");
+    if (e->type.dtype == DT_NONE || type_check(&e->type)) return manifest_bad(manifest, "a value of unknown type");
     e->npart = (int32_t)json_array_size(parts);
     struct shard_part *part = ARENA_ARRAY(&f->arena, struct shard_part, e->npart + 1);
     e->part = part;
     for (int32_t i = 0; i < e->npart; i++) {
         if (!part_read(f, first, &e->type, json_array_get(parts, (size_t)i), &part[i]))
-            return manifest_bad(manifest, "a part that is no box of its value and its file");
+            return manifest_bad(manifest, "a shard that is not a block of its value and its file");
         n += box_numel(&part[i].box, e->type.ndim);
     }
-    return n == type_numel(&e->type) ? 0 : manifest_bad(manifest, "a value with other parts than it is made of");
+    return n == type_numel(&e->type) ? 0 : manifest_bad(manifest, "a value whose shards do not match its layout");
 }
 
 int

@@ -20,7 +20,7 @@ source_take(const char *name, int fd, struct source **out)
 {
     struct stat st;
     int status = fstat(fd, &st)         ? fail(E_IO, "%s: %s", name, strerror(errno))
-                 : !S_ISREG(st.st_mode) ? fail(E_IO, "%s: not a plain file", name)
+                 : !S_ISREG(st.st_mode) ? fail(E_IO, "%s: not a regular file", name)
                                         : 0;
     if (status) {
         close(fd);
@@ -67,7 +67,7 @@ source_close(struct source **sp)
 static int
 too_short(const struct source *s, int64_t offset, int64_t n)
 {
-    return fail(E_IO, "%s: it ends too early: %lld bytes are wanted from position %lld on, the file has %lld", s->name,
+    return fail(E_IO, "%s: truncated: expected %lld bytes from position %lld on, the file has %lld", s->name,
                 (long long)n, (long long)offset, (long long)s->size);
 }
 
@@ -82,7 +82,7 @@ read_source_bytes(const struct source *s, int64_t offset, void *out, int64_t n)
         ssize_t k = pread(s->fd, (char *)out + got, (size_t)(n - got), (off_t)(offset + got));
         if (k < 0 && errno == EINTR) continue;
         if (k < 0) return fail(E_IO, "%s: %s", s->name, strerror(errno));
-        if (k == 0) return fail(E_IO, "%s: it was cut off while it was read", s->name);
+        if (k == 0) return fail(E_IO, "%s: truncated while it was being read", s->name);
         got += k;
     }
     return 0;
@@ -136,7 +136,7 @@ read_checked(const struct source *s, int64_t i, int64_t at, char *out, int64_t n
     char *bytes = must_alloc((size_t)whole);
     int status = read_source_bytes(s, from, bytes, whole);
     if (!status && source_digest(bytes, (size_t)whole) != b->digest[i - b->first])
-        status = fail(E_IO, "%s: damaged: its bytes from position %lld on are not those that were written", s->name,
+        status = fail(E_IO, "%s: damaged: the checksum of the bytes from position %lld on does not match", s->name,
                       (long long)from);
     if (!status) {
         memcpy(out, bytes + (at - from), (size_t)n);
@@ -168,10 +168,10 @@ source_whole(const char *path, int64_t most, char **out, size_t *n)
     char *text = NULL;
     int status = 0;
     if (s->size > most)
-        status = fail(E_IO, "%s: it has %lld bytes, more than the %lld that such a file may have", path,
+        status = fail(E_IO, "%s: has %lld bytes, more than the %lld that such a file may have", path,
                       (long long)s->size, (long long)most);
     if (!status && !(text = malloc((size_t)s->size + 1)))
-        status = fail(E_MEMORY, "%s: no memory for %lld bytes", path, (long long)s->size);
+        status = fail(E_MEMORY, "%s: out of memory for %lld bytes", path, (long long)s->size);
     if (!status) status = source_read(s, 0, text, s->size);
     if (status) {
         free(text);
@@ -195,7 +195,7 @@ cursor_init(struct cursor *c, const struct source *s, const char *what)
 static int
 ends_early(const struct cursor *c)
 {
-    return fail(E_IO, "%s: not %s: it ends too early", c->source->name, c->what);
+    return fail(E_IO, "%s: not %s: the file is too short", c->source->name, c->what);
 }
 
 static int

@@ -28,8 +28,8 @@ format_find(const char *path, const char *name, const struct format **out)
         return 0;
     }
     return fail(E_IO,
-                "%s: which format it has is told by the end of its name: .safetensors, .npy, .npz or .gguf; or "
-                "it is a folder of .safetensors files",
+                "%s: unknown format: the name must end in .safetensors, .npy, .npz or .gguf, or be a folder of "
+                ".safetensors files",
                 path);
 }
 
@@ -123,7 +123,7 @@ tensors_seal(struct tensors *f)
     if (f->nentry) qsort(f->entry, (size_t)f->nentry, sizeof *f->entry, compare_tensor_names);
     for (int32_t i = 1; i < f->nentry; i++)
         if (!strcmp(f->entry[i - 1].name, f->entry[i].name))
-            return fail(E_IO, "%s: the name '%s' is there twice", f->path, f->entry[i].name);
+            return fail(E_IO, "%s: the name '%s' occurs twice", f->path, f->entry[i].name);
     return 0;
 }
 
@@ -164,7 +164,7 @@ entry_check(const struct tensors *f, const struct entry *e)
 {
     char is[TOLD];
     if (e->type.dtype != DT_NONE) return 0;
-    return fail(E_DTYPE, "%s: %s is %s, a dtype that Rille does not have", f->path, entry_told(e, is), e->foreign);
+    return fail(E_DTYPE, "%s: %s has dtype %s, which is not supported", f->path, entry_told(e, is), e->foreign);
 }
 
 /* Runs shorter than SHORT bytes are read through a window of the file, so that reading a column needs fewer system
@@ -234,7 +234,7 @@ read_fortran(const struct entry *e, const struct box *b, void *out)
         local.dim[i] = b->hi[i] - b->lo[i];
     }
     void *data = malloc((size_t)MAX(type_bytes(&local), 1));
-    if (!data) return fail(E_MEMORY, "%s: no memory for %lld bytes", e->name, (long long)type_bytes(&local));
+    if (!data) return fail(E_MEMORY, "%s: out of memory for %lld bytes", e->name, (long long)type_bytes(&local));
     int status = read_runs(e->source, e->offset, &turned, &box, data);
     struct view to = view_dense(&local, out), from = to;
     int64_t stride = 1;
@@ -286,7 +286,7 @@ read_entry_parts(const struct tensors *f, const struct entry *e, const struct bo
         left -= box_numel(&both, e->type.ndim);
         TRY(read_shard_part(f, e, &e->part[i], b, out));
     }
-    return left ? fail(E_IO, "%s: '%s' has parts that overlap", f->path, e->name) : 0;
+    return left ? fail(E_IO, "%s: '%s' has shards that overlap", f->path, e->name) : 0;
 }
 
 static int

@@ -100,11 +100,11 @@ count_ranks(int naxis, const int32_t *axis, int32_t *nrank)
 {
     int64_t n = 1;
     if (naxis < 1) return fail(E_PLACE, "a placement needs at least one mesh axis, found %d", naxis);
-    if (naxis > MAX_AXIS) return fail(E_PLACE, "a mesh has at most %d axes, found %d", MAX_AXIS, naxis);
+    if (naxis > MAX_AXIS) return fail(E_PLACE, "a mesh must have at most %d axes, found %d", MAX_AXIS, naxis);
     for (int i = 0; i < naxis; i++) {
-        if (axis[i] < 1) return fail(E_PLACE, "mesh axis %d has no ranks: its size is %d", i, (int)axis[i]);
+        if (axis[i] < 1) return fail(E_PLACE, "the size of mesh axis %d must be at least 1, found %d", i, (int)axis[i]);
         n *= axis[i];
-        if (n > INT32_MAX) return fail(E_PLACE, "a mesh of more than 2^31 ranks");
+        if (n > INT32_MAX) return fail(E_PLACE, "a mesh must have less than 2^31 ranks");
     }
     *nrank = (int32_t)n;
     return 0;
@@ -132,9 +132,9 @@ sort_ranks(struct place *p)
     for (int32_t i = 0; i < p->nrank && !status; i++) {
         p->by_rank[i] = r[i].pos;
         if (r[i].rank < 0)
-            status = fail(E_PLACE, "rank %d is negative: ranks count from 0", (int)r[i].rank);
+            status = fail(E_PLACE, "a rank must be at least 0, found %d", (int)r[i].rank);
         else if (i > 0 && r[i].rank == r[i - 1].rank)
-            status = fail(E_PLACE, "placement: rank %d is there twice", (int)r[i].rank);
+            status = fail(E_PLACE, "placement: rank %d occurs twice", (int)r[i].rank);
     }
     free(r);
     return status;
@@ -213,8 +213,8 @@ check_axis_order(const struct place *p, const uint8_t *order)
     unsigned seen = 0;
     for (int i = 0; i < p->naxis; i++) {
         if (order[i] >= p->naxis)
-            return fail(E_SBP, "order names mesh axis %d, but there are %d: it lists each of 0..%d once", order[i],
-                        p->naxis, p->naxis - 1);
+            return fail(E_SBP, "order names mesh axis %d, but the mesh has %d axes; list each of 0 to %d once",
+                        order[i], p->naxis, p->naxis - 1);
         if (seen & 1u << order[i]) return fail(E_SBP, "order names mesh axis %d twice", order[i]);
         seen |= 1u << order[i];
     }
@@ -229,7 +229,7 @@ check_partials(const struct place *p, const struct sbp *sbp)
         if (sbp[i].kind != SBP_P) continue;
         if (first < 0) first = i;
         if (sbp[i].reduce != sbp[first].reduce)
-            return fail(E_SBP, "P(%s) and P(%s) in one layout: a tensor has one kind of partial",
+            return fail(E_SBP, "a layout must have one kind of partial, found P(%s) and P(%s)",
                         reduce_text(sbp[first].reduce), reduce_text(sbp[i].reduce));
     }
     return 0;

@@ -148,7 +148,8 @@ resolve_axis(const char *text, int axis, int ndim, struct sbp *s)
 {
     int n = ndim < 0 ? MAX_DIM : ndim;
     if (s->kind != SBP_S) return 0;
-    if (axis < 0 && ndim < 0) return fail(E_SBP, "\"%s\": S(%d) needs a tensor whose axes can be counted", text, axis);
+    if (axis < 0 && ndim < 0)
+        return fail(E_SBP, "\"%s\": S(%d) needs a tensor with a known number of axes", text, axis);
     if (axis >= n || axis < -n) {
         if (ndim < 0) return fail(E_SBP, "\"%s\": a tensor has at most %d axes", text, MAX_DIM);
         return fail(E_SBP, "\"%s\" splits axis %d, but the tensor has %d ax%s", text, axis, ndim,
@@ -164,16 +165,16 @@ sbp_parse(const char *text, int ndim, struct sbp *out)
     struct cursor c = {text};
     int axis;
     if (!take_sbp(&c, out, &axis) || !at_end(&c))
-        return fail(E_SBP, "\"%s\" is no SBP: expected S(axis), B, P, P(max) or P(min)", text);
+        return fail(E_SBP, "\"%s\" is not an SBP: expected S(axis), B, P, P(max) or P(min)", text);
     return resolve_axis(text, axis, ndim, out);
 }
 
 static int
 bad_layout(const char *text, const struct place *p)
 {
-    if (p->naxis == 1) return fail(E_SBP, "\"%s\" is no SBP: expected S(axis), B, P, P(max) or P(min)", text);
-    return fail(E_SBP, "\"%s\" is no SBP of a mesh of %d axes: expected one entry an axis, as in \"(B, S(0))\"", text,
-                p->naxis);
+    if (p->naxis == 1) return fail(E_SBP, "\"%s\" is not an SBP: expected S(axis), B, P, P(max) or P(min)", text);
+    return fail(E_SBP, "\"%s\" is not an SBP of a mesh of %d axes: expected one entry per axis, as in \"(B, S(0))\"",
+                text, p->naxis);
 }
 
 /* Parses "(" integer {"," integer} ")" with p->naxis integers. */

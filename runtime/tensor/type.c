@@ -60,7 +60,7 @@ dtype_parse(const char *text)
 {
     for (int d = DT_NONE + 1; d < NDTYPE; d++)
         if (!strcmp(text, dtypes[d].text)) return (enum dtype)d;
-    fail(E_DTYPE, "\"%s\" is no dtype: expected f32, f64, bf16, f16, i32, i64, u8 or bool", text);
+    fail(E_DTYPE, "unknown dtype \"%s\": expected f32, f64, bf16, f16, i32, i64, u8 or bool", text);
     return DT_NONE;
 }
 

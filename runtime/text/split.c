@@ -88,7 +88,7 @@ compile_step(struct splitter *s, const char *name, const struct split_step *step
     if (strlen(step->pattern) > MAX_PATTERN)
         return fail(E_ARG, "%s: the pattern is longer than %d bytes", name, MAX_PATTERN);
     const char *part = pattern_foreign(step->pattern, step->dialect);
-    if (part) return fail(E_ARG, "%s: the pattern has %s, which is not read: %.200s", name, part, step->pattern);
+    if (part) return fail(E_ARG, "%s: the pattern has %s, which is not supported: %.200s", name, part, step->pattern);
     pattern_spell(step->pattern, step->dialect, &spelled);
     out->code = pcre2_compile((PCRE2_SPTR)str_text(&spelled), spelled.len,
                               PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C |
@@ -105,7 +105,7 @@ int
 splitter_add(struct splitter *s, const char *name, const struct split_step *step)
 {
     struct step made = {.how = *step};
-    if (s->n == STEPS) return fail(E_ARG, "%s: more than %d steps cut a text", name, STEPS);
+    if (s->n == STEPS) return fail(E_ARG, "%s: more than %d steps split text", name, STEPS);
     if (step->pattern) TRY(compile_step(s, name, step, &made));
     made.how.pattern = NULL;
     s->step[s->n++] = made;
@@ -135,7 +135,7 @@ match_from(struct splitter *s, int k, const uint8_t *text, size_t n, size_t at, 
     int status = s->jit ? pcre2_jit_match(step->code, text, n, at, 0, step->match, s->context)
                         : pcre2_match(step->code, text, n, at, PCRE2_NO_UTF_CHECK, step->match, s->context);
     if (status < 0 && status != PCRE2_ERROR_NOMATCH)
-        return fail(E_STATE, "tokenizer: its pattern takes too much work on this text (PCRE2 error %d)", status);
+        return fail(E_STATE, "tokenizer: the pattern is too slow on this text (PCRE2 error %d)", status);
     const size_t *span = pcre2_get_ovector_pointer(step->match);
     *from = status < 0 ? n : span[0];
     *to = status < 0 ? n : span[1];

@@ -47,12 +47,12 @@ read_token_line(struct tokenizer *t, const char *path, int number, char *line, s
     unsigned long long rank = space ? strtoull(space + 1, &end, 10) : 0;
     if (!space || end == space + 1 || end != line + n || space[1] < '0' || space[1] > '9' ||
         !base64(line, (size_t)(space - line), (uint8_t *)line, &bytes) || bytes == 0)
-        return fail(E_IO, "%s:%d: not a line of base64 and a rank", path, number);
+        return fail(E_IO, "%s:%d: expected base64 and a rank", path, number);
     if (rank > file_bytes)
-        return fail(E_IO, "%s:%d: the rank %llu is more than the file has tokens", path, number, rank);
+        return fail(E_IO, "%s:%d: rank %llu is larger than the number of tokens", path, number, rank);
     if (t->bpe.ntoken > rank && t->bpe.token[rank].bytes)
-        return fail(E_IO, "%s:%d: the rank %llu is there twice", path, number, rank);
-    if (bpe_find(&t->bpe, line, bytes) != NO_TOKEN) return fail(E_IO, "%s:%d: this token is there twice", path, number);
+        return fail(E_IO, "%s:%d: rank %llu occurs twice", path, number, rank);
+    if (bpe_find(&t->bpe, line, bytes) != NO_TOKEN) return fail(E_IO, "%s:%d: this token occurs twice", path, number);
     bpe_add(&t->bpe, (uint32_t)rank, line, bytes, true);
     return 0;
 }
@@ -77,7 +77,7 @@ add_special(struct tokenizer *t, const char *path, const char *text, int64_t id)
 {
     TRY(tokenizer_check_id(path, text, id, t->bpe.ndistinct));
     if (id < t->bpe.ntoken && t->bpe.token[id].bytes)
-        return fail(E_ARG, "%s: the special token '%.100s' has the id %lld, which is another token's", path, text,
+        return fail(E_ARG, "%s: the special token '%.100s' has id %lld, which belongs to another token", path, text,
                     (long long)id);
     return tokenizer_special(t, path, &(struct special){text, strlen(text), (uint32_t)id, .control = true});
 }

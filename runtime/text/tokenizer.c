@@ -42,11 +42,11 @@ tokenizer_open(const char *path, const char *pattern, int nspecial, const char *
     if (text_ends(path, ".tiktoken"))
         status = tokenizer_read_tiktoken(t, path, pattern, nspecial, special, ids);
     else if (pattern || nspecial)
-        status = fail(E_ARG, "%s: pattern and special are for .tiktoken files", path);
+        status = fail(E_ARG, "%s: the options pattern and special are only for .tiktoken files", path);
     else if (text_ends(path, ".json"))
         status = tokenizer_read_json(t, path);
     else
-        status = fail(E_IO, "%s: the end of its name tells which format it has: .json or .tiktoken", path);
+        status = fail(E_IO, "%s: unknown format: the name must end in .json or .tiktoken", path);
     if (!status) status = bpe_seal(&t->bpe, path);
     if (status) tokenizer_free(&t);
     *out = t;
@@ -86,7 +86,7 @@ tokenizer_check_id(const char *name, const char *token, int64_t id, size_t ntoke
 {
     int64_t most = 4 * (int64_t)ntoken + 65536;
     if (id >= 0 && id <= most) return 0;
-    return fail(E_ARG, "%s: the token '%.100s' has the id %lld; of %llu tokens ids are from 0 to %lld", name, token,
+    return fail(E_ARG, "%s: the token '%.100s' has id %lld; with %llu tokens ids must be from 0 to %lld", name, token,
                 (long long)id, (unsigned long long)ntoken, (long long)most);
 }
 
@@ -97,10 +97,10 @@ tokenizer_check_specials(const char *name, int nspecial, const char *const *spec
         size_t n = strlen(special[i]);
         if (n == 0) return fail(E_ARG, "%s: a special token is empty", name);
         if (valid_utf8((const uint8_t *)special[i], n) != n)
-            return fail(E_ARG, "%s: special token %d is no UTF-8, and files could not keep it", name, i + 1);
+            return fail(E_ARG, "%s: special token %d is not UTF-8, so it cannot be saved", name, i + 1);
         for (int k = 0; k < i; k++)
             if (!strcmp(special[i], special[k]))
-                return fail(E_ARG, "%s: the special token '%.100s' is there twice", name, special[i]);
+                return fail(E_ARG, "%s: the special token '%.100s' occurs twice", name, special[i]);
     }
     return 0;
 }
@@ -119,7 +119,7 @@ tokenizer_special(struct tokenizer *t, const char *name, const struct special *s
 {
     if (s->n == 0) return fail(E_ARG, "%s: a special token is empty", name);
     if (!bpe_add(&t->bpe, s->id, s->text, s->n, false))
-        return fail(E_ARG, "%s: two tokens have the id %u; one is '%.100s'", name, (unsigned)s->id, s->text);
+        return fail(E_ARG, "%s: two tokens have id %u; one is '%.100s'", name, (unsigned)s->id, s->text);
     GROW(t->special, t->nspecial + 1, t->special_capacity);
     struct str normal = {0};
     if (s->normalized) normalize(t, (const uint8_t *)s->text, s->n, &normal);
@@ -336,7 +336,7 @@ tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, struct 
     for (size_t i = 0; i < n; i++) {
         const struct bpe_token *k = id[i] >= 0 && id[i] < t->bpe.ntoken ? &t->bpe.token[id[i]] : NULL;
         if (!k || !k->bytes)
-            return fail(E_VALUE, "decode: no token has the id %lld; this tokenizer has %u, with ids from 0 to %u%s",
+            return fail(E_VALUE, "decode: no token has id %lld; this tokenizer has %u tokens, with ids from 0 to %u%s",
                         (long long)id[i], (unsigned)t->bpe.ndistinct, (unsigned)t->bpe.ntoken - 1,
                         t->bpe.ndistinct < t->bpe.ntoken ? " and gaps" : "");
         str_addn(out, k->bytes, k->n);

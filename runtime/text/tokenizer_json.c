@@ -22,9 +22,9 @@ type_of_part(const json_t *part)
 int
 refuse(const char *path, const char *part, const char *what)
 {
-    return fail(E_ARG,
-                "%s: %s '%.100s' is not read; byte-level BPE is, cut by ByteLevel, Split, Digits and Punctuation", path,
-                part, what);
+    return fail(
+        E_ARG, "%s: %s '%.100s' is not supported; byte-level BPE is, split by ByteLevel, Split, Digits and Punctuation",
+        path, part, what);
 }
 
 /* ---- the vocabulary ---- */
@@ -44,7 +44,8 @@ check_id(const char *path, const char *token, const json_t *id, size_t ntoken)
 {
     char text[SHOWN_ID];
     if (json_is_integer(id)) return tokenizer_check_id(path, token, json_integer_value(id), ntoken);
-    return fail(E_ARG, "%s: the token '%.100s' has the id %s; ids are whole numbers", path, token, shown_id(id, text));
+    return fail(E_ARG, "%s: the id of the token '%.100s' must be an integer, found %s", path, token,
+                shown_id(id, text));
 }
 
 /* Maps the text of added tokens to ids. The vocabulary may repeat added tokens, as plain text, not spelled by bytes. */
@@ -78,7 +79,7 @@ read_vocabulary(struct tokenizer *t, const char *path, json_t *vocab, const json
         if (!spelled) n = strlen(text);
         if (!status && n &&
             !bpe_add(&t->bpe, (uint32_t)json_integer_value(id), spelled ? (const void *)bytes : text, n, spelled))
-            status = fail(E_ARG, "%s: two tokens have the id %lld; one is '%.100s'", path,
+            status = fail(E_ARG, "%s: two tokens have id %lld; one is '%.100s'", path,
                           (long long)json_integer_value(id), text);
         free(bytes);
         TRY(status);
@@ -190,7 +191,7 @@ read_root(struct tokenizer *t, const char *path, const json_t *root)
     json_t *model = json_object_get(root, "model");
     const char *version = json_string_value(json_object_get(root, "version"));
     if (version && strcmp(version, "1.0")) return fail(E_ARG, "%s: version %s, expected 1.0", path, version);
-    if (!json_is_object(model)) return fail(E_ARG, "%s: it has no model", path);
+    if (!json_is_object(model)) return fail(E_ARG, "%s: model is missing", path);
     TRY(check_model(path, model));
     TRY(read_parts(t, path, root));
     TRY(read_model(t, path, model, json_object_get(root, "added_tokens")));

@@ -64,7 +64,7 @@ read_forms(struct tokenizer *t, const char *path, const json_t *part)
 static int
 parse_step(struct tokenizer *t, const char *path, const json_t *part, const struct split_step *step)
 {
-    if (t->spelled) return refuse(path, "pre_tokenizer behind ByteLevel", type_of_part(part));
+    if (t->spelled) return refuse(path, "pre_tokenizer after ByteLevel", type_of_part(part));
     return splitter_add(t->splitter, path, step);
 }
 
@@ -178,7 +178,7 @@ known_id(const struct tokenizer *t, const char *path, const json_t *id, struct i
     char text[SHOWN_ID];
     json_int_t i = json_is_integer(id) ? json_integer_value(id) : -1;
     if (i < 0 || i >= t->bpe.ntoken || !t->bpe.token[i].bytes)
-        return fail(E_ARG, "%s: post_processor has the id %s, which is no token", path, shown_id(id, text));
+        return fail(E_ARG, "%s: post_processor has id %s, which is not a token", path, shown_id(id, text));
     ids_add(out, (uint32_t)i);
     return 0;
 }

@@ -63,8 +63,8 @@ write_added_ids(const struct tokenizer *t, const char *path, const struct specia
         const json_t *other = json_object_get(vocab, own_text(t, order[i]));
         if (other && json_integer_value(other) != order[i]->id)
             return fail(E_ARG,
-                        "%s: the special token '%.100s' has the id %u; in tokenizer.json a token of bytes is spelled "
-                        "so, and readers would take its id, %lld",
+                        "%s: the special token '%.100s' has id %u, but tokenizer.json spells a token of bytes the same "
+                        "way, so readers would use its id, %lld",
                         path, own_text(t, order[i]), (unsigned)order[i]->id, (long long)json_integer_value(other));
         if (!other) counted = counted && order[i]->id == next++;
     }
@@ -177,18 +177,18 @@ write_root(struct tokenizer *t, json_t *vocab)
 int
 tokenizer_save(struct tokenizer *t, const char *path)
 {
-    if (text_ends(path, ".tiktoken")) return fail(E_ARG, "%s: a tokenizer is saved as tokenizer.json, not so", path);
+    if (text_ends(path, ".tiktoken")) return fail(E_ARG, "%s: the name of a saved tokenizer must end in .json", path);
     const char *part = t->pattern ? pattern_moved(t->pattern, t->dialect) : NULL;
     if (part)
-        return fail(E_ARG, "%s: the pattern has %s, which readers of tokenizer.json take otherwise: %.200s", path, part,
-                    t->pattern);
+        return fail(E_ARG, "%s: the pattern has %s, which readers of tokenizer.json interpret differently: %.200s",
+                    path, part, t->pattern);
     json_t *vocab = json_object();
     int known = write_vocabulary(t, path, vocab);
     if (known) json_decref(vocab);
     if (known) return known;
     json_t *root = write_root(t, vocab);
     char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
-    int status = text ? saving_text(path, text) : fail(E_ARG, "%s: a token is not UTF-8 where JSON needs it", path);
+    int status = text ? saving_text(path, text) : fail(E_ARG, "%s: a token is not UTF-8, so JSON cannot hold it", path);
     free(text);
     json_decref(root);
     return status;

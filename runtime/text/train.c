@@ -58,9 +58,7 @@ refuse_bytes(int nspecial, const char *const *special)
         uint8_t byte[8];
         size_t n;
         if (strlen(special[i]) > 2 || !alphabet_read(special[i], byte, &n) || n != 1) continue;
-        return fail(E_ARG,
-                    "%s: the special token '%s' is how tokenizer.json spells byte %d, so that its readers would "
-                    "take it for that; a longer one is wanted, <|%s|>",
+        return fail(E_ARG, "%s: the special token '%s' is how tokenizer.json spells byte %d; use a longer one, <|%s|>",
                     who, special[i], (int)byte[0], special[i]);
     }
     return 0;
@@ -195,15 +193,15 @@ train_add_text(struct trainer *r, const uint8_t **next, const uint8_t *p, const 
 static int
 trainer_status(const struct trainer *r)
 {
-    return r->status == E_CANCEL ? fail(E_STATE, "tokenizer.train: it was interrupted, and has to begin anew")
-                                 : r->status;
+    return r->status == E_CANCEL ? fail(E_STATE, "tokenizer.train: training was interrupted; start again") : r->status;
 }
 
 int
 trainer_add(struct trainer *r, const void *text, size_t n)
 {
     TRY(trainer_status(r));
-    if (n > UINT32_MAX / 2 - r->ntoken) return fail(E_ARG, "tokenizer.train: the texts are longer than 2 GiB");
+    if (n > UINT32_MAX / 2 - r->ntoken)
+        return fail(E_ARG, "tokenizer.train: the strings must not be longer than 2 GiB together");
     const uint8_t **next = must_alloc(sizeof *next * (size_t)(r->nspecial + 1));
     r->status = train_add_text(r, next, text, (const uint8_t *)text + n);
     free(next);
@@ -469,7 +467,7 @@ trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out)
     *out = NULL;
     TRY(trainer_status(r));
     if (size < 256u + (uint32_t)r->nspecial)
-        return fail(E_ARG, "tokenizer.train: a size of %u; bytes and %d special tokens take %d", (unsigned)size,
+        return fail(E_ARG, "tokenizer.train: size is %u, but bytes and %d special tokens need %d", (unsigned)size,
                     r->nspecial, 256 + r->nspecial);
     struct tokenizer *t = tokenizer_new();
     for (int i = 0; i < 256; i++) bpe_add(&t->bpe, (uint32_t)i, &(uint8_t){(uint8_t)i}, 1, true);

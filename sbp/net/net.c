@@ -184,7 +184,7 @@ check_net_costs(const int64_t *cost, int64_t n, const char *what, int32_t of, in
 static int
 add_most(int64_t most, int64_t *sum)
 {
-    if (most > NET_NEVER - *sum) return fail(E_PLAN, "cost network: costs add up to more than can be counted");
+    if (most > NET_NEVER - *sum) return fail(E_PLAN, "cost network: the sum of the costs overflows");
     *sum += most;
     return 0;
 }
@@ -216,7 +216,7 @@ check_tensor(const struct net *n, int32_t i, bool looked, int64_t *most)
     const struct net_tensor *t = &n->tensor[i];
     TRY(check_forms(n, t->maker, t->form, t->nfrom, i));
     for (int32_t k = 0; k < t->nuse; k++) TRY(check_forms(n, t->use[k].node, t->use[k].form, t->nto, i));
-    if (t->born < 0) return fail(E_PLAN, "cost network: tensor %d is born at time %d", (int)i, (int)t->born);
+    if (t->born < 0) return fail(E_PLAN, "cost network: tensor %d is produced at time %d", (int)i, (int)t->born);
     for (int32_t k = 0; t->copy && k < t->nuse; k++)
         if (t->use[k].begin < 0 || t->use[k].end <= t->use[k].begin)
             return fail(E_PLAN, "cost network: tensor %d is read from time %d to %d", (int)i, (int)t->use[k].begin,
@@ -244,7 +244,8 @@ int
 net_check(const struct net *n)
 {
     if (n->memory_limit < 0)
-        return fail(E_PLAN, "cost network: a memory limit of %lld bytes", (long long)n->memory_limit);
+        return fail(E_PLAN, "cost network: the memory limit must not be negative, found %lld bytes",
+                    (long long)n->memory_limit);
     struct arena tmp = {0};
     int status = check_all(n, net_same_tables(&tmp, n), ARENA_ARRAY(&tmp, int64_t, n->ntensor + 1));
     arena_fini(&tmp);

@@ -87,10 +87,9 @@ check_choice(struct proof *r)
         change[t->born] += t->bytes->x[t->form->x[r->choice[t->maker]]];
         change[t->dies] -= t->bytes->x[t->form->x[r->choice[t->maker]]];
     }
-    if (sum != r->cost) return fail(E_PLAN, "certificate: the choice does not cost what is claimed");
+    if (sum != r->cost) return fail(E_PLAN, "certificate: the cost of the choice differs from the claim");
     for (int64_t t = 0; r->limit && t < r->ntime; t++)
-        if ((live += change[t]) > r->limit)
-            return fail(E_PLAN, "certificate: the choice does not keep the memory limit");
+        if ((live += change[t]) > r->limit) return fail(E_PLAN, "certificate: the choice exceeds the memory limit");
     return 0;
 }
 
@@ -298,7 +297,7 @@ static int
 read_variable(struct state *s, int64_t *v)
 {
     TRY(proof_number(s->r, 0, s->nvar - 1, v));
-    return s->var[*v].out ? proof_wrong(s->r, "a variable that is gone") : 0;
+    return s->var[*v].out ? proof_wrong(s->r, "a variable that was already removed") : 0;
 }
 
 /* Reads two variables that have an edge. */
@@ -308,7 +307,7 @@ read_variables(struct state *s, int64_t *u, int64_t *v, struct edge **e)
     TRY(read_variable(s, u));
     TRY(read_variable(s, v));
     *e = *u == *v ? NULL : find_edge(s, *u, *v);
-    return *e ? 0 : proof_wrong(s->r, "an edge that is not there");
+    return *e ? 0 : proof_wrong(s->r, "an unknown edge");
 }
 
 static void
@@ -381,7 +380,7 @@ proof_cut(struct state *s)
             int64_t x = *edge_entry(s, e, u, i, j), row = *edge_entry(s, e, u, i, v0),
                     column = *edge_entry(s, e, u, u0, j);
             if (x >= PROOF_NEVER || (wide)x - row != (wide)column - corner)
-                return proof_wrong(s->r, "an edge that is no sum");
+                return proof_wrong(s->r, "an edge that is not a sum");
         }
     for (int64_t i = 0; i < a->n; i++)
         if (a->here[i]) a->cost[i] = add_saturated(s, a->cost[i], *edge_entry(s, e, u, i, v0) - corner);
@@ -451,7 +450,7 @@ prove_substitution(struct state *s)
         for (int64_t i = 0; i < x->n && to->here[j]; i++)
             if (x->here[i] && *edge_entry(s, by, v, i, j) < PROOF_NEVER) map[j] = i, found++;
         if (!to->here[j]) continue;
-        if (found != 1) return proof_wrong(s->r, "a variable that the other does not decide");
+        if (found != 1) return proof_wrong(s->r, "a variable that the other one does not determine");
         to->cost[j] =
             add_saturated(s, to->cost[j], add_saturated(s, x->cost[map[j]], *edge_entry(s, by, v, map[j], j)));
     }
@@ -478,7 +477,7 @@ proof_drop(struct state *s)
     struct var *x = &s->var[v];
     TRY(proof_number(s->r, 0, x->n - 1, &a));
     TRY(proof_number(s->r, 0, x->n - 1, &b));
-    if (a == b || !x->here[a] || !x->here[b]) return proof_wrong(s->r, "a value that is gone");
+    if (a == b || !x->here[a] || !x->here[b]) return proof_wrong(s->r, "a value that was already removed");
     wide worse = x->cost[b] >= PROOF_NEVER ? FAR : (wide)x->cost[b] - x->cost[a];
     for (int64_t k = 0; k < x->nedge; k++) {
         const struct edge *e = x->edge[k];
@@ -490,7 +489,7 @@ proof_drop(struct state *s)
         }
         worse += most;
     }
-    if (worse > 0) return proof_wrong(s->r, "a value that is not beaten");
+    if (worse > 0) return proof_wrong(s->r, "a value that no other value dominates");
     x->here[a] = 0;
     return 0;
 }
@@ -574,7 +573,7 @@ bound_round(struct state *s)
     while (proof_word(s->r, "to")) TRY(messages(s));
     TRY(proof_wants(s->r, "prune"));
     TRY(proof_number(s->r, 0, PROOF_NEVER, &below));
-    if (below < s->below) return proof_wrong(s->r, "values are ruled out that the claim needs");
+    if (below < s->below) return proof_wrong(s->r, "values that the claim needs are removed");
     wide bound = prove_lower_bound(s);
     s->closed = bound >= s->below;
     for (int64_t v = 0; v < s->nvar && !s->closed; v++)
@@ -655,7 +654,7 @@ proof_split(struct state *s)
         }
         arena_fini(&one.arena);
         TRY(status);
-        if (!one.closed) return proof_wrong(s->r, "a case that is left open");
+        if (!one.closed) return proof_wrong(s->r, "a case is not closed");
         open[value] = 0;
     }
     for (int64_t i = 0; i < s->var[v].n; i++)
@@ -692,7 +691,7 @@ steps(struct state *s)
     while (!s->closed && !proof_word(s->r, "end")) {
         size_t k = 0;
         while (k < countof(step_of) && !proof_word(s->r, step_of[k].name)) k++;
-        if (k == countof(step_of)) return proof_wrong(s->r, "no step of a proof");
+        if (k == countof(step_of)) return proof_wrong(s->r, "an unknown proof step");
         TRY(step_of[k].step(s));
         if (s->r->fell) return proof_wrong(s->r, "costs lower than can be checked");
         if (!step_of[k].has_lines) TRY(proof_line_ends(s->r));
@@ -714,12 +713,12 @@ print_proof_error(const struct proof *r, struct str *said)
     double part = r->cost ? 100.0 / (double)r->cost : 0.0;
     str_addf(said, "%d operators, %d tensors: the plan costs %lld ns", (int)r->nnode, (int)r->ntensor,
              (long long)r->cost);
-    if (r->limit) str_addf(said, " within %lld byte%s a device", (long long)r->limit, r->limit == 1 ? "" : "s");
+    if (r->limit) str_addf(said, " within %lld byte%s per device", (long long)r->limit, r->limit == 1 ? "" : "s");
     str_add(said, ", and no plan costs less");
     if (r->bound < r->cost)
         str_addf(said, " than %lld ns (gap %.3f %%)", (long long)r->bound, part * (double)(r->cost - r->bound));
     if (r->searched)
-        str_addf(said, "; the search found that none costs less than %lld ns (gap %.3f %%), which is not proven here",
+        str_addf(said, "; the search found that no plan costs less than %lld ns (gap %.3f %%), without a proof",
                  (long long)r->searched, part * (double)(r->cost - r->searched));
 }
 
@@ -732,9 +731,9 @@ check_digest(struct proof *r, const char *text)
     digest_bytes(&d, text, (size_t)(r->at - text));
     snprintf(want, sizeof want, "%016llx%016llx", (unsigned long long)d.a, (unsigned long long)d.b);
     TRY(proof_wants(r, "digest"));
-    if (!proof_word(r, want)) return proof_wrong(r, "the digest is of another text: something above was changed");
+    if (!proof_word(r, want)) return proof_wrong(r, "the checksum does not match: the text above was changed");
     TRY(proof_line_ends(r));
-    return r->at == r->end ? 0 : proof_wrong(r, "something stands after the end");
+    return r->at == r->end ? 0 : proof_wrong(r, "unexpected text after the end");
 }
 
 static int

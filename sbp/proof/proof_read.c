@@ -42,13 +42,13 @@ int
 proof_wants(struct proof *r, const char *w)
 {
     if (proof_word(r, w)) return 0;
-    return fail(E_PLAN, "certificate: line %d: \"%s\" is wanted", r->line, w);
+    return fail(E_PLAN, "certificate: line %d: expected \"%s\"", r->line, w);
 }
 
 int
 proof_line_ends(struct proof *r)
 {
-    if (r->at >= r->end || *r->at != '\n') return proof_wrong(r, "a line with more or less on it than it should have");
+    if (r->at >= r->end || *r->at != '\n') return proof_wrong(r, "the line has too many or too few entries");
     r->at++;
     r->line++;
     return 0;
@@ -72,7 +72,7 @@ proof_number(struct proof *r, int64_t least, int64_t most, int64_t *out)
     for (; p < r->end && isdigit((unsigned char)*p); p++)
         if (__builtin_mul_overflow(x, 10, &x) || __builtin_add_overflow(x, *p - '0', &x))
             return proof_wrong(r, "a number is out of range");
-    if (p == r->at || !word_ends(r, p)) return proof_wrong(r, "a number is wanted");
+    if (p == r->at || !word_ends(r, p)) return proof_wrong(r, "expected a number");
     *out = minus ? -x : x;
     if (*out < least || *out > most) return proof_wrong(r, "a number is out of range");
     pass(r, p);
@@ -108,9 +108,9 @@ list_of(struct proof *r, int64_t n, int64_t most, bool optional, const struct pr
     *out = NULL;
     TRY(proof_number(r, 0, optional ? PROOF_NEVER : MOST * 64, &id));
     if (id == PROOF_NEVER) return 0;
-    if (id >= r->nlist) return proof_wrong(r, "a list that was not given");
+    if (id >= r->nlist) return proof_wrong(r, "an unknown list");
     const struct proof_list *l = *out = &r->list[id]; /* stays valid when the array grows */
-    if (n >= 0 && l->n != n) return proof_wrong(r, "a list of another length than is wanted");
+    if (n >= 0 && l->n != n) return proof_wrong(r, "a list has a wrong length");
     return l->most > most ? proof_wrong(r, "a list with a number out of range") : 0;
 }
 
@@ -138,7 +138,7 @@ read_tensor(struct proof *r, struct proof_tensor *t)
     TRY(proof_number(r, 0, INT32_MAX, &t->born)); /* ignored if the tensor never dies */
     TRY(proof_number(r, 0, r->ntime, &t->dies));
     TRY(proof_number(r, 0, MIN(MOST, r->end - r->at), &t->nuse));
-    if (t->nuse && !t->price) return proof_wrong(r, "a tensor that is read and has no prices");
+    if (t->nuse && !t->price) return proof_wrong(r, "a tensor that is read has no prices");
     t->use = ARENA_ARRAY(&r->arena, struct proof_use, t->nuse + 1);
     for (int64_t k = 0; k < t->nuse; k++) {
         TRY(proof_number(r, 0, r->nnode - 1, &t->use[k].node));
@@ -186,7 +186,7 @@ read_claim(struct proof *r)
     r->price = ARENA_ARRAY(&r->arena, int64_t, r->ntime + 1);
     r->choice = ARENA_ARRAY(&r->arena, int64_t, r->nnode);
     while (proof_word(r, "price")) {
-        if (!r->limit) return proof_wrong(r, "prices of memory without a limit");
+        if (!r->limit) return proof_wrong(r, "prices of memory without a memory limit");
         TRY(proof_number(r, 0, r->ntime - 1, &t));
         TRY(proof_number(r, 0, (int64_t)1 << 60, &r->price[t]));
         TRY(proof_line_ends(r));
@@ -206,7 +206,7 @@ int
 proof_read(struct proof *r)
 {
     if (!proof_word(r, "rille") || !proof_word(r, "certificate") || !proof_word(r, "2"))
-        return proof_wrong(r, "this is no certificate: it begins \"rille certificate 2\"");
+        return proof_wrong(r, "not a certificate: expected \"rille certificate 2\" on the first line");
     TRY(proof_line_ends(r));
     while (proof_word(r, "with")) {
         while (r->at < r->end && *r->at != '\n') r->at++;

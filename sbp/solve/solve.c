@@ -104,12 +104,11 @@ nothing_meets(const struct net *n, int64_t least_peak, int64_t floor)
 {
     const char *s = n->memory_limit == 1 ? "" : "s";
     if (floor >= least_peak)
-        return fail(E_PLAN, "memory: no plan keeps within %lld byte%s a device; the least possible is %lld",
+        return fail(E_PLAN, "memory: no plan fits in %lld byte%s per device; the least possible is %lld",
                     (long long)n->memory_limit, s, (long long)least_peak);
     return fail(
         E_PLAN,
-        "memory: no plan %skeeps within %lld byte%s a device; none takes less than %lld, and the least found is "
-        "%lld",
+        "memory: no plan %sfits in %lld byte%s per device; none needs less than %lld, and the least found is %lld",
         floor > n->memory_limit ? "" : "found ", (long long)n->memory_limit, s, (long long)floor,
         (long long)least_peak);
 }
@@ -196,7 +195,7 @@ solve_all(struct arena *a, const struct net *n, const struct solve_options *o, s
         return nothing_meets(n, lowest.peak, out->floor);
     }
     if (r.cost >= NET_NEVER)
-        return fail(E_PLAN, "cost network: no choice %s",
+        return fail(E_PLAN, "planner: no choice %s",
                     r.bound >= NET_NEVER ? "is possible" : "was found before the time limit");
     out->choice = r.choice;
     out->net = n;

@@ -37,7 +37,7 @@ read_env_number(struct environment *e, const char *name, uint64_t most, uint64_t
     errno = 0;
     *out = strtoull(text, &end, 10);
     if (*end || errno || *text == '-' || *out > most)
-        return environment_malformed(e, "%s is a whole number, not '%s'", name, text);
+        return environment_malformed(e, "%s must be an integer, found '%s'", name, text);
     return 0;
 }
 
@@ -98,7 +98,7 @@ environment_read(struct environment *e)
     e->trace = environment_value("RILLE_TRACE");
     e->transport = environment_value("RILLE_TRANSPORT");
     if (e->transport && strcmp(e->transport, "tcp") && strcmp(e->transport, "mpi"))
-        return environment_malformed(e, "RILLE_TRANSPORT is tcp or mpi, not '%s'", e->transport);
+        return environment_malformed(e, "RILLE_TRANSPORT must be tcp or mpi, found '%s'", e->transport);
     find_costs(e);
     return 0;
 }

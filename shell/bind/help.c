@@ -55,7 +55,7 @@ help_missing(lua_State *L, const char *name)
 {
     lua_pushstring(L, name);
     bool near = ask_pages(L, "nearest");
-    return lua_pushfstring(L, "nothing is called '%s'%s%s; rille.help() lists names", name,
+    return lua_pushfstring(L, "no page for '%s'%s%s; rille.help() lists all names", name,
                            near ? "; the nearest page is ?" : "", near ? lua_tostring(L, -1) : "");
 }
 

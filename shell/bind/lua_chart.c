@@ -36,7 +36,7 @@ read_renamed_field(lua_State *L)
         if (strcmp(renamed[k][0], name)) continue;
         lua_warning(
             L,
-            lua_pushfstring(L, "the field \"%s\" is called \"%s\" now, and \"%s\" will be an error in the next release",
+            lua_pushfstring(L, "the field \"%s\" was renamed to \"%s\"; \"%s\" will be an error in the next release",
                             name, renamed[k][1], name),
             0);
         lua_pushstring(L, renamed[k][1]);
@@ -168,7 +168,7 @@ cost_field(lua_State *L, int i, const char *who, const char *key)
 {
     double v = 0;
     bool good = lua_getfield(L, i, key) == LUA_TNIL || real_at(L, -1, &v);
-    if (!good || !(v >= 0)) complain(L, "%s: %s is a number of seconds, found %s", who, key, what_is(L, -1));
+    if (!good || !(v >= 0)) complain(L, "%s: %s must be a number of seconds, found %s", who, key, what_is(L, -1));
     lua_pop(L, 1);
     return v;
 }
@@ -178,7 +178,7 @@ chart_costs(lua_State *L, int i, const char *who, struct rille_chart_costs *out)
 {
     static const char *const keys[] = {"forward", "backward", "weight", "move", "update", "jitter", "seed", NULL};
     if (lua_isnoneornil(L, i)) return false;
-    if (!lua_istable(L, i)) complain(L, "%s: the costs are a table, found %s", who, what_is(L, i));
+    if (!lua_istable(L, i)) complain(L, "%s: costs must be a table, found %s", who, what_is(L, i));
     bool chart = lua_getfield(L, i, "planned") != LUA_TNIL;
     lua_pop(L, 1);
     if (!chart) check_keys(L, i, who, keys);

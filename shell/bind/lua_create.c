@@ -15,7 +15,8 @@ static const char *
 text_option(lua_State *L, int i, const char *who, const char *key)
 {
     int type = lua_getfield(L, i, key);
-    if (type != LUA_TNIL && type != LUA_TSTRING) complain(L, "%s: %s is a text, found %s", who, key, what_is(L, -1));
+    if (type != LUA_TNIL && type != LUA_TSTRING)
+        complain(L, "%s: %s must be a string, found %s", who, key, what_is(L, -1));
     const char *text = type == LUA_TNIL ? NULL : text_at(L, -1, who);
     lua_pop(L, 1); /* kept alive by the table */
     return text;
@@ -27,12 +28,12 @@ options_read(lua_State *L, int i, const char *who, int ndim, struct options *o)
     static const char *const keys[] = {"dtype", "placement", "sbp", "requires_grad", "name", NULL};
     *o = (struct options){0};
     if (lua_isnoneornil(L, i)) return;
-    if (!lua_istable(L, i)) complain(L, "%s: the options are a table, found %s", who, what_is(L, i));
+    if (!lua_istable(L, i)) complain(L, "%s: options must be a table, found %s", who, what_is(L, i));
     check_keys(L, i, who, keys);
     o->dtype = text_option(L, i, who, "dtype");
     o->name = text_option(L, i, who, "name");
     if (lua_getfield(L, i, "requires_grad") != LUA_TNIL && !lua_isboolean(L, -1))
-        complain(L, "%s: requires_grad is a boolean, found %s", who, what_is(L, -1));
+        complain(L, "%s: requires_grad must be a boolean, found %s", who, what_is(L, -1));
     o->requires_grad = lua_toboolean(L, -1);
     lua_pop(L, 1);
     o->layout = layout_read(L, i, who, ndim, NULL);
@@ -51,8 +52,8 @@ static int64_t
 size_argument(lua_State *L, int i, const char *who)
 {
     int64_t n;
-    if (!whole_at(L, i, &n)) complain(L, "%s: a size is a whole number, found %s", who, what_is(L, i));
-    if (n < 0) complain(L, "%s: a size is at least 0, found %lld", who, (long long)n);
+    if (!whole_at(L, i, &n)) complain(L, "%s: a size must be an integer, found %s", who, what_is(L, i));
+    if (n < 0) complain(L, "%s: a size must be at least 0, found %lld", who, (long long)n);
     return n;
 }
 
@@ -62,7 +63,8 @@ shape_read(lua_State *L, int *i, const char *who, int64_t *shape)
     int n = 0, at = *i;
     if (lua_istable(L, at)) {
         int len = (int)lua_rawlen(L, at);
-        if (len > RILLE_DIMS) complain(L, "%s: a tensor has at most %d dimensions, found %d", who, RILLE_DIMS, len);
+        if (len > RILLE_DIMS)
+            complain(L, "%s: a tensor must have at most %d dimensions, found %d", who, RILLE_DIMS, len);
         for (; n < len; n++, lua_pop(L, 1)) {
             lua_rawgeti(L, at, n + 1);
             shape[n] = size_argument(L, lua_gettop(L), who);
@@ -71,10 +73,10 @@ shape_read(lua_State *L, int *i, const char *who, int64_t *shape)
         return n;
     }
     for (; lua_type(L, *i) == LUA_TNUMBER; ++*i) {
-        if (n == RILLE_DIMS) complain(L, "%s: a tensor has at most %d dimensions", who, RILLE_DIMS);
+        if (n == RILLE_DIMS) complain(L, "%s: a tensor must have at most %d dimensions", who, RILLE_DIMS);
         shape[n++] = size_argument(L, *i, who);
     }
-    if (*i == at) complain(L, "%s: a shape such as {4, 5} is wanted, found %s", who, what_is(L, at));
+    if (*i == at) complain(L, "%s: expected a shape such as {4, 5}, found %s", who, what_is(L, at));
     return n;
 }
 
@@ -104,7 +106,7 @@ source_number(lua_State *L, struct source *src, const char *name, int i)
     else if (lua_type(L, i) == LUA_TNUMBER)
         n->arg = (struct rille_arg){.kind = RILLE_ARG_FLOAT, .f = lua_tonumber(L, i)};
     else
-        complain(L, "%s: a number is wanted for %s, found %s", src->who, name, what_is(L, i));
+        complain(L, "%s: expected a number for %s, found %s", src->who, name, what_is(L, i));
 }
 
 static int
@@ -115,7 +117,7 @@ source_args(lua_State *L, const struct source *src, const struct rille_op *op, s
     for (int k = 0; k < n && !info[k].hidden; k++) {
         int j = 0;
         while (j < src->nnumber && strcmp(src->number[j].name, info[k].name)) j++;
-        if (j == src->nnumber && !info[k].optional) complain(L, "%s: nothing was given for %s", src->who, info[k].name);
+        if (j == src->nnumber && !info[k].optional) complain(L, "%s: missing argument %s", src->who, info[k].name);
         args[nargs++] = j < src->nnumber ? src->number[j].arg : (struct rille_arg){.kind = RILLE_ARG_NONE};
     }
     return nargs;
@@ -127,7 +129,7 @@ source_call(lua_State *L, struct source *src, int options)
     const struct rille_op *op = rille_op_find(src->who);
     struct rille_arg args[16];
     struct options o;
-    if (!op) complain(L, "this version has no operator '%s'", src->who);
+    if (!op) complain(L, "unknown operator '%s' in this version of Rille", src->who);
     options_read(L, options, src->who, src->ndim, &o);
     int nargs = source_args(L, src, op, args);
     struct rille_tensor **slot = tensor_slot(L);
@@ -173,7 +175,7 @@ create_full(lua_State *L)
 {
     struct source src = {.who = "full", .dtype = "f32"};
     int i = 1;
-    if (!lua_istable(L, 1)) complain(L, "full: a shape such as {4, 5} is wanted, found %s", what_is(L, 1));
+    if (!lua_istable(L, 1)) complain(L, "full: expected a shape such as {4, 5}, found %s", what_is(L, 1));
     src.ndim = shape_read(L, &i, src.who, src.shape);
     if (lua_isboolean(L, 2)) {
         lua_pushinteger(L, lua_toboolean(L, 2));
@@ -193,8 +195,8 @@ range_fits(lua_State *L, const char *who, int64_t lo, int64_t hi, int options)
     const struct value_kind *kind = value_kind(lua_tostring(L, -1));
     int64_t beyond = kind && lo < kind->low ? lo : hi - 1;
     if (kind && (beyond < kind->low || beyond > kind->high))
-        complain(L, "%s: %lld does not fit in %s, which has all whole numbers from %lld to %lld", who,
-                 (long long)beyond, kind->name, (long long)kind->low, (long long)kind->high);
+        complain(L, "%s: %lld does not fit in %s, which holds all integers from %lld to %lld", who, (long long)beyond,
+                 kind->name, (long long)kind->low, (long long)kind->high);
     lua_pop(L, 1);
 }
 
@@ -205,9 +207,9 @@ create_randint(lua_State *L)
     int i = 3;
     for (int k = 1; k <= 2; k++)
         if (!lua_isinteger(L, k))
-            complain(L, "randint: whole numbers low, high and a shape are wanted, found %s", what_is(L, k));
+            complain(L, "randint: expected integers low and high and a shape, found %s", what_is(L, k));
     if (lua_tointeger(L, 1) >= lua_tointeger(L, 2))
-        complain(L, "randint: from %lld up to, without, %lld there is no number", (long long)lua_tointeger(L, 1),
+        complain(L, "randint: low must be less than high, found %lld and %lld", (long long)lua_tointeger(L, 1),
                  (long long)lua_tointeger(L, 2));
     src.ndim = shape_read(L, &i, src.who, src.shape);
     source_number(L, &src, "lo", 1);
@@ -240,7 +242,7 @@ arange_count(lua_State *L, int a)
         return n > INT64_MAX ? INT64_MAX : (int64_t)n;
     }
     double n = ceil((lua_tonumber(L, a + 1) - lua_tonumber(L, a)) / lua_tonumber(L, a + 2));
-    if (!(n < 9e15)) complain(L, "arange: the range has no end");
+    if (!(n < 9e15)) complain(L, "arange: expected an end of the range, or a start and an end");
     return n > 0 ? (int64_t)n : 0;
 }
 
@@ -251,7 +253,7 @@ create_arange(lua_State *L)
     struct source src = {.who = "arange", .ndim = 1};
     int n = 0;
     while (n < 3 && lua_type(L, n + 1) == LUA_TNUMBER) n++;
-    if (n == 0) complain(L, "arange: a number is wanted, found %s", what_is(L, 1));
+    if (n == 0) complain(L, "arange: expected a number, found %s", what_is(L, 1));
     if (n == 1) {
         lua_pushinteger(L, 0);
         lua_insert(L, 1);
@@ -261,10 +263,10 @@ create_arange(lua_State *L)
         lua_insert(L, 3);
     }
     double step = lua_tonumber(L, 3);
-    if (step == 0) complain(L, "arange: the step is not 0");
+    if (step == 0) complain(L, "arange: step must not be 0");
     if (lua_compare(L, step > 0 ? 2 : 1, step > 0 ? 1 : 2, LUA_OPLT))
-        complain(L, "arange: no steps of %s lead from %s to %s", luaL_tolstring(L, 3, NULL), luaL_tolstring(L, 1, NULL),
-                 luaL_tolstring(L, 2, NULL));
+        complain(L, "arange: step %s does not lead from %s to %s; change its sign", luaL_tolstring(L, 3, NULL),
+                 luaL_tolstring(L, 1, NULL), luaL_tolstring(L, 2, NULL));
     bool integers = lua_isinteger(L, 1) && lua_isinteger(L, 2) && lua_isinteger(L, 3);
     src.dtype = integers ? "i64" : "f32";
     src.shape[0] = arange_count(L, 1);
@@ -301,7 +303,7 @@ values_shape(lua_State *L, int i, struct pack *p)
 {
     lua_pushvalue(L, i);
     while (lua_istable(L, -1)) {
-        if (p->ndim == RILLE_DIMS) complain(L, "tensor: at most %d dimensions are possible", RILLE_DIMS);
+        if (p->ndim == RILLE_DIMS) complain(L, "tensor: expected at most %d dimensions", RILLE_DIMS);
         p->shape[p->ndim] = (int64_t)lua_rawlen(L, -1);
         lua_rawgeti(L, -1, 1);
         lua_remove(L, -2);
@@ -335,7 +337,7 @@ pack_value(struct pack *p, int i)
     else if (type == LUA_TNUMBER)
         bad = p->kind->store(p->at, lua_isinteger(L, i), lua_tointeger(L, i), lua_tonumber(L, i));
     else
-        bad = complain(L, "tensor: a value is a number or a boolean, found %s", what_is(L, i));
+        bad = complain(L, "tensor: a value must be a number or a boolean, found %s", what_is(L, i));
     if (bad) complain(L, "tensor: %s does not fit in %s", number_text(L, i), p->kind->name);
     p->at += p->kind->bytes;
 }
@@ -351,10 +353,9 @@ check_values(lua_State *L, int i, int64_t n)
         lua_pushnil(L);
     for (; lua_next(L, i); lua_pop(L, 1))
         if (lua_type(L, -2) != LUA_TNUMBER || lua_tonumber(L, -2) < 1 || lua_tonumber(L, -2) > (double)n)
-            complain(L,
-                     "tensor: values are lists, of entries from 1 to %d here; found also %s as a key; options are a "
-                     "second table",
-                     (int)n, what_is(L, -2));
+            complain(
+                L, "tensor: expected a list of entries 1 to %d, found the key %s, too; options must be a second table",
+                (int)n, what_is(L, -2));
 }
 
 static void
@@ -366,9 +367,9 @@ pack_table(struct pack *p, int i, int depth)
         return;
     }
     if (!lua_istable(L, i))
-        complain(L, "tensor: %s stands where a table of %d is wanted", what_is(L, i), (int)p->shape[depth]);
+        complain(L, "tensor: found %s, expected a table of %d", what_is(L, i), (int)p->shape[depth]);
     if ((int64_t)lua_rawlen(L, i) != p->shape[depth])
-        complain(L, "tensor: the tables are ragged: one of dimension %d has %d entries, the first has %d", depth,
+        complain(L, "tensor: the tables are ragged: one table of dimension %d has %d entries, the first has %d", depth,
                  (int)lua_rawlen(L, i), (int)p->shape[depth]);
     check_values(L, i, p->shape[depth]);
     for (int64_t k = 1; k <= p->shape[depth]; k++) {
@@ -396,7 +397,7 @@ static void
 unknown_dtype(lua_State *L, const char *who, const char *dtype)
 {
     value_dtypes(L);
-    complain(L, "%s: no dtype is called '%s'; there are %s", who, dtype, lua_tostring(L, -1));
+    complain(L, "%s: unknown dtype '%s'; expected one of %s", who, dtype, lua_tostring(L, -1));
 }
 
 /* tensor(values, options) */

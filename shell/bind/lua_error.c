@@ -26,6 +26,31 @@ find_inside(lua_State *L, lua_Debug *ar, char *out, size_t size)
     lua_pop(L, 1);
 }
 
+/* Finds the path of the nn module whose method is being run, up to the user's first line: "Net.blocks.3.fc1". Leaves
+ * `out` as it is if no module of a model is run. Only errors ask for the path (nn/module.lua). */
+static void
+find_module_path(lua_State *L, char *out, size_t size)
+{
+    lua_Debug ar;
+    bool found = false, own = true;
+    int top = lua_gettop(L);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    bool loaded = lua_getfield(L, -1, "rille.nn.module") == LUA_TTABLE && lua_checkstack(L, 8);
+    for (int level = 0; loaded && own && !found && lua_getstack(L, level, &ar); level++) {
+        lua_getinfo(L, "Sl", &ar);
+        if (ar.currentline < 0) continue;
+        own = module_is_source(ar.source);
+        lua_settop(L, top + 2);
+        const char *name = lua_getlocal(L, &ar, 1);
+        if (!name || strcmp(name, "self") || !lua_istable(L, -1)) continue;
+        lua_getfield(L, top + 2, "__path");
+        lua_insert(L, -2);
+        found = lua_pcall(L, 1, 1, 0) == LUA_OK && lua_isstring(L, -1);
+        if (found) snprintf(out, size, "%s", lua_tostring(L, -1));
+    }
+    lua_settop(L, top);
+}
+
 static const char *
 file_of(const lua_Debug *ar)
 {
@@ -113,8 +138,8 @@ const char *
 text_at(lua_State *L, int i, const char *who)
 {
     const char *text = lua_tostring(L, i);
-    if (!text) complain(L, "%s: a text is wanted, found %s", who, what_is(L, i));
-    if (strlen(text) != lua_rawlen(L, i)) complain(L, "%s: the text \"%s\" goes on behind a zero byte", who, text);
+    if (!text) complain(L, "%s: expected a string, found %s", who, what_is(L, i));
+    if (strlen(text) != lua_rawlen(L, i)) complain(L, "%s: the string \"%s\" must not have a zero byte", who, text);
     return text;
 }
 
@@ -137,12 +162,15 @@ raise_core(lua_State *L, const char *who)
     size_t named = names_line(L, text);
     bool elsewhere = named && (named != strlen(here) || strncmp(text, here, named) != 0);
     if (elsewhere && line.number)
-        lua_pushfstring(L, "%s (wanted at %s)", text, here);
+        lua_pushfstring(L, "%s (needed at %s)", text, here);
     else if (named || !line.number)
         lua_pushstring(L, text);
     else
         lua_pushfstring(L, "%s: %s", here, text);
-    if (line.inside[0] && !elsewhere) lua_pushfstring(L, "%s (in %s)", lua_tostring(L, -1), line.inside);
+    char inside[200];
+    snprintf(inside, sizeof inside, "%s", line.inside);
+    find_module_path(L, inside, sizeof inside);
+    if (inside[0] && !elsewhere) lua_pushfstring(L, "%s (in %s)", lua_tostring(L, -1), inside);
     return lua_error(L);
 }
 
@@ -201,6 +229,6 @@ what_is(lua_State *L, int i)
     if (tensor_test(L, i)) return "a tensor";
     if (kind_test(L, i, KIND_PLACE)) return "a placement";
     if (kind_test(L, i, KIND_LIVE)) return "a live number";
-    if (type == LUA_TUSERDATA && !shell_of(L)->session) return "what the closed session had";
+    if (type == LUA_TUSERDATA && !shell_of(L)->session) return "a value of the closed session";
     return names[type + 1];
 }

@@ -304,7 +304,7 @@ roots(lua_State *L, const char *who, int options, struct rille_tensor **out)
     if (lua_istable(L, 1))
         tensor_list(L, 1, who, MAX_ROOTS, out, &n);
     else if (kind_test(L, 1, KIND_GRAPH))
-        complain(L, "%s: of a graph it is step:%s()", who, who);
+        complain(L, "%s: for a graph, write step:%s()", who, who);
     else
         for (int i = 1; tensor_test(L, i) && n < MAX_ROOTS; i++) out[n++] = tensor_test(L, i);
     if (n == 0) tensor_check(L, 1, who);
@@ -358,13 +358,13 @@ boxing_end(lua_State *L, const char *key, int ndim)
 {
     static const char *const keys[] = {"placement", "sbp", NULL};
     if (lua_getfield(L, 1, key) != LUA_TTABLE)
-        complain(L, "boxing: %s is a table {placement =, sbp =}, found %s", key, what_is(L, -1));
+        complain(L, "boxing: %s must be a table {placement =, sbp =}, found %s", key, what_is(L, -1));
     check_keys(L, -1, "boxing", keys);
     lua_pushfstring(L, "boxing: %s", key);
     if (layout_auto(L, lua_gettop(L) - 1))
-        complain(L, "boxing: %s: sbp = \"auto\" is for variables: a move ends somewhere", key);
+        complain(L, "boxing: %s: sbp must be a layout; \"auto\" is for variables only", key);
     const struct rille_layout *l = layout_read(L, -2, lua_tostring(L, -1), ndim, NULL);
-    if (!l) complain(L, "boxing: %s says neither placement nor sbp", key);
+    if (!l) complain(L, "boxing: %s must have placement or sbp", key);
     lua_pop(L, 2);
     return l;
 }
@@ -376,15 +376,14 @@ boxing(lua_State *L)
     static const char *const keys[] = {"shape", "dtype", "from", "to", NULL};
     int64_t shape[RILLE_DIMS];
     struct rille_explain *e;
-    if (!lua_istable(L, 1)) return complain(L, "boxing: a table {shape =, dtype =, from =, to =} is wanted");
+    if (!lua_istable(L, 1)) return complain(L, "boxing: expected a table {shape =, dtype =, from =, to =}");
     lua_settop(L, 1);
     check_keys(L, 1, "boxing", keys);
     lua_getfield(L, 1, "shape");
     int at = 2, ndim = shape_read(L, &at, "boxing", shape);
     int type = lua_getfield(L, 1, "dtype");
     const char *dtype = type == LUA_TNIL ? "f32" : type == LUA_TSTRING ? text_at(L, -1, "boxing") : NULL;
-    if (!dtype || !value_kind(dtype))
-        return complain(L, "boxing: no dtype is called '%s'", dtype ? dtype : what_is(L, -1));
+    if (!dtype || !value_kind(dtype)) return complain(L, "boxing: unknown dtype '%s'", dtype ? dtype : what_is(L, -1));
     const struct rille_layout *from = boxing_end(L, "from", ndim), *to = boxing_end(L, "to", ndim);
     at_line(L);
     check(L, rille_boxing(shell_of(L)->session, dtype, ndim, shape, from, to, &e));

@@ -13,7 +13,7 @@
 static const char *
 path_check(lua_State *L, int i, const char *who)
 {
-    if (lua_type(L, i) != LUA_TSTRING) complain(L, "%s: the name of a file is wanted, found %s", who, what_is(L, i));
+    if (lua_type(L, i) != LUA_TSTRING) complain(L, "%s: expected the name of a file, found %s", who, what_is(L, i));
     return text_at(L, i, who);
 }
 
@@ -80,7 +80,8 @@ entry_load(lua_State *L, struct rille_file *f, int k, int i, const char *who)
     const struct rille_layout *layout = entry_layout(L, i, who, &e, &planned);
     if (!lua_isnoneornil(L, i)) {
         int type = lua_getfield(L, i, "dtype");
-        if (type != LUA_TNIL && type != LUA_TSTRING) complain(L, "%s: dtype is a text, found %s", who, what_is(L, -1));
+        if (type != LUA_TNIL && type != LUA_TSTRING)
+            complain(L, "%s: dtype must be a string, found %s", who, what_is(L, -1));
         dtype = type == LUA_TNIL ? NULL : text_at(L, -1, who);
     }
     struct rille_tensor **slot = tensor_slot(L);
@@ -98,10 +99,10 @@ load_names(lua_State *L, struct rille_file *f, const char *path, int i, const ch
     int list = lua_gettop(L), n = (int)lua_rawlen(L, list);
     for (int k = 1; k <= n; k++) {
         if (lua_rawgeti(L, list, k) != LUA_TSTRING)
-            complain(L, "%s: names is a list of texts, found %s", who, what_is(L, -1));
+            complain(L, "%s: names must be a list of strings, found %s", who, what_is(L, -1));
         const char *name = text_at(L, -1, who);
         int at = rille_file_find(f, name);
-        if (at < 0) complain(L, "%s: %s: no tensor is called '%s'", who, path, name);
+        if (at < 0) complain(L, "%s: %s: no tensor named '%s'", who, path, name);
         entry_load(L, f, at, i, who);
         lua_rawset(L, list - 1);
     }
@@ -121,7 +122,7 @@ file_load_all(lua_State *L, struct rille_file *f, const char *path, int i, const
             load_names(L, f, path, i, who);
             return 1;
         }
-        if (type != LUA_TNIL) complain(L, "%s: names is a list of texts, found %s", who, what_is(L, -1));
+        if (type != LUA_TNIL) complain(L, "%s: names must be a list of strings, found %s", who, what_is(L, -1));
         lua_pop(L, 1);
     }
     if (rille_file_entry(f, 0, &e) && !e.name[0] && !rille_file_entry(f, 1, &more)) {
@@ -141,7 +142,7 @@ load_options(lua_State *L, int i, const char *who)
 {
     static const char *const keys[] = {"placement", "sbp", "dtype", "names", NULL};
     if (lua_isnoneornil(L, i)) return;
-    if (!lua_istable(L, i)) complain(L, "%s: the options are a table, found %s", who, what_is(L, i));
+    if (!lua_istable(L, i)) complain(L, "%s: options must be a table, found %s", who, what_is(L, i));
     check_keys(L, i, who, keys);
 }
 
@@ -185,7 +186,7 @@ window_load(lua_State *L, struct rille_file *f, const char *path, int i, const c
     lua_getfield(L, i, "name");
     const char *name = text_at(L, -1, who);
     int at = rille_file_find(f, name);
-    if (at < 0) complain(L, "%s: %s: no tensor is called '%s'", who, path, name);
+    if (at < 0) complain(L, "%s: %s: no tensor named '%s'", who, path, name);
     rille_file_entry(f, at, &e);
     int64_t *from = scratch_new(L, who, sizeof *from * 2 * (size_t)(e.ndim + 1)), *to = from + e.ndim;
     axes_read(L, i, "from", e.ndim, from);
@@ -254,7 +255,7 @@ load_npy(lua_State *L)
     struct options o;
     lua_settop(L, 2);
     options_read(L, 2, who, -1, &o);
-    if (o.dtype) complain(L, "%s: the file says the dtype; use :to(\"%s\") on the result", who, o.dtype);
+    if (o.dtype) complain(L, "%s: the file determines the dtype; call :to(\"%s\") on the result", who, o.dtype);
     files_finish(L);
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
@@ -276,9 +277,9 @@ count_file_tensors(lua_State *L, int i, const char *who)
 {
     int n = 0;
     for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1), n++) {
-        if (lua_type(L, -2) != LUA_TSTRING) complain(L, "%s: names are texts, found %s", who, what_is(L, -2));
+        if (lua_type(L, -2) != LUA_TSTRING) complain(L, "%s: names must be strings, found %s", who, what_is(L, -2));
         const char *name = text_at(L, -2, who);
-        if (!tensor_test(L, -1)) complain(L, "%s: '%s' is %s, no tensor", who, name, what_is(L, -1));
+        if (!tensor_test(L, -1)) complain(L, "%s: '%s' must be a tensor, found %s", who, name, what_is(L, -1));
     }
     return n;
 }
@@ -323,7 +324,7 @@ file_size_argument(lua_State *L, int i, const char *who)
     for (size_t k = 0; k < sizeof units / sizeof *units; k++)
         if (!strcmp(units[k].unit, unit) && n * units[k].bytes >= 1 && n * units[k].bytes < 9e18)
             return (int64_t)(n * units[k].bytes);
-    return complain(L, "%s: max_shard_size is a number of bytes or a text such as \"5GB\", found %s", who,
+    return complain(L, "%s: max_shard_size must be a number of bytes or a string such as \"5GB\", found %s", who,
                     what_is(L, i));
 }
 
@@ -333,7 +334,7 @@ make_save_folder(lua_State *L, const char *who, const char *path)
 {
     struct stat st;
     if (stat(path, &st) && mkdir(path, 0777))
-        complain(L, "%s: %s: no folder can be made there: %s", who, path, strerror(errno));
+        complain(L, "%s: %s: cannot make the folder: %s", who, path, strerror(errno));
 }
 
 /* Creates the folder if needed, and claims it for this session's checkpoints. */
@@ -356,7 +357,7 @@ lua_file_save(lua_State *L)
     struct names names;
     lua_settop(L, 3);
     if (!lua_isnil(L, 3)) {
-        if (!lua_istable(L, 3)) complain(L, "save: the options are a table, found %s", what_is(L, 3));
+        if (!lua_istable(L, 3)) complain(L, "save: options must be a table, found %s", what_is(L, 3));
         check_keys(L, 3, "save", keys);
         lua_getfield(L, 3, "max_shard_size");
         o.shard_bytes = file_size_argument(L, -1, "save");
@@ -372,7 +373,7 @@ lua_file_save(lua_State *L)
     struct stat st;
     if (o.shard_bytes) make_save_folder(L, "save", path);
     if (o.shard_bytes && !stat(path, &st) && !S_ISDIR(st.st_mode))
-        complain(L, "save: %s: max_shard_size is for a folder", path);
+        complain(L, "save: %s: max_shard_size needs the name of a folder", path);
     at_line(L);
     check_as(L, "save", rille_save(shell_of(L)->session, path, names.n, names.name, names.tensor, &o, NULL));
     return 0;

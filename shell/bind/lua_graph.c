@@ -20,7 +20,7 @@ integer_option(lua_State *L, int i, const char *key, int64_t least, int64_t most
     int64_t v = otherwise;
     bool good = lua_getfield(L, i, key) == LUA_TNIL || whole_at(L, -1, &v);
     if (!good || v < least || v > most)
-        complain(L, "graph: %s is a whole number from %d to %d, found %s", key, (int)least, (int)most, what_is(L, -1));
+        complain(L, "graph: %s must be an integer from %d to %d, found %s", key, (int)least, (int)most, what_is(L, -1));
     lua_pop(L, 1);
     return v;
 }
@@ -29,7 +29,7 @@ static bool
 bool_option(lua_State *L, int i, const char *key)
 {
     if (lua_getfield(L, i, key) != LUA_TNIL && !lua_isboolean(L, -1))
-        complain(L, "graph: %s is a boolean, found %s", key, what_is(L, -1));
+        complain(L, "graph: %s must be a boolean, found %s", key, what_is(L, -1));
     bool v = lua_toboolean(L, -1);
     lua_pop(L, 1);
     return v;
@@ -42,7 +42,7 @@ amount_at(lua_State *L, const char *who, const char *key)
     const double most = 9e18;
     double v = 0;
     if (!lua_isnil(L, -1) && (!real_at(L, -1, &v) || !(v > 0) || v > most))
-        complain(L, "%s: %s is a number above 0%s, found %s", who, key, v > most ? " and no more than 9e18" : "",
+        complain(L, "%s: %s must be a number above 0%s, found %s", who, key, v > most ? " and no more than 9e18" : "",
                  what_is(L, -1));
     lua_pop(L, 1);
     return v;
@@ -60,7 +60,7 @@ static int64_t
 memory_option(lua_State *L, const char *who, const char *key)
 {
     double v = amount_at(L, who, key);
-    if (v > 0 && v < 1) complain(L, "%s: %s is at least 1 byte", who, key);
+    if (v > 0 && v < 1) complain(L, "%s: %s must be at least 1 byte", who, key);
     return (int64_t)v;
 }
 
@@ -86,9 +86,9 @@ schedule_table(lua_State *L, int i, struct graph *g)
     if (chart_costs(L, lua_gettop(L), "graph", &g->costs)) g->options.costs = &g->costs;
     lua_pop(L, 1);
     if (g->options.memory > 0 && numbers)
-        complain(L, "graph: schedule: memory finds lag and split_backward; give one or the other");
+        complain(L, "graph: schedule: memory chooses lag and split_backward; give either memory or these");
     if (g->options.memory > 0) g->options.lag = 0;
-    if (g->options.costs && g->options.memory == 0) complain(L, "graph: schedule: costs are for memory = ...");
+    if (g->options.costs && g->options.memory == 0) complain(L, "graph: schedule: costs needs memory = ..., too");
 }
 
 /* Reads schedule = "1f1b", or a table. */
@@ -102,7 +102,7 @@ schedule_option(lua_State *L, int i, struct graph *g)
         g->options.schedule = g->schedule;
         break;
     case LUA_TTABLE: schedule_table(L, lua_gettop(L), g); break;
-    default: complain(L, "graph: schedule is a text such as \"1f1b\" or a table, found %s", what_is(L, -1));
+    default: complain(L, "graph: schedule must be a string such as \"1f1b\" or a table, found %s", what_is(L, -1));
     }
     lua_pop(L, 1);
 }
@@ -122,7 +122,7 @@ planner_options(lua_State *L, int i, struct graph *g)
         planned = true;
         snprintf(g->mode, sizeof g->mode, "%s", text_at(L, -1, "graph"));
         break;
-    default: complain(L, "graph: auto_parallel is true, false or the name of a mode, found %s", what_is(L, -1));
+    default: complain(L, "graph: auto_parallel must be true, false or the name of a mode, found %s", what_is(L, -1));
     }
     lua_pop(L, 1);
     g->options.auto_parallel = planned ? g->mode : NULL;
@@ -138,7 +138,7 @@ recompute_option(lua_State *L, int i, struct graph *g)
     bool is_text = lua_getfield(L, i, "recompute") == LUA_TSTRING;
     g->options.recompute_auto = is_text && !strcmp(lua_tostring(L, -1), "auto");
     if (!g->options.recompute_auto && !lua_isnil(L, -1) && !lua_isboolean(L, -1))
-        complain(L, "graph: recompute is true, false or \"auto\", found %s", what_is(L, -1));
+        complain(L, "graph: recompute must be true, false or \"auto\", found %s", what_is(L, -1));
     if (!is_text) g->options.recompute = lua_toboolean(L, -1);
     lua_pop(L, 1);
 }
@@ -163,7 +163,7 @@ graph_options(lua_State *L, int i, struct graph *g)
     static const char *const keys[] = {"micro_batches", "schedule",     "auto_parallel", "recompute", "zero", "offload",
                                        "prefetch",      "memory_limit", "time_limit",    "check",     NULL};
     if (lua_isnil(L, i)) return;
-    if (!lua_istable(L, i)) complain(L, "graph: the options are a table, found %s", what_is(L, i));
+    if (!lua_istable(L, i)) complain(L, "graph: options must be a table, found %s", what_is(L, i));
     check_keys(L, i, "graph", keys);
     g->options.micro_batches = (int)integer_option(L, i, "micro_batches", 1, 1 << 20, 1);
     g->options.zero = (int)integer_option(L, i, "zero", 0, 3, 0);
@@ -235,7 +235,7 @@ hints_tostring(lua_State *L)
     luaL_Buffer b;
     int n = (int)lua_rawlen(L, 1);
     luaL_buffinit(L, &b);
-    if (n == 0) luaL_addstring(&b, "no hints: no move, strategy or variable was laid out by hand");
+    if (n == 0) luaL_addstring(&b, "no hints: the step has no to_global, strategy or variable with a given layout");
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(L, 1, k);
         lua_getfield(L, -1, "what");
@@ -358,7 +358,7 @@ graph_trace(lua_State *L)
 {
     struct rille_graph *g = last_trace(L);
     if (lua_type(L, 2) != LUA_TSTRING)
-        return complain(L, "trace: the name of a file is wanted, found %s", what_is(L, 2));
+        return complain(L, "trace: expected the name of a file, found %s", what_is(L, 2));
     at_line(L);
     check(L, rille_graph_timeline(g, text_at(L, 2, "trace")));
     return 0;
@@ -402,9 +402,9 @@ static int
 graph_certify(lua_State *L)
 {
     struct graph *g = graph_check(L, 1);
-    if (g->last < 0) return complain(L, "certify: the step was not called yet: there is no plan to certify");
+    if (g->last < 0) return complain(L, "certify: call the step first: it has no plan yet");
     if (lua_type(L, 2) != LUA_TSTRING)
-        return complain(L, "certify: the name of a file is wanted, found %s", what_is(L, 2));
+        return complain(L, "certify: expected the name of a file, found %s", what_is(L, 2));
     at_line(L);
     check(L, rille_graph_certify(g->trace[g->last], text_at(L, 2, "certify")));
     return 0;
@@ -417,7 +417,8 @@ link_field(lua_State *L, const char *key, int naxis, bool above, double *out)
 {
     int type = lua_getfield(L, 2, key);
     if (type != LUA_TNIL && type != LUA_TTABLE && type != LUA_TNUMBER)
-        complain(L, "whatif: %s is a number, or a list with one for each mesh axis, found %s", key, what_is(L, -1));
+        complain(L, "whatif: %s must be a number, or a list with one for each mesh axis, found %s", key,
+                 what_is(L, -1));
     if (type == LUA_TTABLE) check_list(L, -1, "whatif");
     if (type == LUA_TTABLE && (int)lua_rawlen(L, -1) != naxis)
         complain(L, "whatif: %s has %d entries, but the mesh has %d axes", key, (int)lua_rawlen(L, -1), naxis);
@@ -427,7 +428,8 @@ link_field(lua_State *L, const char *key, int naxis, bool above, double *out)
         else
             lua_pushvalue(L, -1);
         if (!real_at(L, -1, &out[a]) || !(above ? out[a] > 0 : out[a] >= 0))
-            complain(L, "whatif: %s is a number %s 0, found %s", key, above ? "above" : "not below", what_is(L, -1));
+            complain(L, "whatif: %s must be a number %s 0, found %s", key, above ? "above" : "not below",
+                     what_is(L, -1));
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
@@ -465,19 +467,19 @@ whatif(lua_State *L)
     struct graph *g = graph_check(L, 1);
     struct rille_cluster c = {0};
     struct rille_explain *e;
-    if (!lua_istable(L, 2)) return complain(L, "whatif: a table {mesh =, ...} is wanted, found %s", what_is(L, 2));
-    if (!lua_isnoneornil(L, 3)) return complain(L, "whatif: it takes a step and a table; found also %s", what_is(L, 3));
+    if (!lua_istable(L, 2)) return complain(L, "whatif: expected a table {mesh =, ...}, found %s", what_is(L, 2));
+    if (!lua_isnoneornil(L, 3)) return complain(L, "whatif: expected a step and a table, found also %s", what_is(L, 3));
     check_keys(L, 2, "whatif", keys);
-    if (g->last < 0) return complain(L, "whatif: the step was not called yet: there is nothing to plan");
-    if (lua_getfield(L, 2, "mesh") != LUA_TTABLE) return complain(L, "whatif: mesh is a list of sizes");
+    if (g->last < 0) return complain(L, "whatif: call the step first: it has no plan yet");
+    if (lua_getfield(L, 2, "mesh") != LUA_TTABLE) return complain(L, "whatif: mesh must be a list of sizes");
     check_list(L, -1, "whatif");
     c.naxis = (int)lua_rawlen(L, -1);
-    if (c.naxis < 1 || c.naxis > RILLE_AXES) return complain(L, "whatif: a mesh has 1 to %d axes", RILLE_AXES);
+    if (c.naxis < 1 || c.naxis > RILLE_AXES) return complain(L, "whatif: a mesh must have 1 to %d axes", RILLE_AXES);
     for (int a = 0; a < c.naxis; a++) {
         int64_t n;
         lua_rawgeti(L, -1, a + 1);
         if (!whole_at(L, -1, &n) || n < 1)
-            return complain(L, "whatif: mesh has an axis of a whole number of devices from 1 up, found %s",
+            return complain(L, "whatif: the size of a mesh axis must be an integer of at least 1, found %s",
                             what_is(L, -1));
         c.mesh[a] = (int32_t)(n < INT32_MAX ? n : INT32_MAX);
         lua_pop(L, 1);
@@ -504,7 +506,7 @@ certificate(lua_State *L)
 {
     char *said;
     if (lua_type(L, 1) != LUA_TSTRING)
-        return complain(L, "certificate: the name of a file is wanted, found %s", what_is(L, 1));
+        return complain(L, "certificate: expected the name of a file, found %s", what_is(L, 1));
     at_line(L);
     check(L, rille_certificate_check(text_at(L, 1, "certificate"), &said));
     lua_pushstring(L, said);
@@ -537,7 +539,7 @@ graph_index(lua_State *L)
     struct nearest best = {0};
     lua_pushvalue(L, 2);
     if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
-    if (lua_type(L, 2) != LUA_TSTRING) return complain(L, "a graph has methods alone, found %s", what_is(L, 2));
+    if (lua_type(L, 2) != LUA_TSTRING) return complain(L, "a graph has only methods, found key %s", what_is(L, 2));
     name_nearest(L, lua_upvalueindex(1), text_at(L, 2, "graph"), &best);
     return complain(L, "a graph has no method '%s'%s", lua_tostring(L, 2), name_hint(L, &best));
 }

@@ -22,7 +22,8 @@ list_graph_tensors(lua_State *L, int first, int last, struct rille_tensor **out)
     for (int i = first; i <= last; i++) {
         struct rille_tensor *t = tensor_test(L, i);
         if (!t) continue;
-        if (n == MAX_TENSORS) complain(L, "graph: at most %d tensors go in or out of a step", MAX_TENSORS);
+        if (n == MAX_TENSORS)
+            complain(L, "graph: a step can have at most %d tensors as arguments or results", MAX_TENSORS);
         out[n++] = t;
     }
     return n;
@@ -174,7 +175,8 @@ trace_once(lua_State *L, const struct step_call *c, struct rille_graph **made)
     int results = lua_gettop(L);
     if (failed || results - c->pattern > MAX_TENSORS) {
         rille_trace_abort(s);
-        return failed ? failed : complain(L, "graph: at most %d tensors go in or out of a step", MAX_TENSORS);
+        return failed ? failed
+                      : complain(L, "graph: a step can have at most %d tensors as arguments or results", MAX_TENSORS);
     }
     int nout = list_graph_tensors(L, c->pattern + 1, results, out);
     at_line(L);
@@ -306,8 +308,8 @@ check_trace(lua_State *L, const struct step_call *c, int k)
     free(how);
     if (lua_gettop(L) > c->pattern)
         complain(L,
-                 "graph: the step's function, traced again, computes something else: %s; make what it depends on an "
-                 "argument",
+                 "graph: the step's function computed something else when traced again: %s; pass the values that it "
+                 "depends on as arguments",
                  lua_tostring(L, -1));
 }
 
@@ -346,7 +348,7 @@ graph_call(lua_State *L)
     struct step_call c = {.g = graph_check(L, 1), .last = lua_gettop(L)};
     int near;
     c.nin = list_graph_tensors(L, 2, c.last, c.in);
-    if (rille_tracing(shell_of(L)->session)) return complain(L, "graph: a step cannot be called inside another one");
+    if (rille_tracing(shell_of(L)->session)) return complain(L, "graph: a step must not be called inside another step");
     push_pattern(L, 2, c.last);
     c.pattern = lua_gettop(L);
     int k = find_trace(L, &c, &near);

@@ -40,7 +40,7 @@ static void
 pick_position(lua_State *L, int i, int axis, int64_t size, struct pick *p)
 {
     int64_t at;
-    if (!whole_at(L, i, &at)) index_error(L, "index: a position is a whole number, found %s", what_is(L, i));
+    if (!whole_at(L, i, &at)) index_error(L, "index: a position must be an integer, found %s", what_is(L, i));
     int64_t from_start = at < 0 ? at + size : at;
     if (from_start < 0 || from_start >= size)
         index_error(L, "index: position %lld is out of range: axis %d has %lld entries, and positions count from 0",
@@ -61,13 +61,13 @@ pick_range(lua_State *L, int i, int axis, int64_t size, struct pick *p)
 {
     int64_t v[3] = {0, size, 1};
     int n = (int)lua_rawlen(L, i);
-    if (n > 3) index_error(L, "index: a range is {start, stop, step}, found %d entries for axis %d", n, axis);
+    if (n > 3) index_error(L, "index: a range must be {start, stop, step}, found %d entries for axis %d", n, axis);
     for (int k = 0; k < n; k++, lua_pop(L, 1)) {
         lua_rawgeti(L, i, k + 1);
         if (!whole_at(L, -1, &v[k]))
-            index_error(L, "index: a range is whole numbers {start, stop, step}, found %s", what_is(L, -1));
+            index_error(L, "index: a range must be integers {start, stop, step}, found %s", what_is(L, -1));
     }
-    if (v[2] < 1) index_error(L, "index: the step of a range is at least 1, found %lld", (long long)v[2]);
+    if (v[2] < 1) index_error(L, "index: the step of a range must be at least 1, found %lld", (long long)v[2]);
     *p = (struct pick){clip(v[0], size), clip(v[1], size), v[2], false, false};
     p->whole = p->start == 0 && p->stop == size && p->step == 1;
 }
@@ -80,7 +80,7 @@ pick_read(lua_State *L, int i, int axis, int64_t size, struct pick *p)
     else if (lua_istable(L, i))
         pick_range(L, i, axis, size, p);
     else
-        index_error(L, "index: a position or a range such as {0, 2} is wanted for axis %d, found %s", axis,
+        index_error(L, "index: expected a position or a range such as {0, 2} for axis %d, found %s", axis,
                     what_is(L, i));
 }
 
@@ -90,7 +90,7 @@ picks_read(lua_State *L, int i, struct rille_tensor *t, struct pick *picks)
 {
     const int64_t *shape = rille_tensor_shape(t);
     int ndim = rille_tensor_ndim(t), n = lua_istable(L, i) ? (int)lua_rawlen(L, i) : 1;
-    if (n > ndim) index_error(L, "index: %d positions for a tensor of %d dimensions", n, ndim);
+    if (n > ndim) index_error(L, "index: found %d positions for a tensor of %d dimensions", n, ndim);
     for (int axis = 0; axis < ndim; axis++) picks[axis] = (struct pick){0, shape[axis], 1, true, false};
     if (!lua_istable(L, i)) {
         pick_read(L, i, 0, shape[0], &picks[0]);
@@ -157,7 +157,7 @@ index_get(lua_State *L)
     struct pick picks[RILLE_DIMS];
     if (tensor_test(L, 2)) return index_by_tensor(L, t);
     if (lua_type(L, 2) != LUA_TNUMBER && !lua_istable(L, 2))
-        return index_error(L, "index: a position, a table of ranges or a name is wanted, found %s", what_is(L, 2));
+        return index_error(L, "index: expected a position, a table of ranges or a name, found %s", what_is(L, 2));
     picks_read(L, 2, t, picks);
     int ndim = rille_tensor_ndim(t);
     lua_pushvalue(L, 1);
@@ -192,7 +192,7 @@ push_source(lua_State *L, struct rille_tensor *x, int i)
     if (!v) {
         bool boolean = lua_isboolean(L, i);
         if (!boolean && lua_type(L, i) != LUA_TNUMBER)
-            index_error(L, "index: a tensor or a number can be assigned, found %s", what_is(L, i));
+            index_error(L, "index: expected a tensor or a number to assign, found %s", what_is(L, i));
         if (value_kind(dtype)->store(value, boolean || lua_isinteger(L, i),
                                      boolean ? lua_toboolean(L, i) : lua_tointeger(L, i), lua_tonumber(L, i)))
             index_error(L, "index: %s does not fit in %s", number_text(L, i), dtype);
@@ -226,11 +226,10 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
         bool has = !picks[axis].drop && from >= 0;
         shape[axis] = has ? rille_tensor_shape(v)[from--] : 1;
         if (shape[axis] != 1 && shape[axis] != pick_count(&picks[axis]))
-            index_error(L, "index: %lld entries are assigned to %lld of axis %d", (long long)shape[axis],
+            index_error(L, "index: %lld entries cannot be assigned to %lld of axis %d", (long long)shape[axis],
                         (long long)pick_count(&picks[axis]), axis);
     }
-    if (from >= 0)
-        index_error(L, "index: what is assigned has %d dimensions more than the part it is assigned to", from + 1);
+    if (from >= 0) index_error(L, "index: the assigned value has %d dimensions more than the indexed part", from + 1);
     if (rille_tensor_ndim(v) == ndim && !memcmp(shape, rille_tensor_shape(v), (size_t)ndim * sizeof *shape)) return;
     struct rille_attr attr = {.name = "shape", .kind = RILLE_INTS, .n = ndim, .list = shape};
     apply_top(L, "reshape", 1, &attr);
@@ -298,11 +297,11 @@ index_assign_part(lua_State *L)
     struct pick picks[RILLE_DIMS];
     luaL_checkstack(L, 20, "index");
     if (lua_type(L, 2) != LUA_TNUMBER && !lua_istable(L, 2))
-        return index_error(L, "index: a position or a table of ranges is wanted, found %s", what_is(L, 2));
+        return index_error(L, "index: expected a position or a table of ranges, found %s", what_is(L, 2));
     picks_read(L, 2, x, picks);
     if (!rille_tensor_is_leaf(x))
-        return index_error(L, "index: only a variable can be assigned to, and this is the result of an operator; "
-                              "write x[{0, 1}] = v, not x[0][1] = v");
+        return index_error(L, "index: cannot assign to the result of an operator, only to a variable; write x[{0, 1}] "
+                              "= v instead of x[0][1] = v");
     int ndim = rille_tensor_ndim(x);
     push_source(L, x, 3);
     align_top(L, ndim, picks);
@@ -349,7 +348,7 @@ int
 index_pairs(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "pairs");
-    if (rille_tensor_ndim(t) == 0) return index_error(L, "pairs: a tensor of no dimensions has no rows");
+    if (rille_tensor_ndim(t) == 0) return index_error(L, "pairs: a tensor without dimensions has no rows");
     lua_pushcfunction(L, next_index_row);
     lua_pushvalue(L, 1);
     lua_pushnil(L);
@@ -382,7 +381,7 @@ axis_read(lua_State *L, struct rille_tensor *t, const char *who)
         lua_replace(L, STRATEGY);
     }
     if (!lua_isnil(L, 3) && !whole_at(L, 3, &axis))
-        index_error(L, "%s: axis is a whole number, found %s", who, what_is(L, 3));
+        index_error(L, "%s: axis must be an integer, found %s", who, what_is(L, 3));
     if (axis < -ndim || axis >= ndim)
         index_error(L, "%s: axis %lld is out of range for a tensor of %d dimensions", who, (long long)axis, ndim);
     return (int)(axis < 0 ? axis + ndim : axis);
@@ -393,7 +392,7 @@ count_read(lua_State *L, int i, const char *who, const char *what, int64_t least
 {
     int64_t n;
     if (!whole_at(L, i, &n) || n < least)
-        index_error(L, "%s: %s is a whole number of at least %d, found %s", who, what, (int)least, what_is(L, i));
+        index_error(L, "%s: %s must be an integer of at least %d, found %s", who, what, (int)least, what_is(L, i));
     return n;
 }
 
@@ -417,7 +416,7 @@ split_even(lua_State *L, const char *who, int axis, int64_t total, int64_t piece
     lua_newtable(L);
     piece = piece < total ? piece : total;
     if (piece && total / piece > MOST_PIECES)
-        return index_error(L, "split: axis %d has %lld entries, more than %d pieces of %lld", axis, (long long)total,
+        return index_error(L, "split: axis %d has %lld entries, more than %d chunks of %lld", axis, (long long)total,
                            MOST_PIECES, (long long)piece);
     for (int64_t start = 0; start < total || k == 0; start += piece)
         add_index_piece(L, who, axis, start, piece < total - start ? start + piece : total, ++k);
@@ -432,7 +431,7 @@ tensor_split(lua_State *L)
     int axis = axis_read(L, t, "split");
     int64_t total = rille_tensor_shape(t)[axis], start = 0, sum = 0;
     if (!lua_istable(L, 2))
-        return split_even(L, "split", axis, total, count_read(L, 2, "split", "the size of a piece", 1));
+        return split_even(L, "split", axis, total, count_read(L, 2, "split", "the size of a chunk", 1));
     int n = (int)lua_rawlen(L, 2);
     for (int k = 1; k <= n; k++, lua_pop(L, 1)) {
         lua_rawgeti(L, 2, k);
@@ -460,9 +459,10 @@ tensor_chunk(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "chunk");
     int axis = axis_read(L, t, "chunk");
-    int64_t total = rille_tensor_shape(t)[axis], n = count_read(L, 2, "chunk", "the number of pieces", 1);
+    int64_t total = rille_tensor_shape(t)[axis], n = count_read(L, 2, "chunk", "the number of chunks", 1);
     if (total) return split_even(L, "chunk", axis, total, (total - 1) / n + 1);
-    if (n > MOST_PIECES) return index_error(L, "chunk: %lld pieces, more than %d", (long long)n, MOST_PIECES);
+    if (n > MOST_PIECES)
+        return index_error(L, "chunk: %lld chunks are more than the limit of %d", (long long)n, MOST_PIECES);
     lua_newtable(L);
     for (int k = 1; k <= n; k++) add_index_piece(L, "chunk", axis, 0, 0, k);
     return 1;

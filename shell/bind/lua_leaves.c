@@ -42,7 +42,8 @@ leaves_read(lua_State *L, const char *who)
     out.leaf = scratch_new(L, who, sizeof *out.leaf * (size_t)(out.n + 1));
     out.next = scratch_new(L, who, sizeof *out.next * (size_t)(out.n + 1));
     for (int i = 0; i < out.n; i++) {
-        if (lua_rawgeti(L, 2, i + 1) != LUA_TTABLE) complain(L, "%s: a row is a table, found %s", who, what_is(L, -1));
+        if (lua_rawgeti(L, 2, i + 1) != LUA_TTABLE)
+            complain(L, "%s: a row must be a table, found %s", who, what_is(L, -1));
         lua_rawgeti(L, -1, 2);
         out.leaf[i] = tensor_check(L, -1, who);
         lua_pop(L, 2);
@@ -89,7 +90,7 @@ lay(lua_State *L)
     for (int i = 0; i < all.n; i++, lua_settop(L, top)) {
         push_next(L, i);
         if (!lua_istable(L, -1))
-            complain(L, "%s: a table {placement =, sbp =} is wanted, found %s", who, what_is(L, -1));
+            complain(L, "%s: expected a table {placement =, sbp =}, found %s", who, what_is(L, -1));
         check_keys(L, top + 1, who, keys);
         const struct rille_layout *has = rille_tensor_layout(all.leaf[i]);
         const struct rille_layout *l =

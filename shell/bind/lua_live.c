@@ -19,7 +19,7 @@ live_number(lua_State *L)
 {
     lua_call(L, 0, 1);
     if (lua_type(L, -1) != LUA_TNUMBER)
-        return complain(L, "live: the function gives a number; it gave %s", what_is(L, -1));
+        return complain(L, "live: the function must return a number, found %s", what_is(L, -1));
     return 1;
 }
 
@@ -116,7 +116,7 @@ static int
 live_new(lua_State *L)
 {
     if (!lua_isfunction(L, 1))
-        return complain(L, "live: expected a function that gives a number, found %s", what_is(L, 1));
+        return complain(L, "live: expected a function that returns a number, found %s", what_is(L, 1));
     live_push(L, live_ask);
     return 1;
 }
@@ -130,7 +130,7 @@ live_compute(lua_State *L)
     for (int i = 2; i <= 3; i++) {
         lua_pushvalue(L, lua_upvalueindex(i));
         if (lua_isfunction(L, -1)) lua_call(L, 0, 1);
-        if (lua_type(L, -1) != LUA_TNUMBER) return complain(L, "live: the function must give a number");
+        if (lua_type(L, -1) != LUA_TNUMBER) return complain(L, "live: the function must return a number");
     }
     int op = (int)lua_tointeger(L, lua_upvalueindex(1));
     if (op == LUA_OPUNM) lua_pop(L, 1);

@@ -102,7 +102,7 @@ next_operand(const struct call *c)
 static void
 add_operand(struct call *c, struct rille_arg arg)
 {
-    if (!next_operand(c)) refuse_call(c, "one tensor too many; it takes %d", c->o->noperand);
+    if (!next_operand(c)) refuse_call(c, "one tensor too many; expected %d", c->o->noperand);
     if (c->narg == c->cap) grow_call(c);
     c->arg[c->narg++] = arg;
 }
@@ -120,14 +120,14 @@ static const char *
 kind_text(const struct rille_attr_info *a)
 {
     static const char *const texts[] = {
-        "", "a whole number", "a number", "a boolean", "one of the words ", "a list of whole numbers", "a dtype"};
+        "", "an integer", "a number", "a boolean", "one of the words ", "a list of integers", "a dtype"};
     return texts[a->kind];
 }
 
 static int
 wrong_type(struct call *c, const struct rille_attr_info *a, int i)
 {
-    return refuse_call(c, "%s is %s%s, found %s", a->name, kind_text(a), a->kind == RILLE_TEXT ? a->words : "",
+    return refuse_call(c, "%s must be %s%s, found %s", a->name, kind_text(a), a->kind == RILLE_TEXT ? a->words : "",
                        what_is(c->L, i));
 }
 
@@ -148,7 +148,7 @@ read_list(struct call *c, const struct rille_attr_info *a, struct rille_attr *ou
         return;
     }
     int n = (int)lua_rawlen(c->L, i);
-    if (n > NLIST) refuse_call(c, "%s has %d entries; at most %d are possible", a->name, n, NLIST);
+    if (n > NLIST) refuse_call(c, "%s has %d entries, expected at most %d", a->name, n, NLIST);
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(c->L, i, k);
         list[out->n++] = integer_argument(c, a, lua_gettop(c->L));
@@ -191,7 +191,7 @@ spread_list(struct call *c, int i)
     const struct lua_op *o = c->o;
     if (!o->spread || !c->slot[0] || lua_type(c->L, i) != LUA_TNUMBER) return false;
     struct rille_attr *a = &c->attr[0];
-    if (a->n == NLIST) refuse_call(c, "%s has at most %d entries", a->name, NLIST);
+    if (a->n == NLIST) refuse_call(c, "%s must have at most %d entries", a->name, NLIST);
     c->list[0][a->n++] = integer_argument(c, &o->attr[0], i);
     return true;
 }
@@ -206,8 +206,8 @@ next_attr(struct call *c, int i)
         return;
     }
     const struct rille_operand_info *in = next_operand(c);
-    if (in) refuse_call(c, "a tensor is wanted for %s, found %s", in->name, what_is(c->L, i));
-    refuse_call(c, "one argument too many, %s", what_is(c->L, i));
+    if (in) refuse_call(c, "expected a tensor for %s, found %s", in->name, what_is(c->L, i));
+    refuse_call(c, "one argument too many: %s", what_is(c->L, i));
 }
 
 static int
@@ -222,7 +222,7 @@ unknown_argument(struct call *c, const char *name)
     }
     luaL_addstring(&b, "strategy");
     luaL_pushresult(&b);
-    return refuse_call(c, "no attribute is called '%s'; it has %s", name, lua_tostring(c->L, -1));
+    return refuse_call(c, "unknown argument '%s'; expected one of %s", name, lua_tostring(c->L, -1));
 }
 
 /* ---- tables: a list of tensors, a list of integers, names ---- */
@@ -245,7 +245,7 @@ add_tensor_list(struct call *c, int i)
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(L, i, k);
         struct rille_tensor *t = tensor_test(L, -1);
-        if (!t) refuse_call(c, "entry %d of the list is %s; tensors are wanted", k, what_is(L, -1));
+        if (!t) refuse_call(c, "entry %d of the list must be a tensor, found %s", k, what_is(L, -1));
         lua_pop(L, 1);
         add_operand(c, (struct rille_arg){.kind = RILLE_ARG_TENSOR, .tensor = t});
     }
@@ -270,7 +270,7 @@ read_operand_name(struct call *c, const char *name, int i)
     else if (o->operand[k].number && lua_type(c->L, i) == LUA_TNUMBER)
         c->arg[k] = number_arg(c->L, i);
     else
-        refuse_call(c, "a tensor is wanted for %s, found %s", name, what_is(c->L, i));
+        refuse_call(c, "expected a tensor for %s, found %s", name, what_is(c->L, i));
     return true;
 }
 
@@ -278,7 +278,7 @@ const char *
 op_strategy(lua_State *L, int i)
 {
     enum { MOST = 8 };
-    static const char *const lists = "strategy is a list with one list of numbers for each operand";
+    static const char *const lists = "strategy must be a list with one list of numbers for each operand";
     int naxis[MOST], n = (int)(lua_istable(L, i) ? lua_rawlen(L, i) : 0), at = 0;
     int32_t pieces[MOST * RILLE_DIMS];
     if (!lua_istable(L, i) || n > MOST) return lists;
@@ -290,7 +290,7 @@ op_strategy(lua_State *L, int i)
             lua_rawgeti(L, -1, d + 1);
             if (!whole_at(L, -1, &x) || x < 1 || x > INT32_MAX)
                 return lua_pushfstring(
-                    L, "strategy: an axis is cut into a whole number of pieces from 1 to 2147483647, found %s",
+                    L, "strategy: the number of shards of an axis must be an integer from 1 to 2147483647, found %s",
                     what_is(L, -1));
             pieces[at++] = (int32_t)x;
             lua_pop(L, 1);
@@ -349,7 +349,7 @@ read_table(struct call *c, int i)
     bool list = lua_rawlen(c->L, i) > 0, named = false;
     int at = c->position;
     if (list) c->position++;
-    if (list && at >= o->nattr) refuse_call(c, "a table without names is one argument too many");
+    if (list && at >= o->nattr) refuse_call(c, "one argument too many: a table without names");
     if (list) read_attr(c, at, i);
     named = read_names(c, i);
     if (!list && !named && at < o->nattr && o->attr[at].kind == RILLE_INTS && o->attr[at].required)
@@ -366,7 +366,7 @@ read_nil(struct call *c)
         c->position++;
         return;
     }
-    if (!in->optional) refuse_call(c, "a tensor is wanted for %s, found nil", in->name);
+    if (!in->optional) refuse_call(c, "expected a tensor for %s, found nil", in->name);
     add_operand(c, (struct rille_arg){.kind = RILLE_ARG_NONE});
 }
 
@@ -470,7 +470,7 @@ op_apply(lua_State *L, const char *name, int nargs, const struct rille_arg *args
 {
     const struct rille_op *op = rille_op_find(name);
     struct rille_tensor *out[NOPERAND];
-    if (!op) complain(L, "this version has no operator '%s'", name);
+    if (!op) complain(L, "unknown operator '%s' in this version of Rille", name);
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
     check(L, rille_call(shell_of(L)->session, op, nargs, args, nattrs, attrs, out));
@@ -504,7 +504,7 @@ op_update(lua_State *L)
 {
     const struct rille_op *op = rille_op_find(luaL_checkstring(L, 1));
     struct call c;
-    if (!op) complain(L, "this version has no operator '%s'", lua_tostring(L, 1));
+    if (!op) complain(L, "unknown operator '%s' in this version of Rille", lua_tostring(L, 1));
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 3);
     call_begin(&c, L, op_describe(L, op));

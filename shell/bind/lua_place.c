@@ -46,8 +46,8 @@ static void
 mesh_add(lua_State *L, struct mesh *m, int i)
 {
     int64_t rank;
-    if (!whole_at(L, i, &rank)) complain(L, "placement: a rank is a whole number, found %s", what_is(L, i));
-    if (rank < 0 || rank > INT32_MAX) complain(L, "placement: rank %lld is no device number", (long long)rank);
+    if (!whole_at(L, i, &rank)) complain(L, "placement: a rank must be an integer, found %s", what_is(L, i));
+    if (rank < 0 || rank > INT32_MAX) complain(L, "placement: rank %lld is not a device number", (long long)rank);
     if (m->nrank == m->cap) complain(L, "placement: the mesh is ragged: all rows must have the same number of ranks");
     m->rank[m->nrank++] = (int32_t)rank;
 }
@@ -60,9 +60,11 @@ mesh_walk(lua_State *L, struct mesh *m, int i, int depth)
         mesh_add(L, m, i);
         return;
     }
-    if (!lua_istable(L, i)) complain(L, "placement: the mesh has ranks beside tables");
+    if (!lua_istable(L, i))
+        complain(L, "placement: a level of the mesh must have only ranks or only tables, found both");
     if ((lua_Integer)lua_rawlen(L, i) != m->size[depth])
-        complain(L, "placement: the mesh is ragged: %d entries here, %d there", (int)lua_rawlen(L, i), m->size[depth]);
+        complain(L, "placement: the mesh is ragged: rows of %d and of %d entries", (int)lua_rawlen(L, i),
+                 m->size[depth]);
     check_list(L, i, "placement");
     for (int k = 1; k <= m->size[depth]; k++) {
         lua_rawgeti(L, i, k);
@@ -79,10 +81,10 @@ mesh_sizes(lua_State *L, struct mesh *m, int i)
     int64_t total = 1;
     while (lua_istable(L, -1)) {
         lua_Unsigned n = lua_rawlen(L, -1);
-        if (m->naxis == RILLE_AXES) complain(L, "placement: a mesh has at most %d axes", RILLE_AXES);
-        if (n == 0) complain(L, "placement: the mesh is empty");
+        if (m->naxis == RILLE_AXES) complain(L, "placement: a mesh must have at most %d axes", RILLE_AXES);
+        if (n == 0) complain(L, "placement: the mesh must have at least one rank");
         total = n > MAX_RANKS ? MAX_RANKS + 1 : total * (int64_t)n;
-        if (total > MAX_RANKS) complain(L, "placement: a mesh has at most %d ranks", MAX_RANKS);
+        if (total > MAX_RANKS) complain(L, "placement: a mesh must have at most %d ranks", MAX_RANKS);
         m->size[m->naxis++] = (int32_t)n;
         lua_rawgeti(L, -1, 1);
         lua_remove(L, -2);
@@ -97,9 +99,11 @@ lua_place_new(lua_State *L)
 {
     struct mesh m = {0};
     const struct rille_place *p;
-    if (lua_type(L, 1) != LUA_TSTRING) complain(L, "placement: the first argument is a device kind such as \"cpu\"");
+    if (lua_type(L, 1) != LUA_TSTRING)
+        complain(L, "placement: the first argument must be a device kind such as \"cpu\"");
     if (!strcmp(lua_tostring(L, 1), "late")) lua_warning(L, RENAMED_KIND, 0);
-    if (!lua_istable(L, 2)) complain(L, "placement: the second argument is a table of ranks, found %s", what_is(L, 2));
+    if (!lua_istable(L, 2))
+        complain(L, "placement: the second argument must be a table of ranks, found %s", what_is(L, 2));
     lua_settop(L, 2);
     luaL_checkstack(L, 2 * RILLE_AXES + 8, "placement");
     mesh_sizes(L, &m, 2);
@@ -164,7 +168,7 @@ const struct rille_place *
 place_check(lua_State *L, int i)
 {
     const struct rille_place *p = place_test(L, i);
-    if (!p) complain(L, "a placement is wanted, found %s", what_is(L, i));
+    if (!p) complain(L, "expected a placement, found %s", what_is(L, i));
     return p;
 }
 
@@ -235,14 +239,14 @@ struct sbp {
 static void
 sbp_order(lua_State *L, const char *who, struct sbp *sbp)
 {
-    if (!lua_istable(L, -1)) complain(L, "%s: order is a list of mesh axes, found %s", who, what_is(L, -1));
+    if (!lua_istable(L, -1)) complain(L, "%s: order must be a list of mesh axes, found %s", who, what_is(L, -1));
     if ((int)lua_rawlen(L, -1) != sbp->n)
-        complain(L, "%s: order lists all mesh axes: %d wanted, %d found", who, sbp->n, (int)lua_rawlen(L, -1));
+        complain(L, "%s: order must list all mesh axes: expected %d, found %d", who, sbp->n, (int)lua_rawlen(L, -1));
     for (int k = 0; k < sbp->n; k++) {
         int64_t axis;
         lua_rawgeti(L, -1, k + 1);
         if (!whole_at(L, -1, &axis) || axis < 0 || axis >= sbp->n)
-            complain(L, "%s: order names a mesh axis that is not there", who);
+            complain(L, "%s: order names a mesh axis that does not exist", who);
         sbp->order[k] = (int)axis;
         lua_pop(L, 1);
     }
@@ -256,11 +260,11 @@ sbp_table(lua_State *L, int i, const char *who, struct sbp *sbp)
     check_keys(L, i, who, keys);
     lua_Unsigned n = lua_rawlen(L, i);
     if (n == 0 || n > RILLE_AXES)
-        complain(L, "%s: a table has one entry for each mesh axis, found %d entries", who, (int)n);
+        complain(L, "%s: a table must have one entry for each mesh axis, found %d entries", who, (int)n);
     for (sbp->n = 0; sbp->n < (int)n; sbp->n++) {
         lua_rawgeti(L, i, sbp->n + 1);
         if (lua_type(L, -1) != LUA_TSTRING)
-            complain(L, "%s: each entry is a text such as \"S(0)\", found %s", who, what_is(L, -1));
+            complain(L, "%s: each entry must be a string such as \"S(0)\", found %s", who, what_is(L, -1));
         sbp->text[sbp->n] = text_at(L, -1, who);
         lua_pop(L, 1);
     }
@@ -278,9 +282,9 @@ sbp_read(lua_State *L, int i, const char *who, struct sbp *sbp)
         sbp_table(L, i, who, sbp);
         for (int k = 0; k < sbp->n; k++)
             if (!strcmp(sbp->text[k], "auto"))
-                complain(L, "%s: \"auto\" is one word for all axes, no entry of a list", who);
+                complain(L, "%s: \"auto\" stands for all mesh axes and must not be an entry of a list", who);
     } else
-        complain(L, "%s: a text such as \"S(0)\", or a table with one text for each mesh axis, is wanted; found %s",
+        complain(L, "%s: expected a string such as \"S(0)\", or a table with one string for each mesh axis, found %s",
                  who, what_is(L, i));
 }
 
@@ -328,7 +332,7 @@ layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_l
         return NULL;
     }
     if (placed != LUA_TNIL && !(p = place_test(L, -2)))
-        complain(L, "%s: placement is a rille.placement, found %s", who, what_is(L, -2));
+        complain(L, "%s: placement must be a rille.placement, found %s", who, what_is(L, -2));
     if (!p) p = like ? rille_layout_place(like) : default_place(L);
     const char *of = lua_pushfstring(L, "%s: sbp", who);
     if (planned)
@@ -351,7 +355,7 @@ static int
 sbp_split(lua_State *L)
 {
     int64_t axis;
-    if (!whole_at(L, 1, &axis)) complain(L, "sbp.split: the axis is a whole number, found %s", what_is(L, 1));
+    if (!whole_at(L, 1, &axis)) complain(L, "sbp.split: the axis must be an integer, found %s", what_is(L, 1));
     lua_pushfstring(L, "S(%I)", axis);
     return 1;
 }
@@ -366,14 +370,14 @@ sbp_partial(lua_State *L)
             lua_pushstring(L, kinds[k][1]);
             return 1;
         }
-    return complain(L, "sbp.partial: sum, max or min is wanted, found %s", kind ? kind : what_is(L, 1));
+    return complain(L, "sbp.partial: expected sum, max or min, found %s", kind ? kind : what_is(L, 1));
 }
 
 /* Raises for an unknown name, because nil would be accepted as broadcast. */
 static int
 sbp_unknown(lua_State *L)
 {
-    return complain(L, "sbp has no '%s'; there are split, broadcast, partial_sum and partial",
+    return complain(L, "sbp has no '%s'; it has split, broadcast, partial_sum and partial",
                     lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : what_is(L, 2));
 }
 

@@ -69,7 +69,7 @@ check_keys(lua_State *L, int i, const char *who, const char *const *keys)
             luaL_addstring(&b, keys[k]);
         }
         luaL_pushresult(&b);
-        complain(L, "%s: no option is called '%s'; there are %s", who, key, lua_tostring(L, -1));
+        complain(L, "%s: unknown option '%s'; expected one of %s", who, key, lua_tostring(L, -1));
     }
 }
 
@@ -80,7 +80,7 @@ check_list(lua_State *L, int i, const char *who)
     i = lua_absindex(L, i);
     for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) {
         if (lua_isinteger(L, -2) && lua_tointeger(L, -2) >= 1 && lua_tointeger(L, -2) <= n) continue;
-        complain(L, "%s: a list is wanted, of entries 1 to %d; found also %s as a key", who, (int)n, what_is(L, -2));
+        complain(L, "%s: expected a list of entries 1 to %d, found the key %s, too", who, (int)n, what_is(L, -2));
     }
 }
 
@@ -105,7 +105,7 @@ room_check(lua_State *L, const char *who, size_t bytes)
 {
     void *probe = malloc(bytes + 1);
     if (!probe) lua_gc(L, LUA_GCCOLLECT), probe = malloc(bytes + 1);
-    if (!probe) complain(L, "%s: the host has no %zu bytes for the values", who, bytes);
+    if (!probe) complain(L, "%s: out of memory: the values need %zu bytes", who, bytes);
     free(probe);
 }
 
@@ -148,7 +148,7 @@ owner_push(lua_State *L, void (*drop)(void *thing))
 static int
 manual_seed(lua_State *L)
 {
-    if (!lua_isinteger(L, 1)) complain(L, "manual_seed: a whole number is wanted, found %s", what_is(L, 1));
+    if (!lua_isinteger(L, 1)) complain(L, "manual_seed: expected an integer, found %s", what_is(L, 1));
     rille_seed(shell_of(L)->session, (uint64_t)lua_tointeger(L, 1));
     return 0;
 }
@@ -216,7 +216,7 @@ no_grad(lua_State *L)
     struct rille_session *s = shell_of(L)->session;
     int top = lua_gettop(L);
     if (!lua_isfunction(L, 1) && luaL_getmetafield(L, 1, "__call") == LUA_TNIL)
-        complain(L, "no_grad: a function is wanted, found %s", what_is(L, 1));
+        complain(L, "no_grad: expected a function, found %s", what_is(L, 1));
     lua_settop(L, top);
     bool mode = rille_grad_mode(s, false);
     int code = lua_pcall(L, top - 1, LUA_MULTRET, 0);
@@ -312,9 +312,9 @@ device_info(lua_State *L)
     struct rille_gpu_info gpu;
     const char *kind = text_at(L, 1, "device_info");
     int64_t device;
-    if (strcmp(kind, "cuda")) complain(L, "device_info: it is of devices of kind cuda, found \"%s\"", kind);
+    if (strcmp(kind, "cuda")) complain(L, "device_info: kind must be \"cuda\", found \"%s\"", kind);
     if (!whole_at(L, 2, &device))
-        complain(L, "device_info: the second argument is a device's number, found %s", what_is(L, 2));
+        complain(L, "device_info: the second argument must be a device's number, found %s", what_is(L, 2));
     at_line(L);
     check_as(L, "device_info",
              rille_gpu_info(shell_of(L)->session, device < 0 || device > INT_MAX ? -1 : (int)device, &gpu));
@@ -418,7 +418,7 @@ static int
 slow_op(lua_State *L)
 {
     const char *name = luaL_checkstring(L, 1);
-    if (!rille_op_find(name)) complain(L, "_slow_op: there is no operator '%s'", name);
+    if (!rille_op_find(name)) complain(L, "_slow_op: unknown operator '%s'", name);
     rille_slow_op(shell_of(L)->session, name, luaL_checknumber(L, 2));
     return 0;
 }
@@ -566,7 +566,7 @@ shell_close(lua_State *L)
 static int
 module_close(lua_State *L)
 {
-    if (!lua_rawequal(L, 1, lua_upvalueindex(1))) return complain(L, "rille is wanted, found %s", what_is(L, 1));
+    if (!lua_rawequal(L, 1, lua_upvalueindex(1))) return complain(L, "expected rille, found %s", what_is(L, 1));
     files_finish(L);
     check(L, rille_wait(shell_of(L)->session));
     tokens_close(L);

@@ -16,7 +16,7 @@ svg_path(lua_State *L, int i)
     if (lua_isnoneornil(L, i)) return NULL;
     const char *path = lua_type(L, i) == LUA_TSTRING ? text_at(L, i, "show") : NULL;
     const char *end = path ? strrchr(path, '.') : NULL;
-    if (!end || strcmp(end, ".svg")) complain(L, "show: the name of an .svg file is wanted, found %s", what_is(L, i));
+    if (!end || strcmp(end, ".svg")) complain(L, "show: expected the name of an .svg file, found %s", what_is(L, i));
     return path;
 }
 
@@ -76,7 +76,8 @@ show_layout(lua_State *L, const char *sbp_key, const char *place_key, int ndim)
     lua_getfield(L, 1, place_key);
     const struct rille_place **place = kind_test(L, -1, KIND_PLACE);
     const char *sbp = lua_getfield(L, 1, sbp_key) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
-    if (!place || !sbp) complain(L, "show: the record of a boxing is wanted, without %s or %s", place_key, sbp_key);
+    if (!place || !sbp)
+        complain(L, "show: expected the record of rille.boxing; this one has no %s or %s", place_key, sbp_key);
     check(L, rille_layout(shell_of(L)->session, *place, 1, &sbp, NULL, ndim, &l));
     lua_pop(L, 2);
     return l;
@@ -88,7 +89,7 @@ boxing_show(lua_State *L)
     struct shell *sh = shell_of(L);
     int64_t shape[RILLE_DIMS];
     char *text, *svg;
-    if (!lua_istable(L, 1)) return complain(L, "show: the record of a boxing is wanted, found %s", what_is(L, 1));
+    if (!lua_istable(L, 1)) return complain(L, "show: expected the record of rille.boxing, found %s", what_is(L, 1));
     const char *path = svg_path(L, 2);
     lua_settop(L, 2);
     lua_getfield(L, 1, "shape");

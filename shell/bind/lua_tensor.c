@@ -27,7 +27,7 @@ struct rille_tensor *
 tensor_check(lua_State *L, int i, const char *who)
 {
     struct rille_tensor *t = tensor_test(L, i);
-    if (!t) complain(L, "%s: a tensor is wanted, found %s", who, what_is(L, i));
+    if (!t) complain(L, "%s: expected a tensor, found %s", who, what_is(L, i));
     return t;
 }
 
@@ -50,7 +50,7 @@ tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor *
     }
     lua_Unsigned len = lua_rawlen(L, -1);
     if (len > (lua_Unsigned)max)
-        complain(L, "%s: at most %d tensors are possible, found %d", who, max, len > INT_MAX ? INT_MAX : (int)len);
+        complain(L, "%s: expected at most %d tensors, found %d", who, max, len > INT_MAX ? INT_MAX : (int)len);
     for (lua_Unsigned k = 1; k <= len; k++, lua_pop(L, 1)) {
         lua_rawgeti(L, -1, (lua_Integer)k);
         out[(*n)++] = tensor_check(L, -1, who);
@@ -191,7 +191,7 @@ get_is_leaf(lua_State *L, struct rille_tensor *t)
 static void
 set_requires_grad(lua_State *L, struct rille_tensor *t, int i)
 {
-    if (!lua_isboolean(L, i)) complain(L, "requires_grad is a boolean, found %s", what_is(L, i));
+    if (!lua_isboolean(L, i)) complain(L, "requires_grad must be a boolean, found %s", what_is(L, i));
     at_line(L);
     check(L, rille_tensor_set_requires_grad(t, lua_toboolean(L, i)));
 }
@@ -207,7 +207,8 @@ set_grad(lua_State *L, struct rille_tensor *t, int i)
 static void
 set_name(lua_State *L, struct rille_tensor *t, int i)
 {
-    if (!lua_isnil(L, i) && lua_type(L, i) != LUA_TSTRING) complain(L, "name is a text, found %s", what_is(L, i));
+    if (!lua_isnil(L, i) && lua_type(L, i) != LUA_TSTRING)
+        complain(L, "name must be a string, found %s", what_is(L, i));
     rille_tensor_set_name(t, lua_isnil(L, i) ? NULL : text_at(L, i, "name"));
 }
 
@@ -341,10 +342,12 @@ check_tables(lua_State *L, struct rille_tensor *t)
 {
     const int64_t most = INT64_C(1) << 56, *shape = rille_tensor_shape(t);
     enum { LUA_VALUE_BYTES = 16 };
-    if (rille_tensor_numel(t) > most) complain(L, "totable: there are %lld values", (long long)rille_tensor_numel(t));
+    if (rille_tensor_numel(t) > most)
+        complain(L, "totable: %lld values are too many for a table", (long long)rille_tensor_numel(t));
     for (int axis = 0; axis < rille_tensor_ndim(t); axis++)
         if (shape[axis] > INT_MAX)
-            complain(L, "totable: axis %d has %lld entries, a table at most %d", axis, (long long)shape[axis], INT_MAX);
+            complain(L, "totable: axis %d has %lld entries, but a table can have at most %d", axis,
+                     (long long)shape[axis], INT_MAX);
     room_check(L, "totable", (size_t)rille_tensor_numel(t) * LUA_VALUE_BYTES);
 }
 
@@ -370,7 +373,7 @@ tensor_to_local(lua_State *L)
     struct rille_tensor *t = tensor_check(L, 1, "to_local");
     int64_t rank;
     if (!whole_at(L, 2, &rank) || rank < INT32_MIN || rank > INT32_MAX)
-        return complain(L, "to_local: a rank is a whole number, found %s", what_is(L, 2));
+        return complain(L, "to_local: a rank must be an integer, found %s", what_is(L, 2));
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
     check(L, rille_tensor_to_local(t, (int)rank, slot));
@@ -407,7 +410,7 @@ static const struct rille_layout *
 layout_wanted(lua_State *L, struct rille_tensor *t, const char *who)
 {
     static const char *const keys[] = {"placement", "sbp", NULL};
-    if (!lua_istable(L, 2)) complain(L, "%s: a table {placement =, sbp =} is wanted, found %s", who, what_is(L, 2));
+    if (!lua_istable(L, 2)) complain(L, "%s: expected a table {placement =, sbp =}, found %s", who, what_is(L, 2));
     check_keys(L, 2, who, keys);
     const struct rille_layout *l = layout_read(L, 2, who, rille_tensor_ndim(t), rille_tensor_layout(t));
     return l ? l : rille_tensor_layout(t);
@@ -418,7 +421,9 @@ tensor_to_global(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "to_global");
     const struct rille_layout *l = layout_wanted(L, t, "to_global");
-    if (layout_auto(L, 2)) complain(L, "to_global: sbp = \"auto\" is for variables: to_global_, or when they are made");
+    if (layout_auto(L, 2))
+        complain(L, "to_global: sbp = \"auto\" is for variables only: use to_global_(), or give it when the variable "
+                    "is created");
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
     check(L, rille_tensor_to_global(t, l, slot));
@@ -506,7 +511,7 @@ tensor_fill_(lua_State *L)
 {
     tensor_check(L, 1, "fill_");
     if (lua_type(L, 2) != LUA_TNUMBER && lua_type(L, 2) != LUA_TBOOLEAN)
-        return complain(L, "fill_: a number is wanted, found %s", what_is(L, 2));
+        return complain(L, "fill_: expected a number, found %s", what_is(L, 2));
     lua_pushcfunction(L, index_set); /* x[{}] = v */
     lua_pushvalue(L, 1);
     lua_newtable(L);
@@ -544,7 +549,10 @@ tensor_backward(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "backward");
     if (!lua_isnone(L, 2))
-        complain(L, "backward: it takes nothing, found %s: it runs once, and lets go of what it needed", what_is(L, 2));
+        complain(L,
+                 "backward: expected no argument, found %s; backward runs once and frees its saved tensors "
+                 "(retain_graph is not supported)",
+                 what_is(L, 2));
     at_line(L);
     check(L, rille_tensor_backward(t));
     return 0;

@@ -8,7 +8,7 @@ static struct rille_tokenizer *
 tokenizer_check(lua_State *L, const char *who)
 {
     struct rille_tokenizer **t = kind_test(L, 1, KIND_TOKENIZER);
-    if (!t || !*t) complain(L, "%s: a tokenizer is wanted, found %s", who, what_is(L, 1));
+    if (!t || !*t) complain(L, "%s: expected a tokenizer, found %s", who, what_is(L, 1));
     return *t;
 }
 
@@ -33,12 +33,12 @@ static const char *const *
 tokenizer_texts_read(lua_State *L, int i, const char *who, int *n)
 {
     if (!lua_isnoneornil(L, i) && !lua_istable(L, i))
-        complain(L, "%s: special is a list of texts, found %s", who, what_is(L, i));
+        complain(L, "%s: special must be a list of strings, found %s", who, what_is(L, i));
     *n = lua_isnoneornil(L, i) ? 0 : (int)lua_rawlen(L, i);
     const char **text = lua_newuserdatauv(L, sizeof *text * (size_t)(*n + 1), 0);
     for (int k = 0; k < *n; k++, lua_pop(L, 1)) {
         if (lua_rawgeti(L, i, k + 1) != LUA_TSTRING)
-            complain(L, "%s: special is a list of texts, found %s", who, what_is(L, -1));
+            complain(L, "%s: special must be a list of strings, found %s", who, what_is(L, -1));
         text[k] = text_at(L, -1, who);
     }
     return text;
@@ -52,7 +52,7 @@ special_ids(lua_State *L, int i, const char *who, int n)
     int64_t *id = lua_newuserdatauv(L, sizeof *id * (size_t)(n + 1), 0);
     for (int k = 0; k < n; k++, lua_pop(L, 1)) {
         lua_rawgeti(L, i, k + 1);
-        if (!whole_at(L, -1, &id[k])) complain(L, "%s: ids are whole numbers, found %s", who, what_is(L, -1));
+        if (!whole_at(L, -1, &id[k])) complain(L, "%s: ids must be integers, found %s", who, what_is(L, -1));
     }
     return id;
 }
@@ -64,8 +64,7 @@ warn_of_batches(lua_State *L, const char *path, const struct rille_tokenizer *t)
 {
     const char *what = rille_tokenizer_batches(t);
     if (!what) return;
-    lua_pushfstring(L, "%s: encode does without the %s of this file: it gives all ids of a text and no others", path,
-                    what);
+    lua_pushfstring(L, "%s: encode ignores the %s of this file and returns exactly the ids of the string", path, what);
     lua_warning(L, lua_tostring(L, -1), 0);
     lua_pop(L, 1);
 }
@@ -123,13 +122,13 @@ static bool
 option_read(lua_State *L, const char *who, const char *name)
 {
     if (lua_isnoneornil(L, 3)) return false;
-    if (!lua_istable(L, 3)) complain(L, "%s: {%s = true} is wanted, found %s", who, name, what_is(L, 3));
+    if (!lua_istable(L, 3)) complain(L, "%s: expected {%s = true}, found %s", who, name, what_is(L, 3));
     for (lua_pushnil(L); lua_next(L, 3); lua_pop(L, 1))
         if (lua_type(L, -2) != LUA_TSTRING || strcmp(lua_tostring(L, -2), name))
-            complain(L, "%s has no option '%s'; it has %s", who, luaL_tolstring(L, -2, NULL), name);
+            complain(L, "%s: unknown option '%s'; expected one of %s", who, luaL_tolstring(L, -2, NULL), name);
     lua_getfield(L, 3, name);
     if (!lua_isnil(L, -1) && !lua_isboolean(L, -1))
-        complain(L, "%s: %s is true or false, found %s", who, name, what_is(L, -1));
+        complain(L, "%s: %s must be true or false, found %s", who, name, what_is(L, -1));
     bool yes = lua_toboolean(L, -1);
     lua_pop(L, 1);
     return yes;
@@ -152,7 +151,7 @@ encode(lua_State *L)
     struct rille_tokenizer *t = tokenizer_check(L, "encode");
     size_t n, nids = 0, nbefore = 0, nafter = 0, have = 0;
     const uint32_t *before = NULL, *after = NULL;
-    if (lua_type(L, 2) != LUA_TSTRING) complain(L, "encode: a text is wanted, found %s", what_is(L, 2));
+    if (lua_type(L, 2) != LUA_TSTRING) complain(L, "encode: expected a string, found %s", what_is(L, 2));
     if (option_read(L, "encode", "add_special_tokens"))
         check_as(L, "encode", rille_tokenizer_template(t, &before, &nbefore, &after, &nafter));
     const char *text = lua_tolstring(L, 2, &n);
@@ -180,12 +179,12 @@ ids_read(lua_State *L, size_t *n)
         check_as(L, "decode", rille_tensor_read(t, id));
         return id;
     }
-    if (!lua_istable(L, 2)) complain(L, "decode: a list or an i64 tensor of ids is wanted, found %s", what_is(L, 2));
+    if (!lua_istable(L, 2)) complain(L, "decode: expected a list or an i64 tensor of ids, found %s", what_is(L, 2));
     *n = lua_rawlen(L, 2);
     int64_t *id = scratch_new(L, "decode", sizeof *id * *n);
     for (size_t i = 0; i < *n; i++, lua_pop(L, 1)) {
         lua_rawgeti(L, 2, (lua_Integer)i + 1);
-        if (!whole_at(L, -1, &id[i])) complain(L, "decode: ids are whole numbers, found %s", what_is(L, -1));
+        if (!whole_at(L, -1, &id[i])) complain(L, "decode: ids must be integers, found %s", what_is(L, -1));
     }
     return id;
 }
@@ -221,7 +220,7 @@ static int
 lua_tokenizer_save(lua_State *L)
 {
     struct rille_tokenizer *t = tokenizer_check(L, "save");
-    if (lua_type(L, 2) != LUA_TSTRING) complain(L, "save: the name of a file is wanted, found %s", what_is(L, 2));
+    if (lua_type(L, 2) != LUA_TSTRING) complain(L, "save: expected the name of a file, found %s", what_is(L, 2));
     check_as(L, "save", rille_tokenizer_save(t, text_at(L, 2, "save")));
     return 0;
 }

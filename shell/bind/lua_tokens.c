@@ -7,8 +7,8 @@ static struct rille_tokens *
 tokens_check(lua_State *L)
 {
     struct rille_tokens **t = kind_test(L, 1, KIND_TOKENS);
-    if (!t) complain(L, "tokens: what rille._tokens gave is wanted, found %s", what_is(L, 1));
-    if (!*t) complain(L, "tokens: they were closed");
+    if (!t) complain(L, "tokens: expected a reader of rille._tokens, found %s", what_is(L, 1));
+    if (!*t) complain(L, "tokens: the reader was closed");
     return *t;
 }
 
@@ -52,7 +52,7 @@ take_ids(lua_State *L, int i, const char *who, struct rille_tokens **out)
     for (lua_Integer k = 0; k < n; k++, lua_pop(L, 1)) {
         lua_rawgeti(L, i, k + 1);
         if (!whole_at(L, -1, &id[k]) || id[k] < 0)
-            complain(L, "%s: ids are whole numbers of at least 0, found %s", who, what_is(L, -1));
+            complain(L, "%s: ids must be integers of at least 0, found %s", who, what_is(L, -1));
     }
     check_as(L, who, rille_tokens_of(shell_of(L)->session, n, id, out));
 }
@@ -62,7 +62,7 @@ take_tokens_tensor(lua_State *L, int i, const char *who, struct rille_tokens **o
 {
     struct rille_tensor *t = tensor_check(L, i, who);
     if (rille_tensor_ndim(t) != 1 || strcmp(rille_tensor_dtype(t), "i64"))
-        complain(L, "%s: a tensor of ids is i64 and has one dimension", who);
+        complain(L, "%s: a tensor of ids must be i64 with one dimension", who);
     int64_t n = rille_tensor_numel(t), *id = scratch_new(L, who, sizeof *id * (size_t)n);
     at_line(L);
     check_as(L, who, rille_tensor_read(t, id));
@@ -92,7 +92,7 @@ tokens(lua_State *L)
     } else if (tensor_test(L, 2)) {
         take_tokens_tensor(L, 2, who, slot);
     } else {
-        complain(L, "%s: a file, a list of files, a list of ids or a tensor of ids is wanted, found %s", who,
+        complain(L, "%s: expected a file, a list of files, a list of ids or a tensor of ids, found %s", who,
                  what_is(L, 2));
     }
     lua_settop(L, result);

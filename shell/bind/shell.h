@@ -18,8 +18,7 @@
 #include <limits.h>
 
 /* Warning for a device kind that was renamed; the old name works until the next release. */
-#define RENAMED_KIND                                                                                                   \
-    "the device kind \"late\" is called \"async\" now, and \"late\" will be an error in the next release"
+#define RENAMED_KIND "the device kind \"late\" was renamed to \"async\"; \"late\" will be an error in the next release"
 
 /* The kinds of userdata that the shell makes; each has one metatable. */
 enum kind {

@@ -135,7 +135,7 @@ run_marked_cell(lua_State *L, const char *code, struct outcome *o)
 static void
 refuse_cell(lua_State *L, struct outcome *o)
 {
-    lua_pushfstring(L, "In[%d]: a cell has no zero byte", number);
+    lua_pushfstring(L, "In[%d]: a cell must not have a zero byte", number);
     take_error(L, o);
 }
 
@@ -385,7 +385,7 @@ jupyter_ask(lua_State *L)
     struct message answer;
     int n = lua_gettop(L);
     if (!request || !json_is_true(json_object_get(request->content, "allow_stdin")))
-        return luaL_error(L, "io.read: this front end cannot be asked for input");
+        return luaL_error(L, "io.read: this front end does not support input");
     sockets_ask(request, json_pack("{sssb}", "prompt", "", "password", 0));
     wait_answer(L, &f);
     const char *wrong = message_read(sockets_wire(), &f, &answer);
@@ -396,7 +396,7 @@ jupyter_ask(lua_State *L)
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_call(L, 0, 1);
     luaL_Stream *file = luaL_testudata(L, -1, LUA_FILEHANDLE);
-    if (!file) return luaL_error(L, "io.read: there is no room for a temporary file");
+    if (!file) return luaL_error(L, "io.read: no space for a temporary file");
     fputs(lua_tostring(L, -2), file->f);
     rewind(file->f);
     lua_getfield(L, -1, "read");

@@ -43,14 +43,14 @@ int
 jupyter_install(void)
 {
     char path[PATH_MAX], made[PATH_MAX + 4];
-    if (!kernel_path(path)) return say_failed("kernel.json", "there is no home folder");
+    if (!kernel_path(path)) return say_failed("kernel.json", "HOME is not set");
     make_folders(path);
     json_t *spec = kernel_spec();
     snprintf(made, sizeof made, "%s.new", path);
     errno = 0;
     bool bad = !spec || json_dump_file(spec, made, JSON_INDENT(2)) || rename(made, path);
     json_decref(spec);
-    if (bad) return say_failed(path, errno ? strerror(errno) : "this program's own path is not known");
+    if (bad) return say_failed(path, errno ? strerror(errno) : "this program's path is unknown");
     printf("Jupyter finds the kernel rille: %s\n", path);
     return 0;
 }

@@ -229,7 +229,7 @@ take_frames(enum socket at, const struct frames *f, bool abort)
         if (is_awaited(&m)) asking = false, send_from(inner, f, 0);
     } else if (!answer_urgent(at, &m)) {
         if (at == CONTROL)
-            refuse_message("its type is none of the control socket's");
+            refuse_message("its type is unknown on the control socket");
         else if (abort && !strcmp(message_type(&m), "execute_request"))
             abort_request(&m);
         else
@@ -425,8 +425,8 @@ bind_sockets(json_t *connection, char *why, size_t size)
         zmq_setsockopt(sockets[k], ZMQ_LINGER, &linger, sizeof linger);
         zmq_setsockopt(sockets[k], ZMQ_SNDHWM, &unlimited, sizeof unlimited);
         if (port > 0 && !bind_socket(sockets[k], address)) continue;
-        snprintf(why, size, "jupyter: %s: %s cannot be listened at: %s", kinds[k].port, address,
-                 port > 0 ? zmq_strerror(errno) : "a port number is wanted");
+        snprintf(why, size, "jupyter: %s: cannot listen at %s: %s", kinds[k].port, address,
+                 port > 0 ? zmq_strerror(errno) : "expected a port number");
         return -1;
     }
     return 0;
@@ -447,11 +447,11 @@ read_wire_key(json_t *connection, char *why, size_t size)
 {
     const char *scheme = connection_string(connection, "signature_scheme"), *key = connection_string(connection, "key");
     if (*key && *scheme && strcmp(scheme, "hmac-sha256"))
-        return snprintf(why, size, "jupyter: the signature scheme is hmac-sha256, found %s", scheme), -1;
+        return snprintf(why, size, "jupyter: the signature scheme must be hmac-sha256, found %s", scheme), -1;
     if (strlen(key) >= WIRE_KEY)
-        return snprintf(why, size, "jupyter: a key of at most %d bytes is wanted", WIRE_KEY - 1), -1;
+        return snprintf(why, size, "jupyter: the key must have at most %d bytes", WIRE_KEY - 1), -1;
     strcpy(wire.key, key);
-    if (wire_open(&wire)) return snprintf(why, size, "jupyter: there are no random numbers"), -1;
+    if (wire_open(&wire)) return snprintf(why, size, "jupyter: cannot read random numbers"), -1;
     return 0;
 }
 

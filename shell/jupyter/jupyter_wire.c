@@ -110,7 +110,7 @@ message_read(const struct wire *w, const struct frames *f, struct message *m)
     for (int k = 0; k < at; k++) frames_add(&m->ids, f->frame[k].data, f->frame[k].size);
     if (m->header && m->content && json_is_string(json_object_get(m->header, "msg_type"))) return NULL;
     message_free(m);
-    return "its header or content is no object of JSON, or it has no type";
+    return "its header or content is not a JSON object, or it has no type";
 }
 
 void

@@ -86,7 +86,7 @@ choose_controller(const char *name, struct found *out)
     if (n > 1) return tell_many(found, n);
     if (n == 0 && name) return attach_failed("no controller called '%s' runs on this host", name);
     if (n == 0)
-        return attach_failed("no controller of this user runs on this host; %s begins one", "rille launch -n 4");
+        return attach_failed("no controller of this user runs on this host; %s starts one", "rille launch -n 4");
     *out = found[0];
     return 0;
 }
@@ -153,7 +153,7 @@ await_reply(int fd, char text[512])
     while (presses < 2) {
         int got = poll(&in, 1, patient ? -1 : PATIENCE_MS);
         if (presses > told && ++told == 1) send(fd, "I", 1, MSG_NOSIGNAL);
-        if (got == 0) fputs("rille: attach: the controller is at work; Ctrl-C twice leaves it\n", stderr);
+        if (got == 0) fputs("rille: attach: the controller is busy; press Ctrl-C twice to leave\n", stderr);
         patient |= got == 0;
         if (got > 0) break;
     }
@@ -173,8 +173,7 @@ attach_open(const char *name, struct attach *out)
     if (code) return code;
     char answer = greet_controller(out->fd) ? 0 : await_reply(out->fd, text);
     if (answer == 'I') return 128 + SIGINT;
-    if (answer != 'Y')
-        return attach_failed("the controller did not let this prompt in: %s", answer ? text + 1 : "it ended");
+    if (answer != 'Y') return attach_failed("the controller refused this prompt: %s", answer ? text + 1 : "it ended");
     memcpy(out->title, f.title, sizeof out->title);
     out->pid = f.pid;
     return 0;
@@ -207,7 +206,7 @@ int
 attach_run(lua_State *L, const struct attach *a)
 {
     controller = a->fd;
-    printf("attached to %s, process %ld, rille %s. :help tells more; Ctrl-D leaves it running.\n", a->title, a->pid,
+    printf("attached to %s, process %ld, rille %s. :help lists commands; Ctrl-D leaves it running.\n", a->title, a->pid,
            RILLE_VERSION);
     repl_open(L);
     int code = repl_loop(L, take_remote);

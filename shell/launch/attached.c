@@ -109,9 +109,9 @@ let_visitor_in(int fd)
         if (here.visitor[i].fd < 0) v = &here.visitor[i];
     *v = spare;
     if (user && user != (long)geteuid())
-        refuse_visitor(v, "it is another user's");
+        refuse_visitor(v, "it belongs to another user");
     else if (v == &spare)
-        refuse_visitor(v, "it has as many prompts as it may have");
+        refuse_visitor(v, "it already has the largest number of prompts");
     else if (watch_fd(fd))
         refuse_visitor(v, strerror(errno));
 }
@@ -211,9 +211,9 @@ greet_visitor(struct visitor *v, const char *text)
     size_t n = strcspn(text, " ");
     bool has_all = v->stream[ATTACH_STREAMS - 1] >= 0;
     bool same = n == strlen(RILLE_VERSION) && !strncmp(text, RILLE_VERSION, n);
-    snprintf(why, sizeof why, "it is rille %s, and this is rille %.*s", RILLE_VERSION, (int)n, text);
+    snprintf(why, sizeof why, "it runs rille %s, but this is rille %.*s", RILLE_VERSION, (int)n, text);
     if (!has_all || !same) {
-        refuse_visitor(v, same ? "it was given no terminal" : why);
+        refuse_visitor(v, same ? "it received no terminal" : why);
         return;
     }
     v->in = true;

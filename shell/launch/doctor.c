@@ -82,7 +82,7 @@ machine_facts(lua_State *L, int list)
         snprintf(word, sizeof word, " %s ", sets[k]);
         if (strstr(flags, word)) strcat(strcat(text, *text ? " " : ""), sets[k]);
     }
-    text_fact(L, list, "instructions", *text ? text : "none that kernels look for");
+    text_fact(L, list, "instructions", *text ? text : "none that kernels use");
     lua_pushinteger(L, sysconf(_SC_NPROCESSORS_ONLN));
     fact(L, list, "cores");
     lua_pushinteger(L, sched_getaffinity(0, sizeof mine, &mine) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&mine));
@@ -90,7 +90,7 @@ machine_facts(lua_State *L, int list)
     text_fact(L, list, "kernels' threads",
               getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")
                   ? "as the environment has it"
-                  : "wait awake; GOMP_SPINCOUNT=1000 where others use the cores");
+                  : "spin while waiting; set GOMP_SPINCOUNT=1000 if other programs use the cores");
     memory_fact(L, list, "memory", "MemTotal");
     memory_fact(L, list, "memory free", "MemAvailable");
 }
@@ -171,10 +171,10 @@ launch_facts(lua_State *L, int list)
     else if (r.launcher)
         lua_pushfstring(L, "%s, rank %d of %d, coordinator at %s", r.launcher, r.rank, r.size, r.address);
     else
-        lua_pushliteral(L, "none: its variables are not there");
+        lua_pushliteral(L, "none: no launcher's variables are set");
     fact(L, list, "launcher");
     mpi_fact(L, list, &r);
-    text_fact(L, list, "ssh", find_program("ssh", ssh) ? ssh : "not there: rille launch -H wants it");
+    text_fact(L, list, "ssh", find_program("ssh", ssh) ? ssh : "missing: rille launch -H needs it");
     while (rille_in_cluster(shell_of(L)->session) && rille_worker_info(shell_of(L)->session, n, &w)) n++;
     lua_pushinteger(L, n);
     fact(L, list, "workers");
@@ -189,8 +189,7 @@ file_fact(lua_State *L, int list, const char *name, const char *xdg, const char 
 {
     char path[PATH_MAX];
     bool known = environment_path(xdg, under_home, file, path);
-    lua_pushfstring(L, "%s%s", known ? path : "no place for it: HOME is not set",
-                    known && access(path, R_OK) ? " (not there)" : "");
+    lua_pushfstring(L, "%s%s", known ? path : "none: HOME is not set", known && access(path, R_OK) ? " (missing)" : "");
     fact(L, list, name);
 }
 

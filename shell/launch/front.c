@@ -30,27 +30,27 @@ static const char help[] =
     "       rille launch -H a:4,b:4 [options] [script.lua [args]]    on other hosts, by ssh\n"
     "       rille coordinator --bind tcp://HOST:PORT --world N [options] [script.lua [args]]\n"
     "       rille worker --join tcp://HOST:PORT [options]\n"
-    "       rille keys > FILE                                    a key for coordinator and workers\n"
-    "       rille keys --world N FOLDER                          one for each of them\n"
+    "       rille keys > FILE                                    a key for the coordinator and all workers\n"
+    "       rille keys --world N FOLDER                          one key for each of them\n"
     "       rille attach [NAME]                                  a prompt on a controller that runs on this host\n\n"
-    "  -n N               how many workers to start\n"
-    "  -H, --hosts LIST   where, and how many on each: a:4,b:4; node[01-16]:2; user@a; ssh://a:2222\n"
-    "      --hostfile F   the same from a file: of lines, with slots=N, and comments behind #\n"
-    "  -d, --devices LIST devices of each worker, as without workers\n"
-    "      --collectives HOW  'nccl': among GPUs of all workers by that library; or 'own'\n"
-    "      --bind ADDRESS where workers join; beyond this host only with a key\n"
-    "      --world N      how many workers there are to be\n"
-    "      --join ADDRESS of the coordinator\n"
-    "      --rank R       of this worker; without it any that is free\n"
-    "      --host NAME    the host that this worker says it is on, for tests\n"
-    "      --wait SECONDS for the coordinator to be there (300)\n"
-    "      --keep SECONDS workers outlive their controller so long, for the next one at that address\n"
+    "  -n N               number of workers to start\n"
+    "  -H, --hosts LIST   hosts, and workers on each: a:4,b:4; node[01-16]:2; user@a; ssh://a:2222\n"
+    "      --hostfile F   the same from a file: one host per line, with slots=N; # begins a comment\n"
+    "  -d, --devices LIST devices of each worker, as in rille --help\n"
+    "      --collectives HOW  'nccl': between GPUs of all workers by NCCL; or 'own'\n"
+    "      --bind ADDRESS address at which workers join; needs a key to be reached from other hosts\n"
+    "      --world N      number of workers of the job\n"
+    "      --join ADDRESS address of the coordinator\n"
+    "      --rank R       rank of this worker (default: any free rank)\n"
+    "      --host NAME    host name that this worker reports, for tests\n"
+    "      --wait SECONDS time to wait for the coordinator (default 300)\n"
+    "      --keep SECONDS time that workers outlive their controller and wait for the next one at the same address\n"
     "      --silence SECONDS  without a heartbeat, until a worker is lost (0.8; RILLE_SILENCE)\n"
     "      --link SECONDS     until a broken connection between two workers is a loss (3; RILLE_LINK)\n"
     "      --orphan SECONDS   without a heartbeat, until the controller is gone for a worker (4.5; RILLE_ORPHAN)\n"
-    "      --root DIRS    folders (A:B) that all hosts share, where workers write and read checkpoints\n"
-    "      --key-file F   the key, which others cannot read, or a folder of keys\n\n"
-    "launch and coordinator take the options of rille --help as well.\n";
+    "      --root DIRS    folders (A:B) shared by all hosts, in which workers write and read checkpoints\n"
+    "      --key-file F   key file, readable by its owner only, or a folder of keys\n\n"
+    "launch and coordinator also accept the options of rille --help.\n";
 
 /* ---- reading arguments ---- */
 
@@ -93,7 +93,7 @@ front_usage(const char *fmt, const char *what)
 {
     fputs("rille: ", stderr);
     fprintf(stderr, fmt, what);
-    fputs("\nrille launch --help tells the options\n", stderr);
+    fputs("\nrille launch --help lists the options\n", stderr);
     return USAGE;
 }
 
@@ -164,7 +164,7 @@ read_keep(const struct words *w, int *seconds)
 {
     *seconds = 0;
     if (!w->keep || !parse_integer(w->keep, 1, 1 << 24, seconds)) return 0;
-    return front_usage("--keep is a number of seconds, not '%s'", w->keep);
+    return front_usage("--keep must be a number of seconds, found '%s'", w->keep);
 }
 
 /* Reads a time in seconds: the option's value, else the variable's. Leaves *seconds 0 if there is neither. */
@@ -293,7 +293,7 @@ read_front_text(const char *path, size_t *n)
     bool bad = !text || ferror(file);
     if (file) fclose(file);
     if (!bad && *n < MOST) return text;
-    fprintf(stderr, "rille: launch: %s: %s\n", path, bad ? strerror(errno) : "it is too long for a list of hosts");
+    fprintf(stderr, "rille: launch: %s: %s\n", path, bad ? strerror(errno) : "the list of hosts is too long");
     free(text);
     return NULL;
 }
@@ -321,7 +321,8 @@ choose_bind(struct front *f)
     char own[64] = "127.0.0.1";
     for (const struct host *h = f->hosts.host; h < f->hosts.host + f->hosts.n && !strncmp(own, "127.", 4); h++) {
         if (is_here(h) || !rille_own_address(h->name, own)) continue;
-        fprintf(stderr, "rille: launch: %s; --bind tcp://ADDRESS:PORT says where workers find it\n", rille_error());
+        fprintf(stderr, "rille: launch: %s; give --bind tcp://ADDRESS:PORT, at which workers find the coordinator\n",
+                rille_error());
         return USAGE;
     }
     snprintf(f->bind, sizeof f->bind, "tcp://%s:*", own);
@@ -338,9 +339,9 @@ launch_over(const struct words *w, struct front *f)
     if (code) return code;
     if (!w->n) f->cluster.workers = f->hosts.slots;
     if (f->cluster.workers > WORKERS_MOST)
-        return front_refused("launch: a job has at most 256 workers (-n takes the first)");
+        return front_refused("launch: a job can have at most 256 workers; -n N uses the first N");
     if (f->cluster.workers > f->hosts.slots) {
-        fprintf(stderr, "rille: launch: -n wants %d workers, and the hosts have places for %d\n", f->cluster.workers,
+        fprintf(stderr, "rille: launch: -n %d is more than the %d slots of the hosts\n", f->cluster.workers,
                 f->hosts.slots);
         return USAGE;
     }
@@ -354,10 +355,11 @@ static int
 launch_kept(const struct words *w, bool over)
 {
     if (!w->bind || rille_address(w->bind))
-        return front_usage("launch: --keep wants --bind tcp://HOST:PORT, where workers look for the next controller%s",
+        return front_usage("launch: --keep needs --bind tcp://HOST:PORT, at which workers find the next controller%s",
                            "");
     if (over && !w->key_file)
-        return front_usage("launch: --keep wants --key-file FILE, since the next controller has the same key%s", "");
+        return front_usage("launch: --keep needs --key-file FILE, because the next controller must have the same key%s",
+                           "");
     return 0;
 }
 
@@ -367,9 +369,9 @@ launch_workers(const struct words *w, struct front *f)
     int code = only(w, "launch", "-n --bind --key-file -H --hosts --hostfile --keep --root --silence --link --orphan");
     if (code) return code;
     bool over = w->hosts || w->hostfile;
-    if (!w->n && !over) return front_usage("launch: -n N or -H HOSTS is wanted: how many workers%s", "");
+    if (!w->n && !over) return front_usage("launch: -n N or -H HOSTS is missing: the number of workers%s", "");
     if (w->n && parse_integer(w->n, 1, WORKERS_MOST, &f->cluster.workers))
-        return front_usage("launch: -n is a number of workers from 1 to 256, not '%s'", w->n);
+        return front_usage("launch: -n must be a number of workers from 1 to 256, found '%s'", w->n);
     f->cluster.start = start_local_worker;
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
@@ -389,11 +391,11 @@ coordinator(const struct words *w, struct front *f)
 {
     int code = only(w, "coordinator", "--bind --world --key-file --root --silence");
     if (code) return code;
-    if (!w->bind) return front_usage("coordinator: --bind ADDRESS is wanted: where workers join%s", "");
+    if (!w->bind) return front_usage("coordinator: --bind ADDRESS is missing: the address at which workers join%s", "");
     if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());
-    if (!w->world) return front_usage("coordinator: --world N is wanted: how many workers there are to be%s", "");
+    if (!w->world) return front_usage("coordinator: --world N is missing: the number of workers%s", "");
     if (parse_integer(w->world, 1, WORLD_MOST, &f->cluster.workers))
-        return front_usage("coordinator: --world is a number of workers from 1 to 1024, not '%s'", w->world);
+        return front_usage("coordinator: --world must be a number of workers from 1 to 1024, found '%s'", w->world);
     if ((code = read_times(w, f))) return code;
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
@@ -479,15 +481,15 @@ worker(const struct words *w)
     int code = only(w, "worker", "--join --rank --key-file --wait --host --keep --root --link --orphan");
     if (code) return code;
     if (read_keep(w, &o.keep_seconds) || read_worker_times(w, &o)) return USAGE;
-    if (!w->join) return front_usage("worker: --join ADDRESS is wanted: the coordinator's%s", "");
+    if (!w->join) return front_usage("worker: --join ADDRESS is missing: the address of the coordinator%s", "");
     if (rille_address(w->join)) return front_usage("worker: --join: %s", rille_error());
     if (rille_devices(o.devices, true)) return front_usage("worker: %s", rille_error());
     if (w->rank && parse_integer(w->rank, 0, WORLD_MOST - 1, &o.rank))
-        return front_usage("worker: --rank must be a number from 0 to 1023, not '%s'", w->rank);
+        return front_usage("worker: --rank must be a number from 0 to 1023, found '%s'", w->rank);
     if (w->wait && parse_integer(w->wait, 1, 1 << 24, &o.wait_seconds))
-        return front_usage("worker: --wait is a number of seconds, not '%s'", w->wait);
+        return front_usage("worker: --wait must be a number of seconds, found '%s'", w->wait);
     if (w->from_stdin && spawned_read(o.secret, &o.key_file, o.join, o.keep_seconds))
-        return front_refused("worker: --stdin: no secret came");
+        return front_refused("worker: --stdin: no secret was received");
     return worker_serve(&o);
 }
 
@@ -501,9 +503,9 @@ front_keys_run(int argc, char **argv)
     if (!code) code = only(&w, "keys", "--world");
     if (code) return code;
     if (!w.world && argc == 2) return keys_one();
-    if (!w.world || argc != 3) return front_usage("keys: --world N FOLDER, or nothing%s", "");
+    if (!w.world || argc != 3) return front_usage("keys: expected --world N FOLDER, or no argument%s", "");
     if (parse_integer(w.world, 1, WORLD_MOST, &workers))
-        return front_usage("keys: --world is a number of workers from 1 to 1024, not '%s'", w.world);
+        return front_usage("keys: --world must be a number of workers from 1 to 1024, found '%s'", w.world);
     return keys_folder(argv[2], workers);
 }
 
@@ -587,7 +589,7 @@ front_attach(int argc, char **argv, struct front *f)
 {
     if (argc > 2 && !strcmp(argv[2], "--help")) return fputs(help, stdout), 0;
     if (argc > 2 && argv[2][0] == '-') return front_usage("attach has no option %s", argv[2]);
-    if (argc > 3) return front_usage("attach: one NAME is wanted, and %s is a second one", argv[3]);
+    if (argc > 3) return front_usage("attach: expected one NAME, found %s, too", argv[3]);
     int code = attach_open(argc > 2 ? argv[2] : NULL, &f->attach);
     f->attached = !code;
     return code ? code : -1;

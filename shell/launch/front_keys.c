@@ -46,7 +46,7 @@ keys_one(void)
     char *text;
     if (rille_key_new(&text)) return keys_failed("", rille_error());
     bool safe = fstat(1, &st) || !S_ISREG(st.st_mode) || !fchmod(1, 0600);
-    if (!safe) keys_failed("the file cannot be kept from others", strerror(errno));
+    if (!safe) keys_failed("the file cannot be protected from other users", strerror(errno));
     bool written = safe && fputs(text, stdout) >= 0 && fflush(stdout) == 0;
     erase_text(text);
     return written ? 0 : 1;
@@ -58,7 +58,7 @@ write_key(const char *folder, int rank, const char *text)
     char name[RILLE_KEY_NAME], path[FRONT_TEXT];
     rille_key_name(rank, name);
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
-        return keys_failed(folder, "too long a name");
+        return keys_failed(folder, "the name is too long");
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && !fsync(fd);
     int code = written ? 0 : keys_failed(path, strerror(errno));

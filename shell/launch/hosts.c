@@ -44,8 +44,8 @@ static int
 wrong_character(const struct reader *r, const char *at, const char *of)
 {
     unsigned char c = (unsigned char)*at;
-    return c > ' ' && c < 127 ? hosts_malformed(r, at, "%s has no '%c'", of, c)
-                              : hosts_malformed(r, at, "%s has no byte 0x%02x", of, c);
+    return c > ' ' && c < 127 ? hosts_malformed(r, at, "%s must not contain '%c'", of, c)
+                              : hosts_malformed(r, at, "%s must not contain byte 0x%02x", of, c);
 }
 
 /* Reads a word that is a number from 1 to `most`. */
@@ -55,7 +55,8 @@ read_host_number(const struct reader *r, struct word w, const char *what, int mo
     long n = 0;
     const char *at = w.at;
     while (at < w.end && is_in(digits, *at) && n <= most) n = 10 * n + (*at++ - '0');
-    if (at != w.end || n < 1 || n > most) return hosts_malformed(r, w.at, "%s is a number from 1 to %d", what, most);
+    if (at != w.end || n < 1 || n > most)
+        return hosts_malformed(r, w.at, "%s must be a number from 1 to %d", what, most);
     *out = (int)n;
     return 0;
 }
@@ -67,7 +68,7 @@ add_host(const struct reader *r, const char *at, const struct host *h)
 {
     struct host *to = r->out->host, *end = to + r->out->n;
     while (to < end && (strcmp(to->name, h->name) || strcmp(to->user, h->user) || to->port != h->port)) to++;
-    if (to == r->out->host + HOSTS_MOST) return hosts_malformed(r, at, "there are more than %d hosts", HOSTS_MOST);
+    if (to == r->out->host + HOSTS_MOST) return hosts_malformed(r, at, "at most %d hosts are supported", HOSTS_MOST);
     if (to == end) {
         *to = *h;
         r->out->n++;
@@ -77,9 +78,9 @@ add_host(const struct reader *r, const char *at, const struct host *h)
     }
     r->out->slots += h->slots;
     if (r->out->slots > HOST_SLOTS_MOST)
-        return hosts_malformed(r, at, "there are more than %d workers", HOST_SLOTS_MOST);
+        return hosts_malformed(r, at, "at most %d workers are supported", HOST_SLOTS_MOST);
     if (to->most && to->slots > to->most)
-        return hosts_malformed(r, at, "%s has %d slots, and max_slots=%d", to->name, to->slots, to->most);
+        return hosts_malformed(r, at, "%s has %d slots, more than max_slots=%d", to->name, to->slots, to->most);
     return 0;
 }
 
@@ -88,7 +89,7 @@ add_host_piece(const struct reader *r, const char *at, struct host *h, const cha
 {
     size_t length = strlen(h->name);
     if (length + n >= sizeof h->name)
-        return hosts_malformed(r, at, "a host's name has at most %d characters", HOST_NAME - 1);
+        return hosts_malformed(r, at, "a host's name must have at most %d characters", HOST_NAME - 1);
     memcpy(h->name + length, piece, n);
     h->name[length + n] = '\0';
     return 0;
@@ -107,13 +108,14 @@ expand_range(const struct reader *r, struct word range, const char *rest, const 
         const char *at = side[i].at;
         while (at < side[i].end && is_in(digits, *at) && at - side[i].at < 9) n[i] = 10 * n[i] + (*at++ - '0');
         if (at != side[i].end || at == side[i].at)
-            return hosts_malformed(r, at, "brackets have numbers of up to 9 digits, as in [01-03,07]");
+            return hosts_malformed(r, at, "brackets must have numbers of up to 9 digits, as in [01-03,07]");
     }
     int width = *side[0].at == '0' ? (int)(side[0].end - side[0].at) : 1;
-    if (n[1] < n[0]) return hosts_malformed(r, side[1].at, "a range counts upwards");
+    if (n[1] < n[0]) return hosts_malformed(r, side[1].at, "the end of a range must not be below its start");
     if (*side[1].at == '0' && side[1].end - side[1].at != width && n[1] > 0)
-        return hosts_malformed(r, side[1].at,
-                               "both ends of a range have as many digits, or the second no zeros before it");
+        return hosts_malformed(
+            r, side[1].at,
+            "both ends of a range must have the same number of digits, or the second must have no leading zeros");
     for (long k = n[0]; k <= n[1]; k++) {
         char text[16];
         struct host one = *h;
@@ -130,7 +132,7 @@ static int
 expand(const struct reader *r, const char *at, const char *end, struct host h)
 {
     const char *stop = at;
-    if (at < end && *at == '-' && !*h.name) return hosts_malformed(r, at, "a host's name does not begin with '-'");
+    if (at < end && *at == '-' && !*h.name) return hosts_malformed(r, at, "a host's name must not begin with '-'");
     while (stop < end && is_in(plain, *stop)) stop++;
     if (stop < end && *stop != '[') return wrong_character(r, stop, "a host's name");
     int code = add_host_piece(r, at, &h, at, (size_t)(stop - at));
@@ -154,7 +156,8 @@ add_ipv6(const struct reader *r, struct word w, struct host h)
     struct in6_addr address;
     char text[HOST_NAME] = "";
     size_t n = (size_t)(w.end - w.at);
-    if (n >= sizeof text) return hosts_malformed(r, w.at, "a host's name has at most %d characters", HOST_NAME - 1);
+    if (n >= sizeof text)
+        return hosts_malformed(r, w.at, "a host's name must have at most %d characters", HOST_NAME - 1);
     memcpy(text, w.at, n);
     char *zone = memchr(text, '%', n);
     bool zoned = zone && zone[1] && strspn(zone + 1, plain) == n - (size_t)(zone + 1 - text);
@@ -162,7 +165,7 @@ add_ipv6(const struct reader *r, struct word w, struct host h)
     if ((zone && !zoned) || strlen(text) != (zone ? (size_t)(zone - text) : n) ||
         inet_pton(AF_INET6, text, &address) != 1)
         return hosts_malformed(r, w.at,
-                               "this is no IPv6 address; one worker more is \"a:2\", and a port \"ssh://a:22\"");
+                               "not an IPv6 address; write \"a:2\" for two workers, \"ssh://a:22\" for a port");
     memcpy(h.name, w.at, n);
     return add_host(r, w.at, &h);
 }
@@ -193,13 +196,13 @@ read_host_name(struct reader *r, struct word *w)
 {
     const char *open = NULL;
     for (w->at = r->at; r->at < r->end && (!ends_word(*r->at) || (open && *r->at == ',')); r->at++) {
-        if (*r->at == '[' && open) return hosts_malformed(r, r->at, "there are brackets in brackets");
-        if (*r->at == ']' && !open) return hosts_malformed(r, r->at, "nothing opens this bracket");
+        if (*r->at == '[' && open) return hosts_malformed(r, r->at, "brackets must not be nested");
+        if (*r->at == ']' && !open) return hosts_malformed(r, r->at, "this bracket was not opened");
         if (*r->at == '[') open = r->at;
         if (*r->at == ']') open = NULL;
     }
     w->end = r->at;
-    return open ? hosts_malformed(r, open, "nothing closes this bracket") : 0;
+    return open ? hosts_malformed(r, open, "this bracket is not closed") : 0;
 }
 
 static int
@@ -217,9 +220,9 @@ read_host_key(struct reader *r, struct host *h)
     size_t n = (size_t)(key.end - key.at), k = 0;
     while (k < sizeof keys / sizeof *keys && (n != strlen(keys[k].name) || memcmp(key.at, keys[k].name, n))) k++;
     if (k == sizeof keys / sizeof *keys)
-        return hosts_malformed(r, key.at, "behind a host stand slots=N and max_slots=N");
+        return hosts_malformed(r, key.at, "only slots=N and max_slots=N may follow a host");
     skip_blanks(r);
-    if (r->at == r->end || *r->at != '=') return hosts_malformed(r, r->at, "%s wants = and a number", keys[k].name);
+    if (r->at == r->end || *r->at != '=') return hosts_malformed(r, r->at, "%s needs = and a number", keys[k].name);
     r->at++;
     skip_blanks(r);
     value.at = r->at;
@@ -238,9 +241,9 @@ take_user(const struct reader *r, struct word *w, struct host *h, bool *is_uri)
     if (!sign) return 0;
     size_t n = (size_t)(sign - w->at);
     if (n == 0 || *w->at == '-')
-        return hosts_malformed(r, w->at, "before '@' stands a user, who does not begin with '-'");
+        return hosts_malformed(r, w->at, "expected a user's name before '@', not beginning with '-'");
     if (n >= sizeof h->user)
-        return hosts_malformed(r, w->at, "a user's name has at most %zu characters", sizeof h->user - 1);
+        return hosts_malformed(r, w->at, "a user's name must have at most %zu characters", sizeof h->user - 1);
     for (const char *at = w->at; at < sign; at++)
         if (!is_in(plain, *at)) return wrong_character(r, at, "a user's name");
     memcpy(h->user, w->at, n);
@@ -256,7 +259,8 @@ take_numbers(const struct reader *r, struct word *w, struct host *h, bool is_uri
     const char *second = is_uri ? memchr(first + 1, ':', (size_t)(w->end - first - 1)) : NULL;
     struct word port = {first + 1, second ? second : w->end}, slots = {(second ? second : first) + 1, w->end};
     if (is_uri && read_host_number(r, port, "a port", 65535, &h->port)) return -1;
-    if ((!is_uri || second) && read_host_number(r, slots, "how many workers", HOST_SLOTS_MOST, &h->slots)) return -1;
+    if ((!is_uri || second) && read_host_number(r, slots, "the number of workers", HOST_SLOTS_MOST, &h->slots))
+        return -1;
     w->end = first;
     return 0;
 }
@@ -273,10 +277,10 @@ read_item(struct reader *r)
     bool bracketed = close && memchr(w.at, ':', (size_t)(close - w.at));
     const char *colon = memchr(w.at, ':', (size_t)(w.end - w.at));
     if (bracketed) colon = close + 1 < w.end ? close + 1 : NULL;
-    if (bracketed && colon && *colon != ':') return wrong_character(r, colon, "what is behind an IPv6 address");
+    if (bracketed && colon && *colon != ':') return wrong_character(r, colon, "the text after an IPv6 address");
     bool bare = !bracketed && !is_uri && colon && memchr(colon + 1, ':', (size_t)(w.end - colon - 1));
     if (!bare && take_numbers(r, &w, &h, is_uri, colon)) return -1;
-    if (w.at == w.end) return hosts_malformed(r, w.at, "a host is wanted");
+    if (w.at == w.end) return hosts_malformed(r, w.at, "expected a host");
     for (skip_blanks(r); r->at < r->end && !ends_word(*r->at); skip_blanks(r))
         if (read_host_key(r, &h)) return -1;
     if (bracketed) return add_ipv6(r, (struct word){w.at + 1, close}, h);
@@ -302,7 +306,7 @@ read_host_line(struct reader *r)
         if (read_item(r)) return -1;
         if (at_line_end(r)) return 0;
         r->at++; /* inside a line, an item ends only at a comma */
-        if (at_line_end(r)) return hosts_malformed(r, r->at, "a host is wanted behind the comma");
+        if (at_line_end(r)) return hosts_malformed(r, r->at, "expected a host after the comma");
     }
 }
 
@@ -317,5 +321,5 @@ hosts_parse(const char *text, size_t n, struct hosts *out, struct hosts_error *e
         r.line = ++r.at;
         r.nline++;
     }
-    return out->n ? 0 : hosts_malformed(&r, r.at, "there is no host");
+    return out->n ? 0 : hosts_malformed(&r, r.at, "expected a host");
 }

@@ -113,7 +113,7 @@ find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
     if (!getenv("MASTER_PORT")) {
         port = port_of(row);
     } else if (environment_integer("MASTER_PORT", &port) || port < 1 || port > 65535) {
-        snprintf(why, FRONT_TEXT, "MASTER_PORT is a port, not '%s'", getenv("MASTER_PORT"));
+        snprintf(why, FRONT_TEXT, "MASTER_PORT must be a port, found '%s'", getenv("MASTER_PORT"));
         return -1;
     }
     bool six = strchr(host, ':') && host[0] != '['; /* IPv6 */
@@ -136,9 +136,9 @@ is_spread(const struct row *row, const struct ranked *r)
 static bool
 misses(const struct row *row, char why[FRONT_TEXT])
 {
-    const char *wanted = !leader_of(row) ? "MASTER_ADDR is wanted, that of rank 0"
+    const char *wanted = !leader_of(row) ? "MASTER_ADDR is missing: set it to the address of rank 0"
                          : !row->job[0] && !getenv("MASTER_PORT")
-                             ? "MASTER_PORT is wanted, one that is free on rank 0's"
+                             ? "MASTER_PORT is missing: set it to a free port of rank 0's host"
                              : NULL;
     if (wanted) snprintf(why, FRONT_TEXT, "%s started processes on several hosts: %s", row->launcher, wanted);
     return wanted;
@@ -153,7 +153,7 @@ ranked_read(struct ranked *r, char why[FRONT_TEXT])
         if (!getenv(row->rank) || !getenv(row->size) || (row->also && !getenv(row->also))) continue;
         if (environment_integer(row->rank, &r->rank) || environment_integer(row->size, &r->size) || r->size < 1 ||
             r->rank >= r->size) {
-            snprintf(why, FRONT_TEXT, "%s is '%.60s' and %s '%.60s': a rank is below the number of processes",
+            snprintf(why, FRONT_TEXT, "%s is '%.60s' and %s is '%.60s': a rank must be below the number of processes",
                      row->rank, getenv(row->rank), row->size, getenv(row->size));
             return -1;
         }

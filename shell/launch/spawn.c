@@ -370,8 +370,8 @@ spawn_worker(const struct spawned *w, int *pid)
     close_pair(errors);
     free(line);
     if (code && w->over_ssh)
-        fprintf(stderr, "rille: worker %d: ssh, which is to start it on %s, could not be run: %s\n", w->rank,
-                w->over_ssh->name, strerror(code));
+        fprintf(stderr, "rille: worker %d: cannot run ssh to start it on %s: %s\n", w->rank, w->over_ssh->name,
+                strerror(code));
     else if (code)
         fprintf(stderr, "rille: worker %d could not be started: %s\n", w->rank, strerror(code));
     return code;

@@ -12,7 +12,7 @@ evaluate_command(lua_State *L, int env, const char *text, const char *command)
 {
     bool more;
     int before = lua_gettop(L);
-    if (!*text) luaL_error(L, ":%s: an expression is wanted", command);
+    if (!*text) luaL_error(L, ":%s: expected an expression", command);
     if (chunk_load(L, env, text, "=(command)", &more)) lua_error(L);
     lua_call(L, 0, LUA_MULTRET);
     return lua_gettop(L) - before;
@@ -128,11 +128,11 @@ print_counters(lua_State *L)
 {
     struct rille_counters c = {0};
     rille_count(shell_of(L)->session, &c);
-    lua_pushfstring(L, "  plans %I: compiled %I, found again %I; runs %I\n", (lua_Integer)c.plans,
-                    (lua_Integer)c.compiles, (lua_Integer)c.cache_hits, (lua_Integer)c.runs);
+    lua_pushfstring(L, "  plans %I: compiled %I, reused %I; runs %I\n", (lua_Integer)c.plans, (lua_Integer)c.compiles,
+                    (lua_Integer)c.cache_hits, (lua_Integer)c.runs);
     lua_pushfstring(L, "  acts %I; messages %I, between threads %I\n", (lua_Integer)c.acts, (lua_Integer)c.messages,
                     (lua_Integer)c.thread_messages);
-    lua_pushfstring(L, "  operators added %I, stored now %I; values %I", (lua_Integer)c.nodes,
+    lua_pushfstring(L, "  operators recorded %I, stored now %I; values %I", (lua_Integer)c.nodes,
                     (lua_Integer)c.live_nodes, (lua_Integer)c.live_values);
     lua_concat(L, 3);
     fold_print(lua_tostring(L, -1));
@@ -144,7 +144,7 @@ command_actors(lua_State *L, int env, const char *text)
 {
     if (*text) {
         evaluate_command(L, env, text, "actors");
-        if (!kind_test(L, -1, KIND_GRAPH)) return luaL_error(L, ":actors: a graph is wanted, found %s", what_is(L, -1));
+        if (!kind_test(L, -1, KIND_GRAPH)) return luaL_error(L, ":actors: expected a graph, found %s", what_is(L, -1));
         lua_getfield(L, -1, "actors");
         lua_insert(L, -2);
         lua_call(L, 1, 1);
@@ -243,12 +243,12 @@ command_trace(lua_State *L, int env, const char *text)
     int first = lua_gettop(L) + 1;
     evaluate_command(L, env, step, "trace");
     lua_settop(L, first);
-    if (!kind_test(L, -1, KIND_GRAPH)) return luaL_error(L, ":trace: a graph is wanted, found %s", what_is(L, -1));
+    if (!kind_test(L, -1, KIND_GRAPH)) return luaL_error(L, ":trace: expected a graph, found %s", what_is(L, -1));
     lua_getfield(L, -1, "trace");
     lua_insert(L, -2);
     lua_pushstring(L, space + 1);
     lua_call(L, 2, 0);
-    lua_pushfstring(L, "  %s; it opens in ui.perfetto.dev", space + 1);
+    lua_pushfstring(L, "  %s; open it in ui.perfetto.dev", space + 1);
     fold_print(lua_tostring(L, -1));
     return COMMAND_DONE;
 }
@@ -281,14 +281,13 @@ static const struct command {
 } commands[] = {
     {"help", "[NAME]       this list, or the page of a name, also ?NAME; ?learning rate searches pages", command_help},
     {"tutorial", "[N]      ten short steps, on this machine; each time the next, or step N", command_tutorial},
-    {"time", "EXPR         how long it takes; tensors are computed", command_time},
-    {"whos", "             your variables: what they are, where they lie, bytes", command_whos},
-    {"actors", "[STEP]     actors of the plan that ran last, or of a step: what they did, what they wait for",
-     command_actors},
-    {"top", "[EXPR]        what devices do now, or while EXPR is computed; q leaves", command_top},
+    {"time", "EXPR         the time of computing EXPR", command_time},
+    {"whos", "             your variables: type, layout, bytes", command_whos},
+    {"actors", "[STEP]     actors of the last plan, or of a step: acts done, causes of waits", command_actors},
+    {"top", "[EXPR]        activity of devices now, or while EXPR is computed; q leaves", command_top},
     {"devices", "          devices in use", command_devices},
     {"workers", "          worker processes", command_workers},
-    {"mem", "              memory of devices, and who owns it", command_mem},
+    {"mem", "              memory of devices, by owner", command_mem},
     {"explain", "EXPR      signatures, candidates and boxing of a tensor or a step", command_explain},
     {"plan", "EXPR         its tasks, registers and memory", command_plan},
     {"trace", "STEP FILE   times of a graph's last run, as Chrome trace JSON", command_trace},
@@ -357,5 +356,5 @@ command_run(lua_State *L, int env, const char *line)
     }
     if (n && matches == 1) return found->run(L, env, text); /* an unambiguous prefix */
     lua_pushlstring(L, line, n);
-    return luaL_error(L, "no command is called ':%s'; :help lists them", lua_tostring(L, -1));
+    return luaL_error(L, "unknown command ':%s'; :help lists all", lua_tostring(L, -1));
 }

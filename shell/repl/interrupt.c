@@ -82,7 +82,7 @@ stop_hook(lua_State *L, lua_Debug *ar)
     was_told();
     shell->ninterrupt++;
     if (!stays_set()) clear_hook(L);
-    luaL_error(L, quit ? "the program is to end" : "interrupted");
+    luaL_error(L, quit ? "the program is ending" : "interrupted");
 }
 
 static void

@@ -131,11 +131,11 @@ unknown_local(lua_State *L)
 {
     struct nearest best = {0};
     const char *name = text_at(L, 2, "name"), *other = name_elsewhere("", name);
-    if (other) return complain(L, "no global is called '%s'; %s", name, other);
+    if (other) return complain(L, "unknown global '%s'; %s", name, other);
     name_nearest(L, 1, name, &best);
     lua_pushglobaltable(L);
     name_nearest(L, -1, name, &best);
-    return complain(L, "no global is called '%s'%s", name, name_hint(L, &best));
+    return complain(L, "unknown global '%s'%s", name, name_hint(L, &best));
 }
 
 static int

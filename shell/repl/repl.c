@@ -452,9 +452,11 @@ repl_run(lua_State *L)
 {
     struct rille_session *s = shell_of(L)->session;
     repl_open(L);
-    lua_pushfstring(L, "rille %s on %s:%d, %s. :help tells more.", RILLE_VERSION, rille_default_kind(s),
-                    rille_device_count(s, rille_default_kind(s)), LUA_RELEASE);
+    const char *kind = rille_default_kind(s);
+    int n = rille_device_count(s, kind);
+    lua_pushfstring(L, n == 1 ? "%s:0" : "%s:0 to %s:%d", kind, kind, n - 1);
+    lua_pushfstring(L, "rille %s on %s, %s. :help lists commands.", RILLE_VERSION, lua_tostring(L, -1), LUA_RELEASE);
     fold_print(lua_tostring(L, -1));
-    lua_pop(L, 1);
+    lua_pop(L, 2);
     return repl_loop(L, repl_chunk);
 }

@@ -239,7 +239,7 @@ paint_workers(struct rille_session *s, struct worked *before, double seconds, co
     int i;
     for (i = 0; i < WORKERS && rille_worker_info(s, i, &w); i++) {
         double share = seconds > 0 ? (w.busy - before->busy[i]) / seconds : 0;
-        printf("  worker %-3d %-16.16s %-8s %9.1f acts a second, busy %3.0f %%", w.rank, w.host, w.state,
+        printf("  worker %-3d %-16.16s %-8s %9.1f acts per second, busy %3.0f %%", w.rank, w.host, w.state,
                rate(w.acts, before->acts[i], seconds), 100 * share);
         if (w.slow > 0) printf(", slow: %.1f times as long as others", w.slow);
         printf("%s\n", clear);
@@ -280,7 +280,7 @@ put_top_counters(const struct rille_counters *c, const struct rille_counters *be
     } row[] = {
         {"runs", c->runs, before->runs}, {"acts", c->acts, before->acts}, {"messages", c->messages, before->messages}};
     for (size_t k = 0; k < sizeof row / sizeof *row; k++)
-        printf("  %-8s %9lld %9.1f a second%s\n", row[k].name, (long long)row[k].now,
+        printf("  %-8s %9lld %9.1f per second%s\n", row[k].name, (long long)row[k].now,
                rate(row[k].now, row[k].before, seconds), clear);
 }
 
@@ -300,7 +300,7 @@ paint_session(struct rille_session *s, struct rille_counters *before, struct wor
         else
             rille_doing_thread(s, d.thread, doing, sizeof doing); /* false: no run has needed that thread yet */
         printf("  %s:%-3d %9.1f MiB live  ", d.kind, d.device, (double)d.live_bytes / 1048576);
-        if (columns >= 70) printf("%9.1f MiB at most  ", (double)d.peak_bytes / 1048576);
+        if (columns >= 70) printf("%9.1f MiB peak     ", (double)d.peak_bytes / 1048576);
         printf("%.*s%s\n", columns < 80 ? 9 : columns - 60, *doing ? doing : "idle", clear);
     }
     if (i == 0) printf("  no device was used yet%s\n", clear), i = 1;

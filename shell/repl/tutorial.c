@@ -17,7 +17,7 @@ step_of(lua_State *L, const char *text, int nstep)
     long step = *text ? strtol(text, &end, 10) : lua_isinteger(L, -1) ? (long)lua_tointeger(L, -1) : 1;
     lua_pop(L, 1);
     if (*text && (*end || step < 1 || step > nstep))
-        luaL_error(L, ":tutorial: a step is a number from 1 to %d, not '%s'", nstep, text);
+        luaL_error(L, ":tutorial: the step must be a number from 1 to %d, found '%s'", nstep, text);
     return (int)step;
 }
 
@@ -26,8 +26,8 @@ describe_own_devices(lua_State *L)
 {
     struct rille_session *s = shell_of(L)->session;
     if (rille_device_count(s, "cpu") < LEAST_DEVICES)
-        luaL_error(L, ":tutorial wants %d devices of the kind cpu, here are %d: begin with rille -d cpu:%d",
-                   LEAST_DEVICES, rille_device_count(s, "cpu"), LEAST_DEVICES);
+        luaL_error(L, ":tutorial needs %d cpu devices, found %d; start rille with -d cpu:%d", LEAST_DEVICES,
+                   rille_device_count(s, "cpu"), LEAST_DEVICES);
 }
 
 /* Prints words in lines that fit the terminal. */
@@ -103,6 +103,6 @@ tutorial_run(lua_State *L, int env, const char *text)
     lua_pushinteger(L, step % nstep + 1);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &next_step);
     if (step == nstep) return;
-    lua_pushfstring(L, "\nTry it with other numbers. :tutorial goes on with step %d.", step + 1);
+    lua_pushfstring(L, "\nTry it with other numbers. :tutorial continues with step %d.", step + 1);
     fold_print(lua_tostring(L, -1));
 }

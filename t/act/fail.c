@@ -20,14 +20,14 @@ says(const char *text)
     return strstr(rille_error(), text) != NULL;
 }
 
-/* Returns true if the variable has its old value, or if reading it fails with "half written" and its name. */
+/* Returns true if the variable has its old value, or if reading it fails with "only partly written" and its name. */
 static bool
 old_or_refused(struct rille_tensor *w, const float *old, int n, bool *half_written)
 {
     float now[WIDTH * HIDDEN];
     if (rille_tensor_read(w, now)) {
         *half_written = true;
-        return rille_error_code() == E_STATE && says("half written") && says(rille_tensor_name(w));
+        return rille_error_code() == E_STATE && says("only partly written") && says(rille_tensor_name(w));
     }
     return !memcmp(now, old, sizeof *now * (size_t)n);
 }
@@ -123,8 +123,8 @@ every_act(const struct train_options *o)
     ok(c.acts > 20 && c.silent == 0, "%s: if any of %d acts fails, the run reports the failure", name, c.acts);
     ok(c.unnamed == 0, "%s: each error names the source line", name);
     ok(c.changed == 0, "%s: a variable keeps its value, or reading it fails with its name", name);
-    ok(c.half_written > 0, "%s: some failures leave a variable half written", name);
-    diag("%d of %d failures left one half written", c.half_written, c.acts);
+    ok(c.half_written > 0, "%s: some failures leave a variable only partly written", name);
+    diag("%d of %d failures left one only partly written", c.half_written, c.acts);
     ok(c.broken == 0, "%s: with the weights set again, the next step gives the right bits", name);
     train_close(&t);
 }

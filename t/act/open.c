@@ -453,8 +453,8 @@ fails_later(bool next_step)
         ok(rille_tensor_read(loss, value) == E_KERNEL && says("train.lua:") && says("work fails"),
            "reading a result reports the failure with its line");
     ok(rille_tensor_read(loss, value) == E_STATE && says("failed"), "reading the failed result fails again");
-    ok(rille_tensor_read(x.t.w2, value) == E_STATE && says("half written") && says("w2"),
-       "reading a variable fails as half written");
+    ok(rille_tensor_read(x.t.w2, value) == E_STATE && says("only partly written") && says("w2"),
+       "reading a variable fails as only partly written");
     ok(!rille_wait(x.t.s), "the failure is reported once");
     rille_tensor_free(&loss);
     rille_tensor_free(&next);

@@ -38,7 +38,7 @@ for _, c in ipairs(two.candidates) do
   tap.is(c.bytes, two.bytes, c.name .. " sends the same bytes")
   tap.is(c.layouts[#c.layouts], "(B, B)", "the last layout is the target")
 end
-tap.ok(has(tostring(two), "chosen", "or", "by way of"), "the text shows both candidates")
+tap.ok(has(tostring(two), "chosen", "or", " via "), "the text shows both candidates")
 
 -- Costs in a file: the cost of messages decides the number of hops of the move above.
 local script, file = os.tmpname(), os.tmpname()
@@ -54,20 +54,20 @@ local function with_cost(text, of)
 end
 tap.is(with_cost("alpha_ns 1e6\nhop_ns 0\n"), "2\n", "with expensive messages, the move takes two hops")
 tap.is(with_cost("# here\nhop_ns 1e6\n"), "1\n", "with expensive hops, the move is direct")
-tap.ok(has(with_cost("beta 3\n"), ":1: no cost is called 'beta'"), "an unknown cost is refused with its line")
-tap.ok(has(with_cost("\27[2J 3\n"), "no cost is called '\\x1b[2J'"), "control characters in an error are escaped")
+tap.ok(has(with_cost("beta 3\n"), ":1: unknown cost 'beta'"), "an unknown cost is refused with its line")
+tap.ok(has(with_cost("\27[2J 3\n"), "unknown cost '\\x1b[2J'"), "control characters in an error are escaped")
 tap.ok(has(run("RILLE_COST=/no/such", script), "costs: /no/such cannot be read: No such file"), "a missing file is refused")
-tap.ok(has(run("RILLE_COST=/dev/zero", script), "/dev/zero:1: the name of a cost"), "an endless file is refused")
+tap.ok(has(run("RILLE_COST=/dev/zero", script), "/dev/zero:1: expected the name of a cost"), "an endless file is refused")
 tap.ok(has(run("RILLE_COST=t", script), "costs: t cannot be read: Is a directory"), "a directory is refused")
-tap.ok(has(with_cost("alpha_ns 3 4\n"), "the name of a cost and a number are wanted"), "two numbers are refused")
-tap.ok(has(with_cost("hop_ns 1\n\nhop_ns 1\n"), ":3: hop_ns was given already"), "a repeated cost is refused")
+tap.ok(has(with_cost("alpha_ns 3 4\n"), "expected the name of a cost and a number"), "two numbers are refused")
+tap.ok(has(with_cost("hop_ns 1\n\nhop_ns 1\n"), ":3: hop_ns is given twice"), "a repeated cost is refused")
 for _, n in ipairs{"-3", "nan", "-nan", "inf", "-inf", "1e999", "x", "3x"} do
-  tap.ok(has(with_cost("hop_ns " .. n .. "\n"), (":1: hop_ns is a number from 0 to 1e+09, found '%s'"):format(n)), ("hop_ns %s is refused"):format(n))
+  tap.ok(has(with_cost("hop_ns " .. n .. "\n"), (":1: hop_ns must be a number from 0 to 1e+09, found '%s'"):format(n)), ("hop_ns %s is refused"):format(n))
 end
-tap.ok(has(with_cost("hop_ns\n"), ":1: the name of a cost and a number"), "a missing number is refused")
-tap.ok(has(with_cost("hop_ns 1\nbeta_ns_per_byte 1e12\n"), ":2: beta_ns_per_byte is a number from 0 to 1e+06, found '1e12'"),
+tap.ok(has(with_cost("hop_ns\n"), ":1: expected the name of a cost and a number"), "a missing number is refused")
+tap.ok(has(with_cost("hop_ns 1\nbeta_ns_per_byte 1e12\n"), ":2: beta_ns_per_byte must be a number from 0 to 1e+06, found '1e12'"),
   "a number that is too large is refused")
-tap.ok(has(with_cost("flops_per_ns 0\n"), ":1: flops_per_ns is a number from 1e-06 to 1e+09, found '0'"), "zero flops are refused")
+tap.ok(has(with_cost("flops_per_ns 0\n"), ":1: flops_per_ns must be a number from 1e-06 to 1e+09, found '0'"), "zero flops are refused")
 for _, n in ipairs{100, 199, 200, 201, 5000} do
   local line = "# " .. ("x"):rep(n)
   tap.is({with_cost(line .. "\nhop_ns 1e6" .. (" "):rep(n)), with_cost("hop_ns 1e6\n" .. line)}, {"1\n", "1\n"},
@@ -157,7 +157,7 @@ end
 local home = os.tmpname()
 os.remove(home)
 local reported = run("XDG_CONFIG_HOME=" .. home, "--calibrate")
-tap.ok(has(reported, "was", "ns a message", "kept in " .. home .. "/rille/cost"), "--calibrate measures and reports", reported)
+tap.ok(has(reported, "was", "ns per message", "saved to " .. home .. "/rille/cost"), "--calibrate measures and reports", reported)
 local f = io.open(home .. "/rille/cost")
 local kept = f and f:read("a") or ""
 if f then f:close() end

@@ -60,7 +60,7 @@ a_move_of_a_partial(void)
     box_show_move_text(&t, layout(p, "P(max)"), layout(p, "S(0)"), 110, false, &s);
     is_str(
         str_text(&s),
-        "reduce-scatter: 28 B in all, the least there is\n"
+        "reduce-scatter: 28 B in total, the least possible\n"
         "P(max) on cpu[0, 1]                                                      S(0) on cpu[0, 1]\n"
         "f32{7}, axis 0 across                                                    f32{7}, axis 0 across\n"
         "       ┌────────────────────────┐     ┌────────────────────────┐                ┌─────────────┬──────────┐\n"

@@ -62,10 +62,10 @@ test_whose(void)
         {0, 0, NULL},
         {2, 2, NULL},
         {1, KEY_ANY, NULL},
-        {1, 2, "it is the key of rank 1, and this worker is to be rank 2"},
-        {1, KEY_COORDINATORS, "it is the key of rank 1, not the coordinator's"},
-        {-1, 1, "it is the coordinator's key: a worker has that of its rank"},
-        {-1, KEY_ANY, "it is the coordinator's key: a worker has that of its rank"},
+        {1, 2, "this is the key of rank 1, but this worker is rank 2"},
+        {1, KEY_COORDINATORS, "this is the key of rank 1; the coordinator needs its own"},
+        {-1, 1, "this is the coordinator's key; a worker needs the key of its rank"},
+        {-1, KEY_ANY, "this is the coordinator's key; a worker needs the key of its rank"},
     };
     char path[64];
     struct key k;

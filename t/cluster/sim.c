@@ -120,22 +120,22 @@ test_devices(void)
     static const struct {
         const char *devices, *why;
     } row[] = {
-        {"", "this text names none"},
-        {"junk", "\"junk\" is no device kind"},
-        {"cpu:0", "a number of devices from 1 to 4096, not \"0\""},
-        {"cpu:-1", "a number of devices from 1 to 4096, not \"-1\""},
-        {"cpu:4097", "a number of devices from 1 to 4096, not \"4097\""},
-        {"cpu:", "a number of devices from 1 to 4096, not \"\""},
+        {"", "this list has none"},
+        {"junk", "unknown device kind \"junk\""},
+        {"cpu:0", "must be from 1 to 4096, found \"0\""},
+        {"cpu:-1", "must be from 1 to 4096, found \"-1\""},
+        {"cpu:4097", "must be from 1 to 4096, found \"4097\""},
+        {"cpu:", "must be from 1 to 4096, found \"\""},
         {"cpu:1,cpu:2", "\"cpu\" is named twice"},
-        {",cpu:1", "kind:count, separated by commas"},
-        {"cpu1:1", "\"cpu1\" is no device kind"},
+        {",cpu:1", "expected kind:count, separated by commas"},
+        {"cpu1:1", "unknown device kind \"cpu1\""},
         {"meta:1", "of kind cpu and cuda, not meta"},
-        {"async:1", "workers have cpu devices, \"cpu:1\" or more"},
-        {"cuda:0", "workers have cpu devices, \"cpu:1\" or more"},
-        {"cuda:all,cpu:1", "does not say how many GPUs it has"},
-        {"cuda:0,cpu:1", "GPUs: 1 devices are told of in another way"},
+        {"async:1", "a worker must have cpu devices, as in \"cpu:1\""},
+        {"cuda:0", "a worker must have cpu devices, as in \"cpu:1\""},
+        {"cuda:all,cpu:1", "did not report its number of GPUs"},
+        {"cuda:0,cpu:1", "malformed description of 1 GPUs"},
         {"cpu:1,meta:1", "of kind cpu and cuda, not meta"},
-        {"\x1b[2J", "no device kind"},
+        {"\x1b[2J", "unknown device kind"},
     };
     struct notices t = {0};
     struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
@@ -162,9 +162,9 @@ test_refusals(void)
         const char *version, *machine, *text;
     } row[] = {
         {-1, "2", "m", "the coordinator is rille 1, the worker is rille 2"},
-        {2, "1", "m", "there is no rank 2: the job has 2 workers"},
-        {0, "1", "m", "rank 0 is another worker's"},
-        {1, "1", "m", "rank 1 is another worker's"}, /* this rank requires a secret */
+        {2, "1", "m", "rank 2 is out of range: the job has 2 workers"},
+        {0, "1", "m", "rank 0 is already taken by another worker"},
+        {1, "1", "m", "rank 1 is already taken by another worker"}, /* this rank requires a secret */
     };
     static const unsigned char secret[2][CLUSTER_ID] = {{0}, "only the started"};
     struct notices t = {0};
@@ -183,10 +183,10 @@ test_refusals(void)
         ok(t.n[NOTICE_REFUSED] == 1 + (int)i, "further packets of a refused worker are ignored");
     }
     coordinator_foreign(c, 30, WIRE_VERSION + 1);
-    ok(strstr(t.refusal, "it speaks protocol") && strstr(t.text, "was not let in: it speaks protocol"),
+    ok(strstr(t.refusal, "it uses protocol") && strstr(t.text, "was refused: it uses protocol"),
        "a worker of another protocol version is refused with a reason");
     coordinator_foreign(c, 0, WIRE_VERSION + 1);
-    ok(t.n[NOTICE_LOST] == 0 && strstr(t.text, "was not let in"),
+    ok(t.n[NOTICE_LOST] == 0 && strstr(t.text, "was refused"),
        "a member with another protocol version is not counted as lost");
     struct packet p = hello(1, "1", "m");
     p.secret = (struct span){secret[1], CLUSTER_ID};
@@ -194,7 +194,7 @@ test_refusals(void)
     ok(t.n[NOTICE_FULL] == 1, "the started worker gets the rank with its secret");
     p = hello(-1, "1", "m");
     coordinator_receive(c, 41, &p);
-    ok(strstr(t.refusal, "the job has its 2 workers already") != NULL,
+    ok(strstr(t.refusal, "the job already has its 2 workers") != NULL,
        "a worker beyond the job's size is refused with a reason");
     p = (struct packet){.kind = PACKET_BYE, .seq = 2, .epoch = 1};
     coordinator_receive(c, 0, &p);
@@ -216,14 +216,14 @@ test_vouched(void)
     for (int peer = 0; peer < 2; peer++) coordinator_vouch(c, peer, 1);
     coordinator_vouch(c, 2, 4);
     coordinator_receive(c, 0, &p);
-    ok(strstr(t.refusal, "the worker has the key of rank 1, and wants to be rank 0") && !t.sent[PACKET_WELCOME],
+    ok(strstr(t.refusal, "the worker has the key of rank 1, but asks for rank 0") && !t.sent[PACKET_WELCOME],
        "a worker with a rank's key cannot join as another rank");
     p.rank = -1;
     coordinator_receive(c, 1, &p);
     ok(t.sent[PACKET_WELCOME] == 1 && coordinator_member(c, 1)->peer == 1,
        "a worker with a rank's key gets that rank without asking");
     coordinator_receive(c, 2, &p);
-    ok(strstr(t.refusal, "there is no rank 4: the job has 2 workers"),
+    ok(strstr(t.refusal, "rank 4 is out of range: the job has 2 workers"),
        "a worker with the key of a rank beyond the job is refused");
     coordinator_free(&c);
 }
@@ -304,7 +304,7 @@ test_lost_meanwhile(void)
     for (int r = 0; r < 3; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
     coordinator_cut(c, 1, "was killed");
     coordinator_recover(c, 3);
-    coordinator_cut(c, 2, "fell silent");
+    coordinator_cut(c, 2, "stopped responding");
     ok(coordinator_recover(c, 4) == E_ARG && !coordinator_recover(c, 3),
        "recovery still expects the worker that had not joined yet");
     for (int r = 1; r < 3; r++) say(c, 2 + r, hello(r, "1", "m"), 0, 1);
@@ -336,7 +336,7 @@ test_stall(void)
         coordinator_beat(c, &beat);
         coordinator_tick(c);
     }
-    ok(t.n[NOTICE_LOST] == 1 && !strcmp(t.text, "fell silent"), "a repeated old heartbeat does not count");
+    ok(t.n[NOTICE_LOST] == 1 && !strcmp(t.text, "stopped responding"), "a repeated old heartbeat does not count");
     coordinator_free(&c);
 }
 
@@ -712,11 +712,11 @@ test_comm_ranks(void)
     } row[] = {
         {{NULL, 0}, {NULL, 0}, NULL},
         {{(const void *)two, sizeof two}, {(const void *)two, sizeof two}, NULL},
-        {{(const void *)two, sizeof two}, {(const void *)other, sizeof other}, "memory 1 takes part in another"},
+        {{(const void *)two, sizeof two}, {(const void *)other, sizeof other}, "host 1 takes part in another"},
         {{(const void *)two, sizeof two},
          {NULL, 0},
-         "memory 0 takes part in one in which not all positions have ranks"},
-        {{(const void *)two, sizeof two}, {(const void *)odd, sizeof odd}, "the list of memory 1 has 24 bytes"},
+         "host 0 takes part in a collective in which some positions have no communicator rank"},
+        {{(const void *)two, sizeof two}, {(const void *)odd, sizeof odd}, "the list of host 1 has 24 bytes"},
     };
     static const unsigned char digest[2][CLUSTER_ID] = {"part 0", "part 1"}, outline[CLUSTER_ID] = "outline";
     static const struct slot slot[] = {{0, 0}, {1, 1}};

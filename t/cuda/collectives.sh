@@ -23,20 +23,20 @@ collectives() { grep -oE '^(all-reduce|reduce-scatter|all-gather|all-to-all)' "$
 # ---- what is refused
 
 off() { how=$1 go "" "$2" 'print(1)'; [ "$code" = 2 ] && [ -z "$stdout" ] && grep -qF -- "$3" <<<"$stderr" && [ "$(wc -l <<<"$stderr")" = 1 ]; }
-ok "--collectives refuses another word" off mpi cuda:0 'collectives are "own" or "nccl", not "mpi"'
+ok "--collectives refuses another word" off mpi cuda:0 'collectives must be "own" or "nccl", found "mpi"'
 ok "--collectives nccl is refused for cpus" off nccl cpu:4 'devices of kind cuda; "cpu:4" has none'
-ok "--collectives nccl is refused for devices that share a GPU" off nccl cuda:0x2 'GPUs that have one device each; cuda:0 has 2'
-old() { FAKE_CUDA=oldnccl "$rille" --collectives nccl -d cuda:0 -e 'print(1)' >"$dir/out" 2>"$dir/err"; [ $? = 2 ] && grep -qF "libnccl.so is not there, or too old" "$dir/err"; }
+ok "--collectives nccl is refused for devices that share a GPU" off nccl cuda:0x2 'one device per GPU; cuda:0 has 2'
+old() { FAKE_CUDA=oldnccl "$rille" --collectives nccl -d cuda:0 -e 'print(1)' >"$dir/out" 2>"$dir/err"; [ $? = 2 ] && grep -qF "libnccl.so is missing or too old" "$dir/err"; }
 ok "an old NCCL is refused" old
 mv "$dir/libnccl.so.2" "$dir/aside"
-missing() { off nccl cuda:0 "collectives by nccl: libnccl.so is not there, or too old"; }
+missing() { off nccl cuda:0 "collectives = \"nccl\": libnccl.so is missing or too old"; }
 [ -z "$(ldconfig -p 2>/dev/null | grep libnccl)" ] && ok "a missing NCCL is reported" missing
 mv "$dir/aside" "$dir/libnccl.so.2"
-simulated() { RILLE_BUS=sim:1 off nccl cuda:0,cuda:1 "the simulator has one thread"; }
+simulated() { RILLE_BUS=sim:1 off nccl cuda:0,cuda:1 "the simulator (RILLE_BUS=sim) has one"; }
 ok "--collectives nccl is refused on the simulator" simulated
 go nonccl cuda:0,cuda:1 'local x = rille.ones({4}, {placement = rille.placement("cuda", {0, 1}), sbp = "S(0)"})
   print(pcall(function() return x:to_global{sbp = "B"}:sum():item() end))'
-ok "a communicator that cannot be made is an error with its line" grep -qE "^false.*\(command line\):2: .*a communicator of 2 GPUs: unhandled system error" <<<"$stdout"
+ok "a communicator that cannot be made is an error with its line" grep -qE "^false.*\(command line\):2: .*a communicator of 2 GPUs could not be made: unhandled system error" <<<"$stdout"
 
 # ---- every move of a mesh axis, in every dtype: the values of the cpu, and the collectives used
 
@@ -132,7 +132,7 @@ lost='local p = rille.placement("cuda", {0, 1})
   local x = rille.ones({8}, {placement = p, sbp = "S(0)"})
   local n, ok, e = 0
   repeat ok, e = pcall(function() return (x + n):to_global{sbp = "B"}:sum():item() end) n = n + 1 until not ok or n == 40
-  print(ok, (tostring(e):find("invalid device context; this process cannot use devices of this kind any more", 1, true)) ~= nil or e)
+  print(ok, (tostring(e):find("invalid device context; this process can no longer use cuda devices", 1, true)) ~= nil or e)
   print(pcall(function() return x:to_global{sbp = "B"}:sum():item() end))
   print(rille.ones({8}):sum():item())'
 for at in 9 14 21; do

@@ -35,8 +35,8 @@ echo 'not a library' >"$dir/librille-cuda.so"
 ok "a damaged plug-in is reported by name" refuses "$dir/librille-cuda.so" cuda:0
 make_plugin() { rm -f "$dir/librille-cuda.so"; cc -shared -fPIC "$@" -I"$root" -o "$dir/librille-cuda.so" "$root/t/host/gpus.c"; }
 ok "a stand-in plug-in is compiled from C" make_plugin
-ok "cuda:9 is refused on a host with 8 GPUs" refuses "there is no GPU 9; this host shows 8" cuda:9
-ok "a GPU number beyond all integers is refused" refuses "there is no GPU" cuda:99999999999999999999
+ok "cuda:9 is refused on a host with 8 GPUs" refuses "no GPU 9; this host has 8" cuda:9
+ok "a GPU number beyond all integers is refused" refuses "no GPU" cuda:99999999999999999999
 ok "a GPU that is named twice is refused" refuses '"cuda:0" is named twice' cuda:0,cuda:0x2
 ok "a GPU that is also in cuda:all is refused" refuses "named twice" cuda:3,cuda:all
 ok "more than 64 devices on a GPU are refused" refuses "at most 64" cuda:0x65
@@ -53,10 +53,10 @@ for devices in cuda:0 cuda:0x4 cuda:0,cuda:1,cuda:2x2 cpu:2,cuda:0x4; do # the l
   ranks='{0, 1, 2, 3}'; [ $devices = cuda:0 ] && ranks='{0}'
   ok "$devices computes what a cpu does" prints "$want" "$rille" -d $devices -e "KIND, RANKS = 'cuda', $ranks $program"
 done
-big='local ok, e = pcall(function() return rille.ones({N}):sum():item() end) print(ok, tostring(e):match("cuda:0 wanted [^,]*") or "")
+big='local ok, e = pcall(function() return rille.ones({N}):sum():item() end) print(ok, tostring(e):match("out of memory on cuda:0: needs [^,]*") or "")
   print(rille.ones({8}):sum():item())'
-ok "a full GPU is an error, and the session continues" prints $'false\tcuda:0 wanted 120.0 MB\n8.0' "$rille" -d cuda:0 -e "N = 3e7 // 1 | 0 $big"
-ok "a quarter of a GPU is full sooner" prints $'false\tcuda:0 wanted 40.0 MB\n8.0' "$rille" -d cuda:0x4 -e "N = 1e7 // 1 | 0 $big"
+ok "a full GPU is an error, and the session continues" prints $'false\tout of memory on cuda:0: needs 120.0 MB\n8.0' "$rille" -d cuda:0 -e "N = 3e7 // 1 | 0 $big"
+ok "a quarter of a GPU is full sooner" prints $'false\tout of memory on cuda:0: needs 40.0 MB\n8.0' "$rille" -d cuda:0x4 -e "N = 1e7 // 1 | 0 $big"
 for file in nn/ranks session/several-results; do # cpu tests that name devices by their kind alone
   sed 's/"cpu"/"cuda"/g' "t/$file.lua" >"$dir/${file##*/}.lua"
   ok "t/$file.lua passes on eight devices of four GPUs" "$rille" -d cuda:0,cuda:1x3,cuda:2x2,cuda:4x2 "$dir/${file##*/}.lua"
@@ -226,7 +226,7 @@ ok "the plug-in links no CUDA library" sh -c "! readelf -d '$plugin' | grep NEED
 rille=$dir/rille
 rm -f "$dir/librille-cuda.so"
 cp "$plugin" "$dir/librille-cuda.so"
-hidden() { CUDA_VISIBLE_DEVICES= refuses "no device" cuda:all; }
+hidden() { CUDA_VISIBLE_DEVICES= refuses "no GPU found" cuda:all; }
 libdir=$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$build/CMakeCache.txt")
 ok "the plug-in is found beside the program; hidden GPUs are not used" hidden
 mkdir -p "$dir/prefix/bin" "$dir/prefix/$libdir"
@@ -239,7 +239,7 @@ rille=$own
 
 if ! "$rille" -d cuda:0 -e 'os.exit(0)' 2>"$dir/err"; then
   for devices in cuda:all cuda:0 cuda:0x4 cpu:2,cuda:0 cuda:9 cuda; do
-    ok "-d $devices: no device" refuses "no device" "$devices"
+    ok "-d $devices: no device" refuses "no GPU" "$devices"
   done
   ok "CUDA_VISIBLE_DEVICES=0 without a GPU is an error" env CUDA_VISIBLE_DEVICES=0 bash -c "! '$rille' -d cuda:0 -e 'os.exit(0)'"
   for name in "a GPU is described" "a GPU computes what a cpu does" "four devices on one GPU compute what a cpu does" "GPU 63 is refused" \
@@ -252,6 +252,6 @@ ok "a GPU is described" prints true "$rille" -d cuda:0 -e \
   'local i = rille.device_info("cuda", 0) print(i.memory > 0 and #i.name > 0 and i.capability:find("^%d+%.%d+$") ~= nil)'
 ok "a GPU computes what a cpu does" prints "$want" "$rille" -d cuda:0 -e "KIND, RANKS = 'cuda', {0} $program"
 ok "four devices on one GPU compute what a cpu does" prints "$want" "$rille" -d cuda:0x4 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $program"
-ok "GPU 63 is refused" refuses "there is no GPU 63" cuda:63
+ok "GPU 63 is refused" refuses "no GPU 63" cuda:63
 ok "a GPU that is named twice is refused" refuses "named twice" cuda:0,cuda:0
 finish

@@ -11,20 +11,20 @@ prints() { local got; got=$(FAKE_CUDA=$1 timeout $hang "$rille" -d "${4:-cpu:1,c
 
 # ---- no usable GPU
 
-ok "a missing driver is reported" refuses driver=0 "no device: the NVIDIA driver is missing" cuda:0
-ok "an old driver is reported" refuses driver=old "no device: CUDA driver version is insufficient" cuda:0
-ok "a driver without GPUs is reported" refuses gpus=0 "no device: no CUDA-capable device is detected" cuda:all
+ok "a missing driver is reported" refuses driver=0 "no GPU found: the NVIDIA driver is missing" cuda:0
+ok "an old driver is reported" refuses driver=old "no GPU found: CUDA driver version is insufficient" cuda:0
+ok "a driver without GPUs is reported" refuses gpus=0 "no GPU found: no CUDA-capable device is detected" cuda:all
 ok "a GPU that another process holds exclusively is reported" refuses held=1 '"cuda:1": CUDA-capable device(s) is/are busy' cpu:1,cuda:0,cuda:1
 ok "the other GPU can be used" prints held=1 "fake 0" 'print(rille.device_info("cuda", 0).name)'
 ok "a GPU without concurrent managed memory is refused" refuses apart "host and GPU cannot use its memory" cuda:0
-ok "cuda:9 is refused on a host with 8 GPUs" refuses gpus=8 "there is no GPU 9; this host shows 8" cuda:9
+ok "cuda:9 is refused on a host with 8 GPUs" refuses gpus=8 "no GPU 9; this host has 8" cuda:9
 
 # ---- CUDA_VISIBLE_DEVICES: names of the GPUs in cuda:all
 
 all='local names = {} for i = 0, 7 do local ok, d = pcall(rille.device_info, "cuda", i) if ok then names[#names + 1] = d.name:match("%d+") end end
   print(table.concat(names, " "))'
 visible() { local text=$1; shift; CUDA_VISIBLE_DEVICES=$text prints gpus=4 "$1" "$all" cuda:all; }
-hides() { CUDA_VISIBLE_DEVICES=$1 refuses gpus=4 "no device" cuda:all; }
+hides() { CUDA_VISIBLE_DEVICES=$1 refuses gpus=4 "no GPU found" cuda:all; }
 while IFS='|' read -r text names; do
   if [ -n "$names" ]; then ok "CUDA_VISIBLE_DEVICES=\"$text\" shows $names" visible "$text" "$names"; else ok "CUDA_VISIBLE_DEVICES=\"$text\" shows none" hides "$text"; fi
 done <<'SPELLINGS'
@@ -45,19 +45,19 @@ NoDevFiles|
 GPU-2|
 SPELLINGS
 ok "device numbers count the visible GPUs" env CUDA_VISIBLE_DEVICES=3,1 bash -c "FAKE_CUDA=gpus=4 '$rille' -d cuda:1 -e 'print(rille.device_info(\"cuda\", 0).name)' | grep -qx 'fake 1'"
-there_is_none() { CUDA_VISIBLE_DEVICES=2 refuses gpus=4 "there is no GPU 2; this host shows 1" cuda:2; }
+there_is_none() { CUDA_VISIBLE_DEVICES=2 refuses gpus=4 "no GPU 2; this host has 1" cuda:2; }
 ok "a hidden GPU cannot be used" there_is_none
 
 # ---- memory
 
 full='local p = rille.placement("cuda", {0})
   local ok, e = pcall(function() return rille.ones({N}, {placement = p}):sum():item() end)
-  print(ok, tostring(e):match("cuda:0 wanted [^,]*") or e)
+  print(ok, tostring(e):match("out of memory on cuda:0: needs [^,]*") or e)
   print(rille.ones({8}, {placement = p}):sum():item(), rille.ones({8}):sum():item())'
-ok "a full GPU is an error, and the session continues" prints "" $'false\tcuda:0 wanted 120.0 MB\n8.0\t8.0' "N = 30000000 $full"
-ok "a GPU half used by other processes is full sooner" prints shared $'false\tcuda:0 wanted 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
+ok "a full GPU is an error, and the session continues" prints "" $'false\tout of memory on cuda:0: needs 120.0 MB\n8.0\t8.0' "N = 30000000 $full"
+ok "a GPU half used by other processes is full sooner" prints shared $'false\tout of memory on cuda:0: needs 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
 
-ok "a GPU that other processes fill after its opening is full sooner" prints crowded $'false\tcuda:0 wanted 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
+ok "a GPU that other processes fill after its opening is full sooner" prints crowded $'false\tout of memory on cuda:0: needs 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
 
 tenants='local step = rille.graph(function(x)
     local y = x:exp()
@@ -71,7 +71,7 @@ ok "if a step does not fit, the error names the largest memory users with their 
 
 # ---- a GPU that is lost during a run: an error with its line, the same error from then on, and cpus continue
 
-lost='local p, said = rille.placement("cuda", {0}), "(command line):%d: cuda: invalid device context; this process cannot use devices of this kind any more"
+lost='local p, said = rille.placement("cuda", {0}), "(command line):%d: cuda: invalid device context; this process can no longer use cuda devices"
   local function try() return pcall(function()
     return (rille.tensor({1, 2}, {placement = p}) + 1):sum():item() end) end
   local n, ok, e = 0
@@ -96,7 +96,7 @@ two='local nn, p = rille.nn, rille.placement("cuda", {0, 1})
     end)
     for i = 1, 3 do step(x, labels):item() end
   end)
-  print(ok, tostring(e):find("invalid device context; this process cannot use devices of this kind any more", 1, true) ~= nil or e, rille.ones({8}):sum():item())'
+  print(ok, tostring(e):find("invalid device context; this process can no longer use cuda devices", 1, true) ~= nil or e, rille.ones({8}):sum():item())'
 asan=${ASAN_OPTIONS:-}
 export ASAN_OPTIONS=$asan:detect_leaks=0 # pending work of a lost GPU stays on the streams of the stand-in
 for at in 20 50 80 110; do
@@ -383,7 +383,7 @@ runs nograph false
 is "losses are the same without graphs" "$losses" "${want:-nothing}"
 export ASAN_OPTIONS=$asan:detect_leaks=0
 unread_lost='local said = select(2, pcall(function() '${unread/WAITS and/false and}' end))
-  local one, two = tostring(said):match("^%(command line%):(%d+): .-invalid device context; this process cannot use devices of this kind any more(.*)$")
+  local one, two = tostring(said):match("^%(command line%):(%d+): .-invalid device context; this process can no longer use cuda devices(.*)$")
   print(one and "told" or said, rille.ones({8}, {placement = rille.placement("cpu", {0})}):sum():item())'
 for at in 60 150 300 450; do
   ok "a GPU that is lost at call $at is an error with a line of the step" prints lost=$at $'told\t8.0' "KIND, RANKS, TYPE = 'cuda', {0}, 'f32' $unread_lost" cpu:1,cuda:0

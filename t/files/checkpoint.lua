@@ -179,7 +179,7 @@ tap.group("several optimisers", function()
       tap.is({c.g.steps, c.c.steps}, {2, 3}, "the refused load changes nothing")
     end
     refused(c.g, {"the checkpoint has optimizers {" .. (named and "c, g" or "0, 1") .. "}, here is one"}, "a single optimiser is refused")
-    refused({g = c.g, d = c.c}, {"there is no optimizer.d in the checkpoint", "has an optimizer '" .. (named and "c" or "0") .. "', which is not here"}, "optimisers under other names are refused")
+    refused({g = c.g, d = c.c}, {"the checkpoint has no optimizer.d", "has an optimizer '" .. (named and "c" or "0") .. "', which is missing here"}, "optimisers under other names are refused")
     refused(named and {g = c.c, c = c.g} or {c.c, c.g}, {named and "optimizer.c" or "optimizer.0", "optim.SGD"}, "exchanged optimisers are refused")
   end
   local a, at = training(P, 1, true), dir .. "/single"
@@ -310,7 +310,7 @@ tap.group("loading while a training saves", function()
       for _, name in ipairs(list(at)) do os.remove(at .. "/" .. name) end
       return real(...)
     end
-    tap.fails(function() rille.checkpoint.load(at, {model = writer}) end, {at, "there is no checkpoint"}, "if all checkpoints are deleted, the load fails")
+    tap.fails(function() rille.checkpoint.load(at, {model = writer}) end, {at, "no checkpoint in this folder"}, "if all checkpoints are deleted, the load fails")
     rille[part] = real
     os.execute("rm -r '" .. at .. "'")
   end
@@ -371,10 +371,10 @@ tap.group("unsuitable checkpoints", function()
   local transposed = nn.Linear(6, 4)
   rille.checkpoint.save(dir .. "/line", {model = transposed, optimizer = optim.SGD(transposed:parameters(), {lr = 1})})
   tap.fails(function() rille.checkpoint.load(dir .. "/line", {optimizer = optim.SGD({transposed.bias, transposed.weight}, {lr = 1})}) end,
-    {"optimizer.groups[1].params[1] is {4} here, 'weight' {4, 6} in the checkpoint; with model ="}, "parameters in another order")
+    {"optimizer.groups[1].params[1] is {4} here, 'weight' {4, 6} in the checkpoint; pass model ="}, "parameters in another order")
   rille.checkpoint.save(dir .. "/alone", {optimizer = a.opt})
   at = dir .. "/alone"
-  refused({model = a.net, optimizer = a.opt}, {"there is no model in the checkpoint"}, "a model from a checkpoint with an optimiser alone")
+  refused({model = a.net, optimizer = a.opt}, {"the checkpoint has no model"}, "a model from a checkpoint with an optimiser alone")
   at = dir .. "/f"
   tap.fails(function() rille.checkpoint.save(at, {model = a.net, note = {x = T{1}}}) end, {"checkpoint.note.x is a rille.tensor"}, "a note with a tensor is refused")
   refused({modl = a.net}, {"'modl'"}, "an unknown part is refused")
@@ -385,7 +385,7 @@ tap.group("unsuitable checkpoints", function()
   tap.is(math.type(rille.checkpoint.load(dir .. "/whole", {model = a.net})), "integer", "a step saved as a float is loaded as an integer")
   local most = dir .. "/whole/checkpoint-999999999999999-step-1.safetensors"
   io.open(most, "w"):close()
-  tap.fails(function() rille.checkpoint.save(dir .. "/whole", {model = a.net}, {keep = 1}) end, {"checkpoint.lua:", "there is no number after checkpoint 999999999999999"},
+  tap.fails(function() rille.checkpoint.save(dir .. "/whole", {model = a.net}, {keep = 1}) end, {"checkpoint.lua:", "no number follows checkpoint 999999999999999"},
     "a save after the largest checkpoint number is refused")
   os.remove(most)
   tap.is(rille.checkpoint.load(dir .. "/whole", {model = a.net}), 3, "the refused save deletes nothing")
@@ -495,9 +495,9 @@ tap.group("models of the same shapes", function()
   local Deep = {settings = function(self) return {more = setmetatable({}, getmetatable(self))} end}
   Deep.__index = Deep
   local turn = nn.Rotary(8, 4)
-  for what, says in pairs{["'mask' is a rille.tensor"] = {mask = T{1}}, ["'f' is a function"] = {f = print}, ["{name = value}, not 3"] = 3,
-    ["'fc' is a table"] = {fc = nn.Linear(1, 1)}, ["the settings of 'none' are a table, {name = value}, not nil"] = {none = silent},
-    ["'a.me.1' has itself among its settings"] = {a = loop}, ["'odd' is a table"] = {odd = odd}, ["...' is nested too deep"] = {far = setmetatable({}, Deep)}} do
+  for what, says in pairs{["'mask' is a rille.tensor"] = {mask = T{1}}, ["'f' is a function"] = {f = print}, ["{name = value}, found 3"] = 3,
+    ["'fc' is a table"] = {fc = nn.Linear(1, 1)}, ["the settings of 'none' must be a table, {name = value}, found nil"] = {none = silent},
+    ["the settings of 'a.me.1' contain themselves"] = {a = loop}, ["'odd' is a table"] = {odd = odd}, ["...' is nested too deep"] = {far = setmetatable({}, Deep)}} do
     local net = Naming(says)
     tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = net}) end, {"checkpoint.lua:", "Naming:settings", what}, "a value that is not a setting is refused: " .. what)
   end
@@ -511,7 +511,7 @@ tap.group("models of the same shapes", function()
   end
   local Table, field = nn.Module:extend("Table"), nn.Linear(1, 1)
   Table.settings, field.settings = {1}, {1}
-  tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = Table()}) end, {"Table:settings is a function", "not a table"}, "a class whose settings is not a function is refused")
+  tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = Table()}) end, {"Table:settings must be a function", "found a table"}, "a class whose settings is not a function is refused")
   tap.ok(pcall(rille.checkpoint.save, dir .. "/field", {model = field}), "an instance may have a field named settings")
   -- Checkpoints with a valid digest, whose description of the training no save would write.
   local opt = rille.optim.AdamW({nn.Parameter(T{0})}, {lr = 1})

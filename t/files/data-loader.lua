@@ -117,18 +117,18 @@ tap.group("mistakes", function()
   tap.fails(function() data.loader{x, batch = 4, shufle = true} end, {"shufle"}, "an unknown option")
   tap.fails(function() data.loader{x} end, {"batch"}, "no batch size")
   tap.fails(function() data.loader{x, rille.arange(9), batch = 2} end, {"9", "10"}, "different numbers of rows")
-  for what, given in pairs{["entry 2 is not a tensor"] = {x, nil, x}, ["entries count from 1, as lists do; there is one at 0"] = {[0] = x, x},
-    ["shuffle is true or false, not \"no\""] = {x, shuffle = "no"}, ["drop_last is true or false, not 0"] = {x, drop_last = 0},
-    ["the seed is an integer, not 1.5"] = {x, shuffle = true, seed = 1.5}, ["the seed is an integer, not a"] = {x, seed = "a"}} do
+  for what, given in pairs{["entry 2 must be a tensor"] = {x, nil, x}, ["tensors must be entries 1, 2, ... of the table, found one at 0"] = {[0] = x, x},
+    ["shuffle must be true or false, found \"no\""] = {x, shuffle = "no"}, ["drop_last must be true or false, found 0"] = {x, drop_last = 0},
+    ["seed must be an integer, found 1.5"] = {x, shuffle = true, seed = 1.5}, ["seed must be an integer, found a"] = {x, seed = "a"}} do
     given.batch = 4
     tap.fails(function() data.loader(given) end, {"rille.data.loader: " .. what:gsub(" a$", ' "a"')}, what)
   end
   for _, epoch in ipairs{-1, 1.5, "a", {}} do
-    tap.fails(function() data.loader{x, batch = 4}:epoch(epoch) end, {"rille.data.loader:epoch", "the epoch is a whole number"}, "an invalid epoch is refused")
+    tap.fails(function() data.loader{x, batch = 4}:epoch(epoch) end, {"rille.data.loader:epoch", "the epoch must be an integer"}, "an invalid epoch is refused")
   end
   for _, option in ipairs{"shuffle", "drop_last"} do
     tap.fails(function() data.loader{x, batch = 4}:load_state(data.loader{x, batch = 4, [option] = true}:state()) end,
-      {("its %s here: false, in what is loaded: true"):format(option)}, "a state with other order options is refused")
+      {("its %s is false here, true in the loaded state"):format(option)}, "a state with other order options is refused")
   end
   tap.fails(function() data.loader{x, batch = 4}:load_state{size = 9} end, {"rille.data.loader", "seed"}, "an incomplete state is refused")
   local reader = data.loader{x, batch = 4, shuffle = true}

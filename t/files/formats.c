@@ -322,10 +322,10 @@ test_foreign(void)
 {
     static const struct {
         const char *descr, *expected_text;
-    } of[] = {{"'<u2'", "'x' is <u2"},
-              {"'|O'", "'x' is |O"},
-              {"'<U3'", "'x' is <U3"},
-              {"[('a', '<f4'), (']', '<i4', (2,))]", "'x' is a record"}};
+    } of[] = {{"'<u2'", "'x' has dtype <u2"},
+              {"'|O'", "'x' has dtype |O"},
+              {"'<U3'", "'x' has dtype <U3"},
+              {"[('a', '<f4'), (']', '<i4', (2,))]", "'x' has dtype record"}};
     for (size_t i = 0; i < countof(of); i++) {
         struct bytes npy = npy_of(of[i].descr), b = zip_of(npy, true, false);
         struct tensors *f;
@@ -539,9 +539,9 @@ test_gguf_offsets(void)
               {32, 0, NULL},
               {0, 96, NULL},
               {0, 0, "'y' at"},
-              {32, 32, "lies in 'x'"},
-              {0, 16, "'y' lies at offset 16"},
-              {8, 64, "'x' lies at offset 8"},
+              {32, 32, "overlaps 'x'"},
+              {0, 16, "'y' is at offset 16"},
+              {8, 64, "'x' is at offset 8"},
               {0, 128, "beyond the end"}};
     for (size_t i = 0; i < countof(at); i++) {
         struct bytes b = gguf_pair(at[i].x, at[i].y, 1, 0);

@@ -219,7 +219,7 @@ tap.group("files", function()
     refused(with{post_processor = both}, {"a second template"}, "a second template, which other readers use for pairs, is refused")
   end
   refused(with{post_processor = '{"type":"BertProcessing","cls":["a",5000],"sep":["b",1]}'}, {"5000"}, "a post-processor with an unknown id is refused")
-  refused(with_cutter(sequence(level, '{"type":"Digits"}')), {"behind ByteLevel", "Digits"}, "a pre-tokenizer after ByteLevel is refused")
+  refused(with_cutter(sequence(level, '{"type":"Digits"}')), {"after ByteLevel", "Digits"}, "a pre-tokenizer after ByteLevel is refused")
   refused(with_cutter(sequence('{"type":"Digits"}')), {"without ByteLevel"}, "pre-tokenizers without ByteLevel are refused")
   refused(with_cutter(sequence('{"type":"Split","pattern":{"Regex":"a"},"behavior":"Sideways"}', level)), {"Sideways"}, "an unknown split behavior is refused")
   -- A pattern, then the part refused in tokenizer.json and in a .tiktoken pattern; nil: accepted.
@@ -292,7 +292,7 @@ tap.group("special tokens", function()
   tap.is(rille.tokenizer(dir .. "/gaps.json"):encode(a .. "x" .. b), tok:encode(a .. "x" .. b), "special tokens are saved and read again")
   for _, case in ipairs{{{[a] = 5}, {a, "5", "another token"}}, {{[a] = ranks, [b] = ranks}, {tostring(ranks), "another token"}},
     {{[a] = -1}, {a, "-1"}}, {{[a] = 1 << 40}, {tostring(1 << 40)}}, {{[a] = 1.5}, {a, "1.5"}}, {{[a] = "7"}, {a, "7"}},
-    {{a, [b] = ranks}, {"not both"}}, {{[true] = 1}, {"key", "true"}}, {{[3] = a}, {"key", "3"}}, {"a", {"list of texts"}},
+    {{a, [b] = ranks}, {"found both"}}, {{[true] = 1}, {"key", "true"}}, {{[3] = a}, {"key", "3"}}, {"a", {"list of strings"}},
     {{[""] = ranks}, {"empty"}}} do
     tap.fails(function() rille.tokenizer(path, {special = case[1]}) end, case[2], "refused: " .. table.concat(case[2], ", "))
   end
@@ -324,7 +324,7 @@ tap.group("special tokens", function()
     tap.fails(function() made{""} end, {"a special token is empty"}, name .. ": an empty special token is refused")
     tap.fails(function() made{"x", "y", "x"} end, {"'x'", "twice"}, name .. ": a duplicate special token is refused")
   end
-  tap.fails(function() rille.tokenizer.train("abc", {size = 300, special = {[a] = 299}}) end, {"list of texts", "last ids"},
+  tap.fails(function() rille.tokenizer.train("abc", {size = 300, special = {[a] = 299}}) end, {"list of strings", "last ids"},
     "training refuses ids for special tokens")
 end)
 
@@ -373,7 +373,7 @@ tap.group("truncation and padding", function()
       :format(arg[first], path, path))
     local said = p:read("a")
     p:close()
-    local warning, reported = row[2] and ("%s: encode does without the %s of this file"):format(path, row[2]), select(2, said:gsub("warning", ""))
+    local warning, reported = row[2] and ("%s: encode ignores the %s of this file"):format(path, row[2]), select(2, said:gsub("warning", ""))
     tap.ok(said:find("^8\n") or reported == 1 and said:find(warning, 1, true) and said:find("\n8\n$"), "all ids: " .. said)
     tap.is(reported, row[2] and 1 or 0, "one warning, if the file has truncation or padding")
     local kept = require("rille.json").decode(read(path))
@@ -401,7 +401,7 @@ tap.group("training", function()
   tap.fails(function() rille.tokenizer.train(corpus, {size = 100}) end, {"256"}, "a size below 256 is refused")
   tap.fails(function() rille.tokenizer.train({{file = dir .. "/none"}}, {size = 300}) end, {"none"}, "a missing corpus file is refused")
   for what, path in pairs{["a folder"] = dir, ["a file without an end"] = "/dev/zero"} do
-    tap.fails(function() rille.tokenizer.train({{file = path}}, {size = 300}) end, {("rille.tokenizer.train: %s: not a plain file"):format(path)}, what)
+    tap.fails(function() rille.tokenizer.train({{file = path}}, {size = 300}) end, {("rille.tokenizer.train: %s: not a regular file"):format(path)}, what)
   end
   tap.fails(function() rille.tokenizer.train({5}, {size = 300}) end, {"5"}, "a number instead of a text is refused")
 end)

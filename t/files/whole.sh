@@ -26,8 +26,8 @@ for what in plot show trace; do
   is "$what: the file has the new text and keeps its mode" "$got $(grep -c old x.svg) $(stat -c %a x.svg) $(ls x.svg*)" "written 0 640 x.svg"
   echo old >x.svg
   got=$(ulimit -f 0 && "$rille" writers.lua $what x.svg 2>&1 | cat)
-  is "$what: without free space the old text stays, and the program continues" "$(grep -o 'could not be written whole: File too large' <<<"$got") $(cat x.svg) $(ls x.svg*)" \
-    "could not be written whole: File too large old x.svg"
+  is "$what: without free space the old text stays, and the program continues" "$(grep -o 'could not be written completely: File too large' <<<"$got") $(cat x.svg) $(ls x.svg*)" \
+    "could not be written completely: File too large old x.svg"
   ln -sf x.svg link.svg
   "$rille" writers.lua $what link.svg >/dev/null
   ok "$what: a link stays a link, and its target has the new text" [ -L link.svg -a "$(head -c 3 x.svg)" != old ]

@@ -153,7 +153,7 @@ facts() {
   echo "LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}"
   "$rille" --version || { echo "not ok - the program starts on this machine"; return 1; }
   if ! "$rille" -d cuda:0 -e 'local i = rille.device_info("cuda", 0) print("== " .. i.name, i.memory, i.capability, i.kernels)' 2>&1; then
-    "$rille" -d cuda:0 -e 'print(1)' 2>&1 | grep -q "no device" && exit 77
+    "$rille" -d cuda:0 -e 'print(1)' 2>&1 | grep -q "no GPU found" && exit 77
     return 1
   fi
   "$rille" -d cuda:0 --doctor
@@ -193,8 +193,8 @@ light() {
   ok "a bad label is reported" sh -c "'$rille' -d cuda:0 -e '
     local ok, e = pcall(function() return rille.randn(2, 4):cross_entropy(rille.tensor({1, 9}, {dtype = \"i64\"})):item() end)
     print(e) os.exit(not ok and tostring(e):find(\"label 9 at position 1\", 1, true) ~= nil)'"
-  ok "a missing GPU is an error" sh -c "'$rille' -d cuda:63 -e 'print(1)' 2>&1 | tee /dev/stderr | grep -q 'there is no GPU 63'"
-  ok "hidden GPUs are not found" sh -c "CUDA_VISIBLE_DEVICES= '$rille' -d cuda:0 -e 'print(1)' 2>&1 | tee /dev/stderr | grep -q 'no device'"
+  ok "a missing GPU is an error" sh -c "'$rille' -d cuda:63 -e 'print(1)' 2>&1 | tee /dev/stderr | grep -q 'no GPU 63'"
+  ok "hidden GPUs are not found" sh -c "CUDA_VISIBLE_DEVICES= '$rille' -d cuda:0 -e 'print(1)' 2>&1 | tee /dev/stderr | grep -q 'no GPU'"
 }
 
 one_operator() { # in a new process, because a CUDA error is permanent for its process; `cudnn` tests the convolutions

@@ -149,7 +149,7 @@ print "$answer\n";
 PL
 if [ "$(uname -m)" = x86_64 ]; then
   perl version.pl "$name" >seen 2>&1
-  ok "a client of another version is refused with both versions" says "it is rille" "this is rille 9.9.9"
+  ok "a client of another version is refused with both versions" says "it runs rille" "this is rille 9.9.9"
 else
   skip "a client of another version is refused with both versions" "not x86-64"
 fi
@@ -160,7 +160,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
   code=$?
   ok "another user is not permitted" ends 1 "not permitted"
   "${nobody[@]}" perl speak.pl "$name" "H0.1.0" >seen 2>&1
-  ok "the controller refuses raw packets of another user" says "another user's"
+  ok "the controller refuses raw packets of another user" says "another user"
 else
   skip "another user is not permitted" "this user cannot be another"
 fi

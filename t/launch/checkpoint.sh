@@ -137,7 +137,7 @@ cp -r shared/four shared/damaged
 flip "$dir/shared/damaged/checkpoint-00000001-step-7.2.shard" 700
 run_load shared/damaged
 ok "a changed byte is an error that names worker and file" \
-  ends 1 "worker " "checkpoint-00000001-step-7.2.shard: damaged: its bytes from position 0 on"
+  ends 1 "worker " "checkpoint-00000001-step-7.2.shard: damaged: the checksum of the bytes from position 0 on"
 go -d cpu:4 load.lua "S(0)" 4 shared/damaged
 ok "a changed byte is an error for one process, too" ends 1 "checkpoint-00000001-step-7.2.shard: damaged"
 truncate -s 500 shared/damaged/checkpoint-00000001-step-7.2.shard
@@ -181,7 +181,7 @@ one_root() { # NAME PREFIX...: runs save.lua with two workers started by hand, t
 }
 root= one_root rootless env
 ok "the error of a worker without the root names worker and path" \
-  ends 1 "worker 1 (b): $dir/shared/rootless/checkpoint-00000001-step-7.1.shard: it lies in no folder that was declared"
+  ends 1 "worker 1 (b): $dir/shared/rootless/checkpoint-00000001-step-7.1.shard: not in a folder declared"
 is "files of the other workers are deleted" "$(ls shared/rootless)" ""
 if unshare -m mount -t tmpfs none shared 2>/dev/null; then
   apart='mount -t tmpfs none "$1"; mkdir -p "$1/$2"; shift 2; exec "$@"'
@@ -190,8 +190,8 @@ if unshare -m mount -t tmpfs none shared 2>/dev/null; then
     ends 1 "worker 1 (b): $dir/shared/apart/checkpoint-00000001-step-7.1.shard: No such file or directory"
   root="--root $dir/shared" one_root apart unshare -m bash -c "$apart" - "$dir/shared" apart
   ok "the error of a host with another folder of that name names worker and path" \
-    ends 1 "worker 1 wrote $dir/shared/apart/checkpoint-00000001-step-7.1.shard, which is not there for this process" \
-    "all hosts have to share that folder"
+    ends 1 "worker 1 wrote $dir/shared/apart/checkpoint-00000001-step-7.1.shard, but this process does not find it" \
+    "all hosts must share that folder"
 else
   skip "folders that are not shared" "no mount namespaces here"
 fi
@@ -232,11 +232,11 @@ first=$!
 await saved 1
 go "${shared[@]}" 2 1
 ok "a second training that saves into the folder of a running one is refused with folder, both processes and line" \
-  ends 1 "shared/both: process " "on $(uname -n) (since " "saves there, and this is process " "job.lua:6:" "a folder of its own"
+  ends 1 "shared/both: process " "on $(uname -n) (since " "already saves there, and this is process " "job.lua:6:" "its own folder"
 [ "$(grep -o 'process [0-9]*' err | sort -u | wc -l)" = 2 ]
 ok "the error names two different processes" [ $? = 0 ]
 go -d cpu:2 job.lua shared/both 2 1
-ok "a training of one process is refused, too" ends 1 "shared/both: process " "a folder of its own"
+ok "a training of one process is refused, too" ends 1 "shared/both: process " "its own folder"
 touch go
 wait $first
 is "the first training saves all its checkpoints, and no file of the others is left" \
@@ -260,7 +260,7 @@ wait
 won=0
 for ((i = 10; i < 20; i++)); do
   saved $i && won=$((won + 1)) && continue
-  grep -q "a folder of its own" "first$i" || tell "first$i"
+  grep -q "its own folder" "first$i" || tell "first$i"
 done
 go whose.lua shared/race
 read -r bad whose <<<"$stdout"

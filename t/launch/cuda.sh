@@ -17,7 +17,7 @@ facts='local n = 0
   print(select(2, pcall(rille.device_info, "cuda", n)))'
 go launch -n 2 -d cuda:1,cuda:3x2,cpu:1 -e "$facts"
 is "GPU numbers count through the workers, and each GPU is described" "$stdout" "$(for w in 0 1; do
-  printf 'fake %d\t2000000000\t9.0\tNVRTC 99.0\n' 1 3 3; done)"$'\n(command line):7: device_info: there is no cuda:6; the workers have 6 of kind cuda'
+  printf 'fake %d\t2000000000\t9.0\tNVRTC 99.0\n' 1 3 3; done)"$'\n(command line):7: device_info: no device cuda:6: the workers have 6 of kind cuda'
 go launch -n 3 -d cuda:all,cpu:2 -e "$facts"
 is "cuda:all has all GPUs of each worker's driver" "$(grep -c ^fake <<<"$stdout")" 12
 CUDA_VISIBLE_DEVICES=2,0 go launch -n 2 -d cuda:all,cpu:1 -e "$facts"
@@ -86,21 +86,21 @@ is "after a worker is killed, training resumes from a snapshot with the same bit
 # ---- bad input ----
 
 go launch -n 2 -d cuda:9,cpu:1 -e 'print(1)'
-ok "a GPU that a worker does not have ends the job before it begins" ends 3 'there is no GPU 9; this host shows 4' "ended with exit code 2"
+ok "a GPU that a worker does not have ends the job before it begins" ends 3 'no GPU 9; this host has 4' "ended with exit code 2"
 for text in cuda:x cuda:0x cuda:-1 cuda:0,cuda:0 cuda:all,cuda:1 cuda:0x99; do
   go launch -n 2 -d "$text,cpu:1" -e 'print(1)'
   ok "$text is refused before anything starts" ends 2 "devices: "
 done
 go launch -n 2 -d cuda:0 -e 'print(1)'
-ok "workers with GPUs but without a cpu device are refused" ends 2 "workers have cpu devices"
+ok "workers with GPUs but without a cpu device are refused" ends 2 "a worker must have cpu devices"
 FAKE_CUDA=driver=0 go launch -n 2 -d cuda:0,cpu:1 -e 'print(1)'
-ok "a worker without a driver ends the job before it begins" ends 3 "no device: the NVIDIA driver is missing" "ended with exit code 2"
+ok "a worker without a driver ends the job before it begins" ends 3 "no GPU found: the NVIDIA driver is missing" "ended with exit code 2"
 full='local at = {placement = rille.placement("cuda", {1})}
   print(pcall(function() return rille.ones({30000000}, at):sum():item() end))
   print(rille.ones({8}, at):sum():item(), rille.ones({8}, {placement = rille.placement("cpu", {1})}):sum():item())'
 FAKE_CUDA=gpus=1,memory=100000000 go launch -n 2 -d cuda:0,cpu:1 -e "$full"
-is "a worker's full GPU is an error with its line, and the session continues" "$(sed 's/^\(false.*cuda:1 wanted [^,]*\).*/\1/' <<<"$stdout")" \
-  $'false\t(command line):2: ones: f32{30000000} B on cuda[1]: cuda:1 wanted 120.0 MB\n8.0\t8.0'
+is "a worker's full GPU is an error with its line, and the session continues" "$(sed 's/^\(false.*out of memory on cuda:1: needs [^,]*\).*/\1/' <<<"$stdout")" \
+  $'false\t(command line):2: ones: f32{30000000} B on cuda[1]: out of memory on cuda:1: needs 120.0 MB\n8.0\t8.0'
 
 checks='local p = rille.placement("cuda", {0, 1})
   local w = rille.ones({4, 2}):to_global{placement = p, sbp = "B"}
@@ -118,7 +118,7 @@ is "invalid ids on a worker's GPU give the errors of one process, and the next r
 lost='local p = rille.placement("cuda", {0, 1})
   local n, ok, e = 0
   repeat ok, e = pcall(function() return (rille.arange(8):to("f32"):to_global{placement = p, sbp = "S(0)"} + n):sum():item() end) n = n + 1 until not ok or n == 50
-  print(ok, tostring(e):find("cuda: invalid device context; this process cannot use devices of this kind any more", 1, true) ~= nil or e)
+  print(ok, tostring(e):find("cuda: invalid device context; this process can no longer use cuda devices", 1, true) ~= nil or e)
   print(rille.ones({8}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())'
 for at in 1 5 20; do
   FAKE_CUDA=$FAKE_CUDA,lost=$at go launch -n 2 -d cuda:0,cpu:1 -e "$lost"
@@ -173,8 +173,8 @@ fewer='local x = rille.ones({8}, {placement = rille.placement("cuda", {0, 1, 2})
 join 0 cuda:0,cpu:1
 join 1 cuda:1x2,cpu:1
 PATH=$dir:$PATH JOIN="rille worker --join $address" LESS=$dir/less serve "$fewer"
-is "a replacement worker must have as many GPUs, with the same libraries" "$stdout $(grep -o 'let in: .*' <<<"$stderr" | cut -c9- | grep -v 'another worker')" \
-  "16.0 rank 1 has 2 devices of kind cuda, the worker 1
-rank 1 has 2 devices of kind cuda, the worker 0
+is "a replacement worker must have as many GPUs, with the same libraries" "$stdout $(grep -o 'was refused: .*' <<<"$stderr" | cut -c14- | grep -v 'taken by another worker')" \
+  "16.0 rank 1 has 2 devices of kind cuda, but the worker has 1
+rank 1 has 2 devices of kind cuda, but the worker has 0
 the worker's GPUs lack a compiler or a library that those of rank 1 had"
 finish

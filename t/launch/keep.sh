@@ -71,7 +71,7 @@ for how in "launch -n 4" "launch -n 4 of 2" "coordinator --world 4"; do
   for p in "${kept[@]}"; do wait $p || ok "a kept worker ends with 0" false; done
 done
 unset RILLE_HOSTS
-ok "a worker reports that it waits for the next coordinator" grep -q "waits for the next coordinator" worker0
+ok "a worker reports that it waits for the next coordinator" grep -q "waiting for the next coordinator" worker0
 
 # ---- no next controller, or the wrong one ----
 
@@ -92,7 +92,7 @@ orphan() { # orphan SECONDS: starts a controller with one kept worker, and kills
 orphan 1
 wait $worker
 is "a worker without a next controller ends with 1" $? 1
-ok "a worker without a next controller reports why it ends" grep -q "no coordinator was there" worker
+ok "a worker without a next controller reports why it ends" grep -q "no coordinator answered" worker
 port=$(free_port)
 address=tcp://127.0.0.1:$port
 setsid "$rille" launch -n 1 -d cpu:1 --keep 60 --bind "$address" -e 'print(rille.workers()[1].pid)' sleep.lua >up 2>/dev/null </dev/null &
@@ -103,7 +103,7 @@ kill -9 $controller
 kill $child
 wait $controller 2>/dev/null
 go launch -n 1 -d cpu:2 --keep 60 --bind "$address" -e 'print(1)'
-ok "a controller that needs other devices than kept workers have is refused" ends 2 "has devices cpu:1, not cpu:2"
+ok "a controller that needs other devices than kept workers have is refused" ends 2 "has devices cpu:1, expected cpu:2"
 go launch -n 1 -d cpu:1 --keep 60 --bind "$address" -e 'print(rille.workers()[1].pid)'
 is "the kept workers stay after the refusal" "$code $(cat out)" "0 $(head -1 up)"
 orphan 60 TERM
@@ -114,17 +114,17 @@ is "a worker ends with 0 when the job is done" "$? $code $(cat out)" "0 0 1"
 orphan 60
 "$rille" keys >key
 go worker --join "$address" -d cpu:1 --keep x
-ok "--keep must be a number" ends 2 "--keep is a number of seconds, not 'x'"
+ok "--keep must be a number" ends 2 "--keep must be a number of seconds, found 'x'"
 go coordinator --bind "$address" --world 1 --keep 5 -e ''
 ok "--keep is refused for a coordinator" ends 2 "coordinator has no option --keep"
 go launch -n 2 --keep 5 -e ''
-ok "launch --keep requires --bind" ends 2 "--keep wants --bind"
+ok "launch --keep requires --bind" ends 2 "--keep needs --bind"
 go launch -H a:1 --bind tcp://127.0.0.1:$port --keep 5 -e ''
-ok "launch -H --keep requires --key-file" ends 2 "--keep wants --key-file"
+ok "launch -H --keep requires --key-file" ends 2 "--keep needs --key-file"
 (timeout $hang "$rille" coordinator --bind "$address" --world 1 --key-file key sleep.lua >up 2>&1 &)
 wait $worker
 is "a kept worker refuses a coordinator with another key" $? 1
-ok "the worker reports the wrong key" grep -q "does not take this worker's key" worker
+ok "the worker reports the wrong key" grep -q "refuses this worker's key" worker
 pkill -f "[c]oordinator --bind $address"
 ok "no file is left" [ -z "$(ls -A run tmp | grep -v ':$' | tr -d '\n')" ]
 finish

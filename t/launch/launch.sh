@@ -71,13 +71,13 @@ local e, bytes = step:explain(), 0
 for _, d in ipairs(step:stats().devices) do bytes = bytes + d.bytes_in end
 assert(e.bytes == bytes, ("explain tells of %d bytes, %d came"):format(e.bytes, bytes))
 for _, text in ipairs{tostring(step:plan()), tostring(e)} do
-  io.stderr:write(" ", text:match("handed on in (%d legs[^,]*)") or "")
+  io.stderr:write(" ", text:match("in (%d segments[^,]*)") or "")
 end
 io.stderr:write("\n")
 LUA
 go -d cpu:16 handed.lua
 want=$stdout
-for shape in "2 8 2 legs" "4 4 4 legs and back"; do
+for shape in "2 8 2 segments" "4 4 4 segments and back"; do
   read -r hosts devices legs <<<"$shape"
   RILLE_COST=$dir/cost RILLE_HOSTS=$hosts go launch -n "$hosts" -d "cpu:$devices" handed.lua
   is "a sum of 16 devices is reduced hierarchically in $legs with the same bits; plan and explain show this" "$stdout${stderr##*]}" \
@@ -159,8 +159,8 @@ step:show()
 LUA
 for hosts in 1 2 4; do
   RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 stages.lua
-  is "a schedule's formula counts the devices that compute stages ($hosts)" "$code $(tr '\n' ' ' <"$dir/out" | grep -o 'theory  *says  *[0-9.]* %')" \
-    "0 theory says 27.3 %"
+  is "a schedule's formula counts the devices that compute stages ($hosts)" "$code $(tr '\n' ' ' <"$dir/out" | grep -o 'in  *theory  *[0-9.]* %')" \
+    "0 in theory 27.3 %"
 done
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 --doctor
 ok ":doctor describes the workers of all hosts" grep -qE "^ *worker 1 +host1, pid [0-9]+, cpu:1, [0-9]+ cores, [0-9.]+ GiB, ready" "$dir/out"
@@ -180,7 +180,7 @@ for hosts in 1 2; do
   RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 errors.lua
   ok "after errors on a worker, also of memory, every rank is alive ($hosts hosts)" grep -q '^8' "$dir/out"
   ok "an error on a worker names operator and line" grep -q 'errors.lua:4: .*embedding' "$dir/out"
-  ok "too large an allocation is an error" grep -q 'wanted 4.4 TB' "$dir/out"
+  ok "too large an allocation is an error" grep -q 'needs 4.4 TB' "$dir/out"
 done
 
 # Writes and reads values of every size (replicated, sharded, by position) on other hosts, as in one process.
@@ -230,7 +230,7 @@ ok "recover with a number of workers, but without a loss, is refused" grep -q "n
 go launch -n 2 -d cpu:1 -e 'rille.recover()'
 ok "recover without a snapshot is refused" ends 1 "no snapshot"
 go launch -n 2 -d cpu:1 -e 'rille.snapshot{print}'
-ok "a note with a function is refused" ends 1 "numbers, texts and tables"
+ok "a note with a function is refused" ends 1 "numbers, strings and tables"
 
 # ---- losses ----
 
@@ -352,7 +352,7 @@ LUA
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 damaged.lua
 is "damaged bytes of a snapshot are restored from another host" "$code $(head -2 out)" "0 0	true	true	true
 1	true	true	true"
-no_other='recover: the snapshot is damaged: the part of a variable f32{[0-9, ]*} on cpu:[01] is not what it was, and there is no other'
+no_other='recover: the snapshot is damaged: the shard of a variable f32{[0-9, ]*} on cpu:[01] has changed, and no other copy exists'
 ok "if no host has the bytes, the error names the variable" grep -qE "^2	damaged.lua:13: $no_other" out
 go launch -n 2 -d cpu:1 damaged.lua
 ok "damaged bytes on a single host are an error that names the variable" grep -qE "^1	damaged.lua:13: $no_other" out
@@ -392,10 +392,10 @@ for hosts in 1 2; do
 2	1"
   ok "if the previous snapshot is damaged, too, recovery fails" grep -qE "^false	before.lua:[0-9]*: $no_other" out
   for keep in 3 0 '"2"'; do
-    ok "keep = $keep is refused" grep -qE "^false	.*: keep is 1 or 2, not $keep\$" out
+    ok "keep = $keep is refused" grep -qE "^false	.*: keep must be 1 or 2, found $keep\$" out
   done
-  ok "workers = \"2\" is refused" grep -qE '^false	.*: workers is a whole number of at least 0, not "2"$' out
-  ok "the error names the invalid part of a note" grep -qE '^false	.*: note.1 is a function; a note is made of' out
+  ok "workers = \"2\" is refused" grep -qE '^false	.*: workers must be an integer of at least 0, found "2"$' out
+  ok "the error names the invalid part of a note" grep -qE '^false	.*: note.1 is a function; a note must be made of' out
 done
 
 # A host is lost before its shards of the newest snapshot are copied (unless they already are). Recovery reports this.
@@ -418,7 +418,7 @@ print(select("#", rille.recover()))
 LUA
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 passed.lua
 is "recovery skips a snapshot that lacks a lost host's shards, and reports this" "$code $(cat out)" \
-  "0 recover: of snapshot K, the part of a variable f32{2, 4194304} on cpu:1 (worker 1, host1) was lost before another host had it
+  "0 recover: of snapshot K, the shard of a variable f32{2, 4194304} on cpu:1 (worker 1, host1) was lost before another host had it
 1"
 
 # A worker lost during a snapshot is reported with the snapshot.
@@ -519,7 +519,7 @@ controller=$!
 worker=$!
 await pgrep -P "$controller" sleep >/dev/null
 go worker --join "tcp://127.0.0.1:$port" -d cpu:1
-ok "a worker too many ends with the reason" ends 1 "has its 1 worker already"
+ok "a worker too many ends with the reason" ends 1 "already has its 1 worker"
 go coordinator --bind "tcp://127.0.0.1:$port" --world 1 -e ''
 ok "a port in use is reported" ends 2 "$port"
 killed

@@ -183,11 +183,11 @@ refuses() { # NAME WORDS VARIABLES...
   go env "${@:3}" "$rille" -e ''
   ok "$1" [ "$code" = 2 -a "$(grep -cF "$2" err)" = 1 ]
 }
-refuses "pods without the first one's name are refused" "MASTER_ADDR is wanted" JOB_COMPLETION_INDEX=1 WORLD_SIZE=2 MASTER_PORT=5555
+refuses "pods without the first one's name are refused" "MASTER_ADDR is missing" JOB_COMPLETION_INDEX=1 WORLD_SIZE=2 MASTER_PORT=5555
 refuses "more processes than a job can have are refused" "a job must have 1 to 131072 workers, found 200000" \
   RANK=0 WORLD_SIZE=200000 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((32000 + $$ % 500)) LOCAL_WORLD_SIZE=200000
-refuses "several Slurm nodes without an address are refused" "MASTER_ADDR is wanted" SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2
-refuses "several Flux nodes without an address are refused" "MASTER_ADDR is wanted" FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_JOB_NNODES=2 PMI_RANK=1 PMI_SIZE=2
+refuses "several Slurm nodes without an address are refused" "MASTER_ADDR is missing" SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2
+refuses "several Flux nodes without an address are refused" "MASTER_ADDR is missing" FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_JOB_NNODES=2 PMI_RANK=1 PMI_SIZE=2
 # Launchers that cannot be installed here: two processes with their variables form a job.
 while read -r name rank size more; do
   env "$rank=1" "$size=2" $more timeout -k 5 $hang "$rille" -d cpu:1 -e '' >/dev/null 2>&1 &
@@ -200,7 +200,7 @@ MVAPICH2 MV2_COMM_WORLD_RANK MV2_COMM_WORLD_SIZE MV2_COMM_WORLD_LOCAL_SIZE=2 MAS
 jsrun JSM_NAMESPACE_RANK JSM_NAMESPACE_SIZE JSM_NAMESPACE_LOCAL_SIZE=2 LSB_JOBID=$$
 LeaderWorkerSet LWS_WORKER_INDEX LWS_GROUP_SIZE LWS_LEADER_ADDRESS=127.0.0.1
 ROWS
-refuses "MPICH on several hosts without a port is refused" "MASTER_PORT is wanted" PMI_RANK=1 PMI_SIZE=4 MPI_LOCALNRANKS=2 MASTER_ADDR=a
+refuses "MPICH on several hosts without a port is refused" "MASTER_PORT is missing" PMI_RANK=1 PMI_SIZE=4 MPI_LOCALNRANKS=2 MASTER_ADDR=a
 
 # ---- Slurm: the batch script, with stand-ins for srun and scontrol that simulate two nodes ----
 

@@ -121,7 +121,7 @@ lost='local p = rille.placement("cuda", {0, 1})
   local x = rille.ones({8}, {placement = p, sbp = "S(0)"})
   local n, ok, e = 0
   repeat ok, e = pcall(function() return (x + n):to_global{sbp = "B"}:sum():item() end) n = n + 1 until not ok or n == 50
-  print(ok, tostring(e):find("cannot use devices of this kind any more", 1, true) ~= nil or e)
+  print(ok, tostring(e):find("can no longer use cuda devices", 1, true) ~= nil or e)
   print(rille.ones({8}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())'
 for at in 5 11 20; do
   FAKE_CUDA=$FAKE_CUDA,lost=$at nccl -n 2 -d cuda:0,cpu:1 -e "$lost"
@@ -161,19 +161,19 @@ done
 # ---- what is refused
 
 FAKE_CUDA=$alone nccl -n 2 -d cuda:0,cpu:1 -e 'print(1)'
-ok "two workers with the same GPU are refused before the program begins" ends 3 "GPUs that have one device each; one of the worker's is rank "
+ok "two workers with the same GPU are refused before the program begins" ends 3 "NCCL needs one device per GPU, but a GPU of the worker is also used by rank "
 nccl -n 2 -d cuda:0x2,cpu:1 -e 'print(1)'
-ok "devices of a worker that share a GPU are refused" ends 3 "GPUs that have one device each; cuda:0 has 2"
+ok "devices of a worker that share a GPU are refused" ends 3 "one device per GPU; cuda:0 has 2"
 FAKE_CUDA=$FAKE_CUDA,oldnccl nccl -n 2 -d cuda:0,cpu:1 -e 'print(1)'
-ok "workers without the library are refused" ends 3 "libnccl.so is not there, or too old"
+ok "workers without the library are refused" ends 3 "libnccl.so is missing or too old"
 nccl -n 2 -d cpu:1 -e 'print(1)'
 ok "workers without GPUs are refused" ends 2 'devices of kind cuda; "cpu:1" has none'
 go launch -n 2 --collectives mpi -d cuda:0,cpu:1 -e 'print(1)'
-ok "--collectives refuses another word" ends 2 'collectives are "own" or "nccl", not "mpi"'
+ok "--collectives refuses another word" ends 2 'collectives must be "own" or "nccl", found "mpi"'
 FAKE_CUDA=$FAKE_CUDA,nonccl nccl -n 2 -d cuda:0,cpu:1 -e 'local x = rille.ones({4}, {placement = rille.placement("cuda", {0, 1}), sbp = "S(0)"})
   print(pcall(function() return x:to_global{sbp = "B"}:sum():item() end))
   print(x:sum():item())'
-ok "a communicator that cannot be made is an error with its line" grep -qE "^false.*\(command line\):2: .*a communicator of 2 GPUs: unhandled system error" <<<"$stdout"
+ok "a communicator that cannot be made is an error with its line" grep -qE "^false.*\(command line\):2: .*a communicator of 2 GPUs could not be made: unhandled system error" <<<"$stdout"
 
 # ---- workers started by hand, each with its own GPU by CUDA_VISIBLE_DEVICES
 
@@ -196,7 +196,7 @@ anew
 join 0 --collectives nccl
 join 1
 serve --collectives nccl
-ok "a controller with --collectives nccl refuses a worker without" ends 2 "collectives by nccl: not all workers have it"
+ok "a controller with --collectives nccl refuses a worker without" ends 2 "collectives = \"nccl\": not all workers use NCCL"
 join 0 --collectives nccl
 join 1
 serve

@@ -114,27 +114,27 @@ over -d cpu:1 -H old,a -e ''
 ok "another version is reported" says "the coordinator is rille $version, the worker is rille ${version//[0-9]/7}"
 ok "another version ends the program" [ "$code" != 0 ]
 PATH=$dir/empty "$rille" launch --bind "$address" -H a -e '' 2>"$dir/err"
-ok "a missing ssh is reported with the host" says "ssh, which is to start it on a, could not be run: No such file"
+ok "a missing ssh is reported with the host" says "cannot run ssh to start it on a: No such file"
 text=$(PATH=$dir/empty "$rille" -d cpu:1 --doctor)
-ok ":doctor reports a missing ssh" grep -q '^ *ssh  *not there' <<<"$text"
+ok ":doctor reports a missing ssh" grep -q '^ *ssh  *missing' <<<"$text"
 ok ":doctor shows the path of ssh" grep -q "^ *ssh  *$dir/bin/ssh" <<<"$(PATH=$dir/bin "$rille" -d cpu:1 --doctor)"
 go worker --join 'tcp://127.0.0.1:*'
-ok "worker --join requires a port" ends 2 "its port is a number"
+ok "worker --join requires a port" ends 2 "its port must be a number"
 over -H 'a,b c' -e ''
-ok "an error in a host list has line and column" ends 2 "-H:1:5: behind a host"
+ok "an error in a host list has line and column" ends 2 "-H:1:5: only slots"
 printf 'a\nb sluts=2\n' >"$dir/hosts"
 over --hostfile "$dir/hosts" -e ''
-ok "an error in a host file has file, line and column" ends 2 "hosts:2:3: behind a host"
+ok "an error in a host file has file, line and column" ends 2 "hosts:2:3: only slots"
 over --hostfile "$dir/nothing" -e ''
 ok "a missing host file is refused" ends 2 "nothing: No such file"
 over -H a --hostfile "$dir/hosts" -e ''
 ok "two host lists are refused" ends 2 "-H or --hostfile"
 over -n 3 -H a:2 -e ''
-ok "more workers than slots are refused" ends 2 "-n wants 3 workers, and the hosts have places for 2"
+ok "more workers than slots are refused" ends 2 "-n 3 is more than the 2 slots"
 over -H a:300 -e ''
 ok "more workers than a job can have are refused" ends 2 "at most 256 workers"
 go launch -H no.such.host.invalid -e ''
-ok "a host name that does not resolve requires --bind" ends 2 'no way to "no.such.host.invalid"' "--bind"
+ok "a host name that does not resolve requires --bind" ends 2 'no network route to "no.such.host.invalid"' "--bind"
 go launch --bind tcp://10.255.255.254:5999 -H a -e ''
 ok "an address that cannot be bound is an error" ends 2 "10.255.255.254"
 

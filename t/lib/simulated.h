@@ -717,7 +717,7 @@ worker_turn(struct cluster *s)
         if (w->nfile && pick(s, 60) == 0) worker_file(s, w);
         return;
     }
-    if (w->life != s->life && !w->silent && pick(s, 8) == 0) member_cut(w->member, "the link to the coordinator ended");
+    if (w->life != s->life && !w->silent && pick(s, 8) == 0) member_cut(w->member, "the connection ended");
     bool slow = s->slow_disk && !w->file[0].cancelled; /* a cancelled file does not wait for the disk */
     if (w->nfile && !w->silent && pick(s, slow ? 300 : 8) == 0) worker_file(s, w);
     int what = (int)pick(s, 3);

@@ -36,7 +36,7 @@ tap.group("convolution", function()
   tap.is(conv(T{{{{1, 2, 3}, {4, 5, 6}, {7, 8, 9}}}}):totable(), {{{{6, 6}, {6, 6}}}}, "Conv2d is a sum over windows")
   local shape = nn.Conv2d(4, 6, {3, 5}, {stride = 2, padding = 1, groups = 2})(rille.ones{1, 4, 9, 9}).shape
   tap.is(shape, {1, 6, 5, 4}, "Conv2d with stride, padding and groups")
-  tap.fails(function() nn.Conv2d(3, 4, 3, {groups = 2}) end, {"3 and 4 channels"}, "channels that groups do not divide are refused")
+  tap.fails(function() nn.Conv2d(3, 4, 3, {groups = 2}) end, {"3 input and 4 output channels"}, "channels that groups do not divide are refused")
 end)
 
 tap.group("activations, losses", function()
@@ -113,7 +113,7 @@ tap.group("attention", function()
   causal:load_state_dict(attention:state_dict())
   tap.near(attention(x, x, x, lower):totable(), causal(x):totable(), "a lower triangle as mask is causal", 1e-5, 1e-6)
   tap.is(attention(x, rille.randn{1, 5, 4}).shape, {1, 3, 4}, "keys may come from another tensor")
-  tap.fails(function() nn.MultiheadAttention(5, 2) end, {"5", "2 heads"}, "a width that heads do not divide is refused")
+  tap.fails(function() nn.MultiheadAttention(5, 2) end, {"d = 5", "heads = 2"}, "a width that heads do not divide is refused")
 end)
 
 -- Each head of keys and values serves several queries. The layer equals one with as many heads, in which the weights of
@@ -236,7 +236,7 @@ tap.group("rotary positions follow the fields", function()
     base = {function(t) t.base = 500 end, {}, {base = 500}},
     scaling = {function(t) t.scaling = linear(2) end, {}, {scaling = linear(2)}},
     ["a scaling's factor"] = {function(t) t.scaling.factor = 4 end, {scaling = linear(2)}, {scaling = linear(4)}},
-    ["no scaling"] = {function(t) t.scaling = nil end, {scaling = linear(2)}, {}}} do
+    ["unknown scaling"] = {function(t) t.scaling = nil end, {scaling = linear(2)}, {}}} do
     local set, options, want = table.unpack(row)
     local turn, before = changed(set, options)
     local after = results(turn)
@@ -248,7 +248,7 @@ tap.group("rotary positions follow the fields", function()
   local wider = changed(function(t) t.size = 16 end)
   local x = rille.randn{1, 2, 5, 16}
   tap.is(wider:turn(x, x):totable(), nn.Rotary(6, 16):turn(x, x):totable(), "a changed size is the size of heads")
-  for name, row in pairs{base = {0, "nn.Rotary: base"}, size = {7, "nn.Rotary: the size is even, not 7"}, length = {"x", "nn.Rotary: the length"},
+  for name, row in pairs{base = {0, "nn.Rotary: base"}, size = {7, "nn.Rotary: size must be even, found 7"}, length = {"x", "nn.Rotary: the length"},
     scaling = {{rope_type = "yarn"}, "nn.Rotary: scaling"}} do
     local turn = changed(function(t) t[name] = row[1] end)
     tap.fails(function() turn:turn(q, q) end, {"layers.lua:", row[2]}, name .. ": an invalid value is refused")

@@ -297,8 +297,8 @@ tap.group("truncated files", function()
           wrong[#wrong + 1] = ("%d bytes: %s"):format(cut, why)
         end
       end
-      for what, how in pairs{["has 300000000 bytes, more than"] = "truncate -s 300000000 '%s'", ["not a plain file"] = "ln -s /dev/zero '%s'",
-        [": not a plain file"] = "mkfifo '%s'"} do
+      for what, how in pairs{["has 300000000 bytes, more than"] = "truncate -s 300000000 '%s'", ["not a regular file"] = "ln -s /dev/zero '%s'",
+        [": not a regular file"] = "mkfifo '%s'"} do
         os.remove(path)
         os.execute(how:format(path))
         tap.fails(function() rille.models[kind].load(at) end, {"models-files.lua:", path, what}, ("%s: an impossible %s is refused"):format(kind, name))
@@ -350,7 +350,7 @@ tap.group("damaged config.json", function()
       c[kind == "llama" and "hidden_act" or "n_head"] = kind == "llama" and {} or 5
     end)
     tap.fails(function() rille.models[kind].load(at) end, {"models-files.lua:", ": models." .. kind .. ": " .. at,
-      kind == "llama" and "no activation is called a table" or "does not divide into 5 heads; 1, 2"}, kind .. ": errors of layers name the file, too")
+      kind == "llama" and "no activation is called a table" or "must be divisible by heads = 5; 1, 2"}, kind .. ": errors of layers name the file, too")
     os.execute(("rm -rf '%s'"):format(at))
   end
 end)

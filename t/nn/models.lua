@@ -240,7 +240,7 @@ tap.group("stop and on_token", function()
   line({"prompt 1", "empty"}, function() m:generate{{1}, {}} end)
   line({"on_token"}, function() m:generate(text, {on_token = 1}) end)
   for shown, stop in pairs{nil_ = {nil, 3}, ["\"x\""] = {"x"}, ["1.5"] = 1.5, ["-1"] = -1, ["true"] = true} do
-    line({"stop id", "whole number", (shown:gsub("_", ""))}, function() m:generate(text, {stop = stop}) end)
+    line({"stop id", "integer", (shown:gsub("_", ""))}, function() m:generate(text, {stop = stop}) end)
   end
   for _, stop in ipairs{31, {3, 31}, math.maxinteger} do
     line({"a stop id is one of the 31", "not " .. tostring(type(stop) == "table" and stop[2] or stop)}, function() m:generate(text, {stop = stop}) end)
@@ -286,11 +286,11 @@ tap.group("invalid sizes", function()
   refused("no group", {"groups", "0"}, function() nn.Conv2d(4, 6, 3, {groups = 0}) end)
   for _, kind in ipairs{"gpt2", "llama", "moe"} do
     for _, bad in ipairs{"cpu", {0}, rille.zeros{1}, 0} do
-      refused(kind .. ": an invalid placement", {kind, "placement is one that rille.placement gives"}, function() new(kind, {placement = bad}) end)
+      refused(kind .. ": an invalid placement", {kind, "placement must be a rille.placement"}, function() new(kind, {placement = bad}) end)
     end
   end
-  refused("resnet: an invalid placement", {"resnet", "placement is one that"}, function() rille.models.resnet.new{classes = 3, placement = "cpu"} end)
-  refused("a folder with an invalid placement", {"gpt2", "placement is one that"}, function() rille.models.gpt2.load("nowhere", {placement = "cpu"}) end)
+  refused("resnet: an invalid placement", {"resnet", "placement must be"}, function() rille.models.resnet.new{classes = 3, placement = "cpu"} end)
+  refused("a folder with an invalid placement", {"gpt2", "placement must be"}, function() rille.models.gpt2.load("nowhere", {placement = "cpu"}) end)
   refused("an embedding's vocabulary", {"vocab", "0"}, function() new("gpt2", {vocab = 0}) end)
   refused("labels beyond the vocabulary", {"31"}, function() new("gpt2")(ids(text)):reshape{12, 31}:cross_entropy(ids{{31, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9}}:reshape{12}):item() end)
 end)
@@ -308,13 +308,13 @@ tap.group("options of wrong types", function()
     for shown, value in pairs{['"x"'] = "x", ["-1"] = -1, inf = math.huge, nan = 0 / 0, ["true"] = true} do
       refused({"eps", "not " .. shown}, function() new(kind, {eps = value}) end)
     end
-    refused({"heads is a positive integer, not \"4\""}, function() new(kind, {heads = "4"}) end)
+    refused({"heads must be a positive integer, found \"4\""}, function() new(kind, {heads = "4"}) end)
     refused({kind .. ".new takes one table", "placement", "a table besides"}, function()
       rille.models[kind].new({vocab = 5, length = 5, layers = 1, heads = 1, width = 8}, {placement = P2})
     end)
   end
   for _, kind in ipairs{"gpt2", "llama"} do
-    refused({"tied is true or false, not \"no\""}, function() new(kind, {tied = "no"}) end)
+    refused({"tied must be true or false, found \"no\""}, function() new(kind, {tied = "no"}) end)
   end
   refused({"resnet.new takes one table"}, function() rille.models.resnet.new({classes = 3}, {dtype = "bf16"}) end)
   refused({"low_freq_factor", "high_freq_factor", "4 and 4"}, function() new("llama", scaled(4, 4)) end)

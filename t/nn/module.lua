@@ -113,9 +113,9 @@ end)
 
 tap.group("values that are no parameters", function()
   for _, value in ipairs{1, "one", {1}, rille.placement("cpu", {0})} do
-    tap.fails(function() nn.Parameter(value) end, {"module.lua:", "nn.Parameter takes a tensor"}, type(value) .. " is no parameter")
+    tap.fails(function() nn.Parameter(value) end, {"module.lua:", "nn.Parameter: expected a tensor"}, type(value) .. " is no parameter")
   end
-  tap.fails(function() nn.Linear(rille.ones({2}), 2) end, {"nn.Linear", "not a rille.tensor"}, "a size is not a tensor")
+  tap.fails(function() nn.Linear(rille.ones({2}), 2) end, {"nn.Linear", "found a rille.tensor"}, "a size is not a tensor")
 end)
 
 tap.group("names of parts", function()
@@ -134,9 +134,9 @@ tap.group("names of parts", function()
   for what, m in pairs{["a.b.weight"] = holding{{"a.b", one()}, {"a", {b = one()}}}, ["a.0.weight"] = holding{{"a", {one(), ["0"] = one()}}},
     ["a.weight"] = holding{{"a.weight", nn.Parameter(rille.ones{1})}, {"a", one()}}} do
     for _, method in ipairs{"parameters", "state_dict", "named_tensors"} do
-      tap.fails(function() m[method](m) end, {"module.lua", "Holding: two tensors in it are called '" .. what .. "'"}, method .. " refuses two tensors of one name")
+      tap.fails(function() m[method](m) end, {"module.lua", "Holding: two of its tensors are called '" .. what .. "'"}, method .. " refuses two tensors of one name")
     end
-    tap.fails(function() rille.save("none.safetensors", m) end, {"two tensors in it are called"}, "save refuses two tensors of one name")
+    tap.fails(function() rille.save("none.safetensors", m) end, {"two of its tensors are called"}, "save refuses two tensors of one name")
   end
   local whole = holding{{"part", holding{{"fc", one()}}}}
   whole.part.whole = whole
@@ -144,7 +144,7 @@ tap.group("names of parts", function()
     "a part may refer to its owner")
   tap.is(tostring(whole), tostring(whole), "printing twice gives the same text")
   for _, on in ipairs{0, "no"} do tap.fails(function() whole:train(on) end, {"Holding:train", "true or false"}, "train() accepts only true or false") end
-  tap.fails(function() whole:apply(3) end, {"Holding:apply takes a function"}, "apply takes a function")
+  tap.fails(function() whole:apply(3) end, {"Holding:apply: expected a function"}, "apply takes a function")
 end)
 
 tap.group("modes", function()
@@ -183,7 +183,7 @@ tap.group("initial values", function()
     tap.ok(check(p), "nn.init." .. name .. " has its distribution")
     tap.is(q:totable(), p:totable(), "nn.init gives the same values in any layout")
   end
-  tap.fails(function() nn.init.xavier_normal_(rille.zeros{3}) end, {"two dimensions", "module.lua"}, "xavier refuses one dimension")
+  tap.fails(function() nn.init.xavier_normal_(rille.zeros{3}) end, {"at least 2 dimensions", "module.lua"}, "xavier refuses one dimension")
   tap.ok(math.abs(nn.Embedding(100, 100, {std = 0.02}).weight:var():item() - 4e-4) < 2e-5, "Embedding accepts another deviation")
   tap.fails(function() nn.Embedding(2, 2, {stf = 1}) end, {"stf", "std", "module.lua"}, "an unknown option of Embedding is refused")
   local e = nn.Embedding(100, 100).weight
@@ -201,8 +201,31 @@ tap.group("names that are not there", function()
     tap.fails(function() return net[name] end, {"module.lua:", says}, name .. " is told")
   end
   tap.fails(function() seq:add(net) end, {"nn.Sequential has no 'add': write net[#net + 1] = module"}, "Torch7's names")
-  tap.fails(function() mine:register_forward_hook(print) end, {"a module has no 'register_forward_hook': there are no hooks"}, "PyTorch's names, of a user's class, too")
+  tap.fails(function() mine:register_forward_hook(print) end, {"a module has no 'register_forward_hook': hooks are not supported"}, "PyTorch's names, of a user's class, too")
   tap.fails(function() net.parameters() end, {"is a method: write x:parameters(...), with a colon"}, "a dot in the place of a colon")
+end)
+
+-- An error within a part of a model has the part's path: errors of operators and of Lua checks, in own and user classes.
+tap.group("paths in errors", function()
+  local Mine = nn.Module:extend("Mine")
+  function Mine:init() self.w = nn.Parameter(rille.ones{3, 3}); self.loop = {}; self.loop.loop = self.loop end
+  function Mine:forward(x) local y = x:matmul(self.w) return y end
+  local Net = nn.Module:extend("Net")
+  function Net:init()
+    self.first = nn.Linear(4, 4)
+    self.blocks = nn.Sequential(nn.ReLU(), nn.Sequential(nn.Linear(4, 2), nn.Linear(4, 2)))
+    self.more = {nn.BatchNorm2d(3), named = Mine()}
+  end
+  local net, x = Net(), rille.ones{2, 4}
+  for path, call in pairs{["Net.first"] = function() net.first(rille.ones{2, 3}) end, ["Net.blocks.1.1"] = function() net.blocks(x) end,
+    ["Net.more.0"] = function() net.more[1](x) end, ["Net.more.named"] = function() net.more.named(x) end,
+    ["nn.Linear"] = function() nn.Linear(4, 2)(rille.ones{2, 3}) end} do
+    tap.fails(call, {"module.lua:", "(in " .. path .. ")"}, path .. ": the error names the module")
+  end
+  local again = Net()
+  tap.fails(function() again.blocks(x) end, {"(in Net.blocks.1.1)"}, "another model of the class has the same paths")
+  local good, why = pcall(function() return Mine()(x) end)
+  tap.ok(not good and not why:find("(in", 1, true), "a user's class that is no part of a model has no path", why)
 end)
 
 tap.done()

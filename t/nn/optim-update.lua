@@ -233,8 +233,8 @@ tap.group("mistakes", function()
     local before = {w:item(), opt.steps}
     opt.lr = value
     loss(T{1}):backward()
-    line(function() opt:step() end, {"optim.SGD: lr is a number"}, "a rate that was set to " .. tostring(value))
-    line(function() step(T{1}) end, {"optim.SGD: lr is a number"}, "the same in a compiled step")
+    line(function() opt:step() end, {"optim.SGD: lr must be a number"}, "a rate that was set to " .. tostring(value))
+    line(function() step(T{1}) end, {"optim.SGD: lr must be a number"}, "the same in a compiled step")
     opt:zero_grad()
     tap.is({w:item(), opt.steps}, before, "nothing is updated")
   end
@@ -248,7 +248,7 @@ tap.group("mistakes", function()
   line(function() opt:load_state_dict() end, {"optim.SGD:load_state_dict", "table", "nil"}, "no state")
   line(with("steps", T(1.5)), {"'steps'", "1.5"}, "half a step")
   line(with("steps", T{1}), {"'steps' is {}", "{1}"}, "steps in a list")
-  line(with("0.m", T(1)), {"'0.m' is {1} here, {} in what"}, "a state of another shape, even if it could be broadcast")
+  line(with("0.m", T(1)), {"'0.m' is {1} here, {} in the loaded state"}, "a state of another shape, even if it could be broadcast")
   line(with("0.v", 1), {"'0.v' is missing"}, "a number for a state")
 end)
 
@@ -344,9 +344,9 @@ tap.group("options that are set between steps", function()
     of.momentum = 0.5; run(T{1})
     tap.is({w:totable()[1], traced - before}, {-8.25, 1}, name .. " momentum set later is used in compiled steps, which are traced once more; lr causes no trace")
   end
-  for _, row in ipairs{{"SGD", {momentum = -1}, "momentum is a number of at least 0, not -1"}, {"SGD", {momentum = 0, nesterov = true}, "nesterov needs"},
-    {"AdamW", {betas = {2, 3}}, "betas[1] is below 1, not 2"}, {"AdamW", {betas = {0.9}}, "betas is a list of two numbers"},
-    {"Adam", {eps = "x"}, "eps is a number"}} do
+  for _, row in ipairs{{"SGD", {momentum = -1}, "momentum must be a number of at least 0, found -1"}, {"SGD", {momentum = 0, nesterov = true}, "nesterov needs"},
+    {"AdamW", {betas = {2, 3}}, "betas[1] must be below 1, found 2"}, {"AdamW", {betas = {0.9}}, "betas must be a list of two numbers"},
+    {"Adam", {eps = "x"}, "eps must be a number"}} do
     local before = w:totable()
     tap.fails(function() step(optim[row[1]]({w}, {lr = 1}), row[2]) end, {"optim-update.lua:", row[1], row[3]}, row[1] .. " names the invalid value: " .. row[3])
     tap.is(w:totable(), before, "the refused step updates nothing")
@@ -386,10 +386,10 @@ tap.group("parameters and groups are fixed", function()
   local w, v = T({1}, {requires_grad = true}), T({2}, {requires_grad = true})
   local opt = optim.SGD({{params = {w}}, {params = {v}, lr = 1}})
   for what, edit in pairs{
-    ["which parameters there are"] = function() opt.params[1] = v end, ["which parameters there are "] = function() table.insert(opt.groups[1].params, v) end,
-    ["which groups there are"] = function() opt.groups[3] = {params = {w}} end, ["'params' is settled"] = function() opt.params = {w} end,
-    ["'slots' is settled"] = function() opt.slots = {} end, ["'groups' is settled"] = function() opt.groups = nil end,
-    ["no option of a group is called 'params'"] = function() opt.groups[1].params = {} end} do
+    ["the list of parameters cannot be changed"] = function() opt.params[1] = v end, ["the list of parameters cannot be changed "] = function() table.insert(opt.groups[1].params, v) end,
+    ["the list of groups cannot be changed"] = function() opt.groups[3] = {params = {w}} end, ["'params' cannot be changed"] = function() opt.params = {w} end,
+    ["'slots' cannot be changed"] = function() opt.slots = {} end, ["'groups' cannot be changed"] = function() opt.groups = nil end,
+    ["unknown option 'params'"] = function() opt.groups[1].params = {} end} do
     tap.fails(edit, {"optim-update.lua:", "optim.SGD: ", what}, "an edit is refused: " .. what)
   end
   tap.is({#opt.params, #opt.groups, rawequal(opt.params[2], v)}, {2, 2, true}, "refused edits change nothing")
@@ -445,7 +445,7 @@ tap.group("values of every kind", function()
         try("a group's " .. name .. " = " .. of, words, function() other.groups[1][name] = v; updated(other) end)
       end
       local opt = optim[kind]({w})
-      try("opt.steps = " .. of, {who .. ": steps is a whole number"}, function() opt.steps = v end)
+      try("opt.steps = " .. of, {who .. ": steps must be an integer"}, function() opt.steps = v end)
       try("opt[key] = 1, key: " .. of, {who}, function() opt[v ~= nil and v == v and v or "key"] = 1 end)
       try("parameters: " .. of, {who}, function() optim[kind](v) end)
       try("a parameter: " .. of, {who}, function() optim[kind]({w, v}) end)

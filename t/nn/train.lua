@@ -53,16 +53,16 @@ tap.group("arguments of the wrong kind", function()
   local out = setmetatable({}, {__index = {write = function() end, flush = function() end}})
   for what, row in pairs{
     ["rille.train.progress: update: the step"] = {function(v) progress{total = 3, file = out}:update(v, 1, 2) end, 1.5, "1", {}, -1},
-    ["rille.train.progress: update: the loss"] = {function(v) progress{total = 3, file = out}:update(1, v, 2) end, "1", {}, true},
+    ["rille.train.progress: update: loss"] = {function(v) progress{total = 3, file = out}:update(1, v, 2) end, "1", {}, true},
     ["rille.train.progress: update: the number of samples"] = {function(v) progress{total = 3, file = out}:update(1, 1, v) end, "1", {}, -1, 0 / 0},
     ["rille.train.progress: file"] = {function(v) progress{total = 3, file = v} end, 3, "x", {}},
-    ["rille.train.progress: the step"] = {function(v) progress{total = 3, step = v} end, 3, "x", print},
+    ["rille.train.progress: step"] = {function(v) progress{total = 3, step = v} end, 3, "x", print},
     ["rille.train.progress: unit"] = {function(v) progress{total = 3, unit = v} end, 3, {}},
-    ["rille.train.busy_share: the step"] = {function(v) rille.train.busy_share(v) end, 3, "x", {}, rille.ones{1}},
+    ["rille.train.busy_share: step"] = {function(v) rille.train.busy_share(v) end, 3, "x", {}, rille.ones{1}},
     ["rille.autocast"] = {function(v) rille.autocast("bf16", v) end, 3, {}, "x"},
     ["rille.plot: title"] = {function(v) rille.plot(dir .. ".svg", {a = {1, 2}}, {title = v}) end, 3, {}, true},
-    ["rille.args takes a list of words"] = {function(v) rille.args(v, {}) end, 3, true},
-    ["rille.args takes a table of options"] = {function(v) rille.args({}, v) end, 3, "x"},
+    ["rille.args: expected a list of words"] = {function(v) rille.args(v, {}) end, 3, true},
+    ["rille.args: expected a table of options"] = {function(v) rille.args({}, v) end, 3, "x"},
     ["rille.args: word 1"] = {function(v) rille.args({v}, {}) end, 3, {}},
     ["nn.rotary_tables: placement"] = {function(v) nn.rotary_tables(4, 4, {placement = v}) end, 3, "cpu", {}},
     ["nn.MixtureOfExperts: d "] = {function(v) nn.MixtureOfExperts(v, 4, 4) end, 0, 1.5, {}, "4"},
@@ -71,8 +71,8 @@ tap.group("arguments of the wrong kind", function()
       tap.fails(function() return row[1](row[i]) end, {"train.lua:", what}, ("%s refuses %s"):format(what, row[i]))
     end
   end
-  tap.fails(function() nn.MixtureOfExperts(4, 4) end, {"train.lua:", "the number of experts is a positive integer, not nil"}, "MixtureOfExperts refuses a missing number of experts")
-  tap.fails(function() rille.train.progress{total = 3, file = out}:update(nil, 1, 1) end, {"train.lua:", "the step is a whole number"}, "a missing step")
+  tap.fails(function() nn.MixtureOfExperts(4, 4) end, {"train.lua:", "the number of experts must be a positive integer, found nil"}, "MixtureOfExperts refuses a missing number of experts")
+  tap.fails(function() rille.train.progress{total = 3, file = out}:update(nil, 1, 1) end, {"train.lua:", "the step must be an integer"}, "a missing step")
   progress{total = 1, file = out}:update(1.0, 0 / 0, 3)
 end)
 
@@ -82,10 +82,10 @@ tap.group("errors", function()
   local _, why = pcall(function() rille.train.saves_to(dir .. "/no/x", "folder") end)
   local want = ("train.lua:%d: rille.train.saves_to: %s/no/x cannot be written: No such file"):format(line, dir)
   tap.ok(tap.has(tostring(why), want), "the error has the user's line")
-  tap.fails(function() rille.train.saves_to(dir .. "/file", "folder") end, {"is a file; a folder is wanted"}, "a file instead of a folder is refused")
-  tap.fails(function() rille.train.saves_to(dir .. "/folder") end, {"is a folder; a file is wanted"}, "a folder instead of a file is refused")
+  tap.fails(function() rille.train.saves_to(dir .. "/file", "folder") end, {"is a file, expected a folder"}, "a file instead of a folder is refused")
+  tap.fails(function() rille.train.saves_to(dir .. "/folder") end, {"is a folder, expected a file"}, "a folder instead of a file is refused")
   tap.fails(function() rille.train.saves_to(dir, "module") end, {"a file, a folder, a picture or checkpoints", "module"}, "an unknown kind is refused")
-  tap.fails(function() rille.train.saves_to(dir .. "/x.png", "picture") end, {"saves_to writes an SVG", "x.png"}, "a picture must be an SVG")
+  tap.fails(function() rille.train.saves_to(dir .. "/x.png", "picture") end, {"saves_to: expected the name of an .svg file", "x.png"}, "a picture must be an SVG")
   tap.fails(function() rille.train.saves_to(3) end, {"rille.train.saves_to", "3"}, "a path must be a string")
   tap.is(rille.train.saves_to(dir .. "/folder/x"), dir .. "/folder/x", "the path is returned")
 end)

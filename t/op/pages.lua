@@ -30,7 +30,7 @@ tap.group("composites", function()
       local row = ("    %s, %s -> %s%s\n"):format(logits, labels, y.sbp, e.bytes > 0 and "   moves " .. e.bytes .. " bytes" or "")
       if page:find(row, 1, true) then
         rows = rows + 1
-        tap.ok(page:find("made of        " .. names(e) .. "\n", 1, true), "the page names the operators:" .. row:gsub("%s+", " "), page)
+        tap.ok(page:find("composed of    " .. names(e) .. "\n", 1, true), "the page names the operators:" .. row:gsub("%s+", " "), page)
       end
     end
   end
@@ -65,8 +65,8 @@ tap.group("attributes", function()
     local x, first = rille.ones({1, 1, 4, 4}), rille.page(name):match("[^\n]*")
     tap.ok(first:find(call.yes, 1, true) and not rille.page(name):find(call.no, 1, true), name .. " documents its attributes", first)
     local good, err = pcall(x[name], x, {kernel_size = 2, [call.no] = 1})
-    tap.ok(not good and err:find("no attribute is called '" .. call.no .. "'", 1, true), name .. " refuses other attributes", err)
-    tap.ok(not err:match("it has (.*);"):find(call.no, 1, true), "the error does not offer the refused attribute", err)
+    tap.ok(not good and err:find("unknown argument '" .. call.no .. "'", 1, true), name .. " refuses other attributes", err)
+    tap.ok(not err:match("expected one of (.*);"):find(call.no, 1, true), "the error does not offer the refused attribute", err)
   end
   local mean = rille.ones({1, 1, 4, 4}):avg_pool2d(2, 2, 1, false, false)
   tap.is(mean:totable(), rille.ones({1, 1, 3, 3}):totable(), "positional arguments have the order of the page")
@@ -76,7 +76,7 @@ tap.group("absent values and gradients", function()
   tap.ok(rille.page("argmax"):find("^argmax%(x, axis = none,"), "a missing axis is documented as none")
   tap.ok(rille.page("slice"):find("stop = none", 1, true), "a missing end is documented as none")
   for _, name in ipairs{"argmax", "eq", "any", "floor", "floor_divide"} do
-    tap.ok(rille.page(name):find("gradient       none: flat", 1, true), name .. " has a zero gradient")
+    tap.ok(rille.page(name):find("gradient       none: it is zero everywhere", 1, true), name .. " has a zero gradient")
   end
   for _, name in ipairs{"exp", "mean", "max", "remainder"} do
     tap.ok(rille.page(name):find("gradient       yes", 1, true), name .. " has a gradient")

@@ -166,7 +166,7 @@ tap.group("memory_limit bounds all memory of a device", function()
   for _, recompute in ipairs{false, "auto"} do
     local _, why = pcall(limited, 1, recompute)
     local least = tonumber(tostring(why):match("limit 1; the least is (%d+) bytes, on cpu:%d, with %d+ %% idle"))
-    tap.ok(least and tostring(why):find("most of the registers: .*recompute%-auto.lua:%d+"), "a limit that no plan meets is refused with the least, its bubble and lines", why)
+    tap.ok(least and tostring(why):find("largest tensors: .*recompute%-auto.lua:%d+"), "a limit that no plan meets is refused with the least, its bubble and lines", why)
     local last, much = math.huge, (limited(1 << 30, recompute))
     for k = 0, 4 do
       local limit = least + (much - least) * k // 4

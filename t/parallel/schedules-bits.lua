@@ -140,7 +140,7 @@ tap.group("no data at all", function()
     local function forward() return w:square():sum() + w:to_global{placement = cpu(1), sbp = "B"}:sum():to_global{placement = cpu(0), sbp = "B"} end
     local options, x = {micro_batches = PIECES, schedule = schedule}, rille.ones({PIECES, 2}, {placement = cpu(0)})
     tap.is(rille.graph(forward, options)(x):item(), 0.75 * WIDTH, schedule_name(schedule) .. ": forward alone runs once")
-    tap.fails(function() rille.graph(function() forward():backward() end, options)(x) end, {"nothing feeds"}, schedule_name(schedule) .. ": backward without data is refused")
+    tap.fails(function() rille.graph(function() forward():backward() end, options)(x) end, {"receives no input"}, schedule_name(schedule) .. ": backward without data is refused")
   end
 end)
 
@@ -236,7 +236,7 @@ tap.group("separate losses that share operators", function()
     h:to_global{placement = cpu(1), sbp = "B"}:square():sum():backward()
   end, {micro_batches = PIECES})
   tap.fails(function() step(rille.ones({PIECES, WIDTH}, {placement = cpu(0)})) end,
-    {"already run through matmul (t/parallel/schedules-bits.lua:" .. line, "added up, for one backward", "t/parallel/schedules-bits.lua:" .. line + 2},
+    {"already called through matmul (t/parallel/schedules-bits.lua:" .. line, "call backward() once", "t/parallel/schedules-bits.lua:" .. line + 2},
     "the second backward is refused; the error has both lines and the remedy")
 end)
 

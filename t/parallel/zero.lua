@@ -57,7 +57,7 @@ end
 for _, mode in ipairs{true, "propagate", "recursive", "greedy"} do
   for name, value in pairs{zero = 1, offload = rille.placement("cpu", {1}), recompute = "auto"} do
     tap.fails(function() rille.graph(function(x) return x end, {[name] = value, auto_parallel = mode}) end,
-      {name, "auto_parallel", "take one"}, ("%s with auto_parallel = %s"):format(name, mode))
+      {name, "auto_parallel", "use one"}, ("%s with auto_parallel = %s"):format(name, mode))
   end
 end
 
@@ -110,8 +110,8 @@ do
         tap.is(losses(recipe, graph), want, what .. ": the same bits")
       else
         differ = differ + 1
-        tap.fails(function() losses(recipe, graph) end, {("/zero.lua:%d) says zero = %d"):format(recipe_line, recipe),
-          ("/zero.lua:%d) says zero = %d"):format(graph_line, graph)}, what .. ": the error names both lines")
+        tap.fails(function() losses(recipe, graph) end, {("/zero.lua:%d) sets zero = %d"):format(recipe_line, recipe),
+          ("/zero.lua:%d) sets zero = %d"):format(graph_line, graph)}, what .. ": the error names both lines")
       end
     end
   end

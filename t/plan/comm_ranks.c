@@ -703,12 +703,12 @@ words(void)
         const char *why;
     } row[] = {
         {good, sizeof good, NULL},
-        {good, 12, "the list of memory 5 has 12 bytes"},
-        {fewer, sizeof fewer, "step 3, operand 0, hop 1: memory 0 takes part in one in which not all positions"},
-        {other, sizeof other, "memory 5 takes part in another than the first that does"},
-        {more, sizeof more, "memory 5 has ranks that are others'"},
-        {twice, sizeof twice, "memory 5 has two of this name"},
-        {NULL, 0, "not all positions have ranks"},
+        {good, 12, "the list of host 5 has 12 bytes"},
+        {fewer, sizeof fewer, "step 3, operand 0, hop 1: host 0 takes part in a collective in which some positions"},
+        {other, sizeof other, "host 5 takes part in another collective than the first host"},
+        {more, sizeof more, "host 5 has communicator ranks of other hosts"},
+        {twice, sizeof twice, "host 5 has two collectives of this name"},
+        {NULL, 0, "some positions have no communicator rank"},
     };
     for (size_t i = 0; i < countof(row); i++) {
         const struct comm_ranks_list list[] = {{5, row[i].bytes, row[i].n}, {0, good, sizeof good}};

@@ -210,7 +210,7 @@ static void
 refused(struct rille_session *s)
 {
     struct plan *p = there_and_back(s, layout_on(s, DEV_ASYNC, 1, "B"), layout_on(s, DEV_CUDA, 1, "B"));
-    ok(!p && strstr(err_text(), "a value does not go from async to cuda devices at once"),
+    ok(!p && strstr(err_text(), "a value cannot be copied directly from async to cuda devices"),
        "a move between kinds that cannot access each other is refused by name");
 }
 

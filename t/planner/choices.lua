@@ -165,7 +165,7 @@ tap.group("pending reductions", function()
   local p
   for _, c in ipairs(op.candidates) do if c.outputs[1] == "P" then p = c end end
   tap.is({p.bytes, p.owed}, {768, 3072}, "the partial candidate moves less and has a pending reduction")
-  tap.ok(tostring(rille.explain(a:matmul(a * 2))):find("768 bytes moved, 3072 owed", 1, true), "the text of explain() shows both numbers")
+  tap.ok(tostring(rille.explain(a:matmul(a * 2))):find("768 bytes moved, 3072 pending", 1, true), "the text of explain() shows both numbers")
 end)
 
 tap.group("operators that need the sum of a partial value", function()

@@ -61,8 +61,8 @@ tap.group("the report of explain()", function()
         for k, c in ipairs(op.candidates) do good = good and math.type(c.regret) == "integer" and (k > 1 or c.regret == 0) and c.share > 0 and c.share <= 1 end
       end
       tap.ok(good, mode .. ": candidates have a regret, 0 for the chosen one, and a share of the work")
-      tap.ok(tap.has(tostring(e), ("planned: %d ns a step, bound %d ns"):format(e.cost, e.bound), e.gap == 0 and "no plan of these operators costs less" or "of the best of these operators",
-        ("a device holds %d bytes at most, %d of them scratch memory of kernels"):format(e.memory, e.scratch)), mode .. ": the text shows cost, bound and memory")
+      tap.ok(tap.has(tostring(e), ("planned: %d ns per step, bound %d ns"):format(e.cost, e.bound), e.gap == 0 and "no plan of these operators costs less" or "of the best plan of these operators",
+        ("at most %d bytes per device, %d of them scratch memory of kernels"):format(e.memory, e.scratch)), mode .. ": the text shows cost, bound and memory")
     end
   end
 end)
@@ -115,7 +115,7 @@ tap.group("leaves with sbp = auto", function()
   end
   os.remove(path)
   local G = place("grid")
-  tap.fails(function() rille.ones({4, 4}, {placement = G, sbp = {"auto", "B"}}) end, {"\"auto\" is one word for all axes"}, "a list with \"auto\" in it is refused")
+  tap.fails(function() rille.ones({4, 4}, {placement = G, sbp = {"auto", "B"}}) end, {"\"auto\" stands for all mesh axes"}, "a list with \"auto\" in it is refused")
   tap.fails(function() rille.boxing{shape = {4, 4}, from = {placement = P, sbp = "S(0)"}, to = {placement = P, sbp = "auto"}} end,
     {"auto", "variables"}, "rille.boxing refuses \"auto\"")
   tap.fails(function() rille.ones({4, 4}, {placement = P}):exp():to_global{sbp = "auto"} end, {"auto", "variables"}, "to_global refuses \"auto\" for computed values")

@@ -92,7 +92,7 @@ for _, case in ipairs(cases) do
   end
   tap.is(got, expected, name .. ": the meetings, with both hints and the move")
   tap.ok(are_moves(e), name .. ": each meeting is a move of the plan, and takes time")
-  tap.ok(tap.has(tostring(e), #want == 0 and "no hints meet" or ("hints meet %d time"):format(#want), table.unpack(text)),
+  tap.ok(tap.has(tostring(e), #want == 0 and "no hints conflict" or ("hints conflict %d time"):format(#want), table.unpack(text)),
     name .. ": the text lists each meeting")
   met = met + #want
 end
@@ -121,6 +121,6 @@ end
 -- Other modes report no meetings.
 for _, mode in ipairs{"optimal", "recursive", "greedy"} do
   local e = planned(chain, mode, ones(line, {64, 64}, "S(0)"))
-  tap.ok(e.meetings == nil and not tostring(e):find("hints meet"), mode .. ": layouts are not propagated, so no meetings are reported")
+  tap.ok(e.meetings == nil and not tostring(e):find("hints conflict"), mode .. ": layouts are not propagated, so no meetings are reported")
 end
 tap.done()

@@ -22,7 +22,7 @@ do
   local good, why = pcall(train, "mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 200})
   tap.ok(not good and tostring(why):find("memory") and tostring(why):find("%d+$"), "the error for a limit that no plan meets names the least: " .. tostring(why))
   good, why = pcall(train, "mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 1})
-  tap.ok(not good and tostring(why):find("within 1 byte a device", 1, true), "the error for one byte says 1 byte: " .. tostring(why))
+  tap.ok(not good and tostring(why):find("in 1 byte per device", 1, true), "the error for one byte says 1 byte: " .. tostring(why))
 end
 
 -- A plan within a limit holds no more than the limit; a refusal names a least limit that has a plan.
@@ -44,7 +44,7 @@ do
   end
   local function reported(limit, mode)
     local good, why = pcall(most, limit, "auto", mode, "blocks")
-    return not good and tostring(why):match("found is (%d+)$")
+    return not good and tostring(why):match("needs (%d+)$")
   end
   local least = reported(1, "optimal")
   for _, mode in ipairs{"propagate", "recursive", "greedy"} do
@@ -60,7 +60,7 @@ do
         if good then
           tap.ok(held <= limit, what .. "no device holds more than the limit", held)
         else
-          least = math.tointeger(tostring(held):match("memory: .* found is (%d+)$"))
+          least = math.tointeger(tostring(held):match("memory: .* needs (%d+)$"))
           tap.ok(least and least > limit, what .. "the error names the least limit", held)
         end
         return good
@@ -104,7 +104,7 @@ do
         local reported = k % 4 > 0 or step:explain().bound > 0 -- looks for regrets first
         tap.ok(reported and #step:hints() > 0, name .. "explain() has a bound and hints")
       else
-        least = math.tointeger(tostring(held):match("the least[%a ]* is (%d+)") or tostring(held):match("found is (%d+)"))
+        least = math.tointeger(tostring(held):match("needs (%d+)$") or tostring(held):match("the least[%a ]* is (%d+)"))
         tap.ok(least and least > limit, name .. "the error names the least limit", held)
       end
       return good
@@ -131,10 +131,10 @@ do
   for k, e in ipairs(rille.whatif(step, {mesh = {4}, memory = limits})) do
     tap.ok(not e and k > 1 or e.memory <= limits[k], ("whatif within %d bytes reports %s"):format(limits[k], e and e.memory or "none"))
   end
-  tap.fails(function() rille.whatif(step, {mesh = {4}, memory = 10}) end, {"10 bytes", "the least found takes", "with it"},
+  tap.fails(function() rille.whatif(step, {mesh = {4}, memory = 10}) end, {"10 bytes", "the least found needs", "with scratch memory of kernels"},
     "whatif names a limit that no plan meets, and the least")
   local _, message = pcall(rille.whatif, step, {mesh = {4}, memory = 10})
-  local least = tonumber(tostring(message):match("the least found takes (%d+)"))
+  local least = tonumber(tostring(message):match("the least found needs (%d+)"))
   local good, e = pcall(rille.whatif, step, {mesh = {4}, memory = least})
   tap.ok(good and e.memory <= least, ("whatif meets the least limit, %s bytes"):format(least))
 end

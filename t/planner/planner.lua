@@ -137,7 +137,7 @@ do
   tap.ok(not good or text:find("\nchoice 0"), "a certificate with another choice is refused: " .. tostring(why))
   os.remove(path)
   good, why = pcall(rille.certificate, "/dev/zero")
-  tap.ok(not good and tostring(why):find("/dev/zero is no text: byte 0", 1, true), "an endless file is refused as a certificate: " .. tostring(why))
+  tap.ok(not good and tostring(why):find("/dev/zero is not text: byte 0", 1, true), "an endless file is refused as a certificate: " .. tostring(why))
 end
 
 -- Search steps that raise the bound by less than a nanosecond at the end are not part of the certificate.
@@ -245,7 +245,7 @@ do
     tap.ok(math.abs(step(x):item() - want) < 1e-3 * (1 + math.abs(want)), mode .. ": conflicting hints are met by moves")
     tap.ok(#step:explain().boxing > 0, mode .. ": explain() lists these moves")
     tap.fails(function() rille.whatif(step, {mesh = {8}}) end,
-      {("no plan meets matmul strategy (t/planner/planner.lua:%d) and matmul strategy (t/planner/planner.lua:%d): none of the layouts that 8 devices allow")
+      {("no plan satisfies matmul strategy (t/planner/planner.lua:%d) and matmul strategy (t/planner/planner.lua:%d): no layout on 8 devices splits")
         :format(at + 1, at + 3)}, mode .. ": eight devices do not allow strategies of four; the error names both lines")
     tap.ok(rille.whatif(step, {mesh = {8, 8}}).cost > 0, mode .. ": on a mesh with another number of axes no hint holds")
   end
@@ -309,7 +309,7 @@ do
   local x = rille.randn({8, 8}, {placement = P, sbp = "S(0)"})
   local step = rille.graph(function(a) return a:matmul(a):relu():sum() end, {auto_parallel = true})
   local function graph(options) return function() rille.graph(function(a) return a:matmul(a) end, options)(x) end end
-  tap.fails(function() rille.whatif(step, {mesh = {4}}) end, {"whatif", "not called yet"}, "whatif refuses a step that was not called")
+  tap.fails(function() rille.whatif(step, {mesh = {4}}) end, {"whatif", "call the step first"}, "whatif refuses a step that was not called")
   step(x)
   local patient = rille.graph(function(a) return a:matmul(a):relu():sum() end, {auto_parallel = true, time_limit = 1e18})
   patient(x)
@@ -324,7 +324,7 @@ do
     {graph{auto_parallel = ""}, {'auto_parallel = ""', "no mode"}},
     {graph{auto_parallel = true, memory_limit = 2^63}, {"memory_limit", "no more than 9e18", "9.2"}},
     {graph{auto_parallel = true, memory_limit = -3}, {"memory_limit", "-3"}},
-    {graph{auto_parallel = true, memory_limit = 10}, {"memory", "10 bytes", "without scratch of kernels, the least possible is ", "ask for memory_limit = ", "the least plan found is "}},
+    {graph{auto_parallel = true, memory_limit = 10}, {"memory", "10 bytes", "without scratch memory of kernels, the least possible is ", "try memory_limit = ", "the least plan found needs "}},
     {graph{auto_parallel = true, time_limit = 0}, {"time_limit"}},
     {graph{auto_parallel = true, time_limit = -1}, {"time_limit"}},
     {graph{auto_parallel = true, time_limit = 0 / 0}, {"time_limit"}},
@@ -367,7 +367,7 @@ do
     {function() rille.whatif(step, {mesh = {4}, flops = "fast"}) end, {"flops"}},
     {function() step:certify("/nonexistent/plan") end, {"certify", "/nonexistent/plan"}},
     {function() rille.certificate("/dev/null") end, {"certificate"}},
-    {function() rille.graph(function(a) return a end)(x); rille.graph(function(a) return a * 2 end):certify("x") end, {"certify", "not called"}},
+    {function() rille.graph(function(a) return a end)(x); rille.graph(function(a) return a * 2 end):certify("x") end, {"certify", "call the step first"}},
   }
   for i, case in ipairs(wrong) do tap.fails(case[1], case[2], "wrong input " .. i .. " is refused with its reason") end
   tap.ok(x:sum():item() == x:sum():item(), "tensors keep their values after errors")

@@ -45,7 +45,7 @@ unsaved() {
   grep -qF -- "$2" <<<"$out" || { echo "does not say: $2"; echo "$out"; return 1; }
 }
 touch "$dir/file"
-ok "finetune.lua: a target that is a file is refused before training" unsaved "$dir/file" "$dir/file is a file; a folder is wanted"
+ok "finetune.lua: a target that is a file is refused before training" unsaved "$dir/file" "$dir/file is a file, expected a folder"
 ok "finetune.lua: a target in a missing folder is refused before training" unsaved "$dir/nowhere/tuned" "$dir/nowhere/tuned cannot be written: No such file"
 example "generate $dir/told --prompt Rille --count 5" "Rille" "ids/s"
 # A model folder. Its tokenizer begins texts with id 298; its end id is the third id written by greedy decoding.
@@ -121,11 +121,11 @@ refuses() { # refuses OPTIONS TEXT: gpt.lua fails with the text before it trains
 }
 ok "gpt.lua: a prompt with unknown characters is refused before training" refuses "--prompt 日" "--prompt: the text has no '日'"
 ok "gpt.lua: a prompt that is no UTF-8 is refused before training" refuses "--prompt $(printf '\xff')" "--prompt is no UTF-8"
-ok "gpt.lua: a text that is no UTF-8 is refused before training" refuses "--text $dir/bytes" "no UTF-8"
+ok "gpt.lua: a text that is no UTF-8 is refused before training" refuses "--text $dir/bytes" "not UTF-8"
 ok "gpt.lua: an empty text is refused before training" refuses "--text $dir/empty" "the text is empty"
 ok "gpt.lua: a folder as text is refused before training" refuses "--text $dir" "Is a directory"
 ok "gpt.lua: a plot file that cannot be written is refused before training" refuses "--plot $dir/no/x.svg" "No such file"
-ok "gpt.lua: a plot file that is no .svg is refused before training" refuses "--plot $dir/x.png" "rille.train.saves_to writes an SVG: the name of an .svg file is wanted"
+ok "gpt.lua: a plot file that is no .svg is refused before training" refuses "--plot $dir/x.png" "rille.train.saves_to: expected the name of an .svg file"
 ok "gpt.lua: a checkpoint folder that cannot be made is refused before training" refuses "--checkpoint $dir/no/x" "rille.train.saves_to: $dir/no/x cannot be written"
 ok "gpt.lua: a length below 2 is refused before training" refuses "--length 1" "--length is at least 2, not 1"
 ok "gpt.lua: a negative number of bytes is refused before training" refuses "--write -5" "--write is at least 0, not -5"

@@ -96,7 +96,7 @@ if command -v lua5.4 >/dev/null; then
     coroutine.resume(old)
     coroutine.wrap(function() r = require "rille" end)()
     assert(coroutine.resume(old))'
-  ok "its errors have lines" prints 'x.lua:2: manual_seed: a whole number is wanted, found a table' lua54 '
+  ok "its errors have lines" prints 'x.lua:2: manual_seed: expected an integer, found a table' lua54 '
     local r = require "rille"
     print(select(2, pcall(load("\nr.manual_seed({})", "@x.lua", "t", {r = r}))))'
   ok "bad settings are an error of require" prints false env RILLE_DEVICES=abacus \

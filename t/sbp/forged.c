@@ -77,7 +77,7 @@ test_forgeries(void)
     s = bytes(1 << 30, (long long)1 << 40, (long long)1 << 60, 1000);
     ok(refused(&s, "larger than can be checked"), "a limit whose value exceeds the largest number is refused");
     s = bytes(1 << 20, 0, (long long)1 << 40, 1000);
-    ok(refused(&s, "without a limit"), "a price of bytes without a limit is refused");
+    ok(refused(&s, "without a memory limit"), "a price of bytes without a limit is refused");
 }
 
 /* Tests proof steps under a true bound: an invalid step is refused although the bound holds. */
@@ -175,7 +175,7 @@ bombs(void)
     str_add(&s, "split 0\ncase 0\nround\n");
     for (int k = 0; k < NODES; k++) str_add(&s, "to 0 1 0 0\n");
     str_add(&s, "prune 1\n");
-    ok(refused(&s, "more or less"), "repeated messages need no more memory, and an incomplete proof is refused");
+    ok(refused(&s, "too many or too few"), "repeated messages need no more memory, and an incomplete proof is refused");
 }
 
 int

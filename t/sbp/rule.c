@@ -209,7 +209,7 @@ test_shape_errors(void)
          "op: dimension 0 of a is 12, expected a multiple of 5; a is f32{12}, b is f32{5}", -1},
         {"(ab),a,b->b", "f32{12} f32{5} f32{2}",
          "op: dimension 0 of a is 12, expected 10; a is f32{12}, b is f32{5}, c is f32{2}", -1},
-        {"a->a[n]", "f32{5}", "op: the rule's letter n has no size, and infer() gave none", -1},
+        {"a->a[n]", "f32{5}", "op: the rule's letter n has no size, and infer() returned none", -1},
         {"(ab)->", "f32{5}", "op: the rule's letters a and b have no size", -1},
         {"a->a", "f32{5} f32{5}", "op: the rule has 1 operands, the call has 3", -1},
         {"a->a,a", "f32{5}", "op: the rule has 2 results, the call has 1", -1},
@@ -370,10 +370,10 @@ test_writers(void)
     is_str(written(rule_broadcast, "#2 f32{4}"), "=,a->a", "a number is ignored");
     is_str(written(rule_broadcast, "f32{} f32{4}"), ",a->a", "a scalar broadcasts");
     is_str(written(rule_broadcast, "f32{4,5} f32{6,8}"),
-           "add: a is f32{4, 5}, b is f32{6, 8}: dimension 0 is 4 and 6, neither is 1",
+           "add: a is f32{4, 5}, b is f32{6, 8}: dimension 0 is 4 and 6, and neither is 1",
            "two shapes that do not broadcast are refused");
     is_str(written(rule_broadcast, "f32{7,5} f32{1} f32{2,1}"),
-           "add: a is f32{7, 5}, b is f32{1}, c is f32{2, 1}: dimension 0 is 7 and 2, neither is 1",
+           "add: a is f32{7, 5}, b is f32{1}, c is f32{2, 1}: dimension 0 is 7 and 2, and neither is 1",
            "three shapes that do not broadcast are refused");
     axes[0] = 0, axes[1] = 2, naxes = 2, keepdim = false;
     is_str(written(write_reduce, "f32{2,3,4}"), "abc->b", "reduced dimensions are removed");

@@ -36,7 +36,7 @@ local function first_error(f, ...)
 end
 
 -- Returns the error's text without its line.
-local function reason(e) return (e:gsub("^[^:]*:%d+: ", ""):gsub(" %(wanted at .*", "")) end
+local function reason(e) return (e:gsub("^[^:]*:%d+: ", ""):gsub(" %(needed at .*", "")) end
 
 for _, case in ipairs(cases) do
   local name, values, f, want = table.unpack(case)

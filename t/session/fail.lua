@@ -75,7 +75,7 @@ local function set(list, values)
   end)
 end
 
--- Makes each act fail in turn. Returns counts that must be 0, and how often a variable was left half written.
+-- Makes each act fail in turn. Returns counts that must be 0, and how often a variable was left only partly written.
 local function fail_each(net, step)
   for _ = 1, 2 do step(x, y):item() end
   local list = variables(net)
@@ -108,7 +108,7 @@ local function fail_each(net, step)
       local whole, value = pcall(p.totable, p)
       if not whole then
         got.torn = got.torn + 1
-        if not tostring(value):find("half written", 1, true) then got.changed = got.changed + 1 end
+        if not tostring(value):find("only partly written", 1, true) then got.changed = got.changed + 1 end
       elseif flat(value) ~= texts[i] then
         got.changed = got.changed + 1
         got.example = got.example or ("act %d: variable %d has changed"):format(k, i)
@@ -128,7 +128,7 @@ local function is_handled(got, name)
   tap.is(got.changed, 0, name .. ": each variable has its old value, or reading it is an error")
   tap.is(got.inexact, 0, name .. ": after the variables are reset, the next step gives exactly the same loss")
   if got.example then tap.diag(got.example) end
-  tap.diag(("%d acts, %d times a variable was half written"):format(got.acts, got.torn))
+  tap.diag(("%d acts, %d times a variable was only partly written"):format(got.acts, got.torn))
 end
 
 tap.group("a compiled step", function()

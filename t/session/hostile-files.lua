@@ -25,31 +25,31 @@ local function with_id(id, token)
   assert(n == 1)
   return write("x.json", text)
 end
-for id, want in pairs{["268.5"] = "the token 'a' has the id 268.5; ids are whole numbers", ['"7"'] = "the token 'a' has the id \"7\"; ids are whole numbers",
-  null = "the token 'a' has the id null; ids are whole numbers", ["-3"] = "the token 'a' has the id -3; of 261 tokens ids are from 0 to 66580",
-  ["3000000000"] = "the token 'a' has the id 3000000000; of 261 tokens ids are from 0 to 66580"} do
+for id, want in pairs{["268.5"] = "the id of the token 'a' must be an integer, found 268.5", ['"7"'] = "the id of the token 'a' must be an integer, found \"7\"",
+  null = "the id of the token 'a' must be an integer, found null", ["-3"] = "the token 'a' has id -3; with 261 tokens ids must be from 0 to 66580",
+  ["3000000000"] = "the token 'a' has id 3000000000; with 261 tokens ids must be from 0 to 66580"} do
   refused(function() rille.tokenizer(with_id(id)) end, want, "the id of a token")
 end
-refused(function() rille.tokenizer(with_id(5)) end, "two tokens have the id 5; one is 'a'", "the id of another token")
-for from, want in pairs{['"id": 261'] = "the token '<|end|>' has the id 1.5; ids are whole numbers"} do
+refused(function() rille.tokenizer(with_id(5)) end, "two tokens have id 5; one is 'a'", "the id of another token")
+for from, want in pairs{['"id": 261'] = "the id of the token '<|end|>' must be an integer, found 1.5"} do
   refused(function() rille.tokenizer(write("y.json", (json:gsub(from, '"id": 1.5')))) end, want, "the id of a special token")
 end
 local holes = rille.tokenizer(with_id(300))
-refused(function() holes:decode{97} end, "no token has the id 97; this tokenizer has 262, with ids from 0 to 300 and gaps", "an id in a gap")
-refused(function() small:decode{262} end, "no token has the id 262; this tokenizer has 262, with ids from 0 to 261", "an id beyond the last")
+refused(function() holes:decode{97} end, "no token has id 97; this tokenizer has 262 tokens, with ids from 0 to 300 and gaps", "an id in a gap")
+refused(function() small:decode{262} end, "no token has id 262; this tokenizer has 262 tokens, with ids from 0 to 261", "an id beyond the last")
 local around = '"post_processor": {"type": "BertProcessing", "cls": ["a", 0.5], "sep": ["a", 1]}'
 refused(function() rille.tokenizer(write("z.json", (json:gsub('"post_processor": null', around)))) end,
-  "post_processor has the id 0.5, which is no token", "an invalid id in the template")
-for what, o in pairs{["tokenizer.train: a size of 3; bytes and 0 special tokens take 256"] = {size = 3},
-  ["tokenizer.train: the special token 'a' is there twice"] = {size = 300, special = {"a", "a"}},
+  "post_processor has id 0.5, which is not a token", "an invalid id in the template")
+for what, o in pairs{["tokenizer.train: size is 3, but bytes and 0 special tokens need 256"] = {size = 3},
+  ["tokenizer.train: the special token 'a' occurs twice"] = {size = 300, special = {"a", "a"}},
   ["tokenizer.train: the pattern does not compile: missing closing parenthesis, at 1"] = {size = 300, pattern = "("}} do
   local good, why = pcall(rille.tokenizer.train, "abc", o)
   tap.is({good, why:gsub("^[^ ]*: ", "", 1)}, {false, what, 1}, "the error names the function once")
 end
 
-refused(function() rille.tokenizer.train({"aa", nil, "bb"}, {size = 260}) end, "a text or {file = path} is wanted, not nil", "a gap in the texts")
-refused(function() rille.tokenizer.train({}, {size = 260}) end, "a list of texts or files is wanted; this one is empty", "no texts")
-refused(function() rille.tokenizer.train({"aa", x = "bb"}, {size = 260}) end, "a list of texts or files is wanted; this one has the key \"x\"", "a name in the texts")
+refused(function() rille.tokenizer.train({"aa", nil, "bb"}, {size = 260}) end, "expected a string or {file = path}, found nil", "a gap in the texts")
+refused(function() rille.tokenizer.train({}, {size = 260}) end, "expected a list of strings or files, found an empty one", "no texts")
+refused(function() rille.tokenizer.train({"aa", x = "bb"}, {size = 260}) end, "the list of strings or files must not have the key \"x\"", "a name in the texts")
 
 -- ---- truncated files of one tensor ----
 
@@ -94,7 +94,7 @@ local shards = rille.load(both)
 local newer = {}
 for name, t in pairs(shards) do newer[name] = t + 1 end
 rille.save(both .. "/model.safetensors", newer)
-local two = both .. ": a folder with model.safetensors and with model.safetensors.index.json: they may be of two models; name the one that is wanted"
+local two = both .. ": the folder has both model.safetensors and model.safetensors.index.json, perhaps of two models; name one of the files"
 refused(function() rille.load(both) end, two, "a folder of two")
 refused(function() rille.models.gpt2.load(both) end, two, "a folder of two models")
 tap.is(rille.load(both .. "/model.safetensors")["wpe.weight"]:totable(), newer["wpe.weight"]:totable(), "the complete file is read by its name")
@@ -129,7 +129,7 @@ end
 
 for _, values in ipairs{{1, 2, dtype = "i64"}, {{1, 2}, {3, 4, dtype = "i64"}}, {{1, 2, dtype = "i64"}, {3, 4}}, {dtype = "i64"}, {1, 2, [5] = 3}} do
   local good, why = pcall(T, values)
-  tap.ok(not good and why:find("options are a second table", 1, true), "values mixed with options: " .. tostring(why))
+  tap.ok(not good and why:find("options must be a second table", 1, true), "values mixed with options: " .. tostring(why))
 end
 do
   local grown = {}
@@ -140,10 +140,10 @@ end
 
 local p, q = rille.ones({2}, {requires_grad = true}), rille.ones{2}
 for want, groups in pairs{["group 1: the list of parameters is empty"] = {{params = {}}, {params = {p}}}, ["group 2: the list of parameters is empty"] = {{params = {p}}, {params = {}}},
-  ["no parameter requires a gradient: p:requires_grad_(true) makes p learn"] = {{params = {q}}}, ["group 1 is {params = list, ...}, not a table without params"] = {{p}},
+  ["no parameter requires a gradient; call p:requires_grad_(true) on those to train"] = {{params = {q}}}, ["group 1 must be {params = list, ...}, found a table without params"] = {{p}},
   ["the list of parameters is empty"] = {}, ["entry 2 of the list of parameters is nil"] = {p, nil, rille.ones({2}, {requires_grad = true})},
-  ["entry 2 of the list of parameters is nil "] = {{params = {p}}, nil, {params = {q}}}, ["a list of parameters is wanted; this one has the key \"params\""] = {params = {p}},
-  ["group 1: entry 1 of the list of parameters is nil"] = {{params = {nil, p}}}, ["a list of parameters is wanted; this one has the key \"w\""] = {w = p}} do
+  ["entry 2 of the list of parameters is nil "] = {{params = {p}}, nil, {params = {q}}}, ["the list of parameters must not have the key \"params\""] = {params = {p}},
+  ["group 1: entry 1 of the list of parameters is nil"] = {{params = {nil, p}}}, ["the list of parameters must not have the key \"w\""] = {w = p}} do
   want = want:gsub(" $", "")
   refused(function() rille.optim.SGD(groups, {lr = 1}) end, "optim.SGD: " .. want, "groups")
 end
@@ -153,9 +153,9 @@ local function adam(n)
   for i = 1, n do list[i] = rille.ones({2}, {requires_grad = true}) end
   return rille.optim.AdamW(list)
 end
-refused(function() adam(1):load_state_dict(adam(2):state_dict()) end, "optim.AdamW:load_state_dict: '1.m' is no state of the 1 parameters here", "a state of more")
+refused(function() adam(1):load_state_dict(adam(2):state_dict()) end, "optim.AdamW:load_state_dict: '1.m' is not state of the 1 parameters here", "a state of more")
 refused(function() rille.optim.SGD({p}, {lr = 1}):load_state_dict(adam(1):state_dict()) end,
-  "optim.SGD:load_state_dict: '0.m' is no state of the 1 parameters here", "a state of another kind")
+  "optim.SGD:load_state_dict: '0.m' is not state of the 1 parameters here", "a state of another kind")
 local g = rille.models.gpt2.new{vocab = 20, length = 16, layers = 2, heads = 2, width = 8}
 for want, stages in pairs{["stages[1] is a placement, not 1"] = {1}, ["stages[2] is a placement, not \"x\""] = {rille.placement("cpu", {0}), "x"}} do
   refused(function() rille.parallel(g, {stages = stages}) end, "rille.parallel: " .. want, "stages")
@@ -165,16 +165,16 @@ end
 
 for _, dtype in ipairs{"i32", "i64", "u8", "bool"} do
   for _, name in ipairs{"rand", "randn"} do
-    refused(function() rille[name]({4}, {dtype = dtype}) end, ("%s: its values are of a float dtype, not %s"):format(name, dtype), "integers between 0 and 1")
+    refused(function() rille[name]({4}, {dtype = dtype}) end, ("%s: dtype must be float, found %s"):format(name, dtype), "integers between 0 and 1")
   end
-  refused(function() nn.init.uniform_(rille.zeros({4}, {dtype = dtype})) end, "nn.init.uniform_ takes a tensor of a float dtype, not " .. dtype, "an initialiser of integers")
+  refused(function() nn.init.uniform_(rille.zeros({4}, {dtype = dtype})) end, "nn.init.uniform_: expected a tensor of a float dtype, found " .. dtype, "an initialiser of integers")
 end
-refused(function() rille.randint(250, 260, {4}, {dtype = "u8"}) end, "randint: 259 does not fit in u8, which has all whole numbers from 0 to 255", "integers above the dtype's range")
-refused(function() rille.randint(-1, 2, {4}, {dtype = "u8"}) end, "randint: -1 does not fit in u8, which has all whole numbers from 0 to 255", "integers below the dtype's range")
+refused(function() rille.randint(250, 260, {4}, {dtype = "u8"}) end, "randint: 259 does not fit in u8, which holds all integers from 0 to 255", "integers above the dtype's range")
+refused(function() rille.randint(-1, 2, {4}, {dtype = "u8"}) end, "randint: -1 does not fit in u8, which holds all integers from 0 to 255", "integers below the dtype's range")
 tap.ok(rille.randint(0, 256, {4}, {dtype = "u8"}):numel() == 4, "randint accepts the full range of u8")
 for dtype, most in pairs{bool = 1, bf16 = 256, f16 = 2048, f32 = 1 << 24, f64 = 1 << 53} do
   local least = dtype == "bool" and 0 or -most
-  local ends = ("%s, which has all whole numbers from %d to %d"):format(dtype, least, most)
+  local ends = ("%s, which holds all integers from %d to %d"):format(dtype, least, most)
   refused(function() rille.randint(0, most + 2, {4}, {dtype = dtype}) end, ("randint: %d does not fit in %s"):format(most + 1, ends), "an upper limit that the dtype cannot represent")
   refused(function() rille.randint(least - 1, 1, {4}, {dtype = dtype}) end, ("randint: %d does not fit in %s"):format(least - 1, ends), "a lower limit that the dtype cannot represent")
   rille.manual_seed(3)
@@ -182,29 +182,29 @@ for dtype, most in pairs{bool = 1, bf16 = 256, f16 = 2048, f32 = 1 << 24, f64 = 
   tap.ok(x:min():item() == lo and x:max():item() == most, dtype .. ": the largest integers are drawn")
   tap.ok(rille.randint(least, most + 1, {64}, {dtype = dtype}):to"f64":abs():max():item() <= most, "randint accepts the full range of exact integers")
 end
-refused(function() nn.init.uniform_(rille.zeros{4}, 2, 1) end, "nn.init.uniform_: two numbers, the lesser first, are wanted, not 2 and 1", "a reversed range")
-refused(function() nn.init.normal_(rille.zeros{4}, "a") end, "nn.init.normal_: mean is a number, not \"a\"", "a mean that is no number")
+refused(function() nn.init.uniform_(rille.zeros{4}, 2, 1) end, "nn.init.uniform_: expected two numbers, the lesser first, found 2 and 1", "a reversed range")
+refused(function() nn.init.normal_(rille.zeros{4}, "a") end, "nn.init.normal_: mean must be a number, found \"a\"", "a mean that is no number")
 
 -- ---- a tokenizer ----
 
 tap.is(rille.data.text(write("t.txt", "abc<|end|>"), {tokenizer = small}):totable(), small:encode("abc<|end|>"), "data.text encodes a file with a tokenizer")
 for _, value in ipairs{3, "a", {}, T{1}, false} do
-  tap.fails(function() rille.data.text(dir .. "/t.txt", {tokenizer = value}) end, {"tokenizer is one of rille.tokenizer"}, "a value that is no tokenizer")
+  tap.fails(function() rille.data.text(dir .. "/t.txt", {tokenizer = value}) end, {"tokenizer must be a rille.tokenizer"}, "a value that is no tokenizer")
 end
-refused(function() small:save(dir .. "/a.tiktoken") end, "/a.tiktoken: a tokenizer is saved as tokenizer.json, not so", "a file name of another format")
+refused(function() small:save(dir .. "/a.tiktoken") end, "/a.tiktoken: the name of a saved tokenizer must end in .json", "a file name of another format")
 
 -- ---- layers ----
 
-for _, row in ipairs{{nn.Linear, {2, 2, {bias = 0}}, "bias is true or false, not 0"}, {nn.SwiGLU, {2, 2, {bias = "no"}}, "bias is true or false, not \"no\""},
-  {nn.Conv2d, {2, 2, 1, {bias = 0}}, "bias is true or false, not 0"}, {nn.LayerNorm, {2, {bias = "no"}}, "bias is true or false, not \"no\""},
-  {nn.MultiheadAttention, {2, 1, {is_causal = 0}}, "is_causal is true or false, not 0"}, {nn.TransformerBlock, {2, 1, {is_causal = 0}}, "is_causal is true or false, not 0"},
-  {nn.Conv2d, {2, 2, {1, 2, 3}}, "a kernel has a height and a width, not 3 sizes"}, {nn.LayerNorm, {{}}, "the sizes of the last axes are wanted, one at least"},
-  {nn.RMSNorm, {{}}, "the sizes of the last axes are wanted, one at least"}, {nn.LayerNorm, {}, "the sizes of the last axes are wanted, one at least"},
-  {nn.BatchNorm2d, {2, {momentum = 2}}, "momentum is a share from 0 to 1, not 2"}, {nn.BatchNorm2d, {2, {momentum = "a"}}, "momentum is a share from 0 to 1, not \"a\""},
-  {nn.init.normal_, {T{1}, 0, -1}, "std is a number of at least 0, not -1"}} do
+for _, row in ipairs{{nn.Linear, {2, 2, {bias = 0}}, "bias must be true or false, found 0"}, {nn.SwiGLU, {2, 2, {bias = "no"}}, "bias must be true or false, found \"no\""},
+  {nn.Conv2d, {2, 2, 1, {bias = 0}}, "bias must be true or false, found 0"}, {nn.LayerNorm, {2, {bias = "no"}}, "bias must be true or false, found \"no\""},
+  {nn.MultiheadAttention, {2, 1, {is_causal = 0}}, "is_causal must be true or false, found 0"}, {nn.TransformerBlock, {2, 1, {is_causal = 0}}, "is_causal must be true or false, found 0"},
+  {nn.Conv2d, {2, 2, {1, 2, 3}}, "a kernel size must be {height, width}, found 3 sizes"}, {nn.LayerNorm, {{}}, "expected the sizes of the last axes, at least one"},
+  {nn.RMSNorm, {{}}, "expected the sizes of the last axes, at least one"}, {nn.LayerNorm, {}, "expected the sizes of the last axes, at least one"},
+  {nn.BatchNorm2d, {2, {momentum = 2}}, "momentum must be from 0 to 1, found 2"}, {nn.BatchNorm2d, {2, {momentum = "a"}}, "momentum must be from 0 to 1, found \"a\""},
+  {nn.init.normal_, {T{1}, 0, -1}, "std must be a number of at least 0, found -1"}} do
   refused(function() row[1](table.unpack(row[2])) end, row[3], "a layer")
 end
-refused(function() nn.Linear(1, 1):load_state_dict{weight = T{{1}}, bias = 3} end, "nn.Linear:load_state_dict: 'bias' is 3 in what is loaded, no tensor", "a number for a tensor")
+refused(function() nn.Linear(1, 1):load_state_dict{weight = T{{1}}, bias = 3} end, "nn.Linear:load_state_dict: 'bias' must be a tensor in the loaded state, found 3", "a number for a tensor")
 
 os.execute("rm -rf '" .. dir .. "'")
 tap.done()

@@ -101,7 +101,7 @@ tap.group("objects of a closed session", function()
   local text = p:read("a")
   p:close()
   os.execute("rm -r " .. folder)
-  tap.ok(tap.has(text, "what the closed session had", "closed.lua:11: the session was closed"), "raise an error that names the line of close", text)
+  tap.ok(tap.has(text, "a value of the closed session", "closed.lua:11: the session was closed"), "raise an error that names the line of close", text)
   tap.ok(text:find("whole\n$"), "crash no function that they are passed to", text)
 end)
 
@@ -110,13 +110,13 @@ tap.group("tensors larger than memory", function()
   for _, shape in ipairs{{1 << 59}, {1 << 30, 1 << 28}, {1 << 62}} do
     local long = T({1}, {dtype = "u8"}):expand(shape)
     tap.ok(tostring(long):find("1 1 1 ... 1 1 1"), "the ends of a huge tensor can be printed")
-    tap.fails(function() long:totable() end, {"hostile.lua:", "cpu:0 wanted"}, "a huge tensor as a table is refused")
-    tap.fails(function() rille.save("hostile.npy", long) end, {"hostile.lua:", "cpu:0 wanted"}, "a huge tensor in a file is refused")
-    tap.fails(function() (long + 1)[{{0, 1}}]:totable() end, {"hostile.lua:", "cpu:0 wanted"}, "computing a huge tensor is refused")
+    tap.fails(function() long:totable() end, {"hostile.lua:", "out of memory on cpu:0"}, "a huge tensor as a table is refused")
+    tap.fails(function() rille.save("hostile.npy", long) end, {"hostile.lua:", "out of memory on cpu:0"}, "a huge tensor in a file is refused")
+    tap.fails(function() (long + 1)[{{0, 1}}]:totable() end, {"hostile.lua:", "out of memory on cpu:0"}, "computing a huge tensor is refused")
     tap.fails(function() rille.zeros(shape, meta):totable() end, {"hostile.lua:", "meta", "no values"}, "a huge meta tensor has no values")
     if #shape == 1 then
       local x = rille.zeros(shape, meta)
-      tap.fails(function() x[5] = 1 end, {"hostile.lua:", "index: the host has no"}, "assigning an entry of a huge meta tensor is refused")
+      tap.fails(function() x[5] = 1 end, {"hostile.lua:", "index: out of memory: the values need"}, "assigning an entry of a huge meta tensor is refused")
     end
   end
 end)
@@ -129,7 +129,7 @@ tap.group("tensors with more bytes than can be counted", function()
         local args = call == "topk" and {1, 0} or {0}
         -- Gathered, in its own dtype or f32, the tensor has more bytes than can be counted, or more than any memory.
         local uncounted = size == 1 << 61 and (call == "logsumexp" or dtype == "bf16")
-        tap.fails(function() x[call](x, table.unpack(args)):item() end, {"hostile.lua:", uncounted and "2^62 bytes" or "cpu:0 wanted"},
+        tap.fails(function() x[call](x, table.unpack(args)):item() end, {"hostile.lua:", uncounted and "2^62 bytes" or "out of memory on cpu:0"},
           ("%s of 2^60 elements is refused"):format(call))
       end
       tap.fails(function() ((x:to("u8") + 1) * (x:to("u8") - 1):flip(0)):sum():item() end, {"hostile.lua:", "cpu:0"}, "a chain of 2^60 elements is refused")
@@ -137,7 +137,7 @@ tap.group("tensors with more bytes than can be counted", function()
   end
   local x = rille.zeros({1 << 61, 2}, {dtype = "u8", placement = rille.placement("meta", {0})})
   tap.fails(function() rille.plan(x:mse_loss(x + 1)) end, {"hostile.lua:", "meta:0", "2^63 bytes"}, "a plan for a tensor of 2^63 bytes is refused")
-  tap.fails(function() x:split(1, 0) end, {"hostile.lua:", "split", "1048576 pieces"}, "split into too many pieces is refused")
+  tap.fails(function() x:split(1, 0) end, {"hostile.lua:", "split", "1048576 chunks"}, "split into too many pieces is refused")
   tap.fails(function() T({1, 2}, I64):pow(-1) end, {"hostile.lua:", "pow", "must not be negative, found -1", "i64{2}"}, "a negative power of integers is refused")
   tap.is(T({1, 2, -1}, I64):pow(T({-1, -1, -3}, I64)):totable(), {1, 0, -1}, "negative powers in an integer tensor are truncated")
 end)
@@ -152,7 +152,7 @@ tap.group("division by zero", function()
       tap.fails(function() f(x, 0) end, {"hostile.lua:", sign .. ": ", "number 0", dtype .. "{3} B on cpu[0]"},
         sign .. " of " .. dtype .. " by the number 0 is an error with its line")
       local y = f(x, zeros)
-      local words = {"hostile.lua:", sign .. ": ", "position 2", "wanted at"}
+      local words = {"hostile.lua:", sign .. ": ", "position 2", "needed at"}
       tap.fails(function() y:totable() end, words, "a tensor with a zero divisor is an error when computed")
       tap.fails(function() (f(x:to_global(split), zeros:to_global(split)) + 1):totable() end, {sign .. ": ", "position 2"},
         "the error has the global position, in a chain, too")
@@ -286,7 +286,7 @@ tap.group("in place, values of another dtype", function()
     if want then
       tap.is(pcall(f, x) and x.dtype, dtype, what .. " in place is accepted for " .. dtype)
     else
-      tap.fails(function() f(x) end, {"hostile.lua:", what .. "_: the result is", dtype .. "{2} B on cpu[0]", "stays"},
+      tap.fails(function() f(x) end, {"hostile.lua:", what .. "_: the result is", dtype .. "{2} B on cpu[0]", "cannot change its type"},
         what .. " in place is refused for " .. dtype)
       tap.is(x:totable(), before, "a refused in-place operator changes nothing")
     end
@@ -373,8 +373,8 @@ end)
 tap.group("gradients of tensors that require none", function()
   local w, x = T({2}, {requires_grad = true}), T({3}, {requires_grad = true})
   local function slopes(x) return rille.grad((x * w):square():sum(), {w, x}) end
-  tap.fails(function() rille.grad((w * T({1})):sum(), {T({1})}) end, {"tensor 1", "requires no gradient"}, "are an error")
-  tap.fails(function() rille.graph(slopes)(x) end, {"tensor 2", "requires no gradient", "argument of a graph"}, "are an error in a graph, too")
+  tap.fails(function() rille.grad((w * T({1})):sum(), {T({1})}) end, {"tensor 1", "does not require a gradient"}, "are an error")
+  tap.fails(function() rille.graph(slopes)(x) end, {"tensor 2", "does not require a gradient", "arguments of a graph"}, "are an error in a graph, too")
   local own = rille.graph(function(x) return slopes(x:detach():requires_grad_(true)) end)
   local dw, dx = own(x)
   tap.is({dw:item(), dx:item()}, {36, 24}, "a detached copy of an argument has a gradient")

@@ -81,7 +81,7 @@ done
 for devices in late:2 cpu:1,late:2 async:2; do
   go -d "$devices" -e 'print(rille.placement("async", {1}))'
   is "$devices: the devices have kind async" "$code:$stdout" "0:async[1]"
-  is "$devices: the old name gives a warning" "$(grep -c 'late.*is called.*async' <<<"$stderr")" "$(grep -c late <<<"$devices")"
+  is "$devices: the old name gives a warning" "$(grep -c 'late.*renamed to.*async' <<<"$stderr")" "$(grep -c late <<<"$devices")"
 done
 go -d async:2 -e 'print(rille.placement("late", {0}))'
 is "a placement of the old name works" "$code:$stdout" "0:async[0]"

@@ -8,7 +8,7 @@ forms=(
   'x @ y' 'write x:matmul(y)' 'z = x @ y' 'write x:matmul(y)' 'x += 1' 'write x = x + 1' 'x -= 1' 'write x = x - 1'
   'x *= 2' 'write x = x * 2' 'x /= 2' 'write x = x / 2' 'x++' 'write x = x + 1' 'x != y' 'write x ~= y' '1 != 2' 'write x ~= y'
   'x ** 2' 'write x ^ 2' '!x' 'write not x' 'x && y' 'write x and y' 'x || y' 'write x or y' 'c ? x : y' 'write c and x or y'
-  'None' 'it is nil in Lua' 'x = True' 'it is true in Lua' 'False' 'it is false in Lua' 'len(x)' 'write #x'
+  'None' 'write nil' 'x = True' 'write true' 'False' 'write false' 'len(x)' 'write #x'
   'x is None' 'write x == nil' 'del x' 'write x = nil' 'import torch' 'write local name = require "name"'
   'from a import b' 'write local name = require "name"' 'lambda x: x' 'write function(x) return ... end'
   'x[0:2]' 'a range is x[{{0, 2}}], a whole axis {}' 'x[i:j]' 'a range is' 'x[:, 0]' 'a range is' 'x[1:]' 'a range is'
@@ -90,7 +90,7 @@ ok ":time computes the value" grep -q '3. 3.' <<<"$got"
 answer "$local_x" 'x:matmul(x)' '2'
 ok "an error names the typed line" grep -q '^shell:2:1: matmul' seen
 answer ':mem'
-ok ":mem shows memory" grep -q 'in values' <<<"$got"
+ok ":mem shows memory" grep -q 'in tensors' <<<"$got"
 for key in q '\003'; do
   session 'type rille.ones({2}):sum():item()\n' 'wait 2.0' prompt 'type :top\n' 'wait q leaves' 'wait a second' "type $key" 'wait rille> ' \
     'type "al" .. "ive"\n' 'wait alive'

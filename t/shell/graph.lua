@@ -87,7 +87,7 @@ tap.group("inspection", function()
   os.remove(path)
   tap.fails(function() step:trace("no/such.json") end, {"graph.lua:", "trace: no/such.json cannot be written: No such file"},
     "the error of a trace that cannot be written has the reason")
-  tap.fails(function() step:trace("/dev/full") end, {"trace: /dev/full could not be written whole: No space left"},
+  tap.fails(function() step:trace("/dev/full") end, {"trace: /dev/full could not be written completely: No space left"},
     "the error of a trace that was written only in part has the reason")
   tap.fails(function() rille.ones({4}):show("no/such.svg") end, {"show: no/such.svg cannot be written: No such file"},
     "the error of a drawing that cannot be written has the reason")

@@ -79,16 +79,16 @@ end)
 tap.group("mistakes", function()
   local function line(words, f) words[#words + 1] = "plot.lua"; tap.fails(f, words, words[1]) end
   line({"file's name"}, function() rille.plot({}, {}) end)
-  line({".svg file is wanted", "loss.png"}, function() rille.plot("/tmp/loss.png", {a = {1}}) end)
+  line({"expected the name of an .svg file", "loss.png"}, function() rille.plot("/tmp/loss.png", {a = {1}}) end)
   line({"{name = {numbers}}"}, function() rille.plot(path, 3) end)
-  line({"'a' is a list"}, function() rille.plot(path, {a = 3}) end)
+  line({"'a' must be a list"}, function() rille.plot(path, {a = 3}) end)
   line({"entry 2 of 'a'"}, function() rille.plot(path, {a = {1, "x"}}) end)
   for shown, series in pairs{["\"loss\""] = {loss = 1}, ["0"] = {[0] = 3, 2}, ["100"] = {[100] = 2}, ["2.5"] = {1, [2.5] = 2}} do
-    line({"'a' is a list of numbers; it has the key " .. shown}, function() rille.plot(path, {a = series}) end)
+    line({"the list 'a' must not have the key " .. shown}, function() rille.plot(path, {a = series}) end)
   end
   line({"entry 2 of 'a'"}, function() rille.plot(path, {a = {1, nil, 3}}) end)
   for shown, key in pairs{["true"] = true, ["2.5"] = 2.5, ["a table"] = {}} do
-    line({"a series is called by a text", "not " .. shown}, function() rille.plot(path, {[key] = {1}}) end)
+    line({"the name of a series must be a string", "found " .. shown}, function() rille.plot(path, {[key] = {1}}) end)
   end
   line({"two series are called '3'"}, function() rille.plot(path, {[3] = {1}, ["3"] = {2}}) end)
   line({"'colour'"}, function() rille.plot(path, {a = {1}}, {colour = 1}) end)

@@ -62,9 +62,9 @@ is "assigning the local leaves the global unchanged" "$got" $'7\n8'
 answer 'y = nil' 'local y = y or 3' 'y'
 is "the value of a local is computed before the name is visible" "$got" 3
 answer 'do local inner = 1 end' 'inner'
-is "a local of a block stays in its block" "$got" "shell:2:1: no global is called 'inner'"
+is "a local of a block stays in its block" "$got" "shell:2:1: unknown global 'inner'"
 answer 'if true then local function hidden() end end' 'hidden'
-is "a local function of a block stays in its block" "$got" "shell:2:1: no global is called 'hidden'"
+is "a local function of a block stays in its block" "$got" "shell:2:1: unknown global 'hidden'"
 answer 'z, w = nil' 'local s = "local z = 1" -- local w = 2' 's, z, w'
 is "'local' in strings and comments is ignored" "$got" 'local z = 1'
 answer 'local t = {local_ = 1, [ [[local q]] ] = 2}' 't.local_, t["local q"]'
@@ -111,9 +111,9 @@ is "a call without results prints nothing" "$got" $'1\n2\ndone'
 answer 'x = "abc'
 shows "an open quote is an error at once" 'unfinished string'
 answer 'lossss = 1; loss = 2' 'losss'
-shows "an undefined global is an error that suggests the nearest name" "no global is called 'losss'; the nearest name is 'loss'"
+shows "an undefined global is an error that suggests the nearest name" "unknown global 'losss'; the nearest name is 'loss'"
 answer 'torch'
-shows "a global of another framework suggests Rille's name" "no global is called 'torch'; it is 'rille' here"
+shows "a global of another framework suggests Rille's name" "unknown global 'torch'; write rille"
 answer 'rille.ones({2}).size'
 shows "a field of another framework suggests Rille's form" "no field or method 'size': write x.shape"
 answer 'y = nil' 'y == nil'

@@ -101,7 +101,7 @@ tap.group("the drawing", function()
   end
   local plain = drawn(pipeline(4, 8, "1f1b"), 80, false, {forward = 1, backward = 2})
   tap.ok(plain:find("idle %(as given%)"), "the text says that costs were given")
-  tap.ok(plain:gsub("%s+", " "):find("theory says 27.3 %: (p - 1) (F + B + W) beside m (F + B + W) cpu", 1, true), "theory says (p - 1) / (m + p - 1)")
+  tap.ok(plain:gsub("%s+", " "):find("in theory 27.3 %: (p - 1) (F + B + W) of m (F + B + W) cpu", 1, true), "theory says (p - 1) / (m + p - 1)")
   tap.ok(plain:find("cpu:0 0"), "device 0 begins with micro-batch 0")
   for row in plain:match("planned.-measured"):gmatch("\n  (cpu:%d [^\n]+)") do
     tap.ok(row:find("▓") and not row:find("▒"), "1F1B: each stage has a backward pass, also the first, whose input needs no gradient: " .. row)
@@ -137,7 +137,7 @@ tap.group("the drawing", function()
   tap.ok(f:read("a"):find("^<svg.*</svg>%s*$"), "with a file name the SVG is a complete document")
   f:close()
   os.remove(path) os.remove(path .. ".svg")
-  tap.fails(function() pipeline(2, 1):show("x.png") end, "an .svg file is wanted", "another kind of file is refused")
+  tap.fails(function() pipeline(2, 1):show("x.png") end, "expected the name of an .svg file", "another kind of file is refused")
 end)
 
 -- Schedules with two stages per device; the others have one.

@@ -60,7 +60,7 @@ tap.ok(has(read(path), "<svg", "all-gather", "32 B"), "a move is drawn as SVG")
 rille.explain(x:to_global{sbp = "B"}).boxing[1]:show(path)
 tap.ok(has(read(path), "all-gather"), "a move of explain() is drawn as SVG")
 
-tap.fails(function() x:show("x.png") end, "an .svg file is wanted", "another kind of file is refused")
+tap.fails(function() x:show("x.png") end, "expected the name of an .svg file", "another kind of file is refused")
 tap.fails(function() x:show("/nowhere/x.svg") end, "cannot be written", "a file that cannot be written is an error")
 tap.fails(function() b.show{} end, "show", "a wrong argument of show is refused")
 

@@ -145,7 +145,7 @@ tap.group("creation", function()
   tap.is(rille.arange(5, 0, -2):totable(), {5, 3, 1}, "arange may go down")
   tap.is(rille.arange(3, 3).shape, {0}, "arange may be empty")
   for _, method in ipairs{{5, 0, 1}, {0, 5, -1}, {0.5, 0.25, 1}, {math.maxinteger, math.maxinteger - 1, 1}} do
-    tap.fails(function() rille.arange(table.unpack(method)) end, ("arange: no steps of %s lead from %s to %s"):format(method[3], method[1], method[2]),
+    tap.fails(function() rille.arange(table.unpack(method)) end, ("arange: step %s does not lead from %s to %s"):format(method[3], method[1], method[2]),
       "arange refuses a step in the wrong direction")
   end
   tap.is(rille.arange(math.maxinteger - 1, math.maxinteger):totable(), {math.maxinteger - 1}, "arange counts exactly at the limits")

@@ -353,13 +353,13 @@ open_zmq(const struct bus_options *o, struct bus **out)
     size_t n = (size_t)o->nthread;
     *out = NULL;
     struct zmq_bus *z = calloc(1, sizeof *z);
-    if (!z) return fail(E_MEMORY, "zmq bus: no memory");
+    if (!z) return fail(E_MEMORY, "zmq bus: out of memory");
     *z = (struct zmq_bus){
         .bus = {&bus_zmq}, .process = o->process, .most = o->nthread, .nthread = 1, .spin_ns = o->spin_ns};
     z->end = lines_new(n * sizeof *z->end);
     z->bell = lines_new(n * n * sizeof *z->bell);
     struct bus *b = &z->bus;
-    int status = z->end && z->bell ? 0 : fail(E_MEMORY, "zmq bus: no memory for %d ends", o->nthread);
+    int status = z->end && z->bell ? 0 : fail(E_MEMORY, "zmq bus: out of memory for %d sockets", o->nthread);
     for (int i = 0; !status && i < o->nthread; i++) {
         z->end[i].bell = z->bell + (size_t)i * n;
         atomic_init(&z->end[i].core, -1); /* unknown */

@@ -148,7 +148,7 @@ stop_for(struct worker *w, const struct msg *m)
         worker_send_to(w, first->addr, on);
         return;
     }
-    worker_fail(w, fail(E_CANCEL, "the run was ended by the part of another memory"));
+    worker_fail(w, fail(E_CANCEL, "the run was cancelled by another host"));
 }
 
 static void

@@ -179,7 +179,7 @@ put_room(struct put *p, size_t bytes)
     p->from = host->take(0, p->capacity);
     if (p->from) return 0;
     p->capacity = 0;
-    return fail(E_MEMORY, "no memory for the %zu bytes of a run's numbers", bytes);
+    return fail(E_MEMORY, "out of memory for the %zu bytes of a run's numbers", bytes);
 }
 
 void

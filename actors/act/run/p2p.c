@@ -90,8 +90,8 @@ p2p_full(struct worker *w, int task, uint16_t turn)
     if (turn != f->turn || w->actors->channel[t->channel] + queued >= w->actors->actor[task].begun) {
         struct str text = {0};
         channel_print(&w->plan->channel[t->channel].name, &text);
-        worker_fail(w, fail(E_BUS, "channel %s: memory %d sends what is not its turn: act %d of the edge, expected %d",
-                            str_text(&text), (int)w->plan->channel[t->channel].peer, (int)turn, (int)f->turn));
+        worker_fail(w, fail(E_BUS, "channel %s: host %d sent act %d out of turn, expected act %d", str_text(&text),
+                            (int)w->plan->channel[t->channel].peer, (int)turn, (int)f->turn));
         str_free(&text);
         return;
     }

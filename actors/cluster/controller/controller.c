@@ -248,7 +248,7 @@ take_control(struct cluster *c)
         if (packet_read(bytes, n, &p)) {
             int protocol = packet_protocol(bytes, n);
             if (protocol && protocol != WIRE_VERSION) coordinator_foreign(c->c, peer, protocol);
-            coordinator_cut(c->c, peer, "sent what is no packet");
+            coordinator_cut(c->c, peer, "sent a malformed packet");
             continue;
         }
         if (p.kind == PACKET_HELLO) coordinator_vouch(c->c, peer, link_rank(c->link, LINK_CONTROL, peer));
@@ -430,7 +430,7 @@ gather_members(struct cluster *c)
     c->epoch.formed = false;
     int status = attend(c, &c->epoch.formed);
     if (status == E_LOST) return control_say_lost(c);
-    if (status == E_CANCEL) return fail(E_CANCEL, "interrupted while workers were waited for");
+    if (status == E_CANCEL) return fail(E_CANCEL, "interrupted while waiting for workers");
     return status ? status : control_renew(c);
 }
 
@@ -446,7 +446,7 @@ host_memory(void)
 static int
 random_bytes(void *p, size_t n)
 {
-    return getrandom(p, n, 0) == (ssize_t)n ? 0 : fail(E_IO, "no random bytes: %s", strerror(errno));
+    return getrandom(p, n, 0) == (ssize_t)n ? 0 : fail(E_IO, "cannot read random bytes: %s", strerror(errno));
 }
 
 static int
@@ -476,9 +476,8 @@ open_link(struct cluster *c)
     const char *file = c->options.key_file;
     if (file) TRY(key_read(file, KEY_COORDINATORS, &key));
     bool few = file && key.nrank && key.nrank < c->options.world;
-    int status =
-        few ? fail(E_ARG, "%s: it has keys of %d workers, and the job has %d", file, key.nrank, c->options.world)
-            : link_serve(c->options.bind, file ? &key : NULL, &c->link);
+    int status = few ? fail(E_ARG, "%s: has keys for %d workers, but the job has %d", file, key.nrank, c->options.world)
+                     : link_serve(c->options.bind, file ? &key : NULL, &c->link);
     key_forget(&key);
     return status;
 }
@@ -493,7 +492,7 @@ keeper(void *of, int memory)
     if (rank < 0 && c->epoch.nloss)
         control_say_lost(c);
     else if (rank < 0)
-        fail(E_LOST, "the workers of a host are lost, and the values there with them");
+        fail(E_LOST, "all workers of a host were lost, and with them the values stored there");
     pthread_mutex_unlock(&c->lock);
     return rank;
 }

@@ -15,8 +15,8 @@ enum { PLACES = WIRE_PIECE / 8 };
 static int
 check_cluster_file(const struct cluster_file *f)
 {
-    if (strlen(f->path) > WIRE_TEXT / 2) return fail(E_ARG, "%s: too long a name", f->path);
-    return !f->copy && f->n > PLACES ? fail(E_ARG, "%s: it has too many parts", f->path) : 0;
+    if (strlen(f->path) > WIRE_TEXT / 2) return fail(E_ARG, "%s: name is too long", f->path);
+    return !f->copy && f->n > PLACES ? fail(E_ARG, "%s: too many shards", f->path) : 0;
 }
 
 static struct packet *

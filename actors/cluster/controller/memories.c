@@ -39,8 +39,8 @@ control_check_kept(const struct cluster *c)
         status = device_counts_of_worker(m->devices, false, &d);
         if (!status && !device_counts_suit(&wanted, &d))
             status = fail(E_PLACE,
-                          "worker %d, which an earlier controller left at %s, has devices %s, not %s; it stays "
-                          "for one that wants those",
+                          "worker %d, kept at %s by an earlier controller, has devices %s, expected %s; start this "
+                          "controller with the worker's devices",
                           r, c->options.bind, m->devices, str_text(&want));
     }
     str_free(&want);
@@ -73,8 +73,10 @@ settle_rank(struct cluster *c, int rank)
     TRY(member_counts(c, rank, &d));
     int memory = coordinator_member(c->c, rank)->memory;
     uint32_t n = threads_of(c, &d), first = slots_of(c, memory);
-    if (c->table.nslot + (int)n > CLUSTER_SLOTS) return fail(E_ARG, "more than %d device threads", CLUSTER_SLOTS);
-    if (first + n > BUS_HOST_SLOTS) return fail(E_ARG, "more than %d device threads on one host", BUS_HOST_SLOTS);
+    if (c->table.nslot + (int)n > CLUSTER_SLOTS)
+        return fail(E_ARG, "at most %d device threads are supported", CLUSTER_SLOTS);
+    if (first + n > BUS_HOST_SLOTS)
+        return fail(E_ARG, "at most %d device threads on one host are supported", BUS_HOST_SLOTS);
     if (rank == 0) c->table.devices.first = d.first;
     if (d.n[DEV_CUDA]) c->table.abilities &= coordinator_member(c->c, rank)->abilities;
     for (int k = 0; k < NDEVICE_KIND; k++) {
@@ -297,7 +299,7 @@ cluster_gpu(struct cluster *c, int device, struct cuda_gpu *out, struct str *ker
 {
     const struct range *r = memory_range(c, DEV_CUDA, device);
     if (!r)
-        return fail(E_PLACE, "there is no cuda:%d; the workers have %d of kind cuda", device,
+        return fail(E_PLACE, "no device cuda:%d: the workers have %d of kind cuda", device,
                     (int)c->table.devices.n[DEV_CUDA]);
     pthread_mutex_lock(&c->lock);
     const struct member_info *m = NULL;
@@ -332,7 +334,7 @@ cluster_position(const struct cluster *c, int kind, int device, const void *p, u
     *out = POSITION_NONE;
     if (!p) return 0;
     if (at < base || at - base >= segment_bytes(w->segment))
-        return fail(E_STATE, "a value lies where workers do not reach it; clone() it before it is used with them");
+        return fail(E_STATE, "a value is in memory that workers cannot reach; clone() it before workers use it");
     *out = memory_heap_position(w, p);
     return 0;
 }

@@ -120,7 +120,7 @@ receive_answer(struct wish *w, const struct packet *p)
         return status;
     }
     size_t came = w->kind == PACKET_SUM ? sizeof *w->digest * (size_t)w->nplace : w->kind == PACKET_FETCH ? n : 0;
-    if (came && p->bytes.n != came) return fail(E_BUS, "worker %d sent other bytes than asked", w->rank);
+    if (came && p->bytes.n != came) return fail(E_BUS, "worker %d sent a wrong number of bytes", w->rank);
     if (w->kind == PACKET_SUM) memcpy(w->digest, p->bytes.bytes, came);
     if (w->kind == PACKET_FETCH) memcpy(w->bytes + w->answered, p->bytes.bytes, n);
     w->answered += n;

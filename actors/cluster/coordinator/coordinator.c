@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char lost_packet[] = "lost a packet on its way";
+static const char lost_packet[] = "lost a packet";
 
 const char *
 coordinator_phase_text(enum coordinator_phase phase)
@@ -203,7 +203,7 @@ coordinator_tick(struct coordinator *c)
         if (!is_in(m) || is_unheard(c, r)) continue;
         m->info.lag = (int32_t)(m->said - m->seen) > 0 ? m->info.lag + 1 : 0;
         if (++m->info.missed > c->options.silence * (int)c->every)
-            lose_member(c, r, "fell silent");
+            lose_member(c, r, "stopped responding");
         else if (m->info.lag > LAG_TICKS)
             lose_member(c, r, lost_packet);
     }
@@ -316,7 +316,7 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
     m->seen = p->seq;
     m->info.missed = m->info.lag = 0;
     if (!handle[p->kind]) {
-        if (p->kind != PACKET_HELLO) lose_member(c, rank, "said what no worker says");
+        if (p->kind != PACKET_HELLO) lose_member(c, rank, "sent an unexpected packet");
         return;
     }
     if (p->epoch == c->epoch || p->kind == PACKET_LEAVE) handle[p->kind](c, rank, p);

@@ -67,7 +67,8 @@ check_gpus(const struct coordinator *c, int rank, const struct packet *p, int n)
     int memory = c->member[rank].info.memory;
     if (memory < 0 || c->form.nrange == 0) return 0;
     if (n != c->memory[memory].ngpu)
-        return fail(E_PLACE, "rank %d has %d devices of kind cuda, the worker %d", rank, c->memory[memory].ngpu, n);
+        return fail(E_PLACE, "rank %d has %d devices of kind cuda, but the worker has %d", rank, c->memory[memory].ngpu,
+                    n);
     if (n && c->form.abilities & ~p->abilities)
         return fail(E_PLACE, "the worker's GPUs lack a compiler or a library that those of rank %d had", rank);
     return 0;
@@ -80,9 +81,7 @@ check_hello_ranks(const struct coordinator *c, const struct packet *p, const cha
     for (int r = 0; r < c->options.world && p->abilities & COLLECTS; r++) {
         const struct member *m = &c->member[r];
         if (!is_in(m) || !(m->info.abilities & COLLECTS) || !gpus_share(gpus, m->info.gpus)) continue;
-        return fail(E_PLACE,
-                    "collectives by nccl are for GPUs that have one device each; one of the worker's is rank %d's, too",
-                    r);
+        return fail(E_PLACE, "NCCL needs one device per GPU, but a GPU of the worker is also used by rank %d", r);
     }
     return 0;
 }
@@ -94,7 +93,7 @@ object_to_devices(const struct coordinator *c, int rank, const struct packet *p,
     struct device_counts d;
     char *text = coordinate_text(p->devices), *gpus = coordinate_text(p->gpus);
     int status = device_counts_of_worker(text, false, &d);
-    if (!status && d.gpus.all) status = fail(E_PLACE, "the worker does not say how many GPUs it has");
+    if (!status && d.gpus.all) status = fail(E_PLACE, "the worker did not report its number of GPUs");
     if (!status) status = gpus_check(gpus, d.n[DEV_CUDA]);
     if (!status) status = check_gpus(c, rank, p, d.n[DEV_CUDA]);
     if (!status) status = check_hello_ranks(c, p, gpus);
@@ -115,19 +114,19 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
         str_addf(why, "the coordinator is rille %s, the worker is rille ", c->options.version);
         span_print(p->version, why);
     } else if (key >= 0 && want != key) {
-        str_addf(why, "the worker has the key of rank %d, and wants to be rank %d", key, want);
+        str_addf(why, "the worker has the key of rank %d, but asks for rank %d", key, want);
     } else if (rank < 0 && want >= c->options.world) {
-        str_addf(why, "there is no rank %d: the job has %d worker%s", want, c->options.world,
+        str_addf(why, "rank %d is out of range: the job has %d worker%s", want, c->options.world,
                  c->options.world == 1 ? "" : "s");
     } else if (rank < 0 && want >= 0 && c->member[want].info.state == MEMBER_ABSENT &&
                !fits_memory(c, want, p->machine)) {
-        str_addf(why, "the devices of rank %d lie in the memory of another host than the worker's (", want);
+        str_addf(why, "the devices of rank %d are on another host than the worker (", want);
         span_print(p->host, why);
         str_add(why, ")");
     } else if (rank < 0 && want >= 0) {
-        str_addf(why, "rank %d is another worker's", want);
+        str_addf(why, "rank %d is already taken by another worker", want);
     } else if (rank < 0) {
-        str_addf(why, "the job has its %d worker%s already", c->options.world, c->options.world == 1 ? "" : "s");
+        str_addf(why, "the job already has its %d worker%s", c->options.world, c->options.world == 1 ? "" : "s");
     } else {
         object_to_devices(c, rank, p, why);
     }
@@ -142,7 +141,7 @@ refuse_peer(struct coordinator *c, int peer, const char *who, const char *why)
     struct str text = {0};
     c->env.send(c->env.arg, peer, &no);
     coordinate_cut(c, peer);
-    str_addf(&text, "a worker%s was not let in: %s", who, why);
+    str_addf(&text, "a worker%s was refused: %s", who, why);
     coordinate_tell(c, (struct notice){.kind = NOTICE_REFUSED, .rank = -1, .text = str_text(&text)});
     str_free(&text);
 }
@@ -153,7 +152,7 @@ coordinator_foreign(struct coordinator *c, int peer, int protocol)
     char why[128];
     coordinate_know(c, peer);
     if (c->peer[peer].out || c->peer[peer].rank >= 0) return;
-    snprintf(why, sizeof why, "it speaks protocol %d and the coordinator, rille %.32s, protocol %d", protocol,
+    snprintf(why, sizeof why, "it uses protocol %d, but the coordinator (rille %.32s) uses protocol %d", protocol,
              c->options.version, WIRE_VERSION);
     refuse_peer(c, peer, "", why);
 }

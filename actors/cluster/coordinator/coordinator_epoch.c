@@ -355,8 +355,9 @@ coordinator_recover(struct coordinator *c, int workers)
     for (int m = 0; m < c->nmemory; m++) least += first_gone(c, m) >= 0;
     if (!c->nmemory) least = alive + lost; /* before the first full world, no rank can take over slots */
     if (workers < MAX(least, 1) || workers > alive + lost)
-        return fail(E_ARG, "recover: %d workers: %d are left and %d were lost, so that %d to %d can go on", workers,
-                    alive, lost, MAX(least, 1), alive + lost);
+        return fail(E_ARG,
+                    "recover: workers = %d is out of range: %d are left and %d were lost, so it must be from %d to %d",
+                    workers, alive, lost, MAX(least, 1), alive + lost);
     c->epoch++;
     c->phase = CLUSTER_GATHER;
     for (int r = 0; r < c->options.world; r++)

@@ -30,7 +30,7 @@ report_pace(struct coordinator *c, struct pace *p)
     char text[128];
     if (p->told) return;
     p->told = true;
-    snprintf(text, sizeof text, "its acts take %.1f times as long as those of workers that do the same", p->times);
+    snprintf(text, sizeof text, "its tasks take %.1f times as long as the same tasks on other workers", p->times);
     coordinate_tell(c, (struct notice){.kind = NOTICE_SLOW, .rank = p->rank, .text = text});
 }
 

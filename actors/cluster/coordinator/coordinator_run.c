@@ -247,11 +247,12 @@ objection_to(struct coordinator *c, int rank, const struct packet *p)
     int memory = c->member[rank].info.memory;
     unsigned char *part = find_shipped(c, p->program)->memory[memory].digest;
     if (!coordinate_same(p->outline, c->start.outline) || p->digest.n != CLUSTER_ID)
-        return "the worker makes another plan of this program than the controller";
+        return "the worker's plan of this program differs from the controller's";
     if (memory == c->start.memory) memcpy(part, c->start.digest, CLUSTER_ID);
     if (coordinate_zero(part)) memcpy(part, p->digest.bytes, CLUSTER_ID);
-    return coordinate_same(p->digest, part) ? NULL
-                                            : "the worker makes another plan of this program than others of its host";
+    return coordinate_same(p->digest, part)
+               ? NULL
+               : "the worker's plan of this program differs from that of other workers of its host";
 }
 
 static void

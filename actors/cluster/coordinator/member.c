@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { ID = CLUSTER_ID };
-static const char lost_packet[] = "a packet of the coordinator was lost on its way";
+static const char lost_packet[] = "a packet from the coordinator was lost";
 
 struct worker_member {
     struct member_options options;
@@ -143,7 +143,7 @@ piece(struct worker_member *m, const struct packet *p, enum work_kind as)
     bool first = p->offset == 0;
     if (p->total > MEMBER_PROGRAM_MOST || p->bytes.n > p->total || p->offset > p->total - p->bytes.n ||
         (!first && (as != m->as || p->program != m->id || p->offset != m->program.len))) {
-        member_end(m, LEAVE_FAILED, "a program came in pieces that do not fit");
+        member_end(m, LEAVE_FAILED, "received a program in chunks that do not fit together");
         return;
     }
     if (first) str_clear(&m->program);
@@ -260,11 +260,11 @@ member_tick(struct worker_member *m)
     if (m->state == JOIN && m->sent && ++m->missed > silence)
         member_end(m, LEAVE_ORPHAN, "the coordinator does not answer");
     if (m->state == JOIN && m->options.wait && m->ticks > (uint32_t)m->options.wait)
-        member_end(m, LEAVE_FAILED, "no coordinator was there in the time that was given");
+        member_end(m, LEAVE_FAILED, "no coordinator answered in the given time");
     if (m->state != IN) return;
     m->lag = (int32_t)(m->said - m->seen) > 0 ? m->lag + 1 : 0;
     if (++m->missed > silence)
-        member_end(m, LEAVE_ORPHAN, "the coordinator fell silent");
+        member_end(m, LEAVE_ORPHAN, "the coordinator stopped responding");
     else if (m->lag > LAG_TICKS)
         member_end(m, LEAVE_ORPHAN, lost_packet);
 }

@@ -121,7 +121,7 @@ bus_host_map(void *segment, size_t bytes, int nslot, const uint32_t *owner, stru
     struct head *head = segment;
     if (nslot < 1 || nslot > BUS_HOST_SLOTS || bytes < bus_host_bytes(nslot) || head->magic != MAGIC ||
         head->nslot != (uint32_t)nslot)
-        return fail(E_BUS, "host bus: the segment is not one of %d slots", nslot);
+        return fail(E_BUS, "host bus: the segment does not have %d slots", nslot);
     struct host_bus *h = must_alloc(sizeof *h);
     h->bus.kind = &bus_host;
     h->head = head;
@@ -162,7 +162,7 @@ open_host(const struct bus_options *o, struct bus **out)
     h->spin_ns = o->spin_ns;
     for (int s = 0; s < h->nslot; s++) {
         if (addr_process(h->addr[s]) != o->process) continue;
-        if (h->nthread == MOST_THREADS) return fail(E_BUS, "host bus: more than %d threads", MOST_THREADS);
+        if (h->nthread == MOST_THREADS) return fail(E_BUS, "host bus: at most %d threads are supported", MOST_THREADS);
         struct end *e = &h->end[h->nthread++];
         e->slot = s;
         e->spill = must_alloc(sizeof *e->spill * (size_t)h->nslot);
@@ -190,7 +190,7 @@ close_host(struct bus **b)
 static int
 grow_host(struct bus *b, int nthread)
 {
-    return nthread <= ((struct host_bus *)b)->nthread ? 0 : fail(E_BUS, "host bus: there are not %d threads", nthread);
+    return nthread <= ((struct host_bus *)b)->nthread ? 0 : fail(E_BUS, "host bus: fewer than %d threads", nthread);
 }
 
 static void
@@ -249,7 +249,7 @@ send_host(struct bus *b, const struct msg *m)
     int to = segment_slot(h, m->to);
     e->sent++;
     if (to < 0 && h->far.send) return h->far.send(h->far.of, m);
-    if (to < 0) return fail(E_BUS, "host bus: nobody has address %x", m->to);
+    if (to < 0) return fail(E_BUS, "host bus: no thread has address %x", m->to);
     if (e->spill[to].n) spill_send(h, e, to);
     if (e->spill[to].n || !ring_put(ring_of(h, to, e->slot), m))
         spill_add(e, to, m);

@@ -27,11 +27,11 @@ device_heap_take(struct device_heap *h, int kind, int device, uint64_t at, size_
 {
     int32_t i = first_behind(h, at);
     if (bytes == 0 || at > UINT64_MAX - bytes || (i < h->n && h->list[i].at < at + bytes))
-        return fail(E_BUS, "memory of %s: it was taken before", device_kind_text(kind));
+        return fail(E_BUS, "memory of %s: this range is already allocated", device_kind_text(kind));
     err_clear();
     char *data = device_kind(kind)->take(device, bytes);
     if (!data && err_last()) return err_last();
-    if (!data) return fail(E_MEMORY, "%s: %zu bytes are not there", device_kind_text(kind), bytes);
+    if (!data) return fail(E_MEMORY, "%s: out of memory for %zu bytes", device_kind_text(kind), bytes);
     GROW(h->list, h->n + 1, h->capacity);
     memmove(h->list + i + 1, h->list + i, sizeof *h->list * (size_t)(h->n - i));
     h->list[i] = (struct holding){at, bytes, kind, device, data};

@@ -77,7 +77,7 @@ look_after(struct carrier *c, int rank)
     struct peer *p = &c->peer[rank];
     if (c->net->is_down(c, rank) && !p->down_ns) p->down_ns = now_ns();
     if (p->down_ns && now_ns() - p->down_ns > c->link_ms * 1000000ll)
-        carrier_lose(c, "lost its link to worker %d", rank);
+        carrier_lose(c, "lost its connection to worker %d", rank);
 }
 
 /* ---- sending ---- */
@@ -338,7 +338,8 @@ carrier_receive(struct carrier *c, enum road road)
         c->held[road] = fate == FATE_LATER;
         if (fate == FATE_LATER) return;
         if (fate == FATE_STRANGE)
-            carrier_lose(c, "was sent by worker %d what belongs to no channel", addr_process(c->head[road].m.from));
+            carrier_lose(c, "received a message from worker %d that belongs to no channel",
+                         addr_process(c->head[road].m.from));
     }
 }
 

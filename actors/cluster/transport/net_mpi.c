@@ -105,14 +105,14 @@ int
 mpi_open(struct carrier *c)
 {
     int rank = -1, size = 0;
-    if (c->plugin->open(&rank, &size)) return fail(E_BUS, "MPI does not start");
+    if (c->plugin->open(&rank, &size)) return fail(E_BUS, "MPI cannot be initialised");
     c->mpi = must_alloc(sizeof *c->mpi);
     c->mpi->plugin = c->plugin;
     c->mpi->world = c->world;
     c->mpi->to = must_alloc(sizeof *c->mpi->to * (size_t)c->world);
     for (int r = 0; r < c->world; r++) c->mpi->to[r].last = &c->mpi->to[r].first;
     if (rank == c->rank && size == c->world) return 0;
-    return fail(E_BUS, "MPI says rank %d of %d: its library is not the launcher's", rank, size);
+    return fail(E_BUS, "MPI reports rank %d of %d: its library is not the launcher's", rank, size);
 }
 
 static struct sending *
@@ -211,7 +211,7 @@ static int
 connect_mpi(struct carrier *c, int rank)
 {
     UNUSED(rank);
-    return c->mpi && !c->mpi->broken ? 0 : fail(E_BUS, "MPI is over");
+    return c->mpi && !c->mpi->broken ? 0 : fail(E_BUS, "MPI has ended");
 }
 
 /* Waits at most FINISH_MS for pending sends to the worker, then abandons the rest; does not wait if MPI is broken. */

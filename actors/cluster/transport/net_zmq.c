@@ -71,7 +71,7 @@ connect_zmq(struct carrier *c, int rank)
     struct peer *p = &c->peer[rank];
     if (p->socket[BYTES]) return 0;
     for (int road = 0; road < NROAD; road++) {
-        if (!p->port[road][0]) return fail(E_BUS, "a worker has no port");
+        if (!p->port[road][0]) return fail(E_BUS, "a worker reported no port");
         TRY(new_socket(c, ZMQ_PUSH, p->port[road], rank, &p->socket[road]));
         TRY(net_monitor(c, p->socket[road], &p->monitor[road]));
         if (zmq_connect(p->socket[road], p->port[road])) return net_broken(p->port[road]);

@@ -110,7 +110,8 @@ start_authenticator(void *context, struct curve *c)
     if (!c->socket) return curve_broken("zap");
     zmq_setsockopt(c->socket, ZMQ_LINGER, &linger, sizeof linger);
     if (zmq_bind(c->socket, "inproc://zeromq.zap.01")) return curve_broken("zap");
-    if (pthread_create(&c->thread, NULL, zap_thread, c)) return fail(E_BUS, "zap: no thread");
+    if (pthread_create(&c->thread, NULL, zap_thread, c))
+        return fail(E_BUS, "the thread that checks keys could not be started");
     c->runs = true;
     return 0;
 }
@@ -155,7 +156,7 @@ int
 curve_join(void *socket, const struct key *k, int whose)
 {
     bool ranked = whose >= 0 && k->nrank;
-    if (ranked && whose >= k->nrank) return fail(E_BUS, "there is no key of rank %d", whose);
+    if (ranked && whose >= k->nrank) return fail(E_BUS, "no key of rank %d", whose);
     const char *server = ranked ? k->of[whose] : k->public[KEY_COORDINATOR];
     int failed = 0;
     failed |= zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, KEY_TEXT);

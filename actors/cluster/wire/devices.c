@@ -28,8 +28,8 @@ parse_word(char *word, bool here, struct device_counts *out, bool first)
     if (first) out->first = kind;
     if (out->n[kind]) return fail(E_PLACE, "devices: \"%s\" is named twice", word);
     if (colon && (end == colon + 1 || *end || count < 1 || count > DEVICES_MOST))
-        return fail(E_PLACE, "devices: \"%s\" wants a number of devices from 1 to %d, not \"%s\"", word, DEVICES_MOST,
-                    colon + 1);
+        return fail(E_PLACE, "devices: the number of devices of \"%s\" must be from 1 to %d, found \"%s\"", word,
+                    DEVICES_MOST, colon + 1);
     out->n[kind] = (int32_t)count;
     return 0;
 }
@@ -41,7 +41,8 @@ device_counts_parse(const char *text, bool here, struct device_counts *out)
     for (const char *at = text; *at;) {
         size_t n = strcspn(at, ",");
         char word[64];
-        if (n == 0 || n >= sizeof word) return fail(E_PLACE, "devices \"%s\": kind:count, separated by commas", text);
+        if (n == 0 || n >= sizeof word)
+            return fail(E_PLACE, "devices: expected kind:count, separated by commas, found \"%s\"", text);
         memcpy(word, at, n);
         word[n] = '\0';
         TRY(parse_word(word, here, out, at == text));
@@ -54,8 +55,10 @@ int
 device_counts_of_worker(const char *text, bool here, struct device_counts *out)
 {
     TRY(device_counts_parse(text, here, out));
-    if (out->n[DEV_META]) return fail(E_PLACE, "workers have devices of kind cpu and cuda, not meta");
-    return out->n[DEV_CPU] ? 0 : fail(E_PLACE, "workers have cpu devices, \"cpu:1\" or more, and this text names none");
+    if (out->n[DEV_META]) return fail(E_PLACE, "devices: workers can have devices of kind cpu and cuda, not meta");
+    return out->n[DEV_CPU]
+               ? 0
+               : fail(E_PLACE, "devices: a worker must have cpu devices, as in \"cpu:1\"; this list has none");
 }
 
 static bool

@@ -126,7 +126,7 @@ gpus_check(const char *text, int n)
     const char *at = entry_at(text, 1);
     bool good = n == 0 ? !*text : at != NULL;
     for (int i = 0; good && i < n; i++, at = entry_at(at, 1)) good = at && parse_gpu_entry(at, &g);
-    return good && (n == 0 || (at && !*at)) ? 0 : fail(E_BUS, "GPUs: %d devices are told of in another way", n);
+    return good && (n == 0 || (at && !*at)) ? 0 : fail(E_BUS, "malformed description of %d GPUs", n);
 }
 
 void

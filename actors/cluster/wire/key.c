@@ -42,7 +42,7 @@ int
 key_new_ranks(int nrank, struct str *text)
 {
     char public[KEY_TEXT], secret[KEY_TEXT];
-    if (nrank < 1) return fail(E_ARG, "keys: they are for one worker or more, not %d", nrank);
+    if (nrank < 1) return fail(E_ARG, "keys: the number of workers must be at least 1, found %d", nrank);
     for (int i = 0; i <= nrank; i++) str_addf(&text[i], "%s\n", title_of_ranks);
     for (int whose = 0; whose <= nrank; whose++) {
         TRY(new_pair(public, secret));
@@ -94,7 +94,7 @@ read_secret(const char *line, int n, int at, char secret[KEY_TEXT], char public[
 {
     copy_key(line, n, secret);
     if (strlen(secret) != KEY_TEXT - 1 || zmq_curve_public(public, secret))
-        return fail(E_ARG, "line %d: its 40 characters are no key", at);
+        return fail(E_ARG, "line %d: its 40 characters are not a key", at);
     return 0;
 }
 
@@ -104,7 +104,7 @@ read_public(const char *line, int n, int at, char public[KEY_TEXT])
     uint8_t bytes[32];
     copy_key(line, n, public);
     if (strlen(public) != KEY_TEXT - 1 || !zmq_z85_decode(bytes, public))
-        return fail(E_ARG, "line %d: its 40 characters are no key", at);
+        return fail(E_ARG, "line %d: its 40 characters are not a key", at);
     return 0;
 }
 
@@ -115,12 +115,12 @@ parse_one(const char *at, const char *end, struct key *out)
     out->rank = KEY_ANY;
     for (int side = 0; side < 2; side++) {
         int n = next_line(&at, end, &line);
-        if (n < 0) return fail(E_ARG, "line %d: it is not there", side + 2);
+        if (n < 0) return fail(E_ARG, "line %d is missing", side + 2);
         if (!is_line(line, n, side_name[side]))
-            return fail(E_ARG, "line %d: \"%s\" and 40 characters are wanted", side + 2, side_name[side]);
+            return fail(E_ARG, "line %d: expected \"%s\" and 40 characters", side + 2, side_name[side]);
         TRY(read_secret(line, n, side + 2, out->secret[side], out->public[side]));
     }
-    return at == end ? 0 : fail(E_ARG, "line 4: there is more than a key");
+    return at == end ? 0 : fail(E_ARG, "line 4: unexpected text after the key");
 }
 
 /* Parses the coordinator's line, then a line per rank; exactly one of the lines holds a secret. */
@@ -132,14 +132,15 @@ parse_ranks(const char *at, const char *end, struct key *out)
     for (; (n = next_line(&at, end, &line)) >= 0; i++) {
         bool secret = is_line(line, n, "secret");
         if (!secret && !is_line(line, n, "public"))
-            return fail(E_ARG, "line %d: \"public\" or \"secret\" and 40 characters are wanted", i + 2);
+            return fail(E_ARG, "line %d: expected \"public\" or \"secret\" and 40 characters", i + 2);
         GROW(out->of, i, capacity);
         char *public = i ? out->of[i - 1] : out->public[KEY_COORDINATOR];
         nsecret += secret;
         if (secret) out->rank = i ? i - 1 : KEY_COORDINATORS;
         TRY(secret ? read_secret(line, n, i + 2, out->secret[i > 0], public) : read_public(line, n, i + 2, public));
     }
-    if (i < 2 || nsecret != 1) return fail(E_ARG, "%d keys of ranks, and %d secrets: one is wanted", i - 1, nsecret);
+    if (i < 2 || nsecret != 1)
+        return fail(E_ARG, "%d keys of ranks and %d secrets; expected one secret", i - 1, nsecret);
     out->nrank = i - 1;
     if (out->rank >= 0) memcpy(out->public[KEY_WORKER], out -> of[out->rank], KEY_TEXT);
     return 0;
@@ -153,7 +154,7 @@ parse_key(const char *at, const char *end, struct key *out)
     if (n == (int)sizeof title - 1 && !memcmp(line, title, sizeof title - 1)) return parse_one(at, end, out);
     if (n == (int)sizeof title_of_ranks - 1 && !memcmp(line, title_of_ranks, sizeof title_of_ranks - 1))
         return parse_ranks(at, end, out);
-    return fail(E_ARG, "line 1: \"%s\" is wanted (rille keys > FILE makes one)", title);
+    return fail(E_ARG, "line 1: expected \"%s\" (rille keys > FILE makes a key file)", title);
 }
 
 int
@@ -177,11 +178,11 @@ read_key_file(int fd, const char *path, struct key *out)
 {
     struct stat st;
     if (fstat(fd, &st)) return fail(E_IO, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode)) return fail(E_IO, "%s: it is no file", path);
+    if (!S_ISREG(st.st_mode)) return fail(E_IO, "%s: not a regular file", path);
     if (st.st_mode & 077)
         return fail(E_IO, "%s: others can read or write it (mode %04o); chmod 600 it", path,
                     (unsigned)st.st_mode & 07777);
-    if (st.st_size > FILE_MOST) return fail(E_ARG, "%s: it is larger than any key", path);
+    if (st.st_size > FILE_MOST) return fail(E_ARG, "%s: not a key file: it is too large", path);
     char *text = must_alloc((size_t)st.st_size + 1);
     ssize_t n = read(fd, text, (size_t)st.st_size);
     int status = n < 0 ? fail(E_IO, "%s", strerror(errno)) : key_parse(text, (size_t)n, out);
@@ -217,7 +218,7 @@ open_key_file(const char *path, int whose, int *fd)
     close(folder);
     errno = why;
     if (whose == KEY_ANY)
-        return fail(E_ARG, "%s: it has a key for each rank, and this worker has none (--rank R)", path);
+        return fail(E_ARG, "%s: has a key for each rank, but this worker has no rank; give it --rank R", path);
     return *fd < 0 ? fail(E_IO, "%s/%s: %s", path, name, strerror(errno)) : 0;
 }
 
@@ -225,11 +226,11 @@ static int
 check_whose(const char *path, int whose, const struct key *k)
 {
     if (whose == KEY_COORDINATORS && !k->secret[KEY_COORDINATOR][0])
-        return fail(E_ARG, "%s: it is the key of rank %d, not the coordinator's", path, k->rank);
+        return fail(E_ARG, "%s: this is the key of rank %d; the coordinator needs its own", path, k->rank);
     if (whose != KEY_COORDINATORS && !k->secret[KEY_WORKER][0])
-        return fail(E_ARG, "%s: it is the coordinator's key: a worker has that of its rank", path);
+        return fail(E_ARG, "%s: this is the coordinator's key; a worker needs the key of its rank", path);
     if (whose >= 0 && k->rank >= 0 && whose != k->rank)
-        return fail(E_ARG, "%s: it is the key of rank %d, and this worker is to be rank %d", path, k->rank, whose);
+        return fail(E_ARG, "%s: this is the key of rank %d, but this worker is rank %d", path, k->rank, whose);
     return 0;
 }
 

@@ -79,16 +79,16 @@ read_address(const char *text, bool any, bool *local)
     if (*local) return strlen(text) < 108 ? 0 : fail(E_ARG, "the address %s is too long", text);
     const char *host = text + 6, *colon = strrchr(text, ':');
     if (!starts(text, "tcp://") || colon <= host || strlen(text) >= LINK_ENDPOINT)
-        return fail(E_ARG, "\"%s\" is no address: tcp://HOST:PORT is wanted", text);
+        return fail(E_ARG, "\"%s\" is not an address: expected tcp://HOST:PORT", text);
     size_t digits = strspn(colon + 1, "0123456789");
     long port = strtol(colon + 1, NULL, 10);
     bool free_one = any && !strcmp(colon + 1, "*");
     if (!free_one && (digits == 0 || digits > 5 || colon[1 + digits] || port < 1 || port > 65535))
-        return fail(E_ARG, "\"%s\" is no address: its port is a number from 1 to 65535", text);
+        return fail(E_ARG, "\"%s\" is not an address: its port must be a number from 1 to 65535", text);
     size_t n = (size_t)(colon - host);
-    if (strcspn(host, " \t/;") < n) return fail(E_ARG, "\"%s\" is no address: tcp://HOST:PORT is wanted", text);
+    if (strcspn(host, " \t/;") < n) return fail(E_ARG, "\"%s\" is not an address: expected tcp://HOST:PORT", text);
     if (memchr(host, ':', n) && (host[0] != '[' || host[n - 1] != ']'))
-        return fail(E_ARG, "\"%s\" is no address: a host of IPv6 stands in brackets, tcp://[::1]:5555", text);
+        return fail(E_ARG, "\"%s\" is not an address: an IPv6 host must be in brackets, as in tcp://[::1]:5555", text);
     *local = machine_is_loopback(host, n);
     return 0;
 }
@@ -229,7 +229,7 @@ make_socket_folder(struct link *l)
         if (l->lock >= 0) return 0;
         l->folder[0] = '\0';
     }
-    return fail(E_IO, "no folder for sockets can be made in $XDG_RUNTIME_DIR, $TMPDIR or /tmp: %s", strerror(errno));
+    return fail(E_IO, "cannot make a folder for sockets in $XDG_RUNTIME_DIR, $TMPDIR or /tmp: %s", strerror(errno));
 }
 
 static int
@@ -281,8 +281,8 @@ link_serve(const char *bind, const struct key *key, struct link **out)
     }
     if (!(local && stays) && !key)
         return fail(E_ARG,
-                    "%s can be reached from other hosts, and there is no key: make one with rille keys > FILE, and "
-                    "give --key-file FILE to the coordinator and its workers",
+                    "%s can be reached from other hosts, so a key is needed: make one with rille keys > FILE, and give "
+                    "--key-file FILE to the coordinator and its workers",
                     bind);
     struct link *l;
     int status = new_link(key, true, &l);
@@ -321,7 +321,7 @@ link_join(const char *address, const struct key *key, struct link **out)
     bool local;
     *out = NULL;
     TRY(link_address(address, &local));
-    if (!local && !key) return fail(E_ARG, "%s is another host, and there is no key (--key-file FILE)", address);
+    if (!local && !key) return fail(E_ARG, "%s is another host, so a key is needed; give --key-file FILE", address);
     struct link *l;
     int status = new_link(key, false, &l);
     if (!status) status = connect_end(l, LINK_CONTROL, address);
@@ -506,7 +506,7 @@ link_send(struct link *l, enum link_socket which, int peer, const void *bytes, s
 {
     struct link_end *e = &l->end[which];
     assert(n <= WIRE_MOST);
-    if (!e->socket) return fail(E_BUS, "there is no link");
+    if (!e->socket) return fail(E_BUS, "the connection is closed");
     if (l->serves) {
         assert(peer >= 0 && peer < e->npeer);
         const struct peer_id *p = &e->peer[peer];

@@ -170,15 +170,15 @@ read_field(const struct field *f, struct reader *r, struct packet *p)
 static int
 read_packet_head(const unsigned char *b, size_t n, struct packet *p)
 {
-    if (n < WIRE_HEAD) return fail(E_BUS, "packet of %zu bytes: its head has %d", n, WIRE_HEAD);
-    if (get_word(b, 2) != WIRE_MAGIC) return fail(E_BUS, "packet: it is none of Rille's");
+    if (n < WIRE_HEAD) return fail(E_BUS, "packet of %zu bytes: shorter than its header of %d", n, WIRE_HEAD);
+    if (get_word(b, 2) != WIRE_MAGIC) return fail(E_BUS, "not a packet of Rille's protocol");
     if (get_word(b + 2, 2) != WIRE_VERSION)
         return fail(E_BUS, "packet of protocol %d; this version of rille speaks protocol %d", (int)get_word(b + 2, 2),
                     WIRE_VERSION);
     uint32_t kind = (uint32_t)get_word(b + 4, 4);
-    if (kind == PACKET_NONE || kind >= NPACKET) return fail(E_BUS, "packet of kind %u, which there is not", kind);
+    if (kind == PACKET_NONE || kind >= NPACKET) return fail(E_BUS, "packet of unknown kind %u", kind);
     if (get_word(b + 16, 8) != n - WIRE_HEAD)
-        return fail(E_BUS, "packet %s: it says %llu bytes and has %zu", names[kind],
+        return fail(E_BUS, "packet %s: expected %llu bytes, found %zu", names[kind],
                     (unsigned long long)get_word(b + 16, 8), n - WIRE_HEAD);
     p->kind = (uint8_t)kind;
     p->epoch = (uint32_t)get_word(b + 8, 4);
@@ -201,5 +201,5 @@ packet_read(const void *bytes, size_t n, struct packet *out)
     struct reader r = {(const unsigned char *)bytes + WIRE_HEAD, n - WIRE_HEAD};
     for (size_t i = 0; i < countof(fields); i++)
         if (fields[i].packet == out->kind) TRY(read_field(&fields[i], &r, out));
-    return r.left ? fail(E_BUS, "packet %s: %zu bytes behind its end", names[out->kind], r.left) : 0;
+    return r.left ? fail(E_BUS, "packet %s: %zu bytes too many", names[out->kind], r.left) : 0;
 }

@@ -259,9 +259,9 @@ reply(struct worker_process *w, const struct packet *p, int status, struct span 
 static int
 find_shared(const struct worker_process *w, uint64_t at, size_t n, char **out)
 {
-    if (!w->shared.segment) return fail(E_BUS, "the host's memory is not there");
+    if (!w->shared.segment) return fail(E_BUS, "the host's memory is not mapped");
     size_t most = segment_bytes(w->shared.segment);
-    if (at > most || n > most - at) return fail(E_BUS, "bytes outside of the host's memory");
+    if (at > most || n > most - at) return fail(E_BUS, "bytes outside the host's memory");
     *out = segment_base(w->shared.segment) + at;
     return 0;
 }
@@ -272,7 +272,7 @@ worker_find(const struct worker_process *w, uint64_t at, size_t n, struct spot *
     *out = (struct spot){.kind = device_kind(DEV_CPU)};
     if (at >> HEAP_SHIFT == 0) return find_shared(w, at, n, &out->data);
     const struct holding *h = device_heap_find(&w->shared.heap, at, n);
-    if (!h) return fail(E_BUS, "bytes outside of what devices hold");
+    if (!h) return fail(E_BUS, "bytes outside the devices' memory");
     *out = (struct spot){device_kind(h->kind), h->data + (at - h->at)};
     return 0;
 }
@@ -293,7 +293,7 @@ hold_buffer(struct worker_process *w, const struct packet *p)
     }
     if (!position_heap_device(&w->shared.map, w->shared.map.memory, (int32_t)heap, &kind, &device) ||
         offset > HEAP_BYTES || p->total > HEAP_BYTES - offset)
-        return fail(E_BUS, "HOLD: there is no such device heap");
+        return fail(E_BUS, "HOLD: no such device heap");
     if (!give) return device_heap_take(&w->shared.heap, kind, device, p->offset, p->total);
     device_heap_give(&w->shared.heap, p->offset);
     return 0;
@@ -350,7 +350,7 @@ take_sum(struct worker_process *w, const struct packet *p)
 {
     struct str sums = {0};
     uint64_t place[2], digest, left = REMOTE_ACCESS_DIGEST_BYTES;
-    int status = p->places.n % sizeof place ? fail(E_BUS, "sum: %u bytes of places", p->places.n) : 0;
+    int status = p->places.n % sizeof place ? fail(E_BUS, "sum: malformed list of %u bytes", p->places.n) : 0;
     for (uint32_t i = 0; i < p->places.n && !status; i += sizeof place) {
         memcpy(place, p->places.bytes + i, sizeof place);
         status = place[1] > left ? fail(E_BUS, "sum: too many bytes at once") : sum(w, place[0], place[1], &digest);
@@ -381,11 +381,10 @@ take_bring(struct worker_process *w, const struct packet *p)
 {
     struct spot spot;
     bool own = p->rank == member_rank(w->member);
-    int status = p->total > WIRE_PIECE ? fail(E_BUS, "bring: too many bytes at once")
+    int status = p->total > WIRE_PIECE ? fail(E_BUS, "fetch: too many bytes at once")
                                        : worker_find(w, p->offset, (size_t)p->total, &spot);
     if (!status && own) status = bring_here(w, p);
-    if (!status && !own && (!w->shared.carrier || p->rank < 0))
-        status = fail(E_BUS, "bring: there is no worker %d to ask", p->rank);
+    if (!status && !own && (!w->shared.carrier || p->rank < 0)) status = fail(E_BUS, "fetch: no worker %d", p->rank);
     if (status || own) {
         reply(w, p, status, (struct span){0});
         return;
@@ -449,7 +448,8 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
     struct brought *b = &w->shared.brought[count % WORKER_FETCHES];
     struct packet p = {.kind = PACKET_BRING, .count = count};
     if (b->count == count && b->rank == from && b->n == n && n) {
-        int status = bytes ? worker_store(w, b->at, bytes, n) : fail(E_BUS, "bring: worker %d has no such bytes", from);
+        int status =
+            bytes ? worker_store(w, b->at, bytes, n) : fail(E_BUS, "fetch: worker %d does not have these bytes", from);
         *b = (struct brought){0};
         reply(w, &p, status, (struct span){0});
         take_bulk(w);
@@ -466,9 +466,9 @@ take_state(struct worker_process *w, enum link_state state)
     case LINK_WAITING: break;
     case LINK_UP: member_linked(w->member); break;
     case LINK_DENIED:
-        worker_leave(w, LEAVE_FAILED, "the coordinator does not take this worker's key, or one of the two has none");
+        worker_leave(w, LEAVE_FAILED, "the coordinator refuses this worker's key, or one of the two has no key");
         break;
-    case LINK_DOWN: member_cut(w->member, "the link to the coordinator ended"); break;
+    case LINK_DOWN: member_cut(w->member, "the connection to the coordinator ended"); break;
     }
 }
 
@@ -627,7 +627,9 @@ open_worker(struct worker_process *w)
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->wake_fd < 0) return fail(E_IO, "eventfd: %s", strerror(errno));
     w->shared.tick_ns = now_ns() + TICK_MS * 1000000ll;
-    return pthread_create(&w->thread, NULL, link_thread, w) ? fail(E_BUS, "the link's thread could not be started") : 0;
+    return pthread_create(&w->thread, NULL, link_thread, w)
+               ? fail(E_BUS, "the connection's thread could not be started")
+               : 0;
 }
 
 static void
@@ -702,7 +704,7 @@ cluster_serve(const struct cluster_worker_options *o)
     int status = serve_once(&again, &again.rank);
     while (status == E_LOST && o->keep_s > 0) {
         char text[WIRE_TEXT];
-        snprintf(text, sizeof text, "worker %d: %s; it waits for the next coordinator", again.rank, err_text());
+        snprintf(text, sizeof text, "worker %d: %s; waiting for the next coordinator", again.rank, err_text());
         if (o->say) o->say(text);
         again.wait_s = o->keep_s;
         status = serve_once(&again, &again.rank);

@@ -80,7 +80,7 @@ make_memory(struct worker_process *w, const struct packet *p, uint32_t epoch, ch
         TRY(segment_new(p->memory, &made));
         set_segment(w, made, epoch);
     }
-    if (!w->shared.segment) return fail(E_BUS, "MAKE: the host's memory is not there");
+    if (!w->shared.segment) return fail(E_BUS, "MAKE: the host's memory is not mapped");
     segment_free(&w->main.made_bus);
     TRY(segment_new(bus_host_bytes(nslot), &w->main.made_bus));
     bus_host_format(segment_base(w->main.made_bus), nslot);
@@ -106,7 +106,7 @@ worker_open_carrier(struct worker_process *w)
     if (w->options.key_file) o.key = &key;
     int status = w->options.key_file || loopback
                      ? carrier_new(&o, &carrier)
-                     : fail(E_ARG, "there are workers on other hosts, and there is no key (--key-file FILE)");
+                     : fail(E_ARG, "workers are on other hosts, so a key is needed; give --key-file FILE");
     key_forget(&key);
     TRY(status);
     pthread_mutex_lock(&w->lock);
@@ -170,7 +170,7 @@ read_range(const struct worker_process *w, struct span ranges, int i, struct pla
     if (v[0] >= NDEVICE_KIND || v[1] > INT32_MAX / 2 || v[2] > INT32_MAX / 2 || v[4] < 1 || v[4] > CLUSTER_SLOTS ||
         v[3] > CLUSTER_SLOTS || v[5] >= (uint32_t)w->shared.nmemory ||
         ((int)v[5] == w->shared.map.memory && v[3] + v[4] > (uint32_t)w->shared.nslot))
-        return fail(E_BUS, "FORM: range %d is none", i);
+        return fail(E_BUS, "FORM: range %d is malformed", i);
     *out =
         (struct plan_range){(int32_t)v[0], (int32_t)v[1], (int32_t)v[2], (int32_t)v[3], (int32_t)v[4], (int32_t)v[5]};
     return 0;
@@ -187,7 +187,7 @@ read_slots(struct worker_process *s, struct span slots, uint32_t home)
     s->shared.nslot = s->shared.nmemory = 0;
     for (int i = 0; i < s->shared.nall; i++) {
         if (s->shared.slot[i].memory >= CLUSTER_SLOTS || s->shared.slot[i].owner >= (uint32_t)s->main.world)
-            return fail(E_BUS, "FORM: slot %d is none", i);
+            return fail(E_BUS, "FORM: slot %d is malformed", i);
         s->shared.nmemory = MAX(s->shared.nmemory, (int)s->shared.slot[i].memory + 1);
         s->shared.nslot += s->shared.slot[i].memory == home;
     }

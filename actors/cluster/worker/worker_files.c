@@ -34,7 +34,7 @@ check_wanted(const struct transfer *t)
     const struct worker_process *w = t->w;
     bool over = w->shared.leave.asked || (int32_t)(w->shared.over - t->order->work.epoch) >= 0 ||
                 w->shared.segment_made != t->made;
-    if (over) return fail(E_LOST, "the workers of this time are no more together");
+    if (over) return fail(E_LOST, "the group of workers changed; try again");
     return t->order->cancelled ? fail(E_CANCEL, "interrupted") : 0;
 }
 
@@ -76,7 +76,7 @@ write_block(struct transfer *t)
 static int
 write_places(struct transfer *t, struct span places)
 {
-    if (places.n % 16) return fail(E_BUS, "SAVE: %u bytes of places", places.n);
+    if (places.n % 16) return fail(E_BUS, "SAVE: malformed list of %u bytes", places.n);
     for (uint32_t i = 0; i < places.n / 8; i += 2) {
         uint64_t at = span_number(places, i), left = span_number(places, i + 1);
         while (left) {
@@ -143,11 +143,11 @@ load_copies(struct transfer *t, struct source *from)
     struct shard_copy c;
     uint64_t blocks = (uint64_t)source_blocks(from->size);
     if (p->places.n % sizeof c || p->offset > blocks || p->digests.n / 8 > blocks - p->offset)
-        return fail(E_BUS, "LOAD: what it asks for is not in the file");
+        return fail(E_BUS, "LOAD: bytes outside the file");
     source_expect(from, (int64_t)p->offset, p->digests.n / 8, (const void *)p->digests.bytes);
     for (uint32_t i = 0; i < p->places.n; i += sizeof c) {
         memcpy(&c, p->places.bytes + i, sizeof c);
-        if (!is_copy(&c, from)) return fail(E_IO, "%s: damaged: it ends before what is wanted of it", from->name);
+        if (!is_copy(&c, from)) return fail(E_IO, "%s: damaged: the file is too short", from->name);
         TRY(load_copy_rows(t, from, &c));
     }
     return 0;

@@ -71,7 +71,7 @@ check_plan_ranks(const struct plan *p)
     comm_ranks_write(p, &comm_ranks);
     bool fits = comm_ranks.len <= WIRE_PIECE;
     str_free(&comm_ranks);
-    return fits ? 0 : fail(E_PLAN, "a program has more collectives by a library than its workers can compare");
+    return fits ? 0 : fail(E_PLAN, "a program has too many NCCL collectives for its workers to compare");
 }
 
 static int
@@ -79,7 +79,7 @@ make_ordered_plan(struct worker_process *w, const struct order *o, struct plan *
 {
     struct program *g;
     if (program_name(o->work.bytes, o->work.n) != o->work.program)
-        return fail(E_BUS, "a program came that has not the name that was said");
+        return fail(E_BUS, "received a program whose name does not match");
     TRY(program_read(o->work.bytes, o->work.n, w->main.atlas, &g));
     g->map = &w->shared.map;
     TRY(plan_compile(g, w->main.atlas, out));
@@ -228,7 +228,7 @@ worker_job_connect(struct worker_process *w, struct job *j)
 {
     for (int32_t c = 0; c < j->plan->nchannel; c++) {
         int64_t addr = worker_epoch_address(w, j->plan->channel[c].peer, j->far[c].thread);
-        if (addr < 0) return fail(E_PLAN, "channels: another memory has no thread %d", (int)j->far[c].thread);
+        if (addr < 0) return fail(E_PLAN, "channels: another host has no thread %d", (int)j->far[c].thread);
         j->far[c].addr = (uint32_t)addr;
     }
     carrier_channels_free(&j->carrying);
@@ -311,12 +311,12 @@ worker_job_make(struct worker_process *w, const struct order *o)
 {
     struct plan *p = NULL;
     worker_job_forget(w, o);
-    int status =
-        w->main.njob < PLANS ? make_ordered_plan(w, o, &p) : fail(E_MEMORY, "a worker keeps at most %d plans", PLANS);
+    int status = w->main.njob < PLANS ? make_ordered_plan(w, o, &p)
+                                      : fail(E_MEMORY, "a worker can keep at most %d plans", PLANS);
     struct job *j = new_job(w, o->work.program, status ? NULL : p);
     if (w->shared.carrier) answer_askers(w);
     if (!status && j->actors->npeer && !w->shared.carrier)
-        status = fail(E_PLAN, "a program crosses hosts, and there is one");
+        status = fail(E_PLAN, "a program uses several hosts, but the job has one");
     if (!status && j->actors->npeer)
         ask_for_lists(w, j);
     else

@@ -317,7 +317,7 @@ candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out
     const struct layout *layout[OPERANDS + OP_OUT];
     struct arena tmp = {0};
     struct candidate_list *l;
-    if (n->nin > OPERANDS) return fail(E_PLAN, "%s: more operands than a planner looks at", n->name);
+    if (n->nin > OPERANDS) return fail(E_PLAN, "%s: too many operands for the planner", n->name);
     struct call call = node_call(c->program, n, in, result, &tmp);
     int status = find_candidates(c, &call, n, &l);
     traced_layouts(n, layout);
@@ -325,7 +325,7 @@ candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out
         if (!memcmp(l->candidate[*now].layout, layout, sizeof *layout * (size_t)l->nlayout)) break;
     bool legal = status || *now < l->n || now_is_legal(c, n, &call, layout);
     if (!status && *now == l->n && legal) status = with_now(c, &call, layout, &l);
-    if (!legal && l->n == 0) status = fail(E_PLAN, "%s: no layouts of it are legal on this mesh", n->name);
+    if (!legal && l->n == 0) status = fail(E_PLAN, "%s: no layout of its operands is possible on this mesh", n->name);
     if (!legal) *now = 0;
     arena_fini(&tmp);
     *out = l;

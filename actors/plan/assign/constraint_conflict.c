@@ -29,7 +29,7 @@ constraint_conflict_report(const struct program *p, const struct assigned *a, in
     for (int32_t i = 0; i < p->nnode; i++) left += is_blamed(p, a, i, -1);
     if (!left) return status;
     err_clear();
-    str_add(&s, "hint: no plan meets ");
+    str_add(&s, "hint: no plan satisfies ");
     for (int32_t i = 0, told = 0; i < p->nnode; i++) {
         const struct prog_node *n = &p->node[i];
         left -= is_blamed(p, a, i, -1);
@@ -38,7 +38,7 @@ constraint_conflict_report(const struct program *p, const struct assigned *a, in
         if (n->line.file) str_addf(&s, " (%s:%d)", n->line.file, n->line.line);
         if (n->strategy->group) group = n->strategy->group;
     }
-    status = fail(E_SBP, "%s: none of the layouts that %d devices allow cuts the operands so", str_text(&s),
+    status = fail(E_SBP, "%s: no layout on %d devices splits the operands this way", str_text(&s),
                   (int)p->node[0].layout[0]->place->nrank);
     str_free(&s);
     return status;

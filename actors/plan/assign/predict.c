@@ -228,7 +228,7 @@ play_pieces(struct predicting *w)
     struct pipeline_sim_result r = {.peak = ARENA_ARRAY(&w->arena, struct prog_pool, w->line.n),
                                     .end = ARENA_ARRAY(&w->arena, int64_t, w->line.nlane)};
     pipeline_sim_run(simulator_open(&w->line, &w->arena), &rule, w->stages.pool, &any, &r);
-    if (r.time == 0) return fail(E_PLAN, "a schedule of %d stages does not end", (int)w->line.n);
+    if (r.time == 0) return fail(E_PLAN, "internal error: a schedule of %d stages does not end", (int)w->line.n);
     for (int32_t k = 0; k < w->line.nlane; k++) w->ready[k] = (double)r.end[k];
     return 0;
 }

@@ -98,7 +98,7 @@ static int
 check_rates(const struct lower *l, int32_t to, int32_t from)
 {
     if (draft_once(&l->draft[from]) || l->draft[to].piece) return 0;
-    return fail(E_PLAN, "%s: a value that differs from piece to piece enters what is computed once a batch",
+    return fail(E_PLAN, "%s: a value of one micro-batch is used in a computation that runs once per batch",
                 l->draft[to].task.name);
 }
 

@@ -47,7 +47,7 @@ pack_slice(struct mover *m, const struct redistribute_channel *c, int32_t i, str
     struct cuda_launch *made = NULL;
     if (kind->flags & COMPILES) TRY(cuda_launch_combine(&m->l->plan->arena, RED_SUM, 1, &src, &dst, true, &made));
     *out = (struct comm_rank_copy){intern_view(m->l, &src), intern_view(m->l, &dst), skip * width, at * width, made};
-    return made || !kind->settle ? 0 : fail(E_PLAN, "no kernel packs what a library sends");
+    return made || !kind->settle ? 0 : fail(E_PLAN, "no kernel packs the data of an NCCL send");
 }
 
 /* Prepares packing; a single window without gaps is sent in place. */

@@ -113,7 +113,7 @@ carry_task(struct mover *m, const struct redistribute_channel *c, struct end fro
     struct lower *l = m->l;
     int kind = device_carrier(from.kind, to.kind);
     if (kind < 0)
-        return fail(E_PLACE, "a value does not go from %s to %s devices at once: work of neither reaches both memories",
+        return fail(E_PLACE, "a value cannot be copied directly from %s to %s devices; move it to cpu devices first",
                     device_kind_text(from.kind), device_kind_text(to.kind));
     int32_t rank = kind == to.kind ? to.rank : from.rank;
     struct draft *d = draft_new(l, &kind_transfer, m->from->node, kind, rank, c->to, m->piece, id);
@@ -186,10 +186,10 @@ host_end(const struct mover *m, struct end device, struct end *out)
     if (device_kind(device.kind)->flags & HOST_READS) return 0;
     *out = (struct end){DEV_CPU, local_set_host(&m->l->mines, device.kind, device.rank)};
     if (out->rank >= 0) return 0;
-    return fail(E_PLACE,
-                "%s:%d: what goes to other memories goes through that of a cpu device of its worker, which "
-                "has none",
-                device_kind_text(device.kind), (int)device.rank);
+    return fail(
+        E_PLACE,
+        "%s:%d: data for other hosts passes through a cpu device of the same worker, but the worker has no cpu device",
+        device_kind_text(device.kind), (int)device.rank);
 }
 
 /* Makes a SEND. A row in host memory is sent as one slice; memory that host code reads is sent slice by slice. */

@@ -7,8 +7,7 @@
 static int
 too_large(const struct plan_device *d)
 {
-    return fail(E_MEMORY, "%s:%d: what this run needs at a time is larger than 2^63 bytes", device_kind_text(d->kind),
-                (int)d->rank);
+    return fail(E_MEMORY, "%s:%d: this run needs more than 2^63 bytes", device_kind_text(d->kind), (int)d->rank);
 }
 
 /* Checks that no sum of sizes overflows. */

@@ -110,7 +110,7 @@ check_peer_roots(const struct plan *p, int32_t peer, const char *bytes)
     for (int32_t k = 0; k < p->program->nroot; k++) {
         uint64_t here = root_fate(p, k), there = contract_get(bytes, HEADER + (size_t)k);
         if (here != there && here != ROOT_ELSEWHERE && there != ROOT_ELSEWHERE)
-            return fail(E_PLAN, "channels: root %d is %swritten over its leaf here, not so in memory %d", (int)k,
+            return fail(E_PLAN, "channels: root %d is %swritten over its leaf here, but not on host %d", (int)k,
                         here == ROOT_OVERWRITES ? "" : "not ", (int)peer);
     }
     return 0;
@@ -136,13 +136,13 @@ check_header(const struct plan *p, int32_t peer, const char *bytes, size_t n)
     uint64_t header[HEADER];
     size_t before = HEADER + (size_t)p->program->nroot;
     if (n % 8 || n < 8 * before || (n / 8 - before) % ROW)
-        return fail(E_PLAN, "channels: the list of memory %d has %zu bytes", (int)peer, n);
+        return fail(E_PLAN, "channels: the list of host %d has %zu bytes", (int)peer, n);
     header_of(p, peer, header);
     if (contract_get(bytes, 0) != ((uint64_t)MAGIC << 32 | (uint32_t)p->memory) ||
         contract_get(bytes, 1) != (uint32_t)peer)
-        return fail(E_PLAN, "channels: the list is not that of memory %d to memory %d", (int)peer, (int)p->memory);
+        return fail(E_PLAN, "channels: the list is not that of host %d to host %d", (int)peer, (int)p->memory);
     if (contract_get(bytes, 2) != header[2] || contract_get(bytes, 3) != header[3])
-        return fail(E_PLAN, "channels: memory %d has made its part from another outline", (int)peer);
+        return fail(E_PLAN, "channels: host %d compiled another plan", (int)peer);
     return 0;
 }
 
@@ -163,7 +163,7 @@ lacks_channel(const struct channel_name *name, int32_t memory)
 {
     struct str text = {0};
     channel_print(name, &text);
-    int status = fail(E_PLAN, "channels: %s: memory %d has no such channel", str_text(&text), (int)memory);
+    int status = fail(E_PLAN, "channels: %s: host %d has no such channel", str_text(&text), (int)memory);
     str_free(&text);
     return status;
 }
@@ -173,7 +173,7 @@ channel_differs(const struct channel_name *name, int k, uint64_t here, int32_t p
 {
     struct str text = {0};
     channel_print(name, &text);
-    int status = fail(E_PLAN, "channels: %s: %s is %lld here, %lld in memory %d", str_text(&text), term[k],
+    int status = fail(E_PLAN, "channels: %s: %s is %lld here, %lld on host %d", str_text(&text), term[k],
                       (long long)here, (long long)there, (int)peer);
     str_free(&text);
     return status;

@@ -44,7 +44,7 @@ kind_print_far(const struct plan *p, int32_t task, struct str *s)
 {
     const struct channel *c = task_channel(p, &p->task[task]);
     str_add(s, p->task[task].name);
-    if (c) str_addf(s, " %s memory %d", c->sends ? "to" : "from", (int)c->peer);
+    if (c) str_addf(s, " %s host %d", c->sends ? "to" : "from", (int)c->peer);
 }
 
 struct type

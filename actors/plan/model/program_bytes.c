@@ -62,7 +62,7 @@ each_i64(struct wire *w, int64_t *v, int64_t least, int64_t most)
     TRY(each_u64(w, &x));
     if (w->out) return 0;
     *v = (int64_t)(x >> 1 ^ (x & 1 ? UINT64_MAX : 0));
-    return *v < least || *v > most ? program_malformed(w, "a number is out of its range") : 0;
+    return *v < least || *v > most ? program_malformed(w, "a number is out of range") : 0;
 }
 
 static int
@@ -123,7 +123,7 @@ read_place(struct wire *w, const struct place **out)
         axis[a] = 0;
         TRY(each_i32(w, &axis[a], 1, w->end - w->at));
         n *= axis[a];
-        if (n > w->end - w->at) return program_malformed(w, "a placement has more ranks than there are bytes");
+        if (n > w->end - w->at) return program_malformed(w, "a placement has more ranks than the program has bytes");
     }
     if (naxis == 0) return program_malformed(w, "a placement has no axes");
     int32_t *rank = ARENA_ARRAY(w->arena, int32_t, n);
@@ -252,7 +252,7 @@ each_op(struct wire *w, const struct op **op)
     name[n] = '\0';
     w->at += n;
     *op = op_find(name);
-    return *op ? 0 : program_malformed(w, "there is no operator of this name");
+    return *op ? 0 : program_malformed(w, "no operator has this name");
 }
 
 /* ---- the program ---- */
@@ -274,8 +274,7 @@ each_node(struct wire *w, struct prog_node *n)
     TRY(each_i32(w, &n->recompute, 0, INT32_MAX));
     bool has_attr = n->attr != NULL;
     TRY(each_bool(w, &has_attr));
-    if (!w->out && has_attr != (op_nattr(n->op) > 0))
-        return program_malformed(w, "attributes do not go with the operator");
+    if (!w->out && has_attr != (op_nattr(n->op) > 0)) return program_malformed(w, "attributes do not fit the operator");
     struct ref *in = ROOM_FOR(w, n->in, struct ref, n->nin);
     const struct layout **want = ROOM_FOR(w, n->want, const struct layout *, n->nin);
     struct type *type = ROOM_FOR(w, n->type, struct type, n->nout);
@@ -397,14 +396,14 @@ program_check_form(const struct program *p, const char *bytes, size_t n)
     program_write(p, &again);
     bool same = again.len == n && !memcmp(str_text(&again), bytes, n);
     str_free(&again);
-    return same ? 0 : fail(E_PLAN, "program: the bytes are not in the form in which a program is written");
+    return same ? 0 : fail(E_PLAN, "program: bytes are not in canonical form");
 }
 
 int
 program_parse(const char *bytes, size_t n, struct atlas *at, struct program **out)
 {
     *out = NULL;
-    if (n < sizeof MAGIC || memcmp(bytes, MAGIC, sizeof MAGIC)) return fail(E_PLAN, "program: these bytes are none");
+    if (n < sizeof MAGIC || memcmp(bytes, MAGIC, sizeof MAGIC)) return fail(E_PLAN, "program: not a program");
     struct program *p = must_alloc(sizeof *p);
     const unsigned char *begin = (const unsigned char *)bytes;
     struct wire w = {.begin = begin, .at = begin + sizeof MAGIC, .end = begin + n, .arena = &p->arena, .atlas = at};

@@ -188,7 +188,7 @@ row_differs(const struct row *r, const char *what)
     str_addf(&text, "step %d, ", (int)(r->word[HOP] >> 32));
     hops_side_print((int16_t)(r->word[HOP] >> 16), &text);
     str_addf(&text, ", hop %d", (int16_t)r->word[HOP]);
-    int status = fail(E_PLAN, "collectives: %s: memory %d %s", str_text(&text), r->memory, what);
+    int status = fail(E_PLAN, "collectives: %s: host %d %s", str_text(&text), r->memory, what);
     str_free(&text);
     return status;
 }
@@ -199,13 +199,16 @@ match_hop(const struct row *r, size_t left, size_t *n)
 {
     uint64_t nrank = 0;
     for (*n = 0; *n < left && r[*n].word[HOP] == r->word[HOP]; ++*n) {
-        if (*n && r[*n].memory == r[*n - 1].memory) return row_differs(&r[*n], "has two of this name");
+        if (*n && r[*n].memory == r[*n - 1].memory) return row_differs(&r[*n], "has two collectives of this name");
         if (r[*n].word[WHAT] != r->word[WHAT] || r[*n].word[ALL] != r->word[ALL])
-            return row_differs(&r[*n], "takes part in another than the first that does");
-        if (r[*n].word[HERE] > r->word[ALL] - nrank) return row_differs(&r[*n], "has ranks that are others'");
+            return row_differs(&r[*n], "takes part in another collective than the first host");
+        if (r[*n].word[HERE] > r->word[ALL] - nrank)
+            return row_differs(&r[*n], "has communicator ranks of other hosts");
         nrank += r[*n].word[HERE];
     }
-    return nrank == r->word[ALL] ? 0 : row_differs(r, "takes part in one in which not all positions have ranks");
+    return nrank == r->word[ALL]
+               ? 0
+               : row_differs(r, "takes part in a collective in which some positions have no communicator rank");
 }
 
 int
@@ -215,7 +218,7 @@ comm_ranks_match(int n, const struct comm_ranks_list *list)
     int status = 0;
     for (int i = 0; i < n; i++) {
         if (list[i].n % (8 * ROW))
-            return fail(E_PLAN, "collectives: the list of memory %d has %zu bytes", list[i].memory, list[i].n);
+            return fail(E_PLAN, "collectives: the list of host %d has %zu bytes", list[i].memory, list[i].n);
         all += list[i].n / (8 * ROW);
     }
     struct row *row = must_alloc(sizeof *row * (all + 1));

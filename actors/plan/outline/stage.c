@@ -329,7 +329,7 @@ stages_find(struct stages *s, const struct program *p, struct arena *a)
     for (int32_t i = 0; i < p->nnode; i++)
         if (s->phase[i] == PHASE_BACKWARD && p->node[i].piece && !p->node[i].accumulate) s->joint[s->stage[i]] = false;
     if (p->npool && p->npool != s->n)
-        return fail(E_PLAN, "program: it has room for %d virtual stages, and %d of them", (int)p->npool, (int)s->n);
+        return fail(E_PLAN, "program: expected %d virtual stages, found %d", (int)p->npool, (int)s->n);
     s->pool = p->npool ? p->pool : pools_of_lag(p, s->n, a);
     return 0;
 }

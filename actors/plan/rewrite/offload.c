@@ -168,9 +168,9 @@ storage_layout(struct bringer *b, const struct layout *l, const struct layout **
     if (!few) status = place_new(b->at, storage->kind, own->naxis, own->axis, rank, &place);
     if (!status && (few || empty || stages_meet(place, own))) {
         place_print(own, &text);
-        str_add(&text, few     ? " want as many devices aside; there are only those of "
-                       : empty ? " want devices aside that keep values, not "
-                               : " want other devices aside than their own, not ");
+        str_add(&text, few     ? " need as many devices to offload to, found only "
+                       : empty ? " need devices with memory to offload to, found "
+                               : " need other devices to offload to, found their own, ");
         place_print(storage, &text);
         status = fail(E_ARG, "graph: offload: values on %s", str_text(&text));
         str_free(&text);

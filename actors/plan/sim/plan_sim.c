@@ -250,7 +250,7 @@ check_sim_finished(const struct player *g)
 {
     for (int32_t i = 0; i < g->plan->ntask; i++)
         if (g->begun[i] < g->plan->task[i].nact)
-            return fail(E_PLAN, "task %d of a plan that is played waits for ever", (int)i);
+            return fail(E_PLAN, "internal error: task %d of a simulated plan never runs", (int)i);
     return 0;
 }
 
@@ -535,12 +535,12 @@ plan_sim_rows_read(const struct plan *p, const void *bytes, size_t n, struct are
         r.max_ready[l.of[i]]++;
     }
     size_t patience = sizeof *r.patience * (size_t)p->ntask, place = sizeof *r.place * (size_t)r.first_act[p->ntask];
-    if (n != sizeof head + patience + place) return fail(E_BUS, "rows came that are of another plan");
+    if (n != sizeof head + patience + place) return fail(E_BUS, "received a schedule of another plan");
     memcpy(head, bytes, sizeof head);
     r.nact = (int32_t)MIN(MAX(head[NACT], -1), INT32_MAX);
     r.patience = arena_dup(a, (const char *)bytes + sizeof head, patience);
     r.place = arena_dup(a, (const char *)bytes + sizeof head + patience, place);
-    if (head[NTASK] != p->ntask || !makes_sense(p, &r)) return fail(E_BUS, "rows came that make no sense");
+    if (head[NTASK] != p->ntask || !makes_sense(p, &r)) return fail(E_BUS, "received a malformed schedule");
     list_lane_rows(p, &r, a);
     *out = r;
     return 0;

@@ -503,7 +503,7 @@ at_stages(const struct program *p, const struct stages *s, int status)
     print_schedule_lines(p, s, &lines);
     const char *text = str_text(&lines);
     if (*text) {
-        fail((enum err_code)status, "%s; its stages begin at %s", err_text(), text);
+        fail((enum err_code)status, "%s; stages begin at %s", err_text(), text);
         err_note("%.*s", (int)strcspn(text, ","), text);
     }
     str_free(&lines);
@@ -512,7 +512,7 @@ at_stages(const struct program *p, const struct stages *s, int status)
 
 /* Placements of stages that families require, as errors name them. */
 static const char *const dealings[] = {
-    [DEALT_ROUND_ROBIN] = "each placement twice or more, in one order each time (0 1 0 1)",
+    [DEALT_ROUND_ROBIN] = "each placement two or more times, always in the same order (0 1 0 1)",
     [DEALT_THERE_AND_BACK] = "each placement twice, there and back (0 1 1 0)",
 };
 
@@ -540,8 +540,8 @@ no_dealing(struct search *s)
     int32_t *lane = pipeline_lanes(&st, &nlane, &s->arena);
     struct str dealt = {0};
     for (int32_t q = 0; q < st.n && q < 16; q++) str_addf(&dealt, "%s%d", q ? " " : "", (int)lane[q]);
-    fail(E_ARG, "graph: %s wants %s; the stages are dealt %s%s", s->family->name, dealings[s->family->dealing],
-         str_text(&dealt), st.n > 16 ? " ..." : "");
+    fail(E_ARG, "graph: schedule %s needs %s; the stages are on devices %s%s", s->family->name,
+         dealings[s->family->dealing], str_text(&dealt), st.n > 16 ? " ..." : "");
     str_free(&dealt);
     return at_stages(&p, &st, E_ARG);
 }
@@ -625,7 +625,7 @@ seek_least(struct search *s)
     s->tried = (struct hash_table){.arena = &s->arena};
     s->most_bytes = s->most_contexts = 0;
     try_all(s);
-    return s->best.time ? 0 : fail(E_PLAN, "graph: no schedule of its stages ends");
+    return s->best.time ? 0 : fail(E_PLAN, "graph: internal error: no schedule of the stages ends");
 }
 
 /* Fails, unless the schedule with the least memory fits. */
@@ -641,7 +641,7 @@ no_schedule_fits(struct search *s, const struct schedule_search_request *w)
     if (w->possible) *w->possible = least.bytes;
     double factor = s->base ? (double)least.bytes / (double)s->base : 1;
     fail(E_MEMORY,
-         "graph: no schedule of %d stage%s and %d micro-batches holds its activations in %lld byte%s a device "
+         "graph: no schedule of %d stage%s and %d micro-batches keeps its activations within %lld byte%s per device "
          "(memory = %g); the least is %lld bytes, %.3g of 1F1B's, with %.0f %% idle",
          (int)s->line.n, s->line.n > 1 ? "s" : "", (int)s->line.pieces, (long long)most, most == 1 ? "" : "s",
          w->memory, (long long)least.bytes, factor, 100 * least.bubble);

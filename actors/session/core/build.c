@@ -267,7 +267,8 @@ int
 build_call(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
            const struct attr *given, const struct build_source *source, struct val **out)
 {
-    if (nin > BUILD_OPERANDS) return fail(E_ARG, "%s: at most %d operands, not %d", op->name, BUILD_OPERANDS, nin);
+    if (nin > BUILD_OPERANDS)
+        return fail(E_ARG, "%s: expected at most %d operands, found %d", op->name, BUILD_OPERANDS, nin);
     struct attr attr[OP_ATTR];
     int nattr = op_nattr(op);
     if (given)
@@ -395,7 +396,7 @@ build_to_global(const struct call_context *ctx, struct val *v, const struct layo
         struct str x = {0}, y = {0};
         sbp_print(a, &x);
         sbp_print(b, &y);
-        int status = fail(E_SBP, "to_global: %s cannot become %s: go through B or S first", str_text(&x), str_text(&y));
+        int status = fail(E_SBP, "to_global: %s cannot become %s: convert to B or S first", str_text(&x), str_text(&y));
         str_free(&x);
         str_free(&y);
         return status;

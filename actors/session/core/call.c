@@ -113,14 +113,14 @@ attr_text(const struct op *op, const struct attr_def *d, const char *text, struc
         }
         p += n + (p[n] == '|');
     }
-    return fail(E_ATTR, "%s: %s is one of %s, not \"%s\"", op->name, d->name, d->text ? d->text : "", text);
+    return fail(E_ATTR, "%s: %s must be one of %s, found \"%s\"", op->name, d->name, d->text ? d->text : "", text);
 }
 
 static int
 attr_list(const struct op *op, const struct attr_def *d, const struct rille_attr *a, struct attr *out)
 {
     if (a->n > ATTR_LIST)
-        return fail(E_ATTR, "%s: %s has at most %d entries, not %d", op->name, d->name, ATTR_LIST, a->n);
+        return fail(E_ATTR, "%s: %s must have at most %d entries, found %d", op->name, d->name, ATTR_LIST, a->n);
     out->n = a->n;
     if (a->n > 0) memcpy(out->list, a->list, sizeof(int64_t) * (size_t)a->n);
     return 0;
@@ -129,9 +129,9 @@ attr_list(const struct op *op, const struct attr_def *d, const struct rille_attr
 static int
 attr_wrong(const struct op *op, const struct attr_def *d, enum rille_attr_kind got)
 {
-    static const char *const kind[] = {"nothing", "an integer",         "a number", "true or false",
-                                       "a text",  "a list of integers", "a dtype"};
-    return fail(E_ATTR, "%s: %s must be %s, not %s", op->name, d->name, kind[d->kind], kind[got]);
+    static const char *const kind[] = {"nothing",  "an integer",         "a number", "true or false",
+                                       "a string", "a list of integers", "a dtype"};
+    return fail(E_ATTR, "%s: %s must be %s, found %s", op->name, d->name, kind[d->kind], kind[got]);
 }
 
 static int
@@ -175,7 +175,7 @@ attributes(const struct op *op, int n, const struct rille_attr *given, int nin, 
             for (int j = 0; j < op_nattr(op); j++)
                 if (!(op->attr[j].flags & ATTR_HIDDEN))
                     str_addf(&names, "%s%s", names.len ? ", " : "", op->attr[j].name);
-            int status = build_refuse(E_ATTR, op, nin, in, "%s: there is no attribute %s (it has: %s)", op->name,
+            int status = build_refuse(E_ATTR, op, nin, in, "%s: unknown attribute '%s'; it has: %s", op->name,
                                       given[i].name, names.len ? names.text : "none");
             str_free(&names);
             return status;
@@ -224,7 +224,8 @@ operand(struct rille_session *s, const struct op *op, const struct operand *d, c
     case RILLE_ARG_TENSOR: *out = a->tensor->val; return 0;
     default: break;
     }
-    if (!(d->flags & IN_NUMBER)) return fail(E_ARG, "%s: operand %s must be a tensor, not a number", op->name, d->name);
+    if (!(d->flags & IN_NUMBER))
+        return fail(E_ARG, "%s: operand %s must be a tensor, found a number", op->name, d->name);
     if (a->kind == RILLE_ARG_LIVE)
         *out = live_value(s, a->live);
     else
@@ -252,9 +253,9 @@ operands(struct rille_session *s, const struct op *op, int n, const struct rille
     int noperand = op_noperand(op), count = 0;
     for (int i = 0; i < MAX(n, noperand); i++) {
         const struct operand *d = operand_at(op, noperand, i);
-        if (!d) return fail(E_ARG, "%s: takes at most %d operands, not %d", op->name, noperand, n);
+        if (!d) return fail(E_ARG, "%s: expected at most %d operands, found %d", op->name, noperand, n);
         if (i >= n && d->flags & IN_LIST && i > 0) break;
-        if (count == capacity) return fail(E_ARG, "%s: more than %d operands", op->name, capacity);
+        if (count == capacity) return fail(E_ARG, "%s: at most %d operands are supported", op->name, capacity);
         if (d->flags & IN_HIDDEN) {
             in[count++] = hidden_number(s, i == noperand - 1 ? NUM_ORDINAL : NUM_SEED);
             continue;
@@ -298,7 +299,7 @@ rille_autocast(struct rille_session *s, const char *dtype)
     enum dtype d = dtype ? dtype_parse(dtype) : DT_NONE;
     if (dtype && d == DT_NONE) return named(err_last(), "autocast");
     if (dtype && d != DT_BF16 && d != DT_F16)
-        return fail(E_DTYPE, "autocast: a dtype of 16 bits is wanted (bf16, f16), not %s", dtype);
+        return fail(E_DTYPE, "autocast: dtype must be bf16 or f16, found %s", dtype);
     s->calls.autocast = d;
     return 0;
 }
@@ -354,7 +355,7 @@ rille_strategy(struct rille_session *s, int noperand, const int *naxis, const in
     TRY(face_given(naxis, "naxis", __func__));
     TRY(face_given(pieces, "pieces", __func__));
     if (noperand < 0 || noperand > STRATEGY_OPERAND)
-        return fail(E_ARG, "strategy: at most %d operands can be told how to be cut", STRATEGY_OPERAND);
+        return fail(E_ARG, "strategy: at most %d operands can have a strategy", STRATEGY_OPERAND);
     struct strategy *to = must_alloc(sizeof *to);
     to->noperand = noperand;
     for (int i = 0; i < noperand; i++) {
@@ -378,8 +379,8 @@ rille_call(struct rille_session *s, const struct rille_op *rop, int nargs, const
     const struct op *op = (const struct op *)rop;
     struct val *in[CALL_OPERANDS], *res[OP_OUT];
     int nin;
-    if (op->flags & OP_SOURCE) return fail(E_ARG, "%s: makes a tensor from a shape", op->name);
-    if (op->flags & OP_MOVE) return fail(E_ARG, "%s: a layout is wanted", op->name);
+    if (op->flags & OP_SOURCE) return fail(E_ARG, "%s: needs a shape", op->name);
+    if (op->flags & OP_MOVE) return fail(E_ARG, "%s: expected a layout", op->name);
     struct call_context ctx = call_context_of(s);
     int status = call_operator(&ctx, op, nargs, args, nattrs, attrs, in, &nin, res);
     for (int k = 0; !status && k < rille_op_results(rop); k++) out[k] = tensor_new(s, res[k], false);
@@ -399,7 +400,8 @@ call_into(struct rille_session *s, struct rille_tensor *leaf, const struct op *o
     ctx.grad = false;
     TRY(call_operator(&ctx, op, nargs, args, nattrs, attrs, in, &nin, res));
     if (!dtype_class_fits(res[0]->type.dtype, has))
-        return build_refuse(E_DTYPE, op, nin, in, "%s_: the result is %s, the variable is %s and stays so", op->name,
+        return build_refuse(E_DTYPE, op, nin, in,
+                            "%s_: the result is %s, but the variable is %s and cannot change its type", op->name,
                             dtype_text(res[0]->type.dtype), dtype_text(has));
     *out = tensor_new(s, res[0], false);
     return 0;
@@ -435,12 +437,13 @@ rille_create(struct rille_session *s, const struct rille_op *rop, int nargs, con
     struct val *in[CALL_OPERANDS], *res[OP_OUT];
     int nin, status;
     enum dtype d = DT_F32;
-    if (!(op->flags & OP_SOURCE)) return fail(E_ARG, "%s: does not make a tensor from nothing", op->name);
+    if (!(op->flags & OP_SOURCE)) return fail(E_ARG, "%s: needs at least one tensor", op->name);
     if (dtype && (d = dtype_parse(dtype)) == DT_NONE) return named(err_last(), op->name);
     if (!dtype && op->shape.dtype == OUT_I64) d = DT_I64;
     if (op->flags & OP_RANDOM && op->shape.dtype != OUT_I64 && !dtype_is_float(d))
-        return fail(E_DTYPE, "%s: its values are of a float dtype, not %s", op->name, dtype_text(d));
-    if (ndim < 0 || ndim > MAX_DIM) return fail(E_SHAPE, "%s: at most %d dimensions, not %d", op->name, MAX_DIM, ndim);
+        return fail(E_DTYPE, "%s: dtype must be float, found %s", op->name, dtype_text(d));
+    if (ndim < 0 || ndim > MAX_DIM)
+        return fail(E_SHAPE, "%s: expected at most %d dimensions, found %d", op->name, MAX_DIM, ndim);
     struct type t = type_of(d, ndim, shape);
     const struct layout *l = layout ? (const struct layout *)layout : session_layout(s);
     struct build_source source = {.type = &t};

@@ -37,7 +37,7 @@ val_readable(const struct val *v)
     bool failed = v->store && store_failed(v->store);
     if (failed && !v->owner) return fail(E_STATE, "the run that computes the value failed; compute it again");
     if (!v->half_written && !failed) return 0;
-    return fail(E_STATE, "%s%s was half written when a run failed; set it again before it is read",
+    return fail(E_STATE, "%s%s was only partly written when a run failed; set it again before reading it",
                 name ? "variable " : "the variable", name ? name : "");
 }
 
@@ -45,14 +45,11 @@ static int
 unknown(const struct val *v)
 {
     if (v->layout && v->layout->place->kind == DEV_META)
-        return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
+        return fail(E_PLACE, "a tensor on meta devices has a layout but no values, so it cannot be read");
     if (v->input != NO_INPUT)
-        return fail(E_STATE,
-                    "the value was made inside a graph from its arguments, and exists only while the compiled step "
-                    "runs; return it from the function");
-    return fail(E_STATE,
-                "the value was let go (backward has run through it, or it is older than the %d operators that "
-                "are remembered)",
+        return fail(E_STATE, "the value was computed inside a graph from its arguments and exists only while the "
+                             "compiled step runs; return it from the function");
+    return fail(E_STATE, "the value was freed: backward has used it, or more than %d operators were recorded after it",
                 NREMEMBERED);
 }
 

@@ -117,13 +117,14 @@ read_cost(const char *where, const char *name, const char *number, struct rille_
     char *end;
     size_t i = 0;
     while (i < countof(parameter) && strcmp(parameter[i].name, name)) i++;
-    if (i == countof(parameter)) return refuse_cost(where, "no cost is called", name);
-    if (*seen >> i & 1) return fail(E_IO, "%s: %s was given already", where, name);
+    if (i == countof(parameter)) return refuse_cost(where, "unknown cost", name);
+    if (*seen >> i & 1) return fail(E_IO, "%s: %s is given twice", where, name);
     *seen |= 1u << i;
     double value = strtod(number, &end);
     if (*end || !(value >= parameter[i].least && value <= parameter[i].most)) {
         char what[128];
-        snprintf(what, sizeof what, "%s is a number from %g to %g, found", name, parameter[i].least, parameter[i].most);
+        snprintf(what, sizeof what, "%s must be a number from %g to %g, found", name, parameter[i].least,
+                 parameter[i].most);
         return refuse_cost(where, what, number);
     }
     *parameter_in(c, i) = value;
@@ -137,7 +138,7 @@ read_cost_line(FILE *f, const char *where, struct rille_cost *c, unsigned *seen)
     char name[40], number[40], more[2];
     if (next_cost_word(f, name, sizeof name) && *name != '#') {
         if (!next_cost_word(f, number, sizeof number) || next_cost_word(f, more, sizeof more))
-            return fail(E_IO, "%s: the name of a cost and a number are wanted", where);
+            return fail(E_IO, "%s: expected the name of a cost and a number", where);
         TRY(read_cost(where, name, number, c, seen));
     }
     for (int byte = 0; byte != EOF && byte != '\n';) byte = getc(f);
@@ -175,7 +176,7 @@ rille_cost_write(const char *path, const struct rille_cost *c)
     TRY(face_given(c, "the cost", __func__));
     struct file_out out;
     TRY(file_create("costs", path, &out));
-    fprintf(out.f, "# What moves of tensors and computing cost on this machine, as rille --calibrate measured it.\n");
+    fprintf(out.f, "# Costs of communication and computation on this machine, measured by rille --calibrate.\n");
     for (size_t i = 0; i < countof(parameter); i++)
         fprintf(out.f, "%s %.6g\n", parameter[i].name, *parameter_in((struct rille_cost *)c, i));
     return file_finish(&out);

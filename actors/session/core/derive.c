@@ -134,10 +134,10 @@ common_place(const struct call *c, const struct place **out)
         if (c->layout[i]->place == c->layout[first]->place) continue;
         struct str s = {0};
         call_print_operands(c, &s);
-        int status = fail(E_PLACE,
-                          "%s: operands lie on different placements: %s; move one with "
-                          "to_global{placement = ..., sbp = ...}",
-                          c->op->name, str_text(&s));
+        int status =
+            fail(E_PLACE,
+                 "%s: operands are on different placements: %s; move one with to_global{placement = ..., sbp = ...}",
+                 c->op->name, str_text(&s));
         str_free(&s);
         return status;
     }

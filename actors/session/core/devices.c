@@ -15,9 +15,9 @@ int
 session_collectives(const char *how, const char *devices, struct cuda_choice *gpus)
 {
     if (!how || !strcmp(how, "own")) return 0;
-    if (strcmp(how, "nccl")) return fail(E_ARG, "collectives are \"own\" or \"nccl\", not \"%s\"", how);
+    if (strcmp(how, "nccl")) return fail(E_ARG, "collectives must be \"own\" or \"nccl\", found \"%s\"", how);
     if (gpus->n == 0)
-        return fail(E_PLACE, "collectives by nccl are for devices of kind cuda; \"%s\" has none",
+        return fail(E_PLACE, "collectives = \"nccl\" needs devices of kind cuda; \"%s\" has none",
                     devices ? devices : "cpu");
     gpus->nccl = true;
     return 0;
@@ -44,24 +44,22 @@ session_pool(struct rille_session *s, int kind, int rank, struct pool **out)
     return 0;
 }
 
+/* Fails: names the missing device and the devices that the session has. */
 static int
 no_device(const struct rille_session *s, int kind, int32_t rank)
 {
     const char *text = device_kind_text(kind);
     int n = (int)s->devices.ndevice[kind];
+    char have[80];
     if (n == 0 && kind == DEV_CUDA)
-        return fail(E_PLACE,
-                    "placement: there is no device %d of kind cuda: this session has no GPU; start it with -d cuda:all",
-                    (int)rank);
-    if (n == 0)
-        return fail(E_PLACE,
-                    "placement: there is no device %d of kind %s: this session has none; start it with -d %s:N",
-                    (int)rank, text, text);
-    if (n == 1)
-        return fail(E_PLACE, "placement: there is no device %d of kind %s: this session has the device %s:0 alone",
-                    (int)rank, text, text);
-    return fail(E_PLACE, "placement: there is no device %d of kind %s: this session has devices %s:0 to %s:%d",
-                (int)rank, text, text, text, n - 1);
+        snprintf(have, sizeof have, "no GPU; start rille with -d cuda:all");
+    else if (n == 0)
+        snprintf(have, sizeof have, "no %s devices; start rille with -d %s:N", text, text);
+    else if (n == 1)
+        snprintf(have, sizeof have, "only %s:0", text);
+    else
+        snprintf(have, sizeof have, "%s:0 to %s:%d", text, text, n - 1);
+    return fail(E_PLACE, "placement: no device %s:%d: this session has %s", text, (int)rank, have);
 }
 
 int

@@ -19,7 +19,7 @@ face_session(const struct rille_session *s, const char *who)
 {
     if (!s) return fail(E_ARG, "%s: the session is NULL", who);
     if (s->owner != face_thread())
-        return fail(E_STATE, "%s: a session is used by the thread that opened it, and by no other", who);
+        return fail(E_STATE, "%s: a session must be used only by the thread that opened it", who);
     err_at(s->context.at.file, s->context.at.line);
     return 0;
 }
@@ -56,7 +56,7 @@ face_args(const struct rille_session *s, int n, const struct rille_arg *args, co
     if (n && !args) return fail(E_ARG, "%s: the list of operands is NULL", who);
     for (int i = 0; i < n; i++) {
         bool tensor = args[i].kind == RILLE_ARG_TENSOR, live = args[i].kind == RILLE_ARG_LIVE;
-        if (args[i].kind > RILLE_ARG_LIVE) return fail(E_ARG, "%s: operand %d is of no kind", who, i);
+        if (args[i].kind > RILLE_ARG_LIVE) return fail(E_ARG, "%s: operand %d has an unknown kind", who, i);
         if ((tensor && !args[i].tensor) || (live && !args[i].live))
             return fail(E_ARG, "%s: operand %d is NULL", who, i);
         if ((tensor && args[i].tensor->s != s) || (live && args[i].live->s != s))
@@ -73,7 +73,8 @@ face_attrs(int n, const struct rille_attr *attrs, const char *who)
     for (int i = 0; i < n; i++) {
         const struct rille_attr *a = &attrs[i];
         bool text = a->kind == RILLE_TEXT || a->kind == RILLE_DTYPE;
-        if (a->kind < RILLE_INT || a->kind > RILLE_DTYPE) return fail(E_ARG, "%s: attribute %d is of no kind", who, i);
+        if (a->kind < RILLE_INT || a->kind > RILLE_DTYPE)
+            return fail(E_ARG, "%s: attribute %d has an unknown kind", who, i);
         if (!a->name) return fail(E_ARG, "%s: the name of attribute %d is NULL", who, i);
         if ((text && !a->text) || (a->kind == RILLE_INTS && a->n > 0 && !a->list))
             return fail(E_ARG, "%s: the value of attribute %s is NULL", who, a->name);
@@ -111,7 +112,7 @@ face_type(const char *dtype, int ndim, const int64_t *shape, const char *who, st
     enum dtype d = dtype_parse(dtype);
     if (d == DT_NONE) return err_last();
     if (ndim < 0 || ndim > MAX_DIM)
-        return fail(E_SHAPE, "%s: a tensor has at most %d dimensions, not %d", who, MAX_DIM, ndim);
+        return fail(E_SHAPE, "%s: a tensor must have at most %d dimensions, found %d", who, MAX_DIM, ndim);
     *out = type_of(d, ndim, shape);
     return type_check(out);
 }

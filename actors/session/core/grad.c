@@ -87,16 +87,15 @@ find_nodes(struct sweep *w, struct val *root)
         const struct node *n = w->node[i];
         if (n->spent)
             return fail(E_STATE,
-                        "backward has already run through %s (%s:%d), and what it needed was let go: losses that share "
-                        "operators are added up, for one backward",
+                        "backward() was already called through %s (%s:%d), and its saved tensors are freed; add the "
+                        "losses and call backward() once",
                         n->name, n->line.file ? n->line.file : "?", n->line.line);
         if (n->accumulate)
-            return fail(
-                E_STATE,
-                "the loss is no sum of the losses of %d micro-batches: an operator (%s:%d) needs a sum over the "
-                "rows of the whole batch that depends on parameters; detach() it, if it is a divisor, or use "
-                "micro_batches = 1",
-                trace_microbatches(w->ctx->s), n->line.file ? n->line.file : "?", n->line.line);
+            return fail(E_STATE,
+                        "the loss is not a sum of the losses of %d micro-batches: an operator (%s:%d) needs a sum over "
+                        "the rows of the whole batch that depends on parameters; detach() the sum if it is a divisor, "
+                        "or use micro_batches = 1",
+                        trace_microbatches(w->ctx->s), n->line.file ? n->line.file : "?", n->line.line);
         for (int k = 0; k < n->nin; k++)
             if (n->in[k] && n->in[k]->needs_grad) reach_value(w, val_asked(w, n->in[k]));
     }
@@ -200,8 +199,7 @@ static int
 receive_gradient(struct sweep *w, const struct call_context *ctx, struct val *v, struct val *g)
 {
     if (!shape_equal(&g->type, &v->type))
-        return fail(E_KERNEL,
-                    "a gradient does not have its operand's shape: this is a mistake in an operator's record");
+        return fail(E_KERNEL, "internal error: a gradient does not have its operand's shape");
     if (g->layout->place != v->layout->place) {
         const struct layout *l;
         TRY(layout_summed(ctx->s->atlas, v->layout, &l));
@@ -400,7 +398,9 @@ sweep_from(struct sweep *w, const struct call_context *ctx, struct val *y)
     w->ctx = &backward;
     w->pieces = trace_microbatches(s) > 1 && trace_per_microbatch(y);
     w->mark = graph_mark(s->graph);
-    if (!y->needs_grad) return fail(E_STATE, "no gradient can be asked here: nothing that it depends on requires one");
+    if (!y->needs_grad)
+        return fail(E_STATE, "no gradient: the value depends on no tensor that requires one; call requires_grad_(true) "
+                             "on a leaf tensor first");
     TRY(find_nodes(w, y));
     w->recomputed = must_alloc(sizeof(struct node *) * (size_t)(w->nnode + 1));
     for (int32_t i = 0; i < w->nnode; i++) w->node[i]->index = i;
@@ -428,9 +428,10 @@ grad_values(const struct call_context *ctx, struct val *y, int n, struct val *co
     for (int i = 0; i < n; i++) dx[i] = NULL;
     for (int i = 0; i < n; i++)
         if (!x[i]->needs_grad)
-            return fail(E_STATE, "tensor %d of those that are asked for requires no gradient%s", i + 1,
-                        tracing(ctx->s) ? "; an argument of a graph does not: x:detach():requires_grad_(true) does"
-                                        : "");
+            return fail(E_STATE, "tensor %d of the list does not require a gradient%s", i + 1,
+                        tracing(ctx->s)
+                            ? "; arguments of a graph do not require gradients: use x:detach():requires_grad_(true)"
+                            : "");
     int status = sweep_from(&w, ctx, y);
     for (int i = 0; !status && i < n; i++)
         if (x[i]->mark == w.mark) dx[i] = w.grad[x[i]->index];

@@ -82,7 +82,7 @@ layout_summed(struct atlas *a, const struct layout *l, const struct layout **out
 static int
 face_texts(int n, const char *const *text, const char *who)
 {
-    if (n < 1 || !text) return fail(E_ARG, "%s: there is no sbp", who);
+    if (n < 1 || !text) return fail(E_ARG, "%s: sbp is missing", who);
     for (int i = 0; i < n; i++) TRY(face_given(text[i], "an sbp", who));
     return 0;
 }
@@ -105,13 +105,13 @@ rille_layout(struct rille_session *s, const struct rille_place *rp, int n, const
     struct sbp entry[MAX_AXIS];
     uint8_t cut[MAX_AXIS];
     if (n != p->naxis)
-        return fail(E_SBP, "%d entr%s for a mesh of %d ax%s; give one entry for each mesh axis", n,
+        return fail(E_SBP, "expected one entry for each mesh axis, found %d entr%s for a mesh of %d ax%s", n,
                     n == 1 ? "y" : "ies", p->naxis, p->naxis == 1 ? "is" : "es");
     for (int a = 0; a < n; a++) {
         TRY(sbp_parse(sbp[a], ndim, &entry[a]));
         if (!order) continue;
         if (order[a] < 0 || order[a] >= n)
-            return fail(E_SBP, "order names mesh axis %d of a mesh of %d axes", order[a], n);
+            return fail(E_SBP, "order names mesh axis %d, but the mesh has %d axes", order[a], n);
         cut[a] = (uint8_t)order[a];
     }
     TRY(layout_new(s->atlas, p, entry, order ? cut : NULL, &l));

@@ -54,7 +54,7 @@ put_store(const struct cluster *c, struct remote_part *part, const struct layout
     const struct local_positions *mine = local_positions_of(&part->mines, l->place);
     for (int32_t i = 0; i < mine->n; i++) {
         const struct buffer *b = store->part[mine->pos[i]];
-        if (b && buffer_is_lost(b)) return fail(E_LOST, "a value that it reads was on a host that is lost");
+        if (b && buffer_is_lost(b)) return fail(E_LOST, "a value that the run reads was on a host that was lost");
         uint64_t *place = &part->place[part->nplace++];
         TRY(cluster_position(c, l->place->kind, l->place->rank[mine->pos[i]], b ? b->data : NULL, place));
     }
@@ -316,7 +316,7 @@ static int
 check_parts(const struct remote *m)
 {
     for (int i = 0; i < m->npart; i++)
-        if (!m->part[i].known) return fail(E_BUS, "the workers of a host said nothing of their part of the plan");
+        if (!m->part[i].known) return fail(E_BUS, "the workers of a host did not report their partition of the plan");
     return 0;
 }
 

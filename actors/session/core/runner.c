@@ -78,9 +78,7 @@ no_arena(int status, const struct plan *p, int32_t device)
 {
     struct str s = {0};
     plan_peak_print(p, device, 3, &s);
-    if (s.len)
-        err_note("of the registers of %s:%d, when most are in use: %s", device_kind_text(p->device[device].kind),
-                 (int)p->device[device].rank, str_text(&s));
+    if (s.len) fail((enum err_code)status, "%s; largest tensors: %s", err_text(), str_text(&s));
     str_free(&s);
     return status;
 }

@@ -101,7 +101,7 @@ session_read(struct rille_session *s, struct val *v, const struct box *part, voi
     const struct layout *l = v->layout;
     struct type held = v->type, whole = v->type;
     if (device_kind(l->place->kind)->flags & NO_BYTES)
-        return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
+        return fail(E_PLACE, "a tensor on meta devices has a layout but no values, so it cannot be read");
     held.dtype = (uint8_t)layout_dtype(l, (enum dtype)held.dtype);
     if (held.dtype == whole.dtype) return read_held(v, &held, part, out);
     for (int d = 0; d < held.ndim; d++) held.dim[d] = whole.dim[d] = part->hi[d] - part->lo[d];

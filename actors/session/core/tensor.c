@@ -86,9 +86,11 @@ rille_tensor_set_requires_grad(struct rille_tensor *t, bool on)
 {
     TRY(face_tensor(t, __func__));
     if (!t->leaf)
-        return fail(E_STATE, "requires_grad can be set on leaf tensors only; this one is a result: detach it");
+        return fail(E_STATE, "requires_grad can be set on leaf tensors only, and this tensor is the result of an "
+                             "operator; detach it first");
     if (on && !dtype_is_float(t->val->type.dtype))
-        return fail(E_DTYPE, "only tensors of a float dtype have gradients, this one is %s", rille_tensor_dtype(t));
+        return fail(E_DTYPE, "a tensor that requires a gradient must have a float dtype, found %s",
+                    rille_tensor_dtype(t));
     t->requires_grad = on;
     t->val->needs_grad = on;
     return 0;
@@ -119,7 +121,7 @@ rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *sh
     const struct layout *l = t->val->layout;
     struct box b;
     if (pos < 0 || pos >= l->place->nrank)
-        return fail(E_ARG, "shard %d: the tensor has %d shards", pos, (int)l->place->nrank);
+        return fail(E_ARG, "shard %d is out of range: the tensor has %d shards", pos, (int)l->place->nrank);
     layout_box(l, &t->val->type, pos, &b);
     *rank = l->place->rank[pos];
     for (int i = 0; i < t->val->type.ndim; i++) {
@@ -231,8 +233,8 @@ rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64
     struct box part = {{0}, {0}};
     for (int i = 0; i < type->ndim; i++) {
         if (start[i] < 0 || stop[i] < start[i] || stop[i] > type->dim[i])
-            return fail(E_SHAPE, "read: positions %lld to %lld of axis %d, which has %lld", (long long)start[i],
-                        (long long)stop[i], i, (long long)type->dim[i]);
+            return fail(E_SHAPE, "read: positions %lld to %lld are out of range for axis %d, which has %lld",
+                        (long long)start[i], (long long)stop[i], i, (long long)type->dim[i]);
         part.lo[i] = start[i];
         part.hi[i] = stop[i];
     }
@@ -250,7 +252,8 @@ rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
     const struct type *type = &t->val->type;
     uint64_t bytes;
     if (type_numel(type) != 1)
-        return fail(E_SHAPE, "item: a tensor of one element is wanted, this one has %lld", (long long)type_numel(type));
+        return fail(E_SHAPE, "item: expected a tensor of one element, found %lld elements",
+                    (long long)type_numel(type));
     TRY(trace_refuses(t->s, "item()"));
     TRY(rille_tensor_read(t, &bytes));
     *is_int = !dtype_is_float(type->dtype);

@@ -16,7 +16,8 @@ static int
 must_be_leaf(const struct rille_tensor *t)
 {
     if (t->leaf) return 0;
-    return fail(E_STATE, "in place: this tensor is a result, not a variable; clone or detach it first");
+    return fail(E_STATE,
+                "in place: cannot assign to the result of an operator, only to a variable; clone or detach it first");
 }
 
 /* Returns true if a value of this type broadcasts to the shape `to`. */
@@ -37,7 +38,7 @@ does_not_fit(const struct type *from, const struct type *to)
     type_print(from, &a);
     type_print(to, &b);
     int status =
-        fail(E_SHAPE, "in place: the variable is %s and stays so, the new value is %s", str_text(&b), str_text(&a));
+        fail(E_SHAPE, "in place: expected a value of the variable's type %s, found %s", str_text(&b), str_text(&a));
     str_free(&a);
     str_free(&b);
     return status;
@@ -82,12 +83,14 @@ next_version(const struct call_context *ctx, struct rille_tensor *t, const void 
     const struct rille_tensor *src = of;
     TRY(must_be_leaf(t));
     if (is_meta(src->val) && !is_meta(t->val))
-        return fail(E_PLACE, "in place: a tensor on meta devices has a layout and no values: it cannot be put into one "
-                             "that has them");
+        return fail(
+            E_PLACE,
+            "in place: a tensor on meta devices has no values, so it cannot be assigned to a tensor that has values");
     TRY(version_of(ctx, t, src->val, out));
     if (!tracing(t->s) || !trace_per_microbatch(*out)) return 0;
-    return fail(E_PLAN, "in place: a value that differs from micro-batch to micro-batch cannot be put into a "
-                        "variable, which changes once a batch");
+    return fail(
+        E_PLAN,
+        "in place: a value of one micro-batch cannot be assigned to a variable, which is updated once per batch");
 }
 
 static int
@@ -217,7 +220,7 @@ next_type(const struct call_context *ctx, struct rille_tensor *t, const void *of
     TRY(must_be_leaf(t));
     TRY(trace_refuses(t->s, "to(dtype) of variables"));
     if (t->requires_grad && !dtype_is_float(*d))
-        return fail(E_DTYPE, "in place: a variable that requires a gradient is of a float dtype, not %s",
+        return fail(E_DTYPE, "in place: a variable that requires a gradient must have a float dtype, found %s",
                     dtype_text(*d));
     return *d == t->val->type.dtype ? 0 : cast_of(ctx, t->val, *d, out);
 }

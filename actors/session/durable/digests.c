@@ -27,7 +27,7 @@ block_count(const struct summed *x)
 static bool
 digests_stop(const atomic_bool *stop)
 {
-    return stop && atomic_load(stop) && fail(E_CANCEL, "the digests were given up");
+    return stop && atomic_load(stop) && fail(E_CANCEL, "the checksums were cancelled");
 }
 
 static int
@@ -57,7 +57,7 @@ static int
 add_blocks(struct rille_session *s, const struct summed *x, struct blocks *all)
 {
     uint64_t at = 0;
-    if (buffer_is_lost(x->buffer)) return fail(E_LOST, "its host is lost");
+    if (buffer_is_lost(x->buffer)) return fail(E_LOST, "its host was lost");
     TRY(cluster_position(s->cluster, x->kind, x->device, x->buffer->data, &at));
     GROW(all->place, 2 * (all->n + block_count(x)), all->capacity);
     for (uint64_t done = 0; done < x->buffer->bytes; done += SOURCE_BLOCK, all->n++) {

@@ -60,7 +60,7 @@ copy_pairs(struct copying *c)
 {
     for (int32_t i = 0; i < c->n; i++)
         for (size_t at = 0; at < c->pair[i].to->bytes; at += PIECE) {
-            if (atomic_load(&c->stop)) return fail(E_CANCEL, "the copy was given up");
+            if (atomic_load(&c->stop)) return fail(E_CANCEL, "the copy was cancelled");
             TRY(buffer_copy_part(c->pair[i].to, c->pair[i].from, at, MIN(c->pair[i].to->bytes - at, (size_t)PIECE)));
         }
     return 0;
@@ -331,7 +331,7 @@ static void
 print_part(const struct copy *c, int32_t pos, struct str *out)
 {
     const struct place *p = c->layout->place;
-    str_add(out, "the part of a variable ");
+    str_add(out, "the shard of a variable ");
     type_print(&c->type, out);
     str_addf(out, " on %s:%d", device_kind_text(p->kind), (int)p->rank[pos]);
 }
@@ -342,12 +342,11 @@ refuse_lost(const struct copy *c, int32_t pos)
 {
     struct str part = {0};
     if (!c->sums || !(c->sums->of[pos].damaged[PART] || c->sums->of[pos].damaged[SPARE]))
-        return fail(E_LOST, "recover: the snapshot lay on hosts that are lost");
+        return fail(E_LOST, "recover: all hosts with the snapshot were lost");
     print_part(c, pos, &part);
-    int status = fail(E_IO,
-                      "recover: the snapshot is damaged: %s is not what it was, and there is no other; a checkpoint "
-                      "may have it",
-                      str_text(&part));
+    int status =
+        fail(E_IO, "recover: the snapshot is damaged: %s has changed, and no other copy exists; load a checkpoint",
+             str_text(&part));
     str_free(&part);
     return status;
 }

@@ -43,7 +43,7 @@ owner(const struct rille_session *s, const struct layout *l, int pos)
 static int
 position(const struct rille_session *s, const struct layout *l, int pos, const struct buffer *b, uint64_t *out)
 {
-    if (buffer_is_lost(b)) return fail(E_LOST, "a value was on a host that is lost");
+    if (buffer_is_lost(b)) return fail(E_LOST, "a value was on a host that was lost");
     return cluster_position(s->cluster, l->place->kind, l->place->rank[pos], b->data, out);
 }
 
@@ -85,7 +85,7 @@ add_part(struct saving_shards *g, const struct saved *v, int pos, struct shard_p
 {
     int rank = owner(g->s, v->layout, pos);
     struct type local = layout_shard(v->layout, &v->type, pos);
-    if (rank < 0) return fail(E_LOST, "nobody has a device of a value");
+    if (rank < 0) return fail(E_LOST, "no worker has the device of a value");
     struct shard *w = &g->shard[rank];
     GROW(w->place, w->n + 2, w->capacity);
     TRY(position(g->s, v->layout, pos, v->store->part[pos], &w->place[w->n]));
@@ -152,7 +152,7 @@ check_file(const struct saving_shards *g, int i)
     source_close(&s);
     if (whole && w->digests.len == 8 * (size_t)source_blocks(g->file[i].bytes)) return 0;
     err_clear();
-    return fail(E_IO, "worker %d wrote %s, which is not there for this process: all hosts have to share that folder",
+    return fail(E_IO, "worker %d wrote %s, but this process does not find it: all hosts must share that folder",
                 w->rank, w->path);
 }
 
@@ -238,7 +238,7 @@ add_reads(struct loading_shards *g, const struct entry *e, const struct layout *
     struct box box;
     uint64_t at;
     int rank = owner(g->s, l, pos);
-    if (rank < 0) return fail(E_LOST, "nobody has device %d", (int)l->place->rank[pos]);
+    if (rank < 0) return fail(E_LOST, "no worker has device %d", (int)l->place->rank[pos]);
     TRY(position(g->s, l, pos, b, &at));
     layout_box(l, &e->type, pos, &box);
     for (int32_t i = 0; i < e->npart; i++) {

@@ -196,7 +196,7 @@ rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *olde
     TRY(face_session(s, __func__));
     TRY(face_given(number, "number", __func__));
     TRY(face_given(oldest, "oldest", __func__));
-    if (keep < 1 || keep > 2) return fail(E_ARG, "snapshot: keep is 1 or 2, not %d", keep);
+    if (keep < 1 || keep > 2) return fail(E_ARG, "snapshot: keep must be 1 or 2, found %d", keep);
     TRY(trace_refuses(s, "snapshot"));
     TRY(rille_step(s)); /* pending updates belong to the snapshot */
     struct session_snapshots *h = &s->snapshots;
@@ -262,7 +262,7 @@ choose_snapshot(struct rille_session *s)
         advance_snapshot(&s->snapshots);
     else if (p)
         pass_over_taken(s);
-    return s->snapshots.last ? 0 : fail(E_LOST, "recover: the snapshot lay on hosts that are lost");
+    return s->snapshots.last ? 0 : fail(E_LOST, "recover: all hosts with the snapshot were lost");
 }
 
 static bool
@@ -342,10 +342,9 @@ rille_recover(struct rille_session *s, int workers, int64_t *number, const char 
     TRY(face_given(number, "number", __func__));
     TRY(face_given(why, "why", __func__));
     TRY(trace_refuses(s, "recover"));
-    if (!rille_has_snapshot(s))
-        return fail(E_STATE, "recover: there is no snapshot to go back to; rille.snapshot() makes one");
+    if (!rille_has_snapshot(s)) return fail(E_STATE, "recover: no snapshot to return to; rille.snapshot() makes one");
     if (s->snapshots.taken) end_copying(s->snapshots.taken, false);
-    if (!s->cluster && workers) return fail(E_STATE, "recover: this is one process, which has no workers");
+    if (!s->cluster && workers) return fail(E_STATE, "recover: this session is a single process without workers");
     str_clear(&s->snapshots.passed_over);
     TRY(regain(s, workers));
     drop_before(&s->snapshots);

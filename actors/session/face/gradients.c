@@ -27,7 +27,7 @@ rille_tensor_backward(struct rille_tensor *t)
     if (rille_tensor_numel(t) != 1) {
         struct str text = {0};
         type_print(&t->val->type, &text);
-        int status = fail(E_SHAPE, "backward: a tensor of one element is wanted, this one is %s; take its sum or mean",
+        int status = fail(E_SHAPE, "backward: expected a tensor of one element, found %s; take its sum or mean",
                           str_text(&text));
         str_free(&text);
         return status;
@@ -76,11 +76,11 @@ rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *
     TRY(face_tensor(t, __func__));
     TRY((layout ? face_layout(t->s, layout, __func__) : 0));
     const struct layout *l = (const struct layout *)layout;
-    if (!t->leaf) return fail(E_STATE, "gradient: this tensor is a result, not a variable");
+    if (!t->leaf) return fail(E_STATE, "gradient: this tensor is the result of an operator, not a variable");
     if (l && l->place != t->val->layout->place)
-        return fail(E_PLACE, "gradient: a gradient lies on the placement of its tensor");
+        return fail(E_PLACE, "gradient: a gradient must be on the placement of its tensor");
     if (l) TRY(layout_fits(l, &t->val->type));
-    if (l && layout_partial(l)) return fail(E_SBP, "gradient: a layout that is asked for is not partial");
+    if (l && layout_partial(l)) return fail(E_SBP, "gradient: the layout must not be partial");
     t->grad_layout = l;
     t->s->generation++;
     return 0;
@@ -104,8 +104,8 @@ rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g)
         struct str has = {0}, wants = {0};
         type_print(&g->val->type, &has);
         type_print(&t->val->type, &wants);
-        int status = fail(E_SHAPE, "grad: a gradient has the shape of its tensor, which is %s, not %s",
-                          str_text(&wants), str_text(&has));
+        int status = fail(E_SHAPE, "grad: a gradient must have the shape of its tensor, %s, found %s", str_text(&wants),
+                          str_text(&has));
         str_free(&has);
         str_free(&wants);
         return status;

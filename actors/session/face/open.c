@@ -32,7 +32,7 @@ set_collectives(const struct rille_options *o, struct cuda_choice *gpus)
     struct cuda_choice any = {.n = 1}; /* unknown before workers report */
     TRY(session_collectives(o->collectives, o->devices, text && !gpus->all ? gpus : &any));
     if (gpus->nccl && o->bus && !strncmp(o->bus, "sim", 3))
-        return fail(E_STATE, "collectives by nccl wait for each other, and the simulator has one thread");
+        return fail(E_STATE, "collectives = \"nccl\" needs several threads, but the simulator (RILLE_BUS=sim) has one");
     return 0;
 }
 
@@ -55,7 +55,7 @@ set_devices(struct rille_session *s, const struct rille_options *o)
     s->devices.default_kind = d.first;
     return s->devices.ndevice[DEV_CPU] || s->devices.default_kind != DEV_CPU
                ? 0
-               : fail(E_PLACE, "devices \"%s\" names none", o->devices);
+               : fail(E_PLACE, "devices: \"%s\" names no device", o->devices);
 }
 
 static int
@@ -85,9 +85,10 @@ static int
 check_collectives(const struct rille_session *s)
 {
     if (!s->devices.ndevice[DEV_CUDA])
-        return fail(E_PLACE, "collectives by nccl are for devices of kind cuda; the workers have none");
+        return fail(E_PLACE, "collectives = \"nccl\" needs devices of kind cuda; the workers have none");
     if (device_kind(DEV_CUDA)->flags & COLLECTS) return 0;
-    return fail(E_PLACE, "collectives by nccl: not all workers have it; rille worker --collectives nccl asks for it");
+    return fail(E_PLACE,
+                "collectives = \"nccl\": not all workers use NCCL; start each with rille worker --collectives nccl");
 }
 
 /* Opens the cluster. All devices belong to workers then. */
@@ -108,7 +109,7 @@ open_cluster(struct rille_session *s, const struct rille_workers *o, bool nccl)
                                  .host = o->host,
                                  .say = o->say,
                                  .arg = o->arg};
-    if (s->runs.poison) return fail(E_ARG, "the simulator (RILLE_BUS=sim) is one process; it has no workers");
+    if (s->runs.poison) return fail(E_ARG, "the simulator (RILLE_BUS=sim) is a single process without workers");
     TRY(cluster_open(&co, &s->cluster));
     const struct device_counts *d = cluster_devices(s->cluster);
     for (int k = 0; k < NDEVICE_KIND; k++)
@@ -202,7 +203,7 @@ forget_handles(struct rille_session *s)
     }
     forget_tensors(s, &f);
     int status = f.n == 0 ? 0
-                          : fail(E_STATE, "close: %d handle%s not given back, and freed now: %s", f.n,
+                          : fail(E_STATE, "close: %d handle%s still open, and freed now: %s", f.n,
                                  f.n == 1 ? " was" : "s were", str_text(&f.names));
     str_free(&f.names);
     return status;

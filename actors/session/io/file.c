@@ -174,15 +174,15 @@ static int
 window_read(const struct entry *e, const int64_t *from, const int64_t *to, struct wanted *w, struct type *t)
 {
     int n = e->type.ndim;
-    if (w->skip < 0 || w->skip > n) return fail(E_ARG, "%d of %d axes cannot be left out", w->skip, n);
+    if (w->skip < 0 || w->skip > n) return fail(E_ARG, "%d of %d axes cannot be omitted", w->skip, n);
     *t = (struct type){.dtype = e->type.dtype, .ndim = (uint8_t)(n - w->skip)};
     for (int i = 0; i < n; i++) {
         int64_t lo = from ? from[i] : 0, hi = from ? to[i] : e->type.dim[i];
         if (lo < 0 || lo > hi || hi > e->type.dim[i])
-            return fail(E_SHAPE, "positions %lld to %lld of axis %d, which has %lld", (long long)lo, (long long)hi, i,
-                        (long long)e->type.dim[i]);
+            return fail(E_SHAPE, "positions %lld to %lld are out of range for axis %d, which has %lld", (long long)lo,
+                        (long long)hi, i, (long long)e->type.dim[i]);
         if (i < w->skip && hi != lo + 1)
-            return fail(E_SHAPE, "axis %d is left out, so one position of it is wanted", i);
+            return fail(E_SHAPE, "axis %d is omitted, so the window must have one position of it", i);
         w->window.lo[i] = lo;
         w->window.hi[i] = hi;
         if (i >= w->skip) t->dim[i - w->skip] = hi - lo;
@@ -205,8 +205,7 @@ load_window(struct rille_file *f, struct wanted *w, const int64_t *from, const i
     struct type t;
     enum dtype d = dtype ? dtype_parse(dtype) : DT_NONE;
     if (dtype && d == DT_NONE) return err_last();
-    if (dtype && !dtype_is_float(d))
-        return fail(E_DTYPE, "%s: dtype is what floats become, a float dtype, not %s", f->tensors->path, dtype);
+    if (dtype && !dtype_is_float(d)) return fail(E_DTYPE, "%s: dtype must be float, found %s", f->tensors->path, dtype);
     TRY(entry_check(f->tensors, e));
     TRY(window_read(e, from, to, w, &t));
     if (dtype && dtype_is_float(t.dtype)) t.dtype = (uint8_t)d;
@@ -224,8 +223,9 @@ rille_file_load_window(struct rille_file *f, int i, const int64_t *from, const i
     TRY((layout ? face_layout(f->s, layout, __func__) : 0));
     TRY(face_given(out, "out", __func__));
     if (i < 0 || i >= f->tensors->nentry)
-        return fail(E_ARG, "%s: entry %d of %d", f->tensors->path, i, (int)f->tensors->nentry);
-    if (!from != !to) return fail(E_ARG, "%s: a window has both, where it begins and where it ends", __func__);
+        return fail(E_ARG, "%s: entry %d is out of range: the file has %d", f->tensors->path, i,
+                    (int)f->tensors->nentry);
+    if (!from != !to) return fail(E_ARG, "%s: a window must have both a start and an end", __func__);
     TRY(stop_caller_check());
     const struct entry *e = &f->tensors->entry[i];
     struct wanted w = {.tensors = f->tensors, .entry = i, .skip = skip};
@@ -280,7 +280,7 @@ rille_may_save(const char *path, bool folder)
     if (stat(path, &st))
         why = refuses_name(path, folder);
     else if (S_ISDIR(st.st_mode) != folder)
-        return fail(E_IO, "%s is a %s; a %s is wanted", path, folder ? "file" : "folder", folder ? "folder" : "file");
+        return fail(E_IO, "%s is a %s, expected a %s", path, folder ? "file" : "folder", folder ? "folder" : "file");
     else
         why = access(path, folder ? W_OK | X_OK : W_OK) ? errno : 0;
     return why ? fail(E_IO, "%s cannot be written: %s", path, strerror(why)) : 0;
@@ -348,8 +348,7 @@ take_values(struct rille_session *s, int n, const char *const *name, struct rill
     int status = trace_refuses(s, "saving");
     for (int i = 0; !status && i < n; i++) {
         const struct layout *l = t[i]->val->layout, *summed = l;
-        if (l->place->kind == DEV_META)
-            status = fail(E_PLACE, "'%s' is on meta devices: it has a layout and no values", name[i]);
+        if (l->place->kind == DEV_META) status = fail(E_PLACE, "'%s' is on meta devices, so it has no values", name[i]);
         if (!status && layout_has_partial(l)) status = layout_summed(s->atlas, l, &summed);
         if (status || summed == l)
             whole[i] = rille_tensor_hold(t[i]);
@@ -398,8 +397,7 @@ save_now(struct rille_saving *g)
     if (stat(g->path, &st) == 0 && S_ISDIR(st.st_mode))
         return folder_save(g->path, g->n, g->item, g->shard_bytes, &g->options);
     if (text_ends(g->path, ".safetensors")) return safetensors_save(g->path, g->n, g->item, &g->options);
-    return fail(E_IO, "%s: the end of its name tells the format to write: .safetensors or .npy; or it is a folder",
-                g->path);
+    return fail(E_IO, "%s: the name must end in .safetensors or .npy, or be a folder", g->path);
 }
 
 static int

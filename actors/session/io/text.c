@@ -40,7 +40,7 @@ rille_tokenizer_encode(struct rille_tokenizer *t, const char *text, size_t n, ui
     TRY((n ? face_given(text, "the text", __func__) : 0));
     TRY(face_given(ids, "ids", __func__));
     TRY(face_given(nids, "nids", __func__));
-    if (n > INT32_MAX) return fail(E_ARG, "encode: a text has at most 2 GiB");
+    if (n > INT32_MAX) return fail(E_ARG, "encode: a string must have at most 2 GiB");
     int status = tokenizer_encode(inner(t), text, n, &out);
     if (status) {
         free(out.list);
@@ -137,6 +137,6 @@ rille_trainer_end(struct rille_trainer *r, int64_t size, struct rille_tokenizer 
     TRY(face_given(r, "the trainer", __func__));
     TRY(face_given(out, "out", __func__));
     if (size < 0 || size > 1 << 24)
-        return fail(E_ARG, "tokenizer.train: a size of %lld; at most 2^24", (long long)size);
+        return fail(E_ARG, "tokenizer.train: size must be at most 2^24, found %lld", (long long)size);
     return trainer_end((struct trainer *)r, (uint32_t)size, (struct tokenizer **)out);
 }

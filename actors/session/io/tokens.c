@@ -37,8 +37,8 @@ same_width(const struct rille_tokens *t, const char *const *path)
 {
     const struct token_file *first = &t->file[0], *last = &t->file[t->nfile - 1];
     if (last->width == first->width) return 0;
-    return fail(E_ARG, "%s: its ids have %d bytes, those of %s %d: they are of another vocabulary", path[t->nfile - 1],
-                last->width, path[0], first->width);
+    return fail(E_ARG, "%s: its ids have %d bytes, but those of %s have %d: the files have different vocabularies",
+                path[t->nfile - 1], last->width, path[0], first->width);
 }
 
 int
@@ -68,7 +68,7 @@ rille_tokens_of(struct rille_session *s, int64_t n, const int64_t *ids, struct r
     TRY(face_session(s, __func__));
     TRY(n ? face_given(ids, "the ids", __func__) : 0);
     TRY(face_given(out, "out", __func__));
-    if (n < 0) return fail(E_ARG, "tokens: %lld ids", (long long)n);
+    if (n < 0) return fail(E_ARG, "tokens: found %lld ids", (long long)n);
     struct rille_tokens *t = must_alloc(sizeof *t);
     size_t bytes = sizeof *ids * (size_t)n;
     t->s = s;
@@ -171,7 +171,7 @@ check_ids(const struct token_file *f, int64_t from, int64_t n, const int64_t *id
 {
     for (int64_t i = 0; i < n; i++)
         if (id[i] >= vocab)
-            return fail(E_ARG, "%s: id %lld is %lld, beyond a vocabulary of %lld", f->source->name,
+            return fail(E_ARG, "%s: id number %lld is %lld, out of range for a vocabulary of %lld", f->source->name,
                         (long long)(from + i), (long long)id[i], (long long)vocab);
     return 0;
 }
@@ -254,9 +254,9 @@ rille_tokens_batch(struct rille_tokens *t, const struct rille_token_rows *w, str
     int64_t nwindow = rille_tokens_windows(t, w->length);
     struct type type = type_of(DT_I64, 2, (int64_t[]){w->n, w->length});
     *x = *y = NULL;
-    if (w->vocab < 0) return fail(E_ARG, "tokens: a vocabulary of %lld", (long long)w->vocab);
+    if (w->vocab < 0) return fail(E_ARG, "tokens: vocabulary must be at least 1, found %lld", (long long)w->vocab);
     if (w->first < 0 || w->n < 1 || w->n > nwindow || w->first > nwindow - w->n)
-        return fail(E_ARG, "tokens: %lld rows from row %lld on of an epoch of %lld", (long long)w->n,
+        return fail(E_ARG, "tokens: %lld rows from row %lld on are out of range for an epoch of %lld", (long long)w->n,
                     (long long)w->first, (long long)nwindow);
     const void *id;
     TRY(read_ahead_take(tokens_ahead(t), &(struct batch_at){w->seed, w->epoch, w->first, w->n, w->length, w->vocab},

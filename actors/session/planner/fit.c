@@ -126,7 +126,7 @@ too_much(struct fitter *f, const struct plan *p)
     plan_peak_print(p, d, 3, &most);
     int status = fail(E_MEMORY,
                       "graph: no schedule of its stages keeps a device within the limit %lld; the least is %lld bytes, "
-                      "on %s:%d, with %.0f %% idle; most of the registers: %s",
+                      "on %s:%d, with %.0f %% idle; largest tensors: %s",
                       (long long)f->limit, (long long)held, device_kind_text(p->device[d].kind), (int)p->device[d].rank,
                       100 * told.bubble, str_text(&most));
     str_free(&most);
@@ -319,13 +319,14 @@ no_plan_fits(const struct fitter *f, int64_t held)
 {
     const struct assign_least *l = &f->counted;
     struct str proved = {0};
-    if (l->bytes) str_add(&proved, "by the planner's count, without scratch of kernels, the least possible is ");
+    if (l->bytes)
+        str_add(&proved, "by the planner's estimate, without scratch memory of kernels, the least possible is ");
     if (l->floor < l->bytes) str_addf(&proved, "from %lld to ", (long long)l->floor);
     if (l->bytes) str_addf(&proved, "%lld; ", (long long)l->bytes);
     int status =
         fail(E_MEMORY,
-             "memory: no plan found keeps within %lld byte%s a device; %sask for memory_limit = %lld: the least "
-             "plan found is %lld",
+             "memory: no plan found fits in %lld byte%s per device; %stry memory_limit = %lld: the least plan found "
+             "needs %lld",
              (long long)f->limit, f->limit == 1 ? "" : "s", str_text(&proved), (long long)held, (long long)held);
     str_free(&proved);
     return status;

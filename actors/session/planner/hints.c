@@ -166,8 +166,7 @@ rille_graph_hints(struct rille_graph *g, struct rille_hints **out)
 {
     TRY(face_graph(g, __func__));
     TRY(face_given(out, "out", __func__));
-    if (!g->planning.assigned)
-        return fail(E_STATE, "hints: the step was not planned: it was made without auto_parallel");
+    if (!g->planning.assigned) return fail(E_STATE, "hints: the step was not planned: make it with auto_parallel");
     planned_call(g->s);
     struct pricing w = {.g = g, .out = must_alloc(sizeof *w.out), .arena = must_alloc(sizeof *w.arena)};
     w.out->memory = w.arena;

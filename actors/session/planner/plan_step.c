@@ -13,27 +13,27 @@ rille_graph_check(const struct rille_graph_options *o)
 {
     enum solve_mode mode;
     TRY(face_given(o, "the options", __func__));
-    if (o->zero < 0 || o->zero > 3) return fail(E_ARG, "graph: zero is 0 to 3, not %d", o->zero);
-    if (o->prefetch < 0) return fail(E_ARG, "graph: prefetch is %d", o->prefetch);
-    if (o->micro_batches < 0) return fail(E_ARG, "graph: micro_batches is %d", o->micro_batches);
-    if (!(o->memory >= 0 && o->memory < 1e18)) return fail(E_ARG, "graph: memory is %g", o->memory);
+    if (o->zero < 0 || o->zero > 3) return fail(E_ARG, "graph: zero must be from 0 to 3, found %d", o->zero);
+    if (o->prefetch < 0) return fail(E_ARG, "graph: prefetch must be at least 1, found %d", o->prefetch);
+    if (o->micro_batches < 0) return fail(E_ARG, "graph: micro_batches must be at least 1, found %d", o->micro_batches);
+    if (!(o->memory >= 0 && o->memory < 1e18)) return fail(E_ARG, "graph: memory must be above 0, found %g", o->memory);
     if (o->memory > 0 && (o->schedule || o->lag || o->split_backward))
-        return fail(E_ARG, "graph: memory = %g finds a schedule, %s is one; give one or the other", o->memory,
-                    o->schedule ? o->schedule : "lag and split_backward");
+        return fail(E_ARG, "graph: memory = %g searches for a schedule, but %s is one; give one or the other",
+                    o->memory, o->schedule ? o->schedule : "lag and split_backward");
     if (o->memory > 0 && o->micro_batches <= 1)
-        return fail(
-            E_ARG,
-            "graph: memory = %g limits the micro-batches in flight, and micro_batches is %d: use memory_limit for a "
-            "step of one micro-batch",
-            o->memory, MAX(1, o->micro_batches));
-    if (o->memory_limit < 0) return fail(E_ARG, "graph: memory_limit is %lld bytes", (long long)o->memory_limit);
+        return fail(E_ARG,
+                    "graph: memory = %g limits in-flight micro-batches, but micro_batches = %d; use memory_limit for a "
+                    "step of one micro-batch",
+                    o->memory, MAX(1, o->micro_batches));
+    if (o->memory_limit < 0)
+        return fail(E_ARG, "graph: memory_limit must be at least 1 byte, found %lld", (long long)o->memory_limit);
     if (o->auto_parallel) TRY(planned_mode(o->auto_parallel, &mode));
     if (o->auto_parallel && o->recompute_auto)
-        return fail(E_ARG, "graph: recompute = \"auto\" and auto_parallel both choose for a memory limit; take one");
+        return fail(E_ARG, "graph: recompute = \"auto\" and auto_parallel both choose for a memory limit; use one");
     if (o->auto_parallel && o->offload)
-        return fail(E_ARG, "graph: offload and auto_parallel both say where values lie; take one");
+        return fail(E_ARG, "graph: offload and auto_parallel both choose where values are stored; use one");
     if (o->auto_parallel && o->zero)
-        return fail(E_ARG, "graph: zero and auto_parallel both say how updates lie; take one");
+        return fail(E_ARG, "graph: zero and auto_parallel both choose the layout of updates; use one");
     return trace_schedule_check(o);
 }
 
@@ -44,7 +44,7 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
     TRY(face_tensors(s, nin, in, __func__));
     TRY(face_given(o, "the options", __func__));
     TRY(face_given(piece, "piece", __func__));
-    if (s->trace.now) return fail(E_STATE, "graph: a graph is called while another one is being traced");
+    if (s->trace.now) return fail(E_STATE, "graph: a graph was called while another one is being traced");
     TRY(rille_graph_check(o));
     TRY(trace_begin(s, o, nin, in, piece));
     if (o->auto_parallel) planned_call(s);

@@ -32,10 +32,10 @@ planned_mode(const char *name, enum solve_mode *out)
             *out = (enum solve_mode)i;
             return 0;
         }
-    return fail(E_ARG,
-                "graph: auto_parallel = \"%s\" is no mode; there are \"optimal\" (true), \"propagate\", "
-                "\"recursive\" and \"greedy\"",
-                name);
+    return fail(
+        E_ARG,
+        "graph: auto_parallel must be \"optimal\" (true), \"propagate\", \"recursive\" or \"greedy\", found \"%s\"",
+        name);
 }
 
 /* ---- which layouts are free ---- */
@@ -277,9 +277,8 @@ lie_as_wanted(const struct rille_graph *g, const struct program *p)
 {
     for (int32_t i = 0; i < g->nleaf; i++)
         if (is_laid(&g->origin[i]) && g->origin[i].t->val->layout != p->leaf[i].layout)
-            return fail(E_STATE,
-                        "graph: an argument with sbp = \"auto\" is read as another one or a variable, too, and the "
-                        "planner wants it in two layouts: give it one");
+            return fail(E_STATE, "graph: an argument with sbp = \"auto\" is also another argument or a variable, and "
+                                 "the planner needs it in two layouts; give it a layout");
     return 0;
 }
 
@@ -357,8 +356,7 @@ rille_graph_certify(struct rille_graph *g, const char *path)
 {
     TRY(face_graph(g, __func__));
     TRY(face_given(path, "the path", __func__));
-    if (!g->planning.assigned)
-        return fail(E_STATE, "certify: the step was not planned: it was made without auto_parallel");
+    if (!g->planning.assigned) return fail(E_STATE, "certify: the step was not planned: make it with auto_parallel");
     const struct box_cost *c = &g->s->devices.cost;
     const struct certify_with with[] = {
         {"alpha_ns", c->alpha_ns},

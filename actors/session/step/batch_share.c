@@ -322,11 +322,10 @@ check_count(const struct call_context *ctx, const struct op *op, int nin, struct
     double count = in[1]->number.is_int ? (double)in[1]->number.i : in[1]->number.f;
     const struct type *t = type_summed(in[0], &rows);
     if (!t || !counts_elements(t, rows, count)) return 0;
-    return build_refuse(
-        E_PLAN, op, nin, in,
-        "div: a sum over the rows is divided by %g, which is a count of one of the %d micro-batches and "
-        "not of the batch; write mean(), or multiply by the reciprocal if a constant is meant",
-        count, trace_microbatches(ctx->s));
+    return build_refuse(E_PLAN, op, nin, in,
+                        "div: a sum over the rows is divided by %g, the row count of one of %d micro-batches, not of "
+                        "the batch; write mean(), or multiply by the reciprocal if a constant is meant",
+                        count, trace_microbatches(ctx->s));
 }
 
 static int
@@ -360,12 +359,11 @@ sum_operands(const struct call_context *ctx, const struct op *op, int nin, struc
         else if (in[i] && is_mean(in[i]))
             TRY(microbatch_mean(ctx, in[i], &in[i]));
         else if (share != SHARE_WHOLE)
-            return build_refuse(
-                E_PLAN, op, nin, in,
-                "%s: an operand is a sum over the rows of the batch, and with micro_batches = %d it is "
-                "known only after the last of them, because it depends on parameters or random numbers; "
-                "detach() it, take it of each row (axis 1 and on), or use micro_batches = 1",
-                op->name, trace_microbatches(ctx->s));
+            return build_refuse(E_PLAN, op, nin, in,
+                                "%s: an operand is a sum over the rows of the whole batch; with micro_batches = %d it "
+                                "is known only after the last micro-batch, because it depends on parameters or random "
+                                "numbers. detach() it, reduce over axis 1 and later only, or use micro_batches = 1",
+                                op->name, trace_microbatches(ctx->s));
     }
     return 0;
 }
@@ -467,11 +465,10 @@ int
 batch_share_join(const struct call_context *ctx, struct val *v, struct val **out)
 {
     if (batch_share_of(v) == SHARE_EXTREME)
-        return fail(
-            E_PLAN,
-            "graph: a result is the greatest or the least value of one of the %d micro-batches, and a step does "
-            "not make the batch's of them; return that of each row",
-            trace_microbatches(ctx->s));
+        return fail(E_PLAN,
+                    "graph: a result is a max or min over the rows of one of %d micro-batches, and a step cannot "
+                    "combine these; return the max or min of each row",
+                    trace_microbatches(ctx->s));
     if (batch_share_of(v) == SHARE_FROM_MEANS) {
         struct joined j = {.known = true};
         int status = join_from_means(ctx, v, &j, out);

@@ -7,9 +7,10 @@ chart_costs_check(const struct rille_chart_costs *k)
 {
     const double of[] = {k->forward, k->backward, k->weight, k->move, k->update};
     for (size_t i = 0; i < countof(of); i++)
-        if (!(of[i] >= 0 && of[i] < 1e6)) return fail(E_ARG, "chart: a cost is 0 to a million seconds, not %g", of[i]);
+        if (!(of[i] >= 0 && of[i] < 1e6))
+            return fail(E_ARG, "chart: a cost must be from 0 to a million seconds, found %g", of[i]);
     if (!(k->jitter >= 0 && k->jitter <= 1))
-        return fail(E_ARG, "chart: jitter is a share from 0 to 1, not %g", k->jitter);
+        return fail(E_ARG, "chart: jitter must be from 0 to 1, found %g", k->jitter);
     return 0;
 }
 
@@ -17,7 +18,7 @@ int
 schedule_search_costs_of(const struct rille_chart_costs *k, struct schedule_search_costs *out)
 {
     TRY(chart_costs_check(k));
-    if (k->forward < 1e-9) return fail(E_ARG, "graph: a schedule for costs wants the seconds of forward");
+    if (k->forward < 1e-9) return fail(E_ARG, "graph: a schedule for given costs needs the seconds of forward");
     *out = (struct schedule_search_costs){1e9 * k->forward, 1e9 * k->backward, 1e9 * k->weight, 1e9 * k->move, false};
     return 0;
 }

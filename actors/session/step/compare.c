@@ -107,7 +107,7 @@ find_other_node(const struct program *a, const struct program *b, struct str *ho
     for (int32_t i = 0; i < a->nnode && !how->len; i++) {
         const struct prog_node *x = &a->node[i], *y = &b->node[i];
         if (i >= b->nnode)
-            say_node(a, i, "is no longer there", how);
+            say_node(a, i, "is missing now", how);
         else if (x->op != y->op || x->nin != y->nin)
             str_addf(how, "%s is %s%s", x->name, x->name == y->name ? "now another " : "now ", y->name);
         if (i < b->nnode && how->len && y->line.file) str_addf(how, " (%s:%d)", y->line.file, (int)y->line.line);

@@ -192,7 +192,7 @@ ask_numbers(struct rille_graph *g, int nin, struct rille_tensor *const *in)
     if (status)
         n--;
     else if (n && !rille_graph_fits(g, nin, in))
-        status = fail(E_STATE, "a live number's function changed what its step was traced with");
+        status = fail(E_STATE, "a live number's function must not change values that its step reads");
     if (status) undo_numbers(g, n);
     return status;
 }
@@ -249,7 +249,7 @@ bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
     struct runner *r = g->runner;
     const struct program *p = r->plan->program;
-    if (g->numbers.asking) return fail(E_STATE, "a step is called by the function of a live number that it reads");
+    if (g->numbers.asking) return fail(E_STATE, "a live number's function must not call a step that reads the number");
     if (g->s->cluster) TRY(remote_ready(g->s, r));
     TRY(ask_numbers(g, nin, in));
     int status = bind_leaves(g, in);
@@ -352,7 +352,8 @@ place_arguments(const struct rille_graph *g, struct rille_tensor *const *in)
     for (int i = 0; i < g->inputs.n; i++) {
         if (!g->inputs.placed[i]) continue;
         if (!lies_as_planned(g, i, in[i]))
-            return fail(E_STATE, "graph: argument %d is another one too, and lies as that", i + 1);
+            return fail(E_STATE, "graph: argument %d is also another argument, which has another layout; pass a clone",
+                        i + 1);
         if (in[i]->val->layout != g->inputs.layout[i]) TRY(tensor_place(in[i], g->inputs.layout[i]));
     }
     return 0;
@@ -366,7 +367,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     TRY(face_given(out, "out", __func__));
     struct rille_session *s = g->s;
     TRY(trace_refuses(s, "calling a graph"));
-    if (nin != g->inputs.n) return fail(E_ARG, "graph: %d arguments are wanted, not %d", (int)g->inputs.n, nin);
+    if (nin != g->inputs.n) return fail(E_ARG, "graph: expected %d arguments, found %d", (int)g->inputs.n, nin);
     if (g->meta) return meta_outcomes(g, out);
     TRY(place_arguments(g, in));
     if (g->totals) TRY(rille_graph_run(g->totals, nin, in, out));
@@ -426,7 +427,7 @@ rille_graph_plan(struct rille_graph *g, bool physical, char **out)
         status = cluster_view_part(g->s, g->runner, i, &x);
         if (!status) plan_print(x.plan, physical, &s);
     }
-    if (left > 0) str_addf(&s, "... and the parts of %d more hosts\n", left);
+    if (left > 0) str_addf(&s, "... and the partitions of %d more hosts\n", left);
     if (status) str_free(&s);
     *out = s.text;
     return status;

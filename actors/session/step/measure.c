@@ -58,8 +58,8 @@ measure_fits(const struct plan *p, int64_t limit)
     struct str s = {0};
     plan_peak_print(p, d, 3, &s);
     int status = fail(E_MEMORY,
-                      "graph: %s:%d would hold %lld bytes, %lld of them registers, and the limit is %lld; most of the "
-                      "registers: %s",
+                      "graph: %s:%d needs %lld bytes, %lld of them for tensors of the step, but the limit is %lld; "
+                      "largest tensors: %s",
                       device_kind_text(p->device[d].kind), (int)p->device[d].rank, (long long)held,
                       (long long)p->device[d].arena_bytes, (long long)limit, str_text(&s));
     str_free(&s);

@@ -33,8 +33,8 @@ segments_no_pieces(const struct segments *s, int64_t rows)
     int32_t bad = 0;
     while ((s->bound[bad + 1] - s->bound[bad]) % s->pieces == 0) bad++;
     int status = fail(E_SHAPE,
-                      "graph: micro_batches = %d does not divide the %lld rows from %lld on, of %lld, that lie "
-                      "together for all arguments; %s would do",
+                      "graph: micro_batches = %d does not divide the %lld rows from %lld on, of %lld, that all "
+                      "arguments store contiguously; %s would do",
                       (int)s->pieces, (long long)(s->bound[bad + 1] - s->bound[bad]), (long long)s->bound[bad],
                       (long long)rows, str_text(&good));
     str_free(&good);
@@ -50,12 +50,12 @@ segments_find(struct segments *s, int32_t pieces, int n, struct rille_tensor *co
     for (int i = 0; i < n; i++) {
         const struct type *t = &in[i]->val->type;
         if (t->ndim == 0)
-            return fail(E_SHAPE, "graph: argument %d is a scalar: it has no rows that micro_batches = %d could divide",
-                        i + 1, (int)pieces);
+            return fail(E_SHAPE, "graph: argument %d is a scalar, so micro_batches = %d cannot divide its rows", i + 1,
+                        (int)pieces);
         if (rows >= 0 && t->dim[0] != rows)
             return fail(E_SHAPE,
-                        "graph: argument %d has %lld rows and argument 1 has %lld: micro_batches take rows of all "
-                        "arguments together",
+                        "graph: argument %d has %lld rows but argument 1 has %lld: with micro_batches all arguments "
+                        "must have the same number of rows",
                         i + 1, (long long)t->dim[0], (long long)rows);
         rows = t->dim[0];
         add_bounds(s, t, in[i]->val->layout);

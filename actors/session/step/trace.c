@@ -103,7 +103,7 @@ rille_live_ask(struct rille_live *l)
     TRY(face_given(l, "the live number", __func__));
     TRY(face_session(l->s, __func__));
     struct trace *r = l->s->trace.now;
-    if (!r) return fail(E_STATE, "live: a number is asked by the calls of a step, and none is being traced");
+    if (!r) return fail(E_STATE, "live: live numbers are read by the calls of a step, and no step is being traced");
     GROW(r->ask, r->nask + 1, r->ask_capacity);
     r->ask[r->nask++] = l;
     l->nref++;
@@ -123,7 +123,7 @@ all_fed(const struct trace *r)
         struct str place = {0};
         place_print(u->place, &place);
         fail(E_ARG,
-             "graph: nothing feeds the stage on %s: no argument of the step, which micro_batches = %d divides, "
+             "graph: the stage on %s receives no input: no argument of the step, divided by micro_batches = %d, "
              "reaches its loss",
              str_text(&place), (int)r->pieces);
         str_free(&place);
@@ -166,10 +166,7 @@ classify(struct rille_session *s, struct node *n)
     if (n->per_piece) note_fed(s->trace.now, n->out[0]->layout->place);
     if (n->per_piece) batch_share_note(s, n);
     if (n->per_piece && n->op->flags & OP_UPDATE)
-        return fail(E_PLAN,
-                    "%s: a value that differs from micro-batch to micro-batch enters an update, which happens once "
-                    "a batch",
-                    n->name);
+        return fail(E_PLAN, "%s: a value of one micro-batch is used in an update, which runs once per batch", n->name);
     if (n->per_piece && n->after)
         return fail(E_PLAN, "%s: mixes a value of one micro-batch with one that is known only after all of them",
                     n->name);
@@ -245,9 +242,8 @@ no_schedule(const char *name)
     struct str all = {0};
     for (size_t i = 0; i < countof(schedules); i++) str_addf(&all, "%s\"%s\"", i ? ", " : "", schedules[i].name);
     for (int i = 0; schedule_family_at(i); i++) str_addf(&all, ", \"%s\"", schedule_family_at(i)->name);
-    int status =
-        fail(E_ARG, "graph: there is no schedule \"%s\"; there are %s, {lag =, split_backward =} and {memory =}", name,
-             str_text(&all));
+    int status = fail(E_ARG, "graph: unknown schedule \"%s\"; expected %s, {lag =, split_backward =} or {memory =}",
+                      name, str_text(&all));
     str_free(&all);
     return status;
 }
@@ -317,8 +313,7 @@ piece_type(const struct trace *r, int i, const struct val *v, struct type *out)
     *out = v->type;
     if (r->pieces == 1) return 0;
     if (v->type.ndim == 0)
-        return fail(E_SHAPE, "graph: argument %d has no rows, which micro_batches = %d would cut", i + 1,
-                    (int)r->pieces);
+        return fail(E_SHAPE, "graph: argument %d has no rows for micro_batches = %d to divide", i + 1, (int)r->pieces);
     if (v->type.dim[0] % r->pieces) return trace_no_pieces(r, i, v);
     out->dim[0] /= r->pieces;
     for (int pos = 0; pos < v->layout->place->nrank; pos++) {
@@ -375,8 +370,8 @@ lies_nowhere(const struct trace *r, int i)
 {
     if (!r->options.auto_parallel || r->pieces == 1) return 0;
     return fail(E_ARG,
-                "graph: argument %d has sbp = \"auto\", and its rows are divided into %d micro-batches in its present "
-                "layout: give it a layout",
+                "graph: argument %d has sbp = \"auto\", but its rows are divided into %d micro-batches by its present "
+                "layout; give it a layout",
                 i + 1, (int)r->pieces);
 }
 
@@ -452,11 +447,11 @@ can_join(const struct trace *r, const struct val *v)
     if (segments_fit(&r->segments, v->layout, v->type.dim[0])) return 0;
     struct str text = {0};
     layout_print(v->layout, &text);
-    int status = fail(
-        E_SBP,
-        "graph: a result is %s, which separates rows that are adjacent in the arguments, so the micro-batches would be "
-        "joined in another order; move it with to_global before it is returned",
-        str_text(&text));
+    int status =
+        fail(E_SBP,
+             "graph: a result is %s, which separates rows that are adjacent in the arguments, so micro-batches would "
+             "be joined in another order; redistribute it with to_global before returning it",
+             str_text(&text));
     str_free(&text);
     return status;
 }

@@ -206,10 +206,10 @@ print_stall(const struct charting *x, const struct stall *t, double share, struc
         break;
     case STALL_TURN:
         str_addf(s, "waited %.0f %% for %s", 100 * share,
-                 x->c->natonce < x->c->ncompute ? "its thread, which other devices have too"
-                                                : "messages, or for a core");
+                 x->c->natonce < x->c->ncompute ? "its thread, which other devices share"
+                                                : "messages or for a free core");
         break;
-    case STALL_END: str_addf(s, "had nothing left to do for the last %.0f %%", 100 * share); break;
+    case STALL_END: str_addf(s, "had no work for the last %.0f %% of the time", 100 * share); break;
     }
 }
 

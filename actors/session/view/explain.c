@@ -240,13 +240,13 @@ print_boxing_place(struct str *s, const struct rille_explain_boxing *b, const st
 static void
 print_boxing(struct str *s, const struct rille_explain_boxing *b, bool pieces)
 {
-    const char *each = !pieces ? "" : b->times > 1 ? " a micro-batch" : " a batch";
+    const char *each = !pieces ? "" : b->times > 1 ? " per micro-batch" : " per batch";
     str_addf(s, "boxing         %s", b->from);
     print_boxing_place(s, b, b->from_place);
     str_addf(s, " -> %s", b->to);
     print_boxing_place(s, b, b->to_place);
     str_addf(s, ": %s, %lld bytes%s (least possible %lld)", b->name, (long long)b->bytes, each, (long long)b->bound);
-    if (b->times > 1) str_addf(s, ", %lld times a batch", (long long)b->times);
+    if (b->times > 1) str_addf(s, ", %lld times per batch", (long long)b->times);
     str_add(s, b->handed_on);
     if (b->bytes && !one_space((const struct place *)b->from_place, (const struct place *)b->to_place))
         str_add(s, ", by transfers");
@@ -255,7 +255,7 @@ print_boxing(struct str *s, const struct rille_explain_boxing *b, bool pieces)
         const struct rille_explain_path *p = &b->candidates[k];
         str_add(s, k ? "      or       " : "      chosen   ");
         str_add(s, p->name);
-        if (p->nhop > 1) str_add(s, " by way of");
+        if (p->nhop > 1) str_add(s, " via");
         for (int h = 0; h + 1 < p->nhop; h++) str_addf(s, "%s %s", h ? "," : "", p->layouts[h]);
         str_pad(s, 60);
         str_addf(s, "  %.1f us\n", p->ns / 1e3);
@@ -517,7 +517,7 @@ print_meetings(struct teller *t)
     int64_t bytes = 0, ns = 0;
     for (int i = 0; i < t->e->nmeeting; i++) {
         const struct rille_explain_meeting *x = &t->e->meetings[i];
-        str_addf(&t->text, "hints meet     %s (%s): %s (%s) and %s (%s)\n", x->op, x->line, x->hint[0].what,
+        str_addf(&t->text, "hints conflict %s (%s): %s (%s) and %s (%s)\n", x->op, x->line, x->hint[0].what,
                  x->hint[0].line, x->hint[1].what, x->hint[1].line);
         str_addf(&t->text, "      %s -> %s: %lld bytes, %lld ns\n", x->from, x->to, (long long)x->bytes,
                  (long long)x->ns);
@@ -525,10 +525,10 @@ print_meetings(struct teller *t)
         ns += x->ns;
     }
     if (t->e->nmeeting)
-        str_addf(&t->text, "hints meet %d time%s: %lld bytes, %lld ns of a step\n", t->e->nmeeting,
+        str_addf(&t->text, "hints conflict %d time%s: %lld bytes, %lld ns per step\n", t->e->nmeeting,
                  t->e->nmeeting == 1 ? "" : "s", (long long)bytes, (long long)ns);
     else if (t->conflicts.a)
-        str_add(&t->text, "no hints meet\n");
+        str_add(&t->text, "no hints conflict\n");
 }
 
 /* Prints how many regrets are known only as an interval. */
@@ -539,9 +539,7 @@ print_open(struct teller *t)
     for (int i = 0; i < t->e->nop; i++)
         for (int k = 0; k < t->e->ops[i].ncandidate; k++, n++)
             open += t->e->ops[i].candidates[k].regret < t->e->ops[i].candidates[k].regret_high;
-    if (open)
-        str_addf(&t->text, "what a candidate makes the step slower is known between two numbers for %d of %d\n", open,
-                 n);
+    if (open) str_addf(&t->text, "the extra cost of a candidate is known only as a range for %d of %d\n", open, n);
 }
 
 static void
@@ -551,7 +549,7 @@ print_all(struct teller *t)
     for (int i = 0; i < t->e->nop; i++) explain_op_print(s, &t->e->ops[i]);
     for (int i = 0; i < t->e->nboxing; i++) str_add(s, t->e->boxing[i].text);
     str_addf(s, "%d operator%s, %d move%s, %lld bytes moved%s\n", t->e->nop, t->e->nop == 1 ? "" : "s", t->e->nboxing,
-             t->e->nboxing == 1 ? "" : "s", (long long)t->e->bytes, t->p->pieces > 1 ? " a batch" : "");
+             t->e->nboxing == 1 ? "" : "s", (long long)t->e->bytes, t->p->pieces > 1 ? " per batch" : "");
     print_open(t);
     print_meetings(t);
     for (int a = 0; a < t->e->naxis; a++)
@@ -572,13 +570,14 @@ tell_plan(struct teller *t)
     t->e->scratch = t->planned->scratch;
     t->e->search = (double)t->planned->search_ns * 1e-9;
     if (t->planned->links && t->p->nnode) t->e->naxis = t->p->node[0].layout[0]->place->naxis;
-    str_addf(&t->text, "planned: %lld ns a step, bound %lld ns%s", (long long)s->cost, (long long)s->bound,
+    str_addf(&t->text, "planned: %lld ns per step, bound %lld ns%s", (long long)s->cost, (long long)s->bound,
              s->cost == s->bound ? ": no plan of these operators costs less\n" : "");
-    if (s->cost != s->bound) str_addf(&t->text, ": within %.3f %% of the best of these operators\n", 100 * t->e->gap);
+    if (s->cost != s->bound)
+        str_addf(&t->text, ": within %.3f %% of the best plan of these operators\n", 100 * t->e->gap);
     if (t->e->time != s->cost)
         str_addf(&t->text, "         in %d micro-batches, stages at the same time: %lld ns\n", (int)t->p->pieces,
                  (long long)t->e->time);
-    str_addf(&t->text, "         a device holds %lld bytes at most, %lld of them scratch memory of kernels\n",
+    str_addf(&t->text, "         at most %lld bytes per device, %lld of them scratch memory of kernels\n",
              (long long)t->e->peak, (long long)t->e->scratch);
 }
 
@@ -698,7 +697,7 @@ rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int64_t
     const struct layout *f = (const struct layout *)from, *g = (const struct layout *)to;
     int32_t nrank = f->place->nrank + g->place->nrank;
     if (type_bytes(&type) > INT64_MAX / 4 / nrank)
-        return fail(E_SHAPE, "boxing: what %d ranks receive of %lld bytes cannot be counted", (int)nrank,
+        return fail(E_SHAPE, "boxing: the bytes that %d ranks receive of %lld bytes are too many to count", (int)nrank,
                     (long long)type_bytes(&type));
     struct teller t = {.s = s};
     t.e = explain_new(&t.a);

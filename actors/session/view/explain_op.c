@@ -13,7 +13,7 @@ print_list(struct str *s, const char *const *list)
 static void
 print_regret(struct str *s, const struct rille_explain_candidate *c)
 {
-    str_addf(s, "  %lld bytes moved, %.3g of the work each", (long long)c->bytes, c->share);
+    str_addf(s, "  %lld bytes moved, %.3g of the work per rank", (long long)c->bytes, c->share);
     if (c->regret_high == c->regret)
         str_addf(s, ", +%lld ns\n", (long long)c->regret);
     else if (c->regret_high == INT64_MAX)
@@ -65,8 +65,8 @@ explain_op_print(struct str *s, const struct rille_explain_op *op)
         if (op->candidates[k].regret >= 0)
             print_regret(s, &op->candidates[k]);
         else
-            str_addf(s, "  %lld bytes moved, %lld owed, %.3g of the work each\n", (long long)op->candidates[k].bytes,
-                     (long long)op->candidates[k].owed, op->candidates[k].share);
+            str_addf(s, "  %lld bytes moved, %lld pending, %.3g of the work per rank\n",
+                     (long long)op->candidates[k].bytes, (long long)op->candidates[k].owed, op->candidates[k].share);
     }
     if (op->ncandidate > SHOWN) str_addf(s, "      and %d more\n", op->ncandidate - SHOWN);
 }

@@ -185,7 +185,7 @@ static void
 print_form_group(struct made *group, struct str *s)
 {
     int n = 0;
-    str_addf(s, "  made of        %s\n", group->of);
+    str_addf(s, "  composed of    %s\n", group->of);
     for (struct made *m = group; m; m = m->next) {
         if (!fits_group(m, group, NULL)) continue;
         bool best = m == cheapest_form(group, m->lead, false) && !leads_at_rest(group, m->lead);
@@ -208,8 +208,7 @@ op_forms_print(struct rille_session *s, const struct op *op, struct str *out)
         do make_form(m);
         while (next_form(m));
     }
-    if (m->first)
-        str_addf(out, "  layouts of %s on two ranks, and of which operators it is then made\n", op->sample[0]);
+    if (m->first) str_addf(out, "  layouts of %s on two ranks, and the operators that compute it\n", op->sample[0]);
     for (struct made *i = m->first; i; i = i->next)
         if (!i->told) print_form_group(i, out);
     rille_grad_mode(s, grad);

@@ -60,10 +60,10 @@ print_operands(const struct op *op, struct str *s)
         if (f & IN_HIDDEN || !(f & (IN_NUMBER | IN_OPTIONAL | IN_INDEX | IN_FLOAT | IN_LIST))) continue;
         str_addf(s, "  %-14s", op->in[i].name);
         if (f & IN_INDEX) str_add(s, " integers");
-        if (f & IN_FLOAT) str_add(s, " of a float dtype");
+        if (f & IN_FLOAT) str_add(s, " float");
         if (f & IN_LIST) str_add(s, " a list of tensors");
-        if (f & IN_NUMBER) str_add(s, op->flags & OP_SOURCE ? " a number" : " a number may stand here");
-        if (f & IN_OPTIONAL) str_add(s, f & IN_NUMBER ? ", or nothing" : " may be absent");
+        if (f & IN_NUMBER) str_add(s, op->flags & OP_SOURCE ? " a number" : " tensor or number");
+        if (f & IN_OPTIONAL) str_add(s, f == IN_OPTIONAL ? " optional" : ", optional");
         str_add(s, "\n");
     }
 }
@@ -163,7 +163,7 @@ print_rows(const struct op *op, struct str *s)
 {
     str_add(s, "  computed by    ");
     if (op->flags & OP_ELTWISE) str_add(s, "element-wise blocks, ");
-    if (op->flags & OP_VIEW) str_add(s, "nobody: it is a view; ");
+    if (op->flags & OP_VIEW) str_add(s, "no kernel: it is a view; ");
     const char *last = "";
     for (const struct kernel_variant *r = op->host.kernel; r && r->name; last = r->name, r++)
         if (strcmp(r->name, last)) str_addf(s, "%s, ", r->name);
@@ -174,8 +174,8 @@ print_rows(const struct op *op, struct str *s)
 static const char *
 gradient_text(const struct op *op)
 {
-    if (op->grad.build == b_zero_grad) return "none: flat";
-    if (op->flags & OP_MOVE) return "a move back";
+    if (op->grad.build == b_zero_grad) return "none: it is zero everywhere";
+    if (op->flags & OP_MOVE) return "a redistribution back";
     return op->grad.build || op->build ? "yes" : "none";
 }
 

@@ -33,18 +33,19 @@ static int
 check_cluster(const struct rille_cluster *c)
 {
     int64_t n = 1;
-    if (c->naxis < 1 || c->naxis > MAX_AXIS) return fail(E_ARG, "whatif: a mesh has 1 to %d axes", MAX_AXIS);
+    if (c->naxis < 1 || c->naxis > MAX_AXIS) return fail(E_ARG, "whatif: a mesh must have 1 to %d axes", MAX_AXIS);
     for (int a = 0; a < c->naxis; a++) {
-        if (c->mesh[a] < 1) return fail(E_ARG, "whatif: mesh has an axis of %d devices", (int)c->mesh[a]);
-        if ((n *= c->mesh[a]) > 1 << 24) return fail(E_ARG, "whatif: mesh has more than %d devices", 1 << 24);
+        if (c->mesh[a] < 1)
+            return fail(E_ARG, "whatif: the size of a mesh axis must be at least 1, found %d", (int)c->mesh[a]);
+        if ((n *= c->mesh[a]) > 1 << 24) return fail(E_ARG, "whatif: mesh must have at most %d devices", 1 << 24);
         if (c->bandwidth[a] && !(c->bandwidth[a] >= SLOWEST))
-            return fail(E_ARG, "whatif: bandwidth is at least %d bytes/s, found %g", SLOWEST, c->bandwidth[a]);
+            return fail(E_ARG, "whatif: bandwidth must be at least %d bytes/s, found %g", SLOWEST, c->bandwidth[a]);
         if (c->has_latency && !(c->latency[a] >= 0 && c->latency[a] <= 1))
-            return fail(E_ARG, "whatif: latency is from 0 to 1 second, found %g", c->latency[a]);
+            return fail(E_ARG, "whatif: latency must be from 0 to 1 second, found %g", c->latency[a]);
     }
     if (c->flops && !(c->flops >= SLOWEST))
-        return fail(E_ARG, "whatif: flops is at least %d a second, found %g", SLOWEST, c->flops);
-    if (c->memory < 0) return fail(E_ARG, "whatif: memory is above 0");
+        return fail(E_ARG, "whatif: flops must be at least %d per second, found %g", SLOWEST, c->flops);
+    if (c->memory < 0) return fail(E_ARG, "whatif: memory must be above 0");
     return 0;
 }
 
@@ -176,9 +177,9 @@ too_little(const struct cluster *k, const struct assign_least *least, const char
 {
     struct str proved = {0};
     int64_t floor = (least->floor + k->nplace - 1) / k->nplace; /* a search counts devices of all stages as one */
-    if (floor) str_addf(&proved, "none takes less than %lld, and ", (long long)floor);
+    if (floor) str_addf(&proved, "none needs less than %lld, and ", (long long)floor);
     int status =
-        fail(E_PLAN, "memory: no plan found keeps within %lld byte%s a device; %sthe least found takes %lld, %s",
+        fail(E_PLAN, "memory: no plan found fits in %lld byte%s per device; %sthe least found needs %lld, %s",
              (long long)k->c->memory, k->c->memory == 1 ? "" : "s", str_text(&proved), (long long)least->bytes, how);
     str_free(&proved);
     return status;
@@ -295,9 +296,9 @@ static int
 refuse(const struct cluster *k, const struct rille_graph *g, const struct assign_least *least)
 {
     struct assign_least all = *least;
-    if (!is_least_known(&g->planning.least, k->c)) return too_little(k, least, "without scratch of kernels");
+    if (!is_least_known(&g->planning.least, k->c)) return too_little(k, least, "without scratch memory of kernels");
     all.bytes = g->planning.least.bytes;
-    return too_little(k, &all, "scratch of kernels with it");
+    return too_little(k, &all, "with scratch memory of kernels");
 }
 
 /* Searches within the memory limit. First searches without a limit: if that plan fits, it is the best; most of the

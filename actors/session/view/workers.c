@@ -77,7 +77,7 @@ rille_own_address(const char *host, char out[64])
     TRY(face_given(host, "the host", __func__));
     TRY(face_given(out, "out", __func__));
     snprintf(to, sizeof to, strchr(host, ':') ? "tcp://[%s]:1" : "tcp://%s:1", host);
-    return machine_address(to, out) ? 0 : fail(E_ARG, "this host finds no way to \"%s\"", host);
+    return machine_address(to, out) ? 0 : fail(E_ARG, "this host has no network route to \"%s\"", host);
 }
 
 int
