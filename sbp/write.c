@@ -1,7 +1,7 @@
 /* write.c - writes common dimension rules from the shapes of a call.
  *
- * Dimension i of the first operand, or of the result when shapes broadcast, gets the i-th letter. The text is all
- * that generic code knows of an operator; it reads like a rule written by hand. */
+ * Dimension i of the first operand, or of the result when shapes broadcast, gets the i-th letter. Generic
+ * code receives only this text, which looks like a rule written by hand. */
 #include "sbp/rule.h"
 
 #include "runtime/base/error.h"

@@ -11,7 +11,7 @@
 #include "sbp/net/cfn.h"
 #include "sbp/net/repeat.h"
 
-/* Gives a reduced network initial messages, and pick a value (an index) for each remaining variable. Returns false,
+/* Sets initial messages of a reduced network; pick: by remaining variable, index of its value. Returns false,
  * with nothing changed, if too little repeats. stop: true ends the sweeps; NULL: never. Adds the approximate number
  * of costs read to *work. */
 bool fewer_messages(struct cfn *c, bool (*stop)(void *arg), void *arg, int32_t *pick, int64_t *work);

@@ -164,7 +164,7 @@ tap.group("labels out of range", function()
   end
 end)
 
--- With split classes the loss reads the logits at the labels; here the loss is not computed.
+-- With split classes only the loss reads the logits at the labels, and here nothing reads the loss.
 tap.group("bad labels of a loss that is not read", function()
   local wrong, at = {}, {placement = rille.placement("cpu", {0, 1})}
   for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
