@@ -105,7 +105,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     collecting_begin(true);
     host_comm_buffers = seed % 2;
     bool good = !parts_compile(&x, bytes, s->atlas);
-    if (!good && strstr(err_text(), "is known only after all")) { /* a call per micro-batch reads a sum over all micro-batches */
+    if (!good && strstr(err_text(), "is known only after all")) { /* a sum over micro-batches is read per micro-batch */
         n->refused++;
         parts_close(&x);
         return;
