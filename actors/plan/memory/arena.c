@@ -46,7 +46,7 @@ struct memory {
     int32_t *first_reader, *reader; /* by live range: readers, in list order */
     int32_t *next_writer;           /* by task: next task that fills the same register (shared_shard.c); -1: none */
     int32_t *kernel[2];  /* by device, then task: position of the preceding kernel, of the following; its own */
-    int32_t *met, meets; /* by task: latest task found to wait for it; task examined last; -1 */
+    int32_t *met, meets; /* by task: latest task known to wait for it; last task examined, -1: none */
     bool *late;          /* by task: runs once per batch, after the last micro-batch */
     bool *wanted;        /* by task: runs once per batch, before tasks per micro-batch that need it */
     bool *frugal;        /* by stage: backward recomputes or fetches values */
