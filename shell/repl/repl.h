@@ -77,7 +77,7 @@ void show_value(lua_State *L, int i); /* pushes the value as text */
 enum { COMMAND_DONE, COMMAND_QUIT };
 int command_run(lua_State *L, int env, const char *line); /* line without the colon */
 const char *command_name(int i);                          /* NULL after the last */
-bool command_push_page(lua_State *L, const char *name);   /* its text in :help; false: none */
+bool command_push_page(lua_State *L, const char *name);   /* pushes the :help text; false: no such command */
 
 /* ---- tutorial.c ---- */
 

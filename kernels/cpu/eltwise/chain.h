@@ -97,7 +97,7 @@ struct lane {
     size_t bytes;            /* of an element */
     int64_t stride[MAX_DIM]; /* per loop; 0: broadcast */
     bool linear;             /* elements are contiguous in loop order */
-    bool repeats;            /* all rows of the loops are one row of memory */
+    bool repeats;            /* operand with one row, repeated in every iteration of the outer loops */
     bool far;                /* too large for the inner caches */
     bool passes;             /* an output too large for the caches */
 };
