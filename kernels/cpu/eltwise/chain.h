@@ -57,7 +57,7 @@ struct slot {
     enum slot_kind kind;
     int index; /* of the operand or step */
     enum compute type;
-    struct site at; /* for SLOT_RESULT see the step */
+    struct site at; /* location of the block; of SLOT_RESULT: see the step */
     int sibling;    /* SLOT_CONVERTED: next slot of this step, or -1 */
     bool wide;      /* SLOT_NUMBER: a step reads it as a tile */
     bool read;      /* SLOT_CONVERTED: a step reads it from memory */
