@@ -105,7 +105,7 @@ filled(const struct sample *s, int i)
     return data;
 }
 
-/* Times the call as a user calls it, and with undivided products and convolutions. */
+/* Times the call as users make it, and with undivided products and convolutions. */
 static int
 exec_both(const struct kcall *k, struct exec *e[2])
 {

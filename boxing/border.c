@@ -1,10 +1,10 @@
 /* border.c - reads across the border of a set of ranks.
  *
  * Reads from outside are listed in the plan of the set. Reads by outside ranks are found by the inverse of the same
- * deal. The shard of a source position is read in its cells: by the owners of the sum that gets its addend or, if
- * there is no sum, by the members of that group. The sums that the position reduced are read by the members. The
- * readers of a replica are computed directly if both sides have one mesh or no device in common, so the search
- * visits readers only. */
+ * deal. The shard of a source position is read cell by cell. Its readers are the owners of the sum to which the
+ * shard contributes an addend or, without a sum, the members of that group. The members also read the sums that the
+ * position reduced. The readers of a replica are computed directly if both sides have one mesh or no device in
+ * common, so the search visits readers only. */
 #include "boxing/box.h"
 #include "boxing/deal.h"
 #include "boxing/relay.h"
@@ -19,7 +19,7 @@ struct inverse {
     box_far_fn *far;
     struct grid from, to;
     struct deal deal;
-    struct relay relay; /* if the plan has one */
+    struct relay relay; /* set if the plan has a relay */
     bool apart;
     int32_t self; /* the source position whose readers are searched */
     struct spot at;

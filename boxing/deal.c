@@ -205,7 +205,7 @@ give_apart(struct deal *d)
     }
 }
 
-/* Assigns the remaining addends to a single group: one with a holder, or else any; cells take turns. */
+/* Assigns the remaining addends to a single group: the next in turn that holds such an addend, else any group. */
 static void
 give_sum(struct deal *d)
 {
@@ -256,7 +256,7 @@ deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn)
         give_sum(d);
 }
 
-/* Members that hold an addend of their sum reduce a share each; without such members, all holders do. */
+/* Members that hold an addend of their sum reduce a share each; if no member holds one, the holders do. */
 void
 deal_owners(struct deal *d, int32_t group)
 {

@@ -119,7 +119,7 @@ print_plan_step(const struct box_plan *p, const struct box_step *step, struct st
     if (step->nsource > MANY) str_addf(s, ", ... (%d in total)", step->nsource);
 }
 
-/* Prints work as one line, without its rank. */
+/* Prints the work as a line, without the rank. */
 static void
 print_work(const struct box_plan *p, const struct box_work *w, struct str *s)
 {

@@ -243,7 +243,7 @@ received_after(struct search *s, const struct state *was, const struct price *ho
     return quota_lasts(&s->quota, hop->to, sum) ? sum : NULL;
 }
 
-/* ---- axes that stand for each other ---- */
+/* ---- interchangeable axes ---- */
 
 static bool
 same_path_entry(struct sbp x, struct sbp y)

@@ -22,7 +22,7 @@ struct box_cost {
     double beta_ns_per_byte;  /* per byte received */
     double gamma_ns_per_byte; /* per byte read to reduce */
     double copy_ns_per_byte;  /* per byte that a rank copies within its own memory */
-    double hop_ns;            /* per hop, whatever its bytes: actors, and the wait for the slowest */
+    double hop_ns;            /* cost per hop besides bytes: actors, and the wait for the slowest */
     double wire_ns;           /* latency between memories that do not read each other in place */
     double wire_ns_per_byte;  /* per byte on a wire */
     int64_t staging_bytes;    /* maximum bytes of a rank between hops; 0: no limit */

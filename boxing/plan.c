@@ -31,7 +31,7 @@ struct maker {
     struct arena *arena, tmp; /* for the plan; for this call */
     struct grid from, to;
     struct deal deal;
-    struct relay relay; /* if the plan has one */
+    struct relay relay; /* set if the plan has a relay */
     int32_t leg;        /* in a relay with `back`: leg of the current destination shard */
     struct box_plan *plan;
     struct memo addends, parts; /* caches of source lists; of works */
@@ -313,7 +313,7 @@ copy_cell_shares(struct maker *m, const struct box *cell)
     }
 }
 
-/* Copies the sum of a cell from the owners in the reader's leg, chunk by chunk. */
+/* Copies the sum of a cell, chunk by chunk, from the owners in the reader's segment (leg). */
 static void
 copy_pieces(struct maker *m, const struct box *cell)
 {

@@ -1,9 +1,9 @@
 /* relay.h - the owners and stages of a hierarchical reduction (struct box_relay).
  *
  * The addends of a cell are cut into legs (segments). The holders of a leg's addends share the cell. The owner of a
- * share receives the running sum from that share's owner in the leg before, adds the addends of its own leg in order
- * and hands the sum on, chunk by chunk. So a single running sum moves between legs instead of every addend, with the
- * same left fold.
+ * share receives the running sum from that share's owner in the leg before. It adds the addends of its own leg in
+ * order and hands the sum on, chunk by chunk. So a single running sum moves between legs instead of every addend,
+ * with the same left fold.
  *
  * A value; borrows the grid and the legs; any thread. */
 #ifndef RILLE_BOXING_RELAY_H

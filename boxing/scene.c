@@ -45,7 +45,7 @@ is_cut(const struct layout *l, int dim)
     return false;
 }
 
-/* Selects two dimensions to draw: cut ones first, then the last ones. */
+/* Selects two dimensions to draw: dimensions that are cut first, then from the last. */
 static void
 choose_dims(struct scene *s, const struct type *t, const struct layout *l, const struct layout *other)
 {

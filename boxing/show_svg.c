@@ -17,7 +17,7 @@ enum {
     SHEET_HEIGHT = 150,
     LINE_HEIGHT = 44, /* height of a vector */
     LEAST = 34,       /* minimum size of a tile */
-    SHIFT = 11,       /* offset of a sheet behind another */
+    SHIFT = 11,       /* offset between stacked sheets */
     MAX_SHEET = 4,
     HEAD = 72,    /* title and two lines below */
     MIDDLE = 220, /* between the two halves of a move */

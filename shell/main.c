@@ -240,7 +240,7 @@ run_text(lua_State *L, const char *text, const char *name)
     return exit_code(run_protected(L, 0, 0));
 }
 
-/* Pushes a global without metamethods: a metatable that the user gave _G would run where its errors are not caught. */
+/* Pushes a global without metamethods, because errors of a metatable that the user gave _G would not be caught here. */
 static void
 push_global(lua_State *L, const char *name)
 {
@@ -345,7 +345,7 @@ run_all(lua_State *L, const struct program *p)
     if (p->doctor) return doctor_print(L, p->json) ? 1 : 0;
     if (p->front->on) attached_open(L, script ? p->argv[p->script] : p->naction ? "chunk" : "prompt");
     push_arg(L, p);
-    repl_prepare(L); /* what is there now is not the user's */
+    repl_prepare(L); /* globals so far do not count as the user's */
     int code = p->no_init ? 0 : run_init(L);
     if (!code) code = run_actions(L, p);
     if (!code && script) code = run_script(L, p, p->argv[p->script]);

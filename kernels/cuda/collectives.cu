@@ -1,6 +1,6 @@
 /* collectives.cu - collectives, sends and receives by NCCL, which is opened at run time.
  *
- * A communicator has ranks (seats), each on a GPU of its own; some belong to other processes. NCCL's communicators
+ * A communicator has ranks (`seat`), each on a GPU of its own; some belong to other processes. NCCL's communicators
  * are nonblocking: a thread that connects, or launches its part, polls until NCCL has accepted the request, and
  * stops when the communicator is cut. So the thread that cuts never waits for NCCL. NCCL adds in an order of its
  * own, the same for every call on one communicator. */

@@ -157,7 +157,7 @@ read_product(struct arena *a, const struct fuse_step *s, const struct view *in, 
     const struct rule_operand *of[ALL] = {[X] = &rule.operand[0], [W] = &rule.operand[1], [Y] = &rule.operand[2]};
     for (int o = X; o < ALL; o *= 2)
         if (!is_plain_operand(of[o], view[o])) return false;
-    for (int o = Y; o; o /= 2) /* loops in the result's order */
+    for (int o = Y; o; o /= 2) /* y's letters first, so that loops have y's order */
         if (!add_letters(&f, &rule, of[o], of, view)) return false;
     for (int d = 0; d < of[Y]->ndim; d++)
         if (of[Y]->dim[d].nfactor && letter_dim(of[W], of[Y]->dim[d].factor[0]) >= 0) *columns |= 1u << d;

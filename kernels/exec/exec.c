@@ -306,7 +306,7 @@ run_checked(const struct exec *e, void *const *in, void *const *out, const struc
     return 0;
 }
 
-/* Returns the position of the first element that is NaN, or infinite if so asked; -1: none. Dense floats only: the
+/* Returns the position of the first element that is NaN (infinite: infinite); -1: none. Checks dense floats only: the
  * results of plans are dense. */
 static int64_t
 find_element(const struct view *v, const void *data, bool infinite)

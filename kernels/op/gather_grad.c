@@ -223,7 +223,7 @@ static const struct kernel_variant variants[] = {
     {"simple", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run},
     {NULL}};
 
-/* An element of the result reads all positions of its line. */
+/* To compute an element, searches all positions of its line. */
 static const char element[] = BODY({
     const int64_t axis = c->attr[AXIS].i;
     int64_t from[8];

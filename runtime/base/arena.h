@@ -57,7 +57,7 @@ grown(size_t capacity, size_t n)
     return MAX(MAX(2 * capacity, 4), n);
 }
 
-/* Returns how often the calling thread has allocated host memory through this file. */
+/* Returns the number of allocations of host memory that the calling thread has made through this file. */
 int64_t must_count(void);
 
 #endif

@@ -1,9 +1,9 @@
 /* communicator.h - devices of one kind among which a library runs collectives, or a point-to-point link.
  *
- * Each device has a rank in the communicator. A device's part in a collective is work of its stream. The
- * part is done when all ranks have begun their parts and the device's data has arrived. The n-th collective of one
- * rank matches the n-th of every other rank. All ranks must begin their parts in the same order, else they deadlock;
- * the verifier proves the order of a plan (actors/plan/verify/verify_collective.c).
+ * Each device has a rank in the communicator. A device's part in a collective is work of its stream. The part is
+ * done when all ranks have begun their parts and the device's data has arrived. The n-th collective of one rank
+ * matches the n-th of every other rank. All ranks must begin their parts in the same order, else they deadlock; the
+ * verifier proves the order of a plan (actors/plan/verify/verify_collective.c).
  *
  * The devices may belong to several processes, each with the ranks of its own devices. A kind has one communicator
  * for the same devices and keeps it for the life of the process. Any thread may read struct communicator. The

@@ -52,7 +52,7 @@ gpu_of_rank(const struct communicator *c, int32_t comm_rank)
     return d ? d->gpu : -1;
 }
 
-/* After a cut, drops the plug-in's communicators. No thread uses them now, because meet is called between runs. */
+/* After a cut, drops the plug-in's communicators. No thread uses them now, because connect is called between runs. */
 static int
 mend_communicators(void)
 {

@@ -98,7 +98,7 @@ tapes_equal(const struct tape *a, const struct tape *b)
     return a->n == b->n && a->gpu == b->gpu && !memcmp(a->bytes, b->bytes, a->n);
 }
 
-/* *again: the tape was seen before. */
+/* Returns the record of this tape, new or known. *again: true if the tape was seen before. */
 static struct kept *
 find_kept_graph(struct gathering *g, bool *again)
 {

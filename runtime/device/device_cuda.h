@@ -36,7 +36,7 @@ struct cuda_matrix {
     int64_t batch;    /* stride of the batch; 0: the batch shares one matrix */
 };
 struct cuda_product {
-    int64_t from, to;  /* enum cuda_real: of x and w; of the others */
+    int64_t from, to;  /* enum cuda_real of x and w; of bias, aux and y */
     int64_t after;     /* enum cuda_after */
     int64_t bias, aux; /* 1: present. bias: n numbers; aux: laid out like y */
     int64_t tf32;      /* 1: x and w, of f32, may be rounded to TF32 */
@@ -53,7 +53,7 @@ struct cuda_image {
 };
 struct cuda_convolution {
     int64_t makes;    /* enum cuda_makes */
-    int64_t from, to; /* enum cuda_real: of the factors; of the result */
+    int64_t from, to; /* enum cuda_real of the factors; of the result */
     int64_t tf32;     /* 1: factors, of f32, may be rounded to TF32 */
     int64_t stride[2], padding[2], dilation[2];
     struct cuda_image x, w, y;

@@ -16,7 +16,7 @@ struct file {
     char name[];
 };
 
-/* Freed nodes are kept by size, in steps of 64 bytes; a larger one goes back to the host. */
+/* Freed nodes are kept for reuse by size class, in steps of 64 bytes; larger nodes are returned to the host. */
 enum { SPARE_STEP = 64, NSPARE = 32 };
 
 struct graph {

@@ -90,7 +90,7 @@ struct node {
     int32_t nlive;   /* outputs with hold > 0 */
     struct val **in; /* nin, NULL where absent */
     struct val *out[OP_OUT];
-    const struct layout **want; /* per operand: the layout the chosen signature reads it in; NULL for numbers, absent */
+    const struct layout **want; /* layouts of the chosen signature, by operand; NULL: number or absent */
     struct attr *attr;          /* op_nattr(op) values, NULL if none */
     struct line line;
     const char *name; /* name of the composite that built the node ("cross_entropy"), or NULL */

@@ -23,7 +23,7 @@ struct view {
 struct view view_dense(const struct type *t, void *data);
 bool view_is_dense(const struct view *v); /* row-major without gaps (sizes 0 and 1 are free) */
 int64_t view_numel(const struct view *v);
-int64_t view_bytes(const struct view *v); /* bytes of its elements */
+int64_t view_bytes(const struct view *v); /* bytes of all elements together */
 bool view_same(const struct view *a,
                const struct view *b); /* equal dtype, sizes and strides; data and offset may differ */
 /* Copies src to dst: equal dims, any strides, with conversion if the dtypes differ. Stops early if the result is not

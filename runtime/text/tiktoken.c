@@ -63,7 +63,7 @@ read_lines(struct tokenizer *t, const char *path, char *text, size_t n)
     int number = 0;
     for (char *at = text, *end; at < text + n; at = end + 1) {
         end = memchr(at, '\n', (size_t)(text + n - at));
-        if (!end) end = text + n; /* a zero stands there */
+        if (!end) end = text + n; /* the text ends with a zero */
         size_t length = (size_t)(end - at);
         *end = '\0';
         if (length && at[length - 1] == '\r') at[--length] = '\0';

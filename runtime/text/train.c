@@ -24,7 +24,7 @@ struct seen {
     int64_t count;
     uint32_t *word; /* words that contain the pair, or did so earlier */
     uint32_t nword, capacity;
-    bool fresh; /* the count exceeds the claims of the pair */
+    bool fresh; /* on the `made` list of the present join */
 };
 
 struct trainer {

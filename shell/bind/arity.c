@@ -30,7 +30,8 @@ static const struct arity graph[] = {
 };
 static const struct arity tokenizer[] = {{"encode", 3}, {"decode", 3}, {"save", 2}, {NULL, 0}};
 
-/* Upvalues: the function, its name, the most arguments it takes, and how many of them are its object. */
+/* Calls the function after a check of the number of arguments. Upvalues: the function, its name, the most arguments,
+ * and the number of arguments that are its object. */
 static int
 call_limited(lua_State *L)
 {

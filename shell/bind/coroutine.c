@@ -13,7 +13,7 @@ struct modes {
     bool recompute;
 };
 
-static const char kept; /* registry key: suspended coroutine -> its modes, if any */
+static const char kept; /* registry key of a table: suspended coroutine -> its modes */
 
 static struct modes
 modes_now(const struct shell *sh)

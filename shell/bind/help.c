@@ -131,8 +131,7 @@ operator_of(lua_State *L)
     return 1;
 }
 
-/* Pushes the page of a name, or the list of the pages that answer a question in words; raises an error if there is
- * none. */
+/* Pushes the page of a name, or the list of the pages that answer a question in words; raises if nothing is found. */
 static void
 push_answer(lua_State *L, const char *name)
 {

@@ -163,7 +163,7 @@ push_place(lua_State *L, int h)
     push_field(L, h);
 }
 
-/* Does the value at -2 equal the one at -1, which may stand for any number? */
+/* Returns true if the value at -2 equals the value at -1, which may stand for any number. */
 static bool
 is_as_it_was(lua_State *L)
 {

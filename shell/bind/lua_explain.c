@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Registry keys of the metatables: of tables that print as their .text, and of those that can also show() a move. */
+/* Registry keys of two metatables: tables that print as their .text; tables with show() for a move as well. */
 static const char text_meta, boxing_meta;
 
 enum { MAX_ROOTS = 256 };

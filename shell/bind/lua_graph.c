@@ -208,7 +208,7 @@ graph_zero(lua_State *L)
     return 2;
 }
 
-/* Returns the trace that ran last; raises if there is none. */
+/* Returns the trace that ran last; raises if no trace has run. */
 static struct rille_graph *
 last_trace(lua_State *L)
 {
@@ -500,7 +500,8 @@ whatif(lua_State *L)
     return 1;
 }
 
-/* rille.certificate(path): a sentence that says what the certificate proves; an error if it proves nothing. */
+/* rille.certificate(path): checks a certificate. Returns a sentence with the proven claim; an error if the proof
+ * fails. */
 static int
 certificate(lua_State *L)
 {

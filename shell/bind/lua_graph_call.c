@@ -233,7 +233,8 @@ make_trace(lua_State *L, const struct step_call *c)
 
 /* ---- live numbers ---- */
 
-/* Does the new trace, whose record is at the top, compute what the old one, k, does for the old numbers? */
+/* Returns true if the new trace, whose record is at the top, computes the same as the old trace k for the old
+ * numbers. */
 static bool
 is_generalised(lua_State *L, const struct step_call *c, int k, struct rille_graph *made)
 {

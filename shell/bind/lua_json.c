@@ -40,8 +40,8 @@ is_large_integer(const char *from, const char *to)
     return errno == ERANGE;
 }
 
-/* Pushes the text with e0 appended to each such integer, so that it is parsed as a real: other programs write 1e30
- * in full. */
+/* Pushes the text with e0 appended to every integer beyond 64 bits, so that the parser reads a real. Other programs
+ * write 1e30 as such an integer. */
 static void
 push_with_reals(lua_State *L, const char *text, size_t n)
 {

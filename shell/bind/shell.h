@@ -185,7 +185,7 @@ const char *name_hint(lua_State *L, const struct nearest *best);
 
 void place_open(lua_State *L); /* into the module table at the top */
 void place_push(lua_State *L, const struct rille_place *p);
-const struct rille_place *place_check(lua_State *L, int i); /* raises if it is none */
+const struct rille_place *place_check(lua_State *L, int i); /* raises if the value is no placement */
 /* Returns the layout with B on every mesh axis. */
 const struct rille_layout *broadcast_layout(lua_State *L, const struct rille_place *p);
 /* Returns the layout given by the fields placement and sbp of the table at i, or NULL if both are absent. A single
@@ -201,7 +201,7 @@ void tensor_open(lua_State *L);
 /* Pushes an empty slot for a tensor handle. Fill the slot at once. */
 struct rille_tensor **tensor_slot(lua_State *L);
 struct rille_tensor *tensor_test(lua_State *L, int i);                   /* NULL: no tensor */
-struct rille_tensor *tensor_check(lua_State *L, int i, const char *who); /* raises if it is none */
+struct rille_tensor *tensor_check(lua_State *L, int i, const char *who); /* raises if the value is no tensor */
 void tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor **out, int *n);
 void push_shape(lua_State *L, int n, const int64_t *shape);
 void leaves_open(lua_State *L); /* lua_leaves.c: variables that change together; into the module table at the top */

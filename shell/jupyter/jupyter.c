@@ -131,7 +131,7 @@ run_marked_cell(lua_State *L, const char *code, struct outcome *o)
         o->quit = lua_tointeger(L, -1) == COMMAND_QUIT;
 }
 
-/* Fails the cell, because Lua would take a zero byte for the end of its text. */
+/* Fails a cell with a zero byte, because Lua would end its text there. */
 static void
 refuse_cell(lua_State *L, struct outcome *o)
 {

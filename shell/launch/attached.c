@@ -39,8 +39,8 @@ static struct {
 
 /* ---- signals ---- */
 
-/* Takes a Ctrl-C from the visitor whose line runs, who can send nothing else. Returns false if there is none. Sets
- * *gone if the visitor has disconnected. */
+/* Takes a Ctrl-C from the visitor whose line runs; the visitor can send nothing else. Returns false if none has
+ * arrived. Sets *gone if the visitor has disconnected. */
 static bool
 take_press(int fd, bool *gone)
 {
@@ -50,8 +50,8 @@ take_press(int fd, bool *gone)
     return n == 1 && letter == 'I' && recv(fd, &letter, 1, MSG_DONTWAIT) == 1;
 }
 
-/* SIGURG: passes a visitor's Ctrl-C on, and asks for attached_serve(). If the visitor has disconnected, stops the line
- * as a second press does, so that it ends whatever it catches. */
+/* Handles SIGURG: passes a visitor's Ctrl-C on, and asks for attached_serve(). If the visitor has disconnected,
+ * stops the line as a second Ctrl-C does, even if the line catches errors. */
 static void
 on_knock(int number)
 {

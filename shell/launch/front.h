@@ -68,7 +68,7 @@ int spawn_worker(const struct spawned *w, int *pid);
 int spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const char *join, bool kept);
 void spawn_close(void); /* waits for the workers' last output lines */
 
-/* front_keys.c. Creates a key file that is in no folder and that only this process can open; returns an errno. */
+/* front_keys.c. Creates a key file outside any folder, which only this process can open; returns an errno. */
 int key_in_memory(const char *text, size_t n, char path[KEY_PATH]);
 /* Run rille keys; return exit codes. */
 int keys_one(void);

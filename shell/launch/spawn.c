@@ -32,7 +32,7 @@ enum {
 
 extern char **environ;
 
-struct stream { /* one output stream of one worker */
+struct stream { /* an output stream of a worker */
     int fd, rank, to;
     size_t n;
     char line[LINE];

@@ -345,7 +345,7 @@ next_chunk(struct input *in)
     in->number++;
 }
 
-/* Runs a transcript, text pasted with its prompts: each chunk in it runs as if typed. */
+/* Runs a transcript, text pasted with its prompts, chunk by chunk as if typed. */
 static int
 take_transcript(lua_State *L, struct input *in)
 {

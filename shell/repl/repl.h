@@ -77,7 +77,7 @@ void show_value(lua_State *L, int i); /* pushes the value as text */
 enum { COMMAND_DONE, COMMAND_QUIT };
 int command_run(lua_State *L, int env, const char *line); /* line without the colon */
 const char *command_name(int i);                          /* NULL after the last */
-bool command_push_page(lua_State *L, const char *name);   /* its text in :help; false: none */
+bool command_push_page(lua_State *L, const char *name);   /* pushes the :help text; false: no such command */
 
 /* ---- tutorial.c ---- */
 
@@ -99,7 +99,7 @@ void repl_keep_last(lua_State *L, int i); /* stores the value in "_" */
 void repl_print_frames(FILE *to, const char *text);
 /* Lua function: runs its argument, a marked chunk; returns a COMMAND_ value. */
 int repl_marked(lua_State *L);
-/* Pushes the help page of the name, or of the value of the variable with that name; returns false if there is none. */
+/* Pushes the help page of the name, or of the value of the variable with that name; returns false if no page exists. */
 bool repl_push_page(lua_State *L, int env, const char *name);
 /* Prints that page; raises an error without one. */
 void repl_show_page(lua_State *L, int env, const char *name);

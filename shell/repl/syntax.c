@@ -1,6 +1,5 @@
 /* syntax.c - hints for text that is not Lua: finds operators and words of Python and C, and names the Lua
- * equivalent. It only checks text that failed to load, so that names of the user that look like these words, such as
- * `from`, are not affected. */
+ * equivalent. Only text that failed to load is checked, so a user's name like `from` gives no hint. */
 #include "shell/repl/repl.h"
 #include "shell/repl/token.h"
 

@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Returns the end of the long bracket, such as [==[ ... ]==], that begins at s; NULL if there is none. */
+/* Returns the end of the long bracket, such as [==[ ... ]==], that begins at s; NULL: not a long bracket. */
 static const char *
 skip_long(const char *s)
 {

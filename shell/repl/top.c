@@ -296,7 +296,7 @@ paint_session(struct rille_session *s, struct rille_counters *before, struct wor
     for (i = 0; rille_device_info(s, i, &d); i++) {
         doing[0] = 0;
         if (d.thread < 0)
-            strcpy(doing, "on another host"); /* its worker's line says how busy it is */
+            strcpy(doing, "on another host"); /* the line of its worker shows how busy it is */
         else
             rille_doing_thread(s, d.thread, doing, sizeof doing); /* false: no run has needed that thread yet */
         printf("  %s:%-3d %9.1f MiB live  ", d.kind, d.device, (double)d.live_bytes / 1048576);

@@ -108,7 +108,7 @@ static void (*const load[NCOMPUTE][NDTYPE])(const void *, int64_t, int64_t, void
 void
 block_load(enum compute c, enum dtype d, const void *memory, int64_t stride, int64_t n, void *block)
 {
-    assert(load[c][d]); /* floats are never computed with as integers */
+    assert(load[c][d]); /* floats are never loaded as integers */
     load[c][d](memory, stride, n, block);
 }
 
@@ -202,7 +202,7 @@ static void (*const store[NCOMPUTE][NDTYPE])(const void *, int64_t, void *, int6
     [COMP_I32] = {[DT_I32] = store_i32_i32, [DT_U8] = store_i32_u8, [DT_BOOL] = store_i32_bool},
 };
 
-/* Converts any pair, one by one. */
+/* Converts between any two types, element by element. */
 static void
 store_each(enum compute c, enum dtype d, const void *block, int64_t n, void *memory, int64_t stride)
 {

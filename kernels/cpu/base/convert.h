@@ -13,7 +13,7 @@ enum compute { COMP_F32, COMP_F64, COMP_I64, COMP_I32, NCOMPUTE };
 /* Return the compute type of a dtype (i64 for integers), and the dtype that is stored as that type. */
 enum compute compute_of(enum dtype d);
 enum dtype compute_dtype(enum compute c);
-bool compute_narrow(enum dtype d); /* does COMP_I32 hold every value of d? */
+bool compute_narrow(enum dtype d); /* true if COMP_I32 holds every value of d */
 static inline size_t
 compute_bytes(enum compute c)
 {

@@ -22,7 +22,7 @@
 
 #include <stdlib.h>
 
-enum { STRIDE, PADDING, DILATION }; /* attributes of all three operators */
+enum { STRIDE, PADDING, DILATION }; /* attributes of conv2d and its gradients */
 
 struct shape {
     dnnl_memory_desc_t x, w, y;             /* layouts of the caller */

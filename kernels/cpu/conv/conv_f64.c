@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { STRIDE, PADDING, DILATION }; /* attributes of all three operators */
+enum { STRIDE, PADDING, DILATION }; /* attributes of conv2d and its gradients */
 
 struct windows {
     const struct view *x, *w, *y;

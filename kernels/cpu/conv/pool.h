@@ -36,7 +36,7 @@ struct plane_fn {
     bool alone; /* supports only one plane at a time */
 };
 size_t plane_workspace(const struct plane *p, size_t bytes); /* bytes: of an element */
-bool plane_fits(const struct plane *p); /* are planes supported: 32-bit positions, little padding */
+bool plane_fits(const struct plane *p); /* true if the loops support the plane: 32-bit positions, little padding */
 
 extern const struct plane_fn plane_max;       /* x -> y; NaN is greatest */
 extern const struct plane_fn plane_max_back;  /* x, dy -> dx; dy is sent to the first maximum */

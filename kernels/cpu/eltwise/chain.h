@@ -57,7 +57,7 @@ struct slot {
     enum slot_kind kind;
     int index; /* of the operand or step */
     enum compute type;
-    struct site at; /* for SLOT_RESULT see the step */
+    struct site at; /* location of the block; of SLOT_RESULT: see the step */
     int sibling;    /* SLOT_CONVERTED: next slot of this step, or -1 */
     bool wide;      /* SLOT_NUMBER: a step reads it as a tile */
     bool read;      /* SLOT_CONVERTED: a step reads it from memory */
@@ -97,7 +97,7 @@ struct lane {
     size_t bytes;            /* of an element */
     int64_t stride[MAX_DIM]; /* per loop; 0: broadcast */
     bool linear;             /* elements are contiguous in loop order */
-    bool repeats;            /* all rows of the loops are one row of memory */
+    bool repeats;            /* operand with one row, repeated in every iteration of the outer loops */
     bool far;                /* too large for the inner caches */
     bool passes;             /* an output too large for the caches */
 };

@@ -50,7 +50,7 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
 #define PLUS(a, b)    (a) + (b)
 #define TIMES(a, b)   (a) * (b)
 
-/* Unrolls loops over vectors, which would otherwise be in memory. */
+/* Unrolls a loop over vectors, so that gcc keeps the vectors in registers. */
 #define ALL _Pragma("GCC unroll 16")
 
 /* name_W folds in vectors of W. A remainder of fewer than SHARE elements is read as the last SHARE elements of the

@@ -365,7 +365,7 @@ norm_slope(const struct task *t, int64_t r)
     if (is_far_from_zero(stats)) stats = backward_sums(t, r, stats.mean + stats.rest, sum);
     if (out_of_range(t->s, sum[1])) stats = stats_wide(t->s, &x, &dy, &w, sum);
     double ud =
-        isfinite(sum[2]) ? sum[3] - (double)stats.rest * sum[2] : sum[3]; /* 0 times infinity is no correction */
+        isfinite(sum[2]) ? sum[3] - (double)stats.rest * sum[2] : sum[3]; /* infinite: 0 * infinity would be NaN */
     float mean_ux = (float)(ud * (double)stats.rstd / size);
     return (struct slope){stats, t->s->center ? (float)(sum[2] / size) : 0, stats.rstd * mean_ux};
 }
