@@ -1,4 +1,5 @@
 /* plan_step.c - public functions that trace a step and plan it. */
+#include "actors/session/step/schedules.h"
 #include "actors/session/core/build_node.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/tracer.h"
@@ -34,7 +35,7 @@ rille_graph_check(const struct rille_graph_options *o)
         return fail(E_ARG, "graph: offload and auto_parallel both choose where values are stored; use one");
     if (o->auto_parallel && o->zero)
         return fail(E_ARG, "graph: zero and auto_parallel both choose the layout of updates; use one");
-    return trace_schedule_check(o);
+    return schedules_check(o);
 }
 
 int

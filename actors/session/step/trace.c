@@ -17,6 +17,7 @@
 #include "actors/session/step/batch_share.h"
 #include "actors/session/step/compiled.h"
 #include "actors/session/step/microbatch.h"
+#include "actors/session/step/schedules.h"
 #include "actors/session/step/segments.h"
 #include "kernels/op/lib/table.h"
 
@@ -222,69 +223,6 @@ note_change(struct rille_session *s, struct rille_tensor *t)
 
 /* ---- begin, abort ---- */
 
-/* Schedules given as numbers of credits (stage.h): lookahead of each hop in micro-batches, and whether weight
- * gradients may wait. Any assignment of stages to devices works. Other schedules are searched (schedule_search.h). */
-struct schedule {
-    const char *name;
-    int32_t lag;
-    bool split;
-};
-static const struct schedule schedules[] = {
-    {"1f1b", 1, false},
-    {"gpipe", 0, false},
-    {"zb-h1", 1, true},
-    {"zb-h2", 2, true},
-};
-
-static int
-no_schedule(const char *name)
-{
-    struct str all = {0};
-    for (size_t i = 0; i < countof(schedules); i++) str_addf(&all, "%s\"%s\"", i ? ", " : "", schedules[i].name);
-    for (int i = 0; schedule_family_at(i); i++) str_addf(&all, ", \"%s\"", schedule_family_at(i)->name);
-    int status = fail(E_ARG, "graph: unknown schedule \"%s\"; expected %s, {lag =, split_backward =} or {memory =}",
-                      name, str_text(&all));
-    str_free(&all);
-    return status;
-}
-
-/* Returns the schedule of that name that is given as numbers of credits; NULL: none. */
-static const struct schedule *
-schedule_of_lag(const char *name)
-{
-    for (size_t i = 0; i < countof(schedules); i++)
-        if (!strcmp(schedules[i].name, name)) return &schedules[i];
-    return NULL;
-}
-
-static int
-find_schedule(const struct rille_graph_options *o, struct schedule *out)
-{
-    *out = (struct schedule){"lag", MAX(1, o->lag), o->split_backward};
-    if (!o->schedule) return 0;
-    const struct schedule *named = schedule_of_lag(o->schedule);
-    if (named) return *out = *named, 0;
-    return schedule_search_knows(o->schedule) ? 0 : no_schedule(o->schedule);
-}
-
-int
-trace_schedule_check(const struct rille_graph_options *o)
-{
-    struct schedule schedule;
-    return find_schedule(o, &schedule);
-}
-
-int
-rille_schedule_contexts(const char *schedule, int devices, int stages, int device)
-{
-    enum { MOST = 1 << 15 }; /* products fit in 31 bits */
-    if (face_given(schedule, "the schedule", __func__)) return 0;
-    if (device < 0 || device >= devices || stages < 1 || devices > MOST || stages > MOST) return 0;
-    const struct schedule *named = schedule_of_lag(schedule);
-    if (named) return stages == 1 ? stage_in_flight(named->lag, named->split, devices, device) : 0;
-    return schedule_contexts(schedule, devices, stages, device);
-}
-
 /* Fails with the possible numbers of micro-batches: the divisors of the rows of every rank. */
 static int
 trace_no_pieces(const struct trace *r, int i, const struct val *v)
@@ -403,8 +341,8 @@ int
 trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin, struct rille_tensor *const *in,
             struct rille_tensor **piece)
 {
-    struct schedule schedule;
-    TRY(find_schedule(o, &schedule));
+    struct lag_schedule schedule;
+    TRY(schedules_find(o, &schedule));
     struct trace *r = must_alloc(sizeof *r);
     r->options = *o;
     r->pieces = MAX(1, o->micro_batches);

@@ -7,8 +7,6 @@
 
 #include "actors/session/step/compiled.h"
 
-/* E_ARG: there is no such schedule; lists all. */
-int trace_schedule_check(const struct rille_graph_options *o);
 /* Begins a trace; piece receives the tensors that stand for the arguments. Fails without a trace. */
 int trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin, struct rille_tensor *const *in,
                 struct rille_tensor **piece);
