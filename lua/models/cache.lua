@@ -48,8 +48,8 @@ local function room_for(t, room)
   return outside(rille.zeros, shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp})
 end
 
--- Stores k and v of this pass. mask: the layer's own mask, for the keys of mask_keys(); nil: causal. Returns the keys and
--- values to attend to, the mask, and whether attention applies a causal mask itself. If a pass calls a layer several
+-- Stores k and v of this pass. mask: the layer's own mask over the keys that are returned; nil: causal. Returns the keys
+-- and values to attend to, the mask, and whether attention applies a causal mask itself. If a pass calls a layer several
 -- times, each call has its own buffers.
 function Cache:keep(layer, k, v, mask)
   k, v = settled(k), settled(v)

@@ -29,11 +29,16 @@ local Experts = nn.MixtureOfExperts:extend("models.Experts")
 
 local function zeros(shape) return nn.Parameter(rille.zeros(shape)) end
 
--- The settings of c.experts: count, top_k, hidden; score: "softmax" or "sigmoid" of the router's logits; renormalise: the
--- weights of the chosen experts sum to 1; factor of the weights; correction: a buffer that is added to the scores for the
--- choice alone; groups, top_groups: experts are chosen within the best groups, by the sum of each group's two best scores,
--- or by the best score; bias of router and experts; shared: hidden size of an expert for every row, and shared_gate: a
--- gate for it; limit: clamps of gpt-oss.
+-- c.experts has these settings:
+--   count, top_k, hidden    number of experts, number that a row chooses, hidden size of an expert
+--   score                   "softmax" or "sigmoid" of the router's logits
+--   renormalise, factor     the weights of the chosen experts sum to 1; a factor of the weights
+--   correction              true: a buffer is added to the scores for the choice alone
+--   groups, top_groups      experts are chosen within the best groups; group_score: "best": a group counts by its best
+--                           score; nil: by the sum of its two best
+--   bias                    biases of router and experts
+--   shared, shared_gate     hidden size of an expert for every row; whether a gate scales its result
+--   limit                   bound of gates and hidden values, with gpt-oss's activation
 function Experts:init(c)
   local e, d = c.experts, c.width
   self.experts, self.top_k, self.activation, self.how = e.count, e.top_k, c.activation, {}

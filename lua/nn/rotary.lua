@@ -32,8 +32,8 @@ function scalings.llama3(o, frequency)
   return kept + (1 - kept) / o.factor
 end
 
--- YaRN (Peng et al. 2023): keeps the frequencies that turn at least beta_fast times within the trained length, divides
--- those that turn at most beta_slow times by the factor, and blends linearly by index between.
+-- YaRN (Peng et al. 2023): keeps frequencies of at least beta_fast turns within the trained length. Divides frequencies of
+-- at most beta_slow turns by the factor. Blends linearly by index between.
 function scalings.yarn(o, _, i, size, base)
   local function index_of(turns)
     return size * math.log(o.original_max_position_embeddings / (turns * 2 * math.pi)) / (2 * math.log(base))
