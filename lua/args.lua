@@ -62,7 +62,7 @@ return check.limited("rille.args", function(words, defaults)
       if value == nil then stop(2, "--%s needs a value", name) end
       options[name] = convert(value, default)
       if options[name] == nil then
-        stop(2, "--%s must be a %s, found '%s'", name, math.type(default) == "float" and "number" or "integer", value)
+        stop(2, "--%s must be %s, found '%s'", name, math.type(default) == "float" and "a number" or "an integer", value)
       end
     end
     i = i + 1

@@ -64,7 +64,7 @@ tap.group("dtypes", function()
   rille.save(path, {f = T{1, 2.5}, i = T({3, 4}, {dtype = "i32"})})
   local t = rille.load(path, {dtype = "f64"})
   tap.is({t.f.dtype, t.f:totable(), t.i.dtype}, {"f64", {1, 2.5}, "i32"}, "the option dtype converts floats only")
-  tap.fails(function() rille.load(path, {dtype = "i64"}) end, {"save.lua:", "float dtype", "i64"}, "a dtype option that is not a float is refused")
+  tap.fails(function() rille.load(path, {dtype = "i64"}) end, {"save.lua:", "dtype must be float", "i64"}, "a dtype option that is not a float is refused")
 end)
 
 tap.group("large values", function()

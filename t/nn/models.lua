@@ -235,7 +235,7 @@ tap.group("stop and on_token", function()
   line({"top_p", "not 1.0000001"}, function() m:generate(text, {top_p = 1.0000001}) end)
   line({"top_k", "0"}, function() m:generate(text, {top_k = 0}) end)
   for _, name in ipairs{"top_p", "top_k", "seed"} do
-    line({"generate: ", name, "not false"}, function() m:generate(text, {[name] = false, max_new_tokens = 1}) end)
+    line({"generate: ", name, name == "seed" and "not false" or "found false"}, function() m:generate(text, {[name] = false, max_new_tokens = 1}) end)
   end
   line({"prompt 1", "empty"}, function() m:generate{{1}, {}} end)
   line({"on_token"}, function() m:generate(text, {on_token = 1}) end)
@@ -276,13 +276,13 @@ tap.group("invalid sizes", function()
     words[#words + 1] = "models.lua"
     tap.fails(f, words, name)
   end
-  refused("heads", {"16", "5 heads", "1, 2, 4, 8, 16 would do"}, function() new("gpt2", {heads = 5}) end)
+  refused("heads", {"d = 16", "heads = 5", "1, 2, 4, 8, 16 would do"}, function() new("gpt2", {heads = 5}) end)
   refused("kv_heads", {"4 heads", "3 kv_heads", "1, 2, 4 would do"}, function() new("llama", {kv_heads = 3}) end)
   refused("more kv_heads than heads", {"4 heads", "8 kv_heads", "1, 2, 4 would do"}, function() new("llama", {kv_heads = 8}) end)
   refused("a head of odd size", {"16", "16 heads", "1, 2, 4, 8 would do"}, function() new("llama", {heads = 16}) end)
-  refused("top_k", {"9 of 4 experts", "1 to 4 would do"}, function() new("moe", {top_k = 9}) end)
+  refused("top_k", {"top_k = 9 with 4 experts", "from 1 to 4"}, function() new("moe", {top_k = 9}) end)
   refused("no experts", {"experts", "0"}, function() new("moe", {experts = 0}) end)
-  refused("groups of channels", {"4 and 6 channels", "3 groups", "1, 2 would do"}, function() nn.Conv2d(4, 6, 3, {groups = 3}) end)
+  refused("groups of channels", {"4 input and 6 output channels", "3 groups", "1, 2 would do"}, function() nn.Conv2d(4, 6, 3, {groups = 3}) end)
   refused("no group", {"groups", "0"}, function() nn.Conv2d(4, 6, 3, {groups = 0}) end)
   for _, kind in ipairs{"gpt2", "llama", "moe"} do
     for _, bad in ipairs{"cpu", {0}, rille.zeros{1}, 0} do
@@ -306,7 +306,7 @@ tap.group("options of wrong types", function()
   end
   for _, kind in ipairs{"gpt2", "llama", "moe"} do
     for shown, value in pairs{['"x"'] = "x", ["-1"] = -1, inf = math.huge, nan = 0 / 0, ["true"] = true} do
-      refused({"eps", "not " .. shown}, function() new(kind, {eps = value}) end)
+      refused({"eps", "found " .. shown}, function() new(kind, {eps = value}) end)
     end
     refused({"heads must be a positive integer, found \"4\""}, function() new(kind, {heads = "4"}) end)
     refused({kind .. ".new takes one table", "placement", "a table besides"}, function()

@@ -124,7 +124,7 @@ tap.group("parts of the loss that no data reaches", function()
     for _, how in ipairs{{}, {recompute = true}, {offload = storage}} do
       local text = schedule_name(schedule)
       local options = {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload}
-      tap.fails(function() gradients(options, 3) end, {"schedules-bits.lua", "nothing feeds the stage on cpu[3]"}, text .. ": a loss on a device without data is refused")
+      tap.fails(function() gradients(options, 3) end, {"schedules-bits.lua", "the stage on cpu[3] receives no input"}, text .. ": a loss on a device without data is refused")
       local good, got = pcall(gradients, options, 1)
       if good then tap.is(got, want, ("%s%s: gradients are those of one batch"):format(text, how.recompute and ", recomputed" or how.offload and ", offloaded" or ""))
       else tap.ok(tostring(got):find("the least is"), text, got) end

@@ -325,7 +325,7 @@ end)
 tap.group("the reported least is at most the memory of any schedule", function()
   local function held(devices, schedule, recompute, rows)
     local _, why = pcall(pipeline, devices, 4, schedule, {memory_limit = 1, recompute = recompute, rows = rows})
-    return tonumber(tostring(why):match("would hold (%d+) bytes") or tostring(why):match("the least is (%d+) bytes")) or why
+    return tonumber(tostring(why):match("needs (%d+) bytes") or tostring(why):match("the least is (%d+) bytes")) or why
   end
   for _, devices in ipairs{chain(2), chain(3), chain(4), dealt(2, 2), dealt(2, 2, true), {0, 1, 0}} do
     for _, rows in ipairs{2, 8, 64} do
