@@ -4,7 +4,10 @@
 --   local t = rille.parallel(model, {data = 0, tensor = 1})     print(t)
 --   t["h.0.fc1.weight"].sbp = "B";  rille.parallel(model, t)
 --   rille.parallel(model, {tensor = {0, 1}, method = "2d", panels = 4})        2D gathers panel by panel (nn/panels.lua)
+--   rille.parallel(model, {data = {0, 1}, zero = 3, zero_axes = 1})            HSDP: ZeRO over axis 1, replicas over axis 0
+--   rille.parallel(model, {tensor = 0, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}})
 --
+-- Any module can be laid out. Only tensor axes need the roles of layers, from classes (classes.lua) or by name.
 -- A recipe becomes a table of layouts. The table sets the layouts of parameters, of optimiser state and of gradients
 -- (layout.lua). It also pins modules (nn/pin.lua), because a planner that sees one operator at a time cannot find the
 -- cheapest layouts of a stack of blocks. parallel/axes.lua defines the methods. All entries are checked before the
@@ -14,7 +17,10 @@ local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 local pin = require "rille.nn.pin"
+local axes = require "rille.parallel.axes"
+local classes = require "rille.parallel.classes"
 local plan = require "rille.parallel.plan"
+local paint = require "rille.show.paint"
 
 local applied = setmetatable({}, {__mode = "k"}) -- model -> its current plan
 local plan_of = setmetatable({}, {__mode = "k"}) -- table of layouts -> the plan that it was created from
@@ -27,25 +33,47 @@ local function sbp_text(sbp)
   return sbp.order and ("%s order (%s)"):format(text, table.concat(sbp.order, ", ")) or text
 end
 
--- Returns an entry as one line: layout first, then pins.
-local function entry_text(entry, whole)
-  local words = {}
+-- Returns the bytes that all ranks receive when a parameter is gathered for one use; nil: the plan does not know it.
+local function gathered(p, t, module, name, sbp)
+  local path = module == "" and name or module .. "." .. name
+  local known, entry = p and p.tensors[path], t[path]
+  if not known or not entry or not entry.placement then return nil end
+  local place = t[module].placement or entry.placement
+  return rille.boxing{shape = known.shape, dtype = known.dtype, from = {placement = entry.placement, sbp = entry.sbp},
+    to = {placement = place, sbp = sbp}}.bytes
+end
+
+-- Returns the entry `path` as one line: layout first, then pins.
+local function entry_text(p, t, path)
+  local entry, words = t[path], {}
   if entry.sbp then words[1] = sbp_text(entry.sbp) end
   if entry.placement then words[#words + 1] = "on " .. tostring(entry.placement) end
   for _, key in ipairs{"state", "gradient", "input", "output"} do
     if entry[key] then words[#words + 1] = ("%s %s"):format(key, sbp_text(entry[key])) end
   end
   for _, name in ipairs(check.sorted_keys(entry.use or {})) do
-    words[#words + 1] = ("%s used as %s"):format(name, sbp_text(entry.use[name]))
+    local bytes = gathered(p, t, path, name, entry.use[name])
+    words[#words + 1] = ("%s used as %s%s"):format(name, sbp_text(entry.use[name]),
+      bytes and (" (%s per gather)"):format(paint.bytes(bytes)) or "")
   end
   if entry.panels then words[#words + 1] = ("in %d panels"):format(entry.panels) end
-  if whole then words[#words + 1] = "(no recipe knows its layer: whole)" end
   return table.concat(words, "  ")
+end
+
+-- Returns names in which list positions are replaced by *, without duplicates: h.0.fc and h.1.fc are h.*.fc.
+local function folded(names)
+  local list, met = {}, {}
+  for _, name in ipairs(names) do
+    local short = ("." .. name .. "."):gsub("%.%d+%f[.]", ".*"):sub(2, -2)
+    if not met[short] then list[#list + 1], met[short] = short, true end
+  end
+  return table.concat(list, ", ")
 end
 
 local shown = {}
 
--- Prints parameters first, then module pins, both in the model's order; entries that a user added are last.
+-- Prints parameters first, then module pins, both in the model's order, then entries that a user added. The last line
+-- names the parameters that no tensor axis shards.
 function shown.__tostring(t)
   local p, names, width, have = plan_of[t], {}, 0, {}
   for _, name in ipairs(p and p.order or {}) do
@@ -55,9 +83,9 @@ function shown.__tostring(t)
     if not have[name] then names[#names + 1] = name end
   end
   for _, name in ipairs(names) do width = math.max(width, #name) end
-  for i, name in ipairs(names) do
-    local holder = name:match("^(.*)%.[^.]*$") or ""
-    names[i] = ("%-" .. width .. "s  %s"):format(name, entry_text(t[name], p and t[name].sbp and p.whole[holder]))
+  for i, name in ipairs(names) do names[i] = ("%-" .. width .. "s  %s"):format(name, entry_text(p, t, name)) end
+  if p and #p.unsplit > 0 then
+    names[#names + 1] = ("no tensor axis splits %d parameters, which have no role: %s"):format(#p.unsplit, folded(p.unsplit))
   end
   return table.concat(names, "\n")
 end
@@ -126,7 +154,8 @@ local function read_pin(name, m, entry, placement_of, model)
   end
   local set = {module = m, pin = {placement = entry.placement, input = entry.input, output = entry.output, panels = entry.panels}}
   for key, sbp in pairs(entry.use or {}) do
-    local t = rawget(m, key)
+    local holder, field = pin.field(m, tostring(key))
+    local t = rawget(holder, field)
     check.that(layout.is_tensor(t), "rille.parallel: '%s' has no parameter '%s'", name, tostring(key))
     set.pin.use = set.pin.use or {}
     set.pin.use[key] = tried(name .. "." .. key, t, entry.placement or placement_of(t), sbp)
@@ -247,7 +276,8 @@ local function of_ids(which)
   end)
 end
 
-return setmetatable({input = of_ids("input"), labels = of_ids("labels")}, {
+return setmetatable({input = of_ids("input"), labels = of_ids("labels"),
+  class = check.limited("rille.parallel.class", classes.class), axis = check.limited("rille.parallel.axis", axes.role)}, {
   __call = check.limited_call("rille.parallel", function(_, model, given) return parallel(model, given) end),
-  __index = function(_, name) check.fail("rille.parallel has no '%s'; there are: input, labels", check.named(name)) end,
+  __index = function(_, name) check.fail("rille.parallel has no '%s'; there are: axis, class, input, labels", check.named(name)) end,
 })

@@ -17,6 +17,7 @@ local new_norm = require "rille.models.norms"
 -- norm1 and norm2 come before attention and the feed-forward layer, norm3 and norm4 after them. A block in parallel adds
 -- both layers to its input.
 local Block = nn.Module:extend("models.decoder.Block")
+Block.parallel = {norm = {"norm1", "norm2"}, stream = true}
 
 function Block:init(c, i, rotary)
   local has = c.norms
@@ -26,7 +27,7 @@ function Block:init(c, i, rotary)
   if has:find("2") then self.norm2 = new_norm(c, c.width) end
   self.mlp = c.experts and c.experts.layers[i] and feed_forward.Experts(c) or feed_forward.FeedForward(c, c.hidden)
   if has:find("4") then self.norm4 = new_norm(c, c.width) end
-  self.parallel, self.residual = c.parallel or nil, c.residual
+  self.adds_both, self.residual = c.parallel or nil, c.residual
 end
 
 local function through(norm, x) return norm and norm(x) or x end
@@ -34,7 +35,7 @@ local function through(norm, x) return norm and norm(x) or x end
 function Block:forward(x, mask, cache)
   local h = through(self.norm1, x)
   local a = through(self.norm3, self.attention(h, mask, cache))
-  if self.parallel then return x + a + self.mlp(through(self.norm2, self.norm2 and x or h)) end
+  if self.adds_both then return x + a + self.mlp(through(self.norm2, self.norm2 and x or h)) end
   x = x + (self.residual and a * self.residual or a)
   local m = through(self.norm4, self.mlp(through(self.norm2, x)))
   return x + (self.residual and m * self.residual or m)
@@ -43,6 +44,7 @@ end
 -- ---- the model ----
 
 local Decoder = language.Model:extend("models.decoder")
+Decoder.parallel = {embedding = "embed_tokens", norm = "norm", head = "lm_head"}
 
 -- Returns the nn.Rotary of each layer; layers share two at most. No entry: the layer has no rotary positions.
 local function rotaries(c)

@@ -26,6 +26,7 @@ end
 
 -- gate, up: (experts, width, hidden); down: (experts, hidden, width); the biases: (experts, hidden or width).
 local Experts = nn.MixtureOfExperts:extend("models.Experts")
+Experts.parallel = {expert = {"gate", "up", "down", "gate_bias", "up_bias", "down_bias"}}
 
 local function zeros(shape) return nn.Parameter(rille.zeros(shape)) end
 

@@ -7,6 +7,7 @@ local nn = require("rille").nn
 local language = require "rille.models.language"
 
 local GPT2 = language.Model:extend("models.gpt2")
+GPT2.parallel = {embedding = "wte", positions = "wpe", norm = "ln_f", head = "lm_head"}
 
 local approximate = {gelu_new = "tanh", gelu_pytorch_tanh = "tanh", gelu_fast = "tanh", gelu = "none"}
 

@@ -10,6 +10,7 @@ local nn = rille.nn
 local heads = require "rille.nn.heads"
 
 local LatentAttention = nn.Module:extend("models.LatentAttention")
+LatentAttention.parallel = {column = {"q_proj", "kv_proj"}, row = "out_proj"}
 
 -- c.latent: rank of keys and values, q_rank (nil: queries are a product of the input), plain, rotated and value size of a
 -- head, and eps of the norms.

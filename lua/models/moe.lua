@@ -6,6 +6,7 @@ local layout = require "rille.layout"
 local language = require "rille.models.language"
 
 local Block = nn.Module:extend("models.moe.Block")
+Block.parallel = {norm = {"norm1", "norm2"}, stream = true}
 
 function Block:init(config)
   local d = config.width
@@ -22,6 +23,7 @@ function Block:forward(x, mask, cache)
 end
 
 local MoE = language.Model:extend("models.moe")
+MoE.parallel = {embedding = "wte", positions = "wpe", norm = "ln_f", head = "lm_head"}
 
 function MoE:init(config)
   language.Model.init(self, config)

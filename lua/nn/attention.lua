@@ -15,6 +15,9 @@ local stacked = require "rille.nn.stacked"
 
 local MultiheadAttention = Module:extend("nn.MultiheadAttention")
 
+MultiheadAttention.parallel = {column = {"q_proj", "k_proj", "v_proj"}, row = "out_proj",
+  heads = {k_proj = "kv_heads", v_proj = "kv_heads"}}
+
 local who = "nn.MultiheadAttention"
 
 function MultiheadAttention:init(d, heads, options)

@@ -16,6 +16,8 @@ local start = require "rille.nn.start"
 
 local MixtureOfExperts = Module:extend("nn.MixtureOfExperts")
 
+MixtureOfExperts.parallel = {expert = {"up", "down"}}
+
 local balance_of = setmetatable({}, {__mode = "k"}) -- from the last forward pass
 
 function MixtureOfExperts:init(d, hidden, experts, options)

@@ -3,6 +3,7 @@
 
 local rille = require "rille"
 local check = require "rille.check"
+local layout = require "rille.layout"
 
 local heads = {}
 
@@ -48,11 +49,27 @@ local function attend_by_scores(q, k, v, mask, options)
   return rille.matmul(p:slice(last, 0, keys), v)
 end
 
--- Computes attention. With fewer key/value heads, keys and values are broadcast within a group and not copied.
+-- Returns the SBP of ids along dimension 1 of q.
+local function ids_sbp(q)
+  local to = {["S(1)"] = "S(0)"}
+  return (q.sbp:gsub(" order.*", ""):gsub("S%(%d%)", function(entry) return to[entry] or "B" end):gsub("P%b()", "B"):gsub("P", "B"))
+end
+
+-- Returns the keys or values of each query head, sharded like q: (batch, groups, length, size) -> (batch, heads, ...).
+local function for_each_head(k, q)
+  local count, of = q.shape[2], {}
+  for i = 1, count do of[i] = (i - 1) // (count // k.shape[2]) end
+  return k:index_select(1, rille.tensor(of, {dtype = "i64", placement = q.placement, sbp = ids_sbp(q)}))
+end
+
+-- Computes attention. With fewer key/value heads, keys and values are broadcast within a group and not copied, unless a
+-- rank has a part of a group.
 -- options: is_causal, scale; softcap: bounds scores to +-softcap by tanh; sinks: (heads), a score by head that takes part
 -- in the softmax and has no value. With softcap or sinks the mask must include the causal mask.
 function heads.attend(who, q, k, v, mask, options)
-  local count, groups = q.shape[2], k.shape[2]
+  local count = q.shape[2]
+  if count ~= k.shape[2] and k.shape[2] % layout.ways(q, 1) ~= 0 then k, v = for_each_head(k, q), for_each_head(v, q) end
+  local groups = k.shape[2]
   if count ~= groups then
     if mask and mask.ndim > 2 then
       local n = mask.shape[mask.ndim - 2]

@@ -13,6 +13,8 @@ local bytes = require "rille.nn.bytes"
 
 local Int8Experts = MixtureOfExperts:extend("nn.Int8Experts")
 
+Int8Experts.parallel = {expert = {"up", "down", "up_scale", "down_scale"}}
+
 -- Quantizes an nn.MixtureOfExperts and shares its router.
 function Int8Experts:init(mixture)
   check.that(type(mixture) == "table" and mixture.up and mixture.router, "nn.Int8Experts: expected an nn.MixtureOfExperts, found %s",

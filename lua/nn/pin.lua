@@ -7,7 +7,7 @@
 -- values came from, so each redistribution in the forward pass has its mirror image in the backward pass. All other
 -- tensor arguments (masks, cross-attention memory), also in option tables, are moved to `placement` with their SBP.
 --
--- During the call, a parameter in `use` has the SBP given there; its gradient keeps the layout of the call and is
+-- During the call, a parameter in `use` (of m or of m's tables) has the SBP given there; its gradient keeps the layout of the call and is
 -- redistributed when it is deposited. panels: a linear layer multiplies its operands panel by panel (panels.lua).
 -- whole: m is a model in pipeline stages, and values shared by blocks are moved once per stage. rille.parallel sets
 -- pins; layers know nothing of them.
@@ -42,15 +42,28 @@ end
 local function there_and_back(t, where) return t:_pin(where) end
 local function there(t, where) return layout.equal(t, where) and t or t:to_global(where) end
 
--- Calls m:forward(...) while fields of m have the layouts in `use`, and restores the fields, also after an error.
+-- Returns the table and the key of a parameter: "weight" -> m, "weight"; "list.0", in a table of m -> m.list, 1.
+function pin.field(m, name)
+  local holder, key = m, nil
+  for part in name:gmatch("[^.]+") do
+    if key ~= nil then holder = type(holder) == "table" and rawget(holder, key) or nil end
+    local place = math.tointeger(tonumber(part))
+    key = place and place + 1 or part
+  end
+  return type(holder) == "table" and holder or m, key
+end
+
+-- Calls m:forward(...) while parameters of m have the layouts in `use`, and restores them, also after an error.
 local function with_used(m, p, ...)
   local kept = {}
   local undo <close> = setmetatable({}, {__close = function()
-    for name, t in pairs(kept) do rawset(m, name, t) end
+    for _, was in ipairs(kept) do rawset(was[1], was[2], was[3]) end
   end})
   for name, sbp in pairs(p.use) do
-    kept[name] = rawget(m, name)
-    rawset(m, name, laid(kept[name], p.placement, sbp, there))
+    local holder, key = pin.field(m, name)
+    local t = rawget(holder, key)
+    kept[#kept + 1] = {holder, key, t}
+    rawset(holder, key, laid(t, p.placement, sbp, there))
   end
   return m:forward(...)
 end

@@ -6,6 +6,8 @@ local Linear = require "rille.nn.linear"
 
 local SwiGLU = Module:extend("nn.SwiGLU")
 
+SwiGLU.parallel = {column = {"gate_proj", "up_proj"}, row = "down_proj"}
+
 function SwiGLU:init(d, hidden, options)
   check.count("nn.SwiGLU", "d", d)
   check.count("nn.SwiGLU", "hidden", hidden)

@@ -12,6 +12,8 @@ local MultiheadAttention = require "rille.nn.attention"
 
 local TransformerBlock = Module:extend("nn.TransformerBlock")
 
+TransformerBlock.parallel = {column = "fc1", row = "fc2", norm = {"norm1", "norm2"}, stream = true}
+
 -- approximate: of the GELU; eps: of the norms.
 function TransformerBlock:init(d, heads, options)
   check.count("nn.TransformerBlock", "d", d)

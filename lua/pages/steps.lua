@@ -201,25 +201,35 @@ step:trace(path)]],
     words = "proof verify",
   },
   parallel = {
-    sign = "rille.parallel(model, {data =, tensor =, method =, sequence =, zero =, stages =, chunks =, panels =, blocks =})",
+    sign = "rille.parallel(model, {data =, tensor =, layers =, method =, sequence =, zero =, zero_axes =, stages =, members =, chunks =, panels =, blocks =})",
     text = [[
 Sets the layouts of a model for data, tensor, sequence or pipeline parallel training, by a recipe.
+Any module will do; only tensor axes need to know its layers.
 {data = 0, tensor = 1}: the batch over mesh axis 0, heads and hidden sizes over axis 1. {tensor = {0, 1}} is 2D;
-{0, 1, 2} with method "2.5d" or "3d". {stages = {P0, P1}} deals the blocks over placements: a pipeline.]],
+{0, 1, 2} with method "2.5d" or "3d". {stages = {P0, P1}} deals the blocks over placements: a pipeline.
+{data = {0, 1}, zero = 3, zero_axes = 1}: HSDP, that is ZeRO over axis 1 and replicas over axis 0.
+{tensor = 0, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}}: your own layers by name, or by class (?parallel.class).
+rille.parallel.axis defines more kinds of mesh axes.]],
     args = [[
-model: a model of rille.models, or a module of nn's blocks
-data: mesh axis of the batch (data parallel)
+model: a module
+data: mesh axis, or axes, of the batch (data parallel)
 tensor: mesh axis, or axes, of heads and hidden sizes (tensor parallel)
+layers: roles by name; * stands for any characters. "column" shards a weight by outputs, "row" by
+  inputs; "head", "embedding", "positions", "norm"; "expert" shards a parameter along dimension 0
 method: "1d", "2d", "2.5d" or "3d"; default by the number of axes
 sequence: boolean; also shards norms and residuals along the sequence
 zero: 1 shards optimiser state over the data axis, 2 gradients, 3 parameters (as FSDP)
+zero_axes: the data axes over which ZeRO shards; default all
 stages: list of placements, one per pipeline stage; {P0, P1, P1, P0} deals two parts to each
+members: list of names of the modules that are dealt, {"down.*", "mid", "up.*"}; default the longest
+  list of modules, or list of lists, or, without lists, the model's own parts
 chunks: integer, default 1; parts per placement: {P0, P1} with 2 is {P0, P1, P0, P1} (interleaved)
 panels: integer; 2D gathers in panels, the next one while one is multiplied
 blocks: {input = ids, micro_batches =, memory_limit =, schedule =} balances the stages by estimated cost;
   {cost = {2, 2, 3}} by given costs, with memory, activations (bytes) and hop (ns)]],
-    returns = "a table of all layouts set, by name; it prints, can be edited, and passed instead of the recipe",
-    errors = "sizes must divide; the error names the sizes that do",
+    returns = [[a table of all layouts set, by name; it prints, can be edited, and passed instead of the recipe.
+It has the bytes of each gather; its last line names the parameters that no tensor axis shards]],
+    errors = "a pattern must match a name; a tensor axis must shard a parameter",
     code = [[
 m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}
 set = rille.parallel(m, {data = 0})]],
@@ -227,6 +237,39 @@ set = rille.parallel(m, {data = 0})]],
     gives = "B",
     see = "graph parallel.input to_global whatif",
     words = "pipeline fsdp ddp megatron distributed recipe data tensor sequence zero mesh all-reduce pmap deepspeed",
+  },
+  ["parallel.axis"] = {
+    sign = "rules = rille.parallel.axis(name[, rules])",
+    text = [[
+Returns the rules of a kind of mesh axis, such as "data" or "tensor".
+With rules, defines a new kind. Recipes name the kind as they name data: {[name] = mesh axis}.]],
+    args = [[
+name: string
+rules: table to "S(axis)" from parameters (column, row, column_bias, row_bias, norm_weight, positions,
+  experts) and activations (stream, norm, inner, wide, row_in, routed, logits, ids, labels);
+  "S(1)/B" is a parameter gathered for use. The head of lua/parallel/axes.lua explains them]],
+    returns = "a copy of the rules",
+    code = 'rules = rille.parallel.axis("tensor")',
+    shows = "rules.column",
+    gives = "S(0)",
+    see = "parallel parallel.class",
+  },
+  ["parallel.class"] = {
+    sign = "roles = rille.parallel.class(Class[, roles])",
+    text = [[
+Returns the roles of the layers in a class of modules, which tensor parallelism needs.
+With roles, sets them, as Class.parallel = roles does. A class without roles has those of its base class.]],
+    args = [[
+Class: a class, from nn.Module:extend
+roles: table; column, row, head, embedding, positions, norm, expert: a name of a part, such as "mlp.up",
+  or a list of names; stream = true: the result is what blocks read and write, (batch, ..., width);
+  heads = {k_proj = "kv_heads"}: a column layer whose output consists of heads, and the field with
+  their number; if the ranks do not divide this number, the layer is replicated]],
+    returns = "the roles; nil if no class names any",
+    code = "roles = rille.parallel.class(rille.nn.SwiGLU)",
+    shows = "roles.row",
+    gives = "down_proj",
+    see = "parallel parallel.axis",
   },
   ["parallel.input"] = {
     sign = "rille.parallel.input(model)",

@@ -1,6 +1,6 @@
 -- axes.lua - the sharding rules of tensor parallelism: what a mesh axis shards, by the role of the axis in a recipe.
 --
--- The columns of the table `cuts` are activations (batch, length, width) and parameters ({out, in}). For a parameter,
+-- The columns of the table `cuts` are activations (batch, ..., width) and parameters ({out, in, ...}). For a parameter,
 -- the SBP after a slash is its SBP while a layer uses it. Entries missing from the table are B.
 --
 --   stream    between blocks (residual stream)                         norm     input of a norm
@@ -27,23 +27,24 @@ local check = require "rille.check"
 local axes = {}
 
 axes.order = {"data", "tensor", "sequence", "rows", "columns", "i", "j", "k"}
+local built_in = #axes.order
 
 local cuts = {
   data = {stream = "S(0)", norm = "S(0)", inner = "S(0)", routed = "S(0)", wide = "S(0)", row_in = "S(0)", logits = "S(0)", ids = "S(0)",
     labels = "S(0)"},
-  tensor = {wide = "S(2)", row_in = "S(2)", logits = "S(2)", column = "S(0)", column_bias = "S(0)", row = "S(1)",
+  tensor = {wide = "S(-1)", row_in = "S(-1)", logits = "S(-1)", column = "S(0)", column_bias = "S(0)", row = "S(1)",
     experts = "S(0)"},
-  sequence = {stream = "S(1)", norm = "S(1)", wide = "S(2)", row_in = "S(2)", logits = "S(2)", column = "S(0)",
+  sequence = {stream = "S(1)", norm = "S(1)", wide = "S(-1)", row_in = "S(-1)", logits = "S(-1)", column = "S(0)",
     column_bias = "S(0)", row = "S(1)", experts = "S(0)"},
   rows = {stream = "S(0)", norm = "S(0)", inner = "S(0)", wide = "S(0)", row_in = "S(0)", logits = "S(0)", ids = "S(0)",
     labels = "S(0)", column = "S(1)/B", row = "S(0)/B"},
-  columns = {stream = "S(2)", wide = "S(2)", row_in = "S(2)", logits = "S(2)", column = "S(0)", column_bias = "S(0)",
+  columns = {stream = "S(-1)", wide = "S(-1)", row_in = "S(-1)", logits = "S(-1)", column = "S(0)", column_bias = "S(0)",
     row = "S(1)", positions = "S(1)", experts = "S(0)"},
   i = {stream = "S(0)", norm = "S(0)", inner = "S(0)", routed = "S(0)", wide = "S(0)", row_in = "S(0)", logits = "S(0)", ids = "S(0)",
     labels = "S(0)", column = "S(1)/B", row = "S(1)/B"},
-  j = {stream = "S(0)", norm = "S(0)", wide = "S(2)", row_in = "S(2)", logits = "S(2)", column = "S(0)", column_bias = "S(0)",
+  j = {stream = "S(0)", norm = "S(0)", wide = "S(-1)", row_in = "S(-1)", logits = "S(-1)", column = "S(0)", column_bias = "S(0)",
     row = "S(1)", experts = "S(0)"},
-  k = {stream = "S(2)", norm = "S(2)", inner = "S(2)", wide = "S(0)", logits = "S(0)", labels = "S(0)",
+  k = {stream = "S(-1)", norm = "S(-1)", inner = "S(-1)", wide = "S(0)", logits = "S(0)", labels = "S(0)",
     column = "S(1)", row = "S(0)",
     row_bias = "S(0)", norm_weight = "S(0)", positions = "S(1)", experts = "S(0)"},
 }
@@ -79,14 +80,49 @@ local function text_of(entries, order)
   return matters and ("%s order (%s)"):format(text, table.concat(order, ", ")) or text
 end
 
+-- Names of all columns.
+local columns = {}
+for _, cut in pairs(cuts) do
+  for what in pairs(cut) do columns[what] = true end
+end
+
+-- rille.parallel.axis(name[, cut]): returns a copy of the rules of a role; with `cut`, defines a new role first. The
+-- name becomes a key of recipes: {[name] = mesh axis}.
+function axes.role(name, cut)
+  local who = "rille.parallel.axis"
+  check.that(type(name) == "string", "%s: the name must be a string, not %s", who, check.shown(name))
+  if cut ~= nil then
+    check.that(not cuts[name], "%s: '%s' is already defined; take another name", who, name)
+    check.that(name:find("^[%a_][%w_]*$"), "%s: the name must be a word, not '%s'", who, name)
+    check.that(type(cut) == "table", "%s: the rules must be a table, {column = \"S(0)\"}, not %s", who, check.shown(cut))
+    for what, sbp in pairs(cut) do
+      check.that(columns[what], "%s: there is no column '%s'; there are: %s", who, tostring(what),
+        table.concat(check.sorted_keys(columns), ", "))
+      local good = type(sbp) == "string" and (sbp:find("^S%(%-?%d+%)$") or is_parameter[what] and sbp:find("^S%(%d+%)/B$"))
+      check.that(good, "%s: '%s' must be S(axis)%s, not %s", who, what, is_parameter[what] and " or S(axis)/B" or "", check.shown(sbp))
+    end
+    cuts[name] = {}
+    for what, sbp in pairs(cut) do cuts[name][what] = sbp end
+    axes.order[#axes.order + 1] = name
+  end
+  check.that(cuts[name], "%s: there is no role '%s'; there are: %s", who, name, table.concat(axes.order, ", "))
+  local copy = {}
+  for what, sbp in pairs(cuts[name]) do copy[what] = sbp end
+  return copy
+end
+
+-- Returns the names of roles that users defined.
+function axes.own() return {table.unpack(axes.order, built_in + 1)} end
+
 -- Returns, as text, the SBP for a column of the table. parts: the role of each mesh axis, or "none". used: the SBP
--- while a layer uses the parameter. zero: data axes also shard dimension 0, after all other axes.
+-- while a layer uses the parameter. zero: the dimension that ZeRO shards over the axes parts.zero, after all other
+-- axes; nil: none.
 function axes.layout(parts, what, used, zero)
   local entries = {}
   for a, part in ipairs(parts) do
     local cut = cuts[part] and cuts[part][what] or "B"
     if is_parameter[what] then cut = used and cut:match("/(.*)$") or cut:match("^[^/]*") end
-    entries[a] = zero and part == "data" and is_parameter[what] and "S(0)" or cut
+    entries[a] = zero and parts.zero[a] and is_parameter[what] and ("S(%d)"):format(zero) or cut
   end
   return text_of(entries, cutting_order(parts, is_parameter[what] or false))
 end
@@ -133,9 +169,20 @@ local function check_square(a, b, depth)
     a, b, n, table.concat(fit, ", "))
 end
 
+-- Sets parts.zero: the mesh axes (from 1) over which ZeRO shards.
+local function set_zero_axes(recipe, parts)
+  local list = recipe.zero_axes == nil and recipe.data or recipe.zero_axes
+  for _, axis in ipairs(list ~= nil and list_of(list) or {}) do
+    check.that(math.type(axis) == "integer" and parts[axis + 1] == "data",
+      "rille.parallel: zero_axes must be data axes; %s is not among them", check.shown(axis))
+    parts.zero[axis + 1] = true
+  end
+  check.that(next(parts.zero) or recipe.zero_axes == nil, "rille.parallel: zero_axes must have at least one data axis")
+end
+
 -- Returns the role of each axis of a mesh of this shape.
 function axes.parts(recipe, shape)
-  local parts = {}
+  local parts = {zero = {}}
   for a = 1, #shape do parts[a] = "none" end
   local function take(axis, part)
     check.that(math.type(axis) == "integer", "rille.parallel: a mesh axis is a number from 0 on, not %s", check.shown(axis))
@@ -148,6 +195,10 @@ function axes.parts(recipe, shape)
     local list = list_of(recipe.data)
     for i = 1, #list do take(list[i], "data") end
   end
+  for _, name in ipairs(axes.own()) do
+    if recipe[name] ~= nil then take(recipe[name], name) end
+  end
+  set_zero_axes(recipe, parts)
   if recipe.tensor == nil then
     check.that(recipe.method == nil, "rille.parallel: a method wants tensor axes")
     check.that(not recipe.sequence, "rille.parallel: sequence wants a tensor axis")

@@ -1,41 +1,82 @@
--- classes.lua - the roles of layers in known classes: column layers, row layers, norms, and sizes that sharding must
--- divide.
+-- classes.lua - the roles of the layers in a class, as recipes of tensor parallelism see them.
 --
--- Recipes know layers only through this file, and layers do not know recipes. Layers of other classes are replicated.
+-- A class of modules names the roles of its parts in its field `parallel`; layers know nothing else of recipes:
+--
+--   Block.parallel = {column = {"fc1"}, row = {"fc2"}, norm = "norm1", stream = true}
+--
+-- Roles of parts, each a name or a list of names (paths, such as "mlp.fc1"):
+--   column, row   layers whose weight is sharded by output and by input features; a chain is column first, then row
+--   head          a column layer that computes logits
+--   embedding     a table of vectors, sharded by rows      positions   a table of vectors for positions
+--   norm          a norm before column layers
+--   expert        parameters, sharded along dimension 0 (experts)
+-- Properties of the class:
+--   stream = true   the module's result is a stream (batch, ..., width), which every block reads and writes
+--   heads = {k_proj = "kv_heads"}   column layers whose output consists of heads, and the field with their number. If
+--                   the ranks do not divide this number, the layer is replicated.
+-- Layers without a role are replicated on tensor axes.
 
-local rille = require "rille"
-local nn = rille.nn
+local check = require "rille.check"
 
--- columns, rows: Linear layers. norms: norms before column layers. experts: parameters sharded by expert. block: the
--- result is a stream of tokens; images: the result is images, sharded by batch only. counts: {field, its name in
--- messages}; the field must be divisible by the number of ranks over which heads are sharded.
-local classes = {
-  [nn.MultiheadAttention] = {columns = {"q_proj", "k_proj", "v_proj"}, rows = {"out_proj"},
-    counts = {{"heads", "heads"}, {"kv_heads", "heads of keys and values (kv_heads)"}}},
-  [nn.TransformerBlock] = {columns = {"fc1"}, rows = {"fc2"}, norms = {"norm1", "norm2"}, block = true},
-  [nn.SwiGLU] = {columns = {"gate_proj", "up_proj"}, rows = {"down_proj"}},
-  [nn.MixtureOfExperts] = {experts = {"up", "down", "up_scale", "down_scale"}}, -- scales: of nn.Int8Experts
-}
+local classes = {}
 
--- Classes of models, by name, so that unused models are not loaded.
-local by_name = {
-  ["models.moe.Block"] = {norms = {"norm1", "norm2"}, block = true},
-  ["models.decoder.Block"] = {norms = {"norm1", "norm2"}, block = true},
-  ["models.Experts"] = {experts = {"gate", "up", "down", "gate_bias", "up_bias", "down_bias"}},
-  ["models.LatentAttention"] = {columns = {"q_proj", "kv_proj"}, rows = {"out_proj"}, counts = {{"heads", "heads"}}},
-  ["models.resnet.Block"] = {images = true},
-  ["models.decoder"] = {tables = {"embed_tokens"}, norms = {"norm"}, heads = {"lm_head"}},
-  ["models.gpt2"] = {tables = {"wte"}, positions = {"wpe"}, norms = {"ln_f"}, heads = {"lm_head"}},
-  ["models.moe"] = {tables = {"wte"}, positions = {"wpe"}, norms = {"ln_f"}, heads = {"lm_head"}},
-}
+classes.roles = {"column", "embedding", "expert", "head", "norm", "positions", "row"}
+local is_role = {}
+for _, role in ipairs(classes.roles) do is_role[role] = true end
 
--- Returns the roles of a module's class or of its nearest known base class; nil: replicated.
-return function(module)
-  local class = getmetatable(module)
-  while type(class) == "table" do
-    local known = classes[class] or by_name[rawget(class, "__name")]
-    if known then return known end
-    local above = getmetatable(class)
-    class = above and above.__index
+local function list_of(v) return type(v) == "table" and v or {v} end
+
+-- Checks a role; `where` begins the message.
+function classes.check_role(where, role)
+  check.that(is_role[role], "%s: there is no role '%s'; there are: %s", where, tostring(role), table.concat(classes.roles, ", "))
+end
+
+local function check_field(where, key, value)
+  if key == "stream" then return check.flag(where, "stream", value) end
+  if key == "heads" then
+    check.that(type(value) == "table", "%s: heads must be a table, {k_proj = \"kv_heads\"}, not %s", where, check.shown(value))
+    for layer, field in pairs(value) do
+      check.that(type(layer) == "string" and type(field) == "string", "%s: heads must map names of layers to names of fields, not %s to %s",
+        where, check.shown(layer), check.shown(field))
+    end
+    return
+  end
+  check.that(is_role[key], "%s: there is no role '%s'; there are: %s, stream, heads", where, tostring(key),
+    table.concat(classes.roles, ", "))
+  for _, name in ipairs(list_of(value)) do
+    check.that(type(name) == "string", "%s: %s must be a name or a list of names, not %s", where, key, check.shown(name))
   end
 end
+
+local function check_roles(class, roles)
+  local where = ("rille.parallel: %s.parallel"):format(tostring(rawget(class, "__name")))
+  check.that(type(roles) == "table", "%s must be a table, {column = \"fc1\", row = \"fc2\"}, not %s", where, check.shown(roles))
+  for key, value in pairs(roles) do check_field(where, key, value) end
+  return roles
+end
+
+-- Returns the roles of a class, or of its nearest base class that names any; nil: none.
+function classes.of(class)
+  while type(class) == "table" do
+    local roles = rawget(class, "parallel")
+    if roles ~= nil then return check_roles(class, roles) end
+    local above = getmetatable(class)
+    class = above and rawget(above, "__index")
+  end
+end
+
+-- Calls visit(name, role) for each part of a class with a role.
+function classes.each(roles, visit)
+  for _, role in ipairs(classes.roles) do
+    for _, name in ipairs(list_of(roles[role])) do visit(name, role) end
+  end
+end
+
+-- rille.parallel.class(Class[, roles]): returns the roles of a class; with `roles`, sets them first.
+function classes.class(class, roles)
+  check.that(type(class) == "table" and rawget(class, "__name"), "rille.parallel.class: expected a class of modules, found %s", check.shown(class))
+  if roles ~= nil then rawset(class, "parallel", check_roles(class, roles)) end
+  return classes.of(class)
+end
+
+return classes

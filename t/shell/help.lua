@@ -119,7 +119,7 @@ end
 
 -- Returns the names of a class and its base classes, up to nn.Module.
 local function count_class(prefix, class)
-  local skip = {init = true, forward = true, describe = true, start = true, kind = true, check_ids = true}
+  local skip = {init = true, forward = true, describe = true, start = true, kind = true, check_ids = true, parallel = true}
   for name in pairs(class) do
     if not skip[name] and name:sub(1, 2) ~= "__" then needs(prefix .. name) end
   end

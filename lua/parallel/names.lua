@@ -1,0 +1,30 @@
+-- names.lua - patterns of names. * stands for any characters; "*.fc1" matches "fc1" and every path that ends in ".fc1".
+
+local check = require "rille.check"
+
+local names = {}
+
+-- Returns a Lua pattern for a pattern of names.
+local function lua_pattern(pattern)
+  return "^" .. pattern:gsub("[%^%$%(%)%%%.%[%]%+%-%?]", "%%%0"):gsub("%*", ".*") .. "$"
+end
+
+-- Returns up to six of the names as text.
+local function some(list)
+  local n = #list
+  return table.concat(list, ", ", 1, math.min(n, 6)) .. (n > 6 and (", ... (%d)"):format(n) or "")
+end
+
+-- Returns the names in the list that match the pattern, in order. Fails if none does. what: the option, for messages.
+function names.matching(what, pattern, list)
+  check.that(type(pattern) == "string", "rille.parallel: %s must have names or patterns such as \"*.fc1\", not %s", what,
+    check.shown(pattern))
+  local found, lua = {}, lua_pattern(pattern)
+  for _, name in ipairs(list) do
+    if ("." .. name):find(lua) or name:find(lua) then found[#found + 1] = name end
+  end
+  check.that(#found > 0, "rille.parallel: %s: '%s' matches no name; there are: %s", what, pattern, some(list))
+  return found
+end
+
+return names

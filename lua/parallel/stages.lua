@@ -1,0 +1,184 @@
+-- stages.lua - divides a model into pipeline stages: which placement each module is on.
+--
+-- Members are dealt over the stages in order. They are the members of the model's longest list of modules, or of the
+-- lists in a list, at any depth; a member may be a table of modules. A model without a list deals its own parts.
+-- members = {"down.*", "mid", "up.*"} in a recipe names them instead. Modules before the first member are on the first
+-- stage, all others on the last.
+
+local check = require "rille.check"
+local layout = require "rille.layout"
+local cut = require "rille.parallel.cut"
+local names = require "rille.parallel.names"
+
+local stages = {}
+
+-- ---- members ----
+
+-- Returns the prefixes of a path: "a.b.c" -> {"a", "a.b", "a.b.c"}.
+local function prefixes(path)
+  local list, at = {}, 0
+  repeat
+    at = path:find(".", at + 1, true)
+    list[#list + 1] = path:sub(1, at and at - 1)
+  until not at
+  return list
+end
+
+local function is_place(prefix) return prefix:find("%f[^.\0]%d+$") ~= nil end
+
+-- Returns the paths of modules in order, and the set of them.
+local function module_paths(model)
+  local list, is_module = {}, {}
+  for path in model:named_modules() do
+    if path ~= "" then list[#list + 1], is_module[path] = path, true end
+  end
+  return list, is_module
+end
+
+-- Calls visit(list, member) for the lists that contain this module. A list of lists counts as one list.
+local function each_list(path, is_module, visit)
+  local parts = prefixes(path)
+  local i = 1
+  while i <= #parts do
+    local holder = parts[i - 1] or ""
+    if is_place(parts[i]) then
+      while not is_module[parts[i]] and parts[i + 1] and is_place(parts[i + 1]) do i = i + 1 end
+      visit(holder, parts[i])
+    end
+    i = i + 1
+  end
+end
+
+-- Returns the members of the model's longest list of modules, or of the first of several longest; without lists, its
+-- own parts.
+local function longest_list(model)
+  local paths, is_module = module_paths(model)
+  local lists, members, met, own = {}, {}, {}, {}
+  for _, path in ipairs(paths) do
+    each_list(path, is_module, function(holder, member)
+      if met[member] then return end
+      if not members[holder] then lists[#lists + 1], members[holder] = holder, {} end
+      met[member] = true
+      table.insert(members[holder], member)
+    end)
+    if not path:find(".", 1, true) then own[#own + 1] = path end
+  end
+  local best = {}
+  for _, holder in ipairs(lists) do
+    if #members[holder] > #best then best = members[holder] end
+  end
+  return #best > 0 and best or own
+end
+
+-- Returns the outermost modules that match the patterns of recipe.members, in order.
+local function named_members(model, patterns)
+  check.that(type(patterns) == "table" and #patterns > 0, "rille.parallel: members must be a list of names, {\"down.*\", \"up.*\"}, not %s",
+    check.shown(patterns))
+  local paths = module_paths(model)
+  local list, taken = {}, {}
+  for i = 1, #patterns do
+    for _, path in ipairs(names.matching("members", patterns[i], paths)) do
+      local inside = false
+      for _, prefix in ipairs(prefixes(path)) do inside = inside or taken[prefix] end
+      if not inside then list[#list + 1], taken[path] = path, true end
+    end
+  end
+  return list
+end
+
+-- Returns the paths of the members that are dealt over stages, in order.
+function stages.members(model, recipe)
+  return recipe.members ~= nil and named_members(model, recipe.members) or longest_list(model)
+end
+
+-- ---- dealing ----
+
+-- Returns the number of members in the k-th of s stages (from 1); the first stages get one more if n is not divisible
+-- by s.
+local function share(n, s, k) return n // s + (k <= n % s and 1 or 0) end
+
+-- Returns the number of each stage's placement, from 1 in order of appearance.
+local function numbered(list)
+  local met, number = {}, {}
+  for s, placement in ipairs(list) do
+    for d, other in ipairs(met) do number[s] = number[s] or placement == other and d or nil end
+    if not number[s] then met[#met + 1], number[s] = placement, #met + 1 end
+  end
+  return number
+end
+
+-- Returns the number of members of each stage: equal numbers, or the cut with the least batch time (cut.lua).
+local function counts_of(recipe, n, list)
+  if recipe.blocks then return (cut(recipe.blocks, n, numbered(list))) end
+  local counts = {}
+  for k = 1, #list do counts[k] = share(n, #list, k) end
+  return counts
+end
+
+-- Returns the placements of the stages, `chunks` times the recipe's list.
+local function stage_list(recipe)
+  check.that(type(recipe.stages) == "table" and #recipe.stages > 0, "rille.parallel: stages is a list of placements")
+  local list, chunks = {}, recipe.chunks or 1
+  check.count("rille.parallel", "chunks", chunks)
+  for _ = 1, chunks do
+    for i = 1, #recipe.stages do
+      local p = recipe.stages[i]
+      check.that(layout.is_placement(p), "rille.parallel: stages[%d] is a placement, not %s", i, check.shown(p))
+      list[#list + 1] = p
+    end
+  end
+  return list
+end
+
+-- Assigns members to stages: path -> placement.
+local function deal(model, recipe)
+  local list, members = stage_list(recipe), stages.members(model, recipe)
+  check.that(#members > 0, "rille.parallel: %s contains no modules to deal over stages", model.__name)
+  check.that(#list <= #members, "rille.parallel: %d stages are more than the %d blocks there are (%s to %s); 1 to %d would do, or name " ..
+    "the blocks: members = {\"down.*\", \"up.*\"}", #list, #members, members[1], members[#members], #members)
+  local at, next_member, counts = {}, 1, counts_of(recipe, #members, list)
+  for k, p in ipairs(list) do
+    for _ = 1, counts[k] do
+      at[members[next_member]] = p
+      next_member = next_member + 1
+    end
+  end
+  return {at = at, first = list[1], last = list[#list]}
+end
+
+-- Returns the one placement of all parameters, for a recipe without stages.
+local function one_place(model, recipe)
+  for _, name in ipairs{"chunks", "blocks", "members"} do
+    check.that(recipe[name] == nil, "rille.parallel: %s want stages", name)
+  end
+  local placement
+  for name, p in model:named_parameters() do
+    placement = placement or p.placement
+    check.that(p.placement == placement,
+      "rille.parallel: '%s' lies elsewhere than the parameters before it; name the stages", name)
+  end
+  check.that(placement, "rille.parallel: the model has no parameters")
+  return {first = placement, last = placement, of = function() return placement end}
+end
+
+-- Returns the placements of the model's parts: of(path) for a module or parameter. at: member -> placement.
+function stages.places(model, recipe)
+  if not recipe.stages then return one_place(model, recipe) end
+  local dealt = deal(model, recipe)
+  local before, met = {}, false
+  for path in model:named_modules() do
+    for _, prefix in ipairs(prefixes(path)) do met = met or dealt.at[prefix] ~= nil end
+    before[path] = not met
+  end
+  local function of(path)
+    local list = prefixes(path)
+    for k = #list, 1, -1 do
+      if dealt.at[list[k]] then return dealt.at[list[k]] end
+    end
+    while before[path] == nil do path = path:match("^(.*)%.[^.]*$") or "" end
+    return before[path] and dealt.first or dealt.last
+  end
+  return {first = dealt.first, last = dealt.last, of = of, at = dealt.at, staged = true}
+end
+
+return stages

@@ -1,0 +1,266 @@
+-- any.lua - rille.parallel lays out models that users write: nine kinds, none of a class of Rille's own models.
+--
+-- Each model trains three steps by each recipe. All values are f64; losses equal those of one device to 1e-9, because
+-- sums over shards are added in another order. Stages give the same bits.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local function mesh(ranks) return rille.placement("cpu", ranks) end
+local P1, Q1, P2, Q2, P4 = mesh{0}, mesh{1}, mesh{0, 1}, mesh{2, 3}, mesh{0, 1, 2, 3}
+local P22, P24 = mesh{{0, 1}, {2, 3}}, mesh{{0, 1, 2, 3}, {4, 5, 6, 7}}
+local B = 8 -- rows of a batch
+
+local function class(name, init, forward)
+  local c = nn.Module:extend(name)
+  c.init, c.forward = init, forward
+  return c
+end
+local function normal(...) return rille.randn({...}, {dtype = "f64"}) end
+local function parameter(...) return rille.randn({...}, {dtype = "f64"}):mul(0.3):detach():requires_grad_(true) end
+local function label(n) return rille.randint(0, n, {B}) end
+local function mean_square(y) return y:square():mean() end
+
+-- ---- the models ----
+
+local MLP = class("MLP", function(self)
+  self.fc1 = nn.Linear(12, 24)
+  self.fc2 = nn.Linear(24, 12)
+  self.out = nn.Linear(12, 5)
+end, function(self, x) return self.out(self.fc2(self.fc1(x):relu()):relu()) end)
+
+local CNN = class("CNN", function(self)
+  self.features = nn.Sequential(nn.Conv2d(2, 8, 3, {padding = 1}), nn.ReLU(), nn.Conv2d(8, 4, 3, {padding = 1}), nn.ReLU())
+  self.scale = parameter()
+  self.head = nn.Linear(4 * 36, 5)
+end, function(self, x) return self.head((self.features(x) * self.scale):reshape{B, 4 * 36}) end)
+
+local Attention = class("Attention", function(self, d, heads)
+  self.heads = heads
+  self.q = nn.Linear(d, d)
+  self.k = nn.Linear(d, d)
+  self.v = nn.Linear(d, d)
+  self.o = nn.Linear(d, d)
+end, function(self, x)
+  local n, t, d = table.unpack(x.shape)
+  local function split(y) return y:reshape{n, t, self.heads, d // self.heads}:permute{0, 2, 1, 3} end
+  local q, k, v = split(self.q(x)), split(self.k(x)), split(self.v(x))
+  local scores = (q:matmul(k:transpose(2, 3)) * (d // self.heads) ^ -0.5):softmax(-1)
+  return self.o(scores:matmul(v):permute{0, 2, 1, 3}:reshape{n, t, d})
+end)
+Attention.parallel = {column = {"q", "k", "v"}, row = "o"}
+
+local Layer = class("Layer", function(self, d, heads)
+  self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
+  self.attention = Attention(d, heads)
+  self.mlp = {up = nn.Linear(d, 2 * d), down = nn.Linear(2 * d, d)}
+end, function(self, x)
+  x = x + self.attention(self.norm1(x))
+  return x + self.mlp.down(self.mlp.up(self.norm2(x)):gelu())
+end)
+Layer.parallel = {column = "mlp.up", row = "mlp.down", norm = {"norm1", "norm2"}, stream = true}
+
+local Transformer = class("Transformer", function(self)
+  self.embed = nn.Embedding(17, 8)
+  self.layers = {Layer(8, 4), Layer(8, 4), Layer(8, 4)}
+  self.head = nn.Linear(8, 17)
+end, function(self, ids)
+  local x = self.embed(ids)
+  for _, layer in ipairs(self.layers) do x = layer(x) end
+  return self.head(x)
+end)
+
+local GATLayer = class("GATLayer", function(self, n_in, n_out)
+  self.project = nn.Linear(n_in, n_out, {bias = false})
+  self.left = parameter(n_out, 1)
+  self.right = parameter(n_out, 1)
+end, function(self, x, adjacency)
+  local h = self.project(x)
+  local scores = h:matmul(self.left) + h:matmul(self.right):transpose(0, 1)
+  return adjacency:where(scores:maximum(scores * 0.2), -1e9):softmax(-1):matmul(h):relu()
+end)
+local GAT = class("GAT", function(self) self.layers = {GATLayer(6, 8), GATLayer(8, 8), GATLayer(8, 5)} end,
+  function(self, x, adjacency)
+    for _, layer in ipairs(self.layers) do x = layer(x, adjacency) end
+    return x
+  end)
+
+local VAE = class("VAE", function(self)
+  self.encoder = nn.Sequential(nn.Linear(10, 16), nn.ReLU())
+  self.mean = nn.Linear(16, 4)
+  self.log_variance = nn.Linear(16, 4)
+  self.decoder = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 10))
+end, function(self, x, noise)
+  local h = self.encoder(x)
+  local mean = self.mean(h)
+  local spread = self.log_variance(h):to_global{placement = mean.placement, sbp = mean.sbp}
+  return self.decoder(mean + (spread * 0.5):exp() * noise:to_global{placement = mean.placement, sbp = mean.sbp})
+end)
+
+local Up = class("Up", function(self, n_in, n_out) self.conv = nn.Conv2d(n_in, n_out, 3, {padding = 1}) end,
+  function(self, x, skip)
+    local n, c, h, w = table.unpack(x.shape)
+    x = x:reshape{n, c, h, 1, w, 1}:expand{n, c, h, 2, w, 2}:reshape{n, c, 2 * h, 2 * w}
+    return self.conv(rille.concat({x, skip}, {axis = 1})):relu()
+  end)
+local UNet = class("UNet", function(self)
+  self.down = {nn.Conv2d(1, 4, 3, {padding = 1}), nn.Conv2d(4, 8, 3, {padding = 1})}
+  self.mid = nn.Conv2d(8, 8, 3, {padding = 1})
+  self.up = {Up(16, 4), Up(8, 1)}
+end, function(self, x)
+  local skips = {}
+  for i, conv in ipairs(self.down) do
+    skips[i] = conv(x):relu()
+    x = skips[i]:avg_pool2d(2)
+  end
+  x = self.mid(x):relu()
+  for i, up in ipairs(self.up) do x = up(x, skips[3 - i]) end
+  return x
+end)
+
+local ViT = class("ViT", function(self)
+  self.patch = nn.Conv2d(1, 8, 4, {stride = 4})
+  self.token = parameter(1, 1, 8)
+  self.places = parameter(1, 5, 8)
+  self.blocks = {{Layer(8, 2)}, {Layer(8, 2), Layer(8, 2)}} -- a list of lists
+  self.head = nn.Linear(8, 5)
+end, function(self, x)
+  local patches = self.patch(x):reshape{B, 8, 4}:transpose(1, 2)
+  x = rille.concat({self.token:expand{B, 1, 8}, patches}, {axis = 1}) + self.places
+  for _, group in ipairs(self.blocks) do
+    for _, block in ipairs(group) do x = block(x) end
+  end
+  return self.head(x:mean{axis = 1})
+end)
+
+local Experts = class("Experts", function(self, d, n)
+  self.router = nn.Linear(d, n)
+  self.up = {parameter(n, d, 2 * d)}
+  self.down = {parameter(n, 2 * d, d)}
+end, function(self, x)
+  local gates = self.router(x):softmax(-1):transpose(0, 1):unsqueeze(2)
+  return x + (x:unsqueeze(0):matmul(self.up[1]):gelu():matmul(self.down[1]) * gates):sum{axis = 0}
+end)
+local MoE = class("MoE", function(self)
+  self.blocks = {Experts(6, 4), Experts(6, 4)}
+  self.head = nn.Linear(6, 5)
+end, function(self, x)
+  for _, block in ipairs(self.blocks) do x = block(x) end
+  return self.head(x)
+end)
+
+local DLRM = class("DLRM", function(self)
+  self.tables = {nn.Embedding(11, 4), nn.Embedding(7, 4), nn.Embedding(5, 4)}
+  self.bottom = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))
+  self.top = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+end, function(self, x, ids)
+  local rows = {self.bottom(x)}
+  for i, t in ipairs(self.tables) do rows[i + 1] = t(ids[{{}, i - 1}]) end
+  local pairs_of = {}
+  for i = 1, 4 do
+    for j = i + 1, 4 do pairs_of[#pairs_of + 1] = (rows[i] * rows[j]):sum{axis = 1} end
+  end
+  return self.top(rille.stack(pairs_of, {axis = 1}))
+end)
+
+-- make: the model; inputs; loss(result, labels); layers: roles by name; stages: members that two stages deal, or false
+-- if the forward of the model itself computes with values of several parts.
+local function cross_entropy(y, labels) return y:reshape{-1, y.shape[y.ndim]}:cross_entropy(labels:reshape{-1}) end
+local models = {
+  MLP = {make = MLP, inputs = function() return {normal(B, 12), label(5)} end, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}},
+  CNN = {make = CNN, inputs = function() return {normal(B, 2, 6, 6), label(5)} end,
+    layers = {["features.0"] = "column", ["features.2"] = "row", head = "column"}, members = {"features", "head"}},
+  transformer = {make = Transformer, inputs = function() return {rille.randint(0, 17, {B, 4}), rille.randint(0, 17, {B, 4})} end,
+    layers = {embed = "embedding", head = "head"}},
+  GAT = {make = GAT, inputs = function() return {normal(B, 6), rille.randint(0, 2, {B, B}):add(rille.eye(B):to("i64")):gt(0), label(5)} end,
+    layers = {["layers.*.project"] = "column"}},
+  VAE = {make = VAE, inputs = function() return {normal(B, 10), normal(B, 4)} end,
+    layers = {["decoder.0"] = "column", ["decoder.2"] = "row"}},
+  ["U-Net"] = {make = UNet, inputs = function() return {normal(B, 1, 8, 8)} end, members = {"down.*", "mid", "up.*"},
+    layers = {["down.*"] = "column", ["*.conv"] = "row"}},
+  ViT = {make = ViT, inputs = function() return {normal(B, 1, 8, 8), label(5)} end, layers = {}},
+  MoE = {make = MoE, inputs = function() return {normal(B, 6), label(5)} end, layers = {["*.up.0"] = "expert", ["*.down.0"] = "expert"}},
+  DLRM = {make = DLRM, inputs = function() return {normal(B, 6), rille.randint(0, 5, {B, 3}), label(2)} end,
+    layers = {["tables.*"] = "embedding", ["top.0"] = "column", ["top.2"] = "row"}, members = {"bottom.*", "top.*"}},
+}
+
+-- ---- training ----
+
+local function make(kind, place)
+  rille.manual_seed(7)
+  local m, whole = models[kind].make():to("f64"), {}
+  for axis = 1, #place.shape do whole[axis] = "B" end
+  return m:to_global{placement = place, sbp = whole}
+end
+
+-- Returns the losses of three steps, the bytes that a step moves, and the model.
+local function train(kind, place, recipe, pieces)
+  local m = make(kind, place)
+  local t = recipe and rille.parallel(m, recipe)
+  local opt = optim.AdamW(m:parameters(), {lr = 1e-2})
+  local step = rille.graph(function(...)
+    local given = {...}
+    local labels = #given > 1 and given[#given].dtype == "i64" and table.remove(given)
+    local y = m(table.unpack(given))
+    local loss = labels and cross_entropy(y, labels) or mean_square(y)
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {micro_batches = pieces})
+  rille.manual_seed(3)
+  local inputs, losses = models[kind].inputs(), {}
+  for i, x in ipairs(inputs) do
+    inputs[i] = x:to_global(i == #inputs and i > 1 and x.dtype == "i64" and rille.parallel.labels(m) or rille.parallel.input(m))
+  end
+  for i = 1, 3 do losses[i] = step(table.unpack(inputs)):item() end
+  return losses, step:explain().bytes, m, t
+end
+
+-- Name, mesh, recipe ("layers" is replaced by the model's own), true if the bits are those of one device.
+-- bytes: least and most bytes that all ranks receive, in bytes of the parameters, besides the all-reduce of the loss: p
+-- ranks: 2 (p - 1) for gradients and updated parameters. zero = 3 gathers weights for forward, and again for backward
+-- those that backward reads: 2 (p - 1) to 3 (p - 1). HSDP, r replicas of s shards: r times that with p = s, and 2 (r - 1)
+-- for the sum over replicas.
+local recipes = {
+  {"data", P4, {data = 0}, bytes = {6, 6}},
+  {"data over two axes", P22, {data = {0, 1}}, bytes = {6, 6}},
+  {"zero 1", P4, {data = 0, zero = 1}, bytes = {6, 6}},
+  {"zero 2", P4, {data = 0, zero = 2}, bytes = {6, 6}},
+  {"zero 3", P4, {data = 0, zero = 3}, bytes = {6, 9}},
+  {"HSDP, zero 1", P22, {data = {0, 1}, zero = 1, zero_axes = 1}, bytes = {6, 6}},
+  {"HSDP, zero 2", P22, {data = {0, 1}, zero = 2, zero_axes = 0}, bytes = {6, 6}},
+  {"HSDP, zero 3", P24, {data = {0, 1}, zero = 3, zero_axes = {1}}, bytes = {14, 20}},
+  {"tensor", P2, {tensor = 0, layers = true}},
+  {"data x tensor", P22, {data = 0, tensor = 1, layers = true}},
+  {"zero 3 x tensor", P22, {data = 1, tensor = 0, zero = 3, layers = true}},
+  {"stages", P1, {stages = {P1, Q1}}, true},
+  {"stages x zero 2", P2, {stages = {P2, Q2}, data = 0, zero = 2}},
+  {"stages x tensor", P2, {stages = {P2, Q2}, tensor = 0, layers = true}},
+}
+local kinds = {}
+for kind in pairs(models) do kinds[#kinds + 1] = kind end
+table.sort(kinds)
+for _, kind in ipairs(kinds) do
+  tap.group(kind, function()
+    local want = train(kind, P1)
+    tap.ok(want[3] < want[1], kind .. ": the loss falls on one device")
+    for _, r in ipairs(recipes) do
+      if tap.share() then
+        local recipe = {}
+        for key, value in pairs(r[3]) do recipe[key] = value end
+        if recipe.layers then recipe.layers = models[kind].layers end
+        if recipe.stages then recipe.members = models[kind].members end
+        local got, moved, m = train(kind, r[2], recipe)
+        if r[4] then tap.is(got, want, ("%s: %s: the bits of one device"):format(kind, r[1]))
+        else tap.near(got, want, ("%s: %s: losses of one device"):format(kind, r[1]), 1e-9, 1e-9) end
+        if r.bytes and kind ~= "GAT" then -- whose rows read all other rows
+          local held = 0
+          for _, p in ipairs(m:parameters()) do held = held + 8 * p:numel() end
+          local labelled = kind ~= "VAE" and kind ~= "U-Net" -- cross-entropy sums its rows over all ranks
+          local ratio = (moved - (labelled and 2 * (r[2].size - 1) * 8 or 0)) / held
+          tap.ok(ratio >= r.bytes[1] and ratio <= r.bytes[2], ("%s: %s: bytes are those of the formula"):format(kind, r[1]), ratio)
+        end
+      end
+    end
+  end)
+end
+
+tap.done()
