@@ -54,7 +54,7 @@ for seed = SEED, SEED + CHAINS - 1 do
   local held, counted = run()
   tap.ok(counted >= 0.98 * held and counted <= 1.12 * held, ("seed %d: the planner counts %d bytes, the device holds %d"):format(seed, counted, held))
   local good, why = pcall(run, 1)
-  local least = not good and math.tointeger(tostring(why):match("found is (%d+)$"))
+  local least = not good and math.tointeger(tostring(why):match("found needs (%d+)$"))
   tap.ok(least and least <= held, "a limit of one byte is refused, and the error names the least: " .. tostring(why))
   local fits, most = pcall(run, least)
   tap.ok(fits and most <= least, ("the least limit, %d bytes, has a plan of %s bytes"):format(least, tostring(most)))
@@ -136,12 +136,12 @@ for seed = SEED, SEED + PROGRAMS - 1 do
   local run = program(seed)
   local free, held = pcall(run)
   local good, why = pcall(run, 1)
-  local least = not good and math.tointeger(tostring(why):match("found is (%d+)$"))
+  local least = not good and math.tointeger(tostring(why):match("found needs (%d+)$"))
   local fits, most = pcall(run, least)
   tap.ok(free and least and fits and most <= least,
     ("program %d: the reported least limit, %s bytes, has a plan of %s bytes"):format(seed, least, most), free and why or held)
   local fewer, bytes = pcall(run, least and least - 1)
-  tap.ok(fewer and bytes < least or math.tointeger(tostring(bytes):match("found is (%d+)$")) == least,
+  tap.ok(fewer and bytes < least or math.tointeger(tostring(bytes):match("found needs (%d+)$")) == least,
     "a byte less has a smaller plan, or the error names the same least limit", bytes)
 end
 tap.done()

@@ -110,10 +110,10 @@ end
 for _, how in ipairs{"tp", "fsdp"} do
   local held = train(programs.mlp, hints[how])
   local good, why = pcall(train, programs.mlp, hints[how], held // 4)
-  local least = not good and math.tointeger(tostring(why):match("found is (%d+)$"))
+  local least = not good and math.tointeger(tostring(why):match("found needs (%d+)$"))
   tap.ok(least and least < held, ("%s: a quarter of %d bytes is refused, and the error names the least"):format(how, held), why)
   local _, soon = pcall(train, programs.mlp, hints[how], held // 4, 1e-9)
-  tap.is(math.tointeger(tostring(soon):match("found is (%d+)$")), least, how .. ": the same least limit without search time")
+  tap.is(math.tointeger(tostring(soon):match("found needs (%d+)$")), least, how .. ": the same least limit without search time")
   local again, _, _, _, first = train(programs.mlp, hints[how], least)
   tap.ok(math.max(again, first) <= least, ("%s: the least limit, %d bytes, has a plan of %d"):format(how, least, again))
 end
@@ -136,7 +136,7 @@ do
     return held_by(step)
   end
   local good, why = pcall(norm, 1000)
-  local least = not good and math.tointeger(tostring(why):match("found is (%d+)$"))
+  local least = not good and math.tointeger(tostring(why):match("found needs (%d+)$"))
   tap.ok(least and norm(least) <= least, "the least limit has a plan, with the norm in one piece", why)
   tap.ok(least and least <= norm(), "the least limit is at most the memory of the plan without a limit", least)
 end
