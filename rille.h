@@ -411,6 +411,9 @@ int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* NU
 /* Sets the layout, on the leaf's placement, in which backward stores the leaf's gradient; NULL: a layout that suits
  * the leaf's. A new layout of the leaf resets the setting. */
 int rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *l);
+/* Sets whether compiled steps free the gathered value of a sharded variable after forward and gather it again for
+ * backward (true, the initial setting), or gather it once and keep it until backward has read it. */
+int rille_tensor_set_reshard(struct rille_tensor *variable, bool on);
 bool rille_grad_mode(struct rille_session *s, bool on); /* returns the previous mode */
 
 /* While on, calls save nothing for the backward pass, which recomputes their results, bit for bit, from the inputs

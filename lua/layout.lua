@@ -84,6 +84,7 @@ function layout.set_zero(p, said) zero[p] = said end
 function layout.rest(p)
   layout.set_apart(p, nil, nil)
   layout.set_zero(p, nil)
+  p:_reshard(true)
 end
 
 function layout.equal(a, b)

@@ -33,14 +33,15 @@ local function sbp_text(sbp)
   return sbp.order and ("%s order (%s)"):format(text, table.concat(sbp.order, ", ")) or text
 end
 
--- Returns the bytes that all ranks receive when a parameter is gathered for one use; nil: the plan does not know it.
+-- Returns, as text, the bytes that all ranks receive when a parameter is gathered once; nil: the plan does not know it.
 local function gathered(p, t, module, name, sbp)
   local path = module == "" and name or module .. "." .. name
   local known, entry = p and p.tensors[path], t[path]
   if not known or not entry or not entry.placement then return nil end
   local place = t[module].placement or entry.placement
-  return rille.boxing{shape = known.shape, dtype = known.dtype, from = {placement = entry.placement, sbp = entry.sbp},
+  local bytes = rille.boxing{shape = known.shape, dtype = known.dtype, from = {placement = entry.placement, sbp = entry.sbp},
     to = {placement = place, sbp = sbp}}.bytes
+  return ("(%s per gather%s)"):format(paint.bytes(bytes), entry.reshard == false and ", kept for backward" or "")
 end
 
 -- Returns the entry `path` as one line: layout first, then pins.
@@ -53,8 +54,7 @@ local function entry_text(p, t, path)
   end
   for _, name in ipairs(check.sorted_keys(entry.use or {})) do
     local bytes = gathered(p, t, path, name, entry.use[name])
-    words[#words + 1] = ("%s used as %s%s"):format(name, sbp_text(entry.use[name]),
-      bytes and (" (%s per gather)"):format(paint.bytes(bytes)) or "")
+    words[#words + 1] = ("%s used as %s%s"):format(name, sbp_text(entry.use[name]), bytes and " " .. bytes or "")
   end
   if entry.panels then words[#words + 1] = ("in %d panels"):format(entry.panels) end
   return table.concat(words, "  ")
@@ -92,7 +92,7 @@ end
 
 -- ---- from a table to settings ----
 
-local parameter_keys = {placement = true, sbp = true, state = true, gradient = true}
+local parameter_keys = {placement = true, sbp = true, state = true, gradient = true, reshard = true}
 local module_keys = {placement = true, input = true, output = true, use = true, panels = true}
 
 local function check_keys(name, entry, known, what)
@@ -114,7 +114,8 @@ local function read_parameter(name, t, entry)
   check_keys(name, entry, parameter_keys, "parameter")
   local placement = entry.placement or t.placement
   local sbp = entry.sbp or #placement.shape == #t.placement.shape and t.sbp or layout.whole(placement)
-  local set = {name = name, tensor = t, placement = placement, sbp = tried(name, t, placement, sbp)}
+  local set = {name = name, tensor = t, placement = placement, sbp = tried(name, t, placement, sbp), reshard = entry.reshard}
+  if entry.reshard ~= nil then check.flag(("rille.parallel: '%s'"):format(name), "reshard", entry.reshard) end
   for _, key in ipairs{"state", "gradient"} do
     if entry[key] then set[key] = {placement = placement, sbp = tried(name, t, placement, entry[key])} end
   end
@@ -201,6 +202,7 @@ local function set(model, what, zero)
   end
   for _, s in ipairs(what.parameters) do
     layout.set_apart(s.tensor, s.state, s.gradient)
+    if s.reshard == false then s.tensor:_reshard(false) end
   end
   local staged = false
   for _, s in ipairs(what.pins) do

@@ -201,7 +201,7 @@ step:trace(path)]],
     words = "proof verify",
   },
   parallel = {
-    sign = "rille.parallel(model, {data =, tensor =, layers =, method =, sequence =, zero =, zero_axes =, stages =, members =, chunks =, panels =, blocks =})",
+    sign = "rille.parallel(model, {data =, tensor =, layers =, method =, sequence =, zero =, zero_axes =, reshard =, stages =, members =, chunks =, panels =, blocks =})",
     text = [[
 Sets the layouts of a model for data, tensor, sequence or pipeline parallel training, by a recipe.
 Any module will do; only tensor axes need to know its layers.
@@ -220,6 +220,8 @@ method: "1d", "2d", "2.5d" or "3d"; default by the number of axes
 sequence: boolean; also shards norms and residuals along the sequence
 zero: 1 shards optimiser state over the data axis, 2 gradients, 3 parameters (as FSDP)
 zero_axes: the data axes over which ZeRO shards; default all
+reshard: boolean, default true; a compiled step frees gathered weights after forward and gathers them again
+  for backward. false gathers once per step and keeps them: fewer bytes moved, more memory
 stages: list of placements, one per pipeline stage; {P0, P1, P1, P0} deals two parts to each
 members: list of names of the modules that are dealt, {"down.*", "mid", "up.*"}; default the longest
   list of modules, or list of lists, or, without lists, the model's own parts

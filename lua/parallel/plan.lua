@@ -115,8 +115,8 @@ end
 -- Returns the keys of a recipe, with the roles of mesh axes that users defined.
 local function known_keys()
   local known = {}
-  for _, key in ipairs{"data", "tensor", "method", "sequence", "layers", "zero", "zero_axes", "stages", "members", "chunks", "panels",
-    "blocks"} do known[key] = check.none end
+  for _, key in ipairs{"data", "tensor", "method", "sequence", "layers", "zero", "zero_axes", "reshard", "stages", "members",
+    "chunks", "panels", "blocks"} do known[key] = check.none end
   for _, key in ipairs(axes.own()) do known[key] = check.none end
   return known
 end
@@ -141,7 +141,9 @@ local function read_recipe(given)
   check.that(recipe.zero_axes == nil or zero > 0, "rille.parallel: zero_axes names data axes for zero = 1, 2 or 3; zero is 0")
   recipe.zero = zero
   if recipe.blocks ~= nil then recipe.blocks = check.options("rille.parallel: blocks", recipe.blocks, known_blocks) end
-  if recipe.sequence ~= nil then check.flag("rille.parallel", "sequence", recipe.sequence) end
+  for _, flag in ipairs{"sequence", "reshard"} do
+    if recipe[flag] ~= nil then check.flag("rille.parallel", flag, recipe[flag]) end
+  end
   if recipe.panels ~= nil then
     check.count("rille.parallel", "panels", recipe.panels)
     check.that(type(recipe.tensor) == "table" and recipe.method ~= "3d" and recipe.method ~= "1d",
@@ -208,7 +210,7 @@ local function column_of(roles, name, module, key)
   return parameter_roles[roles[module]] and parameter_roles[roles[module]][key] or "whole"
 end
 
-local function add_parameters(model, out, place, parts, roles, zero)
+local function add_parameters(model, out, place, parts, roles, recipe)
   local entry_of, is_module = {}, {}
   for path in model:named_modules() do is_module[path] = true end
   for _, found in ipairs(model:named_tensors()) do
@@ -218,7 +220,7 @@ local function add_parameters(model, out, place, parts, roles, zero)
     local placement, what = place.of(module == "" and name or module), column_of(roles, name, module, key)
     local p = parts(placement)
     if not entry_of[t] then
-      entry_of[t] = parameter_entry(placement, p, what, found.kind == "parameter" and zero or 0, t.shape)
+      entry_of[t] = parameter_entry(placement, p, what, found.kind == "parameter" and recipe.zero or 0, t.shape)
       out.entries[name] = entry_of[t]
       out.order[#out.order + 1], out.columns[name], out.tensors[name] = name, what, {shape = t.shape, dtype = t.dtype,
         kind = found.kind}
@@ -228,7 +230,13 @@ local function add_parameters(model, out, place, parts, roles, zero)
       add_pins(out, module, {use = out.entries[module] and out.entries[module].use or {}})
       out.entries[module].use[key] = used
     end
+    if used ~= entry_of[t].sbp and found.kind == "parameter" then
+      out.gathers = true
+      if recipe.reshard == false then entry_of[t].reshard = false end
+    end
   end
+  check.that(out.gathers or recipe.reshard == nil, "rille.parallel: reshard is for recipes that gather weights; this one gathers none; " ..
+    "give zero = 3, or 2 or 3 tensor axes, or leave reshard out")
 end
 
 -- Returns the set of modules that are pinned to a stage: members, and modules with tensors that contain no member. A
@@ -330,7 +338,7 @@ function plan.of(model, given)
   replicate_heads(place, parts, roles, heads)
   check_panels(model, place, parts, roles, recipe.panels)
   local out = {entries = {}, order = {}, known = {}, columns = {}, tensors = {}, unsplit = {}, zero = recipe.zero}
-  add_parameters(model, out, place, parts, roles, recipe.zero)
+  add_parameters(model, out, place, parts, roles, recipe)
   add_modules(model, out, place, parts, roles, recipe)
   if has_tensor_axes(recipe) then check_tensor_axes(model, out, parts) end
   out.input = {placement = place.first, sbp = axes.layout(parts(place.first), "ids")}

@@ -459,6 +459,15 @@ tensor_grad_layout(lua_State *L)
     return 0;
 }
 
+/* p:_reshard(on): sets whether steps gather p again for backward, or keep the value gathered for forward. */
+static int
+tensor_reshard(lua_State *L)
+{
+    luaL_checktype(L, 2, LUA_TBOOLEAN);
+    check(L, rille_tensor_set_reshard(tensor_check(L, 1, "_reshard"), lua_toboolean(L, 2)));
+    return 0;
+}
+
 /* Changes the layout of a variable in place. */
 static int
 tensor_to_global_(lua_State *L)
@@ -568,6 +577,7 @@ static const luaL_Reg methods[] = {
     {"_pin", tensor_pin},
     {"_has_value", tensor_has_value},
     {"_grad_layout", tensor_grad_layout},
+    {"_reshard", tensor_reshard},
     {"to_global_", tensor_to_global_},
     {"detach", tensor_detach},
     {"clone", tensor_clone},

@@ -217,7 +217,7 @@ end
 -- Name, mesh, recipe ("layers" is replaced by the model's own), true if the bits are those of one device.
 -- bytes: least and most bytes that all ranks receive, in bytes of the parameters, besides the all-reduce of the loss: p
 -- ranks: 2 (p - 1) for gradients and updated parameters. zero = 3 gathers weights for forward, and again for backward
--- those that backward reads: 2 (p - 1) to 3 (p - 1). HSDP, r replicas of s shards: r times that with p = s, and 2 (r - 1)
+-- those that backward reads: 2 (p - 1) to 3 (p - 1); reshard = false: 2 (p - 1). HSDP, r replicas of s shards: r times that with p = s, and 2 (r - 1)
 -- for the sum over replicas.
 local recipes = {
   {"data", P4, {data = 0}, bytes = {6, 6}},
@@ -228,6 +228,8 @@ local recipes = {
   {"HSDP, zero 1", P22, {data = {0, 1}, zero = 1, zero_axes = 1}, bytes = {6, 6}},
   {"HSDP, zero 2", P22, {data = {0, 1}, zero = 2, zero_axes = 0}, bytes = {6, 6}},
   {"HSDP, zero 3", P24, {data = {0, 1}, zero = 3, zero_axes = {1}}, bytes = {14, 20}},
+  {"zero 3, gathers kept", P4, {data = 0, zero = 3, reshard = false}, bytes = {6, 6}},
+  {"HSDP, gathers kept", P24, {data = {0, 1}, zero = 3, zero_axes = {1}, reshard = false}, bytes = {14, 14}},
   {"tensor", P2, {tensor = 0, layers = true}},
   {"data x tensor", P22, {data = 0, tensor = 1, layers = true}},
   {"zero 3 x tensor", P22, {data = 1, tensor = 0, zero = 3, layers = true}},

@@ -301,6 +301,18 @@ tap.group("the table", function()
     "an unknown layer stays replicated, and one line says so")
 end)
 
+-- The table has the bytes of each gather; a parameter's entry can say that the gathered value is kept.
+tap.group("gathers", function()
+  local m = new("gpt2", P4)
+  local t = rille.parallel(m, {data = 0, zero = 3, reshard = false})
+  local line = tostring(t):match("h%.0%.fc1 [^\n]*")
+  local bytes = 3 * 4 * m.h[1].fc1.weight:numel()
+  tap.ok(line:find(("weight used as B (%d KiB per gather, kept for backward)"):format(bytes // 1024), 1, true), "bytes of a gather that is kept", line)
+  t["h.0.fc1.weight"].reshard = nil
+  line = tostring(rille.parallel(m, t)):match("h%.0%.fc1 [^\n]*")
+  tap.ok(line:find("weight used as B %([^,]* per gather%)"), "an entry of the table gathers one weight again", line)
+end)
+
 -- Stages deal the longest list of modules, or the first of several longest, at any depth of the module's tables.
 tap.group("the list that stages deal", function()
   local names = {"left", "right", "up", "down", "in", "out", "enc", "dec"}
@@ -527,6 +539,9 @@ tap.group("mistakes", function()
   refused(P22, {data = 0, zero = 1, zero_axes = 1}, {"zero_axes must be data axes", "1 is not"}, "ZeRO over an axis that is no data axis")
   refused(P22, {data = 0, zero = 1, zero_axes = {}}, {"zero_axes", "at least one"}, "ZeRO over no axis")
   refused(P22, {data = 0, zero = 1, zero_axes = "x"}, {"zero_axes", "x"}, "a name as ZeRO axis")
+  refused(P4, {data = 0, zero = 2, reshard = false}, {"reshard", "gathers none", "zero = 3"}, "reshard of a recipe that gathers nothing")
+  refused(P4, {data = 0, zero = 3, reshard = 1}, {"reshard must be true or false", "1"}, "reshard as a number")
+  refused(P4, {["h.0.fc1.weight"] = {reshard = "no"}}, {"'h.0.fc1.weight'", "reshard must be true or false", "no"}, "reshard of a parameter as text")
   refused(P4, {data = 0, members = {"h.*"}}, {"members", "stages"}, "members without stages")
   refused(P4, {stages = {P1, P2}, members = {"g.*"}}, {"members: 'g.*' matches no name", "wte, wpe"}, "a pattern of members that matches nothing")
   refused(P4, {stages = {P1, P2}, members = "h.*"}, {"members must be a list", "h.*"}, "members as text")

@@ -9,7 +9,7 @@ local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
-local function trained(d, zero, pieces, width, layers)
+local function trained(d, zero, pieces, width, layers, reshard)
   local ranks, blocks, n = {}, {}, 0
   for i = 1, d do ranks[i] = i - 1 end
   local P = rille.placement("cpu", ranks)
@@ -18,7 +18,7 @@ local function trained(d, zero, pieces, width, layers)
   local net = nn.Sequential(table.unpack(blocks))
   for _, p in ipairs(net:parameters()) do n = n + p:numel() end
   net:to_global{placement = P, sbp = "B"}
-  rille.parallel(net, {data = 0, zero = zero})
+  rille.parallel(net, {data = 0, zero = zero, reshard = reshard})
   local opt = optim.AdamW(net:parameters(), {lr = 0.01})
   local step = rille.graph(function(x)
     local loss = net(x):square():mean()
@@ -30,11 +30,11 @@ local function trained(d, zero, pieces, width, layers)
   return step, n, losses
 end
 
--- Returns bytes per parameter on a rank: parameters, state and gradients.
-local function formula(d, zero, pieces)
+-- Returns bytes per parameter on a rank: parameters, state and gradients. kept: gathered parameters stay for backward.
+local function formula(d, zero, pieces, kept)
   local state, gradients = zero >= 1 and 8 / d or 8, zero >= 2 and 4 / d or 4
   if pieces > 1 and zero >= 2 then gradients = 4 + 4 / d end
-  return (zero == 3 and 4 / d or 4) + state + gradients
+  return (zero == 3 and 4 / d or 4) + (kept and 4 or 0) + state + gradients
 end
 
 -- Returns bytes of working memory: activations, and one or two blocks of the eight, of n parameters and gradients. If
@@ -57,15 +57,17 @@ tap.group("memory and bytes", function()
   for _, pieces in ipairs{1, 4} do
     for _, d in ipairs{2, 4, 8} do
       local whole
-      for zero = 0, 3 do
-        local step, n, losses = trained(d, zero, pieces, WIDTH, 8)
+      for case = 0, 4 do
+        local zero, kept = math.min(case, 3), case == 4
+        local step, n, losses = trained(d, zero, pieces, WIDTH, 8, not kept and (zero == 3 or nil))
         local most, moved = most_and_moved(step)
-        local name, bytes = ("%d ranks, zero %d, %d micro-batches: "):format(d, zero, pieces), formula(d, zero, pieces)
+        local name = ("%d ranks, zero %d%s, %d micro-batches: "):format(d, zero, kept and ", gathers kept" or "", pieces)
+        local bytes = formula(d, zero, pieces, kept)
         whole = whole or losses
         tap.is(losses, whole, name .. "losses have the bits of zero 0")
         tap.ok(most <= bytes * n + at_work(step, n, WIDTH, pieces), name .. "memory is at most that of the formula",
           ("%.2f bytes per parameter, the formula %.2f"):format(most / n, bytes))
-        local methods = zero == 3 and 2 * pieces + 1 or 2
+        local methods = case == 3 and 2 * pieces + 1 or 2
         tap.ok(moved <= 4 * methods * (d - 1) * n and moved >= 0.97 * 4 * methods * (d - 1) * n, name .. "each parameter moves " .. methods .. " times",
           ("%.2f"):format(moved / 4 / (d - 1) / n))
       end

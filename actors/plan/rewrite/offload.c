@@ -356,10 +356,10 @@ insert_gather(struct bringer *b, struct ref r, int32_t i)
 }
 
 void
-offload_gather_again(struct program *p, const bool *variable, int32_t depth)
+offload_gather_again(struct program *p, const bool *again, int32_t depth)
 {
     struct bringer b;
-    bringer_init(&b, p, variable, depth);
+    bringer_init(&b, p, again, depth);
     mark_gathers(&b);
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 0; k < p->node[i].nin && is_backward(p, i); k++) {

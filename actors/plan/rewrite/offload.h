@@ -15,8 +15,8 @@
  * new version it is; -1: none. E_ARG: the placement has fewer devices than a value, or is the value's own. */
 int offload_values(struct program *p, struct atlas *at, const struct place *storage, const bool *variable,
                    const int32_t *root_leaf, int32_t depth);
-/* Gathers variables again for backward, once per micro-batch, if the user needs them replicated. depth: values
- * resident or in flight ahead of the one being read (1). */
-void offload_gather_again(struct program *p, const bool *variable, int32_t depth);
+/* Gathers leaves again for backward, once per micro-batch, if the user needs them replicated. again: by leaf, whether
+ * to; depth: values resident or in flight ahead of the one being read (1). */
+void offload_gather_again(struct program *p, const bool *again, int32_t depth);
 
 #endif

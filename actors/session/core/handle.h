@@ -16,6 +16,7 @@ struct rille_tensor {
     bool leaf, requires_grad, watched; /* watched: backward was called on it since the last step */
     bool planned;                      /* a planner may choose the layout */
     bool placed;                       /* a planner has chosen the layout */
+    bool keeps_gathered;               /* compiled steps keep its gathered value for backward */
     struct rille_tensor *grad;
     const struct layout *grad_layout; /* layout of the deposited gradient; NULL: as grad_suiting() says */
     char *name;

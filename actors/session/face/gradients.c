@@ -86,6 +86,16 @@ rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *
     return 0;
 }
 
+int
+rille_tensor_set_reshard(struct rille_tensor *t, bool on)
+{
+    TRY(face_tensor(t, __func__));
+    if (!t->leaf) return fail(E_STATE, "reshard: this tensor is the result of an operator, not a variable");
+    if (t->keeps_gathered == on) t->s->generation++;
+    t->keeps_gathered = !on;
+    return 0;
+}
+
 struct rille_tensor *
 rille_tensor_grad(struct rille_tensor *t)
 {

@@ -236,10 +236,13 @@ planned_variables(struct rille_graph *g, const struct program *p)
     return is;
 }
 
+/* Gathers sharded variables again for backward, except those whose gathered value is kept. */
 void
 planned_gather(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
 {
-    offload_gather_again(p, planned_variables(g, p), o->prefetch);
+    bool *again = planned_variables(g, p);
+    for (int32_t i = 0; i < p->nleaf; i++) again[i] = again[i] && !g->origin[i].t->keeps_gathered;
+    offload_gather_again(p, again, o->prefetch);
 }
 
 void
@@ -256,7 +259,7 @@ planned_offload(struct rille_graph *g, struct program *p, const struct rille_gra
 {
     const bool *variable = planned_variables(g, p);
     const int32_t *root_leaf = root_leaves(g, p);
-    if (!o->auto_parallel) offload_gather_again(p, variable, o->prefetch);
+    if (!o->auto_parallel) planned_gather(g, p, o);
     g->planning.sliced = g->planning.sliced || o->offload;
     if (o->offload)
         TRY(offload_values(p, g->s->atlas, (const struct place *)o->offload, variable, root_leaf, o->prefetch));
