@@ -111,6 +111,14 @@ function axes.role(name, cut)
   return copy
 end
 
+-- Returns true if the rules of a role shard parameters.
+function axes.shards_parameters(part)
+  for what in pairs(cuts[part] or {}) do
+    if is_parameter[what] then return true end
+  end
+  return false
+end
+
 -- Returns the names of roles that users defined.
 function axes.own() return {table.unpack(axes.order, built_in + 1)} end
 

@@ -281,26 +281,24 @@ local function add_modules(model, out, place, parts, roles, recipe)
   end
 end
 
--- Fails if a tensor axis shards no parameter; notes in out.unsplit the parameters that no tensor axis shards.
+-- Notes in out.unsplit the parameters that no tensor axis shards. Fails if an axis whose rules shard parameters shards
+-- none.
 local function check_tensor_axes(model, out, parts)
-  local splits = {}
+  local splits, mesh_axis = {}, {}
   for _, name in ipairs(out.order) do
-    local entry = out.entries[name]
-    if out.columns[name] then
-      local p, any = parts(entry.placement), false
-      for _, part in ipairs(p) do
-        local cut = part ~= "data" and part ~= "none" and axes.role(part)[out.columns[name]]
-        any = any or cut
-        if cut then splits[part] = true end
+    local what, any = out.columns[name], false
+    for a, part in ipairs(what and parts(out.entries[name].placement) or {}) do
+      if axes.shards_parameters(part) then
+        local cut = axes.role(part)[what]
+        mesh_axis[part], any, splits[part] = a - 1, any or cut, splits[part] or cut
       end
-      if not any and out.columns[name] == "whole" and out.tensors[name].kind == "parameter" then out.unsplit[#out.unsplit + 1] = name end
     end
+    if not any and what == "whole" and out.tensors[name].kind == "parameter" then out.unsplit[#out.unsplit + 1] = name end
   end
-  for _, name in ipairs(out.order) do
-    for a, part in ipairs(out.columns[name] and parts(out.entries[name].placement) or {}) do
-      check.that(part == "data" or part == "none" or splits[part], "rille.parallel: no parameter of %s is split over mesh axis %d (%s), " ..
-        "because no layer has a role; name them: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}", model.__name, a - 1, part)
-    end
+  for _, part in ipairs(check.sorted_keys(mesh_axis)) do
+    check.that(splits[part], "rille.parallel: no parameter of %s is split over mesh axis %d (%s), because no layer has a role%s; " ..
+      "name them: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}", model.__name, mesh_axis[part], part,
+      next(splits) and " that this axis splits" or "")
   end
 end
 

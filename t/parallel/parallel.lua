@@ -466,6 +466,13 @@ tap.group("classes and axes are public", function()
   local t = rille.parallel(m, {vocabulary = 0, layers = {["h.*"] = nil}})
   tap.is({t["lm_head.weight"] == nil and t["wte.weight"].sbp, t["h.0.fc2.weight"].sbp}, {"S(0)", "B"}, "an own axis shards what its rules name")
   tap.near(train(m), (train(new("gpt2", P1))), "an own axis: losses of one device", 2e-4, 1e-5)
+  local along = {}
+  for _, what in ipairs{"stream", "norm", "inner", "wide", "row_in", "logits", "ids", "labels"} do along[what] = "S(1)" end
+  rille.parallel.axis("context", along)
+  m = new("gpt2", P22)
+  t = rille.parallel(m, {data = 0, context = 1})
+  tap.is({rille.parallel.input(m).sbp, m.h[1].fc1.weight.sbp}, {"(S(0), S(1))", "(B, B)"}, "an own axis shards the length and no parameter")
+  tap.near(train(m), (train(new("gpt2", P1))), "an axis along the length: losses of one device", 2e-4, 1e-5)
   tap.is(rille.parallel.axis("vocabulary"), {column = "S(0)", logits = "S(-1)"}, "an own axis can be read")
   rille.parallel.axis("tensor").column = "S(1)"
   tap.is(rille.parallel.axis("tensor").column, "S(0)", "reading an axis returns a copy")
@@ -554,6 +561,9 @@ tap.group("mistakes", function()
   local net = nn.Sequential(nn.Linear(4, 4), nn.ReLU()):to_global{placement = P22, sbp = {"B", "B"}}
   tap.fails(function() rille.parallel(net, {data = 0, tensor = 1}) end, {"no parameter of nn.Sequential", "mesh axis 1 (tensor)", "layers ="},
     "a tensor axis that splits nothing")
+  net = nn.Sequential(nn.MixtureOfExperts(4, 8, 4)):to_global{placement = P22, sbp = {"B", "B"}}
+  tap.fails(function() rille.parallel(net, {tensor = {0, 1}}) end, {"mesh axis 0 (rows)", "no layer has a role that this axis splits"},
+    "roles that an axis does not split")
   tap.fails(function() rille.parallel(nn.ReLU(), {data = 0}) end, {"no parameters", "parallel.lua"}, "a model without parameters")
   local function named(roles)
     local Own = nn.Sequential:extend("Own")
