@@ -72,8 +72,8 @@ end
 
 local shown = {}
 
--- Prints parameters first, then module pins, both in the model's order, then entries that a user added. The last line
--- names the parameters that no tensor axis shards.
+-- Prints parameters first, then module pins, both in the model's order, then entries that a user added. The last lines
+-- name mesh axes that the recipe does not use, and parameters that no tensor axis shards.
 function shown.__tostring(t)
   local p, names, width, have = plan_of[t], {}, 0, {}
   for _, name in ipairs(p and p.order or {}) do
@@ -84,6 +84,9 @@ function shown.__tostring(t)
   end
   for _, name in ipairs(names) do width = math.max(width, #name) end
   for i, name in ipairs(names) do names[i] = ("%-" .. width .. "s  %s"):format(name, entry_text(p, t, name)) end
+  if p and #p.unused > 0 then
+    names[#names + 1] = "the recipe uses no mesh axis " .. table.concat(p.unused, ", ") .. ": ranks along it compute the same"
+  end
   if p and #p.unsplit > 0 then
     names[#names + 1] = ("no tensor axis splits %d parameters, which have no role: %s"):format(#p.unsplit, folded(p.unsplit))
   end

@@ -335,9 +335,12 @@ function plan.of(model, given)
   local roles, heads = roles_of(model, recipe)
   replicate_heads(place, parts, roles, heads)
   check_panels(model, place, parts, roles, recipe.panels)
-  local out = {entries = {}, order = {}, known = {}, columns = {}, tensors = {}, unsplit = {}, zero = recipe.zero}
+  local out = {entries = {}, order = {}, known = {}, columns = {}, tensors = {}, unsplit = {}, unused = {}, zero = recipe.zero}
   add_parameters(model, out, place, parts, roles, recipe)
   add_modules(model, out, place, parts, roles, recipe)
+  for a, part in ipairs(parts(place.first)) do
+    if part == "none" and #place.first.shape > 1 and place.first.shape[a] > 1 then out.unused[#out.unused + 1] = a - 1 end
+  end
   if has_tensor_axes(recipe) then check_tensor_axes(model, out, parts) end
   out.input = {placement = place.first, sbp = axes.layout(parts(place.first), "ids")}
   out.labels = {placement = place.last, sbp = axes.layout(parts(place.last), "labels")}

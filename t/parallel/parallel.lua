@@ -299,6 +299,10 @@ tap.group("the table", function()
   text_ = tostring(rille.parallel(net, {tensor = 0}))
   tap.is(text_:match("[^\n]*$"), "no tensor axis splits 4 parameters, which have no role: *.weight, *.bias",
     "an unknown layer stays replicated, and one line says so")
+  local unused = "the recipe uses no mesh axis "
+  tap.ok(tostring(rille.parallel(new("gpt2", P22), {data = 1})):find(unused .. "0: ranks along it compute the same", 1, true),
+    "a mesh axis that the recipe does not use, and one line says so")
+  tap.ok(not tostring(rille.parallel(new("gpt2", P22), {data = {0, 1}})):find(unused, 1, true), "no such line if all axes are used")
 end)
 
 -- The table has the bytes of each gather; a parameter's entry can say that the gathered value is kept.
