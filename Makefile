@@ -25,8 +25,8 @@ asan:
 	.ci/prove build/asan
 
 # The tests whose threads may race: those of actors, of streams, of clusters, and of kernels that share their work out.
-THREAD_TESTS := act runtime/stream plan/rows-far $(addprefix cluster/,carrier hasty host link strangers) \
-	$(addprefix kernels/,threads team attention fused pool rows)
+THREAD_TESTS := $(addprefix act/,alloc bus calls collect fail open pack runs sim streams) runtime/stream plan/rows-far \
+	$(addprefix cluster/,carrier hasty host link strangers) $(addprefix kernels/,threads team attention fused rows)
 tsan:
 	@.ci/install
 	cmake --preset tsan

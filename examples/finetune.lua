@@ -84,4 +84,4 @@ if log then assert(log:close()) end
 
 model:save(to)
 if tokens then tokens:save(to .. "/tokenizer.json") end
-print(("%s: loss %.4f at first, %.4f at last; saved in %s"):format(kind, first, last, to))
+print(("loss %.4f at first, %.4f at last; saved in %s"):format(first, last, to))

@@ -280,7 +280,7 @@ put_top_counters(const struct rille_counters *c, const struct rille_counters *be
     } row[] = {
         {"runs", c->runs, before->runs}, {"acts", c->acts, before->acts}, {"messages", c->messages, before->messages}};
     for (size_t k = 0; k < sizeof row / sizeof *row; k++)
-        printf("  %-8s %9lld %9.1f per second%s\n", row[k].name, (long long)row[k].now,
+        printf("  %-8s %9lld %8.1f per second%s\n", row[k].name, (long long)row[k].now,
                rate(row[k].now, row[k].before, seconds), clear);
 }
 

@@ -95,12 +95,12 @@ local x = rille.ones({64, 64}, {placement = P, sbp = "S(0)"})
 local step = rille.graph(function(x)
   return (x:to_global{placement = P, sbp = "S(1)"} * 2):to_global{placement = P, sbp = "S(0)"}
 end, {auto_parallel = true, memory_limit = 10})
-print(select(2, pcall(step, x)):match("the least possible is (%d+)"))]])
+print(select(2, pcall(step, x)):match("the least possible is ([^;]+);"))]])
 local free = ""
 for _, name in ipairs{"alpha_ns", "beta_ns_per_byte", "gamma_ns_per_byte", "copy_ns_per_byte", "hop_ns", "wire_ns", "wire_ns_per_byte"} do
   free = free .. name .. " 0\n"
 end
-tap.is({with_cost("", planned), with_cost(free, planned)}, {"16384\n", "16384\n"}, "a free move adds the bytes of one that costs time")
+tap.is({with_cost("", planned), with_cost(free, planned)}, {"from 12288 to 16384\n", "from 12288 to 16384\n"}, "a free move adds the bytes of one that costs time")
 
 -- A file of all costs, with random damage, is either read or refused with its name. Costs that are read give a plan.
 do

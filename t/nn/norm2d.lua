@@ -22,7 +22,7 @@ tap.group("one batch", function()
   tap.near(flat(bn(x)), flat((x - bn.running_mean:reshape{1, 3, 1, 1}) / (bn.running_var:reshape{1, 3, 1, 1} + 1e-5):sqrt()),
     "eval uses the running statistics", 1e-4, 1e-5)
   tap.is(bn.running_mean:totable(), before, "eval does not change the running statistics")
-  tap.fails(function() bn(rille.ones{2, 3}) end, {"nn.BatchNorm2d", "2 dimensions", "norm2d.lua"}, "an input that is no image is refused")
+  tap.fails(function() bn(rille.ones{2, 3}) end, {"nn.BatchNorm2d", "input must have 4 dimensions", "found 2", "norm2d.lua"}, "an input that is no image is refused")
 end)
 
 -- An empty batch has no statistics. The last batch of a split data set may be empty.

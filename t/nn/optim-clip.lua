@@ -163,7 +163,7 @@ tap.group("mistakes", function()
   tap.fails(function() optim.clip_grad_norm({T({1}, {requires_grad = true})}, 1) end, {"no parameter has a gradient"},
     "parameters without gradients are refused")
   tap.fails(function() optim.clip_grad_norm(3, 1) end, {"list"}, "a number instead of a list is refused")
-  tap.fails(function() optim.clip_grad_norm({3}, 1) end, {"optim-clip.lua:", "clip_grad_norm", "parameter 1 is 3"}, "a list of numbers is refused")
+  tap.fails(function() optim.clip_grad_norm({3}, 1) end, {"optim-clip.lua:", "clip_grad_norm", "parameter 1 must be a tensor, found 3"}, "a list of numbers is refused")
   for _, model in ipairs{rille.nn.Linear(2, 2), rille.nn.Sequential(rille.nn.Linear(2, 2))} do
     local reported = {"optim-clip.lua:", "expected a list of parameters, found the model; pass model:parameters()"}
     tap.fails(function() optim.clip_grad_norm(model, 1) end, reported, "a model instead of a list is refused")

@@ -172,7 +172,7 @@ tap.group("attention", function()
     change(m)
     tap.is(products(m), 4, name .. ": layers stay separate")
   end
-  tap.fails(function() under(attention(), rille.randn{2, 6, 12}) end, "nn.Linear", "an input of another width is refused by the layer")
+  tap.fails(function() under(attention(), rille.randn{2, 6, 12}) end, "in nn.MultiheadAttention.q_proj", "an input of another width is refused by the layer")
 end)
 
 -- Gives q_proj a forward of its own, so that all three layers stay separate.

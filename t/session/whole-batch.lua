@@ -225,7 +225,7 @@ tap.group("losses whose scale is unknown", function()
   refused(function(a) local l = z(a):sum():square(); l:backward(); return l end, {"detach()", "micro_batches"}, "the square of a sum")
   refused(function(a) local l = (z(a) / z(a):sum(0)):sum(); l:backward(); return l end, {"div", "detach()"},
     "rows divided by a sum over rows")
-  refused(function(a) return z(a):max() end, {"greatest"}, "a maximum over rows")
+  refused(function(a) return z(a):max() end, {"a result is a max or min over the rows of one of 2 micro-batches"}, "a maximum over rows")
   refused(function(a) return z(a):transpose(0, 1) end, {"dimension 1", "permute"}, "rows moved to another dimension")
 end)
 tap.done()

@@ -150,9 +150,10 @@ static int
 classify(struct rille_session *s, struct node *n)
 {
     n->traced = 1;
-    for (int i = 0; i < n->nin; i++) { /* variables alone: a handle on a result would keep the trace's nodes */
+    for (int i = 0; i < n->nin; i++) { /* a handle on a result of the trace would keep its nodes */
         const struct val *v = n->in[i];
-        if (v && v->owner && v->owner->leaf && v->owner->nref > 0) note_variable(s->trace.now, v->owner);
+        bool made_here = v && v->node && v->node->traced;
+        if (v && !made_here && v->owner && v->owner->leaf && v->owner->nref > 0) note_variable(s->trace.now, v->owner);
     }
     if (s->trace.pieces == 1) return 0;
     n->per_piece = n->op->flags & OP_RANDOM ? 1 : 0;
