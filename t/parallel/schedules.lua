@@ -509,7 +509,7 @@ tap.group("errors", function()
     tap.fails(function() pipeline({0, 1}, 2, numbers) end, {"memory chooses lag and split_backward", "stages.lua:"}, "memory with lag or split_backward")
   end
   for _, memory in ipairs{0.5, 1, 1e6} do
-    tap.fails(function() pipeline({0, 1}, 1, {memory = memory}) end, {"memory = ", "micro_batches is 1", "memory_limit", "stages.lua:"},
+    tap.fails(function() pipeline({0, 1}, 1, {memory = memory}) end, {"memory = ", "micro_batches = 1", "memory_limit", "stages.lua:"},
       "memory with a single micro-batch")
   end
   tap.fails(function() pipeline({0, 1}, 2, {memory = 1, costs = {forward = 0}}) end, {"graph", "forward"}, "costs need forward above 0")

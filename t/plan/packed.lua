@@ -20,7 +20,7 @@ end
 tap.group("many micro-batches", function()
   local step = dofile("t/lib/stages.lua")({0, 1, 2, 2, 1, 0}, 512, "v-half", {rows = 1024})
   local arena, most = packed.of(step)
-  local berths = math.tointeger(tostring(step:plan{physical = true}):match("in (%d+) berths"))
+  local berths = math.tointeger(tostring(step:plan{physical = true}):match(" at (%d+) offsets"))
   tap.ok(berths and berths < 512, ("512 micro-batches use %d per-act offsets in turn"):format(berths or 0))
   tap.ok(arena <= 1.2 * most, ("512 micro-batches: registers take %.3f of the bytes in use, with buffers of equal size"):format(arena / most))
 end)

@@ -218,7 +218,7 @@ tap.group("on other clusters", function()
     local curve = rille.whatif(step, {mesh = mesh, memory = {1e12, 1}})
     tap.ok(curve[1].step_time > 0 and curve[2] == false, name .. "a curve has a record for each limit, or false")
   end
-  tap.fails(function() rille.whatif(step, {mesh = {1 << 40}}) end, {"more than 16777216 devices"}, "a mesh with too many devices is refused")
+  tap.fails(function() rille.whatif(step, {mesh = {1 << 40}}) end, {"at most 16777216 devices"}, "a mesh with too many devices is refused")
 end)
 
 tap.group("meta devices", function()
