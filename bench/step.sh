@@ -1,5 +1,5 @@
 #!/bin/bash
-# step.sh - one table of the digits step by Rille and peers, and the limit, in one run.
+# step.sh - prints the time of a digits training step in Rille and in other frameworks, and its lower limit, in one run.
 #
 #   bench/step.sh [build/release]      peers are left out when bench/venv.sh has not been run
 #

@@ -141,8 +141,8 @@ int64_t box_bytes(const struct type *t, const struct layout *from, const struct 
  * cache, initially empty, with its arena set; one thread. NULL: box_bytes. */
 int64_t box_bytes_known(const struct type *t, const struct layout *from, const struct layout *to,
                         struct hash_table *known);
-/* Returns true if only the name of the layout changes (layout_same_boxes). bytes: box_bytes of the move. On one mesh
- * the time depends on the number of axes, not of ranks. */
+/* Returns true if only the name of the layout changes (layout_same_boxes). bytes: box_bytes of the move. If both
+ * layouts have one mesh, this function's time depends on the number of mesh axes, not of ranks. */
 bool box_renames(const struct type *t, const struct layout *from, const struct layout *to, int64_t bytes);
 /* Prints the steps, one line per destination; ranks with equal work share a line. */
 void box_print(const struct box_plan *p, struct str *s);

@@ -14,7 +14,7 @@ local check = require "rille.check"
 local reach = {SIZE = rille._size_key}
 
 local LARGE <const> = 256 -- maximum list length; of longer lists only the number of entries is followed
-local MOST <const> = 4096 -- maximum number of places per walk
+local MOST <const> = 4096 -- maximum number of recorded places (function and upvalue, or table and field) per walk
 
 local objects = setmetatable({}, {__mode = "k"}) -- object -> the function that lists its fields, see below
 

@@ -55,7 +55,7 @@ local read = rille._place
 -- module whose mode has changed at least once -> its mode before the first change; number of changes.
 local first_mode, clock = setmetatable({}, {__mode = "k"}), {turns = 0}
 
--- Returns true if all modules have the modes that the function found. Called only after some mode has changed.
+-- Returns true if all modules are in the mode that they had when the trace began. Called only after some mode has changed.
 local function is_in_mode(list)
   if list.sets_modes then return true end
   for m, first in next, first_mode do
@@ -199,7 +199,7 @@ local function enter(list)
     local holder, key, now = row.holder, row.key, row.now
     local live = rille.live(function()
       local v = read(holder, key)
-      return type(v) == "userdata" and now or v -- during the trace the place holds the live number itself
+      return type(v) == "userdata" and now or v -- during tracing this place holds the live number: return the value from before
     end)
     list.live[k] = live
     write(row, math.type(row.now) == "integer" and rille._live_whole(live) or live)

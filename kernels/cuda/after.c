@@ -1,7 +1,7 @@
 /* after.c - epilogues of calls along lines: the steps of a chain after its leading call, in the same kernel.
  *
- * The threads of a line read the other operands at the elements that they write, as many elements at once. The steps
- * do not change how lines are distributed over threads, so sums have the same bits as without the steps. */
+ * Each thread of a line reads the epilogue's other operands at the elements that it writes, with the same vector width.
+ * The steps do not change how lines are distributed over threads, so sums have the same bits as without the steps. */
 #include "kernels/cuda/line.h"
 
 #include "runtime/base/error.h"

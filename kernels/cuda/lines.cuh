@@ -55,7 +55,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
     int64_t n;
     bool here; /* the team has a line */
     double *room; /* the block's 256 numbers in shared memory; if keys select lines: a struct listing */
-    every mine;   /* if keys select lines: the block's lines */
+    every mine;   /* lines of this block, in calls whose lines are selected by keys */
 
     enum { THREADS = WIDTH, NEAR = GAP > 1 ? 1 : WIDTH < 32 ? WIDTH : 32, FAR = WIDTH / NEAR };
     static METHOD int64_t rank() { return threadIdx.x / GAP % WIDTH; }
@@ -176,7 +176,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         else
             return fold_packs<Fold, FOURS>(start, f);
     }
-    /* Does the same for floats: folds four of them as floats before they are added to the double. */
+    /* Like fold(), but adds four floats as floats before they are added to the double. */
     template <class Fold, class F> METHOD auto fold_near(double start, F f) const { return fold<Fold, 1>(start, f); }
     /* Returns the sum of f(i) g(i). Sums of four products are floats; if the result suggests overflow or underflow
      * of floats, all products are computed again as doubles. */

@@ -1,4 +1,4 @@
-/* product.h - matrix products by a library, alone or with an epilogue, and running such calls, convolutions included
+/* product.h - runs matrix products and convolutions with a library, alone or with an epilogue
  * (convolution.h).
  *
  * The rule of a call tells whether it is a product: each letter occurs in two of x, w and y, or in all three, and

@@ -96,8 +96,8 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     return b->failed ? (int)err_last() : 0;
 }
 
-/* Writes the call for a split reduced dimension. An empty dimension stays one operator: no maximum exists, and
- * moving it costs as little. */
+/* Builds logsumexp over a sharded reduced dimension from maximum, exponentials and sums. An empty dimension stays one
+ * operator: no maximum exists, and moving it costs as little. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -38,7 +38,7 @@ local function is_ignored(kind, name)
   end
 end
 
--- Returns what is wrong with an entry of the file for a row: nil if nothing is.
+-- Returns an error text if the file's tensor `entry` does not fit the row of the naming table; else nil.
 local function misfit(row, entry)
   local axis, sum = pieces.axis(row, entry), 0
   for _, share in ipairs(row.shares or {}) do sum = sum + share end

@@ -91,7 +91,7 @@ local function add_table(t, state, seen)
   for _, key in ipairs(keys) do
     local part = rawget(t, key)
     state[#state + 1] = key
-    if settings.speaks(part) then part = settings.said(t, key) end -- compares its settings, not its caches
+    if settings.speaks(part) then part = settings.said(t, key) end -- a part with settings is compared by its settings, not by its caches
     if type(part) == "table" and (getmetatable(part) == nil or part.named_modules) then
       add_table(part, state, seen)
     else

@@ -41,7 +41,8 @@ stop_passes(int64_t i)
 int stop_check(void);
 
 /* A second question, for long operations that are no kernels (tokenizing texts, reading and checking files). The
- * caller sets it for its thread. It does not stop copies whose reader has no status to return. */
+ * calling thread sets this cancellation check for itself. It does not stop copies whose reader has no status to return.
+ */
 void stop_caller_ask(bool (*wanted)(void *arg), void *arg); /* NULL: no question */
 int stop_caller_check(void);                                /* 0, or E_CANCEL after fail() */
 /* Like stop_after(). work: bytes of text, or other work of the same duration. */

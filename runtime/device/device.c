@@ -216,7 +216,7 @@ block_release(struct pool *p, struct block *b)
     free(b);
 }
 
-/* Removes and returns the first block of the list that no work accesses (any: or that some work accesses); NULL:
+/* Removes and returns the first block that no running work accesses; with `any`, the first block in any case. NULL:
  * none. */
 static struct block *
 list_take(const struct pool *p, struct block **list, bool any)

@@ -46,7 +46,7 @@ struct host_stream {
     int64_t taken;         /* items from `begun` to `taken` are in the group being launched */
     int64_t ngroup, ngone; /* groups launched; groups done */
     void *event[LAUNCHED]; /* event g % LAUNCHED follows group g; NULL: the kind has no events */
-    _Atomic int64_t upto[LAUNCHED]; /* mark at the end of that group */
+    _Atomic int64_t upto[LAUNCHED]; /* mark at the end of group g, at index g % LAUNCHED */
     struct bell progress;           /* wakes other streams that wait for marks of this stream */
     void (*tell)(void *of);         /* NULL: no callback */
     void *tell_of;

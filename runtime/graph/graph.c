@@ -379,7 +379,7 @@ unremember(struct graph *g, struct val *v)
         val_free(g, v);
 }
 
-/* Weakens n's holding of its operands to `next`. */
+/* Lowers n's holding state to `next`; releases the references that `next` does not need. */
 static void
 hold_less(struct graph *g, struct node *n, enum node_holding next)
 {

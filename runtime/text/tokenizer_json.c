@@ -48,7 +48,8 @@ check_id(const char *path, const char *token, const json_t *id, size_t ntoken)
                 shown_id(id, text));
 }
 
-/* Maps the text of added tokens to ids. The vocabulary may repeat added tokens, as plain text, not spelled by bytes. */
+/* Maps the text of added tokens to ids. The vocabulary may also list added tokens, as plain text instead of in
+ * byte-level encoding. */
 static json_t *
 added_ids(const json_t *list)
 {

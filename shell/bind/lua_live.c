@@ -189,7 +189,8 @@ add_live_arithmetic(lua_State *L)
     }
 }
 
-/* rille._live_whole(live): an integer stands for the live number, not a float. Returns it. */
+/* rille._live_whole(live): Marks a live number as an integer; operators promote it like an integer, not a float.
+ * Returns it. */
 static int
 live_whole(lua_State *L)
 {

@@ -238,7 +238,8 @@ test_stranger(const struct key *key, const struct key *other)
     side_close(&b);
 }
 
-/* A worker's key is bound to its rank between workers, too. Messages sent as another rank are dropped. */
+/* A worker's key is valid only for its own rank, also on links between workers. Messages sent as another rank are
+ * dropped. */
 static void
 test_impostor(void)
 {

@@ -94,7 +94,8 @@ test_whose(void)
     chmod(path, 0600);
 }
 
-/* Truncated and damaged texts are refused or read as a complete key. None crashes. */
+/* A truncated key is refused unless it is complete up to its secret. A damaged key is refused, or read with fields of
+ * full length. None crashes. */
 static void
 test_damage(const struct str *text, const char *what)
 {

@@ -1,4 +1,4 @@
-/* host_comm.h - a collective library on host memory, for device kinds that stand in for kinds with such a library
+/* host_comm.h - a stand-in for a collective library (like NCCL) on host memory, for test devices that simulate GPUs
  * (t/lib/collecting.h). Within one process; t/host/board.h is the stand-in of NCCL across processes.
  *
  * The library follows NCCL: call n of a rank matches call n of every other rank, and completes when all ranks have

@@ -193,7 +193,7 @@ if os.getenv("ENDURE_JOB") then table.move(clustered, 1, #clustered, #facility +
 
 -- ---- rounds ----
 
--- Calls the facility for one round, and returns the calls made so far.
+-- Runs the tested feature n more times; returns the total number of runs so far.
 local function call(f, made, n)
   for i = made + 1, made + n do f[2](i) end
   return made + n

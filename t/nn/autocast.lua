@@ -137,7 +137,7 @@ tap.group("moves", function()
   tap.is({moved.boxing[1].dtype, 2 * moved.bytes <= wide}, {"bf16", true}, "operands are cast before they are moved")
 end)
 
--- Operands of products are cast below their views. Only the dtype shows that.
+-- Autocast casts a value before its view (transpose, reshape), not after it. Only the dtype shows that.
 tap.group("views", function()
   local a = rille.tensor{{1, 0, -1, 1}, {0, 1, 1, 0}} -- small integers, exact in 16 bits
   local function weight(on)

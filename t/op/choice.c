@@ -1,4 +1,4 @@
-/* choice.c - promises of the choice of a signature, for every operator.
+/* choice.c - checks invariants of the choice of a signature, for every operator.
  *
  * Operands without partial values give a partial result only if a split factor is reduced. Work is balanced if that
  * costs no bytes. An update has the layout of its parameter. The test walks the table of operators and uses the

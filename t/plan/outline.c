@@ -1,8 +1,7 @@
 /* outline.c - a program's bytes make the same outline and the same plan in another process; other bytes are refused.
  *
  * A plan has the hops that the outline decides. The outline's digest covers each decision. The size of an outline
- * does not depend on the number of devices. A second atlas, with different numbers of placements and layouts, stands
- * for the other process. */
+ * does not depend on the number of devices. A second, newly created atlas simulates the other process. */
 #include "t/lib/plans.h"
 
 #include "actors/plan/outline/outline.h"

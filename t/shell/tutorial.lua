@@ -46,7 +46,7 @@ tap.group("single steps", function()
   local text = shell({":tutorial 2", "a:to_local(0).shape", ":tutorial 11", ":tutorial x", ":tutorial 0"}, 4)
   tap.ok(text:find("2 of 10", 1, true), ":tutorial N prints step N")
   tap.ok(text:find("\n{2, 6}\n", 1, true), ":tutorial N defines its names")
-  for _, wrong in ipairs{"11", "x", "0"} do tap.ok(text:find("from 1 to 10, not '" .. wrong .. "'", 1, true), "step " .. wrong .. " is refused") end
-  tap.ok(shell({":tutorial"}, 2):find("wants 4 devices", 1, true), "too few devices are reported")
+  for _, wrong in ipairs{"11", "x", "0"} do tap.ok(text:find("from 1 to 10, found '" .. wrong .. "'", 1, true), "step " .. wrong .. " is refused") end
+  tap.ok(shell({":tutorial"}, 2):find("needs 4 cpu devices", 1, true), "too few devices are reported")
 end)
 tap.done()

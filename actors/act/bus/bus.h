@@ -72,7 +72,7 @@ struct bus_kind {
     /* Returns true if all messages of this end have left; else recv goes on sending. The end's thread. NULL: always
      * true. */
     bool (*settled)(const struct bus *b, uint32_t self);
-    bool threaded;                        /* each end has its own thread; false: the driver plays the ends */
+    bool threaded; /* each end runs on its own thread; false: one caller runs the loops of all ends (simulator) */
     int64_t (*sent)(const struct bus *b); /* messages ever sent; callable on any thread, does not block */
 };
 extern const struct bus_kind bus_zmq, bus_sim;

@@ -43,7 +43,8 @@ p2p_offer(struct worker *w, int task)
     }
 }
 
-/* Runs an act of a SEND: consumes tokens, registers and a credit. The other end enqueues the same act next. */
+/* Runs an act of a SEND: consumes tokens, registers and a credit. Then tells the receiving end to enqueue the matching
+ * receive. */
 static void
 send_one(struct worker *w, int task, struct flow *f)
 {

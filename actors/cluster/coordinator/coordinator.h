@@ -180,7 +180,7 @@ struct start {
     const void *bytes;
     size_t nbyte;
     unsigned char digest[CLUSTER_ID], outline[CLUSTER_ID]; /* of the controller's partition; its outline */
-    int memory;                                            /* memory of that partition; -1: none to compare with */
+    int memory; /* host of the controller's plan partition; -1: no partition, so digests are not compared */
     uint32_t run, flags;
     const struct places *places; /* by memory */
     const uint64_t *numbers;

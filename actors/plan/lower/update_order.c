@@ -76,7 +76,7 @@ update_order_gate(struct lower *l, int32_t node)
 /* Writers of root shards, and readers of leaf shards that may be overwritten. */
 struct guard {
     struct lower *l;
-    int32_t *writer;         /* by root part: task that writes it; -1: none */
+    int32_t *writer;         /* by root shard: the task that writes it; -1: none */
     bool *wanted;            /* by leaf part: it may be overwritten */
     int32_t *first, *reader; /* by leaf part p: readers, ascending: reader[first[p]] to reader[first[p + 1] - 1] */
 };

@@ -40,7 +40,7 @@ struct prog_node {
     bool accumulate;   /* the result is the sum over the micro-batches, in their order */
     int32_t recompute; /* 1 + index of the recomputed node, whose stage runs this node; its own index if that node is
                           not in the program; 0: not a recomputation */
-    const struct strategy *strategy; /* how the user asked to cut the call, or NULL */
+    const struct strategy *strategy; /* the user's sharding strategy for the call; NULL: none */
     bool asked;                      /* an explicit move of the user; implicit moves bridge differing layouts */
     int32_t again; /* (move that offloads, fetches or gathers again, offload.h) 1 + index of the node in whose stage it
                       runs; never shared with an earlier equal move. 0: not such a move */

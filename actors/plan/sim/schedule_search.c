@@ -305,7 +305,8 @@ struct line_range {
     int32_t slope, base, last_slope, last_base, step;
 };
 
-/* Tries a range of lines. Returns true, and slope and base, if one is the new best. */
+/* Tries pool sizes that are linear in the stage number, for a range of slopes and bases. Returns true, and slope and
+ * base, if one is the new best. */
 static bool
 try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
 {

@@ -73,7 +73,8 @@ check_fused_step(const struct values *s, int32_t task, int32_t i, const struct f
     return proof_same(s->v, task, "the result of a step of its kernel", step->out, out);
 }
 
-/* Proves which operands differ between micro-batches; positions in messages depend on that. */
+/* Proves which operands are marked as different per micro-batch. Error messages compute row numbers from these marks.
+ */
 static int
 check_pieces(const struct values *s, int32_t task, const struct prog_node *n, const struct pieces *p)
 {

@@ -181,7 +181,7 @@ list_part_writers(struct memory *m)
     }
 }
 
-/* Adds a user once, because a reader of a shared block reads the results of several writers. */
+/* Adds a task to the list of users, unless it is already there: a reader of a shared block may read several results. */
 static void
 add_user(struct memory *m, int32_t task)
 {

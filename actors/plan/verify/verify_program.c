@@ -46,10 +46,10 @@ check_program_leaves(const struct program *g)
 {
     for (int32_t i = 0; i < g->nleaf; i++)
         if (!value_sound(&g->leaf[i].type, g->leaf[i].layout))
-            return fail(E_PLAN, "plan: leaf %d has no sound type", (int)i);
+            return fail(E_PLAN, "plan: leaf %d must have a valid type", (int)i);
     for (int32_t i = 0; i < g->nnumber; i++)
         if (!g->number[i] || !type_sound(g->number[i]) || g->number[i]->ndim)
-            return fail(E_PLAN, "plan: number %d has no sound type", (int)i);
+            return fail(E_PLAN, "plan: live number %d must be a scalar of a valid dtype", (int)i);
     return 0;
 }
 
@@ -294,7 +294,7 @@ check_program_node(struct derivations *s, int32_t i)
     TRY(check_operands(g, i));
     for (int32_t k = 0; k < n->nout; k++)
         if (!value_sound(&n->type[k], n->layout[k]) || n->layout[k]->place != n->layout[0]->place)
-            return node_fail(g, i, "result %d has no sound type and layout", (int)k);
+            return node_fail(g, i, "result %d must have a valid type and layout", (int)k);
     for (int k = 0; n->attr && k < op_nattr(n->op); k++) TRY(check_attr(g, i, k));
     if (n->op->flags & OP_MOVE) {
         struct type t = ref_type(g, n->in[0]);

@@ -120,7 +120,7 @@ enum turn { SEND_ALL, RECV_ALL, FILL_STAGES, FILL_PARTS, NO_TURN };
 enum turn value_turn(struct values *s, int32_t *which);
 /* Proves, after the last task of a move, that all turns were taken. */
 int value_end_move(const struct values *s, int32_t task);
-/* Proves that argument f->arg holds source i of a step of this work, received from elsewhere. */
+/* Proves that argument f->arg is the receive buffer of the channel that delivers source i of the step. */
 int value_received(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step, int32_t i,
                    const struct box_from *f);
 /* Finds the dense block of a local stage that contains slice. */

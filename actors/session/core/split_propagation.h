@@ -1,4 +1,4 @@
-/* split_propagation.h - splits of the operators that a call with a strategy is made of.
+/* split_propagation.h - propagates a strategy's splits through the operators inside a composite call.
  *
  * A strategy splits the operands of the call into pieces. An operator inside the call splits each letter of its rule
  * into as many pieces as its operands do (the maximum if they differ), and its results likewise. Thus attention's

@@ -18,7 +18,7 @@
 
 enum { WAYS = MAX_DIM + 2 };
 
-/* A combination that can be built. */
+/* Layouts of operands and result for which the call can be built, and the operators it becomes. */
 struct made {
     struct made *next;
     const char *of, *layouts;  /* "sum, div"; "S(0), B -> P" */

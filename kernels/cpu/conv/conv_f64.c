@@ -1,7 +1,8 @@
 /* conv_f64.c - convolutions of doubles as matrix products (im2col).
  *
- * The windows of one image and group are the columns of a matrix (c p q, u v). The kernels (o, c p q) times this
- * matrix are the result (o, u v). Each gradient is a product of the other two of these three matrices. */
+ * The windows of one image and group are the columns of a matrix (c p q, u v). The product of the kernels (o, c p q)
+ * and the window matrix (c p q, u v) is the result (o, u v). Each gradient is a product of the other two of these three
+ * matrices. */
 #include "kernels/cpu/conv/conv_f64.h"
 
 #include "kernels/cpu/gemm/gemm_f64.h"

@@ -299,7 +299,7 @@ load_line(enum dtype to, const struct view *from, int64_t at, int64_t n, void *l
         block_load(COMP_F32, from->dtype, data, 1, n, line);
 }
 
-/* Gathers `width` elements from column `col` on of a piece's rows; pads missing rows with zeros. */
+/* Gathers `width` elements, starting at column `col`, from each row of a piece; pads missing rows with zeros. */
 static void
 gather_rows(const struct experts_run *r, const struct view *v, int64_t m, const struct piece *p, int64_t col,
             int64_t width, char *to)
