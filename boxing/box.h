@@ -147,7 +147,7 @@ bool box_renames(const struct type *t, const struct layout *from, const struct l
 /* Prints the steps, one line per destination; ranks with equal work share a line. */
 void box_print(const struct box_plan *p, struct str *s);
 
-/* Return the bytes of an element in a source shard; in a destination shard. */
+/* box_width_from() returns the bytes of an element in a source shard, box_width_to() in a destination shard. */
 static inline int64_t
 box_width_from(const struct box_plan *p)
 {

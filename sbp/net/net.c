@@ -195,7 +195,8 @@ check_net_node(const struct net *n, int32_t i, int64_t *most)
     const struct net_node *v = &n->node[i];
     if (v->ncand < 1 || v->ncand > UINT16_MAX)
         return fail(E_PLAN, "cost network: node %d has %d candidates", (int)i, (int)v->ncand);
-    if (v->time < 0) return fail(E_PLAN, "cost network: node %d runs at time %d", (int)i, (int)v->time);
+    if (v->time < 0)
+        return fail(E_PLAN, "cost network: node %d has time %d; a time must not be negative", (int)i, (int)v->time);
     return check_net_costs(v->cost, v->ncand, "node", i, most);
 }
 

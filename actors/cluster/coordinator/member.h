@@ -110,7 +110,7 @@ struct run_end {
     int nbusy;            /* numbers in busy */
     const void *times;    /* acts of a timed run */
     size_t ntime;         /* bytes of times */
-    int64_t began;        /* start time of the run, on the clock of times */
+    int64_t began;        /* start time of the run, ns (CLOCK_MONOTONIC, as the times of acts) */
 };
 void member_ended(struct worker_member *m, const struct run_end *e);
 /* Reports the outcome of a file. digests: of the blocks of a written file. */

@@ -118,7 +118,8 @@ check_from(struct values *s, int32_t task, const struct box_work *w, const struc
         bool found = !c.layout && !c.received && c.box == t->move.of && c.pos == from->stage &&
                      value_stage_window(b, from->stage, step->slice, &view, &skip);
         if (!found)
-            return proof_fail(s->v, task, "argument %d is not stage %d of its move", (int)f->arg, (int)from->stage);
+            return proof_fail(s->v, task, "argument %d must be stage buffer %d of its move", (int)f->arg,
+                              (int)from->stage);
     } else {
         TRY(value_source(s, task, f, from->pos, step->slice, &view, &skip));
     }

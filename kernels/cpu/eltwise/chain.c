@@ -385,7 +385,7 @@ result_area(struct elt *e, int index)
         struct step *past = &e->step[i];
         if (past->at.lane != IN_SCRATCH || past->last >= index || compute_bytes(past->type) != compute_bytes(s->type))
             continue;
-        past->last = RUN_STEP; /* the area is reused */
+        past->last = RUN_STEP; /* the step's result overwrites the area of an earlier result */
         return past->at;
     }
     return new_area(e, s->type, SLOT_RESULT);
