@@ -20,11 +20,11 @@ prints() { local want=$1 got; shift; got=$("$@" 2>&1 | grep -v "fully support ma
 for text in x 0x 0x0 -1 0y4 "" 0x4x2 " 0" 1.5; do
   ok "cuda:$text is refused with the valid forms" refuses "expected cuda:all, cuda:0, or cuda:0x4" "cuda:$text"
 done
-ok "an error in cpu devices is reported first" refuses '"cpu" wants a number' "cpu:0,cuda:0"
+ok "an error in cpu devices is reported first" refuses 'the number of devices of "cpu" must be from 1' "cpu:0,cuda:0"
 ok "device_info refuses cpu devices" prints true "$rille" -d cpu:1 -e \
-  'print((select(2, pcall(rille.device_info, "cpu", 0))):find("kind cuda") ~= nil)'
+  'print((select(2, pcall(rille.device_info, "cpu", 0))):find([[kind must be "cuda"]], 1, true) ~= nil)'
 ok "device_info refuses a device that does not exist" prints true "$rille" -d cpu:1 -e \
-  'print((select(2, pcall(rille.device_info, "cuda", 0))):find("no cuda:0", 1, true) ~= nil)'
+  'print((select(2, pcall(rille.device_info, "cuda", 0))):find("no device cuda:0", 1, true) ~= nil)'
 
 # ---- a stand-in plug-in with eight GPUs in host memory (t/host/gpus.c)
 
@@ -160,11 +160,11 @@ if command -v c++ >/dev/null; then
   done
   ok "a cache that cannot be written is ignored" env RILLE_CACHE=/dev/null/x bash -c "[ \"\$('$rille' -d cuda:0 -e \"KIND, RANKS = 'cuda', {0} \$1\")\" = \"\$2\" ]" - "$kernels" "$want_kernels"
   about() { local want=$1; shift; env "$@" "$rille" -d cuda:0 --doctor | tee /dev/stderr | grep -qxE " *kernels of GPUs +$want; no library of products: .*; no library of convolutions: .*"; }
-  ok "--doctor reports a cache that cannot be written" about "c\\+\\+, not kept: /dev/null/x cannot be written: Not a directory" RILLE_CACHE=/dev/null/x
-  full() { (trap '' XFSZ; ulimit -f 0; about "c\\+\\+, not kept: $dir/full cannot be written: File too large" RILLE_CACHE="$dir/full"); }
+  ok "--doctor reports a cache that cannot be written" about "c\\+\\+, not cached: /dev/null/x cannot be written: Not a directory" RILLE_CACHE=/dev/null/x
+  full() { (trap '' XFSZ; ulimit -f 0; about "c\\+\\+, not cached: $dir/full cannot be written: File too large" RILLE_CACHE="$dir/full"); }
   ok "--doctor reports a cache on a full disk" full
-  ok "--doctor reports a cache that can be written" about "c\\+\\+, kept in $dir/new/folder" RILLE_CACHE="$dir/new/folder"
-  ok "--doctor reports a disabled cache" about "c\\+\\+, not kept" RILLE_CACHE=
+  ok "--doctor reports a cache that can be written" about "c\\+\\+, cached in $dir/new/folder" RILLE_CACHE="$dir/new/folder"
+  ok "--doctor reports a disabled cache" about "c\\+\\+, not cached" RILLE_CACHE=
   training='local nn, p = rille.nn, rille.placement(KIND, RANKS)
     rille.manual_seed(3)
     local net = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 5)):to_global{placement = p, sbp = "B"}
@@ -211,7 +211,7 @@ ok "a broken GPU is an error, and cpus continue" prints $'true\n8.0' "$rille" -d
   print(not ok and tostring(e):find("struck by lightning", 1, true) ~= nil)
   print(rille.ones({8}):sum():item())'
 ok "a stand-in plug-in of another version is built" make_plugin -DVERSION=999
-ok "a plug-in of another version is refused" refuses "another version of Rille: 999" cuda:0
+ok "a plug-in of another version is refused" refuses "has interface version 999" cuda:0
 rille=$own
 
 # ---- the plug-in
