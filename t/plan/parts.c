@@ -641,7 +641,7 @@ no_host(struct rille_session *s)
     parts_map(&x, &cut[0]);
     for (int m = 0; m < x.n; m++) x.map[m].range += x.n, x.map[m].nrange -= x.n;
     ok(parts_compile(&x, &bytes, s->atlas) == E_PLACE &&
-           strstr(err_text(), "async:0: what goes to other memories goes through that of a cpu device of its worker"),
+           strstr(err_text(), "async:0: data for other hosts passes through a cpu device of the same worker"),
        "the error names the device of a host without cpu devices: %s", err_text());
     other_kind = DEV_CPU;
     parts_close(&x);
