@@ -12,9 +12,9 @@ struct lag_schedule {
     bool split;
 };
 /* Returns the lag schedule that the options ask for: named, by numbers, or for a searched schedule that of its first
- * plan. E_ARG: there is no such schedule; lists all. */
+ * plan. E_ARG: unknown schedule; the error lists all names. */
 int schedules_find(const struct rille_graph_options *o, struct lag_schedule *out);
-/* Checks the schedule's name. E_ARG: there is no such schedule; lists all. */
+/* Checks the schedule's name. E_ARG: unknown schedule; the error lists all names. */
 int schedules_check(const struct rille_graph_options *o);
 
 #endif
