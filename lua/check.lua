@@ -78,9 +78,9 @@ local function quoted(value) return type(value) == "string" and ("%q"):format(va
 check.quoted = quoted
 
 -- Joins a list of problems for a message: the first eight, and the number of the rest.
-function check.told(wrong)
-  local told = table.concat(wrong, "; ", 1, math.min(#wrong, 8))
-  return #wrong > 8 and ("%s; and %d more"):format(told, #wrong - 8) or told
+function check.problems(wrong)
+  local text = table.concat(wrong, "; ", 1, math.min(#wrong, 8))
+  return #wrong > 8 and ("%s; and %d more"):format(text, #wrong - 8) or text
 end
 
 -- Calls fn like pcall: returns true and the results, or false and the error. An interrupt (Ctrl-C) is raised again

@@ -504,7 +504,7 @@ local function all_wrong(parts, contents, saved, reported)
   elseif parts.model then
     local settings_wrong = {}
     check_settings(parts.model, saved.settings, settings_wrong, #of_model > 0)
-    if #settings_wrong > 0 then wrong[1] = check.told(settings_wrong) end
+    if #settings_wrong > 0 then wrong[1] = check.problems(settings_wrong) end
     add(of_model)
   end
   add(reported("numbers"))
@@ -538,7 +538,7 @@ local function load_file(who, path, parts)
     placement = function(name) return targets[name].placement end,
     sbp = function(name)
       local partial = saved.partial[name:match("^gradient%.(.*)")]
-      return partial and layout.whole(targets[name].placement) or targets[name].sbp
+      return partial and layout.replicated(targets[name].placement) or targets[name].sbp
     end})
   if not whole then
     if not tostring(values):find("damaged", 1, true) then error(values, 0) end

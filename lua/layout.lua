@@ -37,7 +37,7 @@ function layout.shard_bytes(t, shard)
 end
 
 -- Returns the number of ranks over which a dimension of t is sharded.
-function layout.ways(t, dimension)
+function layout.shard_count(t, dimension)
   local n, axis = 1, 0
   for entry in t.sbp:gsub(" order.*", ""):gmatch("[SBP]%(?%d?%)?") do
     axis = axis + 1
@@ -47,7 +47,7 @@ function layout.ways(t, dimension)
 end
 
 -- Returns the SBP that replicates a tensor on every rank of a placement.
-function layout.whole(placement)
+function layout.replicated(placement)
   local sbp = {}
   for axis = 1, #placement.shape do sbp[axis] = "B" end
   return sbp
@@ -55,8 +55,8 @@ end
 
 -- Returns t on the placement of x: t itself if the placements are equal, else a replicated copy, because every rank of
 -- a stage reads such tensors.
-function layout.beside(t, x)
-  return t.placement == x.placement and t or t:to_global{placement = x.placement, sbp = layout.whole(x.placement)}
+function layout.on_mesh_of(t, x)
+  return t.placement == x.placement and t or t:to_global{placement = x.placement, sbp = layout.replicated(x.placement)}
 end
 
 -- Returns t's layout as options for creating another tensor.

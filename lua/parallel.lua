@@ -116,7 +116,7 @@ end
 local function read_parameter(name, t, entry)
   check_keys(name, entry, parameter_keys, "parameter")
   local placement = entry.placement or t.placement
-  local sbp = entry.sbp or #placement.shape == #t.placement.shape and t.sbp or layout.whole(placement)
+  local sbp = entry.sbp or #placement.shape == #t.placement.shape and t.sbp or layout.replicated(placement)
   local set = {name = name, tensor = t, placement = placement, sbp = tried(name, t, placement, sbp), reshard = entry.reshard}
   if entry.reshard ~= nil then check.flag(("rille.parallel: '%s'"):format(name), "reshard", entry.reshard) end
   for _, key in ipairs{"state", "gradient"} do
@@ -267,7 +267,7 @@ end
 local function whole_at(model)
   local first = model:parameters()[1]
   check.that(first, "rille.parallel: the model has no parameters")
-  return {placement = first.placement, sbp = sbp_text(layout.whole(first.placement))}
+  return {placement = first.placement, sbp = sbp_text(layout.replicated(first.placement))}
 end
 
 -- Returns a function of a model: the recommended layout of ids, or of labels.

@@ -1,6 +1,6 @@
 /* collectives.cu - collectives, sends and receives by NCCL, which is opened at run time.
  *
- * A communicator has ranks (`seat`), each on a GPU of its own; some belong to other processes. NCCL's communicators
+ * A communicator has ranks (`comm_rank`), each on a GPU of its own; some belong to other processes. NCCL's communicators
  * are nonblocking: a thread that connects, or launches its part, polls until NCCL has accepted the request, and
  * stops when the communicator is cut. So the thread that cuts never waits for NCCL. NCCL adds in an order of its
  * own, the same for every call on one communicator. */
@@ -67,16 +67,16 @@ collectives_library(const char **why)
     return *why ? nullptr : the_nccl().version;
 }
 
-struct seat {
+struct comm_rank {
     std::mutex lock;
     ncclComm_t comm; /* null: cut, or not yet connected */
     int gpu;         /* -1: in another process */
 };
 struct communicator {
-    explicit communicator(int seats) : n(seats), cut(false), of(static_cast<size_t>(seats)) {}
+    explicit communicator(int nrank) : n(nrank), cut(false), of(static_cast<size_t>(nrank)) {}
     int n;
     std::atomic<bool> cut;
-    std::vector<seat> of;
+    std::vector<comm_rank> of;
 };
 
 /* Lets a waiting thread stop early. */
@@ -101,7 +101,7 @@ await(const communicator *c, ncclComm_t comm, ncclResult_t r, const leaver &who)
 /* Connects the ranks of this process as one NCCL group, then polls each until the ranks of all processes are
  * connected. */
 static ncclResult_t
-begin_seats(communicator *c, const ncclUniqueId &id, const leaver &who)
+connect_ranks(communicator *c, const ncclUniqueId &id, const leaver &who)
 {
     const nccl &n = the_nccl();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -140,14 +140,14 @@ collectives_identify(void *id)
 /* Connects a communicator. Holds the locks of all its ranks, so collectives_cut() waits until this call has
  * returned. */
 const char *
-collectives_meet(void *made, const void *bytes, bool (*left)(void *of), void *of)
+collectives_connect(void *made, const void *bytes, bool (*left)(void *of), void *of)
 {
     communicator *c = static_cast<communicator *>(made);
     ncclUniqueId id;
     memcpy(&id, bytes, sizeof id);
-    for (seat &s : c->of) s.lock.lock();
-    ncclResult_t r = c->cut ? ncclSuccess : begin_seats(c, id, {left, of});
-    for (seat &s : c->of) s.lock.unlock();
+    for (comm_rank &s : c->of) s.lock.lock();
+    ncclResult_t r = c->cut ? ncclSuccess : connect_ranks(c, id, {left, of});
+    for (comm_rank &s : c->of) s.lock.unlock();
     return r == ncclSuccess || c->cut ? nullptr : the_nccl().text(r);
 }
 
@@ -169,12 +169,12 @@ width_of(int element)
 /* All-to-all as one NCCL group: each rank sends a block to every rank, itself included, and receives a block from
  * each. */
 static ncclResult_t
-exchange(int seats, size_t numel, ncclDataType_t type, size_t width, ncclComm_t comm, const void *in, void *out)
+exchange(int nrank, size_t numel, ncclDataType_t type, size_t width, ncclComm_t comm, const void *in, void *out)
 {
     const nccl &n = the_nccl();
     ncclResult_t r = n.begin();
     if (r != ncclSuccess) return r;
-    for (int i = 0; i < seats && (r == ncclSuccess || r == ncclInProgress); i++) {
+    for (int i = 0; i < nrank && (r == ncclSuccess || r == ncclInProgress); i++) {
         size_t at = width * numel * static_cast<size_t>(i);
         r = n.send(static_cast<const char *>(in) + at, numel, type, i, comm, cudaStreamPerThread);
         if (r == ncclSuccess || r == ncclInProgress)
@@ -185,7 +185,7 @@ exchange(int seats, size_t numel, ncclDataType_t type, size_t width, ncclComm_t 
 }
 
 static ncclResult_t
-launch(const struct cuda_collective *what, int seats, int seat, ncclComm_t comm, const void *in, void *out)
+launch(const struct cuda_collective *what, int nrank, int rank, ncclComm_t comm, const void *in, void *out)
 {
     static const ncclRedOp_t reduce[] = {ncclSum, ncclProd, ncclMax, ncclMin};
     size_t numel = static_cast<size_t>(what->numel);
@@ -193,24 +193,24 @@ launch(const struct cuda_collective *what, int seats, int seat, ncclComm_t comm,
     ncclRedOp_t op = reduce[what->reduce];
     const nccl &n = the_nccl();
     if (what->verb == CUDA_PASS)
-        return seat == 0 ? n.send(in, numel, type, 1, comm, cudaStreamPerThread)
+        return rank == 0 ? n.send(in, numel, type, 1, comm, cudaStreamPerThread)
                          : n.receive(out, numel, type, 0, comm, cudaStreamPerThread);
-    if (what->verb == CUDA_ALL_TO_ALL) return exchange(seats, numel, type, width_of(what->element), comm, in, out);
+    if (what->verb == CUDA_ALL_TO_ALL) return exchange(nrank, numel, type, width_of(what->element), comm, in, out);
     if (what->verb == CUDA_ALL_GATHER) return n.gather(in, out, numel, type, comm, cudaStreamPerThread);
     return what->verb == CUDA_ALL_REDUCE ? n.reduce(in, out, numel, type, op, comm, cudaStreamPerThread)
                                          : n.scatter(in, out, numel, type, op, comm, cudaStreamPerThread);
 }
 
 const char *
-collectives_collect(void *made, int i, const struct cuda_collective *what, const void *in, void *out)
+collectives_collect(void *made, int rank, const struct cuda_collective *what, const void *in, void *out)
 {
     communicator *c = static_cast<communicator *>(made);
-    seat *own = &c->of[i];
+    comm_rank *own = &c->of[rank];
     cudaError_t e = cudaSetDevice(own->gpu);
     if (e != cudaSuccess) return text_of(e);
     std::lock_guard<std::mutex> guard(own->lock);
     if (!own->comm) return nullptr;
-    ncclResult_t r = await(c, own->comm, launch(what, c->n, i, own->comm, in, out), {nullptr, nullptr});
+    ncclResult_t r = await(c, own->comm, launch(what, c->n, rank, own->comm, in, out), {nullptr, nullptr});
     return r == ncclSuccess || c->cut ? nullptr : the_nccl().text(r);
 }
 
@@ -254,7 +254,7 @@ collectives_identify(void *)
 }
 
 const char *
-collectives_meet(void *, const void *, bool (*)(void *), void *)
+collectives_connect(void *, const void *, bool (*)(void *), void *)
 {
     return "NCCL is not available";
 }

@@ -259,7 +259,7 @@ bytes_of(const cuda_convolution *c)
 }
 
 /* An execution plan and the descriptors that the plan uses. */
-struct way {
+struct algorithm {
     void *handle, *plan;
     int64_t name[3]; /* names of the two factors and the result in the graph */
     size_t scratch_bytes;
@@ -267,7 +267,7 @@ struct way {
 };
 
 static bool
-plan_by(way *w, const cuda_convolution *c, void *config)
+plan_by(algorithm *w, const cuda_convolution *c, void *config)
 {
     descriptors d;
     int64_t bytes = 0;
@@ -283,7 +283,7 @@ plan_by(way *w, const cuda_convolution *c, void *config)
 }
 
 static bool
-plan(way *w, const cuda_convolution *c)
+plan(algorithm *w, const cuda_convolution *c)
 {
     void *graph = add_graph(&w->graph, w->handle, c);
     for (int mode : {DNN_HEUR_MODE_A, DNN_HEUR_MODE_FALLBACK}) {
@@ -301,12 +301,12 @@ convolutions_find(int gpu, const cuda_convolution *c, size_t *scratch_bytes)
     static const int64_t name[][3] = {{'x', 'w', 'y'}, {'w', 'y', 'x'}, {'x', 'y', 'w'}};
     if (gpu >= GPUS) return nullptr;
     std::lock_guard<std::mutex> guard(lock_of[gpu]);
-    std::unique_ptr<way> w(new way());
+    std::unique_ptr<algorithm> w(new algorithm());
     w->handle = handle_of(gpu);
     std::copy(name[c->makes], name[c->makes] + 3, w->name);
     if (!w->handle || !plan(w.get(), c)) return nullptr;
     *scratch_bytes = w->scratch_bytes;
-    return keep_way(w.release());
+    return keep_algo(w.release());
 }
 
 /* ---- running ---- */
@@ -327,7 +327,7 @@ reason(int status)
 const char *
 convolutions_convolve(int gpu, const void *how, const cuda_factors *at)
 {
-    const way *w = static_cast<const way *>(how);
+    const algorithm *w = static_cast<const algorithm *>(how);
     const void *const data[] = {at->x, at->w, at->y};
     std::lock_guard<std::mutex> guard(lock_of[gpu]);
     cudaError_t e = cudaSetDevice(gpu);

@@ -389,7 +389,7 @@ rille_cuda_plugin(void)
                                               collectives_library,
                                               collectives_communicator,
                                               collectives_identify,
-                                              collectives_meet,
+                                              collectives_connect,
                                               collectives_collect,
                                               collectives_cut,
                                               collectives_drop,

@@ -41,31 +41,31 @@ find(void *file, const char *name, F *f)
 /* Keeps a library's algorithm until the process ends, as struct cuda_plugin promises. It is never freed, because the
  * libraries are closed earlier. */
 static inline void *
-keep_way(void *way)
+keep_algo(void *algo)
 {
     static std::mutex lock;
     static auto *const kept = new std::vector<void *>;
     std::lock_guard<std::mutex> guard(lock);
-    kept->push_back(way);
-    return way;
+    kept->push_back(algo);
+    return algo;
 }
 
 /* products.cu: the functions library, product and multiply of struct cuda_plugin. */
 const char *products_library(const char **why);
 void *products_find(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
-const char *products_multiply(int gpu, const void *way, const struct cuda_factors *at);
+const char *products_multiply(int gpu, const void *algo, const struct cuda_factors *at);
 
 /* convolutions.cu: the functions convolver, convolution and convolve of struct cuda_plugin. */
 const char *convolutions_library(const char **why);
 void *convolutions_find(int gpu, const struct cuda_convolution *c, size_t *scratch_bytes);
-const char *convolutions_convolve(int gpu, const void *way, const struct cuda_factors *at);
+const char *convolutions_convolve(int gpu, const void *algo, const struct cuda_factors *at);
 
 /* collectives.cu: the functions of struct cuda_plugin for collectives. */
 const char *collectives_library(const char **why);
 void *collectives_communicator(int n, const int *gpu);
 const char *collectives_identify(void *id);
-const char *collectives_meet(void *communicator, const void *id, bool (*left)(void *of), void *of);
-const char *collectives_collect(void *communicator, int seat, const struct cuda_collective *what, const void *in,
+const char *collectives_connect(void *communicator, const void *id, bool (*left)(void *of), void *of);
+const char *collectives_collect(void *communicator, int rank, const struct cuda_collective *what, const void *in,
                                 void *out);
 void collectives_cut(void *communicator);
 void collectives_drop(void *communicator);

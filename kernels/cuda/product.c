@@ -332,13 +332,13 @@ cuda_multiply_new(struct arena *a, int device, int lead, int nstep, const struct
     unsigned flags = device_kind(device)->flags;
     if (flags & MULTIPLIES && cuda_product_of(a, lead, nstep, step, nin, in, out, &p, &m.at)) {
         m.name = "cublaslt";
-        cuda_product_get(&p, &m.way);
+        cuda_product_get(&p, &m.algo);
     } else if (flags & CONVOLVES && nstep == 1 && cuda_convolution_of(step, nin, in, out, &c, &m.at)) {
         m.name = "cudnn";
-        cuda_convolution_get(&c, &m.way);
+        cuda_convolution_get(&c, &m.algo);
     }
-    if (!m.way) return NULL;
-    size_t bytes = cuda_way_scratch(m.way), whole = CUDA_SCRATCH_ALIGN;
+    if (!m.algo) return NULL;
+    size_t bytes = cuda_algo_scratch(m.algo), whole = CUDA_SCRATCH_ALIGN;
     m.scratch_bytes = bytes ? (bytes + 2 * whole - 1) / whole * whole : 0;
     return arena_dup(a, &m, sizeof m);
 }
@@ -368,5 +368,5 @@ cuda_multiply_run(const struct cuda_multiply *m, int device, void *const *in, vo
                              .aux = find_algorithm(m, m->at.aux, in, out),
                              .y = find_algorithm(m, m->at.y, in, out),
                              .scratch = m->scratch_bytes ? (void *)begin : NULL};
-    return cuda_way_run(m->way, device, &f);
+    return cuda_algo_run(m->algo, device, &f);
 }

@@ -29,7 +29,7 @@ bool cuda_reals_of(const struct call *c, const struct view *x, const struct view
 
 struct cuda_multiply {
     const char *name; /* name of the library */
-    struct cuda_way *way;
+    struct cuda_algo *algo;
     struct cuda_places at;
     int nin;
     size_t scratch_bytes; /* a multiple of 64 */

@@ -67,7 +67,7 @@ products_library(const char **why)
 }
 
 /* An algorithm and its descriptors. A run sets the pointers in a copy of desc. */
-struct way {
+struct algorithm {
     cublasLtHandle_t handle;
     cublasLtMatmulDescOpaque_t desc;
     cublasLtMatrixLayoutOpaque_t w, x, y;
@@ -128,7 +128,7 @@ epilogue_of(const cuda_product *p)
 }
 
 static void
-set_pointers(filling *f, way *to, const void *bias, const void *aux)
+set_pointers(filling *f, algorithm *to, const void *bias, const void *aux)
 {
     if (to->bias) f->set(&to->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     if (to->aux) f->set(&to->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
@@ -155,7 +155,7 @@ compute_of(const cuda_product *p)
 }
 
 static void
-describe(filling *f, const cuda_product *p, way *to)
+describe(filling *f, const cuda_product *p, algorithm *to)
 {
     cublasLtMatmulDescOpaque_t *d = &to->desc;
     void *const some = reinterpret_cast<void *>(CUDA_PRODUCT_ALIGN); /* aligned as any operand */
@@ -190,7 +190,7 @@ void *
 products_find(int gpu, const cuda_product *p, size_t *scratch_bytes)
 {
     filling f = {the_cublaslt()};
-    way w = {};
+    algorithm w = {};
     cublasLtMatmulPreferenceOpaque_t preference;
     cublasLtMatmulHeuristicResult_t found = {};
     int n = 0;
@@ -203,7 +203,7 @@ products_find(int gpu, const cuda_product *p, size_t *scratch_bytes)
     if (f.status != CUBLAS_STATUS_SUCCESS || n < 1 || found.state != CUBLAS_STATUS_SUCCESS) return nullptr;
     w.algo = found.algo;
     *scratch_bytes = w.scratch_bytes = found.workspaceSize;
-    return keep_way(new way(w));
+    return keep_algo(new algorithm(w));
 }
 
 const char *
@@ -212,7 +212,7 @@ products_multiply(int gpu, const void *how, const cuda_factors *at)
     static const double one = 1, none = 0;
     static const float one_f = 1, none_f = 0;
     filling f = {the_cublaslt()};
-    way w = *static_cast<const way *>(how);
+    algorithm w = *static_cast<const algorithm *>(how);
     cudaError_t e = cudaSetDevice(gpu);
     if (e != cudaSuccess) return text_of(e);
     set_pointers(&f, &w, at->bias, at->aux);

@@ -28,7 +28,7 @@ end
 function Cache:begin(ids)
   local batch, length = table.unpack(ids.shape)
   self.used = {}
-  local where = {placement = ids.placement, sbp = layout.whole(ids.placement)}
+  local where = {placement = ids.placement, sbp = layout.replicated(ids.placement)}
   self.at, self.seen = nil, nil
   self.places = rille.arange(length, where):reshape{1, length}:expand{batch, length}
 end
@@ -37,7 +37,7 @@ end
 function Cache:go_to(at)
   local batch = at.shape[1]
   self.at, self.places, self.used = at, at, {}
-  local where = {placement = at.placement, sbp = layout.whole(at.placement)}
+  local where = {placement = at.placement, sbp = layout.replicated(at.placement)}
   self.seen = rille.arange(self.room, where):reshape{1, 1, 1, self.room}:le(at:reshape{batch, 1, 1, 1})
 end
 
@@ -61,11 +61,11 @@ function Cache:keep(layer, k, v, mask)
     kept = {k = room_for(k, self.room), v = room_for(v, self.room)}
     self.kept[layer][turn] = kept
   end
-  local places = layout.beside(self.places, k)
+  local places = layout.on_mesh_of(self.places, k)
   rille._update("put", {kept.k, places, k}, {axis = 2})
   rille._update("put", {kept.v, places, v}, {axis = 2})
   if not self.at then return k, v, mask, not mask and layer.is_causal end
-  return kept.k, kept.v, layout.beside(mask or self.seen, k), false
+  return kept.k, kept.v, layout.on_mesh_of(mask or self.seen, k), false
 end
 
 return {new = new}

@@ -104,13 +104,13 @@ end
 -- Returns a function that makes the mask for a window, or for none: (batch or 1, 1 or heads, queries, keys). A layer
 -- whose attention is plain and causal needs no mask: nil. x: embeddings of the ids.
 local function masks(c, x, cache)
-  local where = {placement = x.placement, sbp = layout.whole(x.placement)}
+  local where = {placement = x.placement, sbp = layout.replicated(x.placement)}
   local at, made, n = cache and cache:positions(), {}, x.shape[2]
   local keys = at and cache.room or n
   local needed = c.softcap or c.sinks or c.alibi
   local function make(window)
     local k = rille.arange(keys, where):reshape{1, 1, 1, keys}
-    local q = at and layout.beside(at, x):reshape{x.shape[1], 1, 1, 1} or rille.arange(n, where):reshape{1, 1, n, 1}
+    local q = at and layout.on_mesh_of(at, x):reshape{x.shape[1], 1, 1, 1} or rille.arange(n, where):reshape{1, 1, n, 1}
     local sees = k:le(q)
     if window then sees = sees:logical_and(k:gt(q - window)) end
     if not c.alibi then return sees end
@@ -133,7 +133,7 @@ function Decoder:features(ids, cache)
   if c.embed_scale then x = x * c.embed_scale end
   if self.positions then
     local at = cache and cache:positions() or rille.arange(ids.shape[2],
-      {placement = x.placement, sbp = layout.whole(x.placement)}):reshape{1, ids.shape[2]}
+      {placement = x.placement, sbp = layout.replicated(x.placement)}):reshape{1, ids.shape[2]}
     x = x + self.positions(at + c.learned)
   end
   x = through(self.embed_norm, x)

@@ -91,5 +91,5 @@ return function(who, kind, model)
   compare_tensors(model, want, wrong)
   if #wrong == 0 then compare_fields(model, want, "", wrong) end
   check.that(#wrong == 0, "%s: the model is not what its config says, so a folder would hold another: %s; " ..
-    "rille.save(\"name.safetensors\", model) writes its tensors", who, check.told(wrong))
+    "rille.save(\"name.safetensors\", model) writes its tensors", who, check.problems(wrong))
 end

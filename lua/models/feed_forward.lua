@@ -107,7 +107,7 @@ local function of_all(self, rows)
 end
 
 function Experts:forward(x)
-  local shape, d, groups = x.shape, x.shape[x.ndim], layout.ways(self.up, 0)
+  local shape, d, groups = x.shape, x.shape[x.ndim], layout.shard_count(self.up, 0)
   local rows = x:reshape{x:numel() // d, d}
   local apart = rows.placement.device ~= "cuda" and self.experts % groups == 0 and not self.gate_bias
   local y = (apart and of_chosen or of_all)(self, rows, groups):reshape(shape)

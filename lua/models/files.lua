@@ -78,7 +78,7 @@ local function pieces_of(kind, config, contents, path)
       wrong[#wrong + 1] = ("'%s' is not a tensor of %s"):format(entry.name, kind.name)
     end
   end
-  check.that(#wrong == 0, "models.%s: %s: %s", kind.name, path, check.told(wrong))
+  check.that(#wrong == 0, "models.%s: %s: %s", kind.name, path, check.problems(wrong))
   return list
 end
 

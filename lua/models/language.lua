@@ -74,7 +74,7 @@ end
 function language.place(model, where)
   if not where.placement and not where.sbp then return end
   local placement, sbp = where.placement or model:parameters()[1].placement, where.sbp
-  local whole, list = layout.whole(placement), {}
+  local whole, list = layout.replicated(placement), {}
   if type(sbp) ~= "function" then return model:to_global{placement = placement, sbp = sbp or whole} end
   for name, p in model:named_parameters() do list[#list + 1] = {name, p, {placement = placement, sbp = sbp(name) or whole}} end
   for name, t in model:named_buffers() do list[#list + 1] = {name, t, {placement = placement, sbp = sbp(name) or whole}} end

@@ -61,7 +61,7 @@ function MoE:balance()
     local one = block.mlp:balance()
     check.that(one, "models.moe: balance() is of a forward pass; there was none")
     if total and total.placement ~= one.placement then
-      total = total:to_global{placement = one.placement, sbp = layout.whole(one.placement)}
+      total = total:to_global{placement = one.placement, sbp = layout.replicated(one.placement)}
     end
     total = total and total + one or one
   end

@@ -14,7 +14,7 @@ end
 
 function HeadNorm:forward(x)
   local size = x.shape[4]
-  local one = rille.ones({size}, {dtype = x.dtype, placement = x.placement, sbp = layout.whole(x.placement)})
+  local one = rille.ones({size}, {dtype = x.dtype, placement = x.placement, sbp = layout.replicated(x.placement)})
   return rille.layer_norm(x, one, nil, {eps = self.eps}) * self.weight:reshape{1, self.weight.shape[1], 1, size}
 end
 
@@ -24,7 +24,7 @@ local PlainNorm = nn.Module:extend("models.PlainNorm")
 function PlainNorm:init(how) self.eps = how.eps end
 
 function PlainNorm:forward(x)
-  local one = rille.ones({x.shape[x.ndim]}, {dtype = x.dtype, placement = x.placement, sbp = layout.whole(x.placement)})
+  local one = rille.ones({x.shape[x.ndim]}, {dtype = x.dtype, placement = x.placement, sbp = layout.replicated(x.placement)})
   return rille.layer_norm(x, one, nil, {eps = self.eps})
 end
 

@@ -142,7 +142,7 @@ function pieces.read(model, who, path, format, list)
     rows[i] = {name = piece.theirs, from = piece.from, to = piece.to, skip = piece.skip, placement = t.placement,
       sbp = piece.make and by_rows(t.sbp) or piece.turn and turned(t.sbp) or t.sbp}
   end
-  check.that(#wrong == 0, "%s: %s: %s", who, path, check.told(wrong))
+  check.that(#wrong == 0, "%s: %s: %s", who, path, check.problems(wrong))
   local stacks = {}
   for i, value in ipairs(rille._windows(who, path, format, rows)) do
     local piece = list[i]

@@ -42,7 +42,7 @@ end
 -- Returns the features at one position of each row, (batch, 1, width). last: positions, i64 (batch, 1).
 local function entries_at(x, last)
   local batch, _, width = table.unpack(x.shape)
-  return x:gather(1, layout.beside(last, x):reshape{batch, 1, 1}:expand{batch, 1, width})
+  return x:gather(1, layout.on_mesh_of(last, x):reshape{batch, 1, 1}:expand{batch, 1, width})
 end
 
 local function new(model, batch, room, where, o)

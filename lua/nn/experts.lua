@@ -67,7 +67,7 @@ local function of_all(self, rows)
 end
 
 function MixtureOfExperts:forward(x)
-  local shape, d, groups = x.shape, x.shape[x.ndim], layout.ways(self.up, 0)
+  local shape, d, groups = x.shape, x.shape[x.ndim], layout.shard_count(self.up, 0)
   local rows = x:reshape{x:numel() // d, d}
   local apart = rows.placement.device ~= "cuda" and self.experts % groups == 0
   return (apart and of_chosen(self, rows, groups) or of_all(self, rows)):reshape(shape)

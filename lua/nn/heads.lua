@@ -68,7 +68,7 @@ end
 -- in the softmax and has no value. With softcap or sinks the mask must include the causal mask.
 function heads.attend(who, q, k, v, mask, options)
   local count = q.shape[2]
-  if count ~= k.shape[2] and k.shape[2] % layout.ways(q, 1) ~= 0 then k, v = for_each_head(k, q), for_each_head(v, q) end
+  if count ~= k.shape[2] and k.shape[2] % layout.shard_count(q, 1) ~= 0 then k, v = for_each_head(k, q), for_each_head(v, q) end
   local groups = k.shape[2]
   if count ~= groups then
     if mask and mask.ndim > 2 then

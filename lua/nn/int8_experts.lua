@@ -36,7 +36,7 @@ function Int8Experts:forward(x)
   local wide = bytes.product(rows, self.up:reshape{experts * hidden, d}, self.up_scale:reshape{-1}):gelu()
   wide = wide:reshape{n, experts, hidden} * gates * self.down_scale
   local down = self.down:permute{1, 0, 2}:reshape{d, experts * hidden}
-  local ones = rille.ones({d}, {dtype = wide.dtype, placement = wide.placement, sbp = layout.whole(wide.placement)})
+  local ones = rille.ones({d}, {dtype = wide.dtype, placement = wide.placement, sbp = layout.replicated(wide.placement)})
   return bytes.product(wide:reshape{n, experts * hidden}, down, ones):reshape(shape)
 end
 

@@ -337,7 +337,7 @@ function Module:__take(who, state)
   for _, name in ipairs(check.sorted_keys(state)) do
     if not known[name] then wrong[#wrong + 1] = ("'%s' is not a parameter of this module"):format(name) end
   end
-  check.that(#wrong == 0, "%s:%s: %s", self.__name, who, check.told(wrong))
+  check.that(#wrong == 0, "%s:%s: %s", self.__name, who, check.problems(wrong))
   rille._take(self.__name .. ":" .. who, values)
   return self
 end

@@ -28,18 +28,18 @@ end
 
 -- Returns t on the placement (default: its own) as sbp. The default SBP is t's own; B if the numbers of mesh axes
 -- differ.
-local function laid(t, placement, sbp, move)
+local function in_layout(t, placement, sbp, move)
   if not layout.is_tensor(t) then return t end
   -- If the mesh does not have the SBP's number of axes, t is on a wrong mesh: the layer's operators report both
   -- placements.
   if not placement and axes_of(sbp) ~= #t.placement.shape then return t end
   placement = placement or t.placement
   if not sbp and placement == t.placement then return t end
-  sbp = sbp or #placement.shape == #t.placement.shape and t.sbp or layout.whole(placement)
+  sbp = sbp or #placement.shape == #t.placement.shape and t.sbp or layout.replicated(placement)
   return move(t, {placement = placement, sbp = sbp})
 end
 
-local function there_and_back(t, where) return t:_pin(where) end
+local function mirrored(t, where) return t:_pin(where) end
 local function there(t, where) return layout.equal(t, where) and t or t:to_global(where) end
 
 -- Returns the table and the key of a parameter: "weight" -> m, "weight"; "list.0", in a table of m -> m.list, 1.
@@ -63,7 +63,7 @@ local function with_used(m, p, ...)
     local holder, key = pin.field(m, name)
     local t = rawget(holder, key)
     kept[#kept + 1] = {holder, key, t}
-    rawset(holder, key, laid(t, p.placement, sbp, there))
+    rawset(holder, key, in_layout(t, p.placement, sbp, there))
   end
   return m:forward(...)
 end
@@ -87,10 +87,10 @@ local function whole_call()
 end
 
 -- Returns t on the placement. Copies of variables are not cached, because a variable may be written between two blocks.
-local function brought(t, placement)
+local function on_placement(t, placement)
   local known = moved and not t.is_leaf and (moved[t] or {})
   if known and known[placement] then return known[placement] end
-  local there = laid(t, placement, nil, there_and_back)
+  local there = in_layout(t, placement, nil, mirrored)
   if known and not rawequal(there, t) and there.requires_grad == t.requires_grad then -- not for no_grad copies
     moved[t], known[placement] = known, there
   end
@@ -99,14 +99,14 @@ end
 
 -- Returns v, a tensor or a table of tensors, on the placement. If no tensor of a table is elsewhere, the table itself
 -- is returned. copies[table]: {as = its copy, at_first = the copy before the call}, or true during the traversal.
-local function carried(v, placement, copies)
-  if layout.is_tensor(v) then return brought(v, placement) end
+local function table_on_placement(v, placement, copies)
+  if layout.is_tensor(v) then return on_placement(v, placement) end
   if type(v) ~= "table" or getmetatable(v) ~= nil then return v end
   if copies[v] then return copies[v] ~= true and copies[v].as or v end
   copies[v] = true
   local as, at_first, differs = {}, {}, false
   for key, part in next, v do
-    as[key] = carried(part, placement, copies)
+    as[key] = table_on_placement(part, placement, copies)
     at_first[key], differs = as[key], differs or not rawequal(as[key], part)
   end
   copies[v] = differs and {as = as, at_first = at_first} or nil
@@ -136,13 +136,13 @@ function pin.call(m, p, around, x, ...)
   local whole <close> = p.whole and whole_call() or nil
   local how = p.panels and in_panels or p.use and with_used or forward
   local given, copies = table.pack(x, ...), {}
-  if p.input and layout.is_tensor(x) then given[1] = laid(x, p.placement, p.input, there_and_back) end
+  if p.input and layout.is_tensor(x) then given[1] = in_layout(x, p.placement, p.input, mirrored) end
   for i = 1, p.placement and given.n or 0 do
-    given[i] = i > 1 and rawequal(given[i], x) and given[1] or carried(given[i], p.placement, copies)
+    given[i] = i > 1 and rawequal(given[i], x) and given[1] or table_on_placement(given[i], p.placement, copies)
   end
   local results = table.pack(around(how, m, p, table.unpack(given, 1, given.n)))
   put_back(copies, results)
-  if p.output then results[1] = laid(results[1], p.placement, p.output, there_and_back) end
+  if p.output then results[1] = in_layout(results[1], p.placement, p.output, mirrored) end
   return table.unpack(results, 1, results.n)
 end
 

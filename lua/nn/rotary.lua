@@ -112,7 +112,7 @@ local function frequencies(size, options, long)
     list[i + 1] = f * scalings[kind](scaling, f, i, size, options.base, long)
   end
   local place = options.placement
-  return rille.tensor({list}, {dtype = "f64", placement = place, sbp = place and layout.whole(place)}),
+  return rille.tensor({list}, {dtype = "f64", placement = place, sbp = place and layout.replicated(place)}),
     magnitudes[kind] and magnitudes[kind](scaling) or 1
 end
 
@@ -184,7 +184,7 @@ local function new_tables(self, placement)
   local where = {base = of.base, scaling = of.scaling, placement = placement}
   local new = {placement = placement, short = {length = 0}, long = {length = 0}, of = of, where = where,
     -- A table without columns, one row per position: looking up a position beyond the length is an error.
-    there = trace.outside(rille.zeros, {of.length, 0}, {dtype = "f64", placement = placement, sbp = layout.whole(placement)})}
+    there = trace.outside(rille.zeros, {of.length, 0}, {dtype = "f64", placement = placement, sbp = layout.replicated(placement)})}
   new.short.frequency, new.magnitude = trace.outside(frequencies, of.size, where)
   if is_long(of.length, of.scaling) then new.long.frequency = trace.outside(frequencies, of.size, where, true) end
   return new
@@ -251,7 +251,7 @@ end
 function Rotary:turn(q, k, at)
   local interleaved, fn, cos, sin = self.interleaved or false, rille.rotary, nil, nil
   if at then
-    fn, cos, sin = rotate, self:tables_at(layout.beside(at, q))
+    fn, cos, sin = rotate, self:tables_at(layout.on_mesh_of(at, q))
   else
     cos, sin = self:tables(q.placement, q.shape[3])
   end

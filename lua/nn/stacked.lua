@@ -32,7 +32,7 @@ local function fits(x, layers, dtype)
     if getmetatable(m) ~= Linear or not m:__is_plain() then return false end
     if not alike(m.weight, first.weight) or not alike(m.bias, first.bias) then return false end
   end
-  return first.weight.shape[1] % layout.ways(first.weight, 0) == 0
+  return first.weight.shape[1] % layout.shard_count(first.weight, 0) == 0
 end
 
 -- Returns the layers' tensors of that name as one 16-bit tensor.
@@ -44,7 +44,7 @@ end
 
 local function products(x, layers, dtype)
   local weight, batch, length, out = layers[1].weight, x.shape[1], x.shape[2], {}
-  local cuts, width = layout.ways(weight, 0), weight.shape[1]
+  local cuts, width = layout.shard_count(weight, 0), weight.shape[1]
   local y = rille.matmul(x, stack(layers, "weight", cuts, dtype):transpose(0, 1))
   if layers[1].bias then y = y + stack(layers, "bias", cuts, dtype) end
   y = y:reshape{batch, length, cuts, #layers, width // cuts}

@@ -56,7 +56,7 @@ end
 -- Replicates a scalar on each device of placement and closes its handle.
 local function whole_on(t, placement)
   local here <close> = t
-  return here:to_global{placement = placement, sbp = layout.whole(placement)}
+  return here:to_global{placement = placement, sbp = layout.replicated(placement)}
 end
 
 -- Returns the factor for the gradients.

@@ -49,7 +49,7 @@ local function on_meta(model, entries, place, fn)
   for _, found in ipairs(model:named_tensors()) do
     local t, holder, key = found.tensor, found.holder, found.key
     local entry = entries[found.name]
-    twin[t] = twin[t] or rille.zeros(t.shape, {dtype = t.dtype, placement = place, sbp = entry and entry.sbp or layout.whole(place),
+    twin[t] = twin[t] or rille.zeros(t.shape, {dtype = t.dtype, placement = place, sbp = entry and entry.sbp or layout.replicated(place),
       requires_grad = t.requires_grad})
     undo[#undo + 1] = function() rawset(holder, key, t) end
     rawset(holder, key, twin[t])
@@ -218,7 +218,7 @@ local function priced(model, blocks, entries, stages, input)
   local out = {cost = {}, memory = {}, activations = {}, hop = {}}
   on_meta(model, entries, here, function()
     input = rille.zeros(input.shape, {dtype = input.dtype, placement = here,
-      sbp = #input.placement.shape == #here.shape and input.sbp or layout.whole(here)})
+      sbp = #input.placement.shape == #here.shape and input.sbp or layout.replicated(here)})
     local into, last = note(model, blocks, input)
     local bytes = held(model, blocks)
     for k, m in ipairs(blocks) do

@@ -102,7 +102,7 @@ make_communicator(struct cuda_communicator *c, const struct communicator_post *p
     bool abroad;
     begin_connecting(c, &abroad);
     TRY(find_id(c, abroad, post, id));
-    const char *why = cuda_opened()->meet(c->in, id, post ? post->left : NULL, post ? post->of : NULL);
+    const char *why = cuda_opened()->connect(c->in, id, post ? post->left : NULL, post ? post->of : NULL);
     TRY(cuda_cut_work());
     if (post && post->left(post->of)) return fail(E_CANCEL, "interrupted");
     return why ? fail(E_KERNEL, "cuda: a communicator of %d GPUs could not be made: %s", (int)c->face.n, why) : 0;

@@ -20,8 +20,8 @@ enum { KEPT = 64, LEAST = 3 /* minimum launches of a graph */, MOST = 1 << 16 /*
 struct launch {
     size_t bytes; /* size of the struct with its data, a multiple of 16 */
     void *kernel; /* NULL: a library call with the algorithm: */
-    cuda_way_fn *by;
-    const void *way;
+    cuda_algo_fn *by;
+    const void *algo;
     int64_t blocks, threads;
     size_t argument_bytes;
     union {
@@ -57,7 +57,7 @@ launch_now(int gpu, const struct launch *l)
 {
     const struct cuda_plugin *p = cuda_opened();
     return l->kernel ? p->launch(gpu, l->kernel, l->blocks, (int)l->threads, l->argument, l->argument_bytes)
-                     : l->by(gpu, l->way, &l->at);
+                     : l->by(gpu, l->algo, &l->at);
 }
 
 static const char *
@@ -210,16 +210,16 @@ cuda_graph_kernel(int gpu, void *kernel, int64_t blocks, int threads, const void
 }
 
 int
-cuda_graph_way(int gpu, cuda_way_fn *by, const void *way, const struct cuda_factors *at)
+cuda_graph_algo(int gpu, cuda_algo_fn *by, const void *algo, const struct cuda_factors *at)
 {
     TRY(cuda_note(NULL));
     struct launch *l = add_launch(gpu, 0);
     if (!l) {
         TRY(cuda_graph_launch());
-        return cuda_note(by(gpu, way, at));
+        return cuda_note(by(gpu, algo, at));
     }
     l->by = by;
-    l->way = way;
+    l->algo = algo;
     l->at = *at;
     return 0;
 }

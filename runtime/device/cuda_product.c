@@ -16,7 +16,7 @@ struct question { /* 64-bit words without padding, compared byte by byte */
         struct cuda_convolution convolution;
     };
 };
-struct cuda_way {
+struct cuda_algo {
     struct question question;
     void *of[CUDA_DEVICES]; /* algorithm, by device of the process */
     bool known;             /* every device has an algorithm */
@@ -24,7 +24,7 @@ struct cuda_way {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the table */
-static struct hash_table ways;
+static struct hash_table algorithms;
 
 static void *
 ask_plugin(int gpu, const struct question *q, size_t *scratch_bytes)
@@ -33,13 +33,13 @@ ask_plugin(int gpu, const struct question *q, size_t *scratch_bytes)
                         : cuda_opened()->product(gpu, &q->product, scratch_bytes);
 }
 
-static struct cuda_way *
+static struct cuda_algo *
 ask_algorithm(const struct question *q)
 {
-    struct cuda_way *w = must_alloc(sizeof *w);
+    struct cuda_algo *w = must_alloc(sizeof *w);
     const struct cuda_device *d;
     int major, minor;
-    *w = (struct cuda_way){.question = *q, .known = true};
+    *w = (struct cuda_algo){.question = *q, .known = true};
     for (int i = 0; w->known && (d = cuda_device_at(i, &major, &minor)); i++) {
         size_t bytes = 0;
         w->of[i] = ask_plugin(d->gpu, q, &bytes);
@@ -49,29 +49,29 @@ ask_algorithm(const struct question *q)
     return w;
 }
 
-static struct cuda_way *
+static struct cuda_algo *
 find_cached_way(const struct question *q)
 {
     uint64_t hash = hash_bytes(0, q, sizeof *q);
     uint32_t at = 0;
-    struct cuda_way *w;
-    while ((w = hash_next(&ways, hash, &at)))
+    struct cuda_algo *w;
+    while ((w = hash_next(&algorithms, hash, &at)))
         if (!memcmp(&w->question, q, sizeof *q)) return w;
-    hash_add(&ways, hash, w = ask_algorithm(q));
+    hash_add(&algorithms, hash, w = ask_algorithm(q));
     return w;
 }
 
 static void
-get_way(const struct question *q, struct cuda_way **out)
+get_way(const struct question *q, struct cuda_algo **out)
 {
     pthread_mutex_lock(&lock);
-    struct cuda_way *w = find_cached_way(q);
+    struct cuda_algo *w = find_cached_way(q);
     pthread_mutex_unlock(&lock);
     *out = w->known ? w : NULL;
 }
 
 void
-cuda_product_get(const struct cuda_product *p, struct cuda_way **out)
+cuda_product_get(const struct cuda_product *p, struct cuda_algo **out)
 {
     struct question q;
     memset(&q, 0, sizeof q);
@@ -80,7 +80,7 @@ cuda_product_get(const struct cuda_product *p, struct cuda_way **out)
 }
 
 void
-cuda_convolution_get(const struct cuda_convolution *c, struct cuda_way **out)
+cuda_convolution_get(const struct cuda_convolution *c, struct cuda_algo **out)
 {
     struct question q;
     memset(&q, 0, sizeof q);
@@ -90,16 +90,16 @@ cuda_convolution_get(const struct cuda_convolution *c, struct cuda_way **out)
 }
 
 size_t
-cuda_way_scratch(const struct cuda_way *w)
+cuda_algo_scratch(const struct cuda_algo *w)
 {
     return w->scratch_bytes;
 }
 
 int
-cuda_way_run(const struct cuda_way *w, int device, const struct cuda_factors *at)
+cuda_algo_run(const struct cuda_algo *w, int device, const struct cuda_factors *at)
 {
     int major, minor, i = cuda_index(device);
     const struct cuda_device *d = cuda_device_at(i, &major, &minor);
-    cuda_way_fn *by = w->question.convolves ? cuda_opened()->convolve : cuda_opened()->multiply;
-    return cuda_graph_way(d->gpu, by, w->of[i], at);
+    cuda_algo_fn *by = w->question.convolves ? cuda_opened()->convolve : cuda_opened()->multiply;
+    return cuda_graph_algo(d->gpu, by, w->of[i], at);
 }

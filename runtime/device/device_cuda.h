@@ -66,7 +66,7 @@ struct cuda_factors {
     void *aux, *y, *scratch;
 };
 /* Launches the work that the library computes with this algorithm. */
-typedef const char *cuda_way_fn(int gpu, const void *way, const struct cuda_factors *at);
+typedef const char *cuda_algo_fn(int gpu, const void *algo, const struct cuda_factors *at);
 
 /* A rank's part in a collective (communicator.h). `in` and `out` are dense and do not overlap. numel: elements of a
  * block; for CUDA_ALL_REDUCE, of the whole part. */
@@ -110,7 +110,7 @@ struct cuda_plugin {
     /* Returns the algorithm by which the library computes a product on that GPU, kept for the process and the same
      * for equal products, and the scratch that it needs. NULL: no algorithm. */
     void *(*product)(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
-    cuda_way_fn *multiply;
+    cuda_algo_fn *multiply;
     const char *(*settle)(int gpu);
     /* Events, as in struct device_events. */
     const char *(*event)(int gpu, void **out);
@@ -134,7 +134,7 @@ struct cuda_plugin {
     const char *(*identify)(void *id);
     /* Connects the communicator with the ranks of other processes that call meet with this id. Blocks until all have
      * called, the communicator is cut, or `left` (NULL: never) returns true. */
-    const char *(*meet)(void *communicator, const void *id, bool (*left)(void *of), void *of);
+    const char *(*connect)(void *communicator, const void *id, bool (*left)(void *of), void *of);
     /* Launches the part of a rank on its GPU. The part is done when all ranks have launched theirs; all ranks must
      * launch in the same order. Launches nothing on a cut communicator. */
     const char *(*collect)(void *communicator, int comm_rank, const struct cuda_collective *what, const void *in,
@@ -151,7 +151,7 @@ struct cuda_plugin {
     /* For convolutions: convolver, convolution and convolve correspond to library, product and multiply. */
     const char *(*convolver)(const char **why);
     void *(*convolution)(int gpu, const struct cuda_convolution *c, size_t *scratch_bytes);
-    cuda_way_fn *convolve;
+    cuda_algo_fn *convolve;
 };
 
 /* The devices that a process names: device i is 1/parts of a GPU. */
@@ -202,14 +202,14 @@ int cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int
 
 /* ---- products and convolutions by libraries: cuda_product.c caches the algorithms ---- */
 
-struct cuda_way;
+struct cuda_algo;
 /* Returns the algorithm of a product. *out NULL: a GPU of the process, or its library, has no algorithm. Session's
  * thread. */
-void cuda_product_get(const struct cuda_product *p, struct cuda_way **out);
-void cuda_convolution_get(const struct cuda_convolution *c, struct cuda_way **out);
-size_t cuda_way_scratch(const struct cuda_way *w);
+void cuda_product_get(const struct cuda_product *p, struct cuda_algo **out);
+void cuda_convolution_get(const struct cuda_convolution *c, struct cuda_algo **out);
+size_t cuda_algo_scratch(const struct cuda_algo *w);
 /* Launches a product or convolution. E_KERNEL: the device is broken. */
-int cuda_way_run(const struct cuda_way *w, int device, const struct cuda_factors *at);
+int cuda_algo_run(const struct cuda_algo *w, int device, const struct cuda_factors *at);
 
 /* ---- repeated sequences of launches: cuda_graph.c ---- */
 
@@ -220,7 +220,7 @@ void cuda_graph_gather(bool on);
 int cuda_graph_launch(void);
 /* Launch at once, or gather. E_KERNEL. */
 int cuda_graph_kernel(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
-int cuda_graph_way(int gpu, cuda_way_fn *by, const void *way, const struct cuda_factors *at);
+int cuda_graph_algo(int gpu, cuda_algo_fn *by, const void *algo, const struct cuda_factors *at);
 struct cuda_graph_count {
     int64_t graphs, replays; /* graphs that this process has created; graph launches */
 };

@@ -113,7 +113,7 @@ main()
     const char *why, *name = convolutions_library(&why);
     int n = 0, nwrong = 0;
     if (!name || !take_place()) {
-        printf("ok 1 - the real cuDNN has ways # SKIP %s\n1..1\n", name ? "it knows no devices by text" : why);
+        printf("ok 1 - the real cuDNN has algorithms # SKIP %s\n1..1\n", name ? "it knows no devices by text" : why);
         return 0;
     }
     for (const sample &s : samples)
