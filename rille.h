@@ -531,11 +531,14 @@ struct rille_device_stats {
     int device;
     double busy, idle; /* seconds in the last run */
     int64_t bytes_in, bytes_out, peak_memory;
+    double flops;        /* floating-point operations of a run; a multiply-add counts as two */
     const char *tenants; /* the largest results among its registers at their peak, as text; "": none */
 };
 struct rille_stats {
     double step_time, ideal; /* seconds; ideal: with all devices that can act at once always busy */
     double bubble;           /* share of step_time above ideal */
+    double flops;            /* floating-point operations of a run on all devices */
+    double peak;             /* flops per second that the devices could do at once; 0: costs were not measured */
     int nhost;               /* number of hosts of the step's devices; at most 64 are reported */
     int ndevice;
     struct rille_device_stats *device; /* owned by the graph; overwritten by the next rille_graph_stats() */

@@ -1,7 +1,9 @@
--- look.lua - statistics of a tensor's values: x:stats(), x:hist(). The statistics cover the whole tensor on all devices;
+-- look.lua - statistics of values: x:stats(), x:hist(), net:stats(). The statistics cover whole tensors on all devices;
 -- only sums, minima and maxima are transferred.
 
 local check = require "rille.check"
+local layout = require "rille.layout"
+local records = require "rille.show.records"
 
 local look = {}
 
@@ -38,6 +40,53 @@ function look.stats(x)
     s.std = n > 1 and math.sqrt((is:where(y - s.mean, 0) ^ 2):sum():item() / (n - 1)) or nan
   end
   return setmetatable(s, stats_meta)
+end
+
+-- ---- modules ----
+
+-- Returns the 2-norm of x's elements.
+local function norm(x) return math.sqrt((x:detach():to("f64") ^ 2):sum():item()) end
+
+-- Adds the record of a tensor to the list, and notes the first one with a nan or an infinity.
+local function add_record(list, kind, name, x)
+  local numel = x:numel()
+  if not x.dtype:find("f") then return end -- integers have no norm
+  local s = look.stats(x)
+  list[#list + 1] = {name = name, kind = kind, norm = norm(x), zeros = numel > 0 and s.zeros / numel or 0, nan = s.nan, inf = s.inf}
+  if kind == "weight" and x.grad then list[#list].grad_norm = norm(x.grad) end
+  if s.nan + s.inf > 0 then list.first_nan = list.first_nan or name end
+end
+
+-- Calls net(...) and adds a record per result of each module, in the order in which modules return.
+local function add_outputs(list, net, ...)
+  local replaced = {}
+  local undo <close> = setmetatable({}, {__close = function()
+    for module, own in pairs(replaced) do rawset(module, "forward", own or nil) end
+  end})
+  for name, module in net:named_modules() do
+    local forward = module.forward
+    replaced[module] = rawget(module, "forward") or false
+    rawset(module, "forward", function(self, ...)
+      local results = table.pack(forward(self, ...))
+      for _, result in ipairs(results) do
+        if layout.is_tensor(result) then add_record(list, "output", name == "" and "(result)" or name, result) end
+      end
+      return table.unpack(results, 1, results.n)
+    end)
+  end
+  net(...)
+end
+
+-- Returns a list of {name =, kind =, norm =, grad_norm =, zeros =, nan =, inf =}, of parameters ("weight"), and, if
+-- arguments of the module are given, of its modules' results ("output"). zeros: share; first_nan: the first name with a
+-- nan or an infinity, outputs first, because they are in the order of computation.
+function look.module(net, ...)
+  local outputs, list = {}, {}
+  if select("#", ...) > 0 then add_outputs(outputs, net, ...) end
+  for name, x in net:named_parameters() do add_record(list, "weight", name, x) end
+  list.first_nan = outputs.first_nan or list.first_nan
+  table.move(outputs, 1, #outputs, #list + 1, list)
+  return setmetatable(list, records.module)
 end
 
 local blocks = {[0] = " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}

@@ -406,6 +406,10 @@ end
 -- Shows the module, net:show(["net.svg"]): its parts, shapes and layouts of their parameters, bytes per device.
 function Module:show(path) return require("rille.show.net")(self, path) end
 
+-- Returns norms of parameters and gradients, shares of zeros, and the first nan; with arguments of the module, also
+-- those of each module's results.
+function Module:stats(...) return require("rille.look").module(self, ...) end
+
 -- Returns the text in parentheses when a layer is printed; layers return their sizes here.
 function Module:describe() return "" end
 

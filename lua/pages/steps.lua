@@ -161,18 +161,19 @@ step(rille.ones(64)):item()]],
   },
   ["graph.stats"] = {
     sign = "step:stats()",
-    text = "Measures the last call of a compiled step: time, idle share, and traffic and memory per device.",
+    text = "Measures the last call of a compiled step: time, idle share, operations, and traffic and memory per device.",
     returns = [[
-a table: step_time (s), bubble (idle share beyond ideal), ideal, hosts,
-devices[i] = {device =, busy =, idle =, bytes_in =, bytes_out =, peak_memory =, tenants =}, in seconds
-and bytes; the first 64 devices]],
+a table that prints as text: step_time (s), bubble (idle share beyond ideal), ideal, hosts, flops (floating-point operations
+of all devices; a multiply-add counts as two), peak_share (share of the peak that rille --calibrate measured; nil without
+costs), devices[i] = {device =, busy =, idle =, flops =, bytes_in =, bytes_out =, peak_memory =, tenants =}, in seconds and
+bytes; the first 64 devices]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
     shows = "step:stats().step_time > 0",
     gives = "true",
     see = "graph.show counters clock",
-    words = "slow time profile memory bubble benchmark oom out",
+    words = "slow time profile memory bubble benchmark oom out flops mfu utilisation",
   },
   ["graph.trace"] = {
     sign = "step:trace(path)",

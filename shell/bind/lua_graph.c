@@ -324,6 +324,8 @@ push_device_stats(lua_State *L, const struct rille_device_stats *d)
     lua_setfield(L, -2, "bytes_out");
     lua_pushinteger(L, d->peak_memory);
     lua_setfield(L, -2, "peak_memory");
+    lua_pushnumber(L, d->flops);
+    lua_setfield(L, -2, "flops");
     lua_pushstring(L, d->tenants);
     lua_setfield(L, -2, "tenants");
 }
@@ -350,6 +352,13 @@ graph_stats(lua_State *L)
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "devices");
+    lua_pushnumber(L, stats.flops);
+    lua_setfield(L, -2, "flops");
+    if (stats.peak > 0 && stats.step_time > 0) {
+        lua_pushnumber(L, stats.flops / stats.step_time / stats.peak);
+        lua_setfield(L, -2, "peak_share");
+    }
+    print_as(L, "step");
     return 1;
 }
 

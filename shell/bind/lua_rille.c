@@ -302,6 +302,7 @@ devices(lua_State *L)
         }
         lua_rawseti(L, -2, i + 1);
     }
+    print_as(L, "devices");
     return 1;
 }
 

@@ -121,6 +121,17 @@ picture_call(lua_State *L, const char *name)
     return 0;
 }
 
+void
+print_as(lua_State *L, const char *kind)
+{
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "rille.show.records");
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, kind);
+    lua_setmetatable(L, -3);
+    lua_pop(L, 1);
+}
+
 /* rille._show(path, svg, plain): writes the picture to the file; without a path, displays it in the notebook or
  * prints it. svg() returns a document, plain(columns, color) returns lines. A file needs svg, the terminal plain, a
  * notebook both. */

@@ -401,6 +401,7 @@ tensor_shards(lua_State *L)
         lua_setfield(L, -2, "offset");
         lua_rawseti(L, -2, pos + 1);
     }
+    print_as(L, "shards");
     return 1;
 }
 

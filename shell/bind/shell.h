@@ -306,6 +306,8 @@ int boxing_show(lua_State *L); /* method of a boxing's record */
 int show_drawn(lua_State *L);  /* rille._show */
 /* Draws a picture in Lua: calls the function returned by lua/show/NAME.lua with all values on the stack. */
 int picture_call(lua_State *L, const char *name);
+/* Sets the metatable with which the table at the top prints as text: a field of rille.show.records. */
+void print_as(lua_State *L, const char *kind);
 
 /* ---- lua_actors.c ---- */
 

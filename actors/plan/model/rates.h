@@ -6,12 +6,15 @@
 #ifndef RILLE_PLAN_RATES_H
 #define RILLE_PLAN_RATES_H
 
+#include <stdbool.h>
+
 #define FLOPS_PER_NS 280.0
 #define BYTES_PER_NS 20.0
 #define ACT_NS       100 /* cost of any act, however small */
 
 struct compute_rates {
     double flops_per_ns, bytes_per_ns, act_ns;
+    bool measured; /* the rates are those of this machine (rille --calibrate) */
 };
 
 struct call;

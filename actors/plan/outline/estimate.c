@@ -65,3 +65,40 @@ plan_estimate(const struct plan *p, int64_t *cost)
     }
     arena_fini(&tmp);
 }
+
+/* Returns the number of ranks that share the work of a call with this result: along the mesh axes where the result is
+ * replicated, each rank does all of it. */
+static double
+sharing_ranks(const struct layout *l)
+{
+    double n = 1;
+    for (int axis = 0; axis < l->place->naxis; axis++)
+        if (l->sbp[axis].kind != SBP_B) n *= l->place->axis[axis];
+    return n;
+}
+
+static double
+node_flops(const struct program *p, int32_t node, struct arena *tmp)
+{
+    double flops, bytes;
+    call_work(program_call(p, &p->node[node], tmp), &flops, &bytes);
+    return flops / sharing_ranks(p->node[node].layout[0]);
+}
+
+void
+plan_flops(const struct plan *p, double *flops)
+{
+    struct arena tmp = {0};
+    double *node = ARENA_ARRAY(&tmp, double, p->program->nnode + 1);
+    for (int32_t i = 0; i < p->program->nnode; i++) node[i] = -1;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        if (!(t->kind->flags & KIND_NODE)) continue;
+        for (int32_t k = 0; k < (t->chain ? t->chain->nstep : 1); k++) {
+            int32_t at = t->chain ? t->chain->member[k] : t->node;
+            if (node[at] < 0) node[at] = node_flops(p->program, at, &tmp);
+            flops[t->device] += node[at] * t->nact;
+        }
+    }
+    arena_fini(&tmp);
+}

@@ -29,7 +29,7 @@ static const struct box_cost built_in = {
     .staging_bytes = 256 << 20,
 };
 
-static const struct compute_rates built_in_rates = {FLOPS_PER_NS, BYTES_PER_NS, ACT_NS};
+static const struct compute_rates built_in_rates = {FLOPS_PER_NS, BYTES_PER_NS, ACT_NS, false};
 
 /* ---- files ---- */
 
@@ -166,6 +166,7 @@ cost_read(const char *path, struct box_cost *out, struct compute_rates *rates)
     *out = used(&c);
     rates->flops_per_ns = c.flops_per_ns;
     rates->bytes_per_ns = c.bytes_per_ns;
+    rates->measured = true;
     return 0;
 }
 

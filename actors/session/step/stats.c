@@ -1,6 +1,7 @@
 /* stats.c - statistics of a compiled step: busy time, traffic and memory by device. */
 #include "actors/act/run/actor.h"
 #include "actors/plan/memory/peak.h"
+#include "actors/plan/outline/estimate.h"
 #include "actors/plan/sim/account.h"
 #include "actors/session/core/cluster_view.h"
 #include "actors/session/core/face.h"
@@ -30,6 +31,16 @@ live_ranges_text(struct rille_graph *g, const struct plan *p, int32_t device, co
 }
 
 static void
+count_flops(const struct plan *p, struct rille_device_stats *device)
+{
+    struct arena tmp = {0};
+    double *flops = ARENA_ARRAY(&tmp, double, p->ndevice + 1);
+    plan_flops(p, flops);
+    for (int d = 0; d < p->ndevice; d++) device[d].flops = flops[d];
+    arena_fini(&tmp);
+}
+
+static void
 device_stats(struct rille_graph *g, const struct cluster_view *x, struct rille_device_stats *device)
 {
     const struct plan *p = x->plan;
@@ -39,6 +50,7 @@ device_stats(struct rille_graph *g, const struct cluster_view *x, struct rille_d
                                                 .device = p->device[d].rank,
                                                 .busy = (double)x->actors->busy_ns[d] * 1e-9,
                                                 .peak_memory = p->device[d].arena_bytes};
+    count_flops(p, device);
     measure_values(p, g->runner->donate, device);
     for (int32_t i = 0; i < p->ntask; i++)
         device[task_holder(&p->task[i])].bytes_in += g->s->cluster ? task_received(p, i) : x->actors->actor[i].received;
@@ -96,7 +108,7 @@ rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
     if (!g->s->cluster) st->step_time = (double)g->runner->run.elapsed_ns * 1e-9;
     struct cluster_view x;
     int npart = cluster_view_count(g->runner), natonce;
-    double busy = 0;
+    double busy = 0, flops = 0;
     TRY(find_devices(g, npart, &natonce));
     st->nhost = cluster_view_hosts(g->runner);
     for (int i = 0, d = 0; i < npart; d += x.plan->ndevice, i++) {
@@ -106,8 +118,11 @@ rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
     }
     for (int d = 0; d < st->ndevice; d++) {
         busy += st->device[d].busy;
+        flops += st->device[d].flops;
         st->device[d].idle = MAX(0.0, st->step_time - st->device[d].busy);
     }
+    st->flops = flops;
+    st->peak = g->s->devices.rates.measured ? g->s->devices.rates.flops_per_ns * 1e9 * natonce : 0;
     st->ideal = busy / natonce;
     st->bubble = st->step_time > 0 ? MAX(0.0, 1 - st->ideal / st->step_time) : 0;
     *out = *st;

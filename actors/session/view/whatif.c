@@ -167,7 +167,7 @@ options_for(struct cluster *k, struct rille_graph *g, struct program *q, struct 
     double speed = c->flops > 0 ? c->flops * 1e-9 / r->flops_per_ns : 1;
     *o = (struct assign_options){.links = links, .leaf = leaf, .root = root, .stop = planned_is_late};
     o->searched = g->planning.searched && !q->npool;
-    o->rates = (struct compute_rates){r->flops_per_ns * speed, r->bytes_per_ns * speed, r->act_ns};
+    o->rates = (struct compute_rates){r->flops_per_ns * speed, r->bytes_per_ns * speed, r->act_ns, r->measured};
     q->cost.gamma_ns_per_byte /= speed;
     q->cost.copy_ns_per_byte /= speed;
 }
