@@ -102,7 +102,7 @@ arrows_point_down() {
 # list_calls: prints "file symbol file" for each symbol that an object uses from another, from nm. Skips objects without a
 # source file, because a build folder may contain outdated objects. The rules read the result from the file $calls.
 list_calls() {
-  find "$built/CMakeFiles" -path '*rille*.dir/*' -name '*.c.o' 2>/dev/null | sort | while IFS= read -r object; do
+  find "$built/CMakeFiles" -path "$built/CMakeFiles/*rille*.dir/*" -name '*.c.o' 2>/dev/null | sort | while IFS= read -r object; do
     file=${object#*.dir/} && [ -f "${file%.o}" ] && echo "$object"
   done | xargs -r -d '\n' nm -A 2>/dev/null |
     sed -nE 's#^.*\.dir/([^:]*)\.o: *[0-9a-f]* ([A-Za-z]) ([A-Za-z_0-9]+)$#\1 \2 \3#p' |
