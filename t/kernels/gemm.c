@@ -407,7 +407,8 @@ main(void)
     test_copies();
     for (size_t d = 0; d < countof(dtypes); d++) try_large(dtypes[d]);
     for (enum group g = NONE; g < NGROUP; g++)
-        for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
+        for (size_t d = 0; d < countof(dtypes); d++)
+            if (share_next()) try_group(g, dtypes[d]);
     for (size_t d = 0; d < countof(ints); d++) {
         for (enum group g = NONE; g < NGROUP; g++)
             if (share_next()) try_group(g, ints[d]);

@@ -93,6 +93,14 @@ share(int64_t i)
     return !of || i == 0 || (int64_t)(next_random(&state) % (uint64_t)of) == which;
 }
 
+/* Returns true if this run takes every case. */
+static inline bool
+share_all(void)
+{
+    const char *e = getenv("SHARE");
+    return !e || !strchr(e, '/');
+}
+
 /* Returns share() of a running case number, counted by this function across all loops. */
 static inline bool
 share_next(void)
@@ -102,18 +110,24 @@ share_next(void)
 }
 
 /* Returns how many of n random cases this run takes, and advances *seed to the first of them. SHARE=k/m takes share
- * k of m, at least 100 cases (or n). */
+ * k of m, at least `least` cases (or n). */
 static inline int
-share_of(int n, uint64_t *seed)
+share_some(int n, int least, uint64_t *seed)
 {
     const char *e = getenv("SHARE");
     long long k = 0, of = 1;
     if (!e || sscanf(e, "%lld/%lld", &k, &of) != 2 || of < 2) return n;
     share(0);
     int some = (int)(n / of);
-    if (some < 100) some = n < 100 ? n : 100;
+    if (some < least) some = n < least ? n : least;
     if (seed) *seed += (uint64_t)k * (uint64_t)n;
     return some;
+}
+
+static inline int
+share_of(int n, uint64_t *seed)
+{
+    return share_some(n, 100, seed);
 }
 
 static inline int

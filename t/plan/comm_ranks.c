@@ -324,8 +324,12 @@ draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *
 static void
 failures(struct rille_session *s, uint64_t first, int (*counted)(const struct parts *x))
 {
+    enum { PER_RUN = 50 }; /* most seeds drawn per program with communication */
     int n = 0, ended = 0, again = 0, got[MOST_PARTS];
-    for (uint64_t seed = first; n < (getenv("RILLE_LONG") ? 3000 : 300); seed++) {
+    uint64_t turn = 0;
+    int most = share_some(getenv("RILLE_LONG") ? 3000 : 300, 40, &turn);
+    first += turn * PER_RUN;
+    for (uint64_t seed = first; n < most; seed++) {
         struct parts x;
         host_comm_buffers = seed / 3 % 2;
         if (!draw(s, seed, counted, &x)) continue;

@@ -292,7 +292,7 @@ every_move(struct rille_session *s, int a, int b)
     list_layouts(s, a, from);
     list_layouts(s, b, to);
     for (int i = 0; i < LAYOUTS * LAYOUTS; i++) {
-        if (from[i / LAYOUTS] == to[i % LAYOUTS]) continue;
+        if (from[i / LAYOUTS] == to[i % LAYOUTS] || !share(i)) continue;
         struct plan *p = plan_move_of(s, 6, from[i / LAYOUTS], to[i % LAYOUTS]);
         npair++;
         for (uint64_t k = 0; p && k < (uint64_t)tries; k++) {

@@ -207,10 +207,11 @@ main(void)
     alarm(HANG);
     for (int k = 0; k < 2; k++)
         for (int threads = k ? 1 : 2; threads <= DEVICES; threads *= 2) {
-            test((struct stages_on){kind[k], "zmq", "1f1b", line, 4, threads}, &seed);
-            test((struct stages_on){kind[k], "zmq", "zb-h1", line, 4, threads}, &seed);
-            test((struct stages_on){kind[k], "zmq", "v-half", zigzag, 8, threads}, &seed);
-            if (threads > 1) simulate((struct stages_on){kind[k], NULL, "v-half", zigzag, 8, threads}, &seed);
+            if (share_next()) test((struct stages_on){kind[k], "zmq", "1f1b", line, 4, threads}, &seed);
+            if (share_next()) test((struct stages_on){kind[k], "zmq", "zb-h1", line, 4, threads}, &seed);
+            if (share_next()) test((struct stages_on){kind[k], "zmq", "v-half", zigzag, 8, threads}, &seed);
+            if (threads > 1 && share_next())
+                simulate((struct stages_on){kind[k], NULL, "v-half", zigzag, 8, threads}, &seed);
         }
     return done();
 }
