@@ -2,6 +2,7 @@
 -- per program, named by its options: all schedules, recompute, and ZeRO over pairs of devices.
 
 local rille = require "rille"
+local tap = dofile("t/lib/tap.lua")
 local folder = arg[1]
 local SIZE <const> = {vocab = 512, length = 64, heads = 4, width = 64, hidden = 160}
 local SCHEDULES <const> = {"gpipe", "1f1b", "zb-h1", "zb-h2", "interleaved", "zb-v", "v-half", "v-min"}
@@ -43,6 +44,7 @@ local function traced(name, o)
 end
 
 local function write(name, o)
+  if not tap.share() then return end
   local text = ("%s, %s, %d devices, %d pieces%s%s"):format(name, o.schedule, o.devices, o.pieces, o.recompute and ", recomputed" or "",
     o.zero and ", zero " .. o.zero or "")
   local file <close> = assert(io.open(folder .. "/" .. text, "wb"))

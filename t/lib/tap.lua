@@ -135,6 +135,17 @@ function tap.share(i)
   return i == 0 or ((z ~ (z >> 31)) >> 1) % of == tap.which
 end
 
+-- Returns an iterator over a table in the order of its keys, so that share() counts the same cases in every run.
+function tap.sorted(t)
+  local keys, i = {}, 0
+  for key in pairs(t) do keys[#keys + 1] = key end
+  table.sort(keys)
+  return function()
+    i = i + 1
+    return keys[i], t[keys[i]]
+  end
+end
+
 function tap.done()
   io.write("1..", count, "\n")
   os.exit(failed == 0, true)

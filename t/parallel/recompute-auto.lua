@@ -77,6 +77,7 @@ tap.group("the least memory of several stages per device", function()
     return step:chart()
   end
   for _, devices in ipairs{dealt(2, 2), dealt(3, 2), dealt(2, 2, true), dealt(4, 2, true), dealt(4, 1)} do
+    if not tap.share() then goto next end
     local name = table.concat(devices, " ") .. ": "
     local function least(recompute)
       return tonumber(tostring(select(2, pcall(chart, devices, 0.001, recompute))):match("the least is (%d+) bytes"))
@@ -85,6 +86,7 @@ tap.group("the least memory of several stages per device", function()
     tap.ok(some <= math.min(least(false), least(true)), name .. "the least with auto is at most that of none or full recompute", some)
     tap.is(chart(devices, some, "auto").activations, some, name .. "the least has a plan")
     tap.fails(function() chart(devices, some - 1, "auto") end, {"the least is " .. some}, name .. "a byte less is refused")
+    ::next::
   end
 end)
 
@@ -94,6 +96,7 @@ local NEARLY <const> = 1.005
 
 tap.group("more memory makes no step slower", function()
   for _, rows in ipairs{2, 64} do
+    if not tap.share() then goto next end
     local last, most = math.huge, 1
     for k = 0, 9 do
       local _, step = trained("meta", {schedule = {memory = 0.3 + 0.1 * k}, recompute = "auto"}, nil, rows)
@@ -101,8 +104,10 @@ tap.group("more memory makes no step slower", function()
       most, last = math.max(most, time / last), math.min(last, time)
     end
     tap.ok(most <= NEARLY, ("shares of 1F1B's memory, %d rows"):format(rows), most)
+    ::next::
   end
   for _, recompute in ipairs{false, true, "auto"} do
+    if not tap.share() then goto next end
     local function limited(limit) return select(2, trained("meta", {schedule = "auto", memory_limit = limit, recompute = recompute}, nil, 64)) end
     local least = math.tointeger(tostring(select(2, pcall(limited, 1))):match("the least is (%d+) bytes"))
     local last, most = math.huge, 1
@@ -111,6 +116,7 @@ tap.group("more memory makes no step slower", function()
       most, last = math.max(most, time / last), math.min(last, time)
     end
     tap.ok(most <= NEARLY, ("limits, recompute = %s"):format(recompute), most)
+    ::next::
   end
 end)
 
@@ -167,6 +173,7 @@ tap.group("memory_limit bounds all memory of a device", function()
     local _, why = pcall(limited, 1, recompute)
     local least = tonumber(tostring(why):match("limit 1; the least is (%d+) bytes, on cpu:%d, with %d+ %% idle"))
     tap.ok(least and tostring(why):find("largest tensors: .*recompute%-auto.lua:%d+"), "a limit that no plan meets is refused with the least, its bubble and lines", why)
+    if not tap.share() then goto next end
     local last, much = math.huge, (limited(1 << 30, recompute))
     for k = 0, 4 do
       local limit = least + (much - least) * k // 4
@@ -177,6 +184,7 @@ tap.group("memory_limit bounds all memory of a device", function()
       tap.ok(time <= NEARLY * last, name .. "no slower than with less memory", ("%g after %g"):format(time, last))
       last = math.min(last, time)
     end
+    ::next::
   end
 end)
 
