@@ -4,15 +4,16 @@
 
 #include "actors/cluster/controller/controller_inner.h"
 
-/* Begins the next epoch, once every rank is present. With the lock. E_ARG, E_PLACE, E_MEMORY. */
+/* Makes what the next epoch needs and forms it; every rank must be present. With the lock. E_ARG, E_PLACE, E_MEMORY. */
 int control_begin(struct cluster *c);
-/* Requests again the pages held in memories that were made afresh in this epoch. With the lock, released meanwhile. */
+/* Allocates all pages again in memories that were made again in this epoch. Called with the lock, which it releases
+ * meanwhile. */
 int control_renew(struct cluster *c);
-/* Checks the devices of workers left by an earlier coordinator. E_PLACE: not the devices asked for now. With the
- * lock. */
+/* Checks the devices of workers that an earlier coordinator left. E_PLACE: a worker has other devices than the ones
+ * requested now. Called with the lock held. */
 int control_check_kept(const struct cluster *c);
 void control_free(struct cluster *c);
-/* `broken` of struct remote_access_options; of: the cluster. */
+/* Is remote_access_options.broken for a cluster; of: the cluster. */
 int control_broken(void *of);
 
 #endif

@@ -191,7 +191,9 @@ close_host(struct bus **b)
 static int
 grow_host(struct bus *b, int nthread)
 {
-    return nthread <= ((struct host_bus *)b)->nthread ? 0 : fail(E_BUS, "host bus: this process has fewer than the %d threads that the plan needs", nthread);
+    return nthread <= ((struct host_bus *)b)->nthread
+               ? 0
+               : fail(E_BUS, "host bus: this process has fewer than the %d threads that the plan needs", nthread);
 }
 
 static void

@@ -85,7 +85,8 @@ segment_open(const char *path, size_t bytes, struct segment **out)
     if (fd < 0) return fail(E_IO, "shared memory %s: %s", path, strerror(errno));
     int status = 0, seals = fcntl(fd, F_GET_SEALS);
     if (fstat(fd, &st) || seals < 0 || !(seals & F_SEAL_SHRINK) || (uint64_t)st.st_size != bytes || bytes == 0)
-        status = fail(E_IO, "shared memory %s: kind or size of the file differ from those that the coordinator sent", path);
+        status =
+            fail(E_IO, "shared memory %s: kind or size of the file differ from those that the coordinator sent", path);
     if (!status) status = map(fd, bytes, out);
     if (status) close(fd);
     return status;

@@ -36,8 +36,9 @@ load_mpi_plugin(const struct mpi_plugin **out)
     const struct mpi_plugin *p = get ? get() : NULL;
     const char *launcher = launched_by();
     if (!p || p->version != MPI_PLUGIN_VERSION)
-        return fail(E_BUS, "librille-mpi.so has interface version %d, expected %d: install the one of this version of Rille", p ? p->version : 0,
-                    MPI_PLUGIN_VERSION);
+        return fail(E_BUS,
+                    "librille-mpi.so has interface version %d, expected %d: install the one of this version of Rille",
+                    p ? p->version : 0, MPI_PLUGIN_VERSION);
     if (launcher && strncmp(launcher, p->library, strlen(launcher)))
         return fail(E_BUS,
                     "librille-mpi.so was built for %s, and this process was started by the launcher of %s: build Rille "
@@ -112,7 +113,8 @@ mpi_open(struct carrier *c)
     c->mpi->to = must_alloc(sizeof *c->mpi->to * (size_t)c->world);
     for (int r = 0; r < c->world; r++) c->mpi->to[r].last = &c->mpi->to[r].first;
     if (rank == c->rank && size == c->world) return 0;
-    return fail(E_BUS, "MPI reports rank %d of %d, which is not this worker's: its library is not the launcher's", rank, size);
+    return fail(E_BUS, "MPI reports rank %d of %d, which is not this worker's: its library is not the launcher's", rank,
+                size);
 }
 
 static struct sending *

@@ -142,7 +142,8 @@ parse_ranks(const char *at, const char *end, struct key *out)
         TRY(secret ? read_secret(line, n, i + 2, out->secret[i > 0], public) : read_public(line, n, i + 2, public));
     }
     if (i < 2 || nsecret != 1)
-        return fail(E_ARG, "expected keys of one or more ranks and exactly one secret, found %d and %d", i - 1, nsecret);
+        return fail(E_ARG, "expected keys of one or more ranks and exactly one secret, found %d and %d", i - 1,
+                    nsecret);
     out->nrank = i - 1;
     if (out->rank >= 0) memcpy(out->public[KEY_WORKER], out -> of[out->rank], KEY_TEXT);
     return 0;
@@ -220,7 +221,8 @@ open_key_file(const char *path, int whose, int *fd)
     close(folder);
     errno = why;
     if (whose == KEY_ANY)
-        return fail(E_ARG, "%s: the folder has a key for each rank, but this worker has no rank; start it with --rank R", path);
+        return fail(
+            E_ARG, "%s: the folder has a key for each rank, but this worker has no rank; start it with --rank R", path);
     return *fd < 0 ? fail(E_IO, "%s/%s: %s", path, name, strerror(errno)) : 0;
 }
 

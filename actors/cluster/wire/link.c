@@ -77,7 +77,8 @@ static int
 read_address(const char *text, bool any, bool *local)
 {
     *local = starts(text, "ipc:///");
-    if (*local) return strlen(text) < 108 ? 0 : fail(E_ARG, "address \"%s\": must be shorter than 108 characters", text);
+    if (*local)
+        return strlen(text) < 108 ? 0 : fail(E_ARG, "address \"%s\": must be shorter than 108 characters", text);
     const char *host = text + 6, *colon = strrchr(text, ':');
     if (!starts(text, "tcp://") || colon <= host || strlen(text) >= LINK_ENDPOINT)
         return fail(E_ARG, "\"%s\" is not an address: expected tcp://HOST:PORT", text);

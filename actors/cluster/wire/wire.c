@@ -170,7 +170,8 @@ read_field(const struct field *f, struct reader *r, struct packet *p)
 static int
 read_packet_head(const unsigned char *b, size_t n, struct packet *p)
 {
-    if (n < WIRE_HEAD) return fail(E_BUS, "packet of %zu bytes: must have at least the %d bytes of its header", n, WIRE_HEAD);
+    if (n < WIRE_HEAD)
+        return fail(E_BUS, "packet of %zu bytes: must have at least the %d bytes of its header", n, WIRE_HEAD);
     if (get_word(b, 2) != WIRE_MAGIC) return fail(E_BUS, "expected a packet of Rille's protocol, found other bytes");
     if (get_word(b + 2, 2) != WIRE_VERSION)
         return fail(E_BUS, "packet of protocol %d; this version of rille needs protocol %d", (int)get_word(b + 2, 2),

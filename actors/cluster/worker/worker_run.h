@@ -4,7 +4,7 @@
 
 #include "actors/cluster/worker/worker_inner.h"
 
-/* Carries out the order START. */
+/* Carries out the work START (member.h). */
 void worker_run_start(struct worker_process *w, const struct order *o);
 
 #endif
