@@ -1,13 +1,13 @@
 /* bus.h - carries messages between device threads, and decides when each thread runs.
  *
- * There are two kinds of bus. The zmq bus has one inproc PAIR of sockets per pair of threads. Each thread has a
- * counter (doorbell) per sender, and one word on which it sleeps. The sim bus has no threads: one caller drives the
- * event loop of every end. A seed selects the next end to run and the next channel to deliver from. As with zmq,
- * only messages of one channel keep their order. A simulator may hold the ends of several processes.
+ * There are two kinds of bus. The zmq bus has one inproc PAIR of sockets per pair of threads. Each thread has a counter
+ * (doorbell) per sender, and a word to sleep on. The sim bus has no threads: one caller drives the event loop of every
+ * end. A seed selects the next end to run and the next channel to deliver from. As with zmq, only messages of one
+ * channel keep their order. A simulator may hold the ends of several processes.
  *
- * A channel is a pair (source, destination). Its messages arrive in the order sent; the bus promises no other order.
- * The doorbell's release and acquire also order the bytes of registers between threads. Each end is used by its own
- * thread only. Thread 0 of a process is the session's thread. */
+ * A channel is a pair (source, destination). Messages of one channel arrive in the order sent; the bus promises no
+ * other order. The doorbell's release and acquire also order the bytes of registers between threads. Each end is used
+ * by its own thread only. Thread 0 of a process is the session's thread. */
 #ifndef RILLE_ACT_BUS_H
 #define RILLE_ACT_BUS_H
 
@@ -27,8 +27,8 @@ struct bus_user {
     bool (*turn)(void *of, bool wait);
     /* returns true if the end can do something now, without a message; NULL: it never can */
     bool (*busy)(const void *of);
-    /* Returns the time, ns, after which busy() becomes true without a message: the limit of a sleep. 0: no limit.
-     * NULL: always 0. */
+    /* Returns the time, ns, after which busy() becomes true without a message: the limit of a sleep. 0: no limit. waits
+     * NULL: there is never a limit. */
     int64_t (*waits)(const void *of);
 };
 
@@ -47,10 +47,10 @@ struct bus_kind {
     const char *name;
     /* Opens a bus for the ends of one process. E_BUS, E_MEMORY. */
     int (*open)(const struct bus_options *o, struct bus **out);
-    /* Closes the bus and drops undelivered messages; sets *b to NULL. A second call does nothing. Session's thread,
-     * after the other threads were joined. */
+    /* Closes the bus and drops undelivered messages; sets *b to NULL. A second call does nothing. Called on the
+     * session's thread, after the other threads were joined. */
     void (*close)(struct bus **b);
-    /* Opens further ends, up to end nthread - 1; closes none. Session's thread, between runs. E_BUS. */
+    /* Opens further ends, up to end nthread - 1; closes none. Called on the session's thread, between runs. E_BUS. */
     int (*grow)(struct bus *b, int nthread);
     /* Sets or replaces the event loop of an end. Called on the session's thread, between runs. */
     void (*attach)(struct bus *b, uint32_t end, struct bus_user user);
@@ -58,21 +58,21 @@ struct bus_kind {
      * never loses a message. E_BUS: the bus is broken. Allocates nothing, except that the simulator's queues grow. */
     int (*send)(struct bus *b, const struct msg *m);
     /* Receives at most max messages at end `self` and returns their number. Called on the end's thread. `wait` says
-     * whether it sleeps until a message arrives. It may return 0 even after a sleep, because of a signal or a nudge:
-     * the caller checks its flags and waits again. It also returns 0 if no thread can ever send (single thread,
-     * simulator). */
+     * whether the call sleeps until a message arrives. A receive may return 0 messages even after a sleep, because of a
+     * signal or a nudge; then the caller checks its flags and waits again. A receive also returns 0 if no thread can
+     * ever send (single thread, simulator). */
     int (*recv)(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait);
     /* Wakes the thread of an end if it sleeps for a message, because busy() of the end has become true. Any thread.
      * NULL: no thread of this bus sleeps. */
     void (*nudge)(struct bus *b, uint32_t end);
-    /* Makes progress on behalf of end `self`, whose thread waits for its run. The zmq bus takes a turn at that end
+    /* Makes progress on behalf of end `self`, whose thread waits for its run. The zmq bus takes a turn at end `self`
      * and may sleep; the simulator takes a turn at an end that the seed selects. Returns false if nothing can happen
      * any more (simulator only). */
     bool (*drive)(struct bus *b, uint32_t self);
     /* Selects one of n > 0 possible next events: zmq always the first, the simulator a random one by its seed. */
     uint64_t (*choose)(struct bus *b, uint64_t n);
     /* Lets ends receive messages of runs up to this number; called when the state that a starting thread reads is
-     * complete. Session's thread. NULL: the bus cannot deliver messages before the run they belong to. */
+     * complete. Called on the session's thread. NULL: the bus cannot deliver messages before the run they belong to. */
     void (*admit)(struct bus *b, uint32_t run);
     /* Returns true if all messages of this end have left; until then each receive goes on sending them. Called on
      * the end's thread. NULL: always true. */
@@ -98,7 +98,8 @@ bus_choose(struct bus *b, uint64_t n)
     return b->kind->choose(b, n);
 }
 
-/* Parses the name of a bus, "zmq" or "sim:17", into kind and seed. E_ARG: the text is neither; the error quotes it. */
+/* Parses the name of a bus, "zmq" or "sim:17", into kind and seed. E_ARG: the text names no bus; the error quotes the
+ * text. */
 int bus_parse(const char *text, const struct bus_kind **kind, uint64_t *seed);
 
 #endif

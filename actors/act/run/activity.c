@@ -2,7 +2,7 @@
  *
  * Each thread publishes the task whose kernel it computes (worker.shown.acting). While a thread only waits for
  * streams, it publishes the first task with incomplete stream work, also of an open run (worker.shown.awaited). Both
- * are atomic. A thread sets `awaited` before it waits, and clears it before the run, or the wait for open runs,
+ * words are atomic. A thread sets `awaited` before it waits, and clears it before the run, or the wait for open runs,
  * returns. No plan is freed before that, so a handler never reads a freed plan. */
 #include "actors/act/run/activity.h"
 

@@ -143,7 +143,7 @@ send_full(struct worker *w, int task, int out, int f, int reg, int piece)
                              .piece = (uint32_t)piece});
 }
 
-/* Claims the register that the act writes and returns its index. The register after it may still be in use. */
+/* Claims the register that the act writes and returns its index. The next register may still be in use. */
 static int
 take_register(struct actor *a, const struct out_port *p, struct out_state *s)
 {
@@ -155,7 +155,7 @@ take_register(struct actor *a, const struct out_port *p, struct out_state *s)
     return reg;
 }
 
-/* Consumes an act's share of a full register. Returns true if this was the last share; *reg: its register. */
+/* Consumes an act's share of a full register. Returns true if this was the last share of register *reg. */
 static bool
 take_input(struct worker *w, struct actor *a, const struct in_port *p, struct in_state *s, int *reg)
 {
@@ -392,7 +392,7 @@ may_finish(const struct flow *f)
     return !flow_empty(f) && stream_passed(f->stream, flow_oldest(f)->mark);
 }
 
-/* Finishes completed work that wrote the inputs of act u before act u itself, in any polling order of the streams. */
+/* Finishes the completed work that wrote the inputs of act u, before u itself is finished. */
 static void
 finish_inputs(struct worker *w, const struct under_way *u)
 {
@@ -403,8 +403,8 @@ finish_inputs(struct worker *w, const struct under_way *u)
     }
 }
 
-/* Returns the time, ns, at which stream work began, as far as the thread knows. This is the latest of three times:
- * when the work was enqueued, when earlier work on the stream ended, and when inputs on other streams were complete. */
+/* Estimates the time, ns, at which stream work began: the latest of its enqueue time, the end of earlier work on the
+ * stream, and the end of the work that wrote its inputs on other streams. */
 static int64_t
 begin_of(const struct worker *w, const struct flow *f, const struct under_way *u)
 {
@@ -497,7 +497,7 @@ send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
         end_sending(w, &s);
     } else {
         if (w->sends.nsending == w->sends.sending_capacity)
-            finish_sending(w); /* frees an entry, because an act that the other host has received is over */
+            finish_sending(w); /* some act was received meanwhile, so this frees an entry */
         assert(w->sends.nsending < w->sends.sending_capacity);
         w->sends.sending[w->sends.nsending++] = s;
         w->flows.nunder++;

@@ -42,7 +42,7 @@ struct worker {
     struct lanes lanes;
     struct flows flows;
     struct open_runs open;
-    struct waker rest; /* on this the thread waits for streams if no message can arrive */
+    struct waker rest; /* sleeps until a stream progresses, used if no message can arrive */
     void **address;    /* storage for the addresses of an act's arguments and results */
     int32_t address_capacity;
     struct { /* acts of SEND tasks whose bytes the transport is still reading */
@@ -85,12 +85,12 @@ flow_of(const struct worker *w, const struct task *t)
                                      : w->flows.of_device[t->device * NSTREAM + t->stream];
 }
 
-/* Reserves memory for a run and opens streams on the thread's devices. Session's thread, before START is sent.
- * driven: streams advance only when worker_step() is called. E_MEMORY. */
+/* Reserves memory for a run and opens streams on the thread's devices. Called on the session's thread, before START is
+ * sent. driven: streams advance only when worker_step() is called. E_MEMORY. */
 int worker_capacity(struct worker *w, const struct run *run, bool driven);
 void worker_free(struct worker *w);
-/* Resets the worker's actors and makes ready those that wait for nothing. This function and those below run on the
- * worker's thread. */
+/* Resets the worker's actors and makes ready those that wait for nothing. worker_begin() and the functions below are
+ * called on the worker's thread. */
 void worker_begin(struct worker *w, struct run *run, uint32_t run_id);
 /* Handles a message of the current run. */
 void worker_receive(struct worker *w, const struct msg *m);

@@ -13,12 +13,12 @@ struct in_state {
     int32_t read;   /* index of the input's current register */
     int32_t given;  /* on streams: completed acts that have read register `give` */
     int32_t give;   /* on streams: index of the register that the input gives back next */
-    int32_t *left;  /* by register of the producer: readers on this thread that still use it */
+    int32_t *left;  /* by register of the producer: number of readers on this thread that still use the register */
 };
 struct out_state {
     int32_t write;       /* index of the register that the next act writes */
     int32_t publish_reg; /* on streams: register whose readers are notified next, of those that wait for completion */
-    int32_t *readers;    /* by register: number of fans that still use it */
+    int32_t *readers;    /* by register: number of fans that still use the register */
 };
 struct actor {
     int32_t waits, begun, done;
@@ -34,17 +34,17 @@ struct fill {
 
 struct actors {
     const struct plan *plan;
-    struct actor *actor; /* by task: its actor */
-    int32_t *first_out;  /* by task: index of its first result among the results of all tasks */
+    struct actor *actor; /* actor of each task */
+    int32_t *first_out;  /* index of the first result of each task, among the results of all tasks */
     int32_t **left;     /* by result: number of readers that still use a register, by [fan][register]; each fan's counts
                            belong to its thread */
     struct fill **fill; /* by result, then register: the work that wrote it; NULL: the device has no streams */
-    int64_t *busy_ns;   /* by plan device: its busy time in the last run, ns, from the first act to idle, over all busy
+    int64_t *busy_ns;   /* busy time of each plan device in the last run, ns, from the first act to idle, over all busy
                            periods; written by the device's thread */
-    uint8_t *roles;     /* by plan device: bit mask of the stream roles that it needs (sync.h) */
-    int32_t *channel;   /* by channel: micro-batches that its task may send or receive now; direct RECV: number enqueued
-                           so far (p2p.h). Written by the task's thread */
-    int32_t *peer, npeer;               /* by other host: index of the first channel to it */
+    uint8_t *roles;     /* bit mask of the stream roles that each plan device needs (sync.h) */
+    int32_t *channel; /* by channel: micro-batches that the channel's task may send or receive now; direct RECV: number
+                         enqueued so far (p2p.h). Written by the task's thread */
+    int32_t *peer, npeer;               /* index of the first channel to each other host */
     struct communicator **communicator; /* communicators in which this plan has ranks, in order of creation */
     int32_t ncommunicator;
     int32_t naddress;      /* largest number of arguments and results of a task */

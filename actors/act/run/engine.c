@@ -229,8 +229,8 @@ engine_play(struct worker *w, struct bus *b)
     return true;
 }
 
-/* Runs one ready actor, or completes finished stream work. Returns false if neither exists. With a single thread no
- * message can arrive, so it runs up to ALONE actors per call. */
+/* Runs one ready actor, or completes finished stream work. Returns false if neither exists. In a plan of a single
+ * thread no message can arrive, so a call runs up to ALONE actors. */
 static bool
 run_worker(struct worker *w)
 {

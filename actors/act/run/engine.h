@@ -22,11 +22,11 @@ struct engine_options {
     uint64_t seed; /* simulator: seed of all random choices */
     int64_t spin_ns;
     struct bus *with; /* simulator: bus of another process's engine, to be shared; NULL: a new bus */
-    /* Cluster: bus address of each thread of a plan, over all processes. This process runs the threads whose address
-     * has its process number. NULL: there is only this process. */
+    /* Cluster: bus address of each thread of a plan, over all processes. A process runs the threads whose address has
+     * its process number. NULL: there is only this process. */
     const uint32_t *route;
     int nroute;
-    /* By thread: a progress word for observers outside the process. It holds run << 32 | task + 1, and DOING_OVER
+    /* By thread: a progress word for observers outside the process. The word holds run << 32 | task + 1, and DOING_OVER
      * when the act is over. NULL: nobody observes. */
     _Atomic uint64_t *const *doing;
     /* Cluster: shared word by which all processes decide whether a run can still be cancelled. NULL: there is only
@@ -36,7 +36,7 @@ struct engine_options {
 int engine_new(const struct engine_options *o, struct engine **out);
 void engine_free(struct engine **e);
 
-/* Runs the plan to the end or to the first failure. On return no thread touches the run, unless it stays open
+/* Runs the plan to the end or to the first failure. On return no thread touches the run, unless the run stays open
  * (open_run.h). Errors: of the failing act, prefixed by its source line ("a.lua:3: embedding: ..."); E_CANCEL after
  * engine_interrupt(). */
 int engine_run(struct engine *e, struct run *r);
@@ -56,7 +56,7 @@ bool engine_is_running(const struct engine *e);
  * thread during a run or a wait, async-signal-safe. */
 bool engine_doing_thread(const struct engine *e, int thread, char *text, size_t size);
 /* Prints the first actor of an idle thread that another thread blocks, and the blocking task; "": there is none.
- * Session's thread, async-signal-safe. */
+ * Called on the session's thread, async-signal-safe. */
 bool engine_waiting_thread(const struct engine *e, int thread, char *text, size_t size);
 /* Stops the run even if it is updating variables, because another process that takes part in the run has failed. Any
  * thread. */

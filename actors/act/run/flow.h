@@ -77,7 +77,7 @@ int flows_make(struct worker *w, const struct run *run, bool driven);
 void flows_cut(const struct worker *w);
 void flows_free(struct worker *w);
 /* Creates the communicators in which the run has ranks, before the run begins. Blocks until every process that has
- * ranks in them has called. Session's thread. E_KERNEL; E_CANCEL: aborted meanwhile. */
+ * ranks in them has called. Called on the session's thread. E_KERNEL; E_CANCEL: aborted meanwhile. */
 int run_connect(const struct run *r, const struct communicator_post *post);
 
 static inline bool

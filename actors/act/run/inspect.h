@@ -1,4 +1,4 @@
-/* inspect.h - the states of actors, for reports. Session's thread, between runs. */
+/* inspect.h - the states of actors, for reports. Called on the session's thread, between runs. */
 #ifndef RILLE_ACT_INSPECT_H
 #define RILLE_ACT_INSPECT_H
 

@@ -41,7 +41,7 @@ void lanes_reset(struct worker *w);
 void lanes_push(struct worker *w, int task);
 /* Returns the lane whose first task should act now. Needs schedule rows and a ready task. Among lanes that need not
  * wait, selects the one whose first task begins earliest in the simulated schedule. So a thread that feeds several
- * streams enqueues in the order of begin times. NULL: all lanes wait, until w->lanes.until_ns. */
+ * streams enqueues in the order of begin times. Returns NULL if all lanes wait; w->lanes.until_ns says until when. */
 struct lane *lanes_next(struct worker *w);
 /* Returns the lane that holds ready task number *i, counted over all lanes, and sets *i to the task's index in that
  * lane. */

@@ -6,11 +6,11 @@
  *   streams   n n n n n n n n n n n n n n n|n+1 n+1 n+1 n+1 ...
  *
  * The work left of run n is at most as many acts as the flows hold (FLOW_ACTS each), ahead of all other work on the
- * streams. Run n does not wait for that work, so no actor is notified of completion. Run n + 1 may use the same
- * plan, and then it has reset the actors. Run n ends only when run n - OPEN_RUNS is complete.
+ * streams. Run n does not wait for that work, so no actor is notified of completion. Run n + 1 may use the same plan:
+ * then the actors were already reset. Run n ends only when run n - OPEN_RUNS is complete.
  *
  * The streams of run n + 1 synchronise before their first work. One stream waits for the device's other streams, and
- * copies the live numbers of run n + 1 over those of run n. All other streams wait for that stream. */
+ * copies the live numbers of run n + 1 over those of run n. The others wait for the copying stream. */
 #include "actors/act/run/open_run.h"
 
 #include "actors/act/run/activity.h"
@@ -86,7 +86,7 @@ open_run_first(const struct worker *w)
 
 /* End and begin the busy time of a run. Device time is charged to one run at a time: the oldest run with work in
  * flight. busy_ns is reduced by the begin time and increased by the end time, so it is negative while work is in
- * flight. Both do nothing if the struct was used for a later run meanwhile. */
+ * flight. time_ends() and time_begins() do nothing if the struct was used for a later run meanwhile. */
 static void
 time_ends(struct run *r, uint64_t number, int64_t now)
 {

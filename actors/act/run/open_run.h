@@ -3,10 +3,10 @@
  * A run that stays open ends when all its acts have begun and the checks of its data are done; part of its work is
  * still on streams then. Until that work is complete, the plan and the run's buffers must stay in place. The work of
  * the next run, and the copy of that run's live numbers, are ordered behind the open run on all streams. So the next
- * run may use the same arena and overwrite what the open run reads. At most OPEN_RUNS runs are open: run n ends only
- * when run n - OPEN_RUNS is complete. If the work of an open run fails, the run that is in progress ends with that
+ * run may use the arena of the open run and overwrite what that run reads. At most OPEN_RUNS runs are open: run n ends
+ * only when run n - OPEN_RUNS is complete. If the work of an open run fails, the run that is in progress ends with that
  * failure. If no run is in progress, engine_left() reports it. The text is the failing act's in both cases.
- * Session's thread. */
+ * Called on the session's thread. */
 #ifndef RILLE_ACT_OPEN_RUN_H
 #define RILLE_ACT_OPEN_RUN_H
 

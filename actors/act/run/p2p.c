@@ -43,7 +43,7 @@ p2p_offer(struct worker *w, int task)
     }
 }
 
-/* Runs one act of a SEND task: enqueues its work and consumes tokens, registers and a credit. Then tells the
+/* Runs one act of a SEND task: enqueues its work and consumes tokens, registers and a credit. Afterwards tells the
  * receiving end to enqueue the matching receive. */
 static void
 send_one(struct worker *w, int task, struct flow *f)

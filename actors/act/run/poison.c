@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-/* Returns the result that owns the registers of result (task, out), and sets *result to its index. It is a result of
- * another task if the place is IN_TASK. */
+/* Returns the result that owns the registers of result (task, out), and sets *result to its index. Registers with the
+ * place IN_TASK are owned by a result of another task. */
 static const struct out_port *
 holder_port(const struct actors *a, int task, int out, int32_t *result)
 {
@@ -80,7 +80,7 @@ fill_outputs(const struct stream_work *work, const struct stream *s)
     int piece = (int)(work->piece & UINT32_MAX);
     for (int k = 0; k < t->nresult; k++) {
         const struct out_port *o = &t->out[k];
-        /* other tasks also write the register, or an earlier act filled it */
+        /* other tasks write the register, too, or an earlier act wrote it */
         if (o->control || o->shared || piece % o->every) continue;
         fill_register(r, o, piece / o->every % o->nreg, piece, s);
     }

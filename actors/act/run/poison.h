@@ -1,9 +1,9 @@
 /* poison.h - fills free registers with NaN, to make reads of free registers visible.
  *
- * Active on the simulator's bus, and in tests that ask for it (run.poison). A register is filled before an act
- * writes it, to show elements that no kernel wrote. The register is filled again after its last read. The reader
- * does so on the stream of its work, before any task is notified, because no other task can own the bytes before
- * that. So all registers are filled, even registers that share bytes or are written once per run.
+ * Free registers are filled on the simulator's bus, and in tests that set run.poison. A register is filled before an
+ * act writes it, to show elements that no kernel wrote. The register is filled again after its last read. The last
+ * reader fills it on the stream of its own work, before any task is notified: until a notification no other task can
+ * own the bytes. So all registers are filled, even registers that share bytes or are written once per run.
  *
  * The counts belong to the plan's actors: they are created on the session's thread, and decremented by readers on
  * the thread of a device or of a stream. */
@@ -14,16 +14,16 @@
 #include "runtime/device/stream.h"
 
 struct poison {
-    int32_t *first;   /* by result: index of its first register among the registers of all results */
-    int32_t *readers; /* by result: number of reads of each of its registers, by all results that are stored there */
-    _Atomic int32_t *left; /* by register: number of reads still to come; readers decrement it */
+    int32_t *first;   /* index of the first register of each result, among the registers of all results */
+    int32_t *readers; /* number of reads per register of each result, including reads of other results stored there */
+    _Atomic int32_t *left; /* by register: number of reads still to come, decremented by readers */
 };
 
-/* Sets all read counts for a new run. Session's thread. */
+/* Sets all read counts for a new run. Called on the session's thread. */
 void poison_begin(const struct run *r);
 /* Fills the registers that the act will write with NaN, as work on stream s; s NULL: at once. */
 void poison_outputs(const struct run *r, int task, int piece, struct stream *s);
-/* Decrements the counts of the registers that the act reads, as work on stream s behind the act's own. Fills those
+/* Decrements the counts of the registers that the act reads, as work on stream s behind the act's own. Fills registers
  * that no later act reads with NaN. s NULL: at once. */
 void poison_inputs(const struct run *r, int task, int piece, struct stream *s);
 

@@ -12,9 +12,9 @@ struct run {
     void **root;           /* address of each root shard of the plan */
     uint64_t *number;      /* value of each live number (a scalar of the user's program): a double or an int64_t */
     void **arena;          /* address of the arena of each plan device */
-    struct line *line;     /* by program node: its line in the user's program at this run */
+    struct line *line;     /* line of each program node in the user's program, for this run */
     struct actors *actors; /* state of the plan's actors, kept between runs */
-    const struct channel_far *far;     /* by channel: task and address at its other end */
+    const struct channel_far *far;     /* task and address at the other end of each channel */
     const struct transport *transport; /* functions that carry the bytes of channels; NULL: the plan has no channels */
     const struct lane_rows *rows;      /* schedule rows of lanes; NULL: lanes never wait for a task */
     bool timed;                        /* true: record when each act begins and ends */

@@ -1,7 +1,7 @@
 /* controller.c - drives the coordinator: with sockets, a clock, and the ends of processes.
  *
  * The process of a lost member is killed before the cluster continues, because late writes would reach memory that
- * others use. It is killed by a pidfd, which never names another process. */
+ * others use. The controller kills by a pidfd, which never names another process. */
 #include "actors/cluster/controller/controller_inner.h"
 
 #include "actors/cluster/controller/files.h"
@@ -328,7 +328,7 @@ take_ends(struct cluster *c)
         how_it_ended(p, how);
         coordinator_gone(c->c, r, how);
         kill_process(c, r);
-        take_control(c); /* a send may have consumed the socket's event for packets that arrived */
+        take_control(c); /* the send can consume the edge-triggered event of packets that have arrived */
     }
 }
 
@@ -344,7 +344,7 @@ cluster_tick(struct cluster *c)
         if (link_send(c->link, LINK_BEAT, c->process[r].beat_peer, c->packet.text, c->packet.len)) err_clear();
     }
     c->wait.tick_ns = now_ns() + TICK_MS * 1000000ll;
-    controller_take_beats(c); /* a send may have consumed the socket's event for packets that arrived */
+    controller_take_beats(c); /* the send can consume the edge-triggered event of packets that have arrived */
     take_control(c);
 }
 
@@ -359,8 +359,8 @@ cluster_pump(struct cluster *c)
     if (now_ns() >= c->wait.tick_ns) cluster_tick(c);
 }
 
-/* Sleeps until an event may have arrived, at most until the next tick. Releases the lock while it sleeps, but lists
- * the descriptors to poll before that. */
+/* Sleeps until an event may have arrived, at most until the next tick. The lock is released during the sleep; the
+ * descriptors to poll are collected before. */
 static void
 cluster_sleep(struct cluster *c, enum cluster_sleeper who)
 {
@@ -391,8 +391,8 @@ cluster_thread(void *arg)
     pthread_mutex_lock(&c->lock);
     while (!c->wait.quit) {
         cluster_pump(c);
-        if (atomic_load(&c->wait.interrupted)) /* cluster_interrupt() cannot do this, because signal handlers call it */
-            pthread_cond_broadcast(&c->files.changed);
+        /* Signal handlers call cluster_interrupt(), so the broadcast is done here. */
+        if (atomic_load(&c->wait.interrupted)) pthread_cond_broadcast(&c->files.changed);
         cluster_sleep(c, SLEEPS_CLUSTER);
     }
     pthread_mutex_unlock(&c->lock);
@@ -486,7 +486,8 @@ open_link(struct cluster *c)
     return status;
 }
 
-/* Returns the lowest rank that has the memory mapped. Returns -1, and sets the error E_LOST, if there is none. */
+/* Returns the lowest rank that has the memory mapped. If there is no such rank, returns -1 after fail(E_LOST).
+ */
 static int
 keeper(void *of, int memory)
 {

@@ -28,8 +28,8 @@ struct cluster_options {
     const char *version;
     int threads; /* number from which kernels derive the size of thread teams; constant in a session */
     /* Starts the process of a rank, which joins at the address. The secret may be passed to the process only through
-     * a pipe. If start is NULL, all workers are started by others. Otherwise cluster_open starts the first `started`
-     * ranks, and cluster_recover restarts those of them that are lost. */
+     * a pipe. If start is NULL, all workers are started by others. If not, cluster_open starts the first `started`
+     * ranks, and cluster_recover restarts lost workers of these ranks. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[CLUSTER_ID], int *pid);
     int started;
     const char *devices; /* devices that each started worker must have; NULL: not specified */
@@ -53,8 +53,8 @@ void cluster_close(struct cluster **c);
 
 /* Returns the numbers of devices of the cluster, by kind. Devices are numbered through all workers. */
 const struct device_counts *cluster_devices(const struct cluster *c);
-/* Describes the GPU of a cuda device in *out, as its worker reported it. Appends the description of its kernel
- * compiler to `kernels`. E_PLACE: no such device; E_LOST: its worker is lost. */
+/* Describes the GPU of a cuda device in *out, as the device's worker reported it. Appends the description of the
+ * worker's kernel compiler to `kernels`. E_PLACE: no such device; E_LOST: the device's worker is lost. */
 int cluster_gpu(struct cluster *c, int device, struct cuda_gpu *out, struct str *kernels);
 /* Returns the map of devices and slots with which the plan partition of a memory is made. */
 const struct plan_map *cluster_map(const struct cluster *c, int memory);
@@ -72,8 +72,8 @@ void cluster_host(struct cluster *c, int memory, char out[64]);
 /* Sets *out to the position (position.h) of an address in the device's pool; POSITION_NONE if p is NULL. E_STATE: p
  * is outside the pool. */
 int cluster_position(const struct cluster *c, int kind, int device, const void *p, uint64_t *out);
-/* Fills *out with functions that allocate, read and write the bytes of a device's pool. On another host they use
- * messages: any thread, E_LOST. */
+/* Fills *out with functions that allocate, read and write the bytes of a device's pool. On another host these functions
+ * use messages: any thread, E_LOST. */
 void cluster_source(struct cluster *c, int kind, int device, struct pool_source *out);
 
 /* Fetches the digests (runtime/file/source.h) of n blocks in another host's memory. place: for each block, its
@@ -86,7 +86,7 @@ struct cluster_worker {
     char host[64], devices[256], state[16]; /* devices: text such as "cpu:2 cpu:3"; state: text (member_state_text) */
     double heartbeat;                       /* time since the last heartbeat arrived, s */
     int64_t acts;                           /* acts of the worker, over all runs */
-    /* busy: busy time of its devices, s, summed over devices and runs; slow: result of coordinator_slow() */
+    /* busy: busy time of the worker's devices, s, summed over devices and runs; slow: result of coordinator_slow() */
     double busy, slow;
 };
 /* describes worker i, not counting retired ranks; false: there are fewer */
@@ -171,8 +171,9 @@ struct cluster_loss {
 bool cluster_lost(struct cluster *c, int i, struct cluster_loss *out);
 /* Returns true if the epoch is formed and no member was lost since. */
 bool cluster_stands(struct cluster *c);
-/* Begins the next epoch: replaces the lost workers, or continues with `workers` members (0: as many as before). If
- * the call was interrupted before, continues the epoch that it had begun. E_LOST: another member was lost meanwhile. */
+/* Begins the next epoch: replaces the lost workers, or continues with `workers` members (0: as many as before). After
+ * an interrupted call, continues the epoch that the interrupted call had begun. E_LOST: another member was lost
+ * meanwhile. */
 int cluster_recover(struct cluster *c, int workers);
 
 #endif

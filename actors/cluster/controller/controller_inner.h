@@ -21,7 +21,7 @@ enum cluster_sleeper { SLEEPS_CLUSTER, SLEEPS_SESSION, NSLEEPS };
 struct process {    /* the process of a rank */
     int pid, pidfd; /* pid: 0 if unknown; pidfd: -1 if unknown */
     bool child;
-    int beat_peer; /* number of the link on which its heartbeats arrive; -1: none yet */
+    int beat_peer; /* number of the link on which the process's heartbeats arrive; -1: none yet */
     int64_t heard_ns;
 };
 
@@ -37,14 +37,14 @@ struct memory {
     int number;
     uint32_t made_epoch;
     struct plan_map map;
-    /* heap 0 is shared by the host's processes; each device that has its own memory has one more */
+    /* heap 0: memory that the host's processes share; further heaps: one per device that has memory of its own */
     struct memory_heap *heap;
     int nheap;
 };
 
 /* The lock guards all fields that are not constant, except those that only the session's thread uses. */
 struct cluster {
-    /* These fields are constant once the cluster is open. */
+    /* The fields up to `started` are constant once the cluster is open. */
     struct cluster_options options;
     struct coordinator *c; /* its functions are called with the lock held */
     struct link *link;     /* its functions are called with the lock held */
@@ -78,7 +78,7 @@ struct cluster {
         struct cluster_job *job; /* the job in progress; NULL: none */
         uint32_t id;
         bool ended;
-        int status, blame, node; /* outcome of the run that ended: status, rank and node of its failure */
+        int status, blame, node; /* outcome of the run that ended: status, rank and node of the run's failure */
         char text[WIRE_TEXT];
     } run;
     struct {
@@ -98,7 +98,7 @@ struct cluster {
         struct range *range;
         struct plan_range *plan_range; /* the entries of `range`, in the form that plan maps use */
         struct slot *slot;
-        uint64_t *bytes; /* by memory: its size in bytes */
+        uint64_t *bytes; /* size of each memory in bytes */
         int nrange, nslot;
         uint32_t abilities; /* abilities that all cuda devices have, bits of enum device_flags */
     } table;
@@ -106,8 +106,8 @@ struct cluster {
 
 /* Returns E_LOST, with a text that names the worker lost first. */
 int control_say_lost(const struct cluster *c);
-/* Handles packets that have arrived, and wakes the cluster's thread. Must be called with the lock held after a send
- * outside of attend(), because the send may have consumed the socket's event for those packets. */
+/* Handles packets that have arrived, and wakes the cluster's thread. Must be called after a send outside of attend(),
+ * because a send can consume the edge-triggered event of packets that have arrived. The caller holds the lock. */
 void control_look(struct cluster *c);
 
 #endif

@@ -104,7 +104,7 @@ remove_filing(struct cluster *c, const struct filing *w)
     *at = w->next;
 }
 
-/* Cancels the requests that are not done. Workers still answer them. */
+/* Cancels the requests that are not done. Workers still answer cancelled requests. */
 static void
 cancel_filing(struct cluster *c, const struct filing *w)
 {

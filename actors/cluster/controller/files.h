@@ -19,7 +19,7 @@ struct filing { /* the files that one thread waits for; stored on that thread's 
     bool interruptible;
 };
 
-/* Records the outcome of a request, or a part of it. Called with the lock held. */
+/* Records the outcome of a request, or a part of it. The caller holds the lock. */
 void control_filed(struct cluster *c, const struct notice *n);
 
 #endif

@@ -13,7 +13,7 @@ enum {
 /* The copies of one request, and the range of file blocks that they read. The request carries the digests of these
  * blocks. */
 struct load_request {
-    int32_t first, n; /* first: index of its first copy in load_requests.copy; n: number of copies */
+    int32_t first, n; /* first: index of the request's first copy in load_requests.copy; n: number of copies */
     int64_t first_block, end_block;
 };
 struct load_requests {

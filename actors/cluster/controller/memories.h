@@ -1,16 +1,17 @@
-/* memories.h - the memories of all hosts, as the controller makes and addresses them. Session's thread. */
+/* memories.h - the controller's view of the memories of all hosts. Called on the session's thread. */
 #ifndef RILLE_CLUSTER_CONTROLLER_MEMORIES_H
 #define RILLE_CLUSTER_CONTROLLER_MEMORIES_H
 
 #include "actors/cluster/controller/controller_inner.h"
 
-/* Makes what the next epoch needs and forms it; every rank must be present. With the lock. E_ARG, E_PLACE, E_MEMORY. */
+/* Begins the next epoch: fills the cluster's tables at the first call, makes the bus, and calls coordinator_form().
+ * Every rank must be present. The caller holds the lock. E_ARG, E_PLACE, E_MEMORY. */
 int control_begin(struct cluster *c);
-/* Allocates all pages again in memories that were made again in this epoch. Called with the lock, which it releases
- * meanwhile. */
+/* Allocates all pages again in memories that were made again in this epoch. The caller holds the lock, which is
+ * released meanwhile. */
 int control_renew(struct cluster *c);
 /* Checks the devices of workers that an earlier coordinator left. E_PLACE: a worker has other devices than the ones
- * requested now. Called with the lock held. */
+ * requested now. The caller holds the lock. */
 int control_check_kept(const struct cluster *c);
 void control_free(struct cluster *c);
 /* Is remote_access_options.broken for a cluster; of: the cluster. */

@@ -21,8 +21,8 @@ struct reach {
     struct remote_access_options options;
     pthread_mutex_t lock; /* lock for all fields; held during a whole request */
     pthread_mutex_t peer_lock;
-    int *peer;        /* by rank: number of its link, -1: none; guarded by peer_lock */
-    uint32_t *joined; /* by rank: epoch in which its link was established; guarded by peer_lock */
+    int *peer;        /* link number of each rank, -1: none; guarded by peer_lock */
+    uint32_t *joined; /* epoch in which each rank's link was established; guarded by peer_lock */
     struct str packet;
     uint64_t count; /* number of requests sent */
 };
@@ -106,7 +106,8 @@ ask_memory(struct reach *r, struct wish *w)
     return link_send(r->options.link, LINK_BULK, peer_of_rank(r, w->rank), r->packet.text, r->packet.len);
 }
 
-/* Handles an answer. Its number says which packet it answers; answers to abandoned requests are dropped. */
+/* Handles an answer. The number of an answer says which packet it belongs to; answers to abandoned requests are
+ * dropped. */
 static int
 receive_answer(struct wish *w, const struct packet *p)
 {
@@ -131,7 +132,7 @@ receive_answer(struct wish *w, const struct packet *p)
 }
 
 /* Records the link of a rank. A link belongs to a process, so a packet of a lost process may arrive after the first
- * packet of its successor. The packet with the later epoch decides. */
+ * packet of its successor. So the packet with the later epoch decides about the rank's link. */
 static void
 know_peer(struct reach *r, int peer, const struct packet *p)
 {
@@ -188,7 +189,7 @@ ask_another(struct reach *r, struct wish *w, int rank)
     w->heard_ns = now_ns();
 }
 
-/* Finds the worker to ask. If it is another worker than before, prepares the unanswered packets to be sent again.
+/* Finds the worker to ask. If the worker is another one than before, prepares the unanswered packets to be sent again.
  * E_LOST: there is no worker, or the epoch is over, so the two workers of a BRING cannot connect. */
 static int
 find_wish_keepers(struct reach *r, struct wish *w)
@@ -203,7 +204,7 @@ find_wish_keepers(struct reach *r, struct wish *w)
     return 0;
 }
 
-/* Prepares the unanswered packets to be sent again after a failed send. Until they are sent, the link may work
+/* Prepares the unanswered packets to be sent again after a failed send. By the time of that send, the link may work
  * again, or another worker may have taken over the memory. */
 static bool
 give_up_wish(struct reach *r, struct wish *w)

@@ -16,8 +16,8 @@ struct remote_access_options {
     const unsigned char *job;
     int world;
     void *of;
-    /* Returns the rank that answers for a memory now. Returns -1, and sets the error E_LOST, if there is none. Any
-     * thread. */
+    /* Returns the rank that answers for a memory now. If there is no such rank, returns -1 and sets the error E_LOST.
+     * Any thread. */
     int (*keeper)(void *of, int memory);
     /* Returns 0, or E_LOST with a text that names the lost worker if the epoch is over: workers that are not
      * connected yet cannot connect before the next epoch. Any thread. */

@@ -10,8 +10,8 @@
  *            Ids of communicators are forwarded from worker to worker (UNITE)
  *   BROKEN   a member is lost: the epoch is over, and nothing runs until coordinator_recover() begins the next one
  *
- * The coordinator uses no clock, socket or thread. Its owner passes in packets and ticks; it sends packets and
- * notices through callbacks. So ZeroMQ (controller.c) and the simulator (t/cluster/sim.c) drive it alike. A link
+ * The coordinator uses no clock, socket or thread. The owner passes in packets and ticks; the coordinator sends packets
+ * and notices through callbacks. So ZeroMQ (controller.c) and the simulator (t/cluster/sim.c) drive it alike. A link
  * must deliver the packets of one direction in order or not at all. A gap in packet numbers means that the member is
  * lost; duplicates and packets of other epochs are dropped.
  *
@@ -20,8 +20,8 @@
  *
  * A **memory** holds the values of the devices of one host. Memories are numbered in the order of their first ranks.
  * The coordinator makes the memory of its own host; the first worker of another host makes that host's. A memory
- * persists as long as one worker is alive that has mapped it (READY). Otherwise the memory is made again, empty
- * (coordinator_memory()).
+ * persists as long as one worker is alive that has mapped it (READY). If no such worker is left, the memory is made
+ * again, empty (coordinator_memory()).
  *
  * With more than `direct` members, one worker of each host, the **speaker**, relays the heartbeats of the host's
  * other workers, which leave them in shared memory. Relaying begins when the epoch is formed, and ends with the
@@ -30,8 +30,8 @@
  * heartbeats are less frequent, so losses are detected later.
  *
  * Workers create the communicators of a collective library. START carries the number of the last failed run: workers
- * abort their communicators at a failure, so all ranks create those again that are older. Before the first run of a
- * program, the collectives of all its partitions are compared.
+ * abort their communicators when a run fails, so every rank creates older communicators again. Before the first run of
+ * a program, the collectives of all its partitions are compared.
  *
  * A **slot** is a device thread of the cluster. Plans name the slots of their memory, and a table in FORM assigns a
  * worker to each slot. If a worker is lost for good, other workers of its host take over its slots, and no plan
@@ -52,12 +52,12 @@ enum {
     CLUSTER_SLOTS = 1 << 10,
     CLUSTER_ID = 16,
     COORDINATOR_IDLE = 32,
-    /* ticks after which a packet counts as lost, if a heartbeat has reported it and it has not arrived */
+    /* ticks after which a packet counts as lost that a heartbeat has reported and that has not arrived */
     LAG_TICKS = 20,
 };
 
-/* A range of devices: first to first + n - 1 of a kind. They are assigned in turn to slots slot to slot + nslot - 1
- * of a memory. */
+/* A range of devices: first to first + n - 1 of a kind. The devices are assigned in turn to slots slot to slot + nslot
+ * - 1 of a memory. */
 struct range {
     uint32_t kind, first, n, slot, nslot, memory;
 };
@@ -145,7 +145,7 @@ struct coordinator_options {
 };
 
 struct coordinator;
-/* Creates a coordinator. The texts and secrets in the options must outlive it. */
+/* Creates a coordinator. The texts and secrets in the options must outlive the coordinator. */
 struct coordinator *coordinator_new(const struct coordinator_options *o, const struct coordinator_env *env);
 void coordinator_free(struct coordinator **c);
 
@@ -163,8 +163,8 @@ void coordinator_cut(struct coordinator *c, int peer, const char *how);
 /* Handles the end of a rank's process, even if it has not joined. how: the reason, such as "was killed by signal 9". */
 void coordinator_gone(struct coordinator *c, int rank, const char *how);
 void coordinator_tick(struct coordinator *c);
-/* Fills *out with the heartbeat that must be sent to a rank now; it is valid until the next call. Returns false if
- * none is due: the rank is no member, a speaker relays its heartbeats, or it is not time yet. */
+/* Fills *out with the heartbeat that must be sent to a rank now; *out is valid until the next call. Returns false if no
+ * heartbeat is due: the rank is no member, a speaker relays its heartbeats, or it is not time yet. */
 bool coordinator_pulse(struct coordinator *c, int rank, struct packet *out);
 
 /* Begins an epoch, after NOTICE_FULL. Everything that *f points to must stay valid until NOTICE_FORMED. */
@@ -174,7 +174,7 @@ struct form {
     int nrange, nslot;
     const struct range *range;
     const struct slot *slot;
-    const uint64_t *bytes; /* by memory: its size in bytes */
+    const uint64_t *bytes; /* size of each memory in bytes */
 };
 void coordinator_form(struct coordinator *c, const struct form *f);
 enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
@@ -190,7 +190,7 @@ struct start {
     size_t nbyte;
     /* digest of the controller's plan partition; digest of the plan's outline */
     unsigned char digest[CLUSTER_ID], outline[CLUSTER_ID];
-    int memory; /* memory of the controller's plan partition; -1: it has none, so its digest is not compared */
+    int memory; /* memory of the controller's plan partition; -1: no partition, so its digest is not compared */
     uint32_t run, flags;
     const struct places *places; /* by memory: positions of leaves, roots and arenas */
     const uint64_t *numbers;
@@ -208,17 +208,17 @@ enum { START_TIMED = 1, START_SHIPS = 2 };
 enum { STOP_ASKED, STOP_FAILED, STOP_LOST };
 void coordinator_start(struct coordinator *c, const struct start *s);
 void coordinator_stop(struct coordinator *c);
-/* Sends a member a request about a file (SAVE, LOAD or CANCEL), also during a run. NOTICE_FILED of the request
- * follows, or NOTICE_LOST of any member; CANCEL makes it follow sooner. Returns false if no epoch is formed. */
+/* Sends a member a request about a file (SAVE, LOAD or CANCEL), also during a run. NOTICE_FILED of the request follows,
+ * or NOTICE_LOST of any member; after CANCEL the notice follows sooner. Returns false if no epoch is formed. */
 bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
-/* Marks a program as unused. Members keep the COORDINATOR_IDLE programs that became unused last, so they need not be
- * sent again if they are used again. */
+/* Marks a program as unused. Members keep the COORDINATOR_IDLE programs that became unused last, so a program that is
+ * used again need not be sent again. */
 void coordinator_forget(struct coordinator *c, uint64_t program);
 
 /* Begins to gather the next epoch with `workers` members. Phase BROKEN only. Opens ranks that were lost, or had not
- * joined, for new workers: the lowest first, but one for each memory without a member. The other ranks are retired
- * for good. E_ARG: `workers` is less than the number of living members and memories without a member, or more than
- * all ranks that are left. */
+ * joined, for new workers: first the lowest rank of each memory without a member, then the lowest of all. The other
+ * ranks are retired for good. E_ARG: `workers` is less than the number of living members and memories without a member,
+ * or more than all ranks that are left. */
 int coordinator_recover(struct coordinator *c, int workers);
 /* Ends the job: sends BYE to all members. */
 void coordinator_bye(struct coordinator *c);
@@ -233,7 +233,7 @@ uint32_t coordinator_slot(const struct coordinator *c, int slot);
 /* A memory of the cluster. Memories get their numbers when every rank is present for the first time. */
 struct memory_info {
     char *machine;
-    bool own;            /* true if it is the memory of the coordinator's host */
+    bool own;            /* true for the memory of the coordinator's host */
     int keeper;          /* rank that made the memory ready for this epoch; -1: the coordinator did */
     uint32_t made_epoch; /* epoch in which the memory was made, or made again */
 };

@@ -24,8 +24,8 @@ heir(const struct coordinator *c, const struct slot *s, int slot)
     return s->owner;
 }
 
-/* Returns the lowest rank that has the memory mapped. If there is none, returns the lowest rank of the memory, which
- * must make it; -1: the memory has no members. */
+/* Returns the lowest rank that has the memory mapped. If no rank has it mapped, returns the memory's lowest rank, which
+ * must make the memory; -1: the memory has no members. */
 int
 coordinate_keeper(const struct coordinator *c, int memory)
 {
@@ -221,7 +221,7 @@ send_form(struct coordinator *c)
     str_free(&spoken);
 }
 
-/* Returns the MAKE_ flags for a member: what it must make. If no member has mapped its memory and said so, the
+/* Returns the MAKE_ flags for a member: what it must make. If no member has reported that it mapped the memory, the
  * memory is made again, even if some members have begun to map the old one. */
 static uint32_t
 make_what(struct coordinator *c, int rank)
@@ -234,7 +234,7 @@ make_what(struct coordinator *c, int rank)
     return what | MAKE_MEMORY | MAKE_FRESH;
 }
 
-/* Sends MAKE to members that must make something. They are BUSY until they answer. */
+/* Sends MAKE to members that must make something. These members are BUSY until they answer. */
 void
 coordinator_form(struct coordinator *c, const struct form *f)
 {
@@ -326,7 +326,7 @@ is_out(const struct member *m)
     return m->info.state == MEMBER_LOST || m->info.state == MEMBER_ABSENT;
 }
 
-/* Returns the lowest rank of a memory that must be restarted, because the memory has no living member; else -1. */
+/* If a memory has no living member, returns its lowest rank that can be restarted; else returns -1. */
 static int
 first_gone(const struct coordinator *c, int memory)
 {

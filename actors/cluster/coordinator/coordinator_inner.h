@@ -41,7 +41,7 @@ struct shipped {
     bool agreed;         /* all partitions agree on their collectives */
     uint8_t *has;        /* by rank: true if the member's current process has the program */
     uint32_t *rows;      /* by rank: number of the schedule rows that the member has; 0: none */
-    struct part *memory; /* by memory: the plan partition of its workers */
+    struct part *memory; /* plan partition of the workers of each memory */
 };
 /* A plan partition, as the workers of its memory report it. */
 struct part {
@@ -58,9 +58,10 @@ struct memory {
     uint32_t *lost;
     int nlost, lost_capacity;
     char *segment, *bus;
-    uint32_t *meets; /* memories whose addresses its workers asked for; those of neighbours are always known */
+    uint32_t *meets; /* memories whose workers' addresses this memory's workers asked for; addresses of neighbours are
+                        always known */
     int nmeet, meet_capacity;
-    int first; /* lowest rank of the memory in this epoch, its speaker; -1: none */
+    int first; /* lowest rank of the memory in this epoch, which is the speaker; -1: none */
     int ngpu;  /* number of cuda devices of the memory, set when an epoch is formed */
 };
 
@@ -127,11 +128,11 @@ bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
 
 /* Functions of coordinator_epoch.c. */
 /* coordinate_speaks returns true if speakers relay heartbeats now; coordinate_is_spoken returns true if a speaker
- * relays those of this rank. */
+ * relays the heartbeats of this rank. */
 bool coordinate_speaks(const struct coordinator *c);
 bool coordinate_is_spoken(const struct coordinator *c, int rank);
 int coordinate_keeper(const struct coordinator *c, int memory);
-/* Counts an answer of a member. Returns true if it was the last that was missing. */
+/* Counts an answer of a member. Returns true if no further answer is missing. */
 static inline bool
 coordinate_last(struct coordinator *c)
 {

@@ -3,7 +3,7 @@
  * Each END packet reports the acts of a worker and the busy time of its devices. After every WINDOW successful runs,
  * workers with equal numbers of acts are compared: replicas have equal numbers, pipeline stages do not. A worker is
  * reported if its busy time exceeds twice the median of the others, and by more than chance explains (excess_ns).
- * Each worker is reported once. Waiting is not busy time, so a worker that waits for a slow one does not appear
+ * A worker is reported only once. Waiting is not busy time, so a worker that waits for a slow one does not appear
  * slow. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
@@ -34,8 +34,8 @@ report_pace(struct coordinator *c, struct pace *p)
     coordinate_tell(c, (struct notice){.kind = NOTICE_SLOW, .rank = p->rank, .text = text});
 }
 
-/* Compares n workers with equal numbers of acts, sorted by busy time. The median of all but one worker is a
- * neighbour of the middle. */
+/* Compares n workers with equal numbers of acts, sorted by busy time. Without one worker, the median of the others is
+ * next to the middle of the list. */
 static void
 compare_paces(struct coordinator *c, struct pace **p, int n)
 {

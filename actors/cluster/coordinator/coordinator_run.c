@@ -54,7 +54,7 @@ drop_shipped(struct coordinator *c, struct shipped *s)
 }
 
 /* Marks a program as unused and moves it to the end of the list, so that the first unused entry has been unused
- * longest. Drops that entry if there are too many. */
+ * longest. If there are more than COORDINATOR_IDLE unused programs, drops the oldest. */
 void
 coordinator_forget(struct coordinator *c, uint64_t program)
 {
@@ -270,7 +270,7 @@ keep_shipped_part(struct shipped *s, int memory, const struct packet *p)
     str_addn(&part->replaces, p->replaces.bytes, p->replaces.n);
 }
 
-/* Handles a HAVE packet. If some workers reject a program, those that compiled it keep it. */
+/* Handles a HAVE packet. If some workers reject a program, the workers that compiled the program keep it. */
 void
 coordinate_have(struct coordinator *c, int rank, const struct packet *p)
 {

@@ -78,7 +78,7 @@ queue_work(struct worker_member *m, struct work w)
     m->env.work(m->env.arg, &w);
 }
 
-/* Ends this worker's membership. Only the first call has an effect, so the first reason is kept. */
+/* Ends this worker's membership. Later calls have no effect, so the first reason is kept. */
 static void
 member_end(struct worker_member *m, int status, const char *text)
 {
@@ -331,8 +331,8 @@ beat_others(struct worker_member *m)
 }
 
 /* Leaves this worker's heartbeat in shared memory for its speaker, and reads the coordinator's from there. Returns
- * false if no heartbeat of the coordinator came that way in this epoch, or none for long; then this worker also
- * sends its own. */
+ * false if no heartbeat of the coordinator was found there in this epoch, or none for long; then this worker also sends
+ * heartbeats itself. */
 static bool
 leave_beat(struct worker_member *m)
 {

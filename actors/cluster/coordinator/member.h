@@ -4,10 +4,9 @@
  *   IN       a member; passes work from the coordinator to the executor, in order
  *   LEFT     the membership has ended: dismissed (status 0), or failed (not 0)
  *
- * Like the coordinator, a member uses no clock, socket or thread. Its owner passes in packets, ticks and the
- * executor's answers; packets and work go out through callbacks. The executor works in the order of arrival, except
- * for STOP, CANCEL and UNITE, which concern the work in progress. Owner: the worker (worker_inner.h), under its
- * lock. */
+ * Like the coordinator, a member uses no clock, socket or thread. The owner passes in packets, ticks and the executor's
+ * answers; the member sends packets and work through callbacks. The executor works in the order of arrival, except for
+ * STOP, CANCEL and UNITE, which concern the work in progress. Owner: the worker (worker_inner.h), under its lock. */
 #ifndef RILLE_CLUSTER_MEMBER_H
 #define RILLE_CLUSTER_MEMBER_H
 
@@ -26,7 +25,8 @@ enum work_kind {
     WORK_STOP,   /* stop the run in progress */
     WORK_UNITE,  /* store the id of a communicator, which another worker created, for the current run */
     WORK_LEAVE,  /* end the worker. status: a LEAVE_ constant; text: the reason, unless LEAVE_DONE */
-    /* Requests from workers of other hosts (carrier.h), handled in the same order of arrival. */
+    /* Requests from workers of other hosts (carrier.h) follow; they are queued with the coordinator's work, in order of
+       arrival. */
     WORK_ASKED, /* a worker requests this worker's list of a program's channels */
     WORK_LISTED,
     WORK_PORTS, /* addresses of other workers, requested by member_meet() */
@@ -72,8 +72,8 @@ void member_receive(struct worker_member *m, const struct packet *p);
 void member_tick(struct worker_member *m);
 void member_cut(struct worker_member *m, const char *how);
 /* member_heard handles a heartbeat of the coordinator. member_beat fills *out with this worker's next heartbeat,
- * valid until the next call. It returns false if none is due: the worker has no rank yet, a speaker relays its
- * heartbeats, or it is not time yet. */
+ * valid until the next call. member_beat returns false if no heartbeat is due: the worker has no rank yet, a speaker
+ * relays its heartbeats, or it is not time yet. */
 void member_heard(struct worker_member *m, const struct packet *p);
 bool member_beat(struct worker_member *m, struct packet *out);
 
@@ -94,8 +94,8 @@ struct have {
     const char *text; /* reason of the failure, if status is not 0 */
     /* digest of the plan partition and of the outline, CLUSTER_ID bytes each */
     const unsigned char *digest, *outline;
-    const uint64_t *arenas;        /* for each device of the partition: its number, then its arena's bytes */
-    int narena;                    /* number of entries in `arenas`, two per device */
+    const uint64_t *arenas; /* for each device of the partition: device number, then bytes of the device's arena */
+    int narena;             /* number of entries in `arenas`, two per device */
     const unsigned char *replaces; /* for each root: how it is stored, enum root_fate (channel.h) */
     int nreplace;
     const void *comm_ranks; /* collectives of the partition (comm_ranks.h) */

@@ -2,8 +2,8 @@
  *
  * A ring has one writer and one reader. The writer fills an entry, then advances `sent` (release). The reader loads
  * `sent` (acquire), reads the entry, then advances `taken`. If a ring is full, the sender keeps further messages in
- * a list of its own, and moves them to the ring in order at its next send or wait. That is rare, because the plan's
- * credits bound the messages in flight. No thread ever blocks.
+ * a list of its own, and moves them to the ring in order at its next send or wait. A full ring is rare, because the
+ * plan's credits bound the messages in flight. No thread ever blocks.
  *
  * Sleeping follows waker.h: a thread sets the waker, checks the rings again, and sleeps; a sender advances `sent`,
  * then wakes the receiver.
@@ -48,7 +48,7 @@ struct spill {
 
 struct end { /* an end of the bus in this process; only its own thread uses it */
     int slot, first;
-    struct spill *spill;  /* by receiving slot: messages that did not fit into its ring */
+    struct spill *spill;  /* by receiving slot: messages that did not fit into the ring */
     struct ring *brought; /* ring of messages from other hosts; aligned memory inside `block` */
     char *block;
     int nspilled;
@@ -61,7 +61,7 @@ struct host_bus {
     struct end_shared *shared;
     struct ring *ring; /* nslot x nslot rings, by receiving slot, then by sending slot */
     int nslot, nthread, process;
-    uint32_t addr[BUS_HOST_SLOTS]; /* by slot: bus address of its thread */
+    uint32_t addr[BUS_HOST_SLOTS]; /* bus address of each slot's thread */
     struct end end[MOST_THREADS];
     struct bus_user user[MOST_THREADS];
     struct bus_far far;

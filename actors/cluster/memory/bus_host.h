@@ -1,9 +1,9 @@
 /* bus_host.h - messages between device threads of several processes on one host.
  *
- * A bus end is a slot of the cluster. All ends share one segment. It holds a message ring for each pair of ends,
- * which only the sender writes, and for each end a futex word to sleep on. The segment belongs to an epoch: the
- * controller makes it, and the workers map it. Each process opens the ends of its own slots by bus_kind's open, with
- * the bus from bus_host_map() as options.with.
+ * A bus end is a slot of the cluster. All ends of a host share one segment. The segment has a message ring for each
+ * pair of ends, written only by the sender, and a futex word to sleep on for each end. The segment belongs to an epoch:
+ * the controller makes it, and the workers map it. Each process opens the ends of its own slots by bus_kind's open,
+ * with the bus from bus_host_map() as options.with.
  *
  * As between threads, a message's arrival orders the bytes of the register that the message is about; both processes
  * map those bytes. A message may arrive before this process knows that the message's run has begun. Until then the
@@ -24,16 +24,16 @@ void bus_host_format(void *segment, int nslot);
  * process are its threads, in order. E_BUS: the segment was not made for nslot slots. bus_kind's close frees the
  * bus. */
 int bus_host_map(void *segment, size_t bytes, int nslot, const uint32_t *owner, struct bus **out);
-/* Sets the function that sends messages to addresses without a slot, which are processes of other hosts. Must be
- * called before the first message is sent. The sending thread calls the function. */
+/* Sets the function that sends messages to addresses without a slot, which are processes of other hosts. Call
+ * bus_host_far() before the first message is sent. The sending thread calls the function. */
 struct bus_far {
     void *of;
     int (*send)(void *of, const struct msg *m);
 };
 void bus_host_far(struct bus *b, const struct bus_far *far);
-/* bus_host_fetch delivers a message from another host to a thread of this process; false: there is no space now. It
- * drops a message for an unknown thread. Only one thread may deliver. bus_host_fetch_room returns true if there is
- * space for the message. */
+/* bus_host_fetch delivers a message from another host to a thread of this process; false: there is no space now.
+ * bus_host_fetch drops a message for an unknown thread. Only one thread may deliver messages. bus_host_fetch_room
+ * returns true if there is space for the message. */
 bool bus_host_fetch(struct bus *b, const struct msg *m);
 bool bus_host_fetch_room(struct bus *b, const struct msg *m);
 /* Wakes the session's thread if it sleeps on this bus. Any thread. */

@@ -1,12 +1,14 @@
 /* segment.h - memory that the processes of one host share; the values of the cluster's devices are stored there.
  *
  * The controller makes a segment and allocates its bytes. The segment is a memfd: it has no name, and is freed with
- * the last process that maps it. Workers open it by the path that the controller sends, and map all of it. An offset
- * has the same meaning in every process, so a process reads in place what another process wrote. segment_take()
- * allocates the pages at once, so a lack of memory is E_MEMORY at the allocating line, not a signal later.
+ * the last process that maps it. Workers open the segment by the path that the controller sends, and map all of its
+ * bytes. An offset has the same meaning in every process, so a process reads in place what another process wrote.
+ * segment_take() allocates the pages at once, so a lack of memory is E_MEMORY at the allocating line, not a signal
+ * later.
  *
  * For a segment of another host, the controller keeps the list of allocations and an address range without memory:
- * offsets are valid there, but an access faults. Only the controller's session thread allocates and frees. */
+ * offsets are valid there, but an access faults. Only the controller's session thread allocates and frees bytes of
+ * segments. */
 #ifndef RILLE_CLUSTER_SEGMENT_H
 #define RILLE_CLUSTER_SEGMENT_H
 

@@ -2,9 +2,9 @@
  * (net_zmq.c, net_mpi.c).
  *
  * Device threads send messages, and the bytes of each act of a SEND (a parcel), themselves if the links are free.
- * Otherwise they queue an item for the carrier's thread. A message is sent whole, a parcel in pieces. Received data
- * is not trusted: job, epoch, run, task and offset are checked. Received pieces stay in ZeroMQ's memory until the
- * RECV task acts and copies the bytes into its register.
+ * If a link is busy, a device thread queues an item for the carrier's thread. A message is sent whole, a parcel in
+ * pieces. Received data is not trusted: job, epoch, run, task and offset are checked. Received pieces stay in ZeroMQ's
+ * memory until the RECV task acts and copies the bytes into its register.
  *
  * ZeroMQ calls released() on a thread of its own when it no longer needs a piece's memory. A ticket (struct
  * transport) is done when all pieces of its act are released. */
@@ -71,7 +71,7 @@ carrier_lose(struct carrier *c, const char *fmt, int rank)
 }
 
 /* Reports a worker as lost if the link to it stays down for link_ms. If the link is down because the worker ended,
- * the coordinator usually ends the epoch before that. */
+ * the coordinator usually ends the epoch before link_ms is over. */
 static void
 look_after(struct carrier *c, int rank)
 {
@@ -125,7 +125,7 @@ send_message(struct carrier *c, const struct msg *m)
     if (carrier_peer(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
 }
 
-/* Counts a piece as released. ZeroMQ calls this on its own thread when it no longer needs the piece's memory. */
+/* Counts a piece as released. ZeroMQ calls released() on its own thread when it no longer needs the piece's memory. */
 static void
 released(void *data, void *hint)
 {
@@ -221,7 +221,7 @@ has_queue(struct carrier *c)
 }
 
 /* Sends an item on the calling device thread if the carrier's lock is free, the link is open and the queue is empty;
- * false: not sent. This saves waking the carrier's thread. */
+ * false: not sent. Sending here saves waking the carrier's thread. */
 static bool
 send_now(struct carrier *c, const struct item *i)
 {

@@ -9,7 +9,7 @@
  * arrives.
  *
  * Every message belongs to an epoch and, except for lists, to a run. The carrier drops messages of earlier epochs
- * and runs. A message of a later one waits in its link until this worker has joined the epoch or begun the run
+ * and runs. A message of a later epoch or run waits in its link until this worker has joined the epoch or begun the run
  * (carrier_join, carrier_begin). Only the carrier's own thread uses the sockets. */
 #ifndef RILLE_CLUSTER_CARRIER_H
 #define RILLE_CLUSTER_CARRIER_H
@@ -64,19 +64,20 @@ struct carrier_epoch {
     const char *ports;
     struct bus *bus;
 };
-/* Joins an epoch. Main thread. E_BUS: `mpi` is CARRIER_MPI, and MPI cannot be used in this epoch. */
+/* Joins an epoch. Called on the main thread. E_BUS: `mpi` is CARRIER_MPI, and MPI cannot be used in this epoch. */
 int carrier_join(struct carrier *c, const struct carrier_epoch *e);
-/* Adds the ports of further workers; a line for each, as in carrier_epoch.ports. Main thread. */
+/* Adds the ports of further workers; a line for each, as in carrier_epoch.ports. Called on the main thread. */
 void carrier_meet(struct carrier *c, const char *ports);
 /* Returns the reason why tcp is used although MPI was requested; NULL: MPI is used, or was not requested. */
 const char *carrier_why_tcp(const struct carrier *c);
-/* Ends the epoch. Afterwards the carrier neither reads the bytes of SENDs nor uses the bus. */
+/* Ends the epoch. After the call the carrier neither reads the bytes of SENDs nor uses the bus. */
 void carrier_leave(struct carrier *c);
 /* Makes the carrier's thread end the epoch soon, and does not wait. lost: the reason is a lost worker. Any thread,
  * even one that holds a lock which callbacks take. */
 void carrier_cut(struct carrier *c, bool lost);
 
-/* carrier_ask requests a worker's list of a program's channels; carrier_list sends this worker's list. Main thread. */
+/* carrier_ask requests a worker's list of a program's channels; carrier_list sends this worker's list. Called on the
+ * main thread. */
 void carrier_ask(struct carrier *c, int rank, uint64_t program);
 void carrier_list(struct carrier *c, int rank, uint64_t program, const void *bytes, size_t n);
 
@@ -92,7 +93,7 @@ struct carrier_channels;
 struct carrier_channels *carrier_channels_new(struct carrier *c, const struct plan *p, const struct channel_far *far);
 void carrier_channels_free(struct carrier_channels **k);
 const struct transport *carrier_channels_transport(const struct carrier_channels *k);
-/* carrier_begin begins a run of the channels, and carrier_end ends it. Main thread. */
+/* carrier_begin begins a run of the channels, and carrier_end ends it. Called on the main thread. */
 void carrier_begin(struct carrier *c, struct carrier_channels *k, uint32_t run);
 void carrier_end(struct carrier *c);
 

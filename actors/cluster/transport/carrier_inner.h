@@ -24,7 +24,7 @@ enum {
     CARRIER_FETCHED
 }; /* further kinds of messages, used only between carriers; enum msg_kind has the lower numbers */
 
-/* Range of bytes that a CARRIER_FETCH requests. In the answer, CARRIER_FETCHED, it precedes the bytes. */
+/* Range of bytes that a CARRIER_FETCH requests. In the answer (CARRIER_FETCHED) this range precedes the bytes. */
 struct fetch {
     uint64_t count, at, n;
 };
@@ -140,7 +140,7 @@ struct carrier {
     uint32_t epoch, run;
     unsigned char job[CLUSTER_ID];
     int rank, world, serial; /* serial: number for the name of the next monitor socket */
-    struct peer *peer;       /* by rank: the link to its worker */
+    struct peer *peer;       /* link to the worker of each rank */
     struct bus *bus;
     struct carrier_channels *carrying; /* channels of the current run; NULL: no run */
     bool held[NROAD]; /* true if head[road] must wait for a later run or epoch; all messages behind it wait, too */
@@ -157,8 +157,8 @@ struct carrier {
     atomic_bool dropping;   /* true if the run ended early, so that bytes not sent yet are dropped */
 };
 
-/* The result of handling a received message. FATE_DONE: accepted, or dropped. FATE_LATER: it must wait, and so must
- * all messages behind it. FATE_STRANGE: invalid. carrier_take owns the body if it keeps it. */
+/* The result of handling a received message. FATE_DONE: accepted, or dropped. FATE_LATER: the message must wait, and so
+ * must all messages behind it. FATE_STRANGE: invalid. carrier_take owns the body if it keeps it. */
 enum fate { FATE_DONE, FATE_LATER, FATE_STRANGE };
 enum fate carrier_take(struct carrier *c, enum road road, const struct head *h, zmq_msg_t *body);
 /* Send and receive requests for bytes of a host's memory, and the answers (fetch.c). */

@@ -1,9 +1,9 @@
-/* net_mpi.c - links over MPI, by the plug-in: a message is a header, followed by its body. The MPI tag says which of
- * both it is, and on which road.
+/* net_mpi.c - links over MPI, by the plug-in: a message is a header, followed by its body. The MPI tag says whether
+ * bytes are a header or a body, and on which road (messages or bytes).
  *
  * A worker's MPI rank is its rank in the cluster. MPI has no descriptor to sleep on, so the carrier's thread polls.
- * Nor does MPI report the end of a link: the coordinator reports a lost worker. Then MPI is broken for this process:
- * pending sends are abandoned, and no further call is made. */
+ * MPI does not report the end of a link: the coordinator reports a lost worker. After a loss MPI is broken for this
+ * process: pending sends are abandoned, and no MPI function is called any more. */
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "actors/cluster/transport/mpi.h"
@@ -90,7 +90,7 @@ struct line { /* pending sends to one worker, oldest first */
 
 struct mpi {
     const struct mpi_plugin *plugin;
-    struct line *to; /* by rank: pending sends to its worker */
+    struct line *to; /* pending sends to the worker of each rank */
     int world, nsending;
     struct receiving road[NROAD];
     bool broken;

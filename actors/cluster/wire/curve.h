@@ -9,10 +9,10 @@
 #include "actors/cluster/wire/key.h"
 
 struct curve;
-/* Starts the ZAP handler of a context. Must be called before any bind, because a server without a handler would
+/* Starts the ZAP handler of a context. Call curve_new() before any bind, because a server without a handler would
  * admit everybody. The key must outlive the handler. E_BUS. */
 int curve_new(void *context, const struct key *key, struct curve **out);
-/* Frees the handler. Must be called after the context was shut down. */
+/* Frees the handler; the context must have been shut down. */
 void curve_free(struct curve **c);
 /* Makes a socket a CURVE server; call it before bind. E_BUS. */
 int curve_serve(void *socket, const struct key *key);

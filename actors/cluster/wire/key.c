@@ -88,8 +88,8 @@ copy_key(const char *line, int n, char key[KEY_TEXT])
     key[KEY_TEXT - 1] = '\0';
 }
 
-/* Reads a secret key from a line and derives its public key. Rejects a NUL among the characters, because libzmq
- * would stop there and derive a key from uninitialized bytes. */
+/* Reads a secret key from a line and derives its public key. Rejects a NUL among the characters, because libzmq would
+ * stop at the NUL and derive a key from uninitialized bytes. */
 static int
 read_secret(const char *line, int n, int at, char secret[KEY_TEXT], char public[KEY_TEXT])
 {

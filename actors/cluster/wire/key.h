@@ -3,7 +3,7 @@
  * A cluster has one of two kinds of keys. A shared key is one file with two secrets, the coordinator's and the
  * workers'. The coordinator admits any holder of the workers' secret, as any rank. Keys per rank are a folder with a
  * file per process: "coordinator", "worker-0", "worker-1"... Each file holds the secret of its process and the
- * public keys of all processes. Such a key proves its worker's rank to the coordinator and to other workers, so a
+ * public keys of all processes. A key per rank proves its worker's rank to the coordinator and to other workers, so a
  * stolen key gives access as one rank only.
  *
  * Whoever can read a key file has access, so key_read() rejects a file that other users can read. A caller that

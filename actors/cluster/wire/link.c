@@ -4,8 +4,8 @@
  * - LINGER 0: an unsent message must not delay closing. `control` lingers for LAST_WORDS_MS, to send BYE or LEAVE.
  * - MAXMSGSIZE: a frame header states the frame's size, and the receiver allocates that size at once.
  * - ROUTER_MANDATORY: without it, a ROUTER silently drops messages to unknown peers.
- * - IMMEDIATE: without it, a DEALER queues messages before the peer is connected. It is set for heartbeats only,
- *   because it also drops messages that were received and not yet read when a link ends.
+ * - IMMEDIATE: without it, a DEALER queues messages before the peer is connected. IMMEDIATE is set for heartbeats only,
+ * because the option also drops messages that were received and not yet read when a link ends.
  * - HANDSHAKE_IVL 2 s: limits the time of a handshake. ZMTP heartbeats are off, because they cut healthy links under
  *   load.
  * A ROUTER identifies its peers by routing ids that it generates and never reuses. */
@@ -101,9 +101,9 @@ link_address(const char *text, bool *local)
     return read_address(text, false, local);
 }
 
-/* Copies an address, with the host name of a tcp address replaced by its number if libzmq needs a number. Bind needs
- * one, because it accepts only numbers and network interfaces. So does IPv6, because open_socket() must enable it.
- * libzmq looks up all other names itself when it connects. */
+/* Copies an address, with the host name of a tcp address replaced by its number if libzmq needs a number. To bind,
+ * libzmq needs a number, because it accepts only numbers and network interfaces. For IPv6 the number shows that
+ * open_socket() must enable IPv6. All other names are looked up by libzmq when it connects. */
 static void
 number_host(const char *address, bool binds, char out[LINK_ENDPOINT])
 {
@@ -179,8 +179,8 @@ remove_folder(const char *folder)
     rmdir(folder);
 }
 
-/* Returns true if the process that made the folder has ended. That process holds a lock on the folder, and the
- * kernel releases the lock however the process ends. */
+/* Returns true if the process that made the folder has ended. The maker holds a lock on the folder, and the kernel
+ * releases the lock however the process ends. */
 static bool
 is_left(const char *folder)
 {
@@ -206,8 +206,8 @@ sweep_base(const char *base)
     if (list) closedir(list);
 }
 
-/* Locks the new folder. Returns false if another process had already removed the folder, because it was not locked
- * yet and looked abandoned. */
+/* Locks the new folder. Returns false if another process had already removed the folder, because the folder was not
+ * locked yet and looked abandoned. */
 static bool
 lock_folder(struct link *l)
 {
@@ -260,7 +260,7 @@ bind_folder(struct link *l)
     return 0;
 }
 
-/* Binds the three sockets. Those for heartbeats and values get free ports, which WELCOME packets report. */
+/* Binds the three sockets. The sockets for heartbeats and values get free ports, which WELCOME packets report. */
 static int
 bind_tcp(struct link *l, const char *bind)
 {

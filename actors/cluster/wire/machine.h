@@ -23,7 +23,7 @@ bool machine_address(const char *to, char out[MACHINE_ADDRESS]);
 /* Returns true if the host is "localhost" or a loopback address. */
 bool machine_is_loopback(const char *host, size_t n);
 /* Returns true if pid is another process of this user that runs this very program. The controller watches and kills
- * no other processes. */
+ * only processes for which this function returns true. */
 bool machine_runs_us(int pid);
 
 /* Kills a process for which machine_runs_us() is true, and waits until it has ended; never kills another program.

@@ -1,9 +1,9 @@
 /* position.h - positions of bytes in a memory, as processes exchange them.
  *
- * A position is an offset in the memory that the processes of a host share. If its upper bits hold the number of a
- * device heap, it is an offset in the heap of one device instead. A device has a device heap if host code cannot
- * read its bytes (device.h). A memory with device heaps belongs to one worker. The controller requests bytes of a
- * heap from this worker, which allocates them from the device's kind (device_heap.h). Values; any thread. */
+ * A position is an offset in the memory that the processes of a host share. If the upper bits of a position hold the
+ * number of a device heap, the lower bits are an offset in that heap instead. A device has a device heap if host code
+ * cannot read its bytes (device.h). A memory with device heaps belongs to one worker. When the controller requests
+ * bytes of a heap, the heap's worker allocates them by the device kind's `take` (device_heap.h). Values; any thread. */
 #ifndef RILLE_CLUSTER_POSITION_H
 #define RILLE_CLUSTER_POSITION_H
 

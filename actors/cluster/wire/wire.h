@@ -46,8 +46,8 @@ enum packet_kind {
     NPACKET
 };
 
-/* The fields of all kinds of packets. One struct serves all, because kinds share most fields; wire.def says which
- * fields a kind has. */
+/* The fields of all kinds of packets. All kinds of packets use one struct, because they share most fields; wire.def
+ * says which fields a kind has. */
 struct packet {
     uint8_t kind;
     uint32_t epoch, seq;

@@ -2,16 +2,16 @@
  *
  * Two threads receive packets, under one lock. The main thread does the work, and receives packets itself while it
  * is idle, so a run begins without a switch of threads. The link's thread sends and receives heartbeats. While the
- * main thread is busy, the link's thread receives packets, too. It handles STOP, CANCEL and UNITE at once, and
- * queues all other work; files have a thread of their own. If the worker must leave while the main thread is in a
- * kernel and does not return, the link's thread ends the process.
+ * main thread is busy, the link's thread receives packets, too. The link's thread handles STOP, CANCEL and UNITE at
+ * once, and queues all other work; files have a thread of their own. If the worker must leave while the main thread is
+ * in a kernel and does not return, the link's thread ends the process.
  *
  * The thread that receives packets also reads and writes values of this host's memory for the controller. The
  * controller asks for that only between runs, or for buffers that no run writes.
  *
  * If a program uses several hosts, its channels are connected before HAVE is sent. This worker asks one worker of
- * each other memory for that memory's list of channels, and sends its own memory's list on request. The worker's
- * index in its memory selects whom it asks.
+ * each other memory for that memory's list of channels, and sends its own memory's list on request. A worker's index in
+ * its memory selects the worker that it asks there.
  *
  * Received data is not trusted: programs are parsed strictly and verified, and address ranges must be inside the
  * segment. */
@@ -65,8 +65,8 @@ send_to_controller(void *arg, const struct packet *p)
         err_clear(); /* the error is ignored: a coordinator that is lost sends no more heartbeats */
 }
 
-/* Stops the engine's run, if it must stop. Called again at every tick, because an engine that is about to begin a
- * run discards an earlier interrupt. */
+/* Stops the engine's run, if it must stop. The worker calls stop_engine() again at every tick, because an engine that
+ * is about to begin a run discards an earlier interrupt. */
 static void
 stop_engine(struct worker_process *w)
 {
@@ -304,8 +304,8 @@ hold_buffer(struct worker_process *w, const struct packet *p)
     return 0;
 }
 
-/* Finds the bytes that a FETCH packet asks for. If they must be copied first, *copy is the copy, and the caller
- * frees it. */
+/* Finds the bytes that a FETCH packet asks for. If the bytes must be copied first, *copy is set to the copy, which the
+ * caller frees. */
 static int
 fetch(const struct worker_process *w, const struct packet *p, struct span *out, void **copy)
 {
@@ -452,7 +452,8 @@ on_give(void *of, uint64_t at, size_t n, void *to)
 }
 
 /* Stores fetched bytes and answers the controller's request. Drops bytes that belong to no request, or are of
- * another size. The answer may consume the socket's event for packets that arrived, so they are handled here, too. */
+ * another size. The answer can consume the edge-triggered event of packets that have arrived, so such packets are
+ * handled here, too. */
 static void
 on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
 {
@@ -499,7 +500,7 @@ worker_tick(struct worker_process *w)
         if (link_send(w->link, LINK_BEAT, 0, w->shared.packet.text, w->shared.packet.len)) err_clear();
     }
     w->shared.tick_ns = now_ns() + TICK_MS * 1000000ll;
-    worker_take_control(w); /* a send may have consumed the socket's event for packets that arrived */
+    worker_take_control(w); /* the send can consume the edge-triggered event of packets that have arrived */
     worker_take_beats(w);
 }
 
@@ -516,8 +517,8 @@ worker_pump(struct worker_process *w)
     if (now_ns() >= w->shared.tick_ns) worker_tick(w);
 }
 
-/* Sleeps until an event may have arrived, at most until the next tick. Releases the lock while it sleeps, but lists
- * the descriptors to poll before that. */
+/* Sleeps until an event may have arrived, at most until the next tick. The lock is released during the sleep; the
+ * descriptors to poll are collected before. */
 static void
 worker_sleep(struct worker_process *w, bool control)
 {

@@ -23,8 +23,8 @@ span_string(struct span s)
     return text;
 }
 
-/* Connects the link for values. Its first packet tells the coordinator which rank the link belongs to, and in which
- * epoch the worker was admitted. */
+/* Connects the link for values. The first packet on the link tells the coordinator the worker's rank, and the epoch in
+ * which the worker was admitted. */
 static int
 join_bulk(struct worker_process *w, const char *address, uint32_t epoch)
 {
@@ -218,8 +218,8 @@ read_map(struct worker_process *w, const struct packet *p)
     return 0;
 }
 
-/* Sets the abilities that plans for GPUs may use: those that all GPUs of the cluster have. A worker without a GPU
- * sets them, too, because its plans must be equal. */
+/* Sets the abilities that plans for GPUs may use: those that all GPUs of the cluster have. A worker without a GPU sets
+ * the abilities, too, because all workers must make equal plans. */
 static int
 join_gpus(const struct worker_process *w, uint32_t abilities)
 {
@@ -316,7 +316,7 @@ open_memory(struct worker_process *w, const struct packet *p)
     return status;
 }
 
-/* Tells the user why hosts communicate by tcp instead of MPI. Only rank 0 does so. */
+/* Tells the user why hosts communicate by tcp instead of MPI. Only the worker of rank 0 tells the user. */
 static void
 say_why_tcp(const struct worker_process *w)
 {

@@ -1,4 +1,4 @@
-/* worker_epoch.h - a worker begins and ends epochs. Main thread. */
+/* worker_epoch.h - a worker begins and ends epochs. Called on the main thread. */
 #ifndef RILLE_CLUSTER_WORKER_EPOCH_H
 #define RILLE_CLUSTER_WORKER_EPOCH_H
 

@@ -209,7 +209,7 @@ files_thread(void *arg)
         pthread_mutex_lock(&w->lock);
         order_free(w->files.current);
         w->files.current = NULL;
-        worker_take_control(w); /* a send may have consumed the socket's event for packets that arrived */
+        worker_take_control(w); /* the send can consume the edge-triggered event of packets that have arrived */
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;

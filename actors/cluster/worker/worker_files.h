@@ -4,7 +4,7 @@
 
 #include "actors/cluster/worker/worker_inner.h"
 
-/* Wakes the thread for new work, and starts it at the first call. With the lock. */
+/* Wakes the thread for new work, and starts it at the first call. The caller holds the lock. */
 void worker_files_wake(struct worker_process *w);
 /* Cancels the file request of this number, if it is not answered; copying stops after the current block. With the
  * lock. */

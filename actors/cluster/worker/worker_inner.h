@@ -84,7 +84,8 @@ struct worker_shared {
     struct device_heap heap; /* memory that the worker has allocated on its devices */
     struct carrier *carrier; /* transport to other hosts; NULL: there are none. Set once, by the main thread */
     struct brought brought[WORKER_FETCHES]; /* requests in flight, at index count % WORKER_FETCHES */
-    /* The epoch's tables of devices and slots. The main thread writes them with the lock, and reads them without. */
+    /* The epoch's tables of devices and slots. The main thread writes these tables with the lock, and reads them
+     * without. */
     struct plan_map map;
     struct slot *slot; /* slots of all memories */
     /* nslot: slots of this memory; nall: slots of all memories; nmemory: number of memories */
@@ -140,7 +141,7 @@ void worker_leave(struct worker_process *w, int status, const char *text);
 void worker_take_control(struct worker_process *w);
 struct order *order_take(struct orders *from); /* removes and returns the first order; NULL: the queue is empty */
 void order_free(struct order *o);
-/* Finds n bytes at a position (position.h). E_BUS: they are not in this worker's memory. With the lock. */
+/* Finds n bytes at a position (position.h). E_BUS: they are not in this worker's memory. The caller holds the lock. */
 struct spot {
     const struct device_kind *kind; /* device kind whose copy() reads and writes `data` */
     char *data;
@@ -148,8 +149,8 @@ struct spot {
 int worker_find(const struct worker_process *w, uint64_t at, size_t n, struct spot *out);
 /* Repeats requests for bytes of other hosts that have not arrived. Takes the lock itself. */
 void worker_fetch_again(struct worker_process *w);
-/* Functions that handle messages from workers of other hosts. They are called on the carrier's thread, and take the
- * lock themselves. */
+/* Functions that handle messages from workers of other hosts. The functions are called on the carrier's thread, and
+ * take the lock themselves. */
 extern const struct carrier_hear worker_hear;
 
 #endif

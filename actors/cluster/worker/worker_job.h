@@ -1,4 +1,4 @@
-/* worker_job.h - a worker compiles programs and connects their channels to other hosts. Main thread. */
+/* worker_job.h - a worker compiles programs and connects their channels to other hosts. Called on the main thread. */
 #ifndef RILLE_CLUSTER_WORKER_JOB_H
 #define RILLE_CLUSTER_WORKER_JOB_H
 

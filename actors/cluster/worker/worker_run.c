@@ -30,7 +30,7 @@ address(const struct worker_process *w, struct span places, size_t i, int64_t by
     return status;
 }
 
-/* Sets the addresses and live numbers of a run from its START packet. With the lock. */
+/* Sets the addresses and live numbers of a run from its START packet. The caller holds the lock. */
 static int
 bind_run(const struct worker_process *w, struct job *j, const struct packet *p)
 {
@@ -82,8 +82,8 @@ run_job(struct worker_process *w, struct job *j, const struct packet *p, bool *r
     return status;
 }
 
-/* Returns the list of roots that updates had begun to overwrite in a failed run; they are half written. The caller
- * frees it. */
+/* Returns the list of roots that updates had begun to overwrite in a failed run; these roots are half written. The
+ * caller frees the list. */
 static int32_t *
 list_begun(const struct job *j, int *n)
 {
@@ -179,7 +179,7 @@ worker_run_start(struct worker_process *w, const struct order *o)
     w->shared.run.id = 0;
     w->shared.run.meets = false;
     member_ended(w->member, &e);
-    worker_take_control(w); /* a send may have consumed the socket's event for packets that arrived */
+    worker_take_control(w); /* the send can consume the edge-triggered event of packets that have arrived */
     pthread_mutex_unlock(&w->lock);
     free(begun);
     free(acted);

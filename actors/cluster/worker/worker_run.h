@@ -1,4 +1,4 @@
-/* worker_run.h - a worker carries out runs. Main thread. */
+/* worker_run.h - a worker carries out runs. Called on the main thread. */
 #ifndef RILLE_CLUSTER_WORKER_RUN_H
 #define RILLE_CLUSTER_WORKER_RUN_H
 

@@ -1,5 +1,5 @@
 /* worker_unite.h - a worker creates the communicators of a run, together with other workers, before the run begins.
- * Main thread. */
+ * Called on the main thread. */
 #ifndef RILLE_CLUSTER_WORKER_UNITE_H
 #define RILLE_CLUSTER_WORKER_UNITE_H
 
