@@ -25,10 +25,10 @@ struct bus_user {
     /* Receives the messages that have arrived and does one thing. With `wait`, sleeps until a message arrives if the
      * end has nothing to do. Returns false if there was nothing to do and no message arrived. */
     bool (*turn)(void *of, bool wait);
-    /* returns true if the end can do something now, without a message; NULL: it never can */
+    /* returns true if the end can do something now, without a message; busy NULL: it never can */
     bool (*busy)(const void *of);
-    /* Returns the time, ns, after which busy() becomes true without a message: the limit of a sleep. 0: no limit. waits
-     * NULL: there is never a limit. */
+    /* Returns the time, ns, after which busy() becomes true without a message: the limit of a sleep. 0: no limit. If
+     * `waits` is NULL, sleeps have no limit. */
     int64_t (*waits)(const void *of);
 };
 

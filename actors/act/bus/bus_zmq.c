@@ -38,7 +38,7 @@ struct doorbell {
 struct end {
     _Alignas(CACHE_LINE) struct waker waker;
     atomic_int core; /* processor core on which the thread last waited; may be out of date */
-    /* The fields below belong to the end's thread, except the doorbells, which senders increment. */
+    /* Only the end's thread uses the fields below; but senders increment the doorbells. */
     _Alignas(CACHE_LINE) struct doorbell *bell; /* doorbells of this end, by sending thread */
     uint64_t taken[MOST_THREADS];               /* number of messages received, by sending thread */
     void *link[MOST_THREADS];                   /* PAIR socket to each other thread, by thread; NULL: not linked */

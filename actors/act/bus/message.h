@@ -11,13 +11,14 @@
 #include "runtime/base/base.h"
 
 enum msg_kind {
-    MSG_FULL = 1, /* producer -> thread of readers: register `reg` of result (task, out) holds micro-batch `piece`; fan
-                     `fan` of the result has the readers. With out = MSG_FAR, SEND -> RECV `task`: a micro-batch can be
-                     received. On a direct channel: the micro-batch is being sent, as act number `reg` of the link, from
-                     0 (p2p.h) */
-    MSG_FREE,  /* thread of readers -> producer: no reader on this thread uses register `reg` of result (task, out) any
-                  more. With out = MSG_FAR, RECV -> SEND `task`: a micro-batch was received. On a direct channel: the
-                  RECV is ready for another micro-batch */
+    /* producer -> thread of readers: register `reg` of result (task, out) holds micro-batch `piece`; its readers are
+     * fan `fan` of the result. With out = MSG_FAR, SEND -> RECV `task`: a micro-batch can be received. On a direct
+     * channel: the micro-batch is being sent, as act number `reg` of the link, from 0 (p2p.h). */
+    MSG_FULL = 1,
+    /* thread of readers -> producer: no reader on this thread uses register `reg` of result (task, out) any more. With
+     * out = MSG_FAR, RECV -> SEND `task`: a micro-batch was received. On a direct channel: the RECV is ready for
+     * another micro-batch. */
+    MSG_FREE,
     MSG_START, /* session -> thread: begin run number `run` */
     MSG_STOP,  /* session -> thread: start no more acts, and answer with MSG_END */
     MSG_END,   /* thread -> session: run number `run` is over on this thread; status: 0, or the error that ended it */

@@ -42,7 +42,7 @@ struct worker {
     struct lanes lanes;
     struct flows flows;
     struct open_runs open;
-    struct waker rest; /* sleeps until a stream progresses, used if no message can arrive */
+    struct waker rest; /* waker that streams wake; the thread sleeps on it if no message can arrive */
     void **address;    /* storage for the addresses of an act's arguments and results */
     int32_t address_capacity;
     struct { /* acts of SEND tasks whose bytes the transport is still reading */

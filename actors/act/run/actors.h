@@ -8,7 +8,7 @@
 struct communicator;
 
 struct in_state {
-    int32_t tokens; /* full registers that the input has not consumed; of a control edge: signals */
+    int32_t tokens; /* number of full registers (control edge: signals) that the input has not consumed */
     int32_t used;   /* acts that have read the input's current register so far */
     int32_t read;   /* index of the input's current register */
     int32_t given;  /* on streams: completed acts that have read register `give` */
@@ -17,7 +17,7 @@ struct in_state {
 };
 struct out_state {
     int32_t write;       /* index of the register that the next act writes */
-    int32_t publish_reg; /* on streams: register whose readers are notified next, of those that wait for completion */
+    int32_t publish_reg; /* on streams: index of the next register whose readers are notified on completion */
     int32_t *readers;    /* by register: number of fans that still use the register */
 };
 struct actor {

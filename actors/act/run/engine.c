@@ -59,7 +59,7 @@ struct engine {
     atomic_int interrupted;
     atomic_int cut; /* true if a kernel was told to stop: the run's results are invalid, even if its status is 0 */
     atomic_int aborted;
-    _Atomic uint64_t own_gate, *gate; /* run << GATE_BITS | enum gate; with the number of another run: shut */
+    _Atomic uint64_t own_gate, *gate; /* run << GATE_BITS | enum gate; a word of another run means GATE_SHUT */
     struct slow {
         const struct op *op;
         int64_t ns;
@@ -181,7 +181,7 @@ worker_take_message(struct worker *w, const struct msg *m)
         worker_receive(w, m);
 }
 
-/* The end of a wait for the next task of a schedule row, ns, that the thread spends awake, because a wake-up takes
+/* Length, ns, of the last part of a wait for a lane's next task. The thread stays awake for it, because a wake-up takes
  * about as long. */
 enum { BRIEF_NS = 20000 };
 
@@ -423,7 +423,7 @@ static bool
 wants_stop(void *engine)
 {
     struct engine *e = engine;
-    signals_pass_in_time(); /* a held signal may be the one that asks to stop */
+    signals_pass_in_time(); /* handles signals that were held back: one of them may ask to stop */
     if (!engine_stops(e)) return false;
     atomic_store(&e->cut, 1);
     return true;
@@ -625,7 +625,7 @@ int
 engine_run(struct engine *e, struct run *r)
 {
     TRY(engine_begin(e, r));
-    while (engine_step(e)) { /* engine_step() does the work */
+    while (engine_step(e)) { /* each call does a part of the run */
     }
     return engine_end(e);
 }

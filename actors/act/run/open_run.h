@@ -5,8 +5,8 @@
  * the next run, and the copy of that run's live numbers, are ordered behind the open run on all streams. So the next
  * run may use the arena of the open run and overwrite what that run reads. At most OPEN_RUNS runs are open: run n ends
  * only when run n - OPEN_RUNS is complete. If the work of an open run fails, the run that is in progress ends with that
- * failure. If no run is in progress, engine_left() reports it. The text is the failing act's in both cases.
- * Called on the session's thread. */
+ * failure. If no run is in progress, engine_left() reports the failure. The error's text is always that of the failing
+ * act. Called on the session's thread. */
 #ifndef RILLE_ACT_OPEN_RUN_H
 #define RILLE_ACT_OPEN_RUN_H
 

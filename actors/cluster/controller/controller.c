@@ -400,7 +400,7 @@ cluster_thread(void *arg)
 }
 
 /* Drives the coordinator on the session's thread until *done is true, a member is lost (E_LOST), or the user
- * interrupts (E_CANCEL). Handles all events at least once. */
+ * interrupts (E_CANCEL). Even if *done is true at the call, all events that have arrived are handled once. */
 static int
 attend(struct cluster *c, const bool *done)
 {
@@ -486,8 +486,7 @@ open_link(struct cluster *c)
     return status;
 }
 
-/* Returns the lowest rank that has the memory mapped. If there is no such rank, returns -1 after fail(E_LOST).
- */
+/* Returns the lowest rank that has the memory mapped. If there is no such rank, returns -1 after fail(E_LOST). */
 static int
 keeper(void *of, int memory)
 {

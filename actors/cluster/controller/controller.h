@@ -27,9 +27,9 @@ struct cluster_options {
     const char *root;     /* folders in which workers write and read files, separated by ":"; NULL: none */
     const char *version;
     int threads; /* number from which kernels derive the size of thread teams; constant in a session */
-    /* Starts the process of a rank, which joins at the address. The secret may be passed to the process only through
-     * a pipe. If start is NULL, all workers are started by others. If not, cluster_open starts the first `started`
-     * ranks, and cluster_recover restarts lost workers of these ranks. */
+    /* Starts the process of a rank; the process joins the cluster at `address`. The secret may be passed to the process
+     * only through a pipe. If start is NULL, all workers are started by others. If not, cluster_open starts the first
+     * `started` ranks, and cluster_recover restarts lost workers of these ranks. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[CLUSTER_ID], int *pid);
     int started;
     const char *devices; /* devices that each started worker must have; NULL: not specified */
@@ -105,8 +105,8 @@ struct cluster_part {
 struct cluster_job {
     struct start start;
     void *arg;
-    /* Called with the act times of a timed run, for each worker in turn. began: start time of the run in that
-     * worker, ns, on the same clock as its act times. */
+    /* Called with the act times of a timed run, for each worker in turn. began: start time of the run in the worker,
+     * ns, on the same clock as its act times. */
     void (*acts)(void *arg, int memory, int64_t began, const void *times, size_t n);
     void (*begun)(void *arg, int32_t root); /* called with each root that a failed run had begun to overwrite */
     /* called with each task that acted in a failed run, and its number of acts */

@@ -46,8 +46,8 @@ struct memory {
 struct cluster {
     /* The fields up to `started` are constant once the cluster is open. */
     struct cluster_options options;
-    struct coordinator *c; /* its functions are called with the lock held */
-    struct link *link;     /* its functions are called with the lock held */
+    struct coordinator *c; /* functions of the coordinator are called with the lock held */
+    struct link *link;     /* functions of the link are called with the lock held */
     struct reach *reach;
     struct str machine;
     unsigned char (*secret)[CLUSTER_ID], job_id[CLUSTER_ID]; /* secret: secret of each rank that was started */

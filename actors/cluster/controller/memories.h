@@ -14,7 +14,8 @@ int control_renew(struct cluster *c);
  * requested now. The caller holds the lock. */
 int control_check_kept(const struct cluster *c);
 void control_free(struct cluster *c);
-/* Is remote_access_options.broken for a cluster; of: the cluster. */
+/* Returns E_LOST if the cluster's epoch is over, else 0: the function for remote_access_options.broken. of: a struct
+ * cluster. */
 int control_broken(void *of);
 
 #endif

@@ -6,9 +6,9 @@
  *   FORM     FORM says which memory and slots each worker has; the worker maps its memory and answers READY
  *   IDLE     all workers are ready: runs may begin
  *   SHIP     a program is sent to workers that lack it; each compiles it (PROGRAM -> HAVE)
- *   RUN      START is sent to all workers, and each answers with END. After the first failure, STOP is sent to all.
- *            Ids of communicators are forwarded from worker to worker (UNITE)
- *   BROKEN   a member is lost: the epoch is over, and nothing runs until coordinator_recover() begins the next one
+ *   RUN      START is sent to all workers, and each answers with END. After the first failure, STOP is sent to all
+ * workers. Ids of communicators are forwarded from worker to worker (UNITE) BROKEN   a member is lost: the epoch is
+ * over, and nothing runs until coordinator_recover() begins the next one
  *
  * The coordinator uses no clock, socket or thread. The owner passes in packets and ticks; the coordinator sends packets
  * and notices through callbacks. So ZeroMQ (controller.c) and the simulator (t/cluster/sim.c) drive it alike. A link
@@ -52,7 +52,7 @@ enum {
     CLUSTER_SLOTS = 1 << 10,
     CLUSTER_ID = 16,
     COORDINATOR_IDLE = 32,
-    /* ticks after which a packet counts as lost that a heartbeat has reported and that has not arrived */
+    /* ticks that a packet may be late after a heartbeat has reported it; then the packet counts as lost */
     LAG_TICKS = 20,
 };
 

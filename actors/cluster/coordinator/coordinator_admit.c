@@ -87,8 +87,8 @@ check_hello_ranks(const struct coordinator *c, const struct packet *p, const cha
     return 0;
 }
 
-/* Writes to `why` what is wrong with the worker's devices. A worker whose devices the session cannot use is
- * rejected, because otherwise it would end the whole job. */
+/* Writes to `why` what is wrong with the worker's devices. A worker whose devices the session cannot use is rejected,
+ * because such a worker would end the whole job. */
 static void
 object_to_devices(const struct coordinator *c, int rank, const struct packet *p, struct str *why)
 {

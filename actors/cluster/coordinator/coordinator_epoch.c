@@ -196,7 +196,7 @@ send_form(struct coordinator *c)
         const struct memory *at = &c->memory[m->info.memory];
         m->info.state = MEMBER_PRESENT;
         send_spoken(c, r, &spoken);
-        /* most ranks of a host follow each other, so the text is used again */
+        /* the text is made once for ranks of a host that follow each other */
         if (m->info.memory != of) known_ports(c, m->info.memory, &ports);
         of = m->info.memory;
         coordinate_send(

@@ -34,8 +34,8 @@ report_pace(struct coordinator *c, struct pace *p)
     coordinate_tell(c, (struct notice){.kind = NOTICE_SLOW, .rank = p->rank, .text = text});
 }
 
-/* Compares n workers with equal numbers of acts, sorted by busy time. Without one worker, the median of the others is
- * next to the middle of the list. */
+/* Compares n workers with equal numbers of acts, sorted by busy time. The list is sorted, so the median of all workers
+ * except one is at `middle` or directly behind it. */
 static void
 compare_paces(struct coordinator *c, struct pace **p, int n)
 {

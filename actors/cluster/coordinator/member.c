@@ -20,7 +20,7 @@ struct worker_member {
     struct member_env env;
     enum { JOIN, IN, LEFT } state;
     int rank, missed, lag;
-    /* numbers of packets; said: of the last packet that the coordinator sent, as its heartbeat reports */
+    /* packet numbers; said: number of the coordinator's last packet, as its heartbeat reports */
     uint32_t epoch, sent, seen, said;
     uint64_t beats, heard;
     int speaker;           /* rank that relays this worker's heartbeats; -1: this worker sends them itself */

@@ -55,8 +55,8 @@ void carrier_port(const struct carrier *c, char text[CARRIER_PORT]);
 bool carrier_has_mpi(const struct carrier *c);
 
 /* An epoch to join. ports: for each known rank a line, "3 PORT". lacks: lowest rank whose worker has no MPI; -1: all
- * have MPI. bus: bus of this process; the carrier sends the bus's messages to other hosts (bus_host_far), and
- * delivers messages from other hosts to it. */
+ * have MPI. bus: bus of this process; the carrier sends the bus's messages to other hosts (bus_host_far), and delivers
+ * messages from other hosts to the bus. */
 struct carrier_epoch {
     uint32_t epoch;
     const unsigned char *job; /* id of the job, CLUSTER_ID bytes */

@@ -233,8 +233,8 @@ join_gpus(const struct worker_process *w, uint32_t abilities)
     return all ? cuda_join(abilities, first, n) : 0;
 }
 
-/* Returns the bus address of a thread of a memory's plan partition. The address has the owner of the thread's slot,
- * and the slot's index among the owner's slots. -1: there is no such thread. */
+/* Returns the bus address of a thread of a memory's plan partition. The address consists of the owner of the thread's
+ * slot, and the slot's index among the owner's slots. -1: there is no such thread. */
 int64_t
 worker_epoch_address(const struct worker_process *w, int memory, int thread)
 {
@@ -316,7 +316,7 @@ open_memory(struct worker_process *w, const struct packet *p)
     return status;
 }
 
-/* Tells the user why hosts communicate by tcp instead of MPI. Only the worker of rank 0 tells the user. */
+/* Tells the user why hosts communicate by tcp instead of MPI. Only the worker of rank 0 prints this. */
 static void
 say_why_tcp(const struct worker_process *w)
 {

@@ -39,7 +39,7 @@ check_wanted(const struct transfer *t)
     return t->order->cancelled ? fail(E_CANCEL, "interrupted") : 0;
 }
 
-/* Copies n bytes from memory to `bytes`; with `in`, from `bytes` to memory. */
+/* Copies n bytes from memory to `bytes`; if `in` is true, from `bytes` to memory. */
 static int
 copy_transfer(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
 {

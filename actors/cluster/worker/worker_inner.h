@@ -123,8 +123,8 @@ struct worker_main {
 /* A worker process. The fields before `lock` are constant once its threads run. */
 struct worker_process {
     struct cluster_worker_options options;
-    struct link *link;            /* its functions are called with the lock held */
-    struct worker_member *member; /* its functions are called with the lock held */
+    struct link *link;            /* functions of the link are called with the lock held */
+    struct worker_member *member; /* functions of the member are called with the lock held */
     struct str machine, devices, gpus;
     char host[64];
     struct roots roots; /* folders that files may be in */
