@@ -75,9 +75,10 @@ settle_rank(struct cluster *c, int rank)
     int memory = coordinator_member(c->c, rank)->memory;
     uint32_t n = threads_of(c, &d), first = slots_of(c, memory);
     if (c->table.nslot + (int)n > CLUSTER_SLOTS)
-        return fail(E_ARG, "at most %d device threads are supported", CLUSTER_SLOTS);
+        return fail(E_ARG, "a job can have at most %d device threads, found %d", CLUSTER_SLOTS,
+                    c->table.nslot + (int)n);
     if (first + n > BUS_HOST_SLOTS)
-        return fail(E_ARG, "at most %d device threads on one host are supported", BUS_HOST_SLOTS);
+        return fail(E_ARG, "one host can have at most %d device threads, found %d", BUS_HOST_SLOTS, (int)(first + n));
     if (rank == 0) c->table.devices.first = d.first;
     if (d.n[DEV_CUDA]) c->table.abilities &= coordinator_member(c->c, rank)->abilities;
     for (int k = 0; k < NDEVICE_KIND; k++) {

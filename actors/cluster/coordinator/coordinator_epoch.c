@@ -118,7 +118,8 @@ known_ports(const struct coordinator *c, int memory, struct str *out)
         if ((int)at->meets[i] != next && (int)at->meets[i] != last) add_ports(c, (int)at->meets[i], out);
 }
 
-/* Records that workers of a memory know the addresses of another memory. Returns false if that was recorded before. */
+/* Records that workers of a memory know the addresses of another memory. Returns false if the other memory was recorded
+ * before. */
 static bool
 remember_meeting(struct memory *at, uint32_t memory)
 {

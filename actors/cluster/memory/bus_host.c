@@ -163,7 +163,8 @@ open_host(const struct bus_options *o, struct bus **out)
     h->spin_ns = o->spin_ns;
     for (int s = 0; s < h->nslot; s++) {
         if (addr_process(h->addr[s]) != o->process) continue;
-        if (h->nthread == MOST_THREADS) return fail(E_BUS, "host bus: at most %d threads are supported", MOST_THREADS);
+        if (h->nthread == MOST_THREADS)
+            return fail(E_BUS, "host bus: a process can have at most %d device threads", MOST_THREADS);
         struct end *e = &h->end[h->nthread++];
         e->slot = s;
         e->spill = must_alloc(sizeof *e->spill * (size_t)h->nslot);

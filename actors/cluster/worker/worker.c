@@ -7,7 +7,7 @@
  * in a kernel and does not return, the link's thread ends the process.
  *
  * The thread that receives packets also reads and writes values of this host's memory for the controller. The
- * controller asks for that only between runs, or for buffers that no run writes.
+ * controller requests such reads and writes only between runs, or for buffers that no run writes.
  *
  * If a program uses several hosts, its channels are connected before HAVE is sent. This worker asks one worker of
  * each other memory for that memory's list of channels, and sends its own memory's list on request. A worker's index in

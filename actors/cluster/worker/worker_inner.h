@@ -49,7 +49,7 @@ struct brought { /* a request to a worker of another host. at: destination; from
 };
 enum { WORKER_FETCHES = 64 };
 
-/* State that all threads use, with the lock. */
+/* State that all threads use. Every use holds the lock. */
 struct worker_shared {
     struct str packet;    /* buffer for the packet being sent */
     bool busy, quit;      /* busy: the main thread does work; quit: the link's thread must end */
@@ -92,7 +92,7 @@ struct worker_shared {
     int nslot, nall, nmemory;
 };
 
-/* The files thread and its work, with the lock. */
+/* State of the thread that writes and reads files. Every use holds the lock. */
 struct worker_files {
     struct orders queue;
     struct order *current; /* the work in progress; NULL: none */
