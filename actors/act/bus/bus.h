@@ -22,8 +22,8 @@ struct bus {
  * driver does. */
 struct bus_user {
     void *of;
-    /* Receives the messages that have arrived and does one thing. With `wait`, sleeps until a message arrives if the
-     * end has nothing to do. Returns false if there was nothing to do and no message arrived. */
+    /* Receives the messages that have arrived and does one thing. If `wait` is true and the end has nothing to do,
+     * sleeps until a message arrives. Returns false if there was nothing to do and no message arrived. */
     bool (*turn)(void *of, bool wait);
     /* returns true if the end can do something now, without a message; busy NULL: it never can */
     bool (*busy)(const void *of);

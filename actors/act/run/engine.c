@@ -625,7 +625,7 @@ int
 engine_run(struct engine *e, struct run *r)
 {
     TRY(engine_begin(e, r));
-    while (engine_step(e)) { /* each call does a part of the run */
+    while (engine_step(e)) { /* each call takes one step of the run */
     }
     return engine_end(e);
 }

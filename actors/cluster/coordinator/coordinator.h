@@ -182,8 +182,8 @@ enum { MADE_MPI = 1 };
 enum { HOLD_GIVE = 1 };
 enum { FILED_MORE = 1 };
 
-/* Sends the program to members that lack it, then runs it. Phase IDLE only. Ends with NOTICE_ENDED or NOTICE_LOST;
- * everything that *s points to must stay valid until then. */
+/* Sends the program to members that lack it, then runs it. May be called only in phase IDLE. Ends with NOTICE_ENDED or
+ * NOTICE_LOST; everything that *s points to must stay valid until then. */
 struct start {
     uint64_t program; /* number that names the program, derived from its bytes by program_name() */
     const void *bytes;
@@ -215,10 +215,10 @@ bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
  * used again need not be sent again. */
 void coordinator_forget(struct coordinator *c, uint64_t program);
 
-/* Begins to gather the next epoch with `workers` members. Phase BROKEN only. Opens ranks that were lost, or had not
- * joined, for new workers: first the lowest rank of each memory without a member, then the lowest of all. The other
- * ranks are retired for good. E_ARG: `workers` is less than the number of living members and memories without a member,
- * or more than all ranks that are left. */
+/* Begins to gather the next epoch with `workers` members. May be called only in phase BROKEN. Opens ranks that were
+ * lost, or had not joined, for new workers: first the lowest rank of each memory without a member, then the lowest of
+ * all. The other ranks are retired for good. E_ARG: `workers` is less than the number of living members and memories
+ * without a member, or more than all ranks that are left. */
 int coordinator_recover(struct coordinator *c, int workers);
 /* Ends the job: sends BYE to all members. */
 void coordinator_bye(struct coordinator *c);

@@ -43,7 +43,7 @@ _Atomic uint64_t *bus_host_gate(void *segment);
 /* Returns the progress word of a slot's thread, which other processes read (engine_options.doing). */
 _Atomic uint64_t *bus_host_doing(void *segment, int slot);
 
-/* Returns the word in which the slot's worker leaves its heartbeats for the worker that relays them. With `down`,
+/* Returns the word in which the slot's worker leaves its heartbeats for the worker that relays them. If `down` is true,
  * returns the word in which the relaying worker leaves the coordinator's heartbeats (member.h). */
 _Atomic uint64_t *bus_host_beat(void *segment, int slot, bool down);
 
