@@ -107,7 +107,7 @@ void worker_take_ports(struct worker *w, int task, int piece, int64_t mark);
 int64_t worker_enqueue(struct worker *w, int task, int piece, struct flow *f);
 /* Enters a ready task in its lane. A direct RECV enters no lane: it tells its SEND that it is ready (p2p.h). */
 void worker_ready(struct worker *w, int task);
-/* Finishes acts whose stream work is complete. Returns false if there was no such act. */
+/* Finishes acts whose stream work is complete. Returns false if no act was finished. */
 bool worker_complete(struct worker *w);
 /* Advances one driven stream by one piece of work; `choose` selects the stream. Returns false if that stream has no
  * work that can run. */

@@ -10,7 +10,7 @@
  * then the actors were already reset. Run n ends only when run n - OPEN_RUNS is complete.
  *
  * The streams of run n + 1 synchronise before their first work. One stream waits for the device's other streams, and
- * copies the live numbers of run n + 1 over those of run n. The others wait for the copying stream. */
+ * copies the live numbers of run n + 1 over those of run n. The other streams wait until these numbers are copied. */
 #include "actors/act/run/open_run.h"
 
 #include "actors/act/run/activity.h"

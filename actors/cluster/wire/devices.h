@@ -19,8 +19,8 @@ device_number(int kind, int32_t rank)
     return (uint64_t)(uint32_t)kind << 32 | (uint32_t)rank;
 }
 /* Parses a list of devices. If `here` is true, the text names GPUs of this process's driver, as a session selects them
- * (cuda_choose). If false, the text comes from another process and is only parsed: "cuda:all" gives no number of GPUs.
- * E_PLACE: malformed. */
+ * (cuda_choose). If `here` is false, the text comes from another process and is only parsed: "cuda:all" gives no number
+ * of GPUs. E_PLACE: malformed. */
 int device_counts_parse(const char *text, bool here, struct device_counts *out);
 /* Parses a worker's list of devices. The only kinds permitted are cpu, async and cuda. The list must have cpu
  * devices, because values of other workers pass through them. */

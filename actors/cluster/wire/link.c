@@ -101,9 +101,9 @@ link_address(const char *text, bool *local)
     return read_address(text, false, local);
 }
 
-/* Copies an address, with the host name of a tcp address replaced by its number if libzmq needs a number. To bind,
- * libzmq needs a number, because it accepts only numbers and network interfaces. For IPv6 the number shows that
- * open_socket() must enable IPv6. All other names are looked up by libzmq when it connects. */
+/* Copies an address. Replaces the host name of a tcp address by its numeric address, if libzmq needs that. To bind,
+ * libzmq accepts only numeric addresses and network interfaces. For IPv6 the numeric address shows that open_socket()
+ * must enable IPv6. All other names are looked up by libzmq when it connects. */
 static void
 number_host(const char *address, bool binds, char out[LINK_ENDPOINT])
 {

@@ -144,7 +144,8 @@ read_span(const struct field *f, struct reader *r, struct span *s)
     if (r->left < 4) return fail(E_BUS, "packet %s: ends within its field %s", names[f->packet], f->name);
     uint32_t n = (uint32_t)get_word(r->at, 4);
     if (n > kinds[f->kind].most || n % kinds[f->kind].unit)
-        return fail(E_BUS, "packet %s: %s of %u bytes", names[f->packet], f->name, n);
+        return fail(E_BUS, "packet %s: field %s must have at most %u bytes, in units of %u, found %u", names[f->packet],
+                    f->name, kinds[f->kind].most, kinds[f->kind].unit, n);
     if (n > r->left - 4) return fail(E_BUS, "packet %s: ends within its field %s", names[f->packet], f->name);
     *s = (struct span){r->at + 4, n};
     r->at += 4 + n;

@@ -257,7 +257,7 @@ worker_epoch_close(struct worker_process *w)
     w->shared.bus_end = NULL;
     pthread_mutex_unlock(&w->lock);
     if (w->shared.carrier) carrier_leave(w->shared.carrier);
-    engine_free(&e);    /* frees the bus, too */
+    engine_free(&e);    /* engine_free() frees the bus, too */
     worker_unite_cut(); /* aborts the communicators of the epoch that ended */
 }
 
