@@ -89,8 +89,8 @@ test_whose(void)
        "a rank beyond the job has no key in the folder");
     path_of(0, path);
     chmod(path, 0640);
-    ok(key_read(folder, 0, &k) == E_IO && strstr(err_text(), "others can read"),
-       "a key file that others can read is refused");
+    ok(key_read(folder, 0, &k) == E_IO && strstr(err_text(), "other users can read"),
+       "a key file that other users can read is refused");
     chmod(path, 0600);
 }
 

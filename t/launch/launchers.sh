@@ -65,7 +65,7 @@ for mpi in openmpi mpich; do
   hosts="exec \"\$0\" --host h\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK} -d cpu:1 \"\$@\""
   go "${run[@]}" bash -c "$hosts" "$dir/bin/alone" train.lua
   is "without the MPI plug-in the bits of one process, by tcp" "$code $stdout" "$want"
-  ok "a line reports tcp instead of MPI" [ "$(grep -c '^\[0\] rille: between hosts by tcp, not by MPI: .*librille-mpi.so' err)" = 1 ]
+  ok "a line reports tcp instead of MPI" [ "$(grep -c '^\[0\] rille: hosts communicate by tcp, not by MPI: .*librille-mpi.so' err)" = 1 ]
   RILLE_TRANSPORT=tcp go "${run[@]}" bash -c "$hosts" "$rille" train.lua
   is "RILLE_TRANSPORT=tcp uses tcp without a report" "$code $stdout $(grep -c 'by tcp' err)" "$want 0"
   RILLE_TRANSPORT=mpi go "${run[@]}" "$dir/bin/alone" -d cpu:1 train.lua

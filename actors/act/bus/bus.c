@@ -1,4 +1,4 @@
-/* bus.c - code for every kind of bus. */
+/* bus.c - functions that work for every kind of bus. */
 #include "actors/act/bus/bus.h"
 #include "runtime/base/error.h"
 
@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parses decimal digits only. Returns false for other text and for numbers of more than 64 bits. */
+/* Parses an unsigned number of decimal digits. Returns false if the text has other characters or the number needs
+ * more than 64 bits. */
 static bool
 parse_seed(const char *text, uint64_t *seed)
 {

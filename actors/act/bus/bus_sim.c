@@ -1,9 +1,10 @@
 /* bus_sim.c - a bus without threads: a seed decides the order of deliveries and of turns.
  *
- * One caller drives the loops of the ends, of one or several processes. A message sent waits in the queue of its
- * (source, destination). Each receive delivers a random number of heads of random queues, possibly none. So every
- * delay and every order across queues that threads could show will occur, while order within a queue holds. The same
- * seed and the same calls give the same deliveries: a race becomes a number. */
+ * One caller drives the event loops of all ends, of one or several processes. A sent message waits in the queue of
+ * its (source, destination) pair. Each receive delivers the first messages of a random number of random queues,
+ * possibly of none. So every delay, and every order across queues that threads could show, will occur, while order
+ * within a queue is kept. The same seed and the same calls give the same deliveries, so a race is reproduced by its
+ * seed. */
 #include "actors/act/bus/bus.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
@@ -13,7 +14,7 @@
 
 enum { FIRST_CAPACITY = 64 };
 
-/* A ring of capacity (a power of two) messages; head and tail only grow. */
+/* A ring buffer of messages. capacity: a power of two; head and tail count messages and never decrease. */
 struct queue {
     struct msg *ring;
     uint64_t capacity, head, tail;
@@ -21,21 +22,21 @@ struct queue {
 
 struct sim_end {
     uint32_t addr;
-    struct bus_user user; /* turn NULL: no user yet */
-    struct queue *from;   /* by source */
+    struct bus_user user; /* event loop of the end; turn NULL: none attached yet */
+    struct queue *from;   /* queues of messages to this end, by index of the sending end */
 };
 
 struct sim_bus {
     struct bus bus;
-    int nopen;       /* processes that have opened the bus */
-    uint64_t random; /* state of the generator */
+    int nopen;       /* number of processes that have opened the bus */
+    uint64_t random; /* state of the random generator */
     int64_t sent, received;
     struct sim_end *end;
     int nend;
-    int *used, nused; /* ends that have a user */
+    int *used, nused; /* indices of the ends that have an event loop */
 };
 
-/* splitmix64: Steele, Lea & Flood 2014. */
+/* Returns the next number of splitmix64 (Steele, Lea & Flood 2014). */
 static uint64_t
 sim_bus_random(uint64_t *state)
 {
@@ -50,14 +51,14 @@ choose_sim(struct bus *b, uint64_t n)
 {
     assert(!b->kind->threaded && n > 0);
     struct sim_bus *s = (struct sim_bus *)b;
-    uint64_t uneven = -n % n; /* 2^64 mod n: lower values are redrawn, because they would favour the first choices */
+    uint64_t uneven = -n % n; /* 2^64 mod n: r below it is drawn again, because it would favour the first choices */
     uint64_t r;
     do r = sim_bus_random(&s->random);
     while (r < uneven);
     return r % n;
 }
 
-/* Returns the index of the end with this address; the threads of a process are adjacent. */
+/* Returns the index of the end with this address; the ends of a process have adjacent indices. */
 static int
 sim_end_of(const struct sim_bus *s, uint32_t addr)
 {
@@ -67,7 +68,7 @@ sim_end_of(const struct sim_bus *s, uint32_t addr)
             assert(i < s->nend && s->end[i].addr == addr);
             return i;
         }
-    assert(!"an address is on this bus");
+    assert(!"unknown bus address");
     return -1;
 }
 
@@ -94,7 +95,7 @@ send_sim(struct bus *b, const struct msg *m)
     return 0;
 }
 
-/* Returns the number of non-empty queues to this end; *q: the queue with index `number`. */
+/* Returns the number of non-empty queues to this end, and sets *q to the non-empty queue with index `number`. */
 static int
 ready(const struct sim_bus *s, const struct sim_end *e, int number, struct queue **q)
 {
@@ -107,8 +108,8 @@ ready(const struct sim_bus *s, const struct sim_end *e, int number, struct queue
     return n;
 }
 
-/* Delivers the heads of random queues until the random choice is to end. A receive that waits delivers at least one
- * message. */
+/* Delivers the first messages of random queues. Each choice selects a queue or ends the receive; a receive that
+ * waits delivers at least one message. */
 static int
 recv_sim(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait)
 {
@@ -127,7 +128,7 @@ recv_sim(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wai
     return n;
 }
 
-/* Returns true if no end can act and no message is queued: nothing will ever happen again. */
+/* Returns true if no end can act and no message is queued, so nothing will ever happen again. */
 static bool
 quiet(const struct sim_bus *s)
 {
@@ -169,7 +170,7 @@ sent_sim(const struct bus *b)
     return ((const struct sim_bus *)b)->sent;
 }
 
-/* Adds the ends of a process, with queues from and to all ends. */
+/* Adds the ends of one process, with queues from and to all ends. */
 static void
 add_process(struct sim_bus *s, int process, int nthread)
 {

@@ -1,17 +1,19 @@
 /* bus_zmq.c - messages between the threads of one process, by ZeroMQ inproc.
  *
- * ZeroMQ carries and orders every message; this file avoids reading empty sockets. A failed zmq_recv costs a poll(2)
- * and puts the pipe to sleep, so the next send pays for an eventfd: 1.5 us instead of 0.2. Hence:
+ * ZeroMQ carries and orders every message. The receiver never reads an empty socket: a failed zmq_recv costs a poll(2)
+ * and puts the pipe to sleep, so the next send pays for an eventfd, 1.5 us instead of 0.2. Three parts of the bus avoid
+ * such reads:
  *
- *   link      one PAIR per two threads; carries messages both ways
- *   doorbell  counts the messages sent from one thread to another. The sender rings it after the send, and the receiver
- *             takes exactly as many as were counted. Release and acquire also order the data that messages are about.
- *   waker     what a thread sleeps on (waker.h). No thread blocks on a socket, so that streams can wake it, too.
+ *   link      one PAIR of sockets per two threads; carries messages both ways
+ *   doorbell  counts the messages sent from one thread to another. The sender increments the counter after the send,
+ * and the receiver receives exactly as many messages as were counted. Release and acquire on the counter also order the
+ * data that messages are about. waker     the word on which a thread sleeps (waker.h). No thread blocks on a socket, so
+ * streams can wake it, too.
  *
- * Queues have no limit: the credits of a verified plan bound the messages. Sockets are created and joined on the
- * session's thread, between runs, when a run first needs their threads, and are closed there. In between only its
- * own thread uses a socket, and learns of it by a later message.
- * (libzmq 4.3.4: socket_base.cpp process_commands, pipe.cpp check_read.) */
+ * Queues have no limit: the credits of a verified plan bound the messages. The session's thread creates and connects
+ * sockets between runs, when a run first needs their threads, and closes them there. During a run each socket is
+ * used only by its own thread, which learns of a new socket by a later message. (libzmq 4.3.4: socket_base.cpp
+ * process_commands, pipe.cpp check_read.) */
 #include "actors/act/bus/bus.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
@@ -35,23 +37,23 @@ struct doorbell {
 
 struct end {
     _Alignas(CACHE_LINE) struct waker waker;
-    atomic_int core; /* core on which the thread last waited; a hint */
-    /* The rest belongs to the thread, except the doorbells, which senders ring. */
-    _Alignas(CACHE_LINE) struct doorbell *bell; /* by source */
-    uint64_t taken[MOST_THREADS];               /* by source: messages received */
-    void *link[MOST_THREADS];                   /* PAIR socket, by peer thread */
-    int first;                                  /* source to poll first, rotated for fairness */
+    atomic_int core; /* processor core on which the thread last waited; may be out of date */
+    /* Only the end's thread uses the fields below; but senders increment the doorbells. */
+    _Alignas(CACHE_LINE) struct doorbell *bell; /* doorbells of this end, by sending thread */
+    uint64_t taken[MOST_THREADS];               /* number of messages received, by sending thread */
+    void *link[MOST_THREADS];                   /* PAIR socket to each other thread, by thread; NULL: not linked */
+    int first; /* number of the thread whose messages are received first; rotates, so that all are served */
     struct bus_user user;
 };
 
 struct zmq_bus {
     struct bus bus;
-    int process, most;   /* most: limit on threads */
-    _Atomic int nthread; /* number of ends; all threads read it */
+    int process, most;   /* most: maximum number of threads */
+    _Atomic int nthread; /* number of ends; read by all threads */
     int64_t spin_ns;
     void *context;
     struct end *end;
-    struct doorbell *bell; /* most x most, by destination, then source */
+    struct doorbell *bell; /* most x most doorbells, by destination thread, then source thread */
 };
 
 /* ---- messages ---- */
@@ -62,7 +64,7 @@ bus_broken(const char *what)
     return fail(E_BUS, "zmq bus: %s: %s", what, zmq_strerror(errno));
 }
 
-/* Sends without waiting. Queues have no limit, so EAGAIN too means that the bus is broken. */
+/* Sends without waiting. Queues have no limit, so EAGAIN also means that the bus is broken. */
 static int
 send_frame(void *socket, const void *bytes, size_t n)
 {
@@ -71,7 +73,7 @@ send_frame(void *socket, const void *bytes, size_t n)
     return 0;
 }
 
-/* Receives a message that has arrived or certainly will. */
+/* Receives a message that has arrived, or that the doorbell has announced. */
 static void
 recv_frame(void *socket, void *bytes, size_t n)
 {
@@ -81,7 +83,8 @@ recv_frame(void *socket, void *bytes, size_t n)
     assert(got == (int)n);
 }
 
-/* Returns the number of ends. A thread that does not see the newest end yet has no message from it. */
+/* Returns the number of ends that the calling thread sees. A thread that does not see the newest end yet has no
+ * message from it. */
 static inline int
 bus_has_threads(const struct zmq_bus *z)
 {
@@ -107,7 +110,7 @@ nudge_zmq(struct bus *b, uint32_t end)
     waker_wake(&((struct zmq_bus *)b)->end[addr_thread(end)].waker);
 }
 
-/* Returns true if a message has arrived, or the end has something else to do. */
+/* Returns true if a message has arrived, or if the end can do something without a message. */
 static bool
 bus_zmq_rung(const struct zmq_bus *z, const struct end *e)
 {
@@ -131,7 +134,7 @@ bus_zmq_collect(const struct zmq_bus *z, struct end *e, struct msg *m, int max)
 
 /* ---- waiting ---- */
 
-/* Returns true if an awake thread shares this core, and cannot work while this thread spins. */
+/* Returns true if another thread that is awake was last seen on this core: it cannot work while the caller spins. */
 static bool
 crowded(const struct zmq_bus *z, const struct end *e, int core)
 {
@@ -152,14 +155,14 @@ rings_soon(const struct zmq_bus *z, const struct end *e)
     return false;
 }
 
-/* Spins until a doorbell rings, and returns true. Returns false when the budget is spent, or after CROWD_NS if
- * spinning keeps another thread from working; by then a thread that was just woken has recorded its core. */
+/* Spins until a doorbell is rung, and returns true. Returns false after spin_ns, or after CROWD_NS if spinning keeps
+ * another thread from working. CROWD_NS is long enough for a thread that was just woken to record its core. */
 static bool
 bus_zmq_spin(const struct zmq_bus *z, struct end *e)
 {
     int64_t budget = z->spin_ns, begin, now;
     if (budget <= 0) return false;
-    if (rings_soon(z, e)) return true; /* the usual case, before a clock is read */
+    if (rings_soon(z, e)) return true; /* fast path: returns before the clock is read */
     int core = sched_getcpu();
     begin = now_ns();
     atomic_store_explicit(&e->core, core, memory_order_relaxed);
@@ -171,8 +174,9 @@ bus_zmq_spin(const struct zmq_bus *z, struct end *e)
     return false;
 }
 
-/* Sleeps until a doorbell rings, a nudge, a signal, or the user's time limit. The session's thread also wakes after
- * LOOK_UP_NS, because an interrupt may have come from another thread or just before it fell asleep. */
+/* Sleeps until a doorbell is rung, until a nudge or a signal, or until the end's time limit. The session's thread
+ * also wakes after LOOK_UP_NS, because an interrupt may have come from another thread, or just before the thread
+ * fell asleep. */
 static void
 bus_zmq_doze(const struct zmq_bus *z, struct end *e)
 {
@@ -213,7 +217,7 @@ choose_zmq(struct bus *b, uint64_t n)
     return 0;
 }
 
-/* Ends other than the session's have threads that take turns themselves. */
+/* Takes a turn at the session's end; all other ends have threads that take turns themselves. */
 static void
 attach_zmq(struct bus *b, uint32_t end, struct bus_user user)
 {
@@ -243,8 +247,8 @@ socket_new(struct zmq_bus *z, void **out)
     return 0;
 }
 
-/* Links threads i and j, i < j. The binding side can send only after it has processed its mailbox and learned of its
- * peer; reading ZMQ_EVENTS does that. */
+/* Connects threads i and j, i < j, by a pair of sockets. The binding socket can send only after it has read its
+ * mailbox and learned of its peer; reading ZMQ_EVENTS makes it do so. */
 static int
 connect_ends(struct zmq_bus *z, int i, int j)
 {
@@ -260,7 +264,8 @@ connect_ends(struct zmq_bus *z, int i, int j)
     return zmq_getsockopt(*binds, ZMQ_EVENTS, &events, &n) ? bus_broken(name) : 0;
 }
 
-/* Raises the file limit for sockets: from 32 threads on they need more than the usual soft limit of 1024. */
+/* Raises the process's limit of open files for sockets: from 32 threads on they need more than the usual soft limit
+ * of 1024. */
 static void
 allow_files(int n)
 {
@@ -284,7 +289,7 @@ close_socket(void **socket)
     *socket = NULL;
 }
 
-/* Closes thread j's links to the threads before it. */
+/* Closes the sockets between thread j and the threads before it. */
 static void
 disconnect_ends(struct zmq_bus *z, int j)
 {
@@ -294,7 +299,8 @@ disconnect_ends(struct zmq_bus *z, int j)
     }
 }
 
-/* Existing threads sleep, and use new sockets only after their next message. */
+/* Opens ends for new threads, up to end nthread - 1. Existing threads sleep meanwhile, and use new sockets only after
+ * their next message. */
 static int
 grow_zmq(struct bus *b, int nthread)
 {
@@ -338,7 +344,8 @@ bus_close_zmq(struct bus **b)
     *b = NULL;
 }
 
-/* Returns zeroed memory on cache lines of its own; NULL: no memory. bytes: a multiple of a line. */
+/* Returns zeroed memory that shares no cache line with other memory; NULL: out of memory. bytes: a multiple of
+ * CACHE_LINE. */
 static void *
 lines_new(size_t bytes)
 {
@@ -353,16 +360,17 @@ open_zmq(const struct bus_options *o, struct bus **out)
     size_t n = (size_t)o->nthread;
     *out = NULL;
     struct zmq_bus *z = calloc(1, sizeof *z);
-    if (!z) return fail(E_MEMORY, "zmq bus: out of memory");
+    if (!z) return fail(E_MEMORY, "zmq bus: out of memory for %d threads", o->nthread);
     *z = (struct zmq_bus){
         .bus = {&bus_zmq}, .process = o->process, .most = o->nthread, .nthread = 1, .spin_ns = o->spin_ns};
     z->end = lines_new(n * sizeof *z->end);
     z->bell = lines_new(n * n * sizeof *z->bell);
     struct bus *b = &z->bus;
-    int status = z->end && z->bell ? 0 : fail(E_MEMORY, "zmq bus: out of memory for %d sockets", o->nthread);
+    int status =
+        z->end && z->bell ? 0 : fail(E_MEMORY, "zmq bus: out of memory for the sockets of %d threads", o->nthread);
     for (int i = 0; !status && i < o->nthread; i++) {
         z->end[i].bell = z->bell + (size_t)i * n;
-        atomic_init(&z->end[i].core, -1); /* unknown */
+        atomic_init(&z->end[i].core, -1); /* -1: the thread's core is not known yet */
     }
     if (!status && n > 1) status = start_steward(z);
     if (status) bus_close_zmq(&b);

@@ -1,9 +1,9 @@
-/* activity.c - describes what a device thread does and waits for, to signal handlers.
+/* activity.c - reports, for signal handlers, what a device thread computes and waits for.
  *
- * Each thread publishes the task whose kernel it computes (worker.acting). While a thread only waits for streams, it
- * publishes the first task with incomplete stream work, also of an open run (worker.awaited). Both are atomic. A
- * thread sets `awaited` before it waits, and clears it before the run, or the wait for open runs, returns. No plan
- * is freed before that. */
+ * Each thread publishes the task whose kernel it computes (worker.shown.acting). While a thread only waits for
+ * streams, it publishes the first task with incomplete stream work, also of an open run (worker.shown.awaited). Both
+ * words are atomic. A thread sets `awaited` before it waits, and clears it before the run, or the wait for open runs,
+ * returns. No plan is freed before that, so a handler never reads a freed plan. */
 #include "actors/act/run/activity.h"
 
 #include "actors/act/run/actor.h"
@@ -14,7 +14,8 @@
 
 #include <stdatomic.h>
 
-/* Returns the first act in flight whose work is not complete; f: on this stream only; NULL: on all streams. */
+/* Returns the first act in flight whose work is not complete, on stream f, or on all streams if f is NULL. NULL:
+ * there is none. */
 static const struct under_way *
 first_under_way(const struct worker *w, const struct flow *f)
 {
@@ -37,7 +38,7 @@ act_line(const struct run *r, const struct task *t)
     return t->blame_node >= 0 ? r->line[t->blame_node] : (struct line){0};
 }
 
-/* A concurrent reader sees the previous act, no act, or the new one. */
+/* Publishes the task that the thread waits for. A concurrent reader sees the previous task, no task, or the new one. */
 static void
 set_awaited(struct awaited *a, const struct act *act, struct line at)
 {
@@ -69,7 +70,8 @@ activity_await_nothing(struct worker *w)
 
 /* ---- text ---- */
 
-/* Appends text without the library's printf, which a signal handler must not call. */
+/* Appends text to a buffer that ends at `end`, and returns its new end. Signal handlers must not call printf, so
+ * this file uses these functions instead. */
 static char *
 put_status_text(char *at, const char *end, const char *text)
 {
@@ -88,7 +90,7 @@ put_number(char *at, const char *end, int n)
     return at;
 }
 
-/* These functions append to the text and return its new end. */
+/* Appends the name of a task and its source line to the text, and returns the new end. */
 static char *
 put_task(char *at, const char *end, const struct task *t, struct line line)
 {
@@ -105,7 +107,7 @@ put_device(char *at, const char *end, const struct plan_device *d)
     return put_number(put_status_text(at, end, ":"), end, d->rank);
 }
 
-/* Prints the task, and its device if that has streams. */
+/* Prints the name and source line of a task, and its device if the device has streams. */
 static void
 print_doing_task(const struct plan *p, const struct task *t, struct line line, char *text, size_t size)
 {
@@ -135,8 +137,8 @@ activity_thread(const struct worker *w, char *text, size_t size)
                          text, size);
 }
 
-/* Returns the task on another thread that blocks this task: the producer of a missing input, or (sets *reads) a
- * reader that still holds an output register. -1: none. */
+/* Returns the task on another thread that blocks task i: the producer of a missing input, or (with *reads set to
+ * true) a reader that still uses an output register. -1: there is none. */
 static int32_t
 waited_for(const struct actors *a, int32_t i, bool *reads)
 {
@@ -152,7 +154,8 @@ waited_for(const struct actors *a, int32_t i, bool *reads)
     return -1;
 }
 
-/* State written by other threads meanwhile may be slightly old, but no value is torn. */
+/* Prints the first blocked task of a thread. Other threads may change their state meanwhile, so the text may be
+ * slightly old, but no value in it is torn. */
 void
 activity_waiting(const struct run *r, int thread, char *text, size_t size)
 {

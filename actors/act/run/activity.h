@@ -1,4 +1,4 @@
-/* activity.h - progress of a thread; functions that print are async-signal-safe. */
+/* activity.h - prints what a device thread does; its functions are async-signal-safe. */
 #ifndef RILLE_ACT_ACTIVITY_H
 #define RILLE_ACT_ACTIVITY_H
 
@@ -7,12 +7,12 @@
 /* Prints a task of a run: "matmul (a.lua:3)"; on a device with streams, "matmul (a.lua:3) on async:0".
  * Async-signal-safe. */
 void activity_print(const struct plan *p, const struct run *r, int32_t task, char *text, size_t size);
-/* Records that the thread is about to wait for streams: for f only; NULL: for any stream. */
+/* Publishes that the thread is about to wait for stream f; NULL: for any stream. */
 void activity_await(struct worker *w, const struct flow *f);
 void activity_await_nothing(struct worker *w);
-/* Prints the task that the thread computes, or waits for on a stream; "": none. */
+/* Prints the task that the thread computes, or waits for on a stream; "": there is none. */
 void activity_thread(const struct worker *w, char *text, size_t size);
-/* Prints the thread's first actor that is blocked by another thread, and the blocking task; "": none. */
+/* Prints the thread's first actor that another thread blocks, and the blocking task; "": there is none. */
 void activity_waiting(const struct run *r, int thread, char *text, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* actor.c - ready -> act -> publish -> give back. */
+/* actor.c - the life of an act: its actor becomes ready, acts, publishes its results and gives its inputs back. */
 #include "actors/act/run/actor.h"
 
 #include "actors/act/run/activity.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef FAULT /* t/lib/faults.h compiles this file again, with planted mistakes */
+#ifndef FAULT /* t/lib/faults.h compiles this file again with deliberate mistakes, to test that tests find them */
 #define FAULT(mistake) false
 #endif
 
@@ -47,7 +47,7 @@ deliver(struct worker *w, const struct reader *r)
     if (++w->actors->actor[r->task].in[r->port].tokens == p->need) await_less(w, r->task);
 }
 
-/* Notifies the readers [first, end) of a fan on this thread of a full register, or of a signal. */
+/* Notifies readers first to end - 1 of a fan on this thread that a register is full, or that a signal was sent. */
 static void
 tell_readers(struct worker *w, const struct fan *fan, int first, int end)
 {
@@ -56,7 +56,7 @@ tell_readers(struct worker *w, const struct fan *fan, int first, int end)
     w->counts.messages += end - first;
 }
 
-/* Records that all readers of a fan on this thread have to give the register back. */
+/* Records that all readers of fan f, which is on this thread, have to give register `reg` back. */
 static void
 count_readers(struct worker *w, int task, int out, int f, int reg)
 {
@@ -65,7 +65,7 @@ count_readers(struct worker *w, int task, int out, int f, int reg)
     w->actors->left[w->actors->first_out[task] + out][f * o->nreg + reg] = o->fan[f].nreader - FAULT(READER_COUNT);
 }
 
-/* Delivers a full register to the readers of a fan on this thread. */
+/* Records that a register is full, and notifies all readers of fan f, which is on this thread. */
 static void
 fan_arrive(struct worker *w, int task, int out, int f, int reg)
 {
@@ -74,7 +74,7 @@ fan_arrive(struct worker *w, int task, int out, int f, int reg)
     tell_readers(w, fan, 0, fan->nreader);
 }
 
-/* Records that a thread's readers have given a register back. */
+/* Records that all readers on one thread have given a register back. Frees the register if no thread uses it. */
 static void
 reg_free(struct worker *w, int task, int out, int reg)
 {
@@ -101,7 +101,7 @@ give_back_register(struct worker *w, const struct in_port *p, int32_t *left, int
 
 /* ---- channels ---- */
 
-/* Uses up one micro-batch that the channel may send or receive, and notifies the other end. */
+/* Uses up one micro-batch that the channel may send or receive, and notifies the task at the channel's other end. */
 static void
 pass_on_act(struct worker *w, int task, int piece)
 {
@@ -116,7 +116,7 @@ pass_on_act(struct worker *w, int task, int piece)
                                 .piece = (uint32_t)piece});
 }
 
-/* Handles a message of a channel. Checks the task index, because another process sent it. */
+/* Handles a message about a channel. Checks the task index, because another process sent the message. */
 static void
 channel_arrive(struct worker *w, const struct msg *m)
 {
@@ -143,7 +143,7 @@ send_full(struct worker *w, int task, int out, int f, int reg, int piece)
                              .piece = (uint32_t)piece});
 }
 
-/* Claims the register that the act writes and returns its index. The next register may not be free yet. */
+/* Claims the register that the act writes and returns its index. The next register may still be in use. */
 static int
 take_register(struct actor *a, const struct out_port *p, struct out_state *s)
 {
@@ -155,8 +155,7 @@ take_register(struct actor *a, const struct out_port *p, struct out_state *s)
     return reg;
 }
 
-/* Consumes an act's share of a full register. Returns true if this was the input's last share: *reg is given back
- * when the work is complete. */
+/* Consumes an act's share of a full register. Returns true if this was the last share of register *reg. */
 static bool
 take_input(struct worker *w, struct actor *a, const struct in_port *p, struct in_state *s, int *reg)
 {
@@ -171,7 +170,7 @@ take_input(struct worker *w, struct actor *a, const struct in_port *p, struct in
     return !o->once;
 }
 
-/* Publishes results and gives inputs back, for an act whose work was synchronous. */
+/* Publishes the results and gives the inputs back, for an act without stream work. */
 static void
 settle_act(struct worker *w, int task, int piece)
 {
@@ -221,7 +220,7 @@ end_work(struct act *a)
     return a->task->kind->done ? a->task->kind->done(a) : 0;
 }
 
-/* Reads the clock only when the thread turns to another device, not for each act. */
+/* Charges the thread's time to a device. Reads the clock only when the device changes, not for each act. */
 void
 worker_bill(struct worker *w, int32_t device)
 {
@@ -277,14 +276,14 @@ act_now(struct worker *w, int task)
 
 /* ---- acting on streams ---- */
 
-/* Returns the fills of the registers that an input reads, by register. */
+/* Returns the fill records (struct fill) of the result that an input reads, by register. */
 static struct fill *
 fills_of(const struct worker *w, const struct in_port *p)
 {
     return w->actors->fill[w->actors->first_out[p->task] + p->out];
 }
 
-/* Makes the stream wait for inputs that other streams fill, once per stream. */
+/* Makes the stream wait for inputs that other streams write, once per other stream. */
 static void
 wait_for_inputs(const struct worker *w, const struct task *t, struct flow *f)
 {
@@ -302,7 +301,7 @@ wait_for_inputs(const struct worker *w, const struct task *t, struct flow *f)
     }
 }
 
-/* Claims the output registers of enqueued work and notifies readers on streams (issued, event). mark: of the work. */
+/* Claims the output registers of enqueued work, and notifies the readers that need no completion of the work. */
 static void
 issue_outputs(struct worker *w, int task, int piece, int64_t mark)
 {
@@ -337,7 +336,7 @@ issue_inputs(struct worker *w, int task)
     }
 }
 
-/* Notifies the remaining readers, when the work is complete. */
+/* Notifies the readers that wait for completion, when the work is complete. */
 static void
 done_outputs(struct worker *w, int task, int piece, int64_t now)
 {
@@ -375,7 +374,7 @@ done_inputs(struct worker *w, int task)
     }
 }
 
-/* Returns true if no stream of the device has work, and no open run has any. */
+/* Returns true if no stream of the device has work, and no open run has work left. */
 static bool
 has_nothing_to_do(const struct worker *w, int32_t device)
 {
@@ -393,7 +392,7 @@ may_finish(const struct flow *f)
     return !flow_empty(f) && stream_passed(f->stream, flow_oldest(f)->mark);
 }
 
-/* Finishes the stream work of the act's inputs before the act, whatever order the streams are polled in. */
+/* Finishes the completed work that wrote the inputs of act u, before u itself is finished. */
 static void
 finish_inputs(struct worker *w, const struct under_way *u)
 {
@@ -404,8 +403,8 @@ finish_inputs(struct worker *w, const struct under_way *u)
     }
 }
 
-/* Returns when stream work began, ns, as far as the thread knows: the latest of its enqueue, the end of earlier work
- * on the stream, and the end of its inputs on other streams. */
+/* Estimates the time, ns, at which stream work began: the latest of its enqueue time, the end of earlier work on the
+ * stream, and the end of the work that wrote its inputs on other streams. */
 static int64_t
 begin_of(const struct worker *w, const struct flow *f, const struct under_way *u)
 {
@@ -417,7 +416,7 @@ begin_of(const struct worker *w, const struct flow *f, const struct under_way *u
     return ns;
 }
 
-/* Finishes the oldest act of a flow, whose work is complete. */
+/* Finishes the oldest act of a stream; the act's work must be complete. */
 static void
 finish_oldest(struct worker *w, struct flow *f)
 {
@@ -449,7 +448,7 @@ finish_oldest(struct worker *w, struct flow *f)
 
 /* ---- bytes that the transport still reads ---- */
 
-/* Ends the act of a SEND: notifies readers and gives back the inputs. */
+/* Ends an act of a SEND task: notifies readers and gives back the inputs. */
 static void
 end_sending(struct worker *w, const struct sending *s)
 {
@@ -461,7 +460,7 @@ end_sending(struct worker *w, const struct sending *s)
     done_inputs(w, s->task);
 }
 
-/* Returns true if the act's bytes are taken, and all earlier acts of its task are over. */
+/* Returns true if the transport has taken the act's bytes, and all earlier acts of the task are over. */
 static bool
 sending_is_over(const struct worker *w, const struct sending *s)
 {
@@ -486,7 +485,7 @@ finish_sending(struct worker *w)
     return n < was;
 }
 
-/* Ends the act of a SEND, or queues it until the transport has taken its bytes; until then the act holds its inputs. */
+/* Ends an act of a SEND task, or queues the act with its inputs until the transport has taken its bytes. */
 static void
 send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
 {
@@ -498,7 +497,7 @@ send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
         end_sending(w, &s);
     } else {
         if (w->sends.nsending == w->sends.sending_capacity)
-            finish_sending(w); /* frees an entry: a received act is over */
+            finish_sending(w); /* some act was received meanwhile, so this frees an entry */
         assert(w->sends.nsending < w->sends.sending_capacity);
         w->sends.sending[w->sends.nsending++] = s;
         w->flows.nunder++;
@@ -518,7 +517,7 @@ bool
 worker_may_complete(const struct worker *w)
 {
     if (w->sends.nsending > 0 && !w->run->transport->nudges)
-        return true; /* must be polled: the transport does not nudge */
+        return true; /* the transport does not report progress, so it must be polled */
     for (int32_t i = 0; i < w->sends.nsending; i++)
         if (sending_is_over(w, &w->sends.sending[i])) return true;
     for (int i = 0; i < w->flows.nflow && w->flows.nunder > 0; i++) {
@@ -530,7 +529,7 @@ worker_may_complete(const struct worker *w)
 
 enum { LOOK_UP_NS = 100000000 };
 
-/* Sleeps for `ns` nanoseconds, or until streams progress (f: past the mark). Spins for MOMENT_NS first. */
+/* Sleeps for at most ns nanoseconds, until stream f passes the mark (NULL: any stream progresses). Spins at first. */
 static void
 rest(struct worker *w, const struct flow *f, int64_t mark, int64_t ns)
 {
@@ -563,7 +562,7 @@ flow_await(struct worker *w, struct flow *f, int64_t mark)
     }
 }
 
-/* Waits until the stream has room for an act. */
+/* Waits until the stream has room for another act. */
 static void
 make_way(struct worker *w, struct flow *f)
 {
@@ -610,7 +609,7 @@ worker_enqueue(struct worker *w, int task, int piece, struct flow *f)
     return u->mark;
 }
 
-/* Test fault: gives the newest act the addresses of the following act. */
+/* Plants a mistake for tests: gives the newest act the addresses of the act after it. */
 static void
 readdress(const struct worker *w, const struct flow *f)
 {
@@ -736,7 +735,8 @@ actor_reset(struct worker *w, int task)
     if (t->channel >= 0) {
         const struct channel *c = &w->plan->channel[t->channel];
         w->actors->channel[t->channel] = c->sends && !c->direct ? c->nreg : 0;
-        a->waits += c->sends ? c->direct : !c->direct; /* direct SEND: no RECV is ready; RECV: nothing to receive yet */
+        /* a direct SEND waits for its RECV, another RECV for bytes */
+        a->waits += c->sends ? c->direct : !c->direct;
     }
     if (a->waits == 0) worker_ready(w, task);
 }

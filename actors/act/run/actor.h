@@ -3,11 +3,13 @@
  *   An actor acts when every input has a full register and every output a free one.
  *
  * An act consumes a token of each input and a register of each output, runs the kernel, publishes the outputs to
- * their readers and gives the inputs back to their producers. On a stream (flow.h) an act consumes both at enqueue.
- * Each edge's `token` says whether the act publishes and gives back at enqueue or on completion.
+ * their readers and gives the inputs back to their producers. An act on a stream (flow.h) consumes tokens and
+ * registers when it is enqueued. The synchronisation of each edge (in_port.token) says whether the act publishes,
+ * and gives back, at enqueue or on completion.
  *
- * Only the device's thread touches an actor. Readers on another thread are notified through the worker's bus, one
- * message per thread (a fan). `waits` counts the ports that are not ready; 0: the actor is ready. */
+ * Only the device's thread touches an actor. The readers of a result on one thread are a fan; a fan on another
+ * thread is notified by one message on the bus. `waits` counts an actor's ports that are not ready; 0: the actor is
+ * ready. */
 #ifndef RILLE_ACT_ACTOR_H
 #define RILLE_ACT_ACTOR_H
 
@@ -22,60 +24,60 @@ struct sending {
     int64_t ticket, begin_ns;
 };
 
-/* A device thread and its state in a run. The session's thread reserves memory between runs; during a run only the
- * thread itself touches the fields, except `shown`. */
+/* A device thread and its state in a run. The session's thread reserves memory between runs. During a run only the
+ * device thread touches the fields, except `shown`. */
 struct worker {
     struct engine *engine;
-    uint32_t addr;           /* bus address */
-    int id;                  /* thread index in the plan */
-    _Atomic uint64_t *doing; /* progress word (engine_options.doing); NULL: none */
+    uint32_t addr;           /* address of the thread on the bus */
+    int id;                  /* index of the thread in the plan */
+    _Atomic uint64_t *doing; /* progress word of the thread (engine_options.doing); NULL: nobody observes */
     struct run *run;
     const struct plan *plan;
     struct actors *actors;
     uint32_t run_id;
-    uint64_t number;      /* number of the current or last run */
-    bool active, stopped; /* active: in a run; stopped: starts no more acts */
-    bool quit;            /* the thread must exit */
-    int64_t todo;         /* acts left to do on this thread */
+    uint64_t number;      /* number of the current run, or of the last run between runs */
+    bool active, stopped; /* active: the thread is in a run; stopped: it starts no more acts */
+    bool quit;            /* true if the thread must exit */
+    int64_t todo;         /* acts that are left to do on this thread in this run */
     struct lanes lanes;
     struct flows flows;
     struct open_runs open;
-    struct waker rest; /* waker for streams, if no message can arrive */
-    void **address;    /* addresses of an act's arguments and results */
+    struct waker rest; /* waker that streams wake; the thread sleeps on it if no message can arrive */
+    void **address;    /* storage for the addresses of an act's arguments and results */
     int32_t address_capacity;
-    struct { /* acts whose bytes the transport is still reading */
+    struct { /* acts of SEND tasks whose bytes the transport is still reading */
         struct sending *sending;
         int32_t nsending, sending_capacity;
     } sends;
-    struct { /* acts of a timed run */
+    struct { /* begin and end times of acts, if the run is timed */
         struct act_time *act;
         int64_t nact, act_capacity;
     } log;
     struct {
         int64_t acts, messages, thread_messages, allocations;
-        int64_t asked; /* must_count() at the start of the run */
+        int64_t asked; /* value of must_count() at the start of the run */
     } counts;
     struct {
-        int32_t on; /* device that the thread has worked for since `since_ns`; -1: the thread is idle */
+        int32_t on; /* plan device to which the thread's time since `since_ns` is charged; -1: the thread is idle */
         int64_t since_ns;
     } bill;
-    struct { /* the first failure of the run on this thread */
+    struct { /* the first failure of this thread in the run */
         int status;
-        int32_t blame; /* program node whose act failed; -1: none */
+        int32_t blame; /* index of the program node whose act failed; -1: none */
         char text[2048];
     } outcome;
-    struct {               /* read by signal handlers on other threads (activity.c) */
-        atomic_int acting; /* index of the task whose kernel is running, plus 1; 0: none */
+    struct {               /* state that signal handlers on other threads read (activity.c) */
+        atomic_int acting; /* 1 + index of the task whose kernel the thread computes; 0: none */
         struct awaited {
             _Atomic(const struct task *) task; /* task whose stream work the thread waits for; NULL: none */
             _Atomic(const struct plan *) plan;
-            _Atomic(const char *) file; /* file in the user's program; NULL: unknown */
+            _Atomic(const char *) file; /* the task's file in the user's program; NULL: unknown */
             atomic_int line;
         } awaited;
     } shown;
 };
 
-/* Returns the stream of a task; NULL: the work is synchronous. */
+/* Returns the stream on which a task's work is enqueued; NULL: the work is synchronous. */
 static inline struct flow *
 flow_of(const struct worker *w, const struct task *t)
 {
@@ -83,38 +85,40 @@ flow_of(const struct worker *w, const struct task *t)
                                      : w->flows.of_device[t->device * NSTREAM + t->stream];
 }
 
-/* Reserves memory for a run and opens streams for its devices. Session's thread, before START. driven: streams
- * advance only when stepped (worker_step). E_MEMORY. */
+/* Reserves memory for a run and opens streams on the thread's devices. Called on the session's thread, before START is
+ * sent. driven: streams advance only when worker_step() is called. E_MEMORY. */
 int worker_capacity(struct worker *w, const struct run *run, bool driven);
 void worker_free(struct worker *w);
-/* Resets the worker's actors; actors that need nothing become ready. From here on: worker's thread. */
+/* Resets the worker's actors and makes ready those that wait for nothing. worker_begin() and the functions below are
+ * called on the worker's thread. */
 void worker_begin(struct worker *w, struct run *run, uint32_t run_id);
 /* Handles a message of the current run. */
 void worker_receive(struct worker *w, const struct msg *m);
-/* Bills the thread's time to this device from now on; -1: to no device. */
+/* Charges the thread's time from now on to this plan device; -1: to no device. */
 void worker_bill(struct worker *w, int32_t device);
-/* Runs one act of ready task number i of a lane (0: the first). A failure sets w->outcome.status and w->outcome.text.
- */
+/* Runs one act of a lane's ready task number i (0: the first in order). On failure sets w->outcome.status and
+ * w->outcome.text. */
 void worker_act(struct worker *w, struct lane *l, int i);
-/* Consumes a register of each output and a token of each input as an act begins, and notifies readers that need no
- * completion. mark: of the enqueued work; 0: not enqueued yet. */
+/* Consumes a register of each output and a token of each input when an act begins. Notifies the readers that need no
+ * completion. mark: stream mark of the enqueued work; 0: not enqueued yet. */
 void worker_take_ports(struct worker *w, int task, int piece, int64_t mark);
-/* Enqueues the work of an act on its stream, which must have room. Returns the mark; -1: failed, see w->outcome.status.
- */
+/* Enqueues the work of an act on its stream, which must have room. Returns the stream mark of the work; -1: failed,
+ * see w->outcome.status. */
 int64_t worker_enqueue(struct worker *w, int task, int piece, struct flow *f);
-/* Makes a ready actor act: enters the task in its lane; a direct RECV offers acts instead (p2p.h). */
+/* Enters a ready task in its lane. A direct RECV enters no lane: it tells its SEND that it is ready (p2p.h). */
 void worker_ready(struct worker *w, int task);
-/* Finishes acts whose work is complete. Returns false if there was none. */
+/* Finishes acts whose stream work is complete. Returns false if no act was finished. */
 bool worker_complete(struct worker *w);
-/* Steps one driven stream, selected by `choose`. Returns false if the stream has no work that can run. */
+/* Advances one driven stream by one piece of work; `choose` selects the stream. Returns false if that stream has no
+ * work that can run. */
 bool worker_step(struct worker *w, uint64_t (*choose)(struct bus *b, uint64_t n), struct bus *b);
 /* Returns true if worker_complete may find a completed act. */
 bool worker_may_complete(const struct worker *w);
-/* Sleeps until worker_may_complete is true, for at most `ns` nanoseconds; 0: a default limit. */
+/* Sleeps until worker_may_complete() is true, for at most `ns` nanoseconds; 0: the default limit LOOK_UP_NS. */
 void worker_rest(struct worker *w, int64_t ns);
-/* Waits until a stream passes a mark; steps any driven stream, because the mark may depend on others. */
+/* Waits until stream f passes a mark. Advances all driven streams, because the mark may depend on other streams. */
 void flow_await(struct worker *w, struct flow *f, int64_t mark);
-/* Steps the first driven stream that can do work. Returns false if no stream can. */
+/* Advances the first driven stream that can do work. Returns false if no stream can. */
 bool worker_drive(struct worker *w);
 /* Waits until all streams are empty, and drops all acts in flight. */
 void worker_drain(struct worker *w);

@@ -1,11 +1,12 @@
-/* address.c - addresses of an act's arguments and results: a plan's offsets plus a run's base addresses. */
+/* address.c - computes the addresses of an act's arguments and results: a plan's offsets plus a run's base
+ * addresses. */
 #include "actors/act/run/address.h"
 
 #include "actors/act/run/actor.h"
 
 #include "runtime/device/device.h"
 
-/* The address given to kernels for tensors without elements, which have no memory. */
+/* Address that kernels get for tensors without elements, which have no memory. */
 static _Alignas(64) char nothing[64];
 
 char *
@@ -17,7 +18,8 @@ reg_address(const struct run *r, const struct where *w, int reg, int piece)
     return base + (w->nact_offset ? w->berth[piece % w->nact_offset] : w->offset + reg * w->stride);
 }
 
-/* Returns the bytes of number operands behind the device's arena; 0: the device reads numbers in host memory. */
+/* Returns the bytes of live numbers (scalars of the user's program) stored behind the device's arena; 0: the device
+ * reads numbers in host memory. */
 static int64_t
 numbers_behind(const struct plan *p, int device)
 {
@@ -76,7 +78,7 @@ act_address(const struct worker *w, struct act *a, void **address)
     const struct actor *actor = &w->actors->actor[t - w->plan->task];
     void **in = address, **out = in + t->narg;
     for (int i = 0; i < t->narg; i++) in[i] = arg_address(w, a, &t->arg[i]);
-    bool direct = t->kind->flags & KIND_P2P; /* a direct RECV has claimed its register before */
+    bool direct = t->kind->flags & KIND_P2P; /* a direct RECV claims its register before its work is enqueued */
     for (int k = 0; k < t->nresult; k++)
         out[k] =
             reg_address(w->run, &t->out[k].where, direct ? a->piece % t->out[k].nreg : actor->out[k].write, a->piece);

@@ -1,4 +1,4 @@
-/* address.h - addresses of registers, of the arguments of acts, and of a run's numbers. Pure. */
+/* address.h - addresses of registers, of the arguments of acts, and of a run's live numbers. Pure. */
 #ifndef RILLE_ACT_ADDRESS_H
 #define RILLE_ACT_ADDRESS_H
 
@@ -6,15 +6,17 @@
 
 struct worker;
 
-/* Returns the bytes that a run needs on a device: the arena, and behind it the number operands if the device cannot
+/* Returns the bytes that a run needs on a device: the arena, and behind it the live numbers if the device cannot
  * read host memory. */
 int64_t run_arena_bytes(const struct plan *p, int device);
-/* Sets *at to the numbers behind the arena and returns their bytes; 0: the numbers are in host memory only. */
+/* Sets *at to the address of the live numbers behind the device's arena and returns their bytes; 0: the numbers are
+ * in host memory only. */
 size_t run_numbers(const struct run *r, int device, void **at);
-/* Fills in the addresses of an act whose plan, task and piece are set; `address` provides the storage. */
+/* Sets the addresses of the arguments and results of an act whose plan, task and piece are set; `address` is their
+ * storage. */
 void act_address(const struct worker *w, struct act *a, void **address);
-/* Returns the address of register `reg` of a result, for the act on micro-batch `piece`. The only code that computes
- * register addresses. */
+/* Returns the address of register `reg` at place w, for the act on micro-batch `piece`. No other code computes
+ * addresses of registers. */
 char *reg_address(const struct run *r, const struct where *w, int reg, int piece);
 
 #endif

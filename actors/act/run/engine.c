@@ -1,14 +1,15 @@
 /* engine.c - device threads, and how a run begins and ends on them.
  *
  *   session thread                       device thread t
- *   job = run; START -> all              begins the run's actors (also when a
- *   works as device thread 0               message of the run comes before START)
- *   FAIL <- any thread, or interrupt     acts; END -> 0 when all its acts are done
+ *   job = run; START -> all              begins the run's actors (also if another
+ *   works as device thread 0               message of the run arrives before START)
+ *   END with an error <- any thread,     acts; END -> 0 when all its acts are done,
+ *     or an interrupt                      or with its error after a failure
  *   STOP -> all                          starts no more acts; END -> 0
  *   waits for every END                  sleeps
  *
- * A message of an earlier run is dropped by its number. After the last END no thread touches the run: buffers and
- * arenas belong to the session again. */
+ * A message of an earlier run is dropped by its run number. After the last END no thread touches the run: its
+ * buffers and arenas belong to the session again. */
 #include "actors/act/run/engine.h"
 
 #include "actors/act/run/activity.h"
@@ -38,32 +39,32 @@
 
 enum { BATCH = 32 };
 
-/* Whether the run may overwrite variables; the first request decides. Shut: the run can be cancelled. Open: the
+/* Says whether the run may overwrite variables; the first request decides. Shut: the run can be cancelled. Open: the
  * updates will complete, so no variable is left half written. Stopped: no update will begin. */
 enum gate { GATE_SHUT, GATE_OPEN, GATE_STOPPED, GATE_BITS = 2 };
 
 struct engine {
     struct engine_options options;
     struct bus *bus;
-    int nstarted; /* threads that exist, besides the session's */
+    int nstarted; /* number of device threads that exist, without the session's */
     pthread_t thread[MOST_THREADS];
     struct worker worker[MOST_THREADS];
-    struct run *job; /* written before START is sent; NULL between runs */
-    int nthread;     /* workers of this process that take part in the run */
+    struct run *job; /* the current run, set before START is sent; NULL between runs */
+    int nthread;     /* number of threads of this process that take part in the run */
     uint32_t run_id;
     int nended;
-    int status;   /* first failure reported; 0: none */
-    bool stopped; /* all threads were told to stop */
+    int status;   /* error of the first thread that reported a failure; 0: none */
+    bool stopped; /* true if all threads were told to stop */
     int64_t runs;
     atomic_int interrupted;
-    atomic_int cut; /* a kernel was told to stop: results are invalid, whatever the status */
+    atomic_int cut; /* true if a kernel was told to stop: the run's results are invalid, even if its status is 0 */
     atomic_int aborted;
-    _Atomic uint64_t own_gate, *gate; /* run << GATE_BITS | enum gate; another run's: shut */
+    _Atomic uint64_t own_gate, *gate; /* run << GATE_BITS | enum gate; a word of another run means GATE_SHUT */
     struct slow {
         const struct op *op;
         int64_t ns;
-    } slow[4];            /* operators that sleep; ns 0: unused */
-    atomic_llong fail_in; /* acts until one is made to fail; 0: none */
+    } slow[4];            /* tests: operators whose acts sleep for ns; ns 0: unused entry */
+    atomic_llong fail_in; /* tests: number of acts until an act is made to fail; 0: no act */
 };
 
 void
@@ -125,7 +126,8 @@ end_worker_run(struct worker *w)
     if (w != w->engine->worker) worker_tell(w, w->engine->worker[0].id, MSG_END);
 }
 
-/* Stops this process's threads, and one thread per host with a channel, which stops that host's threads. */
+/* Stops this process's threads. Also stops one thread on each host with a channel to this one; that thread stops the
+ * threads of its host. */
 static void
 engine_stop_all(struct engine *e)
 {
@@ -137,7 +139,8 @@ engine_stop_all(struct engine *e)
     w->stopped = e->stopped = true;
 }
 
-/* Handles a STOP from another host's partition: fails the run on worker 0, even if that has no work left. */
+/* Handles a STOP from the plan partition of another host: fails the run on worker 0, even if worker 0 has no work
+ * left. */
 static void
 stop_for(struct worker *w, const struct msg *m)
 {
@@ -178,7 +181,8 @@ worker_take_message(struct worker *w, const struct msg *m)
         worker_receive(w, m);
 }
 
-/* The last part of a wait for a row's next task, ns, is spent awake, because a wake-up takes as long. */
+/* Length, ns, of the last part of a wait for a lane's next task. The thread stays awake for it, because a wake-up takes
+ * about as long. */
 enum { BRIEF_NS = 20000 };
 
 static bool
@@ -197,7 +201,8 @@ waits(const void *of)
     return ends ? MAX(1, w->lanes.until_ns - BRIEF_NS - now_ns()) : 0;
 }
 
-/* A thread that waits for streams sleeps at once, to leave the cores to the streams. */
+/* Receives messages and handles each. A thread that waits for streams sleeps at once, to leave the cores to the
+ * streams. */
 static bool
 take_messages(struct worker *w, bool idle)
 {
@@ -209,7 +214,8 @@ take_messages(struct worker *w, bool idle)
     return n > 0;
 }
 
-/* Does what the simulator's seed selects: runs any ready actor, steps a stream, or completes finished work. */
+/* Does one thing that the simulator's seed selects: runs any ready actor, advances a stream, or completes finished
+ * work. */
 static bool
 engine_play(struct worker *w, struct bus *b)
 {
@@ -223,8 +229,8 @@ engine_play(struct worker *w, struct bus *b)
     return true;
 }
 
-/* Runs one ready actor, or completes finished stream work. Returns false if neither exists. With a single thread no
- * message can arrive, so it runs up to ALONE actors per call. */
+/* Runs one ready actor, or completes finished stream work. Returns false if neither exists. In a plan of a single
+ * thread no message can arrive, so a call runs up to ALONE actors. */
 static bool
 run_worker(struct worker *w)
 {
@@ -333,7 +339,7 @@ engine_free(struct engine **ep)
     if (!e) return;
     if (e->bus) quit_threads(e);
     for (int t = 0; t < MOST_THREADS; t++) worker_free(&e->worker[t]);
-    if (e->bus) e->options.bus->close(&e->bus); /* last: streams nudge the bus */
+    if (e->bus) e->options.bus->close(&e->bus); /* closed last, because streams call the bus when they progress */
     free(e);
     *ep = NULL;
 }
@@ -375,7 +381,7 @@ engine_abort(struct engine *e)
     atomic_store(&e->aborted, 1);
 }
 
-/* Starts the threads of a run that do not exist yet. */
+/* Starts the threads that a run needs and that do not exist yet. */
 static int
 start_threads(struct engine *e, int nthread)
 {
@@ -385,7 +391,7 @@ start_threads(struct engine *e, int nthread)
         e->worker[t].quit = false;
         attach(e, t);
         if (e->bus->kind->threaded && pthread_create(&e->thread[t], NULL, device_thread, &e->worker[t]))
-            return fail(E_BUS, "a device thread could not be started");
+            return fail(E_BUS, "device thread %d of %d could not be started", t + 1, nthread);
     }
     return 0;
 }
@@ -412,12 +418,12 @@ engine_stops(struct engine *e)
     return atomic_load(&e->aborted) || (atomic_load(&e->interrupted) && gate_turn(e, GATE_STOPPED));
 }
 
-/* Returns true if kernels must stop; polled by long kernels. */
+/* Returns true if kernels must stop. Long kernels poll this function. */
 static bool
 wants_stop(void *engine)
 {
     struct engine *e = engine;
-    signals_pass_in_time(); /* the signal that asks to stop may be held */
+    signals_pass_in_time(); /* handles signals that were held back: one of them may ask to stop */
     if (!engine_stops(e)) return false;
     atomic_store(&e->cut, 1);
     return true;
@@ -437,7 +443,7 @@ cancel_run(struct worker *w)
 
 /* ---- a run ---- */
 
-/* Fails a run that cannot end. No verified plan gets here. */
+/* Fails a run in which no thread can do anything any more. A verified plan never reaches this. */
 static void
 report_deadlock(struct worker *w)
 {
@@ -445,12 +451,12 @@ report_deadlock(struct worker *w)
         .plan = w->plan, .state = w->actors, .begun = inspect_begun, .in_waits = inspect_in, .out_waits = inspect_out};
     struct str text = {0};
     deadlock_print(&who, &text);
-    worker_fail(w, fail(E_PLAN, "deadlock: no actor can act, no message is under way and no work is unfinished: %s",
+    worker_fail(w, fail(E_PLAN, "deadlock: no actor can act, no message is under way and all work is complete: %s",
                         str_text(&text)));
     str_free(&text);
 }
 
-/* Returns true if messages of this thread are still unsent; other threads may wait for them. */
+/* Returns true if messages of this thread are still unsent, because other threads may wait for them. */
 static bool
 unsettled(const struct worker *w)
 {
@@ -468,7 +474,7 @@ go_alone(struct worker *w)
     return true;
 }
 
-/* Returns false if nothing can happen any more. */
+/* Takes a turn in a run of several threads. Returns false if nothing can happen any more. */
 static bool
 engine_goes_on(struct engine *e)
 {
@@ -477,8 +483,8 @@ engine_goes_on(struct engine *e)
     return alone ? go_alone(w) : e->bus->kind->drive(e->bus, w->addr);
 }
 
-/* Takes one step of a run. Returns false when every thread has sent END; the session's thread works as device thread
- * 0. */
+/* Takes one step of a run, in which the session's thread works as device thread 0. Returns false when every thread
+ * has sent END. */
 bool
 engine_step(struct engine *e)
 {
@@ -494,8 +500,8 @@ engine_step(struct engine *e)
     return true;
 }
 
-/* Returns the worker whose failure is reported: the first by thread, workers cut short by another's failure last;
- * NULL: none. */
+/* Returns the worker whose failure is reported: the first by thread number, but a worker that was only stopped
+ * because of another's failure comes last. NULL: no failure. */
 static const struct worker *
 failed_worker(const struct engine *e)
 {
@@ -516,7 +522,7 @@ outcome(struct engine *e)
     return atomic_load(&e->cut) ? fail(E_CANCEL, "interrupted") : 0;
 }
 
-/* Returns how long acts of the operator are made to sleep, ns; op NULL: the sum over all operators. */
+/* Returns how long tests make acts of this operator sleep, ns; op NULL: the sum over all operators. */
 static int64_t
 slowness(const struct engine *e, const struct op *op)
 {
@@ -526,7 +532,7 @@ slowness(const struct engine *e, const struct op *op)
     return ns;
 }
 
-/* Returns how long acts of the task sleep, ns; a chain sleeps once per operator. */
+/* Returns how long tests make acts of the task sleep, ns. A fused chain sleeps once per operator. */
 static int64_t
 task_slowness(const struct engine *e, const struct plan *p, const struct task *t)
 {
@@ -542,12 +548,13 @@ nap(const struct stream_work *w, const struct stream *s)
 {
     struct timespec t = {(time_t)(w->piece / 1000000000), (long)(w->piece % 1000000000)};
     UNUSED(s);
-    while (nanosleep(&t, &t) && errno == EINTR) { /* signals do not shorten a kernel */
+    /* sleeps the remaining time after a signal, because a signal does not shorten a kernel */
+    while (nanosleep(&t, &t) && errno == EINTR) {
     }
     return 0;
 }
 
-/* Tests: makes an act fail, or sleep (on the act's stream, if any). */
+/* Makes an act fail or sleep, for tests; an act on a stream sleeps on the stream. */
 static int
 engine_trouble(void *engine, const struct act *a)
 {
@@ -555,7 +562,7 @@ engine_trouble(void *engine, const struct act *a)
     int64_t ns = task_slowness(e, a->plan, a->task);
     if (ns > 0) TRY(stream_enqueue(a->stream, &(struct stream_work){.run = nap, .piece = (uint64_t)ns}));
     if (atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0 && atomic_fetch_sub(&e->fail_in, 1) == 1)
-        return fail(E_KERNEL, "made to fail by a test");
+        return fail(E_KERNEL, "act made to fail by a test");
     return 0;
 }
 
@@ -565,7 +572,7 @@ has_trouble(struct engine *e)
     return slowness(e, NULL) > 0 || atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0;
 }
 
-/* Prepares everything that can fail before a run begins. */
+/* Does everything that can fail before a run begins: threads, communicators, memory, streams and live numbers. */
 static int
 prepare_run(struct engine *e, struct run *r)
 {
@@ -618,7 +625,7 @@ int
 engine_run(struct engine *e, struct run *r)
 {
     TRY(engine_begin(e, r));
-    while (engine_step(e)) { /* until the run is over */
+    while (engine_step(e)) { /* each call takes one step of the run */
     }
     return engine_end(e);
 }

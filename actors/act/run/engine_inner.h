@@ -1,18 +1,18 @@
-/* engine_inner.h - functions of engine.c for the other files of this folder. On the thread of the worker. */
+/* engine_inner.h - functions of engine.c that other files of this folder call, on the worker's own thread. */
 #ifndef RILLE_ACT_ENGINE_INNER_H
 #define RILLE_ACT_ENGINE_INNER_H
 
 #include "actors/act/run/actor.h"
 
-/* Returns true if the run may overwrite variables from now on; false: it was cancelled before. */
+/* Returns true if the run may overwrite variables from now on; false if it was cancelled before. */
 bool worker_may_update(struct worker *w);
-/* Lets kernels on this thread poll whether to stop with the run. */
+/* Lets kernels on this thread poll whether the run was asked to stop. */
 void worker_ask(struct worker *w);
-/* Fails the run on this worker for the reason in err_text(); the worker starts no more acts. */
+/* Fails the run on this worker with the error text in err_text(); the worker starts no more acts. */
 void worker_fail(struct worker *w, int status);
-/* Wakes the worker `of`, because one of its streams has completed work. Called on the stream's thread. */
+/* Wakes worker `of`, because one of its streams has completed work. Called on the stream's thread. */
 void worker_told(void *of);
-/* Return the session's thread as a worker; the flag that an interrupt sets. */
+/* Return the session's thread as a worker (engine_first), and the flag that an interrupt sets (engine_interrupts). */
 struct worker *engine_first(const struct engine *e);
 atomic_int *engine_interrupts(struct engine *e);
 /* Sends a message to the worker of another thread of the plan. */

@@ -22,7 +22,7 @@ flow_new(struct flow *f, int kind, int rank, int role, bool driven, struct worke
     return 0;
 }
 
-/* Reserves storage for `naddress` addresses per act. */
+/* Reserves storage for `naddress` addresses per act of a stream. */
 static void
 flow_capacity(struct flow *f, int32_t naddress)
 {
@@ -42,7 +42,7 @@ find_flow(const struct worker *w, const struct plan_device *d, int role, const s
     return NULL;
 }
 
-/* Opens a stream of this role, unless the worker has it. */
+/* Opens a stream of this role on the device, unless the worker has one. */
 static int
 add_flow(struct worker *w, const struct plan_device *d, int role, const struct communicator *edge, bool driven)
 {
@@ -53,7 +53,7 @@ add_flow(struct worker *w, const struct plan_device *d, int role, const struct c
     return 0;
 }
 
-/* Returns the link of a direct channel whose task is on this thread; else NULL. */
+/* Returns the point-to-point link of a direct channel whose task is on this thread; NULL for other channels. */
 static const struct communicator *
 edge_at(const struct worker *w, const struct plan *p, const struct channel *c)
 {
@@ -61,7 +61,7 @@ edge_at(const struct worker *w, const struct plan *p, const struct channel *c)
     return c->direct && t->thread == w->id ? t->move.member->in : NULL;
 }
 
-/* Opens the streams that the plan needs on the worker's devices, unless they exist. */
+/* Opens the streams that the plan needs on the worker's devices and that do not exist yet. */
 static int
 make_flows(struct worker *w, const struct run *run, bool driven)
 {
@@ -80,7 +80,7 @@ make_flows(struct worker *w, const struct run *run, bool driven)
     return 0;
 }
 
-/* Finds the flow of each direct channel, and reserves room for all acts that its ends may queue. */
+/* Finds the stream of each direct channel, and reserves its queue for all acts that the channel's tasks may queue. */
 static void
 find_edges(struct worker *w, const struct run *run)
 {
@@ -136,7 +136,7 @@ flows_cut(const struct worker *w)
     }
 }
 
-/* Creates the communicators of one kind of device, in order. */
+/* Creates the run's communicators for one kind of device, in the order in which all processes create them. */
 static int
 connect_kind(const struct run *r, int kind, const struct communicator_post *post)
 {

@@ -1,7 +1,7 @@
 /* flow.h - a device stream as its thread sees it: the acts in flight, in order.
  *
- * An act keeps its entry and its addresses until its work is complete, even beyond its run if that stays open. Only
- * the device's thread touches a flow; the session's thread creates and frees flows between runs. */
+ * An act keeps its entry and its addresses until its work is complete. If its run stays open, the act may outlive
+ * the run. Only the device's thread touches a flow; the session's thread creates and frees flows between runs. */
 #ifndef RILLE_ACT_FLOW_H
 #define RILLE_ACT_FLOW_H
 
@@ -19,63 +19,65 @@ enum { FLOW_ACTS = 64 }; /* maximum number of acts in flight on a stream */
 struct under_way {
     struct act act;
     int64_t mark, begin_ns;
-    int64_t order;  /* sequence number among all acts of the thread */
-    struct run *of; /* run of the act */
-    uint64_t run;   /* number of that run; `of` may describe a later run when the act completes */
-    bool counted;   /* act counted as done at enqueue: its run does not wait for completion (open_run.c) */
-    struct line at; /* line in the user's program, if the run was left open */
+    int64_t order;  /* sequence number of the act among all acts of the thread */
+    struct run *of; /* run to which the act belongs */
+    uint64_t run;   /* number of the act's run; `of` may describe a later run when the act completes */
+    bool counted;   /* the act counted as done when it was enqueued, so its run does not wait for it (open_run.c) */
+    struct line at; /* source line of the act in the user's program; set only when its run is left open */
 };
 struct flow {
     int kind, rank, role;
     bool driven;
-    bool tells; /* the stream reports progress; false: poll it */
+    bool tells; /* the stream reports progress; false: the thread polls it */
     struct stream *stream;
-    struct under_way *act; /* ring of FLOW_ACTS acts */
-    int64_t first, next;   /* sequence number of the oldest act; of the next act */
-    int64_t until_ns;      /* time, ns, at which the last act was found complete */
-    int64_t wanted;        /* mark for which another stream is about to wait; 0: none */
-    void **address;        /* FLOW_ACTS times naddress */
+    struct under_way *act; /* acts in flight: a ring of FLOW_ACTS entries */
+    int64_t first, next;   /* first: sequence number of the oldest act in flight; next: of the act enqueued next */
+    int64_t until_ns;      /* time, ns, at which the thread found the last act complete */
+    int64_t wanted;        /* stream mark that another stream is about to wait for; 0: none */
+    void **address;        /* storage for the acts' addresses: FLOW_ACTS times naddress */
     int32_t naddress;
-    /* Point-to-point link (p2p.h): ring of tasks to enqueue on the stream, in order; large enough for all. */
-    const struct communicator *edge; /* NULL: not the stream of a link */
+    /* For the stream of a point-to-point link (p2p.h): a ring of tasks to be enqueued on the stream, in order. The
+     * ring has room for all acts that may be queued. */
+    const struct communicator *edge; /* point-to-point link that the stream serves; NULL: none */
     int32_t *queue, nqueue, first_queued, queue_capacity;
-    uint16_t turn; /* sequence number of the link's next act in this run, the same at both ends */
+    uint16_t turn; /* number of the link's next act in this run, from 0; the same at both ends of the link */
 };
 
-struct flows {         /* of a thread */
-    struct flow *flow; /* streams of the thread's devices, of every plan so far */
+struct flows {         /* the streams of one thread */
+    struct flow *flow; /* streams of the thread's devices, for all plans that ran so far */
     int32_t nflow;
-    struct flow **of_device; /* by plan device, then role; NULL: the work is synchronous */
+    struct flow **of_device; /* by plan device, then stream role: the stream; NULL: the work is synchronous */
     int32_t device_capacity;
-    struct flow **of_channel; /* by channel: the flow of a direct channel whose task is on this thread; else NULL */
+    /* by channel: stream of a direct channel whose task is on this thread; NULL for other channels */
+    struct flow **of_channel;
     int32_t channel_capacity;
-    int64_t nissued; /* acts enqueued on streams so far */
-    int64_t nunder;  /* acts in flight: on streams, or sent and not yet taken */
-    int64_t nleft;   /* acts in flight that belong to earlier, open runs */
+    int64_t nissued; /* number of acts enqueued on streams so far */
+    int64_t nunder;  /* number of acts in flight: on streams, or of SENDs whose bytes the transport is still reading */
+    int64_t nleft;   /* number of acts in flight that belong to earlier runs, which stayed open */
 };
 
-/* State of open runs (open_run.h). */
+/* Open runs of a thread (open_run.h): failures of their work, and live numbers that are being copied for them. */
 enum { OPEN_RUNS = 4 };
 struct open_runs {
     uint64_t failed; /* number of the first open run whose work failed; 0: none */
-    int status;      /* error not reported yet; 0: none */
+    int status;      /* error that was not reported yet; 0: none */
     char text[2048];
-    struct put { /* number operands being copied to the device, of this run and of open runs */
+    struct put { /* live numbers (scalars) being copied to the device, for this run and for open runs */
         void *from, *to;
-        size_t bytes, capacity; /* capacity: bytes allocated at `from` */
+        size_t bytes, capacity; /* bytes: size of the copy; capacity: bytes allocated at `from` */
     } put[OPEN_RUNS + 1];
     uint32_t nput;
 };
 
 /* Opens the streams that a run's plan needs on the worker's devices, and reserves room for acts. Keeps the streams
- * of other plans. Work in flight is allowed only if the run can follow it (engine.h). driven: see stream_new
- * (device.h). E_MEMORY. */
+ * of other plans. Open runs may have work in flight only if engine_follows() is true for the run. driven: see
+ * stream_new (device.h). E_MEMORY. */
 int flows_make(struct worker *w, const struct run *run, bool driven);
 /* Aborts stream work that waits for other devices, because the run has failed. */
 void flows_cut(const struct worker *w);
 void flows_free(struct worker *w);
-/* Creates the communicators in which the run has ranks, before the run begins. Blocks until every process with ranks
- * has called. E_KERNEL; E_CANCEL: cut meanwhile. Session's thread. */
+/* Creates the communicators in which the run has ranks, before the run begins. Blocks until every process that has
+ * ranks in them has called. Called on the session's thread. E_KERNEL; E_CANCEL: aborted meanwhile. */
 int run_connect(const struct run *r, const struct communicator_post *post);
 
 static inline bool
@@ -93,7 +95,7 @@ flow_oldest(const struct flow *f)
 {
     return &f->act[f->first % FLOW_ACTS];
 }
-/* Returns the entry of the next act; *address: storage for its addresses. */
+/* Returns the entry for the next act of a stream, and sets *address to the storage for the act's addresses. */
 static inline struct under_way *
 flow_next(const struct flow *f, void ***address)
 {

@@ -1,4 +1,4 @@
-/* inspect.c - prints an actor's state between runs: done, ready, or blocked by which tasks. */
+/* inspect.c - prints an actor's state between runs: done, ready, or the tasks that block it. */
 #include "actors/act/run/inspect.h"
 
 #include "actors/act/run/actor.h"

@@ -1,4 +1,4 @@
-/* lane.c - heaps of ready tasks, and waiting for the next task of a row. */
+/* lane.c - heaps of ready tasks by priority, and waits for the next task of a schedule row. */
 #include "actors/act/run/lane.h"
 
 #include "actors/act/run/actor.h"
@@ -42,9 +42,9 @@ lanes_ended(struct worker *w, int task, int64_t now)
     if (w->run->rows) task_lane(w, task)->free_ns = now;
 }
 
-/* Returns true if the lane should idle for the next task of its row instead of starting a ready one. While the
- * stream has work, an early start gains nothing, and the end of that work wakes the thread. Afterwards the lane
- * waits a little, from when the stream ran dry or the thread ended an act; a late task costs time only. A thread
+/* Returns true if the lane should idle for the next task of its schedule row instead of starting a ready task. While
+ * the lane's stream has work, an early start gains nothing, and the end of that work wakes the thread. When the
+ * stream has no work, the lane waits for a limited time (patience), because a late task costs only time. A thread
  * with nothing in flight never waits for a task that only it could make ready. */
 static bool
 lane_holds_back(struct worker *w, struct lane *l)
@@ -83,7 +83,7 @@ lanes_at(struct worker *w, int *i)
 
 /* ---- a run ---- */
 
-/* Returns the number of the thread's lanes in these rows. */
+/* Returns the number of lanes that the thread has in these schedule rows. */
 static int32_t
 lane_count(const struct worker *w, const struct lane_rows *r)
 {

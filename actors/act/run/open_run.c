@@ -1,16 +1,16 @@
-/* open_run.c - runs that end when all their work is on streams, and the next run behind them.
+/* open_run.c - runs that end while their work is still on streams, and the run that follows.
  *
  *   run n     begins . . . ends                        its last acts are in flight: it is open
  *   host               |      reads none of their results, begins n + 1
  *   run n + 1                 begins . . . . . . . ends
  *   streams   n n n n n n n n n n n n n n n|n+1 n+1 n+1 n+1 ...
  *
- * The work left of run n is at most what the flows hold, ahead of all other work on the streams. Run n does not wait
- * for that work, so no actor is notified of completion: run n + 1 may use the same plan, and has reset the actors.
- * No run ends before the OPEN_RUNS-th run before is complete.
+ * The work left of run n is at most as many acts as the flows hold (FLOW_ACTS each), ahead of all other work on the
+ * streams. Run n does not wait for that work, so no actor is notified of completion. Run n + 1 may use the same plan:
+ * then the actors were already reset. Run n ends only when run n - OPEN_RUNS is complete.
  *
- * The streams of run n + 1 synchronise before their first work: one stream waits for the device's other streams and
- * copies the run's numbers over those of run n; the rest wait for that stream. */
+ * The streams of run n + 1 synchronise before their first work. One stream waits for the device's other streams, and
+ * copies the live numbers of run n + 1 over those of run n. The other streams wait until these numbers are copied. */
 #include "actors/act/run/open_run.h"
 
 #include "actors/act/run/activity.h"
@@ -28,7 +28,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifndef FAULT /* t/lib/faults.h compiles this file again, with planted mistakes */
+#ifndef FAULT /* t/lib/faults.h compiles this file again with deliberate mistakes, to test that tests find them */
 #define FAULT(mistake) false
 #endif
 
@@ -42,13 +42,13 @@ run_may_stay_open(const struct run *r)
 
 /* ---- what is left ---- */
 
-/* Saves the source lines of acts in flight, because the next run of the plan may have other lines. */
+/* Saves the source lines of acts in flight, because the next run of the plan may come from other lines. */
 static void
 keep_lines(const struct worker *w, const struct flow *f)
 {
     for (int64_t i = f->first; i < f->next; i++) {
         struct under_way *u = &f->act[i % FLOW_ACTS];
-        if (u->run < w->number) continue; /* of an earlier run: saved already */
+        if (u->run < w->number) continue; /* the line was saved when that earlier run was left open */
         int32_t node = u->act.task->blame_node;
         u->at = node >= 0 ? w->run->line[node] : (struct line){0};
     }
@@ -65,7 +65,7 @@ open_run_leave(struct worker *w)
     w->flows.nleft = w->flows.nunder;
 }
 
-/* Returns an act of the first open run that has work left; NULL: none. */
+/* Returns an act of the oldest open run that has work left; NULL: no open run has work. */
 static const struct under_way *
 first_left(const struct worker *w)
 {
@@ -84,8 +84,9 @@ open_run_first(const struct worker *w)
     return u ? u->run : w->number;
 }
 
-/* Device time is charged to one run at a time, the first with work in flight. busy_ns is reduced by the begin time
- * and raised by the end time, so it is negative while work is in flight. A run that began again counts anew. */
+/* End and begin the busy time of a run. Device time is charged to one run at a time: the oldest run with work in
+ * flight. busy_ns is reduced by the begin time and increased by the end time, so it is negative while work is in
+ * flight. time_ends() and time_begins() do nothing if the struct was used for a later run meanwhile. */
 static void
 time_ends(struct run *r, uint64_t number, int64_t now)
 {
@@ -102,8 +103,8 @@ time_begins(struct run *r, uint64_t number, int64_t now, bool works)
     r->begin_ns = now;
 }
 
-/* Keeps the error of an open run. The current run reads invalid results, so it ends with that error. If there is no
- * current run, or it has ended already, the next wait reports the error. */
+/* Stores the error of an open run. The current run reads invalid results, so it ends with this error. If no run is
+ * active, the next wait for open runs reports the error. */
 static void
 keep_run_failure(struct worker *w, const struct under_way *u, int status)
 {
@@ -136,7 +137,7 @@ open_run_finish(struct worker *w, struct flow *f)
     w->flows.nunder--;
     w->flows.nleft--;
     const struct under_way *next = first_left(w);
-    if (next && next->run <= u.run) return; /* that run, or an earlier one, still has work */
+    if (next && next->run <= u.run) return; /* this run or an earlier one still has work in flight */
     time_ends(u.of, u.run, now);
     if (next)
         time_begins(next->of, next->run, now, true);
@@ -168,7 +169,8 @@ put_numbers(const struct stream_work *w, const struct stream *s)
     return begun ? 0 : s->kind->copy(p->to, p->from, p->bytes);
 }
 
-/* Reserves host memory for numbers that a stream will copy; pinned where GPUs exist. */
+/* Reserves host memory for live numbers that a stream will copy to the device; the memory is pinned where GPUs
+ * exist. */
 static int
 put_room(struct put *p, size_t bytes)
 {
@@ -179,7 +181,7 @@ put_room(struct put *p, size_t bytes)
     p->from = host->take(0, p->capacity);
     if (p->from) return 0;
     p->capacity = 0;
-    return fail(E_MEMORY, "out of memory for the %zu bytes of a run's numbers", bytes);
+    return fail(E_MEMORY, "out of memory for the live numbers of a run: %zu bytes on the host", bytes);
 }
 
 void
@@ -189,7 +191,8 @@ open_run_free(struct worker *w)
         device_kind(DEV_CPU)->give(0, w->open.put[i].from, w->open.put[i].capacity);
 }
 
-/* Enqueues the copy of a run's numbers, from a buffer of its own: copies of open runs may still be in flight. */
+/* Enqueues the copy of a run's live numbers. Each run copies from a buffer of its own, because copies of open runs
+ * may still be in flight. */
 static int
 enqueue_numbers(struct worker *w, const struct run *r, struct stream *s)
 {
@@ -266,7 +269,7 @@ engine_follows(const struct engine *e, const struct run *r)
     return w->flows.nleft == 0 || (r->stays_open && same);
 }
 
-/* Waits for open runs up to `number`, after a failure for all of them. */
+/* Waits for open runs up to run `number`; after a failure, waits for all of them. */
 static int
 await_left(struct engine *e, uint64_t number, bool must)
 {

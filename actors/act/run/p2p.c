@@ -1,11 +1,11 @@
-/* p2p.c - life of a direct act: ready -> offered -> sent and reported -> enqueued. */
+/* p2p.c - acts on direct channels. A receive: ready -> offered -> enqueued. A send: ready -> enqueued and reported. */
 #include "actors/act/run/p2p.h"
 
 #include "actors/act/run/engine_inner.h"
 
 #include "runtime/base/error.h"
 
-/* Notifies the other end of the act on a micro-batch. */
+/* Sends the other end of a direct channel a message about the act on a micro-batch. */
 static void
 tell_end(struct worker *w, int task, enum msg_kind kind, uint16_t turn, int piece)
 {
@@ -43,8 +43,8 @@ p2p_offer(struct worker *w, int task)
     }
 }
 
-/* Runs an act of a SEND: consumes tokens, registers and a credit. Then tells the receiving end to enqueue the matching
- * receive. */
+/* Runs one act of a SEND task: enqueues its work and consumes tokens, registers and a credit. Afterwards tells the
+ * receiving end to enqueue the matching receive. */
 static void
 send_one(struct worker *w, int task, struct flow *f)
 {
@@ -91,8 +91,8 @@ p2p_full(struct worker *w, int task, uint16_t turn)
     if (turn != f->turn || w->actors->channel[t->channel] + queued >= w->actors->actor[task].begun) {
         struct str text = {0};
         channel_print(&w->plan->channel[t->channel].name, &text);
-        worker_fail(w, fail(E_BUS, "channel %s: host %d sent act %d out of turn, expected act %d", str_text(&text),
-                            (int)w->plan->channel[t->channel].peer, (int)turn, (int)f->turn));
+        worker_fail(w, fail(E_BUS, "channel %s: expected act %d of the link from host %d, found act %d",
+                            str_text(&text), (int)f->turn, (int)w->plan->channel[t->channel].peer, (int)turn));
         str_free(&text);
         return;
     }

@@ -6,10 +6,10 @@
  *
  * A library's send and receive wait for each other on their devices' streams, and the n-th send on a link matches
  * the n-th receive. So the sender decides the order, and sends only when the receiver is ready for exactly that act:
- * the receiver has consumed tokens and registers and has only to enqueue the work. FULLs of a link arrive in the
- * order sent, and the receiver enqueues the work of each on arrival. So no act waits on a stream for a partner that
- * waits for anything else. A link has a stream of its own at either end. If the stream is full, further acts wait in
- * a queue, and the thread continues.
+ * the receiver has consumed tokens and registers, and only has to enqueue the work. FULL messages of a link arrive
+ * in the order sent, and the receiver enqueues the matching work on arrival. So an act on a stream waits only for
+ * its partner, and the partner's work is already enqueued or is enqueued next. A link has a stream of its own at
+ * either end. If the stream is full, further acts wait in a queue, and the thread continues.
  *
  * Only the worker's thread uses a link. */
 #ifndef RILLE_ACT_P2P_H
@@ -17,21 +17,21 @@
 
 #include "actors/act/run/actor.h"
 
-/* Returns true if the task is a direct RECV; a direct RECV never enters a lane. */
+/* Returns true if the task is the RECV of a direct channel; such a task never enters a lane. */
 static inline bool
 p2p_offers(const struct task *t)
 {
     return (t->kind->flags & (KIND_P2P | KIND_SENDS)) == KIND_P2P;
 }
 
-/* Begins all acts that a ready RECV can begin, and sends the other end a FREE for each. */
+/* Begins all acts for which a ready RECV has tokens and registers, and sends a FREE for each to the other end. */
 void p2p_offer(struct worker *w, int task);
-/* Handles a FULL: the other end has sent act `turn` of the link. Queues the RECV's work as the next on its stream.
- * An unexpected send fails the run (E_BUS). */
+/* Handles a FULL message: the other end has sent act number `turn` of the link. Queues the RECV's work as the next
+ * on its stream. An unexpected number fails the run (E_BUS). */
 void p2p_full(struct worker *w, int task, uint16_t turn);
-/* Queues an act of a SEND as the next on its stream. */
+/* Queues an act of a SEND task as the next on its stream. */
 void p2p_send(struct worker *w, int task, struct flow *f);
-/* Enqueues acts that are queued on a link, as many as its stream has room for. */
+/* Enqueues the acts that are queued on a link, as many as its stream has room for. */
 void p2p_continue(struct worker *w, struct flow *f);
 
 #endif

@@ -1,7 +1,7 @@
-/* controller.c - drives the coordinator with sockets, a clock, and the ends of processes.
+/* controller.c - drives the coordinator: with sockets, a clock, and the ends of processes.
  *
- * A lost member is killed before the cluster continues, by a pidfd, which names that process and no other: late
- * writes would reach memory that others use. */
+ * The process of a lost member is killed before the cluster continues, because late writes would reach memory that
+ * others use. The controller kills by a pidfd, which never names another process. */
 #include "actors/cluster/controller/controller_inner.h"
 
 #include "actors/cluster/controller/files.h"
@@ -38,7 +38,8 @@ send_to_member(void *arg, int peer, const struct packet *p)
     struct cluster *c = arg;
     str_clear(&c->packet);
     packet_write(p, &c->packet);
-    /* Ignores a failed send: silence will lose the peer. The state machine must not be called from its own callback. */
+    /* A failed send is ignored: the peer is lost when it stays silent. The state machine must not be called from its
+     * own callback. */
     if (link_send(c->link, LINK_CONTROL, peer, c->packet.text, c->packet.len)) err_clear();
 }
 
@@ -46,17 +47,18 @@ static void
 on_cut(void *arg, int peer)
 {
     UNUSED(arg);
-    UNUSED(peer); /* a ROUTER's peer goes away with its process */
+    UNUSED(peer); /* nothing to do: ZeroMQ's ROUTER socket drops a peer when its process ends */
 }
 
 static void
 wake_cluster(struct cluster *c, enum cluster_sleeper who)
 {
     uint64_t one = 1;
-    if (write(c->wait.wake_fd[who], &one, sizeof one) < 0) return; /* already awake */
+    /* the write fails only if the sleeper is already woken */
+    if (write(c->wait.wake_fd[who], &one, sizeof one) < 0) return;
 }
 
-/* Wakes the session's thread, if another thread calls. */
+/* Wakes the session's thread if it waits and the caller is another thread. */
 static void
 wake_session(struct cluster *c)
 {
@@ -75,7 +77,7 @@ watch_process(struct cluster *c, int rank, int pid, bool child)
     if (p->pidfd >= 0) fcntl(p->pidfd, F_SETFD, FD_CLOEXEC);
 }
 
-/* Kills a worker's process and waits until it has ended; reports a process that has not. */
+/* Kills a worker's process and waits until it has ended. Reports a process that does not end within BYE_MS. */
 static void
 kill_process(struct cluster *c, int rank)
 {
@@ -94,7 +96,8 @@ kill_process(struct cluster *c, int rank)
     *p = (struct process){.pidfd = -1, .beat_peer = -1};
 }
 
-/* Returns the task that the lost worker was running, by the status words of its slots; -1: none of this run. */
+/* Returns the task that the lost worker was running, from the status words of its slots; -1: none of them is about
+ * the current run. */
 static int32_t
 task_of(const struct cluster *c, int rank)
 {
@@ -121,7 +124,7 @@ cluster_doing(const struct cluster *c, int thread, int32_t *task)
     if (thread < 0 || thread >= c->hosts.memory[c->hosts.home].map.nslot ||
         !coordinator_memory(c->c, c->hosts.home)->own)
         return false;
-    if (!c->run.job) return true; /* between runs the bus may be replaced */
+    if (!c->run.job) return true; /* between runs the bus may be replaced, so its words cannot be read */
     uint64_t doing = atomic_load(bus_host_doing(segment_base(c->hosts.bus), thread));
     if (doing >> 32 == c->run.id && !((int32_t)doing & DOING_OVER)) *task = (int32_t)doing - 1;
     return true;
@@ -142,7 +145,8 @@ note_lost_member(struct cluster *c, const struct notice *n)
         struct cluster_loss *l = &c->epoch.loss[c->epoch.nloss++];
         *l = (struct cluster_loss){
             .rank = n->rank, .pid = (int)m->pid, .task = -1, .again = m->stayed || n->rank >= c->options.started};
-        if (!l->pid) l->pid = c->process[n->rank].pid; /* pid of the launcher (ssh) */
+        /* no pid was reported, so this is the pid of the launcher (ssh) */
+        if (!l->pid) l->pid = c->process[n->rank].pid;
         snprintf(l->host, sizeof l->host, "%s", m->host ? m->host : started_on(c, n->rank));
         snprintf(l->how, sizeof l->how, "%s", n->text);
         if (c->run.job) {
@@ -150,7 +154,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
             l->task = task_of(c, n->rank);
         }
     }
-    c->epoch.full = false; /* cancels a NOTICE_FULL not yet acted on */
+    c->epoch.full = false; /* cancels a NOTICE_FULL that was not handled yet */
     c->epoch.nlost++;
     pthread_cond_broadcast(&c->files.changed);
     remote_access_forget(c->reach, n->rank);
@@ -160,7 +164,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
 static void
 take_have(struct cluster *c, int rank, const struct packet *p)
 {
-    struct str arenas = {0}; /* an aligned copy */
+    struct str arenas = {0}; /* a copy that is aligned for 8-byte numbers */
     str_addn(&arenas, p->arenas.bytes, p->arenas.n);
     struct cluster_part part = {.arena = (const void *)str_text(&arenas),
                                 .narena = (int)(p->arenas.n / 8),
@@ -198,7 +202,7 @@ take_end(struct cluster *c, int rank, const struct packet *p)
     }
 }
 
-/* Reports a slow worker and its host, because the host should be inspected. */
+/* Reports a slow worker to the user, with its host and pid. */
 static void
 say_slow(struct cluster *c, const struct notice *n)
 {
@@ -254,7 +258,7 @@ take_control(struct cluster *c)
         if (p.kind == PACKET_HELLO) coordinator_vouch(c->c, peer, link_rank(c->link, LINK_CONTROL, peer));
         coordinator_receive(c->c, peer, &p);
         if (p.kind != PACKET_HELLO) continue;
-        for (int r = 0; r < c->options.world; r++) { /* finds the rank that this HELLO got */
+        for (int r = 0; r < c->options.world; r++) { /* finds the rank that this HELLO was given */
             const struct member_info *m = coordinator_member(c->c, r);
             bool here = machine_is_same((const char *)p.machine.bytes, p.machine.n, str_text(&c->machine));
             if (m->peer == peer && here && machine_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
@@ -319,12 +323,12 @@ take_ends(struct cluster *c)
         struct process *p = &c->process[r];
         struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
         if (p->pidfd < 0 || poll(&end, 1, 0) != 1) continue;
-        take_control(c); /* packets sent before the end */
+        take_control(c); /* receives the packets that the process sent before its end */
         if (p->pidfd < 0) continue;
         how_it_ended(p, how);
         coordinator_gone(c->c, r, how);
         kill_process(c, r);
-        take_control(c); /* a send may consume the readiness event of arrivals */
+        take_control(c); /* the send can consume the edge-triggered event of packets that have arrived */
     }
 }
 
@@ -340,7 +344,7 @@ cluster_tick(struct cluster *c)
         if (link_send(c->link, LINK_BEAT, c->process[r].beat_peer, c->packet.text, c->packet.len)) err_clear();
     }
     c->wait.tick_ns = now_ns() + TICK_MS * 1000000ll;
-    controller_take_beats(c); /* a send may consume the readiness event of arrivals */
+    controller_take_beats(c); /* the send can consume the edge-triggered event of packets that have arrived */
     take_control(c);
 }
 
@@ -355,8 +359,8 @@ cluster_pump(struct cluster *c)
     if (now_ns() >= c->wait.tick_ns) cluster_tick(c);
 }
 
-/* Sleeps until an event may have arrived, at most until the next tick. Releases the lock while asleep; the poll set
- * is read before. */
+/* Sleeps until an event may have arrived, at most until the next tick. The lock is released during the sleep; the
+ * descriptors to poll are collected before. */
 static void
 cluster_sleep(struct cluster *c, enum cluster_sleeper who)
 {
@@ -387,16 +391,16 @@ cluster_thread(void *arg)
     pthread_mutex_lock(&c->lock);
     while (!c->wait.quit) {
         cluster_pump(c);
-        if (atomic_load(&c->wait.interrupted))
-            pthread_cond_broadcast(&c->files.changed); /* a signal handler must not call this */
+        /* Signal handlers call cluster_interrupt(), so the broadcast is done here. */
+        if (atomic_load(&c->wait.interrupted)) pthread_cond_broadcast(&c->files.changed);
         cluster_sleep(c, SLEEPS_CLUSTER);
     }
     pthread_mutex_unlock(&c->lock);
     return NULL;
 }
 
-/* Drives the coordinator on the session's thread until `done`, a loss (E_LOST) or an interrupt (E_CANCEL), but at
- * least once. */
+/* Drives the coordinator on the session's thread until *done is true, a member is lost (E_LOST), or the user
+ * interrupts (E_CANCEL). Even if *done is true at the call, all events that have arrived are handled once. */
 static int
 attend(struct cluster *c, const bool *done)
 {
@@ -423,7 +427,7 @@ control_say_lost(const struct cluster *c)
     return fail(E_LOST, "worker %d (%s, pid %d) %s", l->rank, l->host, l->pid, l->how);
 }
 
-/* Waits until the epoch is formed. */
+/* Waits until the epoch is formed: all members are ready. */
 static int
 gather_members(struct cluster *c)
 {
@@ -460,7 +464,7 @@ start_worker(struct cluster *c, int rank)
     return 0;
 }
 
-/* Starts the processes of absent ranks, except processes on their way. */
+/* Starts a process for each absent rank, unless the rank has a process that has not joined yet. */
 static int
 start_absent(struct cluster *c)
 {
@@ -482,7 +486,7 @@ open_link(struct cluster *c)
     return status;
 }
 
-/* Returns the lowest rank that has the memory mapped; -1 after fail(E_LOST): none. */
+/* Returns the lowest rank that has the memory mapped. If there is no such rank, returns -1 after fail(E_LOST). */
 static int
 keeper(void *of, int memory)
 {
@@ -530,12 +534,12 @@ open_all(struct cluster *c)
     if (c->options.start && !c->options.takes_over) TRY(start_absent(c));
     c->wait.tick_ns = now_ns() + TICK_MS * 1000000ll;
     if (pthread_create(&c->thread, NULL, cluster_thread, c))
-        return fail(E_BUS, "the cluster's thread could not be started");
+        return fail(E_BUS, "the thread that watches the workers could not be started");
     c->started = true;
     return 0;
 }
 
-/* Waits for workers left by an earlier coordinator, then starts the missing ranks. */
+/* Waits TAKE_OVER_MS for workers that an earlier coordinator left, then starts processes for the missing ranks. */
 static int
 replace_controller(struct cluster *c)
 {
@@ -586,7 +590,7 @@ anybody(const struct cluster *c)
     return false;
 }
 
-/* Sends BYE, waits up to BYE_MS, then kills the remaining processes. */
+/* Dismisses the workers: sends BYE, waits for at most BYE_MS, then kills the processes that are left. */
 static void
 dismiss(struct cluster *c)
 {
@@ -632,7 +636,7 @@ cluster_close(struct cluster **cp)
     pthread_cond_destroy(&c->files.changed);
     pthread_mutex_destroy(&c->lock);
     free(c);
-    if (code) fail((enum err_code)code, "%s", text); /* the earlier error counts */
+    if (code) fail((enum err_code)code, "%s", text); /* restores the error that was set before the call */
 }
 
 /* ---- runs ---- */
@@ -645,7 +649,7 @@ finish_run(struct cluster *c, struct cluster_job *job)
     return c->run.status ? fail((enum err_code)MIN(c->run.status, NERR - 1), "%s", c->run.text) : 0;
 }
 
-/* Stops the run everywhere after an interrupt, then waits for its end. */
+/* Stops the run on all workers after an interrupt, and waits for the run's end. */
 static int
 stop_and_wait(struct cluster *c)
 {
@@ -662,7 +666,8 @@ cluster_run(struct cluster *c, struct cluster_job *job)
     pthread_mutex_lock(&c->lock);
     if (coordinator_phase(c->c) != CLUSTER_IDLE) {
         status = c->epoch.nloss ? control_say_lost(c)
-                                : fail(E_STATE, "the cluster is %s", coordinator_phase_text(coordinator_phase(c->c)));
+                                : fail(E_STATE, "the cluster must be idle to begin a run, but it is %s",
+                                       coordinator_phase_text(coordinator_phase(c->c)));
         pthread_mutex_unlock(&c->lock);
         return status;
     }
@@ -723,7 +728,7 @@ cluster_stands(struct cluster *c)
     return does;
 }
 
-/* Gathers the next epoch, and starts the processes of reopened ranks. */
+/* Begins to gather the next epoch, and starts processes for the ranks that need new workers. */
 static int
 begin_next_epoch(struct cluster *c, int workers)
 {
@@ -737,7 +742,7 @@ begin_next_epoch(struct cluster *c, int workers)
 static int
 controller_recover(struct cluster *c, int workers)
 {
-    if (cluster_is_ready(c)) return fail(E_STATE, "recover: no worker is lost");
+    if (cluster_is_ready(c)) return fail(E_STATE, "recover: no worker is lost, so there is nothing to recover");
     atomic_store(&c->wait.interrupted, 0);
     if (coordinator_phase(c->c) == CLUSTER_BROKEN) TRY(begin_next_epoch(c, workers));
     return gather_members(c);

@@ -1,5 +1,5 @@
-/* controller_inner.h - internal to the controller: its state by subject, and functions of controller.c for the other
- * files. One lock guards the state for the controller's two threads. */
+/* controller_inner.h - the controller's state by subject, and functions of controller.c that other files of this
+ * folder call. Two threads use the state under one lock. */
 #ifndef RILLE_CLUSTER_CONTROLLER_INNER_H
 #define RILLE_CLUSTER_CONTROLLER_INNER_H
 
@@ -15,54 +15,56 @@
 
 enum { LOSSES = 64 };
 
-/* Threads that sleep until an event: the cluster's own, the session's. */
+/* The threads that sleep until an event: the cluster's own thread, and the session's. */
 enum cluster_sleeper { SLEEPS_CLUSTER, SLEEPS_SESSION, NSLEEPS };
 
-struct process {    /* process of a rank */
-    int pid, pidfd; /* 0, -1: unknown */
+struct process {    /* the process of a rank */
+    int pid, pidfd; /* pid: 0 if unknown; pidfd: -1 if unknown */
     bool child;
-    int beat_peer; /* peer of its heartbeats; -1: none */
+    int beat_peer; /* number of the link on which the process's heartbeats arrive; -1: none yet */
     int64_t heard_ns;
 };
 
 struct memory_heap {
     struct memory *of;
-    struct segment *segment; /* this host's memory, or the allocations of another host's */
-    uint64_t first;          /* position (position.h) of the first byte */
+    struct segment *segment; /* this host's memory, or the list of allocations on another host */
+    uint64_t first;          /* position (position.h) of the heap's first byte */
 };
 
-/* A host's memory, by number. */
+/* The memory of one host. */
 struct memory {
     struct cluster *of;
     int number;
     uint32_t made_epoch;
     struct plan_map map;
-    struct memory_heap *heap; /* [0]: shared by the host's processes; then one per device with own memory */
+    /* heap 0: memory that the host's processes share; further heaps: one per device that has memory of its own */
+    struct memory_heap *heap;
     int nheap;
 };
 
-/* The lock guards all fields that are not constant, except the session thread's own. */
+/* The lock guards all fields that are not constant, except those that only the session's thread uses. */
 struct cluster {
-    /* Constant once the cluster is open. */
+    /* The fields up to `started` are constant once the cluster is open. */
     struct cluster_options options;
-    struct coordinator *c; /* used with the lock */
-    struct link *link;     /* likewise */
+    struct coordinator *c; /* functions of the coordinator are called with the lock held */
+    struct link *link;     /* functions of the link are called with the lock held */
     struct reach *reach;
     struct str machine;
-    unsigned char (*secret)[CLUSTER_ID], job_id[CLUSTER_ID]; /* secret: by rank */
+    unsigned char (*secret)[CLUSTER_ID], job_id[CLUSTER_ID]; /* secret: secret of each rank that was started */
     struct roots roots;
     pthread_mutex_t lock;
     pthread_t thread;
     bool started;
 
-    bool passes_on;          /* on close, workers stay for another controller */
-    struct process *process; /* by rank */
-    struct str packet;       /* the packet that is sent */
+    bool passes_on;          /* when the cluster is closed, the workers stay for another controller */
+    struct process *process; /* process of each rank */
+    struct str packet;       /* buffer for the packet being sent */
     struct {
         bool quit;
-        int wake_fd[NSLEEPS]; /* one eventfd per sleeper, because a shared one would be drained by the first to wake */
-        atomic_bool attended; /* the session's thread receives control packets */
-        pthread_t attendant;  /* the session's thread, while attended */
+        /* one eventfd per sleeping thread; if both shared one, the first to wake would clear it */
+        int wake_fd[NSLEEPS];
+        atomic_bool attended; /* true while the session's thread receives control packets */
+        pthread_t attendant;  /* the thread that receives control packets, while `attended` is true */
         atomic_int interrupted;
         int64_t tick_ns;
     } wait;
@@ -70,41 +72,42 @@ struct cluster {
         bool full, formed;
         struct cluster_loss loss[LOSSES];
         int nloss;
-        uint32_t nlost; /* losses so far; a change means that the epoch broke */
+        uint32_t nlost; /* number of losses so far; a change means that the epoch has ended */
     } epoch;
     struct {
-        struct cluster_job *job; /* NULL: no run */
+        struct cluster_job *job; /* the job in progress; NULL: none */
         uint32_t id;
         bool ended;
-        int status, blame, node; /* of the ended run */
+        int status, blame, node; /* outcome of the run that ended: status, rank and node of the run's failure */
         char text[WIRE_TEXT];
     } run;
     struct {
         struct filing *first;
-        uint64_t nrequest; /* count of the last request */
+        uint64_t nrequest; /* number of the last file request */
         pthread_cond_t changed;
     } files;
     struct {
-        struct memory *memory; /* by number; NULL before the first full world */
+        struct memory *memory; /* memory of each host; NULL until all ranks were present once */
         int nmemory, home;
-        struct segment *own, *bus; /* of this host: memory of the devices, messages of the epoch */
-        char path[SEGMENT_PATH], bus_text[SEGMENT_PATH + 32]; /* paths of own and bus */
+        /* own: this host's memory for values; bus: this host's message rings for the epoch */
+        struct segment *own, *bus;
+        char path[SEGMENT_PATH], bus_text[SEGMENT_PATH + 32]; /* paths of `own` and of `bus` */
     } hosts;
-    struct { /* devices, since the world was first full */
+    struct { /* the devices of all workers, set when all ranks are present for the first time */
         struct device_counts devices;
         struct range *range;
-        struct plan_range *plan_range; /* the same ranges, in the form of plan maps */
+        struct plan_range *plan_range; /* the entries of `range`, in the form that plan maps use */
         struct slot *slot;
-        uint64_t *bytes; /* memory size, by memory */
+        uint64_t *bytes; /* size of each memory in bytes */
         int nrange, nslot;
-        uint32_t abilities; /* common to all cuda devices: enum device_flags */
+        uint32_t abilities; /* abilities that all cuda devices have, bits of enum device_flags */
     } table;
 };
 
-/* Returns E_LOST, naming the first lost worker. */
+/* Returns E_LOST, with a text that names the worker lost first. */
 int control_say_lost(const struct cluster *c);
-/* Call after a send outside of attend(): the send may have consumed the readiness event of incoming packets. Handles
- * them and wakes the cluster's thread. With the lock. */
+/* Handles packets that have arrived, and wakes the cluster's thread. Must be called after a send outside of attend(),
+ * because a send can consume the edge-triggered event of packets that have arrived. The caller holds the lock. */
 void control_look(struct cluster *c);
 
 #endif

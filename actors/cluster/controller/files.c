@@ -1,4 +1,4 @@
-/* files.c - asks workers to write and read files, and waits for the outcome. */
+/* files.c - asks workers to write and read files, and waits for the outcomes. */
 #include "actors/cluster/controller/files.h"
 #include "actors/cluster/controller/load_request.h"
 
@@ -15,8 +15,11 @@ enum { PLACES = WIRE_PIECE / 8 };
 static int
 check_cluster_file(const struct cluster_file *f)
 {
-    if (strlen(f->path) > WIRE_TEXT / 2) return fail(E_ARG, "%s: name is too long", f->path);
-    return !f->copy && f->n > PLACES ? fail(E_ARG, "%s: too many shards", f->path) : 0;
+    if (strlen(f->path) > WIRE_TEXT / 2)
+        return fail(E_ARG, "%s: the path must have at most %d characters", f->path, WIRE_TEXT / 2);
+    return !f->copy && f->n > PLACES
+               ? fail(E_ARG, "%s: expected at most %d ranges of bytes, found %d", f->path, PLACES / 2, (int)f->n / 2)
+               : 0;
 }
 
 static struct packet *
@@ -66,7 +69,8 @@ request_of_count(const struct cluster *c, uint64_t count, struct cluster_file **
     return NULL;
 }
 
-/* Takes the outcome of a request. The digests of a written file arrive in pieces; the last one is the outcome. */
+/* Records the outcome of a request. The digests of a written file arrive in several packets; the last of them ends
+ * the request. */
 void
 control_filed(struct cluster *c, const struct notice *n)
 {
@@ -100,7 +104,7 @@ remove_filing(struct cluster *c, const struct filing *w)
     *at = w->next;
 }
 
-/* Cancels unfinished files. Workers still answer. */
+/* Cancels the requests that are not done. Workers still answer cancelled requests. */
 static void
 cancel_filing(struct cluster *c, const struct filing *w)
 {
@@ -132,7 +136,7 @@ await_filing(struct cluster *c, struct filing *w)
     return c->epoch.nloss ? control_say_lost(c) : fail(E_LOST, "workers were lost while files were written or read");
 }
 
-/* Returns the first failure, naming the worker. */
+/* Returns the first failure; its text names the worker. */
 static int
 failure(struct cluster *c, const struct filing *w)
 {
@@ -148,7 +152,7 @@ failure(struct cluster *c, const struct filing *w)
     return 0;
 }
 
-/* Makes the requests of all files. loads: by file, owns the copies that the requests name. */
+/* Makes the requests of all files. loads: by file, storage for the copies that the requests point to. */
 static void
 make_requests(struct filing *w, struct load_requests *loads)
 {

@@ -4,22 +4,22 @@
 
 #include "actors/cluster/controller/controller_inner.h"
 
-struct file_request { /* a SAVE, or a part of a LOAD */
-    int file;         /* index in filing.file */
+struct file_request { /* one SAVE packet, or one of the LOAD packets of a file */
+    int file;         /* index of the file in filing.file */
     struct packet packet;
     bool done;
 };
 
-struct filing { /* files awaited by a thread, on the thread's stack */
+struct filing { /* the files that one thread waits for; stored on that thread's stack */
     struct filing *next;
     struct cluster_file *file;
     struct file_request *request;
-    uint64_t first; /* count of the first request */
+    uint64_t first; /* number of the first request */
     int nfile, n, capacity;
     bool interruptible;
 };
 
-/* Takes the outcome of a request, or a piece of it. With the lock. */
+/* Records the outcome of a request, or a part of it. The caller holds the lock. */
 void control_filed(struct cluster *c, const struct notice *n);
 
 #endif

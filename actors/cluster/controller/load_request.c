@@ -1,4 +1,4 @@
-/* load_request.c - divides large copies, and groups small ones. */
+/* load_request.c - divides large copies, and puts small ones together into requests. */
 #include "actors/cluster/controller/load_request.h"
 
 #include "runtime/base/arena.h"
@@ -17,7 +17,7 @@ begin_block(const struct shard_copy *c)
     return c->from / SOURCE_BLOCK;
 }
 
-/* Adds a copy to the last request if it has room, else to a new one. */
+/* Adds a copy to the last request if there is room, else to a new request. */
 static void
 append_load_copy(struct load_requests *l, const struct shard_copy *c)
 {
@@ -35,7 +35,7 @@ append_load_copy(struct load_requests *l, const struct shard_copy *c)
     l->copy[l->ncopy++] = *c;
 }
 
-/* Splits a copy into halves: of its rows, or of its only row. */
+/* Splits a copy into two: into halves of its rows, or, if it has one row, into halves of the row. */
 static void
 halve_copy(const struct shard_copy *c, struct shard_copy half[2])
 {

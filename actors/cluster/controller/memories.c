@@ -1,4 +1,4 @@
-/* memories.c - assigns devices to memories and slots, and gives the session access to their bytes. */
+/* memories.c - assigns devices to memories and slots, and gives the session access to the bytes of all memories. */
 #include "actors/cluster/controller/memories.h"
 
 #include "actors/cluster/memory/bus_host.h"
@@ -47,7 +47,8 @@ control_check_kept(const struct cluster *c)
     return status;
 }
 
-/* Returns the number of device threads of a worker: its share of the cores, at most the worker's devices of a kind. */
+/* Returns the number of device threads of a worker: its share of the job's threads, but at most its number of
+ * devices of one kind. */
 static uint32_t
 threads_of(const struct cluster *c, const struct device_counts *d)
 {
@@ -56,7 +57,7 @@ threads_of(const struct cluster *c, const struct device_counts *d)
     return (uint32_t)MAX(1, MIN(MIN(n, share), THREADS_MOST));
 }
 
-/* Returns the number of a memory's slots so far. */
+/* Returns the number of slots that the memory has so far. */
 static uint32_t
 slots_of(const struct cluster *c, int memory)
 {
@@ -65,7 +66,7 @@ slots_of(const struct cluster *c, int memory)
     return n;
 }
 
-/* Numbers a rank's devices after those of lower ranks, kind by kind, and gives the worker slots of its own. */
+/* Numbers a rank's devices after those of lower ranks, kind by kind, and adds slots for the worker. */
 static int
 settle_rank(struct cluster *c, int rank)
 {
@@ -74,9 +75,10 @@ settle_rank(struct cluster *c, int rank)
     int memory = coordinator_member(c->c, rank)->memory;
     uint32_t n = threads_of(c, &d), first = slots_of(c, memory);
     if (c->table.nslot + (int)n > CLUSTER_SLOTS)
-        return fail(E_ARG, "at most %d device threads are supported", CLUSTER_SLOTS);
+        return fail(E_ARG, "a job can have at most %d device threads, found %d", CLUSTER_SLOTS,
+                    c->table.nslot + (int)n);
     if (first + n > BUS_HOST_SLOTS)
-        return fail(E_ARG, "at most %d device threads on one host are supported", BUS_HOST_SLOTS);
+        return fail(E_ARG, "one host can have at most %d device threads, found %d", BUS_HOST_SLOTS, (int)(first + n));
     if (rank == 0) c->table.devices.first = d.first;
     if (d.n[DEV_CUDA]) c->table.abilities &= coordinator_member(c->c, rank)->abilities;
     for (int k = 0; k < NDEVICE_KIND; k++) {
@@ -93,7 +95,7 @@ settle_rank(struct cluster *c, int rank)
     return 0;
 }
 
-/* Converts the ranges to those of plans, for the maps of all memories. */
+/* Copies the ranges of devices to the form that plan maps use. */
 static void
 settle_plan_ranges(struct cluster *c)
 {
@@ -112,7 +114,8 @@ hold_far(void *of, size_t at, size_t bytes, bool give)
     return remote_access_hold(w->of->of->reach, w->of->number, w->first + at, bytes, give);
 }
 
-/* Returns the maximum size of a memory, as its workers report; on this host, the size of the segment. */
+/* Returns the size of a memory: for this host, that of the segment; for another host, the most that one of its
+ * workers reports. */
 static uint64_t
 memory_bytes(const struct cluster *c, int memory)
 {
@@ -160,7 +163,7 @@ renew_memory(const struct memory *m)
     return 0;
 }
 
-/* Fills the tables of the cluster when the world is first full. */
+/* Fills the cluster's tables of devices, slots and memories, when all ranks are present for the first time. */
 static int
 settle_memories(struct cluster *c)
 {
@@ -177,7 +180,7 @@ settle_memories(struct cluster *c)
     return 0;
 }
 
-/* Makes the bus of an epoch. text: "PATH BYTES" */
+/* Makes the segment for this host's messages in an epoch. Sets text to "PATH BYTES". */
 static int
 new_bus(struct cluster *c, char text[SEGMENT_PATH + 32])
 {

@@ -1,18 +1,21 @@
-/* memories.h - the memories of all hosts, as the controller makes and addresses them. Session's thread. */
+/* memories.h - the controller's view of the memories of all hosts. Called on the session's thread. */
 #ifndef RILLE_CLUSTER_CONTROLLER_MEMORIES_H
 #define RILLE_CLUSTER_CONTROLLER_MEMORIES_H
 
 #include "actors/cluster/controller/controller_inner.h"
 
-/* Begins the next epoch, once every rank is present. With the lock. E_ARG, E_PLACE, E_MEMORY. */
+/* Begins the next epoch: fills the cluster's tables at the first call, makes the bus, and calls coordinator_form().
+ * Every rank must be present. The caller holds the lock. E_ARG, E_PLACE, E_MEMORY. */
 int control_begin(struct cluster *c);
-/* Requests again the pages held in memories that were made afresh in this epoch. With the lock, released meanwhile. */
+/* Allocates all pages again in memories that were made again in this epoch. The caller holds the lock, which is
+ * released meanwhile. */
 int control_renew(struct cluster *c);
-/* Checks the devices of workers left by an earlier coordinator. E_PLACE: not the devices asked for now. With the
- * lock. */
+/* Checks the devices of workers that an earlier coordinator left. E_PLACE: a worker has other devices than the ones
+ * requested now. The caller holds the lock. */
 int control_check_kept(const struct cluster *c);
 void control_free(struct cluster *c);
-/* `broken` of struct remote_access_options; of: the cluster. */
+/* Returns E_LOST if the cluster's epoch is over, else 0: the function for remote_access_options.broken. of: a struct
+ * cluster. */
 int control_broken(void *of);
 
 #endif

@@ -1,4 +1,4 @@
-/* remote_access.c - numbered requests; answers arrive in the order of requests. */
+/* remote_access.c - numbered requests about bytes on other hosts; answers arrive in the order of requests. */
 #include "actors/cluster/controller/remote_access.h"
 
 #include "runtime/base/arena.h"
@@ -13,31 +13,32 @@
 enum {
     UNDER_WAY = 8,
     LOOK_UP_MS = 50,
-    PATIENCE_MS = 2000, /* a BRING is repeated then: a worker not yet in the epoch does not answer */
+    /* time, ms, after which a BRING is repeated, because a worker that is not in the epoch yet does not answer */
+    PATIENCE_MS = 2000,
 };
 
 struct reach {
     struct remote_access_options options;
-    pthread_mutex_t lock; /* held during a whole request; guards all fields */
+    pthread_mutex_t lock; /* lock for all fields; held during a whole request */
     pthread_mutex_t peer_lock;
-    int *peer;        /* by rank: its link, -1: none; peer_lock */
-    uint32_t *joined; /* by rank: epoch of that link; peer_lock */
+    int *peer;        /* link number of each rank, -1: none; guarded by peer_lock */
+    uint32_t *joined; /* epoch in which each rank's link was established; guarded by peer_lock */
     struct str packet;
-    uint64_t count; /* of requests sent */
+    uint64_t count; /* number of requests sent */
 };
 
-/* A request in pieces. */
+/* A request, sent in several packets if it is about many bytes. */
 struct wish {
     enum packet_kind kind;
     int memory, rank;
-    int source, source_rank; /* BRING: source memory, worker to ask there */
+    int source, source_rank; /* (BRING) memory from which bytes are copied, and rank of its worker that sends them */
     uint64_t at, from;
-    char *bytes; /* destination of FETCH, source of STORE */
+    char *bytes; /* (FETCH) destination of the bytes; (STORE) their source */
     size_t n, asked, answered;
-    uint64_t first;   /* count of the first piece */
-    int64_t heard_ns; /* time of the last answer, or of the last repetition */
+    uint64_t first;   /* number of the request's first packet */
+    int64_t heard_ns; /* time, ns, of the last answer, or of the last repetition */
     bool give;
-    const uint64_t *place; /* SUM (a single piece): pairs of position and bytes */
+    const uint64_t *place; /* (SUM, one packet) for each block: its position and its bytes */
     int nplace;
     uint64_t *digest;
 };
@@ -105,7 +106,8 @@ ask_memory(struct reach *r, struct wish *w)
     return link_send(r->options.link, LINK_BULK, peer_of_rank(r, w->rank), r->packet.text, r->packet.len);
 }
 
-/* Handles an answer. The count identifies the piece; answers to abandoned requests are dropped. */
+/* Handles an answer. The number of an answer says which packet it belongs to; answers to abandoned requests are
+ * dropped. */
 static int
 receive_answer(struct wish *w, const struct packet *p)
 {
@@ -120,7 +122,8 @@ receive_answer(struct wish *w, const struct packet *p)
         return status;
     }
     size_t came = w->kind == PACKET_SUM ? sizeof *w->digest * (size_t)w->nplace : w->kind == PACKET_FETCH ? n : 0;
-    if (came && p->bytes.n != came) return fail(E_BUS, "worker %d sent a wrong number of bytes", w->rank);
+    if (came && p->bytes.n != came)
+        return fail(E_BUS, "expected %zu bytes from worker %d, found %u", came, w->rank, p->bytes.n);
     if (w->kind == PACKET_SUM) memcpy(w->digest, p->bytes.bytes, came);
     if (w->kind == PACKET_FETCH) memcpy(w->bytes + w->answered, p->bytes.bytes, n);
     w->answered += n;
@@ -128,8 +131,8 @@ receive_answer(struct wish *w, const struct packet *p)
     return 0;
 }
 
-/* Learns the link of a rank. Links belong to processes, so a packet of a lost process may arrive after a packet of
- * its successor; the later epoch wins. */
+/* Records the link of a rank. A link belongs to a process, so a packet of a lost process may arrive after the first
+ * packet of its successor. So the packet with the later epoch decides about the rank's link. */
 static void
 know_peer(struct reach *r, int peer, const struct packet *p)
 {
@@ -169,13 +172,14 @@ remote_access_forget(struct reach *r, int rank)
     pthread_mutex_lock(&r->peer_lock);
     r->peer[rank] = -1;
     pthread_mutex_unlock(&r->peer_lock);
-    /* ZeroMQ frees the connections of lost processes only while its socket is used. A request in progress uses it. */
+    /* Use the socket once, because ZeroMQ frees connections of lost processes only when their socket is used. A
+     * request in progress uses the socket anyway. */
     if (pthread_mutex_trylock(&r->lock)) return;
     receive_answers(r, NULL);
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Restarts the unanswered pieces, addressed to this rank. */
+/* Prepares the unanswered packets of a request to be sent again, to this rank. */
 static void
 ask_another(struct reach *r, struct wish *w, int rank)
 {
@@ -185,8 +189,8 @@ ask_another(struct reach *r, struct wish *w, int rank)
     w->heard_ns = now_ns();
 }
 
-/* Finds the worker to ask, and restarts the unanswered pieces if the worker changed. E_LOST: no worker, or the two
- * workers of a BRING cannot meet in this epoch. */
+/* Finds the worker to ask. If the worker is another one than before, prepares the unanswered packets to be sent again.
+ * E_LOST: there is no worker, or the epoch is over, so the two workers of a BRING cannot connect. */
 static int
 find_wish_keepers(struct reach *r, struct wish *w)
 {
@@ -200,8 +204,8 @@ find_wish_keepers(struct reach *r, struct wish *w)
     return 0;
 }
 
-/* Restarts the unanswered pieces after a failed send. Later the link works again, or another
- * worker serves the memory, or none does. */
+/* Prepares the unanswered packets to be sent again after a failed send. By the time of that send, the link may work
+ * again, or another worker may have taken over the memory. */
 static bool
 give_up_wish(struct reach *r, struct wish *w)
 {

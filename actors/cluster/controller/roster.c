@@ -1,11 +1,11 @@
-/* roster.c - queries about workers: identity, devices, condition. */
+/* roster.c - queries about workers: identity, devices, state. */
 #include "actors/cluster/controller/controller_inner.h"
 
 #include "runtime/base/clock.h"
 
 #include <stdio.h>
 
-/* Returns the index of a memory's slot in the table of all slots. */
+/* Returns the index of a slot in the table of all slots. slot: its number in its memory. */
 static int
 rank_of_slot(const struct cluster *c, uint32_t memory, uint32_t slot)
 {
@@ -36,7 +36,7 @@ cluster_owner(struct cluster *c, int kind, int device)
     return rank;
 }
 
-/* Prints the devices whose slots the rank runs now: "cpu:2 cpu:3". */
+/* Prints the devices that the rank runs now, such as "cpu:2 cpu:3". */
 static void
 print_devices(const struct cluster *c, int rank, char *out, size_t size)
 {

@@ -1,4 +1,4 @@
-/* coordinator.c - packets and ticks in, packets and notices out. */
+/* coordinator.c - receives packets and ticks, sends packets and notices, and loses members that are silent. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
 #include "runtime/base/arena.h"
@@ -114,7 +114,7 @@ coordinate_cut(struct coordinator *c, int peer)
     c->env.cut(c->env.arg, peer);
 }
 
-/* Detaches a member from its link. The link's number may later be a newcomer's. */
+/* Detaches a member from its link. The number of the link may later be given to a new worker's link. */
 static void
 detach(struct coordinator *c, struct member *m)
 {
@@ -124,8 +124,8 @@ detach(struct coordinator *c, struct member *m)
     m->info.peer = -1;
 }
 
-/* Records a lost process of another host, to be killed: late writes would reach memory that others of its host use.
- * The owner of the coordinator kills processes of the coordinator's host. */
+/* Records a lost process of another host, so that a worker there kills it: it could still write to memory that
+ * others of its host use. Processes of the coordinator's host are killed by the coordinator's owner. */
 static void
 fence(struct coordinator *c, const struct member *m)
 {
@@ -148,7 +148,8 @@ lose_member(struct coordinator *c, int rank, const char *how)
     for (int i = 0; i < c->nshipped; i++) c->shipped[i].has[rank] = 0, c->shipped[i].rows[rank] = 0;
     bool spoke = coordinate_speaks(c);
     c->phase = CLUSTER_BROKEN;
-    for (int r = 0; spoke && r < c->options.world; r++) c->member[r].info.missed = 0; /* relaying has ended */
+    /* relaying of heartbeats ends, so silence is counted from now on */
+    for (int r = 0; spoke && r < c->options.world; r++) c->member[r].info.missed = 0;
     coordinate_stop(c, STOP_LOST);
     coordinate_tell(c, (struct notice){.kind = NOTICE_LOST, .rank = rank, .text = how});
 }
@@ -162,7 +163,7 @@ coordinate_text(struct span s)
     return out.text;
 }
 
-/* Loses a member for the reason that it sent. */
+/* Loses a member, for the reason that the member itself has sent. */
 void
 coordinate_lose_for(struct coordinator *c, int rank, struct span text)
 {
@@ -185,7 +186,7 @@ coordinator_cut(struct coordinator *c, int peer, const char *how)
 
 /* ---- heartbeats ---- */
 
-/* Returns true if nothing is known of a rank, because its speaker is silent. */
+/* Returns true if it is not known whether a rank is alive, because the worker that relays its heartbeats is silent. */
 static bool
 is_unheard(const struct coordinator *c, int rank)
 {
@@ -240,7 +241,7 @@ coordinator_pulse(struct coordinator *c, int rank, struct packet *out)
 static void
 take_beat(struct member *m, uint64_t count, uint32_t seq)
 {
-    if (count <= m->info.beats) return; /* out of date */
+    if (count <= m->info.beats) return; /* an old heartbeat, overtaken by a newer one */
     m->info.beats = count;
     m->info.missed = 0;
     m->said = seq;

@@ -1,48 +1,50 @@
 /* coordinator.h - state machine: the members of a cluster, its current phase, and its losses.
  *
  *   GATHER   workers send HELLO; each is admitted (WELCOME) or rejected (REFUSE)
- *   MAKE     every rank is present: the first worker of each other host makes the host's memory; with several hosts,
- *            every worker opens a port (MAKE -> MADE)
- *   FORM     FORM tells where devices live; each worker maps the epoch's memory and answers READY
- *   IDLE     programs are shipped (PROGRAM -> HAVE) and runs begin
- *   RUN      START to all, END from all; the first failure in between is answered by STOP to all. Before the run
- *            begins, ids of communicators pass through the coordinator from worker to worker (UNITE)
- *   BROKEN   a member is lost: the epoch is over, and nothing runs until coordinator_recover() begins the next one
+ *   MAKE     every rank is present: the first worker of each other host makes the host's memory; if there are several
+ *            hosts, every worker opens a port (MAKE -> MADE)
+ *   FORM     FORM says which memory and slots each worker has; the worker maps its memory and answers READY
+ *   IDLE     all workers are ready: runs may begin
+ *   SHIP     a program is sent to workers that lack it; each compiles it (PROGRAM -> HAVE)
+ *   RUN      START is sent to all workers, and each answers with END. After the first failure, STOP is sent to all
+ * workers. Ids of communicators are forwarded from worker to worker (UNITE) BROKEN   a member is lost: the epoch is
+ * over, and nothing runs until coordinator_recover() begins the next one
  *
- * The coordinator uses no clock, socket or thread: packets and ticks come in, packets and notices go out through
- * callbacks. ZeroMQ (controller.c) and the simulator (t/cluster/sim.c) drive it alike. A link must deliver the
- * packets of one direction in order or not at all. A gap in packet numbers loses the member; duplicates and packets
- * of another epoch are dropped.
+ * The coordinator uses no clock, socket or thread. The owner passes in packets and ticks; the coordinator sends packets
+ * and notices through callbacks. So ZeroMQ (controller.c) and the simulator (t/cluster/sim.c) drive it alike. A link
+ * must deliver the packets of one direction in order or not at all. A gap in packet numbers means that the member is
+ * lost; duplicates and packets of other epochs are dropped.
  *
  * A member is lost when its process or link ends (coordinator_gone, coordinator_cut), or after `silence` ticks
  * without a heartbeat. Silence is counted in ticks, not in time, because a suspended controller counts no ticks.
  *
- * A **memory** holds the devices of one host. Memories are numbered in the order of their first ranks. The
- * coordinator makes the memory of its own host; the first worker of another host makes that host's. A memory
- * persists while one worker is left that reported the memory mapped (READY). Otherwise the memory is made afresh
- * (coordinator_memory()); a worker whose READY came too late unmaps the old memory.
+ * A **memory** holds the values of the devices of one host. Memories are numbered in the order of their first ranks.
+ * The coordinator makes the memory of its own host; the first worker of another host makes that host's. A memory
+ * persists as long as one worker is alive that has mapped it (READY). If no such worker is left, the memory is made
+ * again, empty (coordinator_memory()).
  *
- * With more than `direct` members, one worker of each host, its **speaker**, relays the heartbeats of the host's
- * other workers, which leave them in the host's memory. Relaying begins when the epoch is formed and ends with the
- * first loss; then each member sends its own heartbeats until the next epoch. While a speaker is silent, only the
- * speaker can be lost, because nothing is known of the workers behind it. With thousands of speakers heartbeats are
- * less frequent, and losses are seen later.
+ * With more than `direct` members, one worker of each host, the **speaker**, relays the heartbeats of the host's
+ * other workers, which leave them in shared memory. Relaying begins when the epoch is formed, and ends with the
+ * first loss; after that each member sends its own heartbeats until the next epoch. While a speaker is silent, only
+ * the speaker can be lost, because nothing is known of the workers that it relays for. With thousands of speakers
+ * heartbeats are less frequent, so losses are detected later.
  *
- * Communicators of a collective library belong to the workers. START carries the number of the last failed run: all
- * ranks of older communicators make new ones, because some workers have cut theirs. Before the first run of a
- * program, the collectives of its partitions are compared.
+ * Workers create the communicators of a collective library. START carries the number of the last failed run: workers
+ * abort their communicators when a run fails, so every rank creates older communicators again. Before the first run of
+ * a program, the collectives of all its partitions are compared.
  *
- * A **slot** is a device thread of the cluster. Plans name slots of their memory, and the table in FORM assigns a
- * worker to each slot. If workers are lost for good, others of that host take over their slots, and no plan changes.
+ * A **slot** is a device thread of the cluster. Plans name the slots of their memory, and a table in FORM assigns a
+ * worker to each slot. If a worker is lost for good, other workers of its host take over its slots, and no plan
+ * changes.
  *
- * Owner: the cluster (controller.h), under its lock. Incoming texts are copied; outgoing data is valid during the
- * call. */
+ * Owner: the cluster (controller.h), under its lock. Texts that come in are copied; data that goes out is valid
+ * during the call. */
 #ifndef RILLE_CLUSTER_COORDINATOR_H
 #define RILLE_CLUSTER_COORDINATOR_H
 
 #include "actors/cluster/wire/wire.h"
 
-/* Numbers of a relayed heartbeat: rank, count of heartbeats, number of the rank's last packet. */
+/* Indices of the numbers of a relayed heartbeat: rank, count of heartbeats, number of the rank's last packet. */
 enum { BEAT_RANK, BEAT_COUNT, BEAT_SEQ, NBEAT };
 
 enum {
@@ -50,14 +52,17 @@ enum {
     CLUSTER_SLOTS = 1 << 10,
     CLUSTER_ID = 16,
     COORDINATOR_IDLE = 32,
-    LAG_TICKS = 20, /* ticks until a packet reported by a heartbeat counts as lost */
+    /* ticks that a packet may be late after a heartbeat has reported it; then the packet counts as lost */
+    LAG_TICKS = 20,
 };
 
-/* Devices first to first + n - 1 of a kind, dealt in turn to the slots slot to slot + nslot - 1 of a memory. */
+/* A range of devices: first to first + n - 1 of a kind. The devices are assigned in turn to slots slot to slot + nslot
+ * - 1 of a memory. */
 struct range {
     uint32_t kind, first, n, slot, nslot, memory;
 };
-/* A device thread. Slots of a memory are numbered in the order of the table. owner: rank that runs it while present. */
+/* A device thread of the cluster. The slots of a memory are numbered in the order of the table. owner: rank that
+ * runs the slot, if its worker is present. */
 struct slot {
     uint32_t memory, owner;
 };
@@ -74,98 +79,102 @@ enum coordinator_phase {
 const char *coordinator_phase_text(enum coordinator_phase phase);
 
 enum member_state {
-    MEMBER_ABSENT,  /* has not joined */
-    MEMBER_PRESENT, /* admitted */
-    MEMBER_READY,   /* has mapped the epoch's memory */
-    MEMBER_BUSY,    /* makes its memory or port, compiles a program, or runs */
+    MEMBER_ABSENT,  /* the rank's worker has not joined */
+    MEMBER_PRESENT, /* the worker was admitted */
+    MEMBER_READY,   /* the worker has mapped the epoch's memory */
+    MEMBER_BUSY,    /* the worker makes its memory or port, compiles a program, or runs */
     MEMBER_LOST,
-    MEMBER_RETIRED, /* lost for good; others run its slots */
+    MEMBER_RETIRED, /* the worker is lost for good; other workers run its slots */
 };
 const char *member_state_text(enum member_state state);
 
 struct member_info {
     enum member_state state;
-    int peer;                    /* its link; -1: none */
-    int memory;                  /* -1 until every rank was present once */
-    char *host, *devices, *gpus; /* gpus: description of its GPUs (gpus.h) */
+    int peer;                    /* number of the worker's link; -1: none */
+    int memory;                  /* memory of the worker's devices; -1 until every rank was present once */
+    char *host, *devices, *gpus; /* gpus: description of the worker's GPUs (gpus.h) */
     uint32_t pid, cores, abilities;
-    uint64_t bytes, beats;  /* bytes: memory of its host; beats: count in the last heartbeat */
-    int missed;             /* ticks since its last packet or heartbeat */
-    uint64_t acts, busy_ns; /* of all its devices, over all runs */
-    int lag;                /* ticks for which a reported packet has been missing */
-    bool stayed;            /* joined before the current epoch */
+    /* bytes: physical memory of the worker's host; beats: count in the worker's last heartbeat */
+    uint64_t bytes, beats;
+    int missed;             /* ticks since the worker's last packet or heartbeat */
+    uint64_t acts, busy_ns; /* acts and busy time, ns, of all devices of the worker, over all runs */
+    int lag;                /* ticks since a heartbeat reported a packet that has not arrived; 0: none is missing */
+    bool stayed;            /* true if the worker joined before the current epoch */
 };
 
 enum notice_kind {
-    NOTICE_FULL,    /* every rank is present; coordinator_form() must follow */
-    NOTICE_FORMED,  /* the epoch is formed; runs may begin */
-    NOTICE_REFUSED, /* a worker was not admitted: text */
-    NOTICE_LOST,    /* rank, text */
-    NOTICE_ACTS,    /* rank; the ACTS or END packet */
-    NOTICE_SLOW,    /* rank, text: slower than workers with equal work; once */
-    NOTICE_FILED,   /* rank; the FILED packet, the outcome of a file */
-    NOTICE_HAVE,    /* rank; the HAVE packet, the result of compiling a program */
-    NOTICE_ENDED,   /* the run, or the shipping of its program, ended: status, text, rank and node of the failure */
+    NOTICE_FULL,    /* every rank is present; the owner must call coordinator_form() */
+    NOTICE_FORMED,  /* the epoch is formed, and runs may begin */
+    NOTICE_REFUSED, /* a worker was not admitted; text: the reason */
+    NOTICE_LOST,    /* the member `rank` was lost; text: the reason */
+    NOTICE_ACTS,    /* packet: an ACTS or END packet of `rank` */
+    NOTICE_SLOW,    /* `rank` is slower than workers with equal work; text: by how much. Reported once per rank */
+    NOTICE_FILED,   /* packet: a FILED packet of `rank`, the outcome of a SAVE or LOAD */
+    NOTICE_HAVE,    /* packet: the HAVE packet of `rank`, the result of compiling a program */
+    /* the run, or the shipping of its program, has ended; status, text, rank and node describe a failure */
+    NOTICE_ENDED,
 };
 struct notice {
     enum notice_kind kind;
     int rank, status, node;
     uint32_t run;
     const char *text;
-    const struct packet *packet; /* ACTS, FILED, HAVE; ENDED: the last END, NULL if nothing ran */
+    const struct packet *packet; /* ACTS, FILED, HAVE: the packet; ENDED: the last END packet, NULL if nothing ran */
 };
 
 struct coordinator_env {
     void *arg;
     void (*send)(void *arg, int peer, const struct packet *p);
-    void (*cut)(void *arg, int peer); /* the coordinator no longer uses the link */
+    void (*cut)(void *arg, int peer); /* called when the coordinator will not use the link `peer` any more */
     void (*tell)(void *arg, const struct notice *n);
 };
 
 struct coordinator_options {
-    int world;           /* number of workers */
-    int silence;         /* ticks without a heartbeat until a member is lost */
-    int direct;          /* maximum number of members without speakers */
-    const char *version; /* version of Rille; workers must have the same */
-    const char *machine; /* identity of the coordinator's host */
-    const char *beat;    /* address for heartbeats */
-    const char *bulk;    /* address for values */
+    int world;   /* number of workers */
+    int silence; /* ticks without a heartbeat after which a member is lost */
+    /* largest number of members that all send their own heartbeats; with more members, speakers relay them */
+    int direct;
+    const char *version; /* version of Rille; workers of another version are rejected */
+    const char *machine; /* identity of the coordinator's host (machine.h) */
+    const char *beat;    /* address of the link for heartbeats */
+    const char *bulk;    /* address of the link for values */
     unsigned char job[CLUSTER_ID];
-    /* By rank: secret in the HELLO of the worker started for it. NULL, or all zero: any worker may have the rank. */
+    /* By rank: the secret that the worker started for the rank sends in HELLO. NULL, or all zero: any worker may
+     * have the rank. */
     const unsigned char (*secret)[CLUSTER_ID];
 };
 
 struct coordinator;
-/* Creates a coordinator. Texts and secrets of the options must outlive it. */
+/* Creates a coordinator. The texts and secrets in the options must outlive the coordinator. */
 struct coordinator *coordinator_new(const struct coordinator_options *o, const struct coordinator_env *env);
 void coordinator_free(struct coordinator **c);
 
-/* Records that the key of link `peer` belongs to a rank; the link can join as no other rank. */
+/* Records that the key of link `peer` belongs to a rank, so the link's worker can join only as that rank. */
 void coordinator_vouch(struct coordinator *c, int peer, int rank);
-/* Handles a packet from link `peer`; the first packet registers the link. */
+/* Handles a packet from link `peer`. The first packet of a link registers the link. */
 void coordinator_receive(struct coordinator *c, int peer, const struct packet *p);
-/* Refuses link `peer`, because packets of another protocol version arrived. */
+/* Rejects the worker on link `peer`, because it sends packets of another protocol version. */
 void coordinator_foreign(struct coordinator *c, int peer, int protocol);
-/* Handles a heartbeat, which names its rank. Heartbeats have a separate link and prove only that the process is
- * alive. Returns false if the sender is no member. */
+/* Handles a heartbeat, which names its rank. Heartbeats arrive on a separate link, and prove only that the process
+ * is alive. Returns false if the sender is no member. */
 bool coordinator_beat(struct coordinator *c, const struct packet *p);
-/* Reports that a link ended. */
+/* Handles the end of link `peer`; how: the reason. */
 void coordinator_cut(struct coordinator *c, int peer, const char *how);
-/* Reports that the process of a rank ended, even before it joined. how: "was killed by signal 9". */
+/* Handles the end of a rank's process, even if it has not joined. how: the reason, such as "was killed by signal 9". */
 void coordinator_gone(struct coordinator *c, int rank, const char *how);
 void coordinator_tick(struct coordinator *c);
-/* Fills *out with the heartbeat for a rank, valid until the next call. Returns false if the rank is no member, a
- * speaker relays its heartbeat, or none is due. */
+/* Fills *out with the heartbeat that must be sent to a rank now; *out is valid until the next call. Returns false if no
+ * heartbeat is due: the rank is no member, a speaker relays its heartbeats, or it is not time yet. */
 bool coordinator_pulse(struct coordinator *c, int rank, struct packet *out);
 
 /* Begins an epoch, after NOTICE_FULL. Everything that *f points to must stay valid until NOTICE_FORMED. */
 struct form {
     uint32_t threads, abilities;
-    const char *segment, *bus; /* paths on the coordinator's own host */
+    const char *segment, *bus; /* paths of the shared memory and of the bus on the coordinator's own host */
     int nrange, nslot;
     const struct range *range;
     const struct slot *slot;
-    const uint64_t *bytes; /* memory size, by memory */
+    const uint64_t *bytes; /* size of each memory in bytes */
 };
 void coordinator_form(struct coordinator *c, const struct form *f);
 enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
@@ -173,61 +182,67 @@ enum { MADE_MPI = 1 };
 enum { HOLD_GIVE = 1 };
 enum { FILED_MORE = 1 };
 
-/* Ships the program to members without it, then runs it; only in IDLE. Ends with NOTICE_ENDED or NOTICE_LOST;
- * everything that *s points to must stay valid until then. */
+/* Sends the program to members that lack it, then runs it. May be called only in phase IDLE. Ends with NOTICE_ENDED or
+ * NOTICE_LOST; everything that *s points to must stay valid until then. */
 struct start {
-    uint64_t program; /* name derived from the bytes: program_name() */
+    uint64_t program; /* number that names the program, derived from its bytes by program_name() */
     const void *bytes;
     size_t nbyte;
-    unsigned char digest[CLUSTER_ID], outline[CLUSTER_ID]; /* of the controller's partition; its outline */
-    int memory; /* host of the controller's plan partition; -1: no partition, so digests are not compared */
+    /* digest of the controller's plan partition; digest of the plan's outline */
+    unsigned char digest[CLUSTER_ID], outline[CLUSTER_ID];
+    int memory; /* memory of the controller's plan partition; -1: no partition, so its digest is not compared */
     uint32_t run, flags;
-    const struct places *places; /* by memory */
+    const struct places *places; /* by memory: positions of leaves, roots and arenas */
     const uint64_t *numbers;
     int nnumber;
-    const struct str *rows; /* by memory (plan_sim_rows_write), for members with rows of another number; NULL: none */
+    /* by memory: schedule rows (plan_sim_rows_write) for members that have rows of another number; NULL: no rows */
+    const struct str *rows;
     uint32_t rows_number;
 };
 struct places {
     const uint64_t *at;
     int n;
 };
-enum { START_TIMED = 1, START_SHIPS = 2 /* only ship: end when every member has the program */ };
+/* only send the program; the call ends when every member has it */
+enum { START_TIMED = 1, START_SHIPS = 2 };
 enum { STOP_ASKED, STOP_FAILED, STOP_LOST };
 void coordinator_start(struct coordinator *c, const struct start *s);
 void coordinator_stop(struct coordinator *c);
-/* Asks a member to write or read a file (SAVE, LOAD), also during a run. NOTICE_FILED follows, or NOTICE_LOST of any
- * member; CANCEL hastens it. Returns false if no epoch is formed. */
+/* Sends a member a request about a file (SAVE, LOAD or CANCEL), also during a run. NOTICE_FILED of the request follows,
+ * or NOTICE_LOST of any member; after CANCEL the notice follows sooner. Returns false if no epoch is formed. */
 bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
-/* Marks a program as unused. Members keep the last COORDINATOR_IDLE unused programs, so that reuse ships no bytes. */
+/* Marks a program as unused. Members keep the COORDINATOR_IDLE programs that became unused last, so a program that is
+ * used again need not be sent again. */
 void coordinator_forget(struct coordinator *c, uint64_t program);
 
-/* Starts gathering the next epoch with `workers` members; only in BROKEN. Reopens the ranks that were lost or had
- * not joined, lowest first, at least one per memory; permanently retires the rest. E_ARG: more members are alive, a
- * memory would have none, or too few ranks are left. */
+/* Begins to gather the next epoch with `workers` members. May be called only in phase BROKEN. Opens ranks that were
+ * lost, or had not joined, for new workers: first the lowest rank of each memory without a member, then the lowest of
+ * all. The other ranks are retired for good. E_ARG: `workers` is less than the number of living members and memories
+ * without a member, or more than all ranks that are left. */
 int coordinator_recover(struct coordinator *c, int workers);
 /* Ends the job: sends BYE to all members. */
 void coordinator_bye(struct coordinator *c);
 
 enum coordinator_phase coordinator_phase(const struct coordinator *c);
-/* Returns how many times longer a rank's acts took than those of workers with equal work, at the last comparison; 0:
- * not slow. */
+/* Returns the ratio of the time of a rank's acts to that of other workers' equal acts, at the last comparison; 0:
+ * the rank was not slow. */
 double coordinator_slow(const struct coordinator *c, int rank);
 const struct member_info *coordinator_member(const struct coordinator *c, int rank);
-/* Returns the rank that runs a slot in this epoch. */
+/* Returns the rank that runs a slot in the current epoch. */
 uint32_t coordinator_slot(const struct coordinator *c, int slot);
-/* A memory; memories get their numbers when every rank is present for the first time. */
+/* A memory of the cluster. Memories get their numbers when every rank is present for the first time. */
 struct memory_info {
     char *machine;
-    bool own;            /* on the coordinator's host */
-    int keeper;          /* rank that made it ready for the epoch; -1: the coordinator did */
-    uint32_t made_epoch; /* epoch in which it was made afresh */
+    bool own;            /* true for the memory of the coordinator's host */
+    int keeper;          /* rank that made the memory ready for this epoch; -1: the coordinator did */
+    uint32_t made_epoch; /* epoch in which the memory was made, or made again */
 };
 int coordinator_memories(const struct coordinator *c);
-/* Returns the lowest rank that has the memory mapped; -1: none. */
+/* Returns the lowest rank that has the memory mapped; -1: no rank. */
 int coordinator_keeper(const struct coordinator *c, int memory);
 const struct memory_info *coordinator_memory(const struct coordinator *c, int memory);
-/* Returns the bytes kept for members, links and programs: the controller's cost of a large cluster. */
+/* Returns the bytes that the coordinator keeps for members, links and programs, to measure the cost of a large
+ * cluster. */
 size_t coordinator_bytes(const struct coordinator *c);
 
 #endif

@@ -28,8 +28,8 @@ coordinate_same(struct span said, const unsigned char want[CLUSTER_ID])
     return differ == 0;
 }
 
-/* Returns true if a worker on this machine may have the rank: devices of a memory are on the same host. A memory
- * without members can move to another host, except for the coordinator's own. */
+/* Returns true if a worker on this machine may have the rank, because all devices of a memory must be on one host. A
+ * memory without members may move to another host, unless it is the memory of the coordinator's host. */
 static bool
 fits_memory(const struct coordinator *c, int rank, struct span machine)
 {
@@ -48,7 +48,8 @@ may_have(const struct coordinator *c, int rank, const struct packet *p)
     return !want || coordinate_zero(want) || coordinate_same(p->secret, want);
 }
 
-/* Returns the rank for a newcomer: the requested rank, or the key's, else the lowest free rank; -1: none. */
+/* Returns the rank for a new worker: the rank that it requests, else the rank of its key, else the lowest free rank.
+ * -1: the worker cannot have that rank, or no rank is free. */
 static int
 rank_for(const struct coordinator *c, int key, const struct packet *p)
 {
@@ -60,7 +61,7 @@ rank_for(const struct coordinator *c, int key, const struct packet *p)
     return -1;
 }
 
-/* Checks the GPUs of a replacement, because plans exist for the GPUs of the former worker. */
+/* Checks the GPUs of a worker that replaces another one, because plans were made for the GPUs of the former worker. */
 static int
 check_gpus(const struct coordinator *c, int rank, const struct packet *p, int n)
 {
@@ -74,7 +75,7 @@ check_gpus(const struct coordinator *c, int rank, const struct packet *p, int n)
     return 0;
 }
 
-/* Checks that no member uses the same GPU: a collective library has one rank per GPU. */
+/* Checks that no member uses a GPU of the new worker, because a collective library permits one rank per GPU. */
 static int
 check_hello_ranks(const struct coordinator *c, const struct packet *p, const char *gpus)
 {
@@ -86,7 +87,8 @@ check_hello_ranks(const struct coordinator *c, const struct packet *p, const cha
     return 0;
 }
 
-/* Objects to devices that the session cannot use, because they would end the whole job. */
+/* Writes to `why` what is wrong with the worker's devices. A worker whose devices the session cannot use is rejected,
+ * because such a worker would end the whole job. */
 static void
 object_to_devices(const struct coordinator *c, int rank, const struct packet *p, struct str *why)
 {
@@ -105,7 +107,7 @@ object_to_devices(const struct coordinator *c, int rank, const struct packet *p,
     free(gpus);
 }
 
-/* Writes to `why` the reason for rejecting a worker; returns false if there is no reason. */
+/* Writes to `why` the reason for rejecting a worker. Returns false if there is no reason. */
 static bool
 objection(const struct coordinator *c, int key, const struct packet *p, int rank, struct str *why)
 {
@@ -133,7 +135,7 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
     return why->len > 0;
 }
 
-/* who: " (host, pid 4711)", or "". */
+/* Rejects the worker on a link, and reports it. who: text for the notice, " (host, pid 4711)" or "". */
 static void
 refuse_peer(struct coordinator *c, int peer, const char *who, const char *why)
 {
@@ -166,7 +168,7 @@ coordinate_all_in(struct coordinator *c)
     return r == c->options.world;
 }
 
-/* Returns the memory of a machine; a new machine gets the next number. */
+/* Returns the memory of a machine. A machine that is not known yet gets the next number. */
 static int
 memory_of_machine(struct coordinator *c, const char *machine)
 {
@@ -180,8 +182,8 @@ memory_of_machine(struct coordinator *c, const char *machine)
     return c->nmemory++;
 }
 
-/* Settles the memory of every rank, now that all are present. If a host was lost, its memory moves to the newcomers'
- * host. */
+/* Assigns a memory to every rank, because all ranks are present now. If a host was lost, its memory moves to the
+ * host of the new workers. */
 void
 coordinate_full(struct coordinator *c, int rank)
 {
@@ -236,7 +238,7 @@ coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
 {
     struct str why = {0};
     int key = c->peer[peer].key, rank = rank_for(c, key, p);
-    if (c->peer[peer].rank >= 0) return; /* repeated HELLO */
+    if (c->peer[peer].rank >= 0) return; /* a repeated HELLO of a member */
     if (objection(c, key, p, rank, &why)) {
         struct str who = {0};
         str_add(&who, " (");

@@ -1,5 +1,5 @@
-/* coordinator_epoch.c - forms an epoch: has memories made and assigns slots to workers; after a loss, gathers the
- * next. */
+/* coordinator_epoch.c - forms an epoch: memories are made, and slots are assigned to workers. After a loss, gathers
+ * the next epoch. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
 #include "runtime/base/arena.h"
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the rank that runs a slot: its owner if present, else a member of the same memory, in turn. */
+/* Returns the rank that runs a slot: the slot's owner if it is present, else one of the present workers of the same
+ * memory, in turn. */
 static uint32_t
 heir(const struct coordinator *c, const struct slot *s, int slot)
 {
@@ -23,8 +24,8 @@ heir(const struct coordinator *c, const struct slot *s, int slot)
     return s->owner;
 }
 
-/* Returns the lowest rank that has the memory mapped. If no rank has, the memory's lowest rank, which makes it; -1:
- * no members. */
+/* Returns the lowest rank that has the memory mapped. If no rank has it mapped, returns the memory's lowest rank, which
+ * must make the memory; -1: the memory has no members. */
 int
 coordinate_keeper(const struct coordinator *c, int memory)
 {
@@ -37,7 +38,7 @@ coordinate_keeper(const struct coordinator *c, int memory)
     return first;
 }
 
-/* Chooses the rank that makes each other host's memory ready, by the rule of coordinate_keeper(). */
+/* Selects, for each memory of another host, the rank that makes it ready, by the rule of coordinate_keeper(). */
 static void
 find_memory_keepers(struct coordinator *c)
 {
@@ -52,11 +53,12 @@ find_memory_keepers(struct coordinator *c)
 
 /* ---- heartbeats ---- */
 
-/* Links the members of each memory, in order of rank. The first becomes the speaker. */
+/* Links the members of each memory in a list, in order of rank. The first member becomes the speaker. */
 static void
 line_up_members(struct coordinator *c)
 {
-    enum { SPEAKERS = 4096 /* maximum heartbeats per tick */ };
+    /* heartbeats become less frequent with so many speakers */
+    enum { SPEAKERS = 4096 };
     int nin = 0, nspeaker = 0;
     for (int m = 0; m < c->nmemory; m++) c->memory[m].first = -1;
     for (int r = c->options.world - 1; r >= 0; r--) {
@@ -83,7 +85,7 @@ coordinate_is_spoken(const struct coordinator *c, int rank)
     return coordinate_speaks(c) && c->memory[c->member[rank].info.memory].first != rank;
 }
 
-/* Writes the ranks that a worker speaks for. */
+/* Writes the ranks whose heartbeats a worker relays. */
 static void
 send_spoken(const struct coordinator *c, int rank, struct str *out)
 {
@@ -94,7 +96,7 @@ send_spoken(const struct coordinator *c, int rank, struct str *out)
 
 /* ---- FORM ---- */
 
-/* Appends the addresses of a memory's workers. */
+/* Appends the addresses of the workers of a memory. */
 static void
 add_ports(const struct coordinator *c, int memory, struct str *out)
 {
@@ -102,8 +104,8 @@ add_ports(const struct coordinator *c, int memory, struct str *out)
         if (c->member[r].port && *c->member[r].port) str_addf(out, "%d %s\n", r, c->member[r].port);
 }
 
-/* Writes the addresses that a memory's workers need: of neighbours, because snapshots are copied to them, and of
- * requested memories. */
+/* Writes the addresses that the workers of a memory need: those of neighbouring memories, because snapshots are
+ * copied there, and those of memories that they asked for. */
 static void
 known_ports(const struct coordinator *c, int memory, struct str *out)
 {
@@ -116,7 +118,8 @@ known_ports(const struct coordinator *c, int memory, struct str *out)
         if ((int)at->meets[i] != next && (int)at->meets[i] != last) add_ports(c, (int)at->meets[i], out);
 }
 
-/* Records a met memory; returns false if it was known. */
+/* Records that workers of a memory know the addresses of another memory. Returns false if the other memory was recorded
+ * before. */
 static bool
 remember_meeting(struct memory *at, uint32_t memory)
 {
@@ -134,7 +137,8 @@ send_ports(struct coordinator *c, int rank, const struct str *ports)
                     (struct packet){.kind = PACKET_PORTS, .ports = {(const void *)ports->text, (uint32_t)ports->len}});
 }
 
-/* Sends the addresses of one memory's workers to those of another, except the asker, whose answer contains them. */
+/* Sends the addresses of one memory's workers to the workers of memory `to`, except to the asker, who gets them in
+ * the answer. */
 static void
 introduce(struct coordinator *c, int memory, int to, int asker)
 {
@@ -145,7 +149,8 @@ introduce(struct coordinator *c, int memory, int to, int asker)
     str_free(&ports);
 }
 
-/* Answers a request for addresses. Introduces both sides, because answers need addresses, too. */
+/* Answers a request for addresses. Sends the asker's addresses to the other memory, too, because workers need an
+ * address to answer. */
 void
 coordinate_meet(struct coordinator *c, int rank, const struct packet *p)
 {
@@ -175,7 +180,7 @@ lacks_mpi(const struct coordinator *c)
     return -1;
 }
 
-/* Sends FORM, when everything is made. */
+/* Sends FORM to all members, when all memories and ports are made. */
 static void
 send_form(struct coordinator *c)
 {
@@ -192,7 +197,8 @@ send_form(struct coordinator *c)
         const struct memory *at = &c->memory[m->info.memory];
         m->info.state = MEMBER_PRESENT;
         send_spoken(c, r, &spoken);
-        if (m->info.memory != of) known_ports(c, m->info.memory, &ports); /* ranks of a host are mostly adjacent */
+        /* the text is made once for ranks of a host that follow each other */
+        if (m->info.memory != of) known_ports(c, m->info.memory, &ports);
         of = m->info.memory;
         coordinate_send(
             c, r,
@@ -216,8 +222,8 @@ send_form(struct coordinator *c)
     str_free(&spoken);
 }
 
-/* Returns what a member must make (MAKE_ flags). If no member has reported the memory mapped, it is made afresh,
- * even if some have begun to map the old one. */
+/* Returns the MAKE_ flags for a member: what it must make. If no member has reported that it mapped the memory, the
+ * memory is made again, even if some members have begun to map the old one. */
 static uint32_t
 make_what(struct coordinator *c, int rank)
 {
@@ -229,7 +235,7 @@ make_what(struct coordinator *c, int rank)
     return what | MAKE_MEMORY | MAKE_FRESH;
 }
 
-/* Sends MAKE; members that must make something are BUSY until they answer. */
+/* Sends MAKE to members that must make something. These members are BUSY until they answer. */
 void
 coordinator_form(struct coordinator *c, const struct form *f)
 {
@@ -255,7 +261,8 @@ coordinator_form(struct coordinator *c, const struct form *f)
         m->info.state = MEMBER_BUSY;
         const struct memory *at = &c->memory[m->info.memory];
         struct span lost = {(const void *)at->lost,
-                            m->info.stayed ? (uint32_t)(4 * at->nlost) : 0}; /* newcomers map no memory */
+                            /* new workers have mapped no memory yet */
+                            m->info.stayed ? (uint32_t)(4 * at->nlost) : 0};
         coordinate_send(c, r,
                         (struct packet){.kind = PACKET_MAKE,
                                         .flags = flags,
@@ -313,14 +320,14 @@ coordinate_ready(struct coordinator *c, int rank, const struct packet *p)
 
 /* ---- the next epoch ---- */
 
-/* Returns true if the rank is lost, or had not joined when its epoch broke. */
+/* Returns true if the rank is lost, or had not joined when the epoch ended. */
 static bool
 is_out(const struct member *m)
 {
     return m->info.state == MEMBER_LOST || m->info.state == MEMBER_ABSENT;
 }
 
-/* If the memory has no live member, returns the lowest rank that must be restarted to recreate it; else -1. */
+/* If a memory has no living member, returns its lowest rank that can be restarted; else returns -1. */
 static int
 first_gone(const struct coordinator *c, int memory)
 {
@@ -353,7 +360,7 @@ coordinator_recover(struct coordinator *c, int workers)
     }
     least = alive;
     for (int m = 0; m < c->nmemory; m++) least += first_gone(c, m) >= 0;
-    if (!c->nmemory) least = alive + lost; /* before the first full world, no rank can take over slots */
+    if (!c->nmemory) least = alive + lost; /* until every rank was present once, no rank can take over slots */
     if (workers < MAX(least, 1) || workers > alive + lost)
         return fail(E_ARG,
                     "recover: workers = %d is out of range: %d are left and %d were lost, so it must be from %d to %d",

@@ -1,14 +1,14 @@
-/* coordinator_inner.h - internal to the coordinator: state, and functions that several files share. Owner and thread:
- * see coordinator.h. */
+/* coordinator_inner.h - state of the coordinator, and functions that its files share. coordinator.h says which
+ * thread may call them. */
 #ifndef RILLE_CLUSTER_COORDINATOR_INNER_H
 #define RILLE_CLUSTER_COORDINATOR_INNER_H
 
 #include "actors/cluster/coordinator/coordinator.h"
 
-/* A worker's work since the last comparison of paces. */
+/* The work of a worker since workers were last compared (coordinator_pace.c). */
 struct pace {
     uint64_t acts, busy_ns;
-    double times; /* slowdown against its peers at the last comparison; 0: not slow */
+    double times; /* ratio of the worker's busy time to that of its peers, at the last comparison; 0: not slow */
     int32_t rank;
     bool told;
 };
@@ -16,50 +16,53 @@ struct pace {
 struct member {
     struct member_info info;
     struct pace pace;
-    uint32_t sent, seen, said; /* packet numbers: last sent, last received, last reported by a heartbeat */
+    /* numbers of packets: last sent, last received, last reported by the worker's heartbeat */
+    uint32_t sent, seen, said;
     uint64_t pulses;
-    bool ended;    /* ended the current run */
-    bool holds;    /* has the memory of the host mapped */
-    char *machine; /* host identity; NULL once its memory has a number */
-    char *port;    /* address for workers of other hosts */
-    bool mpi;      /* the worker has MPI */
-    int next;      /* next rank of the same memory in this epoch; -1: none */
+    bool ended;    /* the member has ended the current run */
+    bool holds;    /* the member has mapped its host's memory */
+    char *machine; /* identity of the worker's host; NULL once the member's memory has a number */
+    char *port;    /* address at which workers of other hosts reach this worker */
+    bool mpi;      /* the worker can use MPI */
+    int next;      /* next rank of the same memory in this epoch; -1: this is the last */
 };
 
-/* A link, from its first packet on. */
+/* A link, recorded when its first packet arrives. */
 struct peer {
-    int32_t rank; /* member on the link; -1: none yet */
-    int32_t key;  /* rank that its key belongs to; -1: any */
-    bool out;     /* refused or lost; its packets are ignored */
+    int32_t rank; /* rank of the member on the link; -1: none yet */
+    int32_t key;  /* rank to which the key of the link belongs; -1: any rank */
+    bool out;     /* the link's worker was rejected or lost; packets of the link are ignored */
 };
 
-/* A program, and which members have it. */
+/* A program, and the members that have it. */
 struct shipped {
     uint64_t id;
-    bool idle;           /* unused at present */
-    bool agreed;         /* the partitions agree on their collectives */
-    uint8_t *has;        /* by rank: the member's current process has the program */
-    uint32_t *rows;      /* by rank: number of the member's schedule rows; 0: none */
-    struct part *memory; /* by memory */
+    bool idle;           /* the program is unused at present */
+    bool agreed;         /* all partitions agree on their collectives */
+    uint8_t *has;        /* by rank: true if the member's current process has the program */
+    uint32_t *rows;      /* by rank: number of the schedule rows that the member has; 0: none */
+    struct part *memory; /* plan partition of the workers of each memory */
 };
-/* A plan partition, as reported by the workers of its memory. */
+/* A plan partition, as the workers of its memory report it. */
 struct part {
     unsigned char digest[CLUSTER_ID];
     bool known;
     struct str arenas, replaces;
-    struct str comm_ranks; /* collectives, by the last report */
+    struct str comm_ranks; /* collectives of the partition, from the last report */
 };
 
-/* A host's memory, as its first worker made it for the epoch. */
+/* A host's memory in the current epoch, and what its workers need from other hosts. */
 struct memory {
     struct memory_info info;
-    uint32_t *lost; /* pids lost on another host since the last formed epoch; remaining workers there kill them */
+    /* (other hosts) pids of processes lost since an epoch was last formed; the host's workers kill them */
+    uint32_t *lost;
     int nlost, lost_capacity;
     char *segment, *bus;
-    uint32_t *meets; /* memories whose ports its workers asked for; ports of neighbours are known anyway */
+    uint32_t *meets; /* memories whose workers' addresses this memory's workers asked for; addresses of neighbours are
+                        always known */
     int nmeet, meet_capacity;
-    int first; /* lowest rank of the memory in this epoch, its speaker; -1: none */
-    int ngpu;  /* number of cuda devices, set when an epoch is formed */
+    int first; /* lowest rank of the memory in this epoch, which is the speaker; -1: none */
+    int ngpu;  /* number of cuda devices of the memory, set when an epoch is formed */
 };
 
 struct coordinator {
@@ -67,25 +70,26 @@ struct coordinator {
     struct coordinator_env env;
     enum coordinator_phase phase;
     uint32_t epoch;
-    struct member *member; /* by rank */
-    int awaited;           /* answers missing until the phase ends: MAKE, FORM, SHIP, RUN */
-    int first_out;         /* every rank below is a member or retired */
+    struct member *member; /* state of each rank */
+    int awaited;           /* number of answers that are missing until phase MAKE, FORM, SHIP or RUN ends */
+    int first_out;         /* lower bound: every rank below is a member or retired */
     struct memory *memory;
     int nmemory;
-    struct form form; /* of the last epoch; its pointers are valid until NOTICE_FORMED */
-    bool speaks;      /* members of this epoch have speakers */
+    /* argument of coordinator_form() for the last epoch; its pointers are valid until NOTICE_FORMED */
+    struct form form;
+    bool speaks; /* true if speakers relay heartbeats in this epoch */
     uint32_t every, ticks;
-    struct str others; /* buffer for relayed heartbeats */
+    struct str others; /* buffer for heartbeats that a speaker is to relay */
     struct peer *peer;
     int npeer, peer_capacity;
     struct shipped *shipped;
     int nshipped, shipped_capacity;
     struct slot slot[CLUSTER_SLOTS];
     int nslot;
-    uint32_t npaced;         /* successful runs, for the comparison of paces */
-    struct start start;      /* valid in SHIP and RUN */
-    int status, blame, node; /* first failure of the run */
-    uint32_t anew;           /* number of the last failed run; 0: none */
+    uint32_t npaced;         /* number of successful runs, to know when workers are compared */
+    struct start start;      /* argument of coordinator_start(), valid in phases SHIP and RUN */
+    int status, blame, node; /* first failure of the run: its status, the rank that failed, and the program node */
+    uint32_t anew;           /* number of the last run that failed; 0: none */
     char text[WIRE_TEXT];
 };
 
@@ -101,31 +105,34 @@ is_wanted(const struct member *m)
     return m->info.state != MEMBER_RETIRED;
 }
 
-/* coordinator.c: sending, and losing a member. */
+/* Functions of coordinator.c: sending, and losing a member. */
 void coordinate_send(struct coordinator *c, int rank, struct packet p);
 void coordinate_tell(struct coordinator *c, struct notice n);
-/* Sends STOP to members that have not ended the run. STOP_LOST goes to all, because it also ends the epoch. */
+/* Sends STOP to members that have not ended the run. STOP_LOST is sent to all members, because it also ends the
+ * epoch. */
 void coordinate_stop(struct coordinator *c, uint32_t why);
 void coordinate_lose_for(struct coordinator *c, int rank, struct span why);
-void coordinate_know(struct coordinator *c, int peer); /* registers a link if it is new */
+void coordinate_know(struct coordinator *c, int peer); /* registers a link if it is not known yet */
 void coordinate_cut(struct coordinator *c, int peer);
-char *coordinate_text(struct span s); /* malloc'd; unprintable bytes as \x1b */
+/* returns a copy of the text, unprintable bytes written as \x1b; the caller frees it */
+char *coordinate_text(struct span s);
 void member_forget(struct member *m);
 
-/* coordinator_admit.c */
+/* Functions of coordinator_admit.c. */
 void coordinate_hello(struct coordinator *c, int peer, const struct packet *p);
 bool coordinate_all_in(struct coordinator *c);
-void coordinate_full(struct coordinator *c, int rank); /* every rank is present */
+void coordinate_full(struct coordinator *c, int rank); /* called when every rank is present */
 bool coordinate_zero(const unsigned char id[CLUSTER_ID]);
-/* Compares in constant time. */
+/* Returns true if the bytes are equal; the time does not depend on where they differ. */
 bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
 
-/* coordinator_epoch.c */
-/* Return true if members have speakers now; if a speaker relays the heartbeats of this rank. */
+/* Functions of coordinator_epoch.c. */
+/* coordinate_speaks returns true if speakers relay heartbeats now; coordinate_is_spoken returns true if a speaker
+ * relays the heartbeats of this rank. */
 bool coordinate_speaks(const struct coordinator *c);
 bool coordinate_is_spoken(const struct coordinator *c, int rank);
 int coordinate_keeper(const struct coordinator *c, int memory);
-/* Counts an answer; returns true if no more answers are awaited. */
+/* Counts an answer of a member. Returns true if no further answer is missing. */
 static inline bool
 coordinate_last(struct coordinator *c)
 {
@@ -136,11 +143,12 @@ void coordinate_made(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_ready(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_meet(struct coordinator *c, int rank, const struct packet *p);
 
-/* coordinator_pace.c: coordinate_worked records an END; coordinate_pace follows the last END of a successful run. */
+/* Functions of coordinator_pace.c: coordinate_worked records an END packet; coordinate_pace compares workers after a
+ * successful run. */
 void coordinate_worked(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_pace(struct coordinator *c);
 
-/* coordinator_run.c */
+/* Functions of coordinator_run.c. */
 void coordinate_have(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_end(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_acts(struct coordinator *c, int rank, const struct packet *p);

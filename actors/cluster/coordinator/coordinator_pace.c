@@ -1,10 +1,10 @@
 /* coordinator_pace.c - finds workers that are slower than others with the same work.
  *
- * Each END reports the acts of a worker and the busy time of its devices. Every WINDOW successful runs, workers with
- * equal numbers of acts are compared: replicas have equal numbers, pipeline stages do not. A worker is reported once
- * if its busy time exceeds twice the median of the others, and by more than chance explains (excess_ns), because a
- * run is as slow as its slowest worker. Waiting is not busy time, so a worker that waits for a slow one does not
- * appear slow. */
+ * Each END packet reports the acts of a worker and the busy time of its devices. After every WINDOW successful runs,
+ * workers with equal numbers of acts are compared: replicas have equal numbers, pipeline stages do not. A worker is
+ * reported if its busy time exceeds twice the median of the others, and by more than chance explains (excess_ns).
+ * A worker is reported only once. Waiting is not busy time, so a worker that waits for a slow one does not appear
+ * slow. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
 #include "runtime/base/arena.h"
@@ -34,7 +34,8 @@ report_pace(struct coordinator *c, struct pace *p)
     coordinate_tell(c, (struct notice){.kind = NOTICE_SLOW, .rank = p->rank, .text = text});
 }
 
-/* Compares n workers with equal acts, sorted by busy time. The median of the others is next to the middle. */
+/* Compares n workers with equal numbers of acts, sorted by busy time. The list is sorted, so the median of all workers
+ * except one is at `middle` or directly behind it. */
 static void
 compare_paces(struct coordinator *c, struct pace **p, int n)
 {

@@ -1,4 +1,4 @@
-/* coordinator_run.c - ships programs and runs them. */
+/* coordinator_run.c - sends programs to workers and runs them. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
 #include "actors/plan/outline/comm_ranks.h"
@@ -34,7 +34,7 @@ find_shipped(struct coordinator *c, uint64_t id)
     return s;
 }
 
-/* Removes an entry from the list; the order of later entries is kept. */
+/* Removes an entry from the list of programs; the later entries keep their order. */
 static struct shipped
 remove_shipped(struct coordinator *c, struct shipped *s)
 {
@@ -53,7 +53,8 @@ drop_shipped(struct coordinator *c, struct shipped *s)
     shipped_free(c, &out);
 }
 
-/* Moves the program to the end of the list, so that the first idle entry has been idle longest. */
+/* Marks a program as unused and moves it to the end of the list, so that the first unused entry has been unused
+ * longest. If there are more than COORDINATOR_IDLE unused programs, drops the oldest. */
 void
 coordinator_forget(struct coordinator *c, uint64_t program)
 {
@@ -71,7 +72,7 @@ coordinator_forget(struct coordinator *c, uint64_t program)
     if (nidle > COORDINATOR_IDLE) drop_shipped(c, oldest);
 }
 
-/* Sends a program, or its schedule rows, in pieces. */
+/* Sends a program, or its schedule rows, in parts of at most WIRE_PIECE bytes. */
 static void
 send_shipped_pieces(struct coordinator *c, int rank, struct packet p, const void *bytes, size_t nbyte)
 {
@@ -93,7 +94,7 @@ ship(struct coordinator *c, int rank, const struct start *s)
     c->member[rank].info.state = MEMBER_BUSY;
 }
 
-/* Sends the program's schedule rows, unless the member has rows of this number. */
+/* Sends the program's schedule rows to a member, unless the member already has rows of this number. */
 static void
 ship_rows(struct coordinator *c, int rank, const struct start *s)
 {
@@ -122,8 +123,9 @@ end_run(struct coordinator *c, const struct packet *p)
                                        .packet = p});
 }
 
-/* Records a failure of the run. The first one counts, except that E_CANCEL yields to another code, because a worker
- * stopped by another's failure may report earlier. Returns true if no failure was recorded before. */
+/* Records a failure of the run. The first failure is kept, but E_CANCEL is replaced by a later failure with another
+ * code: a worker that was stopped because of another's failure may report first. Returns true if no failure was
+ * recorded before. */
 static bool
 blame(struct coordinator *c, int rank, int status, int node, struct span text)
 {
@@ -133,7 +135,7 @@ blame(struct coordinator *c, int rank, int status, int node, struct span text)
     c->status = status;
     c->blame = rank;
     c->node = node;
-    for (uint32_t i = 0; i < text.n; i++) /* keeps lines, escapes control characters */
+    for (uint32_t i = 0; i < text.n; i++) /* line ends are kept, and other control characters are escaped */
         str_addf(&s, text.bytes[i] == '\n' || text.bytes[i] >= ' ' ? "%c" : "\\x%02x", text.bytes[i]);
     snprintf(c->text, sizeof c->text, "%s", str_text(&s));
     str_free(&s);
@@ -167,7 +169,7 @@ begin_run(struct coordinator *c)
     }
 }
 
-/* Checks that the partitions agree on their collectives; workers verify only the partition of their memory. */
+/* Checks that all partitions agree on their collectives, because workers verify only the partition of their memory. */
 static bool
 parts_agree(struct coordinator *c, struct shipped *s)
 {
@@ -182,7 +184,7 @@ parts_agree(struct coordinator *c, struct shipped *s)
     return false;
 }
 
-/* Begins the run, or ends the shipping: every member has the program. */
+/* Called when every member has the program: begins the run, or ends the shipping if only that was requested. */
 static void
 continue_shipping(struct coordinator *c)
 {
@@ -201,7 +203,7 @@ all_have(const struct coordinator *c, const struct shipped *s)
     return true;
 }
 
-/* Repeats NOTICE_HAVE for the partitions of a program that was shipped before. */
+/* Sends NOTICE_HAVE again for each partition of a program that members already had. */
 static void
 retell(struct coordinator *c, const struct shipped *s)
 {
@@ -239,8 +241,8 @@ coordinator_start(struct coordinator *c, const struct start *s)
         if (is_in(&c->member[r]) && !p->has[r]) ship(c, r, s);
 }
 
-/* Compares the outline with the controller's, and the partition with those of other workers in its memory. Returns
- * the objection; NULL: none. */
+/* Compares the outline with the controller's, and the partition with those of other workers of its memory. Returns
+ * what differs; NULL: nothing. */
 static const char *
 objection_to(struct coordinator *c, int rank, const struct packet *p)
 {
@@ -268,7 +270,7 @@ keep_shipped_part(struct shipped *s, int memory, const struct packet *p)
     str_addn(&part->replaces, p->replaces.bytes, p->replaces.n);
 }
 
-/* Handles HAVE. If some workers reject a program, the workers that compiled the program keep it. */
+/* Handles a HAVE packet. If some workers reject a program, the workers that compiled the program keep it. */
 void
 coordinate_have(struct coordinator *c, int rank, const struct packet *p)
 {
@@ -313,8 +315,8 @@ coordinate_acts(struct coordinator *c, int rank, const struct packet *p)
 
 /* ---- communicators ---- */
 
-/* Forwards the id of a communicator, from the worker of its first rank to the workers of the other ranks. Memories
- * must ascend. */
+/* Forwards the id of a communicator, from the worker of its first rank to the workers of the other ranks. The list
+ * of memories must be in ascending order. */
 void
 coordinate_unite(struct coordinator *c, int rank, const struct packet *p)
 {

@@ -1,4 +1,4 @@
-/* member.c - a worker's packets and work. */
+/* member.c - handles a worker's packets, and passes work to its executor. */
 #include "actors/cluster/coordinator/member.h"
 
 #include "actors/cluster/coordinator/coordinator.h"
@@ -20,15 +20,17 @@ struct worker_member {
     struct member_env env;
     enum { JOIN, IN, LEFT } state;
     int rank, missed, lag;
-    uint32_t epoch, sent, seen, said; /* said: number of the last packet, by the coordinator's heartbeat */
+    /* packet numbers; said: number of the coordinator's last packet, as its heartbeat reports */
+    uint32_t epoch, sent, seen, said;
     uint64_t beats, heard;
-    int speaker;               /* rank that speaks for this worker; -1: itself */
-    uint32_t every, ticks;     /* ticks per heartbeat; ticks so far */
-    struct str spoken, others; /* ranks to speak for; relayed heartbeats of the last one */
+    int speaker;           /* rank that relays this worker's heartbeats; -1: this worker sends them itself */
+    uint32_t every, ticks; /* every: ticks between two heartbeats; ticks: number of ticks so far */
+    /* spoken: ranks whose heartbeats this worker relays; others: their heartbeats, for the next BEAT packet */
+    struct str spoken, others;
     unsigned char job[ID];
-    struct str program; /* received bytes of a program, or of its rows */
-    enum work_kind as;  /* WORK_PROGRAM or WORK_ROWS */
-    uint64_t id;        /* of the program */
+    struct str program; /* bytes received so far of a program, or of its schedule rows */
+    enum work_kind as;  /* kind of `program`: WORK_PROGRAM or WORK_ROWS */
+    uint64_t id;        /* number that names the program being received */
 };
 
 struct worker_member *
@@ -76,7 +78,7 @@ queue_work(struct worker_member *m, struct work w)
     m->env.work(m->env.arg, &w);
 }
 
-/* Ends this worker; the first reason counts. */
+/* Ends this worker's membership. Later calls have no effect, so the first reason is kept. */
 static void
 member_end(struct worker_member *m, int status, const char *text)
 {
@@ -136,7 +138,7 @@ ports(struct worker_member *m, const struct packet *p)
     queue_work(m, (struct work){.kind = WORK_PORTS, .packet = p});
 }
 
-/* Appends a piece, which must begin where the previous piece ended. */
+/* Appends a part of a program, which must begin where the previous part ended. */
 static void
 piece(struct worker_member *m, const struct packet *p, enum work_kind as)
 {
@@ -182,7 +184,7 @@ queue_start(struct worker_member *m, const struct packet *p)
 static void
 queue_stop(struct worker_member *m, const struct packet *p)
 {
-    if (p->flags == STOP_LOST) m->speaker = -1; /* every member speaks for itself until the next epoch */
+    if (p->flags == STOP_LOST) m->speaker = -1; /* until the next epoch every member sends its own heartbeats */
     if (p->flags == STOP_LOST) str_clear(&m->spoken);
     queue_work(m, (struct work){.kind = WORK_STOP, .packet = p});
 }
@@ -212,7 +214,7 @@ bye(struct worker_member *m, const struct packet *p)
     member_end(m, LEAVE_DONE, "");
 }
 
-/* inside: only in state IN. */
+/* The function for each kind of packet. inside: the packet is valid only in state IN. */
 static const struct {
     void (*take)(struct worker_member *m, const struct packet *p);
     bool inside;
@@ -313,7 +315,7 @@ member_heard(struct worker_member *m, const struct packet *p)
     }
 }
 
-/* Collects the heartbeats left by the ranks that this worker speaks for. */
+/* Collects the heartbeats of the ranks that this worker relays for. */
 static void
 beat_others(struct worker_member *m)
 {
@@ -328,8 +330,9 @@ beat_others(struct worker_member *m)
     }
 }
 
-/* Leaves the heartbeat to the speaker, and reads the coordinator's. Returns false if no heartbeat of the coordinator
- * came that way in this epoch, or none for long; then this worker also speaks for itself. */
+/* Leaves this worker's heartbeat in shared memory for its speaker, and reads the coordinator's from there. Returns
+ * false if no heartbeat of the coordinator was found there in this epoch, or none for long; then this worker also sends
+ * heartbeats itself. */
 static bool
 leave_beat(struct worker_member *m)
 {

@@ -1,100 +1,105 @@
-/* member.h - a worker's side of the cluster: a state machine.
+/* member.h - a worker's membership in a cluster: a state machine.
  *
- *   JOIN     linked, HELLO sent; awaits WELCOME or REFUSE
- *   IN       a member; hands work from the coordinator to the executor, in order
- *   LEFT     ends: dismissed (0), or cut off (not 0)
+ *   JOIN     linked, HELLO sent; waits for WELCOME or REFUSE
+ *   IN       a member; passes work from the coordinator to the executor, in order
+ *   LEFT     the membership has ended: dismissed (status 0), or failed (not 0)
  *
- * Like the coordinator, a member uses no clock, socket or thread: packets, ticks and the executor's answers come in,
- * packets and work go out. The executor works in the order of arrival, except for STOP, CANCEL and UNITE, which
- * concern the work in progress. Owner: the worker (worker_inner.h), under its lock. */
+ * Like the coordinator, a member uses no clock, socket or thread. The owner passes in packets, ticks and the executor's
+ * answers; the member sends packets and work through callbacks. The executor works in the order of arrival, except for
+ * STOP, CANCEL and UNITE, which concern the work in progress. Owner: the worker (worker_inner.h), under its lock. */
 #ifndef RILLE_CLUSTER_MEMBER_H
 #define RILLE_CLUSTER_MEMBER_H
 
 #include "actors/cluster/wire/wire.h"
 
 enum work_kind {
-    WORK_WELCOME, /* connect the other links */
-    WORK_MAKE,    /* make the host's memory, open a port; member_made() answers */
-    WORK_FORM,    /* map the epoch's memory; member_ready() answers */
-    WORK_PROGRAM, /* compile; member_have() answers */
+    WORK_WELCOME, /* connect the links for heartbeats and values */
+    WORK_MAKE,    /* make the host's memory, open a port; the answer is member_made() */
+    WORK_FORM,    /* map the epoch's memory; the answer is member_ready() */
+    WORK_PROGRAM, /* compile a program; the answer is member_have() */
     WORK_ROWS,    /* store the schedule rows of a program */
     WORK_FORGET,
-    WORK_START,  /* run; member_ended() answers */
-    WORK_FILE,   /* write or read a file; member_filed() answers */
-    WORK_CANCEL, /* abandon the file of this count */
+    WORK_START,  /* run a program; the answer is member_ended() */
+    WORK_FILE,   /* write or read a file; the answer is member_filed() */
+    WORK_CANCEL, /* abandon the file request with the same count */
     WORK_STOP,   /* stop the run in progress */
-    WORK_UNITE,  /* store the id of a communicator, from another worker, for its run */
-    WORK_LEAVE,  /* end with `status` (a LEAVE_) and, unless LEAVE_DONE, `text` as reason */
-    /* Messages from workers of other hosts (carrier.h), in the same order of arrival. */
-    WORK_ASKED, /* a worker requests this worker's list of channels */
+    WORK_UNITE,  /* store the id of a communicator, which another worker created, for the current run */
+    WORK_LEAVE,  /* end the worker. status: a LEAVE_ constant; text: the reason, unless LEAVE_DONE */
+    /* Requests from workers of other hosts (carrier.h) follow; they are queued with the coordinator's work, in order of
+       arrival. */
+    WORK_ASKED, /* a worker requests this worker's list of a program's channels */
     WORK_LISTED,
-    WORK_PORTS, /* addresses of workers after member_meet() */
+    WORK_PORTS, /* addresses of other workers, requested by member_meet() */
     NWORK
 };
-enum { LEAVE_DONE, LEAVE_FAILED, LEAVE_ORPHAN /* the coordinator is gone; another one may follow */ };
+/* the coordinator is gone; another one may follow */
+enum { LEAVE_DONE, LEAVE_FAILED, LEAVE_ORPHAN };
 struct work {
     enum work_kind kind;
-    const struct packet *packet; /* WELCOME, MAKE, FORM, PORTS, START, STOP, FILE, CANCEL, UNITE */
+    const struct packet *packet; /* the packet of WELCOME, MAKE, FORM, PORTS, START, STOP, FILE, CANCEL or UNITE */
     uint32_t epoch;
     uint64_t program;
-    const void *bytes; /* of a program, its rows, or a list of channels */
+    const void *bytes; /* content of a program, of its schedule rows, or of a list of channels */
     size_t n;
-    int from; /* rank of the sender: ASKED, LISTED */
+    int from; /* rank of the worker that sent ASKED or LISTED */
     int status;
     const char *text;
 };
 
 struct member_env {
     void *arg;
-    void (*send)(void *arg, const struct packet *p); /* to the coordinator */
-    void (*work)(void *arg, const struct work *w);   /* *w is valid during the call */
-    /* Returns the word for a rank's heartbeats in this epoch's shared memory: up, from the rank to its speaker;
-     * down, from the coordinator to the rank. NULL: unavailable now. */
+    void (*send)(void *arg, const struct packet *p); /* sends a packet to the coordinator */
+    void (*work)(void *arg, const struct work *w);   /* passes work to the executor; *w is valid during the call */
+    /* Returns the word for a rank's heartbeats in this epoch's shared memory. up: heartbeats of the rank, for its
+     * speaker. down: heartbeats of the coordinator, for the rank. NULL: not available now. */
     _Atomic uint64_t *(*word)(void *arg, int rank, bool down);
 };
 
-enum { MEMBER_PROGRAM_MOST = 1 << 28 }; /* maximum bytes of a program, or of its rows */
+enum { MEMBER_PROGRAM_MOST = 1 << 28 }; /* maximum bytes of a program, and of its schedule rows */
 
 struct member_options {
-    struct packet hello; /* describes this process; spans must outlive the member */
-    int silence;         /* ticks without a heartbeat until the coordinator counts as gone */
-    int wait;            /* ticks until it must be admitted; 0: no limit */
+    struct packet hello; /* HELLO packet that describes this process; its spans must outlive the member */
+    int silence;         /* ticks without a heartbeat after which the coordinator counts as gone */
+    int wait;            /* ticks within which the worker must be admitted; 0: no limit */
 };
 
 struct worker_member;
 struct worker_member *member_new(const struct member_options *o, const struct member_env *env);
 void member_free(struct worker_member **m);
-void member_linked(struct worker_member *m); /* sends HELLO */
+void member_linked(struct worker_member *m); /* called when the link exists: sends HELLO */
 void member_receive(struct worker_member *m, const struct packet *p);
-void member_tick(struct worker_member *m); /* a BEAT may be due: call member_beat() */
+/* counts a tick; a heartbeat may be due afterwards, so call member_beat() */
+void member_tick(struct worker_member *m);
 void member_cut(struct worker_member *m, const char *how);
-/* member_heard handles a heartbeat of the coordinator. member_beat fills *out with this worker's, valid until the
- * next call; false: it has no rank yet, a speaker relays its heartbeat, or none is due. */
+/* member_heard handles a heartbeat of the coordinator. member_beat fills *out with this worker's next heartbeat,
+ * valid until the next call. member_beat returns false if no heartbeat is due: the worker has no rank yet, a speaker
+ * relays its heartbeats, or it is not time yet. */
 void member_heard(struct worker_member *m, const struct packet *p);
 bool member_beat(struct worker_member *m, struct packet *out);
 
-/* The executor's answers. */
+/* Answers of the executor to work. */
 struct made {
     int status;
-    const char *text; /* reason of a failure */
+    const char *text; /* reason of the failure, if status is not 0 */
     const char *segment, *bus, *port;
-    bool mpi; /* the worker has MPI */
+    bool mpi; /* the worker can use MPI */
 };
 void member_made(struct worker_member *m, uint32_t epoch, const struct made *made);
 void member_ready(struct worker_member *m, uint32_t epoch, int status, const char *text);
-/* Requests the addresses of a memory's workers; WORK_PORTS follows. */
+/* Requests the addresses of a memory's workers; they arrive as WORK_PORTS. */
 void member_meet(struct worker_member *m, uint32_t epoch, uint32_t memory);
 struct have {
     uint64_t program;
     int status;
-    const char *text;                      /* reason of a failure */
-    const unsigned char *digest, *outline; /* CLUSTER_ID bytes each */
-    const uint64_t *arenas;                /* pairs of device and bytes, for each device of the partition */
-    int narena;                            /* numbers in arenas */
-    const unsigned char *replaces;         /* by root: enum root_fate (channel.h) */
+    const char *text; /* reason of the failure, if status is not 0 */
+    /* digest of the plan partition and of the outline, CLUSTER_ID bytes each */
+    const unsigned char *digest, *outline;
+    const uint64_t *arenas; /* for each device of the partition: device number, then bytes of the device's arena */
+    int narena;             /* number of entries in `arenas`, two per device */
+    const unsigned char *replaces; /* for each root: how it is stored, enum root_fate (channel.h) */
     int nreplace;
     const void *comm_ranks; /* collectives of the partition (comm_ranks.h) */
-    size_t ncomm_ranks;     /* bytes of ranks */
+    size_t ncomm_ranks;     /* size of `comm_ranks` in bytes */
 };
 void member_have(struct worker_member *m, uint32_t epoch, const struct have *h);
 struct run_end {
@@ -104,29 +109,29 @@ struct run_end {
     uint64_t acts;
     const int32_t *begun; /* roots that updates of a failed run had begun to overwrite */
     int nbegun;
-    const int32_t *acted; /* pairs of task and acts, for tasks begun in a failed run */
-    int nacted;           /* numbers in acted */
-    const uint64_t *busy; /* pairs of device and busy nanoseconds, for each device of this worker */
-    int nbusy;            /* numbers in busy */
-    const void *times;    /* acts of a timed run */
-    size_t ntime;         /* bytes of times */
-    int64_t began;        /* start time of the run, ns (CLOCK_MONOTONIC, as the times of acts) */
+    const int32_t *acted; /* for each task that began in a failed run: its index, then its number of acts */
+    int nacted;           /* number of entries in `acted`, two per task */
+    const uint64_t *busy; /* for each device of this worker: its number, then its busy time in ns */
+    int nbusy;            /* number of entries in `busy`, two per device */
+    const void *times;    /* begin and end times of the acts of a timed run */
+    size_t ntime;         /* size of `times` in bytes */
+    int64_t began;        /* start time of the run, ns (CLOCK_MONOTONIC, like the act times in `times`) */
 };
 void member_ended(struct worker_member *m, const struct run_end *e);
-/* Reports the outcome of a file. digests: of the blocks of a written file. */
+/* Reports the outcome of a file request. digests: digests of the blocks of a written file. */
 void member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int status, const char *text,
                   const struct str *digests);
-/* Sends LEAVE: the worker ends on its own. */
+/* Sends LEAVE, because the worker ends by its own decision; why: the reason. */
 void member_leave(struct worker_member *m, const char *why);
-/* Sends the id of a communicator with ranks in other memories, for a run. */
+/* Sends the id of a communicator that has ranks in other memories, for one run. */
 struct unite {
     uint32_t run;
     uint64_t name;
     const uint32_t *memory;
     int nmemory;
-    const unsigned char *id; /* COMMUNICATOR_ID bytes */
+    const unsigned char *id; /* id of the communicator, COMMUNICATOR_ID bytes */
 };
 void member_unite(struct worker_member *m, uint32_t epoch, const struct unite *u);
-int member_rank(const struct worker_member *m); /* -1: none yet */
+int member_rank(const struct worker_member *m); /* returns the rank of this worker; -1: none yet */
 
 #endif

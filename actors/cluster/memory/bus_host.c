@@ -1,14 +1,15 @@
-/* bus_host.c - message rings in shared memory, and futexes to sleep on.
+/* bus_host.c - messages between processes of a host: rings in shared memory, and futexes to sleep on.
  *
  * A ring has one writer and one reader. The writer fills an entry, then advances `sent` (release). The reader loads
- * `sent` (acquire), reads the entry, then advances `taken`. If a ring is full, its messages spill to a list of the
- * sender, in order, and are sent at its next send or wait. That is rare, because the plan's credits bound the
- * messages in flight. No thread ever blocks.
+ * `sent` (acquire), reads the entry, then advances `taken`. If a ring is full, the sender keeps further messages in
+ * a list of its own, and moves them to the ring in order at its next send or wait. A full ring is rare, because the
+ * plan's credits bound the messages in flight. No thread ever blocks.
  *
- * Sleeping follows waker.h: arm, check again, sleep; a sender advances `sent`, then wakes.
+ * Sleeping follows waker.h: a thread sets the waker, checks the rings again, and sleeps; a sender advances `sent`,
+ * then wakes the receiver.
  *
- * Data that another process may have written is checked before use: counters against the ring's length here, indices
- * in a message where the plan is known. */
+ * Data that another process may have written is checked before use. The counters of a ring are checked here against
+ * its length; indices in a message are checked where the plan is known. */
 #include "actors/cluster/memory/bus_host.h"
 
 #include "runtime/base/arena.h"
@@ -39,16 +40,16 @@ struct head {
     _Alignas(LINE) _Atomic uint64_t gate;
 };
 
-/* Messages that did not fit into a ring. */
+/* Messages from one sender to one receiver that did not fit into the ring, in order. */
 struct spill {
     struct msg *msg;
     int32_t n, capacity;
 };
 
-struct end { /* of this process; used by the end's thread */
+struct end { /* an end of the bus in this process; only its own thread uses it */
     int slot, first;
-    struct spill *spill;  /* by receiver */
-    struct ring *brought; /* messages from other hosts; inside block */
+    struct spill *spill;  /* by receiving slot: messages that did not fit into the ring */
+    struct ring *brought; /* ring of messages from other hosts; aligned memory inside `block` */
     char *block;
     int nspilled;
     int64_t sent;
@@ -58,9 +59,9 @@ struct host_bus {
     struct bus bus;
     struct head *head;
     struct end_shared *shared;
-    struct ring *ring; /* nslot x nslot, by receiver, then by sender */
+    struct ring *ring; /* nslot x nslot rings, by receiving slot, then by sending slot */
     int nslot, nthread, process;
-    uint32_t addr[BUS_HOST_SLOTS]; /* by slot */
+    uint32_t addr[BUS_HOST_SLOTS]; /* bus address of each slot's thread */
     struct end end[MOST_THREADS];
     struct bus_user user[MOST_THREADS];
     struct bus_far far;
@@ -121,7 +122,7 @@ bus_host_map(void *segment, size_t bytes, int nslot, const uint32_t *owner, stru
     struct head *head = segment;
     if (nslot < 1 || nslot > BUS_HOST_SLOTS || bytes < bus_host_bytes(nslot) || head->magic != MAGIC ||
         head->nslot != (uint32_t)nslot)
-        return fail(E_BUS, "host bus: the segment does not have %d slots", nslot);
+        return fail(E_BUS, "host bus: expected a segment of %d slots, found another one", nslot);
     struct host_bus *h = must_alloc(sizeof *h);
     h->bus.kind = &bus_host;
     h->head = head;
@@ -162,7 +163,8 @@ open_host(const struct bus_options *o, struct bus **out)
     h->spin_ns = o->spin_ns;
     for (int s = 0; s < h->nslot; s++) {
         if (addr_process(h->addr[s]) != o->process) continue;
-        if (h->nthread == MOST_THREADS) return fail(E_BUS, "host bus: at most %d threads are supported", MOST_THREADS);
+        if (h->nthread == MOST_THREADS)
+            return fail(E_BUS, "host bus: a process can have at most %d device threads", MOST_THREADS);
         struct end *e = &h->end[h->nthread++];
         e->slot = s;
         e->spill = must_alloc(sizeof *e->spill * (size_t)h->nslot);
@@ -190,7 +192,9 @@ close_host(struct bus **b)
 static int
 grow_host(struct bus *b, int nthread)
 {
-    return nthread <= ((struct host_bus *)b)->nthread ? 0 : fail(E_BUS, "host bus: fewer than %d threads", nthread);
+    return nthread <= ((struct host_bus *)b)->nthread
+               ? 0
+               : fail(E_BUS, "host bus: this process has fewer than the %d threads that the plan needs", nthread);
 }
 
 static void
@@ -220,7 +224,7 @@ spill_add(struct end *e, int to, const struct msg *m)
     e->nspilled++;
 }
 
-/* Moves spilled messages into the ring, as many as fit. */
+/* Moves messages that did not fit into the ring to it, in order, as many as fit now. */
 static void
 spill_send(struct host_bus *h, struct end *e, int to)
 {
@@ -249,7 +253,7 @@ send_host(struct bus *b, const struct msg *m)
     int to = segment_slot(h, m->to);
     e->sent++;
     if (to < 0 && h->far.send) return h->far.send(h->far.of, m);
-    if (to < 0) return fail(E_BUS, "host bus: no thread has address %x", m->to);
+    if (to < 0) return fail(E_BUS, "host bus: a message was sent to address %x, which no thread has", m->to);
     if (e->spill[to].n) spill_send(h, e, to);
     if (e->spill[to].n || !ring_put(ring_of(h, to, e->slot), m))
         spill_add(e, to, m);
@@ -264,7 +268,7 @@ bus_host_far(struct bus *b, const struct bus_far *far)
     ((struct host_bus *)b)->far = *far;
 }
 
-/* Returns the end with this address; NULL: not in this process. */
+/* Returns the end with this address; NULL: it belongs to another process. */
 static struct end *
 host_end_of(struct host_bus *h, uint32_t addr)
 {
@@ -292,7 +296,7 @@ bus_host_fetch(struct bus *b, const struct msg *m)
 
 /* ---- receiving ---- */
 
-/* Returns the oldest message of a ring; NULL: none, or its run has not begun here. */
+/* Returns the oldest message of a ring; NULL: the ring is empty, or the message's run has not begun in this process. */
 static const struct msg *
 ring_peek(const struct host_bus *h, struct ring *r)
 {
@@ -348,7 +352,7 @@ bus_host_spin(const struct host_bus *h, const struct end *e)
     return false;
 }
 
-/* Sleeps until a message, a nudge or a signal arrives, or a timeout. */
+/* Sleeps until a message, a nudge or a signal arrives, or until the end's time limit. */
 static void
 bus_host_doze(struct host_bus *h, struct end *e)
 {

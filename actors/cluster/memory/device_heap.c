@@ -1,4 +1,4 @@
-/* device_heap.c - allocations, sorted by position. */
+/* device_heap.c - a worker's allocations in device heaps, in a list sorted by position. */
 #include "actors/cluster/memory/device_heap.h"
 
 #include "runtime/base/arena.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the index of the first allocation that ends behind a position. */
+/* Returns the index of the first allocation whose end is above a position; h->n: there is none. */
 static int32_t
 first_behind(const struct device_heap *h, uint64_t at)
 {
@@ -27,7 +27,7 @@ device_heap_take(struct device_heap *h, int kind, int device, uint64_t at, size_
 {
     int32_t i = first_behind(h, at);
     if (bytes == 0 || at > UINT64_MAX - bytes || (i < h->n && h->list[i].at < at + bytes))
-        return fail(E_BUS, "memory of %s: this range is already allocated", device_kind_text(kind));
+        return fail(E_BUS, "memory of %s: the controller allocated a range twice", device_kind_text(kind));
     err_clear();
     char *data = device_kind(kind)->take(device, bytes);
     if (!data && err_last()) return err_last();

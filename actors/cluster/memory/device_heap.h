@@ -1,7 +1,7 @@
 /* device_heap.h - a worker's allocations in the heaps of its devices, by position (position.h).
  *
- * The controller decides which bytes of a device heap are allocated and freed; the worker allocates them from the
- * device's kind. One owner; one thread at a time. */
+ * The controller decides which bytes of a device heap are allocated and freed; the worker allocates them by the
+ * device kind's `take`. Only one thread at a time uses a heap. */
 #ifndef RILLE_CLUSTER_DEVICE_HEAP_H
 #define RILLE_CLUSTER_DEVICE_HEAP_H
 
@@ -14,15 +14,16 @@ struct holding {
     char *data;
 };
 struct device_heap {
-    struct holding *list; /* sorted by position, without overlap */
+    struct holding *list; /* allocations, sorted by position; they do not overlap */
     int32_t n, capacity;
 };
 
-/* Allocates bytes of the device at a position. E_MEMORY, E_KERNEL; E_BUS: overlaps an allocation. */
+/* Allocates bytes of the device, and records them at a position. E_MEMORY, E_KERNEL; E_BUS: the range overlaps
+ * another allocation. */
 int device_heap_take(struct device_heap *h, int kind, int device, uint64_t at, size_t bytes);
-/* Frees the allocation at this position, if any. */
+/* Frees the allocation that begins at this position, if there is one. */
 void device_heap_give(struct device_heap *h, uint64_t at);
-/* Returns the allocation that contains the bytes; NULL: none. */
+/* Returns the allocation that contains all these bytes; NULL: there is none. */
 const struct holding *device_heap_find(const struct device_heap *h, uint64_t at, size_t bytes);
 void device_heap_free(struct device_heap *h);
 

@@ -1,8 +1,9 @@
-/* segment.c - a memfd, and the allocator of its bytes.
+/* segment.c - a host's shared memory file (memfd), and the allocator of its bytes.
  *
- * Large allocations are whole pages, first fit from a list of free extents in address order, which coalesces freed
- * neighbours. Small ones are cells of a size class, cut from a chunk that stays in its class. The device pools above
- * (runtime/device/device.c) reuse buffers, so a step calls neither. */
+ * A large allocation is a number of whole pages, found by first fit in a list of free ranges in address order; freed
+ * neighbours are merged. A small allocation is a cell of a size class, cut from a chunk of cells of that class; a
+ * chunk is never returned. The device pools above (runtime/device/device.c) reuse buffers, so a step normally calls
+ * neither allocator. */
 #include "actors/cluster/memory/segment.h"
 
 #include "runtime/base/arena.h"
@@ -17,24 +18,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ALIGN = 64, PAGE = 4096, CHUNK = 16 * PAGE, SMALL = PAGE / 2, NCLASS = 6 /* 64 to 2048 bytes */ };
+/* size classes of cells: 64, 128, ... 2048 bytes */
+enum { ALIGN = 64, PAGE = 4096, CHUNK = 16 * PAGE, SMALL = PAGE / 2, NCLASS = 6 };
 
 struct extent {
     size_t at, bytes;
 };
 
 struct segment {
-    int fd; /* -1: of another host */
+    int fd; /* descriptor of the memfd; -1: a view of another host's segment */
     struct segment_far far;
     char *base;
     size_t bytes, used;
-    struct extent *free; /* sorted by address; no two are adjacent */
+    struct extent *free; /* free ranges, sorted by address; no two are adjacent */
     int32_t nfree, free_capacity;
-    struct extent *taken; /* sorted by address */
+    struct extent *taken; /* allocated ranges of pages, sorted by address */
     int32_t ntaken, taken_capacity;
-    void **cell[NCLASS]; /* a stack of free cells per class */
+    void **cell[NCLASS]; /* by size class: a stack of free cells */
     int32_t ncell[NCLASS], cell_capacity[NCLASS];
-    struct extent *chunk; /* chunks of cells, sorted by address; bytes: of one cell */
+    struct extent *chunk; /* chunks of cells, sorted by address; bytes: size of a cell, not of the chunk */
     int32_t nchunk, chunk_capacity;
 };
 
@@ -68,7 +70,7 @@ segment_new(size_t bytes, struct segment **out)
 {
     bytes = (bytes + PAGE - 1) / PAGE * PAGE;
     int fd = memfd_create("rille", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) return fail(E_MEMORY, "shared memory: %s", strerror(errno));
+    if (fd < 0) return fail(E_MEMORY, "shared memory: cannot make a memory file: %s", strerror(errno));
     int status = make_memory_file(fd, bytes);
     if (!status) status = map(fd, bytes, out);
     if (status) close(fd);
@@ -83,7 +85,8 @@ segment_open(const char *path, size_t bytes, struct segment **out)
     if (fd < 0) return fail(E_IO, "shared memory %s: %s", path, strerror(errno));
     int status = 0, seals = fcntl(fd, F_GET_SEALS);
     if (fstat(fd, &st) || seals < 0 || !(seals & F_SEAL_SHRINK) || (uint64_t)st.st_size != bytes || bytes == 0)
-        status = fail(E_IO, "shared memory %s: differs from the coordinator's description", path);
+        status =
+            fail(E_IO, "shared memory %s: kind or size of the file differ from those that the coordinator sent", path);
     if (!status) status = map(fd, bytes, out);
     if (status) close(fd);
     return status;
@@ -144,7 +147,7 @@ segment_hold(struct segment *s, size_t at, size_t bytes, bool give)
     int how = give ? FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE : 0;
     if (s->fd < 0) return s->far.hold(s->far.of, at, bytes, give);
     if (!fallocate(s->fd, how, (off_t)at, (off_t)bytes) || errno == EOPNOTSUPP) return 0;
-    return fail(E_MEMORY, "shared memory: %s", strerror(errno));
+    return fail(E_MEMORY, "shared memory: cannot allocate pages: %s", strerror(errno));
 }
 
 int
@@ -154,7 +157,7 @@ segment_renew(struct segment *s)
     return 0;
 }
 
-/* Returns the index of the first extent at or above `at`. */
+/* Returns the index of the first range that begins at or above `at`; n: there is none. */
 static int32_t
 first_extent_from(const struct extent *list, int32_t n, size_t at)
 {

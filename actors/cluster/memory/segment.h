@@ -1,14 +1,14 @@
-/* segment.h - memory shared by the processes of one host; contains the memories of a cluster's devices.
+/* segment.h - memory that the processes of one host share; the values of the cluster's devices are stored there.
  *
- * The controller makes a segment (a memfd: nameless, and freed with the last process that maps it) and allocates its
- * bytes; workers open it by the path that the controller sends, and map all of it. An offset has the same meaning in
- * every process, so a process reads in place what another wrote. segment_take() allocates pages and segment_give()
- * frees them: a lack of memory is E_MEMORY at the allocating line, not a signal later.
+ * The controller makes a segment and allocates its bytes. The segment is a memfd: it has no name, and is freed with
+ * the last process that maps it. Workers open the segment by the path that the controller sends, and map all of its
+ * bytes. An offset has the same meaning in every process, so a process reads in place what another process wrote.
+ * segment_take() allocates the pages at once, so a lack of memory is E_MEMORY at the allocating line, not a signal
+ * later.
  *
- * Of another host's segment the controller has the list of allocations, and an address range without memory: offsets
- * are valid there, and an access here faults.
- *
- * Only the controller's session thread allocates and frees. */
+ * For a segment of another host, the controller keeps the list of allocations and an address range without memory:
+ * offsets are valid there, but an access faults. Only the controller's session thread allocates and frees bytes of
+ * segments. */
 #ifndef RILLE_CLUSTER_SEGMENT_H
 #define RILLE_CLUSTER_SEGMENT_H
 
@@ -17,31 +17,31 @@
 struct segment;
 enum { SEGMENT_PATH = 64 };
 
-/* Makes a segment. bytes: address space; segment_take() allocates the pages. E_MEMORY. */
+/* Makes a segment. bytes: size of the address range; segment_take() allocates its pages. E_MEMORY. */
 int segment_new(size_t bytes, struct segment **out);
-/* Opens a segment by path. E_MEMORY; E_IO: missing, wrong kind of file, or wrong size. */
+/* Opens a segment by path. E_MEMORY; E_IO: the file is missing, is no segment, or has another size than `bytes`. */
 int segment_open(const char *path, size_t bytes, struct segment **out);
-/* Makes the controller's view of another host's segment. hold: allocates or frees pages on that host; non-zero: no
- * memory. E_MEMORY. */
+/* Makes the controller's view of another host's segment. hold: allocates (give: frees) pages on that host, and
+ * returns 0 or the error. E_MEMORY. */
 struct segment_far {
     void *of;
     int (*hold)(void *of, size_t at, size_t bytes, bool give);
 };
 int segment_far(size_t bytes, const struct segment_far *far, struct segment **out);
 void segment_free(struct segment **s);
-/* Allocates the pages of all taken ranges once more, because the other host's segment was replaced by a fresh one. */
+/* Allocates the pages of all allocated ranges again, because the other host's segment was replaced by a new one. */
 int segment_renew(struct segment *s);
 
-/* Allocates or frees pages of a range inside the segment, for the process that keeps its list of allocations.
- * E_MEMORY. */
+/* Allocates or frees pages of a range of the segment; the list of allocations is not changed. E_MEMORY. */
 int segment_hold(struct segment *s, size_t at, size_t bytes, bool give);
 void segment_path(const struct segment *s, char path[SEGMENT_PATH]);
 size_t segment_bytes(const struct segment *s);
 char *segment_base(const struct segment *s);
 
-/* Allocates bytes: 64-byte aligned; fresh pages are zero. NULL: no space in the segment, or no memory on the host. */
+/* Allocates bytes at a multiple of 64; new pages are zero. NULL: no free range in the segment, or no memory on the
+ * host. */
 void *segment_take(struct segment *s, size_t bytes);
 void segment_give(struct segment *s, void *p);
-size_t segment_used(const struct segment *s); /* allocated bytes */
+size_t segment_used(const struct segment *s); /* returns the number of allocated bytes */
 
 #endif

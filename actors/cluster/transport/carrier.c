@@ -1,12 +1,13 @@
-/* carrier.c - links to other workers, and the thread that owns them. A net carries the messages (net_zmq.c,
- * net_mpi.c).
+/* carrier.c - links to workers of other hosts, and the thread that owns the links. A net carries the messages
+ * (net_zmq.c, net_mpi.c).
  *
- * Device threads send messages and parcels (the bytes of one act of a SEND) themselves if the links are free;
- * otherwise they queue an item for the carrier's thread. Messages are sent at once, parcels piece by piece. Received
- * data is not trusted: job, epoch, run, task and offset are checked. Pieces stay in ZeroMQ's memory until their RECV
- * acts and copies the bytes into its register.
+ * Device threads send messages, and the bytes of each act of a SEND (a parcel), themselves if the links are free.
+ * If a link is busy, a device thread queues an item for the carrier's thread. A message is sent whole, a parcel in
+ * pieces. Received data is not trusted: job, epoch, run, task and offset are checked. Received pieces stay in ZeroMQ's
+ * memory until the RECV task acts and copies the bytes into its register.
  *
- * ZeroMQ reports on a thread of its own that it has released a piece (released); tickets wait for that. */
+ * ZeroMQ calls released() on a thread of its own when it no longer needs a piece's memory. A ticket (struct
+ * transport) is done when all pieces of its act are released. */
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "actors/cluster/memory/bus_host.h"
@@ -69,8 +70,8 @@ carrier_lose(struct carrier *c, const char *fmt, int rank)
     c->hear.lost(c->hear.of, how);
 }
 
-/* Reports a failure if the link to a worker stays down for link_ms. If the link is down because that worker ended,
- * the coordinator ends the epoch earlier. */
+/* Reports a worker as lost if the link to it stays down for link_ms. If the link is down because the worker ended,
+ * the coordinator usually ends the epoch before link_ms is over. */
 static void
 look_after(struct carrier *c, int rank)
 {
@@ -124,7 +125,7 @@ send_message(struct carrier *c, const struct msg *m)
     if (carrier_peer(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
 }
 
-/* Called on ZeroMQ's thread when it has released a piece. */
+/* Counts a piece as released. ZeroMQ calls released() on its own thread when it no longer needs the piece's memory. */
 static void
 released(void *data, void *hint)
 {
@@ -139,7 +140,7 @@ released(void *data, void *hint)
         bus_host.nudge(c->bus, from);
     }
     atomic_fetch_sub(&p->flying, 1);
-    atomic_fetch_sub(&c->flying, 1); /* last: a thread that waits for 0 then frees all this */
+    atomic_fetch_sub(&c->flying, 1); /* must be last: when the count is 0, a waiting thread may free all of this */
     carrier_wake(c);
 }
 
@@ -157,13 +158,14 @@ send_piece(struct carrier *c, struct peer *p, struct parcel *parcel)
     c->net->send(c, addr_process(parcel->m.to), BYTES, &h, &piece);
 }
 
-/* Sends pieces while fewer than CREDITS are in flight. */
+/* Sends further pieces to a peer while fewer than CREDITS pieces to it are in flight. */
 static void
 send_peer_pieces(struct carrier *c, struct peer *p)
 {
     while (p->first && atomic_load(&p->flying) < CREDITS) {
         struct parcel *parcel = p->first;
-        if (parcel->sent + PIECE >= parcel->lane->c->bytes) { /* last piece: the parcel may be gone once it is sent */
+        /* last piece: the parcel may be reused as soon as the piece is sent */
+        if (parcel->sent + PIECE >= parcel->lane->c->bytes) {
             p->first = parcel->next;
             if (!p->first) p->last = &p->first;
         }
@@ -218,8 +220,8 @@ has_queue(struct carrier *c)
     return has;
 }
 
-/* Sends on a device thread, if the lock is free, the link is open and the queue is empty; false: not sent. Saves
- * waking the carrier's thread. */
+/* Sends an item on the calling device thread if the carrier's lock is free, the link is open and the queue is empty;
+ * false: not sent. Sending here saves waking the carrier's thread. */
 static bool
 send_now(struct carrier *c, const struct item *i)
 {
@@ -242,7 +244,8 @@ carrier_post(struct carrier *c, const struct item *i)
     carrier_wake(c);
 }
 
-/* Sends a message to a worker of another host; the FULL of a channel with bytes follows them. Device thread. */
+/* Sends a message to a worker of another host. A FULL of a channel with bytes is sent behind the bytes. Device
+ * thread. */
 static int
 send_far(void *of, const struct msg *m)
 {
@@ -257,7 +260,7 @@ send_far(void *of, const struct msg *m)
 
 /* ---- receiving ---- */
 
-/* Receives the next message of a road; false: none. */
+/* Receives the next message of a road (MESSAGES or BYTES); false: there is none. */
 static bool
 take_next(struct carrier *c, enum road road)
 {
@@ -267,7 +270,7 @@ take_next(struct carrier *c, enum road road)
            (c->mpi && net_mpi.receive(c, road, &c->head[road], &c->body[road]));
 }
 
-/* Returns the lane of a message's RECV task in the current run; NULL: invalid. */
+/* Returns the channel end of the RECV task that a message names in the current run; NULL: the message is invalid. */
 static struct carrier_channel *
 lane_for(const struct carrier *c, const struct head *h)
 {
@@ -293,7 +296,8 @@ carrier_take_message(struct carrier *c, const struct head *h, zmq_msg_t *body)
     if (!known || h->m.out != MSG_FAR) return FATE_STRANGE;
     if (run_after(h->m.run, c->run)) return FATE_LATER;
     const struct carrier_channel *l = h->m.kind == MSG_FULL ? lane_for(c, h) : NULL;
-    if (l && l->piece) return FATE_STRANGE; /* its FULL must arrive with the bytes */
+    /* on a channel with bytes, FULL must arrive on the road BYTES, behind the last bytes */
+    if (l && l->piece) return FATE_STRANGE;
     return bus_host_fetch(c->bus, &h->m) ? FATE_DONE : FATE_LATER;
 }
 
@@ -338,14 +342,14 @@ carrier_receive(struct carrier *c, enum road road)
         c->held[road] = fate == FATE_LATER;
         if (fate == FATE_LATER) return;
         if (fate == FATE_STRANGE)
-            carrier_lose(c, "received a message from worker %d that belongs to no channel",
+            carrier_lose(c, "received an invalid message from worker %d: it belongs to no channel of the run",
                          addr_process(c->head[road].m.from));
     }
 }
 
 /* ---- the thread ---- */
 
-/* Opens MPI. If MPI does not see the workers, every worker detects that, and uses tcp. */
+/* Opens MPI. If MPI's ranks are not the cluster's, every worker detects that and uses tcp. */
 static void
 carrier_open_mpi(struct carrier *c)
 {
@@ -391,7 +395,7 @@ fd_of(void *socket)
     return fd;
 }
 
-/* Returns how long the thread may sleep if nothing wakes it. */
+/* Returns the time after which the thread wakes even if no event arrives. */
 static struct timespec
 nap_of(const struct carrier *c)
 {
@@ -452,7 +456,7 @@ carrier_open(struct carrier *c, const char *host)
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->wake_fd < 0) return fail(E_IO, "eventfd: %s", strerror(errno));
     c->runs = !pthread_create(&c->thread, NULL, carrier_thread, c);
-    return c->runs ? 0 : fail(E_BUS, "the carrier's thread could not be started");
+    return c->runs ? 0 : fail(E_BUS, "the thread for links to other workers could not be started");
 }
 
 int
@@ -475,8 +479,8 @@ carrier_new(const struct carrier_options *o, struct carrier **out)
     return status;
 }
 
-/* Joins the carrier's thread. Closing MPI waits for every worker, and some may be gone: after WAIT_S returns false
- * and leaves MPI to the end of the process. */
+/* Joins the carrier's thread. Closing MPI waits for every worker, and some may no longer exist. So after WAIT_S
+ * seconds the function returns false, and MPI stays open until the process ends. */
 static bool
 join_thread(struct carrier *c, bool has_mpi)
 {
@@ -535,8 +539,8 @@ carrier_has_mpi(const struct carrier *c)
 
 /* ---- epochs ---- */
 
-/* Reads a line "3 tcp://10.0.0.1:40000 tcp://10.0.0.1:40001": a rank and its address for each road. Known addresses
- * stay. */
+/* Reads a line "3 tcp://10.0.0.1:40000 tcp://10.0.0.1:40001": a rank and its address for each road. An address that
+ * is already known is kept. */
 static void
 read_port(struct carrier *c, const char *line, size_t n)
 {
@@ -579,7 +583,7 @@ carrier_meet(struct carrier *c, const char *ports)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Returns true if every worker has MPI in this epoch; else says why not. */
+/* Returns true if every worker has MPI in this epoch; if not, stores the reason in c->why. */
 static bool
 all_have_mpi(struct carrier *c, int lacks)
 {
@@ -646,7 +650,7 @@ carrier_cut(struct carrier *c, bool lost)
     carrier_wake(c);
 }
 
-/* Lets the carrier's thread close the links, because only that thread calls MPI. */
+/* Waits until the carrier's thread has closed all links, because only that thread may call MPI. */
 static void
 await_cut(struct carrier *c)
 {
@@ -665,7 +669,7 @@ carrier_leave(struct carrier *c)
     close_peers(c);
     c->carrying = NULL;
     pthread_mutex_lock(&c->queue_lock);
-    c->nqueue = 0; /* the items left belong to this epoch */
+    c->nqueue = 0; /* the queued items belong to the epoch that ends */
     pthread_mutex_unlock(&c->queue_lock);
     pthread_mutex_unlock(&c->lock);
     carrier_await(c);

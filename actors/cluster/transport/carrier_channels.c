@@ -1,4 +1,4 @@
-/* carrier_channels.c - the channels of a plan partition, as device threads use them: implements the transport of
+/* carrier_channels.c - the channels of a plan partition, as device threads use them: implements struct transport for
  * carrier.h. */
 #include "actors/cluster/transport/carrier_inner.h"
 
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COPIED = 1 << 16 /* bytes; smaller sends are copied, so that their register is free at once */ };
+/* sends of fewer bytes are copied, so that their register is free at once */
+enum { COPIED = 1 << 16 };
 
 /* ---- lanes ---- */
 
@@ -47,7 +48,8 @@ carrying_put(void *of, int32_t channel, const struct channel *c, const char *fro
     int64_t act = l->put++;
     struct parcel *parcel = &l->parcel[act % c->nreg];
     bool copied = !l->dense || c->bytes < COPIED;
-    while (atomic_load(&parcel->left) > 0) relax(); /* peer took the bytes: ZeroMQ is about to release them */
+    /* the receiver has all bytes already, and ZeroMQ will release them soon */
+    while (atomic_load(&parcel->left) > 0) relax();
     if (!copied) {
         parcel->bytes = from + c->slice[0].skip;
         *ticket = (int64_t)(channel + 1) << 32 | ((act + 1) & UINT32_MAX);
@@ -83,8 +85,8 @@ carrying_take(void *of, int32_t channel, const struct channel *c, char *to)
     return 0;
 }
 
-/* Drops unsent parcels, and waits until ZeroMQ has released the sent pieces. The wait ends: peers receive until the
- * epoch is over, and then the links are closed. */
+/* Drops parcels that were not sent, and waits until ZeroMQ has released the pieces that were sent. The wait ends,
+ * because peers receive until the epoch is over, and then the links are closed. */
 static void
 carrying_stop(void *of)
 {

@@ -1,5 +1,5 @@
-/* carrier_inner.h - internals shared by carrier.c (owns the links' thread), carrier_channels.c (called by device
- * threads) and the nets. */
+/* carrier_inner.h - internals that the transport's files share: carrier.c (owns the thread of the links),
+ * carrier_channels.c (called by device threads), fetch.c and the nets. */
 #ifndef RILLE_CLUSTER_CARRIER_INNER_H
 #define RILLE_CLUSTER_CARRIER_INNER_H
 
@@ -14,7 +14,7 @@ enum {
     PIECE = CARRIER_PIECE,
     CREDITS = 8,
     LIST_MOST = 1 << 26,
-    LINK_MS = 3000, /* default of link_ms */
+    LINK_MS = 3000, /* default of carrier_options.link_ms, ms */
 };
 enum road { MESSAGES, BYTES, NROAD };
 enum {
@@ -22,99 +22,109 @@ enum {
     CARRIER_LIST,
     CARRIER_FETCH,
     CARRIER_FETCHED
-}; /* message kinds, in addition to enum msg_kind */
+}; /* further kinds of messages, used only between carriers; enum msg_kind has the lower numbers */
 
-/* Body of BRING: the requested bytes; in BROUGHT it precedes the bytes. */
+/* Range of bytes that a CARRIER_FETCH requests. In the answer (CARRIER_FETCHED) this range precedes the bytes. */
 struct fetch {
     uint64_t count, at, n;
 };
 
-/* Header of every message; bytes follow it in lists and pieces. All hosts have the same byte order. */
+/* Header of every message; lists and pieces have bytes behind it. All hosts must have the same byte order. */
 struct head {
     unsigned char job[CLUSTER_ID];
     struct msg m;
-    uint64_t program; /* ASK, LIST */
+    uint64_t program; /* id of the program, in CARRIER_ASK and CARRIER_LIST */
     uint64_t offset;  /* offset of a piece in the bytes of its act */
 };
 
-/* Bytes that one act of a SEND sends. */
+/* The bytes that one act of a SEND task sends, in pieces of at most PIECE bytes. */
 struct parcel {
-    struct parcel *next; /* in the peer's queue */
+    struct parcel *next; /* next parcel in the queue to the same peer */
     struct carrier_channel *lane;
-    struct msg m; /* FULL message sent behind the bytes */
+    struct msg m; /* FULL message that is sent behind the bytes */
     const char *bytes;
     int64_t sent;
-    _Atomic int32_t left; /* pieces not yet released by ZeroMQ, unsent ones included */
+    _Atomic int32_t left; /* number of pieces that ZeroMQ has not released, those not sent yet included */
 };
 
-/* One end of a channel with bytes: a ring with an entry per register. */
+/* One end of a channel with bytes: a ring of acts, with an entry for each register of the channel. */
 struct carrier_channel {
     struct carrier_channels *of;
     const struct channel *c;
     uint32_t far_addr;
     int32_t far_task, npiece;
-    const struct view *dense; /* SEND: view of the bytes if contiguous; NULL: put() gathers them */
-    char *copies;             /* SEND: copied bytes, one buffer per register */
-    struct parcel *parcel;    /* SEND: one per register */
-    int64_t put, told;        /* SEND: acts put; acts whose FULL was sent. Device thread's */
-    _Atomic int64_t gone;     /* SEND: acts whose bytes ZeroMQ has released */
-    zmq_msg_t *piece;         /* RECV: npiece per register */
-    int64_t came, offset;     /* RECV: acts received, bytes received of the next act. Carrier thread's */
-    _Atomic int64_t taken;    /* RECV: acts taken. Device thread's */
+    /* SEND: view of the bytes, if they are contiguous; NULL: put() gathers them into a copy */
+    const struct view *dense;
+    char *copies;          /* SEND: buffers for copied bytes, one per register */
+    struct parcel *parcel; /* SEND: one parcel per register */
+    /* SEND, device thread: put: number of acts whose bytes were passed; told: number of acts whose FULL was sent */
+    int64_t put, told;
+    _Atomic int64_t gone; /* SEND: number of acts whose bytes ZeroMQ has released */
+    zmq_msg_t *piece;     /* RECV: received pieces, npiece per register */
+    /* RECV, carrier's thread: came: number of acts received; offset: bytes received of the next act */
+    int64_t came, offset;
+    _Atomic int64_t taken; /* RECV, device thread: number of acts whose bytes were copied to their register */
 };
 
 struct carrier_channels {
     struct carrier *carrier;
     const struct plan *plan;
-    struct carrier_channel *lane; /* by channel */
-    struct carrier_channel **to;  /* sending lanes with bytes, sorted by address and task of the other end */
+    struct carrier_channel *lane; /* this process's end of each channel of the plan */
+    /* ends of sending channels with bytes, sorted by address and task of the other end */
+    struct carrier_channel **to;
     int32_t nto;
     struct transport transport;
 };
 
 struct peer {
     char port[NROAD][CARRIER_PORT];
-    void *socket[NROAD], *monitor[NROAD]; /* for net_zmq */
-    struct parcel *first, **last;         /* queue of parcels, not completely sent */
-    _Atomic int32_t flying;               /* pieces in flight: not yet released by ZeroMQ */
-    int64_t down_ns;                      /* time since which a link is down, ns; 0: none is */
+    /* sockets of net_zmq by road, and sockets that report the end of their links */
+    void *socket[NROAD], *monitor[NROAD];
+    struct parcel *first, **last; /* queue of parcels to this peer that are not completely sent */
+    _Atomic int32_t flying;       /* number of pieces to this peer that ZeroMQ has not released */
+    int64_t down_ns; /* time at which a link to this peer went down, ns (CLOCK_MONOTONIC); 0: no link is down */
 };
 
-struct item { /* queue entry: a message, or a parcel */
+struct item { /* an entry of the carrier's queue: a message, or a parcel */
     struct msg m;
     struct parcel *parcel;
-    struct fetch bring; /* of a CARRIER_FETCH message */
+    struct fetch bring; /* (message CARRIER_FETCH) the requested range */
 };
 
-/* A way to carry messages between workers: a head, and at most one body. Heads of one road and sender arrive in
- * order. The carrier's thread calls these functions, with its lock held; ready() permits a device thread to send. */
+/* A way to carry messages between workers: tcp or MPI. A message is a header (struct head) and at most one body.
+ * Headers of one road from one sender arrive in order. The carrier's thread calls these functions, with its lock
+ * held. If ready() is true, a device thread may call send(), too. */
 struct net {
     const char *name;
     int (*connect)(struct carrier *c, int rank); /* opens the links to a worker. E_BUS */
-    void (*close)(struct carrier *c, int rank);  /* closes them, and releases all bodies */
-    /* Sends a message. Takes over the body, and frees it after use. body NULL: none. */
+    /* closes the links to a worker, and releases all bodies that were sent on them */
+    void (*close)(struct carrier *c, int rank);
+    /* Sends a header, and a body unless it is NULL. The net owns the body from now on, and frees it after use. */
     void (*send)(struct carrier *c, int rank, enum road road, const struct head *h, zmq_msg_t *body);
-    /* Receives the next complete message of a road into *h and the empty *body; false: none. */
+    /* Receives the next complete message of a road into *h and *body, which must be empty; false: there is none. */
     bool (*receive)(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body);
-    bool (*ready)(struct carrier *c, int rank);   /* link exists; any thread with the lock may send */
-    bool (*is_down)(struct carrier *c, int rank); /* the link has ended since the last call */
+    /* returns true if the link exists and any thread that holds the lock may send on it */
+    bool (*ready)(struct carrier *c, int rank);
+    /* returns true if a link to the worker has ended since the last call */
+    bool (*is_down)(struct carrier *c, int rank);
 };
 extern const struct net net_zmq, net_mpi;
 int net_zmq_bind(struct carrier *c, enum road road, const char *host);
-/* Initializes MPI (net_mpi.c); waits until every worker does. E_BUS: MPI's ranks are not the workers. */
+/* Initializes MPI (net_mpi.c), and waits until every worker does so. E_BUS: MPI cannot start, or its ranks are not
+ * the cluster's. */
 int mpi_open(struct carrier *c);
-void mpi_close(struct carrier *c);         /* waits for the other workers, unless MPI is broken */
-void mpi_break(struct carrier *c);         /* call after the loss of a worker */
-bool mpi_is_busy(const struct carrier *c); /* true if frequent polling is worthwhile */
+void mpi_close(struct carrier *c);         /* closes MPI; waits for the other workers, unless MPI is broken */
+void mpi_break(struct carrier *c);         /* marks MPI as broken, after the loss of a worker */
+bool mpi_is_busy(const struct carrier *c); /* returns true if the thread should poll MPI often */
 
 struct carrier {
     struct carrier_hear hear;
-    const struct net *net;  /* for sending in this epoch; all nets receive */
-    int link_ms;            /* as in the options */
-    enum carrier_mpi wants; /* as requested */
+    const struct net *net;  /* net on which this epoch's messages are sent; messages are received from all nets */
+    int link_ms;            /* carrier_options.link_ms, or its default */
+    enum carrier_mpi wants; /* carrier_options.mpi */
     const struct mpi_plugin *plugin;
-    struct mpi *mpi; /* NULL: not open */
-    char why[256];   /* why MPI is not used; "": unknown or used */
+    struct mpi *mpi; /* state of MPI; NULL: MPI is not open */
+    char why[256];   /* reason why MPI is not used; "": not known, or MPI is used */
     struct key key;
     bool has_key, was_joined;
     void *context;
@@ -124,48 +134,49 @@ struct carrier {
     int wake_fd;
     pthread_t thread;
     bool runs;
-    atomic_bool over;     /* thread has ended */
-    pthread_mutex_t lock; /* guards the fields below */
+    atomic_bool over;     /* true if the carrier's thread has ended */
+    pthread_mutex_t lock; /* lock for the fields below, up to queue_lock */
     bool quit, joined, told_lost;
     uint32_t epoch, run;
     unsigned char job[CLUSTER_ID];
-    int rank, world, serial; /* serial: number of the next monitor's name */
-    struct peer *peer;       /* by rank */
+    int rank, world, serial; /* serial: number for the name of the next monitor socket */
+    struct peer *peer;       /* link to the worker of each rank */
     struct bus *bus;
-    struct carrier_channels *carrying; /* of the current run; NULL: none */
-    bool held[NROAD];                  /* head[road] must wait for a later run or epoch, as must all behind it */
-    bool look[NROAD];                  /* a message may be there; avoids system calls that find none */
+    struct carrier_channels *carrying; /* channels of the current run; NULL: no run */
+    bool held[NROAD]; /* true if head[road] must wait for a later run or epoch; all messages behind it wait, too */
+    bool look[NROAD]; /* true if a message may have arrived on the road; if not, no system call is made */
     struct head head[NROAD];
     zmq_msg_t body[NROAD];
     int64_t tick_ns;
     pthread_mutex_t queue_lock;
     struct item *queue, *draining;
     int32_t nqueue, queue_capacity, draining_capacity;
-    atomic_bool asleep, cut, lost, opens; /* lost: a worker was lost; opens: thread must open MPI */
-    _Atomic int64_t flying;               /* pieces in flight, to all peers */
-    atomic_bool dropping;                 /* run ended early: unsent bytes are dropped */
+    /* cut: close all links; lost: a worker was lost; opens: the carrier's thread must open MPI */
+    atomic_bool asleep, cut, lost, opens;
+    _Atomic int64_t flying; /* number of pieces to all peers that ZeroMQ has not released */
+    atomic_bool dropping;   /* true if the run ended early, so that bytes not sent yet are dropped */
 };
 
-/* Fate of a received message: accepted or dropped; must wait, with all messages behind it; invalid. Takes over the
- * body if it is kept. */
+/* The result of handling a received message. FATE_DONE: accepted, or dropped. FATE_LATER: the message must wait, and so
+ * must all messages behind it. FATE_STRANGE: invalid. carrier_take owns the body if it keeps it. */
 enum fate { FATE_DONE, FATE_LATER, FATE_STRANGE };
 enum fate carrier_take(struct carrier *c, enum road road, const struct head *h, zmq_msg_t *body);
-/* Send and receive requests for bytes of memories, and the answers (fetch.c). */
+/* Send and receive requests for bytes of a host's memory, and the answers (fetch.c). */
 void carrier_send_fetch(struct carrier *c, const struct item *i);
 enum fate carrier_take_fetch(struct carrier *c, const struct head *h, zmq_msg_t *body);
 enum fate carrier_take_fetched(struct carrier *c, const struct head *h, zmq_msg_t *body);
-/* carrier.c: carrier_head returns a header for this epoch. carrier_knows returns true if the worker has a link, and
- * opens one if possible. carrier_post queues an item. */
+/* carrier_head returns a header for this epoch. carrier_knows returns true if there is a link to the worker, and
+ * opens one if possible. carrier_post queues an item for the carrier's thread. All three are in carrier.c. */
 struct head carrier_head(const struct carrier *c, const struct msg *m);
 bool carrier_knows(struct carrier *c, int rank);
 void carrier_post(struct carrier *c, const struct item *i);
-/* Returns a message from this carrier to a worker's carrier. */
+/* Returns a message of this kind, from this carrier to the carrier of worker `rank`. */
 struct msg carrier_speech(const struct carrier *c, int kind, int rank);
-/* Returns the lane of a FULL; NULL: its channel has no bytes. */
+/* Returns the sending channel end to which a FULL belongs; NULL: its channel has no bytes. */
 struct carrier_channel *carrier_channels_find(const struct carrier_channels *k, const struct msg *m);
 /* Wakes the carrier's thread if it sleeps. Any thread. */
 void carrier_wake(struct carrier *c);
-/* Waits until ZeroMQ has released all pieces. */
+/* Waits until ZeroMQ has released all pieces that were sent. */
 void carrier_await(struct carrier *c);
 
 #endif

@@ -1,8 +1,8 @@
-/* fetch.c - workers fetch bytes of another host's memory. Values thus move between hosts without passing through the
- * controller, which only decides what is copied where.
+/* fetch.c - workers fetch bytes from another host's memory.
  *
- * Requests travel with messages, answers with bytes, on the links between workers; each belongs to an epoch. Neither
- * side waits: the requester repeats an unanswered request (remote_access.c). */
+ * So values are moved from host to host without passing through the controller, which decides only what is copied
+ * where. Requests travel with messages, and answers with bytes, on the links between workers; each belongs to an
+ * epoch. Neither worker waits for the other: the requester repeats a request that gets no answer (remote_access.c). */
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "runtime/base/error.h"
@@ -33,7 +33,7 @@ carrier_send_fetch(struct carrier *c, const struct item *i)
     c->net->send(c, rank, MESSAGES, &h, &body);
 }
 
-/* Answers a request; with a header only if the bytes are missing. */
+/* Answers a request for bytes. If this worker does not have the bytes, the answer is only the header. */
 enum fate
 carrier_take_fetch(struct carrier *c, const struct head *h, zmq_msg_t *body)
 {

@@ -1,11 +1,12 @@
-/* mpi_plugin.c - librille-mpi.so: implements mpi_plugin.h by the MPI it was built for. */
+/* mpi_plugin.c - librille-mpi.so: implements mpi_plugin.h with the MPI library that it was built for. */
 #include "actors/cluster/transport/mpi_plugin.h"
 
 #include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>
 
-static MPI_Comm all; /* separate from other MPI messages of the process */
+/* copy of MPI_COMM_WORLD, which separates Rille's messages from other MPI messages of the process */
+static MPI_Comm all;
 
 static int
 mpi_plugin_open(int *rank, int *size)

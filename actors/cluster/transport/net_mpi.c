@@ -1,9 +1,9 @@
-/* net_mpi.c - links over MPI, by the plug-in: a head, followed by its body; tags distinguish heads, bodies and
- * roads.
+/* net_mpi.c - links over MPI, by the plug-in: a message is a header, followed by its body. The MPI tag says whether
+ * bytes are a header or a body, and on which road (messages or bytes).
  *
  * A worker's MPI rank is its rank in the cluster. MPI has no descriptor to sleep on, so the carrier's thread polls.
- * Nor does MPI report the end of a link: the coordinator reports a lost worker. Then MPI is broken for this process:
- * pending sends are abandoned, and no further call is made. */
+ * MPI does not report the end of a link: the coordinator reports a lost worker. After a loss MPI is broken for this
+ * process: pending sends are abandoned, and no MPI function is called any more. */
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "actors/cluster/transport/mpi.h"
@@ -19,7 +19,7 @@
 
 /* ---- the plug-in ---- */
 
-/* Returns the MPI library whose launcher started this process; NULL: unknown. */
+/* Returns the name of the MPI library whose launcher started this process; NULL: unknown. */
 static const char *
 launched_by(void)
 {
@@ -36,8 +36,9 @@ load_mpi_plugin(const struct mpi_plugin **out)
     const struct mpi_plugin *p = get ? get() : NULL;
     const char *launcher = launched_by();
     if (!p || p->version != MPI_PLUGIN_VERSION)
-        return fail(E_BUS, "librille-mpi.so is of another version of Rille: %d, expected %d", p ? p->version : 0,
-                    MPI_PLUGIN_VERSION);
+        return fail(E_BUS,
+                    "librille-mpi.so has interface version %d, expected %d: install the one of this version of Rille",
+                    p ? p->version : 0, MPI_PLUGIN_VERSION);
     if (launcher && strncmp(launcher, p->library, strlen(launcher)))
         return fail(E_BUS,
                     "librille-mpi.so was built for %s, and this process was started by the launcher of %s: build Rille "
@@ -59,11 +60,11 @@ mpi_find(const struct mpi_plugin **out)
     return status;
 }
 
-/* ---- what is under way ---- */
+/* ---- pending operations ---- */
 
 struct mpi_head {
     struct head head;
-    uint64_t body; /* bytes of the body */
+    uint64_t body; /* size of the body in bytes */
     uint64_t has_body;
 };
 
@@ -74,22 +75,22 @@ struct sending {
     struct sending *next;
     struct mpi_head head;
     zmq_msg_t body;
-    void *ticket[2]; /* NULL: complete */
+    void *ticket[2]; /* tickets of the sends of header and body; NULL: complete */
 };
 
-struct receiving { /* of a road: the body of a received head */
+struct receiving { /* the header that was received last on a road, and its body while it is being received */
     void *ticket;
     char *bytes;
     struct mpi_head head;
 };
 
-struct line { /* pending sends to one worker, in order */
+struct line { /* pending sends to one worker, oldest first */
     struct sending *first, **last;
 };
 
 struct mpi {
     const struct mpi_plugin *plugin;
-    struct line *to; /* by rank */
+    struct line *to; /* pending sends to the worker of each rank */
     int world, nsending;
     struct receiving road[NROAD];
     bool broken;
@@ -112,7 +113,8 @@ mpi_open(struct carrier *c)
     c->mpi->to = must_alloc(sizeof *c->mpi->to * (size_t)c->world);
     for (int r = 0; r < c->world; r++) c->mpi->to[r].last = &c->mpi->to[r].first;
     if (rank == c->rank && size == c->world) return 0;
-    return fail(E_BUS, "MPI reports rank %d of %d: its library is not the launcher's", rank, size);
+    return fail(E_BUS, "MPI reports rank %d of %d, which is not this worker's: its library is not the launcher's", rank,
+                size);
 }
 
 static struct sending *
@@ -132,8 +134,8 @@ free_sending(struct sending *s)
     free(s);
 }
 
-/* Keeps an abandoned send until the process ends, because MPI may still read its bytes. A piece of a parcel is
- * released: its bytes belong to the run, which waits for them. */
+/* Keeps an abandoned send until the process ends, because MPI may still read its bytes. If the body is a piece of a
+ * parcel, counts the piece as released, because the run that owns the bytes waits for that. */
 static void
 keep_sending(struct sending *s, bool piece)
 {
@@ -143,7 +145,7 @@ keep_sending(struct sending *s, bool piece)
     kept = s;
 }
 
-/* Abandons the pending sends to a worker, and their requests to MPI, which is broken from then on. */
+/* Abandons the pending sends to a worker. If there are any, MPI is broken from then on. */
 static void
 give_up_mpi(struct mpi *m, int rank)
 {
@@ -183,7 +185,7 @@ mpi_close(struct carrier *c)
     free(m);
 }
 
-/* Returns true if the operation is complete. A failure breaks MPI. */
+/* Returns true if the operation of a ticket is complete. If the operation failed, marks MPI as broken. */
 static bool
 mpi_is_over(struct mpi *m, void **ticket)
 {
@@ -195,7 +197,7 @@ mpi_is_over(struct mpi *m, void **ticket)
     return true;
 }
 
-/* Frees completed sends, in order for each worker, because tickets of channels are numbers of released acts. */
+/* Frees completed sends, oldest first for each worker, because a channel's tickets are numbers of released acts. */
 static void
 mpi_collect(struct mpi *m)
 {
@@ -211,10 +213,11 @@ static int
 connect_mpi(struct carrier *c, int rank)
 {
     UNUSED(rank);
-    return c->mpi && !c->mpi->broken ? 0 : fail(E_BUS, "MPI has ended");
+    return c->mpi && !c->mpi->broken ? 0 : fail(E_BUS, "MPI is closed, or has failed");
 }
 
-/* Waits at most FINISH_MS for pending sends to the worker, then abandons the rest; does not wait if MPI is broken. */
+/* Waits for pending sends to the worker for at most FINISH_MS, then abandons those that are left. Does not wait if
+ * MPI is broken. */
 static void
 carrier_close_mpi(struct carrier *c, int rank)
 {
@@ -250,7 +253,7 @@ free_bytes(void *data, void *hint)
     free(data);
 }
 
-/* Starts to receive the body of a received head; false: too long, or MPI failed. */
+/* Begins to receive the body of a received header; false: the body is too long, or MPI failed. */
 static bool
 expect_body(struct mpi *m, enum road road, int rank)
 {
@@ -261,7 +264,8 @@ expect_body(struct mpi *m, enum road road, int rank)
     return r->ticket != NULL;
 }
 
-/* Receives the next head, false: none. The loop is short, because a head is small and has arrived. */
+/* Receives the next header; false: there is none. The loop inside is short, because a header is small and has
+ * arrived. */
 static bool
 take_head(struct mpi *m, enum road road, int *rank)
 {

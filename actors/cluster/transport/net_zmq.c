@@ -1,7 +1,7 @@
-/* net_zmq.c - links over tcp by ZeroMQ: for each road a PULL socket, which every other worker sends to, and a PUSH
- * socket to each worker.
+/* net_zmq.c - links over tcp by ZeroMQ. For each road (messages, bytes), a worker has a PULL socket to which all
+ * other workers send, and a PUSH socket to each other worker.
  *
- * A link never reconnects, because messages could be missing; its monitor reports its end. */
+ * A link never reconnects, because messages could have been lost; a monitor socket reports the link's end. */
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "actors/cluster/wire/curve.h"
@@ -17,7 +17,7 @@ net_broken(const char *what)
     return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
 }
 
-/* rank: the worker that a PUSH socket connects to; unused for PULL. */
+/* Opens a socket with options and keys. rank: the worker to which a PUSH socket connects; not used for PULL. */
 static int
 new_socket(struct carrier *c, int type, const char *address, int rank, void **out)
 {
@@ -71,7 +71,7 @@ connect_zmq(struct carrier *c, int rank)
     struct peer *p = &c->peer[rank];
     if (p->socket[BYTES]) return 0;
     for (int road = 0; road < NROAD; road++) {
-        if (!p->port[road][0]) return fail(E_BUS, "a worker reported no port");
+        if (!p->port[road][0]) return fail(E_BUS, "worker %d reported no port for other workers", rank);
         TRY(new_socket(c, ZMQ_PUSH, p->port[road], rank, &p->socket[road]));
         TRY(net_monitor(c, p->socket[road], &p->monitor[road]));
         if (zmq_connect(p->socket[road], p->port[road])) return net_broken(p->port[road]);
@@ -79,8 +79,8 @@ connect_zmq(struct carrier *c, int rank)
     return 0;
 }
 
-/* Closes the links to a worker; ZeroMQ drops unsent messages. Stops the monitors first: otherwise ZeroMQ's thread
- * waits without end until its report is read. */
+/* Closes the links to a worker; ZeroMQ drops messages that were not sent. Stops the monitors first, because
+ * otherwise ZeroMQ's thread waits forever for their reports to be read. */
 static void
 carrier_close_zmq(struct carrier *c, int rank)
 {
@@ -101,7 +101,8 @@ carrier_send_zmq(struct carrier *c, int rank, enum road road, const struct head 
     if (body && (sent < 0 || zmq_msg_send(body, socket, ZMQ_DONTWAIT) < 0)) zmq_msg_close(body);
 }
 
-/* Receives the next frame; false: none. Clears *good if the sender is not permitted; *key: rank of the sender's key. */
+/* Receives the next part of a message; false: there is none. Sets *good to false if the sender is not permitted, and
+ * *key to the rank of the sender's key. */
 static bool
 receive_part(struct carrier *c, enum road road, zmq_msg_t *part, bool *good, int *key)
 {
@@ -110,8 +111,8 @@ receive_part(struct carrier *c, enum road road, zmq_msg_t *part, bool *good, int
     return true;
 }
 
-/* Receives the next valid message: a head and at most one body, from the rank of the sender's key. Drops invalid
- * ones. */
+/* Receives the next valid message: a header and at most one body, sent by the worker whose key was used. Drops
+ * invalid messages. */
 static bool
 receive_zmq(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body)
 {

@@ -1,4 +1,5 @@
-/* curve.c - CURVE keys on sockets, and the ZAP handler (RFC 27) of a context, on a thread of its own. */
+/* curve.c - puts CURVE keys on ZeroMQ sockets, and answers authentication requests (ZAP, RFC 27) on a thread of its
+ * own. */
 #include "actors/cluster/wire/curve.h"
 
 #include "runtime/base/arena.h"
@@ -13,7 +14,9 @@
 #include <string.h>
 
 static const char domain[] = "rille",
-                  any_worker[] = "worker"; /* User-Id of a permitted client: this text, or its rank */
+                  /* User-Id of a client with the workers' shared key; a client with the key of a rank has the rank
+                   * as User-Id */
+    any_worker[] = "worker";
 
 struct curve {
     const struct key *key;
@@ -30,7 +33,7 @@ curve_broken(const char *what)
 
 /* ---- who may ---- */
 
-enum { ZAP_FRAMES = 7 }; /* version, request, domain, address, identity, mechanism, key */
+enum { ZAP_FRAMES = 7 }; /* frames of a request: version, request, domain, address, identity, mechanism, key */
 
 static int
 receive_frames(void *socket, zmq_msg_t frame[ZAP_FRAMES])
@@ -67,7 +70,7 @@ is_key(const char *want, zmq_msg_t *frame)
     return zmq_msg_size(frame) == 32 && zmq_z85_decode(bytes, want) && !memcmp(zmq_msg_data(frame), bytes, 32);
 }
 
-/* Sets the User-Id of the client with the key in the request; "": not permitted. */
+/* Sets the User-Id of the client whose key is in the request; "": the client is not permitted. */
 static void
 who_is(const struct key *k, int n, zmq_msg_t frame[ZAP_FRAMES], char user[16])
 {
@@ -111,7 +114,7 @@ start_authenticator(void *context, struct curve *c)
     zmq_setsockopt(c->socket, ZMQ_LINGER, &linger, sizeof linger);
     if (zmq_bind(c->socket, "inproc://zeromq.zap.01")) return curve_broken("zap");
     if (pthread_create(&c->thread, NULL, zap_thread, c))
-        return fail(E_BUS, "the thread that checks keys could not be started");
+        return fail(E_BUS, "the thread that checks keys of clients could not be started");
     c->runs = true;
     return 0;
 }
@@ -140,7 +143,8 @@ curve_free(struct curve **cp)
 
 /* ---- sockets ---- */
 
-/* A worker with a key of its own uses that; otherwise every server uses the coordinator's key. */
+/* Makes a socket a CURVE server. A worker with a key of its own uses that key; any other server uses the
+ * coordinator's key. */
 int
 curve_serve(void *socket, const struct key *k)
 {
@@ -156,7 +160,7 @@ int
 curve_join(void *socket, const struct key *k, int whose)
 {
     bool ranked = whose >= 0 && k->nrank;
-    if (ranked && whose >= k->nrank) return fail(E_BUS, "no key of rank %d", whose);
+    if (ranked && whose >= k->nrank) return fail(E_BUS, "the key file has no key of rank %d", whose);
     const char *server = ranked ? k->of[whose] : k->public[KEY_COORDINATOR];
     int failed = 0;
     failed |= zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, KEY_TEXT);

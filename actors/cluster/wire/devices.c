@@ -1,4 +1,4 @@
-/* devices.c - parses and prints lists of devices. */
+/* devices.c - parses and prints lists of devices, such as "cpu:8,cuda:2". */
 #include "actors/cluster/wire/devices.h"
 
 #include "runtime/base/error.h"

@@ -9,23 +9,23 @@
 
 struct device_counts {
     int32_t n[NDEVICE_KIND];
-    int first;               /* first kind in the text */
-    struct cuda_choice gpus; /* GPUs of the n[DEV_CUDA] devices */
+    int first;               /* device kind that the text names first */
+    struct cuda_choice gpus; /* the GPUs chosen for the n[DEV_CUDA] cuda devices */
 };
-/* Returns a device as one number, for exchange between processes. */
+/* Returns a device's kind and index as one number, for exchange between processes. */
 static inline uint64_t
 device_number(int kind, int32_t rank)
 {
     return (uint64_t)(uint32_t)kind << 32 | (uint32_t)rank;
 }
-/* Parses a list of devices. here: the text names GPUs of this process's driver, as a session selects them
- * (cuda_choose). Otherwise the text comes from another process and says how many devices "cuda:all" are. E_PLACE:
- * malformed. */
+/* Parses a list of devices. If `here` is true, the text names GPUs of this process's driver, as a session selects them
+ * (cuda_choose). If `here` is false, the text comes from another process and is only parsed: "cuda:all" gives no number
+ * of GPUs. E_PLACE: malformed. */
 int device_counts_parse(const char *text, bool here, struct device_counts *out);
-/* Parses a worker's list: kinds cpu, late and cuda only, with cpu devices, because values of other workers pass
- * through those. */
+/* Parses a worker's list of devices. The only kinds permitted are cpu, async and cuda. The list must have cpu
+ * devices, because values of other workers pass through them. */
 int device_counts_of_worker(const char *text, bool here, struct device_counts *out);
-/* Returns true if d matches the wanted devices. "cuda:all" matches one whole GPU or more. */
+/* Returns true if devices d match the wanted devices. "cuda:all" matches one or more whole GPUs. */
 bool device_counts_suit(const struct device_counts *wanted, const struct device_counts *d);
 void device_counts_print(const struct device_counts *d, struct str *out);
 

@@ -1,4 +1,4 @@
-/* gpus.c - texts about GPUs, a bar after each entry. */
+/* gpus.c - prints and parses descriptions of GPUs; each entry ends with a bar. */
 #include "actors/cluster/wire/gpus.h"
 
 #include "runtime/base/arena.h"
@@ -49,7 +49,7 @@ decimal_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Reads " UUID " and returns the position of its second space; NULL: malformed. */
+/* Reads " UUID " and returns the position of the space behind it; NULL: malformed. */
 static const char *
 read_uuid(const char *at, unsigned char uuid[CUDA_UUID])
 {
@@ -94,7 +94,7 @@ by_uuid(const void *a, const void *b)
     return memcmp(a, b, CUDA_UUID);
 }
 
-/* Returns the sorted uuids of a text; the caller frees them. */
+/* Returns the sorted uuids of the GPUs in a text; the caller frees them. */
 static unsigned char *
 list_uuids(const char *text, size_t *n)
 {

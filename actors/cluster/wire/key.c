@@ -62,7 +62,7 @@ key_file_name(int whose, char name[KEY_FILE])
         snprintf(name, KEY_FILE, "%s-%d", side_name[KEY_WORKER], whose);
 }
 
-/* Returns the length of the next line, without its end; -1: none. */
+/* Sets *line to the next line and returns its length without the line end; -1: there are no more lines. */
 static int
 next_line(const char **at, const char *end, const char **line)
 {
@@ -73,7 +73,7 @@ next_line(const char **at, const char *end, const char **line)
     return (int)((stop ? stop : end) - *line);
 }
 
-/* Returns true if the line is "NAME KEY" with a KEY of 40 characters. */
+/* Returns true if the line is NAME, a space and a key of 40 characters. */
 static bool
 is_line(const char *line, int n, const char *name)
 {
@@ -88,13 +88,14 @@ copy_key(const char *line, int n, char key[KEY_TEXT])
     key[KEY_TEXT - 1] = '\0';
 }
 
-/* Rejects a NUL among the characters: libzmq would stop there, and derive a key from uninitialized bytes. */
+/* Reads a secret key from a line and derives its public key. Rejects a NUL among the characters, because libzmq would
+ * stop at the NUL and derive a key from uninitialized bytes. */
 static int
 read_secret(const char *line, int n, int at, char secret[KEY_TEXT], char public[KEY_TEXT])
 {
     copy_key(line, n, secret);
     if (strlen(secret) != KEY_TEXT - 1 || zmq_curve_public(public, secret))
-        return fail(E_ARG, "line %d: its 40 characters are not a key", at);
+        return fail(E_ARG, "line %d: its 40 characters are not a valid key", at);
     return 0;
 }
 
@@ -104,7 +105,7 @@ read_public(const char *line, int n, int at, char public[KEY_TEXT])
     uint8_t bytes[32];
     copy_key(line, n, public);
     if (strlen(public) != KEY_TEXT - 1 || !zmq_z85_decode(bytes, public))
-        return fail(E_ARG, "line %d: its 40 characters are not a key", at);
+        return fail(E_ARG, "line %d: its 40 characters are not a valid key", at);
     return 0;
 }
 
@@ -123,7 +124,8 @@ parse_one(const char *at, const char *end, struct key *out)
     return at == end ? 0 : fail(E_ARG, "line 4: unexpected text after the key");
 }
 
-/* Parses the coordinator's line, then a line per rank; exactly one of the lines holds a secret. */
+/* Parses the lines of a key file with a key per rank: the coordinator's line, then a line per rank. Exactly one of
+ * the lines must hold a secret. */
 static int
 parse_ranks(const char *at, const char *end, struct key *out)
 {
@@ -140,7 +142,8 @@ parse_ranks(const char *at, const char *end, struct key *out)
         TRY(secret ? read_secret(line, n, i + 2, out->secret[i > 0], public) : read_public(line, n, i + 2, public));
     }
     if (i < 2 || nsecret != 1)
-        return fail(E_ARG, "%d keys of ranks and %d secrets; expected one secret", i - 1, nsecret);
+        return fail(E_ARG, "expected keys of one or more ranks and exactly one secret, found %d and %d", i - 1,
+                    nsecret);
     out->nrank = i - 1;
     if (out->rank >= 0) memcpy(out->public[KEY_WORKER], out -> of[out->rank], KEY_TEXT);
     return 0;
@@ -178,11 +181,11 @@ read_key_file(int fd, const char *path, struct key *out)
 {
     struct stat st;
     if (fstat(fd, &st)) return fail(E_IO, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode)) return fail(E_IO, "%s: not a regular file", path);
+    if (!S_ISREG(st.st_mode)) return fail(E_IO, "%s: a key must be a regular file", path);
     if (st.st_mode & 077)
-        return fail(E_IO, "%s: others can read or write it (mode %04o); chmod 600 it", path,
+        return fail(E_IO, "%s: other users can read or write this key file (mode %04o); run chmod 600 on it", path,
                     (unsigned)st.st_mode & 07777);
-    if (st.st_size > FILE_MOST) return fail(E_ARG, "%s: not a key file: it is too large", path);
+    if (st.st_size > FILE_MOST) return fail(E_ARG, "%s: too large for a key file", path);
     char *text = must_alloc((size_t)st.st_size + 1);
     ssize_t n = read(fd, text, (size_t)st.st_size);
     int status = n < 0 ? fail(E_IO, "%s", strerror(errno)) : key_parse(text, (size_t)n, out);
@@ -192,8 +195,8 @@ read_key_file(int fd, const char *path, struct key *out)
     return status;
 }
 
-/* Disables core files, which would contain the key and libzmq's copies of it. The limit is 1 byte, because a limit
- * of 0 is ignored if core files are piped to a program (core(5)). */
+/* Limits core files to 1 byte, because they would contain the key and libzmq's copies of it. The limit is not 0,
+ * because the kernel ignores 0 if it pipes core files to a program (core(5)). */
 static void
 leave_no_core(void)
 {
@@ -218,7 +221,8 @@ open_key_file(const char *path, int whose, int *fd)
     close(folder);
     errno = why;
     if (whose == KEY_ANY)
-        return fail(E_ARG, "%s: has a key for each rank, but this worker has no rank; give it --rank R", path);
+        return fail(
+            E_ARG, "%s: the folder has a key for each rank, but this worker has no rank; start it with --rank R", path);
     return *fd < 0 ? fail(E_IO, "%s/%s: %s", path, name, strerror(errno)) : 0;
 }
 

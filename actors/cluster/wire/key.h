@@ -1,43 +1,50 @@
 /* key.h - CURVE keys of a cluster, in files for the coordinator and its workers.
  *
- * A cluster has either one file with two secrets, the coordinator's and the workers'. The coordinator admits any
- * holder of the workers' secret, as any rank. Or it has a folder with a file per process: "coordinator", "worker-0",
- * "worker-1"... A file holds the secret of its process and the public keys of all processes. A worker's key then
- * proves its rank to the coordinator and to the workers, and a stolen key gives access to no second rank.
+ * A cluster has one of two kinds of keys. A shared key is one file with two secrets, the coordinator's and the
+ * workers'. The coordinator admits any holder of the workers' secret, as any rank. Keys per rank are a folder with a
+ * file per process: "coordinator", "worker-0", "worker-1"... Each file holds the secret of its process and the
+ * public keys of all processes. A key per rank proves its worker's rank to the coordinator and to other workers, so a
+ * stolen key gives access as one rank only.
  *
- * A readable key file gives access, so key_read() rejects a file that other users can read. A caller that
- * reads or copies a key owns it until key_forget(); any thread. Key bytes are written to the key files only. */
+ * Whoever can read a key file has access, so key_read() rejects a file that other users can read. A caller that
+ * reads or copies a key owns it until key_forget(); any thread. The bytes of keys are written to key files and
+ * nowhere else. */
 #ifndef RILLE_CLUSTER_KEY_H
 #define RILLE_CLUSTER_KEY_H
 
 #include "runtime/base/str.h"
 
 enum {
-    KEY_TEXT = 41, /* 40 characters of Z85, and NUL */
-    KEY_FILE = 24, /* longest file name in a folder, and NUL */
+    KEY_TEXT = 41, /* size of a key as text: 40 characters of Z85, and NUL */
+    KEY_FILE = 24, /* size of the longest file name in a folder of keys, and NUL */
 };
 
-/* The owner of a key: a rank from 0, or one of two constants. */
-enum { KEY_ANY = -1 /* any worker, of whatever rank */, KEY_COORDINATORS = -2 };
+/* The owner of a key: a rank from 0, or one of these two constants. */
+/* any worker, of any rank */
+enum { KEY_ANY = -1, KEY_COORDINATORS = -2 };
 enum key_side { KEY_COORDINATOR, KEY_WORKER };
 struct key {
-    char secret[2][KEY_TEXT], public[2][KEY_TEXT]; /* by side; "": unknown, or no secret of this process */
-    int nrank;                                     /* number of ranks; 0: the workers share a key */
-    int rank;                                      /* rank of the worker's side; KEY_ANY: shared by all workers */
-    char (*of)[KEY_TEXT];                          /* public keys, by rank */
+    /* keys by side (enum key_side); "": not known, or the secret of another process */
+    char secret[2][KEY_TEXT], public[2][KEY_TEXT];
+    int nrank; /* number of ranks that have keys of their own; 0: the workers share a key */
+    /* rank of the worker whose secret this is; KEY_ANY: secret shared by all workers; KEY_COORDINATORS: the
+     * coordinator's */
+    int rank;
+    char (*of)[KEY_TEXT]; /* public key of each rank */
 };
 
-int key_new(struct str *text); /* the file of a shared key. E_STATE: libzmq has no CURVE */
-/* Generates the files of a folder: text[0] is the coordinator's, text[1 + r] that of rank r. E_STATE; E_ARG: no
- * rank. */
+int key_new(struct str *text); /* generates the text of a shared key file. E_STATE: libzmq was built without CURVE */
+/* Generates the texts of the files in a folder of keys: text[0] is the coordinator's, text[1 + r] that of rank r.
+ * E_STATE: libzmq was built without CURVE; E_ARG: nrank is less than 1. */
 int key_new_ranks(int nrank, struct str *text);
 void key_file_name(int whose, char name[KEY_FILE]);
-/* Reads a key. path: a file, or a folder whose file is selected by `whose`. E_IO: unreadable, or accessible to other
- * users. E_ARG: malformed (with line number), or the key of another process. From then on this process leaves no
- * core file. */
+/* Reads a key. path: a key file, or a folder of key files, of which `whose` selects one. E_IO: unreadable, or
+ * accessible to other users. E_ARG: malformed (the text names the line), or the key of another process. From this
+ * call on, the process writes no core file. */
 int key_read(const char *path, int whose, struct key *out);
-int key_parse(const char *text, size_t n, struct key *out); /* E_ARG: malformed, and *out needs no key_forget() */
+/* parses the text of a key file. E_ARG: malformed; then *out needs no key_forget() */
+int key_parse(const char *text, size_t n, struct key *out);
 void key_copy(const struct key *k, struct key *out);
-void key_forget(struct key *k); /* overwrites the secrets, and frees */
+void key_forget(struct key *k); /* overwrites the secrets with zeros and frees the key's memory */
 
 #endif

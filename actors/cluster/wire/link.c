@@ -1,12 +1,13 @@
-/* link.c - a ROUTER and a DEALER socket for packets, a further pair for heartbeats and for values.
+/* link.c - three pairs of ROUTER and DEALER sockets: for packets, for heartbeats and for values.
  *
- * Options, and why (libzmq 4.3.4):
- * - LINGER 0: an unsent message must not delay closing; but `control` gets a moment for its last packets (BYE, LEAVE).
- * - MAXMSGSIZE: a frame header of 9 bytes makes the receiver allocate the size that it states.
- * - ROUTER_MANDATORY: a ROUTER silently drops messages to unknown peers.
- * - IMMEDIATE: a DEALER queues messages before the peer is connected. Set for heartbeats only, because it also drops
- *   received but unread messages when a link ends.
- * - HANDSHAKE_IVL 2 s. No ZMTP heartbeats, because they cut healthy links under load.
+ * Socket options and their reasons (libzmq 4.3.4):
+ * - LINGER 0: an unsent message must not delay closing. `control` lingers for LAST_WORDS_MS, to send BYE or LEAVE.
+ * - MAXMSGSIZE: a frame header states the frame's size, and the receiver allocates that size at once.
+ * - ROUTER_MANDATORY: without it, a ROUTER silently drops messages to unknown peers.
+ * - IMMEDIATE: without it, a DEALER queues messages before the peer is connected. IMMEDIATE is set for heartbeats only,
+ * because the option also drops messages that were received and not yet read when a link ends.
+ * - HANDSHAKE_IVL 2 s: limits the time of a handshake. ZMTP heartbeats are off, because they cut healthy links under
+ *   load.
  * A ROUTER identifies its peers by routing ids that it generates and never reuses. */
 #include "actors/cluster/wire/link.h"
 
@@ -28,33 +29,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A peer with another key closes the connection without a message, as a killed peer does. REFUSALS broken handshakes
- * in a row mean a wrong key. */
+/* REFUSALS: number of failed handshakes in a row that mean a wrong key. A single failed handshake means nothing,
+ * because a killed peer closes the connection in the same way, without a message. */
 enum { ID_MOST = 16, REFUSALS = 4, PEERS = 1 << 17, FOLDER = 96, LAST_WORDS_MS = 1000 };
 
 struct peer_id {
     uint8_t n, bytes[ID_MOST];
-    int rank; /* rank of the peer's key, or KEY_ANY */
+    int rank; /* rank whose key the peer has; KEY_ANY: a shared key, or none */
 };
 
 struct link_end {
     void *socket;
     char endpoint[LINK_ENDPOINT];
-    zmq_msg_t msg; /* the last received message */
+    zmq_msg_t msg; /* the message received last */
     struct peer_id *peer;
     int npeer, capacity;
 };
 
 struct link {
     void *context, *monitor;
-    struct curve *curve; /* NULL at an end without a key, or of a worker */
+    struct curve *curve; /* handler of authentication requests; NULL: no key, or a worker's end */
     bool serves;
-    struct key key; /* zero: none */
+    struct key key; /* key of this end; all zero: none */
     struct link_end end[NLINK_SOCKET];
     enum link_state state;
-    int nbroken;         /* broken handshakes since the last successful one */
-    char folder[FOLDER]; /* folder of the ipc sockets; "": none */
-    int lock;            /* descriptor that locks the folder; -1: none */
+    int nbroken;         /* handshakes that failed since the last successful one */
+    char folder[FOLDER]; /* path of the folder with the ipc sockets; "": none */
+    int lock;            /* descriptor that holds the lock on the folder; -1: none */
 };
 
 static int
@@ -71,12 +72,13 @@ starts(const char *text, const char *with)
     return !strncmp(text, with, strlen(with));
 }
 
-/* Checks an address. any: the port may be "*", any free port. */
+/* Checks an address. any: the port may be "*", which stands for any free port. */
 static int
 read_address(const char *text, bool any, bool *local)
 {
     *local = starts(text, "ipc:///");
-    if (*local) return strlen(text) < 108 ? 0 : fail(E_ARG, "the address %s is too long", text);
+    if (*local)
+        return strlen(text) < 108 ? 0 : fail(E_ARG, "address \"%s\": must be shorter than 108 characters", text);
     const char *host = text + 6, *colon = strrchr(text, ':');
     if (!starts(text, "tcp://") || colon <= host || strlen(text) >= LINK_ENDPOINT)
         return fail(E_ARG, "\"%s\" is not an address: expected tcp://HOST:PORT", text);
@@ -99,9 +101,9 @@ link_address(const char *text, bool *local)
     return read_address(text, false, local);
 }
 
-/* Replaces a tcp host name by its number where libzmq needs that: to bind, which accepts numbers and interfaces
- * only, and for IPv6, which must be enabled (open_socket). Other names stay, and libzmq looks them up when it
- * connects. */
+/* Copies an address. Replaces the host name of a tcp address by its numeric address, if libzmq needs that. To bind,
+ * libzmq accepts only numeric addresses and network interfaces. For IPv6 the numeric address shows that open_socket()
+ * must enable IPv6. All other names are looked up by libzmq when it connects. */
 static void
 number_host(const char *address, bool binds, char out[LINK_ENDPOINT])
 {
@@ -177,8 +179,8 @@ remove_folder(const char *folder)
     rmdir(folder);
 }
 
-/* Returns true if the maker of the folder has ended. The maker holds a lock on it, which the kernel releases however
- * a process ends. */
+/* Returns true if the process that made the folder has ended. The maker holds a lock on the folder, and the kernel
+ * releases the lock however the process ends. */
 static bool
 is_left(const char *folder)
 {
@@ -190,7 +192,7 @@ is_left(const char *folder)
     return left;
 }
 
-/* Removes the folders of killed coordinators that none of their workers removed. */
+/* Removes socket folders of killed coordinators, if none of their workers has removed them. */
 static void
 sweep_base(const char *base)
 {
@@ -204,7 +206,8 @@ sweep_base(const char *base)
     if (list) closedir(list);
 }
 
-/* Locks the new folder; false: another process removed it as abandoned before it was locked. */
+/* Locks the new folder. Returns false if another process had already removed the folder, because the folder was not
+ * locked yet and looked abandoned. */
 static bool
 lock_folder(struct link *l)
 {
@@ -213,7 +216,8 @@ lock_folder(struct link *l)
     return l->lock >= 0 && !flock(l->lock, LOCK_EX) && !stat(l->folder, &st);
 }
 
-/* Makes a folder of mode 0700 that no other user can have made. */
+/* Makes a folder of mode 0700 for the ipc sockets, in the first suitable place; its random name cannot be taken in
+ * advance. */
 static int
 make_socket_folder(struct link *l)
 {
@@ -256,7 +260,7 @@ bind_folder(struct link *l)
     return 0;
 }
 
-/* Binds heartbeats and values to ports of their own, which WELCOME reports. */
+/* Binds the three sockets. The sockets for heartbeats and values get free ports, which WELCOME packets report. */
 static int
 bind_tcp(struct link *l, const char *bind)
 {
@@ -398,7 +402,7 @@ link_free(struct link **lp)
     struct link *l = *lp;
     *lp = NULL;
     if (!l) return;
-    /* Stop the monitor first: otherwise ZeroMQ's thread waits without end until its report is read. */
+    /* Stop the monitor first: otherwise ZeroMQ's thread waits forever for its reports to be read. */
     if (l->monitor) zmq_socket_monitor(l->end[LINK_CONTROL].socket, NULL, 0);
     for (int i = 0; i < NLINK_SOCKET; i++) {
         zmq_msg_close(&l->end[i].msg);
@@ -432,8 +436,8 @@ link_fd(const struct link *l, enum link_socket which)
     return fd;
 }
 
-/* Returns the number of a routing id, a new one if unknown; -1: too many peers. The search begins with the oldest
- * peers, which send most. */
+/* Returns the index of the peer with this routing id, adding the peer if it is new; -1: too many peers. The search
+ * begins with the oldest peers, which send most. */
 static int
 peer_number(struct link_end *e, const void *id, size_t n)
 {
@@ -449,7 +453,8 @@ peer_number(struct link_end *e, const void *id, size_t n)
     return e->npeer++;
 }
 
-/* Receives the next message; false: none. *good: the number of frames is right, and the sender is permitted. */
+/* Receives the next message; false: there is none. *good: the number of frames is right, and the sender is
+ * permitted. */
 static bool
 receive_from(struct link *l, struct link_end *e, int *peer, bool *good)
 {
@@ -506,7 +511,7 @@ link_send(struct link *l, enum link_socket which, int peer, const void *bytes, s
 {
     struct link_end *e = &l->end[which];
     assert(n <= WIRE_MOST);
-    if (!e->socket) return fail(E_BUS, "the connection is closed");
+    if (!e->socket) return fail(E_BUS, "the connection to the cluster is closed");
     if (l->serves) {
         assert(peer >= 0 && peer < e->npeer);
         const struct peer_id *p = &e->peer[peer];

@@ -1,4 +1,4 @@
-/* machine.c - identity of a host: boot id, user, pid namespace; program of a process. */
+/* machine.c - identity of a host (boot id, user, pid namespace), and the program that a process runs. */
 #include "actors/cluster/wire/machine.h"
 
 #include "runtime/base/error.h"
@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { END_MS = 20000 }; /* limit for the end of a killed process, ms; freeing much memory takes long */
+enum { END_MS = 20000 }; /* time limit for a killed process to end, ms; freeing much memory takes long */
 
 static void
 add_boot(struct str *out)
@@ -77,7 +77,8 @@ print_number(const struct sockaddr *a, socklen_t n, char out[MACHINE_ADDRESS])
     return true;
 }
 
-/* Looks up a host, IPv4 first; NULL: unknown. Brackets around IPv6 are removed. The caller frees the result. */
+/* Looks up a host name or address, IPv4 first; NULL: unknown. Brackets around an IPv6 address are removed. The
+ * caller frees the result. */
 static struct addrinfo *
 resolve_host(const char *host, size_t n)
 {
@@ -103,7 +104,8 @@ machine_number(const char *host, size_t n, char out[MACHINE_ADDRESS])
     return good;
 }
 
-/* Writes the local address of the route to `to`. Connecting a datagram socket selects a route and sends nothing. */
+/* Writes the local address from which this host reaches `to`. Connecting a datagram socket selects a route and sends
+ * nothing. */
 static bool
 own_end(const struct addrinfo *to, char out[MACHINE_ADDRESS])
 {

@@ -1,5 +1,4 @@
-/* plan_digest.c - digests a plan field by field, because the padding of structs is undefined. Detects mistakes
- * (another version of a library, other cores), but no forgery: only key holders can send plans. */
+/* plan_digest.c - computes digests of plans field by field, because the padding of structs is undefined. */
 #include "actors/cluster/wire/plan_digest.h"
 
 #include "runtime/base/hash.h"

@@ -1,7 +1,7 @@
-/* position.c - counts device heaps through the device ranges of a memory. */
+/* position.c - finds the device heaps of a memory by counting the memory's device ranges. */
 #include "actors/cluster/wire/position.h"
 
-/* Returns true if devices of the kind have device heaps. */
+/* Returns true if devices of this kind have device heaps. */
 static bool
 kind_has_heap(int kind)
 {

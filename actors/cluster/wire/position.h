@@ -1,27 +1,29 @@
-/* position.h - positions of bytes in a memory, as processes exchange them: an offset in the memory that the host's
- * processes share, or, with a heap number above it, an offset in the device heap of one device.
+/* position.h - positions of bytes in a memory, as processes exchange them.
  *
- * Each device whose bytes host code does not read (device.h) has a device heap. Its memory belongs to one worker, which
- * allocates bytes of a device heap from the device's kind when the controller requests them (device_heap.h). Values;
- * any thread. */
+ * A position is an offset in the memory that the processes of a host share. If the upper bits of a position hold the
+ * number of a device heap, the lower bits are an offset in that heap instead. A device has a device heap if host code
+ * cannot read its bytes (device.h). A memory with device heaps belongs to one worker. When the controller requests
+ * bytes of a heap, the heap's worker allocates them by the device kind's `take` (device_heap.h). Values; any thread. */
 #ifndef RILLE_CLUSTER_POSITION_H
 #define RILLE_CLUSTER_POSITION_H
 
 #include "actors/cluster/wire/devices.h"
 #include "actors/plan/model/program.h"
 
-enum { HEAP_SHIFT = 44 }; /* of the heap number in a position; offset in the bits below */
+/* number of the lowest bit of the heap number in a position; the bits below hold the offset */
+enum { HEAP_SHIFT = 44 };
 static const uint64_t HEAP_BYTES = (uint64_t)1 << 38;
-static const uint64_t POSITION_NONE = UINT64_MAX; /* no bytes */
+static const uint64_t POSITION_NONE = UINT64_MAX; /* position that stands for no bytes */
 
-/* Returns the number of device heaps of a memory. Heaps count from 1, in the order of the memory's device ranges. */
+/* Returns the number of device heaps of a memory. Heaps are numbered from 1, in the order of the memory's device
+ * ranges. */
 int32_t position_heaps(const struct plan_map *map, int32_t memory);
-/* Returns the device heap of a device of that memory; 0: none. */
+/* Returns the number of the device heap of a device of this memory; 0: the device has none. */
 int32_t position_heap(const struct plan_map *map, int32_t memory, int kind, int32_t device);
-/* Finds the device of a device heap; false: no such device heap. */
+/* Finds the device to which a device heap belongs; false: there is no such device heap. */
 bool position_heap_device(const struct plan_map *map, int32_t memory, int32_t heap, int *kind, int32_t *device);
-/* Returns true if a device of these counts has a device heap, so that the memory cannot be shared with another process.
- */
+/* Returns true if one of these devices has a device heap, so that their memory cannot be shared with another
+ * process. */
 bool position_heaps_wanted(const struct device_counts *d);
 
 #endif

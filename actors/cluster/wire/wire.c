@@ -1,4 +1,4 @@
-/* wire.c - encodes and decodes packets, driven by the table of fields. */
+/* wire.c - encodes and decodes packets, driven by the table of fields in wire.def. */
 #include "actors/cluster/wire/wire.h"
 
 #include "runtime/base/error.h"
@@ -34,8 +34,8 @@ span_print(struct span s, struct str *out)
 
 enum field_kind { F_U32, F_I32, F_U64, F_TEXT, F_B16, F_BYTES, F_U32S, F_I32S, F_U64S, NFIELD_KIND };
 
-/* Sizes by field kind. A number has `size` bytes. A span is preceded by its length, and holds whole units, at most
- * `most` bytes. */
+/* Encoding by field kind. size: bytes of a number, or of an element of a span. A span is preceded by its length in
+ * bytes; most: largest length. */
 static const struct {
     uint8_t size, unit;
     uint32_t most;
@@ -47,7 +47,7 @@ static const struct {
 
 struct field {
     uint8_t packet, kind;
-    uint16_t at; /* offset in struct packet */
+    uint16_t at; /* offset of the field in struct packet */
     const char *name;
 };
 static const struct field fields[] = {
@@ -123,7 +123,7 @@ packet_write(const struct packet *p, struct str *out)
     put_little_endian(out, p->kind, 4);
     put_little_endian(out, p->epoch, 4);
     put_little_endian(out, p->seq, 4);
-    put_little_endian(out, 0, 8); /* length of the body, set below */
+    put_little_endian(out, 0, 8); /* length of the body, written at the end */
     for (size_t i = 0; i < countof(fields); i++)
         if (fields[i].packet == p->kind) write_field(&fields[i], p, out);
     uint64_t body = out->len - begin - WIRE_HEAD;
@@ -141,11 +141,12 @@ struct reader {
 static int
 read_span(const struct field *f, struct reader *r, struct span *s)
 {
-    if (r->left < 4) return fail(E_BUS, "packet %s: it ends in %s", names[f->packet], f->name);
+    if (r->left < 4) return fail(E_BUS, "packet %s: ends within its field %s", names[f->packet], f->name);
     uint32_t n = (uint32_t)get_word(r->at, 4);
     if (n > kinds[f->kind].most || n % kinds[f->kind].unit)
-        return fail(E_BUS, "packet %s: %s of %u bytes", names[f->packet], f->name, n);
-    if (n > r->left - 4) return fail(E_BUS, "packet %s: it ends in %s", names[f->packet], f->name);
+        return fail(E_BUS, "packet %s: field %s must have at most %u bytes, in units of %u, found %u", names[f->packet],
+                    f->name, kinds[f->kind].most, kinds[f->kind].unit, n);
+    if (n > r->left - 4) return fail(E_BUS, "packet %s: ends within its field %s", names[f->packet], f->name);
     *s = (struct span){r->at + 4, n};
     r->at += 4 + n;
     r->left -= 4 + n;
@@ -158,7 +159,7 @@ read_field(const struct field *f, struct reader *r, struct packet *p)
     char *at = (char *)p + f->at;
     size_t size = kinds[f->kind].size;
     if (!size) return read_span(f, r, (struct span *)(void *)at);
-    if (r->left < size) return fail(E_BUS, "packet %s: it ends in %s", names[f->packet], f->name);
+    if (r->left < size) return fail(E_BUS, "packet %s: ends within its field %s", names[f->packet], f->name);
     uint64_t v = get_word(r->at, (int)size);
     uint32_t low = (uint32_t)v;
     memcpy(at, size == 8 ? (void *)&v : (void *)&low, size);
@@ -170,10 +171,11 @@ read_field(const struct field *f, struct reader *r, struct packet *p)
 static int
 read_packet_head(const unsigned char *b, size_t n, struct packet *p)
 {
-    if (n < WIRE_HEAD) return fail(E_BUS, "packet of %zu bytes: shorter than its header of %d", n, WIRE_HEAD);
-    if (get_word(b, 2) != WIRE_MAGIC) return fail(E_BUS, "not a packet of Rille's protocol");
+    if (n < WIRE_HEAD)
+        return fail(E_BUS, "packet of %zu bytes: must have at least the %d bytes of its header", n, WIRE_HEAD);
+    if (get_word(b, 2) != WIRE_MAGIC) return fail(E_BUS, "expected a packet of Rille's protocol, found other bytes");
     if (get_word(b + 2, 2) != WIRE_VERSION)
-        return fail(E_BUS, "packet of protocol %d; this version of rille speaks protocol %d", (int)get_word(b + 2, 2),
+        return fail(E_BUS, "packet of protocol %d; this version of rille needs protocol %d", (int)get_word(b + 2, 2),
                     WIRE_VERSION);
     uint32_t kind = (uint32_t)get_word(b + 4, 4);
     if (kind == PACKET_NONE || kind >= NPACKET) return fail(E_BUS, "packet of unknown kind %u", kind);
@@ -201,5 +203,5 @@ packet_read(const void *bytes, size_t n, struct packet *out)
     struct reader r = {(const unsigned char *)bytes + WIRE_HEAD, n - WIRE_HEAD};
     for (size_t i = 0; i < countof(fields); i++)
         if (fields[i].packet == out->kind) TRY(read_field(&fields[i], &r, out));
-    return r.left ? fail(E_BUS, "packet %s: %zu bytes too many", names[out->kind], r.left) : 0;
+    return r.left ? fail(E_BUS, "packet %s: %zu bytes behind its last field", names[out->kind], r.left) : 0;
 }

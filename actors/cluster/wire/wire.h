@@ -1,14 +1,14 @@
 /* wire.h - encodes and decodes the packets between a controller and its workers.
  *
- * A packet is a header of 24 bytes and a body; wire.def lists the fields of each kind. packet_read() trusts no
- * input: it checks lengths, kind, version and every field, and rejects a packet that is longer or shorter than its
- * fields. Numbers are little endian. Text and bytes of a decoded packet point into the caller's buffer, which must
- * outlive the packet.
+ * A packet is a header of 24 bytes and a body; wire.def lists the fields of each kind of packet. packet_read()
+ * trusts no input: it checks lengths, kind, version and every field, and rejects a packet that is longer or shorter
+ * than its fields. Numbers are little endian. The texts and byte arrays of a decoded packet point into the caller's
+ * buffer, which must outlive the packet.
  *
- * The header's `seq` numbers the packets of one direction of one link. A gap means a lost packet and ends the link;
- * the receiver drops duplicates. A heartbeat travels on a link of its own and carries the number of packets given to
- * the other link, so that the loss of the last packet is detected, too (coordinator.h, member.h). Values; any
- * thread. */
+ * The header's `seq` numbers the packets of one direction of a link. A gap in the numbers means a lost packet and
+ * ends the link; the receiver drops duplicates. Heartbeats are sent on a link of their own. A heartbeat carries the
+ * number of the last packet sent on the packet link, so that the loss of the last packet is detected, too
+ * (coordinator.h, member.h). Values; any thread. */
 #ifndef RILLE_CLUSTER_WIRE_H
 #define RILLE_CLUSTER_WIRE_H
 
@@ -16,22 +16,24 @@
 #include "runtime/base/str.h"
 
 enum {
-    WIRE_MAGIC = 0x4c52,          /* "RL" */
-    WIRE_VERSION = 14,            /* protocol version; the coordinator rejects workers of another version */
-    WIRE_HEAD = 24,               /* bytes of a header */
-    WIRE_TEXT = 2048,             /* maximum bytes of a text */
-    WIRE_PIECE = 1 << 20,         /* maximum bytes of a piece; programs and reports of acts are sent in pieces */
-    WIRE_MOST = (1 << 22) + 4096, /* maximum bytes of a packet; the tables of START are the longest body */
+    WIRE_MAGIC = 0x4c52, /* first bytes of a header: "RL" */
+    WIRE_VERSION = 14,   /* version of the protocol; the coordinator rejects workers of another version */
+    WIRE_HEAD = 24,      /* bytes of a packet's header */
+    WIRE_TEXT = 2048,    /* maximum bytes of a text field */
+    /* maximum bytes of one part of a long content; programs and act times are sent in several parts */
+    WIRE_PIECE = 1 << 20,
+    WIRE_MOST = (1 << 22) + 4096, /* maximum bytes of a packet; START has the longest body, because of its tables */
 };
 
-/* Bytes owned by somebody else; text has no terminating NUL. */
+/* Bytes that belong to another owner; a text has no terminating NUL. */
 struct span {
     const unsigned char *bytes;
     uint32_t n;
 };
 struct span span_text(const char *text);
 bool span_is(struct span a, struct span b);
-/* Prints a span, with other than printable ASCII as \x1b: a stranger's text may end up in a terminal. */
+/* Appends a span to a text, with all but printable ASCII written like \x1b: the bytes may come from an untrusted
+ * process and be shown on a terminal. */
 void span_print(struct span s, struct str *out);
 
 enum packet_kind {
@@ -44,7 +46,8 @@ enum packet_kind {
     NPACKET
 };
 
-/* The fields of all kinds in one struct, because kinds share most fields; wire.def says which fields a kind has. */
+/* The fields of all kinds of packets. All kinds of packets use one struct, because they share most fields; wire.def
+ * says which fields a kind has. */
 struct packet {
     uint8_t kind;
     uint32_t epoch, seq;
@@ -53,24 +56,24 @@ struct packet {
     uint64_t memory, program, offset, total, count, source;
     struct span version, host, machine, devices, gpus, text, job, digest, outline, segment, beat, bulk, bus, port,
         secret;
-    struct span bytes;                    /* of a program, rows, acts, a value or a communicator id */
-    struct span ranges;                   /* u32: devices of each memory, as struct range (coordinator.h) */
-    struct span slots;                    /* u32: worker of each slot */
-    struct span ports;                    /* text */
-    struct span lost;                     /* u32: processes */
-    struct span spoken, others, memories; /* u32 */
-    struct span places;                   /* i64: positions of leaf parts, root parts and arenas */
+    struct span bytes;  /* content of a program, schedule rows, act times, a value or a communicator id */
+    struct span ranges; /* devices of each memory, as struct range (coordinator.h), in uint32_t */
+    struct span slots;  /* worker of each slot, as uint32_t */
+    struct span ports;  /* ports of workers, as text: a line per worker with its rank and addresses */
+    struct span lost;   /* pids of lost processes, as uint32_t */
+    struct span spoken, others, memories; /* arrays of uint32_t: see BEAT, FORM, MEET in wire.def */
+    struct span places;                   /* positions of leaf shards, root shards and arenas, as int64_t */
     struct span numbers;
     struct span arenas, replaces, comm_ranks;
-    struct span begun, acted; /* i32 */
-    struct span busy;         /* u64: device, its busy time in ns */
-    struct span digests;      /* u64 */
+    struct span begun, acted; /* arrays of int32_t: see END in wire.def */
+    struct span busy;         /* pairs of uint64_t: plan device, and its busy time in ns */
+    struct span digests;      /* digests of blocks, as uint64_t */
 };
 
-const char *packet_name(int kind); /* Returns "HELLO"; "?": unknown kind. */
-/* Appends the packet's bytes to out; asserts that all fields are within their limits. */
+const char *packet_name(int kind); /* returns the name of a packet kind, such as "HELLO"; "?": unknown kind */
+/* Appends the encoded packet to out; asserts that all fields are within their limits. */
 void packet_write(const struct packet *p, struct str *out);
-/* Decodes a packet. E_BUS: malformed. */
+/* Decodes a packet. E_BUS: the bytes are malformed; the text says how. */
 int packet_read(const void *bytes, size_t n, struct packet *out);
 /* Returns the protocol version of a packet, even of one that packet_read() rejects; 0: not a packet of Rille. */
 int packet_protocol(const void *bytes, size_t n);

@@ -1,16 +1,17 @@
 /* worker.c - a worker process: its link, memory, plans and runs.
  *
- * Two threads receive packets, under one lock. The main thread does the work, and receives packets itself while
- * idle, so that a run begins without a switch of threads. The link's thread sends and receives heartbeats and, while
- * the main thread is busy, receives packets: STOP, CANCEL and UNITE take effect at once, files have a thread of
- * their own, everything else is queued. If the worker must leave and the main thread does not return, because a
- * kernel is running, the link's thread ends the process.
+ * Two threads receive packets, under one lock. The main thread does the work, and receives packets itself while it
+ * is idle, so a run begins without a switch of threads. The link's thread sends and receives heartbeats. While the
+ * main thread is busy, the link's thread receives packets, too. The link's thread handles STOP, CANCEL and UNITE at
+ * once, and queues all other work; files have a thread of their own. If the worker must leave while the main thread is
+ * in a kernel and does not return, the link's thread ends the process.
  *
- * The thread that receives packets also reads and writes values of this host's memory for the controller: between
- * runs, or in buffers that no run writes.
+ * The thread that receives packets also reads and writes values of this host's memory for the controller. The
+ * controller requests such reads and writes only between runs, or for buffers that no run writes.
  *
- * With other hosts, a program is connected before HAVE is sent. This worker asks a worker of each other memory,
- * chosen by its own index, for that memory's list of channels, and sends the list of its own memory on request.
+ * If a program uses several hosts, its channels are connected before HAVE is sent. This worker asks one worker of
+ * each other memory for that memory's list of channels, and sends its own memory's list on request. A worker's index in
+ * its memory selects the worker that it asks there.
  *
  * Received data is not trusted: programs are parsed strictly and verified, and address ranges must be inside the
  * segment. */
@@ -48,7 +49,8 @@ static void
 wake_main_thread(struct worker_process *w)
 {
     uint64_t one = 1;
-    if (write(w->wake_fd, &one, sizeof one) < 0) return; /* already awake */
+    /* the write fails only if the main thread is already woken */
+    if (write(w->wake_fd, &one, sizeof one) < 0) return;
 }
 
 /* ---- callbacks of the member ---- */
@@ -60,11 +62,11 @@ send_to_controller(void *arg, const struct packet *p)
     str_clear(&w->shared.packet);
     packet_write(p, &w->shared.packet);
     if (link_send(w->link, LINK_CONTROL, 0, w->shared.packet.text, w->shared.packet.len))
-        err_clear(); /* a lost peer falls silent */
+        err_clear(); /* the error is ignored: a coordinator that is lost sends no more heartbeats */
 }
 
-/* Stops the engine's run. Repeated at every tick, because an engine that is about to begin discards an interrupt as
- * old. */
+/* Stops the engine's run, if it must stop. The worker calls stop_engine() again at every tick, because an engine that
+ * is about to begin a run discards an earlier interrupt. */
 static void
 stop_engine(struct worker_process *w)
 {
@@ -97,14 +99,14 @@ static void
 stop_worker_run(struct worker_process *w, const struct packet *p)
 {
     if (p->flags == STOP_LOST && w->shared.carrier)
-        carrier_cut(w->shared.carrier, true); /* senders to the lost worker stop waiting */
+        carrier_cut(w->shared.carrier, true); /* ends waits of threads that send to the lost worker */
     if (p->flags == STOP_LOST) w->shared.over = p->epoch;
     w->shared.run.stop_why = w->shared.run.stop == p->run ? MAX(w->shared.run.stop_why, p->flags) : p->flags;
     w->shared.run.stop = p->run;
     stop_engine(w);
 }
 
-/* Copies the bytes that the spans of an order name, because the spans point into the link's buffer. */
+/* Copies the bytes to which the spans of an order point, because these bytes are in the link's buffer. */
 static void
 keep_spans(struct order *o)
 {
@@ -172,7 +174,8 @@ on_work(void *arg, const struct work *work)
         wake_main_thread(w);
 }
 
-/* Returns the heartbeat word of a rank of this host; NULL: no bus, or the rank has no slot. */
+/* Returns the word for heartbeats of a rank of this host (bus_host_beat); NULL: there is no bus, or the rank has no
+ * slot. */
 static _Atomic uint64_t *
 on_word(void *arg, int rank, bool down)
 {
@@ -185,7 +188,7 @@ on_word(void *arg, int rank, bool down)
     return NULL;
 }
 
-/* ---- messages of workers of other hosts; on the carrier's thread ---- */
+/* ---- messages from workers of other hosts; on the carrier's thread ---- */
 
 static void
 on_asked(void *of, uint32_t epoch, int from, uint64_t program)
@@ -259,9 +262,11 @@ reply(struct worker_process *w, const struct packet *p, int status, struct span 
 static int
 find_shared(const struct worker_process *w, uint64_t at, size_t n, char **out)
 {
-    if (!w->shared.segment) return fail(E_BUS, "the host's memory is not mapped");
+    if (!w->shared.segment) return fail(E_BUS, "this worker has not mapped the host's memory yet");
     size_t most = segment_bytes(w->shared.segment);
-    if (at > most || n > most - at) return fail(E_BUS, "bytes outside the host's memory");
+    if (at > most || n > most - at)
+        return fail(E_BUS, "%zu bytes at offset %llu are outside the host's memory of %zu bytes", n,
+                    (unsigned long long)at, most);
     *out = segment_base(w->shared.segment) + at;
     return 0;
 }
@@ -272,13 +277,13 @@ worker_find(const struct worker_process *w, uint64_t at, size_t n, struct spot *
     *out = (struct spot){.kind = device_kind(DEV_CPU)};
     if (at >> HEAP_SHIFT == 0) return find_shared(w, at, n, &out->data);
     const struct holding *h = device_heap_find(&w->shared.heap, at, n);
-    if (!h) return fail(E_BUS, "bytes outside the devices' memory");
+    if (!h) return fail(E_BUS, "%zu bytes at position %llx are not allocated on a device", n, (unsigned long long)at);
     *out = (struct spot){device_kind(h->kind), h->data + (at - h->at)};
     return 0;
 }
 
-/* Takes or gives pages: of the memory shared by the host's processes (device heap 0), or of the device heap's device.
- */
+/* Allocates or frees pages, as a HOLD packet says: in the memory that the host's processes share (heap 0), or on the
+ * device to which the heap belongs. */
 static int
 hold_buffer(struct worker_process *w, const struct packet *p)
 {
@@ -293,18 +298,21 @@ hold_buffer(struct worker_process *w, const struct packet *p)
     }
     if (!position_heap_device(&w->shared.map, w->shared.map.memory, (int32_t)heap, &kind, &device) ||
         offset > HEAP_BYTES || p->total > HEAP_BYTES - offset)
-        return fail(E_BUS, "HOLD: no such device heap");
+        return fail(E_BUS, "HOLD: device heap %d of this worker does not have these bytes", (int)heap);
     if (!give) return device_heap_take(&w->shared.heap, kind, device, p->offset, p->total);
     device_heap_give(&w->shared.heap, p->offset);
     return 0;
 }
 
-/* Finds the bytes to send. Sets *copy to a copy if one is needed; the caller frees it. */
+/* Finds the bytes that a FETCH packet asks for. If the bytes must be copied first, *copy is set to the copy, which the
+ * caller frees. */
 static int
 fetch(const struct worker_process *w, const struct packet *p, struct span *out, void **copy)
 {
     struct spot spot;
-    if (p->total > WIRE_PIECE) return fail(E_BUS, "%s: too many bytes at once", packet_name(p->kind));
+    if (p->total > WIRE_PIECE)
+        return fail(E_BUS, "%s: expected at most %d bytes, found %llu", packet_name(p->kind), WIRE_PIECE,
+                    (unsigned long long)p->total);
     TRY(worker_find(w, p->offset, p->total, &spot));
     *out = (struct span){(const unsigned char *)spot.data, (uint32_t)p->total};
     if (spot.kind->flags & HOST_READS) return 0;
@@ -350,10 +358,13 @@ take_sum(struct worker_process *w, const struct packet *p)
 {
     struct str sums = {0};
     uint64_t place[2], digest, left = REMOTE_ACCESS_DIGEST_BYTES;
-    int status = p->places.n % sizeof place ? fail(E_BUS, "sum: malformed list of %u bytes", p->places.n) : 0;
+    int status =
+        p->places.n % sizeof place ? fail(E_BUS, "SUM: expected 16 bytes per block, found %u bytes", p->places.n) : 0;
     for (uint32_t i = 0; i < p->places.n && !status; i += sizeof place) {
         memcpy(place, p->places.bytes + i, sizeof place);
-        status = place[1] > left ? fail(E_BUS, "sum: too many bytes at once") : sum(w, place[0], place[1], &digest);
+        status = place[1] > left
+                     ? fail(E_BUS, "SUM: the blocks must have at most %d bytes in all", REMOTE_ACCESS_DIGEST_BYTES)
+                     : sum(w, place[0], place[1], &digest);
         if (status) break;
         str_addn(&sums, &digest, sizeof digest);
         left -= place[1];
@@ -362,7 +373,7 @@ take_sum(struct worker_process *w, const struct packet *p)
     str_free(&sums);
 }
 
-/* Copies bytes within this worker's memory. */
+/* Copies bytes from one position of this worker's memory to another. */
 static int
 bring_here(const struct worker_process *w, const struct packet *p)
 {
@@ -375,16 +386,18 @@ bring_here(const struct worker_process *w, const struct packet *p)
     return status;
 }
 
-/* Requests bytes from another worker; the answer follows when the bytes have arrived. */
+/* Requests bytes from another worker. The controller gets its answer when the bytes have arrived. */
 static void
 take_bring(struct worker_process *w, const struct packet *p)
 {
     struct spot spot;
     bool own = p->rank == member_rank(w->member);
-    int status = p->total > WIRE_PIECE ? fail(E_BUS, "fetch: too many bytes at once")
+    int status = p->total > WIRE_PIECE ? fail(E_BUS, "BRING: expected at most %d bytes, found %llu", WIRE_PIECE,
+                                              (unsigned long long)p->total)
                                        : worker_find(w, p->offset, (size_t)p->total, &spot);
     if (!status && own) status = bring_here(w, p);
-    if (!status && !own && (!w->shared.carrier || p->rank < 0)) status = fail(E_BUS, "fetch: no worker %d", p->rank);
+    if (!status && !own && (!w->shared.carrier || p->rank < 0))
+        status = fail(E_BUS, "BRING: there is no worker %d on another host", p->rank);
     if (status || own) {
         reply(w, p, status, (struct span){0});
         return;
@@ -438,8 +451,9 @@ on_give(void *of, uint64_t at, size_t n, void *to)
     return status;
 }
 
-/* Stores fetched bytes and answers the request; drops bytes of no request, or of another size. The answer may
- * consume the readiness event of arrivals, so arrivals are handled, too. */
+/* Stores fetched bytes and answers the controller's request. Drops bytes that belong to no request, or are of
+ * another size. The answer can consume the edge-triggered event of packets that have arrived, so such packets are
+ * handled here, too. */
 static void
 on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
 {
@@ -448,8 +462,8 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
     struct brought *b = &w->shared.brought[count % WORKER_FETCHES];
     struct packet p = {.kind = PACKET_BRING, .count = count};
     if (b->count == count && b->rank == from && b->n == n && n) {
-        int status =
-            bytes ? worker_store(w, b->at, bytes, n) : fail(E_BUS, "fetch: worker %d does not have these bytes", from);
+        int status = bytes ? worker_store(w, b->at, bytes, n)
+                           : fail(E_BUS, "BRING: worker %d does not have the requested bytes", from);
         *b = (struct brought){0};
         reply(w, &p, status, (struct span){0});
         take_bulk(w);
@@ -466,7 +480,9 @@ take_state(struct worker_process *w, enum link_state state)
     case LINK_WAITING: break;
     case LINK_UP: member_linked(w->member); break;
     case LINK_DENIED:
-        worker_leave(w, LEAVE_FAILED, "the coordinator refuses this worker's key, or one of the two has no key");
+        worker_leave(w, LEAVE_FAILED,
+                     "the coordinator refuses this worker's key, or only one of the two has a key; both need "
+                     "--key-file with files of one job");
         break;
     case LINK_DOWN: member_cut(w->member, "the connection to the coordinator ended"); break;
     }
@@ -484,12 +500,12 @@ worker_tick(struct worker_process *w)
         if (link_send(w->link, LINK_BEAT, 0, w->shared.packet.text, w->shared.packet.len)) err_clear();
     }
     w->shared.tick_ns = now_ns() + TICK_MS * 1000000ll;
-    worker_take_control(w); /* a send may consume the readiness event of arrivals */
+    worker_take_control(w); /* the send can consume the edge-triggered event of packets that have arrived */
     worker_take_beats(w);
 }
 
-/* Handles arrivals. Packets come before a change of the link's state, so that BYE followed by the link's end is no
- * loss of the coordinator. */
+/* Handles everything that has arrived. Packets are handled before a change of the link's state: if BYE arrives and
+ * the link ends, the coordinator is not lost. */
 static void
 worker_pump(struct worker_process *w)
 {
@@ -501,8 +517,8 @@ worker_pump(struct worker_process *w)
     if (now_ns() >= w->shared.tick_ns) worker_tick(w);
 }
 
-/* Sleeps until an event may have arrived, at most until the next tick. Releases the lock while asleep; the poll set
- * is read before. */
+/* Sleeps until an event may have arrived, at most until the next tick. The lock is released during the sleep; the
+ * descriptors to poll are collected before. */
 static void
 worker_sleep(struct worker_process *w, bool control)
 {
@@ -522,7 +538,7 @@ worker_sleep(struct worker_process *w, bool control)
     pthread_mutex_lock(&w->lock);
 }
 
-/* Ends the process: the main thread had time to return, but is in a kernel or a system call. */
+/* Ends the process, because the main thread is in a kernel or a system call and has not returned in time. */
 static void
 end_process(const struct worker_process *w)
 {
@@ -603,7 +619,8 @@ open_worker(struct worker_process *w)
     machine_host(w->options.host, w->host);
     device_counts_print(&w->options.devices, &w->devices);
     int ngpu = w->options.devices.n[DEV_CUDA];
-    if (ngpu) TRY(cuda_join(cuda_abilities(), 0, ngpu)); /* replaces the abilities of an earlier cluster */
+    /* replaces the abilities that were set for an earlier cluster */
+    if (ngpu) TRY(cuda_join(cuda_abilities(), 0, ngpu));
     gpus_print(0, ngpu, &w->gpus);
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     struct member_env env = {w, send_to_controller, on_work, on_word};
@@ -628,7 +645,7 @@ open_worker(struct worker_process *w)
     if (w->wake_fd < 0) return fail(E_IO, "eventfd: %s", strerror(errno));
     w->shared.tick_ns = now_ns() + TICK_MS * 1000000ll;
     return pthread_create(&w->thread, NULL, link_thread, w)
-               ? fail(E_BUS, "the connection's thread could not be started")
+               ? fail(E_BUS, "the thread for the connection to the coordinator could not be started")
                : 0;
 }
 
@@ -665,7 +682,8 @@ close_worker(struct worker_process *w)
     pthread_mutex_destroy(&w->lock);
 }
 
-/* Serves a coordinator. *last: the assigned rank, unless none was assigned. E_LOST: the coordinator is gone. */
+/* Serves one coordinator. Sets *last to the rank that the coordinator assigned, if it assigned one. E_LOST: the
+ * coordinator is gone. */
 static int
 serve_once(const struct cluster_worker_options *o, int *last)
 {
@@ -696,7 +714,8 @@ serve_once(const struct cluster_worker_options *o, int *last)
     return fail(end == LEAVE_ORPHAN ? E_LOST : E_BUS, "%s", text);
 }
 
-/* Serves coordinators in turn. With keep_s, a worker that lost its coordinator rejoins as the same rank. */
+/* Serves one coordinator after another. If keep_s is not 0, a worker that has lost its coordinator joins the next
+ * one as the same rank. */
 int
 cluster_serve(const struct cluster_worker_options *o)
 {

@@ -1,5 +1,5 @@
-/* worker.h - a worker process: joins a coordinator and runs its programs until dismissed. The calling thread is the
- * worker's session thread; it creates and ends the other threads. */
+/* worker.h - a worker process: joins a coordinator and runs its programs until it is dismissed. The calling thread
+ * is the worker's session thread; it creates and ends the other threads. */
 #ifndef RILLE_CLUSTER_WORKER_H
 #define RILLE_CLUSTER_WORKER_H
 
@@ -8,26 +8,28 @@
 #include "actors/cluster/wire/devices.h"
 
 struct cluster_worker_options {
-    const char *join;     /* the coordinator's address */
-    const char *key_file; /* NULL: none */
-    const char *root;     /* allow-listed folders for files, separated by ":"; NULL: none */
+    const char *join;     /* address of the coordinator */
+    const char *key_file; /* path of the key file; NULL: no key */
+    const char *root;     /* folders in which files may be written and read, separated by ":"; NULL: none */
     const char *version;
     struct device_counts devices;
-    int rank;                         /* requested rank; -1: any */
-    unsigned char secret[CLUSTER_ID]; /* proves that the coordinator started this process; zero: not started by it */
-    const char *host;                 /* claimed host (tests); NULL: the real one */
-    int wait_s;                       /* time to wait for the coordinator, s */
-    int keep_s;                       /* time to wait for the next coordinator after a loss, s; 0: end at once */
-    double link_s;                    /* time until a broken connection to a worker is a loss, s; 0: 3 */
-    double orphan_s;                  /* time without a heartbeat until the coordinator is gone, s; 0: 4.5 */
-    bool check_ref;                   /* as in rille_open() */
-    enum carrier_mpi mpi;             /* transport between hosts */
-    void (*say)(const char *text);    /* receives news, from one worker of the job; NULL: no receiver */
-    void (*joined)(void);             /* called when a coordinator has admitted the worker; NULL: not called */
-    void (*die)(int status); /* ends the process at once if a kernel does not return; NULL: waits for the kernel */
+    int rank; /* rank that the worker requests; -1: any rank */
+    /* secret from the coordinator that started this process; all zero: it was not started by the coordinator */
+    unsigned char secret[CLUSTER_ID];
+    const char *host;     /* name of a simulated host, for tests; NULL: the real host */
+    int wait_s;           /* time to wait until a coordinator admits the worker, s */
+    int keep_s;           /* time to wait for the next coordinator after the loss of one, s; 0: do not wait */
+    double link_s;        /* time after which a broken connection to another worker counts as a loss, s; 0: 3 */
+    double orphan_s;      /* time without a heartbeat after which the coordinator counts as lost, s; 0: 4.5 */
+    bool check_ref;       /* compare kernels with their references, as in rille_open() */
+    enum carrier_mpi mpi; /* transport of messages and bytes between hosts */
+    void (*say)(const char *text); /* receives news for the user; NULL: no receiver */
+    void (*joined)(void);          /* called when a coordinator has admitted the worker; NULL: not called */
+    /* ends the process at once, called if a kernel does not return; NULL: the worker waits for the kernel */
+    void (*die)(int status);
 };
-/* Serves a coordinator on the calling thread, which is device thread 0. Returns 0 when the job ended. E_BUS, E_ARG,
- * E_IO...: the coordinator did not admit the worker; E_LOST: the coordinator is gone. */
+/* Serves a coordinator on the calling thread, which is device thread 0. Returns 0 when the job has ended. E_BUS,
+ * E_ARG, E_IO and others: no coordinator admitted the worker, or the worker failed. E_LOST: the coordinator is gone. */
 int cluster_serve(const struct cluster_worker_options *o);
 
 #endif

@@ -1,4 +1,4 @@
-/* worker_epoch.c - the worker joins, makes what its host and the epoch need, and opens its engine. */
+/* worker_epoch.c - a worker joins a cluster, makes what its host and the epoch need, and opens its engine. */
 #include "actors/cluster/worker/worker_epoch.h"
 
 #include "actors/cluster/worker/worker_job.h"
@@ -23,7 +23,8 @@ span_string(struct span s)
     return text;
 }
 
-/* Joins the bulk link. The first packet tells the worker's rank and the epoch of its admission. */
+/* Connects the link for values. The first packet on the link tells the coordinator the worker's rank, and the epoch in
+ * which the worker was admitted. */
 static int
 join_bulk(struct worker_process *w, const char *address, uint32_t epoch)
 {
@@ -55,8 +56,8 @@ worker_epoch_welcome(struct worker_process *w, const struct order *o)
     free(bulk);
 }
 
-/* Replaces the mapped segment. No work of this process uses the old one, because no run began before the coordinator
- * knew of the mapping. */
+/* Replaces the mapped segment. No work of this process uses the old segment, because no run began before the
+ * coordinator knew that it was mapped. */
 static void
 set_segment(struct worker_process *w, struct segment *segment, uint32_t made)
 {
@@ -75,12 +76,13 @@ make_memory(struct worker_process *w, const struct packet *p, uint32_t epoch, ch
     struct segment *made;
     int nslot = (int)MIN(p->nslot, (uint32_t)BUS_HOST_SLOTS + 1);
     if (nslot < 1 || nslot > BUS_HOST_SLOTS || p->memory == 0 || p->memory > (uint64_t)1 << 46)
-        return fail(E_BUS, "MAKE: %u slots, %llu bytes", p->nslot, (unsigned long long)p->memory);
+        return fail(E_BUS, "MAKE: expected 1 to %d slots and 1 to 2^46 bytes, found %u slots and %llu bytes",
+                    BUS_HOST_SLOTS, p->nslot, (unsigned long long)p->memory);
     if (p->flags & MAKE_FRESH) {
         TRY(segment_new(p->memory, &made));
         set_segment(w, made, epoch);
     }
-    if (!w->shared.segment) return fail(E_BUS, "MAKE: the host's memory is not mapped");
+    if (!w->shared.segment) return fail(E_BUS, "MAKE: this worker has not mapped the host's memory");
     segment_free(&w->main.made_bus);
     TRY(segment_new(bus_host_bytes(nslot), &w->main.made_bus));
     bus_host_format(segment_base(w->main.made_bus), nslot);
@@ -104,9 +106,10 @@ worker_open_carrier(struct worker_process *w)
     if (w->options.key_file) TRY(key_read(w->options.key_file, member_rank(w->member), &key));
     bool loopback = machine_is_loopback(host, strlen(host));
     if (w->options.key_file) o.key = &key;
-    int status = w->options.key_file || loopback
-                     ? carrier_new(&o, &carrier)
-                     : fail(E_ARG, "workers are on other hosts, so a key is needed; give --key-file FILE");
+    int status =
+        w->options.key_file || loopback
+            ? carrier_new(&o, &carrier)
+            : fail(E_ARG, "workers are on other hosts, so a key is needed; start the workers with --key-file FILE");
     key_forget(&key);
     TRY(status);
     pthread_mutex_lock(&w->lock);
@@ -123,7 +126,8 @@ u32_at(struct span s, size_t i)
     return v;
 }
 
-/* Kills lost workers of this host, even if they are stopped, or only cut off from the coordinator. */
+/* Kills lost worker processes of this host, even if they are only stopped, or only disconnected from the
+ * coordinator. */
 static int
 end_lost(struct span lost)
 {
@@ -148,13 +152,13 @@ worker_epoch_make(struct worker_process *w, const struct order *o)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Opens the bus of an epoch. text: "PATH BYTES" */
+/* Maps the segment for this host's messages in an epoch. text: "PATH BYTES". */
 static int
 open_bus(struct worker_process *w, struct span text)
 {
     char *path = span_string(text), *space = strchr(path, ' ');
     segment_free(&w->main.bus);
-    int status = space ? 0 : fail(E_BUS, "the epoch's bus has no path");
+    int status = space ? 0 : fail(E_BUS, "FORM: expected a path and a size of the bus, found no size");
     if (space) *space = '\0';
     if (!status) status = segment_open(path, (size_t)strtoull(space + 1, NULL, 10), &w->main.bus);
     free(path);
@@ -170,7 +174,7 @@ read_range(const struct worker_process *w, struct span ranges, int i, struct pla
     if (v[0] >= NDEVICE_KIND || v[1] > INT32_MAX / 2 || v[2] > INT32_MAX / 2 || v[4] < 1 || v[4] > CLUSTER_SLOTS ||
         v[3] > CLUSTER_SLOTS || v[5] >= (uint32_t)w->shared.nmemory ||
         ((int)v[5] == w->shared.map.memory && v[3] + v[4] > (uint32_t)w->shared.nslot))
-        return fail(E_BUS, "FORM: range %d is malformed", i);
+        return fail(E_BUS, "FORM: device range %d is malformed", i);
     *out =
         (struct plan_range){(int32_t)v[0], (int32_t)v[1], (int32_t)v[2], (int32_t)v[3], (int32_t)v[4], (int32_t)v[5]};
     return 0;
@@ -181,19 +185,20 @@ read_slots(struct worker_process *s, struct span slots, uint32_t home)
 {
     s->shared.nall = (int)(slots.n / sizeof *s->shared.slot);
     if (s->shared.nall < 1 || s->shared.nall > CLUSTER_SLOTS || slots.n % sizeof *s->shared.slot)
-        return fail(E_BUS, "FORM: %u bytes of slots", slots.n);
+        return fail(E_BUS, "FORM: expected 1 to %d slots of %zu bytes, found %u bytes", CLUSTER_SLOTS,
+                    sizeof *s->shared.slot, slots.n);
     s->shared.slot = must_realloc(s->shared.slot, slots.n);
     memcpy(s->shared.slot, slots.bytes, slots.n);
     s->shared.nslot = s->shared.nmemory = 0;
     for (int i = 0; i < s->shared.nall; i++) {
         if (s->shared.slot[i].memory >= CLUSTER_SLOTS || s->shared.slot[i].owner >= (uint32_t)s->main.world)
-            return fail(E_BUS, "FORM: slot %d is malformed", i);
+            return fail(E_BUS, "FORM: slot %d has a memory or an owner out of range", i);
         s->shared.nmemory = MAX(s->shared.nmemory, (int)s->shared.slot[i].memory + 1);
         s->shared.nslot += s->shared.slot[i].memory == home;
     }
     return s->shared.nslot >= 1 && s->shared.nslot <= BUS_HOST_SLOTS
                ? 0
-               : fail(E_BUS, "FORM: %d slots on this host", s->shared.nslot);
+               : fail(E_BUS, "FORM: expected 1 to %d slots on this host, found %d", BUS_HOST_SLOTS, s->shared.nslot);
 }
 
 static int
@@ -201,7 +206,10 @@ read_map(struct worker_process *w, const struct packet *p)
 {
     enum { RANGE = 6 };
     int nrange = (int)(p->ranges.n / 4 / RANGE);
-    if (p->ranges.n % (4 * RANGE) || p->threads < 1) return fail(E_BUS, "FORM: %u numbers of ranges", p->ranges.n / 4);
+    if (p->ranges.n % (4 * RANGE) || p->threads < 1)
+        return fail(E_BUS,
+                    "FORM: expected %d numbers per device range and at least 1 thread, found %u numbers and %u threads",
+                    RANGE, p->ranges.n / 4, p->threads);
     TRY(read_slots(w, p->slots, p->home));
     struct plan_range *range = must_realloc(w->shared.map.range, sizeof *range * (size_t)(nrange + 1));
     w->shared.map =
@@ -210,7 +218,8 @@ read_map(struct worker_process *w, const struct packet *p)
     return 0;
 }
 
-/* Sets the abilities that plans for GPUs rely on: common to all GPUs of the cluster, also if this worker has no GPU. */
+/* Sets the abilities that plans for GPUs may use: those that all GPUs of the cluster have. A worker without a GPU sets
+ * the abilities, too, because all workers must make equal plans. */
 static int
 join_gpus(const struct worker_process *w, uint32_t abilities)
 {
@@ -224,8 +233,8 @@ join_gpus(const struct worker_process *w, uint32_t abilities)
     return all ? cuda_join(abilities, first, n) : 0;
 }
 
-/* Returns the bus address of a thread of a memory's partition: the slot's owner, and the slot's index among that
- * owner's slots. -1: no such thread. */
+/* Returns the bus address of a thread of a memory's plan partition. The address consists of the owner of the thread's
+ * slot, and the slot's index among the owner's slots. -1: there is no such thread. */
 int64_t
 worker_epoch_address(const struct worker_process *w, int memory, int thread)
 {
@@ -248,11 +257,11 @@ worker_epoch_close(struct worker_process *w)
     w->shared.bus_end = NULL;
     pthread_mutex_unlock(&w->lock);
     if (w->shared.carrier) carrier_leave(w->shared.carrier);
-    engine_free(&e);    /* frees the bus, too */
-    worker_unite_cut(); /* communicators of the epoch that ended */
+    engine_free(&e);    /* engine_free() frees the bus, too */
+    worker_unite_cut(); /* aborts the communicators of the epoch that ended */
 }
 
-/* Computes the bus addresses of this memory's threads. This worker's slots are its threads, in order. */
+/* Computes the bus addresses of this memory's threads. The threads of this worker are its slots, in order. */
 static void
 read_route(struct worker_process *w, int rank)
 {
@@ -266,8 +275,8 @@ read_route(struct worker_process *w, int rank)
     }
 }
 
-/* Returns true if threads may spin, because cores remain for the carrier's and the link's threads. Other processes
- * may share the host, and a launcher may bind this process to a few cores. */
+/* Returns true if threads may spin: there must be cores left for the threads of the carrier and of the link. Other
+ * processes may share the host, and a launcher may bind this process to a few cores. */
 static bool
 may_spin(const struct worker_process *w)
 {
@@ -307,14 +316,14 @@ open_memory(struct worker_process *w, const struct packet *p)
     return status;
 }
 
-/* Reports why hosts communicate by tcp, from rank 0 only. */
+/* Tells the user why hosts communicate by tcp instead of MPI. Only the worker of rank 0 prints this. */
 static void
 say_why_tcp(const struct worker_process *w)
 {
     const char *why = carrier_why_tcp(w->shared.carrier);
     char text[512];
     if (!why || !w->options.say || member_rank(w->member) != 0) return;
-    snprintf(text, sizeof text, "between hosts by tcp, not by MPI: %s", why);
+    snprintf(text, sizeof text, "hosts communicate by tcp, not by MPI: %s", why);
     w->options.say(text);
 }
 

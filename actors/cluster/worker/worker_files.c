@@ -1,9 +1,9 @@
 /* worker_files.c - a worker writes bytes of its host's memory to files, and reads them back.
  *
- * Files are handled in order on a thread of their own, while runs and heartbeats continue. Bytes pass through a
- * private block; the lock is held only while bytes are copied between block and memory. The folders of files were
- * allow-listed at the start of the process (runtime/file/root.h). Copying stops when the epoch ends or the order is
- * cancelled. */
+ * Files are handled in order on a thread of their own, while runs and heartbeats continue. Bytes are copied through
+ * a private block, and the lock is held only while bytes are copied between block and memory. The folders that files
+ * may be in were given when the process started (runtime/file/root.h). Copying stops when the epoch ends or the
+ * request is cancelled. */
 #include "actors/cluster/worker/worker_files.h"
 
 #include "runtime/base/error.h"
@@ -17,28 +17,29 @@
 #include <string.h>
 #include <unistd.h>
 
-struct transfer { /* copies between a file and memory, by blocks */
+struct transfer { /* a copy between a file and memory, block by block */
     struct worker_process *w;
     const struct order *order;
     uint32_t made; /* epoch in which the memory was made */
-    char *block;   /* SOURCE_BLOCK bytes */
-    size_t n;      /* bytes in the block */
+    char *block;   /* buffer of SOURCE_BLOCK bytes */
+    size_t n;      /* number of bytes in `block` */
     struct saving out;
     struct str digests;
 };
 
-/* Checks that the file is still wanted. E_LOST, E_CANCEL. With the lock. */
+/* Checks that the request is still valid. E_LOST: the epoch is over; E_CANCEL: the request was cancelled. With the
+ * lock. */
 static int
 check_wanted(const struct transfer *t)
 {
     const struct worker_process *w = t->w;
     bool over = w->shared.leave.asked || (int32_t)(w->shared.over - t->order->work.epoch) >= 0 ||
                 w->shared.segment_made != t->made;
-    if (over) return fail(E_LOST, "the group of workers changed; try again");
+    if (over) return fail(E_LOST, "the group of workers changed while the file was written or read; try again");
     return t->order->cancelled ? fail(E_CANCEL, "interrupted") : 0;
 }
 
-/* Copies n bytes from memory, or (in) to memory. */
+/* Copies n bytes from memory to `bytes`; if `in` is true, from `bytes` to memory. */
 static int
 copy_transfer(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
 {
@@ -76,7 +77,7 @@ write_block(struct transfer *t)
 static int
 write_places(struct transfer *t, struct span places)
 {
-    if (places.n % 16) return fail(E_BUS, "SAVE: malformed list of %u bytes", places.n);
+    if (places.n % 16) return fail(E_BUS, "SAVE: expected 16 bytes per range, found %u bytes", places.n);
     for (uint32_t i = 0; i < places.n / 8; i += 2) {
         uint64_t at = span_number(places, i), left = span_number(places, i + 1);
         while (left) {
@@ -91,7 +92,7 @@ write_places(struct transfer *t, struct span places)
     return write_block(t);
 }
 
-/* Writes the complete file to disk; after a failure no file remains. */
+/* Writes a file and flushes it to disk. After a failure no file is left. */
 static int
 save_file(struct transfer *t, const char *path)
 {
@@ -110,18 +111,20 @@ save_file(struct transfer *t, const char *path)
 
 /* ---- reading ---- */
 
-/* Checks a received copy; copy_transfer() checks positions in memory. */
+/* Returns true if a received copy is inside the file and its rows do not overlap. copy_transfer() checks positions
+ * in memory. */
 static bool
 is_copy(const struct shard_copy *c, const struct source *from)
 {
-    int64_t last, least = c->nrow > 1 ? c->bytes : 0; /* rows must not overlap, which bounds their number */
+    /* least stride: rows must not overlap, and this limits their number */
+    int64_t last, least = c->nrow > 1 ? c->bytes : 0;
     return c->from >= 0 && c->to >= 0 && c->bytes > 0 && c->nrow > 0 && c->from_stride >= least &&
            c->to_stride >= least && !__builtin_mul_overflow(c->nrow - 1, c->from_stride, &last) &&
            c->bytes <= from->size && last <= from->size - c->bytes && c->from <= from->size - c->bytes - last &&
            !__builtin_mul_overflow(c->nrow - 1, c->to_stride, &last) && c->to <= INT64_MAX - last;
 }
 
-/* Copies rows block by block, so that each block is read once. */
+/* Copies rows from the file to memory, split at block boundaries, so that each block is read once. */
 static int
 load_copy_rows(struct transfer *t, const struct source *from, const struct shard_copy *c)
 {
@@ -143,7 +146,8 @@ load_copies(struct transfer *t, struct source *from)
     struct shard_copy c;
     uint64_t blocks = (uint64_t)source_blocks(from->size);
     if (p->places.n % sizeof c || p->offset > blocks || p->digests.n / 8 > blocks - p->offset)
-        return fail(E_BUS, "LOAD: bytes outside the file");
+        return fail(E_BUS, "LOAD: %s: the copies or digests do not fit a file of %lld bytes", from->name,
+                    (long long)from->size);
     source_expect(from, (int64_t)p->offset, p->digests.n / 8, (const void *)p->digests.bytes);
     for (uint32_t i = 0; i < p->places.n; i += sizeof c) {
         memcpy(&c, p->places.bytes + i, sizeof c);
@@ -205,7 +209,7 @@ files_thread(void *arg)
         pthread_mutex_lock(&w->lock);
         order_free(w->files.current);
         w->files.current = NULL;
-        worker_take_control(w); /* a send may consume the readiness event of arrivals */
+        worker_take_control(w); /* the send can consume the edge-triggered event of packets that have arrived */
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;

@@ -16,135 +16,141 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct order { /* work queued for the main thread or the files thread */
+struct order { /* work that is queued for the main thread or for the files thread */
     struct order *next;
     struct work work;
     struct packet packet;
-    unsigned char *copy; /* owned bytes behind the spans of packet and work */
-    bool cancelled;      /* file orders only; under the lock */
+    unsigned char *copy; /* copy of the bytes to which the spans of `packet` and `work` point */
+    bool cancelled;      /* (file requests, with the lock) true if the request was cancelled */
 };
 
-/* A queue, first in, first out. */
+/* A queue of work: first in, first out. */
 struct orders {
     struct order *first, **last;
 };
 
 enum meeting { MEET_NOT, MEET_ASKED, MEET_DONE };
 
-struct asker { /* a worker waiting for a list of channels */
+struct asker { /* a worker that waits for this worker's list of channels */
     int rank;
     uint64_t program;
 };
 
-struct united { /* id of a communicator, from another worker, for a run */
+struct united { /* id of a communicator, created by another worker for a run */
     uint32_t run;
     uint64_t name;
     unsigned char id[COMMUNICATOR_ID];
 };
 
-struct brought { /* request to a worker of another host: destination, source, bytes */
+struct brought { /* a request to a worker of another host. at: destination; from: source; n: bytes */
     uint64_t count, at, from;
     int rank;
     size_t n;
 };
 enum { WORKER_FETCHES = 64 };
 
-/* State of all threads, under the lock. */
+/* State that all threads use. Every use holds the lock. */
 struct worker_shared {
-    struct str packet;    /* the packet that is sent */
-    bool busy, quit;      /* the main thread is working; the link's thread must end */
-    struct orders orders; /* for the main thread */
+    struct str packet;    /* buffer for the packet being sent */
+    bool busy, quit;      /* busy: the main thread does work; quit: the link's thread must end */
+    struct orders orders; /* queue of work for the main thread */
     int64_t tick_ns;
-    uint32_t over; /* last epoch with a lost member */
+    uint32_t over; /* number of the last epoch in which a member was lost */
     struct {
         bool asked;
-        int status; /* reason of leaving: a LEAVE_ */
+        int status; /* why the worker leaves: a LEAVE_ constant */
         int64_t until_ns;
         char text[WIRE_TEXT];
     } leave;
-    struct engine *engine; /* of the epoch; STOP interrupts it */
-    struct bus *bus_end;   /* NULL: no bus in this epoch yet */
+    struct engine *engine; /* engine of the current epoch; a STOP packet interrupts it */
+    struct bus *bus_end;   /* bus of the current epoch; NULL: there is none yet */
     struct {
-        uint32_t id, stop; /* run in progress, 0: none; run to be stopped */
+        uint32_t id, stop; /* id: number of the run in progress, 0: none; stop: number of the run that must stop */
         uint32_t stop_why;
-        bool meets;        /* the current run is making communicators */
-        atomic_bool parts; /* and must stop doing so; read without the lock */
-        bool decides;      /* this memory decides if the current run can still be cancelled */
-        bool yields;       /* decides, or updates nothing: an interrupt also ends the making of communicators */
+        bool meets;        /* true while the current run creates communicators */
+        atomic_bool parts; /* true if the current run must stop creating communicators; read without the lock */
+        bool decides;      /* true if this memory decides whether the current run can still be cancelled */
+        /* true if the run decides that, or updates no variable: then an interrupt also stops the creation of
+         * communicators */
+        bool yields;
     } run;
     struct {
-        struct united *id; /* received ids, for runs that are not over */
+        struct united *id; /* ids received for runs that have not ended */
         int n, capacity;
-        pthread_cond_t changed; /* signals a new id, or the end of waiting */
+        pthread_cond_t changed; /* signalled when an id arrives, and when waiting for ids must end */
     } ids;
-    struct segment *segment;                /* memory of the host's devices */
-    uint32_t segment_made;                  /* epoch in which it was made */
-    struct device_heap heap;                /* device memory held by the worker */
-    struct carrier *carrier;                /* to other hosts; NULL: no other hosts. Written once, by the main thread */
-    struct brought brought[WORKER_FETCHES]; /* requests in flight, by count modulo the size */
-    /* The epoch's table of devices: the main thread writes it with the lock, and reads it without. */
+    struct segment *segment; /* memory that the host's processes share */
+    uint32_t segment_made;   /* epoch in which `segment` was made */
+    struct device_heap heap; /* memory that the worker has allocated on its devices */
+    struct carrier *carrier; /* transport to other hosts; NULL: there are none. Set once, by the main thread */
+    struct brought brought[WORKER_FETCHES]; /* requests in flight, at index count % WORKER_FETCHES */
+    /* The epoch's tables of devices and slots. The main thread writes these tables with the lock, and reads them
+     * without. */
     struct plan_map map;
-    struct slot *slot;        /* of all memories */
-    int nslot, nall, nmemory; /* slots of this memory; of all memories; memories */
+    struct slot *slot; /* slots of all memories */
+    /* nslot: slots of this memory; nall: slots of all memories; nmemory: number of memories */
+    int nslot, nall, nmemory;
 };
 
-/* Orders for the files thread, under the lock. */
+/* State of the thread that writes and reads files. Every use holds the lock. */
 struct worker_files {
     struct orders queue;
-    struct order *current; /* in progress; NULL: none */
+    struct order *current; /* the work in progress; NULL: none */
     pthread_t thread;
     pthread_cond_t wake;
     bool runs;
 };
 
-/* State of the main thread alone. */
+/* State that only the main thread uses. */
 struct worker_main {
-    struct segment *bus;      /* of the epoch; the link's thread reads it, too, while shared.bus_end is set */
-    struct segment *made_bus; /* made by this worker */
+    /* segment for messages of the epoch; the link's thread reads it, too, while shared.bus_end is set */
+    struct segment *bus;
+    struct segment *made_bus; /* segment for messages that this worker made for its host; NULL: none */
     struct atlas *atlas;
     uint8_t *met; /* by memory, enum meeting: whether the ports of its workers are known */
     uint32_t *route;
     _Atomic uint64_t **doing;
-    int nlocal, world; /* slots of this worker; workers */
+    int nlocal, world; /* nlocal: number of slots of this worker; world: number of workers */
     uint32_t epoch;
     unsigned char job_id[CLUSTER_ID];
     struct job **job;
     int njob, job_capacity;
     struct asker *asker;
     int nasker, asker_capacity;
-    uint32_t anew; /* last failed run before the communicators were made */
+    uint32_t anew; /* number of the last failed run before the communicators were created */
 };
 
-/* A worker process. The first fields are constant once its threads run. */
+/* A worker process. The fields before `lock` are constant once its threads run. */
 struct worker_process {
     struct cluster_worker_options options;
-    struct link *link;            /* used with the lock */
-    struct worker_member *member; /* likewise */
+    struct link *link;            /* functions of the link are called with the lock held */
+    struct worker_member *member; /* functions of the member are called with the lock held */
     struct str machine, devices, gpus;
     char host[64];
-    struct roots roots; /* allow-listed folders */
-    int wake_fd;        /* wakes the main thread */
-    pthread_t thread;   /* the link's */
+    struct roots roots; /* folders that files may be in */
+    int wake_fd;        /* eventfd that wakes the main thread */
+    pthread_t thread;   /* the link's thread */
     pthread_mutex_t lock;
     struct worker_shared shared;
     struct worker_files files;
     struct worker_main main;
 };
 
-/* With the lock. */
+/* The functions below are called with the lock held, unless they say otherwise. */
 void worker_leave(struct worker_process *w, int status, const char *text);
 void worker_take_control(struct worker_process *w);
-struct order *order_take(struct orders *from); /* NULL: empty */
+struct order *order_take(struct orders *from); /* removes and returns the first order; NULL: the queue is empty */
 void order_free(struct order *o);
-/* Finds n bytes at a position (position.h). E_BUS: not in the memory of this worker. With the lock. */
+/* Finds n bytes at a position (position.h). E_BUS: they are not in this worker's memory. The caller holds the lock. */
 struct spot {
-    const struct device_kind *kind; /* its copy() reads and writes data */
+    const struct device_kind *kind; /* device kind whose copy() reads and writes `data` */
     char *data;
 };
 int worker_find(const struct worker_process *w, uint64_t at, size_t n, struct spot *out);
-/* Repeats requests for bytes of other hosts that have not arrived; takes the lock. */
+/* Repeats requests for bytes of other hosts that have not arrived. Takes the lock itself. */
 void worker_fetch_again(struct worker_process *w);
-/* Handles messages of workers of other hosts; on the carrier's thread, takes the lock. */
+/* Functions that handle messages from workers of other hosts. The functions are called on the carrier's thread, and
+ * take the lock themselves. */
 extern const struct carrier_hear worker_hear;
 
 #endif

@@ -1,4 +1,4 @@
-/* worker_job.c - compiles programs to plans, and connects the plans to those of other hosts. */
+/* worker_job.c - compiles programs to plans, and connects their channels to the plans of other hosts. */
 #include "actors/cluster/worker/worker_job.h"
 
 #include "actors/cluster/worker/worker_epoch.h"
@@ -49,7 +49,8 @@ worker_job_forget(struct worker_process *w, const struct order *o)
     *j = w->main.job[--w->main.njob];
 }
 
-/* Stores schedule rows. Without valid rows, acts run in order of readiness. */
+/* Stores the schedule rows of a program. If the rows are not valid, acts run in the order in which they become
+ * ready. */
 void
 worker_job_rows(struct worker_process *w, const struct order *o)
 {
@@ -63,7 +64,7 @@ worker_job_rows(struct worker_process *w, const struct order *o)
         j->run.rows = &j->rows;
 }
 
-/* Checks that the plan's list of collectives fits a packet. */
+/* Checks that the plan's list of collectives fits into a packet. */
 static int
 check_plan_ranks(const struct plan *p)
 {
@@ -79,7 +80,7 @@ make_ordered_plan(struct worker_process *w, const struct order *o, struct plan *
 {
     struct program *g;
     if (program_name(o->work.bytes, o->work.n) != o->work.program)
-        return fail(E_BUS, "received a program whose name does not match");
+        return fail(E_BUS, "received a program whose bytes do not match its name");
     TRY(program_read(o->work.bytes, o->work.n, w->main.atlas, &g));
     g->map = &w->shared.map;
     TRY(plan_compile(g, w->main.atlas, out));
@@ -140,7 +141,7 @@ tell_have(struct worker_process *w, struct job *j, int status)
 
 /* ---- connecting partitions ---- */
 
-/* Returns the i-th worker of a memory, by rank; i < 0: the number of workers. */
+/* Returns the i-th worker of a memory, in order of rank; i < 0: returns the number of its workers. */
 static int
 workers_of(const struct worker_process *w, int memory, int i)
 {
@@ -155,7 +156,8 @@ workers_of(const struct worker_process *w, int memory, int i)
     return i < 0 ? n : last;
 }
 
-/* Returns the worker of a memory to ask for its list; requests of this memory's workers are spread over that memory. */
+/* Returns the worker of a memory that this worker asks for its list of channels. The workers of this memory ask
+ * different workers there, as far as possible. */
 static int
 partner_rank(const struct worker_process *w, int memory)
 {
@@ -172,7 +174,7 @@ memory_of_rank(const struct worker_process *w, int rank)
     return -1;
 }
 
-/* ---- meeting ---- */
+/* ---- ports of other workers ---- */
 
 void
 worker_job_met(struct worker_process *w, const char *ports)
@@ -185,7 +187,7 @@ worker_job_met(struct worker_process *w, const char *ports)
     }
 }
 
-/* Returns true if the ports of a memory's workers are known; else requests them. */
+/* Returns true if the ports of a memory's workers are known; if not, requests them once. */
 static bool
 ask_to_meet(struct worker_process *w, int memory)
 {
@@ -207,7 +209,7 @@ meet_all(struct worker_process *w, const struct job *j)
     return all;
 }
 
-/* Requests the lists of channels, once all ports are known. */
+/* Requests the lists of channels from the other memories, if all ports are known. */
 static void
 ask_for_lists(struct worker_process *w, struct job *j)
 {
@@ -238,7 +240,8 @@ worker_job_connect(struct worker_process *w, struct job *j)
     return 0;
 }
 
-/* Sends this worker's list of channels. The list of a failed program is empty, which matches no other list. */
+/* Sends this worker's list of channels. If the program failed to compile, the list is empty, and so differs from
+ * every other list. */
 static void
 answer_ask(struct worker_process *w, const struct job *j, int rank)
 {

@@ -1,4 +1,4 @@
-/* worker_job.h - a worker compiles programs and connects their channels to other hosts. Main thread. */
+/* worker_job.h - a worker compiles programs and connects their channels to other hosts. Called on the main thread. */
 #ifndef RILLE_CLUSTER_WORKER_JOB_H
 #define RILLE_CLUSTER_WORKER_JOB_H
 
@@ -7,31 +7,33 @@
 
 struct job { /* a program and its plan */
     uint64_t id;
-    struct plan *plan; /* NULL: compilation failed */
+    struct plan *plan; /* plan of this memory's partition; NULL: compilation failed */
     struct actors *actors;
     struct run run;
     struct arena arena, of_rows;
-    struct lane_rows rows; /* last received; in use if run.rows is set */
+    struct lane_rows rows; /* schedule rows received last; used if run.rows points here */
     struct channel_far *far;
-    struct carrier_channels *carrying; /* NULL: no channels */
-    bool *listed;                      /* by memory: its list has arrived, or is not needed */
-    int32_t nwanted;                   /* lists still missing */
-    uint32_t epoch;                    /* epoch of the addresses in far */
-    bool had;                          /* the outcome was reported to the coordinator */
-    bool waits;                        /* for ports of workers, before asking for their lists */
+    struct carrier_channels *carrying; /* this worker's ends of the channels to other hosts; NULL: no channels */
+    bool *listed;                      /* by memory: true if its list of channels has arrived, or is not needed */
+    int32_t nwanted;                   /* number of lists of channels that have not arrived */
+    uint32_t epoch;                    /* epoch to which the addresses in `far` belong */
+    bool had;                          /* true if the outcome of compiling was reported to the coordinator */
+    bool waits; /* true if ports of workers must be known before lists of channels are requested */
 };
 
-/* Carry out the orders PROGRAM, FORGET, ROWS, ASKED, LISTED and PORTS. */
+/* Carry out the work PROGRAM, FORGET, ROWS, ASKED, LISTED and PORTS (member.h). */
 void worker_job_make(struct worker_process *w, const struct order *o);
 void worker_job_forget(struct worker_process *w, const struct order *o);
 void worker_job_rows(struct worker_process *w, const struct order *o);
 void worker_job_asked(struct worker_process *w, const struct order *o);
 void worker_job_listed(struct worker_process *w, const struct order *o);
 void worker_job_ports(struct worker_process *w, const struct order *o);
-/* Marks the memories of these workers as met. ports: text as in FORM. */
+/* Records that the ports of the workers of some memories are known. ports: text as in FORM (wire.def). */
 void worker_job_met(struct worker_process *w, const char *ports);
-struct job *worker_job_find(struct worker_process *w, uint64_t id); /* NULL: unknown */
-/* Sets the addresses of the channels' other ends in this epoch. E_PLAN. */
+/* returns the job of a program; NULL: not known */
+struct job *worker_job_find(struct worker_process *w, uint64_t id);
+/* Sets the addresses of the other ends of the program's channels for this epoch. E_PLAN: another host has no such
+ * thread. */
 int worker_job_connect(struct worker_process *w, struct job *j);
 void worker_job_free(struct job *j);
 

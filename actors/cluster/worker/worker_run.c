@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets *out to the address of place i, which must hold the bytes; NULL: an empty place. */
+/* Sets *out to the address of buffer i, which must have `bytes` bytes; NULL if the buffer has no bytes. */
 static int
 address(const struct worker_process *w, struct span places, size_t i, int64_t bytes, void **out)
 {
@@ -23,14 +23,14 @@ address(const struct worker_process *w, struct span places, size_t i, int64_t by
     memcpy(&at, places.bytes + 8 * i, 8);
     *out = NULL;
     if (at == POSITION_NONE && bytes == 0) return 0;
-    if (bytes < 0 || at % 64) return fail(E_BUS, "START: buffer %zu is malformed", i);
+    if (bytes < 0 || at % 64) return fail(E_BUS, "START: buffer %zu must be at a multiple of 64 bytes", i);
     int status = worker_find(w, at, (size_t)bytes, &spot);
     if (status) err_note("START: buffer %zu", i);
     *out = status ? NULL : spot.data;
     return status;
 }
 
-/* With the lock. */
+/* Sets the addresses and live numbers of a run from its START packet. The caller holds the lock. */
 static int
 bind_run(const struct worker_process *w, struct job *j, const struct packet *p)
 {
@@ -58,8 +58,8 @@ updates(const struct program *p)
     return false;
 }
 
-/* Runs the program. Sets *ran to false if no act began: the worker is leaving, a failure was reported before the
- * run, or communicators could not be made. */
+/* Runs the program. Sets *ran to false if no act began: the worker leaves, the run was stopped before it began, or
+ * communicators could not be created. */
 static int
 run_job(struct worker_process *w, struct job *j, const struct packet *p, bool *ran)
 {
@@ -82,7 +82,8 @@ run_job(struct worker_process *w, struct job *j, const struct packet *p, bool *r
     return status;
 }
 
-/* Returns the roots that updates had begun to overwrite, now half written. */
+/* Returns the list of roots that updates had begun to overwrite in a failed run; these roots are half written. The
+ * caller frees the list. */
 static int32_t *
 list_begun(const struct job *j, int *n)
 {
@@ -101,7 +102,7 @@ list_begun(const struct job *j, int *n)
     return list;
 }
 
-/* Returns pairs of task and acts, for tasks that had begun. */
+/* Returns, for each task that acted, its index and its number of acts. The caller frees the list. */
 static int32_t *
 list_acted(const struct job *j, int *n)
 {
@@ -115,7 +116,7 @@ list_acted(const struct job *j, int *n)
     return list;
 }
 
-/* Returns pairs of device and busy nanoseconds, for the devices of this worker's threads. */
+/* Returns, for each device of this worker's threads, its number and its busy time in ns. The caller frees the list. */
 static uint64_t *
 list_busy(const struct worker_process *w, const struct job *j, int *n)
 {
@@ -155,7 +156,7 @@ worker_run_start(struct worker_process *w, const struct order *o)
     int64_t before = w->shared.engine ? engine_count(w->shared.engine).acts : 0;
     bool ran = false;
     bool there = j && j->plan && j->had && w->shared.engine;
-    e.status = there ? 0 : fail(E_BUS, "START: no such program");
+    e.status = there ? 0 : fail(E_BUS, "START: this worker has not compiled the program");
     if (there && j->carrying && j->epoch != w->main.epoch) e.status = worker_job_connect(w, j);
     if (!e.status) {
         pthread_mutex_lock(&w->lock);
@@ -178,7 +179,7 @@ worker_run_start(struct worker_process *w, const struct order *o)
     w->shared.run.id = 0;
     w->shared.run.meets = false;
     member_ended(w->member, &e);
-    worker_take_control(w); /* a send may consume the readiness event of arrivals */
+    worker_take_control(w); /* the send can consume the edge-triggered event of packets that have arrived */
     pthread_mutex_unlock(&w->lock);
     free(begun);
     free(acted);

@@ -1,8 +1,8 @@
-/* worker_unite.c - makes the communicators of a run with ranks in several workers.
+/* worker_unite.c - creates the communicators of a run whose ranks are in several workers.
  *
- * The worker of the first rank makes the id; the workers of the other ranks wait for the id. All workers make
- * communicators in the same order, before the run, and keep them until the epoch ends or a run fails. If a worker
- * fails meanwhile, STOP reports the failure, as during a run. */
+ * The worker of a communicator's first rank creates its id, and the workers of the other ranks wait for the id. All
+ * workers create communicators in the same order, before the run, and keep them until the epoch ends or a run fails.
+ * If a worker fails meanwhile, STOP stops the others, as during a run. */
 #include "actors/cluster/worker/worker_unite.h"
 
 #include "actors/cluster/worker/worker_job.h"
@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct meeting_of { /* a run that makes communicators */
+struct meeting_of { /* a run whose communicators are being created */
     struct worker_process *w;
     uint32_t epoch, run;
 };
 
-/* Returns the other memories with ranks of the communicator; the caller frees the array. */
+/* Returns the other memories in which the communicator has ranks; the caller frees the array. */
 static uint32_t *
 memories_of(const struct worker_process *w, const struct communicator *c, int *n)
 {
@@ -47,7 +47,7 @@ tell_unite_id(void *of, const struct communicator *c, const unsigned char id[COM
     u.memory = memory;
     pthread_mutex_lock(&m->w->lock);
     member_unite(m->w->member, m->epoch, &u);
-    worker_take_control(m->w); /* a send may consume the readiness event of arrivals */
+    worker_take_control(m->w); /* the send can consume the edge-triggered event of packets that have arrived */
     pthread_mutex_unlock(&m->w->lock);
     free(memory);
     return 0;
@@ -106,7 +106,7 @@ worker_unite_cut(void)
         if (device_kind(k)->flags & COLLECTS) device_kind(k)->cut();
 }
 
-/* Forgets the ids of this run and of earlier runs. */
+/* Removes the ids of this run and of earlier runs. */
 static void
 forget_united(struct worker_process *w, uint32_t run)
 {
