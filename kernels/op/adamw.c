@@ -43,7 +43,7 @@ infer(const struct call *c, int64_t *size)
     return update_check_scale(c, SCALE);
 }
 
-/* The factors that are the same for all elements of a call. */
+/* Factors of the update that are the same for all elements of a call. */
 struct factors {
     double b1, b2, decay, l2, rate, root, eps, scale;
 };
@@ -80,7 +80,7 @@ ref(const struct kcall *k)
 
 /* ---- variant ---- */
 
-/* to[] may alias from[]: an element is read before it is written. */
+/* to[] may be the same memory as from[], because each element is read before it is written. */
 #define UPDATE(name, type, fma, sqrt)                                                                                  \
     VECTOR static void name(int64_t n, const struct factors *f, const type *const *from, type *const *to)              \
     {                                                                                                                  \

@@ -22,7 +22,7 @@ contract_rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* With dc the gradient of c: da = b dc^T, db = a dc. */
+/* Builds the gradients da = b dc^T and db = a dc, where dc is the gradient of the result c. */
 static void
 contract_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

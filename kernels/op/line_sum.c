@@ -2,7 +2,7 @@
  *
  * The gradient of sum, repeated along the summed dimensions, keeps the layout of the sum and meets x only after
  * repetition, so the whole repeated tensor would be moved. Here the gradient is multiplied by ones in x's layout, so
- * only one number per line is moved. */
+ * that only one number per line is moved. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"

@@ -1,9 +1,9 @@
-/* moments_joined.c - joins the moments of all parts of a row. Each part receives, in 7 bytes, the distance from its
- * own mean to the row's mean, and the row's deviation.
+/* moments_joined.c - joins the mean and deviation of all shards of a row (moments.h). The answer to each shard has 7
+ * bytes: the distance from the shard's mean to the row's mean, and the row's deviation.
  *
- *   mean = mean of the parts' means,   variance = mean of (deviation^2 + (the part's mean - mean)^2)
+ *   mean = mean of the shards' means,   variance = mean of (deviation^2 + (the shard's mean - mean)^2)
  *
- * All parts have the same size. Parts and bytes are the last two dimensions, and both stay unsplit. */
+ * All shards have the same size. The last two dimensions are the shards and the bytes of a code; both are unsplit. */
 #include "kernels/op/lib/moments.h"
 
 static int
@@ -28,7 +28,7 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Computes the codes of one row, starting at `first`. */
+/* Computes the answers of one row, whose codes start at `first`. */
 static void
 join(const struct kcall *k, int64_t first, int64_t parts)
 {

@@ -1,5 +1,5 @@
-/* moments_told.c - the mean and deviation of a part of a row, as a part sends them: a code of 9 bytes along one last
- * dimension. */
+/* moments_told.c - encodes the mean and deviation of a shard of a row in 9 bytes, for sending (moments.h). The bytes
+ * are a new last dimension. */
 #include "kernels/op/lib/moments.h"
 
 enum { MEAN, VARIANCE };

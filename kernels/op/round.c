@@ -1,4 +1,4 @@
-/* round.c - the nearest integer; halfway cases round to even. */
+/* round.c - the nearest integer; halfway cases are rounded to the even neighbour. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/eltwise.h"
 
