@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { BLOCK = 1024, SHORT = 4 * BLOCK, GRAIN = 16384 };
-/* TOGETHER: most neighbouring lines that are copied together; FEW: at least as many as fill a cache line. The others
+/* TOGETHER: most neighbouring lines that are copied together; FEW: as many as fill a cache line with f32. The others
  * are limits in elements. CELLS: size of a workspace. PAGE_CELLS: half a page of f32. CACHE_CELLS, MANY_CELLS: all
  * elements of up to FEW neighbours, and of more neighbours, that stay in a cache. */
 enum { TOGETHER = 64, FEW = 16, CELLS = 1024, PAGE_CELLS = 512, CACHE_CELLS = 1 << 17, MANY_CELLS = 1 << 16 };
