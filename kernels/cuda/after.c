@@ -178,7 +178,7 @@ making_epilogue(struct arena *a, int lead, int nstep, const struct fuse_step *st
     struct view in[OP_OPERAND] = {{0}}, out[OP_OUT], all[MAKING_LANES];
     struct after f = {.lead = lead, .nstep = nstep, .step = step, .ends = *e, .index = c->nin + c->nout};
     if ((!c->op->gpu.line && !c->op->gpu.pass) || c->op->gpu.by_position || c->op->ninplace)
-        return fail(E_KERNEL, "%s cannot lead a kernel", c->op->name);
+        return fail(E_KERNEL, "%s cannot be the first call of a fused GPU kernel", c->op->name);
     lead_views(&step[lead], e, in, out);
     if (view_numel(&out[0]) == 0) return fail(E_KERNEL, "%s: the result is empty", c->op->name);
     for (int i = 0; i < e->nin + e->nout; i++) {

@@ -12,7 +12,7 @@
 #include <nccl.h>
 #include <sched.h>
 
-static_assert(CUDA_ID == NCCL_UNIQUE_ID_BYTES, "the record's id is NCCL's");
+static_assert(CUDA_ID == NCCL_UNIQUE_ID_BYTES, "CUDA_ID differs from NCCL_UNIQUE_ID_BYTES");
 
 enum { OLDEST = 21400 }; /* first NCCL version with nonblocking communicators */
 

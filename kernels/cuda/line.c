@@ -682,7 +682,9 @@ take_after(const struct kcall *k, const struct passing *p, struct lines_on *l)
     join_loops(k, l);
     bool can =
         p->parts == 1 && p->lanes == 1 && !p->pass->of && says(p, "each_of(") && (p->pack == 1 || l->nloop[1] == 1);
-    return can ? 0 : fail(E_KERNEL, "%s: the steps after it are not stored along its lines", k->call->op->name);
+    return can ? 0
+               : fail(E_KERNEL, "%s: the strides of the fused calls after it do not suit a GPU kernel",
+                      k->call->op->name);
 }
 
 static int
@@ -717,7 +719,7 @@ make_line_pass(struct arena *a, const struct kcall *k, struct passing *p, struct
     s->scratch_bytes = (size_t)(jobs * p->keeps) * sizeof(uint64_t);
     int64_t threads = p->named ? naming_blocks(l.count) * CUDA_BLOCK : jobs / p->lanes * p->width;
     int status = making_finish(&m, "line", jobs > 0 ? threads : 0);
-    return can ? status : fail(E_KERNEL, "%s: its operands are not stored along lines", k->call->op->name);
+    return can ? status : fail(E_KERNEL, "%s: the strides of its operands do not suit a GPU kernel", k->call->op->name);
 }
 
 /* Writes all passes. Each pass stores its numbers in scratch behind those of the previous pass, and reads the

@@ -175,7 +175,8 @@ making_finish(struct making *m, const char *engine, int64_t threads)
                           "    (void)block, (void)blocks;\n");
     to->engine = engine;
     to->blocks = MIN((threads + to->parts.threads - 1) / to->parts.threads, MOST_BLOCKS);
-    return to->nword > MOST_WORDS ? fail(E_KERNEL, "%d words are too many for a kernel", to->nword) : 0;
+    return to->nword > MOST_WORDS ? fail(E_KERNEL, "%d words are too many for the argument of a GPU kernel", to->nword)
+                                  : 0;
 }
 
 void

@@ -48,7 +48,7 @@ open(int gpu, struct cuda_gpu *out)
     if (e != cudaSuccess) return text_of(e);
     home = gpu;
     snprintf(out->name, sizeof out->name, "%s", of.name);
-    static_assert(sizeof out->uuid == sizeof of.uuid, "a GPU's id is CUDA's");
+    static_assert(sizeof out->uuid == sizeof of.uuid, "the size of a GPU id differs from CUDA's");
     memcpy(out->uuid, &of.uuid, sizeof out->uuid);
     out->bytes = of.totalGlobalMem;
     out->major = of.major;

@@ -274,7 +274,7 @@ cuda_source_chain(struct arena *a, int lead, int nstep, const struct fuse_step *
 {
     struct making_ends e = {.nin = nin, .nout = nout};
     if (nin + nout > MAKING_LANES || nstep > MAKING_STEPS)
-        return fail(E_KERNEL, "a chain of %d steps is too long", nstep);
+        return fail(E_KERNEL, "a chain of %d steps is too long for a GPU kernel", nstep);
     for (int i = 0; i < nin + nout; i++) e.view[i] = i < nin ? &in[i] : &out[i - nin];
     find_step_numbers(nstep, step, e.number);
     return lead < 0 ? make_chain(a, nstep, step, &e, s) : making_epilogue(a, lead, nstep, step, &e, s);
@@ -447,7 +447,7 @@ cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *
     struct call add = {.op = combining(r, (enum dtype)sum.dtype), .nin = 2, .nout = 1, .in = pair, .out = &sum};
     struct call round = {.op = &op_cast, .nin = 1, .nout = 1, .in = &sum, .out = &type, .attr = none};
     add.attr = none;
-    if (nin > CUDA_SOURCES) return fail(E_KERNEL, "%d sources are too many for a kernel", nin);
+    if (nin > CUDA_SOURCES) return fail(E_KERNEL, "%d operands are too many for a GPU kernel", nin);
     struct fuse_step step[MAKING_LANES];
     for (int i = 1; i < nin; i++) {
         step[i - 1] = (struct fuse_step){.call = &add, .out = -1};
@@ -710,7 +710,7 @@ make_view(struct arena *a, const struct kcall *k, struct cuda_source *s)
         struct type t = type_of((enum dtype)k->in[0].dtype, k->in[0].ndim, k->in[0].dim);
         struct view dense = view_dense(&t, NULL);
         if (c->op->host.view(c, &dense, &window, &skip) || skip || !view_is_dense(&window))
-            return fail(E_KERNEL, "%s: no loops can read this window", c->op->name);
+            return fail(E_KERNEL, "%s: a GPU kernel cannot read a view with these strides", c->op->name);
         window = k->in[0];
     }
     return cuda_source_copy(a, &window, &k->out[0], skip, s);

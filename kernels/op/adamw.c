@@ -206,7 +206,7 @@ const struct op op_adamw = {
     .nout = 3,
     .attr = {[BETA1] = {"beta1", ATTR_FLOAT, .f = 0.9, .doc = "decay rate of m"},
              [BETA2] = {"beta2", ATTR_FLOAT, .f = 0.999, .doc = "decay rate of v"},
-             [EPS] = {"eps", ATTR_FLOAT, .f = 1e-8, .doc = "added to the root"},
+             [EPS] = {"eps", ATTR_FLOAT, .f = 1e-8, .doc = "added to the square root of v"},
              [WEIGHT_DECAY] = {"weight_decay", ATTR_FLOAT, .doc = "rate of decay of p towards 0"},
              [DECOUPLED] = {"decoupled", ATTR_BOOL, .i = 1, .doc = "apply decay to p (AdamW); false: to g (Adam)"}},
     .shape.make_rule = rule,

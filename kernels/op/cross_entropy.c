@@ -22,7 +22,7 @@ check(const struct call *c)
         return call_fail(E_DTYPE, c, "labels must be i64 or i32, found %s", dtype_text(labels->dtype));
     if (!(c->attr[SMOOTHING].f >= 0 && c->attr[SMOOTHING].f <= 1))
         return call_fail(E_ATTR, c, "label_smoothing must be from 0 to 1, found %g", c->attr[SMOOTHING].f);
-    if (x->ndim == 0) return call_fail(E_SHAPE, c, "logits must have an axis of classes");
+    if (x->ndim == 0) return call_fail(E_SHAPE, c, "logits must have a dimension for the classes");
     struct type want = *x;
     int axis = ce_axis(x->ndim);
     want.ndim--;

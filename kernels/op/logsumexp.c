@@ -160,7 +160,7 @@ some_lines(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, v
 {
     enum dtype d = k->in[0].dtype == DT_F64 ? DT_F64 : DT_F32;
     double y[LINES_TOGETHER];
-    static_assert((int)LINES_TOGETHER <= (int)LOG_SUMS, "a call takes them");
+    static_assert((int)LINES_TOGETHER <= (int)LOG_SUMS, "LINES_TOGETHER is greater than LOG_SUMS");
     if (n <= LOG_SUM_SHORT)
         log_sums_short(d, n, count, at[0], y);
     else

@@ -88,7 +88,7 @@ static const char element[] = MOMENTS_BODY({
 
 const struct op op_moments_joined = {
     .name = "moments_joined",
-    .doc = "code for each part: the distance from its mean to the row's mean, and the row's deviation",
+    .doc = "code for each shard of a row: the distance from its mean to the row's mean, and the row's deviation",
     .in = {{"told"}},
     .shape.make_rule = rule,
     .shape.infer = infer,

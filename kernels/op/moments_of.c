@@ -129,11 +129,11 @@ flops(const struct call *c)
 
 const struct op op_moments_of = {
     .name = "moments_of",
-    .doc = "mean and 1 / sqrt(variance + eps) of the rows of x, for each part of a row, from the codes it sent and "
+    .doc = "mean and 1 / sqrt(variance + eps) of the rows of x, for each shard of a row, from the codes it sent and "
            "received",
     .in = {[X] = {"x", IN_FLOAT}, [TOLD] = {"told"}, [BACK] = {"joined"}},
     .nout = 2,
-    .attr = {[DIMS] = {"dims", ATTR_INT, .i = 1, .doc = "number of last dimensions that form a part"},
+    .attr = {[DIMS] = {"dims", ATTR_INT, .i = 1, .doc = "number of last dimensions that form a shard of a row"},
              [EPS] = {"eps", ATTR_FLOAT, .f = 1e-5, .doc = "added to the variance"}},
     .shape.make_rule = rule,
     .shape.infer = infer,

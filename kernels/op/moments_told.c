@@ -39,7 +39,7 @@ static const char element[] =
 
 const struct op op_moments_told = {
     .name = "moments_told",
-    .doc = "code of the mean and the deviation of a part of each row",
+    .doc = "code of the mean and the deviation of a shard of each row",
     .in = {[MEAN] = {"mean", IN_FLOAT}, [VARIANCE] = {"variance", IN_FLOAT}},
     .shape.make_rule = rule,
     .shape.infer = infer,

@@ -183,7 +183,7 @@ const struct op op_norm_grad = {
     .nout = 3,
     .attr = {[NORM_DIMS] = {"dims", ATTR_INT, .i = 1, .doc = "number of last dimensions"},
              [NORM_EPS] = {"eps", ATTR_FLOAT, .f = 1e-5, .doc = "added to the variance"},
-             [NORM_CENTER] = {"center", ATTR_BOOL, .i = 1, .doc = "the mean was taken off"}},
+             [NORM_CENTER] = {"center", ATTR_BOOL, .i = 1, .doc = "true: the mean is subtracted, as in layer_norm"}},
     .shape.make_rule = rule,
     .shape.dtype = OUT_IN0,
     .partial.linear = "1",

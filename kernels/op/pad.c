@@ -48,14 +48,15 @@ infer(const struct call *c, int64_t *size)
     if (c->attr[PAD].n % 2)
         return call_fail(E_ATTR, c, "pad must be pairs of numbers, found %d numbers", c->attr[PAD].n);
     if (c->attr[PAD].n > 2 * n)
-        return call_fail(E_ATTR, c, "pad has %d pairs for %d dimensions", c->attr[PAD].n / 2, n);
+        return call_fail(E_ATTR, c, "pad must have at most one pair per dimension, found %d pairs for %d dimensions",
+                         c->attr[PAD].n / 2, n);
     for (int d = 0; d < n; d++) {
         int64_t before, after;
         amounts(c, n, d, &before, &after);
         if (before == 0 && after == 0) continue;
         if (before < -MOST || before > MOST || after < -MOST || after > MOST)
-            return call_fail(E_ATTR, c, "a pad is at most 2^60 entries, found %lld and %lld", (long long)before,
-                             (long long)after);
+            return call_fail(E_ATTR, c, "pad amounts must be from -2^60 to 2^60, found %lld and %lld",
+                             (long long)before, (long long)after);
         *size = c->in[0].dim[d] + before + after;
         if (*size < 0) return call_fail(E_SHAPE, c, "dimension %d would have %lld entries", d, (long long)*size);
         size++;

@@ -23,7 +23,7 @@ infer(const struct call *c, int64_t *size)
 static int
 no_view(void)
 {
-    return fail(E_STATE, "reshape: no strides show the elements in this order; a copy is needed");
+    return fail(E_STATE, "reshape: the result cannot be a view of the operand; a copy is needed");
 }
 
 /* Computes the strides of the view, from the last dimension to the first in both shapes. `run`: number of operand

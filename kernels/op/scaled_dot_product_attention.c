@@ -97,7 +97,8 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 
 const struct op op_scaled_dot_product_attention = {
     .name = "scaled_dot_product_attention",
-    .doc = "softmax(q k^T scale + mask) v; a bool mask keeps keys where it is true, another is added; a query without "
+    .doc = "softmax(q k^T scale + mask) v; a bool mask keeps keys where it is true, other masks are added; a query "
+           "without "
            "keys gives 0",
     .source = "Vaswani et al. 2017",
     .in = {{"q", IN_FLOAT}, {"k", IN_FLOAT}, {"v", IN_FLOAT}, {"mask", IN_OPTIONAL}},

@@ -193,7 +193,7 @@ const struct op op_sgd = {
            {"scale", IN_FLOAT | IN_OPTIONAL}},
     .nout = 2,
     .attr = {[MOMENTUM] = {"momentum", ATTR_FLOAT, .doc = "decay rate of m"},
-             [WEIGHT_DECAY] = {"weight_decay", ATTR_FLOAT, .doc = "times p, added to g"},
+             [WEIGHT_DECAY] = {"weight_decay", ATTR_FLOAT, .doc = "factor of p that is added to g"},
              [NESTEROV] = {"nesterov", ATTR_BOOL, .doc = "Nesterov momentum"}},
     .shape.make_rule = rule,
     .shape.infer = infer,

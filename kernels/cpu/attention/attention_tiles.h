@@ -13,7 +13,7 @@
 #include <assert.h>
 
 enum { QUERIES = ATT_TILE, KEYS = 128 }; /* maximum queries of a block; maximum keys of a tile without a causal mask */
-static_assert((int)COLS == (int)SMALL_COLS, "columns of scores are those of a product");
+static_assert((int)COLS == (int)SMALL_COLS, "COLS differs from SMALL_COLS");
 enum { SCORES, RESULT, SLOPES, TO_V, TO_K, TO_Q, NPRODUCT };
 
 struct attention {

@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-static_assert((int)COLS == (int)LOG_SUMS, "as many beside each other");
+static_assert((int)COLS == (int)LOG_SUMS, "COLS differs from LOG_SUMS");
 
 /* Adds the rounding errors of the sum to the sum (Knuth 1969), because long lines would lose digits. */
 double
