@@ -11,7 +11,7 @@
 /* ---- epilogues, element by element ---- */
 
 /* Maximum number of elements of the epilogue's operands that a thread keeps in registers, in addition to the
- * elements of its line. It suffices for one operand and a line of 768 elements. Above the limit, each pack is read
+ * elements of its line. One operand on a line of 768 elements needs this many. Above the limit, each pack is read
  * when it is needed. */
 enum { HELD_BESIDE = 24 };
 

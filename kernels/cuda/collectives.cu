@@ -98,7 +98,7 @@ await(const communicator *c, ncclComm_t comm, ncclResult_t r, const leaver &who)
     return r;
 }
 
-/* Connects the ranks of this process as one NCCL group. Then polls each rank until the ranks of all processes are
+/* Connects the ranks of this process as one NCCL group. Afterwards polls each rank until the ranks of all processes are
  * connected. */
 static ncclResult_t
 begin_seats(communicator *c, const ncclUniqueId &id, const leaver &who)

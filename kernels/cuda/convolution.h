@@ -8,7 +8,7 @@
 #include "kernels/cuda/product.h"
 
 /* Returns true if the step, the only one of its chain, is a convolution that the library can compute. Sets *at to
- * the indices of its operands and, for the result, nin. Views are as in exec_new(). */
+ * the indices of its operands and, for the result, nin. The views are those that exec_new() receives. */
 bool cuda_convolution_of(const struct fuse_step *step, int nin, const struct view *in, const struct view *out,
                          struct cuda_convolution *c, struct cuda_places *at);
 

@@ -1,6 +1,6 @@
 /* launch.h - compiles a call or a chain to a kernel, and launches the kernel.
  *
- * The session's thread makes a launch, and a stream's thread runs it. In between it is read-only. */
+ * The session's thread makes a launch, and a stream's thread runs it. A finished launch is read-only. */
 #ifndef RILLE_KERNELS_CUDA_LAUNCH_H
 #define RILLE_KERNELS_CUDA_LAUNCH_H
 

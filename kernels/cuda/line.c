@@ -152,8 +152,8 @@ split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass,
     if (!l->ruled) err_clear();
     line_dims(k->call, pass, l->gone);
     for (int d = 0; d < x->ndim; d++) {
-        l->size[l->gone[d]][l->n[l->gone[d]]++] =
-            MAX(x->dim[d], 1); /* at least 1, because even empty loops divide by it */
+        /* At least 1, because even empty loops divide by it. */
+        l->size[l->gone[d]][l->n[l->gone[d]]++] = MAX(x->dim[d], 1);
         *(l->gone[d] ? &l->length : &l->count) *= x->dim[d];
     }
     for (int g = 0; g < 2; g++)
@@ -359,8 +359,8 @@ width_of(int64_t length, int64_t count, int holds)
     return width;
 }
 
-/* Returns the number of threads per line for a body that reads operands by position. Such a body computes positions
- * once per line, so a thread has several elements. */
+/* Returns the number of threads per line for a body that reads operands by position. A body that reads by position
+ * computes positions once per line, so a thread has several elements. */
 static int
 positions_width(int64_t length)
 {
@@ -381,8 +381,8 @@ is_across(const struct kcall *k, const struct line_pass *pass, const struct line
     return line->size >= SIDE && stride[0][line->last] == 1 && stride[1][along->last] != 1;
 }
 
-/* Returns the number of parts into which each line is divided, one team per part. It depends only on the length and
- * the number of lines. */
+/* Returns the number of parts into which each line is divided, one team per part. The number of parts depends only on
+ * the length and the number of lines. */
 static int
 line_parts(const struct lines_on *l, bool across, int lanes)
 {
@@ -441,7 +441,7 @@ lines_at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, 
     return l->nloop[1] == 1 && least < PACK_BYTES && size % n == 0 ? n : 1;
 }
 
-/* Returns the set of results that the pass writes directly (bit i: result i). */
+/* Returns a set of bits: bit i is set if the pass writes result i directly. */
 static uint32_t
 stored_operands(const struct passing *p)
 {
@@ -493,7 +493,7 @@ make_added_lines(struct making *m, const struct kcall *k, const struct lines_on 
 enum { ACROSS = 32, ACROSS_LANES = 8 };
 
 /* Returns the number of blocks, a power of two, of a pass whose lines are selected by keys. Every block searches all
- * keys. */
+ * keys for those of its lines. */
 static int64_t
 naming_blocks(int64_t count)
 {

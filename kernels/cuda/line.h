@@ -8,17 +8,19 @@
 #include "kernels/cuda/making.h"
 #include "sbp/rule.h"
 
-/* The epilogue: the steps of a chain other than its leading call. They are computed on the first result of that
- * call, and their operands and results have the shape of that result. */
+/* The epilogue: the steps of a chain other than its leading call. The steps are computed on the first result of the
+ * leading call; their operands and results have the shape of that result. */
 struct after {
     int lead, nstep;
     const struct fuse_step *step;
     struct making_ends ends;
-    int index; /* number of operands and results of the leading call; a fill with this index or above belongs to the
-                  chain */
+    /* Number of operands and results of the leading call; in struct cuda_fill, higher indices are operands and results
+     * of the chain. */
+    int index;
 };
 
-/* A tensor divided into lines. Its dimensions form two groups: group 1 along a line, group 0 across lines. */
+/* A tensor divided into lines. The dimensions of the tensor form two groups: group 1 along a line, group 0 across
+ * lines. */
 struct lines_on {
     const struct view *of;
     int ndim;
@@ -26,15 +28,16 @@ struct lines_on {
     int64_t count, length;
     int64_t size[2][MAX_DIM]; /* sizes of the dimensions of each group */
     int n[2];
-    int nloop[2]; /* number of loops of each group; dimensions that are adjacent in all operands and results form one
-                     loop */
+    /* Number of loops of each group; dimensions that are adjacent in all operands and results form one loop. */
+    int nloop[2];
     struct loop {
         int64_t size;
-        int last; /* innermost dimension of the loop, as an index in its group; the loop has the stride of this
-                     dimension */
+        /* Innermost dimension of the loop, as an index in its group; the loop has the stride of this dimension. */
+        int last;
     } loop[2][MAX_DIM];
-    bool flat; /* true: elements are independent and dense, and lines are sections of the tensor, of which the last may
-                  be shorter */
+    /* true: elements are independent and dense, and lines are sections of the tensor, of which the last may be shorter.
+     */
+    bool flat;
     int64_t total;
     struct rule rule; /* letters of operands and results in the SBP rule, if `ruled` */
     bool ruled;
@@ -49,13 +52,15 @@ struct passing {
     const struct after *after; /* the epilogue; NULL: none */
     int parts;                 /* number of parts per line; each part has a team of threads */
     int width, gap;            /* number of threads in a team; distance between neighbouring threads of a team */
-    int pack, held;  /* number of elements that a thread accesses at once; number of a line's elements that a thread
-                        keeps in registers, 0: none */
+    /* Number of elements that a thread accesses at once; number of a line's elements that a thread keeps in registers,
+     * 0: none. */
+    int pack, held;
     int lanes;       /* number of adjacent lines that a thread processes at once */
     bool named;      /* true: keys select the lines, and a block searches the keys for several lines */
     int keeps, kept; /* numbers that this pass stores per line or part; numbers that the previous pass has stored */
-    int64_t keep_at, kept_at; /* where this pass stores its numbers, and where the previous pass has stored its numbers:
-                                 offsets in scratch, bytes */
+    /* Where this pass stores its numbers, and where the previous pass has stored its numbers: offsets in scratch,
+     * bytes. */
+    int64_t keep_at, kept_at;
     int joins; /* parts per line of the previous pass, which this pass combines; 0: the previous pass had whole lines */
     int part_kept;   /* numbers that the previous pass has stored per part */
     int64_t part_at; /* where these numbers are stored: offset in scratch, bytes */

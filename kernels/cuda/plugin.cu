@@ -56,8 +56,8 @@ open(int gpu, struct cuda_gpu *out)
     return of.concurrentManagedAccess ? nullptr : "host and GPU cannot use its memory at the same time";
 }
 
-/* Moves the pages of p to the GPU now. Otherwise the first kernel that accesses a page waits until the host has
- * created the page. A failure only costs speed. */
+/* Moves the pages of p to the GPU now. Without this, the first kernel that accesses a page would wait until the host
+ * has created the page. If moving fails, programs are only slower. */
 static void
 make_pages(int gpu, void *p, size_t bytes)
 {
@@ -238,7 +238,8 @@ compile(const char *text, const char *name, int major, int minor, void **binary,
     return why;
 }
 
-/* Loads a compiled kernel (cubin). It belongs to no GPU; CUDA loads the kernel onto a GPU at its first launch there. */
+/* Loads a compiled kernel (cubin). The result belongs to no GPU; CUDA loads the kernel onto a GPU at its first launch
+ * there. */
 static const char *
 load(int gpu, const void *binary, size_t, const char *name, void **kernel)
 {

@@ -41,8 +41,8 @@ find(void *file, const char *name, F *f)
     return *f != nullptr;
 }
 
-/* Keeps a library's algorithm until the process ends, as struct cuda_plugin promises. It is never freed, because the
- * libraries are closed before. */
+/* Keeps a library's algorithm until the process ends, as struct cuda_plugin promises. The algorithm is never freed,
+ * because at the end of the process the libraries are closed first. */
 static inline void *
 keep_way(void *way)
 {

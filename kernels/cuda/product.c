@@ -218,8 +218,8 @@ step_on(struct reading *r, const struct fuse_step *s)
 static bool
 is_operand(const struct reading *r, struct fuse_arg a)
 {
-    return !a.step && a.index >= 0 && r->in[a.index].dtype == r->y->dtype &&
-           r->in[a.index].ndim > 0; /* requires a tensor with dimensions, not one number */
+    /* Requires a tensor with dimensions, not one number. */
+    return !a.step && a.index >= 0 && r->in[a.index].dtype == r->y->dtype && r->in[a.index].ndim > 0;
 }
 
 /* Returns true if the view has one number per column of the result. */

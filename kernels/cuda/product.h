@@ -29,7 +29,7 @@ bool cuda_reals_of(const struct call *c, const struct view *x, const struct view
                    int64_t *from, int64_t *to, int64_t *tf32);
 
 struct cuda_multiply {
-    const char *name; /* name of the library */
+    const char *name; /* name of the library that computes the product */
     struct cuda_way *way;
     struct cuda_places at;
     int nin;

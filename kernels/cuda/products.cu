@@ -158,8 +158,8 @@ static void
 describe(filling *f, const cuda_product *p, way *to)
 {
     cublasLtMatmulDescOpaque_t *d = &to->desc;
-    void *const some =
-        reinterpret_cast<void *>(CUDA_PRODUCT_ALIGN); /* an example address, aligned as that of any operand */
+    /* An example address, aligned as that of any operand. */
+    void *const some = reinterpret_cast<void *>(CUDA_PRODUCT_ALIGN);
     to->doubles = p->from == CUDA_F64;
     to->bias = p->bias;
     to->aux = p->aux;
@@ -183,8 +183,8 @@ prefer(filling *f, cublasLtMatmulPreferenceOpaque_t *p)
     f->note(f->c.preference(p, sizeof *p));
     f->set(p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(SCRATCH));
     f->set(p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-           static_cast<uint32_t>(
-               CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)); /* split sums are stored in scratch and added in order */
+           /* Split sums are stored in scratch and added in order. */
+           static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     for (auto a : align) f->set(p, a, static_cast<uint32_t>(CUDA_PRODUCT_ALIGN));
 }
 

@@ -11,7 +11,7 @@
 
 extern const struct op op_add, op_cast, op_maximum, op_minimum;
 
-enum { TILE = 64 }; /* the constant TILE of product.cuh */
+enum { TILE = 64 }; /* rows and columns of a tile of results; equals TILE in product.cuh */
 
 void
 cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch, uint64_t piece,
@@ -96,7 +96,7 @@ source_add_step(struct making *m, int i, const struct call *c)
              making_compute(type), making_compute(type), body);
 }
 
-/* Marks the operands of a chain that are numbers of the call. Each is one word of memory. */
+/* Marks the operands of a chain that are numbers of the call. A number is one word of memory. */
 static void
 find_step_numbers(int nstep, const struct fuse_step *step, bool *number)
 {
@@ -403,7 +403,7 @@ combining(enum reduce r, enum dtype d)
     return r == RED_MAX ? &op_maximum : &op_minimum;
 }
 
-/* Returns the neutral element of a reduction as C++ text. Bools are bytes. */
+/* Returns the neutral element of a reduction as C++ text. A bool is stored in a byte. */
 static const char *
 identity_of(enum reduce r, enum dtype d)
 {
@@ -600,8 +600,8 @@ sum_length(struct arena *a, const struct kcall *k)
     return rule_points(&rule) / n;
 }
 
-/* Returns the number of parts into which each sum is divided; more than one if there are few results. It depends on
- * sizes only, so results have the same bits on every GPU. */
+/* Returns the number of parts into which each sum is divided; more than one if there are few results. The number of
+ * parts depends on sizes only, so results have the same bits on every GPU. */
 static int64_t
 product_parts(struct arena *a, const struct kcall *k)
 {

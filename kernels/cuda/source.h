@@ -22,8 +22,8 @@
  *   place<k>(d)              offset of operand k
  *   DIGITS, key(), a.piece   digits of a float; key of random numbers; micro-batch
  *
- * Body of a line. Its lambdas visit elements as `element i`: packs of 16 bytes where all operands are contiguous, else
- * single elements. An int64_t i is any single element.
+ * Body of a line. The body's lambdas receive elements as `element i`: packs of 16 bytes if all operands are contiguous,
+ * else single elements. An int64_t i is any single element.
  *
  *   n, a.length, line        elements of the line or part; elements of the whole line; number of the line
  *   x<k>(i), y<k>(i, value)  element of operand k; writes result k. Also views with one value per line, or one for all
@@ -70,7 +70,7 @@ struct cuda_source {
         const char *member, *head, *body;
         int threads; /* threads per block */
         int crowd;   /* minimum resident blocks per multiprocessor, which limits the registers */
-    } parts;         /* parts from which the text is assembled */
+    } parts;         /* the parts from which the kernel's text is assembled */
     int room;        /* maximum number of calls per launch; 0: the kernel is for one call */
     int64_t blocks;  /* number of blocks to launch; 0: there is nothing to compute */
     int nword;       /* length of the argument, words of 8 bytes */
@@ -103,9 +103,9 @@ int cuda_source_chain(struct arena *a, int lead, int nstep, const struct fuse_st
  * strides. */
 int cuda_source_copy(struct arena *a, const struct view *from, const struct view *to, int64_t skip,
                      struct cuda_source *s);
-/* Writes a combination, to = in[0] r in[1] r ..., where r is a sum, maximum or minimum. It is computed from the
- * left, and every step is rounded to the dtype of `to`, as in boxing's reductions and accumulation. Without sources,
- * `to` is the neutral element of r. */
+/* Writes a combination, to = in[0] r in[1] r ..., where r is a sum, maximum or minimum. The combination is computed
+ * from the left, and every step is rounded to the dtype of `to`, as in boxing's reductions and accumulation. Without
+ * sources, `to` is the neutral element of r. */
 int cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         struct cuda_source *s);
 

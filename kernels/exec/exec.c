@@ -120,9 +120,9 @@ exec_of(const struct kcall *k)
     return e;
 }
 
-/* RILLE_CHECK=ref: adds an exec that computes the same call with the reference. Its scratch and results are behind
- * all other scratch. In a chain with a producer, only the producer is compared; t/kernels/fused.c compares chains
- * with their separate calls. */
+/* RILLE_CHECK=ref: adds an exec that computes the same call with the reference. The scratch and results of that exec
+ * are behind all other scratch. In a chain with a producer, only the producer is compared; t/kernels/fused.c compares
+ * chains with their separate calls. */
 static int
 add_check(struct exec *e)
 {
@@ -309,8 +309,8 @@ run_checked(const struct exec *e, void *const *in, void *const *out, const struc
     return 0;
 }
 
-/* Returns the index of the first NaN (infinite: the first infinity) of a view; -1: none. Checks only dense float
- * views, because the results of plans are dense. */
+/* Returns the index of the first NaN of a view or, if `infinite` is set, of its first infinity; -1: none. Checks only
+ * dense float views, because the results of plans are dense. */
 static int64_t
 find_element(const struct view *v, const void *data, bool infinite)
 {

@@ -20,13 +20,12 @@ struct run_args {
 };
 
 struct method {
-    /* Prepares the exec, and calls exec_accept() if the method can compute it on this kind of device. Otherwise
-     * changes nothing and returns 0. */
+    /* Prepares the exec, and calls exec_accept() if the method can compute it on this kind of device. If the method
+     * cannot, changes nothing and returns 0. */
     int (*make)(struct exec *e, int device);
     int (*run)(const struct exec *e, void *const *in, void *const *out, const struct run_args *r);
-    bool (*launches)(
-        const struct exec *e,
-        bool finds); /* returns true if no host code computes any part of the exec; NULL: host code computes it */
+    /* Returns true if no host code computes any part of the exec; NULL: host code computes it. */
+    bool (*launches)(const struct exec *e, bool finds);
     void (*drop)(struct exec *e); /* frees memory outside the exec's arena; NULL: none */
     bool waits;                   /* true: run() is host code and must wait for launched work first */
     bool reference;               /* true: this method is the reference for RILLE_CHECK=ref */
@@ -37,7 +36,7 @@ extern const struct method method_group, method_launch, method_variant, method_e
 /* Location of a dense copy of an operand or result. */
 struct stage {
     bool used;
-    size_t at; /* offset in scratch, bytes */
+    size_t at; /* offset of the copy in scratch, bytes */
     struct view view;
 };
 
@@ -46,8 +45,8 @@ struct exec {
     const char *name;
     const struct call *call; /* the call; for a chain, the call of the last step */
     bool fused;              /* true: a chain or a group; false: one call */
-    struct kcall
-        k; /* the call that the method computes, with the views of staged copies; for a chain only k.threads is set */
+    /* The call that the method computes, with the views of staged copies; for a chain only k.threads is set. */
+    struct kcall k;
     struct view *in, *out; /* the caller's views of operands and results */
     int nin, nout;
     struct view *seen_in, *seen_out;
@@ -61,13 +60,13 @@ struct exec {
     int npart;
 
     int (*settle)(int device); /* waits until launched work is done; NULL: the device launches none */
-    struct cuda_multiply
-        *multiply; /* matrix product of a library, used instead of the method if the addresses suit it; NULL: none */
-    size_t sum_at; /* (k.adds) offset of the addend in scratch, bytes */
+    /* Matrix product of a library, used instead of the method if the addresses suit it; NULL: none. */
+    struct cuda_multiply *multiply;
+    size_t sum_at;           /* (k.adds) offset of the addend in scratch, bytes */
     struct cuda_launch *add; /* (k.adds) kernel that adds the addend to the sum, on devices that compile kernels */
     struct exec *check;      /* the same call computed by the reference, for RILLE_CHECK=ref; NULL: no comparison */
-    size_t check_at,
-        check_out[OP_OUT]; /* offsets in scratch of the reference's own scratch and of its results, bytes */
+    /* Offsets in scratch of the reference's own scratch and of its results, bytes. */
+    size_t check_at, check_out[OP_OUT];
     struct exec_made made;
 };
 

@@ -89,7 +89,7 @@ other_steps(struct arena *arena, struct epilogue *l, int lead, int nstep, const 
     return other;
 }
 
-/* Returns a dense view for the producer's first result. Its shape is that of the chain, taken from the last output. */
+/* Returns a dense view for the producer's first result. The view has the shape of the chain's outputs. */
 static struct view
 dense_result(const struct call *c, int nstep, const struct fuse_step *step, const struct view *out)
 {
@@ -103,8 +103,8 @@ dense_result(const struct call *c, int nstep, const struct fuse_step *step, cons
     return v;
 }
 
-/* Returns the output in which the product is stored; -1: scratch. The producer's own output is preferred. Otherwise
- * the last step's output serves, which no earlier step writes, if its dtype and strides fit. */
+/* Returns the output in which the product is stored; -1: scratch. The producer's own output is preferred. If there is
+ * none, returns the last step's output, provided its dtype and strides fit; no earlier step writes that output. */
 static int
 output_of(int lead, int nstep, const struct fuse_step *step, const struct view *out, const struct view *result)
 {

@@ -97,9 +97,8 @@ choose_wide(struct exec *e, int kind)
 static int
 make_variant(struct exec *e, int device)
 {
-    enum {
-        STATE_BYTES = 8 << 10
-    }; /* bytes that a variant's state holds (estimated): a oneDNN primitive, its descriptors and memory objects */
+    /* Bytes that a variant's state holds (estimated): a oneDNN primitive, its descriptors and memory objects. */
+    enum { STATE_BYTES = 8 << 10 };
     int kind = device_kind(device)->variants;
     size_t bytes = 0;
     if (e->fused) return 0;

@@ -19,8 +19,8 @@ struct sample {
     struct attr attr[OP_ATTR];
     double number[SAMPLE_IN]; /* per operand: its value, if the operand is a number */
     int64_t below[SAMPLE_IN]; /* ("i64{5}<7") exclusive upper bound of the operand's values; 0: none */
-    double above[SAMPLE_IN];  /* ("f32{4}>0.5") lower bound of the operand's values, inclusive for integers, else
-                                 exclusive; 0: none */
+    /* ("f32{4}>0.5") lower bound of the operand's values, inclusive for integers, else exclusive; 0: none. */
+    double above[SAMPLE_IN];
 };
 
 /* Parses a type like "f32{4,6}". Returns the text behind the type; NULL: the text is not a type. */

@@ -43,7 +43,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* Fills whole blocks. A million floats on one core of an EPYC: 0.35 ms; element by element 4.8 ms. */
+/* Computes whole blocks of numbers. A million floats on one core of an EPYC: 0.35 ms; element by element 4.8 ms. */
 static int
 run(const struct kcall *k, const void *state)
 {

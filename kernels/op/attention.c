@@ -89,9 +89,8 @@ attention_infer(const struct call *c, int64_t *size)
     int n = c->in[ATT_Q].ndim;
     for (int i = ATT_Q; i <= ATT_V; i++)
         if (c->in[i].ndim < 2 || c->in[i].ndim != n)
-            return call_fail(
-                E_SHAPE, c,
-                "q, k and v must have the shape [batch, heads, length, size], with the same number of dimensions");
+            return call_fail(E_SHAPE, c,
+                             "q, k and v must be [batch, heads, length, size] with equally many dimensions");
     if (!absent(&c->in[ATT_MASK]) && c->in[ATT_MASK].ndim > n)
         return call_fail(E_SHAPE, c, "mask has more dimensions than scores");
     return 0;

@@ -1,4 +1,5 @@
-/* concat.c - joins tensors along an axis. The axis is unsplit. The result may be rounded to another float dtype. */
+/* concat.c - joins tensors along an axis. The axis must not be split over ranks. The result may be rounded to another
+ * float dtype. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/base/copies.h"
@@ -6,9 +7,8 @@
 extern const struct op op_concat;
 
 enum { AXIS, DTYPE };
-enum {
-    MOST = JOINED
-}; /* operands of one call, limited by the letters of an SBP rule; longer lists are joined in parts */
+/* Operands of one call, limited by the letters of an SBP rule; longer lists are joined in parts. */
+enum { MOST = JOINED };
 
 static int
 rule(const struct call *c, struct str *rule)
@@ -94,7 +94,7 @@ window(const struct kcall *k, int i, struct view *window, int64_t *skip)
     window->dim[axis] = k->in[i].dim[axis];
 }
 
-/* Copies the operands, of any strides and dtype, into the result. This is also the reference. */
+/* Copies the operands, of any strides and dtype, into the result. This function is also the reference. */
 static int
 run(const struct kcall *k, const void *state)
 {

@@ -1,9 +1,9 @@
 /* cross_entropy.c - the loss of a classifier: minus the logarithm of the label's probability.
  *
- * It is a composite, so that a count of labels or a sum over a batch is global. If the classes are unsplit, one
- * operator computes the loss per position. If they are split, a maximum (P(max)) is computed first; one operator
- * then computes a sum of exponentials and the logit at the label (both P(sum)). So a few numbers per position are
- * moved, never the logits. A mean divides by the number of labels that count. For 16-bit logits all these numbers
+ * The operator is a composite, so that a count of labels or a sum over a batch is global. If the classes are unsplit,
+ * one operator computes the loss per position. If the classes are split, a maximum (P(max)) is computed first; one
+ * operator then computes a sum of exponentials and the logit at the label (both P(sum)). So a few numbers per position
+ * are moved, never the logits. A mean divides by the number of labels that count. For 16-bit logits all these numbers
  * are f32, without an f32 copy of the logits. */
 #include "kernels/op/lib/cross_entropy.h"
 

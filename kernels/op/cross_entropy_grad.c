@@ -39,7 +39,8 @@ ref(const struct kcall *k)
 
 /* ---- variant: lines of classes ---- */
 
-/* Computes one line. Subtracts the label's target from its probability before the line is rounded to its dtype. */
+/* Computes one line of the gradient. Subtracts the label's target from its probability before the line is rounded to
+ * its dtype. */
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
 {

@@ -42,7 +42,7 @@ ref(const struct kcall *k)
 
 /* ---- variant: lines of classes ---- */
 
-/* Computes one line. Adds the label's target before the line is rounded to its dtype. */
+/* Computes one line of the gradient. Adds the label's target before the line is rounded to its dtype. */
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line)
 {

@@ -97,7 +97,7 @@ copy_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Checks and copies. If any element is zero, lookup_find() searches for the first. */
+/* Checks all elements and copies them. If one is zero, lookup_find() searches for the first zero. */
 static int
 run(const struct kcall *k, const void *state)
 {

@@ -44,7 +44,8 @@ ref(const struct kcall *k)
         if (is_real(y))
             f64_of(y)[to] += f64_of(src)[i];
         else
-            i64_of(y)[to] = (int64_t)((uint64_t)i64_of(y)[to] + (uint64_t)i64_of(src)[i]); /* integers wrap around */
+            /* Sums of integers wrap around. */
+            i64_of(y)[to] = (int64_t)((uint64_t)i64_of(y)[to] + (uint64_t)i64_of(src)[i]);
     }
     return 0;
 }

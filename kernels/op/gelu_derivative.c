@@ -15,12 +15,11 @@ static const double C = 0.044715;
 static const double DENSITY = 0.39894228040143267794; /* density of the normal distribution at 0 */
 
 REALS({
-    const real a = 1.59576912160573071176, b = 0.044715,
-               density = 0.39894228040143267794; /* A, C and DENSITY in the dtype of the body */
+    /* The constants A, C and DENSITY, rounded to the dtype in which the body computes. */
+    const real a = 1.59576912160573071176, b = 0.044715, density = 0.39894228040143267794;
     const real half = 0.5, root = M_SQRT1_2;
-    real v = x[0] > 40    ? 40
-             : x[0] < -40 ? -40
-                          : x[0]; /* beyond +-40 the derivative is 1 or 0; without the clamp, inf * 0 would be NaN */
+    /* Beyond +-40 the derivative is 1 or 0; without the clamp, inf * 0 would be NaN. */
+    real v = x[0] > 40 ? 40 : x[0] < -40 ? -40 : x[0];
     if (c->attr[APPROXIMATE].i == APPROXIMATE_NONE) return half * erfc(-v * root) + v * density * exp(-half * v * v);
     real s = 1 / (1 + exp(-a * (v + b * v * v * v)));
     return s + v * s * (1 - s) * a * (1 + 3 * b * v * v);

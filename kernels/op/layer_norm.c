@@ -1,4 +1,5 @@
-/* layer_norm.c - normalises the last dimensions to mean 0 and variance 1, then scales and shifts. */
+/* layer_norm.c - normalises the last dimensions to mean 0 and variance 1, then multiplies by the weight and adds the
+ * bias. */
 #include "kernels/op/lib/norm.h"
 
 static int

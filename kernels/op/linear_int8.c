@@ -16,7 +16,7 @@
 #include "runtime/base/stop.h"
 
 enum { IN_X, IN_W, IN_SCALE };
-enum { ZERO = 128 }; /* byte that stands for the weight 0 */
+enum { ZERO = 128 }; /* the byte with this value stands for the weight 0 */
 
 static int
 rule(const struct call *c, struct str *rule)
@@ -70,10 +70,8 @@ ref(const struct kcall *k)
 
 /* ---- variant: f32 ---- */
 
-enum {
-    WAYS = WIDE / LANES,
-    STREAMS = 4
-}; /* number of partial sums that are computed in parallel, which fixes the order of additions */
+/* Numbers of partial sums that are computed in parallel, which fix the order of additions. */
+enum { WAYS = WIDE / LANES, STREAMS = 4 };
 #define LANES_FILE "kernels/op/lib/linear_int8_level.inc"
 #include "kernels/cpu/base/lanes_levels.inc"
 

@@ -1,4 +1,4 @@
-/* log.c - the natural logarithm. */
+/* log.c - the natural logarithm, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"

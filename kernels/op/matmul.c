@@ -119,7 +119,7 @@ product_i(const struct product *p, int64_t a, int64_t b, int64_t c)
     int64_t *z = i64_of(p->c) + c;
     for (int64_t i = 0; i < p->m && !stop_now(); i++)
         for (int64_t j = 0; j < p->n; j++) {
-            uint64_t sum = 0; /* integers wrap around */
+            uint64_t sum = 0; /* sums of integers wrap around */
             for (int64_t l = 0; l < p->k; l++) sum += (uint64_t)x[i * p->k + l] * (uint64_t)y[l * p->n + j];
             z[i * p->n + j] = (int64_t)sum;
         }

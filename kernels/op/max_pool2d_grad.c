@@ -1,5 +1,5 @@
-/* max_pool2d_grad.c - the gradient of max_pool2d: adds each dy at the position of its window's maximum. The first of
- * equal maxima counts. */
+/* max_pool2d_grad.c - the gradient of max_pool2d: adds each dy at the position of its window's maximum. If several
+ * elements equal the maximum, the first one receives dy. */
 #include "kernels/op/lib/pool.h"
 
 #include <math.h>
@@ -24,8 +24,8 @@ plane_of(const struct kcall *k)
 struct task {
     const double *x, *from;
     double *to;
-    bool pick; /* true: copies `from` at the maximum's position to the window; false: adds the window's `from` at that
-                  position */
+    /* true: copies `from` at the maximum's position to the window; false: adds the window's `from` at that position. */
+    bool pick;
 };
 
 static void

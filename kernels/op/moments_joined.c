@@ -3,7 +3,8 @@
  *
  *   mean = mean of the shards' means,   variance = mean of (deviation^2 + (the shard's mean - mean)^2)
  *
- * All shards have the same size. The last two dimensions are the shards and the bytes of a code; both are unsplit. */
+ * All shards have the same size. The last two dimensions of the operand are the shards and the bytes of a code; both
+ * are unsplit. */
 #include "kernels/op/lib/moments.h"
 
 static int

@@ -1,5 +1,5 @@
-/* moments_of.c - the mean of a row and 1 / sqrt(variance + eps), for each shard of the row. They are computed from
- * two codes: the shard's own (told) and the answer to it (joined), see moments.h.
+/* moments_of.c - the mean of a row and 1 / sqrt(variance + eps), for each shard of the row. Both numbers are computed
+ * from two codes: the shard's own (told) and the answer to it (joined), see moments.h.
  *
  * x is not read, but x receives the gradient of its moments. With n elements in a row and sums over the shards:
  *

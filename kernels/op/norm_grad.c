@@ -76,9 +76,9 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* Adds the gradients through dx. Let h be the gradient of dx, and G(x, u) the function dx without a weight. The
- * gradient of u is G(x, h). The gradient of x is G(x, -r (h mean(u xhat) + u mean(h xhat))) through xhat, and -xhat
- * r mean(h dx) through r. x: operand x of n, in f32 if it is a 16-bit float. */
+/* Builds the gradients of dx with respect to x, dy and weight. Let h be the gradient of dx, and G(x, u) the function dx
+ * without a weight. The gradient of u is G(x, h). The gradient of x is G(x, -r (h mean(u xhat) + u mean(h xhat)))
+ * through xhat, and -xhat r mean(h dx) through r. x: operand x of n, in f32 if it is a 16-bit float. */
 static void
 through_dx(struct build *b, const struct node *n, struct val *x, struct val *h, struct val **din)
 {
@@ -109,9 +109,9 @@ add_to(struct build *b, struct val **sum, struct val *g)
     *sum = *sum ? b_add(b, *sum, g) : g;
 }
 
-/* Adds the gradients through dw and db. With h the gradient of dw, the gradient of dy is h xhat, and the gradient of
- * x is G(x, h dy). With h the gradient of db, the gradient of dy is h in every row. Sums for 16-bit floats are f32
- * until the final cast. */
+/* Builds the gradients of dw and db with respect to x and dy. With h the gradient of dw, the gradient of dy is h xhat,
+ * and the gradient of x is G(x, h dy). With h the gradient of db, the gradient of dy is h in every row. Sums for 16-bit
+ * floats are f32 until the final cast. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

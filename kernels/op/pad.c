@@ -11,10 +11,10 @@ extern const struct op op_pad;
 
 enum { PAD, VALUE };
 
-static const int64_t MOST =
-    (int64_t)1 << 60; /* bound of an amount: the sum of a dimension and two amounts cannot overflow 64 bits */
+/* Bound of an amount: the sum of a dimension and two amounts cannot overflow 64 bits. */
+static const int64_t MOST = (int64_t)1 << 60;
 
-/* Sets the numbers of entries that are added before and after dimension d. The first pair of the attribute is for
+/* Sets the numbers of entries that are added before and after dimension d. The first pair of the attribute pad is for
  * the last dimension. */
 static void
 amounts(const struct call *c, int ndim, int d, int64_t *before, int64_t *after)
@@ -102,7 +102,7 @@ fill_part(const struct view *y, int d, int64_t first, int64_t n, double value)
     fill(&part, value);
 }
 
-/* Pads memory of any strides and dtype. This is also the reference. */
+/* Pads memory of any strides and dtype. This function is also the reference. */
 static int
 run(const struct kcall *k, const void *state)
 {

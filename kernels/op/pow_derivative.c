@@ -12,9 +12,8 @@ REALS({
     real factor = 1;
     int64_t order = c->attr[ORDER].i;
     for (int64_t k = 0; k < order; k++) factor *= x[1] - (real)k;
-    return factor == 0 ? 0
-                       : factor * pow(x[0] == 0 ? 0 * x[0] : x[0],
-                                      x[1] - (real)order); /* subnormal numbers count as zeros, as in pow.c */
+    /* Subnormal numbers count as zeros, as in pow.c. */
+    return factor == 0 ? 0 : factor * pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] - (real)order);
 });
 
 static void

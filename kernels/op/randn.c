@@ -1,4 +1,4 @@
-/* randn.c - independent standard normal random values. Each is a function of seed, ordinal, micro-batch and
+/* randn.c - independent standard normal random values. Each value is a function of seed, ordinal, micro-batch and
  * position. */
 #include "kernels/op/lib/op_impl.h"
 

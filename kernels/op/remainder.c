@@ -14,8 +14,8 @@ REALS({
 });
 
 /* Computes a - q b, where q = a / b truncated, with one rounding; the result is exact if q < 2^52. The result has
- * the wrong sign if a / b was rounded up to an integer, or if the signs of a and b differ. Adding b once corrects
- * it. */
+ * the wrong sign if a / b was rounded up to an integer, or if the signs of a and b differ. In both cases adding b once
+ * gives the right result. */
 INLINE double
 remainder_one(double a, double b)
 {
@@ -79,8 +79,8 @@ block_of_doubles(const struct call *c, int64_t n, const double *const *x, double
 }
 
 INTEGERS({
-    if (x[1] == 0 || x[1] == -1)
-        return 0; /* 0: op_divisor has rejected it; -1: the quotient INT64_MIN / -1 would overflow */
+    /* 0: op_divisor has rejected it; -1: the quotient INT64_MIN / -1 would overflow. */
+    if (x[1] == 0 || x[1] == -1) return 0;
     int64_t r = x[0] % x[1];
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;
 });

@@ -1,7 +1,7 @@
 /* reshape.c - the same elements, in row-major order, in another shape.
  *
  * The result is a view if strides allow: within every group of corresponding dimensions, the operand's elements must
- * be equally spaced. Otherwise the operand is copied. */
+ * be equally spaced. If no view is possible, the operand is copied. */
 #include "kernels/op/lib/op_impl.h"
 
 #include <string.h>
@@ -36,9 +36,8 @@ view(const struct call *c, const struct view *in, struct view *out, int64_t *ski
     *skip = 0;
     if (view_numel(in) == 0) return 0; /* any strides suit an empty operand */
     int d = in->ndim - 1;
-    int64_t run = 1,
-            stride =
-                1; /* elements of the operand's current run that no result dimension has used yet; their distance */
+    /* Elements of the operand's current run that no result dimension has used yet; their distance. */
+    int64_t run = 1, stride = 1;
     for (int o = out->ndim - 1; o >= 0; o--) {
         int64_t need = out->dim[o];
         out->stride[o] = 1;

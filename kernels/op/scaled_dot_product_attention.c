@@ -1,5 +1,5 @@
-/* scaled_dot_product_attention.c - softmax(scale q k^T + mask) v. It is computed by one operator, or by two products
- * with a softmax between them.
+/* scaled_dot_product_attention.c - softmax(scale q k^T + mask) v. The call becomes one operator, or two products with a
+ * softmax between them.
  *
  * Both forms support splits of the batch, of the heads and of the queries. */
 #include "kernels/op/lib/attention.h"
@@ -63,7 +63,7 @@ static bool
 is_slow_whole(const struct call *c, enum dtype d)
 {
     enum { ROW = 128 };
-    const int64_t room = 1 << 28; /* most scores that are stored */
+    const int64_t room = 1 << 28; /* largest number of scores that may be stored in memory */
     const struct type *q = &c->in[ATT_Q], *k = &c->in[ATT_K], *v = &c->in[ATT_V];
     int last = q->ndim - 1;
     int64_t scores = q->dim[last - 1] * k->dim[last - 1];
@@ -86,11 +86,8 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     for (int i = ATT_K; i <= ATT_V; i++) d = dtype_promote(d, false, c->in[i].dtype, false);
     struct val *cast[] = {in[ATT_Q], in[ATT_K], in[ATT_V], c->nin > ATT_MASK ? in[ATT_MASK] : NULL};
     for (int i = ATT_Q; i <= ATT_V; i++) cast[i] = b_cast(b, cast[i], d);
-    bool parts =
-        compiles(c)
-            ? is_slow_whole(c, d)
-            : is_short(c) ||
-                  d == DT_F64; /* the one operator's kernel multiplies blocks of f32, so f64 is computed by parts */
+    /* The one operator's kernel multiplies blocks of f32, so f64 is computed by parts. */
+    bool parts = compiles(c) ? is_slow_whole(c, d) : is_short(c) || d == DT_F64;
     out[0] = b->failed ? NULL : parts ? b_attention_parts(b, cast, attr) : b_call(b, &op_attention, 4, cast, attr);
     return b->failed ? (int)err_last() : 0;
 }

@@ -7,9 +7,8 @@
 extern const struct op op_clamp;
 
 REALS({
-    real v = x[0] > 800    ? 800
-             : x[0] < -800 ? -800
-                           : x[0]; /* beyond +-800 the sigmoid is 1 or 0; without the clamp, inf * 0 would be NaN */
+    /* Beyond +-800 the sigmoid is 1 or 0; without the clamp, inf * 0 would be NaN. */
+    real v = x[0] > 800 ? 800 : x[0] < -800 ? -800 : x[0];
     real e = exp(-fabs(v)), up = 1 / (1 + e), s = v < 0 ? e * up : up;
     return s * (1 + v * (v < 0 ? up : e * up));
 });

@@ -1,4 +1,5 @@
-/* to_global.c - converts a tensor to another layout. It computes nothing: boxing moves the data (boxing/box.h).
+/* to_global.c - converts a tensor to another layout. The operator computes nothing: boxing (redistribution) moves the
+ * data (boxing/box.h).
  *
  * The requested layout is a property of the result, not an attribute. The gradient has the result's layout; adding
  * it to the operand's gradient boxes it to the operand's layout. */

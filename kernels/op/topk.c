@@ -234,9 +234,9 @@ one_line(const struct work *w, int64_t r, struct entry *heap)
     give(w, r, first, heap, have);
 }
 
-/* A float converted to double leaves the last 29 bits unused. These bits store the position, so that a key is one
- * number and earlier positions compare greater. Each key is compared with the best keys so far by minimum and
- * maximum, without branches, because a branch would be mispredicted. */
+/* A float converted to double leaves the last 29 bits unused. The unused bits store the position, so that a key is one
+ * number and earlier positions compare greater. Each key is compared with the best keys so far by minimum and maximum,
+ * without branches, because a branch would be mispredicted. */
 enum { FEW = 8, FLOAT_REST = (1 << 29) - 1 };
 INLINE void
 few_best(const uint64_t *key, int64_t size, int64_t n, uint64_t *best)

@@ -32,9 +32,9 @@ double keys_add(const struct keys *l, int64_t i);
 /* Adds the mask's entries to the scores of keys from .. from + n - 1. Ignores the causal mask. */
 void keys_add_to(const struct keys *l, int64_t from, int64_t n, float *score);
 
-/* Return what weights are computed with: attention_base() is subtracted from a score before the exponential, and
- * attention_inverse() is the factor of the exponential. If a query sees no key, its greatest score is -inf and its
- * sum 0; its weights are then 0 instead of NaN. */
+/* Return the two numbers for computing the weights of a query: a weight is exp(score - attention_base(max)) *
+ * attention_inverse(sum of the exponentials). If a query sees no key, its greatest score is -inf and its sum 0; its
+ * weights are then 0 instead of NaN. */
 static inline double
 attention_base(double max)
 {
@@ -51,7 +51,7 @@ struct view attention_scores(const struct kcall *k);
 /* Returns the offset, in elements, of the matrix that head r of the scores uses in an operand or result. */
 int64_t attention_head(const struct view *v, const struct view *scores, int64_t r);
 
-/* True: uses products of bf16 pairs if the machine has them (gemm_small.h). Tests set it to false. */
+/* True: uses products of bf16 pairs if the machine has them (gemm_small.h). Tests set attention_pairs to false. */
 extern bool attention_pairs;
 
 bool attention_accepts(const struct kcall *k);

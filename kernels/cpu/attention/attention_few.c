@@ -1,9 +1,9 @@
 /* attention_few.c - attention of a few queries, as in generation of one token at a time: a product by keys, a
  * softmax, a product by values (gemm_few.h).
  *
- * The time is that of reading keys and values. They are read in place, once for up to GEMM_FEW rows that share the
- * same keys and values: queries of a head, and of heads that share them. Keys at either end that a causal or bool
- * mask hides from all these rows are not read. All scores of a row are computed before the first is used. */
+ * The time is that of reading keys and values. Keys and values are read in place, once for up to GEMM_FEW rows that
+ * share the same keys and values: queries of a head, and of heads that share them. Keys at either end that a causal or
+ * bool mask hides from all these rows are not read. All scores of a row are computed before the first is used. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/attention/attention.h"
 
@@ -26,7 +26,7 @@ struct few_rows {
     int64_t nrow, shared; /* number of rows in all; number of consecutive rows that share keys and values */
     int64_t nkey, size, width;
     int64_t rows, each; /* maximum number of rows in a unit; number of units that `shared` rows make */
-    int64_t part;       /* scratch per thread, bytes */
+    int64_t part;       /* size of one thread's scratch, bytes */
 };
 
 struct few_job {
@@ -35,7 +35,8 @@ struct few_job {
     struct view scores;
 };
 
-/* A unit of work: n rows starting at row `from`. Its buffers in scratch hold floats, one line per row. */
+/* A unit of work: n rows starting at row `from`. The buffers of a unit are in scratch and hold floats, one line per
+ * row. */
 struct few_unit {
     const struct few_job *job;
     int64_t from, n;
@@ -245,7 +246,7 @@ store_normalized(const struct few_unit *u, int64_t i, double sum)
     if (u->lo < u->hi)
         vec_affine(width, (float)attention_inverse(sum), y, 0, y);
     else
-        memset(y, 0, (size_t)width * sizeof *y); /* the row sees no key */
+        memset(y, 0, (size_t)width * sizeof *y); /* the query sees no key: its result is 0 */
     char *to = few_row_at(u, out, u->from + i, &stride);
     block_store(COMP_F32, out->dtype, y, width, to, stride);
 }

@@ -230,19 +230,16 @@ to_keys(const struct worker *w, int64_t tile, struct small_operand s, struct sma
     }
 }
 
-/* Adds s' b to c, for a tile's scores s (one column per query) and the tile's rows b of keys or values. The first
- * tile sets c instead. */
+/* Adds s' b to c, for a tile's scores s (one column per query) and the tile's rows b of keys or values. The first tile
+ * sets c instead of adding to it. */
 static void
 to_queries(const struct worker *w, int64_t tile, struct small_operand s, struct small_operand b, int64_t size)
 {
     const struct attention *a = w->a;
     const struct sums *c = &w->result;
     int64_t n = keys_in(w, tile), most = w->nquery, band = band_of(w, tile, most);
-    int64_t seen =
-        band == most
-            ? n
-            : w->first -
-                  tile * a->keys; /* seen + i + band: number of the tile's keys that the last query of band i sees */
+    /* seen + i + band: number of the tile's keys that the last query of band i sees. */
+    int64_t seen = band == most ? n : w->first - tile * a->keys;
     b = small_operand_at(b, tile * a->keys / per_word(a), 0);
     for (int64_t i = 0; i < most; i += band)
         a->multiply(MIN(band, most - i), up(size), words(a, MIN(band == most ? n : MAX(seen + i + band, 0), n)),

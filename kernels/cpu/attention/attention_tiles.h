@@ -26,7 +26,7 @@ struct attention {
     const struct pairs *pairs;                /* functions for products of bf16 pairs; NULL: not used */
     int nworker;
     size_t room_bytes;
-    small_product *multiply; /* product of attention_small.c */
+    small_product *multiply; /* function with which attention_small.c multiplies tiles */
     /* The oneDNN products of attention_dense.c. */
     void *(*product)[NPRODUCT]; /* one set of struct prim per worker */
     size_t product_scratch;
@@ -81,7 +81,8 @@ struct worker {
     int64_t first, ntile;                 /* global position of query `from`; number of tiles that the block sees */
     int64_t begun;                        /* number of tiles whose dk and dv already hold a partial sum */
     float max[QUERIES], inverse[QUERIES]; /* per query: maximum score; 1 / sum of exponentials */
-    struct small_operand k, v, q, g, k_other, v_other, q_other, g_other; /* operands of attention_small.c */
+    /* Operands of products, used by attention_small.c. */
+    struct small_operand k, v, q, g, k_other, v_other, q_other, g_other;
     struct sums result, sum_k, sum_v;
 };
 
@@ -96,17 +97,17 @@ struct tiles {
     void (*slopes)(struct worker *w);                   /* prepares g, the gradients of the block's results */
     void (*means)(struct worker *w, float *mean);       /* computes the dot product of g and the result per query */
     void (*scores)(const struct worker *w, int64_t i, float *s); /* computes s = k q' */
-    void (*exps)(const struct worker *w, int64_t i, float scale, float *s,
-                 float *sum); /* computes p = exp(scale s - max) */
-    void (*to_result)(const struct worker *w, int64_t i,
-                      const float *p); /* adds p' v to the result; the first tile sets it */
+    /* Computes p = exp(scale s - max). */
+    void (*exps)(const struct worker *w, int64_t i, float scale, float *s, float *sum);
+    /* Adds p' v to the result; the first tile sets it. */
+    void (*to_result)(const struct worker *w, int64_t i, const float *p);
     void (*score_grads)(const struct worker *w, int64_t i, float *t); /* computes t = v g' */
-    void (*to_values)(const struct worker *w, int64_t i,
-                      float *p); /* adds p g to dv, where p is already divided by l */
+    /* Adds p g to dv, where p is already divided by l. */
+    void (*to_values)(const struct worker *w, int64_t i, float *p);
     void (*to_operands)(const struct worker *w, int64_t i, const float *p, const float *mean,
                         float *t); /* computes e (attention.c); adds e q to dk and e' k to the result */
-    void (*give)(struct worker *w,
-                 const float *factor);   /* stores the block's result, each row times its factor (NULL: 1) */
+    /* Stores the block's result, each row times its factor (NULL: 1). */
+    void (*give)(struct worker *w, const float *factor);
     void (*give_sums)(struct worker *w); /* stores dk and dv of the head */
 };
 extern const struct tiles attention_small, attention_dense;
@@ -116,13 +117,14 @@ extern const struct tiles attention_small, attention_dense;
 struct matrix matrix_of(const struct worker *w, const struct view *v);
 /* Loads n rows of x, from row `from` on, as floats with `pitch` floats per row. Sets the rest of each row to zero. */
 void matrix_load(const struct matrix *x, int64_t from, int64_t n, float *to, int64_t pitch);
-/* Stores n rows, `pitch` floats apart, each times its factor (NULL: 1), in x from row `from` on. May modify `rows`. */
+/* Stores n rows, `pitch` floats apart, each times its factor (NULL: 1), in x from row `from` on. The contents of `rows`
+ * may change. */
 void matrix_store(float *rows, int64_t pitch, const struct matrix *x, int64_t from, int64_t n, const float *factor);
 /* Copies rows of n floats, each multiplied by its factor (NULL: 1). */
 void lines_load(int64_t lines, int64_t n, const float *x, int64_t row, const float *factor, float *to, int64_t pitch);
 int64_t keys_in(const struct worker *w, int64_t tile); /* returns the number of keys in a tile */
-/* Returns the number of the block's queries that a causal mask prevents from seeing this key of a tile. These are
- * the first queries of the block. */
+/* Returns the number of the block's queries that a causal mask prevents from seeing this key of a tile. The hidden
+ * queries are the first ones of the block. */
 int64_t blind(const struct worker *w, int64_t tile, int64_t key);
 
 /* Rounds up to a multiple of SMALL_COLS. */

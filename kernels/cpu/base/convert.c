@@ -237,9 +237,10 @@ block_convert(enum compute from, enum dtype d, enum compute to, int64_t n, const
 
 /* ---- rows ---- */
 
-/* Defines a function that fills a row with vectors of one value. The last vector overlaps the previous one; a row of
- * less than two vectors uses the next smaller vector. A row shorter than the smallest vector is written as a full
- * vector. The following rows overwrite the excess, so the last rows are not written in this way. */
+/* Defines a function that fills a row with vectors of one value. The last vector of a row overlaps the previous one; a
+ * row of less than two vectors uses the next smaller vector. A row shorter than the smallest vector is written as a
+ * full vector. The following rows overwrite the elements beyond the row, so the last rows of a block are not written in
+ * this way. */
 #define SPREAD(name, type)                                                                                             \
     VECTOR static void name(const type *x, int64_t n, int64_t row, type *y)                                            \
     {                                                                                                                  \

@@ -105,12 +105,8 @@ run_bytes(const struct view *v, int axis)
 void
 copies_join(const struct view *dst, int n, const struct view *src, int axis, int threads)
 {
-    enum {
-        SHORT = 512,
-        LONG = 64 << 10,
-        MOST = 16,
-        WORTH = 128 << 10
-    }; /* limits in bytes; WORTH: least bytes per thread */
+    /* Limits in bytes; WORTH: least bytes per thread. */
+    enum { SHORT = 512, LONG = 64 << 10, MOST = 16, WORTH = 128 << 10 };
     size_t bytes[MOST], all = run_bytes(dst, axis);
     bool runs = n <= MOST && view_is_dense(dst);
     for (int i = 0; runs && i < n; i++) {

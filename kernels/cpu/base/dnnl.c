@@ -27,8 +27,8 @@ struct turn {
 struct more {
     struct prim *prim; /* NULL: no such primitive */
     int64_t n;
-    int64_t first[PRIM_ARG], step[PRIM_ARG]; /* offsets of the arguments from those of the other primitive, bytes: of
-                                                the first run, and step per run */
+    /* Offsets of the arguments from those of the other primitive, bytes: of the first run, and step per run. */
+    int64_t first[PRIM_ARG], step[PRIM_ARG];
 };
 
 struct prim {

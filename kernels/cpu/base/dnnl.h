@@ -20,8 +20,8 @@ enum { PRIM_OUT = 32, PRIM_SCRATCH = 64 };
 struct prim_arg {
     int arg; /* oneDNN's number of the argument: DNNL_ARG_SRC... */
     int from;
-    dnnl_memory_desc_t desc; /* layout of the caller's data; if the primitive needs another layout, a run reorders the
-                                data in scratch */
+    /* Layout of the caller's data; if the primitive needs another layout, a run reorders the data in scratch. */
+    dnnl_memory_desc_t desc;
 };
 
 /* Returns the oneDNN dtype for d. Returns dnnl_data_type_undef if oneDNN cannot compute floats of this dtype on this
@@ -53,7 +53,8 @@ void prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip);
  * plus first[i] + j * step[i] bytes for argument i. No argument may be in a blocked layout of oneDNN. p owns `more`. */
 void prim_add(struct prim *p, struct prim *more, int64_t n, int narg, const int64_t *first, const int64_t *step);
 /* Makes each call execute p for at_once images at a time, as many as p's shapes have. Argument i < n is v[i]; NULL:
- * the same data for all images. The last run ends at the last image, and may recompute some images. */
+ * the same data for all images. The last execution ends at the last image, so it may compute some images a second time.
+ */
 void prim_repeat_images(struct prim *p, int64_t at_once, int n, const struct view *const *v);
 int64_t image_bytes(const struct view *v); /* returns the bytes from one image to the next in a dense view */
 
@@ -68,9 +69,9 @@ int prim_at(const struct prim *p, void *const *at, void *scratch, const char *wh
 /* ---- variants that oneDNN computes, and our own products (cpu/gemm, cpu/conv) ---- */
 
 /* Limits on the work between two checks for a stop. A product of more than `flops` per thread (twice that for 16-bit
- * floats) is computed in panels of its result and in parts of k. Each has about `flops`, at most 1.5 times that. The
- * sides of a panel are multiples of `step` and at least `side` (a quarter of it for 16-bit floats). A batch is split
- * into parts of that size. Tests lower the limits. */
+ * floats) is computed in panels of its result and in parts of k. Each panel or part has about `flops` operations, at
+ * most 1.5 times that. The sides of a panel are multiples of `step` and at least `side` (a quarter of it for 16-bit
+ * floats). A batch is split into parts of that size. Tests lower the limits. */
 extern struct gemm_panel {
     double flops;
     int64_t side, step;

@@ -34,8 +34,8 @@ any_unbounded_half(int64_t n, const uint16_t *x, uint16_t exponent)
     return found;
 }
 
-/* Returns true if `test` is true for at least one block of a dense view (all: for every block). A double beyond the
- * range of floats counts as infinite. */
+/* Returns true if `test` is true for at least one block of a dense view, or, if `all` is set, for every block. A double
+ * beyond the range of floats counts as infinite. */
 static bool
 of_blocks(const struct view *v, bool (*test)(int64_t n, const float *x), bool all)
 {

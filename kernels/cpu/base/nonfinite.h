@@ -7,9 +7,9 @@
 
 #include "runtime/graph/op.h"
 
-/* Implement `doubts` of variants. Return true if result 0 (nonfinite_weight: operand 1) has an infinity or NaN,
- * unless an operand consists of NaN alone. Such an operand, as after diverged training, makes the results NaN
- * anyway. */
+/* Implement the callback `doubts` of kernel variants, which detects results that the reference must recompute.
+ * nonfinite_result() returns true if result 0 has an infinity or NaN, nonfinite_weight() if operand 1 has. Both return
+ * false if all elements of an operand are NaN, as after diverged training, because the results are NaN anyway. */
 bool nonfinite_result(const struct kcall *k);
 bool nonfinite_weight(const struct kcall *k);
 

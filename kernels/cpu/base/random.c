@@ -42,8 +42,8 @@ long_real_of(uint64_t n)
 INLINE double
 ln(double n, int top, int terms)
 {
-    uint64_t u =
-        bits_of_double(n) - 0x3fe6a09e667f3bcd; /* subtracts the bits of sqrt(1/2), so that the exponent field is e */
+    /* Subtracts the bits of sqrt(1/2), so that the exponent field is e. */
+    uint64_t u = bits_of_double(n) - 0x3fe6a09e667f3bcd;
     double e = uniform_real((u >> 52) & 0x7ff) - top; /* n >= 1, so the sign bit is 0 */
     double m = double_of((u & 0x000fffffffffffff) + 0x3fe6a09e667f3bcd);
     double s = (m - 1) / (m + 1), z = s * s, q = 1.0 / (2 * terms + 1);
@@ -74,13 +74,13 @@ sin_turn(double v, int terms)
 enum { LN_F32 = 6, LN_F64 = 11, SIN_F32 = 7, SIN_F64 = 10 };
 
 /* Computes two normal values from u = n / 2^top and v (Box-Muller): radius times cos(2 pi v) and radius times sin(2
- * pi v). Both are computed as sines of at most a quarter turn: cos(2 pi v) = sin(2 pi (|v - 1/2| - 1/4)), sin(2 pi
- * v) = -+sin(2 pi (1/4 - ||v - 1/2| - 1/4|)). */
+ * pi v). The cosine and the sine are computed as sines of at most a quarter turn: cos(2 pi v) = sin(2 pi (|v - 1/2| -
+ * 1/4)), sin(2 pi v) = -+sin(2 pi (1/4 - ||v - 1/2| - 1/4|)). */
 INLINE void
 normal_pair(double n, int top, double v, bool wide, double *even, double *odd)
 {
-    double radius =
-        sqrt(2 * fabs(ln(n, top, wide ? LN_F64 : LN_F32))); /* fabs: for u = 1 the radius is +0, not the root of -0 */
+    /* fabs: for u = 1 the radius is +0, not the root of -0. */
+    double radius = sqrt(2 * fabs(ln(n, top, wide ? LN_F64 : LN_F32)));
     double half = v - 0.5, turn = fabs(half) - 0.25;
     *even = radius * sin_turn(turn, wide ? SIN_F64 : SIN_F32);
     *odd = radius * copysign(sin_turn(0.25 - fabs(turn), wide ? SIN_F64 : SIN_F32), -half);
@@ -138,7 +138,7 @@ bits_64(int64_t n, int digits, union random_workspace *w)
 
 struct law {
     void (*values)(int64_t n, int digits, union random_workspace *w);
-    int of; /* number of values per block */
+    int of; /* number of random values per Philox block */
 };
 static const struct law laws[][2] = {
     [RANDOM_UNIFORM] = {{uniform_f32, 4}, {uniform_f64, 2}},

@@ -264,8 +264,8 @@ gelu_slope_of(float x, float part, float decay)
  * times the former is exact and a^2 is not rounded. Phi(-a) is e^(-a^2 / 2) times share / 2^64 = under / (a
  * (2.506632 under + more) + 1.99), polynomials in a, to 2.1e-8; 2.506632 stands for sqrt(2 pi). Errors of `under`
  * enter numerator and denominator alike, and the other terms are a small part of the denominator if a is large.
- * Their common factor and the last digits of all coefficients are the best of thousands tried, with the least
- * accumulated rounding error. */
+ * The common factor of numerator and denominator and the last digits of all coefficients are the best of thousands
+ * tried: they give the least accumulated rounding error. */
 #define LN4      (22713.0f / 16384.0f)
 #define LN4_REST 2.85721364e-6f
 #define UP       0x1p64f
@@ -370,7 +370,7 @@ sin_one(float x, int32_t quarter)
 
 /* ---- blocks ---- */
 
-/* Defines vec_NAME. It computes two elements per iteration, half a block apart: the compiler interleaves their
+/* Defines vec_NAME. vec_NAME computes two elements per iteration, half a block apart: the compiler interleaves their
  * instructions (schedule-insns), which hides latencies. y may be x. */
 #define BLOCK(name)                                                                                                    \
     VECTOR void vec_##name(int64_t n, const float *x, float *y)                                                        \

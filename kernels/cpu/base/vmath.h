@@ -16,7 +16,7 @@ void vec_sigmoid(int64_t n, const float *x, float *y);  /* error 2.1 */
 void vec_silu(int64_t n, const float *x, float *y);     /* error 3 */
 void vec_erf(int64_t n, const float *x, float *y);      /* error 2.4 */
 void vec_sin(int64_t n, const float *x, float *y);      /* error 1.5 for |x| <= 3; elsewhere 1e-7 absolute */
-void vec_cos(int64_t n, const float *x, float *y);      /* error as of vec_sin() */
+void vec_cos(int64_t n, const float *x, float *y);      /* the same error as vec_sin() */
 
 /* Errors of gelu, x Phi(x): 4.3 units in the last place. Errors of its tanh approximation: 3 units for x >= -1.3;
  * for smaller x the formula itself loses digits, and the absolute error is 3.8e-8. Absolute errors of the

@@ -37,7 +37,8 @@ struct given {
     int64_t order;
 };
 
-/* Defines f64_NAME, which sets y to NAME_one(x, z, given). The last elements are padded with ones to a full vector. */
+/* Defines f64_NAME, which sets y to NAME_one(x, z, given). The last elements of a block are padded with ones to a full
+ * vector. */
 #define BLOCK(name, narg)                                                                                              \
     VECTOR static void eights_##name(int64_t n, const double *x, const double *z, struct given g, double *y)           \
     {                                                                                                                  \
@@ -115,9 +116,8 @@ INLINE double
 gelu_derivative_one(double x, double z, struct given g)
 {
     UNUSED(z);
-    double v = x > 40    ? 40
-               : x < -40 ? -40
-                         : x; /* beyond +-40 s is 1 or 0; without the clamp, infinity * 0 would be NaN */
+    /* Beyond +-40 s is 1 or 0; without the clamp, infinity * 0 would be NaN. */
+    double v = x > 40 ? 40 : x < -40 ? -40 : x;
     if (g.order == 0) return 0.5 * erfc(-v * M_SQRT1_2) + v * DENSITY * exp(-0.5 * v * v);
     double u = A * (v + C * v * v * v), s = logistic(u);
     return s + v * s * logistic(-u) * A * (1 + 3 * C * v * v);
@@ -140,8 +140,8 @@ BLOCK(pow, 2)
 INLINE double
 log2_few(double a)
 {
-    const uint64_t root = 0x3fe6a09e667f3bcd,
-                   digits = (UINT64_C(1) << 52) - 1; /* bits of sqrt(1/2); mask of the fraction */
+    /* Bits of sqrt(1/2); mask of the fraction. */
+    const uint64_t root = 0x3fe6a09e667f3bcd, digits = (UINT64_C(1) << 52) - 1;
     uint64_t u = bits_of_double(a) - root + (UINT64_C(1024) << 52);
     double e = double_of(u >> 52 | bits_of_double(0x1p52)) - (0x1p52 + 1024);
     double m = double_of((u & digits) + root), s = (m - 1) / (m + 1), w = s * s;

@@ -14,8 +14,8 @@ struct wide {
     struct call call; /* the call that the variant sees, with f32 in place of 16-bit floats */
     struct type in_type[OP_OPERAND], out_type[OP_OUT];
     struct view in[OP_OPERAND], out[OP_OUT];
-    size_t in_at[OP_OPERAND], out_at[OP_OUT]; /* offsets of the converted operands and results in scratch, behind the
-                                                 variant's own scratch, bytes */
+    /* Offsets of the converted operands and results in scratch, behind the variant's own scratch, bytes. */
+    size_t in_at[OP_OPERAND], out_at[OP_OUT];
 };
 
 static bool

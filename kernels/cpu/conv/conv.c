@@ -48,7 +48,7 @@ describe_conv_view(const struct view *v, const struct view *whole, int64_t group
     dnnl_memory_desc_init_by_strides(out, n, size, prim_dtype(v->dtype), stride);
 }
 
-/* Returns the number of groups: the image's channels divided by the kernel's channels. This is 1 without groups,
+/* Returns the number of groups: the image's channels divided by the kernel's channels. Without groups the result is 1,
  * even if channels are split. */
 static int64_t
 conv_groups(const struct view *x, const struct view *w)
@@ -85,8 +85,8 @@ is_transposed_conv(const struct three *t)
     return conv_groups(&t->x, &t->w) == 1 && t->w.dim[1] >= 3 && t->w.dim[2] * t->w.dim[3] > 1;
 }
 
-/* Returns true if the window is a single pixel with a stride above 1. Such a convolution equals one with stride 1 on
- * an image with larger strides. */
+/* Returns true if the window is a single pixel with a stride above 1. A convolution with such a window equals one with
+ * stride 1 on an image with larger strides. */
 static bool
 is_jump(const struct attr *a, const struct view *w)
 {
@@ -234,8 +234,8 @@ rows_to_see(const struct window *w)
     return (w->padding + w->stride - 1) / w->stride + 1;
 }
 
-/* Divides the rows of y into equal bands. The last band includes the remaining rows if they are too few for a band
- * of their own. */
+/* Divides the rows of y into equal bands. The last band includes the remaining rows if these are too few for another
+ * band. */
 static void
 cut_rows(struct cut *c, const struct three *t, const struct window *w, int64_t parts)
 {
@@ -407,11 +407,12 @@ static int
 x_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
       size_t *scratch_bytes)
 {
-    bool few =
-        t->w.dim[1] < 3; /* with fewer than three input channels oneDNN would still compute sixteen, 7 times as slow */
+    /* With fewer than three input channels oneDNN would still compute sixteen, 7 times as slow. */
+    bool few = t->w.dim[1] < 3;
     bool turned = is_transposed_conv(whole) || (is_band(t, whole) && !few);
     struct three ahead = *t;
-    ahead.x.dtype = t->y.dtype; /* the hint, a forward descriptor, needs image and weights of one dtype */
+    /* oneDNN's forward pass, whose descriptor is the hint, needs the same dtype for image and weights. */
+    ahead.x.dtype = t->y.dtype;
     struct shape of_ahead = conv_shape(k->call->attr, &ahead, whole, top, turned);
     struct shape s = conv_shape(k->call->attr, t, whole, top, turned);
     struct prim_arg arg[] = {
@@ -504,8 +505,8 @@ struct conv {
     struct prim *prim[];
 };
 
-/* Makes p run repeatedly, for all bands with the shape of band i. The last images and channels may overlap the
- * previous ones. */
+/* Makes p run repeatedly, for all bands with the shape of band i. The last groups of images and channels may overlap
+ * the previous groups. */
 static void
 repeat_primitive(struct prim *p, const struct attr *a, const struct pass *pass, const struct three *t,
                  const struct cut *c, int64_t i)
@@ -603,8 +604,9 @@ struct conv_w {
     bool sums;           /* true: parts are accumulated in f32 */
     size_t sum, scratch; /* bytes of an f32 sum, aligned; bytes of the primitives' scratch */
     int64_t nprim;
-    struct prim *prim[]; /* two primitives per band: for the images of a part, and for the remaining images; NULL: the
-                            same as an earlier band's */
+    /* Two primitives per band: for the images of a part, and for the remaining images; NULL: the same as an earlier
+     * band's. */
+    struct prim *prim[];
 };
 
 static int
@@ -612,7 +614,8 @@ w_new(const struct kcall *k, const struct three *t, const struct three *whole, i
       size_t *scratch_bytes)
 {
     struct three ahead = *t;
-    ahead.w.dtype = t->x.dtype; /* the hint, a forward descriptor, needs weights and image of one dtype */
+    /* oneDNN's forward pass, whose descriptor is the hint, needs the same dtype for weights and image. */
+    ahead.w.dtype = t->x.dtype;
     struct shape of_ahead = read_conv_shape(k->call->attr, &ahead, whole, top),
                  s = read_conv_shape(k->call->attr, t, whole, top);
     struct prim_arg arg[] = {

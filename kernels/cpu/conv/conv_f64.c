@@ -1,8 +1,8 @@
 /* conv_f64.c - convolutions of doubles as matrix products (im2col).
  *
  * The windows of one image and group are the columns of a matrix with c p q rows and u v columns. The kernels are a
- * matrix with o rows and c p q columns. Their product is the result, with o rows and u v columns. Each gradient is a
- * product of the other two of these three matrices. */
+ * matrix with o rows and c p q columns. The product of kernels and window matrix is the result, with o rows and u v
+ * columns. Each gradient is a product of the other two of these three matrices. */
 #include "kernels/cpu/conv/conv_f64.h"
 
 #include "kernels/cpu/gemm/gemm_f64.h"
@@ -19,7 +19,7 @@ struct windows {
     int64_t size[2], kernel[2], result[2], stride[2], padding[2], dilation[2];
     int64_t deep, wide; /* rows (c p q) and columns (u v) of the window matrix */
     char *scratch;
-    size_t workspace; /* bytes of scratch per thread */
+    size_t workspace; /* size of one thread's scratch, bytes */
 };
 
 static int64_t

@@ -36,8 +36,8 @@ plane_span(const struct plane *p, int i, int64_t u)
     return (struct span){lo, hi, p->count_padding ? MIN(end, p->n[i] + w->padding) - start : hi - lo};
 }
 
-/* Returns the number of windows per row, rounded up so that vectorised loops have full vectors. This is the length
- * of a row of windows in workspace. */
+/* Returns the number of windows per row, rounded up so that vectorised loops have full vectors. Rows of windows in
+ * workspace have this length. */
 INLINE int64_t
 pool_padded(const struct plane *p)
 {

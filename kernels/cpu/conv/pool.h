@@ -36,13 +36,14 @@ struct plane_fn {
     void (*f64)(const struct plane *p, const void *const *in, void *out, void *workspace);
     bool alone; /* true: supports only one plane at a time */
 };
-size_t plane_workspace(const struct plane *p, size_t bytes); /* bytes: size of an element */
-bool plane_fits(const struct plane *p); /* returns true if the loops support the plane: positions fit 32 bits, and there
-                                           is little padding */
+/* Returns the size of the workspace, bytes; `bytes`: size of an element. */
+size_t plane_workspace(const struct plane *p, size_t bytes);
+/* Returns true if the loops support the plane: positions fit 32 bits, and there is little padding. */
+bool plane_fits(const struct plane *p);
 
 extern const struct plane_fn plane_max; /* maximum: y from x; NaN is the greatest */
-extern const struct plane_fn
-    plane_max_back; /* gradient of the maximum: dx from x and dy; dy is added at the first maximum */
+/* Gradient of the maximum: dx from x and dy; dy is added at the first maximum. */
+extern const struct plane_fn plane_max_back;
 extern const struct plane_fn plane_max_pick;  /* computes y from x and h: the value of h at the maximum of x */
 extern const struct plane_fn plane_mean;      /* mean: y from x */
 extern const struct plane_fn plane_mean_back; /* gradient of the mean: dx from dy */

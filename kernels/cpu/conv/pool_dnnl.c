@@ -1,7 +1,7 @@
 /* pool_dnnl.c - means of windows, and their gradient, on oneDNN in NCHW.
  *
- * oneDNN's maxima are not used. They ignore NaN, and never return a value below the least finite number. For the
- * gradient of windows without such a value, oneDNN finds a position in the padding (2.6.3). */
+ * oneDNN's maxima are not used. oneDNN ignores NaN, and never returns a maximum below the least finite number. In the
+ * gradient of a window whose values are all NaN or -infinity, oneDNN 2.6.3 selects a position in the padding. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/conv/pool.h"
 
@@ -78,8 +78,8 @@ is_fast(const struct plane *p, const struct view *x, const struct view *y, int t
 {
     if (x->dtype != y->dtype || prim_dtype(x->dtype) == dnnl_data_type_undef) return false;
     if (!view_numel(x) || !view_numel(y) || !plane_fits(p) || !same_count(p)) return false;
-    if (image_bytes(x) + image_bytes(y) > mean_part_bytes)
-        return false; /* one image would run too long before a check for a stop */
+    /* One image would run too long before a check for a stop. */
+    if (image_bytes(x) + image_bytes(y) > mean_part_bytes) return false;
     struct shape s = pool_shape(p, x, y);
     dnnl_primitive_desc_t pd;
     if (make(&s, threads, &pd)) return false;

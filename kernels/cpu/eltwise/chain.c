@@ -214,8 +214,8 @@ operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct st
 {
     enum compute type = by->type;
     int index = step->arg[k].index;
-    if (index < 0)
-        return chain_slot(e, (struct slot){.index = index, .type = type, .kind = SLOT_ABSENT}); /* an absent operand */
+    if (index < 0) /* the operand is absent */
+        return chain_slot(e, (struct slot){.index = index, .type = type, .kind = SLOT_ABSENT});
     const struct lane *l = &e->lane[index];
     struct slot s = {.index = index, .type = type, .kind = SLOT_LOADED};
     if (l->dtype == DT_NONE)
@@ -243,7 +243,7 @@ chooses(const struct step *s, enum dtype d)
     return chosen != TILE_COMPUTES;
 }
 
-/* Returns true if the block of the step's results has the same values as memory of their dtype would have. */
+/* Returns true if storing the step's results in their dtype and loading them again would not change them. */
 static bool
 exact(const struct step *s)
 {
@@ -316,8 +316,8 @@ takes_value(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || (s->type == COMP_F32 && loads_halves((enum dtype)from->call->out[0].dtype, from));
 }
 
-/* Returns true if step i can join the part. Conversions are made after a part, except for a value that only the next
- * step reads. */
+/* Returns true if step i can join the part. Results are converted after the whole part, except for a value that only
+ * the next step reads. */
 static bool
 part_has_step(const struct elt *e, const struct part *p, int i)
 {

@@ -7,12 +7,12 @@
  * type of the reading step. An operand without gaps whose dtype is that type is read in place. A run loads and
  * converts any other operand into a block of scratch; an operand that never changes (a number) is loaded once. If
  * rows are long and tile.c accepts the operand as a number, an operand with one element per row has a block of one
- * element. Integers are computed as i64, and by tile.c as i32 if no operand or result is wider. The last step writes
- * to memory directly if no conversion is needed.
+ * element. Integers are computed as i64, and by tile.c as i32 if no operand or result is wider. The last step of a
+ * chain writes its output directly if no conversion is needed.
  *
  * Consecutive steps of plain arithmetic in one type form one part, a program for tile.c. Values pass from step to
  * step in registers, where 16-bit floats are rounded, and are stored only if some other step or task reads them.
- * Such a part reads and writes 16-bit floats in place; operations that only select one of their operands do not
+ * A part for tile.c reads and writes 16-bit floats in place; operations that only select one of their operands do not
  * round. Any other step is a part of its own. A chain of nothing but such arithmetic on operands in place needs no
  * scratch, and its blocks are long. A run prefetches operands that do not stay in the caches, and streams large
  * results past the caches. An exec owns its chain; any thread with scratch of its own may run the chain, which is
@@ -45,7 +45,7 @@ struct area {
 };
 
 enum slot_kind {
-    SLOT_ABSENT,   /* an absent operand (NULL) */
+    SLOT_ABSENT,   /* the step's operand is absent (NULL) */
     SLOT_CONSTANT, /* an operand of one element, loaded once per run */
     SLOT_NUMBER,   /* an operand that is a number for tile.c, loaded once per run */
     SLOT_DIRECT,   /* an operand that the step reads in place */
@@ -69,7 +69,7 @@ struct step {
     enum compute type;
     bool tile; /* true: tile.c computes the step */
     int narg;
-    int arg[OP_OPERAND]; /* slots of the arguments */
+    int arg[OP_OPERAND]; /* indices of the slots from which the arguments are read */
     int value;           /* argument that is the previous step's value, still in registers; -1: none */
     int out;             /* output that the step writes; -1: none */
     bool stored;         /* true: the result must be stored, because a reader takes it from memory */
@@ -80,7 +80,7 @@ struct step {
 };
 
 /* Consecutive steps, first to last, that are computed together. If ncode > 0, they are a program for tile.c.
- * Otherwise they are a single step, or two steps computed in one pass (struct eltwise, beside). */
+ * If ncode is 0, the part is a single step, or two steps computed in one pass (struct eltwise, beside). */
 struct part {
     int first, last;
     int code, ncode;

@@ -24,7 +24,7 @@ elt_scratch(const struct elt *e)
 struct run {
     void *const *in, *const *out;
     char *scratch;
-    struct tile_step *code;                /* programs with addresses, in scratch */
+    struct tile_step *code;                /* the programs for tile.c, with addresses; stored in scratch */
     int64_t at[MAX_DIM], offset[RUN_LANE]; /* position of the current row in the loops; its offset per lane, elements */
     int64_t column, done;                  /* position within the row; number of elements before this block */
     int64_t stop;                          /* number of elements before the end of this thread's share */
@@ -66,7 +66,7 @@ next_block_row(const struct elt *e, struct run *r)
     }
 }
 
-/* Advances by n rows. At most the last of these rows begins a new iteration of the loop around rows. */
+/* Advances the run by n rows. At most the last of these rows begins a new iteration of the loop around rows. */
 static void
 next_rows(const struct elt *e, struct run *r, int64_t n)
 {

@@ -211,16 +211,14 @@ stores(const struct tile_step *s)
 
 /* Returns true if loads would wait for stores (4 KiB aliasing), which processing a row backwards avoids. A load
  * waits for an earlier store whose address has the same low twelve bits, because the core does not know more of the
- * address yet. That happens throughout if the operand is slightly below the result modulo a page. relu of f32{256,
- * 3072} with the result 64 to 256 bytes past the operand modulo a page, one Zen 4 (EPYC) core: 88 to 101 us become
- * 66, the time without aliasing. */
+ * address yet. All loads wait if the operand's address is slightly below the result's address modulo the page size.
+ * relu of f32{256, 3072} with the result 64 to 256 bytes past the operand modulo a page, one Zen 4 (EPYC) core: 88 to
+ * 101 us become 66, the time without aliasing. */
 static bool
 meets_stores(const struct tile_step *step)
 {
-    enum {
-        PAGE = 4096,
-        BEHIND = 512
-    }; /* size of a page; largest distance of the operand below the result; both in bytes */
+    /* Size of a page; largest distance of the operand below the result; both in bytes. */
+    enum { PAGE = 4096, BEHIND = 512 };
     uintptr_t to = 0;
     int way = TILE_WALKS;
     for (const struct tile_step *s = step; s->code != TILE_END; s++) {
@@ -251,11 +249,8 @@ may_repeat_step(const struct tile_step *step)
 void
 tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow)
 {
-    enum {
-        NEAR = 8 << 10,
-        FAR = 32 << 10,
-        COLUMNS = 4 << 10
-    }; /* NEAR, FAR: limits of a row that repeats; COLUMNS: width of a block of columns; all in bytes */
+    /* NEAR, FAR: limits of a row that repeats; COLUMNS: width of a block of columns; all in bytes. */
+    enum { NEAR = 8 << 10, FAR = 32 << 10, COLUMNS = 4 << 10 };
     const struct level *here = &levels[machine_level()];
     int64_t size = (int64_t)compute_bytes(type), bytes = n * size, part = n;
     bool alone = is_lone_step(step);

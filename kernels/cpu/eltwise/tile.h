@@ -22,7 +22,7 @@ enum tile_op {
     TILE_SIGN,
     TILE_SQUARE,
     TILE_RECIPROCAL,
-    TILE_SQRT, /* floats only, as TILE_RSQRT */
+    TILE_SQRT, /* TILE_SQRT and TILE_RSQRT: floats only */
     TILE_RSQRT,
     TILE_RELU,
     TILE_NOT,

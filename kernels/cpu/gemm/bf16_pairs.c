@@ -47,8 +47,8 @@ X86_V4_BF16 INLINE __m512
 power_of_two(__m512 x)
 {
     __m512 y = _mm512_max_ps(_mm512_set1_ps(-150), x), n = _mm512_roundscale_ps(y, _MM_FROUND_TO_NEAREST_INT);
-    __m512 r = _mm512_sub_ps(y, n),
-           q = _mm512_set1_ps(0.00958285294f); /* polynomial for (2^r - 1) / r on [-0.5, 0.5] */
+    /* Polynomial for (2^r - 1) / r on [-0.5, 0.5]. */
+    __m512 r = _mm512_sub_ps(y, n), q = _mm512_set1_ps(0.00958285294f);
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0.0559064262f));
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0.240240991f));
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0.693124175f));

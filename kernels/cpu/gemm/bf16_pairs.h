@@ -17,8 +17,8 @@ struct pairs {
     /* Computes exp(scale x - shift), as joined rows (joined NULL: in place of x), and the sum per column. Relative
      * error at most 2^-16. */
     void (*exps)(int64_t n, int64_t width, float scale, float *x, const float *shift, uint32_t *joined, float *sum);
-    void (*times)(int64_t n, int64_t width, const float *x, const float *factor,
-                  uint16_t *rounded); /* computes factor x */
+    /* Computes factor x. */
+    void (*times)(int64_t n, int64_t width, const float *x, const float *factor, uint16_t *rounded);
     /* computes factor x (y - shift) */
     void (*grads)(int64_t n, int64_t width, const float *factor, const float *x, const float *shift, const float *y,
                   uint16_t *rounded, uint32_t *joined);
@@ -29,7 +29,7 @@ struct pairs {
     void (*dots)(int64_t n, int64_t words, const uint32_t *x, int64_t x_row, const uint32_t *y, int64_t y_row,
                  float *dot);
 };
-const struct pairs *
-bf16_pairs_here(void); /* NULL: gemm_pairs() returns NULL, so the machine has no products of pairs */
+/* NULL: gemm_pairs() returns NULL, so the machine has no products of pairs. */
+const struct pairs *bf16_pairs_here(void);
 
 #endif

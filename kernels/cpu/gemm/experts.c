@@ -27,21 +27,19 @@ static const struct {
 enum { NSIZE = countof(sizes), PANEL = 512 };
 enum { ALONE = 16 }; /* maximum rows of a one-entry call that is computed row by row */
 
-enum {
-    FIRST,
-    MORE,
-    NPRODUCT
-}; /* two products of a gradient, which adds up pieces: FIRST sets the sum, MORE adds to it */
+/* Two products of a gradient, which adds up pieces: FIRST sets the sum, MORE adds to it. */
+enum { FIRST, MORE, NPRODUCT };
 struct experts {
     enum dtype dtype; /* dtype of the factors; sums have the compute type */
-    int64_t panel,
-        npanel;   /* columns per unit of work; number of such panels. The last panel may overlap the previous one */
+    /* Columns per unit of work; number of such panels. The last panel may overlap the previous one. */
+    int64_t panel, npanel;
     int64_t rows; /* maximum rows of a product */
     int threads;
-    bool alone;               /* true: a call of one entry, computed row by row */
-    bool in_place;            /* true: the gradient accumulates directly in the result */
-    size_t at[NMATRIX], each; /* offsets of the matrices in a worker's scratch, behind the product's scratch; size of a
-                                 worker's scratch; both in bytes */
+    bool alone;    /* true: a call of one entry, computed row by row */
+    bool in_place; /* true: the gradient accumulates directly in the result */
+    /* Offsets of the matrices in a worker's scratch, behind the product's scratch; size of a worker's scratch; both in
+     * bytes. */
+    size_t at[NMATRIX], each;
     struct prim *product[][NPRODUCT][NSIZE]; /* the products, one set per thread */
 };
 
@@ -202,8 +200,8 @@ make_experts(const struct kcall *k, const struct view *w, bool gradient, void **
     struct experts *e = must_alloc(sizeof *e + sizeof *e->product * (size_t)threads);
     *e = (struct experts){.dtype = d, .panel = panel, .npanel = npanel, .threads = threads};
     if (d != DT_F64 && !prim_multiplies(d)) e->dtype = DT_F32;
-    e->alone = ids->global[0] == 1 &&
-               ids->global[1] <= ALONE; /* decided by global sizes, so that it does not depend on the sharding */
+    /* Decided by global sizes, so that it does not depend on the sharding. */
+    e->alone = ids->global[0] == 1 && ids->global[1] <= ALONE;
     e->rows = sizes[expert_part_size(e, entries)].rows;
     e->in_place = gradient && panel * npanel == w->dim[3] && w->dtype == (d == DT_F64 ? DT_F64 : DT_F32);
     size_t bytes =
@@ -245,8 +243,8 @@ struct experts_run {
     const struct kcall *k;
     const struct experts *e;
     const struct view *w, *y; /* y: the result or its gradient; its rows are numbered group by group */
-    int64_t nexpert, *first, *unit,
-        *row;      /* expert i: its rows are row[first[i]], ..., its units of work start at unit[i] */
+    /* Expert i: its rows are row[first[i]], ..., its units of work start at unit[i]. */
+    int64_t nexpert, *first, *unit, *row;
     char *scratch; /* scratch of all workers */
 };
 

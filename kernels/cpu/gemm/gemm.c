@@ -179,8 +179,8 @@ gemm_fits(const struct kcall *k)
 }
 
 /* Returns true for a long sum with one row or column, which oneDNN adds up product by product, in parts of k by its
- * threads. gemm_few.c computes such sums of floats. It also computes those of 16-bit floats with an f32 result,
- * converted to floats. */
+ * threads. gemm_few.c computes such sums of floats. If the result is f32, gemm_few.c also computes long sums of 16-bit
+ * floats, converted to floats. */
 static bool
 is_long_of_one(const struct gemm *g)
 {
@@ -304,8 +304,8 @@ flops_at_once(const struct gemm *g, int threads)
     return gemm_panel.flops * threads * (adds_up(g) ? 1 : 2);
 }
 
-/* The part of a long product between two checks for a stop (runtime/base/stop.h). It is a square of c and a part of
- * k; the square is large enough that reading a and b again is cheap. For 16-bit floats k is not split, and the
+/* The part of a long product between two checks for a stop (runtime/base/stop.h). A panel has a square of c and a part
+ * of k; the square is large enough that reading a and b again is cheap. For 16-bit floats k is not split, and the
  * squares are smaller.
  *
  * {12288, 12288} times {12288, 12288} on one core, seconds between two checks and in all: sides of 1024 0.13, 15.5;
@@ -342,8 +342,8 @@ gemm_panel_of(const struct gemm *g, int threads)
     return p;
 }
 
-/* Returns the number of entries of the outermost batch dimension to compute between two checks for a stop. All such
- * parts are equal. */
+/* Returns the number of entries of the outermost batch dimension to compute between two checks for a stop. The batch is
+ * divided into equal parts of this length. */
 static int64_t
 batch_at_once(const struct gemm *g, int threads)
 {
@@ -361,8 +361,8 @@ panels(int64_t size, int64_t panel)
     return (size + panel - 1) / panel;
 }
 
-/* Returns, per panel and argument, the offset in bytes from the first panel. The last panels end at the matrix's
- * end, so they overlap the panels before. */
+/* Returns, per panel and argument, the offset in bytes from the first panel. The last panels end at the matrix's end,
+ * so they overlap the previous panels. */
 static int64_t *
 panel_skips(const struct gemm *g, const struct panel *panel, const int64_t *product, int64_t n)
 {
@@ -414,8 +414,8 @@ batch_goes_on(const struct gemm *g)
     return true;
 }
 
-/* Makes the primitive run repeatedly. One run computes one panel of a product or, if there is a batch (nbatch),
- * at_once entries of its outermost dimension. */
+/* Makes each run of the primitive's owner execute it repeatedly. One run computes one panel of a product or, if there
+ * is a batch (nbatch), at_once entries of its outermost dimension. */
 static void
 gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct panel *part, struct prim *prim)
 {

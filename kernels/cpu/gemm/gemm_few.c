@@ -16,15 +16,17 @@
 #include "kernels/cpu/base/lanes.h"
 #include "runtime/base/simd.h"
 
+/* Numbers of streams and prefetch distances. LANES sums are computed side by side, which fixes the order of
+ * additions. */
 enum {
     STREAMS = FEW_STREAMS,
-    ONCE = 64, /* distance of prefetches on cores with a good hardware prefetcher, bytes: 128 is as fast, 0 and 256 are
-                  slower */
+    /* Distance of prefetches on cores with a good hardware prefetcher, bytes: 128 is as fast, 0 and 256 are slower. */
+    ONCE = 64,
     AHEAD = 4096,         /* distance of prefetches for a single stream, bytes */
     AHEAD_OF_FOUR = 2048, /* distance of prefetches for four streams, bytes */
     ROWS_AHEAD = 16,
     STRIP = 4
-}; /* LANES sums are computed side by side, which fixes the order of additions */
+};
 
 /* Adds up the lanes of each of four vectors, all four together. One vector after the other would take longer than a
  * short column. */
@@ -103,8 +105,8 @@ few_walk(struct streams *s, int64_t turns)
     }
 }
 
-/* Sets the streams to the remaining columns, of which there are fewer than four. The last column takes the place of
- * missing columns. */
+/* Sets the streams to the remaining columns, of which there are fewer than four. Streams without a column of their own
+ * read the last column. */
 INLINE void
 few_rest(const struct few *p, struct few_columns of, bool halves, struct streams *s)
 {

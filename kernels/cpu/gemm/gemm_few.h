@@ -8,10 +8,8 @@
 
 #include "runtime/base/base.h"
 
-enum {
-    GEMM_FEW = 4,
-    GEMM_SHORT = 256
-}; /* GEMM_FEW: maximum number of rows; GEMM_SHORT: columns with fewer elements are called short */
+/* GEMM_FEW: maximum number of rows; GEMM_SHORT: columns with fewer elements are called short. */
+enum { GEMM_FEW = 4, GEMM_SHORT = 256 };
 
 /* A product c[i,j] = sum over l of a[i,l] b[l,j], i < m <= GEMM_FEW, l < k. Strides are in elements. Either b_row
  * and a_col are 1, or b_col and c_col. A bf16 b has b_row 1, and the rows of a are then in the order of

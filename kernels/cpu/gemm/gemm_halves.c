@@ -19,13 +19,14 @@
 
 enum { FIRST, MORE, NPRODUCT }; /* products for the parts of k of a block: FIRST sets c, MORE adds to c */
 struct halves {
-    int64_t m, n, first, part,
-        nparts; /* rows and columns of a block; length of the first and of each further part of k; number of parts */
-    int64_t down, across;     /* number of blocks down and across a product */
-    size_t at[NMATRIX], each; /* offsets of the blocks in a worker's scratch, behind the product's scratch; size of a
-                                 worker's scratch; both in bytes */
+    /* Rows and columns of a block; length of the first and of each further part of k; number of parts. */
+    int64_t m, n, first, part, nparts;
+    int64_t down, across; /* number of blocks down and across a product */
+    /* Offsets of the blocks in a worker's scratch, behind the product's scratch; size of a worker's scratch; both in
+     * bytes. */
+    size_t at[NMATRIX], each;
     int threads;
-    struct prim *product[]; /* NPRODUCT products per thread */
+    struct prim *product[]; /* NPRODUCT oneDNN products for each thread */
 };
 
 /* ---- supported products ---- */

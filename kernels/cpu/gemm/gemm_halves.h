@@ -1,9 +1,9 @@
 /* gemm_halves.h - computes products of 16-bit floats (halves) as products of f32, block by block.
  *
  * A worker converts blocks of both operands to f32 in memory of its own, which stays in its cache, and so does the
- * product; the result is rounded once. This is used for dtypes that oneDNN does not multiply faster than floats
- * (prim_multiplies): f16, and bf16 on most Intel processors. The blocks, and so the bits, are the same for any
- * number of threads. Any thread; the state that prepare() makes is for one run at a time. */
+ * product; the result is rounded once. This file computes products of the dtypes that oneDNN does not multiply faster
+ * than floats (prim_multiplies): f16, and bf16 on most Intel processors. The blocks, and so the bits, are the same for
+ * any number of threads. Any thread; the state that prepare() makes is for one run at a time. */
 #ifndef RILLE_KERNELS_CPU_GEMM_HALVES_H
 #define RILLE_KERNELS_CPU_GEMM_HALVES_H
 

@@ -69,12 +69,12 @@ static const struct {
 
 /* ---- calls ---- */
 
-/* A batch of products. Threads divide it by rows of c or, if rows are few, by columns. */
+/* A batch of products, which threads divide by rows of c or, if rows are few, by columns. */
 struct ints {
     struct gemm g;
     char *data[NMATRIX], *scratch;
     bool few;
-    int64_t per; /* number of pieces per product */
+    int64_t per; /* number of pieces into which each product is divided */
 };
 
 /* Chooses between the product and its transpose, so that rows are few, or c is row-major. */

@@ -13,14 +13,15 @@
 #include <string.h>
 
 enum { FIRST, MORE, NPRODUCT }; /* products for the parts of k: FIRST is the remainder, MORE are of equal size */
-enum { SMALL = 1 << 16 }; /* most entries of a result; oneDNN distributes larger results over more than 32 threads */
+/* Largest number of entries of a result; oneDNN uses more than 32 threads for larger results anyway. */
+enum { SMALL = 1 << 16 };
 enum { GROUPS = 64, SUMS = 1 << 20 }; /* most groups of parts; most entries of all groups' sums */
 struct of_long {
     int64_t first, part, nparts, ngroups;
-    size_t product_at,
-        each; /* offset of the product in a worker's scratch; size of a worker's scratch; both in bytes */
+    /* Offset of the product in a worker's scratch; size of a worker's scratch; both in bytes. */
+    size_t product_at, each;
     int threads;
-    struct prim *product[]; /* NPRODUCT products per thread */
+    struct prim *product[]; /* NPRODUCT oneDNN products for each thread */
 };
 
 /* Returns true if this file computes the product. Results of one row or column are excluded, because gemm_few.h

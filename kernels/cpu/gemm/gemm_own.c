@@ -76,7 +76,7 @@ struct few_batch {
     struct gemm g;
     struct few first;
     char *halves;   /* c of bf16 (or of f32, if a and b are bf16) is stored here when columns are finished */
-    int64_t shares; /* number of shares for few_level() */
+    int64_t shares; /* number of shares (one per thread) into which few_level() divides the product */
 };
 
 /* Computes columns lo .. hi - 1; computes a long k in parts. */
@@ -179,11 +179,8 @@ few_is_level(const struct few_batch *all, int64_t threads)
 static int
 few_run(const struct kcall *k, struct gemm g)
 {
-    enum {
-        GRAIN = 1 << 14,
-        PIECE = 1 << 17,
-        LANES = 16
-    }; /* least multiply-adds per thread; bytes of b per piece; floats per vector */
+    /* Least multiply-adds per thread; bytes of b per piece; floats per vector. */
+    enum { GRAIN = 1 << 14, PIECE = 1 << 17, LANES = 16 };
     bool swapped;
     struct few_batch all = {.g = g};
     few_settle(&all.g, &swapped);
@@ -202,8 +199,8 @@ few_run(const struct kcall *k, struct gemm g)
     int64_t n = x[C].cols * batch_count(&all.g);
     bool halves = all.g.dtype[A] == DT_BF16;
     if (halves) few_of_halves(&all, k->scratch);
-    int64_t grain =
-        x[A].cols > GEMM_LONG ? LANES : 1 + GRAIN / (x[C].rows * x[A].cols); /* a long k is divided at whole vectors */
+    /* A long k is divided at whole vectors. */
+    int64_t grain = x[A].cols > GEMM_LONG ? LANES : 1 + GRAIN / (x[C].rows * x[A].cols);
     all.shares = MIN(k->threads, n / grain);
     if (!few_is_level(&all, all.shares)) {
         team_run(k->threads, n, grain, halves ? few_halves : few_range, &all);
@@ -240,11 +237,8 @@ contract_few_run(const struct kcall *k, const void *state)
 static bool
 small_goes_on(const struct gemm *g)
 {
-    enum {
-        MOST = 1 << 22,
-        OF_FEW_ROWS = 1 << 18,
-        FEW = 8
-    }; /* limits of multiply-adds; with FEW rows or less, of elements of b, which is read from memory in order */
+    /* Limits of multiply-adds; with FEW rows or less, of elements of b, which is read from memory in order. */
+    enum { MOST = 1 << 22, OF_FEW_ROWS = 1 << 18, FEW = 8 };
     const struct matrix *a = &g->x[A], *b = &g->x[B], *c = &g->x[C];
     return a->cols <= GEMM_LONG && b->col == 1 && c->col == 1 && (a->row == 1 || a->col == 1) &&
            b->cols % SMALL_COLS == 0 && c->rows * c->cols * a->cols <= (c->rows < FEW ? OF_FEW_ROWS : MOST);

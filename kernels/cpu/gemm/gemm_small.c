@@ -18,8 +18,8 @@ struct small {
     const element *b;
     float *c;
     bool add;
-    const element
-        *next; /* next panel of b, to prefetch while a copy of the current panel is used; NULL: panels are not copied */
+    /* Next panel of b, to prefetch while a copy of the current panel is used; NULL: panels are not copied. */
+    const element *next;
     int64_t next_row;
 };
 

@@ -8,7 +8,7 @@
 
 #include "runtime/base/base.h"
 
-/* Number of columns computed together. */
+/* Number of columns of c that are computed together. */
 enum { SMALL_COLS = 16 };
 
 /* An operand of a product. Element (i, j) is word i * row + j * col of data; a word is a float or a pair of bf16. */

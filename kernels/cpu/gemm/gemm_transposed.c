@@ -2,9 +2,9 @@
  * transposes.
  *
  * oneDNN repacks a column-major b in every call, as many floats as b has. The transpose of b times the transpose of
- * a needs other reorders: of c, and of a if a is row-major. These are done in this file, and are smaller if rows are
- * few. Rows become columns, of which oneDNN computes sixteen at once. One core, us, transposed and by oneDNN
- * directly:
+ * a needs other reorders: of c, and of a if a is row-major. The reorders of a and c are done in this file, and are
+ * smaller if rows are few. Rows become columns, of which oneDNN computes sixteen at once. One core, us, transposed and
+ * by oneDNN directly:
  *
  *     m   n     k                     m    n    k
  *     8   1024  1024   271    316     64   256   256    51     56
@@ -25,12 +25,8 @@
 bool
 gemm_transposed_pays(const struct gemm_transposed_sizes *t)
 {
-    enum {
-        LEAST = 8,
-        MOST = 192,
-        AT_ONCE = 16,
-        FAR = 700 * 1000
-    }; /* LEAST, MOST, AT_ONCE: numbers of rows; FAR: most floats of an a that is read with a stride */
+    /* LEAST, MOST, AT_ONCE: numbers of rows; FAR: most floats of an a that is read with a stride. */
+    enum { LEAST = 8, MOST = 192, AT_ONCE = 16, FAR = 700 * 1000 };
     if (t->m < LEAST || t->m > MOST || (t->m > AT_ONCE && t->m % AT_ONCE) || t->m * t->k >= FAR) return false;
     return 2 * t->n * t->k >= 3 * t->m * (t->k + t->n);
 }

@@ -17,7 +17,8 @@ struct gemm_transposed_sizes {
 bool gemm_transposed_pays(const struct gemm_transposed_sizes *t);
 /* Prepares the product of a variant; fails with E_KERNEL. */
 int gemm_transposed_make(const struct gemm_transposed_sizes *t, int threads, void **state, size_t *scratch_bytes);
-/* Run and drop a variant that gemm_transposed_make() prepared. Its operands are a and b, its result c. */
+/* Run and drop a variant that gemm_transposed_make() prepared. The operands of the call are a and b, its result is c.
+ */
 int gemm_transposed_run(const struct kcall *k, const void *state);
 void gemm_transposed_drop(void *state);
 

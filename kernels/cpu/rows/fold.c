@@ -259,8 +259,8 @@ columns_bf16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, flo
     int64_t i = 0;
     for (; i + ABREAST <= n; i += ABREAST) {
         floats even[N], odd[N];
-        for (int k = 0; k < N; k++)
-            even[k] = odd[k] = -(floats){0}; /* starts from -0, because a sum of -0 and -0 is -0 */
+        /* Starts from -0, because a sum of -0 and -0 is -0. */
+        for (int k = 0; k < N; k++) even[k] = odd[k] = -(floats){0};
         for (int64_t r = 0; r < rows; r++)
             for (int k = 0; k < N; k++) {
                 bits w = *(const words *)(const void *)(x + r * apart + i + 2 * W * k);

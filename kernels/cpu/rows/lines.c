@@ -14,9 +14,9 @@
 #include <string.h>
 
 enum { BLOCK = 1024, SHORT = 4 * BLOCK, GRAIN = 16384 };
-/* TOGETHER: most neighbouring lines that are copied together; FEW: as many as fill a cache line with f32. The others
- * are limits in elements. CELLS: size of a workspace. PAGE_CELLS: half a page of f32. CACHE_CELLS, MANY_CELLS: all
- * elements of up to FEW neighbours, and of more neighbours, that stay in a cache. */
+/* TOGETHER: most neighbouring lines that are copied together; FEW: as many as fill a cache line with f32. The other
+ * constants are limits in elements. CELLS: size of a workspace. PAGE_CELLS: half a page of f32. CACHE_CELLS,
+ * MANY_CELLS: all elements of up to FEW neighbours, and of more neighbours, that stay in a cache. */
 enum { TOGETHER = 64, FEW = 16, CELLS = 1024, PAGE_CELLS = 512, CACHE_CELLS = 1 << 17, MANY_CELLS = 1 << 16 };
 
 struct lines
@@ -366,8 +366,8 @@ turn_in(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t widt
     if (pitch == 1) {
         block_load(type, v->dtype, from, 1, n, to);
     } else if (v->dtype == DT_F32) {
-        for (int64_t i = 0; i < n; i += FEW) /* goes through all lines for a few elements, so that all data of a cache
-                                                line is used while it is cached */
+        /* Goes through all lines for a few elements, so that all data of a cache line is used while it is cached. */
+        for (int64_t i = 0; i < n; i += FEW)
             transpose_cols(MIN(n - i, FEW), width, (const float *)from + i * pitch, pitch, (float *)to + i, n);
     } else if (v->dtype == DT_F64) {
         turn_f64(n, width, (const double *)from, pitch, to, n);
@@ -482,8 +482,8 @@ struct work {
     const struct kcall *k;
     const struct reals *f;
     struct side side[LINE_VIEWS];
-    int64_t step, per,
-        room;      /* number of neighbouring lines per group; groups per outer position; bytes of scratch per thread */
+    /* Number of neighbouring lines per group; groups per outer position; bytes of scratch per thread. */
+    int64_t step, per, room;
     bool in_place; /* true: the lines of all views are used in place */
 };
 

@@ -1,9 +1,9 @@
 /* reduce.c - reductions over any dimensions of a strided view.
  *
- * Contiguous dimensions that are all kept or all reduced are merged into one loop. The last loop is the row. Outside
- * the row, kept loops enclose reduced ones, so that accumulators stay in cache. A reduced row folds into one number;
- * a kept row is added to a row of accumulators, a block at a time. The lanes of a fold are fixed by position, so
- * results are bit-identical on every run.
+ * Contiguous dimensions that are all kept or all reduced are merged into one loop. The last loop is the row. Of the
+ * other loops, those of kept dimensions enclose those of reduced dimensions, so that accumulators stay in cache. A
+ * reduced row folds into one number; a kept row is added to a row of accumulators, a block at a time. The lanes of a
+ * fold are fixed by position, so results are bit-identical on every run.
  *
  * Sums and products are accumulated in double or i64, maxima and minima in the type that is read; bool, u8 and i32
  * are read as i32. Short rows of floats are folded four at a time: maxima of rows of f32{1000,100} take 12 us on a
@@ -24,11 +24,9 @@
 #include <math.h>
 
 enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024, FAR = 1 << 24, BROUGHT = 4 };
-enum {
-    SHORT = 16,
-    NARROW = 256
-}; /* limits in elements. SHORT: length of a short reduced row; NARROW: length of kept rows that are joined side by side
-    */
+/* Limits in elements. SHORT: length of a short reduced row; NARROW: length of kept rows that are joined side by
+       side. */
+enum { SHORT = 16, NARROW = 256 };
 enum { ABREAST = 4, SHORT_ROW = 256 };
 enum { GRAIN = 32768 }; /* number of elements from which another thread pays */
 
@@ -195,8 +193,8 @@ ROWS_ABREAST(max, GREATER)
 ROWS_ABREAST(min, LESS)
 
 /* Defines fold_NAME, which folds rows of n elements, `apart` elements apart, each into its accumulator *a, in LANES
- * lanes (short rows: FEW). again: combining an element twice is harmless, so the last vector overlaps the previous
- * one. */
+ * lanes, or FEW lanes if rows are short. If `again` is true, combining an element twice is harmless, so the last vector
+ * may overlap the previous one. */
 #define FOLD(name, type, acc, combine, again)                                                                          \
     INLINE acc row_##name(const type *x, int64_t n, acc all)                                                           \
     {                                                                                                                  \
@@ -330,8 +328,8 @@ static const struct loops_of loops_of[NCOMPUTE][NREDUCE] = {
 /* ---- loops ---- */
 
 struct loop {
-    int64_t size, in,
-        out; /* strides of the loop in the operand and in the result, elements; out: 0 if the loop is reduced */
+    /* Strides of the loop in the operand and in the result, elements; out: 0 if the loop is reduced. */
+    int64_t size, in, out;
 };
 struct reduction {
     const char *x;
@@ -629,8 +627,8 @@ reduce_each(struct reduction *p, int threads, int64_t numel)
 {
     int64_t width = p->row_gone ? 1 : p->row.size, kept = 1;
     for (int k = 0; k < p->nkept; k++) kept *= p->kept[k].size;
-    p->piece =
-        lies_ready(p) ? BLOCK : BLOCK / 2; /* half a block: BROUGHT rows of converted floats fill the other half */
+    /* Half a block: BROUGHT rows of converted floats fill the other half. */
+    p->piece = lies_ready(p) ? BLOCK : BLOCK / 2;
     if (kept < threads) p->piece = MIN(MAX((width / threads + 63) / 64 * 64, 64), p->piece);
     int64_t units = kept * ((width + p->piece - 1) / p->piece);
     team_run(threads, units, 1 + GRAIN * units / numel, p->row_gone ? fold_range : join_range, p);
@@ -641,7 +639,7 @@ reduce_each(struct reduction *p, int threads, int64_t numel)
 struct chunks {
     const struct reduction *p;
     int64_t size;
-    char *of; /* accumulators, one per chunk */
+    char *of; /* array of accumulators, one per chunk */
 };
 
 static void

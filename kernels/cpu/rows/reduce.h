@@ -9,8 +9,8 @@
 #include "runtime/graph/op.h"
 
 int reduce_rule(const struct call *c, struct str *rule);
-int reduce_rule_unsplit(const struct call *c,
-                        struct str *rule);             /* SBP rule for reduced dimensions that must be unsplit */
+/* SBP rule for reduced dimensions that must be unsplit. */
+int reduce_rule_unsplit(const struct call *c, struct str *rule);
 int reduce_infer(const struct call *c, int64_t *size); /* E_SHAPE: the maximum or minimum of no elements */
 void reduced_dims(const struct call *c, bool *gone);   /* sets gone[d] to true if dimension d is reduced */
 int64_t reduced_count(const struct call *c);           /* returns the number of global elements per result */

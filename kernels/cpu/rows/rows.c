@@ -67,8 +67,8 @@ vec_softmax_grads(int64_t n, int64_t count, const float *x, const float *y, floa
 INLINE float
 exp_negative(float x)
 {
-    float z = x < -87.0f ? -87.0f : x,
-          n = fmaf(z, 1.44269504f, 0x1.8p23f); /* adding 0x1.8p23 rounds to an integer, which is then in the low bits */
+    /* Adding 0x1.8p23 rounds to an integer, which is then in the low bits. */
+    float z = x < -87.0f ? -87.0f : x, n = fmaf(z, 1.44269504f, 0x1.8p23f);
     uint32_t k = bits_of(n) << 23;
     n -= 0x1.8p23f;
     float r = fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, z)); /* subtracts n ln 2, with ln 2 in two parts */
@@ -102,7 +102,8 @@ vec_exp_ahead(int64_t n, const float *x, float shift, float *y)
 }
 EXPORTED(vec_exp_ahead)
 
-/* This has two loops, because gcc would vectorise only the first statement of a combined loop. */
+/* Computes exponentials and their sum in two loops, because gcc would vectorise only the first statement of a combined
+ * loop. */
 float
 vec_exp_sum(int64_t n, const float *x, float shift, float *y)
 {

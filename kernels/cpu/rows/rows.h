@@ -35,7 +35,8 @@ void vec_softmax_grads(int64_t n, int64_t count, const float *x, const float *y,
 void vec_add(int64_t n, const float *x, float *y); /* adds x to y */
 /* Sets y = exp(x - shift) for x <= shift, and returns the sum of y. Error at most 2 units in the last place. */
 float vec_exp_sum(int64_t n, const float *x, float shift, float *y);
-void vec_exp_below(int64_t n, const float *x, float shift, float *y); /* the same, without the sum */
+/* Sets y as vec_exp_sum() does, without the sum. */
+void vec_exp_below(int64_t n, const float *x, float shift, float *y);
 /* Sets y = scale exp((x - first) - then) for x <= first + then. Prefetches the next block of x and y. */
 void vec_exps(int64_t n, const float *x, float first, float then, float scale, float *y);
 /* Computes vec_exp_below(), and prefetches the next block. */

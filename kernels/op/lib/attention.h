@@ -13,8 +13,8 @@
     [ATT_SCALE] = {"scale", ATTR_FLOAT, .f = 1, .doc = "factor of the scores"},                                        \
     [ATT_CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i attends to keys 0..i"}
 
-/* Common prefix of the GPU bodies of attention and its gradient. It defines the indices of a line's head in q, k, v
- * and the result, sees(query, key), and score(query, key). Masked keys are never read. */
+/* Common prefix of the GPU bodies of attention and its gradient. The prefix defines the indices of a line's head in q,
+ * k, v and the result, and the functions sees(query, key) and score(query, key). Masked keys are never read. */
 #define ATTENTION_BODY                                                                                                 \
     BODY(                                                                                                              \
         enum {LAST = NDIM - 1, ROW = NDIM - 2};                                                                        \

@@ -238,7 +238,7 @@ shows_all(const struct node *n)
            n->in[0]->layout == n->want[0];
 }
 
-/* Returns true if x is a sum in f16 or bf16, maybe reshaped, that is not computed yet. Such a sum can be computed in
+/* Returns true if x is a sum in f16 or bf16, maybe reshaped, that is not computed yet. The sum can then be computed in
  * f32 instead. */
 static bool
 is_unrounded(const struct val *x)

@@ -39,9 +39,9 @@ static int64_t
 batch_row(const struct kcall *k, int i, int64_t row)
 {
     const struct pieces *p = &k->pieces;
-    if (!(p->of >> i & 1) || p->cut == 0)
-        return row; /* unknown row of the batch (not a micro-batch operand, or shards differ in length): reports the
-                       micro-batch's row */
+    /* Unknown row of the batch (not a micro-batch operand, or shards differ in length): reports the micro-batch's row.
+     */
+    if (!(p->of >> i & 1) || p->cut == 0) return row;
     int64_t part = MAX(k->in[i].global[0] / p->cut, 1); /* number of rows that a shard has in one micro-batch */
     return (row / part * p->n + (int64_t)k->piece) * part + row % part;
 }
@@ -184,11 +184,11 @@ lookup_put(const struct view *out, int axis, const struct view *ids, const struc
 /* ---- fast writes: every entry of the result has a list of its sources, so that threads divide the entries ---- */
 
 struct put {
-    const struct view *out, *src, *base; /* base: start values; NULL: zeros */
+    const struct view *out, *src, *base; /* base: tensor to which sources are added; NULL: zeros */
     struct lines l;
     int64_t nid;
-    int32_t *first,
-        *next; /* index of the first source of an entry; index of the source after source j; -1: end of the list */
+    /* Index of the first source of an entry; index of the source after source j; -1: end of the list. */
+    int32_t *first, *next;
 };
 
 static size_t

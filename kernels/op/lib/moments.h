@@ -6,8 +6,8 @@
  * lost if the mean is at most 10^5 deviations from 0; beyond, one binary digit is lost per doubling. Three floats
  * carry no more information and would take 12 bytes each way.
  *
- * A code holds a number and a scale >= 0 in units of 2^e, with scale < 2^e and |number| / 2^range < 2^e. The first
- * byte is e + 126, or 255 if the number or scale is not finite or too large. The lowest bits of the following word
+ * A code holds a number and a scale >= 0 in units of 2^e, with scale < 2^e and |number| / 2^range < 2^e. The first byte
+ * of a code is e + 126, or 255 if the number or scale is not finite or too large. The lowest bits of the following word
  * are the scale, all others the number. Pure; any thread. */
 #ifndef RILLE_KERNELS_OP_MOMENTS_H
 #define RILLE_KERNELS_OP_MOMENTS_H

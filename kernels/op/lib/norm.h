@@ -1,7 +1,7 @@
 /* norm.h - code shared by layer_norm, rms_norm and their gradients.
  *
- * They normalise the last dimensions together, as many as the weight has; these dimensions are unsplit. Pure, except
- * for writes to the caller's memory; any thread. */
+ * The operators normalise the last dimensions together, as many as the weight has; these dimensions are unsplit. Pure,
+ * except for writes to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_NORM_H
 #define RILLE_KERNELS_OP_NORM_H
 
@@ -11,7 +11,7 @@
 /* Indices of norm_grad's attributes. */
 enum { NORM_DIMS, NORM_EPS, NORM_CENTER };
 
-/* Callbacks of the records of layer_norm and rms_norm. Their operands are x, weight, bias; their attributes
+/* Callbacks of the records of layer_norm and rms_norm. The operands are x, weight and bias; the attributes are
  * normalized_shape and eps. */
 void norm_line_dims(const struct call *c, bool *gone);
 int norm_rule(const struct call *c, struct str *rule);
@@ -32,7 +32,7 @@ struct norm norm_of(const struct kcall *k, int dims, double eps, bool center);
 /* Mean and deviation of a row in the reference. */
 struct norm_row {
     double mean, rest; /* the mean is mean + rest: one double lacks the digits if the mean is far from 0 */
-    double rstd;       /* 1 / sqrt(variance + eps) */
+    double rstd;       /* reciprocal standard deviation of the row, 1 / sqrt(variance + eps) */
 };
 struct norm_row norm_row(const struct norm *s, const double *x);
 static inline double
@@ -44,8 +44,8 @@ norm_distance(double x, const struct norm_row *t)
 /* Builds norm_grad. Sets the first three of the OP_OUT values in grad[]: gradients of x, weight and bias. */
 void b_norm_grad(struct build *b, struct val *x, struct val *dy, struct val *weight, const struct attr *attr,
                  struct val **grad);
-/* b_norm_xhat builds (x - mean) * rstd. b_norm_rstd builds rstd, with size 1 in the normalised dimensions. Both are
- * f32 for 16-bit floats. */
+/* b_norm_xhat builds (x - mean) * rstd. b_norm_rstd builds rstd, with size 1 in the normalised dimensions. If x has 16
+ * bits, both results are f32. */
 struct val *b_norm_xhat(struct build *b, struct val *x, const struct attr *attr);
 struct val *b_norm_rstd(struct build *b, struct val *x, const struct attr *attr);
 /* Builds the mean over the normalised dimensions, kept with size 1; f32 for 16-bit floats. */

@@ -100,7 +100,7 @@ letter(int i)
     return (char)(i < 26 ? 'a' + i : 'A' + i - 26);
 }
 
-/* Adds two sizes. On overflow returns INT64_MAX, which type_check() rejects. */
+/* Adds two sizes of dimensions. On overflow returns INT64_MAX, which type_check() rejects. */
 static inline int64_t
 size_add(int64_t a, int64_t b)
 {

@@ -127,7 +127,7 @@ struct state {
     void (*fn)(const struct plane *p, const void *const *in, void *out, void *workspace);
     bool doubles;
     int threads;
-    size_t workspace; /* bytes of scratch per thread */
+    size_t workspace; /* size of one thread's scratch, bytes */
 };
 
 static int64_t
