@@ -53,8 +53,8 @@ add_epilogue_end(struct making *m, const struct lines_on *l, const struct passin
         add_leaving(m, k, (enum dtype)e->view[i]->dtype, together);
 }
 
-/* Writes the declaration of each_of, which reads the chain's operands before it writes. If a thread can keep that
- * many elements, it reads its whole line first; otherwise pack by pack. */
+/* Writes the declaration of each_of, which reads the chain's operands before it writes. If a thread can keep all
+ * elements of its line, it reads the whole line first; otherwise it reads pack by pack. */
 static void
 add_each_of(struct making *m, const struct passing *p, const struct making_ends *e)
 {

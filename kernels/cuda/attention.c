@@ -29,7 +29,7 @@ static bool
 has_rows(const struct view *v, enum dtype d)
 {
     int last = v->ndim - 1;
-    if (view_numel(v) == 0) return true; /* a result that is not used */
+    if (view_numel(v) == 0) return true; /* the result is not used */
     return v->dtype == (int)d && v->ndim >= 2 && v->dim[last] <= SIZE && (v->dim[last] == 1 || v->stride[last] == 1) &&
            v->dim[last - 1] < 1 << 30;
 }

@@ -31,7 +31,8 @@ read_image(const struct view *v, struct cuda_image *i)
     memcpy(i->size, v->dim, sizeof i->size);
     memcpy(i->stride, v->stride, sizeof i->stride);
     return has_dense_order(i, by_row) ||
-           has_dense_order(i, by_channel); /* for other orders cuDNN 9 has engines with wrong results */
+           /* Only NHWC, because for other orders cuDNN 9 has engines with wrong results. */
+           has_dense_order(i, by_channel);
 }
 
 /* Returns true if the sizes of the shards of image, kernel and result match. */

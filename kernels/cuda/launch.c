@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MOST_BYTES = 4096 }; /* bytes of argument that every GPU accepts */
+enum { MOST_BYTES = 4096 }; /* size of argument that every GPU accepts, bytes */
 
 static int
 finish_source(struct arena *a, const struct cuda_source *s, int nin, struct cuda_launch **out)

@@ -25,7 +25,7 @@ line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
     else if (c->op->gpu.line_dims)
         c->op->gpu.line_dims(c, gone);
     else if (axis >= 0 && c->op->attr[axis].flags & ATTR_ABSENT && !c->attr[axis].set)
-        memset(gone, true, c->in[0].ndim); /* all dimensions */
+        memset(gone, true, c->in[0].ndim); /* without an axis, lines extend along all dimensions */
     else if (axis >= 0)
         gone[c->attr[axis].i] = true;
     else if (c->in[0].ndim > 0)
@@ -448,7 +448,7 @@ stored_operands(const struct passing *p)
     return p->after ? p->pass->writes & ~1u : p->pass->writes;
 }
 
-/* Returns true if the body contains the word. Declarations that no body uses are left out of the text. */
+/* Returns true if the text of the body contains the word. Declarations that no body uses are left out of the text. */
 static bool
 says(const struct passing *p, const char *word)
 {
@@ -465,8 +465,8 @@ add_positioned(struct making *m, const struct kcall *k, const struct passing *p,
     if (i < k->call->nin && says(p, nth)) making_add_nth(m, i, &k->in[i]);
 }
 
-/* Writes declarations of the operands and results that a pass reads and writes. Returns false if one of them has no
- * strides along lines. */
+/* Writes declarations of the operands and results that a pass reads and writes. Returns false if an operand or result
+ * has no strides along lines. */
 static bool
 make_added_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -666,8 +666,9 @@ crowd_of(const struct kcall *k, const struct passing *p)
 {
     int kept = 0;
     for (const char *at = p->pass->body; (at = strstr(at, "held(")); at++) kept += p->held;
-    if (p->lanes > 1) return 3; /* such kernels are limited by memory bandwidth */
-    if (p->named) return 4;     /* such kernels are limited by latency; without a limit they use 105 registers */
+    if (p->lanes > 1) return 3; /* kernels with lanes are limited by memory bandwidth */
+    /* Kernels that search keys are limited by latency; without a limit they use 105 registers. */
+    if (p->named) return 4;
     if (kept == 0 || line_type(k) != COMP_F32) return 1;
     if (reads_more(p->after)) return 2;
     return kept <= 24 ? 4 : kept <= 48 ? 3 : 1;

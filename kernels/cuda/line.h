@@ -55,15 +55,16 @@ struct passing {
     /* Number of elements that a thread accesses at once; number of a line's elements that a thread keeps in registers,
      * 0: none. */
     int pack, held;
-    int lanes;       /* number of adjacent lines that a thread processes at once */
-    bool named;      /* true: keys select the lines, and a block searches the keys for several lines */
-    int keeps, kept; /* numbers that this pass stores per line or part; numbers that the previous pass has stored */
+    int lanes;  /* number of adjacent lines that a thread processes at once */
+    bool named; /* true: keys select the lines, and a block searches the keys for several lines */
+    /* Number of values that this pass stores per line or part; number that the previous pass has stored. */
+    int keeps, kept;
     /* Where this pass stores its numbers, and where the previous pass has stored its numbers: offsets in scratch,
      * bytes. */
     int64_t keep_at, kept_at;
     int joins; /* parts per line of the previous pass, which this pass combines; 0: the previous pass had whole lines */
-    int part_kept;   /* numbers that the previous pass has stored per part */
-    int64_t part_at; /* where these numbers are stored: offset in scratch, bytes */
+    int part_kept;   /* number of values that the previous pass has stored per part */
+    int64_t part_at; /* offset in scratch where the previous pass stores the numbers of parts, bytes */
 };
 
 /* Sets the strides of a view in both groups. The view has all dimensions of operand 0, or the dimensions of one

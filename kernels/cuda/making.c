@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_WORDS = 500, MOST_BLOCKS = 1 << 20 }; /* limits of words in an argument (4 KiB), and of blocks */
+/* Maximum number of words in an argument (4 KiB); maximum number of blocks. */
+enum { MOST_WORDS = 500, MOST_BLOCKS = 1 << 20 };
 
 /* ---- the argument ---- */
 

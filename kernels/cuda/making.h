@@ -54,7 +54,8 @@ void making_add_call(struct str *s, const char *name, const struct call *c);
 enum { MAKING_STEPS = 64, MAKING_LANES = 64 };
 struct making_ends {
     int nin, nout;
-    const struct view *view[MAKING_LANES]; /* views; dtype DT_NONE: no step uses it */
+    /* Views of operands, then of results; dtype DT_NONE: no step uses the view. */
+    const struct view *view[MAKING_LANES];
     struct lane lane[MAKING_LANES];
     bool number[MAKING_LANES];
 };

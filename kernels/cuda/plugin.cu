@@ -28,7 +28,7 @@ count(int *ngpu)
     return text_of(cudaGetDeviceCount(ngpu));
 }
 
-static std::atomic<int> home; /* a GPU that is open, selected by functions without a GPU argument */
+static std::atomic<int> home; /* number of an open GPU, which functions without a GPU argument select */
 
 static cudaError_t
 go_home()

@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-enum { X = 1, W = 2, Y = 4, ALL = 8 }; /* bits; a set of them is a kind of letters */
+/* Bits for the matrices x, w and y; the set of matrices that have a letter is the letter's kind. */
+enum { X = 1, W = 2, Y = 4, ALL = 8 };
 
 struct loop {
     int64_t size, stride[ALL]; /* stride[X], stride[W], stride[Y]: strides of the loop in these matrices, elements */
@@ -241,8 +242,8 @@ views_alike(const struct view *a, const struct view *b)
            view_is_dense(a) && view_is_dense(b);
 }
 
-/* Includes a cast to the result's dtype. The library then returns the sums in that dtype, without first rounding
- * them to the operands' 16 bits. */
+/* Adds a following cast to the result's dtype to the epilogue. The library then returns the sums in that dtype, without
+ * first rounding them to the operands' 16 bits. */
 static bool
 read_cast(struct reading *r)
 {
@@ -277,7 +278,7 @@ read_gelu(struct reading *r, int nin)
     step_on(r, s);
 }
 
-/* Includes a multiplication of the value by gelu'(x), if gelu'(x) is a step without other readers. */
+/* Adds a following multiplication by gelu'(x) to the epilogue, if gelu'(x) is a step without other readers. */
 static void
 read_slope(struct reading *r)
 {

@@ -357,7 +357,7 @@ add_copy(struct making *m, int i, int result, const struct view *from, int64_t f
              lying_of(out.n, out.stride), y, i, i, out.n - 1, i);
 }
 
-/* Returns the number of elements in a pack that both sides of a copy allow. */
+/* Returns the number of elements in a pack, as allowed by the strides of both source and destination of a copy. */
 static int
 copy_pack(const struct view *from, const struct view *to)
 {

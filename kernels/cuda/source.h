@@ -58,8 +58,8 @@
 #include "runtime/base/arena.h"
 
 enum { CUDA_BLOCK = 256 };  /* threads per block in nearly every kernel */
-enum { CUDA_SOURCES = 62 }; /* maximum sources of a combination */
-enum { CUDA_FINDERS = 64 }; /* maximum blocks of a finder */
+enum { CUDA_SOURCES = 62 }; /* maximum number of operands of a combination */
+enum { CUDA_FINDERS = 64 }; /* maximum number of blocks of a finder of invalid data */
 enum { CUDA_WHAT = 40 };    /* maximum length of the part of a name that says what is computed, characters */
 
 struct cuda_source {
@@ -84,7 +84,7 @@ struct cuda_source {
         int64_t skip; /* offset that is added to the address, bytes */
     } * fill;
     size_t scratch_bytes;
-    bool copies;              /* true: copies operand 0 to result 0, so it has no effect if both share memory */
+    bool copies; /* true: the kernel copies operand 0 to result 0, so a launch is not needed if both share memory */
     struct cuda_source *then; /* source of the next pass; NULL: this is the last */
 };
 

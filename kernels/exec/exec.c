@@ -25,8 +25,8 @@ static const struct method *const methods[] = {
     &method_variant,  /* the operator's first variant that accepts the call */
     &method_epilogue, /* a chain after a product or row kernel */
     &method_elt,      /* the host's element-wise engine */
-    &method_window,   /* a copy of a view of the operand */
-    &method_ref,      /* the reference with conversions */
+    &method_window,   /* copies a view of the operand into the result */
+    &method_ref,      /* the reference, with conversions to f64 and i64 */
 };
 
 static bool check_ref;
@@ -421,7 +421,8 @@ int
 exec_say(const struct exec *e, const struct finding *f, uint64_t piece)
 {
     if (!f->at) return 0;
-    if (e->npart) return exec_say(e->part[e->npart - 1], f, piece); /* the last part: of a chain, the epilogue */
+    /* The last part reports; in a chain that is the epilogue. */
+    if (e->npart) return exec_say(e->part[e->npart - 1], f, piece);
     struct kcall k = e->k;
     k.piece = piece;
     return e->call->op->host.say(&k, f);

@@ -21,7 +21,7 @@ enum { PRODUCER, EPILOGUE, NPART }; /* parts of the exec */
 
 struct epilogue {
     int nfrom;
-    int from[OP_OPERAND]; /* per operand of the producer: its index among the chain's operands; -1: absent */
+    int from[OP_OPERAND]; /* index of each operand of the producer among the chain's operands; -1: absent */
     int to;     /* index of the chain's output that stores the producer's first result; -1: the result is in scratch */
     int nmade;  /* number of the producer's results */
     int others; /* index of the chain's output for the producer's second result; further results use the next outputs */
@@ -113,8 +113,8 @@ output_of(int lead, int nstep, const struct fuse_step *step, const struct view *
     return last >= 0 && out[last].dtype == result->dtype && view_is_dense(&out[last]) ? last : -1;
 }
 
-/* Makes the exec of the single call that overwrites the product (OP_FOLLOWS), which is its operand 0. The operands
- * keep the order of that call. */
+/* Makes the exec of the single call that follows the product and overwrites it (OP_FOLLOWS); operand 0 of that call is
+ * the product. The operands keep the order of that call. */
 static int
 make_follower(struct exec *e, struct epilogue *l, const struct fuse_step *s, const struct view *result, int device)
 {

@@ -12,7 +12,7 @@
 /* Member i is computed by part i of the exec, or by a launch in a bundle. */
 struct group_member {
     struct cuda_launch *launch; /* kernel of this member; NULL: part i of the exec computes the member */
-    int from[OP_OPERAND];       /* per operand: index among the group's operands; -1: absent */
+    int from[OP_OPERAND];       /* index of each operand of the member among the group's operands; -1: absent */
     int to;                     /* index of the first result among the group's outputs */
 };
 

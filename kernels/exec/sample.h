@@ -17,7 +17,7 @@ struct sample {
     struct call call;
     struct type in[SAMPLE_IN], out[OP_OUT];
     struct attr attr[OP_ATTR];
-    double number[SAMPLE_IN]; /* per operand: its value, if the operand is a number */
+    double number[SAMPLE_IN]; /* value of each operand that is a number */
     int64_t below[SAMPLE_IN]; /* ("i64{5}<7") exclusive upper bound of the operand's values; 0: none */
     /* ("f32{4}>0.5") lower bound of the operand's values, inclusive for integers, else exclusive; 0: none. */
     double above[SAMPLE_IN];

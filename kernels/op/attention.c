@@ -197,8 +197,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         b_sum_to(b, b_softmax_grad(b, weights, gradient, n->in[ATT_Q]->type.ndim - 1), &n->in[ATT_MASK]->type);
 }
 
-/* Builds the call for split keys: each rank computes the weighted sum over its own keys. Ranks exchange these sums
- * and three numbers per query. */
+/* Builds the call for split keys: each rank computes the weighted sum over its own keys. Ranks exchange the weighted
+ * sums and three numbers per query. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -24,7 +24,8 @@ plane_of(const struct kcall *k)
 struct task {
     const double *x, *from;
     double *to;
-    /* true: copies `from` at the maximum's position to the window; false: adds the window's `from` at that position. */
+    /* true: reads `from` at the position of the maximum; false: adds the window's element of `from` at that position.
+     */
     bool pick;
 };
 

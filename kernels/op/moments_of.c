@@ -12,8 +12,8 @@ enum { X, TOLD, BACK };
 enum { MEAN, RSTD };
 enum { DIMS, EPS };
 
-/* Returns the number of dimensions before the dimension of shards. A negative result means that x has no dimension
- * of shards. */
+/* Returns the number of dimensions before the dimension of shards. The result is negative if x has no dimension of
+ * shards. */
 static int
 lead_of(const struct call *c)
 {

@@ -32,7 +32,7 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
 }
 
 /* Builds the gradient of x. At a zero, dx is the sum of dy rest / x over the other factors (1 instead of x for a
- * zero), restricted to factors whose others have no second zero. Elsewhere dx is -dy y / x. */
+ * zero), restricted to factors whose others have no second zero. For a factor that is not zero, dx is -dy y / x. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -68,7 +68,7 @@ struct factors {
     bool nesterov;
 };
 
-/* m NULL: no momentum. to[] may be the same memory as from[]. */
+/* `m` is NULL without momentum. to[] may be the same memory as from[]. */
 #define STEP(name, type)                                                                                               \
     VECTOR static void name(int64_t n, const struct factors *f, const type *p, const type *m, const type *g, type *to, \
                             type *m_to)                                                                                \

@@ -7,7 +7,7 @@
 extern const struct op op_silu_derivative;
 
 REALS({
-    if (x[0] == -INFINITY) return -0.0; /* -INFINITY * 0 would be NaN */
+    if (x[0] == -INFINITY) return -0.0; /* special case, because -INFINITY * 0 would be NaN */
     return x[0] / (1 + exp(-x[0]));
 });
 

@@ -16,7 +16,7 @@ position(int64_t p, int64_t n)
 
 struct range {
     int64_t start, step, size;
-    bool all; /* true: the range has every position of the dimension */
+    bool all; /* true: the range includes every position of the dimension */
 };
 
 static struct range

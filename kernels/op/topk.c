@@ -151,7 +151,7 @@ struct work {
 };
 enum { BLOCK = 256, GROUP = 32 };
 
-/* Converts the bits of n doubles to keys, in place. flip ~0: the least value ranks first; flip 0: the greatest. */
+/* Converts the bits of n doubles to keys, in place. flip: ~0 if the least value ranks first, 0 if the greatest does. */
 VECTOR static void
 real_keys(int64_t n, uint64_t flip, uint64_t *key)
 {
@@ -192,7 +192,7 @@ keys(const struct work *w, int64_t first, int64_t n, uint64_t *key)
         integer_keys(n, flip, key);
 }
 
-/* Offers n keys to the heap of their line. from: position in the line of the first key. */
+/* Offers n keys to the heap of their line. from: position of the first key in the line. */
 static void
 let_all_in(const struct work *w, const uint64_t *key, int64_t from, int64_t n, struct entry *heap, int64_t *have)
 {
@@ -341,7 +341,8 @@ flops(const struct call *c)
     return (double)type_numel(&c->in[0]);
 }
 
-/* GPU body: repeatedly selects the best element that ranks after the previous one; the first of equal elements. */
+/* GPU body: repeatedly selects the best element that ranks after the previously selected one. Of equal elements the
+ * first is selected. */
 static const char line[] = BODY({
     const auto key = [&](int64_t i) { return c->attr[LARGEST].i ? order_of(x0(i)) : ~order_of(x0(i)); };
     int64_t worst = INT64_MAX, before = -1;

@@ -321,7 +321,7 @@ add_mask(const struct worker *w, int64_t tile, float *s)
     }
 }
 
-/* Computes the scores of a block and the maximum per query. Returns the factor by which both must still be
+/* Computes the scores of a block and the maximum per query. Returns the factor by which scores and maxima must still be
  * multiplied. */
 static float
 attention_row_scores(struct worker *w)
@@ -344,7 +344,7 @@ attention_row_scores(struct worker *w)
     return scale;
 }
 
-/* Computes the weights of a tile, and adds the sum of each query's weights to total. */
+/* Computes the weights of a tile, and adds the sum of each query's weights to the query's entry of `total`. */
 static void
 attention_exponentials(const struct worker *w, int64_t i, float scale, double *total)
 {

@@ -76,8 +76,8 @@ dense_lay_out(const struct attention *a, struct taker *t, struct workspace *r)
 
 /* ---- operands ---- */
 
-/* Packs n rows of x, from row `from` on, as `lines` rows, and transposed; NULL: that form is not needed. Missing
- * rows are zero. */
+/* Packs n rows of x, from row `from` on: as `lines` dense rows, and transposed. If an address is NULL, that form is not
+ * needed. Missing rows are zero. */
 static void
 dense_pack(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, int64_t lines, void *rows,
            void *turned)
@@ -160,7 +160,7 @@ dense_multiply(const struct worker *w, int which, void *a, void *b, float *c)
     if (prim_at(w->product[which], (void *[]){a, b, c}, w->r.product, "attention")) w->job->failed = true;
 }
 
-/* Returns a tile of scores that is converted to the dtype of products. */
+/* Converts a tile of scores to the dtype of products, and returns the address of the result. */
 static void *
 dense_rounded(const struct worker *w, const float *s)
 {

@@ -23,9 +23,9 @@ enum { KEYS = 64 }; /* rows of 16-bit keys or values that are converted to float
 /* The division of rows into units of work. A row is a query of a head; rows of one head, and of heads that share
  * keys and values, are consecutive. */
 struct few_rows {
-    int64_t nrow, shared; /* number of rows in all; number of consecutive rows that share keys and values */
+    int64_t nrow, shared; /* total number of rows; number of consecutive rows that share keys and values */
     int64_t nkey, size, width;
-    int64_t rows, each; /* maximum number of rows in a unit; number of units that `shared` rows make */
+    int64_t rows, each; /* maximum number of rows in a unit; number of units into which `shared` rows are divided */
     int64_t part;       /* size of one thread's scratch, bytes */
 };
 
@@ -302,7 +302,7 @@ few_part(void *arg, int64_t share, int64_t lo, int64_t hi)
 int
 attention_few_run(const struct kcall *k, const void *state)
 {
-    enum { WORTH = 16384 }; /* least number of multiply-adds per thread */
+    enum { WORTH = 16384 }; /* minimum number of multiply-adds per thread */
     const struct few_rows *a = state;
     struct few_job job = {.a = a, .k = k, .scores = attention_scores(k)};
     team_shares(k->threads, few_row_units(a), 1 + WORTH / (a->nkey * (a->size + a->width)), few_part, &job);

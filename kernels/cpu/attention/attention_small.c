@@ -90,8 +90,8 @@ small_load_rows(const struct worker *w, const struct matrix *x, int64_t from, in
     return (struct small_operand){room, pitch, 1};
 }
 
-/* Returns n rows of `size` elements of x in the form of a second operand. packed: x is already in the buffer of
- * small_load_rows(). */
+/* Returns n rows of `size` elements of x in the form of a second operand of a product. `packed`: true if x is already
+ * in the buffer of small_load_rows(). */
 static struct small_operand
 other_of(const struct worker *w, struct small_operand x, int64_t n, int64_t size, bool packed, void *room)
 {
@@ -185,8 +185,8 @@ small_rows(const struct worker *w, int64_t tile)
     return words(w->a, keys_in(w, tile)) * per_word(w->a);
 }
 
-/* Returns the number of rows per product. If a causal mask hides the tile's last key from some query, this is COLS,
- * so that hidden bands can be skipped; otherwise n, all rows. */
+/* Returns the number of rows per product: COLS if a causal mask hides the tile's last key from some query, so that
+ * hidden bands can be skipped; otherwise n, all rows. */
 static int64_t
 band_of(const struct worker *w, int64_t tile, int64_t n)
 {
@@ -238,7 +238,7 @@ to_queries(const struct worker *w, int64_t tile, struct small_operand s, struct 
     const struct attention *a = w->a;
     const struct sums *c = &w->result;
     int64_t n = keys_in(w, tile), most = w->nquery, band = band_of(w, tile, most);
-    /* seen + i + band: number of the tile's keys that the last query of band i sees. */
+    /* The last query of the band that starts at i sees seen + i + band keys of the tile. */
     int64_t seen = band == most ? n : w->first - tile * a->keys;
     b = small_operand_at(b, tile * a->keys / per_word(a), 0);
     for (int64_t i = 0; i < most; i += band)
@@ -270,7 +270,8 @@ small_score_grads(const struct worker *w, int64_t i, float *t)
     small_by_columns(w, i, w->v, words(w->a, w->a->width), w->r.g_turned, t);
 }
 
-/* Return a tile's scores as a first operand: by columns (one per query), by rows (one per key). */
+/* Return a tile's scores as the first operand of a product. One function returns columns (one per query), the other
+ * rows (one per key). */
 static struct small_operand
 small_columns(const struct worker *w, const float *s)
 {

@@ -12,7 +12,8 @@
 
 #include <assert.h>
 
-enum { QUERIES = ATT_TILE, KEYS = 128 }; /* maximum queries of a block; maximum keys of a tile without a causal mask */
+/* Maximum number of queries in a block; maximum number of keys in a tile without a causal mask. */
+enum { QUERIES = ATT_TILE, KEYS = 128 };
 static_assert((int)COLS == (int)SMALL_COLS, "COLS differs from SMALL_COLS");
 enum { SCORES, RESULT, SLOPES, TO_V, TO_K, TO_Q, NPRODUCT };
 
@@ -28,7 +29,7 @@ struct attention {
     size_t room_bytes;
     small_product *multiply; /* function with which attention_small.c multiplies tiles */
     /* The oneDNN products of attention_dense.c. */
-    void *(*product)[NPRODUCT]; /* one set of struct prim per worker */
+    void *(*product)[NPRODUCT]; /* sets of oneDNN products (struct prim), one set per worker */
     size_t product_scratch;
 };
 
@@ -38,9 +39,10 @@ struct workspace {
     void *k, *v, *q, *g;       /* dense rows: k, v of the whole head, tile by tile; q, g of the block */
     void *k_other, *v_other, *q_other, *g_other; /* k, v, q, g in the form of second operands of products */
     void *q_turned, *g_turned, *out;
-    float *result, *sum_k, *sum_v; /* result: result of the block, or its dq; sum_k, sum_v: dk and dv of the head */
-    float *lines[2];               /* f32 buffers for conversion between tensors and the other buffers */
-    void *tile[2];                 /* scores converted to operands of products */
+    /* result: the block's result, or its dq in the backward pass; sum_k, sum_v: dk and dv of the head. */
+    float *result, *sum_k, *sum_v;
+    float *lines[2]; /* f32 buffers for conversion between tensors and the other buffers */
+    void *tile[2];   /* scores converted to operands of products */
     void *product;
 };
 
@@ -80,7 +82,7 @@ struct worker {
     int64_t head, from, nquery;           /* the current block: queries from .. from + nquery - 1 of the head */
     int64_t first, ntile;                 /* global position of query `from`; number of tiles that the block sees */
     int64_t begun;                        /* number of tiles whose dk and dv already hold a partial sum */
-    float max[QUERIES], inverse[QUERIES]; /* per query: maximum score; 1 / sum of exponentials */
+    float max[QUERIES], inverse[QUERIES]; /* maximum score of each query; 1 / sum of exponentials of each query */
     /* Operands of products, used by attention_small.c. */
     struct small_operand k, v, q, g, k_other, v_other, q_other, g_other;
     struct sums result, sum_k, sum_v;

@@ -31,7 +31,7 @@ run_copy_shares(void *arg, int64_t lo, int64_t hi)
 }
 
 /* Returns the dimension along which threads divide the view: the one with the most entries, where more than EACH
- * entries per thread do not count. If several have as many, returns the outermost in dst. */
+ * entries per thread do not count. If several dimensions have equally many, returns the outermost one in dst. */
 static int
 dim_to_share(const struct view *dst, int nshare)
 {
@@ -65,7 +65,7 @@ struct join {
     char *dst;
     int n;
     const struct view *src;
-    const size_t *bytes; /* per view: bytes of a contiguous run */
+    const size_t *bytes; /* bytes of a contiguous run of each view */
     size_t all;
 };
 

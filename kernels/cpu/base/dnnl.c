@@ -17,7 +17,7 @@
  * before a run, a result from scratch after it. */
 struct turn {
     bool used;                /* false: the primitive uses the caller's layout */
-    dnnl_primitive_t reorder; /* primitive that reorders; NULL: transpose16_run() does */
+    dnnl_primitive_t reorder; /* primitive that reorders the argument; NULL: transpose16_run() reorders it */
     struct transpose16 turning;
     dnnl_memory_t plain;
     size_t at; /* offset of the reordered argument in scratch, bytes */
@@ -25,9 +25,10 @@ struct turn {
 
 /* A primitive that runs after each run of another, and adds to its result. */
 struct more {
-    struct prim *prim; /* NULL: no such primitive */
+    struct prim *prim; /* primitive that runs after the other; NULL: none */
     int64_t n;
-    /* Offsets of the arguments from those of the other primitive, bytes: of the first run, and step per run. */
+    /* Distance of each argument's address from that of the other primitive, bytes: in the first run; added in each
+     * further run. */
     int64_t first[PRIM_ARG], step[PRIM_ARG];
 };
 
@@ -36,7 +37,8 @@ struct prim {
     dnnl_stream_t stream;
     int threads, narg; /* number of threads; number of arguments, scratch included */
     int64_t nrun;
-    int64_t *skip; /* per run: nskip offsets of arguments from the first run, bytes; NULL: there is one run */
+    /* Nskip offsets of arguments per run, relative to the first run, bytes; NULL: there is only one run. */
+    int64_t *skip;
     int nskip;
     int from[PRIM_ARG + 1];
     dnnl_exec_arg_t arg[PRIM_ARG + 1];
@@ -51,8 +53,8 @@ static dnnl_status_t engine_status;
 static bool engine_has_bf16;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
-/* Returns true if oneDNN multiplies bf16. Version 2.6 does on processors with AVX-512, and reports an error on
- * others. */
+/* Returns true if oneDNN multiplies bf16. oneDNN 2.6 does on processors with AVX-512, and reports an error on others.
+ */
 static bool
 find_bf16(void)
 {

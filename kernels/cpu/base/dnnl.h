@@ -18,7 +18,7 @@ enum { PRIM_ARG = 6 };
 enum { PRIM_OUT = 32, PRIM_SCRATCH = 64 };
 
 struct prim_arg {
-    int arg; /* oneDNN's number of the argument: DNNL_ARG_SRC... */
+    int arg; /* oneDNN's number of the argument, such as DNNL_ARG_SRC */
     int from;
     /* Layout of the caller's data; if the primitive needs another layout, a run reorders the data in scratch. */
     dnnl_memory_desc_t desc;
@@ -86,10 +86,10 @@ extern struct conv_part {
 /* Limit for means over windows, bytes of one image and its result. oneDNN does not compute larger images. */
 extern int64_t mean_part_bytes;
 
-bool gemm_accepts(const struct kcall *k); /* variant of matmul */
+bool gemm_accepts(const struct kcall *k); /* kernel variant of the operator matmul */
 bool gemm_takes(const struct kcall *k, int i);
 int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-bool contract_accepts(const struct kcall *k); /* variant of contract */
+bool contract_accepts(const struct kcall *k); /* kernel variant of the operator contract */
 bool contract_takes(const struct kcall *k, int i);
 int contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 /* Variant of matmul: few rows by a column-major matrix (cpu/gemm/gemm_transposed.h). */

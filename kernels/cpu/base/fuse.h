@@ -14,7 +14,8 @@ struct fuse_arg {
 struct fuse_step {
     const struct call *call;
     struct fuse_arg arg[OP_OPERAND];
-    int out;    /* output of the chain that the step writes; -1: none */
-    int others; /* output for the second result of a step with several results; further results use the next outputs */
+    int out; /* output of the chain that the step writes; -1: none */
+    /* (a step with several results) output of the chain for the second result; further results use the next outputs. */
+    int others;
 };
 #endif

@@ -44,7 +44,7 @@ ln(double n, int top, int terms)
 {
     /* Subtracts the bits of sqrt(1/2), so that the exponent field is e. */
     uint64_t u = bits_of_double(n) - 0x3fe6a09e667f3bcd;
-    double e = uniform_real((u >> 52) & 0x7ff) - top; /* n >= 1, so the sign bit is 0 */
+    double e = uniform_real((u >> 52) & 0x7ff) - top; /* the sign bit of n is 0, because n >= 1 */
     double m = double_of((u & 0x000fffffffffffff) + 0x3fe6a09e667f3bcd);
     double s = (m - 1) / (m + 1), z = s * s, q = 1.0 / (2 * terms + 1);
     for (int k = terms - 1; k > 0; k--) q = q * z + 1.0 / (2 * k + 1);
@@ -79,7 +79,7 @@ enum { LN_F32 = 6, LN_F64 = 11, SIN_F32 = 7, SIN_F64 = 10 };
 INLINE void
 normal_pair(double n, int top, double v, bool wide, double *even, double *odd)
 {
-    /* fabs: for u = 1 the radius is +0, not the root of -0. */
+    /* fabs() makes the radius +0 for u = 1, where the logarithm is -0. */
     double radius = sqrt(2 * fabs(ln(n, top, wide ? LN_F64 : LN_F32)));
     double half = v - 0.5, turn = fabs(half) - 0.25;
     *even = radius * sin_turn(turn, wide ? SIN_F64 : SIN_F32);

@@ -9,7 +9,8 @@
 #include "runtime/tensor/view.h"
 
 enum random { RANDOM_UNIFORM, RANDOM_NORMAL, RANDOM_BITS };
-enum { RANDOM_BLOCK = 1024, RANDOM_GRAIN = 16384 }; /* RANDOM_GRAIN: least values per thread */
+/* RANDOM_BLOCK: maximum values per call; RANDOM_GRAIN: minimum values per thread. */
+enum { RANDOM_BLOCK = 1024, RANDOM_GRAIN = 16384 };
 
 /* The key, the micro-batch and the first global position of a sequence of values. */
 struct random_at {
@@ -31,7 +32,7 @@ const void *random_values(enum random r, enum dtype d, const struct random_at *a
 /* Fills a dense float view with random values. Each value depends on the element's global position. */
 void random_fill(const struct view *y, uint64_t key, uint64_t piece, enum random law, int threads);
 
-/* Returns the length of the runs of a dense view whose global positions are consecutive. */
+/* Returns the length of runs of elements with consecutive global positions in a dense view. */
 int64_t global_run(const struct view *v);
 /* Returns the global position of local element i of a dense view. */
 uint64_t global_position(const struct view *v, int64_t i);

@@ -32,7 +32,7 @@ struct share {
     void (*part)(void *arg, int64_t lo, int64_t hi);
     void *arg;
     int64_t lo, hi, piece;
-    struct stop stop; /* the check for a stop of the thread that called team_run() */
+    struct stop stop; /* callback that checks for a stop, as set by the thread that called team_run() */
 };
 
 /* Returns share i of nteam shares. */

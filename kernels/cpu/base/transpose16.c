@@ -13,7 +13,7 @@
 #include <immintrin.h>
 #endif
 
-enum { CHUNK = 1024, GRAIN = 4 }; /* pixels per unit of work; units from which another thread pays */
+enum { CHUNK = 1024, GRAIN = 4 }; /* number of pixels per unit of work; minimum number of units per thread */
 
 bool
 transpose16_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, struct transpose16 *t)
@@ -107,7 +107,7 @@ struct work {
     const struct transpose16 *t;
     float *plain, *inner;
     bool back;
-    int64_t chunks; /* units of work per block of channels */
+    int64_t chunks; /* number of units of work per block of channels */
 };
 
 static void

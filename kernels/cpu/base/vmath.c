@@ -144,8 +144,8 @@ times_power_of_two(float y, uint32_t power)
     return float_of(bits_of(y) + power);
 }
 
-/* A representation of e^-a = 2^-64 (1 - less) 2^power, for 0 <= a + low <= 113 and a small `low`. power: to be added
- * to exponent bits; value: 2^64 e^-a. */
+/* A representation of e^-a = 2^-64 (1 - less) 2^power, for 0 <= a + low <= 113 and a small `low`. `power` is added to
+ * exponent bits; `value` is 2^64 e^-a. */
 struct decay {
     uint32_t power;
     float less, value;
@@ -233,7 +233,7 @@ erf_one(float x)
 {
     float a = fabsf(x), t = at_most(a, 10.2f);
     float far = fmaf(exp_minus_square(t) * -0x1p-63f, tail_share(t * 1.41421356f), 1.0f);
-    return a >= ERF_NEAR ? copysignf(far, x) : erf_near(x); /* true for NaN, too: erf_near(NaN) is NaN */
+    return a >= ERF_NEAR ? copysignf(far, x) : erf_near(x); /* also reached for NaN, because the comparison is false */
 }
 
 /* ---- gelu, silu and their derivatives; value and slope share the expensive steps ---- */
@@ -242,8 +242,7 @@ struct both {
     float y, slope;
 };
 
-/* Returns the value of gelu or silu at x from -part * decay, its distance to x: x + part * decay for x >= 0, and
- * part * decay for x < 0. */
+/* Returns the value of gelu or silu at x: x + part * decay for x >= 0, and part * decay for x < 0. */
 INLINE float
 less_part(float x, float part, float decay)
 {

@@ -9,12 +9,12 @@
 #include <stdint.h>
 
 void vec_exp(int64_t n, const float *x, float *y);      /* error 1.1 units in the last place */
-void vec_log(int64_t n, const float *x, float *y);      /* error 0.9 */
-void vec_tanh(int64_t n, const float *x, float *y);     /* error 2.5 */
-void vec_softplus(int64_t n, const float *x, float *y); /* error 2.9 */
-void vec_sigmoid(int64_t n, const float *x, float *y);  /* error 2.1 */
-void vec_silu(int64_t n, const float *x, float *y);     /* error 3 */
-void vec_erf(int64_t n, const float *x, float *y);      /* error 2.4 */
+void vec_log(int64_t n, const float *x, float *y);      /* error 0.9 units in the last place */
+void vec_tanh(int64_t n, const float *x, float *y);     /* error 2.5 units in the last place */
+void vec_softplus(int64_t n, const float *x, float *y); /* error 2.9 units in the last place */
+void vec_sigmoid(int64_t n, const float *x, float *y);  /* error 2.1 units in the last place */
+void vec_silu(int64_t n, const float *x, float *y);     /* error 3 units in the last place */
+void vec_erf(int64_t n, const float *x, float *y);      /* error 2.4 units in the last place */
 void vec_sin(int64_t n, const float *x, float *y);      /* error 1.5 for |x| <= 3; elsewhere 1e-7 absolute */
 void vec_cos(int64_t n, const float *x, float *y);      /* the same error as vec_sin() */
 

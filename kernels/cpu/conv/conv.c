@@ -48,8 +48,8 @@ describe_conv_view(const struct view *v, const struct view *whole, int64_t group
     dnnl_memory_desc_init_by_strides(out, n, size, prim_dtype(v->dtype), stride);
 }
 
-/* Returns the number of groups: the image's channels divided by the kernel's channels. Without groups the result is 1,
- * even if channels are split. */
+/* Returns the number of groups: the image's channels divided by the kernel's channels. Without groups, returns 1 even
+ * if channels are split. */
 static int64_t
 conv_groups(const struct view *x, const struct view *w)
 {
@@ -147,8 +147,8 @@ conv_shape(const struct attr *a, const struct three *t, const struct three *whol
     return s;
 }
 
-/* Describes a block that is read. If windows are one pixel with a stride, describes only the pixels of a band that
- * they see. */
+/* Describes a block of which the primitive reads the image. If windows are one pixel with a stride, describes only
+ * those pixels of a band that windows see. */
 static struct shape
 read_conv_shape(const struct attr *a, const struct three *t, const struct three *whole, int64_t top)
 {
@@ -196,7 +196,7 @@ enum { LANES = 16 }; /* number of channels that oneDNN computes together */
  * bands of rows of y; if a few rows take too long, also parts of the computed channels. */
 struct cut {
     int64_t images, rows, groups, channels;
-    int64_t bands, parts; /* number of bands; number of parts of groups or of channels */
+    int64_t bands, parts; /* number of bands of rows; number of parts into which groups or channels are divided */
     bool product;         /* true: bands are computed as matrix products on NCHW */
 };
 
@@ -298,8 +298,8 @@ start_of(const struct three *t, const struct cut *c, bool back, int64_t i)
     return back ? (struct start){first, 0, first * window} : (struct start){0, first, first * t->w.dim[1] * window};
 }
 
-/* A band of rows: first row of x and number of rows, first row of y and number of rows, number of rows of padding
- * above x's. */
+/* A band of rows: first row of x and number of rows, first row of y and number of rows, number of rows of padding above
+ * the rows of x. */
 struct band {
     int64_t x, nx, y, ny, top;
 };
@@ -311,7 +311,7 @@ band_of_y(const struct attr *a, const struct three *t, const struct cut *c, int6
     struct window w = window_of(a, &t->w, 0);
     int64_t y = i * c->rows, ny = (i + 1 < c->bands ? y + c->rows : t->y.dim[2]) - y, x = y * w.stride - w.padding;
     int64_t first = MAX(x, 0), end = MIN((y + ny - 1) * w.stride + w.reach - w.padding, t->x.dim[2]);
-    if (ny == t->y.dim[2]) end = t->x.dim[2]; /* all rows of y: uses the whole image */
+    if (ny == t->y.dim[2]) end = t->x.dim[2]; /* a band with all rows of y uses the whole image */
     return (struct band){first, end - first, y, ny, first - x};
 }
 
@@ -602,7 +602,7 @@ struct conv_w {
     struct cut cut;
     struct three whole;
     bool sums;           /* true: parts are accumulated in f32 */
-    size_t sum, scratch; /* bytes of an f32 sum, aligned; bytes of the primitives' scratch */
+    size_t sum, scratch; /* size of an f32 sum, aligned; size of the primitives' scratch; both in bytes */
     int64_t nprim;
     /* Two primitives per band: for the images of a part, and for the remaining images; NULL: the same as an earlier
      * band's. */

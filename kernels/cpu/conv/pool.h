@@ -41,12 +41,13 @@ size_t plane_workspace(const struct plane *p, size_t bytes);
 /* Returns true if the loops support the plane: positions fit 32 bits, and there is little padding. */
 bool plane_fits(const struct plane *p);
 
-extern const struct plane_fn plane_max; /* maximum: y from x; NaN is the greatest */
-/* Gradient of the maximum: dx from x and dy; dy is added at the first maximum. */
+extern const struct plane_fn plane_max; /* computes y, the maximum of each window of x; NaN is the greatest */
+/* Computes dx, the gradient of the maximum, from x and dy: adds dy at the first maximum of the window. */
 extern const struct plane_fn plane_max_back;
-extern const struct plane_fn plane_max_pick;  /* computes y from x and h: the value of h at the maximum of x */
-extern const struct plane_fn plane_mean;      /* mean: y from x */
-extern const struct plane_fn plane_mean_back; /* gradient of the mean: dx from dy */
+/* Computes y from x and h: for each window the value of h at the maximum of x. */
+extern const struct plane_fn plane_max_pick;
+extern const struct plane_fn plane_mean;      /* computes y, the mean of each window of x */
+extern const struct plane_fn plane_mean_back; /* computes dx, the gradient of the mean, from dy */
 
 /* If a sum has more than PLANE_LONG floats, it is accumulated in f64: the entries of a window or, in a gradient, the
  * windows that contain an entry. */

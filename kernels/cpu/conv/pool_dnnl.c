@@ -5,7 +5,8 @@
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/conv/pool.h"
 
-int64_t mean_part_bytes = 1 << 27; /* limit on one run, bytes of image and result: some tens of milliseconds */
+/* Limit of image and result in one run, bytes; such a run takes some tens of milliseconds. */
+int64_t mean_part_bytes = 1 << 27;
 
 struct shape {
     struct prim_arg x, y;

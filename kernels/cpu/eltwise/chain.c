@@ -6,7 +6,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/simd.h"
 
-enum { SHORT_ROW = 128 }; /* shorter rows are not cut: a block is whole rows */
+enum { SHORT_ROW = 128 }; /* rows that are shorter are not divided: a block then is one or more whole rows */
 /* Minimum lengths of rows for which tile.c accepts an operand with one element per row as a number: in a chain; in a
  * single step. COLUMN_LONGEST: maximum rows of a block with such operands. */
 enum { NUMBERED_ROW = 128, NUMBERED_ALONE = 32, COLUMN_LONGEST = 1024 };
@@ -316,8 +316,8 @@ takes_value(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || (s->type == COMP_F32 && loads_halves((enum dtype)from->call->out[0].dtype, from));
 }
 
-/* Returns true if step i can join the part. Results are converted after the whole part, except for a value that only
- * the next step reads. */
+/* Returns true if step i can be added to the part. Results are converted after the whole part, except for a value that
+ * only the next step reads. */
 static bool
 part_has_step(const struct elt *e, const struct part *p, int i)
 {

@@ -36,7 +36,7 @@ enum area_holds {
     AREA_BLOCK,
     AREA_TILE,   /* one number, repeated for a tile of tile.c */
     AREA_COLUMN, /* one number per row of a block, for tile.c */
-    AREA_NOTHING /* the area is not used */
+    AREA_NOTHING /* nothing: the area is not used */
 };
 struct area {
     size_t at; /* offset of the area in scratch, bytes */
@@ -56,7 +56,7 @@ enum slot_kind {
 };
 struct slot {
     enum slot_kind kind;
-    int index; /* index of the operand or of the step */
+    int index; /* index of the operand or step whose values the slot has */
     enum compute type;
     struct site at; /* location of the block; for SLOT_RESULT the step has the location */
     int sibling;    /* (SLOT_CONVERTED) index of the next slot with this step's result; -1: none */
@@ -79,7 +79,7 @@ struct step {
     int converted;       /* first slot of kind SLOT_CONVERTED with the result; -1: none */
 };
 
-/* Consecutive steps, first to last, that are computed together. If ncode > 0, they are a program for tile.c.
+/* Consecutive steps, first to last, that are computed together. If ncode > 0, the part is a program for tile.c.
  * If ncode is 0, the part is a single step, or two steps computed in one pass (struct eltwise, beside). */
 struct part {
     int first, last;
@@ -129,7 +129,7 @@ enum compute chain_type(const struct call *c);
 /* Sets the loops over the dimensions of `walk`, and the layout of e's operands and outputs along these loops.
  * view[i] is the view of lane i. */
 void chain_lanes(struct elt *e, const struct view *walk, const struct view *const *view);
-/* Returns the location of a slot's block. */
+/* Returns the location of the block that a slot refers to. */
 struct site chain_site(const struct elt *e, int slot);
 
 #endif

@@ -24,11 +24,12 @@ elt_scratch(const struct elt *e)
 struct run {
     void *const *in, *const *out;
     char *scratch;
-    struct tile_step *code;                /* the programs for tile.c, with addresses; stored in scratch */
-    int64_t at[MAX_DIM], offset[RUN_LANE]; /* position of the current row in the loops; its offset per lane, elements */
-    int64_t column, done;                  /* position within the row; number of elements before this block */
-    int64_t stop;                          /* number of elements before the end of this thread's share */
-    bool repeated;                         /* true: operands that repeat with every row are already loaded */
+    struct tile_step *code; /* the programs for tile.c, with addresses; stored in scratch */
+    /* Position of the current row in the loops; offset of the row in each lane, elements. */
+    int64_t at[MAX_DIM], offset[RUN_LANE];
+    int64_t column, done; /* position within the row; number of elements before this block */
+    int64_t stop;         /* number of elements before the end of this thread's share */
+    bool repeated;        /* true: operands that repeat with every row are already loaded */
 };
 
 static char *
@@ -134,7 +135,7 @@ load_block(const struct elt *e, struct run *r)
         }
         if (e->rows) next_rows(e, r, alike);
     }
-    r->repeated = e->rows; /* the loaded rows serve all later blocks, which are not longer */
+    r->repeated = e->rows; /* later blocks, which are not longer, use the rows that are loaded now */
     return n;
 }
 
@@ -298,7 +299,7 @@ run_elt_blocks(const struct elt *e, struct run *r)
     if (e->streams) tile_fence();
 }
 
-/* Limits in elements. GRAIN: least per thread; LONG_ROW: length of a row that is worth a call of its own. */
+/* Limits in elements. GRAIN: minimum per thread; LONG_ROW: length from which a row is computed by a call of its own. */
 enum { GRAIN = 4096, LONG_ROW = 16384 };
 
 /* The work that threads of a team share. The unit is an element, or a row if rows are short, so that short rows are

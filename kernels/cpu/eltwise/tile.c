@@ -43,7 +43,7 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define RECIPROCAL(a)  (1 / (a))
 #define SQRT(a)        TILE_ROOT(a)
 #define RSQRT(a)       (1 / TILE_ROOT(a))
-#define RELU(a)        PICK((a) <= 0, (vec){0}, a) /* NaN is kept, because the comparison is false */
+#define RELU(a)        PICK((a) <= 0, (vec){0}, a) /* a NaN is returned, because the comparison is false */
 #define NOT(a)         TRUTH((a) == 0)
 #define ADD(a, b)      ((a) + (b))
 #define SUB(a, b)      ((a) - (b))
@@ -61,7 +61,7 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define OR(a, b)       TRUTH(((a) != 0) | ((b) != 0))
 #define WHERE(a, b, c) PICK((a) != 0, b, c)
 #define CLAMP(a, b, c) TILE_KEEP_NAN(a, TILE_KEEP_NAN(b, HELD(a, b, c)))
-#define HELD(a, b, c)  TILE_MIN(TILE_MAX(a, b), c) /* a clamp that is right unless a or b is NaN */
+#define HELD(a, b, c)  TILE_MIN(TILE_MAX(a, b), c) /* a clamp whose result is correct unless a or b is NaN */
 
 /* All operations by number of operands. TURNED: operations of two operands that equal another operation with the
  * operands exchanged. BOUNDED: operations of three operands, of which two may be numbers; the third argument is the

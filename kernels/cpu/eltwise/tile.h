@@ -59,9 +59,9 @@ tile_wraps(int op)
     return op == TILE_ADD || op == TILE_SUB || op == TILE_MUL;
 }
 
-/* Returns the operands from which the operation selects its result (bit k: operand k); the result may also be
- * negated, or be 0, 1 or -1. If these operands are 16-bit floats, the result is exact in 16 bits. Returns
- * TILE_COMPUTES if the operation computes other values. */
+/* Returns the set of operands (as bits 1 << k) from which the operation selects its result; the result may also be
+ * negated, or be 0, 1 or -1. If these operands are 16-bit floats, the result is exact in 16 bits. Returns TILE_COMPUTES
+ * if the operation computes other values. */
 enum { TILE_COMPUTES = -1 };
 static inline int
 tile_chooses(int op)
@@ -125,7 +125,7 @@ enum tile_way {
     TILE_WALKS,      /* the address advances element by element */
     TILE_BY_ROW,     /* the operand is one number per row */
     TILE_REPEATS,    /* the address starts again with every row */
-    TILE_WALKS_BF16, /* as TILE_WALKS, for bf16; not for TILE_STREAM */
+    TILE_WALKS_BF16, /* element by element, with elements in bf16; not for TILE_STREAM */
     TILE_REPEATS_BF16,
     TILE_WALKS_F16,
     TILE_REPEATS_F16,
@@ -145,7 +145,8 @@ tile_repeats(int way)
 struct tile_step {
     int code;
     int way[2];
-    char *memory[2]; /* addresses of the operands other than the value, in order; or the address of a move */
+    /* Addresses of the operands that are in memory, in order; for a load or store, the address in memory[0]. */
+    char *memory[2];
 };
 
 /* Executes the steps up to TILE_END, for nrow rows of n elements of a type. Memory needs the alignment of its

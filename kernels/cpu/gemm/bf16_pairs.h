@@ -17,9 +17,9 @@ struct pairs {
     /* Computes exp(scale x - shift), as joined rows (joined NULL: in place of x), and the sum per column. Relative
      * error at most 2^-16. */
     void (*exps)(int64_t n, int64_t width, float scale, float *x, const float *shift, uint32_t *joined, float *sum);
-    /* Computes factor x. */
+    /* Computes the product factor * x. */
     void (*times)(int64_t n, int64_t width, const float *x, const float *factor, uint16_t *rounded);
-    /* computes factor x (y - shift) */
+    /* computes factor * x * (y - shift) */
     void (*grads)(int64_t n, int64_t width, const float *factor, const float *x, const float *shift, const float *y,
                   uint16_t *rounded, uint32_t *joined);
     /* Rounds n rows of `size` floats, each times its factor (NULL: 1), to bf16. */
@@ -29,7 +29,7 @@ struct pairs {
     void (*dots)(int64_t n, int64_t words, const uint32_t *x, int64_t x_row, const uint32_t *y, int64_t y_row,
                  float *dot);
 };
-/* NULL: gemm_pairs() returns NULL, so the machine has no products of pairs. */
+/* Returns the functions for this machine; NULL if it has no products of pairs (gemm_pairs() then returns NULL, too). */
 const struct pairs *bf16_pairs_here(void);
 
 #endif

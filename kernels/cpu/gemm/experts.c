@@ -33,14 +33,14 @@ struct experts {
     enum dtype dtype; /* dtype of the factors; sums have the compute type */
     /* Columns per unit of work; number of such panels. The last panel may overlap the previous one. */
     int64_t panel, npanel;
-    int64_t rows; /* maximum rows of a product */
+    int64_t rows; /* maximum number of rows in a product */
     int threads;
     bool alone;    /* true: a call of one entry, computed row by row */
     bool in_place; /* true: the gradient accumulates directly in the result */
     /* Offsets of the matrices in a worker's scratch, behind the product's scratch; size of a worker's scratch; both in
      * bytes. */
     size_t at[NMATRIX], each;
-    struct prim *product[][NPRODUCT][NSIZE]; /* the products, one set per thread */
+    struct prim *product[][NPRODUCT][NSIZE]; /* the oneDNN products, one set per thread */
 };
 
 static int
@@ -175,7 +175,8 @@ expert_panel(int64_t width)
     return n == 1 ? width : ((width + n - 1) / n + STEP - 1) / STEP * STEP;
 }
 
-/* Divides a worker's scratch, of which the product needs `bytes`. Returns the bytes of all workers' scratch. */
+/* Sets the offsets in a worker's scratch, of which the product needs `bytes`. Returns the size of all workers' scratch,
+ * bytes. */
 static size_t
 share_scratch(struct experts *e, const struct view *w, bool gradient, size_t bytes)
 {
@@ -189,7 +190,7 @@ share_scratch(struct experts *e, const struct view *w, bool gradient, size_t byt
     return e->each * (size_t)e->threads;
 }
 
-/* Makes the products. w: the matrices, or the gradient of the matrices. */
+/* Makes the oneDNN products. w: view of the matrices, or of the gradient of the matrices. */
 static int
 make_experts(const struct kcall *k, const struct view *w, bool gradient, void **state, size_t *scratch_bytes)
 {
@@ -243,7 +244,7 @@ struct experts_run {
     const struct kcall *k;
     const struct experts *e;
     const struct view *w, *y; /* y: the result or its gradient; its rows are numbered group by group */
-    /* Expert i: its rows are row[first[i]], ..., its units of work start at unit[i]. */
+    /* Rows of expert i are row[first[i]], row[first[i] + 1], ...; units of work of expert i start at unit[i]. */
     int64_t nexpert, *first, *unit, *row;
     char *scratch; /* scratch of all workers */
 };
@@ -327,8 +328,8 @@ experts_store(const struct experts_run *r, const void *line, int64_t n, const st
                 (char *)to->data + at * (int64_t)dtype_bytes(to->dtype), 1);
 }
 
-/* Columns of the product for panel p: its first column, the number of its columns that the previous panel has
- * computed already, the number of its other columns. */
+/* Columns of a panel p: first column; number of columns that the previous panel has computed already; number of the
+ * other columns. */
 struct columns {
     int64_t from, skip, n;
 };
@@ -362,7 +363,8 @@ product_f64(const struct experts_run *r, int64_t n, void *const *at, void *scrat
              scratch);
 }
 
-/* Multiplies a piece of expert m's rows by columns c of its matrix, which are at at[B], and stores the result. */
+/* Multiplies a piece of expert m's rows by columns c of the expert's matrix, which are stored at at[B]; stores the
+ * result. */
 static int
 multiply_piece(const struct experts_run *r, int64_t share, int64_t m, struct piece p, const struct columns *c,
                void *const *at, void *scratch)

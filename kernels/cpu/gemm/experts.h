@@ -37,7 +37,8 @@ expert_row(const struct view *x, const struct view *y, int64_t r)
 
 bool experts_takes(const struct kcall *k, int i);
 bool experts_grad_takes(const struct kcall *k, int i);
-bool experts_accepts(const struct kcall *k); /* for expert_matmul and its gradient, as is experts_drop() */
+/* Accepts both expert_matmul and its gradient; experts_drop() serves both, too. */
+bool experts_accepts(const struct kcall *k);
 int experts_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int experts_run(const struct kcall *k, const void *state);
 int experts_grad_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);

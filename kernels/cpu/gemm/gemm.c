@@ -41,8 +41,8 @@ gemm_matrix_of(const struct view *v, int d, int e)
     return (struct matrix){gemm_size(v, d), gemm_size(v, e), gemm_stride(v, d), gemm_stride(v, e)};
 }
 
-/* Adds a dimension to the batch. If it is contiguous with the previous batch dimension in all three matrices, merges
- * the two. */
+/* Adds a dimension to the batch. If the new and the previous batch dimension are contiguous in all three matrices,
+ * merges the two. */
 static void
 batch_add(struct gemm *g, int64_t size, int64_t a, int64_t b, int64_t c)
 {
@@ -273,7 +273,7 @@ gemm_describe(const struct gemm *g, int nbatch, int threads, bool add, struct pr
 
 struct gemm_panel gemm_panel = {7e9, 1024, 16};
 
-/* Returns the length of equal parts of n, each about `side` or longer. */
+/* Returns the length of equal parts into which n is divided; each has about `side` entries or more. */
 static int64_t
 gemm_part_of(int64_t size, int64_t side)
 {
@@ -414,8 +414,8 @@ batch_goes_on(const struct gemm *g)
     return true;
 }
 
-/* Makes each run of the primitive's owner execute it repeatedly. One run computes one panel of a product or, if there
- * is a batch (nbatch), at_once entries of its outermost dimension. */
+/* Lets a call execute the primitive several times. One execution computes one panel of a product or, if there is a
+ * batch (nbatch), at_once entries of the batch's outermost dimension. */
 static void
 gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct panel *part, struct prim *prim)
 {

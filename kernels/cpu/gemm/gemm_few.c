@@ -68,7 +68,7 @@ struct streams {
     float *c[STREAMS];
     int64_t b_step, c_step; /* step in b, bytes; step in c, elements */
     int64_t each;           /* number of turns with four columns; the remaining columns follow */
-    int n;                  /* number of columns of c to write in this turn */
+    int n;                  /* number of columns of c that this turn writes */
     bool alone;             /* true: the core has a good hardware prefetcher */
     int64_t ahead;          /* distance of software prefetches on other cores, bytes */
 };

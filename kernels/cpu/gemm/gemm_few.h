@@ -17,9 +17,9 @@ enum { GEMM_FEW = 4, GEMM_SHORT = 256 };
 struct few {
     int64_t m, k;
     const float *a;
-    const void *b; /* elements of b: floats, or bf16 if `halves` */
+    const void *b; /* matrix b, whose elements are floats, or bf16 if `halves` is true */
     float *c;
-    bool halves, add; /* halves: b is bf16; add: adds the product to c */
+    bool halves, add; /* halves: b is bf16 instead of float; add: the product is added to c */
     int64_t a_row, a_col, b_row, b_col, c_row, c_col;
 };
 

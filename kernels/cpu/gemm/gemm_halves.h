@@ -9,10 +9,10 @@
 
 #include "runtime/graph/op.h"
 
-bool gemm_halves_accepts(const struct kcall *k); /* variant of matmul */
+bool gemm_halves_accepts(const struct kcall *k); /* kernel variant of the operator matmul */
 int gemm_halves_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_halves_run(const struct kcall *k, const void *state);
-bool contract_halves_accepts(const struct kcall *k); /* variant of contract */
+bool contract_halves_accepts(const struct kcall *k); /* kernel variant of the operator contract */
 int contract_halves_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int contract_halves_run(const struct kcall *k, const void *state);
 void gemm_halves_drop(void *state);

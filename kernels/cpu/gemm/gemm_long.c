@@ -15,7 +15,8 @@
 enum { FIRST, MORE, NPRODUCT }; /* products for the parts of k: FIRST is the remainder, MORE are of equal size */
 /* Largest number of entries of a result; oneDNN uses more than 32 threads for larger results anyway. */
 enum { SMALL = 1 << 16 };
-enum { GROUPS = 64, SUMS = 1 << 20 }; /* most groups of parts; most entries of all groups' sums */
+/* Maximum number of groups of parts; maximum number of entries in all groups' sums. */
+enum { GROUPS = 64, SUMS = 1 << 20 };
 struct of_long {
     int64_t first, part, nparts, ngroups;
     /* Offset of the product in a worker's scratch; size of a worker's scratch; both in bytes. */

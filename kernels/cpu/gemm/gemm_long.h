@@ -9,10 +9,10 @@
 
 #include "runtime/graph/op.h"
 
-bool gemm_long_accepts(const struct kcall *k); /* variant of matmul */
+bool gemm_long_accepts(const struct kcall *k); /* kernel variant of the operator matmul */
 int gemm_long_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_long_run(const struct kcall *k, const void *state);
-bool contract_long_accepts(const struct kcall *k); /* variant of contract */
+bool contract_long_accepts(const struct kcall *k); /* kernel variant of the operator contract */
 int contract_long_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int contract_long_run(const struct kcall *k, const void *state);
 void gemm_long_drop(void *state);

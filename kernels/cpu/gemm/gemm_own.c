@@ -20,7 +20,7 @@
 static bool
 few_goes_on(const struct gemm *g)
 {
-    enum { SHORT = 128, MOST = 1 << 17 }; /* most elements of a row of b; of all of b */
+    enum { SHORT = 128, MOST = 1 << 17 }; /* maximum number of elements in a row of b; in all of b */
     const struct matrix *b = &g->x[B];
     if (b->row == 1) return g->x[A].col == 1;
     bool little = b->cols <= SHORT && b->rows * b->cols <= MOST;
@@ -199,7 +199,7 @@ few_run(const struct kcall *k, struct gemm g)
     int64_t n = x[C].cols * batch_count(&all.g);
     bool halves = all.g.dtype[A] == DT_BF16;
     if (halves) few_of_halves(&all, k->scratch);
-    /* A long k is divided at whole vectors. */
+    /* If k is long, shares consist of whole vectors of columns. */
     int64_t grain = x[A].cols > GEMM_LONG ? LANES : 1 + GRAIN / (x[C].rows * x[A].cols);
     all.shares = MIN(k->threads, n / grain);
     if (!few_is_level(&all, all.shares)) {
@@ -237,7 +237,8 @@ contract_few_run(const struct kcall *k, const void *state)
 static bool
 small_goes_on(const struct gemm *g)
 {
-    /* Limits of multiply-adds; with FEW rows or less, of elements of b, which is read from memory in order. */
+    /* Maximum numbers of multiply-adds in a small product. With fewer than FEW rows the limit is lower, because b is
+     * then read from memory in order. */
     enum { MOST = 1 << 22, OF_FEW_ROWS = 1 << 18, FEW = 8 };
     const struct matrix *a = &g->x[A], *b = &g->x[B], *c = &g->x[C];
     return a->cols <= GEMM_LONG && b->col == 1 && c->col == 1 && (a->row == 1 || a->col == 1) &&
@@ -369,7 +370,7 @@ struct doubles {
     struct gemm g;
     double *data[NMATRIX];
     char *scratch;
-    int64_t per; /* number of pieces of rows per product */
+    int64_t per; /* number of pieces of rows into which each product is divided */
 };
 enum { ROWS = 64 };
 

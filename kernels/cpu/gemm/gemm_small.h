@@ -21,7 +21,7 @@ struct small_operand {
  * 1 along rows or columns; b and c are row-major. Each element is a sum over k in order, whatever m and n are. */
 typedef void small_product(int64_t m, int64_t n, int64_t k, struct small_operand a, const void *b, int64_t b_row,
                            bool add, float *c, int64_t c_row);
-small_product gemm_small; /* product of floats */
+small_product gemm_small; /* computes products of floats */
 
 /* Returns the product of bf16 pairs; NULL: this machine does not multiply pairs faster than floats. The two elements
  * of a pair are consecutive along k, the first in the lower half of a word. So a row of a is as stored, and two rows

@@ -25,7 +25,8 @@
 bool
 gemm_transposed_pays(const struct gemm_transposed_sizes *t)
 {
-    /* LEAST, MOST, AT_ONCE: numbers of rows; FAR: most floats of an a that is read with a stride. */
+    /* LEAST, MOST: limits of the number of rows; AT_ONCE: a larger number of rows must be a multiple of this; FAR:
+     * limit of the size of a, floats. */
     enum { LEAST = 8, MOST = 192, AT_ONCE = 16, FAR = 700 * 1000 };
     if (t->m < LEAST || t->m > MOST || (t->m > AT_ONCE && t->m % AT_ONCE) || t->m * t->k >= FAR) return false;
     return 2 * t->n * t->k >= 3 * t->m * (t->k + t->n);

@@ -37,7 +37,7 @@ typedef float floats8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t ints4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t ints8 __attribute__((vector_size(32), aligned(4), may_alias));
 
-/* Masks: &keep[r] selects the last r of SHARE lanes. */
+/* Masks for vectors: a mask loaded from keep + r selects the last r of SHARE lanes. */
 static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
 
 #define WIDE4(x)                                                                                                       \
@@ -312,5 +312,6 @@ fold_halves(enum dtype d, const uint16_t *x, int64_t apart, int64_t rows, int64_
     if (d == DT_F16 && machine_level() >= LEVEL_V3) done = columns_f16_wide(x, apart, rows, n, sum);
 #endif
     (d == DT_F16 ? columns_f16 : columns_bf16)(x + done, apart, rows, n - done, sum + done);
-    return d == DT_F16 || all_finite(sum, n); /* sums of up to FOLD_ROWS f16 cannot overflow f32 */
+    /* f16 values are small, so that sums of up to FOLD_ROWS of them cannot overflow f32. */
+    return d == DT_F16 || all_finite(sum, n);
 }

@@ -366,7 +366,8 @@ turn_in(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t widt
     if (pitch == 1) {
         block_load(type, v->dtype, from, 1, n, to);
     } else if (v->dtype == DT_F32) {
-        /* Goes through all lines for a few elements, so that all data of a cache line is used while it is cached. */
+        /* Copies FEW elements of every line before the next FEW, so that all data of a cache line is used while it is
+         * cached. */
         for (int64_t i = 0; i < n; i += FEW)
             transpose_cols(MIN(n - i, FEW), width, (const float *)from + i * pitch, pitch, (float *)to + i, n);
     } else if (v->dtype == DT_F64) {
@@ -470,11 +471,11 @@ lines_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     return 0;
 }
 
-/* How the lines of one view are accessed. */
+/* State for accessing the lines of one view. */
 struct side {
     bool in_place;
     char *data;
-    int64_t line_bytes, room; /* bytes of a line in the compute type; bytes of scratch per thread */
+    int64_t line_bytes, room; /* size of a line in the compute type; size of scratch per thread; both in bytes */
 };
 
 struct work {
@@ -482,7 +483,8 @@ struct work {
     const struct kcall *k;
     const struct reals *f;
     struct side side[LINE_VIEWS];
-    /* Number of neighbouring lines per group; groups per outer position; bytes of scratch per thread. */
+    /* Number of neighbouring lines in a group; number of groups per outer position; size of scratch per thread, bytes.
+     */
     int64_t step, per, room;
     bool in_place; /* true: the lines of all views are used in place */
 };

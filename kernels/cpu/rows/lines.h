@@ -31,7 +31,7 @@ struct reals {
     /* Sets *max to the maximum, and returns the sum of exp(x - max), in one pass over a line. Each block uses the
      * maximum so far; a new maximum rescales the earlier sum. */
     double (*max_exp_sum)(int64_t n, const void *x, double *max);
-    /* Computes only the sums, for `count` consecutive lines as passed to some(). */
+    /* Computes only the sums of exponentials, for `count` consecutive lines as passed to some(). */
     void (*exp_sums)(int64_t n, int64_t count, const void *x, const double *shift, double *sum);
     double (*exp_sum_any)(int64_t n, const void *x, double shift); /* returns the sum of exp(x - shift) for any x */
     /* Sets y = scale exp((x - first) - then) for x <= first + then. */
@@ -55,7 +55,7 @@ struct line_call {
     struct lines l;
     int nview;
     const struct view *view[LINE_VIEWS];
-    unsigned out; /* bit i: the function writes view i */
+    unsigned out; /* set of bits; bit i is set if the function writes view i */
     line_fn *one;
     lines_fn *some; /* function for several lines, used instead of `one`; NULL: none */
 };

@@ -35,7 +35,7 @@ struct stats {
 struct task {
     const struct norm *s;
     const struct view *x, *dy, *weight, *bias, *to;
-    double *sum; /* per lot of rows: sums for dw, then sums for db */
+    double *sum; /* sums for dw, then sums for db; one set per lot of rows */
 };
 
 static struct row
@@ -185,8 +185,8 @@ load_or(const struct row *r, int64_t from, int64_t n, float other, float *worksp
     return workspace;
 }
 
-/* Computes the sums of deviations() and gradient_sums() in f64, around the mean rounded to a float. Absent dy: its
- * sums are 0. Used if squares leave the range of f32: distances from 2e19 on, or below 1e-19. */
+/* Computes the sums of deviations() and gradient_sums() in f64, around the mean rounded to a float. If dy is absent,
+ * the sums of dy are 0. This form is used if squares leave the range of f32: distances from 2e19 on, or below 1e-19. */
 static struct stats
 stats_wide(const struct norm *s, const struct row *x, const struct row *dy, const struct row *weight, double sum[4])
 {
@@ -258,7 +258,7 @@ forward_row_f32(const struct task *t, int64_t r, struct stats stats)
 
 enum { LONGEST = 4096 };
 struct widened {
-    struct task task; /* task on converted rows; its row 0 is row `first` of the original task */
+    struct task task; /* the task on converted rows; row 0 of this task is row `first` of the original task */
     struct view x, dy, weight, bias, to;
     float x_row[ABREAST * LONGEST], dy_row[ABREAST * LONGEST], weight_row[LONGEST], bias_row[LONGEST];
 };

@@ -10,7 +10,7 @@
 
 struct norm {
     int64_t rows, n;
-    bool center; /* true: the mean is subtracted (layer_norm); false: not (rms_norm) */
+    bool center; /* true: the mean is subtracted (layer_norm); false: the mean is ignored (rms_norm) */
     double eps;
     int threads;
 };

@@ -544,7 +544,7 @@ static void
 accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void *accumulator)
 {
     int64_t at[MAX_DIM] = {0}, out = 0, since = 0;
-    bool several = !p->row_gone && p->ngone > 0; /* true: the innermost reduced loop provides several rows */
+    bool several = !p->row_gone && p->ngone > 0; /* true: the innermost reduced loop iterates over several rows */
     int64_t rows = several ? p->gone[p->ngone - 1].size : 1, apart = several ? p->gone[p->ngone - 1].in : 0;
     do {
         bool goes_on = p->row_gone ? fold_row(p, in, &since, accumulator)
@@ -604,7 +604,7 @@ fold_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Computes results lo .. hi - 1 of kept rows. The numbers count pieces of these rows. */
+/* Computes pieces lo .. hi - 1 of the result rows. */
 static void
 join_range(void *arg, int64_t lo, int64_t hi)
 {
@@ -627,7 +627,7 @@ reduce_each(struct reduction *p, int threads, int64_t numel)
 {
     int64_t width = p->row_gone ? 1 : p->row.size, kept = 1;
     for (int k = 0; k < p->nkept; k++) kept *= p->kept[k].size;
-    /* Half a block: BROUGHT rows of converted floats fill the other half. */
+    /* Uses half a block, because BROUGHT rows of converted floats fill the other half. */
     p->piece = lies_ready(p) ? BLOCK : BLOCK / 2;
     if (kept < threads) p->piece = MIN(MAX((width / threads + 63) / 64 * 64, 64), p->piece);
     int64_t units = kept * ((width + p->piece - 1) / p->piece);

@@ -11,10 +11,11 @@
 int reduce_rule(const struct call *c, struct str *rule);
 /* SBP rule for reduced dimensions that must be unsplit. */
 int reduce_rule_unsplit(const struct call *c, struct str *rule);
-int reduce_infer(const struct call *c, int64_t *size); /* E_SHAPE: the maximum or minimum of no elements */
-void reduced_dims(const struct call *c, bool *gone);   /* sets gone[d] to true if dimension d is reduced */
-int64_t reduced_count(const struct call *c);           /* returns the number of global elements per result */
-bool reduces_split(const struct call *c);              /* returns true if a reduced dimension is split */
+/* Fails with E_SHAPE for the maximum or minimum of no elements. */
+int reduce_infer(const struct call *c, int64_t *size);
+void reduced_dims(const struct call *c, bool *gone); /* sets gone[d] to true if dimension d is reduced */
+int64_t reduced_count(const struct call *c);         /* returns the number of global elements per result */
+bool reduces_split(const struct call *c);            /* returns true if a reduced dimension is split */
 /* Sets stride[d] to the stride in the result of the operand's dimension d; 0 if the dimension is reduced. */
 void reduced_strides(const struct kcall *k, int64_t *stride);
 /* Returns the index in the dense result to which element i of a dense operand contributes. */

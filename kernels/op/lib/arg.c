@@ -130,7 +130,7 @@ struct work {
     struct lines l;
     struct search f;
     int64_t *first;
-    int64_t blocks; /* number of blocks of adjacent lines per outer position */
+    int64_t blocks; /* number of blocks of adjacent lines at each outer position */
 };
 
 /* Loads n elements, starting at element `at`, into a block of the compute type. */
@@ -198,8 +198,7 @@ is_split(const struct call *c)
     return false;
 }
 
-/* Split dimension: best = max x; y = min(positions where x == best or x is NaN; for other elements, a position
- * beyond all). */
+/* Builds the composite for a split dimension: best = max x; y = the least position where x == best or x is NaN. */
 int
 arg_build(struct build *b, const struct call *c, const struct op *best, struct val *x, struct val **out)
 {

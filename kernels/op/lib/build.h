@@ -41,7 +41,7 @@ struct val *b_where(struct build *b, struct val *cond, struct val *x, struct val
 struct val *b_scale(struct build *b, struct val *x, double f);
 struct val *b_shift(struct build *b, struct val *x, double f);
 
-/* Reduces x by an operator that has the attributes axis and keepdim. naxes 0: over all dimensions. */
+/* Reduces x by an operator that has the attributes axis and keepdim. naxes 0: reduces all dimensions. */
 struct val *b_reduce(struct build *b, const struct op *op, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_cast(struct build *b, struct val *x, enum dtype d);
@@ -62,7 +62,7 @@ struct val *b_total(struct build *b, struct val *x, const int64_t *axes, int nax
 struct val *b_center(struct build *b, struct val *x, const int64_t *axes, int naxes);
 struct val *b_reshape(struct build *b, struct val *x, int ndim, const int64_t *size);
 struct val *b_transpose(struct build *b, struct val *x, int i, int j);
-/* Exchanges the last two dimensions. */
+/* Transposes matrices: exchanges the last two dimensions of x. */
 struct val *b_transpose_last(struct build *b, struct val *x);
 struct val *b_slice(struct build *b, struct val *x, int axis, int64_t start, int64_t stop, int64_t step);
 struct val *b_permute(struct build *b, struct val *x, int naxes, const int64_t *axes);

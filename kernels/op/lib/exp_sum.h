@@ -1,4 +1,4 @@
-/* exp_sum.h - code shared by exp_sum and its gradient, which compute a logsumexp whose axis is split.
+/* exp_sum.h - code of exp_sum, which ranks use to compute a logsumexp with a split axis.
  *
  * Operands are x and m, with one number m per sum. m and the results keep the reduced dimensions with size 1.
  * Attribute 0 is axis. Pure; any thread. */

@@ -18,7 +18,7 @@ struct lookup_text lookup_text(const struct type *x, const struct type *ids, int
 
 /* Words of a message like "embedding: id 9 at position 1 is not in a table of 4 rows (positions count from 0)". */
 struct lookup_words {
-    const char *op, *noun;      /* operator and name of an element, like "embedding" and "id" */
+    const char *op, *noun;      /* name of the operator and word for an element, like "embedding" and "id" */
     const char *before, *after; /* text before and after the number of entries, like "in a table of " and " rows" */
 };
 /* Finds the first element that the operator's record does not allow, for any dtype and any strides, and writes it to
@@ -70,7 +70,7 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
             (void)i;                                                                                                   \
             return (double)start;                                                                                      \
         };                                                                                                             \
-        /* Return the offset in operand 2 of the source entry of id j; of element i in such an entry. */               \
+        /* Return the offset in operand 2 of the source entry of id j, and of element i in a source entry. */          \
         const auto source_of = [&](int64_t j) {                                                                        \
             int64_t from[16];                                                                                          \
             for (int d = 0; d < NDIM2; d++) from[d] = 0;                                                               \

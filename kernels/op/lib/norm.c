@@ -203,7 +203,7 @@ line_mean(struct build *b, struct val *x, const int64_t *axes, int naxes, enum d
     return b_scale(b, b_line_sum(b, x, axes, naxes, d), 1 / (double)n);
 }
 
-/* Returns x minus its mean. For f64, the first mean that is subtracted needs no gradient, because it does not change
+/* Builds x minus its mean. For f64, the first mean that is subtracted needs no gradient, because it does not change
  * the result. */
 static struct val *
 line_center(struct build *b, struct val *x, const int64_t *axes, int naxes)

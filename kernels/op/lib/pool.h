@@ -64,10 +64,10 @@ struct plane pool_plane(const struct attr *attr, const struct view *x, const str
 /* Iterates over the windows of an image x and its pooling y, both dense, plane by plane. The references use this
  * loop. */
 struct pane {
-    int64_t at, plane;      /* index of the window in y; index in x where the plane starts */
+    int64_t at, plane;      /* index of the window in y; index in x of the plane's first element */
     int64_t h0, h1, w0, w1; /* rows and columns of the window, clipped to the image; every dilation-th entry counts */
     int64_t step[2], row;   /* distance between entries that count; number of entries in a row of x */
-    int64_t count;          /* divisor of a mean over the window */
+    int64_t count;          /* number by which a mean over the window is divided */
 };
 void pool_each(int64_t nplane, const struct plane *p, void (*pane)(void *arg, const struct pane *w), void *arg);
 
