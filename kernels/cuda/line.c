@@ -61,9 +61,9 @@ flatten_lines(struct lines_on *l)
     l->size[1][0] = STRETCH;
 }
 
-/* Returns the group (0: across lines, 1: along a line) to which all dimensions of a view belong. Decides by the
- * letters of the SBP rule. Without a rule, decides by the element count, which is ambiguous if there are as many
- * lines as elements per line. */
+/* Returns the group (0: across lines, 1: along a line) to which all dimensions of a view belong. The letters of the SBP
+ * rule decide. Without a rule, the number of elements decides, which is ambiguous if there are as many lines as
+ * elements per line. */
 static int
 lot_of(const struct lines_on *l, int index, const struct view *v, int nother)
 {

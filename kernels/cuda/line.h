@@ -32,7 +32,8 @@ struct lines_on {
     int nloop[2];
     struct loop {
         int64_t size;
-        /* Innermost dimension of the loop, as an index in its group; the loop has the stride of this dimension. */
+        /* Index in its group of the innermost dimension that the loop covers; the loop's stride is the stride of that
+         * dimension. */
         int last;
     } loop[2][MAX_DIM];
     /* true: elements are independent and dense, and lines are sections of the tensor, of which the last may be shorter.

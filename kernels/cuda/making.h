@@ -64,7 +64,8 @@ bool making_in_memory(const struct making_ends *e, int i);
  * the chain to the kernel's name. s<lead> is the value of the leading step; lead -1: there is no leading step. */
 void making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e);
 
-/* Write kernels along lines (line.c): a reduction, and a call whose body works along lines in one or several passes. */
+/* Write kernels in which threads work along lines (line.c). The first function writes a reduction, the second a call
+ * whose record has a body for lines, in one or several passes. */
 int making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s);
 int making_line(struct arena *a, const struct kcall *k, struct cuda_source *s);
 /* Writes a chain (after.c) whose leading step `lead` works along lines and writes its first result element by

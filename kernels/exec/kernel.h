@@ -50,7 +50,7 @@ struct exec_made {
     int nstep;
     const struct fuse_step *step;
     struct pieces pieces; /* micro-batches of the call; all 0 for a chain */
-    bool adds;            /* true: each micro-batch's result is added to a sum; false for a chain */
+    bool adds;            /* true: the results of micro-batches are added up; always false for a chain */
 };
 const struct exec_made *exec_made(const struct exec *e);
 size_t exec_bytes(const struct exec *e); /* approximate memory that the exec holds, bytes */

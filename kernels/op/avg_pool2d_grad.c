@@ -117,7 +117,7 @@ static const char element[] = POOL_BODY BODY({
 
 const struct op op_avg_pool2d_grad = {
     .name = "avg_pool2d_grad",
-    .doc = "dx = sum over windows of dy / entries of the window",
+    .doc = "dx = sum over windows of dy / number of entries in the window",
     .in = {{"dy", IN_FLOAT}},
     .attr = {POOL_ATTRS(ATTR_HIDDEN, 0), [POOL_SIZE] = {"size", ATTR_INTS, ATTR_REQUIRED,
                                                         .doc = "height and width of x"}},

@@ -29,7 +29,7 @@ gather_check(const struct call *c)
         return call_fail(E_SHAPE, c, "ids must have as many dimensions as x, %d, found %d", x->ndim, ids->ndim);
     for (int d = 0; d < x->ndim; d++)
         if (d != axis_of(c) && ids->dim[d] > x->dim[d])
-            return call_fail(E_SHAPE, c, "dimension %d of ids is %lld, more than x has: %lld", d,
+            return call_fail(E_SHAPE, c, "dimension %d of ids has size %lld, which must not exceed that of x, %lld", d,
                              (long long)ids->dim[d], (long long)x->dim[d]);
     return 0;
 }

@@ -58,7 +58,8 @@ infer(const struct call *c, int64_t *size)
             return call_fail(E_ATTR, c, "pad amounts must be from -2^60 to 2^60, found %lld and %lld",
                              (long long)before, (long long)after);
         *size = c->in[0].dim[d] + before + after;
-        if (*size < 0) return call_fail(E_SHAPE, c, "dimension %d would have %lld entries", d, (long long)*size);
+        if (*size < 0)
+            return call_fail(E_SHAPE, c, "dimension %d of the result would have %lld entries", d, (long long)*size);
         size++;
     }
     return 0;

@@ -56,7 +56,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 
 const struct op op_rotary = {
     .name = "rotary",
-    .doc = "pairs of the last dimension rotated by the angle of their position",
+    .doc = "y = x with pairs of the last dimension rotated by the angle of their position",
     .source = "Su et al. 2021",
     .in = {{"x", IN_FLOAT}, {"cos", IN_FLOAT}, {"sin", IN_FLOAT}},
     .attr = {[INTERLEAVED] = {"interleaved", ATTR_BOOL,

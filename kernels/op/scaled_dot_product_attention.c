@@ -16,13 +16,12 @@ enum { CAUSAL, SCALE };
 
 /* Returns true if the call is faster by parts, because it has fewer than FEW queries, but more than the one operator's
  * kernel for few queries accepts (GEMM_FEW). With fewer than FEW queries, packing keys and values into blocks takes
- * longer than it saves. One core, f32, size 64, us: forward as one operator and by parts, then forward and backward as
- * one operator and by parts:
+ * longer than it saves. Times in us on one core for rows of 64 elements. The columns are: forward as one operator,
+ * forward by parts, forward and backward as one operator, forward and backward by parts.
  *
- *   256 heads, 16 x 16                540   1,260      480     880
+ *   256 heads, 16 x 16, f32    540  480 1,260   880
  *
- * One core of a Zen 4, size 64: forward as one operator and by parts, forward and backward as one and by parts.
- * Causality halves the work of blocks, but not that of parts:
+ * The same on one core of a Zen 4, for three dtypes. Causality halves the work of blocks, but not that of parts.
  *
  *                              f32                       bf16                      f16
  *   48 heads, 32 x 32     157  198   522   485     92  140   319   341    172  251   575   694

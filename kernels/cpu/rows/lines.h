@@ -44,7 +44,8 @@ struct reals {
     void (*softmax_grads)(int64_t n, int64_t count, const void *x, const void *y, void *to);
 };
 
-/* Computes line r. line[i]: its elements in view i. Line numbers count inner positions fastest. */
+/* Computes line r. line[i]: its elements in view i. Lines are numbered from the innermost position outwards, so line r
+ * + 1 is the next inner position. */
 typedef void line_fn(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line);
 /* Computes `count` lines, starting at line r, n elements apart. Interleaving lines hides latencies. */
 typedef void lines_fn(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line,

@@ -397,8 +397,8 @@ backward_abreast(const struct task *t, int64_t r, int rows, const struct slope *
     }
 }
 
-/* Returns the number of lots of rows, each of which has its own sums. The number depends on sizes alone, so that
- * results do not depend on the number of threads. */
+/* Returns the number of lots of rows, each of which has its own sums. The number of lots depends on sizes alone, so
+ * that results do not depend on the number of threads. */
 static int64_t
 lots_of(const struct norm *s)
 {

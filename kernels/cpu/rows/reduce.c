@@ -46,25 +46,25 @@ real_prod(double a, double x)
 INLINE double
 real_max(double a, double x)
 {
-    double y = x > a ? x : a; /* this form compiles to one instruction */
+    double y = x > a ? x : a; /* gcc compiles this form to one instruction */
     return x != x ? x : y;
 }
 INLINE double
 real_min(double a, double x)
 {
-    double y = x < a ? x : a; /* this form compiles to one instruction */
+    double y = x < a ? x : a; /* gcc compiles this form to one instruction */
     return x != x ? x : y;
 }
 INLINE float
 float_max(float a, float x)
 {
-    float y = x > a ? x : a; /* this form compiles to one instruction */
+    float y = x > a ? x : a; /* gcc compiles this form to one instruction */
     return x != x ? x : y;
 }
 INLINE float
 float_min(float a, float x)
 {
-    float y = x < a ? x : a; /* this form compiles to one instruction */
+    float y = x < a ? x : a; /* gcc compiles this form to one instruction */
     return x != x ? x : y;
 }
 INLINE int64_t

@@ -15,7 +15,8 @@ struct row {
     enum dtype dtype;
     int64_t stride, n;
 };
-/* Returns line k of a dense view along an axis. Line numbers count inner positions fastest. */
+/* Returns line k of a dense view along an axis. Lines are numbered from the innermost position outwards, so line k + 1
+ * is the next inner position. */
 struct row row_of(const struct view *v, int axis, int64_t k);
 int64_t row_count(const struct view *v, int axis); /* returns the number of lines along an axis */
 
