@@ -32,7 +32,7 @@ add_leaving(struct making *m, int k, enum dtype d, bool together)
     str_addf(&m->head, "    %s(%d, %s)\n", together ? "WRITE_BESIDE_PACK" : "WRITE_BESIDE", k, making_memory(d));
 }
 
-/* Writes the declarations of operand or result i of the chain (result i - nin if i >= nin). */
+/* Writes the declarations of the chain's operand i or, if i >= nin, of its result i - nin. */
 static void
 add_epilogue_end(struct making *m, const struct lines_on *l, const struct passing *p, int i)
 {

@@ -69,7 +69,7 @@ making_places(int64_t n)
     return n < INT32_MAX ? "uint32_t" : "int64_t";
 }
 
-/* Writes declarations of the names of attributes, and of their words, for bodies. */
+/* Writes constants that bodies use: the indices of attributes, and the values of the words of text attributes. */
 void
 making_add_names(struct str *s, const struct op *op)
 {
@@ -102,7 +102,7 @@ add_real(struct str *s, double f)
         str_addf(s, "%.17g", f);
 }
 
-/* Writes the declaration of the call for bodies. */
+/* Writes the declaration of the call `c`, from which bodies read attributes. */
 void
 making_add_call(struct str *s, const char *name, const struct call *c)
 {

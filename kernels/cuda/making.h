@@ -24,8 +24,8 @@ struct making making_begin(struct arena *a, struct cuda_source *to);
 void making_what(struct making *m, const char *word);
 /* Puts fragments.cuh at the start of `head`, for the current number of threads per block. */
 void making_fragments(struct making *m);
-/* Assembles the parts to a source. The kernel's name consists of what the kernel computes and of a digest of the text.
- * Fails with E_KERNEL if the argument is too long. */
+/* Assembles the parts of the kernel to one text and sets the fields of struct cuda_source. The kernel's name consists
+ * of what the kernel computes and of a digest of the text. Fails with E_KERNEL if the argument is too long. */
 int making_finish(struct making *m, const char *engine, int64_t threads);
 
 /* Append words to the argument. making_fill appends a word that each run fills in; what, index and skip are those of

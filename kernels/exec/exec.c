@@ -21,7 +21,7 @@
 
 static const struct method *const methods[] = {
     &method_group,    /* updates or casts of several variables */
-    &method_launch,   /* a kernel compiled for the device */
+    &method_launch,   /* a kernel that is compiled for the device at run time */
     &method_variant,  /* the operator's first variant that accepts the call */
     &method_epilogue, /* a chain after a product or row kernel */
     &method_elt,      /* the host's element-wise engine */

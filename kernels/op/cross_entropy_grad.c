@@ -56,7 +56,7 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     f->exps(n, at[0], max, rest, isfinite(g) ? g : 1, at[1]);
     if (isfinite(g)) {
         if (spread) f->affine(n, 1, at[1], -spread * g, at[1]);
-    } else { /* g is infinite or NaN: subtracts first, because g * exp - g * spread would be inf - inf */
+    } else { /* if g is infinite or NaN, multiplies by g last, because g * exp - g * spread would be inf - inf */
         f->affine(n, 1, at[1], -spread, at[1]);
         f->affine(n, g, at[1], 0, at[1]);
     }

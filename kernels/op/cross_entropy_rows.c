@@ -131,8 +131,9 @@ ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest, st
     return b_exp(b, b_where(b, b_unsqueeze(b, counts, axis), y, b_number(b, -INFINITY)));
 }
 
-/* Builds the gradient of x through m and rest. If both have the same gradient (only m + rest is used), this is the
- * softmax times that gradient; otherwise the excess of m's gradient is added at the maximum. */
+/* Builds the gradient of x through m and rest. If m and rest have the same gradient (only m + rest is used), the
+ * gradient of x is the softmax times that gradient. Otherwise the difference of the two gradients is added at the
+ * maximum. */
 static struct val *
 through_sum(struct build *b, const struct node *n, struct val *const *dout)
 {

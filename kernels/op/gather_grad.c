@@ -197,7 +197,7 @@ prepare_lines(const struct kcall *k, void **state, size_t *scratch_bytes)
 static int
 run_lines(const struct kcall *k, const void *state)
 {
-    enum { GRAIN = 1 << 15 }; /* number of elements from which another thread pays */
+    enum { GRAIN = 1 << 15 }; /* minimum number of elements per thread */
     int axis = axis_of(k->call);
     struct work w = {.k = k, .l = lines_of(&k->out[0], axis), .nid = k->in[1].dim[axis]};
     w.type = dtype_is_float(k->out[0].dtype) ? COMP_F64 : COMP_I64;

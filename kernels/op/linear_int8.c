@@ -120,7 +120,7 @@ run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
     struct sizes s = sizes_of(k);
-    enum { WORTH = 1 << 16 }; /* number of products from which another thread pays */
+    enum { WORTH = 1 << 16 }; /* minimum number of products per thread */
     int64_t grain = MAX(1, WORTH / MAX(s.k * s.m, 1));
     team_shares(k->threads, s.n, grain, rows_range, (void *)(uintptr_t)k);
     return 0;

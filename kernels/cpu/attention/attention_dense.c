@@ -76,8 +76,8 @@ dense_lay_out(const struct attention *a, struct taker *t, struct workspace *r)
 
 /* ---- operands ---- */
 
-/* Packs n rows of x, from row `from` on: as `lines` dense rows, and transposed. If an address is NULL, that form is not
- * needed. Missing rows are zero. */
+/* Packs n rows of x, from row `from` on: as `lines` dense rows, and transposed. The address of a form that is not
+ * needed is NULL. Missing rows are zero. */
 static void
 dense_pack(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, int64_t lines, void *rows,
            void *turned)

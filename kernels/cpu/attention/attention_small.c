@@ -270,8 +270,8 @@ small_score_grads(const struct worker *w, int64_t i, float *t)
     small_by_columns(w, i, w->v, words(w->a, w->a->width), w->r.g_turned, t);
 }
 
-/* Return a tile's scores as the first operand of a product. One function returns columns (one per query), the other
- * rows (one per key). */
+/* Return a tile's scores as the first operand of a product: small_columns() with one column per query, small_lines()
+ * with one row per key. */
 static struct small_operand
 small_columns(const struct worker *w, const float *s)
 {

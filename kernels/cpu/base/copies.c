@@ -48,7 +48,7 @@ dim_to_share(const struct view *dst, int nshare)
 void
 copies_run(const struct view *dst, const struct view *src, int threads)
 {
-    enum { PLENTY = 1 << 15 }; /* number of elements from which another thread pays */
+    enum { PLENTY = 1 << 15 }; /* minimum number of elements per thread */
     int nshare = (int)MIN((int64_t)threads, view_numel(dst) / PLENTY);
     if (nshare <= 1) {
         view_copy(dst, src);

@@ -20,8 +20,8 @@ team_set(int n)
     if (omp_get_max_threads() != n) omp_set_num_threads(n);
 }
 
-/* Returns the number of iterations between two checks for a stop. A grain is the work from which a thread pays, and
- * dozens of grains take some milliseconds. If grain is 1, a single iteration may be a large part of the work. */
+/* Returns the number of iterations between two checks for a stop. A grain is the minimum work per thread, and dozens of
+ * grains take some milliseconds. If grain is 1, a single iteration may be a large part of the work. */
 static int64_t
 piece_of_grain(int64_t grain)
 {

@@ -11,9 +11,9 @@
 void team_set(int n);
 
 /* Calls part(arg, lo, hi) for ranges that together cover 0 <= i < n. If there are several ranges, each has at least
- * `grain` iterations, the least for which a thread pays. The partition depends only on n, grain and threads, so
- * results are bit-identical on every run. A thread processes its range in pieces, and abandons the rest if the run
- * was stopped (runtime/base/stop.h). */
+ * `grain` iterations, the minimum work for which starting a thread is worthwhile. The partition depends only on n,
+ * grain and threads, so results are bit-identical on every run. A thread processes its range in pieces, and abandons
+ * the rest if the run was stopped (runtime/base/stop.h). */
 void team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t lo, int64_t hi), void *arg);
 
 /* Calls part() with the number of the range, share < threads, so that each share may use its own section of scratch.

@@ -158,7 +158,7 @@ void
 transpose16_matrix(int64_t rows, int64_t cols, const float *from, int64_t from_step, float *to, int64_t to_step,
                    int threads)
 {
-    enum { PLENTY = 1 << 15 }; /* number of floats from which another thread pays */
+    enum { PLENTY = 1 << 15 }; /* minimum number of floats per thread */
     struct matrix_turn m = {rows, cols, from_step, to_step, from, to};
     team_run(threads, (rows + LANES - 1) / LANES, 1 + PLENTY / (LANES * MAX(cols, 1)), turn_strips, &m);
 }

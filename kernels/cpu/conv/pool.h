@@ -1,8 +1,8 @@
 /* pool.h - pooling: windows over one plane of an image, computed row by row with vector instructions.
  *
  * A row of windows takes two passes: vertical, over a whole row of the image, then horizontal, within each window. A
- * gradient uses the reverse order. The padded row holds neutral entries beyond the image. Any thread: calls keep no
- * state, and the caller owns all memory. */
+ * gradient takes the horizontal pass first. The padded row holds neutral entries beyond the image. Any thread: calls
+ * keep no state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_POOL_H
 #define RILLE_KERNELS_CPU_POOL_H
 

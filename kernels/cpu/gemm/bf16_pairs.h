@@ -13,7 +13,7 @@ struct pairs {
     void (*join)(int64_t n, int64_t size, const uint16_t *x, int64_t row, uint32_t *to, int64_t pitch);
     /* exps, times and grads process tiles of scores: n dense rows (n even) of `width` floats, a multiple of
      * SMALL_COLS. shift, factor and sum have one entry per column. The results are rounded to bf16, as rows of bf16
-     * or as joined rows. NULL: that form is not needed. */
+     * or as joined rows. The address of a form that is not needed is NULL. */
     /* Computes exp(scale x - shift), as joined rows (joined NULL: in place of x), and the sum per column. Relative
      * error at most 2^-16. */
     void (*exps)(int64_t n, int64_t width, float scale, float *x, const float *shift, uint32_t *joined, float *sum);

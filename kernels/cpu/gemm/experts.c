@@ -25,7 +25,7 @@ static const struct {
 } sizes[] = {{256, {256, 240}}, {128, {128, 113}}, {64, {64, 49}}, {32, {32, 17}},
              {16, {9, 5}},      {4, {1, 3}},       {1, {1, 1}}};
 enum { NSIZE = countof(sizes), PANEL = 512 };
-enum { ALONE = 16 }; /* maximum rows of a one-entry call that is computed row by row */
+enum { ALONE = 16 }; /* maximum number of rows for which a call with one entry (n = 1) is computed row by row */
 
 /* Two products of a gradient, which adds up pieces: FIRST sets the sum, MORE adds to it. */
 enum { FIRST, MORE, NPRODUCT };
@@ -35,7 +35,7 @@ struct experts {
     int64_t panel, npanel;
     int64_t rows; /* maximum number of rows in a product */
     int threads;
-    bool alone;    /* true: a call of one entry, computed row by row */
+    bool alone;    /* true: the call has one entry (n = 1) and is computed row by row */
     bool in_place; /* true: the gradient accumulates directly in the result */
     /* Offsets of the matrices in a worker's scratch, behind the product's scratch; size of a worker's scratch; both in
      * bytes. */

@@ -145,7 +145,7 @@ pieces(void *arg, int64_t share, int64_t lo, int64_t hi)
 int
 gemm_int_run(const struct kcall *k, const void *state)
 {
-    enum { GRAIN = 1 << 16 }; /* number of multiply-adds from which another thread pays */
+    enum { GRAIN = 1 << 16 }; /* minimum number of multiply-adds per thread */
     bool swapped;
     UNUSED(state);
     struct ints all = {.g = gemm_of_matmul(k), .scratch = k->scratch};

@@ -98,7 +98,7 @@ INLINE void
 gradient_rows(int rows, int64_t n, const float *const *x, const float *const *dy, const float *weight,
               const struct slope *slope, float *const *dx, double *dw, double *db)
 {
-    struct slope t[ABREAST]; /* a local copy, which the compiler knows that stores of results do not change */
+    struct slope t[ABREAST]; /* a local copy, which the compiler need not load again after stores of results */
     for (int k = 0; k < rows; k++) t[k] = slope[k];
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) {

@@ -9,9 +9,9 @@
  * are read as i32. Short rows of floats are folded four at a time: maxima of rows of f32{1000,100} take 12 us on a
  * Zen 4, row by row 32. 64 lanes hide the latency of an addition and of a maximum; with 16 lanes it takes 4 times as
  * long. A call per row of a few elements would be expensive: short reduced rows are exchanged with the loop around
- * them, short kept rows are joined side by side. Reduced rows are read in memory order: f32{32,16,1024} over all but
- * 16 in 28 us, channel by channel 41. One Zen 5 core reads 16M elements at 51 GB/s (memory), over the outer
- * dimension at 30. */
+ * them, short kept rows are joined side by side. Reduced rows are read in memory order: reducing f32{32,16,1024} to the
+ * dimension of size 16 takes 28 us, channel by channel 41 us. One Zen 5 core reads 16M elements at 51 GB/s (memory),
+ * over the outer dimension at 30. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/rows/reduce.h"
 
@@ -28,7 +28,7 @@ enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024, 
        side. */
 enum { SHORT = 16, NARROW = 256 };
 enum { ABREAST = 4, SHORT_ROW = 256 };
-enum { GRAIN = 32768 }; /* number of elements from which another thread pays */
+enum { GRAIN = 32768 }; /* minimum number of elements per thread */
 
 /* ---- reference ---- */
 

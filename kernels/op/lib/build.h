@@ -95,7 +95,7 @@ struct val *b_softmax_grad(struct build *b, struct val *y, struct val *dy, int a
 struct val *b_index_add(struct build *b, struct val *like, int axis, struct val *ids, struct val *src);
 /* Repeats x to the sizes size[0..ndim). */
 struct val *b_expand(struct build *b, struct val *x, int ndim, const int64_t *size);
-/* Inserts a dimension of size 1 into x at axis. */
+/* Inserts a dimension of size 1 into the shape of x, at index `axis`. */
 struct val *b_unsqueeze(struct build *b, struct val *x, int64_t axis);
 
 /* Fails with a message "NAME: text; a is f32{4, 5}, ..." that shows the operands of the call. */

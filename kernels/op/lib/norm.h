@@ -27,7 +27,7 @@ int norm_parts(struct build *b, const struct call *c, struct val *const *in, str
 /* Appends texts of an SBP rule. x_text: "ab[c][d]" with the last `dims` dimensions in brackets; last: "[c][d]",
  * these dimensions alone. */
 void norm_text(const struct type *x, int dims, struct str *x_text, struct str *last);
-/* Returns a norm over the last `dims` dimensions, one row for each position in the other dimensions. */
+/* Returns the sizes for normalising the last `dims` dimensions: one row for each position in the other dimensions. */
 struct norm norm_of(const struct kcall *k, int dims, double eps, bool center);
 /* Mean and deviation of a row in the reference. */
 struct norm_row {
