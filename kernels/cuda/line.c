@@ -297,8 +297,8 @@ add_place_type(struct making *m, const struct lines_on *l, bool of_result)
         x->ndim - 1);
 }
 
-/* Writes declarations of keep, kept and kept_part, which store and read the numbers of a pass. The numbers of a line
- * or part are stored together. */
+/* Writes declarations of the functions keep, kept and kept_part. A pass stores numbers with keep() for the next pass,
+ * which reads them with kept() or kept_part(). The numbers of a line or part are stored together. */
 static void
 add_kept(struct making *m, const struct passing *p)
 {

@@ -39,9 +39,10 @@ const char *making_memory(enum dtype d);
 const char *making_compute(enum compute c);
 const char *making_places(int64_t n);
 
-/* Write declarations in the struct of a body, in this order: attributes and their words; a number as x<k>(); a view
- * as member <name><k>; the view's dim<k>, place<k>, whole<k> and NDIM<k>; an operand that is read by position; the
- * operand's x<k>_nth(j). making_add_call writes, in the kernel, the declaration of the call `name`. */
+/* Each of these functions writes one kind of declaration into the struct of a body. In order: attributes and their
+ * words; a number as x<k>(); a view as member <name><k>; the view's dim<k>, place<k>, whole<k> and NDIM<k>; an operand
+ * that is read by position; the operand's x<k>_nth(j). making_add_call() writes the declaration of the call as the
+ * variable `name` of the kernel. */
 void making_add_names(struct str *s, const struct op *op);
 void making_add_number(struct making *m, int k, enum dtype d);
 void making_add_whole(struct making *m, char name, int k, int index, const struct view *v);

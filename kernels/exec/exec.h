@@ -76,7 +76,7 @@ int exec_accept(struct exec *e, const struct method *m, const char *name, const 
 /* Returns true if no host code computes any part of the exec, whatever the addresses. finds: the run also checks
  * data. */
 bool exec_launches(const struct exec *e, bool finds);
-/* Implements `launches` for methods that only run parts: true if every part launches. */
+/* Implements the callback `launches` for methods that only run their parts: returns true if no part needs host code. */
 bool exec_parts_launch(const struct exec *e, bool finds);
 /* Returns true if the host computes the calls for which this kind of device has no kernel. */
 bool exec_by_host(int device);

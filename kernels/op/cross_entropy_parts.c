@@ -4,9 +4,9 @@
  *   sum = sum over c of exp(x[c] - m),  at = sum over c of t[c] (x[c] - m);   loss = log sum - at
  *
  * With smoothing s and C classes, the target t is 1 - s at the label, plus s / C everywhere. Both sums are 0 if the
- * label is ignored. m >= every logit of the position prevents overflow of the exponentials. Each logit is reduced by
- * m before the sum. If m were subtracted from the ranks' sum instead, the partial sums would be as large as m and
- * lose the digits of the difference. */
+ * label is ignored. m >= every logit of the position prevents overflow of the exponentials. m is subtracted from each
+ * logit before the exponentials are added. If m were subtracted from the ranks' sum instead, the partial sums would be
+ * as large as m and lose the digits of the difference. */
 #include "kernels/op/lib/cross_entropy.h"
 
 #include <math.h>

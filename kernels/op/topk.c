@@ -132,7 +132,8 @@ in_order(struct entry *heap, int64_t n)
     }
 }
 
-/* Adds e to the heap of a line's best n entries if it is among them. *have: number of entries so far. */
+/* Adds entry e to the heap of a line's best n entries, unless all n are better than e. *have: number of entries so far.
+ */
 static void
 let_in(struct entry *heap, int64_t n, int64_t *have, struct entry e)
 {

@@ -50,7 +50,7 @@ of_blocks(const struct view *v, bool (*test)(int64_t n, const float *x), bool al
     return all;
 }
 
-/* Returns true if all elements of an operand are NaN, because then all results are NaN anyway. Does not check
+/* Returns true if all elements of an operand are NaN; the results of the call are then NaN anyway. Does not check
  * operands that are not dense; the reference then computes the call, correctly but slowly. */
 static bool
 is_nan_lost(const struct kcall *k)

@@ -342,8 +342,8 @@ gemm_panel_of(const struct gemm *g, int threads)
     return p;
 }
 
-/* Returns the number of entries of the outermost batch dimension to compute between two checks for a stop. The batch is
- * divided into equal parts of this length. */
+/* Returns the number of entries of the outermost batch dimension to compute between two checks for a stop. The
+ * outermost batch dimension is divided into equal parts, each with this number of entries. */
 static int64_t
 batch_at_once(const struct gemm *g, int threads)
 {

@@ -149,9 +149,9 @@ few_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Returns the columns of a thread. The time is that of reading weights, so a thread on a slower or shared core
- * leaves some of its columns to others. On two threads of one core, one GPT-2 token takes 15.1 ms in f32 with a fixed
- * division and 14.8 with this one; in bf16 8.2 and 7.8. On two cores there is no difference. */
+/* Returns the columns that a thread computes. Reading the weights takes nearly all of the time, so a thread on a slower
+ * or shared core leaves some of its columns to others. On two threads of one core, one GPT-2 token takes 15.1 ms in f32
+ * with a fixed division and 14.8 with this one; in bf16 8.2 and 7.8. On two cores there is no difference. */
 static struct few_columns
 few_share(const struct few_batch *all, int64_t share)
 {

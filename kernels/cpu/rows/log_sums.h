@@ -1,9 +1,9 @@
 /* log_sums.h - logarithms of sums of exponentials: y = m + log(sum of e^(x - m)), where m is the maximum of x.
  *
- * The maximum and the logarithm may cancel when added. Exponentials of floats have too few digits for the remainder,
- * so lines of floats with |y| < 2 use exponentials of doubles. Error: of f32 one unit in the last place, or 2^-48 if
- * that is more; of f64 3 units in the last place of the largest of 1, |m| and |y|. Any thread: calls keep no state,
- * and the caller owns all memory. */
+ * If the maximum and the logarithm have opposite signs, their sum may lose digits. Exponentials of floats have too few
+ * digits for the remainder, so lines of floats with |y| < 2 use exponentials of doubles. Error: of f32 one unit in the
+ * last place, or 2^-48 if that is more; of f64 3 units in the last place of the largest of 1, |m| and |y|. Any thread:
+ * calls keep no state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_LOG_SUMS_H
 #define RILLE_KERNELS_CPU_LOG_SUMS_H
 

@@ -99,7 +99,7 @@ all_allowed(const struct view *x, const struct allowed *a)
     return bad == 0;
 }
 
-/* Sets the range of allowed values to those greater than the number. */
+/* Sets the range of allowed values in *a to all values greater than the number. */
 static void
 begin_after(struct allowed *a, const struct view *number)
 {
