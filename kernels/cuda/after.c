@@ -125,8 +125,8 @@ broadcast_view(const struct view *v, const struct view *to)
     return all;
 }
 
-/* Returns true if operand or result i of the chain has positions along the lines: it is an operand of a step other
- * than the leading one, or the first result of a step. */
+/* Returns true if operand or result i of the chain is read or written along the lines. These are the operands of the
+ * steps behind the leading one, and the first result of each step. */
 static bool
 goes_along(const struct after *f, int i)
 {

@@ -331,8 +331,8 @@ has_infinite_attribute(const struct call *c)
     return false;
 }
 
-/* Fails if a result has a NaN that no operand has, or an infinity that neither an operand nor an attribute (such as
- * a mask value of -inf) has. */
+/* Fails if a result has a NaN. Also fails if a result has an infinity, although neither an operand nor an attribute
+ * (such as a mask value of -inf) is infinite. */
 static int
 find_nan(const struct exec *e, void *const *in, void *const *out)
 {

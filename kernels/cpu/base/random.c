@@ -79,7 +79,7 @@ enum { LN_F32 = 6, LN_F64 = 11, SIN_F32 = 7, SIN_F64 = 10 };
 INLINE void
 normal_pair(double n, int top, double v, bool wide, double *even, double *odd)
 {
-    /* fabs() makes the radius +0 for u = 1, where the logarithm is -0. */
+    /* The logarithm is never positive. fabs() instead of a minus sign makes the radius +0, not -0, for u = 1. */
     double radius = sqrt(2 * fabs(ln(n, top, wide ? LN_F64 : LN_F32)));
     double half = v - 0.5, turn = fabs(half) - 0.25;
     *even = radius * sin_turn(turn, wide ? SIN_F64 : SIN_F32);

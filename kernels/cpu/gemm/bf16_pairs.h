@@ -1,7 +1,7 @@
 /* bf16_pairs.h - prepares rows of bf16 for products of pairs (gemm_small.h), and rounds the products' results.
  *
- * Strides are in elements of their operand: bf16, words of two bf16, or floats. Incomplete pairs are padded with
- * zero. Subnormal numbers count as zero. Any thread: calls keep no state, and the caller owns all memory. */
+ * The unit of a stride is an element of the array: a bf16, a word of two bf16, or a float. Incomplete pairs are padded
+ * with zero. Subnormal numbers count as zero. Any thread: calls keep no state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_BF16_PAIRS_H
 #define RILLE_KERNELS_CPU_BF16_PAIRS_H
 

@@ -178,9 +178,8 @@ gemm_fits(const struct kcall *k)
     return !empty && k->in[1].dtype == d && (to == d || (dtype_is_half(d) && to == DT_F32));
 }
 
-/* Returns true for a long sum with one row or column, which oneDNN adds up product by product, in parts of k by its
- * threads. gemm_few.c computes such sums of floats. If the result is f32, gemm_few.c also computes long sums of 16-bit
- * floats, converted to floats. */
+/* Returns true for products of 16-bit floats with an f32 result, one row or column, and a long k. gemm_few.c computes
+ * these products, because oneDNN would divide k among its threads and add product by product. */
 static bool
 is_long_of_one(const struct gemm *g)
 {

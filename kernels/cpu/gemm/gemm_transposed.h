@@ -15,7 +15,7 @@ struct gemm_transposed_sizes {
 
 /* Returns true if the product of the transposes is faster than oneDNN's product of a and b in their own layouts. */
 bool gemm_transposed_pays(const struct gemm_transposed_sizes *t);
-/* Prepares the product of a variant; fails with E_KERNEL. */
+/* Prepares the product for a kernel variant, in *state. Fails with E_KERNEL if oneDNN does. */
 int gemm_transposed_make(const struct gemm_transposed_sizes *t, int threads, void **state, size_t *scratch_bytes);
 /* Run and drop a variant that gemm_transposed_make() prepared. The operands of the call are a and b, its result is c.
  */

@@ -229,7 +229,7 @@ b_along(struct build *b, struct val *x, struct val *y)
     return x && y ? b_mul(b, b_cast(b, b_true(b, x), x->type.dtype), y) : NULL;
 }
 
-/* Returns true if n is a view that shows its whole operand at the operand's location. Returns false for a view of a
+/* Returns true if n is a view of its whole operand, in the operand's own layout. Returns false for a view of a
  * part of its operand, because computing the operand's sum in f32 for this view would compute it a second time. */
 static bool
 shows_all(const struct node *n)

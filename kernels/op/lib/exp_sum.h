@@ -8,7 +8,7 @@
 #include "kernels/op/lib/op_impl.h"
 
 int exp_sum_rule(const struct call *c, struct str *rule);
-int exp_sum_infer(const struct call *c); /* fails with E_SHAPE if m does not have the shape of the sums */
+int exp_sum_infer(const struct call *c); /* fails with E_SHAPE if x and m differ in the number of dimensions */
 /* Returns the index of the sum to which element i of x is added. */
 int64_t exp_sum_place(const struct kcall *k, int64_t i);
 /* Sets *c to the lines of x, one line per sum. Returns false if the reduced dimensions of size > 1 are not adjacent. */
