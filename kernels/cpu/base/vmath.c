@@ -233,8 +233,8 @@ erf_one(float x)
 {
     float a = fabsf(x), t = at_most(a, 10.2f);
     float far = fmaf(exp_minus_square(t) * -0x1p-63f, tail_share(t * 1.41421356f), 1.0f);
-    return a >= ERF_NEAR ? copysignf(far, x)
-                         : erf_near(x); /* a NaN is passed to erf_near(), because the comparison is false */
+    /* A NaN is passed to erf_near(), because the comparison is false. */
+    return a >= ERF_NEAR ? copysignf(far, x) : erf_near(x);
 }
 
 /* ---- gelu, silu and their derivatives; value and slope share the expensive steps ---- */
