@@ -1,6 +1,8 @@
-# Makefile - the few commands one types; CMake does the work. Each installs what is missing, when it may.
-# SHARE=all: every case of exhaustive loops; k/n: that share. By default one share in eight, by the commit (.ci/prove).
-# RILLE_ALL=1 runs tests again that passed and whose content is unchanged. JOBS: computing tests at a time.
+# Makefile - short commands for building, testing and installing; CMake does the work. Each command first installs missing
+# packages, if the user may.
+# SHARE: cases of exhaustive tests that run. all: every case; k/n: share k of n. Default: one share in eight, chosen by the
+# hash of the commit (.ci/prove). RILLE_ALL=1: also runs tests that passed before and are unchanged. JOBS: number of
+# computing tests that run at a time.
 
 .PHONY: all run test asan tsan bench docs install clean
 
@@ -24,7 +26,7 @@ asan:
 	cmake --build --preset asan
 	.ci/prove build/asan
 
-# The tests whose threads may race: those of actors, of streams, of clusters, and of kernels that share their work out.
+# Tests in which threads may race: tests of actors, of streams, of clusters, and of multi-threaded kernels.
 THREAD_TESTS := $(addprefix act/,alloc bus calls collect fail open pack runs sim streams) runtime/stream plan/rows-far \
 	$(addprefix cluster/,carrier hasty host link strangers) $(addprefix kernels/,threads team attention fused rows)
 tsan:

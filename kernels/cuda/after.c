@@ -1,18 +1,21 @@
-/* after.c - epilogues of calls along lines: the steps of a chain after its leading call, in the same kernel.
+/* after.c - epilogues of calls along lines: computes the steps of a chain that follow its leading call in the same
+ * kernel.
  *
- * Each thread of a line reads the epilogue's other operands at the elements that it writes, with the same vector width.
- * The steps do not change how lines are distributed over threads, so sums have the same bits as without the steps. */
+ * Each thread of a line reads the epilogue's other operands at the elements that it writes, with the same vector
+ * width. The steps do not change how lines are distributed over threads, so sums have the same bits as without the
+ * steps. */
 #include "kernels/cuda/line.h"
 
 #include "runtime/base/error.h"
 
 /* ---- epilogues, element by element ---- */
 
-/* Limit of elements of a chain's operands that a thread keeps, besides the elements of the line: those of a line of
- * 768. Above the limit, each pack is read when needed. */
+/* Maximum number of elements of the epilogue's operands that a thread keeps in registers, in addition to the
+ * elements of its line. One operand on a line of 768 elements needs this many. Above the limit, each pack is read
+ * when it is needed. */
 enum { HELD_BESIDE = 24 };
 
-/* Declares v<k>(i), which reads an operand of the chain in its memory type. */
+/* Writes the declaration of v<k>(i), which reads operand k of the chain in its memory type. */
 static void
 add_bringing(struct making *m, int k, enum dtype d, bool together)
 {
@@ -21,14 +24,15 @@ add_bringing(struct making *m, int k, enum dtype d, bool together)
     if (together) str_addf(&m->head, "    READ_BESIDE_PACK(%d, %s)\n", k, memory);
 }
 
-/* Declares r<k>(i), which writes a result of the chain; a pack is written once its last element is computed. */
+/* Writes the declaration of r<k>(i), which writes result k of the chain. A pack is written once its last element is
+ * computed. */
 static void
 add_leaving(struct making *m, int k, enum dtype d, bool together)
 {
     str_addf(&m->head, "    %s(%d, %s)\n", together ? "WRITE_BESIDE_PACK" : "WRITE_BESIDE", k, making_memory(d));
 }
 
-/* Declares end i of the chain, operand or result k. */
+/* Writes the declarations of the chain's operand i or, if i >= nin, of its result i - nin. */
 static void
 add_epilogue_end(struct making *m, const struct lines_on *l, const struct passing *p, int i)
 {
@@ -49,8 +53,8 @@ add_epilogue_end(struct making *m, const struct lines_on *l, const struct passin
         add_leaving(m, k, (enum dtype)e->view[i]->dtype, together);
 }
 
-/* Declares each_of, which reads the chain's operands before it writes. A thread reads its whole line first if it can
- * keep that many elements; else pack by pack. */
+/* Writes the declaration of each_of, which reads the chain's operands before it writes. If a thread can keep all
+ * elements of its line, it reads the whole line first; otherwise it reads pack by pack. */
 static void
 add_each_of(struct making *m, const struct passing *p, const struct making_ends *e)
 {
@@ -82,7 +86,7 @@ add_each_of(struct making *m, const struct passing *p, const struct making_ends 
     str_free(&values);
 }
 
-/* Declares y0(element, value), which computes the steps and writes their results. */
+/* Writes the declaration of y0(element, value), which computes the steps and writes their results. */
 void
 line_add_after(struct making *m, const struct lines_on *l, const struct passing *p)
 {
@@ -106,9 +110,9 @@ line_add_after(struct making *m, const struct lines_on *l, const struct passing 
     str_free(&writing);
 }
 
-/* ---- a chain led by a call along lines ---- */
+/* ---- a chain whose leading call works along lines ---- */
 
-/* Returns a view broadcast to the size of another. */
+/* Returns a view broadcast to the sizes of another view. */
 static struct view
 broadcast_view(const struct view *v, const struct view *to)
 {
@@ -121,8 +125,8 @@ broadcast_view(const struct view *v, const struct view *to)
     return all;
 }
 
-/* Returns true if end i of the chain has positions along the lines: an operand of another step, or the first result
- * of a step. */
+/* Returns true if operand or result i of the chain is read or written along the lines. These are the operands of the
+ * steps behind the leading one, and the first result of each step. */
 static bool
 goes_along(const struct after *f, int i)
 {
@@ -135,7 +139,8 @@ goes_along(const struct after *f, int i)
     return false;
 }
 
-/* Converts the indices of the call's fills to indices of the chain. */
+/* Changes the indices of operands and results that a run fills in from those of the leading call to those of the
+ * chain. */
 static void
 renumber_source(struct cuda_source *s, const struct after *f)
 {
@@ -152,7 +157,7 @@ renumber_source(struct cuda_source *s, const struct after *f)
         }
 }
 
-/* Sets the views of the leading call as if it were alone: its first result is dense. */
+/* Sets the views of the leading call as if it were alone, with a dense first result. */
 static void
 lead_views(const struct fuse_step *lead, const struct making_ends *e, struct view *in, struct view *out)
 {
@@ -173,7 +178,7 @@ making_epilogue(struct arena *a, int lead, int nstep, const struct fuse_step *st
     struct view in[OP_OPERAND] = {{0}}, out[OP_OUT], all[MAKING_LANES];
     struct after f = {.lead = lead, .nstep = nstep, .step = step, .ends = *e, .index = c->nin + c->nout};
     if ((!c->op->gpu.line && !c->op->gpu.pass) || c->op->gpu.by_position || c->op->ninplace)
-        return fail(E_KERNEL, "%s cannot lead a kernel", c->op->name);
+        return fail(E_KERNEL, "%s cannot be the first call of a fused GPU kernel", c->op->name);
     lead_views(&step[lead], e, in, out);
     if (view_numel(&out[0]) == 0) return fail(E_KERNEL, "%s: the result is empty", c->op->name);
     for (int i = 0; i < e->nin + e->nout; i++) {

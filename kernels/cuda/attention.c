@@ -1,4 +1,4 @@
-/* attention.c - kernel texts of attention and its gradient for halves: the operands of a head for the templates of
+/* attention.c - writes the kernel texts of attention and its gradient for 16-bit floats, around the templates of
  * attention.cuh.
  *
  * Rows may start anywhere; the elements of a row are contiguous. A batch dimension in which an operand is repeated
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { SIZE = 128, WARP = 32, ROWS = 16 }; /* elements of a row, at most; threads and rows of a warp */
+enum { SIZE = 128, WARP = 32, ROWS = 16 }; /* most elements of a row; threads of a warp; rows of a warp */
 
 static int
 batch_dims(const struct kcall *k)
@@ -29,7 +29,7 @@ static bool
 has_rows(const struct view *v, enum dtype d)
 {
     int last = v->ndim - 1;
-    if (view_numel(v) == 0) return true; /* an unused result */
+    if (view_numel(v) == 0) return true; /* the result is not used */
     return v->dtype == (int)d && v->ndim >= 2 && v->dim[last] <= SIZE && (v->dim[last] == 1 || v->stride[last] == 1) &&
            v->dim[last - 1] < 1 << 30;
 }
@@ -46,8 +46,7 @@ making_attends(const struct kcall *k)
     return can;
 }
 
-/* Returns true if all rows are aligned to 16 bytes, relative to the first row, and are whole multiples of 16 bytes
- * long. */
+/* Returns true if each row is a multiple of 16 bytes long, and starts a multiple of 16 bytes behind the first row. */
 static bool
 is_whole_view(const struct view *v)
 {
@@ -67,7 +66,8 @@ add_strides(struct making *m, const struct view *v, int from, int ndim)
     if (ndim == 0) making_word(m, 0);
 }
 
-/* Declares a member `name` and a method that returns the matrix of a head, of operand or result `index`. */
+/* Writes the declarations of a member `name` and of a method that returns the matrix of a head of operand or result
+ * `index`. */
 static void
 add_attention_matrix(struct making *m, const char *name, int index, const struct view *v, int batch)
 {
@@ -97,7 +97,7 @@ is_masked(const struct kcall *k)
     return k->call->nin > ATT_MASK && k->in[ATT_MASK].dtype != DT_NONE;
 }
 
-/* Declares the mask, whose last two dimensions are those of the scores. */
+/* Writes the declaration of the mask, whose last two dimensions are those of the scores. */
 static void
 add_attention_mask(struct making *m, const struct kcall *k)
 {
@@ -129,8 +129,8 @@ head_count(const struct kcall *k, const struct view *scores)
     return n;
 }
 
-/* Sets the threads of a block and the resident blocks per multiprocessor. One block is one group of four warps.
- * Several resident blocks hide the latency of each other's exponentials. */
+/* Sets the number of threads of a block, and of resident blocks per multiprocessor. A block has four warps. Several
+ * resident blocks hide the latency of each other's exponentials. */
 static void
 set_block(const struct kcall *k, const char *pass, struct cuda_parts *parts)
 {
@@ -141,7 +141,8 @@ set_block(const struct kcall *k, const char *pass, struct cuda_parts *parts)
     parts->crowd = keys || !few ? 2 : is_gradient(k) ? 3 : 4;
 }
 
-/* Writes one pass: one block per group of rows of a head. count: rows of a head; pass: the template's name. */
+/* Writes the kernel of one pass, with one block per group of rows of a head. count: number of rows of a head; pass:
+ * name of the template. */
 static int
 make_attention_pass(struct arena *a, const struct kcall *k, const char *pass, int64_t count, struct cuda_source *s)
 {

@@ -1,9 +1,9 @@
-/* collectives.cu - collectives, sends and receives by NCCL, which is opened at run time.
+/* collectives.cu - collectives, sends and receives with NCCL, which is opened at run time.
  *
  * A communicator has ranks (`comm_rank`), each on a GPU of its own; some belong to other processes. NCCL's communicators
  * are nonblocking: a thread that connects, or launches its part, polls until NCCL has accepted the request, and
  * stops when the communicator is cut. So the thread that cuts never waits for NCCL. NCCL adds in an order of its
- * own, the same for every call on one communicator. */
+ * own, which is the same for every call on one communicator. */
 #include "kernels/cuda/plugin.h"
 
 #if __has_include(<nccl.h>)
@@ -12,9 +12,9 @@
 #include <nccl.h>
 #include <sched.h>
 
-static_assert(CUDA_ID == NCCL_UNIQUE_ID_BYTES, "the record's id is NCCL's");
+static_assert(CUDA_ID == NCCL_UNIQUE_ID_BYTES, "CUDA_ID differs from NCCL_UNIQUE_ID_BYTES");
 
-enum { OLDEST = 21400 }; /* first version with nonblocking communicators */
+enum { OLDEST = 21400 }; /* first NCCL version with nonblocking communicators */
 
 struct nccl {
     decltype(&ncclGetUniqueId) id;
@@ -69,8 +69,8 @@ collectives_library(const char **why)
 
 struct comm_rank {
     std::mutex lock;
-    ncclComm_t comm; /* null: cut, or not yet connected */
-    int gpu;         /* -1: in another process */
+    ncclComm_t comm; /* NCCL's communicator; null: it was cut, or is not yet connected */
+    int gpu;         /* GPU of the rank; -1: the rank is in another process */
 };
 struct communicator {
     explicit communicator(int nrank) : n(nrank), cut(false), of(static_cast<size_t>(nrank)) {}
@@ -79,14 +79,14 @@ struct communicator {
     std::vector<comm_rank> of;
 };
 
-/* Lets a waiting thread stop early. */
+/* A condition on which a waiting thread stops early. */
 struct leaver {
-    bool (*left)(void *of); /* null: never stops */
+    bool (*left)(void *of); /* returns true if the thread must stop; null: it never stops early */
     void *of;
     bool leaves() const { return left && left(of); }
 };
 
-/* Polls until NCCL has accepted the last request, the communicator is cut, or `who` leaves. */
+/* Polls until NCCL has accepted the last request, the communicator was cut, or left() of `who` returns true. */
 static ncclResult_t
 await(const communicator *c, ncclComm_t comm, ncclResult_t r, const leaver &who)
 {
@@ -98,7 +98,7 @@ await(const communicator *c, ncclComm_t comm, ncclResult_t r, const leaver &who)
     return r;
 }
 
-/* Connects the ranks of this process as one NCCL group, then polls each until the ranks of all processes are
+/* Connects the ranks of this process as one NCCL group. Afterwards polls each rank until the ranks of all processes are
  * connected. */
 static ncclResult_t
 connect_ranks(communicator *c, const ncclUniqueId &id, const leaver &who)
@@ -137,7 +137,7 @@ collectives_identify(void *id)
     return nullptr;
 }
 
-/* Connects a communicator. Holds the locks of all its ranks, so collectives_cut() waits until this call has
+/* Connects a communicator. Holds the locks of all its ranks, so that collectives_cut() waits until this call has
  * returned. */
 const char *
 collectives_connect(void *made, const void *bytes, bool (*left)(void *of), void *of)
@@ -166,8 +166,8 @@ width_of(int element)
     return of[element];
 }
 
-/* All-to-all as one NCCL group: each rank sends a block to every rank, itself included, and receives a block from
- * each. */
+/* Starts an all-to-all as one NCCL group: each rank sends a block to every rank, itself included, and receives a
+ * block from each. */
 static ncclResult_t
 exchange(int nrank, size_t numel, ncclDataType_t type, size_t width, ncclComm_t comm, const void *in, void *out)
 {

@@ -1,13 +1,14 @@
-/* convolution.c - finds convolutions in calls, and the layouts of their images. */
+/* convolution.c - decides whether a call is a convolution that a library can compute, and determines the layouts of
+ * its images. */
 #include "kernels/cuda/convolution.h"
 
 #include <string.h>
 
-/* Dimensions from the innermost to the outermost: row-major (NCHW), or channels last (NHWC). */
+/* Orders of an image's dimensions, from the innermost to the outermost: row-major (NCHW), channels last (NHWC). */
 static const int by_row[] = {3, 2, 1, 0}, by_channel[] = {1, 3, 2, 0};
 
-/* Returns true if the image is dense in this order, and sets the strides of dimensions of size 1, which are free, to
- * match the order for the library. */
+/* Returns true if the image is dense in this order. Sets the strides of dimensions of size 1, which may have any
+ * value, to match the order for the library. */
 static bool
 has_dense_order(struct cuda_image *i, const int *order)
 {
@@ -30,10 +31,11 @@ read_image(const struct view *v, struct cuda_image *i)
     memcpy(i->size, v->dim, sizeof i->size);
     memcpy(i->stride, v->stride, sizeof i->stride);
     return has_dense_order(i, by_row) ||
-           has_dense_order(i, by_channel); /* for other orders cuDNN 9 has engines with wrong results */
+           /* Only NHWC, because for other orders cuDNN 9 has engines with wrong results. */
+           has_dense_order(i, by_channel);
 }
 
-/* Returns true if the shards of image, kernel and result match. */
+/* Returns true if the sizes of the shards of image, kernel and result match. */
 static bool
 convolution_fits(const struct cuda_convolution *c)
 {
@@ -69,7 +71,7 @@ cuda_convolution_of(const struct fuse_step *step, int nin, const struct view *in
     memcpy(c->dilation, w.dilation, sizeof c->dilation);
     c->makes = w.image < 0 ? CUDA_MAKES_X : w.kernel < 0 ? CUDA_MAKES_W : CUDA_MAKES_Y;
     *at = (struct cuda_places){.x = factor[0], .w = factor[1], .bias = -1, .aux = -1, .y = nin};
-    /* For halves with an f32 result the library has no engine, or a wrong one. */
+    /* For 16-bit floats with an f32 result the library has no engine, or one with wrong results. */
     return convolution_fits(c) && cuda_reals_of(call, &in[at->x], &in[at->w], out, &c->from, &c->to, &c->tf32) &&
            c->from == c->to;
 }

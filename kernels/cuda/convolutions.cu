@@ -1,12 +1,12 @@
-/* convolutions.cu - convolutions by cuDNN 9, which is opened at run time.
+/* convolutions.cu - runs convolutions with cuDNN 9, which is opened at run time.
  *
  * Each convolution is a graph of one operation in cuDNN's graph API. cuDNN lists engines for the graph, the best
  * first. The plug-in chooses once: the first engine that passes may_be(), accepts the layout of the images, and
  * needs no more scratch than plan_by() allows.
  *
- * may_be() rejects engines that add in a nondeterministic order; that do not accumulate halves in f32; that round
- * f32 factors, unless TF32 is allowed; and that transform their inputs (Winograd, FFT), because one infinity or NaN
- * then spoils results that do not depend on it.
+ * may_be() rejects engines that add in a nondeterministic order; that do not accumulate 16-bit floats in f32; that
+ * round f32 factors, unless TF32 is allowed; and that transform their inputs (Winograd, FFT), because one infinity
+ * or NaN then spoils results that do not depend on it.
  *
  * cuDNN requires that only one thread at a time uses a handle or a plan, so each GPU has a lock. A handle uses
  * CUDA's per-thread stream, so a thread's launches stay in order. */
@@ -20,7 +20,7 @@
 #include <vector>
 
 enum { GPUS = 64, MAJOR = 9, NOTES = 64 };
-/* limit of scratch beyond two copies of all images in f32 (f64 for f64), bytes */
+/* limit of scratch, bytes, in addition to two copies of all images in f32 (in f64 if they are f64) */
 static const int64_t LITTLE = 64 << 20;
 
 struct cudnn {
@@ -67,7 +67,8 @@ convolutions_library(const char **why)
 
 static std::mutex lock_of[GPUS];
 
-/* Returns the handle of a GPU, whose lock the caller holds. NULL: cuDNN cannot use the GPU; this is tried once. */
+/* Returns the cuDNN handle of a GPU, whose lock the caller holds. Tries only once to create it. NULL: cuDNN cannot
+ * use the GPU. */
 static void *
 handle_of(int gpu)
 {
@@ -82,7 +83,7 @@ handle_of(int gpu)
     return handle[gpu];
 }
 
-/* ---- descriptors: owned by this struct; after the first error all calls do nothing ---- */
+/* ---- descriptors: the struct owns them; after the first error all its functions do nothing ---- */
 
 struct descriptors {
     int status = DNN_STATUS_SUCCESS;
@@ -108,7 +109,7 @@ struct descriptors {
         if (good()) status = the_cudnn().cudnnBackendSetAttribute(d, attribute, type, n, values);
     }
     template <class T> void set(void *d, int attribute, int type, T value) { set(d, attribute, type, &value, 1); }
-    /* Gets up to n values of an attribute; returns how many there are. */
+    /* Gets up to n values of an attribute. Returns the number of values that the attribute has. */
     template <class T> int64_t get(void *d, int attribute, int type, T *values, int64_t n)
     {
         int64_t count = 0;
@@ -123,7 +124,7 @@ struct descriptors {
 
 /* ---- the graph ---- */
 
-/* cuDNN's names for the operation, by result (enum cuda_makes), and for its attributes. */
+/* Numbers in cuDNN's API for the operation, by result (enum cuda_makes), and for the operation's attributes. */
 static const struct {
     int type, alpha, beta, windows, x, w, y;
 } operation_of[] = {
@@ -258,10 +259,10 @@ bytes_of(const cuda_convolution *c)
     return n * (c->from == CUDA_F64 ? 8 : 4);
 }
 
-/* An execution plan and the descriptors that the plan uses. */
+/* An execution plan of cuDNN and the descriptors that the plan uses. */
 struct algorithm {
     void *handle, *plan;
-    int64_t name[3]; /* names of the two factors and the result in the graph */
+    int64_t name[3]; /* ids of the two factors and of the result in the graph */
     size_t scratch_bytes;
     descriptors graph, planned;
 };
@@ -290,7 +291,7 @@ plan(algorithm *w, const cuda_convolution *c)
         if (!w->graph.good()) return false;
         for (void *config : list_engines(&w->graph, graph, mode))
             if (may_be(c, config) && plan_by(w, c, config)) return true;
-        w->graph.status = DNN_STATUS_SUCCESS; /* clears the error: heuristic mode A may have no engine */
+        w->graph.status = DNN_STATUS_SUCCESS; /* clears the error, because heuristic mode A may have no engine */
     }
     return false;
 }

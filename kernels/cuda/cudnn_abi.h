@@ -1,7 +1,9 @@
-/* cudnn_abi.h - declarations of the cuDNN 9 graph API that Rille calls. libcudnn.so.9 is opened at run time, because
- * few machines have its headers. The numbers are DNN_STATUS_SUCCESS...; cuDNN's enums are declared as int, handles
- * and descriptors as pointers. t/cuda/cudnn.sh compares these declarations with the real headers and the library
- * where available. C and C++. Objects belong to the library; the head of convolutions.cu states the threads. */
+/* cudnn_abi.h - declarations of the cuDNN 9 graph API that Rille calls.
+ *
+ * libcudnn.so.9 is opened at run time, because few machines have its headers. The names of numbers are those of
+ * cuDNN with DNN_ for CUDNN_, like DNN_STATUS_SUCCESS. cuDNN's enums are declared as int, handles and descriptors as
+ * pointers. t/cuda/cudnn.sh compares these declarations with the real headers and the library if they are installed.
+ * C and C++. Objects belong to the library; the head of convolutions.cu describes threads. */
 #ifndef RILLE_KERNELS_CUDA_CUDNN_ABI_H
 #define RILLE_KERNELS_CUDA_CUDNN_ABI_H
 
@@ -15,7 +17,8 @@ enum {
 };
 
 struct CUstream_st;
-/* Lists the functions: CALL(name in cuDNN, result, arguments). All results are statuses, except the first. */
+/* Lists cuDNN's functions: CALL(name in cuDNN, result, arguments). All results except the first function's are
+ * statuses. */
 #define CUDNN_CALLS(CALL)                                                                                              \
     CALL(cudnnGetVersion, size_t, (void))                                                                              \
     CALL(cudnnGetErrorString, const char *, (int status))                                                              \

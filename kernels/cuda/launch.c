@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MOST_BYTES = 4096 }; /* argument size that every GPU accepts */
+enum { MOST_BYTES = 4096 }; /* size of argument that every GPU accepts, bytes */
 
 static int
 finish_source(struct arena *a, const struct cuda_source *s, int nin, struct cuda_launch **out)
@@ -19,7 +19,7 @@ finish_source(struct arena *a, const struct cuda_source *s, int nin, struct cuda
     return s->then ? finish_source(a, s->then, nin, &l->then) : 0;
 }
 
-/* Adds the finder; findings are stored in scratch after the numbers of the passes. */
+/* Adds the kernel that searches for invalid data. Findings are stored in scratch behind the numbers of the passes. */
 static int
 add_finder(struct arena *a, const struct kcall *k, struct cuda_launch *l)
 {
@@ -44,7 +44,7 @@ cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **ou
     return add_finder(a, k, *out);
 }
 
-/* Returns true if the kernel can be bundled: it has one pass, and a run fills in addresses only. */
+/* Returns true if the kernel can be bundled: it has one pass, and a run fills in only addresses. */
 static bool
 bundles(const struct cuda_source *s)
 {

@@ -1,5 +1,6 @@
-/* launch.h - compiles a call or a chain to a kernel, and launches the kernel. The session's thread makes a launch,
- * and a stream's thread runs it. Read-only in between. */
+/* launch.h - compiles a call or a chain to a kernel, and launches the kernel.
+ *
+ * The session's thread makes a launch, and a stream's thread runs it. A finished launch is read-only. */
 #ifndef RILLE_KERNELS_CUDA_LAUNCH_H
 #define RILLE_KERNELS_CUDA_LAUNCH_H
 
@@ -7,31 +8,32 @@
 
 struct cuda_launch {
     struct cuda_source source;
-    struct cuda_kernel *kernel; /* shared by the process */
+    struct cuda_kernel *kernel; /* the compiled kernel, shared by the process */
     int nin;
-    struct cuda_launch *finder; /* for operators that check data; NULL: none */
-    size_t scratch_bytes;       /* of all passes and the finder */
-    struct cuda_launch *then;   /* next pass; NULL: none */
+    struct cuda_launch *finder; /* kernel that searches for invalid data, for operators that check data; NULL: none */
+    size_t scratch_bytes;       /* scratch of all passes and of the finder, bytes */
+    struct cuda_launch *then;   /* launch of the next pass; NULL: this is the last */
 };
-/* Makes the launch of a call in arena a. *out NULL and no error: the host computes the call. E_KERNEL: the text does
- * not compile. */
+/* Makes the launch of a call in arena a. Sets *out to NULL, without an error, if the host must compute the call.
+ * Fails with E_KERNEL if the text does not compile. */
 int cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **out);
-/* Makes the launch of a chain. lead: as in cuda_source_chain. */
+/* Makes the launch of a chain. lead: as in cuda_source_chain(). */
 int cuda_launch_chain(struct arena *a, int lead, int nstep, const struct fuse_step *step, int nin,
                       const struct view *in, int nout, const struct view *out, struct cuda_launch **made);
-/* Makes a launch for use in bundles only. *out NULL and no error: the call cannot be bundled. */
+/* Makes a launch of a call that is only used in bundles. Sets *out to NULL, without an error, if the call cannot be
+ * bundled. */
 int cuda_launch_bundled(struct arena *a, const struct kcall *k, struct cuda_launch **out);
-/* Makes the launch of a combination (cuda_source_combine); a single source of the result's dtype is copied bit by
- * bit. bundled: for use in bundles only. */
+/* Makes the launch of a combination (cuda_source_combine()). A single source that has the result's dtype is copied
+ * bit by bit. bundled: the launch is only used in bundles. */
 int cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         bool bundled, struct cuda_launch **made);
-/* Launches all passes. If the call checks data, waits for the finding. scratch: scratch_bytes, accessible to the
- * device. find: receives the first invalid element; NULL: no check. E_KERNEL. */
+/* Launches all passes. If the call checks data, waits for the finding. scratch: memory of scratch_bytes bytes that the
+ * device can access. find: receives the first invalid element; NULL: data is not checked. Fails with E_KERNEL. */
 int cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
                     uint64_t piece, struct finding *find);
 
-/* A batch of independent calls: consecutive calls with the same kernel become one launch. Belongs to the thread that
- * makes it. */
+/* A bundle of independent calls. Consecutive calls with the same kernel become one launch. The thread that makes the
+ * bundle owns it. */
 struct cuda_bundle {
     int device, n;
     int64_t blocks;
@@ -46,6 +48,6 @@ cuda_bundle_begin(struct cuda_bundle *b, int device)
     b->blocks = 0;
 }
 int cuda_bundle_add(struct cuda_bundle *b, const struct cuda_launch *l, void *const *in, void *const *out);
-int cuda_bundle_end(struct cuda_bundle *b); /* E_KERNEL */
+int cuda_bundle_end(struct cuda_bundle *b); /* launches the rest of the bundle; fails with E_KERNEL */
 
 #endif

@@ -1,5 +1,5 @@
-/* line.c - texts of kernels in which a team of threads works along a line: folds, softmax, norms, in one pass or in
- * several. */
+/* line.c - writes the texts of kernels in which a team of threads works along each line: reductions, softmax, norms,
+ * in one or several passes. */
 #include "kernels/cuda/line.h"
 
 #include "kernels/cpu/rows/reduce.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Marks the dimensions of operand 0, or of a result, that lines run along. */
+/* Sets gone[d] for the dimensions d of operand 0, or of a result, along which the pass's lines extend. */
 static void
 line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
 {
@@ -25,14 +25,14 @@ line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
     else if (c->op->gpu.line_dims)
         c->op->gpu.line_dims(c, gone);
     else if (axis >= 0 && c->op->attr[axis].flags & ATTR_ABSENT && !c->attr[axis].set)
-        memset(gone, true, c->in[0].ndim); /* all dimensions */
+        memset(gone, true, c->in[0].ndim); /* without an axis, lines extend along all dimensions */
     else if (axis >= 0)
         gone[c->attr[axis].i] = true;
     else if (c->in[0].ndim > 0)
         gone[c->in[0].ndim - 1] = true;
 }
 
-/* Returns true if the elements are independent: dense operands and results of one shape. */
+/* Returns true if elements are independent of each other: the operands and results are dense and have one shape. */
 static bool
 is_flat(const struct kcall *k, const struct lines_on *l)
 {
@@ -45,9 +45,9 @@ is_flat(const struct kcall *k, const struct lines_on *l)
     return k->call->op->gpu.line_dims == no_dims;
 }
 
-/* Treats a tensor of independent elements as lines of STRETCH elements. They are so long that the work that a body
- * does once per line costs little: each thread has 16 elements. The length does not depend on the tensor, so
- * variables of all shapes share one text. */
+/* Treats a tensor of independent elements as lines of STRETCH elements. With such lines a thread has 16 elements,
+ * and the work that a body does once per line costs little. The length does not depend on the tensor, so variables
+ * of all shapes share one text. */
 static void
 flatten_lines(struct lines_on *l)
 {
@@ -61,8 +61,9 @@ flatten_lines(struct lines_on *l)
     l->size[1][0] = STRETCH;
 }
 
-/* Returns the lot that the dimensions of a view belong to. Decides by the rule's letters, or else by the element
- * count, which is ambiguous if there are as many lines as elements per line. */
+/* Returns the group (0: across lines, 1: along a line) to which all dimensions of a view belong. The letters of the SBP
+ * rule decide. Without a rule, the number of elements decides, which is ambiguous if there are as many lines as
+ * elements per line. */
 static int
 lot_of(const struct lines_on *l, int index, const struct view *v, int nother)
 {
@@ -87,7 +88,7 @@ line_strides(const struct lines_on *l, int index, const struct view *v, int64_t 
     for (int d = 0; d < l->ndim; d++) n[l->gone[d]]++;
     for (int d = 0; d < l->ndim && v->ndim == l->ndim; d++) {
         int g = l->gone[d];
-        bool one_loop = g == 1 && n[1] == 1; /* results may be longer or shorter along the line */
+        bool one_loop = g == 1 && n[1] == 1; /* results may be longer or shorter than operands along the line */
         if (v->dim[d] > 1 && v->dim[d] != l->size[g][at[g]] && !one_loop) return false;
         stride[g][at[g]++] = v->dim[d] <= 1 ? 0 : v->stride[d];
     }
@@ -101,7 +102,8 @@ line_strides(const struct lines_on *l, int index, const struct view *v, int64_t 
     return true;
 }
 
-/* Returns true if the neighbouring dimensions a and b of lot g form one loop in all views along lines. */
+/* Returns true if the neighbouring dimensions a and b of group g can be one loop in all views that have positions
+ * along lines. */
 static bool
 are_joint(const struct kcall *k, const struct lines_on *l, int g, int a, int b)
 {
@@ -150,7 +152,8 @@ split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass,
     if (!l->ruled) err_clear();
     line_dims(k->call, pass, l->gone);
     for (int d = 0; d < x->ndim; d++) {
-        l->size[l->gone[d]][l->n[l->gone[d]]++] = MAX(x->dim[d], 1); /* at least 1: even empty walks divide by it */
+        /* At least 1, because even empty loops divide by it. */
+        l->size[l->gone[d]][l->n[l->gone[d]]++] = MAX(x->dim[d], 1);
         *(l->gone[d] ? &l->length : &l->count) *= x->dim[d];
     }
     for (int g = 0; g < 2; g++)
@@ -159,7 +162,7 @@ split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass,
     join_loops(k, l);
 }
 
-/* Appends the sizes or the strides of a lot's loops as words. */
+/* Appends the sizes of a group's loops, or the strides of a view in these loops, as words of the argument. */
 static void
 add_loops(struct making *m, const struct lines_on *l, int g, const int64_t *stride)
 {
@@ -173,7 +176,8 @@ line_step(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g)
     return stride[g][l->loop[g][l->nloop[g] - 1].last];
 }
 
-/* Declares x<k>(i), and x<k>(element), which reads packs of contiguous elements; or lanes of contiguous lines. */
+/* Writes declarations of x<k>(i), which reads one element, and x<k>(element), which reads a pack of contiguous
+ * elements, or the elements of several adjacent lines. */
 static void
 add_reading(struct making *m, int k, const struct passing *p, enum dtype d, bool together)
 {
@@ -186,7 +190,8 @@ add_reading(struct making *m, int k, const struct passing *p, enum dtype d, bool
     if (together) str_addf(&m->head, "    READ_PACK(%d, %s, %s)\n", k, type, memory);
 }
 
-/* Declares y<k>(i, value), and y<k>(element, value), which writes a pack or lanes once the last value arrives. */
+/* Writes declarations of y<k>(i, value), which writes one element, and y<k>(element, value), which writes a pack, or
+ * the elements of several adjacent lines, once the last value is known. */
 static void
 add_writing(struct making *m, int k, const struct passing *p, enum dtype d, bool together)
 {
@@ -220,7 +225,7 @@ add_line_view(struct making *m, const struct lines_on *l, const struct passing *
 {
     int64_t stride[2][MAX_DIM];
     enum dtype d = (enum dtype)v->dtype;
-    if (name == 'y' && view_numel(v) == 0) { /* a result that is unused, or has no lines */
+    if (name == 'y' && view_numel(v) == 0) { /* the result is not used, or has no lines */
         str_addf(&m->head, "    WRITE_NOTHING(%d)\n", k);
         return true;
     }
@@ -234,7 +239,8 @@ add_line_view(struct making *m, const struct lines_on *l, const struct passing *
     return true;
 }
 
-/* Forms of the body of a fold: of a whole line, of a part of a line, and of the results of parts. */
+/* What the body of a reduction computes: the result of a whole line, the result of a part of a line, or the
+ * combination of the parts' results. */
 enum fold_form { FOLD_WHOLE, FOLD_PART, FOLD_PARTS };
 
 static const char *
@@ -264,7 +270,8 @@ fold_body(struct arena *a, const struct kcall *k, enum fold_form form)
     return own;
 }
 
-/* Declares the position of element i of the line in its tensor, for bodies that read other operands by position. */
+/* Writes the declaration of where(), which returns the position of element i of the line in its tensor. Bodies use
+ * it to read other operands by position. */
 static void
 add_place_type(struct making *m, const struct lines_on *l, bool of_result)
 {
@@ -290,7 +297,8 @@ add_place_type(struct making *m, const struct lines_on *l, bool of_result)
         x->ndim - 1);
 }
 
-/* Declares keep, kept, kept_part: the numbers of a pass, stored together per line or part. */
+/* Writes declarations of the functions keep, kept and kept_part. A pass stores numbers with keep() for the next pass,
+ * which reads them with kept() or kept_part(). The numbers of a line or part are stored together. */
 static void
 add_kept(struct making *m, const struct passing *p)
 {
@@ -321,7 +329,7 @@ line_type(const struct kcall *k)
     return type;
 }
 
-/* Returns true if all real operands and results along lines are halves. */
+/* Returns true if all float operands and results along lines have 16 bits. */
 static bool
 has_half_operands(const struct kcall *k)
 {
@@ -331,16 +339,16 @@ has_half_operands(const struct kcall *k)
 }
 
 enum { WARP = 32 };
-/* Returns the maximum number of elements of a line that a thread keeps. Above that the compiler spills to the stack:
- * arrays of 128 bytes or more ("stack frame" in its report). */
+/* Returns the maximum number of elements of a line that a thread keeps in registers. With more, the compiler uses
+ * the stack: for arrays of 128 bytes or more ("stack frame" in its report). */
 static int
 most_held(const struct kcall *k)
 {
     return line_type(k) == COMP_F64 ? 14 : 28;
 }
 
-/* Returns the number of threads for a line: one for short lines, a block if there are few lines, else one warp or
- * more. holds: maximum number of elements that a thread keeps; 0: none. */
+/* Returns the number of threads per line: one for short lines, a whole block if there are few lines, otherwise one
+ * warp or more. holds: maximum number of elements that a thread keeps; 0: keeps none. */
 static int
 width_of(int64_t length, int64_t count, int holds)
 {
@@ -351,8 +359,8 @@ width_of(int64_t length, int64_t count, int holds)
     return width;
 }
 
-/* Returns the number of threads for a line of a body that reads operands by position. Such a body computes positions
- * once per line, so a thread has several elements. */
+/* Returns the number of threads per line for a body that reads operands by position. A body that reads by position
+ * computes positions once per line, so a thread has several elements. */
 static int
 positions_width(int64_t length)
 {
@@ -360,8 +368,8 @@ positions_width(int64_t length)
     return length <= FEW ? 1 : length <= EACH * WARP ? WARP : CUDA_BLOCK;
 }
 
-/* Returns true if neighbouring lines are contiguous in memory and their elements are not. Neighbouring threads then
- * process neighbouring lines. */
+/* Returns true if neighbouring lines are contiguous in memory but the elements of a line are not. Neighbouring
+ * threads then process neighbouring lines. */
 static bool
 is_across(const struct kcall *k, const struct line_pass *pass, const struct lines_on *l)
 {
@@ -373,7 +381,8 @@ is_across(const struct kcall *k, const struct line_pass *pass, const struct line
     return line->size >= SIDE && stride[0][line->last] == 1 && stride[1][along->last] != 1;
 }
 
-/* Returns the number of parts per line, each with its own team. Depends only on the length and number of lines. */
+/* Returns the number of parts into which each line is divided, one team per part. The number of parts depends only on
+ * the length and the number of lines. */
 static int
 line_parts(const struct lines_on *l, bool across, int lanes)
 {
@@ -385,11 +394,11 @@ line_parts(const struct lines_on *l, bool across, int lanes)
     return parts;
 }
 
-/* ---- elements and lines per thread at once ---- */
+/* ---- elements or lines that a thread processes at once ---- */
 
 enum { PACK_BYTES = 16, MOST_PACK = 8 };
 
-/* Returns view i of a call if its pass reads or writes the view along lines; else NULL. */
+/* Returns view i of a call (operands, then results) if its pass reads or writes the view along lines; else NULL. */
 static const struct view *
 lying_view(const struct kcall *k, uint32_t writes, int i)
 {
@@ -411,8 +420,8 @@ line_begins_whole(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g, i
     return true;
 }
 
-/* Returns how many neighbours of lot g a thread processes at once: elements of a line (1), or lines (0). still:
- * views with step 0 do not count, because each element reads them again. */
+/* Returns how many neighbours a thread processes at once: elements of a line if g is 1, lines if g is 0. still:
+ * views with step 0 do not count, because a thread reads them again for each element. */
 static int
 lines_at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, int g, bool still)
 {
@@ -432,21 +441,21 @@ lines_at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, 
     return l->nloop[1] == 1 && least < PACK_BYTES && size % n == 0 ? n : 1;
 }
 
-/* Returns the results that the pass writes directly, as a set. */
+/* Returns a set of bits: bit i is set if the pass writes result i directly. */
 static uint32_t
 stored_operands(const struct passing *p)
 {
     return p->after ? p->pass->writes & ~1u : p->pass->writes;
 }
 
-/* Returns true if the body contains the word; unused features are left out of the text. */
+/* Returns true if the text of the body contains the word. Declarations that no body uses are left out of the text. */
 static bool
 says(const struct passing *p, const char *word)
 {
     return strstr(p->pass->body, word) != NULL;
 }
 
-/* Declares an operand read by positions. */
+/* Writes declarations for an operand that is read by position. */
 static void
 add_positioned(struct making *m, const struct kcall *k, const struct passing *p, int i)
 {
@@ -456,7 +465,8 @@ add_positioned(struct making *m, const struct kcall *k, const struct passing *p,
     if (i < k->call->nin && says(p, nth)) making_add_nth(m, i, &k->in[i]);
 }
 
-/* Declares operands and results as a pass reads and writes them. Returns false if some have no strides along lines. */
+/* Writes declarations of the operands and results that a pass reads and writes. Returns false if an operand or result
+ * has no strides along lines. */
 static bool
 make_added_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -478,10 +488,12 @@ make_added_lines(struct making *m, const struct kcall *k, const struct lines_on 
     return can;
 }
 
-/* Lines side by side per block: with one line per thread, with several (lanes). */
+/* Number of lines that a block processes side by side, if a thread has one line, and if a thread has several
+ * (lanes). */
 enum { ACROSS = 32, ACROSS_LANES = 8 };
 
-/* Returns the blocks of a pass whose lines are named by keys, a power of two. Every block searches all keys. */
+/* Returns the number of blocks, a power of two, of a pass whose lines are selected by keys. Every block searches all
+ * keys for those of its lines. */
 static int64_t
 naming_blocks(int64_t count)
 {
@@ -515,7 +527,7 @@ share_out_lanes(const struct kcall *k, const struct lines_on *l, struct passing 
     p->held = p->pack > 1 && p->parts == 1 && each <= holds ? (int)each : 0;
 }
 
-/* Begins the struct of a body and leaves it open; add_lines declares the operands and results. */
+/* Writes the beginning of the struct of a body, and leaves it open for the declarations of operands and results. */
 static void
 begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -540,8 +552,8 @@ begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, c
     add_kept(m, p);
 }
 
-/* Writes the run-time condition for packs or lanes: each address is aligned, and for flat lines the element count is
- * a multiple of the pack. */
+/* Writes the condition, checked at run time, for packs or lanes: each address is aligned, and for flat lines the
+ * element count is a multiple of the pack. */
 static void
 add_whole_line(struct str *s, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -557,8 +569,8 @@ add_whole_line(struct str *s, const struct kcall *k, const struct lines_on *l, c
     }
 }
 
-/* Writes the call of a body whose lines are named by keys. A block processes all its lines in one call; the number
- * of blocks is a power of two. */
+/* Writes the call of a body whose lines are selected by keys. A block processes all its lines in one call; the
+ * number of blocks is a power of two. */
 static void
 add_named(struct making *m)
 {
@@ -569,7 +581,7 @@ add_named(struct making *m)
         "    l.of(&c);\n}\n");
 }
 
-/* Writes the loop of a team over its lines, or parts of lines; with lanes, over groups of adjacent lines. */
+/* Writes the loop of a team over its lines or parts of lines; with lanes, over groups of adjacent lines. */
 static void
 add_jobs(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -600,7 +612,7 @@ add_jobs(struct making *m, const struct kcall *k, const struct lines_on *l, cons
     str_add(&m->head, "        l.of(&c);\n    }\n}\n");
 }
 
-/* Writes the loops along lines in a namespace: `single` accesses one element at a time, `several` a pack or lanes. */
+/* Writes the loops over lines in a namespace: `single` accesses one element at a time, `several` a pack or lanes. */
 static void
 add_line_gap(struct making *m, bool several, const struct passing *p, const char *text)
 {
@@ -610,7 +622,8 @@ add_line_gap(struct making *m, bool several, const struct passing *p, const char
              several ? p->lanes : 1, text);
 }
 
-/* Writes the run-time choice: if memory is not aligned to packs, a thread accesses one element at a time. */
+/* Writes the choice between these namespaces, made at run time: if memory is not aligned to packs, a thread accesses
+ * one element at a time. */
 static void
 add_choice(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p, const char *text)
 {
@@ -632,7 +645,7 @@ add_choice(struct making *m, const struct kcall *k, const struct lines_on *l, co
     str_add(&m->body, "    single::go(a, block, blocks, room);\n");
 }
 
-/* Returns true if the steps after the result also read memory. */
+/* Returns true if the steps of the epilogue read further operands from memory. */
 static bool
 reads_more(const struct after *f)
 {
@@ -641,22 +654,28 @@ reads_more(const struct after *f)
     return false;
 }
 
-/* Returns the resident blocks per multiprocessor. For threads that keep lines of f32, more blocks hide memory
- * latency better than more registers would. Registers per thread at 768 elements, 24 per thread: norm 64 instead of
- * 74, its gradient (keeps two lines) 80 instead of 108, the gradient with a residual 120 instead of 164. */
+/* Returns the minimum number of resident blocks per multiprocessor, which limits the registers. For threads that
+ * keep elements of f32 lines, more blocks hide memory latency better than more registers would. Registers per thread
+ * for lines of 768 elements, 24 per thread, with and without this limit:
+ *
+ *   norm                               64    74
+ *   gradient of norm, keeps two lines  80   108
+ *   the gradient with a residual      120   164 */
 static int
 crowd_of(const struct kcall *k, const struct passing *p)
 {
     int kept = 0;
     for (const char *at = p->pass->body; (at = strstr(at, "held(")); at++) kept += p->held;
-    if (p->lanes > 1) return 3; /* bound by memory bandwidth */
-    if (p->named) return 4;     /* bound by latency; unlimited, 105 registers */
+    if (p->lanes > 1) return 3; /* kernels with lanes are limited by memory bandwidth */
+    /* Kernels that search keys are limited by latency; without a limit they use 105 registers. */
+    if (p->named) return 4;
     if (kept == 0 || line_type(k) != COMP_F32) return 1;
     if (reads_more(p->after)) return 2;
     return kept <= 24 ? 4 : kept <= 48 ? 3 : 1;
 }
 
-/* Adds the steps after the result to the loops of the lines. E_KERNEL if the pass cannot include these steps. */
+/* Adds the steps of the epilogue to the loops over lines. Fails with E_KERNEL if the pass cannot include these
+ * steps. */
 static int
 take_after(const struct kcall *k, const struct passing *p, struct lines_on *l)
 {
@@ -664,7 +683,9 @@ take_after(const struct kcall *k, const struct passing *p, struct lines_on *l)
     join_loops(k, l);
     bool can =
         p->parts == 1 && p->lanes == 1 && !p->pass->of && says(p, "each_of(") && (p->pack == 1 || l->nloop[1] == 1);
-    return can ? 0 : fail(E_KERNEL, "%s: the steps after it are not stored along its lines", k->call->op->name);
+    return can ? 0
+               : fail(E_KERNEL, "%s: the strides of the fused calls after it do not suit a GPU kernel",
+                      k->call->op->name);
 }
 
 static int
@@ -699,11 +720,12 @@ make_line_pass(struct arena *a, const struct kcall *k, struct passing *p, struct
     s->scratch_bytes = (size_t)(jobs * p->keeps) * sizeof(uint64_t);
     int64_t threads = p->named ? naming_blocks(l.count) * CUDA_BLOCK : jobs / p->lanes * p->width;
     int status = making_finish(&m, "line", jobs > 0 ? threads : 0);
-    return can ? status : fail(E_KERNEL, "%s: its operands are not stored along lines", k->call->op->name);
+    return can ? status : fail(E_KERNEL, "%s: the strides of its operands do not suit a GPU kernel", k->call->op->name);
 }
 
-/* Writes all passes. Each pass stores its numbers in scratch after those of the previous pass, and reads the numbers
- * of the previous pass. After a parted pass there is one set of numbers per part (kept_part). */
+/* Writes all passes. Each pass stores its numbers in scratch behind those of the previous pass, and reads the
+ * numbers of the previous pass. If a pass has divided lines into parts, there is one set of numbers per part
+ * (kept_part). */
 static int
 make_passes(struct arena *a, const struct kcall *k, const struct line_pass *pass, const struct after *after,
             struct cuda_source *s)

@@ -1,4 +1,4 @@
-/* making.c - assembles a kernel's text and argument. */
+/* making.c - assembles the text and the argument of a kernel. */
 #include "kernels/cuda/making.h"
 
 #include "runtime/base/error.h"
@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_WORDS = 500, MOST_BLOCKS = 1 << 20 }; /* a kernel's argument is at most 4 KiB */
+/* Maximum number of words in an argument (4 KiB); maximum number of blocks. */
+enum { MOST_WORDS = 500, MOST_BLOCKS = 1 << 20 };
 
 /* ---- the argument ---- */
 
@@ -26,7 +27,7 @@ making_words(struct making *m, int n, const int64_t *w)
     for (int i = 0; i < n; i++) making_word(m, (uint64_t)w[i]);
 }
 
-/* Appends a word that each run fills in. */
+/* Appends a word of the argument that each run fills in. */
 void
 making_fill(struct making *m, int what, int index, int64_t skip)
 {
@@ -37,7 +38,7 @@ making_fill(struct making *m, int what, int index, int64_t skip)
     making_word(m, 0);
 }
 
-/* ---- the words of C++ ---- */
+/* ---- names and types in C++ ---- */
 
 const char *
 making_memory(enum dtype d)
@@ -55,7 +56,7 @@ making_compute(enum compute c)
     return of[c];
 }
 
-/* Appends text in capitals, for "APPROXIMATE" or "APPROXIMATE_TANH". */
+/* Appends text in capitals, as in the names APPROXIMATE and APPROXIMATE_TANH. */
 static void
 add_capitals(struct str *s, const char *text, size_t n)
 {
@@ -68,7 +69,7 @@ making_places(int64_t n)
     return n < INT32_MAX ? "uint32_t" : "int64_t";
 }
 
-/* Declares the names of attributes and of their words for bodies. */
+/* Writes constants that bodies use: the indices of attributes, and the values of the words of text attributes. */
 void
 making_add_names(struct str *s, const struct op *op)
 {
@@ -101,7 +102,7 @@ add_real(struct str *s, double f)
         str_addf(s, "%.17g", f);
 }
 
-/* Declares the call for bodies. */
+/* Writes the declaration of the call `c`, from which bodies read attributes. */
 void
 making_add_call(struct str *s, const char *name, const struct call *c)
 {
@@ -119,10 +120,10 @@ making_add_call(struct str *s, const char *name, const struct call *c)
     str_add(s, "{0}}};\n");
 }
 
-/* ---- the end ---- */
+/* ---- assembly ---- */
 
-/* Returns a kernel made of parts, with the argument struct `argument`. The kernel begins with `begin`, which defines
- * a, block and blocks. */
+/* Returns the text of a kernel made of parts, whose argument is the struct `argument`. The kernel begins with
+ * `begin`, which defines a, block and blocks. */
 static const char *
 join_source_parts(struct arena *a, const char *name, const struct cuda_parts *p, const char *argument,
                   const char *begin)
@@ -175,7 +176,8 @@ making_finish(struct making *m, const char *engine, int64_t threads)
                           "    (void)block, (void)blocks;\n");
     to->engine = engine;
     to->blocks = MIN((threads + to->parts.threads - 1) / to->parts.threads, MOST_BLOCKS);
-    return to->nword > MOST_WORDS ? fail(E_KERNEL, "%d words are too many for a kernel", to->nword) : 0;
+    return to->nword > MOST_WORDS ? fail(E_KERNEL, "%d words are too many for the argument of a GPU kernel", to->nword)
+                                  : 0;
 }
 
 void
@@ -202,9 +204,10 @@ making_begin(struct arena *a, struct cuda_source *to)
     return (struct making){.arena = a, .to = to};
 }
 
-/* ---- operands in memory, as bodies of positions and lines read them ---- */
+/* ---- operands and results as bodies access them ---- */
 
-/* Declares in the struct of a body: number<k>, or x<k>(...), y<k>(..., value) by the strides of `loops`. */
+/* Writes the declarations of an operand or result in the struct of a body: number<k>, or x<k>(...) and y<k>(...,
+ * value), with the strides of `loops`. */
 void
 making_add_number(struct making *m, int k, enum dtype d)
 {
@@ -213,7 +216,7 @@ making_add_number(struct making *m, int k, enum dtype d)
     str_addf(&m->head, "    READ_NUMBER(%d, %s)\n", k, making_memory(d));
 }
 
-/* Declares a view whose elements or positions a body reads. */
+/* Writes the declaration of a view that a body reads by element or position. */
 void
 making_add_whole(struct making *m, char name, int k, int index, const struct view *v)
 {
@@ -225,7 +228,7 @@ making_add_whole(struct making *m, char name, int k, int index, const struct vie
     making_words(m, MAX_DIM, v->global);
 }
 
-/* Declares dim<k>, place<k>, whole<k> and NDIM<k> of the view that add_whole declared. */
+/* Writes declarations of dim<k>, place<k>, whole<k> and NDIM<k> of the view that making_add_whole() declared. */
 void
 making_add_sizes(struct making *m, char name, int k, int ndim)
 {
@@ -254,8 +257,8 @@ making_add_operand(struct making *m, const struct kcall *k, int i)
     }
 }
 
-/* Declares the j-th element of an operand; if the view is dense the text says so, so that several elements are read
- * at once. */
+/* Writes the declaration of x<k>_nth(j), the j-th element of an operand. For a dense view the text says so, which
+ * lets the compiler read several elements at once. */
 void
 making_add_nth(struct making *m, int k, const struct view *v)
 {

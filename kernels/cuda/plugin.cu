@@ -1,8 +1,8 @@
 /* plugin.cu - implements struct cuda_plugin (runtime/device/device_cuda.h) with the CUDA runtime.
  *
  * The CUDA runtime is linked statically and opens the driver itself, so the plug-in also loads on a machine without
- * a driver, and count() reports that. NVRTC compiles the kernels; the plug-in opens it when a kernel is first
- * compiled.
+ * a driver; count() then reports the missing driver. NVRTC compiles the kernels; the plug-in opens it when a kernel
+ * is first compiled.
  *
  * Device memory is managed memory, with the same address on host and GPU, so host code can compute an operator that
  * has no kernel. The host may access such memory while the GPU works, so a GPU must support concurrentManagedAccess.
@@ -28,7 +28,7 @@ count(int *ngpu)
     return text_of(cudaGetDeviceCount(ngpu));
 }
 
-static std::atomic<int> home; /* an opened GPU, for functions without a GPU argument */
+static std::atomic<int> home; /* number of an open GPU, which functions without a GPU argument select */
 
 static cudaError_t
 go_home()
@@ -43,12 +43,12 @@ open(int gpu, struct cuda_gpu *out)
     cudaDeviceProp of;
     cudaError_t e = cudaGetDeviceProperties(&of, gpu);
     if (e == cudaSuccess) e = cudaSetDevice(gpu);
-    if (e == cudaSuccess) e = cudaFree(nullptr); /* creates the context */
+    if (e == cudaSuccess) e = cudaFree(nullptr); /* creates the GPU's context */
     if (e == cudaSuccess) e = cudaMemGetInfo(&out->free, &all);
     if (e != cudaSuccess) return text_of(e);
     home = gpu;
     snprintf(out->name, sizeof out->name, "%s", of.name);
-    static_assert(sizeof out->uuid == sizeof of.uuid, "a GPU's id is CUDA's");
+    static_assert(sizeof out->uuid == sizeof of.uuid, "the size of a GPU id differs from CUDA's");
     memcpy(out->uuid, &of.uuid, sizeof out->uuid);
     out->bytes = of.totalGlobalMem;
     out->major = of.major;
@@ -56,8 +56,8 @@ open(int gpu, struct cuda_gpu *out)
     return of.concurrentManagedAccess ? nullptr : "host and GPU cannot use its memory at the same time";
 }
 
-/* Places the pages of p on the GPU now. Otherwise the first kernel that touches a page waits until the host has made
- * the page. A failure costs speed only. */
+/* Moves the pages of p to the GPU now. Without this, the first kernel that accesses a page would wait until the host
+ * has created the page. If moving fails, programs are only slower. */
 static void
 make_pages(int gpu, void *p, size_t bytes)
 {
@@ -74,9 +74,9 @@ make_pages(int gpu, void *p, size_t bytes)
     if (!made) cudaGetLastError();
 }
 
-/* Returns *out NULL without an error if the GPU has too little free memory; the pool then releases idle buffers and
- * retries. Free memory is checked first because CUDA also grants managed memory beyond the size of the GPU, and
- * pages it in and out at each access. */
+/* Allocates memory. Sets *out to NULL, without an error, if the GPU has too little free memory; the pool then
+ * releases idle buffers and retries. Checks free memory first because CUDA also grants managed memory beyond the
+ * size of the GPU, and then moves pages in and out at each access. */
 static const char *
 take(int gpu, size_t bytes, void **out)
 {
@@ -90,7 +90,7 @@ take(int gpu, size_t bytes, void **out)
     *out = e == cudaSuccess ? p : nullptr;
     if (*out) make_pages(gpu, p, bytes);
     if (e != cudaErrorMemoryAllocation) return text_of(e);
-    cudaGetLastError(); /* clears the error: *out NULL reports it */
+    cudaGetLastError(); /* clears the error, because *out NULL reports it */
     return nullptr;
 }
 
@@ -116,7 +116,7 @@ fill(void *p, int byte, size_t bytes)
     return text_of(e == cudaSuccess ? cudaStreamSynchronize(cudaStreamPerThread) : e);
 }
 
-/* Returns false if the memory cannot be pinned, and clears CUDA's error. */
+/* Pins memory. Returns false if the memory cannot be pinned, and clears CUDA's error. */
 static bool
 pin(void *p, size_t bytes)
 {
@@ -128,11 +128,11 @@ pin(void *p, size_t bytes)
 static void
 unpin(void *p)
 {
-    go_home(); /* an error (a lost GPU) is ignored: unpin in any case */
+    go_home(); /* ignores an error (a lost GPU): the memory must be unpinned in any case */
     if (cudaHostUnregister(p) != cudaSuccess) cudaGetLastError();
 }
 
-/* Returns true if CUDA knows the memory at both ends, so a GPU can copy it asynchronously. */
+/* Returns true if CUDA knows the memory of source and destination, so that a GPU can copy it asynchronously. */
 static bool
 is_reached(const void *p, size_t bytes)
 {
@@ -146,7 +146,7 @@ is_reached(const void *p, size_t bytes)
 static const char *
 carry(int gpu, void *dst, size_t to, const void *src, size_t from, size_t row, size_t nrow, bool *begun)
 {
-    const size_t most = INT32_MAX; /* of a row stride, bytes */
+    const size_t most = INT32_MAX; /* largest row stride, bytes */
     cudaError_t e = cudaSetDevice(gpu);
     if (e != cudaSuccess) return text_of(e);
     *begun = to <= most && from <= most && is_reached(dst, to * (nrow - 1) + row) &&
@@ -159,7 +159,7 @@ carry(int gpu, void *dst, size_t to, const void *src, size_t from, size_t row, s
 
 /* ---- kernels ---- */
 
-/* Functions of NVRTC, opened at the first use: a GPU without NVRTC still runs library calls and copies. */
+/* Functions of NVRTC, opened at the first use, so that a machine without NVRTC still runs library calls and copies. */
 struct nvrtc {
     decltype(&nvrtcCreateProgram) create;
     decltype(&nvrtcCompileProgram) compile;
@@ -205,7 +205,7 @@ compiler(const char **why)
     return *why ? nullptr : the_nvrtc().version;
 }
 
-/* Returns the text of an error with the compiler's log. The text is valid until the thread's next call. */
+/* Returns the text of an error, with the compiler's log. The text is valid until the thread's next call. */
 static const char *
 reason(const nvrtc &n, nvrtcProgram program, nvrtcResult status)
 {
@@ -217,8 +217,8 @@ reason(const nvrtc &n, nvrtcProgram program, nvrtcResult status)
     return text;
 }
 
-/* Compiles without fused multiply-add and flushes subnormals to zero, as on the CPU, so that a chain has the same
- * bits as its separate steps. */
+/* Compiles a kernel text without fused multiply-add and with subnormal numbers flushed to zero, as on the CPU, so
+ * that a chain has the same bits as its separate steps. */
 static const char *
 compile(const char *text, const char *name, int major, int minor, void **binary, size_t *bytes)
 {
@@ -238,7 +238,8 @@ compile(const char *text, const char *name, int major, int minor, void **binary,
     return why;
 }
 
-/* Loads a cubin. A library belongs to no GPU; CUDA loads the kernel onto a GPU at its first launch there. */
+/* Loads a compiled kernel (cubin). The result belongs to no GPU; CUDA loads the kernel onto a GPU at its first launch
+ * there. */
 static const char *
 load(int gpu, const void *binary, size_t, const char *name, void **kernel)
 {
@@ -251,8 +252,8 @@ load(int gpu, const void *binary, size_t, const char *name, void **kernel)
     return text_of(e);
 }
 
-/* Launches a kernel. From sm_90 on, a kernel may start before its predecessor ends, and waits in its text
- * (in_turn()). */
+/* Launches a kernel. From compute capability 9.0 on, a kernel may start before its predecessor ends; its text then
+ * waits for the predecessor (in_turn()). */
 static const char *
 launch(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t)
 {
@@ -295,7 +296,7 @@ event(int gpu, void **out)
 static void
 forget(int gpu, void *event)
 {
-    cudaSetDevice(gpu); /* an error (a lost GPU) is ignored: destroy the event in any case */
+    cudaSetDevice(gpu); /* ignores an error (a lost GPU): the event must be destroyed in any case */
     cudaEventDestroy(static_cast<cudaEvent_t>(event));
 }
 
@@ -313,7 +314,7 @@ await(void *event)
     return text_of(e == cudaSuccess ? cudaEventSynchronize(static_cast<cudaEvent_t>(event)) : e);
 }
 
-/* Makes this thread's stream wait for an event, which may be another GPU's. */
+/* Makes this thread's stream wait for an event, which may belong to another GPU. */
 static const char *
 follow(int gpu, void *event)
 {
@@ -323,13 +324,13 @@ follow(int gpu, void *event)
 
 /* ---- graphs ---- */
 
-/* Starts a capture in this thread's stream. Calls of other threads do not invalidate the capture. */
+/* Starts a stream capture in this thread. CUDA calls of other threads do not invalidate the capture. */
 static const char *
 capture(int gpu)
 {
     cudaError_t e = cudaSetDevice(gpu);
     if (e == cudaSuccess) e = cudaStreamBeginCapture(cudaStreamPerThread, cudaStreamCaptureModeThreadLocal);
-    if (e != cudaSuccess) cudaGetLastError(); /* clears the error: the caller reports it */
+    if (e != cudaSuccess) cudaGetLastError(); /* clears the error, because the caller reports it */
     return text_of(e);
 }
 
@@ -356,7 +357,7 @@ replay(int gpu, void *graph)
 static void
 discard(int gpu, void *graph)
 {
-    cudaSetDevice(gpu); /* an error (a lost GPU) is ignored: destroy the graph in any case */
+    cudaSetDevice(gpu); /* ignores an error (a lost GPU): the graph must be destroyed in any case */
     cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
 }
 

@@ -1,4 +1,7 @@
-/* plugin.h - shared by the files of the plug-in librille-cuda.so; only these include headers of CUDA. Any thread. */
+/* plugin.h - declarations that the files of the plug-in librille-cuda.so share. Only these files include headers of
+ * CUDA.
+ *
+ * Any thread. */
 #ifndef RILLE_KERNELS_CUDA_PLUGIN_H
 #define RILLE_KERNELS_CUDA_PLUGIN_H
 
@@ -11,15 +14,15 @@
 #include <mutex>
 #include <vector>
 
-/* Returns the error text; NULL: success. */
+/* Returns the text of a CUDA error; NULL: success. */
 static inline const char *
 text_of(cudaError_t e)
 {
     return e == cudaSuccess ? nullptr : cudaGetErrorString(e);
 }
 
-/* Opens a library of the toolkit, such as "libnvrtc.so". Tries the loader's search path, then the toolkit folder
- * that was known at build time. */
+/* Opens a library of the CUDA toolkit, such as "libnvrtc.so". Tries the loader's search path, then the toolkit's
+ * folder as known at build time. */
 static inline void *
 open_library(const char *name, int version = CUDART_MAJOR)
 {
@@ -38,8 +41,8 @@ find(void *file, const char *name, F *f)
     return *f != nullptr;
 }
 
-/* Keeps a library's algorithm until the process ends, as struct cuda_plugin promises. It is never freed, because the
- * libraries are closed earlier. */
+/* Keeps a library's algorithm until the process ends, as struct cuda_plugin promises. The algorithm is never freed,
+ * because at the end of the process the libraries are closed first. */
 static inline void *
 keep_algo(void *algo)
 {
@@ -50,17 +53,17 @@ keep_algo(void *algo)
     return algo;
 }
 
-/* products.cu: the functions library, product and multiply of struct cuda_plugin. */
+/* products.cu implements the functions library, product and multiply of struct cuda_plugin. */
 const char *products_library(const char **why);
 void *products_find(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
 const char *products_multiply(int gpu, const void *algo, const struct cuda_factors *at);
 
-/* convolutions.cu: the functions convolver, convolution and convolve of struct cuda_plugin. */
+/* convolutions.cu implements the functions convolver, convolution and convolve of struct cuda_plugin. */
 const char *convolutions_library(const char **why);
 void *convolutions_find(int gpu, const struct cuda_convolution *c, size_t *scratch_bytes);
 const char *convolutions_convolve(int gpu, const void *algo, const struct cuda_factors *at);
 
-/* collectives.cu: the functions of struct cuda_plugin for collectives. */
+/* collectives.cu implements the functions of struct cuda_plugin for collectives. */
 const char *collectives_library(const char **why);
 void *collectives_communicator(int n, const int *gpu);
 const char *collectives_identify(void *id);

@@ -1,8 +1,9 @@
-/* product.c - finds matrix products in calls, and the epilogue that a library computes with them.
+/* product.c - finds calls that are matrix products, and the epilogue that a library can compute with them.
  *
- * The letters of a call's rule fall into four kinds: batch (in x, w and y), rows (in x and y), columns (in w and y),
- * sum (in x and w). Neighbouring letters of one kind that are adjacent in memory form one loop. A library's product
- * has one loop per kind. Further loops of rows or columns become matrices of a batch, which share the other factor. */
+ * The letters of a call's SBP rule are of four kinds: batch (in x, w and y), rows (in x and y), columns (in w and
+ * y), sum (in x and w). Neighbouring letters of one kind that are adjacent in memory form one loop. A library's
+ * product has one loop per kind. Further loops of rows or columns become matrices of a batch, which share the other
+ * factor. */
 #include "kernels/cuda/product.h"
 
 #include "kernels/cuda/convolution.h"
@@ -12,10 +13,11 @@
 
 #include <string.h>
 
-enum { X = 1, W = 2, Y = 4, ALL = 8 }; /* bit sets of these are kinds of letters */
+/* Bits for the matrices x, w and y; the set of matrices that have a letter is the letter's kind. */
+enum { X = 1, W = 2, Y = 4, ALL = 8 };
 
 struct loop {
-    int64_t size, stride[ALL]; /* stride: by X, W, Y */
+    int64_t size, stride[ALL]; /* stride[X], stride[W], stride[Y]: strides of the loop in these matrices, elements */
 };
 struct loops {
     int n;
@@ -23,12 +25,12 @@ struct loops {
 };
 struct factors {
     struct loops kind[ALL];
-    uint64_t seen; /* letters, as a set */
+    uint64_t seen; /* set of letters that were already read */
 };
 
 /* ---- letters ---- */
 
-/* Returns the dimension of an operand with this letter; -1: none. */
+/* Returns the dimension of an operand that has this letter; -1: none. */
 static int
 letter_dim(const struct rule_operand *o, int letter)
 {
@@ -45,7 +47,8 @@ is_plain_operand(const struct rule_operand *o, const struct view *v)
     return plain;
 }
 
-/* Adds a loop of a kind inside the others, merged with the last loop if the two are adjacent in x, w and y. */
+/* Adds a loop of a kind, inside the kind's other loops. If it is adjacent to the last loop in x, w and y, merges the
+ * two. */
 static void
 add_loop(struct loops *l, const struct loop *in)
 {
@@ -61,8 +64,8 @@ add_loop(struct loops *l, const struct loop *in)
     memcpy(last->stride, in->stride, sizeof last->stride);
 }
 
-/* Adds the letters of an operand that were not seen before. Returns false if a letter is in one operand only, may
- * not be split, or has size 0. */
+/* Adds loops for the letters of an operand that were not read before. Returns false if a letter is in one operand
+ * only, may not be split, or has size 0. */
 static bool
 add_letters(struct factors *f, const struct rule *r, const struct rule_operand *from,
             const struct rule_operand *const *rule, const struct view *const *view)
@@ -87,7 +90,7 @@ add_letters(struct factors *f, const struct rule *r, const struct rule_operand *
 
 /* ---- matrices ---- */
 
-/* Returns the innermost loop of rows or columns, and adds the outer loops to the batch. */
+/* Returns the innermost loop of rows or columns, and adds the other loops of this kind to the batch. */
 static struct loop
 innermost(struct factors *f, int kind)
 {
@@ -96,8 +99,8 @@ innermost(struct factors *f, int kind)
     return l->n ? l->loop[l->n - 1] : (struct loop){.size = 1};
 }
 
-/* Sets the layout of a matrix for a library; strides of single rows and columns are free, and are chosen here.
- * Returns false if neither rows nor columns are contiguous, or if they overlap. */
+/* Sets the layout of a matrix for a library. The stride of a single row or column may have any value, and is chosen
+ * here. Returns false if neither rows nor columns are contiguous, or if they overlap. */
 static bool
 is_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col, struct cuda_matrix *m)
 {
@@ -142,7 +145,7 @@ cuda_reals_of(const struct call *c, const struct view *x, const struct view *w, 
            cuda_real_of((enum dtype)x->dtype, from) && cuda_real_of((enum dtype)y->dtype, to);
 }
 
-/* Reads the product of a step of a chain, without epilogue. columns: the dimensions of y that w has, as a set. */
+/* Determines the product of one step of a chain, without epilogue. columns: set of the dimensions of y that w has. */
 static bool
 read_product(struct arena *a, const struct fuse_step *s, const struct view *in, const struct view *y,
              struct cuda_product *p, uint32_t *columns)
@@ -157,16 +160,17 @@ read_product(struct arena *a, const struct fuse_step *s, const struct view *in, 
     const struct rule_operand *of[ALL] = {[X] = &rule.operand[0], [W] = &rule.operand[1], [Y] = &rule.operand[2]};
     for (int o = X; o < ALL; o *= 2)
         if (!is_plain_operand(of[o], view[o])) return false;
-    for (int o = Y; o; o /= 2) /* y's letters first, so that loops have y's order */
+    for (int o = Y; o; o /= 2) /* reads y's letters first, so that loops are in y's order */
         if (!add_letters(&f, &rule, of[o], of, view)) return false;
     for (int d = 0; d < of[Y]->ndim; d++)
         if (of[Y]->dim[d].nfactor && letter_dim(of[W], of[Y]->dim[d].factor[0]) >= 0) *columns |= 1u << d;
     return cuda_reals_of(c, view[X], view[W], y, &p->from, &p->to, &p->tf32) && view_is_dense(y) && matrices(&f, p);
 }
 
-/* ---- what follows ---- */
+/* ---- epilogue ---- */
 
-/* A chain being read: the step that made the current value, and the number of steps read. */
+/* State of finding an epilogue: the step that made the current value, and the number of steps that belong to the
+ * epilogue. */
 struct reading {
     int nstep, nread;
     const struct fuse_step *step, *now;
@@ -189,8 +193,8 @@ reads_operand(const struct fuse_step *s, int i, const struct reading *r)
     return s->arg[i].step && &r->step[s->arg[i].index] == r->now;
 }
 
-/* Returns the only step that reads the current value, if its operation is `what`. *other: the step's other argument.
- * NULL: no such step, or several readers. */
+/* Returns the step that reads the current value if it is the only reader and its operation is `what`; otherwise
+ * NULL. Sets *other to the step's other argument. */
 static const struct fuse_step *
 next_follow_step(const struct reading *r, enum follow what, struct fuse_arg *other)
 {
@@ -215,10 +219,11 @@ step_on(struct reading *r, const struct fuse_step *s)
 static bool
 is_operand(const struct reading *r, struct fuse_arg a)
 {
-    return !a.step && a.index >= 0 && r->in[a.index].dtype == r->y->dtype && r->in[a.index].ndim > 0; /* not 0-d */
+    /* Requires a tensor with dimensions, not one number. */
+    return !a.step && a.index >= 0 && r->in[a.index].dtype == r->y->dtype && r->in[a.index].ndim > 0;
 }
 
-/* Returns true if the view has one number per column. */
+/* Returns true if the view has one number per column of the result. */
 static bool
 is_bias(const struct reading *r, const struct view *v)
 {
@@ -237,8 +242,8 @@ views_alike(const struct view *a, const struct view *b)
            view_is_dense(a) && view_is_dense(b);
 }
 
-/* Reads a cast to the result's dtype. The library then returns the sums in that dtype, without first rounding to the
- * operands' halves. */
+/* Adds a following cast to the result's dtype to the epilogue. The library then returns the sums in that dtype, without
+ * first rounding them to the operands' 16 bits. */
 static bool
 read_cast(struct reading *r)
 {
@@ -273,7 +278,7 @@ read_gelu(struct reading *r, int nin)
     step_on(r, s);
 }
 
-/* Reads a multiplication of the value by gelu'(x), where gelu'(x) is a step with no other reader. */
+/* Adds a following multiplication by gelu'(x) to the epilogue, if gelu'(x) is a step without other readers. */
 static void
 read_slope(struct reading *r)
 {
@@ -293,7 +298,7 @@ read_slope(struct reading *r)
     step_on(r, s);
 }
 
-/* Returns the output of the last step that writes an output. */
+/* Returns the output that the last writing step of the chain writes. */
 static const struct view *
 result_of(int nstep, const struct fuse_step *step, const struct view *out)
 {

@@ -1,4 +1,4 @@
-/* products.cu - matrix products by cuBLASLt, which is opened at run time.
+/* products.cu - runs matrix products with cuBLASLt, which is opened at run time.
  *
  * cuBLASLt's matrices are column-major. So the row-major y = x w is passed as the product of w and x, both
  * transposed, and a bias per column becomes a bias per row. Each product uses the first algorithm of cuBLASLt's
@@ -66,7 +66,7 @@ products_library(const char **why)
     return *why ? nullptr : the_cublaslt().version;
 }
 
-/* An algorithm and its descriptors. A run sets the pointers in a copy of desc. */
+/* An algorithm of cuBLASLt and its descriptors. A run sets the pointers in a copy of desc. */
 struct algorithm {
     cublasLtHandle_t handle;
     cublasLtMatmulDescOpaque_t desc;
@@ -76,7 +76,7 @@ struct algorithm {
     bool doubles, bias, aux;
 };
 
-/* Returns the handle of a GPU, created at the first call. NULL: cuBLASLt cannot use the GPU. */
+/* Returns the cuBLASLt handle of a GPU, created at the first call. NULL: cuBLASLt cannot use the GPU. */
 static cublasLtHandle_t
 handle_of(int gpu)
 {
@@ -88,7 +88,7 @@ handle_of(int gpu)
     return handle[gpu];
 }
 
-/* Fills descriptors, attribute by attribute, and keeps the first error. */
+/* Sets attributes of a descriptor one by one, and keeps the first error. */
 struct filling {
     const cublaslt &c;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
@@ -134,7 +134,7 @@ set_pointers(filling *f, algorithm *to, const void *bias, const void *aux)
     if (to->aux) f->set(&to->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
 }
 
-/* Describes a matrix to cuBLASLt, where rows become columns. Returns true if cuBLASLt must transpose the matrix. */
+/* Describes a matrix to cuBLASLt, to which rows are columns. Returns true if cuBLASLt must transpose the matrix. */
 static bool
 set_layout(filling *f, cublasLtMatrixLayoutOpaque_t *l, int64_t real, int64_t rows, int64_t cols, const cuda_matrix *m,
            int64_t batch)
@@ -158,7 +158,8 @@ static void
 describe(filling *f, const cuda_product *p, algorithm *to)
 {
     cublasLtMatmulDescOpaque_t *d = &to->desc;
-    void *const some = reinterpret_cast<void *>(CUDA_PRODUCT_ALIGN); /* aligned as any operand */
+    /* An example address, aligned as that of any operand. */
+    void *const some = reinterpret_cast<void *>(CUDA_PRODUCT_ALIGN);
     to->doubles = p->from == CUDA_F64;
     to->bias = p->bias;
     to->aux = p->aux;
@@ -182,7 +183,8 @@ prefer(filling *f, cublasLtMatmulPreferenceOpaque_t *p)
     f->note(f->c.preference(p, sizeof *p));
     f->set(p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(SCRATCH));
     f->set(p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-           static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)); /* split sums: in scratch, added in order */
+           /* Split sums are stored in scratch and added in order. */
+           static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     for (auto a : align) f->set(p, a, static_cast<uint32_t>(CUDA_PRODUCT_ALIGN));
 }
 

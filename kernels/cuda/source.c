@@ -1,4 +1,4 @@
-/* source.c - kernel texts: the bodies of operators' records, inserted into the loops of an engine. */
+/* source.c - writes kernel texts: inserts the bodies of operators' records into the loops of an engine. */
 #include "kernels/cuda/making.h"
 
 #include "kernels/op/lib/build.h"
@@ -11,7 +11,7 @@
 
 extern const struct op op_add, op_cast, op_maximum, op_minimum;
 
-enum { TILE = 64 }; /* as in product.cuh */
+enum { TILE = 64 }; /* rows and columns of a tile of results; equals TILE in product.cuh */
 
 void
 cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch, uint64_t piece,
@@ -30,8 +30,8 @@ cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *co
     }
 }
 
-/* Declares n<i> and begins a loop over that many positions p, distributed over all threads, `step` positions at a
- * time. */
+/* Writes the declaration of n<i>, and the beginning of a loop over that many positions p. The loop is distributed
+ * over all threads, `step` positions at a time. */
 static void
 each_of(struct making *m, int i, int64_t n, int step)
 {
@@ -47,14 +47,14 @@ each_of(struct making *m, int i, int64_t n, int step)
 
 enum { PACK_BYTES = 16 };
 
-/* Returns the layout of one side of a walk along its innermost loop, as named in device.cuh. */
+/* Returns the name, in device.cuh, of a view's layout along the innermost loop. */
 static const char *
 lying_of(int nloop, const int64_t *stride)
 {
     return stride[nloop - 1] == 0 ? "IN_PLACE" : stride[nloop - 1] == 1 ? "TOGETHER" : "APART";
 }
 
-/* Returns the largest pack that this side allows, at most `most` elements: a power of two. */
+/* Returns the largest pack that a view allows, a power of two, at most `most` elements. */
 static int
 pack_of(int most, int nloop, const int64_t *size, const int64_t *stride, size_t bytes)
 {
@@ -65,7 +65,7 @@ pack_of(int most, int nloop, const int64_t *size, const int64_t *stride, size_t 
     return n;
 }
 
-/* Adds a term to `whole`: whether a side with contiguous elements is aligned to packs. */
+/* Adds a term to the condition `whole`: that a view with contiguous elements is aligned to packs. */
 static void
 add_alignment_test(struct str *s, const char *lying, const char *name, int i, size_t pack_bytes)
 {
@@ -73,9 +73,9 @@ add_alignment_test(struct str *s, const char *lying, const char *name, int i, si
         str_addf(s, "%s(uint64_t)a.%s%d.data %% %d == 0", s->len ? " && " : "", name, i, (int)pack_bytes);
 }
 
-/* ---- each: chains ---- */
+/* ---- engine "each": chains ---- */
 
-/* Returns the body of a step and sets the type in which the step computes. */
+/* Returns the body of a step, and sets the type in which the step computes. */
 static const char *
 body_of(const struct call *c, enum compute *type)
 {
@@ -96,7 +96,7 @@ source_add_step(struct making *m, int i, const struct call *c)
              making_compute(type), making_compute(type), body);
 }
 
-/* Marks the operands of a chain that are numbers of the call, one word of memory each. */
+/* Marks the operands of a chain that are numbers of the call. A number is one word of memory. */
 static void
 find_step_numbers(int nstep, const struct fuse_step *step, bool *number)
 {
@@ -132,8 +132,8 @@ making_in_memory(const struct making_ends *e, int i)
     return e->view[i]->dtype != DT_NONE && !e->number[i];
 }
 
-/* Appends the parameters of a chain's function: the leading step's value, the values of operands, and the places of
- * results. */
+/* Appends the parameters of a chain's function: the leading step's value, the values of operands, and the addresses
+ * of results. */
 static void
 add_parameters(struct str *s, int lead, const struct fuse_step *step, const struct making_ends *e)
 {
@@ -162,7 +162,7 @@ add_arguments(struct str *s, const struct making_ends *e)
     }
 }
 
-/* Declares the member of an operand v<i> or a result y<i> of a chain, and the position of a pack. */
+/* Writes the declarations of operand v<i> or result y<i> of a chain, and of the position of a pack. */
 static void
 add_lane(struct making *m, char name, int i, int index, const struct lane *l, const struct elt *walk)
 {
@@ -191,7 +191,8 @@ making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *
     str_add(&m->head, "    }\n};\n");
 }
 
-/* Returns the elements that a thread accesses at once; *whole: the condition that all contiguous sides are aligned. */
+/* Returns the number of elements that a thread accesses at once. Sets *whole to the condition that all views with
+ * contiguous elements are aligned. */
 static int
 chain_pack(const struct making_ends *e, const struct elt *walk, struct str *whole)
 {
@@ -207,7 +208,7 @@ chain_pack(const struct making_ends *e, const struct elt *walk, struct str *whol
     return pack;
 }
 
-/* Reads the numbers, once per thread. */
+/* Writes code that reads the number operands, once per thread. */
 static void
 add_numbers(struct making *m, const struct making_ends *e)
 {
@@ -220,7 +221,8 @@ add_numbers(struct making *m, const struct making_ends *e)
     }
 }
 
-/* Reads a pack of each operand, computes the chain for each element, and writes a pack of each result. */
+/* Writes code that reads a pack of each operand, computes the chain for each element, and writes a pack of each
+ * result. */
 static void
 add_packs(struct making *m, const struct making_ends *e, const struct elt *walk, int pack)
 {
@@ -272,15 +274,15 @@ cuda_source_chain(struct arena *a, int lead, int nstep, const struct fuse_step *
 {
     struct making_ends e = {.nin = nin, .nout = nout};
     if (nin + nout > MAKING_LANES || nstep > MAKING_STEPS)
-        return fail(E_KERNEL, "a chain of %d steps is too long", nstep);
+        return fail(E_KERNEL, "a chain of %d steps is too long for a GPU kernel", nstep);
     for (int i = 0; i < nin + nout; i++) e.view[i] = i < nin ? &in[i] : &out[i - nin];
     find_step_numbers(nstep, step, e.number);
     return lead < 0 ? make_chain(a, nstep, step, &e, s) : making_epilogue(a, lead, nstep, step, &e, s);
 }
 
-/* ---- copy ---- */
+/* ---- engine "copy" ---- */
 
-/* Makes the loops of a single view; contiguous neighbours are merged. */
+/* Makes the loops over a single view; contiguous neighbouring dimensions are merged. */
 static int
 loops_of(const struct view *v, int64_t *size, int64_t *stride)
 {
@@ -296,7 +298,7 @@ loops_of(const struct view *v, int64_t *size, int64_t *stride)
     return n;
 }
 
-/* One side of a copy. */
+/* The source or the destination of a copy. */
 struct side {
     int n;
     int64_t size[MAX_DIM], stride[MAX_DIM];
@@ -311,7 +313,7 @@ view_side(const struct view *v)
     return s;
 }
 
-/* Declares the member <name><i> of one side of copy i, and sets <name> to the offset of position p. */
+/* Writes the declaration of the member <name><i> for one side of copy i. Sets <name> to the offset of position p. */
 static void
 add_side(struct making *m, char name, int i, int index, const struct side *s, int64_t skip, int64_t numel)
 {
@@ -323,7 +325,7 @@ add_side(struct making *m, char name, int i, int index, const struct side *s, in
              making_places(numel), name, i, name, i);
 }
 
-/* Adds copy i: operand i to its window of the result with index `result`. */
+/* Adds copy i: from operand i to its window of result `result`. */
 static void
 add_copy(struct making *m, int i, int result, const struct view *from, int64_t from_skip, const struct view *to,
          int64_t to_skip, int pack)
@@ -355,7 +357,7 @@ add_copy(struct making *m, int i, int result, const struct view *from, int64_t f
              lying_of(out.n, out.stride), y, i, i, out.n - 1, i);
 }
 
-/* Returns the elements of a pack that both sides of a copy allow. */
+/* Returns the number of elements in a pack, as allowed by the strides of both source and destination of a copy. */
 static int
 copy_pack(const struct view *from, const struct view *to)
 {
@@ -374,7 +376,7 @@ cuda_source_copy(struct arena *a, const struct view *from, const struct view *to
     return making_finish(&m, "copy", view_numel(to) / pack);
 }
 
-/* Copies the operands into their windows of the result. */
+/* Writes a kernel that copies each operand into its window of the result. */
 static int
 make_joined(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
@@ -392,16 +394,16 @@ make_joined(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return making_finish(&m, "copy", threads);
 }
 
-/* ---- combine: a chain of additions ---- */
+/* ---- combinations: chains of additions, maxima or minima ---- */
 
 static const struct op *
 combining(enum reduce r, enum dtype d)
 {
-    if (r == RED_SUM) return d == DT_BOOL ? &op_maximum : &op_add; /* sum of truth values: logical or */
+    if (r == RED_SUM) return d == DT_BOOL ? &op_maximum : &op_add; /* the sum of bools is their logical or */
     return r == RED_MAX ? &op_maximum : &op_minimum;
 }
 
-/* Returns the identity of a reduction as C++ text; truth values are bytes. */
+/* Returns the neutral element of a reduction as C++ text. A bool is stored in a byte. */
 static const char *
 identity_of(enum reduce r, enum dtype d)
 {
@@ -445,7 +447,7 @@ cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *
     struct call add = {.op = combining(r, (enum dtype)sum.dtype), .nin = 2, .nout = 1, .in = pair, .out = &sum};
     struct call round = {.op = &op_cast, .nin = 1, .nout = 1, .in = &sum, .out = &type, .attr = none};
     add.attr = none;
-    if (nin > CUDA_SOURCES) return fail(E_KERNEL, "%d sources are too many for a kernel", nin);
+    if (nin > CUDA_SOURCES) return fail(E_KERNEL, "%d operands are too many for a GPU kernel", nin);
     struct fuse_step step[MAKING_LANES];
     for (int i = 1; i < nin; i++) {
         step[i - 1] = (struct fuse_step){.call = &add, .out = -1};
@@ -457,7 +459,7 @@ cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *
     return cuda_source_chain(a, -1, nin, step, nin, in, 1, to, s);
 }
 
-/* ---- each: functions of positions ---- */
+/* ---- engine "each": functions of positions ---- */
 
 static void
 add_position(struct making *m, const struct kcall *k)
@@ -505,7 +507,7 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return making_finish(&m, "each", view_numel(y));
 }
 
-/* ---- finding invalid data ---- */
+/* ---- finders of invalid data ---- */
 
 static int
 finders_of(int64_t n)
@@ -514,7 +516,7 @@ finders_of(int64_t n)
     return (int)MIN((n + PART - 1) / PART, CUDA_FINDERS);
 }
 
-/* Body of a finder: at(p) is element p; `first` is the start of the allowed range. */
+/* Body of a finder. at(p) is element p; `first` is the start of the allowed range. */
 static const char find_body[] =
     "    __shared__ double room[256];\n    const int64_t each = (a.n + blocks - 1) / blocks, from = block * "
     "each;\n    const int64_t left = a.n - from, none = INT64_MAX;\n    team<256> all;\n    all.here = true;\n"
@@ -561,10 +563,10 @@ cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return making_finish(&m, "find", (int64_t)finders_of(n) * CUDA_BLOCK);
 }
 
-/* ---- product ---- */
+/* ---- engine "product" ---- */
 
-/* Returns the type of factors in shared memory. Halves, which warps multiply, if the first operand is of halves and
- * the second is exact in halves; else real. */
+/* Returns the C++ type of factors in shared memory: a 16-bit type, for products by warps, if the first operand has
+ * 16 bits and the second is exact in them; otherwise `real`. */
 static const char *
 source_factor(const struct kcall *k)
 {
@@ -573,7 +575,7 @@ source_factor(const struct kcall *k)
     return halves ? making_memory(first) : "real";
 }
 
-/* Returns the type for positions along dimensions and for small sums of positions and attributes. */
+/* Returns the C++ type of positions along dimensions, and of small sums of positions and attributes. */
 static const char *
 coordinate_of(const struct kcall *k)
 {
@@ -586,7 +588,7 @@ coordinate_of(const struct kcall *k)
     return most < INT32_MAX / 8 ? "int32_t" : "int64_t";
 }
 
-/* Returns the number of terms of a sum. */
+/* Returns the number of terms in each sum of a product. */
 static double
 sum_length(struct arena *a, const struct kcall *k)
 {
@@ -598,8 +600,8 @@ sum_length(struct arena *a, const struct kcall *k)
     return rule_points(&rule) / n;
 }
 
-/* Returns the number of parts of a sum; more than one if there are few results. Depends on sizes only, so results
- * have the same bits on every GPU. */
+/* Returns the number of parts into which each sum is divided; more than one if there are few results. The number of
+ * parts depends on sizes only, so results have the same bits on every GPU. */
 static int64_t
 product_parts(struct arena *a, const struct kcall *k)
 {
@@ -610,7 +612,8 @@ product_parts(struct arena *a, const struct kcall *k)
     return parts;
 }
 
-/* Begins the struct of the body. With several parts, its results are partial sums in scratch. */
+/* Writes the beginning of the struct of a body. If sums are divided into parts, the struct's results are partial
+ * sums in scratch. */
 static void
 begin_product(struct making *m, const struct kcall *k, int64_t parts)
 {
@@ -634,7 +637,7 @@ begin_product(struct making *m, const struct kcall *k, int64_t parts)
         real, real);
 }
 
-/* Writes the pass that adds the parts, in order. */
+/* Writes the pass that adds the parts of each sum, in order. */
 static int
 join_parts(struct arena *a, const struct kcall *k, int64_t parts, struct cuda_source *s)
 {
@@ -657,7 +660,7 @@ join_parts(struct arena *a, const struct kcall *k, int64_t parts, struct cuda_so
     return making_finish(&m, "product", view_numel(&k->out[0]));
 }
 
-/* Launches enough blocks for tiles of one row; blocks without a tile end at once. */
+/* Sets the number of blocks as if tiles had one row; blocks without a tile end at once. */
 static int
 make_product_source(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
@@ -703,11 +706,11 @@ make_view(struct arena *a, const struct kcall *k, struct cuda_source *s)
     const struct call *c = k->call;
     struct view window = k->out[0];
     int64_t skip = 0;
-    if (c->op->host.view(c, &k->in[0], &window, &skip)) { /* a reshape: same elements in row-major order */
+    if (c->op->host.view(c, &k->in[0], &window, &skip)) { /* a reshape has the same elements in row-major order */
         struct type t = type_of((enum dtype)k->in[0].dtype, k->in[0].ndim, k->in[0].dim);
         struct view dense = view_dense(&t, NULL);
         if (c->op->host.view(c, &dense, &window, &skip) || skip || !view_is_dense(&window))
-            return fail(E_KERNEL, "%s: no loops can read this window", c->op->name);
+            return fail(E_KERNEL, "%s: a GPU kernel cannot read a view with these strides", c->op->name);
         window = k->in[0];
     }
     return cuda_source_copy(a, &window, &k->out[0], skip, s);

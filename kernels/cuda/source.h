@@ -22,8 +22,8 @@
  *   place<k>(d)              offset of operand k
  *   DIGITS, key(), a.piece   digits of a float; key of random numbers; micro-batch
  *
- * Body of a line. Its lambdas visit elements as `element i`: packs of 16 bytes where all operands are contiguous, else
- * single elements. An int64_t i is any single element.
+ * Body of a line. The body's lambdas receive elements as `element i`: packs of 16 bytes if all operands are contiguous,
+ * else single elements. An int64_t i is any single element.
  *
  *   n, a.length, line        elements of the line or part; elements of the whole line; number of the line
  *   x<k>(i), y<k>(i, value)  element of operand k; writes result k. Also views with one value per line, or one for all
@@ -58,9 +58,9 @@
 #include "runtime/base/arena.h"
 
 enum { CUDA_BLOCK = 256 };  /* threads per block in nearly every kernel */
-enum { CUDA_SOURCES = 62 }; /* maximum sources of a combination */
-enum { CUDA_FINDERS = 64 }; /* maximum blocks of a finder */
-enum { CUDA_WHAT = 40 };    /* maximum characters of the computation in a name */
+enum { CUDA_SOURCES = 62 }; /* maximum number of operands of a combination */
+enum { CUDA_FINDERS = 64 }; /* maximum number of blocks of a finder of invalid data */
+enum { CUDA_WHAT = 40 };    /* maximum length of the part of a name that says what is computed, characters */
 
 struct cuda_source {
     const char *engine;
@@ -69,54 +69,58 @@ struct cuda_source {
     struct cuda_parts {
         const char *member, *head, *body;
         int threads; /* threads per block */
-        int crowd;   /* minimum resident blocks per multiprocessor; limits the registers */
-    } parts;         /* parts of the text */
-    int room;        /* maximum calls per launch; 0: one call */
-    int64_t blocks;  /* blocks to launch; 0: nothing to compute */
-    int nword;       /* words of the argument, 8 bytes each */
-    uint64_t *word;  /* the argument; 0 where a run fills in: */
+        int crowd;   /* minimum resident blocks per multiprocessor, which limits the registers */
+    } parts;         /* the parts from which the kernel's text is assembled */
+    int room;        /* maximum number of calls per launch; 0: the kernel is for one call */
+    int64_t blocks;  /* number of blocks to launch; 0: there is nothing to compute */
+    int nword;       /* length of the argument, words of 8 bytes */
+    uint64_t *word;  /* the argument; 0 in the words that a run fills in (`fill`) */
     int nfill;
     struct cuda_fill {
         int word, index;
-        /* The address of operand or result `index`, plus skip; the piece; or an address in the scratch of all
-         * passes. */
+        /* What a run puts into the word: the address of operand or result `index` plus skip, the micro-batch, or an
+         * address in the scratch that all passes share. */
         enum { FILL_ADDRESS, FILL_PIECE, FILL_SCRATCH } what;
-        int64_t skip; /* bytes, added to an address */
+        int64_t skip; /* offset that is added to the address, bytes */
     } * fill;
     size_t scratch_bytes;
-    bool copies;              /* copies operand 0 to result 0: no effect if both share memory */
-    struct cuda_source *then; /* next pass; NULL: none */
+    bool copies; /* true: the kernel copies operand 0 to result 0, so a launch is not needed if both share memory */
+    struct cuda_source *then; /* source of the next pass; NULL: this is the last */
 };
 
-/* Fills in the argument of a run. in, out: as in exec_enqueue. word has room for nword words. */
+/* Fills in the argument of a run, `word`, which has room for nword words. in and out are as in exec_enqueue(). */
 void cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch,
                       uint64_t piece, uint64_t *word);
 
-/* Writes the kernel of a call. E_KERNEL: no engine computes the call; the host does. Views as in kernel.h. */
+/* Writes the kernel of a call. Fails with E_KERNEL if no engine supports the call; the host then computes it. Views
+ * are as in kernel.h. */
 int cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s);
-/* Writes the kernel of a chain. lead: the step along lines that leads the chain; -1: all steps are element-wise. A
- * product leads no chain. */
+/* Writes the kernel of a chain. lead: the step that works along lines and leads the chain; -1: all steps are
+ * element-wise. A product cannot lead a chain. */
 int cuda_source_chain(struct arena *a, int lead, int nstep, const struct fuse_step *step, int nin,
                       const struct view *in, int nout, const struct view *out, struct cuda_source *s);
-/* Writes a copy in row-major order. The views have equal element counts and dtypes, any sizes and strides. */
+/* Writes a copy in row-major order. The views have the same number of elements and the same dtype, and any sizes and
+ * strides. */
 int cuda_source_copy(struct arena *a, const struct view *from, const struct view *to, int64_t skip,
                      struct cuda_source *s);
-/* Writes to = in[0] r in[1] r ..., combined from the left, every step rounded to to's dtype, as in boxing's
- * reductions and accumulation. Without sources, writes the neutral element of r. */
+/* Writes a combination, to = in[0] r in[1] r ..., where r is a sum, maximum or minimum. The combination is computed
+ * from the left, and every step is rounded to the dtype of `to`, as in boxing's reductions and accumulation. Without
+ * sources, `to` is the neutral element of r. */
 int cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         struct cuda_source *s);
 
-/* Writes the finder of an operator that checks data (op->host.allows): each block searches its share of the operand and
- * stores its first invalid element, a struct finding, in scratch, at the block's index. */
+/* Writes the finder of an operator that checks data (op->host.allows). Each block searches its share of the operand,
+ * and stores its first invalid element, a struct finding, in scratch at the block's index. */
 int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s);
 
-/* Writes a kernel for several calls that share a text and differ in their words: each call gets as many blocks as
- * alone, and the same bits. For single passes other than products. The argument begins with the end block of each
- * call, in `room` words; the words of the calls follow. */
+/* Writes a kernel for several calls that have the same text and different words. Each call gets as many blocks as
+ * alone, and has the same bits. Only for sources with one pass, and not for products. The argument begins with the
+ * end block of each call, in `room` words; the words of the calls follow. */
 void cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_source *many);
 
-extern const char cuda_device_text[]; /* device.cuh, lines.cuh, members.cuh */
-/* fragments.cuh, and product.cuh or attention.cuh, which follow it in the texts that need them. */
+extern const char cuda_device_text[]; /* text of device.cuh, lines.cuh, members.cuh */
+/* Texts of fragments.cuh, product.cuh and attention.cuh. A source that needs one of the latter two includes
+ * fragments.cuh before it. */
 extern const char cuda_fragments_text[], cuda_product_text[], cuda_attention_text[];
 
 #endif

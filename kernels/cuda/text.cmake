@@ -1,5 +1,5 @@
-# text.cmake - writes files as an array of C: cmake -DFILES=device.cuh -DNAME=cuda_device_text -DOUT=file.c -P this.
-# Bytes are numbers: a string literal of C99 has an end that files do not know.
+# text.cmake - writes the bytes of files as an array in C: cmake -DFILES=device.cuh -DNAME=cuda_device_text -DOUT=file.c -P
+# text.cmake. The array consists of numbers, because C99 only guarantees string literals of 4095 characters, which files exceed.
 foreach(file ${FILES})
   file(READ ${file} own HEX)
   string(APPEND bytes ${own})

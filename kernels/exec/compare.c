@@ -1,4 +1,4 @@
-/* compare.c - tolerances of kernels' results, and the comparison with the reference. */
+/* compare.c - compares the results of a kernel with those of the reference, within a tolerance per dtype. */
 #include "kernels/exec/compare.h"
 
 #include "runtime/base/arena.h"
@@ -8,7 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Returns the largest permitted error relative to the tensor's largest value. */
+/* Returns the tolerance of a dtype: the largest permitted error, relative to the largest absolute value of the
+ * tensor. */
 static double
 tolerance(enum dtype d)
 {
@@ -25,7 +26,7 @@ greatest_finite(enum dtype d)
     return by_dtype[d];
 }
 
-/* Clamps x to the finite range of the dtype, because rounding decides whether a value beyond becomes the largest or
+/* Clamps x to the finite range of the dtype, because a value beyond it may be rounded to the largest number or to
  * infinity. */
 static double
 rounded_to_type(enum dtype d, double x)
@@ -33,8 +34,9 @@ rounded_to_type(enum dtype d, double x)
     return x > greatest_finite(d) ? greatest_finite(d) : x < -greatest_finite(d) ? -greatest_finite(d) : x;
 }
 
-/* Returns true if element p agrees with the reference, whose dtype is wider. Integers wrap around to the result's
- * dtype. An infinite or NaN reference requires the same result. */
+/* Returns true if element p of `got` agrees with element p of `want`, the reference, whose dtype is wider. A wide
+ * integer wraps around to the dtype of `got`. If the reference is infinite or NaN, the kernel's element must be the
+ * same. */
 static bool
 result_agrees(const struct view *got, const struct view *want, int64_t p, double largest)
 {

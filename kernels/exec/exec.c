@@ -1,7 +1,7 @@
-/* exec.c - chooses how one call or chain is computed on one rank, once, and runs it many times.
+/* exec.c - chooses once how one call or chain is computed on one rank, and runs it many times.
  *
- * The methods are tried in the order of the table below. A library of the device that supports the call is preferred
- * to all of them, if the addresses suit it. */
+ * The methods are tried in the order of the table below. If a library of the device supports the call and the
+ * addresses suit it, the library is preferred to every method. */
 #include "kernels/exec/exec.h"
 
 #include "kernels/cpu/base/copies.h"
@@ -21,12 +21,12 @@
 
 static const struct method *const methods[] = {
     &method_group,    /* updates or casts of several variables */
-    &method_launch,   /* a kernel compiled for the device */
+    &method_launch,   /* a kernel that is compiled for the device at run time */
     &method_variant,  /* the operator's first variant that accepts the call */
     &method_epilogue, /* a chain after a product or row kernel */
     &method_elt,      /* the host's element-wise engine */
-    &method_window,   /* a copy of a view */
-    &method_ref,      /* the reference */
+    &method_window,   /* copies a view of the operand into the result */
+    &method_ref,      /* the reference, with conversions to f64 and i64 */
 };
 
 static bool check_ref;
@@ -61,7 +61,7 @@ exec_accept(struct exec *e, const struct method *m, const char *name, const void
     return 0;
 }
 
-/* Chooses a method: the first that accepts the exec. reference: considers only reference methods. */
+/* Chooses the first method that accepts the exec. reference: considers only reference methods. */
 static int
 choose_method(struct exec *e, int device, bool reference)
 {
@@ -71,7 +71,7 @@ choose_method(struct exec *e, int device, bool reference)
     return fail(E_KERNEL, "%s has no kernel for %s", e->call->op->name, device_kind_text(device));
 }
 
-/* Adds a library product of the device beside the chosen method. */
+/* Adds the device library's product of this call, if there is one, beside the chosen method. */
 static void
 add_multiply(struct exec *e, int device)
 {
@@ -81,7 +81,7 @@ add_multiply(struct exec *e, int device)
     if (e->multiply) e->name = e->multiply->name, e->scratch_bytes = MAX(e->scratch_bytes, e->multiply->scratch_bytes);
 }
 
-/* Keeps the steps of the exec; copies the calls. */
+/* Stores a copy of the steps, with copies of their calls, in the exec. */
 static void
 remember_steps(struct exec *e, int nstep, const struct fuse_step *step)
 {
@@ -120,8 +120,9 @@ exec_of(const struct kcall *k)
     return e;
 }
 
-/* RILLE_CHECK=ref: adds the reference of the same call, whose scratch and results are behind all other scratch. In a
- * chain with a producer, only the producer is compared; t/kernels/fused.c compares chains with their separate calls. */
+/* RILLE_CHECK=ref: adds an exec that computes the same call with the reference. The scratch and results of that exec
+ * are behind all other scratch. In a chain with a producer, only the producer is compared; t/kernels/fused.c compares
+ * chains with their separate calls. */
 static int
 add_check(struct exec *e)
 {
@@ -140,7 +141,8 @@ add_check(struct exec *e)
     return 0;
 }
 
-/* Allots scratch for an addend, dense as the sum is, and makes the kernel that adds it. */
+/* Allots scratch for the addend of a sum over micro-batches. On devices that compile kernels, also makes the kernel
+ * that adds the addend to the sum. */
 static int
 add_sum(struct exec *e, int device)
 {
@@ -164,7 +166,7 @@ exec_prepare(struct exec *e, int device)
     return fail(E_MEMORY, "%s: the operands converted for the kernel need more than 2^62 bytes", e->call->op->name);
 }
 
-/* Prepares e and stores it in *out; frees e after a failure. */
+/* Prepares e and stores it in *out; if that fails, frees e. */
 static int
 exec_finish(struct exec *e, int device, struct exec **out)
 {
@@ -255,7 +257,7 @@ kernel_copy(const struct view *dst, const struct view *src, int threads)
     copies_run(dst, src, threads);
 }
 
-/* Waits for earlier launches before host code touches their data. */
+/* Waits for earlier launches before host code accesses their data. */
 static int
 settle_device(const struct exec *e, const struct run_args *r)
 {
@@ -271,9 +273,9 @@ run_method(const struct exec *e, void *const *in, void *const *out, const struct
     return e->method->run(e, in, out, r);
 }
 
-/* Computes a micro-batch after the first into scratch and adds it to the sum. Eight products {64,768} x {64,3072}
- * cost 61 ms of a step, the same as with a separate task for the addition; with oneDNN's accumulation they cost 66
- * to 74 ms. */
+/* Computes a micro-batch after the first into scratch, then adds the result to the sum. Eight products {64,768} x
+ * {64,3072} cost 61 ms of a step, the same as with a separate task for the addition; with oneDNN's accumulation they
+ * cost 66 to 74 ms. */
 static int
 run_added(const struct exec *e, void *const *in, void *const *out, const struct run_args *r)
 {
@@ -285,7 +287,8 @@ run_added(const struct exec *e, void *const *in, void *const *out, const struct 
     return 0;
 }
 
-/* Runs the reference first, because the kernel may write over its operands. The reference's results stay in scratch. */
+/* Runs the reference before the kernel, because the kernel may overwrite its operands. The reference's results stay
+ * in scratch for the comparison. */
 static int
 run_checked(const struct exec *e, void *const *in, void *const *out, const struct run_args *r)
 {
@@ -306,8 +309,8 @@ run_checked(const struct exec *e, void *const *in, void *const *out, const struc
     return 0;
 }
 
-/* Returns the position of the first element that is NaN (infinite: infinite); -1: none. Checks dense floats only: the
- * results of plans are dense. */
+/* Returns the index of the first NaN of a view or, if `infinite` is set, of its first infinity; -1: none. Checks only
+ * dense float views, because the results of plans are dense. */
 static int64_t
 find_element(const struct view *v, const void *data, bool infinite)
 {
@@ -328,7 +331,8 @@ has_infinite_attribute(const struct call *c)
     return false;
 }
 
-/* Fails if a result has a NaN, or an infinity that neither an operand nor an attribute has (a mask of -inf). */
+/* Fails if a result has a NaN. Also fails if a result has an infinity, although neither an operand nor an attribute
+ * (such as a mask value of -inf) is infinite. */
 static int
 find_nan(const struct exec *e, void *const *in, void *const *out)
 {
@@ -366,8 +370,8 @@ run_now(const struct exec *e, void *const *in, void *const *out, const struct ru
     return find_nan(e, in, out);
 }
 
-/* Runs the work of exec_enqueue() when the stream reaches it. Translates the addresses to those the stream's work
- * uses. */
+/* Computes the call of exec_enqueue() when the stream reaches it. Translates the operands' addresses to those that
+ * the stream's work uses. */
 static int
 run_late(const struct stream_work *w, const struct stream *s)
 {
@@ -417,7 +421,8 @@ int
 exec_say(const struct exec *e, const struct finding *f, uint64_t piece)
 {
     if (!f->at) return 0;
-    if (e->npart) return exec_say(e->part[e->npart - 1], f, piece); /* the epilogue */
+    /* The last part reports; in a chain that is the epilogue. */
+    if (e->npart) return exec_say(e->part[e->npart - 1], f, piece);
     struct kcall k = e->k;
     k.piece = piece;
     return e->call->op->host.say(&k, f);

@@ -1,9 +1,9 @@
-/* exec.h - one call or chain prepared for one rank, and the methods that can compute it. Private to kernels/exec;
- * others use kernel.h.
+/* exec.h - struct exec, one call or chain prepared for one rank, and struct method, a way to compute it. Private to
+ * kernels/exec; other folders use kernel.h.
  *
- * exec.c has the table of methods; the first method that accepts an exec computes it. A method sees the caller's
- * operands and results, or, through stage.c, dense copies of them in scratch. The session's thread makes an exec and
- * owns it. Runs, on any thread, only read the exec. */
+ * exec.c has the table of methods; the first method that accepts an exec computes it. A method reads and writes the
+ * caller's operands and results, or, through stage.c, dense copies of them in scratch. The session's thread makes an
+ * exec and owns it. Runs only read the exec, so they may be on any thread. */
 #ifndef RILLE_KERNELS_EXEC_H
 #define RILLE_KERNELS_EXEC_H
 
@@ -11,7 +11,7 @@
 
 struct exec;
 
-/* The arguments of one run besides operands and results. */
+/* The arguments of one run, except operands and results. */
 struct run_args {
     char *scratch;
     uint64_t piece;
@@ -20,89 +20,96 @@ struct run_args {
 };
 
 struct method {
-    /* Prepares the exec and calls exec_accept() if the method can compute the exec on this kind of device. Otherwise
-     * changes nothing and returns 0. */
+    /* Prepares the exec, and calls exec_accept() if the method can compute it on this kind of device. If the method
+     * cannot, changes nothing and returns 0. */
     int (*make)(struct exec *e, int device);
     int (*run)(const struct exec *e, void *const *in, void *const *out, const struct run_args *r);
-    bool (*launches)(const struct exec *e, bool finds); /* true: no host code computes a part of it; NULL: host code */
-    void (*drop)(struct exec *e);                       /* frees memory outside the exec's arena; NULL: none */
-    bool waits;                                         /* run() is host code, which waits for launched work first */
-    bool reference; /* true: RILLE_CHECK=ref compares other methods with this method */
+    /* Returns true if no host code computes any part of the exec; NULL: host code computes it. */
+    bool (*launches)(const struct exec *e, bool finds);
+    void (*drop)(struct exec *e); /* frees memory outside the exec's arena; NULL: none */
+    bool waits;                   /* true: run() is host code and must wait for launched work first */
+    bool reference;               /* true: this method is the reference for RILLE_CHECK=ref */
 };
 extern const struct method method_group, method_launch, method_variant, method_epilogue, method_elt, method_window,
     method_ref;
 
-/* A copy of an operand or result in scratch. */
+/* Location of a dense copy of an operand or result. */
 struct stage {
     bool used;
-    size_t at; /* offset in scratch, bytes */
+    size_t at; /* offset of the copy in scratch, bytes */
     struct view view;
 };
 
 struct exec {
     struct arena arena;
     const char *name;
-    const struct call *call; /* the call; the last step's if a chain */
-    bool fused;              /* a chain or a group; false: one call */
-    struct kcall k;          /* the call as the method sees it, with staged views; only `threads` is set for a chain */
-    struct view *in, *out;   /* the caller's views */
+    const struct call *call; /* the call; for a chain, the call of the last step */
+    bool fused;              /* true: a chain or a group; false: one call */
+    /* The call that the method computes, with the views of staged copies; for a chain only k.threads is set. */
+    struct kcall k;
+    struct view *in, *out; /* the caller's views of operands and results */
     int nin, nout;
     struct view *seen_in, *seen_out;
     struct stage *stage_in, *stage_out;
-    size_t scratch_bytes; /* bytes of scratch: the method's own, then the stages */
+    size_t scratch_bytes; /* size of scratch, bytes: first the method's own scratch, then the staged copies */
 
     const struct method *method;
-    const void *own;    /* what the method prepared */
-    size_t more_bytes;  /* memory outside the arena, estimated */
-    struct exec **part; /* execs that the method runs; owned; NULL: no such part */
+    const void *own;    /* data that the method prepared for its runs */
+    size_t more_bytes;  /* memory that the exec holds outside the arena, bytes (estimated) */
+    struct exec **part; /* execs of the method's parts, owned; NULL: no such part */
     int npart;
 
-    int (*settle)(int device);          /* waits for launched work; NULL: the device launches none */
-    struct cuda_multiply *multiply;     /* library product, used instead of the method if the addresses suit it */
-    size_t sum_at;                      /* (k.adds) offset of the addend in scratch, bytes */
-    struct cuda_launch *add;            /* (k.adds) kernel for the addition, on devices that compile kernels */
-    struct exec *check;                 /* reference to compare with */
-    size_t check_at, check_out[OP_OUT]; /* offsets in scratch of the reference's scratch and results, bytes */
+    int (*settle)(int device); /* waits until launched work is done; NULL: the device launches none */
+    /* Matrix product of a library, used instead of the method if the addresses suit it; NULL: none. */
+    struct cuda_multiply *multiply;
+    size_t sum_at;           /* (k.adds) offset of the addend in scratch, bytes */
+    struct cuda_launch *add; /* (k.adds) kernel that adds the addend to the sum, on devices that compile kernels */
+    struct exec *check;      /* the same call computed by the reference, for RILLE_CHECK=ref; NULL: no comparison */
+    /* Offsets in scratch of the reference's own scratch and of its results, bytes. */
+    size_t check_at, check_out[OP_OUT];
     struct exec_made made;
 };
 
-/* Records that the method computes the exec. name: as exec_variant() returns it; own: see struct exec. */
+/* Records that method m computes the exec. name: the text that exec_variant() returns; own: data that the method
+ * prepared. */
 int exec_accept(struct exec *e, const struct method *m, const char *name, const void *own, size_t scratch_bytes);
-/* Returns true if no part of the exec is computed by host code, whatever its addresses. finds: data is checked. */
+/* Returns true if no host code computes any part of the exec, whatever the addresses. finds: the run also checks
+ * data. */
 bool exec_launches(const struct exec *e, bool finds);
-/* The launches() callback of methods that only run parts. */
+/* Implements the callback `launches` for methods that only run their parts: returns true if no part needs host code. */
 bool exec_parts_launch(const struct exec *e, bool finds);
-/* Returns true if the host computes what this kind of device has no kernel for. */
+/* Returns true if the host computes the calls for which this kind of device has no kernel. */
 bool exec_by_host(int device);
 
 /* ---- stage.c ---- */
 
-size_t stage_align(size_t bytes); /* to 64 */
-/* Returns a dense view of dtype d with v's sizes and global position. */
+size_t stage_align(size_t bytes); /* rounds up to a multiple of 64 */
+/* Returns a dense view of dtype d with the sizes and the global position of v. */
 struct view stage_view(const struct view *v, enum dtype d);
-/* Returns the dtype in which the reference computes d. */
+/* Returns the dtype that the reference uses in place of d: f64, or i64. */
 enum dtype stage_ref_dtype(enum dtype d);
-/* Reserves scratch for n elements of `width` bytes. More than STAGE_MOST bytes count as STAGE_MOST. */
+/* Reserves scratch for n elements of `width` bytes. Treats more than STAGE_MOST bytes as STAGE_MOST. */
 static const size_t STAGE_MOST = (size_t)1 << 62;
 void stage_reserve(struct exec *e, int64_t n, size_t width);
-/* Returns true if operand i may be staged: neither absent nor a number. */
+/* Returns true if operand i may be staged, that is, if it is neither absent nor a number. */
 bool stage_has_operand(const struct exec *e, int i);
-/* Makes the method see operand or result i as a dense copy of dtype d. */
+/* Make the method read operand i, or write result i, as a dense copy of dtype d in scratch. */
 void stage_operand(struct exec *e, int i, enum dtype d);
 void stage_result(struct exec *e, int i, enum dtype d);
-/* Removes all stages. */
+/* Removes all staged copies, so that the method sees the caller's views. */
 void stage_clear(struct exec *e);
 
-/* The views of one run with their data, as the method sees them. A run does not write the exec, so runs may overlap. */
+/* Views and data of the operands and results of one run, as the method sees them. A run does not write the exec, so
+ * runs may overlap. */
 struct stage_views {
     struct view in[EXEC_IN], out[OP_OUT];
 };
-/* Sets the views of the operands, and copies those that are staged. */
+/* Sets the operands' views, and copies the operands that are staged. */
 void stage_in(const struct exec *e, struct stage_views *v, void *const *in, char *scratch);
 void stage_aim_out(const struct exec *e, struct stage_views *v, void *const *out, char *scratch);
-/* Copies staged results to the caller's. */
+/* Copies the staged results to the caller's results. */
 void stage_out(const struct exec *e, const struct stage_views *v, void *const *out);
-/* Returns the call of a run. */
+/* Returns the call that the method computes in this run. */
 struct kcall stage_call(const struct exec *e, const struct stage_views *v, const struct run_args *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* method_elt.c - the element-wise engine of the host, for calls of element-wise operators and chains of them. */
+/* method_elt.c - computes element-wise calls, and chains of them, with the host's element-wise engine. */
 #include "kernels/exec/exec.h"
 
 #include "kernels/cpu/eltwise/eltwise.h"

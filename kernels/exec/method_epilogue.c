@@ -1,16 +1,16 @@
-/* method_epilogue.c - a chain of element-wise calls after a product or row kernel, its producer.
+/* method_epilogue.c - computes a chain of element-wise calls behind a product or row kernel, the producer.
  *
  * The epilogue (bias, activation, residual) is computed on the producer's first result within one task, so that result
  * has no register. Alternatively, a single call follows a product and overwrites its result (OP_FOLLOWS).
  *
  * The whole product is written into the chain's last output, which the element-wise engine then overwrites. So the
- * bits are those of two separate tasks. Computing column panels one after the other would use nearer caches, but
- * each panel repacks b. One core, us, product + bias + gelu:
+ * bits are those of two separate tasks. Computing column panels one after the other would use nearer caches, but each
+ * panel repacks b. One core, us, product + bias + gelu:
  *
- *                     two tasks     one   one in panels of 512 columns
- *     256 x 3072 x 768    5,540   5,490   5,870
- *     4096 x 512 x 512    9,930   9,590   9,850
- *     64 x 256 x 256       39.1    38.6 */
+ *                      two tasks     one   one in panels of 512 columns
+ *      256 x 3072 x 768    5,540   5,490   5,870
+ *      4096 x 512 x 512    9,930   9,590   9,850
+ *      64 x 256 x 256       39.1    38.6 */
 #include "kernels/exec/exec.h"
 
 #include "runtime/base/error.h"
@@ -21,11 +21,11 @@ enum { PRODUCER, EPILOGUE, NPART }; /* parts of the exec */
 
 struct epilogue {
     int nfrom;
-    int from[OP_OPERAND]; /* per operand of the producer: index among the chain's operands; -1: absent */
-    int to;               /* output of the chain that holds the producer's first result; -1: in scratch */
-    int nmade;            /* number of the producer's results */
-    int others; /* output of the chain for the producer's second result; further results use the next outputs */
-    size_t at;  /* offset of the first result if it is in scratch, bytes */
+    int from[OP_OPERAND]; /* index of each operand of the producer among the chain's operands; -1: absent */
+    int to;     /* index of the chain's output that stores the producer's first result; -1: the result is in scratch */
+    int nmade;  /* number of the producer's results */
+    int others; /* index of the chain's output for the producer's second result; further results use the next outputs */
+    size_t at;  /* offset in scratch of the producer's first result, bytes */
     int nin;    /* epilogue operands: operand 0 is the producer's result, operand i > 0 is operand in[i] of the chain */
     int in[EXEC_IN];
     int nout; /* epilogue outputs: output k is output out[k] of the chain */
@@ -40,7 +40,7 @@ epilogue_by(int nstep, const struct fuse_step *step)
     return i;
 }
 
-/* Returns the epilogue's operand for operand i of the chain; adds a new operand if necessary. */
+/* Returns the index of the chain's operand i among the epilogue's operands; adds the operand if necessary. */
 static int
 operand_of(struct epilogue *l, int i)
 {
@@ -52,7 +52,7 @@ operand_of(struct epilogue *l, int i)
     return k;
 }
 
-/* Translates an argument of a step to the epilogue's numbering, which omits the producer. */
+/* Translates a step's argument to the numbering of the epilogue, which leaves out the producer. */
 static struct fuse_arg
 epilogue_arg(struct epilogue *l, int lead, struct fuse_arg a)
 {
@@ -61,7 +61,8 @@ epilogue_arg(struct epilogue *l, int lead, struct fuse_arg a)
     return (struct fuse_arg){false, a.index < 0 ? a.index : operand_of(l, a.index)};
 }
 
-/* Adds output i of the chain to the epilogue's outputs. Returns its index there; i itself if i is below 0. */
+/* Adds output i of the chain to the epilogue's outputs and returns its index there. Returns i itself if i < 0 (no
+ * output). */
 static int
 output_from(struct epilogue *l, int i)
 {
@@ -71,7 +72,7 @@ output_from(struct epilogue *l, int i)
     return l->nout++;
 }
 
-/* Returns the steps of the epilogue. */
+/* Returns the chain's steps except the producer, renumbered for the epilogue. */
 static const struct fuse_step *
 other_steps(struct arena *arena, struct epilogue *l, int lead, int nstep, const struct fuse_step *step)
 {
@@ -88,8 +89,7 @@ other_steps(struct arena *arena, struct epilogue *l, int lead, int nstep, const 
     return other;
 }
 
-/* Returns a dense view for the producer's first result, with the chain's shape, which any output of the epilogue
- * has. */
+/* Returns a dense view for the producer's first result. The view has the shape of the chain's outputs. */
 static struct view
 dense_result(const struct call *c, int nstep, const struct fuse_step *step, const struct view *out)
 {
@@ -103,8 +103,8 @@ dense_result(const struct call *c, int nstep, const struct fuse_step *step, cons
     return v;
 }
 
-/* Returns the output that holds the product: the producer's own output, if any; else the last step's, which every
- * earlier step precedes, if its dtype and strides fit; else -1. */
+/* Returns the output in which the product is stored; -1: scratch. The producer's own output is preferred. If there is
+ * none, returns the last step's output, provided its dtype and strides fit; no earlier step writes that output. */
 static int
 output_of(int lead, int nstep, const struct fuse_step *step, const struct view *out, const struct view *result)
 {
@@ -113,7 +113,8 @@ output_of(int lead, int nstep, const struct fuse_step *step, const struct view *
     return last >= 0 && out[last].dtype == result->dtype && view_is_dense(&out[last]) ? last : -1;
 }
 
-/* Makes the single step that overwrites the product, its operand 0. Operands keep the order of the call. */
+/* Makes the exec of the single call that follows the product and overwrites it (OP_FOLLOWS); operand 0 of that call is
+ * the product. The operands keep the order of that call. */
 static int
 make_follower(struct exec *e, struct epilogue *l, const struct fuse_step *s, const struct view *result, int device)
 {
@@ -129,7 +130,7 @@ make_follower(struct exec *e, struct epilogue *l, const struct fuse_step *s, con
     return exec_new(&k, device, &e->part[EPILOGUE]);
 }
 
-/* Makes the epilogue, the steps after the producer. */
+/* Makes the exec of the epilogue, that is, of all steps except the producer. */
 static int
 make_others(struct exec *e, struct epilogue *l, int lead, const struct view *result, int device)
 {
@@ -141,7 +142,7 @@ make_others(struct exec *e, struct epilogue *l, int lead, const struct view *res
     return exec_fused(nstep - 1, other, l->nin, seen, l->nout, made, device, e->k.threads, &e->part[EPILOGUE]);
 }
 
-/* Makes the producer. Sets *result to the view of its first result. */
+/* Makes the exec of the producer. Sets *result to the view of the producer's first result. */
 static int
 make_producer(struct exec *e, struct epilogue *l, int lead, struct view *result, int device)
 {

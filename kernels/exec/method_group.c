@@ -1,5 +1,5 @@
-/* method_group.c - updates or casts of several variables as one call. The calls differ only in their variables, and a
- * group gives the same bits as separate calls.
+/* method_group.c - computes updates or casts of several variables as one call. The calls differ only in their
+ * variables, and a group gives the same bits as separate calls.
  *
  * Each member has its own kernel, and members run one after the other. On devices that compile kernels, members with
  * the same kernel are launched together. Operands and results are passed as for a chain of independent steps. */
@@ -11,8 +11,8 @@
 
 /* Member i is computed by part i of the exec, or by a launch in a bundle. */
 struct group_member {
-    struct cuda_launch *launch; /* NULL: the part computes it */
-    int from[OP_OPERAND];       /* per operand: index among the group's operands; -1: absent */
+    struct cuda_launch *launch; /* kernel of this member; NULL: part i of the exec computes the member */
+    int from[OP_OPERAND];       /* index of each operand of the member among the group's operands; -1: absent */
     int to;                     /* index of the first result among the group's outputs */
 };
 

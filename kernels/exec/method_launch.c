@@ -1,4 +1,4 @@
-/* method_launch.c - a kernel compiled for the device (kernels/cuda), of a call or a chain. */
+/* method_launch.c - computes a call or chain with a kernel that is compiled for the device (kernels/cuda). */
 #include "kernels/exec/exec.h"
 
 #include "kernels/cuda/launch.h"
@@ -11,9 +11,9 @@ make_compiled(struct exec *e, int device)
     struct cuda_launch *l = NULL;
     int nstep = e->made.nstep, lead = epilogue_by(nstep, e->made.step);
     if (!(device_kind(device)->flags & COMPILES)) return 0;
-    if (!e->fused)
-        TRY(cuda_launch_call(&e->arena, &e->k, &l));
-    else if (lead < 0 || !kernel_checks()) /* a check needs the producer's result */
+    if (!e->fused) TRY(cuda_launch_call(&e->arena, &e->k, &l));
+    /* RILLE_CHECK=ref compares the producer's result, which the compiled kernel of a whole chain does not store. */
+    else if (lead < 0 || !kernel_checks())
         TRY(cuda_launch_chain(&e->arena, lead, nstep, e->made.step, e->nin, e->in, e->nout, e->out, &l));
     return l ? exec_accept(e, &method_launch, l->source.engine, l, stage_align(l->scratch_bytes)) : 0;
 }

@@ -1,10 +1,11 @@
-/* method_ref.c - the reference, with operands and results converted to dense f64 and i64 around it. */
+/* method_ref.c - computes a call with the reference, after converting operands to dense f64 or i64; converts the
+ * results back. */
 #include "kernels/exec/exec.h"
 
 #include "kernels/cpu/eltwise/eltwise.h"
 #include "runtime/base/error.h"
 
-/* Returns true if the reference can access the view as it is. */
+/* Returns true if the reference can access the view without conversion. */
 static bool
 suits_ref(const struct view *v)
 {

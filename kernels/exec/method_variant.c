@@ -1,7 +1,7 @@
-/* method_variant.c - the first variant in an operator's record that accepts the call.
+/* method_variant.c - computes a call with the first variant in the operator's record that accepts it.
  *
- * If none does and the call mixes 16-bit floats with f32 (shards of partial sums of halves are f32): the first variant
- * for f32 of all operands. */
+ * If no variant accepts a call that mixes 16-bit floats with f32 (partial sums of 16-bit floats are f32), all operands
+ * are converted to f32 and the variants are tried again. */
 #include "kernels/exec/exec.h"
 
 #include "kernels/cpu/eltwise/eltwise.h"
@@ -13,7 +13,7 @@ struct variant {
     void *state;
 };
 
-/* Returns true if operand i must be made dense for this variant. */
+/* Returns true if operand i must be copied to dense form for this variant. */
 static bool
 needs_dense(const struct kernel_variant *variant, const struct exec *e, int i)
 {
@@ -22,7 +22,7 @@ needs_dense(const struct kernel_variant *variant, const struct exec *e, int i)
     return !variant->takes || !variant->takes(&k, i);
 }
 
-/* Returns true if the variant accepts the call as the variant would see it. */
+/* Returns true if the variant accepts the call with the operands in the form that the variant would see. */
 static bool
 variant_accepts(const struct kernel_variant *variant, const struct exec *e, struct view *seen)
 {
@@ -58,7 +58,7 @@ is_f32(enum dtype d)
     return d == DT_F32;
 }
 
-/* Replaces every half (bf16, f16) of the call by f32, on stages. */
+/* Stages every 16-bit float operand and result of the call as f32. */
 static void
 widen_call(struct exec *e)
 {
@@ -78,8 +78,8 @@ widen_call(struct exec *e)
     e->k.call = c;
 }
 
-/* Chooses a variant for f32 for a call that mixes halves and f32. Returns NULL if there is none. The element-wise
- * engine mixes them itself. */
+/* Chooses an f32 variant for a call that mixes 16-bit floats and f32; NULL: none. Leaves element-wise calls to their
+ * engine, which can mix dtypes. */
 static const struct kernel_variant *
 choose_wide(struct exec *e, int kind)
 {
@@ -97,7 +97,8 @@ choose_wide(struct exec *e, int kind)
 static int
 make_variant(struct exec *e, int device)
 {
-    enum { STATE_BYTES = 8 << 10 }; /* a oneDNN primitive, its descriptors and memory objects */
+    /* Bytes that a variant's state holds (estimated): a oneDNN primitive, its descriptors and memory objects. */
+    enum { STATE_BYTES = 8 << 10 };
     int kind = device_kind(device)->variants;
     size_t bytes = 0;
     if (e->fused) return 0;
@@ -111,14 +112,14 @@ make_variant(struct exec *e, int device)
         if (needs_dense(v->kernel, e, i)) stage_operand(e, i, e->in[i].dtype);
     if (v->kernel->prepare) TRY(v->kernel->prepare(&seen, &v->state, &bytes));
     if (v->state) e->more_bytes = STATE_BYTES;
-    /* The stages were laid out from 0: moves them behind the variant's own scratch. */
+    /* The variant's own scratch comes first: moves the staged copies, which were laid out from offset 0, behind it. */
     for (int i = 0; i < e->nin; i++) e->stage_in[i].at += stage_align(bytes);
     for (int i = 0; i < e->nout; i++) e->stage_out[i].at += stage_align(bytes);
     stage_reserve(e, (int64_t)bytes, 1);
     return exec_accept(e, &method_variant, v->kernel->name, v, e->scratch_bytes);
 }
 
-/* Recomputes the original call with the reference, because the variant's results may differ from it. Allocates; this
+/* Recomputes the call with the reference, because the variant found that its results may be wrong. Allocates; this
  * case is rare. */
 static int
 recompute_by_ref(const struct exec *e, void *const *in, void *const *out, const struct run_args *r)

@@ -1,15 +1,15 @@
-/* method_window.c - copies the view of an operator (slice, transpose...) whose result must be stored. */
+/* method_window.c - computes a view operator (slice, transpose...) whose result must be stored, by copying the view. */
 #include "kernels/exec/exec.h"
 
 #include "kernels/cpu/base/copies.h"
 #include "runtime/base/error.h"
 
 struct window {
-    struct view view; /* the view of the operand; a run sets the data */
-    int64_t skip;     /* elements from the start of the operand */
+    struct view view; /* view of the operand that the result copies; a run sets its data */
+    int64_t skip;     /* offset of the view from the start of the operand, elements */
 };
 
-/* Copies the operand first if strides cannot show the view, as of a reshape of a transpose. */
+/* Stages the operand first if strides cannot express the view, as for a reshape of a transpose. */
 static int
 make_window(struct exec *e, int device)
 {

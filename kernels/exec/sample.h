@@ -1,5 +1,7 @@
-/* sample.h - parses a sample of an operator's record, "f32{4,6} #2.5 - i64{5}<7 axis=0", into a call. Used by the
- * tests that iterate over the operators, and by the pages about operators. The caller owns the sample; any thread. */
+/* sample.h - parses a sample of an operator's record, like "f32{4,6} #2.5 - i64{5}<7 axis=0", into a call.
+ *
+ * Used by the tests that iterate over the operators, and by the pages about operators. The caller owns the sample; any
+ * thread. */
 #ifndef RILLE_KERNELS_SAMPLE_H
 #define RILLE_KERNELS_SAMPLE_H
 
@@ -15,13 +17,13 @@ struct sample {
     struct call call;
     struct type in[SAMPLE_IN], out[OP_OUT];
     struct attr attr[OP_ATTR];
-    double number[SAMPLE_IN]; /* per operand: value of a number */
-    int64_t below[SAMPLE_IN]; /* "i64{5}<7": exclusive upper bound of an operand's values; 0: none */
-    double above[SAMPLE_IN];  /* "f32{4}>0.5": lower bound of an operand's values (inclusive for integers, else
-                                 exclusive); 0: none */
+    double number[SAMPLE_IN]; /* value of each operand that is a number */
+    int64_t below[SAMPLE_IN]; /* ("i64{5}<7") exclusive upper bound of the operand's values; 0: none */
+    /* ("f32{4}>0.5") lower bound of the operand's values, inclusive for integers, else exclusive; 0: none. */
+    double above[SAMPLE_IN];
 };
 
-/* Parses a type like "f32{4,6}". Returns the text after the type; NULL: not a type. */
+/* Parses a type like "f32{4,6}". Returns the text behind the type; NULL: the text is not a type. */
 static inline const char *
 sample_type(const char *text, struct type *t)
 {
@@ -107,8 +109,8 @@ sample_attr(const char *text, struct sample *s)
     return NULL;
 }
 
-/* Adds the operands that the text omits at its end: absent ones, and the hidden numbers that a session would fill
- * in. */
+/* Adds the operands that the sample leaves out at its end: absent operands, and hidden numbers that a session would
+ * fill in. */
 static inline void
 sample_complete(struct sample *s)
 {
@@ -120,7 +122,7 @@ sample_complete(struct sample *s)
     }
 }
 
-/* Sets attributes that the text omits to their defaults. A default axis below 0 counts from the end. */
+/* Sets attributes that the sample leaves out to their defaults. A default axis below 0 counts from the end. */
 static inline void
 sample_defaults(struct sample *s)
 {
@@ -134,7 +136,7 @@ sample_defaults(struct sample *s)
     }
 }
 
-/* Parses the whole text; returns false if it is malformed. Allots call.out but does not infer its types. */
+/* Parses the whole sample; returns false if it is malformed. Allots call.out, but does not infer the result types. */
 static inline bool
 sample_read(const struct op *op, const char *text, struct sample *s)
 {

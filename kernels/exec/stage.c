@@ -1,7 +1,7 @@
-/* stage.c - dense copies of operands and results in scratch, for methods that need them dense or in another dtype.
+/* stage.c - stages operands and results: gives a method dense copies in scratch, if necessary in another dtype.
  *
  * An operand is copied before each run, and a result after each run. The layout of scratch is fixed when the exec is
- * made, so that a run allocates nothing. */
+ * made, so a run allocates nothing. */
 #include "kernels/exec/exec.h"
 
 #include "kernels/cpu/base/copies.h"
@@ -38,7 +38,7 @@ stage_ref_dtype(enum dtype d)
     return dtype_is_float(d) ? DT_F64 : DT_I64;
 }
 
-/* A view of few bytes (stride 0) may show more elements than can be counted. */
+/* A view of few bytes (stride 0) may have more elements than an int64_t can count. */
 void
 stage_reserve(struct exec *e, int64_t n, size_t width)
 {
@@ -76,7 +76,7 @@ stage_clear(struct exec *e)
 
 /* ---- running ---- */
 
-/* Sets v to the dimensions of `like` and to other data. Copies only the dimensions in use, because every act copies the
+/* Sets v to the dimensions of `like` and to `data`. Copies only the dimensions in use, because every act copies the
  * views of all its calls. */
 static void
 aim(struct view *v, const struct view *like, void *data)

@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/eltwise/tile.h"
 
-/* A subnormal number equals zero but has bits; the result is plain zero (runtime/base/denormal.h). */
+/* A subnormal number equals zero but has nonzero bits; returns plain zero for it (runtime/base/denormal.h). */
 REALS({ return x[0] == 0 ? 0 : fabs(x[0]); });
 
 INTEGERS({ return x[0] < 0 ? (int64_t)(0 - (uint64_t)x[0]) : x[0]; });

@@ -43,7 +43,7 @@ infer(const struct call *c, int64_t *size)
     return update_check_scale(c, SCALE);
 }
 
-/* The factors that are the same for all elements of a call. */
+/* Factors of the update that are the same for all elements of a call. */
 struct factors {
     double b1, b2, decay, l2, rate, root, eps, scale;
 };
@@ -80,7 +80,7 @@ ref(const struct kcall *k)
 
 /* ---- variant ---- */
 
-/* to[] may alias from[]: an element is read before it is written. */
+/* to[] may be the same memory as from[], because each element is read before it is written. */
 #define UPDATE(name, type, fma, sqrt)                                                                                  \
     VECTOR static void name(int64_t n, const struct factors *f, const type *const *from, type *const *to)              \
     {                                                                                                                  \
@@ -206,7 +206,7 @@ const struct op op_adamw = {
     .nout = 3,
     .attr = {[BETA1] = {"beta1", ATTR_FLOAT, .f = 0.9, .doc = "decay rate of m"},
              [BETA2] = {"beta2", ATTR_FLOAT, .f = 0.999, .doc = "decay rate of v"},
-             [EPS] = {"eps", ATTR_FLOAT, .f = 1e-8, .doc = "added to the root"},
+             [EPS] = {"eps", ATTR_FLOAT, .f = 1e-8, .doc = "added to the square root of v"},
              [WEIGHT_DECAY] = {"weight_decay", ATTR_FLOAT, .doc = "rate of decay of p towards 0"},
              [DECOUPLED] = {"decoupled", ATTR_BOOL, .i = 1, .doc = "apply decay to p (AdamW); false: to g (Adam)"}},
     .shape.make_rule = rule,

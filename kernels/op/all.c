@@ -1,4 +1,4 @@
-/* all.c - true if every value over dimensions is nonzero. A split reduced dimension leaves P(min). */
+/* all.c - true if every value along the reduced dimensions is nonzero. A split reduced dimension leaves P(min). */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"
@@ -7,7 +7,7 @@ extern const struct op op_all;
 
 enum { AXIS, KEEPDIM };
 
-/* Casts other dtypes to bool first. */
+/* Casts operands of other dtypes to bool first. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

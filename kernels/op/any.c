@@ -1,4 +1,5 @@
-/* any.c - true if a value over dimensions is nonzero. A split reduced dimension leaves P(max). */
+/* any.c - true if at least one value along the reduced dimensions is nonzero. A split reduced dimension leaves
+ * P(max). */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"
@@ -7,7 +8,7 @@ extern const struct op op_any;
 
 enum { AXIS, KEEPDIM };
 
-/* Casts other dtypes to bool first. */
+/* Casts operands of other dtypes to bool first. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -1,4 +1,4 @@
-/* arange.c - numbers at equal distances. */
+/* arange.c - evenly spaced numbers from a start, with a given step. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/base/convert.h"
@@ -15,7 +15,7 @@ step_i(const struct kcall *k)
     return k->call->nin > 2 ? number_i(&k->in[2], 1) : 1;
 }
 
-/* Returns entry i. Computes modulo 2^64: every entry fits into 64 bits, but i * step may overflow. */
+/* Returns start + i * step, computed modulo 2^64: the entry fits into 64 bits, but i * step may overflow. */
 static inline int64_t
 entry_i(int64_t start, int64_t i, int64_t step)
 {
@@ -43,7 +43,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* A million floats, one core of an EPYC: 0.35 ms; element by element 4.8 ms. */
+/* Computes whole blocks of numbers. A million floats on one core of an EPYC: 0.35 ms; element by element 4.8 ms. */
 static int
 run(const struct kcall *k, const void *state)
 {

@@ -1,6 +1,7 @@
 /* argmin.c - the first position of the minimum along a dimension; NaN counts as the minimum.
  *
- * A split dimension makes it a composite: the minimum (P(min)), then the least position with that value (P(min)). */
+ * For a split dimension, the operator is a composite: the minimum (P(min)), then the least position with that value
+ * (P(min)). */
 #include "kernels/op/lib/arg.h"
 
 extern const struct op op_min;

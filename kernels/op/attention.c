@@ -1,8 +1,8 @@
-/* attention.c - softmax over keys of scale q k^T + mask, times v, as one operator.
+/* attention.c - attention as one operator: softmax(scale q k^T + mask) over the keys, times v.
  *
- * The scores are never stored as a whole (kernels/cpu/attention/attention.c). Batch, queries and the width of values
- * may be split, but not the keys, because a softmax is over all keys. A query that sees no key (all scores
- * -inf) returns 0 and has no gradient, as in PyTorch since 2.5. */
+ * The scores are never stored as a whole (kernels/cpu/attention/attention.c). The batch, the queries and the width
+ * of values may be split, but not the keys, because a softmax is over all keys. A query for which all keys are
+ * masked (all scores -inf) returns 0 and has no gradient, as in PyTorch since 2.5. */
 #include "kernels/op/lib/attention.h"
 
 #include "runtime/base/stop.h"
@@ -13,7 +13,7 @@ extern const struct op op_attention_softmax, op_matmul;
 
 /* ---- the rule ---- */
 
-/* Returns the type of the scores. An operand's batch dimension of size 1 is broadcast. */
+/* Returns the type of the scores. Batch dimensions of size 1 in an operand are broadcast. */
 static struct type
 scores_of(const struct call *c)
 {
@@ -89,15 +89,16 @@ attention_infer(const struct call *c, int64_t *size)
     int n = c->in[ATT_Q].ndim;
     for (int i = ATT_Q; i <= ATT_V; i++)
         if (c->in[i].ndim < 2 || c->in[i].ndim != n)
-            return call_fail(E_SHAPE, c, "q, k and v must be [batch, heads, length, size], of as many dimensions");
+            return call_fail(E_SHAPE, c,
+                             "q, k and v must be [batch, heads, length, size] with equally many dimensions");
     if (!absent(&c->in[ATT_MASK]) && c->in[ATT_MASK].ndim > n)
         return call_fail(E_SHAPE, c, "mask has more dimensions than scores");
     return 0;
 }
 
-/* Two products, and per score an exponential, its sum and the maximum, which cost as much as EXPONENTIAL operations
- * of a product (0.4 ns on a core with 153 operations per ns). Causality hides half of the square, except for the
- * parts of tiles of ATT_TILE keys beyond the diagonal. */
+/* Returns the flops: two products, and per score an exponential, its sum and the maximum, which cost as much as
+ * EXPONENTIAL operations of a product (0.4 ns on a core with 153 operations per ns). A causal mask leaves half of
+ * the square, plus the masked part of the tiles of ATT_TILE keys on the diagonal. */
 double
 attention_flops(const struct call *c)
 {
@@ -178,8 +179,8 @@ b_attention_parts(struct build *b, struct val *const *in, const struct attr *att
     return weights ? b_call2(b, &op_matmul, b_narrow(b, weights, &in[ATT_V]->type), in[ATT_V]) : NULL;
 }
 
-/* The mask's gradient is the gradient of the scores, so the whole matrix of scores is stored only if the mask needs
- * a gradient. */
+/* Stores the whole matrix of scores only if the mask needs a gradient, because the mask's gradient is the gradient
+ * of the scores. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -196,8 +197,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         b_sum_to(b, b_softmax_grad(b, weights, gradient, n->in[ATT_Q]->type.ndim - 1), &n->in[ATT_MASK]->type);
 }
 
-/* Writes the call for split keys: each rank computes the weighted sum over its own keys. Besides these sums, three
- * numbers per query are moved. */
+/* Builds the call for split keys: each rank computes the weighted sum over its own keys. Ranks exchange the weighted
+ * sums and three numbers per query. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
@@ -216,7 +217,7 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* One line is one query. */
+/* GPU body; a line of threads computes one query. */
 static const char line[] = ATTENTION_BODY BODY({
     const int64_t me = at[ROW], seen = here ? keys : 0;
     const auto mine = [&](int64_t j) { return sees(me, j) ? score(me, j) : -INFINITY; };

@@ -1,4 +1,5 @@
-/* attention_grad.c - the gradients of attention with respect to q, k and v, from the same operands, dout and out.
+/* attention_grad.c - the gradients of attention with respect to q, k and v. The operands are those of attention,
+ * then dout and out.
  *
  *   p = softmax(scale q k^T + mask),  t = dout v^T,  e = scale p (t - sum of dout out)
  *   dq = e k,  dk = e^T q,  dv = p^T dout
@@ -86,8 +87,9 @@ both(struct build *b, struct val *x, struct val *y)
     return x && y ? b_add(b, x, y) : x ? x : y;
 }
 
-/* With h, i, j the gradients of dq, dk, dv, the gradient of e is a = h k^T + q i^T. a is then propagated back
- * through the lines above. For halves all intermediate values are f32. */
+/* Builds the gradient of this operator. With h, i, j the gradients of dq, dk, dv, the gradient of e is a = h k^T + q
+ * i^T, which is then propagated back through the formulas of t and p. For 16-bit floats all intermediate values are
+ * f32. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -129,8 +131,8 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* Pass `queries` computes dq, and keeps per query the maximum score, the sum of the exponentials, and the mean of t.
- * Pass `keys` computes dk and dv from these numbers of the queries of its head. */
+/* GPU bodies of two passes. `queries` computes dq, and stores per query the maximum score, the sum of the
+ * exponentials, and the mean of t. `keys` computes dk and dv with these numbers of all queries of the key's head. */
 static const char queries[] = ATTENTION_BODY BODY({
     const int64_t me = at[ROW], seen = here ? keys : 0;
     const auto mine = [&](int64_t j) { return sees(me, j) ? score(me, j) : -INFINITY; };

@@ -1,9 +1,9 @@
-/* attention_softmax.c - softmax over the keys of scaled, masked scores.
+/* attention_softmax.c - softmax over the keys of scaled, masked attention scores.
  *
  * A bool mask selects the visible keys; a mask of another dtype is added. With is_causal, query i (global index)
- * sees keys 0..i, on whichever rank its rows are; later keys, NaN included, are never read. Costs one pass more than
- * softmax, instead of three operators. A query that sees no key (all scores -inf) has weights 0: attention_base() and
- * attention_inverse() replace its maximum and its sum. */
+ * sees keys 0..i, on whichever rank its rows are; later keys are never read, even if they are NaN. Costs one pass
+ * more than softmax, instead of three operators. A query for which all keys are masked (all scores -inf) has weights
+ * 0: attention_base() and attention_inverse() replace its maximum and its sum. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/attention.h"
 
@@ -65,7 +65,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- variants: rows of keys; hidden keys are never read ---- */
+/* ---- variants: rows of keys; masked keys are never read ---- */
 
 static bool
 accepts(const struct kcall *k)
@@ -73,7 +73,7 @@ accepts(const struct kcall *k)
     return k->in[SCORES].dtype != DT_F64;
 }
 
-/* Returns the scaled and masked scores of keys from..from + n. */
+/* Returns the scaled and masked scores of keys from .. from + n - 1 of one query. */
 static const float *
 load(const struct row *x, const struct keys *l, float scale, int64_t from, int64_t n, float *workspace)
 {
@@ -114,8 +114,8 @@ one_row(const struct row *x, const struct row *y, const struct keys *l, float sc
     store_zeros(y, l->seen);
 }
 
-/* Returns true for short rows of f32 without a mask. Such a query is computed in place in the result, in full
- * vectors; hidden keys are -inf until the end and then 0. 48 heads of 64 x 64, one core: 121 us, with one_row() 186
+/* Returns true for short rows of f32 without a mask, which are computed in place in the result, in full vectors;
+ * masked keys are -inf at first and set to 0 at the end. 48 heads of 64 x 64, one core: 121 us; with one_row() 186
  * us. */
 static bool
 is_plain(const struct kcall *k)
@@ -191,7 +191,7 @@ lines(const struct kcall *k, struct line_call *c)
     return k->in[SCORES].dtype == DT_F64;
 }
 
-/* y = softmax(scale x + mask): a hidden key has y = 0 and no gradient. */
+/* Builds the gradient of y = softmax(scale x + mask). A masked key has y = 0 and no gradient. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -200,14 +200,15 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, MASK)) din[MASK] = b_sum_to(b, gradient, &n->in[MASK]->type);
 }
 
-/* Returns a causal bool mask in x's shape: true where query i sees key j <= i. Correct for any values, NaN too. */
+/* Builds a causal bool mask of x's shape, true where query i sees key j <= i. Works for any values of x, NaN
+ * included. */
 static struct val *
 not_after(struct build *b, struct val *x)
 {
     return b_call1(b, &op_tril, b_true(b, x));
 }
 
-/* Returns the scaled and masked scores; -inf for hidden keys. */
+/* Builds the scaled and masked scores; masked keys have -inf. */
 static struct val *
 masked(struct build *b, const struct call *c, struct val *const *in)
 {
@@ -217,14 +218,14 @@ masked(struct build *b, const struct call *c, struct val *const *in)
     return c->attr[ATT_CAUSAL].i ? b_where(b, not_after(b, x), x, never) : x;
 }
 
-/* Returns x with `value` replaced by `instead`. */
+/* Builds a copy of x in which elements equal to `value` are replaced by `instead`. */
 static struct val *
 or_else(struct build *b, struct val *x, double value, double instead)
 {
     return b_where(b, b_call2(b, &op_eq, x, b_number(b, value)), b_number(b, instead), x);
 }
 
-/* For split keys: the composite of softmax.c. */
+/* Builds the composite for split keys, as in softmax.c. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
@@ -239,7 +240,7 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
 static const struct kernel_variant variants[] = {
     {"simd", .dense_in = true, .accepts = accepts, .run = run}, LINES_ROW, {NULL}};
 
-/* Hidden keys are never read. */
+/* GPU body; masked keys are never read. */
 static const char line[] = BODY({
     int64_t at[8], entry[8];
     where(0, at);

@@ -1,4 +1,4 @@
-/* cast.c - the same values in another dtype: floats to integers are truncated, and bool is "nonzero". */
+/* cast.c - converts a tensor to another dtype. Floats are truncated to integers; bool is true for nonzero values. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/convert.h"
@@ -11,8 +11,8 @@ REALS({ return x[0]; });
 
 INTEGERS({ return x[0]; });
 
-/* Truncation and "nonzero" are not additive, so partial sums pass only between floats and from integers. Casts to 16
- * bits and from f64 would round once per rank, so there the full sum is rounded. */
+/* Returns "0" (linear) for the casts that partial sums may pass: between floats, and from integers. Truncation and
+ * bool are not additive. Casts to 16 bits and from f64 round, so ranks add up the sum first and round it once. */
 static const char *
 linear_of(const struct call *c)
 {
@@ -42,7 +42,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_cast(b, dout[0], n->in[0]->type.dtype);
 }
 
-/* ---- between f32 and halves: directly from operand to result ----
+/* ---- variant: between f32 and 16-bit floats, directly from operand to result ----
  *
  * f32{256, 768} to bf16 on one core of an EPYC: 10 us; through the engine's blocks 21 us. */
 

@@ -1,4 +1,4 @@
-/* ceil.c - the least integer that is not below x. */
+/* ceil.c - the least integer that is not less than x. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/eltwise.h"
 

@@ -1,4 +1,4 @@
-/* clamp.c - values limited to a minimum and a maximum; NaN wins, also as a bound. */
+/* clamp.c - limits values to a minimum and a maximum. If the value or a bound is NaN, the result is NaN. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"
@@ -19,7 +19,8 @@ INTEGERS({
     return y;
 });
 
-/* Splits the gradient *g: returns the bound's part, where `beyond`, and leaves the value's part in *g. */
+/* Divides the gradient *g between a bound and x: returns the elements where the bound was exceeded (`beyond`), and
+ * leaves the others in *g. */
 static struct val *
 take_beyond(struct build *b, struct val *beyond, struct val **g)
 {
@@ -28,7 +29,8 @@ take_beyond(struct build *b, struct val *beyond, struct val **g)
     return taken;
 }
 
-/* Reverses the steps: `most` limits the values that `least` has raised. */
+/* Builds the gradients of x and of the two bounds. The bound `most` is applied last, after `least`, so its gradient is
+ * computed first. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

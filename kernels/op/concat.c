@@ -1,4 +1,5 @@
-/* concat.c - joins tensors along an axis, which is unsplit. The result may be rounded to another float dtype. */
+/* concat.c - joins tensors along an axis. The axis must not be split over ranks. The result may be rounded to another
+ * float dtype. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/base/copies.h"
@@ -6,7 +7,8 @@
 extern const struct op op_concat;
 
 enum { AXIS, DTYPE };
-enum { MOST = JOINED }; /* operands of one call: letters of a rule are few; longer lists are joined in parts */
+/* Operands of one call, limited by the letters of an SBP rule; longer lists are joined in parts. */
+enum { MOST = JOINED };
 
 static int
 rule(const struct call *c, struct str *rule)
@@ -48,7 +50,7 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Returns the linear group: all operands together, if each has a digit (at most 16); none if the result is rounded,
+/* Returns the `linear` text: all operands together, if there are at most 16. Returns NULL if the result is rounded,
  * because a sum is rounded once when it is complete (cast.c). */
 static const char *
 linear_of(const struct call *c)
@@ -92,7 +94,7 @@ window(const struct kcall *k, int i, struct view *window, int64_t *skip)
     window->dim[axis] = k->in[i].dim[axis];
 }
 
-/* Copies strided memory of any dtype; this is also the reference. */
+/* Copies the operands, of any strides and dtype, into the result. This function is also the reference. */
 static int
 run(const struct kcall *k, const void *state)
 {
@@ -107,8 +109,8 @@ ref(const struct kcall *k)
     return run(k, NULL);
 }
 
-/* Slices dout for each operand. An f32 operand that was rounded to halves gets an f32 gradient. dout is widened
- * before the slicing, so a sum that computes dout need not round (b_cast). */
+/* Builds the gradients: a slice of dout for each operand. An f32 operand that was rounded to 16 bits gets an f32
+ * gradient. dout is converted to f32 before it is sliced, so a sum that computes dout need not round (b_cast). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,7 +1,7 @@
 /* contract.c - the product of two batches of rows, summed over all rows.
  *
- * It is the gradient of y = x w with respect to w, where x has any number of leading dimensions. A split of a
- * leading dimension leaves partial sums. */
+ * The operator computes the gradient of y = x w with respect to w, where x has any number of leading dimensions. A
+ * split of a leading dimension leaves partial sums. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/gemm/gemm_halves.h"
 #include "kernels/cpu/gemm/gemm_long.h"
@@ -22,7 +22,7 @@ contract_rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* With dc the gradient of c: da = b dc^T, db = a dc. */
+/* Builds the gradients da = b dc^T and db = a dc, where dc is the gradient of the result c. */
 static void
 contract_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

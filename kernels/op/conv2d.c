@@ -1,8 +1,9 @@
-/* conv2d.c - windows of an image times a kernel, NCHW: y[n, o, u, v] = sum over c, p, q of
- * x[n, c, u stride + p dilation - padding, ...] w[o, c, p, q].
+/* conv2d.c - two-dimensional convolution of images in NCHW order with a bank of kernels.
  *
- * Splits: of the batch, of the output channels, of the groups, and of the input
- * channels, which leaves partial sums. A bias is added to the result. */
+ * y[n, o, u, v] = sum over c, p, q of x[n, c, u stride + p dilation - padding, ...] w[o, c, p, q]
+ *
+ * The batch, the output channels, the groups and the input channels may be split. Splitting the input channels
+ * leaves partial sums. A bias is added to the result. */
 #include "kernels/op/lib/conv.h"
 
 #include "kernels/cpu/conv/conv_f64.h"
@@ -14,15 +15,15 @@ enum { X, W, BIAS };
 
 /* ---- shared ---- */
 
-/* Returns entry i (0: height, 1: width) of an attribute with one or two numbers; by_default if the attribute is
- * empty. */
+/* Returns entry i (0: height, 1: width) of an attribute with one or two numbers. Returns by_default if the attribute
+ * is empty. */
 static int64_t
 conv_pair(const struct attr *a, int i, int64_t by_default)
 {
     return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
 }
 
-/* Checks that lists have at most two entries, and that strides, dilations and groups are positive. E_ATTR. */
+/* Fails with E_ATTR unless lists have at most two entries, and strides, dilations and groups are positive. */
 static int
 conv_check(const struct call *c)
 {
@@ -37,7 +38,8 @@ conv_check(const struct call *c)
     return 0;
 }
 
-/* Returns the size of the result in direction i for an image of n and a kernel of k entries; -1: no window fits. */
+/* Returns the size of the result in direction i, for an image of n entries and a kernel of k entries; -1: no window
+ * fits. */
 static int64_t
 conv_size(const struct attr *attr, int i, int64_t n, int64_t k)
 {
@@ -56,7 +58,7 @@ conv_windows(const struct attr *attr, struct convolution *w)
     }
 }
 
-/* An image channel, a kernel and their share of a result plane. */
+/* One channel of an image, one channel of a kernel, and the plane of the result to which they contribute. */
 struct plane {
     double *x, *w, *y;
     int64_t size[2], kernel[2], result[2];
@@ -78,7 +80,7 @@ plane_walk(const struct plane *p, const struct attr *attr, void (*meet)(double *
                 }
 }
 
-/* Computes the number of groups from the shards, because a rank may hold only some of the groups. */
+/* The number of groups is computed from the shards' sizes, because a rank may hold only some of the groups. */
 int
 conv_walk(const struct conv *c, const struct attr *attr)
 {
@@ -143,7 +145,7 @@ infer(const struct call *c, int64_t *size)
         result[i] = conv_size(c->attr, i, x->dim[2 + i], w->dim[2 + i]);
         if (result[i] < 0) return call_fail(E_SHAPE, c, "the kernel is larger than the padded image");
     }
-    if (groups > 1) { /* the letters g and o of a merged dimension */
+    if (groups > 1) { /* letters g and o, which form the merged dimension of output channels */
         *size++ = groups;
         *size++ = w->dim[0] / groups;
     }
@@ -209,7 +211,7 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* For each group: the kernels as rows times the windows as columns. */
+/* GPU body as a matrix product. For each group, rows are kernels and columns are windows. */
 static const char product[] = CONV_BODY BODY({
     const coordinate channels = dim1(1), height = dim1(2), width = dim1(3), across = size(3),
                      per_image = size(2) * across;

@@ -1,5 +1,5 @@
-/* conv2d_grad_w.c - the gradient of conv2d with respect to the kernel: windows times dy, summed over the batch. A
- * split of the batch leaves partial sums. */
+/* conv2d_grad_w.c - the gradient of conv2d with respect to the kernel: products of windows and dy, summed over the
+ * batch. A split of the batch leaves partial sums. */
 #include "kernels/op/lib/conv.h"
 
 #include "kernels/cpu/conv/conv_f64.h"
@@ -17,7 +17,7 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* Sets the sizes of letters that no operand fixes: p and q; with groups also g, o and c. */
+/* Sets the sizes of rule letters that no operand determines: p and q; with groups also g, o and c. */
 static int
 infer(const struct call *c, int64_t *size)
 {
@@ -75,7 +75,8 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* For each group: dy as rows times the windows of x, one column per kernel entry. */
+/* GPU body as a matrix product. For each group, rows are channels of dy; each entry of the kernel is one column,
+ * which has the image entries that it meets. */
 static const char product[] = CONV_BODY BODY({
     const coordinate channels = size(1), height = size(2), width = size(3), across = dim1(3),
                      per_image = dim1(2) * across;

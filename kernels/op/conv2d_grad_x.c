@@ -1,4 +1,4 @@
-/* conv2d_grad_x.c - the gradient of conv2d with respect to the image: dy propagated back through the windows. */
+/* conv2d_grad_x.c - the gradient of conv2d with respect to the image: propagates dy back through the windows. */
 #include "kernels/op/lib/conv.h"
 
 #include "kernels/cpu/conv/conv_f64.h"
@@ -16,8 +16,8 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* Sets the sizes of letters that no operand fixes: h and w; with groups also g, which occurs only in merged
- * dimensions. */
+/* Sets the sizes of rule letters that no operand determines: h and w; with groups also g, which occurs only in
+ * merged dimensions. */
 static int
 infer(const struct call *c, int64_t *size)
 {
@@ -71,8 +71,8 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* For each group: the transposed kernels times dy. A term is 0 if no window places this kernel entry on this image
- * entry. */
+/* GPU body as a matrix product. For each group: the transposed kernels times dy. A term is 0 if no window places
+ * this kernel entry on this image entry. */
 static const char product[] = CONV_BODY BODY({
     const coordinate channels = dim1(1), height = dim1(2), width = dim1(3), across = size(3),
                      per_image = size(2) * across;

@@ -1,10 +1,10 @@
 /* cross_entropy.c - the loss of a classifier: minus the logarithm of the label's probability.
  *
- * It is a composite, so that a count of labels or a sum over a batch is global. Unsplit classes: one operator
- * computes the loss per position. Split classes: a maximum (P(max)); then, by one operator, a sum of exponentials
- * and the logit at the label (both P(sum)). So a few numbers per position are moved, never the logits. A mean
- * divides by the number of labels that count. For half-precision logits all these numbers are f32, without an f32
- * copy of the logits. */
+ * The operator is a composite, so that a count of labels or a sum over a batch is global. If the classes are unsplit,
+ * one operator computes the loss per position. If the classes are split, a maximum (P(max)) is computed first; one
+ * operator then computes a sum of exponentials and the logit at the label (both P(sum)). So a few numbers per position
+ * are moved, never the logits. A mean divides by the number of labels that count. For 16-bit logits all these numbers
+ * are f32, without an f32 copy of the logits. */
 #include "kernels/op/lib/cross_entropy.h"
 
 extern const struct op op_cross_entropy_parts, op_cross_entropy_rows, op_label_count, op_max, op_stop_gradient;
@@ -12,7 +12,7 @@ extern const struct op op_cross_entropy_parts, op_cross_entropy_rows, op_label_c
 enum { REDUCTION, IGNORE, SMOOTHING };
 enum { MEAN, SUM, NONE };
 
-/* Labels have the shape of the logits without the axis of the classes. */
+/* The shape of the labels must be the shape of the logits without the class axis. */
 static int
 check(const struct call *c)
 {
@@ -22,7 +22,7 @@ check(const struct call *c)
         return call_fail(E_DTYPE, c, "labels must be i64 or i32, found %s", dtype_text(labels->dtype));
     if (!(c->attr[SMOOTHING].f >= 0 && c->attr[SMOOTHING].f <= 1))
         return call_fail(E_ATTR, c, "label_smoothing must be from 0 to 1, found %g", c->attr[SMOOTHING].f);
-    if (x->ndim == 0) return call_fail(E_SHAPE, c, "logits must have an axis of classes");
+    if (x->ndim == 0) return call_fail(E_SHAPE, c, "logits must have a dimension for the classes");
     struct type want = *x;
     int axis = ce_axis(x->ndim);
     want.ndim--;
@@ -52,8 +52,8 @@ with_labels(struct build *b, const struct op *op, const struct call *c, int nin,
     return b_call(b, op, nin, in, attr);
 }
 
-/* Returns log(sum) - at; ranks add up both sum and at. The maximum m is subtracted from the logits first, so sum >=
- * 1 and its logarithm is not negative. */
+/* Builds log(sum) - at; ranks add up both `sum` and `at`. The maximum m is subtracted from the logits first, so sum
+ * >= 1 and its logarithm is not negative. */
 static struct val *
 split_losses(struct build *b, const struct call *c, struct val *const *in)
 {

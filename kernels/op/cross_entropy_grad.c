@@ -1,6 +1,9 @@
-/* cross_entropy_grad.c - the gradient of cross_entropy_rows.
+/* cross_entropy_grad.c - the gradient of cross_entropy_rows with respect to the logits x.
  *
- *   dx[c] = (exp((x[c] - m) - rest) - t[c]) dloss;   t: 1 - s at the label, and s / C everywhere; dx is 0 if ignored */
+ *   dx[c] = (exp((x[c] - m) - rest) - t[c]) dloss
+ *
+ * With smoothing s and C classes, the target t is 1 - s at the label, plus s / C everywhere. dx is 0 if the label is
+ * ignored. */
 #include "kernels/op/lib/cross_entropy.h"
 
 #include <math.h>
@@ -34,9 +37,10 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast ---- */
+/* ---- variant: lines of classes ---- */
 
-/* Subtracts the label's own share before the line is rounded to its dtype. */
+/* Computes one line of the gradient. Subtracts the label's target from its probability before the line is rounded to
+ * its dtype. */
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
 {
@@ -52,7 +56,7 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     f->exps(n, at[0], max, rest, isfinite(g) ? g : 1, at[1]);
     if (isfinite(g)) {
         if (spread) f->affine(n, 1, at[1], -spread * g, at[1]);
-    } else { /* avoids inf - inf */
+    } else { /* if g is infinite or NaN, multiplies by g last, because g * exp - g * spread would be inf - inf */
         f->affine(n, 1, at[1], -spread, at[1]);
         f->affine(n, g, at[1], 0, at[1]);
     }
@@ -66,8 +70,9 @@ lines(const struct kcall *k, struct line_call *c)
     return true;
 }
 
-/* With h the gradient of dx and p = exp((x - m) - rest), the gradients are: of x h p dloss, of m and of rest the
- * negated sum of h p dloss, and of dloss the sum of h (p - t). Positions with an ignored label get 0. */
+/* Builds the gradient of this operator. With h the gradient of dx and p = exp((x - m) - rest), the gradients are: of
+ * x h p dloss, of m and of rest the negated sum of h p dloss, and of dloss the sum of h (p - t). Positions with an
+ * ignored label get 0. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,11 +1,12 @@
-/* cross_entropy_parts.c - the terms of a position's loss that ranks with some of the classes add up.
+/* cross_entropy_parts.c - the two sums of cross_entropy for split classes. Each rank sums over its own classes, and
+ * the ranks' sums add up.
  *
  *   sum = sum over c of exp(x[c] - m),  at = sum over c of t[c] (x[c] - m);   loss = log sum - at
- *   t: 1 - s at the label, and s / C everywhere; both 0 if the label is ignored
  *
- * m >= every logit of the position prevents overflow of the exponentials. Each logit is reduced by m before the sum.
- * If m were subtracted from the ranks' sum instead, the partial sums would be as large as m and lose the digits of
- * the difference. */
+ * With smoothing s and C classes, the target t is 1 - s at the label, plus s / C everywhere. Both sums are 0 if the
+ * label is ignored. m >= every logit of the position prevents overflow of the exponentials. m is subtracted from each
+ * logit before the exponentials are added. If m were subtracted from the ranks' sum instead, the partial sums would be
+ * as large as m and lose the digits of the difference. */
 #include "kernels/op/lib/cross_entropy.h"
 
 #include <math.h>
@@ -44,7 +45,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast ---- */
+/* ---- variant: lines of classes ---- */
 
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line)
@@ -78,7 +79,7 @@ run(const struct kcall *k, const void *state)
     return lines_run(k, state);
 }
 
-/* Uses that t sums to 1. */
+/* Builds the gradients of x and m. Uses that the sum of t over all classes is 1. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,10 +1,11 @@
-/* cross_entropy_rows.c - the loss per position, and the logarithm of the sum of exponentials as two numbers.
+/* cross_entropy_rows.c - the loss of each position for unsplit classes, and the logarithm of the sum of exponentials
+ * as two numbers, m and rest.
  *
  *   m = max over c of x[c], rest = log sum over c of exp(x[c] - m);   with smoothing s and C classes:
  *   loss = rest - (1 - s) (x[label] - m) - s / C sum over c of (x[c] - m);   all 0 if the label is ignored
  *
  * A row is read once for the loss and for both numbers. m and rest are kept for the gradient, which then reads the
- * row once more. m + rest, rounded, would lose the digits of a row far from 0. */
+ * row once more. One rounded number m + rest would lose the digits of a row far from 0. */
 #include "kernels/op/lib/cross_entropy.h"
 
 #include <math.h>
@@ -89,7 +90,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast ---- */
+/* ---- variant: lines of classes ---- */
 
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
@@ -130,8 +131,9 @@ ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest, st
     return b_exp(b, b_where(b, b_unsqueeze(b, counts, axis), y, b_number(b, -INFINITY)));
 }
 
-/* Returns the gradient of x through m and rest. If both have the same gradient (only m + rest is used), the result
- * is the softmax times that gradient; else the excess of m's gradient is added at the maximum. */
+/* Builds the gradient of x through m and rest. If m and rest have the same gradient (only m + rest is used), the
+ * gradient of x is the softmax times that gradient. Otherwise the difference of the two gradients is added at the
+ * maximum. */
 static struct val *
 through_sum(struct build *b, const struct node *n, struct val *const *dout)
 {

@@ -16,7 +16,7 @@ rule(const struct call *c, struct str *rule)
     return rule_keep(c, (int)c->attr[AXIS].i, rule);
 }
 
-/* Adds modulo 2^64, like sums of integers. */
+/* Adds integers modulo 2^64, as sum does. */
 static int64_t
 integer_sum(int64_t a, int64_t x)
 {
@@ -42,7 +42,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- variant: sums of reals in f64, of other dtypes in i64 ---- */
+/* ---- variant: sums of floats in f64, of other dtypes in i64 ---- */
 
 enum { WIDTH = 256, BLOCK = 512, NARROW = 8, FEW = 4 };
 
@@ -50,7 +50,7 @@ struct work {
     const struct view *x, *y;
     struct lines l;
     bool reverse;
-    int64_t blocks; /* blocks of adjacent lines per outer position */
+    int64_t blocks; /* number of blocks of adjacent lines at each outer position */
 };
 
 static enum compute
@@ -59,7 +59,7 @@ sums_of(const struct view *y)
     return dtype_is_float((enum dtype)y->dtype) ? COMP_F64 : COMP_I64;
 }
 
-/* Loads n elements, `stride` apart, from element `at` on. */
+/* Loads n elements, `stride` elements apart, starting at element `at`. */
 static void
 load(const struct view *x, enum compute type, int64_t at, int64_t stride, int64_t n, void *block)
 {
@@ -86,7 +86,8 @@ add_integer(int64_t n, const int64_t *x, int64_t *sum)
     for (int64_t i = 0; i < n; i++) sum[i] = (int64_t)((uint64_t)sum[i] + (uint64_t)x[i]);
 }
 
-/* Sums adjacent lines together: keeps a row of sums, and adds the positions to it in order. */
+/* Sums adjacent lines together: keeps one running sum per line, and adds the elements of each position to these
+ * sums. */
 static void
 sum_beside(void *arg, int64_t lo, int64_t hi)
 {
@@ -184,7 +185,7 @@ run_integer(int64_t n, bool reverse, int64_t (*line)[BLOCK], int64_t *sum)
         }
 }
 
-/* Sums nline lines, at most FEW, from line `first` on. */
+/* Sums nline lines, at most FEW, starting at line `first`. */
 static void
 sum_few(const struct work *w, int64_t first, int64_t nline)
 {
@@ -236,7 +237,7 @@ run(const struct kcall *k, const void *state)
 static const struct kernel_variant variants[] = {{"blocks", .dense_in = true, .accepts = dense_out, .run = run},
                                                  {NULL}};
 
-/* dx = the running sum of dy in the other direction */
+/* dx = the running sum of dy in the opposite direction */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,7 +1,7 @@
-/* div.c - the quotient of two tensors, element by element; integers give a real number.
+/* div.c - the quotient of two tensors, element by element; the quotient of integers is a float.
  *
- * Partial sums of a pass by the laws of real numbers. With b = 0 a shard's quotient may be NaN where the quotient of
- * the sum is infinite. */
+ * Partial sums of a pass through, as for exact real numbers. With b = 0 a shard's quotient may be NaN where the
+ * quotient of the whole sum is infinite. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

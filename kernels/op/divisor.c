@@ -1,4 +1,4 @@
-/* divisor.c - the divisor of an integer division: y = x, and an error where x is zero.
+/* divisor.c - checks the divisor of an integer division: y = x, but an error if an element of x is zero.
  *
  * A processor traps on integer division by zero, and any integer returned instead would pass for a result. The
  * division itself is element-wise and part of chains, which do not check data. So a tensor divisor is read through
@@ -47,7 +47,7 @@ say(const struct kcall *k, const struct finding *f)
     return code;
 }
 
-/* Allows all values but 0. (A division by zero that is executed nevertheless returns 0.) */
+/* Allows all values except 0. If a division by zero is executed nevertheless, it returns 0. */
 static void
 allows(const struct kcall *k, struct allowed *a)
 {
@@ -82,7 +82,7 @@ has_zero(const int64_t *x, int64_t n)
     return zeros > 0;
 }
 
-/* Copies each block while it is in the cache after the check. */
+/* Checks each block, and copies the block while it is still in the cache. */
 static void
 copy_range(void *arg, int64_t lo, int64_t hi)
 {
@@ -97,7 +97,7 @@ copy_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* If any element is zero, lookup_find() finds the first. */
+/* Checks all elements and copies them. If one is zero, lookup_find() searches for the first zero. */
 static int
 run(const struct kcall *k, const void *state)
 {

@@ -1,4 +1,4 @@
-/* dropout.c - elements set to zero at random, the others scaled so that the mean is kept.
+/* dropout.c - sets random elements to zero, and scales the others so that the mean is kept.
  *
  * The dropped elements are a function of seed, ordinal, micro-batch and position, so the gradient drops the same
  * elements without a stored mask. */
@@ -16,7 +16,7 @@
 extern const struct op op_dropout;
 
 enum { P, TRAINING };
-enum { DIGITS = 24 }; /* binary digits of the uniform value that is compared with p, for all dtypes */
+enum { DIGITS = 24 }; /* binary digits of the uniform random value that is compared with p, for all dtypes */
 
 static int
 infer(const struct call *c, int64_t *size)
@@ -26,7 +26,7 @@ infer(const struct call *c, int64_t *size)
     return p >= 0 && p <= 1 ? 0 : call_fail(E_ATTR, c, "p must be from 0 to 1, found %g", p);
 }
 
-/* Returns the operand itself if nothing is dropped. */
+/* Builds the operand itself if nothing is dropped. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
@@ -50,7 +50,8 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* Returns the least float >= p, so that comparing a float with it is the same as comparing with p. */
+/* Returns the least float that is >= p. Comparing a float with this value gives the same result as comparing it with
+ * p. */
 static float
 least_float(double p)
 {
@@ -58,7 +59,7 @@ least_float(double p)
     return f < p ? nextafterf(f, INFINITY) : f;
 }
 
-/* y = x scaled where u >= p */
+/* Sets y to x times the scale where the random value u >= p, elsewhere to 0. */
 VECTOR static void
 drop(int64_t n, const float *u, float p, float scale, float *x)
 {
@@ -102,7 +103,7 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* Drops the same elements of dy and scales the others. */
+/* Builds the gradient: drops the same elements of dy, and scales the others. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

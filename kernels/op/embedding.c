@@ -1,7 +1,7 @@
-/* embedding.c - rows of a table by index.
+/* embedding.c - rows of a table, selected by ids.
  *
- * A table split by rows leaves partial sums: a rank looks up the ids that it holds and returns zeros for all other
- * ids. */
+ * A table split by rows leaves partial sums: a rank looks up the ids whose rows it holds, and returns zeros for all
+ * other ids. */
 #include "kernels/op/lib/lookup.h"
 
 static int
@@ -27,7 +27,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* Runs the reference, which copies bytes and is as fast on the operands' own dtypes. */
+/* Runs the reference on the operands' own dtypes, which is fast because it only copies bytes. */
 static int
 run(const struct kcall *k, const void *state)
 {
@@ -48,7 +48,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 1)) din[1] = b_index_add(b, n->in[1], 0, n->in[0], dout[0]);
 }
 
-/* No products: one copy per element of the result. */
+/* Counts one copy per element of the result, and no products. */
 static double
 flops(const struct call *c)
 {

@@ -1,4 +1,4 @@
-/* empty.c - a tensor with unspecified values; zeros in fact, so that a program is deterministic. */
+/* empty.c - a tensor whose values are unspecified; it is filled with zeros, so that programs are deterministic. */
 #include "kernels/op/lib/op_impl.h"
 
 static int

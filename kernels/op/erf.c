@@ -1,4 +1,4 @@
-/* erf.c - the error function. */
+/* erf.c - the Gauss error function, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"

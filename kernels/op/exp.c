@@ -1,4 +1,4 @@
-/* exp.c - the exponential. */
+/* exp.c - the exponential function, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"

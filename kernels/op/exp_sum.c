@@ -1,5 +1,5 @@
-/* exp_sum.c - the sum of e^(x - m) over dimensions, with one number m per sum against overflow: the sum that ranks
- * add up in a logsumexp with a split axis.
+/* exp_sum.c - sums e^(x - m) over dimensions, with one number m per sum that prevents overflow. Ranks add up this
+ * sum in a logsumexp with a split axis.
  *
  * One operator instead of three, because its gradient dy e^(x - m) has x's layout. The gradient of a sum, repeated
  * along the axis, would have dy's layout, and the repeated tensor would be moved. */
@@ -67,7 +67,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- variants: logsumexp's reduced dimensions are adjacent ---- */
+/* ---- variants: the reduced dimensions are adjacent ---- */
 
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)

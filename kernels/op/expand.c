@@ -1,9 +1,9 @@
-/* expand.c - repeats dimensions of size 1 and adds new ones in front: a view with stride 0. */
+/* expand.c - repeats dimensions of size 1 and adds new dimensions in front: a view with stride 0. */
 #include "kernels/op/lib/op_impl.h"
 
 enum { SIZES };
 
-/* The operand's dimensions are the last dimensions of the result. */
+/* Appends the SBP rule, in which the operand's dimensions are the last dimensions of the result. */
 static int
 more(const struct call *c)
 {

@@ -1,4 +1,4 @@
-/* expert_matmul.c - rows times the matrices that their ids name: the layers of a mixture of experts.
+/* expert_matmul.c - multiplies each row by the matrix that the row's id selects: a layer of a mixture of experts.
  *
  * Experts are in groups, and the result has one row per group: zeros if the row's expert is in another group. If
  * each rank has one group, ranks have separate results, which can pass through any function. A split within a group

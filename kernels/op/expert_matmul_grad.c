@@ -1,5 +1,5 @@
-/* expert_matmul_grad.c - the gradient of expert_matmul with respect to the matrices: a matrix sums the products of
- * the rows that name it. A split of the rows leaves partial sums. */
+/* expert_matmul_grad.c - the gradient of expert_matmul with respect to the matrices: for each matrix, the sum of the
+ * products of the rows that select it. A split of the rows leaves partial sums. */
 #include "kernels/op/lib/experts.h"
 
 extern const struct op op_expert_matmul;

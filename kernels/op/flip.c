@@ -1,4 +1,4 @@
-/* flip.c - entries in the opposite order along axes, which stay unsplit. */
+/* flip.c - reverses the order of entries along axes, which stay unsplit. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/base/copies.h"
@@ -18,7 +18,7 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* Reads backwards: negative strides from the last entry. Any dtype; this is also the reference. */
+/* Copies with negative strides, starting from the last entry. Any dtype; this is also the reference. */
 static int
 run(const struct kcall *k, const void *state)
 {

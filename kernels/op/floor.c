@@ -1,4 +1,4 @@
-/* floor.c - the greatest integer that is not above x. */
+/* floor.c - the greatest integer that is not greater than x. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/eltwise.h"
 

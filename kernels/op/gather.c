@@ -1,4 +1,4 @@
-/* gather.c - elements of x along an axis, each by its own position.
+/* gather.c - elements of x along an axis, each selected by its own position.
  *
  * A split of that axis leaves partial sums: a rank reads the elements that it holds and returns zeros for all
  * others. */
@@ -29,7 +29,7 @@ gather_check(const struct call *c)
         return call_fail(E_SHAPE, c, "ids must have as many dimensions as x, %d, found %d", x->ndim, ids->ndim);
     for (int d = 0; d < x->ndim; d++)
         if (d != axis_of(c) && ids->dim[d] > x->dim[d])
-            return call_fail(E_SHAPE, c, "dimension %d of ids is %lld, more than x has: %lld", d,
+            return call_fail(E_SHAPE, c, "dimension %d of ids has size %lld, which must not exceed that of x, %lld", d,
                              (long long)ids->dim[d], (long long)x->dim[d]);
     return 0;
 }
@@ -117,12 +117,12 @@ flops(const struct call *c)
 
 struct work {
     const struct view *x, *ids, *y;
-    struct lines l; /* lines of x */
+    struct lines l; /* lines of x along the axis */
     int axis;
-    int64_t nid; /* number of positions along the axis */
+    int64_t nid; /* number of positions (ids) along the axis */
 };
 
-/* Copies one element, or writes 0 for an id that this rank does not hold. */
+/* Copies the element that an id selects, or writes 0 if this rank does not hold it. */
 INLINE void
 take_one(char *to, const char *line, int64_t here, int64_t apart, int64_t width)
 {
@@ -132,8 +132,8 @@ take_one(char *to, const char *line, int64_t here, int64_t apart, int64_t width)
         memcpy(to, line + here * apart, (size_t)width);
 }
 
-/* Copies elements lo..hi if lines of x are contiguous. The fields of w are read first, because for the compiler a
- * store to the result might change them. */
+/* Copies elements lo .. hi - 1 if lines of x are contiguous. Reads the fields of w first, because the compiler must
+ * assume that a store to the result changes them. */
 INLINE void
 take_along(const struct work *w, int64_t lo, int64_t hi, bool wide, int64_t width)
 {
@@ -151,7 +151,7 @@ take_along(const struct work *w, int64_t lo, int64_t hi, bool wide, int64_t widt
     }
 }
 
-/* Copies rows lo..hi if lines of x are not contiguous. */
+/* Copies rows lo .. hi - 1 if lines of x are not contiguous. */
 INLINE void
 take(const struct work *w, int64_t lo, int64_t hi, bool wide, int64_t width)
 {

@@ -1,5 +1,5 @@
-/* gather_grad.c - sums of src's elements at their positions: the gradient of gather, and half of scatter_add.
- * Operand `like` provides the type of the result only. Split positions leave partial sums. */
+/* gather_grad.c - adds the elements of src at their positions in a tensor of zeros: the gradient of gather, and a
+ * step of scatter_add. Operand `like` only gives the type of the result. Split positions leave partial sums. */
 #include "kernels/op/lib/gather.h"
 
 #include "kernels/cpu/base/convert.h"
@@ -21,7 +21,7 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* Reports invalid positions under the name scatter_add, because users call scatter_add. */
+/* Reports invalid positions under the name scatter_add, the operator that users call. */
 static int
 say(const struct kcall *k, const struct finding *f)
 {
@@ -44,12 +44,13 @@ ref(const struct kcall *k)
         if (is_real(y))
             f64_of(y)[to] += f64_of(src)[i];
         else
-            i64_of(y)[to] = (int64_t)((uint64_t)i64_of(y)[to] + (uint64_t)i64_of(src)[i]); /* wraps, as integers do */
+            /* Sums of integers wrap around. */
+            i64_of(y)[to] = (int64_t)((uint64_t)i64_of(y)[to] + (uint64_t)i64_of(src)[i]);
     }
     return 0;
 }
 
-/* ---- variant: sums in scratch, reals in f64, rounded once ---- */
+/* ---- variant: sums in scratch, of floats in f64, rounded once ---- */
 
 static bool
 accepts(const struct kcall *k)
@@ -108,10 +109,10 @@ union sum {
 };
 struct work {
     const struct kcall *k;
-    struct lines l; /* lines of the result */
-    int64_t nid;    /* number of positions along the axis */
+    struct lines l; /* lines of the result along the axis */
+    int64_t nid;    /* number of positions (ids) along the axis */
     enum compute type;
-    size_t scratch_bytes; /* per thread */
+    size_t scratch_bytes; /* size of one thread's scratch, bytes */
 };
 
 static size_t
@@ -120,7 +121,7 @@ sums_bytes(const struct lines *l)
     return ((size_t)(l->size * l->inner) * sizeof(double) + 63) / 64 * 64;
 }
 
-/* Adds value to the sum of element `to` of a line and stores the new sum. */
+/* Adds value to the sum of element `to` of a line, and stores the new sum. */
 static inline void
 add_at(const struct work *w, char *line, union sum *sums, int64_t to, union sum value)
 {
@@ -134,7 +135,8 @@ add_at(const struct work *w, char *line, union sum *sums, int64_t to, union sum 
         elem_set_f(d, line, to, s->f += value.f);
 }
 
-/* Adds n entries of one line, from entry `at` on; clear: zeroes their sums instead. */
+/* Adds n entries of one line, starting at entry `at`, to the sums. clear: sets the sums of these entries to zero
+ * instead. */
 static void
 add_some(const struct work *w, char *line, union sum *sums, int64_t at, int64_t n, bool clear)
 {
@@ -195,7 +197,7 @@ prepare_lines(const struct kcall *k, void **state, size_t *scratch_bytes)
 static int
 run_lines(const struct kcall *k, const void *state)
 {
-    enum { GRAIN = 1 << 15 }; /* elements that justify a thread */
+    enum { GRAIN = 1 << 15 }; /* minimum number of elements per thread */
     int axis = axis_of(k->call);
     struct work w = {.k = k, .l = lines_of(&k->out[0], axis), .nid = k->in[1].dim[axis]};
     w.type = dtype_is_float(k->out[0].dtype) ? COMP_F64 : COMP_I64;
@@ -223,7 +225,7 @@ static const struct kernel_variant variants[] = {
     {"simple", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run},
     {NULL}};
 
-/* To compute an element, searches all positions of its line. */
+/* GPU body of one element of the result: searches all positions of the element's line. */
 static const char element[] = BODY({
     const int64_t axis = c->attr[AXIS].i;
     int64_t from[8];

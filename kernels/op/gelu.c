@@ -12,7 +12,7 @@ enum { APPROXIMATE_NONE, APPROXIMATE_TANH };
 REALS({
     const real half = 0.5, root = M_SQRT1_2, scale = sqrt(2 / M_PI), cubic = 0.044715;
     real v = x[0];
-    if (v == -INFINITY) return -0.0; /* avoids -inf * 0 */
+    if (v == -INFINITY) return -0.0; /* special case, because -INFINITY * 0 would be NaN */
     if (c->attr[APPROXIMATE].i == APPROXIMATE_NONE) return half * v * erfc(-v * root);
     return half * v * (1 + tanh(scale * (v + cubic * v * v * v)));
 });
@@ -41,7 +41,7 @@ follow(const struct call *c)
     return c->attr[APPROXIMATE].i == APPROXIMATE_TANH ? FOLLOW_GELU : FOLLOW_NONE;
 }
 
-/* dx = dy gelu'(x). gelu' is an operator, so the gradient has one pass. */
+/* Builds dx = dy gelu'(x). gelu' is an operator of its own, so that the gradient takes one pass. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

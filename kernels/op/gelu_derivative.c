@@ -1,4 +1,4 @@
-/* gelu_derivative.c - the derivative of gelu, as an operator, so that gelu's gradient has one pass. */
+/* gelu_derivative.c - the derivative of gelu as an operator of its own, so that gelu's gradient takes one pass. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"
@@ -9,15 +9,17 @@ extern const struct op op_clamp;
 enum { APPROXIMATE };
 enum { APPROXIMATE_NONE, APPROXIMATE_TANH };
 
-/* The approximation is x s(v), s the logistic function, v = A (x + C x^3). */
+/* The tanh approximation of gelu is x s(v), where s is the logistic function and v = A (x + C x^3). */
 static const double A = 1.59576912160573071176; /* 2 sqrt(2 / pi) */
 static const double C = 0.044715;
 static const double DENSITY = 0.39894228040143267794; /* density of the normal distribution at 0 */
 
 REALS({
-    const real a = 1.59576912160573071176, b = 0.044715, density = 0.39894228040143267794; /* A, C, DENSITY */
+    /* The constants A, C and DENSITY, rounded to the dtype in which the body computes. */
+    const real a = 1.59576912160573071176, b = 0.044715, density = 0.39894228040143267794;
     const real half = 0.5, root = M_SQRT1_2;
-    real v = x[0] > 40 ? 40 : x[0] < -40 ? -40 : x[0]; /* the derivative is 1 or 0 beyond; inf * 0 would be NaN */
+    /* Beyond +-40 the derivative is 1 or 0; without the clamp, inf * 0 would be NaN. */
+    real v = x[0] > 40 ? 40 : x[0] < -40 ? -40 : x[0];
     if (c->attr[APPROXIMATE].i == APPROXIMATE_NONE) return half * erfc(-v * root) + v * density * exp(-half * v * v);
     real s = 1 / (1 + exp(-a * (v + b * v * v * v)));
     return s + v * s * (1 - s) * a * (1 + 3 * b * v * v);
@@ -38,14 +40,15 @@ follow(const struct call *c)
     return c->attr[APPROXIMATE].i == APPROXIMATE_TANH ? FOLLOW_GELU_SLOPE : FOLLOW_NONE;
 }
 
-/* Clamps x, in f32 for halves. Beyond `most` the result is 0, but a power of x may overflow, and inf * 0 is NaN. */
+/* Builds x clamped to [-most, most], in f32 for 16-bit floats. Beyond `most` the result is 0, but a power of x may
+ * overflow, and inf * 0 is NaN. */
 static struct val *
 within(struct build *b, struct val *x, double most)
 {
     return b_call3(b, &op_clamp, b_wide(b, x), b_number(b, -most), b_number(b, most));
 }
 
-/* (x Phi)'' = (2 - x^2) e^(-x^2 / 2) / sqrt(2 pi) */
+/* Builds the second derivative of the exact gelu: (x Phi)'' = (2 - x^2) e^(-x^2 / 2) / sqrt(2 pi) */
 static struct val *
 curve_exact(struct build *b, struct val *x)
 {
@@ -53,7 +56,8 @@ curve_exact(struct build *b, struct val *x)
     return b_mul(b, b_scale(b, b_sub(b, b_number(b, 2), xx), DENSITY), b_exp(b, b_scale(b, xx, -0.5)));
 }
 
-/* (x s(v))'' = s' (2 v' + x ((1 - 2 s) v'^2 + v'')), s' = s(v) s(-v), v' = A (1 + 3 C x^2), v'' = 6 A C x */
+/* Builds the second derivative of the tanh approximation: (x s(v))'' = s' (2 v' + x ((1 - 2 s) v'^2 + v'')), with s'
+ * = s(v) s(-v), v' = A (1 + 3 C x^2), v'' = 6 A C x */
 static struct val *
 curve_tanh(struct build *b, struct val *x)
 {

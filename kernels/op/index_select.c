@@ -1,4 +1,4 @@
-/* index_select.c - entries of x along an axis, by position.
+/* index_select.c - entries of x along an axis, selected by position.
  *
  * A split of that axis leaves partial sums: a rank reads the positions that it holds and returns zeros for all
  * others. */

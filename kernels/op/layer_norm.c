@@ -1,4 +1,5 @@
-/* layer_norm.c - normalises the last dimensions to mean 0 and variance 1, then scales and shifts. */
+/* layer_norm.c - normalises the last dimensions to mean 0 and variance 1, then multiplies by the weight and adds the
+ * bias. */
 #include "kernels/op/lib/norm.h"
 
 static int
@@ -20,8 +21,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     norm_grad(b, n, dout, din, true);
 }
 
-/* Returns the linear group: weight and bias together, or the weight if there is no bias. A bias alone is in no
- * group, because it is added to a complete value. */
+/* Returns the `linear` text: weight and bias together, or the weight alone if there is no bias. The bias alone is
+ * not linear, because it is added to a complete value. */
 static const char *
 linear_of(const struct call *c)
 {

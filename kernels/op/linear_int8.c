@@ -1,9 +1,10 @@
-/* linear_int8.c - a linear layer with one byte per weight, for inference: row n of w is (w[n] - 128) * scale[n].
+/* linear_int8.c - a linear layer with weights of one byte, for inference. Byte b in row n of w stands for the weight
+ * (b - 128) * scale[n].
  *
  *   y[.., n] = scale[n] * sum over k of x[.., k] (w[n, k] - 128)
  *
  * Bytes are converted to floats in registers, so a product of one row reads a quarter of the memory of f32 weights.
- * One core of a shared EPYC, GPT-2 124M: 5.0 ms per token, 25 GB/s of weights. Rows read as one stream, and
+ * One core of a shared EPYC, GPT-2 124M: 5.0 ms per token, 25 GB/s of weights. With rows read as one stream, and
  * converted in the innermost cache: 7.0 ms. For several rows of x, a row of w is converted once. A split of k leaves
  * partial sums; a split of n splits w's rows. */
 #pragma GCC optimize("O3", "no-trapping-math")
@@ -15,7 +16,7 @@
 #include "runtime/base/stop.h"
 
 enum { IN_X, IN_W, IN_SCALE };
-enum { ZERO = 128 }; /* the byte that encodes 0 */
+enum { ZERO = 128 }; /* the byte with this value stands for the weight 0 */
 
 static int
 rule(const struct call *c, struct str *rule)
@@ -38,7 +39,7 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* The sizes of a call. */
+/* Sizes of the matrices of a call. */
 struct sizes {
     int64_t m, n, k;
 };
@@ -67,9 +68,10 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast: f32 ---- */
+/* ---- variant: f32 ---- */
 
-enum { WAYS = WIDE / LANES, STREAMS = 4 }; /* parallel partial sums: the order of additions is fixed */
+/* Numbers of partial sums that are computed in parallel, which fix the order of additions. */
+enum { WAYS = WIDE / LANES, STREAMS = 4 };
 #define LANES_FILE "kernels/op/lib/linear_int8_level.inc"
 #include "kernels/cpu/base/lanes_levels.inc"
 
@@ -118,13 +120,13 @@ run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
     struct sizes s = sizes_of(k);
-    enum { WORTH = 1 << 16 }; /* products that justify a thread */
+    enum { WORTH = 1 << 16 }; /* minimum number of products per thread */
     int64_t grain = MAX(1, WORTH / MAX(s.k * s.m, 1));
     team_shares(k->threads, s.n, grain, rows_range, (void *)(uintptr_t)k);
     return 0;
 }
 
-/* ---- fast: f64 ---- */
+/* ---- variant: f64 ---- */
 
 static bool
 accepts_f64(const struct kcall *k)
@@ -148,7 +150,7 @@ run_f64(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* dx = (dy scale) (w - 128); dscale = sum over rows of dy (x (w - 128)^T). */
+/* Builds the gradients dx = (dy scale) (w - 128) and dscale = sum over rows of dy (x (w - 128)^T). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,4 +1,4 @@
-/* linspace.c - evenly spaced numbers, both ends included. */
+/* linspace.c - evenly spaced numbers from a start to an end, both included. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/base/convert.h"

@@ -1,10 +1,10 @@
-/* log.c - the natural logarithm. */
+/* log.c - the natural logarithm, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/base/vmath_f64.h"
 
-REALS({ return log(x[0] == 0 ? 0 : x[0]); }); /* a subnormal number counts as zero, but log would read its bits */
+REALS({ return log(x[0] == 0 ? 0 : x[0]); }); /* log must treat a subnormal number as zero, as arithmetic does */
 
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)

@@ -1,7 +1,7 @@
-/* log_softmax.c - logarithms of probabilities: x minus the logarithm of its sum of exponentials, along one axis.
+/* log_softmax.c - logarithms of softmax probabilities along one axis: x - log(sum of e^x).
  *
- * The maximum is subtracted first, then the logarithm. Their sum, rounded, would lose the digits of a row far from
- * 0. */
+ * The maximum of a row is subtracted first, then the logarithm of the sum of e^(x - maximum). Subtracting maximum
+ * plus logarithm, rounded to one number, would lose the digits of a row far from 0. */
 #include "kernels/op/lib/op_impl.h"
 
 #include <math.h>
@@ -29,9 +29,9 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast ---- */
+/* ---- variant: lines ---- */
 
-/* {3072, 64}, one core of an EPYC: 74 us; line by line 112 us. */
+/* Computes `count` lines together. {3072, 64}, one core of an EPYC: 74 us; line by line 112 us. */
 static void
 some_lines(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at, int64_t count)
 {
@@ -62,8 +62,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_sub(b, dout[0], b_mul(b, b_exp(b, n->out[0]), b_sum(b, dout[0], &axis, 1, true)));
 }
 
-/* Writes the call for a split axis: e^(x - m) is computed on x's shards; only the maximum and the sum of each line
- * are exchanged. Halves are computed in f32. */
+/* Builds the call for a split axis: shards compute e^(x - m), and exchange only the maximum m and the sum of each
+ * line. 16-bit floats are computed in f32. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -27,8 +27,8 @@ exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
     return b_call(b, &op_exp_sum, 2, (struct val *[]){x, m}, attr);
 }
 
-/* Returns m + log(sum of e^(x - m)). m is near the maximum but finite, so that a sum with an infinity is infinite,
- * not NaN. The result does not depend on m, so m is an integer, whose derivative is 0.
+/* Builds m + log(sum of e^(x - m)). m is near the maximum but finite, so that a sum with an infinity is infinite,
+ * not NaN. The result does not depend on m, so m is rounded to an integer, whose derivative is 0.
  *
  * m has several readers. Increasing operators pass P(max) on, so each reader would reduce m for itself. A product,
  * even with 1, does not pass P(max) on and forces one reduction. The sum over ranks is in f64, too: where m and the
@@ -67,7 +67,7 @@ are_together(const struct call *c, int64_t *order)
     return together;
 }
 
-/* Computes the result with the reduced dimensions permuted to the end. */
+/* Builds the result from x with its reduced dimensions permuted to the end. */
 static struct val *
 moved(struct build *b, const struct call *c, struct val *x, const int64_t *order)
 {
@@ -81,7 +81,8 @@ moved(struct build *b, const struct call *c, struct val *x, const int64_t *order
     return c->attr[KEEPDIM].i ? b_reshape(b, y, n, size) : y;
 }
 
-/* Computes halves and integers in f32, the gradient too: e^(x - y) of a rounded y would have y's rounding error. */
+/* Builds the call on an f32 copy of 16-bit floats and integers. The gradient then is f32, too: e^(x - y) of a
+ * rounded y would have y's rounding error. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
@@ -96,8 +97,8 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     return b->failed ? (int)err_last() : 0;
 }
 
-/* Builds logsumexp over a sharded reduced dimension from maximum, exponentials and sums. An empty dimension stays one
- * operator: no maximum exists, and moving it costs as little. */
+/* Builds logsumexp over a split reduced dimension from a maximum, exponentials and sums. An empty dimension stays
+ * one operator: it has no maximum, and moving it costs as little. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
@@ -106,7 +107,7 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
     return b->failed ? (int)err_last() : 0;
 }
 
-/* ln(e^a + e^x) */
+/* Returns ln(e^a + e^x). */
 static double
 join(double a, double x)
 {
@@ -129,7 +130,7 @@ ref(const struct kcall *k)
 
 /* ---- variants ---- */
 
-/* Returns the sum of e^(x - m) of floats; m is the maximum. */
+/* Returns the sum of e^(x - m) of floats, where m is their maximum. */
 static double
 exponentials(int64_t n, const float *x, float m)
 {
@@ -159,7 +160,7 @@ some_lines(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, v
 {
     enum dtype d = k->in[0].dtype == DT_F64 ? DT_F64 : DT_F32;
     double y[LINES_TOGETHER];
-    static_assert((int)LINES_TOGETHER <= (int)LOG_SUMS, "a call takes them");
+    static_assert((int)LINES_TOGETHER <= (int)LOG_SUMS, "LINES_TOGETHER is greater than LOG_SUMS");
     if (n <= LOG_SUM_SHORT)
         log_sums_short(d, n, count, at[0], y);
     else
@@ -179,9 +180,9 @@ lines(const struct kcall *k, struct line_call *c)
 
 static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
-/* dx = dy e^(x - y) / (sum of e^(x - y)). The divisor is 1 except for the rounding error of y, which far from 0
- * affects all digits of dx. If x has an infinity the sum is NaN and is replaced by 1; the dx of finite elements is
- * then 0. */
+/* Builds dx = dy e^(x - y) / (sum of e^(x - y)). The divisor is 1 except for the rounding error of y, which affects
+ * all digits of dx if y is far from 0. If x has an infinity, the sum is NaN and is replaced by 1; the dx of finite
+ * elements is then 0. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,8 +1,9 @@
 /* matmul.c - the product of matrices, over a batch that is broadcast as in NumPy.
  *
- * A vector is one row as a, and one column as b; its dimension is not in the result. A split of k leaves partial
- * sums; any other factor is split with the result. Operands of two dtypes are cast to their promotion first. Sums of
- * halves may stay f32, as they are before they are rounded. */
+ * A vector is one row as operand a, and one column as operand b; its dimension of size 1 is not in the result. A
+ * split of the summed dimension k leaves partial sums; a split of any other dimension splits the result. Operands of
+ * two dtypes are cast to their promotion first. Sums of 16-bit floats may stay f32, as they are before they are
+ * rounded. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/gemm/gemm_halves.h"
 #include "kernels/cpu/gemm/gemm_long.h"
@@ -22,8 +23,8 @@ batch_dims(int ndim)
     return MAX(ndim - 2, 0);
 }
 
-/* Adds the letters of operand k's batch dimensions, aligned with the last of the n in the result; '1' for a repeated
- * dimension. */
+/* Appends the rule letters of operand k's batch dimensions, aligned with the last of the result's n batch
+ * dimensions; '1' for a dimension that is repeated. */
 static void
 add_batch(const struct call *c, int k, int n, struct str *rule)
 {
@@ -72,8 +73,8 @@ matmul_build(struct build *b, const struct call *c, struct val *const *in, struc
 
 /* ---- gradient ---- */
 
-/* da = g b^T, db = a^T g, each summed over the batch dimensions along which the operand was repeated. If one b
- * serves the whole batch, the product computes that sum. */
+/* Builds da = g b^T and db = a^T g, each summed over the batch dimensions along which the operand was repeated. If
+ * one b serves the whole batch, the product computes that sum. */
 static void
 matmul_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -118,13 +119,13 @@ product_i(const struct product *p, int64_t a, int64_t b, int64_t c)
     int64_t *z = i64_of(p->c) + c;
     for (int64_t i = 0; i < p->m && !stop_now(); i++)
         for (int64_t j = 0; j < p->n; j++) {
-            uint64_t sum = 0; /* wraps, as integers do */
+            uint64_t sum = 0; /* sums of integers wrap around */
             for (int64_t l = 0; l < p->k; l++) sum += (uint64_t)x[i * p->k + l] * (uint64_t)y[l * p->n + j];
             z[i * p->n + j] = (int64_t)sum;
         }
 }
 
-/* Returns the index of v's matrix at a position of the result's batch: dimensions of size 1 are repeated. */
+/* Returns the index of v's matrix that a position in the result's batch uses; dimensions of size 1 are repeated. */
 static int64_t
 matrix_at(const struct view *v, const int64_t *at, int nbatch, int64_t elements)
 {

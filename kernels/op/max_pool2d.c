@@ -1,4 +1,4 @@
-/* max_pool2d.c - the maximum of each window of an image, NCHW. NaN wins. */
+/* max_pool2d.c - the maximum of each window of an image, NCHW; NaN if an element of the window is NaN. */
 #include "kernels/op/lib/pool.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast ---- */
+/* ---- variants for floats ---- */
 
 static bool
 accepts(const struct kcall *k)

@@ -1,4 +1,5 @@
-/* max_pool2d_grad.c - dy added at the position of each window's maximum; the first of equals. */
+/* max_pool2d_grad.c - the gradient of max_pool2d: adds each dy at the position of its window's maximum. If several
+ * elements equal the maximum, the first one receives dy. */
 #include "kernels/op/lib/pool.h"
 
 #include <math.h>
@@ -23,7 +24,9 @@ plane_of(const struct kcall *k)
 struct task {
     const double *x, *from;
     double *to;
-    bool pick; /* reads from that position, instead of adding to it */
+    /* true: reads `from` at the position of the maximum; false: adds the window's element of `from` at that position.
+     */
+    bool pick;
 };
 
 static void
@@ -52,7 +55,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* Finds the position in the plane of the maximum of window (u, v); -1: the window has no entry. */
+/* Defines best(u, v): position in the plane of the maximum of window (u, v); -1: the window has no entry. */
 #define BEST_BODY                                                                                                      \
     POOL_BODY BODY(const auto best = [&](int64_t u, int64_t v) {                                                       \
         int64_t h0, h1, w0, w1, from[] = {at[0], at[1], 0, 0}, found = -1;                                             \
@@ -69,7 +72,7 @@ ref(const struct kcall *k)
         return found;                                                                                                  \
     };)
 
-/* ---- fast ---- */
+/* ---- variants for floats ---- */
 
 static bool
 accepts(const struct kcall *k)
@@ -128,7 +131,7 @@ const struct op op_max_pool2d_grad = {
                "f32{2,1,6,5} f32{2,1,3,2} kernel_size=2 dilation=2 ceil_mode=true"},
 };
 
-/* ---- its own gradient reads dy's gradient at the same positions ---- */
+/* ---- the operator's own gradient: reads dy's gradient at the positions of the maxima ---- */
 
 static int
 pick_rule(const struct call *c, struct str *rule)

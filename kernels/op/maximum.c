@@ -1,4 +1,4 @@
-/* maximum.c - the greater of two tensors, element by element; NaN wins. */
+/* maximum.c - the greater element of two tensors; NaN if either is NaN. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"
@@ -9,7 +9,7 @@ REALS({ return x[0] > x[1] || isnan(x[0]) ? x[0] : x[1]; });
 
 INTEGERS({ return x[0] > x[1] ? x[0] : x[1]; });
 
-/* Passes the gradient to the greater operand, and half to each if both are equal. */
+/* Passes the gradient to the greater operand, and half of it to each if both are equal. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,9 +1,10 @@
-/* moments_joined.c - joins the moments of all parts of a row. Each part receives, in 7 bytes, the distance from its
- * own mean to the row's mean, and the row's deviation.
+/* moments_joined.c - joins the mean and deviation of all shards of a row (moments.h). The answer to each shard has 7
+ * bytes: the distance from the shard's mean to the row's mean, and the row's deviation.
  *
- *   mean = mean of the parts' means,   variance = mean of (deviation^2 + (the part's mean - mean)^2)
+ *   mean = mean of the shards' means,   variance = mean of (deviation^2 + (the shard's mean - mean)^2)
  *
- * All parts have the same size. Parts and bytes are the last two dimensions, and both stay unsplit. */
+ * All shards have the same size. The last two dimensions of the operand are the shards and the bytes of a code; both
+ * are unsplit. */
 #include "kernels/op/lib/moments.h"
 
 static int
@@ -28,7 +29,7 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Computes the codes of one row, starting at `first`. */
+/* Computes the answers of one row, whose codes start at `first`. */
 static void
 join(const struct kcall *k, int64_t first, int64_t parts)
 {
@@ -88,7 +89,7 @@ static const char element[] = MOMENTS_BODY({
 
 const struct op op_moments_joined = {
     .name = "moments_joined",
-    .doc = "code for each part: the distance from its mean to the row's mean, and the row's deviation",
+    .doc = "code for each shard of a row: the distance from its mean to the row's mean, and the row's deviation",
     .in = {{"told"}},
     .shape.make_rule = rule,
     .shape.infer = infer,

@@ -1,7 +1,7 @@
-/* moments_of.c - the mean of a row and 1 / sqrt(variance + eps), for each part of the row, from two codes: the
- * part's own (told) and the answer to it (joined).
+/* moments_of.c - the mean of a row and 1 / sqrt(variance + eps), for each shard of the row. Both numbers are computed
+ * from two codes: the shard's own (told) and the answer to it (joined), see moments.h.
  *
- * x is not read, but x receives the gradient of its moments. With n elements in a row and sums over the parts:
+ * x is not read, but x receives the gradient of its moments. With n elements in a row and sums over the shards:
  *
  *   dx = (sum of d mean) / n - (x - mean) rstd^3 (sum of d rstd) / n
  *
@@ -12,7 +12,8 @@ enum { X, TOLD, BACK };
 enum { MEAN, RSTD };
 enum { DIMS, EPS };
 
-/* Returns the number of dimensions before the dimension of parts; negative: x has no dimension of parts. */
+/* Returns the number of dimensions before the dimension of shards. The result is negative if x has no dimension of
+ * shards. */
 static int
 lead_of(const struct call *c)
 {
@@ -69,7 +70,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* Returns the sum of dout over the parts. */
+/* Builds the sum of dout over the shards of each row. */
 static struct val *
 of_parts(struct build *b, const struct node *n, struct val *dout)
 {
@@ -85,7 +86,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (!b_wants(n, X)) return;
     for (int d = x->type.ndim - 1 - (int)n->attr[DIMS].i; d < x->type.ndim; d++) size *= (double)x->type.dim[d];
     if (dout[MEAN]) by_mean = b_scale(b, of_parts(b, n, dout[MEAN]), 1 / size);
-    if (dout[RSTD]) { /* multiplied by one factor at a time: rstd^3 may overflow or underflow f32 */
+    if (dout[RSTD]) { /* multiplies by rstd three times, because rstd^3 may overflow or underflow f32 */
         struct val *xhat = b_mul(b, b_cast(b, b_sub(b, x, mean), DT_F32), r);
         by_rstd = b_mul(b, xhat, b_mul(b, r, b_mul(b, r, b_scale(b, of_parts(b, n, dout[RSTD]), -1 / size))));
     }
@@ -119,7 +120,7 @@ static const char line[] = MOMENTS_BODY({
     });
 });
 
-/* Codes are decoded byte by byte. */
+/* Reads a code byte by byte. */
 static double
 flops(const struct call *c)
 {
@@ -128,11 +129,11 @@ flops(const struct call *c)
 
 const struct op op_moments_of = {
     .name = "moments_of",
-    .doc = "mean and 1 / sqrt(variance + eps) of the rows of x, for each part of a row, from the codes it sent and "
+    .doc = "mean and 1 / sqrt(variance + eps) of the rows of x, for each shard of a row, from the codes it sent and "
            "received",
     .in = {[X] = {"x", IN_FLOAT}, [TOLD] = {"told"}, [BACK] = {"joined"}},
     .nout = 2,
-    .attr = {[DIMS] = {"dims", ATTR_INT, .i = 1, .doc = "number of last dimensions that form a part"},
+    .attr = {[DIMS] = {"dims", ATTR_INT, .i = 1, .doc = "number of last dimensions that form a shard of a row"},
              [EPS] = {"eps", ATTR_FLOAT, .f = 1e-5, .doc = "added to the variance"}},
     .shape.make_rule = rule,
     .shape.infer = infer,

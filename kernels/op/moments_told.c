@@ -1,5 +1,5 @@
-/* moments_told.c - the mean and deviation of a part of a row, as a part sends them: a code of 9 bytes along one last
- * dimension. */
+/* moments_told.c - encodes the mean and deviation of a shard of a row in 9 bytes, for sending (moments.h). The bytes
+ * are a new last dimension. */
 #include "kernels/op/lib/moments.h"
 
 enum { MEAN, VARIANCE };
@@ -39,7 +39,7 @@ static const char element[] =
 
 const struct op op_moments_told = {
     .name = "moments_told",
-    .doc = "code of the mean and the deviation of a part of each row",
+    .doc = "code of the mean and the deviation of a shard of each row",
     .in = {[MEAN] = {"mean", IN_FLOAT}, [VARIANCE] = {"variance", IN_FLOAT}},
     .shape.make_rule = rule,
     .shape.infer = infer,

@@ -1,4 +1,4 @@
-/* mse_loss.c - the mean of squared differences. */
+/* mse_loss.c - the mean squared error: the mean of (x - y)^2. */
 #include "kernels/op/lib/op_impl.h"
 
 extern const struct op op_mean;
@@ -6,7 +6,7 @@ extern const struct op op_mean;
 enum { REDUCTION };
 enum { MEAN, SUM, NONE };
 
-/* Checks that x and y have one shape. A loss of {n, 1} and {n} would broadcast, and compare every pair. */
+/* Checks that x and y have one shape. Shapes {n, 1} and {n} would broadcast, and every pair would be compared. */
 static int
 check_shapes(const struct call *c)
 {

@@ -1,4 +1,4 @@
-/* neg.c - change of sign. */
+/* neg.c - the negative of each element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

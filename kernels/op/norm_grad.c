@@ -1,4 +1,4 @@
-/* norm_grad.c - the gradients of layer_norm (center) and rms_norm with respect to x, weight and bias.
+/* norm_grad.c - the gradients of layer_norm (with center) and rms_norm (without) with respect to x, weight and bias.
  *
  *   dx = r (u - mean(u) - xhat mean(u xhat)),   u = dy weight, xhat = (x - mean) r   (no mean(u) without center)
  *   dw = sum over rows of dy xhat,   db = sum over rows of dy
@@ -76,9 +76,9 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* Adds the gradients through dx. With h the gradient of dx, and G(x, u) = dx without a weight: the gradient of u is
- * G(x, h); the gradient of x is G(x, -r (h mean(u xhat) + u mean(h xhat))) through xhat, and -xhat r mean(h dx)
- * through r. x: n's x, halves as f32. */
+/* Builds the gradients of dx with respect to x, dy and weight. Let h be the gradient of dx, and G(x, u) the function dx
+ * without a weight. The gradient of u is G(x, h). The gradient of x is G(x, -r (h mean(u xhat) + u mean(h xhat)))
+ * through xhat, and -xhat r mean(h dx) through r. x: operand x of n, in f32 if it is a 16-bit float. */
 static void
 through_dx(struct build *b, const struct node *n, struct val *x, struct val *h, struct val **din)
 {
@@ -94,7 +94,7 @@ through_dx(struct build *b, const struct node *n, struct val *x, struct val *h, 
     struct val *xhat = b_norm_xhat(b, x, a), *r = b_norm_rstd(b, x, a);
     struct val *m = b_norm_mean(b, b_mul(b, u, xhat), a), *hm = b_norm_mean(b, b_mul(b, h, xhat), a);
     struct val *q = b_neg(b, b_mul(b, r, b_add(b, b_mul(b, h, m), b_mul(b, u, hm))));
-    if (x != n->in[X]) { /* dx rounded to f16 may have underflowed */
+    if (x != n->in[X]) { /* 16-bit floats: recomputes dx in f32, because dx rounded to f16 may have underflowed */
         b_norm_grad(b, x, dy, weight, a, grad);
         dx = grad[DX];
     }
@@ -109,8 +109,9 @@ add_to(struct build *b, struct val **sum, struct val *g)
     *sum = *sum ? b_add(b, *sum, g) : g;
 }
 
-/* With h the gradient of dw, the gradient of dy is h xhat, and the gradient of x is G(x, h dy). With h the gradient
- * of db, the gradient of dy is h in every row. Sums for halves are f32 until the final cast. */
+/* Builds the gradients of dw and db with respect to x and dy. With h the gradient of dw, the gradient of dy is h xhat,
+ * and the gradient of x is G(x, h dy). With h the gradient of db, the gradient of dy is h in every row. Sums for 16-bit
+ * floats are f32 until the final cast. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -129,8 +130,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static const struct kernel_variant variants[] = {
     {"simd", .dense_in = true, .accepts = norm_accepts, .prepare = prepare, .run = run}, {NULL}};
 
-/* Three passes: the gradient of each row, keeping its mean and 1 / deviation; sums over parts of each column; sums
- * of these parts. */
+/* GPU bodies of three passes: the gradient of each row, which also stores the row's mean and 1 / deviation; sums
+ * over parts of each column; sums of these parts. */
 static const char rows[] = BODY({
     const bool center = c->attr[CENTER].i, weight = !absent(&c->in[2]);
     const auto x = held([&](element i) { return x0(i); });
@@ -182,7 +183,7 @@ const struct op op_norm_grad = {
     .nout = 3,
     .attr = {[NORM_DIMS] = {"dims", ATTR_INT, .i = 1, .doc = "number of last dimensions"},
              [NORM_EPS] = {"eps", ATTR_FLOAT, .f = 1e-5, .doc = "added to the variance"},
-             [NORM_CENTER] = {"center", ATTR_BOOL, .i = 1, .doc = "the mean was taken off"}},
+             [NORM_CENTER] = {"center", ATTR_BOOL, .i = 1, .doc = "true: the mean is subtracted, as in layer_norm"}},
     .shape.make_rule = rule,
     .shape.dtype = OUT_IN0,
     .partial.linear = "1",

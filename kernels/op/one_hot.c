@@ -1,5 +1,5 @@
-/* one_hot.c - 1 at each id, 0 elsewhere, along a new last dimension of size n; a rank may compute a range of this
- * dimension. */
+/* one_hot.c - encodes ids along a new last dimension of size n: 1 at the id, 0 elsewhere. A rank may compute a range
+ * of this dimension. */
 #include "kernels/op/lib/lookup.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
-/* pad.c - a tensor with entries added around it, or removed: amounts may be negative. Padded dimensions stay
- * unsplit.
+/* pad.c - adds entries around a tensor, or removes entries if an amount is negative. Padded dimensions stay unsplit.
  *
  * The gradient removes the added entries: it is a pad by the negative amounts. */
 #include "kernels/op/lib/op_impl.h"
@@ -12,9 +11,11 @@ extern const struct op op_pad;
 
 enum { PAD, VALUE };
 
-static const int64_t MOST = (int64_t)1 << 60; /* adding a dimension and another pad cannot overflow 64 bits */
+/* Bound of an amount: the sum of a dimension and two amounts cannot overflow 64 bits. */
+static const int64_t MOST = (int64_t)1 << 60;
 
-/* Sets the numbers of entries added before and after dimension d: pairs count from the last dimension. */
+/* Sets the numbers of entries that are added before and after dimension d. The first pair of the attribute pad is for
+ * the last dimension. */
 static void
 amounts(const struct call *c, int ndim, int d, int64_t *before, int64_t *after)
 {
@@ -47,16 +48,18 @@ infer(const struct call *c, int64_t *size)
     if (c->attr[PAD].n % 2)
         return call_fail(E_ATTR, c, "pad must be pairs of numbers, found %d numbers", c->attr[PAD].n);
     if (c->attr[PAD].n > 2 * n)
-        return call_fail(E_ATTR, c, "pad has %d pairs for %d dimensions", c->attr[PAD].n / 2, n);
+        return call_fail(E_ATTR, c, "pad must have at most one pair per dimension, found %d pairs for %d dimensions",
+                         c->attr[PAD].n / 2, n);
     for (int d = 0; d < n; d++) {
         int64_t before, after;
         amounts(c, n, d, &before, &after);
         if (before == 0 && after == 0) continue;
         if (before < -MOST || before > MOST || after < -MOST || after > MOST)
-            return call_fail(E_ATTR, c, "a pad is at most 2^60 entries, found %lld and %lld", (long long)before,
-                             (long long)after);
+            return call_fail(E_ATTR, c, "pad amounts must be from -2^60 to 2^60, found %lld and %lld",
+                             (long long)before, (long long)after);
         *size = c->in[0].dim[d] + before + after;
-        if (*size < 0) return call_fail(E_SHAPE, c, "dimension %d would have %lld entries", d, (long long)*size);
+        if (*size < 0)
+            return call_fail(E_SHAPE, c, "dimension %d of the result would have %lld entries", d, (long long)*size);
         size++;
     }
     return 0;
@@ -82,7 +85,7 @@ fill(const struct view *y, double value)
     view_copy(y, &one);
 }
 
-/* Moves the start of v by n entries of dimension d. */
+/* Moves the start of view v by n entries of dimension d. */
 static void
 advance(struct view *v, int d, int64_t n)
 {
@@ -100,7 +103,7 @@ fill_part(const struct view *y, int d, int64_t first, int64_t n, double value)
     fill(&part, value);
 }
 
-/* Pads strided memory of any dtype; serves as the reference too. */
+/* Pads memory of any strides and dtype. This function is also the reference. */
 static int
 run(const struct kcall *k, const void *state)
 {
@@ -111,7 +114,7 @@ run(const struct kcall *k, const void *state)
         int64_t before, after;
         amounts(k->call, x.ndim, d, &before, &after);
         int64_t n = x.dim[d] + MIN(before, 0) + MIN(after, 0);
-        if (n <= 0) { /* no entry of x is left */
+        if (n <= 0) { /* amounts are negative and remove all entries of x */
             fill(&y, value);
             return 0;
         }

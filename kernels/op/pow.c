@@ -1,5 +1,5 @@
-/* pow.c - powers, element by element. Integers stay integers; powers with negative exponents in a tensor are
- * truncated towards zero. */
+/* pow.c - powers, element by element. A power of integers is an integer; if the exponent is a negative element of a
+ * tensor, the power is truncated towards zero. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/eltwise.h"
 
@@ -8,8 +8,8 @@
 
 extern const struct op op_eq, op_ge, op_logical_and, op_pow, op_pow_derivative;
 
-/* A subnormal number compares equal to zero, but pow would read its bits. Multiplying by 0 makes a zero of the same
- * sign (runtime/base/denormal.h). */
+/* Replaces a subnormal number, which compares equal to zero, by a zero of the same sign: pow would read its bits
+ * (runtime/base/denormal.h). */
 REALS({ return pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] == 0 ? 0 * x[1] : x[1]); });
 
 INTEGERS({
@@ -40,7 +40,7 @@ cube(int64_t n, const float *x, float *y)
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * x[i] * x[i];
 }
 
-/* Computes squares and cubes faster if all exponents of the block are 2 or 3. */
+/* Computes the powers of a block. If all exponents of the block are 2 or all are 3, multiplies, which is faster. */
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
@@ -56,7 +56,7 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
     f32_by_f64(f64_pow_few, c, n, 2, x, y);
 }
 
-/* d a^b / da = b a^(b-1); 0 where b is 0, also at a = 0. */
+/* Builds d a^b / da = b a^(b-1); 0 where b is 0, even if a is 0. */
 static struct val *
 derivative_in_base(struct build *b, struct val *base, struct val *exponent)
 {
@@ -66,14 +66,14 @@ derivative_in_base(struct build *b, struct val *base, struct val *exponent)
     return b_where(b, flat, none, b_mul(b, exponent, less));
 }
 
-/* Returns a number as a tensor of the shape and dtype of x; f32 for halves. */
+/* Builds a tensor of the shape and dtype of x that is filled with a number; f32 for 16-bit floats. */
 static struct val *
 number_beside(struct build *b, struct val *number, struct val *x)
 {
     return b_where(b, b_true(b, x), number, b_wide(b, x));
 }
 
-/* d a^b / db = a^b ln a; but 0 if a is 0 and b not negative, as in PyTorch. */
+/* Builds d a^b / db = a^b ln a; but 0 where a is 0 and b >= 0, as in PyTorch. */
 static struct val *
 derivative_in_exponent(struct build *b, struct val *base, struct val *exponent, struct val *power)
 {
@@ -92,8 +92,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         din[1] = b_sum_to(b, b_mul(b, dout[0], derivative_in_exponent(b, base, exponent, n->out[0])), &exponent->type);
 }
 
-/* Writes the power 2 as a square. Rejects negative integer exponents of integers, as PyTorch does; the exponents in
- * a tensor are not known here. */
+/* Builds a square if the exponent is the number 2. Rejects negative integer exponents of integers, as PyTorch does,
+ * but only if the exponent is a number, because the elements of a tensor are not known yet. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -1,5 +1,5 @@
-/* pow_derivative.c - derivatives of a^b in a, for an exponent that is one number. If the leading factor is 0, the
- * derivative is 0 too, even at a = 0, where a^(b-k) alone would not be finite. */
+/* pow_derivative.c - derivatives of a^b with respect to a, for an exponent b that is one number. If the leading
+ * factor is 0, the derivative is 0 too, even at a = 0, where a^(b-k) alone would not be finite. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath_f64.h"
@@ -12,7 +12,8 @@ REALS({
     real factor = 1;
     int64_t order = c->attr[ORDER].i;
     for (int64_t k = 0; k < order; k++) factor *= x[1] - (real)k;
-    return factor == 0 ? 0 : factor * pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] - (real)order); /* zeros as in pow.c */
+    /* Subnormal numbers count as zeros, as in pow.c. */
+    return factor == 0 ? 0 : factor * pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] - (real)order);
 });
 
 static void

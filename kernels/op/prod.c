@@ -1,4 +1,4 @@
-/* prod.c - the product over dimensions. Partial products do not exist, so reduced dimensions stay unsplit. */
+/* prod.c - the product over dimensions. Reduced dimensions stay unsplit, because layouts have no partial products. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"
@@ -7,7 +7,7 @@ extern const struct op op_eq, op_prod, op_prod_others;
 
 enum { AXIS, KEEPDIM };
 
-/* dx = dy times the product of all other factors (prod_others.c). */
+/* Builds dx = dy times the product of all other factors (prod_others.c). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

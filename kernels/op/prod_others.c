@@ -1,7 +1,7 @@
-/* prod_others.c - for each factor of a line, the product of the others: the gradient of prod.
+/* prod_others.c - for each factor of a line, the product of the other factors: the gradient of prod.
  *
  * Computed from two numbers per line: the product of the factors that are not 0 (rest), and the number of zeros
- * (count). With one zero, only the zero's own result is not 0; with two zeros, all results are 0.
+ * (count). With one zero, only the result at that zero is not 0; with two zeros, all results are 0.
  *
  * The derivative with respect to a zero is the product of the remaining factors, if they have no zero; else 0. So
  * second-order gradients are right, too. rest and count must be those of x: the effect of a zero on the other
@@ -31,8 +31,8 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
     }
 }
 
-/* At a zero, dx sums dy rest / x (x = 1 for zeros) over the other factors whose others hold no second zero;
- * elsewhere dx is -dy y / x. */
+/* Builds the gradient of x. At a zero, dx is the sum of dy rest / x over the other factors (1 instead of x for a
+ * zero), restricted to factors whose others have no second zero. For a factor that is not zero, dx is -dy y / x. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,10 +1,11 @@
-/* put.c - entries written at positions along an axis, with separate positions for each row of dimension 0: for
- * example the keys and values of the next token, behind those of all earlier tokens.
+/* put.c - writes entries into x at positions along an axis, with separate positions for each row of dimension 0.
+ * Example: a cache of keys and values, in which the next token's entries are written behind those of all earlier
+ * tokens.
  *
- *   y = x, but y[i, .., at[i, j], ..] = src[i, .., j, ..]; positions outside x are skipped.
+ *   y = x, but y[i, .., at[i, j], ..] = src[i, .., j, ..]; positions outside x are skipped
  *
- * If x is a variable that is assigned y, x is updated in place, so a step costs the bytes of src and not of x. The
- * axis is unsplit because positions count along the whole axis. */
+ * If x is a variable to which y is assigned, x is updated in place, so a step costs the bytes of src and not of x.
+ * The axis is unsplit because positions count along the whole axis. */
 #include "kernels/op/lib/lookup.h"
 
 #include "kernels/cpu/base/copies.h"
@@ -53,7 +54,8 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Writes src into dense memory; bytes: size of an element. The result may alias x. */
+/* Writes the entries of src into dense memory whose elements have `bytes` bytes. The result may be the same memory
+ * as x. */
 static void
 put(const struct kcall *k, size_t bytes)
 {

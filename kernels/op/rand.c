@@ -1,4 +1,4 @@
-/* rand.c - independent values, uniform in [0, 1), with as many binary digits as the dtype has. A value is never 1. */
+/* rand.c - independent random values, uniform in [0, 1), with as many binary digits as the dtype has. No value is 1. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/base/random.h"

@@ -1,4 +1,4 @@
-/* randint.c - independent integers, uniform in lo <= y < hi. */
+/* randint.c - independent random integers, uniform in lo <= y < hi. */
 #include "kernels/op/lib/lookup.h"
 
 #include "kernels/cpu/base/convert.h"
@@ -8,8 +8,8 @@
 
 enum { LO, HI };
 
-/* Takes the upper half of the product of 64 random bits and the number of values: probabilities of values differ by
- * at most one part in 2^64 / (hi - lo). */
+/* A random integer is the upper half of the product of 64 random bits and the number of values. The probabilities of
+ * values differ by at most one part in 2^64 / (hi - lo). */
 __extension__ typedef unsigned __int128 product;
 static int64_t
 value_of(uint64_t bits, int64_t lo, int64_t hi)
@@ -46,7 +46,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast ---- */
+/* ---- variant ---- */
 
 struct work {
     const struct view *y;

@@ -1,4 +1,4 @@
-/* reciprocal.c - one divided by each element. */
+/* reciprocal.c - 1 / x, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

@@ -1,15 +1,15 @@
-/* relu.c - the maximum of x and 0. */
+/* relu.c - the rectified linear unit: x if x > 0, else 0. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"
 
 REALS({
-    return x[0] <= 0 ? 0 : x[0]; /* NaN stays */
+    return x[0] <= 0 ? 0 : x[0]; /* NaN is returned unchanged */
 });
 
 INTEGERS({ return x[0] <= 0 ? 0 : x[0]; });
 
-/* dx = dy where y > 0 */
+/* Builds dx: dy where y > 0, elsewhere 0. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,4 +1,5 @@
-/* remainder.c - the remainder of floored division: it has the sign of b, as in Lua. Integers are not divided by 0. */
+/* remainder.c - the remainder of floored division, which has the sign of b, as in Lua. Integer division by 0 is an
+ * error. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/divisor.h"
 #include "kernels/op/lib/eltwise.h"
@@ -12,9 +13,9 @@ REALS({
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;
 });
 
-/* Computes a - q b, where q = a / b truncated, with one rounding; the result is exact if q < 2^52. If a / b was
- * rounded up to an integer, the result has the wrong sign and adding b once corrects the result, as it does if the
- * signs of a and b differ. */
+/* Computes a - q b, where q = a / b truncated, with one rounding; the result is exact if q < 2^52. The result has
+ * the wrong sign if a / b was rounded up to an integer, or if the signs of a and b differ. In both cases adding b once
+ * gives the right result. */
 INLINE double
 remainder_one(double a, double b)
 {
@@ -25,8 +26,8 @@ remainder_one(double a, double b)
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-/* Returns true if all quotients are small enough for remainder_one. Infinite and NaN quotients are not, so neither
- * is a division by 0; nor is an infinite b, because 0 b would be NaN. */
+/* Returns true if all quotients are small enough for remainder_one. Returns false if a quotient is infinite or NaN,
+ * as after division by 0, or if b is infinite, because 0 * b would be NaN. */
 VECTOR static bool
 are_near_f32(int64_t n, const float *a, const float *b)
 {
@@ -78,12 +79,13 @@ block_of_doubles(const struct call *c, int64_t n, const double *const *x, double
 }
 
 INTEGERS({
-    if (x[1] == 0 || x[1] == -1) return 0; /* 0: rejected by op_divisor; -1: INT64_MIN / -1 overflows */
+    /* 0: op_divisor has rejected it; -1: the quotient INT64_MIN / -1 would overflow. */
+    if (x[1] == 0 || x[1] == -1) return 0;
     int64_t r = x[0] % x[1];
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;
 });
 
-/* da = dy, db = -dy floor(a / b) */
+/* Builds da = dy and db = -dy floor(a / b). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,8 +1,9 @@
-/* rescale.c - gradients times a factor f, which is 1 if their norm is within the bound; then nothing is written.
+/* rescale.c - gradient clipping: multiplies a gradient by a factor f, which is 1 if the norm of all gradients is
+ * within the bound.
  *
  *   y = f x, of x's dtype; f has no dimensions
  *
- * The operator is a product, linear in x and in f, but may be computed in place, and a factor of 1 leaves x
+ * The operator is linear in x and in f, like a product, but may be computed in place, and a factor of 1 leaves x
  * unchanged. So clipped gradients are read once more and written in place, and unclipped gradients are not touched. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/op_impl.h"
@@ -44,7 +45,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* y may alias x. */
+/* y may be the same memory as x. */
 #define TIMES(name, type)                                                                                              \
     VECTOR static void name(int64_t n, type f, const type *x, type *y)                                                 \
     {                                                                                                                  \
@@ -100,7 +101,7 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* dx = f dy, df = sum of x dy */
+/* Builds dx = f dy and df = sum of x dy. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -126,7 +127,7 @@ const struct op op_rescale = {
     .partial.linear = "0|1",
     .grad.build = grad,
     .grad.saves = "01",
-    .eltwise = {.tile = TILE_MUL}, /* an update absorbs the product (update.h) */
+    .eltwise = {.tile = TILE_MUL}, /* an optimiser update may absorb this product (update.h) */
     .host.ref = ref,
     .gpu.line = line,
     .gpu.line_dims = no_dims,

@@ -1,7 +1,7 @@
-/* reshape.c - the same elements in row-major order under another shape.
+/* reshape.c - the same elements, in row-major order, in another shape.
  *
  * The result is a view if strides allow: within every group of corresponding dimensions, the operand's elements must
- * be equally spaced. Otherwise the operand is copied. */
+ * be equally spaced. If no view is possible, the operand is copied. */
 #include "kernels/op/lib/op_impl.h"
 
 #include <string.h>
@@ -23,19 +23,21 @@ infer(const struct call *c, int64_t *size)
 static int
 no_view(void)
 {
-    return fail(E_STATE, "reshape: no strides show the elements in this order; a copy is needed");
+    return fail(E_STATE, "reshape: the result cannot be a view of the operand; a copy is needed");
 }
 
-/* Walks both shapes from the minor side. `run`: number of operand elements at a constant distance, counted from the
- * current dimension; `stride`: that distance. A dimension of the result that spans two runs cannot be a view. */
+/* Computes the strides of the view, from the last dimension to the first in both shapes. `run`: number of operand
+ * elements at a constant distance, counted from the current dimension; `stride`: that distance. If a dimension of
+ * the result spans two runs, no view exists. */
 static int
 view(const struct call *c, const struct view *in, struct view *out, int64_t *skip)
 {
     UNUSED(c);
     *skip = 0;
-    if (view_numel(in) == 0) return 0; /* strides of an empty operand do not matter */
+    if (view_numel(in) == 0) return 0; /* any strides suit an empty operand */
     int d = in->ndim - 1;
-    int64_t run = 1, stride = 1; /* the part of the operand not yet assigned */
+    /* Elements of the operand's current run that no result dimension has used yet; their distance. */
+    int64_t run = 1, stride = 1;
     for (int o = out->ndim - 1; o >= 0; o--) {
         int64_t need = out->dim[o];
         out->stride[o] = 1;
@@ -56,7 +58,7 @@ view(const struct call *c, const struct view *in, struct view *out, int64_t *ski
     return 0;
 }
 
-/* Leaves sizes of -1 to infer(). */
+/* Returns true if t has the sizes in the attribute shape. A size of -1, which infer() replaces, counts as different. */
 static bool
 is_shaped(const struct type *t, const struct attr *shape)
 {

@@ -1,4 +1,4 @@
-/* rms_norm.c - divides the last dimensions by their root mean square, then scales. */
+/* rms_norm.c - divides the last dimensions by their root mean square, then multiplies them by the weight. */
 #include "kernels/op/lib/norm.h"
 
 #include <float.h>
@@ -23,8 +23,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     norm_grad(b, n, dout, din, false);
 }
 
-/* Sets the default eps: for f64 its machine epsilon, as in PyTorch; for other dtypes, which are computed in f32,
- * that of f32. */
+/* Sets the default of eps: the machine epsilon of f64 for f64, as in PyTorch; otherwise that of f32, in which the
+ * other dtypes are computed. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -1,9 +1,10 @@
-/* rotary.c - pairs of the last dimension rotated by an angle that grows with the position along the dimension before.
+/* rotary.c - rotary position embedding: rotates pairs of the last dimension by an angle that grows with the position
+ * along the second last dimension.
  *
  *   a, b -> a cos - b sin, b cos + a sin
  *
- * A pair is one entry of the first half and its counterpart of the second half; if interleaved, two neighbours.
- * Su et al. 2021. */
+ * A pair is an entry of the first half and its counterpart in the second half; if interleaved, two neighbours. Su et
+ * al. 2021. */
 #include "kernels/op/lib/op_impl.h"
 
 extern const struct op op_concat, op_stack;
@@ -55,7 +56,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 
 const struct op op_rotary = {
     .name = "rotary",
-    .doc = "pairs of the last dimension rotated by the angle of their position",
+    .doc = "y = x with pairs of the last dimension rotated by the angle of their position",
     .source = "Su et al. 2021",
     .in = {{"x", IN_FLOAT}, {"cos", IN_FLOAT}, {"sin", IN_FLOAT}},
     .attr = {[INTERLEAVED] = {"interleaved", ATTR_BOOL,

@@ -1,4 +1,4 @@
-/* round.c - the nearest integer; halfway cases round to even. */
+/* round.c - the nearest integer; halfway cases are rounded to the even neighbour. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/eltwise.h"
 
@@ -19,7 +19,7 @@ round_block(const struct call *c, int64_t n, const float *const *x, float *y)
 
 const struct op op_round = {
     .name = "round",
-    .doc = "y = x rounded, halves to even",
+    .doc = "y = x rounded to the nearest integer, halfway cases to the even one",
     .in = {{"x"}},
     .shape.make_rule = rule_same,
     .shape.accepts = "FI",

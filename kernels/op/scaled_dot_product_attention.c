@@ -1,5 +1,5 @@
-/* scaled_dot_product_attention.c - softmax(scale q k^T + mask) v: one operator, or two products and a softmax
- * between.
+/* scaled_dot_product_attention.c - softmax(scale q k^T + mask) v. The call becomes one operator, or two products with a
+ * softmax between them.
  *
  * Both forms support splits of the batch, of the heads and of the queries. */
 #include "kernels/op/lib/attention.h"
@@ -14,14 +14,14 @@ extern const struct op op_attention;
 
 enum { CAUSAL, SCALE };
 
-/* Returns true if there are too few queries for one operator to pay, yet more than its kernel for a few accepts. Below
- * FEW, packing keys and values into blocks takes longer than it saves: one core, f32, size 64, us forward, and forward
- * and backward, as one operator and by parts:
+/* Returns true if the call is faster by parts, because it has fewer than FEW queries, but more than the one operator's
+ * kernel for few queries accepts (GEMM_FEW). With fewer than FEW queries, packing keys and values into blocks takes
+ * longer than it saves. Times in us on one core for rows of 64 elements. The columns are: forward as one operator,
+ * forward by parts, forward and backward as one operator, forward and backward by parts.
  *
- *   256 heads, 16 x 16                540   1,260      480     880
+ *   256 heads, 16 x 16, f32    540  480 1,260   880
  *
- * One core of a Zen 4, size 64: forward as one operator and by parts, forward and backward as one and by parts.
- * Causality halves the work of blocks, but not that of parts:
+ * The same on one core of a Zen 4, for three dtypes. Causality halves the work of blocks, but not that of parts.
  *
  *                              f32                       bf16                      f16
  *   48 heads, 32 x 32     157  198   522   485     92  140   319   341    172  251   575   694
@@ -55,13 +55,14 @@ compiles(const struct call *c)
     return l && device_kind(l->place->kind)->flags & COMPILES;
 }
 
-/* Returns true if one operator would be slow on a GPU and there are at most `room` scores. The GPU multiplies short
- * rows of halves as one operator; other rows element by element, which is slow but needs no memory for the scores. */
+/* Returns true if the one operator would be slow on a GPU and there are at most `room` scores. The GPU multiplies
+ * short rows of 16-bit floats with matrix instructions; other rows element by element, which is slow but needs no
+ * memory for the scores. */
 static bool
 is_slow_whole(const struct call *c, enum dtype d)
 {
     enum { ROW = 128 };
-    const int64_t room = 1 << 28; /* scores */
+    const int64_t room = 1 << 28; /* largest number of scores that may be stored in memory */
     const struct type *q = &c->in[ATT_Q], *k = &c->in[ATT_K], *v = &c->in[ATT_V];
     int last = q->ndim - 1;
     int64_t scores = q->dim[last - 1] * k->dim[last - 1];
@@ -84,14 +85,16 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     for (int i = ATT_K; i <= ATT_V; i++) d = dtype_promote(d, false, c->in[i].dtype, false);
     struct val *cast[] = {in[ATT_Q], in[ATT_K], in[ATT_V], c->nin > ATT_MASK ? in[ATT_MASK] : NULL};
     for (int i = ATT_Q; i <= ATT_V; i++) cast[i] = b_cast(b, cast[i], d);
-    bool parts = compiles(c) ? is_slow_whole(c, d) : is_short(c) || d == DT_F64; /* blocks hold floats */
+    /* The one operator's kernel multiplies blocks of f32, so f64 is computed by parts. */
+    bool parts = compiles(c) ? is_slow_whole(c, d) : is_short(c) || d == DT_F64;
     out[0] = b->failed ? NULL : parts ? b_attention_parts(b, cast, attr) : b_call(b, &op_attention, 4, cast, attr);
     return b->failed ? (int)err_last() : 0;
 }
 
 const struct op op_scaled_dot_product_attention = {
     .name = "scaled_dot_product_attention",
-    .doc = "softmax(q k^T scale + mask) v; a bool mask keeps keys where it is true, another is added; a query without "
+    .doc = "softmax(q k^T scale + mask) v; a bool mask keeps keys where it is true, other masks are added; a query "
+           "without "
            "keys gives 0",
     .source = "Vaswani et al. 2017",
     .in = {{"q", IN_FLOAT}, {"k", IN_FLOAT}, {"v", IN_FLOAT}, {"mask", IN_OPTIONAL}},

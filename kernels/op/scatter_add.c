@@ -1,5 +1,5 @@
-/* scatter_add.c - x with elements of src added at their positions along an axis. If src is larger than ids, only the
- * first elements are used, as in PyTorch. For halves the sums, x included, are computed in f32. */
+/* scatter_add.c - adds elements of src to x, at positions along an axis. If src is larger than ids, only the first
+ * elements of src are used, as in PyTorch. For 16-bit floats, the sums and x are computed in f32. */
 #include "kernels/op/lib/gather.h"
 
 extern const struct op op_gather_grad;
@@ -13,8 +13,8 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     struct val *part = in[2];
     for (int d = 0; d < ids->ndim; d++) {
         if (ids->dim[d] > src->dim[d])
-            return call_fail(E_SHAPE, c, "dimension %d of ids is %lld, more than src has: %lld", d,
-                             (long long)ids->dim[d], (long long)src->dim[d]);
+            return call_fail(E_SHAPE, c, "dimension %d of ids has size %lld, which must not exceed that of src, %lld",
+                             d, (long long)ids->dim[d], (long long)src->dim[d]);
         part = b_slice(b, part, d, 0, ids->dim[d], 1);
     }
     struct val *x = b_wide(b, in[0]);

@@ -1,9 +1,9 @@
-/* sgd.c - one step of gradient descent, with momentum as Sutskever et al. 2013 (PyTorch's form):
+/* sgd.c - one step of gradient descent, with momentum in PyTorch's form (Sutskever et al. 2013):
  *
  *   g = g + wd p;  m = momentum m + g;  p = p - lr (nesterov: g + momentum m, else m; without m: g)
  *
- * m starts as zeros, so the first step is g. Without m, result 1 is empty. If scale is present, g is first multiplied
- * by scale. */
+ * m starts as zeros, so the first step is g. Without m, result 1 is empty. If scale is present, g is first
+ * multiplied by scale. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/update.h"
 
@@ -61,14 +61,14 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast: f32 where it lies, halves through blocks of f32; or all f64 ---- */
+/* ---- variant: f32 in place, 16-bit floats through blocks of f32; or all f64 ---- */
 
 struct factors {
     double lr, momentum, decay, scale;
     bool nesterov;
 };
 
-/* m NULL: no momentum. to[] may alias from[]. */
+/* `m` is NULL without momentum. to[] may be the same memory as from[]. */
 #define STEP(name, type)                                                                                               \
     VECTOR static void name(int64_t n, const struct factors *f, const type *p, const type *m, const type *g, type *to, \
                             type *m_to)                                                                                \
@@ -117,7 +117,7 @@ at(const struct view *v, int64_t i)
 
 enum { BLOCK = 1024 };
 
-/* Returns n elements as f32: in place, or converted into a block. */
+/* Returns n elements as f32: a pointer to f32 elements in place, or elements converted into a block. */
 static const float *
 load(const struct view *v, int64_t i, int64_t n, float *block)
 {
@@ -193,7 +193,7 @@ const struct op op_sgd = {
            {"scale", IN_FLOAT | IN_OPTIONAL}},
     .nout = 2,
     .attr = {[MOMENTUM] = {"momentum", ATTR_FLOAT, .doc = "decay rate of m"},
-             [WEIGHT_DECAY] = {"weight_decay", ATTR_FLOAT, .doc = "times p, added to g"},
+             [WEIGHT_DECAY] = {"weight_decay", ATTR_FLOAT, .doc = "factor of p that is added to g"},
              [NESTEROV] = {"nesterov", ATTR_BOOL, .doc = "Nesterov momentum"}},
     .shape.make_rule = rule,
     .shape.infer = infer,

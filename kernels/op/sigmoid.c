@@ -1,4 +1,4 @@
-/* sigmoid.c - the logistic function. */
+/* sigmoid.c - the logistic function, 1 / (1 + e^-x), element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"

@@ -1,4 +1,4 @@
-/* sign.c - -1, 0 or 1. */
+/* sign.c - the sign of each element: -1, 0 or 1. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

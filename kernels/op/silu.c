@@ -1,4 +1,4 @@
-/* silu.c - a tensor gated by its own logistic function (swish). */
+/* silu.c - the sigmoid linear unit (swish), x * sigmoid(x). */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"
@@ -7,7 +7,7 @@
 extern const struct op op_silu_derivative;
 
 REALS({
-    if (x[0] == -INFINITY) return -0.0; /* avoids -inf * 0 */
+    if (x[0] == -INFINITY) return -0.0; /* special case, because -INFINITY * 0 would be NaN */
     return x[0] / (1 + exp(-x[0]));
 });
 
@@ -25,7 +25,7 @@ beside(const struct call *c, int64_t n, const float *x, float *y, float *derivat
     vec_silu_both(n, x, y, derivative);
 }
 
-/* dx = dy silu'(x). silu' is an operator, so the gradient has one pass. */
+/* Builds dx = dy silu'(x). silu' is an operator of its own, so that the gradient takes one pass. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

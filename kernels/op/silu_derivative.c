@@ -1,4 +1,4 @@
-/* silu_derivative.c - the derivative of silu, as an operator, so that silu's gradient has one pass. */
+/* silu_derivative.c - the derivative of silu as an operator of its own, so that silu's gradient takes one pass. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"
@@ -7,7 +7,8 @@
 extern const struct op op_clamp;
 
 REALS({
-    real v = x[0] > 800 ? 800 : x[0] < -800 ? -800 : x[0]; /* sigmoid is 1 or 0 beyond; inf times 0 is NaN */
+    /* Beyond +-800 the sigmoid is 1 or 0; without the clamp, inf * 0 would be NaN. */
+    real v = x[0] > 800 ? 800 : x[0] < -800 ? -800 : x[0];
     real e = exp(-fabs(v)), up = 1 / (1 + e), s = v < 0 ? e * up : up;
     return s * (1 + v * (v < 0 ? up : e * up));
 });
@@ -19,8 +20,8 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
     vec_silu_derivative(n, x[0], y);
 }
 
-/* (x s)'' = s (1 - s) (2 + x (1 - 2 s)), s = sigmoid x. Halves are computed in f32. x is clamped at 110 (f64: 800),
- * where the result is 0. */
+/* Builds the second derivative: (x s)'' = s (1 - s) (2 + x (1 - 2 s)), s = sigmoid x. 16-bit floats are computed in
+ * f32. x is clamped to +-110 (f64: 800), where the result is 0. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -16,7 +16,7 @@ position(int64_t p, int64_t n)
 
 struct range {
     int64_t start, step, size;
-    bool all; /* every position */
+    bool all; /* true: the range includes every position of the dimension */
 };
 
 static struct range
@@ -24,7 +24,8 @@ range_of(const struct call *c)
 {
     int64_t n = c->in[0].dim[c->attr[AXIS].i];
     struct range r = {.start = position(c->attr[START].i, n)};
-    r.step = MIN(c->attr[STEP].i, MAX(n, 1)); /* a larger step leaves the range after one position, as this does */
+    /* A step of n or more selects only the first position, so it is limited to n. */
+    r.step = MIN(c->attr[STEP].i, MAX(n, 1));
     int64_t stop = position(c->attr[STOP].i, n);
     r.size = stop > r.start ? (stop - r.start - 1) / r.step + 1 : 0;
     r.all = r.start == 0 && r.step == 1 && r.size == n;

@@ -1,4 +1,4 @@
-/* slice_grad.c - the gradient of slice: writes the sliced range back among zeros. */
+/* slice_grad.c - the gradient of slice: writes dy at the sliced range of a tensor of zeros. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/base/copies.h"
@@ -63,8 +63,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_call(b, &op_slice, 1, dout, attr);
 }
 
-/* Adds slice_grads of adjacent ranges: concatenates their operands and pads the result with zeros once. If the
- * ranges cover the whole axis, no zeros remain and the concatenation is the sum. */
+/* Builds the sum of slice_grads whose ranges are adjacent: concatenates their operands, and pads the result with
+ * zeros once. If the ranges cover the whole axis, the concatenation is the sum. */
 static struct val *
 plus(struct build *b, const struct node *x, const struct node *y)
 {

@@ -1,7 +1,7 @@
-/* softmax.c - exponentials normalised to sum 1 along one axis.
+/* softmax.c - exponentials along one axis, divided by their sum.
  *
- * The axis stays unsplit, or the call is written as a composite. A row takes three passes while it is in the cache:
- * its maximum; exponentials and their sum; the division. Subtracting the maximum first prevents overflow. */
+ * The axis stays unsplit; for a split axis the call becomes a composite. A row takes three passes while it is in the
+ * cache: its maximum; exponentials and their sum; the division. Subtracting the maximum first prevents overflow. */
 #include "kernels/op/lib/op_impl.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast ---- */
+/* ---- variant: lines ---- */
 
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
@@ -53,8 +53,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_softmax_grad(b, n->out[0], dout[0], (int)n->attr[AXIS].i);
 }
 
-/* Writes the call for a split axis: shards compute e^(x - m), and exchange only the maximum m and the sum of each
- * line. Halves are computed in f32. */
+/* Builds the call for a split axis: shards compute e^(x - m), and exchange only the maximum m and the sum of each
+ * line. 16-bit floats are computed in f32. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -24,7 +24,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast ---- */
+/* ---- variant: lines ---- */
 
 static void
 some_lines(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at, int64_t count)
@@ -45,8 +45,8 @@ lines(const struct kcall *k, struct line_call *c)
     return true;
 }
 
-/* With h the gradient of dx, the gradient of dy is y (h - sum of h y), and the gradient of y is h (dy - sum of y dy)
- * - dy sum of h y. */
+/* Builds the gradient of this operator. With h the gradient of dx, the gradient of dy is y (h - sum of h y), and the
+ * gradient of y is h (dy - sum of y dy) - dy sum of h y. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

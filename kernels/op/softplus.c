@@ -1,11 +1,11 @@
-/* softplus.c - the smooth ramp whose slope is the logistic function. */
+/* softplus.c - log(1 + e^x), a smooth form of relu whose slope is the logistic function. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/base/vmath_f64.h"
 
 REALS({
-    return (x[0] > 0 ? x[0] : 0) + log1p(exp(-fabs(x[0]))); /* no overflow on either side */
+    return (x[0] > 0 ? x[0] : 0) + log1p(exp(-fabs(x[0]))); /* the exponent is never positive, so it cannot overflow */
 });
 
 static void

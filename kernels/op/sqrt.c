@@ -1,4 +1,4 @@
-/* sqrt.c - the square root. */
+/* sqrt.c - the square root, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

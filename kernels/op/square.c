@@ -1,4 +1,4 @@
-/* square.c - the product of a tensor with itself. */
+/* square.c - x * x, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

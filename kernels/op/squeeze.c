@@ -1,10 +1,10 @@
-/* squeeze.c - drops dimensions of size one: a view. */
+/* squeeze.c - removes dimensions of size one: a view. */
 #include "kernels/op/lib/op_impl.h"
 
 enum { AXIS };
 
-/* Returns true if dimension d is removed. Without an axis, all dimensions of size 1 are removed; a named axis of
- * another size stays, as in PyTorch. */
+/* Returns true if dimension d is removed. Without an axis, all dimensions of size 1 are removed; an axis whose size
+ * is not 1 stays, as in PyTorch. */
 static bool
 leaves(const struct call *c, int d)
 {

@@ -1,4 +1,4 @@
-/* stack.c - tensors of one shape along a new axis. */
+/* stack.c - joins tensors of one shape along a new axis. */
 #include "kernels/op/lib/op_impl.h"
 
 extern const struct op op_concat;

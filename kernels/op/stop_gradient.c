@@ -1,5 +1,5 @@
-/* stop_gradient.c - a tensor as a constant for differentiation: for example the value that a loss subtracts from its
- * logits, because any such value leaves the loss unchanged. */
+/* stop_gradient.c - returns x, but as a constant for differentiation. Example: a loss may subtract any value from
+ * its logits without changing, so that value needs no gradient. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

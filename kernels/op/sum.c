@@ -1,4 +1,4 @@
-/* sum.c - sum over dimensions. A split of a summed dimension leaves a partial sum. */
+/* sum.c - the sum over dimensions. A split of a summed dimension leaves a partial sum. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"

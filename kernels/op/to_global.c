@@ -1,6 +1,7 @@
-/* to_global.c - a tensor in another layout. Computes nothing: boxing moves the data (boxing/box.h).
+/* to_global.c - converts a tensor to another layout. The operator computes nothing: boxing (redistribution) moves the
+ * data (boxing/box.h).
  *
- * The requested layout belongs to the result, not to the attributes. The gradient is in the result's layout; adding
+ * The requested layout is a property of the result, not an attribute. The gradient has the result's layout; adding
  * it to the operand's gradient boxes it to the operand's layout. */
 #include "kernels/op/lib/op_impl.h"
 

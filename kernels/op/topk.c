@@ -1,5 +1,6 @@
-/* topk.c - the k greatest (or least) values along an axis, best first, and their positions. NaN counts as the
- * greatest; equal values keep their order. */
+/* topk.c - the k greatest (or least) values along an axis, best first, and their positions.
+ *
+ * NaN counts as the greatest value; equal values keep their order. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/op_impl.h"
 
@@ -51,7 +52,7 @@ before(const struct view *x, int64_t i, int64_t j, bool largest)
     return largest ? greater : less;
 }
 
-/* Keeps the best k elements so far in order, and inserts every element at its rank. */
+/* The reference: keeps the positions of the best k elements so far in order, and inserts every element at its rank. */
 static int
 ref(const struct kcall *k)
 {
@@ -80,9 +81,9 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast: a heap of the best k so far, the worst on top ---- */
+/* ---- variant: a heap of the best k entries so far, with the worst on top ---- */
 
-/* Larger keys rank before smaller keys; equal keys rank by position. */
+/* An element in the heap. Entries with larger keys rank first; entries with equal keys rank by position. */
 struct entry {
     uint64_t key;
     int64_t at;
@@ -91,7 +92,7 @@ struct entry {
 INLINE uint64_t
 key_of_real(double x)
 {
-    uint64_t u = bits_of_double(x == 0 ? 0 : x); /* zeros are equal */
+    uint64_t u = bits_of_double(x == 0 ? 0 : x); /* makes -0 and 0 equal */
     return x != x ? UINT64_MAX : u >> 63 ? ~u : u | (uint64_t)1 << 63;
 }
 
@@ -101,7 +102,7 @@ stands_before(struct entry a, struct entry b)
     return a.key > b.key || (a.key == b.key && a.at < b.at);
 }
 
-/* Sifts e down from place i of a heap of n entries. */
+/* Moves entry e down from index i to its place in a heap of n entries. */
 static void
 sink(struct entry *heap, int64_t n, int64_t i, struct entry e)
 {
@@ -120,7 +121,7 @@ make_heap(struct entry *heap, int64_t n)
     for (int64_t p = n / 2, since = 0; p-- > 0 && !stop_after(&since, 64);) sink(heap, n, p, heap[p]);
 }
 
-/* Heapsorts, best first: moves the top, which is the worst, behind the remaining entries. */
+/* Sorts the heap, best entry first: repeatedly moves the top, which is the worst, behind the remaining entries. */
 static void
 in_order(struct entry *heap, int64_t n)
 {
@@ -131,7 +132,8 @@ in_order(struct entry *heap, int64_t n)
     }
 }
 
-/* Adds e to the best n entries of a line if it is among them; *have: entries so far. */
+/* Adds entry e to the heap of a line's best n entries, unless all n are better than e. *have: number of entries so far.
+ */
 static void
 let_in(struct entry *heap, int64_t n, int64_t *have, struct entry e)
 {
@@ -146,11 +148,11 @@ let_in(struct entry *heap, int64_t n, int64_t *have, struct entry e)
 struct work {
     const struct kcall *k;
     struct lines l;
-    int64_t n; /* entries kept per line */
+    int64_t n; /* number of entries kept per line */
 };
 enum { BLOCK = 256, GROUP = 32 };
 
-/* Turns the bits of n doubles into keys, in place. flip: ~0 ranks the least first, 0 the greatest. */
+/* Converts the bits of n doubles to keys, in place. flip: ~0 if the least value ranks first, 0 if the greatest does. */
 VECTOR static void
 real_keys(int64_t n, uint64_t flip, uint64_t *key)
 {
@@ -163,8 +165,8 @@ integer_keys(int64_t n, uint64_t flip, uint64_t *key)
     for (int64_t i = 0; i < n; i++) key[i] = key[i] ^ (uint64_t)1 << 63 ^ flip;
 }
 
-/* Returns the first i, advanced by whole groups, whose group holds a key above `least`, the worst key of a full
- * heap. */
+/* Skips groups of keys without a key above `least`, the worst key of a full heap. Returns the index of the first
+ * group that has one. */
 VECTOR static int64_t
 skip_least(int64_t i, int64_t n, const uint64_t *key, uint64_t least)
 {
@@ -176,7 +178,7 @@ skip_least(int64_t i, int64_t n, const uint64_t *key, uint64_t least)
     return i;
 }
 
-/* Computes the keys of n elements of a line, starting with element `first` of x. */
+/* Computes the keys of n elements of a line, starting at element `first` of x. */
 static void
 keys(const struct work *w, int64_t first, int64_t n, uint64_t *key)
 {
@@ -191,7 +193,7 @@ keys(const struct work *w, int64_t first, int64_t n, uint64_t *key)
         integer_keys(n, flip, key);
 }
 
-/* Offers n keys of a line to its heap; `from`: position of the first in the line. */
+/* Offers n keys to the heap of their line. from: position of the first key in the line. */
 static void
 let_all_in(const struct work *w, const uint64_t *key, int64_t from, int64_t n, struct entry *heap, int64_t *have)
 {
@@ -201,7 +203,7 @@ let_all_in(const struct work *w, const uint64_t *key, int64_t from, int64_t n, s
     }
 }
 
-/* Writes result `to`: the value of element `from` of x, and its position `at` in the line. */
+/* Writes result `to`: the value of element `from` of x, and the position `at` in its line. */
 static void
 put(const struct work *w, int64_t to, int64_t from, int64_t at)
 {
@@ -211,7 +213,7 @@ put(const struct work *w, int64_t to, int64_t from, int64_t at)
     memcpy((char *)w->k->out[0].data + (size_t)to * bytes, (const char *)x->data + (size_t)from * bytes, bytes);
 }
 
-/* Writes the results of line r, whose first element is `first`. */
+/* Writes all results of line r, whose first element in x is `first`. */
 static void
 give(const struct work *w, int64_t r, int64_t first, struct entry *heap, int64_t have)
 {
@@ -233,9 +235,9 @@ one_line(const struct work *w, int64_t r, struct entry *heap)
     give(w, r, first, heap, have);
 }
 
-/* A float converted to double leaves the last 29 bits unused. These bits store the position, so that a key is one
- * number and earlier positions compare greater. Keys pass through the best so far without branches, because a branch
- * would be mispredicted. */
+/* A float converted to double leaves the last 29 bits unused. The unused bits store the position, so that a key is one
+ * number and earlier positions compare greater. Each key is compared with the best keys so far by minimum and maximum,
+ * without branches, because a branch would be mispredicted. */
 enum { FEW = 8, FLOAT_REST = (1 << 29) - 1 };
 INLINE void
 few_best(const uint64_t *key, int64_t size, int64_t n, uint64_t *best)
@@ -268,7 +270,7 @@ short_line(const struct work *w, const uint64_t *key, int64_t r)
     }
 }
 
-/* Computes short contiguous lines lo..hi, loading the keys of several lines at once. The best 2 of 8 bf16, 512
+/* Computes short contiguous lines lo .. hi - 1, loading the keys of several lines at once. The best 2 of 8 bf16, 512
  * lines, one core of an EPYC (Zen 4): 12 us; with a heap 25; one line at a time 33. */
 static void
 short_lines(const struct work *w, int64_t lo, int64_t hi, struct entry *heap)
@@ -340,7 +342,8 @@ flops(const struct call *c)
     return (double)type_numel(&c->in[0]);
 }
 
-/* Selects the best element that ranks after the previous one; the first of equals. */
+/* GPU body: repeatedly selects the best element that ranks after the previously selected one. Of equal elements the
+ * first is selected. */
 static const char line[] = BODY({
     const auto key = [&](int64_t i) { return c->attr[LARGEST].i ? order_of(x0(i)) : ~order_of(x0(i)); };
     int64_t worst = INT64_MAX, before = -1;

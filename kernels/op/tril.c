@@ -1,4 +1,4 @@
-/* tril.c - the lower triangle of matrices: zero above a diagonal. */
+/* tril.c - the lower triangle of matrices: sets entries above a diagonal to zero. */
 #include "kernels/op/lib/triangle.h"
 
 extern const struct op op_tril;

@@ -1,4 +1,4 @@
-/* triu.c - the upper triangle of matrices: zero below a diagonal. */
+/* triu.c - the upper triangle of matrices: sets entries below a diagonal to zero. */
 #include "kernels/op/lib/triangle.h"
 
 extern const struct op op_triu;

@@ -7,7 +7,7 @@ REALS({ return x[0] != 0 ? x[1] : x[2]; });
 
 INTEGERS({ return x[0] != 0 ? x[1] : x[2]; });
 
-/* Promotes the dtypes of the two selected operands only: the condition does not widen the result. */
+/* Promotes the dtypes of the two selected operands. The condition's dtype does not affect the result. */
 static int
 infer(const struct call *c, int64_t *size)
 {

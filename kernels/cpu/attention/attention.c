@@ -1,4 +1,4 @@
-/* attention.c - attention for a block of queries at a time, whose scores stay in the cache.
+/* attention.c - computes attention for one block of queries at a time, whose scores stay in the cache.
  *
  * Scores are transposed, so that each loop of the softmax processes columns, one per query. For a block of queries
  * and a tile of keys:
@@ -102,7 +102,8 @@ attention_accepts(const struct kcall *k)
     return d == DT_F32 || dtype_is_half(d);
 }
 
-/* Divides n into the fewest pieces of at most `most`. Returns their common length, a multiple of COLS. */
+/* Divides n into the fewest pieces of at most `most`. Returns their common length, a multiple of COLS, and sets
+ * *pieces to their number. */
 static int64_t
 even(int64_t n, int64_t most, int64_t *pieces)
 {
@@ -140,8 +141,8 @@ attention_drop(void *state)
 
 bool attention_pairs = true;
 
-/* Chooses oneDNN for bf16 if it multiplies bf16 and pairs are not supported. With few queries its calls would cost
- * more than the products. */
+/* Chooses oneDNN for bf16 if oneDNN multiplies bf16 on this machine and our loops have no products of bf16 pairs.
+ * With few queries, oneDNN's calls would cost more than the products. */
 static const struct tiles *
 tiles_for(const struct attention *a)
 {
@@ -223,7 +224,7 @@ lies_by_rows(const struct matrix *x)
     return x->dtype == DT_F32 && x->col == 1;
 }
 
-/* Returns true if the rows are contiguous, and so can be converted as one. */
+/* Returns true if the rows are contiguous, so that all of them can be converted in one call. */
 static bool
 is_one_row(const struct matrix *x, int64_t pitch)
 {
@@ -291,7 +292,7 @@ block_start(struct worker *w, int64_t block)
     a->by->block(w);
 }
 
-/* Sets scores to `value` if causality hides the key from the query, and for rows beyond the tile's keys. */
+/* Sets the scores to `value` if a causal mask hides the key from the query, and in rows beyond the tile's last key. */
 static void
 hide(const struct worker *w, int64_t tile, float *s, float value)
 {
@@ -320,13 +321,14 @@ add_mask(const struct worker *w, int64_t tile, float *s)
     }
 }
 
-/* Computes the scores and the maximum per query; returns the factor still to be applied to both. */
+/* Computes the scores of a block and the maximum per query. Returns the factor by which scores and maxima must still be
+ * multiplied. */
 static float
 attention_row_scores(struct worker *w)
 {
     const struct attention *a = w->a;
     bool masked = w->job->k->in[ATT_MASK].dtype != DT_NONE;
-    bool first = masked || a->scale <= 0; /* apply the scale before hiding and masking */
+    bool first = masked || a->scale <= 0; /* true: the scores are scaled before masking */
     float scale = first ? 1 : a->scale;
     for (int64_t c = 0; c < a->queries; c++) w->max[c] = -INFINITY;
     for (int64_t i = 0; i < w->ntile; i++) {
@@ -342,7 +344,7 @@ attention_row_scores(struct worker *w)
     return scale;
 }
 
-/* Computes the weights of a tile and adds their sums to total, per query. */
+/* Computes the weights of a tile, and adds the sum of each query's weights to the query's entry of `total`. */
 static void
 attention_exponentials(const struct worker *w, int64_t i, float scale, double *total)
 {

@@ -1,6 +1,7 @@
-/* attention_dense.c - tiles of bf16 attention multiplied by oneDNN. Rows are dense: v', p and k' are operands, out'
- * and dq' are results. All are padded with zeros to full blocks and tiles, so that one primitive per product
- * suffices. */
+/* attention_dense.c - multiplies the tiles of bf16 attention with oneDNN.
+ *
+ * Rows are dense: v', p and k' are operands, out' and dq' are results. All are padded with zeros to full blocks and
+ * tiles, so that one primitive per product suffices. */
 #include "kernels/cpu/attention/attention_tiles.h"
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
@@ -75,7 +76,8 @@ dense_lay_out(const struct attention *a, struct taker *t, struct workspace *r)
 
 /* ---- operands ---- */
 
-/* Packs rows from..from + n of x as `lines` rows, and transposed; NULL: not needed. Missing rows are zero. */
+/* Packs n rows of x, from row `from` on: as `lines` dense rows, and transposed. The address of a form that is not
+ * needed is NULL. Missing rows are zero. */
 static void
 dense_pack(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, int64_t lines, void *rows,
            void *turned)
@@ -88,7 +90,7 @@ dense_pack(const struct worker *w, const struct matrix *x, int64_t from, int64_t
     if (turned) block_store(COMP_F32, DT_BF16, turn, lines * x->size, turned, 1);
 }
 
-/* Returns the address of tile i of an array with `size` elements per key; NULL for NULL. */
+/* Returns the address of tile i in an array with `size` elements per key; NULL if the array is NULL. */
 static void *
 tile_at(const struct worker *w, void *x, int64_t size, size_t bytes, int64_t i)
 {
@@ -158,7 +160,7 @@ dense_multiply(const struct worker *w, int which, void *a, void *b, float *c)
     if (prim_at(w->product[which], (void *[]){a, b, c}, w->r.product, "attention")) w->job->failed = true;
 }
 
-/* Returns a tile of scores converted to an operand. */
+/* Converts a tile of scores to the dtype of products, and returns the address of the result. */
 static void *
 dense_rounded(const struct worker *w, const float *s)
 {
@@ -185,7 +187,7 @@ dense_score_grads(const struct worker *w, int64_t i, float *t)
     dense_multiply(w, SLOPES, halves_at(w, w->r.v, w->a->width, i), w->r.g_turned, t);
 }
 
-/* Clears the block's result before the first tile. */
+/* Clears the block's result, before the first tile is added. */
 static void
 begin_result(const struct worker *w, int64_t i, int64_t size)
 {

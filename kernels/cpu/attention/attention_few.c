@@ -1,9 +1,9 @@
 /* attention_few.c - attention of a few queries, as in generation of one token at a time: a product by keys, a
  * softmax, a product by values (gemm_few.h).
  *
- * The speed is that of reading keys and values. They are read in place, once for up to GEMM_FEW rows that share the
- * same keys and values: queries of a head, and of heads that share them. Keys at either end that causality or a bool
- * mask hides from all these rows are not read. All scores of a row are computed before the first is used. */
+ * The time is that of reading keys and values. Keys and values are read in place, once for up to GEMM_FEW rows that
+ * share the same keys and values: queries of a head, and of heads that share them. Keys at either end that a causal or
+ * bool mask hides from all these rows are not read. All scores of a row are computed before the first is used. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/attention/attention.h"
 
@@ -18,15 +18,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYS = 64 }; /* rows of halves converted to floats at a time */
+enum { KEYS = 64 }; /* rows of 16-bit keys or values that are converted to floats at a time */
 
 /* The division of rows into units of work. A row is a query of a head; rows of one head, and of heads that share
  * keys and values, are consecutive. */
 struct few_rows {
-    int64_t nrow, shared; /* rows: all; that share keys and values */
+    int64_t nrow, shared; /* total number of rows; number of consecutive rows that share keys and values */
     int64_t nkey, size, width;
-    int64_t rows, each; /* most rows of a unit; units per `shared` rows */
-    int64_t part;       /* scratch per thread, bytes */
+    int64_t rows, each; /* maximum number of rows in a unit; number of units into which `shared` rows are divided */
+    int64_t part;       /* size of one thread's scratch, bytes */
 };
 
 struct few_job {
@@ -35,13 +35,14 @@ struct few_job {
     struct view scores;
 };
 
-/* A unit: n rows starting at `from`. Its buffers in scratch hold floats, a line per row. */
+/* A unit of work: n rows starting at row `from`. The buffers of a unit are in scratch and hold floats, one line per
+ * row. */
 struct few_unit {
     const struct few_job *job;
     int64_t from, n;
-    int64_t lo, hi; /* keys that some row sees */
+    int64_t lo, hi; /* range of keys that at least one row sees */
     float *query, *score, *sum;
-    float *lines; /* KEYS rows of keys or values */
+    float *lines; /* buffer for KEYS converted rows of keys or values */
 };
 
 /* ---- preparation ---- */
@@ -53,7 +54,7 @@ attention_few_accepts(const struct kcall *k)
     return attention_accepts(k) && q->dim[q->ndim - 2] <= GEMM_FEW;
 }
 
-/* Returns the number of consecutive heads that share the keys and values of the first. */
+/* Returns the number of consecutive heads that share the keys and values of head 0. */
 static int64_t
 sharing(const struct kcall *k, const struct view *scores)
 {
@@ -108,7 +109,7 @@ at_entry(const struct view *v, int64_t i)
     return (const char *)v->data + i * (int64_t)dtype_bytes(v->dtype);
 }
 
-/* Returns the address of row r of q or of the result; stride: between its entries. */
+/* Returns the address of row r of q or of the result; sets *stride to the distance of its elements. */
 static char *
 few_row_at(const struct few_unit *u, const struct view *v, int64_t r, int64_t *stride)
 {
@@ -136,7 +137,7 @@ keys_of_row(const struct few_unit *u, int64_t i)
     return keys_of(&u->job->scores, &k->in[ATT_MASK], k->call->attr[ATT_CAUSAL].i, u->from + i);
 }
 
-/* Finds the range of keys that some row sees, according to bool masks and causality. */
+/* Sets the range of keys that at least one row of the unit sees, according to the bool mask and the causal mask. */
 static void
 find_key_range(struct few_unit *u)
 {
@@ -155,7 +156,8 @@ find_key_range(struct few_unit *u)
 
 /* ---- products ---- */
 
-/* Returns n of the unit's keys or values, starting at `key`, for gemm_few(): in place, else converted to floats. */
+/* Returns n of the unit's keys or values, starting at key `key`, for gemm_few(): in place if possible, else
+ * converted to floats. */
 static const void *
 few_lines(const struct few_unit *u, int operand, int64_t key, int64_t n, bool as_they_lie)
 {
@@ -169,7 +171,8 @@ few_lines(const struct few_unit *u, int operand, int64_t key, int64_t n, bool as
     return u->lines;
 }
 
-/* Returns true if products can read the view in place. Keys are columns of a product, and so may be bf16. */
+/* Returns true if products can read the view in place. Keys are columns of a product and may be bf16; values may
+ * not. */
 static bool
 lie_well(const struct view *v, bool keys)
 {
@@ -177,7 +180,7 @@ lie_well(const struct view *v, bool keys)
     return fits && v->stride[v->ndim - 1] == 1;
 }
 
-/* Computes score = query key' for the visible keys. */
+/* Computes score = query key' for the keys in the unit's range. */
 static void
 by_keys(const struct few_unit *u)
 {
@@ -195,7 +198,7 @@ by_keys(const struct few_unit *u)
     }
 }
 
-/* Computes sum = score value; for many keys in parts, like long sums of a product (gemm.h). */
+/* Computes sum = score value. Many keys are added in parts, like long sums of a product (gemm.h). */
 static void
 by_values(const struct few_unit *u)
 {
@@ -213,7 +216,7 @@ by_values(const struct few_unit *u)
 
 /* ---- softmax ---- */
 
-/* Replaces the scores of row i by exponentials; returns their sum. */
+/* Replaces the scores of row i by their exponentials. Returns the sum of the exponentials. */
 static double
 few_exponentials(const struct few_unit *u, int64_t i)
 {
@@ -243,14 +246,14 @@ store_normalized(const struct few_unit *u, int64_t i, double sum)
     if (u->lo < u->hi)
         vec_affine(width, (float)attention_inverse(sum), y, 0, y);
     else
-        memset(y, 0, (size_t)width * sizeof *y); /* no key was read */
+        memset(y, 0, (size_t)width * sizeof *y); /* the query sees no key: its result is 0 */
     char *to = few_row_at(u, out, u->from + i, &stride);
     block_store(COMP_F32, out->dtype, y, width, to, stride);
 }
 
 /* ---- units ---- */
 
-/* Prefetches what the unit reads of an operand, if that is little: a stream of a few KB ends before the hardware
+/* Prefetches the keys or values of a unit if they are few, because a stream of a few KB ends before the hardware
  * prefetcher starts. 12 heads of 64 after 33 tokens, two Zen 4 cores: 19 us become 14. */
 static void
 prefetch_operand(const struct few_unit *u, int operand)
@@ -299,7 +302,7 @@ few_part(void *arg, int64_t share, int64_t lo, int64_t hi)
 int
 attention_few_run(const struct kcall *k, const void *state)
 {
-    enum { WORTH = 16384 }; /* multiply-adds per thread */
+    enum { WORTH = 16384 }; /* minimum number of multiply-adds per thread */
     const struct few_rows *a = state;
     struct few_job job = {.a = a, .k = k, .scores = attention_scores(k)};
     team_shares(k->threads, few_row_units(a), 1 + WORTH / (a->nkey * (a->size + a->width)), few_part, &job);

@@ -1,10 +1,10 @@
-/* attention_small.c - tiles of attention multiplied by our own loops (gemm_small.h): of floats, and of bf16 in pairs
+/* attention_small.c - multiplies the tiles of attention with our own loops (gemm_small.h): floats, and bf16 in pairs
  * on machines with such products.
  *
- * First operands are rows of words, read in place: keys and values for scores; scores, as floats, for everything
- * computed from them. Second operands are also rows of words: floats read in place, or two rows of bf16 joined; or
- * transposed rows: queries, and the gradients of their results. Results of floats are accumulated in place. Data in
- * other layouts is packed first. */
+ * A word is a float or a pair of bf16. First operands of products are rows of words, read in place: keys and values
+ * for scores; scores, as floats, for everything computed from them. Second operands are also rows of words: floats
+ * read in place, or two rows of bf16 joined; or transposed rows: queries, and the gradients of their results.
+ * Results of floats are accumulated in place. Data in other layouts is packed first. */
 #include "kernels/cpu/attention/attention_tiles.h"
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/gemm/bf16_pairs.h"
@@ -71,7 +71,8 @@ small_lay_out(const struct attention *a, struct taker *t, struct workspace *r)
 
 /* ---- operands ---- */
 
-/* Returns rows from..from + n of x: in place if stored as words, else packed in room and padded with zeros. */
+/* Returns n rows of x, from row `from` on, as words: in place if possible, else packed into `room` and padded with
+ * zeros. */
 static struct small_operand
 small_load_rows(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, void *room)
 {
@@ -89,8 +90,8 @@ small_load_rows(const struct worker *w, const struct matrix *x, int64_t from, in
     return (struct small_operand){room, pitch, 1};
 }
 
-/* Returns n such rows of `size` elements as the second operand of a product along them; packed: x is in
- * small_load_rows()'s room. */
+/* Returns n rows of `size` elements of x in the form of a second operand of a product. `packed`: true if x is already
+ * in the buffer of small_load_rows(). */
 static struct small_operand
 other_of(const struct worker *w, struct small_operand x, int64_t n, int64_t size, bool packed, void *room)
 {
@@ -104,8 +105,8 @@ other_of(const struct worker *w, struct small_operand x, int64_t n, int64_t size
     return (struct small_operand){room, pitch, 1};
 }
 
-/* Transposes the block's rows of n words: a column per query. Columns without a query are undefined, except that the
- * second half of the last pair is zero. */
+/* Transposes the block's rows of n words, so that each query is a column. Columns without a query are undefined,
+ * except that the second half of the last bf16 pair is zero. */
 static void
 transpose_operand(const struct worker *w, struct small_operand x, int64_t n, float *room)
 {
@@ -114,7 +115,8 @@ transpose_operand(const struct worker *w, struct small_operand x, int64_t n, flo
     for (int64_t i = 0; i < n && w->nquery % per_word(w->a); i++) room[i * queries + w->nquery] = 0;
 }
 
-/* Returns the rows of x starting at `from` for products to accumulate in. */
+/* Returns where products accumulate rows of x, starting at row `from`: in x itself if its layout suits, else in
+ * `room`. */
 static struct sums
 small_row_sums(const struct matrix *x, int64_t from, float *room)
 {
@@ -183,22 +185,23 @@ small_rows(const struct worker *w, int64_t tile)
     return words(w->a, keys_in(w, tile)) * per_word(w->a);
 }
 
-/* Returns the rows per product: COLS if some query does not see the tile's last key, else n. */
+/* Returns the number of rows per product: COLS if a causal mask hides the tile's last key from some query, so that
+ * hidden bands can be skipped; otherwise n, all rows. */
 static int64_t
 band_of(const struct worker *w, int64_t tile, int64_t n)
 {
     return blind(w, tile, keys_in(w, tile) - 1) ? COLS : n;
 }
 
-/* Returns the number of leading query columns to skip in the band that starts at `key`. */
+/* Returns the number of leading query columns that can be skipped in the band of keys that starts at `key`. */
 static int64_t
 skip_of(const struct worker *w, int64_t tile, int64_t key)
 {
     return blind(w, tile, key) / COLS * COLS;
 }
 
-/* Computes s = x b for a tile's rows x (keys or values of k words) and queries b as columns. Hidden scores are
- * undefined. */
+/* Computes s = x b. x has the tile's rows (keys or values of k words), b has the queries as columns. Masked scores
+ * are undefined. */
 static void
 small_by_columns(const struct worker *w, int64_t tile, struct small_operand x, int64_t k, const float *b, float *s)
 {
@@ -211,7 +214,8 @@ small_by_columns(const struct worker *w, int64_t tile, struct small_operand x, i
     }
 }
 
-/* Adds s b to c for a tile's rows s over queries and the block's rows b, `size` columns; c has a row per key. */
+/* Adds s b to c, for a tile's scores s (one row per key) and the block's rows b of `size` columns. c has one row per
+ * key. */
 static void
 to_keys(const struct worker *w, int64_t tile, struct small_operand s, struct small_operand b, int64_t size,
         struct sums c)
@@ -226,14 +230,16 @@ to_keys(const struct worker *w, int64_t tile, struct small_operand s, struct sma
     }
 }
 
-/* Adds s' b to c (first tile: sets c) for a tile's columns s, one per query, and the tile's rows b, keys or values. */
+/* Adds s' b to c, for a tile's scores s (one column per query) and the tile's rows b of keys or values. The first tile
+ * sets c instead of adding to it. */
 static void
 to_queries(const struct worker *w, int64_t tile, struct small_operand s, struct small_operand b, int64_t size)
 {
     const struct attention *a = w->a;
     const struct sums *c = &w->result;
     int64_t n = keys_in(w, tile), most = w->nquery, band = band_of(w, tile, most);
-    int64_t seen = band == most ? n : w->first - tile * a->keys; /* + i + band: seen by the band's last query */
+    /* The last query of the band that starts at i sees seen + i + band keys of the tile. */
+    int64_t seen = band == most ? n : w->first - tile * a->keys;
     b = small_operand_at(b, tile * a->keys / per_word(a), 0);
     for (int64_t i = 0; i < most; i += band)
         a->multiply(MIN(band, most - i), up(size), words(a, MIN(band == most ? n : MAX(seen + i + band, 0), n)),
@@ -246,7 +252,8 @@ small_scores(const struct worker *w, int64_t i, float *s)
     small_by_columns(w, i, w->k, words(w->a, w->a->size), w->r.q_turned, s);
 }
 
-/* Computes exponentials; of bf16 in the forward pass rounded, as columns. */
+/* Computes the exponentials of a tile's scores. In the forward pass of bf16 the exponentials are also rounded to
+ * bf16 columns. */
 static void
 small_exps(const struct worker *w, int64_t i, float scale, float *s, float *sum)
 {
@@ -263,7 +270,8 @@ small_score_grads(const struct worker *w, int64_t i, float *t)
     small_by_columns(w, i, w->v, words(w->a, w->a->width), w->r.g_turned, t);
 }
 
-/* Return a tile's scores as columns, and as rows. */
+/* Return a tile's scores as the first operand of a product: small_columns() with one column per query, small_lines()
+ * with one row per key. */
 static struct small_operand
 small_columns(const struct worker *w, const float *s)
 {

@@ -1,4 +1,4 @@
-/* convert.c - conversion of blocks between memory and compute types.
+/* convert.c - converts blocks between the dtypes of memory and the compute types.
  *
  * The pairs common in training (f32 with bf16, f16, bool, integers; equal types) have vectorised loops; the others
  * are converted element by element. bf16 is loaded at 60 elements per ns from cache (one Zen 5 core, AVX-512). */
@@ -31,7 +31,7 @@ compute_narrow(enum dtype d)
 
 /* ---- loops ---- */
 
-/* Defines name(memory, stride, n, block): block[i] = expr of x, element i of memory. */
+/* Defines name(memory, stride, n, block), which sets block[i] to expr, an expression of x, element i of memory. */
 #define LOAD(name, memory_type, block_type, expr)                                                                      \
     VECTOR static void name(const void *memory, int64_t stride, int64_t n, void *block)                                \
     {                                                                                                                  \
@@ -108,11 +108,11 @@ static void (*const load[NCOMPUTE][NDTYPE])(const void *, int64_t, int64_t, void
 void
 block_load(enum compute c, enum dtype d, const void *memory, int64_t stride, int64_t n, void *block)
 {
-    assert(load[c][d]); /* floats are never loaded as integers */
+    assert(load[c][d]); /* asserts that floats are never loaded as integers */
     load[c][d](memory, stride, n, block);
 }
 
-/* Defines name(block, n, memory, stride): element i of memory = expr of x = block[i]. */
+/* Defines name(block, n, memory, stride), which sets element i of memory to expr, an expression of x = block[i]. */
 #define STORE(name, block_type, memory_type, expr)                                                                     \
     VECTOR static void name(const void *block, int64_t n, void *memory, int64_t stride)                                \
     {                                                                                                                  \
@@ -131,7 +131,7 @@ block_load(enum compute c, enum dtype d, const void *memory, int64_t stride, int
         }                                                                                                              \
     }
 
-/* Truncates towards zero and clamps to lo..hi; NaN becomes 0. top: least float that is too large. */
+/* Truncates x towards zero and clamps it to lo .. hi; NaN becomes 0. top: the least float that is too large. */
 #define CUT(x, type, lo, hi, top) ((x) != (x) ? 0 : (x) < (lo) ? (lo) : (x) >= (top) ? (hi) : (type)(x))
 
 STORE(store_f32_f32, float, float, x)
@@ -202,7 +202,7 @@ static void (*const store[NCOMPUTE][NDTYPE])(const void *, int64_t, void *, int6
     [COMP_I32] = {[DT_I32] = store_i32_i32, [DT_U8] = store_i32_u8, [DT_BOOL] = store_i32_bool},
 };
 
-/* Converts between any two types, element by element. */
+/* Converts n elements between any two types, one by one. */
 static void
 store_each(enum compute c, enum dtype d, const void *block, int64_t n, void *memory, int64_t stride)
 {
@@ -237,9 +237,10 @@ block_convert(enum compute from, enum dtype d, enum compute to, int64_t n, const
 
 /* ---- rows ---- */
 
-/* Fills a row with vectors, the last of which overlaps the previous one; a row of less than two vectors uses the
- * next smaller vector. A row shorter than the smallest vector is written as a full vector, whose excess the
- * following rows overwrite; not the last rows. */
+/* Defines a function that fills a row with vectors of one value. The last vector of a row overlaps the previous one; a
+ * row of less than two vectors uses the next smaller vector. A row shorter than the smallest vector is written as a
+ * full vector. The following rows overwrite the elements beyond the row, so the last rows of a block are not written in
+ * this way. */
 #define SPREAD(name, type)                                                                                             \
     VECTOR static void name(const type *x, int64_t n, int64_t row, type *y)                                            \
     {                                                                                                                  \

@@ -1,35 +1,36 @@
-/* convert.h - conversion of blocks between the dtypes of memory and the types that kernels compute in. Any thread:
- * calls keep no state, and the caller owns all memory. */
+/* convert.h - converts blocks between the dtypes of memory and the types that kernels compute in.
+ *
+ * Any thread: calls keep no state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_CONVERT_H
 #define RILLE_KERNELS_CPU_CONVERT_H
 
 #include "runtime/tensor/type.h"
 
-/* The type an element-wise call computes in: f32 for f32, bf16, f16; f64; i64 for integers and bool. i32 replaces
- * i64 if operands and results are bool, u8 or i32, and the low bits of each result depend only on the low bits of
- * its operands: half the bytes, and no conversion. */
+/* The type that an element-wise call computes in: f32 for f32, bf16 and f16; f64 for f64; i64 for integers and bool.
+ * i32 replaces i64 if all operands and results are bool, u8 or i32, and the low bits of each result depend only on
+ * the low bits of its operands. i32 has half the bytes and needs no conversion. */
 enum compute { COMP_F32, COMP_F64, COMP_I64, COMP_I32, NCOMPUTE };
 
-/* Return the compute type of a dtype (i64 for integers), and the dtype that is stored as that type. */
+/* Return the compute type of a dtype (i64 for integers), and the dtype that is stored in memory like a compute type. */
 enum compute compute_of(enum dtype d);
 enum dtype compute_dtype(enum compute c);
-bool compute_narrow(enum dtype d); /* true if COMP_I32 holds every value of d */
+bool compute_narrow(enum dtype d); /* true if COMP_I32 has every value of d */
 static inline size_t
 compute_bytes(enum compute c)
 {
     return c == COMP_F32 || c == COMP_I32 ? 4 : 8;
 }
 
-/* Convert n elements of dtype d, `stride` elements apart, from memory to a block of type c, and back. Rounding and
- * truncation are those of elem_set_f() and elem_set_i() (runtime/tensor/type.h). */
+/* Convert n elements of dtype d, `stride` elements apart: block_load() from memory to a block of type c,
+ * block_store() back. Rounding and truncation are those of elem_set_f() and elem_set_i() (runtime/tensor/type.h). */
 void block_load(enum compute c, enum dtype d, const void *memory, int64_t stride, int64_t n, void *block);
 void block_store(enum compute c, enum dtype d, const void *block, int64_t n, void *memory, int64_t stride);
-/* Repeats each element of x over a row: y[i * row + j] = x[i] for i < n, j < row. Memory need only be aligned to its
- * elements. */
+/* Repeats each element of x over a row: y[i * row + j] = x[i] for i < n, j < row. Memory needs only the alignment of
+ * an element. */
 void block_spread(enum compute c, const void *x, int64_t n, int64_t row, void *y);
-/* Sets y[i * apart] = x[i]. */
+/* Sets y[i * apart] to x[i] for n elements. */
 void block_scatter(enum compute c, const void *x, int64_t n, int64_t apart, void *y);
-/* Converts a block of type `from` to one of type `to`, rounded as if stored in memory of dtype d between. */
+/* Converts n elements from type `from` to type `to`, rounded as if they had been stored in memory of dtype d. */
 void block_convert(enum compute from, enum dtype d, enum compute to, int64_t n, const void *x, void *y);
 
 #endif

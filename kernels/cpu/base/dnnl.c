@@ -1,4 +1,4 @@
-/* dnnl.c - making and running oneDNN primitives (2.6, C API). */
+/* dnnl.c - makes and runs oneDNN primitives (2.6, C API). */
 #include "kernels/cpu/base/dnnl.h"
 
 #include "kernels/cpu/base/team.h"
@@ -13,28 +13,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An argument that oneDNN needs in another layout: reordered into scratch before a run, or from scratch after. */
+/* The reordering of an argument whose layout does not suit the primitive: an operand is reordered into scratch
+ * before a run, a result from scratch after it. */
 struct turn {
-    bool used;                /* false: the caller's layout is used */
-    dnnl_primitive_t reorder; /* NULL: transpose16_run() reorders */
+    bool used;                /* false: the primitive uses the caller's layout */
+    dnnl_primitive_t reorder; /* primitive that reorders the argument; NULL: transpose16_run() reorders it */
     struct transpose16 turning;
     dnnl_memory_t plain;
-    size_t at; /* offset in scratch, bytes */
+    size_t at; /* offset of the reordered argument in scratch, bytes */
 };
 
-/* A primitive that is executed after each run, and adds to the result. */
+/* A primitive that runs after each run of another, and adds to its result. */
 struct more {
-    struct prim *prim; /* NULL: none */
+    struct prim *prim; /* primitive that runs after the other; NULL: none */
     int64_t n;
-    int64_t first[PRIM_ARG], step[PRIM_ARG]; /* offsets from the run's addresses, bytes */
+    /* Distance of each argument's address from that of the other primitive, bytes: in the first run; added in each
+     * further run. */
+    int64_t first[PRIM_ARG], step[PRIM_ARG];
 };
 
 struct prim {
     dnnl_primitive_t primitive;
     dnnl_stream_t stream;
-    int threads, narg; /* narg includes the scratch */
+    int threads, narg; /* number of threads; number of arguments, scratch included */
     int64_t nrun;
-    int64_t *skip; /* nrun rows of nskip offsets from the first run, bytes; NULL: one run */
+    /* Nskip offsets of arguments per run, relative to the first run, bytes; NULL: there is only one run. */
+    int64_t *skip;
     int nskip;
     int from[PRIM_ARG + 1];
     dnnl_exec_arg_t arg[PRIM_ARG + 1];
@@ -49,7 +53,8 @@ static dnnl_status_t engine_status;
 static bool engine_has_bf16;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
-/* Returns true if oneDNN multiplies bf16. Version 2.6 does on processors with AVX-512, and refuses elsewhere. */
+/* Returns true if oneDNN multiplies bf16. oneDNN 2.6 does on processors with AVX-512, and reports an error on others.
+ */
 static bool
 find_bf16(void)
 {
@@ -102,7 +107,7 @@ implementation(const_dnnl_primitive_desc_t pd)
     return name;
 }
 
-/* Returns the first implementation whose name begins with `prefer`; oneDNN offers its favourite first. */
+/* Returns the first implementation whose name begins with `prefer`; if there is none, oneDNN's first choice. */
 static dnnl_primitive_desc_t
 walk_to(dnnl_primitive_desc_iterator_t it, const char *prefer)
 {
@@ -114,9 +119,9 @@ walk_to(dnnl_primitive_desc_iterator_t it, const char *prefer)
     return NULL;
 }
 
-/* Returns true for an implementation that crashes: with AMX, oneDNN 2.6 jumps to a missing kernel if channels and
- * pixels both leave a remainder (windows of 1 x 1, 17 channels, bands of 4 rows of 6, stride 2). t/kernels/conv
- * covers the case. */
+/* Returns true for an implementation that crashes: with AMX, oneDNN 2.6 jumps to a missing kernel if neither
+ * channels nor pixels are a multiple of its block (windows of 1 x 1, 17 channels, bands of 4 rows of 6, stride 2).
+ * t/kernels/conv covers the case. */
 static bool
 is_broken(const_dnnl_primitive_desc_t pd)
 {
@@ -124,7 +129,7 @@ is_broken(const_dnnl_primitive_desc_t pd)
     return !strncmp(implementation(pd), name, sizeof name - 1);
 }
 
-/* Returns the first implementation that is not broken. */
+/* Returns the first implementation that does not crash. */
 static dnnl_primitive_desc_t
 walk_past(dnnl_primitive_desc_iterator_t it)
 {
@@ -214,7 +219,7 @@ add_reorder(struct turn *t, bool out, const dnnl_memory_desc_t *plain, const dnn
     return prim_check(status, "a reorder");
 }
 
-/* Adds a reorder of argument i from the caller's layout `plain` to `wanted`. */
+/* Adds a reordering of argument i from the caller's layout `plain` to `wanted`. */
 static int
 add_turn(struct prim *p, int i, const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *wanted,
          size_t *scratch_bytes)
@@ -313,7 +318,7 @@ execute_primitive(const struct prim *p, dnnl_primitive_t primitive, int narg, co
     return prim_check(status, what);
 }
 
-/* Reorders argument i from `at` into scratch, or a result from scratch to `at`. */
+/* Reorders an operand i from `at` into scratch, or a result i from scratch to `at`. */
 static int
 bring(const struct prim *p, int i, void *at, void *scratch, const char *what)
 {
@@ -347,7 +352,7 @@ run_at(const struct prim *p, void *const *at, void *const *before, void *scratch
     return 0;
 }
 
-/* Executes the primitives that add to the result of the run. */
+/* Executes the primitives that add to the run's result. */
 static int
 run_more(const struct more *m, void *const *now, void *scratch, const char *what)
 {

@@ -2,8 +2,8 @@
  *
  * A variant's prepare() describes its primitive and calls prim_new(). prim_new() makes the primitive, its memory
  * objects and its argument list once, for fixed shapes, strides and threads. prim_run() and prim_at() only set
- * addresses and execute; the caller owns their scratch. A primitive can repeat over a batch that oneDNN cannot
- * iterate over. An exec owns the primitive; one thread at a time runs it. The process has one engine. */
+ * addresses and execute; the caller owns their scratch. A primitive can be repeated for a batch that oneDNN cannot
+ * iterate over. An exec owns the primitive; one thread at a time runs it. The process has one oneDNN engine. */
 #ifndef RILLE_KERNELS_CPU_DNNL_H
 #define RILLE_KERNELS_CPU_DNNL_H
 
@@ -13,108 +13,112 @@
 
 enum { PRIM_ARG = 6 };
 
-/* The source of an argument's data: operand k is k, result k is PRIM_OUT + k. */
+/* Numbers that say which operand or result an argument's data comes from: k for operand k, PRIM_OUT + k for result
+ * k. */
 enum { PRIM_OUT = 32, PRIM_SCRATCH = 64 };
 
 struct prim_arg {
-    int arg; /* DNNL_ARG_SRC... */
+    int arg; /* oneDNN's number of the argument, such as DNNL_ARG_SRC */
     int from;
-    dnnl_memory_desc_t desc; /* the caller's layout; a run reorders into scratch if the primitive needs another */
+    /* Layout of the caller's data; if the primitive needs another layout, a run reorders the data in scratch. */
+    dnnl_memory_desc_t desc;
 };
 
-/* Returns the oneDNN dtype; dnnl_data_type_undef if oneDNN cannot compute floats of this dtype on this machine: f16
- * and f64 never, bf16 without AVX-512. */
+/* Returns the oneDNN dtype for d. Returns dnnl_data_type_undef if oneDNN cannot compute floats of this dtype on this
+ * machine: f16 and f64 never, bf16 without AVX-512. */
 dnnl_data_type_t prim_dtype(enum dtype d);
-/* Returns true if oneDNN's products and convolutions of this dtype are fast. For bf16 they must be faster than f32:
- * AMD cores with bf16 take half the time, Intel cores only with AMX, because their vector units multiply bf16 no
- * faster than f32. */
+/* Returns true if oneDNN's products and convolutions of this dtype are fast. bf16 counts as fast only if it is
+ * faster than f32: AMD cores with bf16 take half the time, but Intel cores only with AMX, because their vector units
+ * multiply bf16 no faster than f32. */
 bool prim_multiplies(enum dtype d);
-/* Fails with E_KERNEL, naming the requested operation, unless status is success. */
+/* Fails with E_KERNEL and a message with `what`, the requested operation, unless status is success. */
 int prim_check(dnnl_status_t status, const char *what);
 
-/* Makes a primitive descriptor for `threads` threads with scratch from the caller. hint: the forward pass's
- * descriptor, if the kind of primitive needs one. prefer: prefix of an implementation's name ("gemm") to use if
- * available; NULL: oneDNN's first. add: accumulate into the result. The caller destroys the descriptor. */
+/* Makes a primitive descriptor for `threads` threads, with scratch from the caller. hint: descriptor of the forward
+ * pass, if the kind of primitive needs one. prefer: prefix of an implementation's name ("gemm") that is used if
+ * available; NULL: oneDNN's first choice. add: the primitive adds to the result. The caller destroys the descriptor. */
 int prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t hint, const char *prefer, bool add,
                   dnnl_primitive_desc_t *out);
-/* Returns true if oneDNN's first implementation is a plain loop, slower than any of our own. */
+/* Returns true if oneDNN's first choice is a plain loop, slower than any of our own. */
 bool prim_is_plain(const_dnnl_primitive_desc_t pd);
 
 struct prim;
-/* Makes a primitive from pd, which it owns from then on. */
+/* Makes a primitive from the descriptor pd, which the primitive then owns. */
 int prim_new(dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, int threads, void **state,
              size_t *scratch_bytes);
-/* Makes a call execute p n times. Run r adds skip[r * nskip + i] bytes to the address of argument i < nskip. Owns
- * skip and frees it. */
+/* Makes each call execute p n times. Run r adds skip[r * nskip + i] bytes to the address of argument i < nskip. p
+ * owns skip and frees it. */
 void prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip);
-/* Makes each run of p be followed by n runs of `more`, which accumulate into its result. Run j offsets argument i by
- * first[i] + j * step[i] bytes from p's. No argument may be in a blocked layout of oneDNN. Owns `more`. */
+/* Lets each run of p be followed by n runs of `more`, which add to p's result. Run j uses the addresses of p's run
+ * plus first[i] + j * step[i] bytes for argument i. No argument may be in a blocked layout of oneDNN. p owns `more`. */
 void prim_add(struct prim *p, struct prim *more, int64_t n, int narg, const int64_t *first, const int64_t *step);
-/* Makes a call execute p for at_once images at a time, the number in its shapes. Argument i < n is v[i]; NULL: the
- * same for all images. The last run ends at the last image, and may recompute some images. */
+/* Makes each call execute p for at_once images at a time, as many as p's shapes have. Argument i < n is v[i]; NULL:
+ * the same data for all images. The last execution ends at the last image, so it may compute some images a second time.
+ */
 void prim_repeat_images(struct prim *p, int64_t at_once, int n, const struct view *const *v);
-int64_t image_bytes(const struct view *v); /* bytes from one image to the next in a dense view */
+int64_t image_bytes(const struct view *v); /* returns the bytes from one image to the next in a dense view */
 
-/* The run and drop functions of all such variants. */
+/* Run and drop a variant whose state is a primitive. */
 int prim_run(const struct kcall *k, const void *state);
 void prim_drop(void *state);
 
-/* Runs a primitive that is part of a variant: at[i] is the address of argument i, instead of its operand or result. */
+/* Runs a primitive that is a part of a variant. at[i] is the address of argument i, instead of its operand or
+ * result. */
 int prim_at(const struct prim *p, void *const *at, void *scratch, const char *what);
 
-/* ---- variants (cpu/gemm/gemm.c, cpu/conv/conv.c, cpu/conv/pool_dnnl.c) ---- */
+/* ---- variants that oneDNN computes, and our own products (cpu/gemm, cpu/conv) ---- */
 
-/* Limits on uninterrupted work. A product of more than `flops` per thread (twice that for halves) is computed in
- * panels of its result and in parts of k, each of about `flops`, at most 1.5 times that. The sides of a panel are
- * multiples of `step` and at least `side` (a quarter of it for halves). A batch is split into parts of that size.
- * Tests lower the limits. */
+/* Limits on the work between two checks for a stop. A product of more than `flops` per thread (twice that for 16-bit
+ * floats) is computed in panels of its result and in parts of k. Each panel or part has about `flops` operations, at
+ * most 1.5 times that. The sides of a panel are multiples of `step` and at least `side` (a quarter of it for 16-bit
+ * floats). A batch is split into parts of that size. Tests lower the limits. */
 extern struct gemm_panel {
     double flops;
     int64_t side, step;
 } gemm_panel;
 
-/* A larger convolution is computed in parts of about `flops`: groups of images, bands of at least `rows` rows,
- * multiples of `channels` channels. Tests lower the limits. */
+/* Limits on the work between two checks for a stop. A larger convolution is computed in parts of about `flops`:
+ * groups of images, bands of at least `rows` rows, multiples of `channels` channels. Tests lower the limits. */
 extern struct conv_part {
     double flops;
     int64_t rows, channels;
 } conv_part;
-/* Limit for means over windows, bytes of image and result; oneDNN does not compute larger images. */
+/* Limit for means over windows, bytes of one image and its result. oneDNN does not compute larger images. */
 extern int64_t mean_part_bytes;
 
-bool gemm_accepts(const struct kcall *k); /* matmul */
+bool gemm_accepts(const struct kcall *k); /* kernel variant of the operator matmul */
 bool gemm_takes(const struct kcall *k, int i);
 int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-bool contract_accepts(const struct kcall *k); /* contract */
+bool contract_accepts(const struct kcall *k); /* kernel variant of the operator contract */
 bool contract_takes(const struct kcall *k, int i);
 int contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-/* Few rows times a column-major matrix (cpu/gemm/gemm_transposed.h). */
+/* Variant of matmul: few rows by a column-major matrix (cpu/gemm/gemm_transposed.h). */
 bool gemm_transposed_accepts(const struct kcall *k);
 int gemm_transposed_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-/* A few rows of f32 or bf16, by our own loops (cpu/gemm/gemm_few.c). */
+/* Variant of matmul: a few rows of f32 or bf16, by our own loops (cpu/gemm/gemm_few.c). */
 bool gemm_few_accepts(const struct kcall *k);
 int gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_few_run(const struct kcall *k, const void *state);
 bool contract_few_accepts(const struct kcall *k);
 int contract_few_run(const struct kcall *k, const void *state);
-/* Small f32 matrices whose second operand is row-major, by our own loops (cpu/gemm/gemm_small.c). */
+/* Variant of matmul: small f32 matrices with a row-major second operand, by our own loops (cpu/gemm/gemm_small.c). */
 bool gemm_small_accepts(const struct kcall *k);
 int gemm_small_run(const struct kcall *k, const void *state);
 bool contract_small_accepts(const struct kcall *k);
 int contract_small_run(const struct kcall *k, const void *state);
-/* Products of doubles, by our own loops (cpu/gemm/gemm_f64.c). */
+/* Variant of matmul: doubles, by our own loops (cpu/gemm/gemm_f64.c). */
 bool gemm_f64_accepts(const struct kcall *k);
 int gemm_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_f64_run(const struct kcall *k, const void *state);
 bool contract_f64_accepts(const struct kcall *k);
 int contract_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int contract_f64_run(const struct kcall *k, const void *state);
-/* Products of integers, which wrap around (cpu/gemm/gemm_int.c). */
+/* Variant of matmul: integers, which wrap around (cpu/gemm/gemm_int.c). */
 bool gemm_int_accepts(const struct kcall *k);
 int gemm_int_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_int_run(const struct kcall *k, const void *state);
-/* c[m,n] = a[m,k] b[k,n] in dense memory for prim_at(); add: c +=. a and b have one dtype and are row- or
- * column-major, c is f32; one thread. */
+/* Sizes of a single-threaded product c[m,n] = a[m,k] b[k,n] in dense memory, which prim_at() runs. add: adds the
+ * product to c. a and b have one dtype and are row- or column-major; c is f32. */
 struct dense_product {
     enum dtype dtype;
     int64_t m, n, k;
@@ -122,17 +126,17 @@ struct dense_product {
 };
 int gemm_dense(const struct dense_product *p, void **product, size_t *scratch_bytes);
 
-bool conv_accepts(const struct kcall *k); /* conv2d and its gradients */
+bool conv_accepts(const struct kcall *k); /* variants of conv2d and its gradients */
 int conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int conv_run(const struct kcall *k, const void *state); /* of the above two */
+int conv_run(const struct kcall *k, const void *state); /* runs conv2d and the gradient of the image */
 void conv_drop(void *state);
 int conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_w_run(const struct kcall *k, const void *state);
 void conv_w_drop(void *state);
 
 struct plane;
-bool mean_accepts(const struct kcall *k, const struct plane *p); /* avg_pool2d and its gradient */
+bool mean_accepts(const struct kcall *k, const struct plane *p); /* variants of avg_pool2d and its gradient */
 bool mean_back_accepts(const struct kcall *k, const struct plane *p);
 int mean_prepare(const struct kcall *k, const struct plane *p, void **state, size_t *scratch_bytes);
 int mean_back_prepare(const struct kcall *k, const struct plane *p, void **state, size_t *scratch_bytes);

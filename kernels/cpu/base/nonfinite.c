@@ -1,4 +1,4 @@
-/* nonfinite.c - detection of non-finite values that make results differ from the reference's. */
+/* nonfinite.c - detects infinities and NaN because of which a kernel's results may differ from the reference's. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/base/nonfinite.h"
 
@@ -25,7 +25,7 @@ all_nan(int64_t n, const float *x)
     return !found;
 }
 
-/* Checks halves, whose exponent bits are `exponent`. */
+/* Returns true if a 16-bit float is infinite or NaN. exponent: mask of the exponent bits. */
 VECTOR static bool
 any_unbounded_half(int64_t n, const uint16_t *x, uint16_t exponent)
 {
@@ -34,8 +34,8 @@ any_unbounded_half(int64_t n, const uint16_t *x, uint16_t exponent)
     return found;
 }
 
-/* Returns true if `test` holds for any (or all) blocks of a dense view. A double beyond the range of floats counts
- * as infinite. */
+/* Returns true if `test` is true for at least one block of a dense view, or, if `all` is set, for every block. A double
+ * beyond the range of floats counts as infinite. */
 static bool
 of_blocks(const struct view *v, bool (*test)(int64_t n, const float *x), bool all)
 {
@@ -50,8 +50,8 @@ of_blocks(const struct view *v, bool (*test)(int64_t n, const float *x), bool al
     return all;
 }
 
-/* Returns true if an operand is entirely NaN, so that the results are NaN anyway. Operands that are not dense are
- * not checked; the reference then computes the call, correctly but slowly. */
+/* Returns true if all elements of an operand are NaN; the results of the call are then NaN anyway. Does not check
+ * operands that are not dense; the reference then computes the call, correctly but slowly. */
 static bool
 is_nan_lost(const struct kcall *k)
 {

@@ -1,4 +1,5 @@
-/* random.c - Philox4x32-10 on many counters at once, and the conversion of its words to values (runtime/base/rng.h).
+/* random.c - computes Philox4x32-10 for many counters at once, and converts its words to random values
+ * (runtime/base/rng.h).
  *
  * Whole blocks of four values (two of f64) are computed into a buffer that begins at a block's first element. The
  * words are written first and are converted to values in place. The requested values are then copied out. */
@@ -18,36 +19,39 @@
 #define LANES_FILE "kernels/cpu/base/random_level.inc"
 #include "kernels/cpu/base/lanes_levels.inc"
 
-/* ---- words as numbers ---- */
+/* ---- words to numbers ---- */
 
-/* Converts an integer 0 <= n < 2^52 without the conversion instruction that older machines lack for vectors. */
+/* Converts an integer 0 <= n < 2^52 to a double. Older machines have no vector instruction for that conversion, so
+ * this sets bits instead. */
 INLINE double
 uniform_real(uint64_t n)
 {
     return double_of(n | 0x4330000000000000) - 0x1p52;
 }
 
-/* Converts an integer below 2^53 likewise. */
+/* Converts an integer 0 <= n < 2^53 to a double, without the conversion instruction. */
 INLINE double
 long_real_of(uint64_t n)
 {
     return uniform_real(n >> 26) * 0x1p26 + uniform_real(n & 0x3ffffff);
 }
 
-/* Returns ln(n / 2^top), 0 < n <= 2^top: n = 2^e m, sqrt(1/2) <= m < sqrt 2; ln m = 2 atanh s, s = (m - 1) / (m +
- * 1), s^2 < 0.0295. The number of terms depends on the required precision; `terms` is constant in every caller. */
+/* Returns ln(n / 2^top) for 0 < n <= 2^top. n = 2^e m with sqrt(1/2) <= m < sqrt 2; ln m = 2 atanh s with s = (m -
+ * 1) / (m + 1), s^2 < 0.0295. terms: length of the series, which depends on the required precision and is constant
+ * in every caller. */
 INLINE double
 ln(double n, int top, int terms)
 {
-    uint64_t u = bits_of_double(n) - 0x3fe6a09e667f3bcd; /* minus the bits of sqrt(1/2) */
-    double e = uniform_real((u >> 52) & 0x7ff) - top;    /* n >= 1: the sign bit is 0 */
+    /* Subtracts the bits of sqrt(1/2), so that the exponent field is e. */
+    uint64_t u = bits_of_double(n) - 0x3fe6a09e667f3bcd;
+    double e = uniform_real((u >> 52) & 0x7ff) - top; /* the sign bit of n is 0, because n >= 1 */
     double m = double_of((u & 0x000fffffffffffff) + 0x3fe6a09e667f3bcd);
     double s = (m - 1) / (m + 1), z = s * s, q = 1.0 / (2 * terms + 1);
     for (int k = terms - 1; k > 0; k--) q = q * z + 1.0 / (2 * k + 1);
     return e * 0.693147180559945309417 + (2 * s + 2 * s * z * q);
 }
 
-/* Returns sin(2 pi v), |v| <= 1/4. */
+/* Returns sin(2 pi v) for |v| <= 1/4. */
 INLINE double
 sin_turn(double v, int terms)
 {
@@ -66,16 +70,17 @@ sin_turn(double v, int terms)
     return r + r * z * q;
 }
 
-/* Lengths of series for f32 (error 1e-10) and f64. */
+/* Number of terms of the series, for f32 (error 1e-10) and for f64. */
 enum { LN_F32 = 6, LN_F64 = 11, SIN_F32 = 7, SIN_F64 = 10 };
 
-/* Computes a pair of normal values from u = n / 2^top and v (Box-Muller): radius times cos(2 pi v) and sin(2 pi v).
- * Both are sines of at most a quarter turn: cos(2 pi v) = sin(2 pi (|v - 1/2| - 1/4)), sin(2 pi v) = -+sin(2 pi (1/4
- * - ||v - 1/2| - 1/4|)). */
+/* Computes two normal values from u = n / 2^top and v (Box-Muller): radius times cos(2 pi v) and radius times sin(2
+ * pi v). The cosine and the sine are computed as sines of at most a quarter turn: cos(2 pi v) = sin(2 pi (|v - 1/2| -
+ * 1/4)), sin(2 pi v) = -+sin(2 pi (1/4 - ||v - 1/2| - 1/4|)). */
 INLINE void
 normal_pair(double n, int top, double v, bool wide, double *even, double *odd)
 {
-    double radius = sqrt(2 * fabs(ln(n, top, wide ? LN_F64 : LN_F32))); /* +0 for u = 1 */
+    /* The logarithm is never positive. fabs() instead of a minus sign makes the radius +0, not -0, for u = 1. */
+    double radius = sqrt(2 * fabs(ln(n, top, wide ? LN_F64 : LN_F32)));
     double half = v - 0.5, turn = fabs(half) - 0.25;
     *even = radius * sin_turn(turn, wide ? SIN_F64 : SIN_F32);
     *odd = radius * copysign(sin_turn(0.25 - fabs(turn), wide ? SIN_F64 : SIN_F32), -half);
@@ -133,7 +138,7 @@ bits_64(int64_t n, int digits, union random_workspace *w)
 
 struct law {
     void (*values)(int64_t n, int digits, union random_workspace *w);
-    int of; /* values per block */
+    int of; /* number of random values per Philox block */
 };
 static const struct law laws[][2] = {
     [RANDOM_UNIFORM] = {{uniform_f32, 4}, {uniform_f64, 2}},

@@ -1,19 +1,22 @@
-/* random.h - the random values of runtime/base/rng.h for consecutive positions, vectorised and bit-identical; only
- * normal values may differ in the last place, if libm's logarithm or cosine is not correctly rounded. Any thread: calls
- * keep no state, and the caller owns all memory. */
+/* random.h - computes the random values of runtime/base/rng.h for consecutive positions, vectorised and
+ * bit-identical.
+ *
+ * Only normal values may differ in the last place, if libm's logarithm or cosine is not correctly rounded. Any
+ * thread: calls keep no state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_RANDOM_H
 #define RILLE_KERNELS_CPU_RANDOM_H
 
 #include "runtime/tensor/view.h"
 
 enum random { RANDOM_UNIFORM, RANDOM_NORMAL, RANDOM_BITS };
-enum { RANDOM_BLOCK = 1024, RANDOM_GRAIN = 16384 }; /* RANDOM_GRAIN: values per thread at least */
+/* RANDOM_BLOCK: maximum values per call; RANDOM_GRAIN: minimum values per thread. */
+enum { RANDOM_BLOCK = 1024, RANDOM_GRAIN = 16384 };
 
 /* The key, the micro-batch and the first global position of a sequence of values. */
 struct random_at {
     uint64_t key, piece, position;
 };
-/* Space for a block of values, and for values before and after it that complete vectors. */
+/* Space for a block of values, and for the values before and after it that belong to the same vectors. */
 union random_workspace {
     float f32[2 * (RANDOM_BLOCK + 16)];
     double f64[RANDOM_BLOCK + 16];
@@ -21,15 +24,15 @@ union random_workspace {
     uint64_t u64[RANDOM_BLOCK + 16];
 };
 
-/* Draws n <= RANDOM_BLOCK values for a tensor of dtype d and returns their address in workspace: double for f64,
- * uint64_t for bits, else float. */
+/* Computes n <= RANDOM_BLOCK values for a tensor of dtype d, and returns their address in workspace. The values are
+ * double for f64, uint64_t for bits, else float. */
 const void *random_values(enum random r, enum dtype d, const struct random_at *at, int64_t n,
                           union random_workspace *workspace);
 
-/* Fills a dense float view; each element depends on its global position. */
+/* Fills a dense float view with random values. Each value depends on the element's global position. */
 void random_fill(const struct view *y, uint64_t key, uint64_t piece, enum random law, int threads);
 
-/* Returns the length of the runs of a dense view whose global positions are consecutive. */
+/* Returns the length of runs of elements with consecutive global positions in a dense view. */
 int64_t global_run(const struct view *v);
 /* Returns the global position of local element i of a dense view. */
 uint64_t global_position(const struct view *v, int64_t i);

@@ -1,4 +1,4 @@
-/* team.c - loops divided among the threads of a kernel.
+/* team.c - runs loops that are divided among the threads of a kernel.
  *
  * ThreadSanitizer does not understand the synchronisation of OpenMP's threads. Under ThreadSanitizer a loop
  * therefore creates threads of its own, and data shared between them is checked. */
@@ -20,8 +20,8 @@ team_set(int n)
     if (omp_get_max_threads() != n) omp_set_num_threads(n);
 }
 
-/* Returns the number of iterations between two checks for a stop. One grain justifies a thread, and dozens of grains
- * take some milliseconds. If grain is 1, a single iteration may be a large part of the work. */
+/* Returns the number of iterations between two checks for a stop. A grain is the minimum work per thread, and dozens of
+ * grains take some milliseconds. If grain is 1, a single iteration may be a large part of the work. */
 static int64_t
 piece_of_grain(int64_t grain)
 {
@@ -32,10 +32,10 @@ struct share {
     void (*part)(void *arg, int64_t lo, int64_t hi);
     void *arg;
     int64_t lo, hi, piece;
-    struct stop stop; /* the stop check of the thread that called team_run */
+    struct stop stop; /* callback that checks for a stop, as set by the thread that called team_run() */
 };
 
-/* Returns share i of nteam. */
+/* Returns share i of nteam shares. */
 static struct share
 share_of(const struct share *all, int64_t i, int64_t nteam)
 {
@@ -123,7 +123,7 @@ team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64
 
 /* ---- work stealing between shares ---- */
 
-/* The remaining turns of a share, first..end, packed into one word for atomic exchange. */
+/* The remaining turns of a share, from `first` to `end`, packed into one word for atomic exchange. */
 struct left {
     alignas(64) _Atomic uint64_t range;
 };
@@ -134,8 +134,8 @@ pack_range(int64_t first, int64_t end)
     return (uint64_t)first << 32 | (uint64_t)end;
 }
 
-/* Takes up to n turns: from the front for the share's own thread, else from the back. The last piece is left to the
- * share's own thread, which is about to take it. Returns false if no turns remain. */
+/* Takes up to n turns: from the front for the share's own thread, from the back for another. Leaves the last piece
+ * to the share's own thread, which is about to take it. Returns false if no turns remain. */
 static bool
 take_turns(struct left *left, int64_t n, bool front, int64_t *lo, int64_t *hi)
 {

@@ -1,11 +1,12 @@
-/* transpose.c - transposes squares of four by four floats in registers. */
+/* transpose.c - transposes a matrix of floats, in squares of four by four. */
 #include "kernels/cpu/base/transpose.h"
 
 #include "kernels/cpu/base/lanes.h"
 
 #include <string.h>
 
-/* Transposes four by four in registers: element by element takes four times as long. */
+/* Interleave lanes for the transposition of four by four floats in registers. Element by element would take four
+ * times as long. */
 #define LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 

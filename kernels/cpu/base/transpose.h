@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Transposes: y[c][i] = x[i][c] for any n and width; pitch: stride between rows. */
+/* Sets y[c][i] = x[i][c] for i < n and c < width. x_pitch, y_pitch: elements per row. */
 void transpose_cols(int64_t n, int64_t width, const float *x, int64_t x_pitch, float *y, int64_t y_pitch);
 
 #endif

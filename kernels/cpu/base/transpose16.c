@@ -1,4 +1,4 @@
-/* transpose16.c - transposes squares of sixteen channels and sixteen pixels in registers.
+/* transpose16.c - transposes squares of sixteen channels by sixteen pixels in registers.
  *
  * {1, 64, 2000, 2000} there and back on one core: 63 and 78 ms, oneDNN's own 66 and 75; in bands of 266 rows oneDNN
  * takes 180 ms back. A copy takes 54. */
@@ -13,7 +13,7 @@
 #include <immintrin.h>
 #endif
 
-enum { CHUNK = 1024, GRAIN = 4 }; /* pixels per unit of work; units that justify a thread */
+enum { CHUNK = 1024, GRAIN = 4 }; /* number of pixels per unit of work; minimum number of units per thread */
 
 bool
 transpose16_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, struct transpose16 *t)
@@ -43,8 +43,8 @@ fours(const float *from, int64_t step)
     return (sixteen)_mm512_insertf32x4(v, _mm_loadu_ps(from + 12 * step), 3);
 }
 
-/* Same as turn_square(). Transposes squares of four, four of them side by side; the exchange between these is done
- * by the loads. */
+/* Transposes a square as turn_square() does, with vector instructions: squares of four by four, four side by side.
+ * The loads do the exchange between these squares. */
 X86_V4 static void
 turn_square_v4(const float *from, int64_t from_step, float *to, int64_t to_step)
 {
@@ -62,7 +62,8 @@ turn_square_v4(const float *from, int64_t from_step, float *to, int64_t to_step)
 }
 #endif
 
-/* Sets to[j * to_step + i] = from[i * from_step + j] for i, j < 16; squares of four if registers are shorter. */
+/* Sets to[j * to_step + i] = from[i * from_step + j] for i, j < 16. With short registers, transposes squares of four
+ * by four. */
 static void
 turn_square(const float *from, int64_t from_step, float *to, int64_t to_step)
 {
@@ -83,7 +84,7 @@ squares(const float *from, int64_t from_step, int64_t from_square, float *to, in
     for (int64_t k = 0; k < n; k++) turn_square(from + k * from_square, from_step, to + k * to_square, to_step);
 }
 
-/* Converts n pixels of sixteen channels. */
+/* Converts n pixels of sixteen channels between the layouts. */
 static void
 transpose_block(const struct transpose16 *t, float *plain, float *inner, bool back, int64_t n)
 {
@@ -106,7 +107,7 @@ struct work {
     const struct transpose16 *t;
     float *plain, *inner;
     bool back;
-    int64_t chunks; /* per block */
+    int64_t chunks; /* number of units of work per block of channels */
 };
 
 static void
@@ -137,7 +138,7 @@ struct matrix_turn {
     float *to;
 };
 
-/* Transposes strips of sixteen rows; remaining rows and columns four by four. */
+/* Transposes strips of sixteen rows. The remaining rows and columns are transposed four by four. */
 static void
 turn_strips(void *arg, int64_t lo, int64_t hi)
 {
@@ -157,7 +158,7 @@ void
 transpose16_matrix(int64_t rows, int64_t cols, const float *from, int64_t from_step, float *to, int64_t to_step,
                    int threads)
 {
-    enum { PLENTY = 1 << 15 }; /* floats that justify a thread */
+    enum { PLENTY = 1 << 15 }; /* minimum number of floats per thread */
     struct matrix_turn m = {rows, cols, from_step, to_step, from, to};
     team_run(threads, (rows + LANES - 1) / LANES, 1 + PLENTY / (LANES * MAX(cols, 1)), turn_strips, &m);
 }

@@ -1,4 +1,4 @@
-/* transpose16.h - converts images between NCHW and oneDNN's layout with sixteen channels innermost; transposes
+/* transpose16.h - converts images between NCHW and oneDNN's layout with sixteen channels innermost; also transposes
  * matrices.
  *
  * Supports bands of rows, for which oneDNN has only a loop that takes twice as long. Any thread: calls keep no
@@ -10,15 +10,16 @@
 
 #include <dnnl.h>
 
-/* Both layouts: an image has `blocks` blocks of sixteen channels with `places` pixels each. Strides in floats:
- * plain_image, inner_image between images; apart between channels of the plain layout. */
+/* The sizes of an image in both layouts. An image has `blocks` blocks of sixteen channels with `places` pixels each.
+ * Strides in floats: plain_image and inner_image between images; `apart` between channels of the plain layout. */
 struct transpose16 {
     int64_t images, blocks, places, apart, plain_image, inner_image;
 };
 
-/* Returns false if plain is not NCHW of f32, or inner has another layout. */
+/* Sets *t from two oneDNN layouts. Returns false if `plain` is not NCHW of f32, or `inner` is not the layout with
+ * sixteen channels innermost. */
 bool transpose16_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, struct transpose16 *t);
-/* Copies plain to inner; back: inner to plain. */
+/* Copies `plain` to `inner`, reordered. back: copies `inner` to `plain`. */
 void transpose16_run(const struct transpose16 *t, float *plain, float *inner, bool back, int threads);
 
 /* Sets to[j * to_step + i] = from[i * from_step + j] for i < rows, j < cols; strides in floats. */

@@ -2,7 +2,7 @@
  *
  * Each function is branch-free arithmetic and selections on one element, so that the compiler can vectorise it by
  * sixteen. The polynomials interpolate at Chebyshev nodes of the interval named beside them; the argument is reduced
- * to that interval exactly or in two parts. Fused operations are explicit, and exact where a machine has none (and
+ * to that interval exactly or in two parts. Fused operations are explicit, and exact even if a machine has none (and
  * slow there), so one build gives the same bits everywhere.
  *
  * One core of a Xeon (Sapphire Rapids), elements from cache, ns each: exp 0.20, tanh 0.28, log 0.36, erf 0.42. Zen
@@ -18,15 +18,15 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Returns the lesser of two non-negative numbers; if one is NaN, the other. Their bit patterns have the same order,
- * and integers are compared and selected by one instruction. */
+/* Returns the lesser of two non-negative numbers; if one is NaN, the other. Compares and selects integers, because
+ * the bit patterns have the same order and one instruction suffices. */
 INLINE float
 at_most(float a, float most)
 {
     return float_of(MIN(bits_of(a), bits_of(most)));
 }
 
-/* Rounds to the nearest integer, |x| < 2^22: adding 1.5 * 2^23 leaves no bits for a fraction. */
+/* Rounds x to the nearest integer, for |x| < 2^22: adding 1.5 * 2^23 leaves no bits for a fraction. */
 INLINE float
 nearest_integer(float x)
 {
@@ -37,7 +37,7 @@ nearest_integer(float x)
 INLINE float
 exp_less_one(float r)
 {
-    float q = 0.00139269181f; /* (e^r - 1 - r) / r^2 on +-0.35 */
+    float q = 0.00139269181f; /* polynomial for (e^r - 1 - r) / r^2 on [-0.35, 0.35] */
     q = fmaf(q, r, 0.00836376702f);
     q = fmaf(q, r, 0.0416665502f);
     q = fmaf(q, r, 0.166665734f);
@@ -45,14 +45,14 @@ exp_less_one(float r)
     return fmaf(r * r, q, r);
 }
 
-/* Returns x - n ln 2, with ln 2 in two parts. */
+/* Returns x - n ln 2; subtracts ln 2 in two parts. */
 INLINE float
 exp_rest(float x, float n)
 {
     return fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, x));
 }
 
-/* Returns 2^raise e^x if no power of two overflows; undefined for NaN. The added constant rounds to an integer in
+/* Returns 2^raise e^x, if no power of two overflows; undefined for NaN. The added constant rounds to an integer in
  * the low bits, which are then added to the exponent. */
 INLINE float
 exp_raised(float x, float raise)
@@ -61,7 +61,7 @@ exp_raised(float x, float raise)
     return float_of(bits_of(1.0f + exp_less_one(exp_rest(x, n))) + (bits_of(whole) << 23));
 }
 
-/* Computes e^x = 2^n e^r. |x| is clamped to 105, where the result is 0 or infinity. Scales by 2^64 (x < 0) or 2^-64
+/* Returns e^x = 2^n e^r. |x| is clamped to 105, where the result is 0 or infinity. Scales by 2^64 (x < 0) or 2^-64
  * and back, so that results below 2^-126 and the transition to infinity are correct. */
 INLINE float
 exp_one(float x)
@@ -71,16 +71,16 @@ exp_one(float x)
     return x != x ? x : y;
 }
 
-/* Computes log x = e ln 2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt(2). */
+/* Returns log x = e ln 2 + log(1 + f), where sqrt(1/2) <= 1 + f < sqrt(2). */
 INLINE float
 log_one(float x)
 {
     bool tiny = x < 0x1p-126f;
     float z = tiny ? x * 0x1p23f : x;
-    uint32_t u = bits_of(z) - 0x3f3504f3; /* minus the bits of sqrt(1/2): the exponent field is now e */
+    uint32_t u = bits_of(z) - 0x3f3504f3; /* subtracts the bits of sqrt(1/2), so that the exponent field is e */
     float e = (float)((int32_t)u >> 23) - (tiny ? 23.0f : 0.0f);
     float f = float_of((u & 0x007fffff) + 0x3f3504f3) - 1.0f;
-    float q = 0.0697161144f; /* (log(1 + f) - f + f^2 / 2) / f^3 */
+    float q = 0.0697161144f; /* polynomial for (log(1 + f) - f + f^2 / 2) / f^3 */
     q = fmaf(q, f, -0.114797338f);
     q = fmaf(q, f, 0.116854199f);
     q = fmaf(q, f, -0.124256873f);
@@ -97,8 +97,8 @@ log_one(float x)
     return x != x || x == INFINITY ? x : y;
 }
 
-/* Computes max(x, 0) + log(1 + t), t = e^-|x|. The logarithm is 2 artanh s, s = t / (t + 2) <= 1/3, computed as 2 s
- * + s^3 q(s^2). */
+/* Returns log(1 + e^x), computed as max(x, 0) + log(1 + t) with t = e^-|x|. The logarithm is 2 artanh s with s = t /
+ * (t + 2) <= 1/3, computed as 2 s + s^3 q(s^2). */
 INLINE float
 softplus_one(float x)
 {
@@ -113,7 +113,8 @@ softplus_one(float x)
     return x > 0 ? x + y : y;
 }
 
-/* Computes t / (t + 2), t = e^2x - 1 = 2^n (e^r - 1) + (2^n - 1), which has no cancellation near 0. */
+/* Returns tanh x, computed as t / (t + 2) with t = e^2x - 1 = 2^n (e^r - 1) + (2^n - 1), which has no cancellation
+ * near 0. */
 INLINE float
 tanh_one(float x)
 {
@@ -123,7 +124,7 @@ tanh_one(float x)
     return x != x ? x : copysignf(t / (t + 2.0f), x);
 }
 
-/* Returns 1 - e^-r for |r| <= 0.35. Multiplying by e^-r as y - y (1 - e^-r) makes only a small correction, with
+/* Returns 1 - e^-r for |r| <= 0.35. A product by e^-r, computed as y - y (1 - e^-r), is only a small correction with
  * small rounding errors. */
 INLINE float
 missing(float r)
@@ -136,15 +137,15 @@ missing(float r)
     return fmaf(r * r, q, r);
 }
 
-/* Returns y 2^power; `power` is added to the exponent bits. */
+/* Returns y 2^power. `power` is added to the exponent bits of y. */
 INLINE float
 times_power_of_two(float y, uint32_t power)
 {
     return float_of(bits_of(y) + power);
 }
 
-/* A representation of e^-a = 2^-64 (1 - less) 2^power, for 0 <= a + low <= 113 and small `low`. power: exponent
- * bits; value: 2^64 e^-a. */
+/* A representation of e^-a = 2^-64 (1 - less) 2^power, for 0 <= a + low <= 113 and a small `low`. `power` is added to
+ * exponent bits; `value` is 2^64 e^-a. */
 struct decay {
     uint32_t power;
     float less, value;
@@ -158,7 +159,7 @@ decay_of(float a, float low)
     return (struct decay){power, less, times_power_of_two(1.0f - less, power)};
 }
 
-/* Returns 2^64 e^-a y; y is already scaled by 2^power. */
+/* Returns 2^64 e^-a y, where y is already scaled by 2^power. */
 INLINE float
 decayed(const struct decay *d, float y)
 {
@@ -180,7 +181,7 @@ INLINE float
 erf_near(float x)
 {
     float u = x * x;
-    float q = 0.00451235756f; /* erf(x) / x in x^2 on 0..0.36 */
+    float q = 0.00451235756f; /* polynomial in x^2 for erf(x) / x, x^2 in [0, 0.36] */
     q = fmaf(q, u, -0.0266469861f);
     q = fmaf(q, u, 0.112809917f);
     q = fmaf(q, u, -0.376125126f);
@@ -188,16 +189,16 @@ erf_near(float x)
     return x * q;
 }
 
-/* Returns 2^64 e^-x^2 / sqrt(2 pi) for x^2 < 105; the scale avoids underflow. The reduced argument includes the
- * rounding error of the square. The result has an extra factor e^(2.7e-9 x^2), the error of ln 2 as one float, which
- * callers that need precision compensate for. */
+/* Returns 2^64 e^-x^2 / sqrt(2 pi) for x^2 < 105; the factor 2^64 avoids underflow. The reduced argument includes
+ * the rounding error of the square. The result has an extra factor e^(2.7e-9 x^2), the error of ln 2 as one float;
+ * callers that need precision compensate for this factor. */
 INLINE float
 exp_minus_square(float x)
 {
     const float w = 0.398942280f;
     float square = x * x, rest = fmaf(x, x, -square);
     float whole = fmaf(square, -1.44269504f, 0x1.8p23f + 64.0f), n = whole - (0x1.8p23f + 64.0f);
-    float r = fmaf(n, 0.693147182f, square) + rest; /* w e^-r on +-0.35 */
+    float r = fmaf(n, 0.693147182f, square) + rest; /* polynomial for e^-r, scaled, on [-0.35, 0.35] */
     float q = 0.0013843537f * w;
     q = fmaf(q, r, -0.00837425482f * w);
     q = fmaf(q, r, 0.0416680087f * w);
@@ -208,8 +209,8 @@ exp_minus_square(float x)
     return times_power_of_two(q, bits_of(whole) << 23);
 }
 
-/* Returns q / (a q + p), polynomials in 0 <= a <= 14.43, so that Phi(-a) is e^(-a^2 / 2) / sqrt(2 pi) times the
- * result, to 9e-8. Compensates for the extra factor of exp_minus_square(). Errors of q enter numerator and
+/* Returns q / (a q + p), where p and q are polynomials in 0 <= a <= 14.43. Phi(-a) is e^(-a^2 / 2) / sqrt(2 pi)
+ * times the result, to 9e-8. Compensates for the extra factor of exp_minus_square(). Errors of q enter numerator and
  * denominator alike, and p is a small part of the denominator if a is large; so rounding errors cancel where they
  * are largest. The common factor of p and q is chosen so that near 0, where errors matter, both are just below a
  * power of two. */
@@ -232,23 +233,24 @@ erf_one(float x)
 {
     float a = fabsf(x), t = at_most(a, 10.2f);
     float far = fmaf(exp_minus_square(t) * -0x1p-63f, tail_share(t * 1.41421356f), 1.0f);
-    return a >= ERF_NEAR ? copysignf(far, x) : erf_near(x); /* includes NaN */
+    /* A NaN is passed to erf_near(), because the comparison is false. */
+    return a >= ERF_NEAR ? copysignf(far, x) : erf_near(x);
 }
 
-/* ---- gelu, silu and their derivatives, which share the expensive steps: value and slope of one argument ---- */
+/* ---- gelu, silu and their derivatives; value and slope share the expensive steps ---- */
 
 struct both {
     float y, slope;
 };
 
-/* Returns the value from its distance -part * decay to x: x + part * decay for x >= 0; part * decay for x < 0. */
+/* Returns the value of gelu or silu at x: x + part * decay for x >= 0, and part * decay for x < 0. */
 INLINE float
 less_part(float x, float part, float decay)
 {
     return fmaf(part, decay, x < 0 ? 0.0f : x);
 }
 
-/* Returns the slope at x. The slope at -|x| is -part * decay; the slope at |x| is 1 minus that. */
+/* Returns the slope of gelu or silu at x. The slope at -|x| is -part * decay; the slope at |x| is 1 minus that. */
 INLINE float
 gelu_slope_of(float x, float part, float decay)
 {
@@ -256,12 +258,14 @@ gelu_slope_of(float x, float part, float decay)
     return fmaf(part, x < 0 ? -decay : decay, x < 0 ? 0.0f : 1.0f);
 }
 
-/* Computes x Phi(x) and Phi(x) + x phi(x), 0 below -14.6. With a = |x|, e^(-a^2 / 2) = 2^n e^(-r / 2), r = a^2 + n
- * ln 4. ln 4 is split into 15 bits and a rest, so that n times the former is exact and a^2 is not rounded. Phi(-a)
- * is e^(-a^2 / 2) times share / 2^64 = under / (a (2.506632 under + more) + 1.99), polynomials in a, to 2.1e-8;
- * 2.506632 stands for sqrt(2 pi). Errors of `under` enter numerator and denominator alike, and the other terms are a
- * small part of the denominator if a is large. Their common factor and the last digits of all coefficients are the
- * best of thousands tried, with the least accumulated rounding error. */
+/* Computes gelu and its slope, x Phi(x) and Phi(x) + x phi(x); both are 0 below -14.6.
+ *
+ * With a = |x|, e^(-a^2 / 2) = 2^n e^(-r / 2), r = a^2 + n ln 4. ln 4 is split into 15 bits and a rest, so that n
+ * times the former is exact and a^2 is not rounded. Phi(-a) is e^(-a^2 / 2) times share / 2^64 = under / (a
+ * (2.506632 under + more) + 1.99), polynomials in a, to 2.1e-8; 2.506632 stands for sqrt(2 pi). Errors of `under`
+ * enter numerator and denominator alike, and the other terms are a small part of the denominator if a is large.
+ * The common factor of numerator and denominator and the last digits of all coefficients are the best of thousands
+ * tried: they give the least accumulated rounding error. */
 #define LN4      (22713.0f / 16384.0f)
 #define LN4_REST 2.85721364e-6f
 #define UP       0x1p64f
@@ -270,7 +274,7 @@ gelu_both(float x)
 {
     float a = at_most(fabsf(x), 14.6f), square = a * a, whole = fmaf(square, -0.72134752f, 0x1.8p23f);
     float r = fmaf(square, -LN4_REST / LN4, fmaf(a, a, fmaf(whole, LN4, -0x1.8p23f * LN4)));
-    float decay = -2.17716552e-5f / UP; /* -e^(-r (1 + LN4_REST / LN4) / 2) / 2^64 on +-0.694 */
+    float decay = -2.17716552e-5f / UP; /* polynomial for -e^(-r (1 + LN4_REST / LN4) / 2) / 2^64 on [-0.694, 0.694] */
     decay = fmaf(decay, r, 2.61540263e-4f / UP);
     decay = fmaf(decay, r, -2.60417513e-3f / UP);
     decay = fmaf(decay, r, 2.08332632e-2f / UP);
@@ -291,9 +295,10 @@ gelu_both(float x)
     return (struct both){less_part(x, part, decay), gelu_slope_of(x, slope, decay)};
 }
 
-/* Computes x / 2 (1 + tanh u) = x s(v) and s + x s (1 - s) v', 0 below -11. s is the logistic function, v = 2 u, u =
- * sqrt(2 / pi) (x + 0.044715 x^3). |x| s(-|v|) is the distance from x if x >= 0, and minus the result if x < 0. */
-#define GELU_LINEAR 1.59576912f /* v = x (GELU_LINEAR + GELU_CUBIC x^2) */
+/* Computes the tanh approximation of gelu and its slope, x / 2 (1 + tanh u) = x s(v) and s + x s (1 - s) v'; both
+ * are 0 below -11. s is the logistic function, v = 2 u, u = sqrt(2 / pi) (x + 0.044715 x^3). |x| s(-|v|) is the
+ * distance of the value from x if x >= 0, and minus the value if x < 0. */
+#define GELU_LINEAR 1.59576912f /* factors in v = x (GELU_LINEAR + GELU_CUBIC x^2) */
 #define GELU_CUBIC  0.0713548163f
 INLINE struct both
 gelu_tanh_both(float x)
@@ -326,7 +331,7 @@ gelu_tanh_derivative_one(float x)
     return gelu_tanh_both(x).slope;
 }
 
-/* Computes x s(x) and s + x s (1 - s), 0 below -110, in the same way as gelu by tanh. */
+/* Computes silu and its slope, x s(x) and s + x s (1 - s), in the same way as gelu by tanh; both are 0 below -110. */
 INLINE struct both
 silu_both(float x)
 {
@@ -347,7 +352,8 @@ silu_derivative_one(float x)
     return silu_both(x).slope;
 }
 
-/* Returns sin x (quarter 0) or cos x (quarter 1) for |x| < FAR: x = k pi / 2 + r, with pi / 2 in three parts. */
+/* Returns sin x (quarter 0) or cos x (quarter 1) for |x| < FAR. x = k pi / 2 + r; pi / 2 is subtracted in three
+ * parts. */
 #define FAR 8192.0f
 INLINE float
 sin_one(float x, int32_t quarter)
@@ -364,8 +370,8 @@ sin_one(float x, int32_t quarter)
 
 /* ---- blocks ---- */
 
-/* Computes two elements per iteration, half a block apart: the compiler interleaves their instructions
- * (schedule-insns), which hides latencies. y may be x. */
+/* Defines vec_NAME. vec_NAME computes two elements per iteration, half a block apart: the compiler interleaves their
+ * instructions (schedule-insns), which hides latencies. y may be x. */
 #define BLOCK(name)                                                                                                    \
     VECTOR void vec_##name(int64_t n, const float *x, float *y)                                                        \
     {                                                                                                                  \
@@ -390,8 +396,8 @@ BLOCK(erf)
 BLOCK(gelu_tanh)
 BLOCK(gelu_tanh_derivative)
 
-/* Computes one element per iteration with instructions in source order, because one element needs all registers.
- * clang has no such attribute. */
+/* Defines vec_NAME for functions that need all registers: one element per iteration, with instructions in source
+ * order. clang has no attribute for that. */
 #ifdef __clang__
 #define IN_ORDER
 #else
@@ -407,7 +413,7 @@ BLOCK(gelu_tanh_derivative)
 LINE(gelu)
 LINE(gelu_derivative)
 
-/* Computes value and slope, two elements per iteration. */
+/* Defines functions that compute value and slope, two elements per iteration. */
 #define BOTH(name)                                                                                                     \
     VECTOR void vec_##name(int64_t n, const float *x, float *y, float *slope)                                          \
     {                                                                                                                  \
@@ -431,7 +437,7 @@ BOTH(gelu_both)
 BOTH(gelu_tanh_both)
 BOTH(silu_both)
 
-/* Returns true if some argument is so large that k * pi / 2 is inexact in the parts above. */
+/* Returns true if an argument is so large that k * pi / 2 is inexact in the three parts of pi / 2. */
 VECTOR static bool
 any_far(int64_t n, const float *x)
 {

@@ -1,6 +1,6 @@
 /* vmath.h - elementary functions on blocks of f32, vectorised. y may be x.
  *
- * The numbers are the largest errors in units in the last place, measured against libm in f64 (t/kernels/vmath.c
+ * The comments give the largest error in units in the last place, compared with libm in f64 (t/kernels/vmath.c
  * checks them). Infinities, NaN, signed zeros and subnormal results are as from libm. Any thread: calls keep no
  * state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_VMATH_H
@@ -8,26 +8,29 @@
 
 #include <stdint.h>
 
-void vec_exp(int64_t n, const float *x, float *y);      /* 1.1 */
-void vec_log(int64_t n, const float *x, float *y);      /* 0.9 */
-void vec_tanh(int64_t n, const float *x, float *y);     /* 2.5 */
-void vec_softplus(int64_t n, const float *x, float *y); /* 2.9 */
-void vec_sigmoid(int64_t n, const float *x, float *y);  /* 2.1 */
-void vec_silu(int64_t n, const float *x, float *y);     /* 3 */
-void vec_erf(int64_t n, const float *x, float *y);      /* 2.4 */
-void vec_sin(int64_t n, const float *x, float *y);      /* 1.5 for |x| <= 3; 1e-7 absolute elsewhere */
-void vec_cos(int64_t n, const float *x, float *y);      /* the same */
+void vec_exp(int64_t n, const float *x, float *y);      /* error 1.1 units in the last place */
+void vec_log(int64_t n, const float *x, float *y);      /* error 0.9 units in the last place */
+void vec_tanh(int64_t n, const float *x, float *y);     /* error 2.5 units in the last place */
+void vec_softplus(int64_t n, const float *x, float *y); /* error 2.9 units in the last place */
+void vec_sigmoid(int64_t n, const float *x, float *y);  /* error 2.1 units in the last place */
+void vec_silu(int64_t n, const float *x, float *y);     /* error 3 units in the last place */
+void vec_erf(int64_t n, const float *x, float *y);      /* error 2.4 units in the last place */
+void vec_sin(int64_t n, const float *x, float *y);      /* error 1.5 for |x| <= 3; elsewhere 1e-7 absolute */
+void vec_cos(int64_t n, const float *x, float *y);      /* the same error as vec_sin() */
 
-/* gelu: x Phi(x), 4.3. Its approximation with tanh: 3 for x >= -1.3; for smaller x the formula itself loses digits,
- * and the absolute error is 3.8e-8. Absolute errors of the derivatives: 1.4e-7 and 1.3e-7. */
+/* Errors of gelu, x Phi(x): 4.3 units in the last place. Errors of its tanh approximation: 3 units for x >= -1.3;
+ * for smaller x the formula itself loses digits, and the absolute error is 3.8e-8. Absolute errors of the
+ * derivatives: 1.4e-7 and 1.3e-7. */
 void vec_gelu(int64_t n, const float *x, float *y);
 void vec_gelu_tanh(int64_t n, const float *x, float *y);
 void vec_gelu_derivative(int64_t n, const float *x, float *y);
 void vec_gelu_tanh_derivative(int64_t n, const float *x, float *y);
-/* Compute both with the same bits; slope receives the derivative and must not be x. */
+/* Compute a function and its derivative, with the same bits as the separate functions. slope receives the derivative
+ * and must not be x. */
 void vec_gelu_both(int64_t n, const float *x, float *y, float *slope);
 void vec_gelu_tanh_both(int64_t n, const float *x, float *y, float *slope);
-/* Compute the derivative of silu, 1.3e-7 absolute, 6 below -3; and both. */
+/* Compute the derivative of silu, and silu with its derivative. Absolute error 1.3e-7; below -3, 6 units in the last
+ * place. */
 void vec_silu_derivative(int64_t n, const float *x, float *y);
 void vec_silu_both(int64_t n, const float *x, float *y, float *slope);
 

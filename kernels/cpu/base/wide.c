@@ -1,4 +1,4 @@
-/* wide.c - a variant for halves that wraps the operator's variant for f32. */
+/* wide.c - computes a call with 16-bit floats by the operator's variant for f32. */
 #include "kernels/cpu/base/wide.h"
 
 #include "kernels/cpu/base/convert.h"
@@ -9,12 +9,13 @@
 #include <stdlib.h>
 
 struct wide {
-    const struct kernel_variant *variant; /* the wrapped variant, for f32 */
+    const struct kernel_variant *variant; /* the operator's variant for f32 */
     void *state;
-    struct call call; /* the call that the variant sees, with f32 for halves */
+    struct call call; /* the call that the variant sees, with f32 in place of 16-bit floats */
     struct type in_type[OP_OPERAND], out_type[OP_OUT];
     struct view in[OP_OPERAND], out[OP_OUT];
-    size_t in_at[OP_OPERAND], out_at[OP_OUT]; /* offsets in scratch, bytes, behind the variant's own scratch */
+    /* Offsets of the converted operands and results in scratch, behind the variant's own scratch, bytes. */
+    size_t in_at[OP_OPERAND], out_at[OP_OUT];
 };
 
 static bool
@@ -105,7 +106,7 @@ wide_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     return 0;
 }
 
-/* A conversion between halves and f32. store: to halves. */
+/* A conversion between 16-bit floats and f32. store: converts f32 to 16 bits. */
 struct move {
     const struct view *half;
     float *wide;
@@ -166,7 +167,7 @@ wide_drop(void *state)
     free(w);
 }
 
-/* Applies the non-finite check of the operator's other variants. */
+/* Applies the operator's check for infinities and NaN (`doubts` of its other variants). */
 bool
 wide_nonfinite(const struct kcall *k)
 {

@@ -12,7 +12,7 @@
  *     8 x 64 x 56 x 56, 1 x 1        3,370    5,920
  *
  * The three primitives share one description: image, kernel and result. A kernel with groups has an additional
- * dimension. The forward descriptor is the hint for gradients. */
+ * dimension. oneDNN needs the descriptor of the forward pass as a hint for the gradients. */
 #include "kernels/cpu/base/dnnl.h"
 
 #include "kernels/cpu/base/convert.h"
@@ -25,13 +25,13 @@
 enum { STRIDE, PADDING, DILATION }; /* attributes of conv2d and its gradients */
 
 struct shape {
-    dnnl_memory_desc_t x, w, y;             /* layouts of the caller */
-    dnnl_memory_desc_t any_x, any_w, any_y; /* layouts that oneDNN may choose */
+    dnnl_memory_desc_t x, w, y;             /* layouts of the caller's image, kernel and result */
+    dnnl_memory_desc_t any_x, any_w, any_y; /* layouts of the primitive, which oneDNN may choose */
     dnnl_dims_t stride, dilate, padding, padding_end;
 };
 
-/* Describes a block of a dense view. A kernel with groups {go, c, p, q}, of which a block has whole groups, becomes
- * {g, o, c, p, q}. */
+/* Describes a block of a dense view for oneDNN. A kernel with groups {go, c, p, q}, of which a block has whole
+ * groups, becomes {g, o, c, p, q}. */
 static void
 describe_conv_view(const struct view *v, const struct view *whole, int64_t groups, dnnl_memory_desc_t *out)
 {
@@ -48,7 +48,8 @@ describe_conv_view(const struct view *v, const struct view *whole, int64_t group
     dnnl_memory_desc_init_by_strides(out, n, size, prim_dtype(v->dtype), stride);
 }
 
-/* Returns the image's channels divided by the kernel's channels: 1 without groups, even if channels are split. */
+/* Returns the number of groups: the image's channels divided by the kernel's channels. Without groups, returns 1 even
+ * if channels are split. */
 static int64_t
 conv_groups(const struct view *x, const struct view *w)
 {
@@ -61,7 +62,8 @@ attr_pair(const struct attr *a, int i, int64_t by_default)
     return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
 }
 
-/* Describes the layout of a primitive's argument: any layout if reordering pays, else dense. */
+/* Describes the layout of a primitive's argument: any layout that oneDNN chooses if reordering pays, otherwise
+ * dense. */
 static dnnl_memory_desc_t
 wanted_desc(const struct view *v, int64_t groups, bool turned)
 {
@@ -71,20 +73,20 @@ wanted_desc(const struct view *v, int64_t groups, bool turned)
     return d;
 }
 
-/* The image, kernel and result of a call, whichever of the three is computed. */
+/* The views of image, kernel and result of a call, whichever of the three is computed. */
 struct three {
     struct view x, w, y;
 };
 
-/* Returns true if oneDNN may choose the layouts of all three. */
+/* Returns true if oneDNN may choose the layouts of image, kernel and result. */
 static bool
 is_transposed_conv(const struct three *t)
 {
     return conv_groups(&t->x, &t->w) == 1 && t->w.dim[1] >= 3 && t->w.dim[2] * t->w.dim[3] > 1;
 }
 
-/* Returns true if the window is a single pixel with a stride above 1. It equals a window with stride 1 on an image
- * with larger strides. */
+/* Returns true if the window is a single pixel with a stride above 1. A convolution with such a window equals one with
+ * stride 1 on an image with larger strides. */
 static bool
 is_jump(const struct attr *a, const struct view *w)
 {
@@ -93,7 +95,7 @@ is_jump(const struct attr *a, const struct view *w)
     return jump && (attr_pair(&a[STRIDE], 0, 1) > 1 || attr_pair(&a[STRIDE], 1, 1) > 1);
 }
 
-/* Describes the pixels that such a window sees. */
+/* Describes the pixels that windows of one pixel with a stride above 1 see. */
 static void
 describe_seen(const struct attr *a, const struct three *t, dnnl_memory_desc_t *x)
 {
@@ -103,15 +105,15 @@ describe_seen(const struct attr *a, const struct three *t, dnnl_memory_desc_t *x
     dnnl_memory_desc_init_by_strides(x, 4, size, x->data_type, stride);
 }
 
-/* Returns true if a block is a band, some rows of each channel. oneDNN's products on NCHW need dense images, and a
- * band is reordered anyway. */
+/* Returns true if a block is a band, that is, only some rows of each channel. oneDNN's products on NCHW need dense
+ * images, and a band is reordered anyway. */
 static bool
 is_band(const struct three *t, const struct three *whole)
 {
     return t->x.dim[2] != whole->x.dim[2] || t->y.dim[2] != whole->y.dim[2];
 }
 
-/* A window in one direction: its stride, the padding before the image, and its extent including dilation. */
+/* A window in one direction: its stride, the padding before the image, and its reach, the size including dilation. */
 struct window {
     int64_t stride, padding, reach;
 };
@@ -123,7 +125,7 @@ window_of(const struct attr *a, const struct view *w, int i)
     return (struct window){attr_pair(&a[STRIDE], i, 1), attr_pair(&a[PADDING], i, 0), reach};
 }
 
-/* Describes a block: some of the images, channels and rows; the first `top` rows are padding. */
+/* Describes a block: some of the images, channels and rows. `top` rows of padding precede the block's rows. */
 static struct shape
 conv_shape(const struct attr *a, const struct three *t, const struct three *whole, int64_t top, bool turned)
 {
@@ -139,13 +141,14 @@ conv_shape(const struct attr *a, const struct three *t, const struct three *whol
         s.stride[i] = w.stride;
         s.dilate[i] = attr_pair(&a[DILATION], i, 1) - 1;
         s.padding[i] = i == 0 ? top : w.padding;
-        /* padding after the image that windows reach; a stride may leave some of the padding unused */
+        /* The padding after the image is as much as windows reach; a stride may leave some of the padding unused. */
         s.padding_end[i] = (t->y.dim[2 + i] - 1) * w.stride + w.reach - t->x.dim[2 + i] - s.padding[i];
     }
     return s;
 }
 
-/* Describes a block that is read; if a band, only the pixels that a window sees. */
+/* Describes a block of which the primitive reads the image. If windows are one pixel with a stride, describes only
+ * those pixels of a band that windows see. */
 static struct shape
 read_conv_shape(const struct attr *a, const struct three *t, const struct three *whole, int64_t top)
 {
@@ -177,25 +180,27 @@ is_product(const struct attr *a, const struct three *t)
 
 /* ---- parts: images, rows and channels ---- */
 
-/* flops: about a thirtieth of a second of one core. rows: fewer would read many rows of the image twice. channels:
- * oneDNN is fastest with 64. Time relative to the whole on one core, for y and the gradients of x and of w: {1, 64,
- * 1000, 1000} with 64 windows of 3 x 3 99 to 101 %, 102 to 104, 100 to 109; 128 channels in 8 groups 98 to 102; {1,
- * 3, 2000, 2000} with 7 x 7, stride 2 102 to 103; {1, 512, 400, 400} with 1 x 1 102 to 106, with stride 2 71 to 82,
- * 114 to 119, 88 to 90. bench/stop. */
+/* Limits of a part. flops: about a thirtieth of a second of one core. rows: with fewer, many rows of the image would
+ * be read twice. channels: oneDNN is fastest with 64.
+ *
+ * Time relative to the whole convolution on one core, for y and the gradients of x and of w: {1, 64, 1000, 1000}
+ * with 64 windows of 3 x 3 99 to 101 %, 102 to 104, 100 to 109; 128 channels in 8 groups 98 to 102; {1, 3, 2000,
+ * 2000} with 7 x 7, stride 2 102 to 103; {1, 512, 400, 400} with 1 x 1 102 to 106, with stride 2 71 to 82, 114 to
+ * 119, 88 to 90. bench/stop. */
 struct conv_part conv_part = {7e9, 16, 64};
 
-enum { LANES = 16 }; /* channels that oneDNN computes together */
+enum { LANES = 16 }; /* number of channels that oneDNN computes together */
 
-/* The division of a long convolution into parts, with a check for a stop between parts (runtime/base/stop.h). Parts are
- * groups of images; if one image takes longer, some of the groups; if a group does, bands of rows of y; if a few
- * rows do, also parts of the computed channels. */
+/* The division of a long convolution into parts, between which the thread checks for a stop (runtime/base/stop.h). A
+ * part is a group of images. If one image takes too long, a part is some of the groups; if one group takes too long,
+ * bands of rows of y; if a few rows take too long, also parts of the computed channels. */
 struct cut {
     int64_t images, rows, groups, channels;
-    int64_t bands, parts; /* parts of groups or of channels */
-    bool product;         /* bands are matrix products on NCHW */
+    int64_t bands, parts; /* number of bands of rows; number of parts into which groups or channels are divided */
+    bool product;         /* true: bands are computed as matrix products on NCHW */
 };
 
-/* Returns true if oneDNN gathers windows for matrix products (im2col), at a third of the rate. */
+/* Returns true if oneDNN gathers windows for matrix products (im2col), which has a third of the usual rate. */
 static bool
 is_gathered(const struct attr *a, const struct three *t)
 {
@@ -204,7 +209,8 @@ is_gathered(const struct attr *a, const struct three *t)
     return !is_product(a, t) && !is_jump(a, &t->w) && (outside || !is_transposed_conv(t));
 }
 
-/* Returns the flops that would take equally long at full rate; few output or input channels do not reach that rate. */
+/* Returns the number of flops that would take the same time at full rate. Convolutions with few output or input
+ * channels do not reach the full rate. */
 static double
 conv_work(const struct attr *a, const struct three *t, int64_t channels)
 {
@@ -220,14 +226,16 @@ conv_parts(double work)
     return (int64_t)(work / conv_part.flops) + 1;
 }
 
-/* Returns the least rows of y per band for which a band at the edge has a window that starts in the image. */
+/* Returns the least number of rows of y in a band, so that even a band at the edge has a window that starts in the
+ * image. */
 static int64_t
 rows_to_see(const struct window *w)
 {
     return (w->padding + w->stride - 1) / w->stride + 1;
 }
 
-/* Divides the rows into equal bands; the last band includes a remainder too small for a band of its own. */
+/* Divides the rows of y into equal bands. The last band includes the remaining rows if these are too few for another
+ * band. */
 static void
 cut_rows(struct cut *c, const struct three *t, const struct window *w, int64_t parts)
 {
@@ -274,12 +282,12 @@ conv_cut(const struct attr *a, const struct three *t, int64_t channels, int thre
     return c;
 }
 
-/* The start of a part of the channels: channel of x, channel of y, element of the kernel. */
+/* Where a part of the channels starts: channel of x, channel of y, element of the kernel. */
 struct start {
     int64_t x, y, w;
 };
 
-/* Returns the start of part i of x's channels (back), or of y's. */
+/* Returns the start of part i. A part has some of x's channels if `back` is true, else some of y's. */
 static struct start
 start_of(const struct three *t, const struct cut *c, bool back, int64_t i)
 {
@@ -290,7 +298,8 @@ start_of(const struct three *t, const struct cut *c, bool back, int64_t i)
     return back ? (struct start){first, 0, first * window} : (struct start){0, first, first * t->w.dim[1] * window};
 }
 
-/* Rows of y, the rows of x that they depend on, and the rows of padding above these. */
+/* A band of rows: first row of x and number of rows, first row of y and number of rows, number of rows of padding above
+ * the rows of x. */
 struct band {
     int64_t x, nx, y, ny, top;
 };
@@ -302,7 +311,7 @@ band_of_y(const struct attr *a, const struct three *t, const struct cut *c, int6
     struct window w = window_of(a, &t->w, 0);
     int64_t y = i * c->rows, ny = (i + 1 < c->bands ? y + c->rows : t->y.dim[2]) - y, x = y * w.stride - w.padding;
     int64_t first = MAX(x, 0), end = MIN((y + ny - 1) * w.stride + w.reach - w.padding, t->x.dim[2]);
-    if (ny == t->y.dim[2]) end = t->x.dim[2]; /* the whole image, unchanged */
+    if (ny == t->y.dim[2]) end = t->x.dim[2]; /* a band with all rows of y uses the whole image */
     return (struct band){first, end - first, y, ny, first - x};
 }
 
@@ -331,7 +340,8 @@ like(const struct attr *a, const struct three *t, const struct cut *c,
     return i;
 }
 
-/* Returns the views of a band of n images, for a part of the channels of x (back), or of y. */
+/* Returns the views of a band of n images and a part of the channels: of x's channels if `back` is true, else of
+ * y's. */
 static struct three
 conv_part_of(const struct three *whole, const struct cut *c, bool back, int64_t n, const struct band *b)
 {
@@ -349,7 +359,7 @@ conv_part_of(const struct three *whole, const struct cut *c, bool back, int64_t 
     return t;
 }
 
-/* Returns the bytes of one index of dimension d of a dense view. */
+/* Returns the distance, in bytes, of neighbours along dimension d of a dense view. */
 static int64_t
 dim_bytes(const struct view *v, int d)
 {
@@ -358,7 +368,7 @@ dim_bytes(const struct view *v, int d)
     return n;
 }
 
-/* Returns the offset of a band in x or y, bytes. */
+/* Returns the offset, in bytes, of a band in x or y. */
 static int64_t
 offset(const struct view *v, int64_t image, int64_t channel, int64_t row)
 {
@@ -378,7 +388,7 @@ conv_forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
     return prim_describe(&op, threads, NULL, NULL, false, pd);
 }
 
-/* Makes the primitive for t; `top` rows of padding precede the image. */
+/* Makes the primitive for the views t, whose image `top` rows of padding precede. */
 typedef int made_fn(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
                     size_t *scratch_bytes);
 
@@ -397,10 +407,12 @@ static int
 x_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
       size_t *scratch_bytes)
 {
-    bool few = t->w.dim[1] < 3; /* oneDNN would compute sixteen channels: 7 times as slow */
+    /* With fewer than three input channels oneDNN would still compute sixteen, 7 times as slow. */
+    bool few = t->w.dim[1] < 3;
     bool turned = is_transposed_conv(whole) || (is_band(t, whole) && !few);
     struct three ahead = *t;
-    ahead.x.dtype = t->y.dtype; /* forward needs the image in the weights' dtype */
+    /* oneDNN's forward pass, whose descriptor is the hint, needs the same dtype for image and weights. */
+    ahead.x.dtype = t->y.dtype;
     struct shape of_ahead = conv_shape(k->call->attr, &ahead, whole, top, turned);
     struct shape s = conv_shape(k->call->attr, t, whole, top, turned);
     struct prim_arg arg[] = {
@@ -434,7 +446,7 @@ places(const struct view *v, const struct view *whole)
     return matrix(v, v->dim[1], v->dim[2] * v->dim[3], whole->dim[2] * whole->dim[3], 1);
 }
 
-/* Makes the product of operand 1 and operand 0. */
+/* Makes the matrix product of operand 1 and operand 0. */
 static int
 product_new(const dnnl_memory_desc_t *in0, const dnnl_memory_desc_t *in1, const dnnl_memory_desc_t *out, int threads,
             void **prim, size_t *scratch_bytes)
@@ -480,12 +492,12 @@ w_product_new(const struct kcall *k, const struct three *t, const struct three *
 
 /* ---- forward (y), and the gradient of x ---- */
 
-/* The functions of one direction. A primitive is made for each shape of a band, and repeated for the bands of that
- * shape in all images and channels. */
+/* The functions of one direction, forward or backward. A primitive is made for each shape of a band, and runs for
+ * all bands of that shape, in all images and channels. */
 struct pass {
     made_fn *made, *product;
     struct band (*band)(const struct attr *a, const struct three *t, const struct cut *c, int64_t i);
-    bool back; /* the gradient of x */
+    bool back; /* true: computes the gradient of x */
 };
 
 struct conv {
@@ -493,7 +505,8 @@ struct conv {
     struct prim *prim[];
 };
 
-/* Makes p repeat for all bands of band i's shape; the last images and channels may overlap previous ones. */
+/* Makes p run repeatedly, for all bands with the shape of band i. The last groups of images and channels may overlap
+ * the previous groups. */
 static void
 repeat_primitive(struct prim *p, const struct attr *a, const struct pass *pass, const struct three *t,
                  const struct cut *c, int64_t i)
@@ -588,10 +601,12 @@ enum { X, DY };
 struct conv_w {
     struct cut cut;
     struct three whole;
-    bool sums;           /* accumulates parts in f32 */
-    size_t sum, scratch; /* bytes: an f32 sum, aligned; the primitives' scratch */
+    bool sums;           /* true: parts are accumulated in f32 */
+    size_t sum, scratch; /* size of an f32 sum, aligned; size of the primitives' scratch; both in bytes */
     int64_t nprim;
-    struct prim *prim[]; /* two per band: the cut's images, the remaining images; NULL: an earlier band's shape */
+    /* Two primitives per band: for the images of a part, and for the remaining images; NULL: the same as an earlier
+     * band's. */
+    struct prim *prim[];
 };
 
 static int
@@ -599,7 +614,8 @@ w_new(const struct kcall *k, const struct three *t, const struct three *whole, i
       size_t *scratch_bytes)
 {
     struct three ahead = *t;
-    ahead.w.dtype = t->x.dtype; /* forward needs the weights in x's dtype */
+    /* oneDNN's forward pass, whose descriptor is the hint, needs the same dtype for weights and image. */
+    ahead.w.dtype = t->x.dtype;
     struct shape of_ahead = read_conv_shape(k->call->attr, &ahead, whole, top),
                  s = read_conv_shape(k->call->attr, t, whole, top);
     struct prim_arg arg[] = {
@@ -668,7 +684,7 @@ conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     return 0;
 }
 
-/* Computes band i, from `image` on, for the channels from `start` on. */
+/* Computes band i, for images from `image` on and channels from `start` on. */
 static int
 run_part(const struct kcall *k, const struct conv_w *c, int64_t image, int64_t i, struct start start, void *to)
 {
@@ -681,7 +697,7 @@ run_part(const struct kcall *k, const struct conv_w *c, int64_t image, int64_t i
     return prim_at(p, at, k->scratch, k->call->op->name);
 }
 
-/* Computes the weights' gradient for some channels: adds up the parts by image, then by band. */
+/* Computes the weights' gradient for some channels: adds up its parts by image, then by band. */
 static int
 run_channels(const struct kcall *k, const struct conv_w *c, struct start start)
 {

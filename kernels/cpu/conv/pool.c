@@ -1,9 +1,9 @@
-/* pool.c - windows over one plane of an image, row by row in lanes.
+/* pool.c - pooling: windows over one plane of an image, computed row by row with vector instructions.
  *
  * 3x3, stride 2 over f32 32x64x112x112, ms, one Zen 5 (EPYC) core; oneDNN has the same dense memory, and for the
  * gradient the positions of the maxima; memory: reading and writing each byte once:
  *
- *                         here  window by window  oneDNN  memory
+ *                        here  window by window  oneDNN  memory
  *   maximum                3.6                46     9.2     2.1
  *   mean                   3.9                38     9.0     2.1
  *   gradient of a mean     6.9                      11.5     2.1
@@ -36,15 +36,16 @@ plane_span(const struct plane *p, int i, int64_t u)
     return (struct span){lo, hi, p->count_padding ? MIN(end, p->n[i] + w->padding) - start : hi - lo};
 }
 
-/* Returns the windows per row rounded up so that vectorised loops have full vectors; rows in workspace have that
- * length. */
+/* Returns the number of windows per row, rounded up so that vectorised loops have full vectors. Rows of windows in
+ * workspace have this length. */
 INLINE int64_t
 pool_padded(const struct plane *p)
 {
     return p->window[1].stride <= 2 && p->lanes == 1 ? (p->m[1] + LANES - 1) / LANES * LANES : p->m[1];
 }
 
-/* Returns the entries of a padded image row that these windows cover, plus one for add_two(). */
+/* Returns the number of entries of a padded image row that this many windows cover, plus one more entry that add_two()
+ * accesses. */
 INLINE int64_t
 padded(const struct plane *p)
 {
@@ -53,7 +54,7 @@ padded(const struct plane *p)
     return (MAX(reach, w->padding + p->n[1]) + 1) * p->lanes;
 }
 
-/* Returns the size of two padded rows and three rows of windows. */
+/* Returns the size of the workspace: two padded rows and three rows of windows. */
 size_t
 plane_workspace(const struct plane *p, size_t bytes)
 {
@@ -93,7 +94,7 @@ plane_mean_is_long(const struct plane *p)
     return p->window[0].kernel > PLANE_LONG / p->window[1].kernel;
 }
 
-/* Returns the windows lo..hi that contain entry h. */
+/* Returns the range of windows that contain entry h. */
 static struct span
 covering(const struct plane *p, int i, int64_t h)
 {

@@ -1,11 +1,12 @@
 /* pool_dnnl.c - means of windows, and their gradient, on oneDNN in NCHW.
  *
- * oneDNN's maxima are not used: they ignore NaN, nothing is below the least finite number, and for the gradient of
- * such windows oneDNN finds a position in the padding (2.6.3). */
+ * oneDNN's maxima are not used. oneDNN ignores NaN, and never returns a maximum below the least finite number. In the
+ * gradient of a window whose values are all NaN or -infinity, oneDNN 2.6.3 selects a position in the padding. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/conv/pool.h"
 
-int64_t mean_part_bytes = 1 << 27; /* some tens of milliseconds */
+/* Limit of image and result in one run, bytes; such a run takes some tens of milliseconds. */
+int64_t mean_part_bytes = 1 << 27;
 
 struct shape {
     struct prim_arg x, y;
@@ -37,8 +38,8 @@ pool_shape(const struct plane *p, const struct view *x, const struct view *y)
     return s;
 }
 
-/* Returns true if oneDNN's divisors are correct: it counts the whole window, including what ceil_mode adds beyond
- * the padding. */
+/* Returns true if oneDNN's divisors of means are correct. oneDNN counts the whole window, including what ceil_mode
+ * adds beyond the padding. */
 static bool
 same_count(const struct plane *p)
 {
@@ -71,14 +72,15 @@ pool_backward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
     return status;
 }
 
-/* Returns true if oneDNN has a fast implementation for the shape: at least 16 channels, as far as is known. */
+/* Returns true if oneDNN has a fast implementation for the shape: for at least 16 channels, as measured. */
 static bool
 is_fast(const struct plane *p, const struct view *x, const struct view *y, int threads,
         int (*make)(const struct shape *s, int threads, dnnl_primitive_desc_t *pd))
 {
     if (x->dtype != y->dtype || prim_dtype(x->dtype) == dnnl_data_type_undef) return false;
     if (!view_numel(x) || !view_numel(y) || !plane_fits(p) || !same_count(p)) return false;
-    if (image_bytes(x) + image_bytes(y) > mean_part_bytes) return false; /* a run could not be stopped for too long */
+    /* One image would run too long before a check for a stop. */
+    if (image_bytes(x) + image_bytes(y) > mean_part_bytes) return false;
     struct shape s = pool_shape(p, x, y);
     dnnl_primitive_desc_t pd;
     if (make(&s, threads, &pd)) return false;
@@ -99,7 +101,7 @@ mean_back_accepts(const struct kcall *k, const struct plane *p)
     return !plane_mean_back_is_long(p) && is_fast(p, &k->out[0], &k->in[0], k->threads, pool_backward);
 }
 
-/* ---- some images at a time, like convolutions (cpu/conv/conv.c) ---- */
+/* ---- some images at a time, as for convolutions (cpu/conv/conv.c) ---- */
 
 static int64_t
 images_at_once(const struct view *x, const struct view *y, int threads)

@@ -1,23 +1,24 @@
-/* chain.c - compiles a chain of element-wise calls into a program: locations of operands and results, parts, block
- * size. */
+/* chain.c - compiles a chain of element-wise calls into a program: where operands and results are stored, which
+ * steps form a part, and the block size. */
 #include "kernels/cpu/eltwise/chain.h"
 
 #include "kernels/cpu/eltwise/eltwise.h"
 #include "runtime/base/error.h"
 #include "runtime/base/simd.h"
 
-enum { SHORT_ROW = 128 }; /* shorter rows: a block is whole rows */
-/* Minimum lengths of rows for which tile.c accepts one element per row as a number: in a chain; in a single step.
- * COLUMN_LONGEST: maximum rows of a block with such operands. */
+enum { SHORT_ROW = 128 }; /* rows that are shorter are not divided: a block then is one or more whole rows */
+/* Minimum lengths of rows for which tile.c accepts an operand with one element per row as a number: in a chain; in a
+ * single step. COLUMN_LONGEST: maximum rows of a block with such operands. */
 enum { NUMBERED_ROW = 128, NUMBERED_ALONE = 32, COLUMN_LONGEST = 1024 };
-/* Sizes of blocks, elements; long if no scratch is needed. */
+/* Sizes of blocks, elements. LONG_BLOCK is used if no scratch is needed. */
 enum { BLOCK = 1024, LEAST_BLOCK = 256, LONG_BLOCK = 1 << 20 };
-/* Sizes in bytes. CACHE_BYTES: scratch, half of a first-level cache. FAR_BYTES: operands are prefetched from this
- * size. UNREAD_BYTES: results that are not read soon are streamed past the caches. PAST_BYTES: all results are
- * streamed, and operands are prefetched even on cores with a good hardware prefetcher. One Zen 1 core, add, without
- * and with prefetching: f32{256,768} 33 and 59 us; 16 M elements 19.2 and 12.4 ms. */
+/* Sizes in bytes. CACHE_BYTES: scratch, half of a first-level cache. FAR_BYTES: size from which operands are
+ * prefetched. UNREAD_BYTES: size from which results that are not read soon are streamed past the caches. PAST_BYTES:
+ * size from which all results are streamed, and operands are prefetched even on cores with a good hardware
+ * prefetcher. One Zen 1 core, add, without and with prefetching: f32{256,768} 33 and 59 us; 16 M elements 19.2 and
+ * 12.4 ms. */
 enum { CACHE_BYTES = 24 << 10, FAR_BYTES = 256 << 10, UNREAD_BYTES = 1 << 20, PAST_BYTES = 32 << 20 };
-enum { INSTRUCTIONS = 7 }; /* most per step: three prefetches, two moves, the operation, a rounding */
+enum { INSTRUCTIONS = 7 }; /* most instructions per step: three prefetches, two moves, the operation, a rounding */
 
 /* ---- calls ---- */
 
@@ -41,7 +42,7 @@ chain_type(const struct call *c)
     return type == COMP_I64 && !c->op->eltwise.i ? COMP_F64 : type;
 }
 
-/* Returns the type that a step computes in: i32 instead of i64 if the result is the same. A number counts as i64. */
+/* Returns the compute type of a step: i32 instead of i64 if the result is the same. A number counts as i64. */
 static enum compute
 step_type(const struct call *c)
 {
@@ -55,9 +56,9 @@ step_type(const struct call *c)
     return narrow ? COMP_I32 : type;
 }
 
-/* ---- lanes ---- */
+/* ---- lanes: operands and outputs along the loops ---- */
 
-/* Returns the stride of operand v in dimension d of a loop nest over ndim dimensions. */
+/* Returns the stride of view v in dimension d of loops over ndim dimensions; 0 if the view is broadcast along d. */
 static int64_t
 broadcast_stride(const struct view *v, int d, int ndim)
 {
@@ -65,7 +66,8 @@ broadcast_stride(const struct view *v, int d, int ndim)
     return own < 0 || v->dim[own] == 1 ? 0 : v->stride[own];
 }
 
-/* Makes loops of the dimensions: drops those of size one, and merges neighbours that are contiguous in every lane. */
+/* Makes loops from dimensions: leaves out those of size one, and merges neighbours that are contiguous in every
+ * lane. */
 static void
 make_loops(struct elt *e, const struct view *walk, const struct view *const *view)
 {
@@ -104,7 +106,7 @@ lane_constant(const struct elt *e, const struct lane *l)
     return true;
 }
 
-/* Returns true if the lane has one element per row, and rows are long. f32{512, 1024} and f32{512, 1}: 48 us instead
+/* Returns true if the lane has one element per row and rows are long. f32{512, 1024} and f32{512, 1}: 48 us instead
  * of 226, one Zen 4 (EPYC) core. */
 static bool
 lane_by_row(const struct elt *e, const struct lane *l)
@@ -120,7 +122,7 @@ lane_repeats(const struct elt *e, const struct lane *l)
     return l->stride[e->nloop - 1] == 1;
 }
 
-/* Returns true if a block is contiguous in this lane. */
+/* Returns true if the elements of a block are contiguous in this lane. */
 static bool
 lane_runs(const struct elt *e, const struct lane *l)
 {
@@ -145,8 +147,8 @@ chain_lanes(struct elt *e, const struct view *walk, const struct view *const *vi
     e->rows = e->numel > 0 && e->nloop > 1 && e->row < SHORT_ROW && linear_out;
 }
 
-/* Marks the lanes to prefetch, and outputs so large that the last-level cache would keep little for a reader; the
- * limit is lower if no reader follows soon. */
+/* Marks the lanes to prefetch, and the outputs to stream past the caches. Outputs are streamed if the last-level
+ * cache would keep little of them for a reader; the limit is lower if no reader follows soon. */
 static void
 mark_far(struct elt *e, bool unread)
 {
@@ -158,7 +160,7 @@ mark_far(struct elt *e, bool unread)
     }
 }
 
-/* ---- slots ---- */
+/* ---- slots: where steps read operands ---- */
 
 static struct site
 new_area(struct elt *e, enum compute type, enum slot_kind kind)
@@ -169,7 +171,7 @@ new_area(struct elt *e, enum compute type, enum slot_kind kind)
     return (struct site){IN_SCRATCH, e->narea++};
 }
 
-/* Returns the slot equal to `want`; makes a new one if necessary. */
+/* Returns the index of a slot equal to `want`; adds the slot if necessary. */
 static int
 chain_slot(struct elt *e, struct slot want)
 {
@@ -188,7 +190,8 @@ chain_slot(struct elt *e, struct slot want)
     return e->nslot++;
 }
 
-/* Returns true if tile.c accepts argument k of the step as a number, because the other argument is not a number. */
+/* Returns true if tile.c can read argument k of the step as a number, which requires that the other argument is not
+ * a number. */
 static bool
 is_beside_elements(const struct elt *e, const struct fuse_step *step, int k)
 {
@@ -198,21 +201,21 @@ is_beside_elements(const struct elt *e, const struct fuse_step *step, int k)
     return other->step || (other->index >= 0 && e->lane[other->index].stride[e->nloop - 1] != 0);
 }
 
-/* Returns true if memory of dtype d is halves that tile.c accesses directly for this step. */
+/* Returns true if memory of dtype d has 16-bit floats that tile.c reads and writes directly for this step. */
 static bool
 loads_halves(enum dtype d, const struct step *s)
 {
     return dtype_is_half(d) && s->tile && s->type == COMP_F32;
 }
 
-/* Returns the slot of argument k of the step, an operand of the chain. */
+/* Returns the slot of argument k of the step, which is an operand of the chain. */
 static int
 operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct step *by)
 {
     enum compute type = by->type;
     int index = step->arg[k].index;
-    if (index < 0)
-        return chain_slot(e, (struct slot){.index = index, .type = type, .kind = SLOT_ABSENT}); /* for chains */
+    if (index < 0) /* the operand is absent */
+        return chain_slot(e, (struct slot){.index = index, .type = type, .kind = SLOT_ABSENT});
     const struct lane *l = &e->lane[index];
     struct slot s = {.index = index, .type = type, .kind = SLOT_LOADED};
     if (l->dtype == DT_NONE)
@@ -226,8 +229,8 @@ operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct st
     return chain_slot(e, s);
 }
 
-/* Returns true if the step's values (for tile.c) are selected from operands of dtype d, or are 0 and 1, so that
- * rounding to d is exact. */
+/* Returns true if rounding the step's values to d would be exact, because tile.c selects them from operands of dtype
+ * d, or they are 0 and 1. */
 static bool
 chooses(const struct step *s, enum dtype d)
 {
@@ -240,7 +243,7 @@ chooses(const struct step *s, enum dtype d)
     return chosen != TILE_COMPUTES;
 }
 
-/* Returns true if the block of the step's results equals what memory of their dtype would hold. */
+/* Returns true if storing the step's results in their dtype and loading them again would not change them. */
 static bool
 exact(const struct step *s)
 {
@@ -292,7 +295,8 @@ chain_source(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || s->kind == SLOT_CONVERTED ? s->index : -1;
 }
 
-/* Returns true if one pass over their common operand computes both steps (struct eltwise, beside). */
+/* Returns true if step i and its neighbour can be computed in one pass over their common operand (struct eltwise,
+ * beside). */
 static bool
 is_beside(const struct step *other, const struct step *s)
 {
@@ -301,7 +305,8 @@ is_beside(const struct step *other, const struct step *s)
            other->type == COMP_F32 && s->arg[0] == other->arg[0] && op_attr_same(op, s->call->attr, other->call->attr);
 }
 
-/* Returns true if step i can receive argument k as the value of the previous step, rounded if it is halves. */
+/* Returns true if step i can use the previous step's value, which is still in registers, as argument k. A value of
+ * 16-bit floats is rounded first. */
 static bool
 takes_value(const struct elt *e, int i, int k)
 {
@@ -311,8 +316,8 @@ takes_value(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || (s->type == COMP_F32 && loads_halves((enum dtype)from->call->out[0].dtype, from));
 }
 
-/* Returns true if step i can join the part. Conversions are made after a part, except that of one value passed to
- * the next step. */
+/* Returns true if step i can be added to the part. Results are converted after the whole part, except for a value that
+ * only the next step reads. */
 static bool
 part_has_step(const struct elt *e, const struct part *p, int i)
 {
@@ -343,7 +348,7 @@ make_parts(struct elt *e)
     }
 }
 
-/* Finds the readers of each step's result, and the last one. */
+/* Finds the last reader of each step's result, and whether there are several. */
 static void
 chain_find_readers(struct elt *e)
 {
@@ -366,7 +371,7 @@ chain_find_readers(struct elt *e)
         if (e->slot[s].kind == SLOT_CONVERTED && !e->slot[s].read) e->area[e->slot[s].at.area].holds = AREA_NOTHING;
 }
 
-/* Returns true if a later step reads the result other than as the value. */
+/* Returns true if a later step reads the result from memory instead of from registers. */
 static bool
 is_read(const struct elt *e, int index)
 {
@@ -376,7 +381,7 @@ is_read(const struct elt *e, int index)
     return false;
 }
 
-/* Returns an area whose last reader precedes the step; else a new area. */
+/* Returns an area of scratch whose last reader precedes the step; if there is none, a new area. */
 static struct site
 result_area(struct elt *e, int index)
 {
@@ -385,13 +390,13 @@ result_area(struct elt *e, int index)
         struct step *past = &e->step[i];
         if (past->at.lane != IN_SCRATCH || past->last >= index || compute_bytes(past->type) != compute_bytes(s->type))
             continue;
-        past->last = RUN_STEP; /* the step's result overwrites the area of an earlier result */
+        past->last = RUN_STEP; /* this step's result overwrites the area of an earlier step's result */
         return past->at;
     }
     return new_area(e, s->type, SLOT_RESULT);
 }
 
-/* Chooses the locations of results. */
+/* Chooses where results are stored. */
 static void
 place_results(struct elt *e)
 {
@@ -416,7 +421,7 @@ chain_site(const struct elt *e, int slot)
 
 /* ---- blocks ---- */
 
-/* Returns true if a block may span rows: memory is contiguous from row to row or, for tile.c, repeats with every
+/* Returns true if a block may span rows: memory is contiguous from row to row, or, for tile.c, repeats with every
  * row. */
 static bool
 spans_rows(const struct elt *e)
@@ -434,7 +439,8 @@ spans_rows(const struct elt *e)
     return can;
 }
 
-/* Chooses the block size; many areas make blocks shorter, so that all areas fit the first-level cache. */
+/* Chooses the block size. If there are many areas, blocks are shorter, so that all areas fit into the first-level
+ * cache. */
 static void
 choose_block(struct elt *e)
 {
@@ -482,7 +488,7 @@ is_number(const struct elt *e, int slot)
     return e->slot[slot].kind == SLOT_NUMBER || e->slot[slot].kind == SLOT_COLUMN;
 }
 
-/* Returns tile.c's addressing of memory of dtype d. */
+/* Returns how tile.c addresses memory of dtype d. */
 static enum tile_way
 tile_way_of(enum dtype d, bool repeats)
 {
@@ -513,7 +519,7 @@ emit_fetches(struct elt *e, const struct step *s)
     }
 }
 
-/* Returns the operand to load as the value if the part has no value yet; preferably not a number. */
+/* Returns the argument that is loaded as the value if the part has no value yet; preferably not a number. */
 static int
 first_value(const struct elt *e, const struct step *s)
 {
@@ -522,7 +528,7 @@ first_value(const struct elt *e, const struct step *s)
     return 0;
 }
 
-/* Emits the operation on the value, which is operand `value`, and the other operands. */
+/* Adds the instruction of a step. Argument `value` is the part's value; the other arguments are in memory. */
 static void
 emit_operation(struct elt *e, const struct step *s, int value)
 {
@@ -573,7 +579,7 @@ emit_step(struct elt *e, int i)
     if (s->stored) emit_store(e, s);
 }
 
-/* Emits the rounding of step i's value to its dtype, as memory would hold it, for the next step of the part. */
+/* Adds an instruction that rounds step i's value to its dtype, as memory would, for the next step of the part. */
 static void
 emit_rounding(struct elt *e, int i)
 {
@@ -601,7 +607,7 @@ emit_parts(struct elt *e)
     }
 }
 
-/* ---- the whole ---- */
+/* ---- the whole program ---- */
 
 int
 elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,

@@ -7,15 +7,16 @@
  * type of the reading step. An operand without gaps whose dtype is that type is read in place. A run loads and
  * converts any other operand into a block of scratch; an operand that never changes (a number) is loaded once. If
  * rows are long and tile.c accepts the operand as a number, an operand with one element per row has a block of one
- * element. Integers are computed as i64, and by tile.c as i32 if no operand or result is wider. The last step writes
- * to memory directly if no conversion is needed.
+ * element. Integers are computed as i64, and by tile.c as i32 if no operand or result is wider. The last step of a
+ * chain writes its output directly if no conversion is needed.
  *
  * Consecutive steps of plain arithmetic in one type form one part, a program for tile.c. Values pass from step to
- * step in registers, rounded there if they are halves, and are stored only if some other step or task reads them.
- * Such a part reads and writes halves in place; operations that only select among halves do not round. Any other
- * step is a part of its own. A chain of nothing but such arithmetic on operands in place needs no scratch, and its
- * blocks are long. A run prefetches operands that do not stay in the caches, and streams large results past the
- * caches. An exec owns its chain; any thread with scratch of its own may run the chain, which is read-only. */
+ * step in registers, where 16-bit floats are rounded, and are stored only if some other step or task reads them.
+ * A part for tile.c reads and writes 16-bit floats in place; operations that only select one of their operands do not
+ * round. Any other step is a part of its own. A chain of nothing but such arithmetic on operands in place needs no
+ * scratch, and its blocks are long. A run prefetches operands that do not stay in the caches, and streams large
+ * results past the caches. An exec owns its chain; any thread with scratch of its own may run the chain, which is
+ * read-only. */
 #ifndef RILLE_KERNELS_CPU_CHAIN_H
 #define RILLE_KERNELS_CPU_CHAIN_H
 
@@ -24,7 +25,7 @@
 #include "kernels/cpu/base/fuse.h"
 #include "runtime/base/arena.h"
 
-enum { RUN_LANE = 64, RUN_SLOT = 128, RUN_STEP = 64 }; /* limits */
+enum { RUN_LANE = 64, RUN_SLOT = 128, RUN_STEP = 64 }; /* limits of a chain: operands and outputs, slots, steps */
 
 /* The location of a block: in a lane, or in an area of scratch. */
 enum { IN_SCRATCH = -1, NOWHERE = -2 };
@@ -33,57 +34,57 @@ struct site {
 };
 enum area_holds {
     AREA_BLOCK,
-    AREA_TILE,   /* a number, for tile.c */
-    AREA_COLUMN, /* a number per row of a block, for tile.c */
-    AREA_NOTHING /* unused */
+    AREA_TILE,   /* one number, repeated for a tile of tile.c */
+    AREA_COLUMN, /* one number per row of a block, for tile.c */
+    AREA_NOTHING /* nothing: the area is not used */
 };
 struct area {
-    size_t at; /* offset in scratch, bytes */
-    int unit;  /* bytes of an element of a block */
+    size_t at; /* offset of the area in scratch, bytes */
+    int unit;  /* size of an element of a block, bytes */
     enum area_holds holds;
 };
 
 enum slot_kind {
-    SLOT_ABSENT,   /* no operand (NULL) */
-    SLOT_CONSTANT, /* operand: one element, loaded once per run */
-    SLOT_NUMBER,   /* operand: a number for tile.c, loaded once */
-    SLOT_DIRECT,   /* operand: the step reads it in place */
-    SLOT_LOADED,   /* operand: the run loads it into the block */
-    SLOT_COLUMN,   /* operand: the run loads an element per row */
-    SLOT_RESULT,   /* step: its result in place */
-    SLOT_CONVERTED /* step: its result rounded to its dtype */
+    SLOT_ABSENT,   /* the step's operand is absent (NULL) */
+    SLOT_CONSTANT, /* an operand of one element, loaded once per run */
+    SLOT_NUMBER,   /* an operand that is a number for tile.c, loaded once per run */
+    SLOT_DIRECT,   /* an operand that the step reads in place */
+    SLOT_LOADED,   /* an operand that a run loads into a block of scratch */
+    SLOT_COLUMN,   /* an operand of which a run loads one element per row */
+    SLOT_RESULT,   /* the result of a step, where the step stores it */
+    SLOT_CONVERTED /* the result of a step, rounded to its dtype */
 };
 struct slot {
     enum slot_kind kind;
-    int index; /* of the operand or step */
+    int index; /* index of the operand or step whose values the slot has */
     enum compute type;
-    struct site at; /* location of the block; of SLOT_RESULT: see the step */
-    int sibling;    /* SLOT_CONVERTED: next slot of this step, or -1 */
-    bool wide;      /* SLOT_NUMBER: a step reads it as a tile */
-    bool read;      /* SLOT_CONVERTED: a step reads it from memory */
+    struct site at; /* location of the block; for SLOT_RESULT the step has the location */
+    int sibling;    /* (SLOT_CONVERTED) index of the next slot with this step's result; -1: none */
+    bool wide;      /* (SLOT_NUMBER) true: a step reads the number as a tile */
+    bool read;      /* (SLOT_CONVERTED) true: a step reads the block from memory */
 };
 
 struct step {
     const struct call *call;
     enum compute type;
-    bool tile; /* computed by tile.c */
+    bool tile; /* true: tile.c computes the step */
     int narg;
-    int arg[OP_OPERAND]; /* slots */
-    int value;           /* argument that is the previous step's value, in this part; or -1 */
-    int out;             /* output that the step writes, or -1 */
-    bool stored;         /* must be stored: a reader takes the result from memory */
-    bool in_place;       /* written straight into that output */
-    struct site at;      /* location, if stored */
+    int arg[OP_OPERAND]; /* indices of the slots from which the arguments are read */
+    int value;           /* argument that is the previous step's value, still in registers; -1: none */
+    int out;             /* output that the step writes; -1: none */
+    bool stored;         /* true: the result must be stored, because a reader takes it from memory */
+    bool in_place;       /* true: the result is written straight into output `out` */
+    struct site at;      /* location of the result if it is stored */
     int last;            /* last step that reads the stored result */
-    int converted;       /* first slot of SLOT_CONVERTED, or -1 */
+    int converted;       /* first slot of kind SLOT_CONVERTED with the result; -1: none */
 };
 
-/* Steps first..last. If ncode > 0, a program for tile.c; else a single step, or step `last` with the one computed
- * beside it (struct eltwise, beside). */
+/* Consecutive steps, first to last, that are computed together. If ncode > 0, the part is a program for tile.c.
+ * If ncode is 0, the part is a single step, or two steps computed in one pass (struct eltwise, beside). */
 struct part {
     int first, last;
     int code, ncode;
-    bool by_rows; /* some operand repeats with every row, or has one element per row */
+    bool by_rows; /* true: an operand repeats with every row, or has one element per row */
 };
 struct instruction {
     int code, nat;
@@ -94,39 +95,41 @@ struct instruction {
 /* The layout of an operand or output along the chain's loops. */
 struct lane {
     enum dtype dtype;
-    size_t bytes;            /* of an element */
-    int64_t stride[MAX_DIM]; /* per loop; 0: broadcast */
-    bool linear;             /* elements are contiguous in loop order */
-    bool repeats;            /* operand with one row, repeated in every iteration of the outer loops */
-    bool far;                /* too large for the inner caches */
-    bool passes;             /* an output too large for the caches */
+    size_t bytes;            /* size of an element, bytes */
+    int64_t stride[MAX_DIM]; /* stride per loop, elements; 0: broadcast */
+    bool linear;             /* true: elements are contiguous in the order of the loops */
+    bool repeats; /* true: the operand has one row, which is used again in every iteration of the outer loops */
+    bool far;     /* true: the operand is too large for the inner caches */
+    bool passes;  /* true: the output is too large for the caches */
 };
 
 struct elt {
     int nloop;
-    int64_t size[MAX_DIM]; /* outermost first */
-    int64_t numel, row;    /* elements: all; of an inner row */
-    bool rows;             /* a block is whole rows, not a piece of one */
-    bool loads;            /* a run loads some operand into scratch */
-    bool streams;          /* some result is streamed past the caches */
-    int64_t block;         /* maximum elements of a block */
+    int64_t size[MAX_DIM]; /* sizes of the loops, outermost first */
+    int64_t numel, row;    /* number of elements: of an output; of an inner row */
+    bool rows;             /* true: a block is several whole rows; false: a piece of one row */
+    bool loads;            /* true: a run loads at least one operand into scratch */
+    bool streams;          /* true: at least one result is streamed past the caches */
+    int64_t block;         /* maximum number of elements in a block */
     int nin, nout, nstep, nslot, npart, ncode, narea;
-    struct lane *lane; /* operands, then outputs */
+    struct lane *lane; /* lanes of the operands, then of the outputs */
     struct step *step;
-    struct slot *slot; /* the noperand slots of operands are first */
+    struct slot *slot; /* slots; those of operands are the first `noperand` */
     struct part *part;
     struct instruction *code;
     struct area *area;
     int noperand;
-    size_t scratch; /* per thread: the program with addresses, then the areas */
+    size_t scratch; /* size of one thread's scratch, bytes: the program with addresses, then the areas */
     int threads;
 };
 
-/* Returns the compute type that the record specifies for a call: for integers i64, although a step may use i32. */
+/* Returns the compute type that the operator's record specifies for a call: i64 for integers, although a step may
+ * use i32. */
 enum compute chain_type(const struct call *c);
-/* Sets the loops over `walk` and the layout of e's operands and outputs along them; view[i] is for lane i. */
+/* Sets the loops over the dimensions of `walk`, and the layout of e's operands and outputs along these loops.
+ * view[i] is the view of lane i. */
 void chain_lanes(struct elt *e, const struct view *walk, const struct view *const *view);
-/* Returns the location of a slot's block. */
+/* Returns the location of the block that a slot refers to. */
 struct site chain_site(const struct elt *e, int slot);
 
 #endif

@@ -17,17 +17,19 @@ elt_scratch(const struct elt *e)
     return e->scratch * (size_t)e->threads;
 }
 
-/* ---- runs ---- */
+/* ---- state of a run ---- */
 
-/* The state of one thread's run: the loop position, and the programs with the addresses of this block. */
+/* The state of one thread's run: its position in the loops, and the programs for tile.c with the addresses of the
+ * current block. */
 struct run {
     void *const *in, *const *out;
     char *scratch;
-    struct tile_step *code;                /* in scratch */
-    int64_t at[MAX_DIM], offset[RUN_LANE]; /* of the row, elements */
-    int64_t column, done;                  /* within the row; elements before this block */
-    int64_t stop;                          /* elements before the end */
-    bool repeated;                         /* operands that repeat with every row are loaded already */
+    struct tile_step *code; /* the programs for tile.c, with addresses; stored in scratch */
+    /* Position of the current row in the loops; offset of the row in each lane, elements. */
+    int64_t at[MAX_DIM], offset[RUN_LANE];
+    int64_t column, done; /* position within the row; number of elements before this block */
+    int64_t stop;         /* number of elements before the end of this thread's share */
+    bool repeated;        /* true: operands that repeat with every row are already loaded */
 };
 
 static char *
@@ -36,7 +38,7 @@ lane_data(const struct elt *e, const struct run *r, int i)
     return i < e->nin ? r->in[i] : r->out[i - e->nin];
 }
 
-/* Returns the address, in the lane, of the block's first element. */
+/* Returns the address of the block's first element in lane i. */
 static char *
 lane_here(const struct elt *e, const struct run *r, int i)
 {
@@ -65,7 +67,7 @@ next_block_row(const struct elt *e, struct run *r)
     }
 }
 
-/* Advances by n rows, of which at most the last begins a new iteration of the loop around rows. */
+/* Advances the run by n rows. At most the last of these rows begins a new iteration of the loop around rows. */
 static void
 next_rows(const struct elt *e, struct run *r, int64_t n)
 {
@@ -79,7 +81,7 @@ next_rows(const struct elt *e, struct run *r, int64_t n)
 
 enum { ROWS = 256, SHORT = 16 };
 
-/* Returns the number of rows, at most `left`, at equal distances from this one on. */
+/* Returns the number of rows, at most `left`, that follow at equal distances, this row included. */
 static int64_t
 rows_alike(const struct elt *e, const struct run *r, int64_t left)
 {
@@ -87,7 +89,7 @@ rows_alike(const struct elt *e, const struct run *r, int64_t left)
     return k < 0 ? 1 : MIN(MIN(left, ROWS), e->size[k] - r->at[k]);
 }
 
-/* Loads rows row..row + nrow of a block, n elements each. Operands with one element per row, and rows of a few
+/* Loads rows row .. row + nrow - 1 of a block, n elements each. Operands with one element per row, and rows of a few
  * elements, are loaded column by column: {1000000, 3} + {1000000, 1} then takes a quarter of the time. */
 static void
 load_slot_rows(const struct elt *e, struct run *r, const struct slot *s, int64_t row, int64_t nrow, int64_t n)
@@ -117,7 +119,7 @@ load_slot_rows(const struct elt *e, struct run *r, const struct slot *s, int64_t
     }
 }
 
-/* Loads the operands of the next block; returns its length. With short rows the position advances as rows are
+/* Loads the operands of the next block, and returns its length. With short rows the position advances as rows are
  * loaded. */
 static int64_t
 load_block(const struct elt *e, struct run *r)
@@ -133,11 +135,11 @@ load_block(const struct elt *e, struct run *r)
         }
         if (e->rows) next_rows(e, r, alike);
     }
-    r->repeated = e->rows; /* later blocks are not longer */
+    r->repeated = e->rows; /* later blocks, which are not longer, use the rows that are loaded now */
     return n;
 }
 
-/* Computes one block of an operator that has no fast loop. */
+/* Computes one block of a step whose operator has no fast loop. */
 static void
 each_real(const struct step *s, int64_t n, const void *const *x, void *y)
 {
@@ -184,7 +186,7 @@ compute_step(const struct elt *e, struct run *r, const struct step *s, int64_t n
         each_real(s, n, x, y);
 }
 
-/* Computes a step and the step beside it, if any. */
+/* Computes a step, and the step that is computed in the same pass, if any. */
 static void
 compute_both(const struct elt *e, struct run *r, const struct step *other, const struct step *s, int64_t n)
 {
@@ -204,7 +206,7 @@ compute_tiles(const struct elt *e, struct run *r, const struct part *p, int64_t 
     tile_run(e->step[p->first].type, &r->code[p->code], row, n / row);
 }
 
-/* Stores a step's result to its output, and to the slots that read it converted. */
+/* Stores a step's result in its output, and in the slots that read it converted. */
 static void
 give_result(const struct elt *e, struct run *r, const struct step *s, int64_t n)
 {
@@ -233,7 +235,7 @@ compute_part(const struct elt *e, struct run *r, const struct part *p, int64_t n
     for (int i = p->first; i <= p->last; i++) give_result(e, r, &e->step[i], n);
 }
 
-/* Moves to element lo. */
+/* Moves the run's position to element lo. */
 static void
 seek(const struct elt *e, struct run *r, int64_t lo)
 {
@@ -266,7 +268,7 @@ load_constants(const struct elt *e, struct run *r)
     }
 }
 
-/* Copies the programs with the addresses that are constant over blocks. */
+/* Copies the programs, with the addresses that are the same for all blocks. */
 static void
 load_code(const struct elt *e, struct run *r)
 {
@@ -297,10 +299,11 @@ run_elt_blocks(const struct elt *e, struct run *r)
     if (e->streams) tile_fence();
 }
 
-/* Elements: minimum per thread; row long enough for a call of its own. */
+/* Limits in elements. GRAIN: minimum per thread; LONG_ROW: length from which a row is computed by a call of its own. */
 enum { GRAIN = 4096, LONG_ROW = 16384 };
 
-/* The work shared by the threads of a team. Short rows are not divided: the unit is a row, else an element. */
+/* The work that threads of a team share. The unit is an element, or a row if rows are short, so that short rows are
+ * not divided. */
 struct work {
     const struct elt *e;
     void *const *in, *const *out;
@@ -330,14 +333,15 @@ elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch)
     if (e->numel == 0) return;
     int64_t unit = e->rows ? e->row : 1;
     struct work w = {e, in, out, scratch, unit, e->numel / unit};
-    /* With one row per call, finding the position would take a sixth of the time. */
+    /* With one row per call, finding the position would take a sixth of the time, so a call has at least two rows. */
     int64_t least = unit <= LONG_ROW && w.nunit >= 2 * e->threads ? 2 : 1;
     team_shares(e->threads, w.nunit, MAX(GRAIN / unit, least), run_range, &w);
 }
 
 /* ---- reference ---- */
 
-/* Converts through the result's dtype, so that reals become integers as in memory: truncated, clamped, "not zero". */
+/* Converts a float by way of the result's dtype, so that integers and bool get the values they would have in memory:
+ * truncated, clamped, or true for nonzero. */
 static void
 put_result(const struct view *y, enum dtype d, int64_t p, double v)
 {

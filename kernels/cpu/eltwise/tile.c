@@ -1,4 +1,4 @@
-/* tile.c - the loops over tiles (tile_loop.inc) for each level of x86-64, and the choice between levels.
+/* tile.c - compiles the loops over tiles (tile_loop.inc) for each level of x86-64, and chooses between levels.
  *
  * A vector must have the width of the machine's registers, so one function compiled for several levels (simd.h)
  * would not do: gcc splits wider vectors, and splits their comparisons into single elements. Eight vectors hide the
@@ -13,14 +13,15 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Prefetch distance for memory, bytes: about 100 ns at the rate of one core. */
+/* Prefetch distance, bytes: what one core reads from memory in about 100 ns. */
 enum { AHEAD = 4096, LINE = 64 };
 
-/* Modes of the loops. TILE_BACK: rows from end to start. TILE_OVER: the last tile of a row overlaps the one before,
- * instead of being partial. TILE_ROUNDS: use the bf16 rounding instruction, which only one level has. */
+/* Modes of the loops, as bits. TILE_BACK: rows are processed from end to start. TILE_OVER: the last tile of a row
+ * overlaps the one before, instead of being partial. TILE_ROUNDS: uses the bf16 rounding instruction, which only one
+ * level has. */
 enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 
-/* Sanitizers instrument each of the thousands of loads and stores in the loops, which takes gcc minutes. The tile
+/* Sanitizers instrument each of the thousands of loads and stores in the loops, which takes gcc minutes. So the tile
  * loops are exempt: there, memory is accessed through copies by calls, which sanitizers check. In the
  * single-operation loops only memory accesses are checked. */
 #ifdef SANITIZED
@@ -33,7 +34,7 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define ALONE_SPARED
 #endif
 
-/* The operations on vectors. PICK and TRUTH are defined by the loops. */
+/* Operations on vectors. PICK and TRUTH are defined by the loops. */
 #define COPY(a)        (a)
 #define NEG(a)         (-(a))
 #define ABS(a)         TILE_ABS(a)
@@ -42,7 +43,7 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define RECIPROCAL(a)  (1 / (a))
 #define SQRT(a)        TILE_ROOT(a)
 #define RSQRT(a)       (1 / TILE_ROOT(a))
-#define RELU(a)        PICK((a) <= 0, (vec){0}, a) /* keeps NaN */
+#define RELU(a)        PICK((a) <= 0, (vec){0}, a) /* a NaN is returned, because the comparison is false */
 #define NOT(a)         TRUTH((a) == 0)
 #define ADD(a, b)      ((a) + (b))
 #define SUB(a, b)      ((a) - (b))
@@ -60,11 +61,11 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define OR(a, b)       TRUTH(((a) != 0) | ((b) != 0))
 #define WHERE(a, b, c) PICK((a) != 0, b, c)
 #define CLAMP(a, b, c) TILE_KEEP_NAN(a, TILE_KEEP_NAN(b, HELD(a, b, c)))
-#define HELD(a, b, c)  TILE_MIN(TILE_MAX(a, b), c) /* unless a or b is NaN */
+#define HELD(a, b, c)  TILE_MIN(TILE_MAX(a, b), c) /* a clamp whose result is correct unless a or b is NaN */
 
-/* All operations by number of operands. TURNED: binary, with an operation that equals it with operands swapped.
- * BOUNDED: ternary, two operands may be numbers; the third argument is the operation without NaN handling, for
- * numbers that are not NaN. */
+/* All operations by number of operands. TURNED: operations of two operands that equal another operation with the
+ * operands exchanged. BOUNDED: operations of three operands, of which two may be numbers; the third argument is the
+ * operation without NaN handling, for numbers that are not NaN. */
 #define OPERATIONS(ONE, TWO, TURNED, THREE, BOUNDED)                                                                   \
     ONE(TILE_COPY, COPY)                                                                                               \
     ONE(TILE_NEG, NEG)                                                                                                 \
@@ -89,7 +90,7 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
     THREE(TILE_WHERE, WHERE)                                                                                           \
     BOUNDED(TILE_CLAMP, CLAMP, HELD)
 
-/* Operations of reals only: integers are divided as reals, and have no roots. */
+/* Operations of floats only: integers are divided as floats, and have no roots. */
 #define OPERATIONS_REAL(ONE, TWO)                                                                                      \
     ONE(TILE_RECIPROCAL, RECIPROCAL)                                                                                   \
     ONE(TILE_SQRT, SQRT)                                                                                               \
@@ -105,7 +106,7 @@ typedef int16_t places __attribute__((vector_size(64)));
                        33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63})
 
 #define TILE_SUFFIX        v4
-#define TILE_LEVEL         X86_V4_BF16 /* its bf16 instruction is used only with TILE_ROUNDS */
+#define TILE_LEVEL         X86_V4_BF16 /* the level's bf16 rounding instruction is used only with TILE_ROUNDS */
 #define TILE_WIDTH         64
 #define TILE_MM(name)      _mm512_##name
 #define TILE_PS            __m512
@@ -156,7 +157,7 @@ to_f16_of(four_floats f)
 
 typedef void loop_fn(const struct tile_step *step, int64_t n, int64_t nrow, int64_t at, int64_t apart, int how);
 
-/* Indexed by enum compute. */
+/* Defines the loops of a level, indexed by enum compute. */
 #define LOOPS(level)                                                                                                   \
     {tiles_f32_##level, tiles_f64_##level, tiles_i64_##level, tiles_i32_##level},                                      \
     {                                                                                                                  \
@@ -165,7 +166,7 @@ typedef void loop_fn(const struct tile_step *step, int64_t n, int64_t nrow, int6
 
 static const struct level {
     loop_fn *tiles[NCOMPUTE], *alone[NCOMPUTE];
-    int64_t width; /* of a vector, bytes */
+    int64_t width; /* width of a vector, bytes */
 } levels[] = {
     [LEVEL_ANY] = {LOOPS(any), 16},
 #ifdef X86_LEVELS
@@ -208,15 +209,16 @@ stores(const struct tile_step *s)
     return s->code == TILE_STORE || s->code == TILE_CUT || s->code == TILE_STREAM;
 }
 
-/* Returns true if loads would wait for stores (4 KiB aliasing). A load waits for an earlier store whose address has
- * the same low twelve bits, because the core does not know more of the address yet. That happens throughout if the
- * operand is slightly below the result modulo a page; going backwards avoids it. relu of f32{256, 3072} with the
- * result 64 to 256 bytes past the operand modulo a page, one Zen 4 (EPYC) core: 88 to 101 us become 66, the time
- * without aliasing. */
+/* Returns true if loads would wait for stores (4 KiB aliasing), which processing a row backwards avoids. A load
+ * waits for an earlier store whose address has the same low twelve bits, because the core does not know more of the
+ * address yet. All loads wait if the operand's address is slightly below the result's address modulo the page size.
+ * relu of f32{256, 3072} with the result 64 to 256 bytes past the operand modulo a page, one Zen 4 (EPYC) core: 88 to
+ * 101 us become 66, the time without aliasing. */
 static bool
 meets_stores(const struct tile_step *step)
 {
-    enum { PAGE = 4096, BEHIND = 512 }; /* bytes */
+    /* Size of a page; largest distance of the operand below the result; both in bytes. */
+    enum { PAGE = 4096, BEHIND = 512 };
     uintptr_t to = 0;
     int way = TILE_WALKS;
     for (const struct tile_step *s = step; s->code != TILE_END; s++) {
@@ -230,7 +232,7 @@ meets_stores(const struct tile_step *step)
     return false;
 }
 
-/* Returns true if elements may be processed twice: no step overwrites what an earlier step reads. */
+/* Returns true if elements may be processed twice, that is, if no step overwrites what an earlier step reads. */
 static bool
 may_repeat_step(const struct tile_step *step)
 {
@@ -241,13 +243,14 @@ may_repeat_step(const struct tile_step *step)
     return true;
 }
 
-/* Processes long rows in column blocks if an operand repeats with every row, because the repeating row would
- * otherwise be evicted from the first-level cache; not if the rows exceed FAR, where memory is slower. f32{256,
- * 3072} and a row, one Zen 4 (EPYC) core: 105 us become 75. */
+/* Executes a program. If an operand repeats with every row, long rows are processed in blocks of columns, because
+ * the repeating row would otherwise be evicted from the first-level cache; but not if the rows exceed FAR, because
+ * memory is slower in this order. f32{256, 3072} and a row, one Zen 4 (EPYC) core: 105 us become 75. */
 void
 tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow)
 {
-    enum { NEAR = 8 << 10, FAR = 32 << 10, COLUMNS = 4 << 10 }; /* bytes */
+    /* NEAR, FAR: limits of a row that repeats; COLUMNS: width of a block of columns; all in bytes. */
+    enum { NEAR = 8 << 10, FAR = 32 << 10, COLUMNS = 4 << 10 };
     const struct level *here = &levels[machine_level()];
     int64_t size = (int64_t)compute_bytes(type), bytes = n * size, part = n;
     bool alone = is_lone_step(step);

@@ -3,10 +3,8 @@
  * A program is a list of steps. tile_run() executes the program for one tile of elements after the other. A tile is
  * eight vectors of the machine's width, held in registers as the program's value. A step computes with the value and
  * at most two tiles of memory, or loads or stores the value. So a chain of sums and products costs one load, one
- * store and the arithmetic.
- *
- * Results are bit-identical on every machine level and for every start of a tile, because each operation rounds
- * separately.
+ * store and the arithmetic. Results are bit-identical on every machine level and for every start of a tile, because
+ * each operation rounds separately.
  *
  * One Zen 5 core (AVX-512), bench/ops: a step takes 10 ps per element from registers, so a chain of ten sums and
  * products is memory-bound. The maker of a program owns it; any thread runs the program, which is read-only. */
@@ -15,16 +13,16 @@
 
 #include "kernels/cpu/base/convert.h"
 
-/* The operation that an operator's record names (struct eltwise, tile). Comparisons give 1 and 0. */
+/* The operation that an operator's record names (struct eltwise, tile). Comparisons return 1 and 0. */
 enum tile_op {
-    TILE_NONE, /* not supported by tile.c */
+    TILE_NONE, /* tile.c does not support the operator */
     TILE_COPY,
     TILE_NEG,
     TILE_ABS,
     TILE_SIGN,
     TILE_SQUARE,
     TILE_RECIPROCAL,
-    TILE_SQRT, /* reals only, as RSQRT */
+    TILE_SQRT, /* TILE_SQRT and TILE_RSQRT: floats only */
     TILE_RSQRT,
     TILE_RELU,
     TILE_NOT,
@@ -47,23 +45,23 @@ enum tile_op {
     NTILE_OP
 };
 
-/* Returns true if the result is always 1 or 0. */
+/* Returns true if the operation's result is always 1 or 0. */
 static inline bool
 tile_gives_truth(int op)
 {
     return op == TILE_NOT || (op >= TILE_EQ && op <= TILE_OR);
 }
 
-/* Returns true if the low bits of an integer result depend only on the low bits of the operands. */
+/* Returns true if the low bits of the operation's integer result depend only on the low bits of the operands. */
 static inline bool
 tile_wraps(int op)
 {
     return op == TILE_ADD || op == TILE_SUB || op == TILE_MUL;
 }
 
-/* Returns the operands that the operation selects its result from, apart from its sign and from 0, 1 and -1; bit k:
- * operand k. A half can then represent the result exactly if it can represent these operands. TILE_COMPUTES: any
- * other value. */
+/* Returns the set of operands (as bits 1 << k) from which the operation selects its result; the result may also be
+ * negated, or be 0, 1 or -1. If these operands are 16-bit floats, the result is exact in 16 bits. Returns TILE_COMPUTES
+ * if the operation computes other values. */
 enum { TILE_COMPUTES = -1 };
 static inline int
 tile_chooses(int op)
@@ -75,14 +73,15 @@ tile_chooses(int op)
     return op == TILE_WHERE ? 1 << 1 | 1 << 2 : TILE_COMPUTES;
 }
 
-/* Returns the operation that remains if an operand is absent: a clamp without one bound, or without both. */
+/* Returns the operation that remains if an operand is absent: a maximum or minimum if a clamp lacks one bound,
+ * TILE_COPY for other operations. */
 static inline int
 tile_without(int op, int operand)
 {
     return op != TILE_CLAMP ? TILE_COPY : operand == 1 ? TILE_MINIMUM : TILE_MAXIMUM;
 }
 
-/* Returns the operation that equals op with its two operands exchanged; TILE_NONE if there is none. */
+/* Returns the operation that equals op with its two operands exchanged; TILE_NONE: there is none. */
 static inline int
 tile_commuted(int op)
 {
@@ -92,41 +91,41 @@ tile_commuted(int op)
     return turned[op];
 }
 
-/* Codes of steps. An operation's code includes the operand that the value is: 0, 1 or 2. Add TILE_NUMBER if the
- * other of two operands is a number (per program or per row), which then stays in a register. Add TILE_NUMBERS if
- * both bounds of a clamp of operand 0 are numbers. Moves have their own codes. */
+/* Codes of steps. An operation's code includes the index of the operand that the value is: 0, 1 or 2. Add
+ * TILE_NUMBER if the other of two operands is a number (per program or per row), which then stays in a register. Add
+ * TILE_NUMBERS if both bounds of a clamp of operand 0 are numbers. Moves have their own codes. */
 #define TILE_CODE(op, value) (4 * (int)(op) + (value))
 enum {
     TILE_NUMBER = 2,
     TILE_NUMBERS = 3,
-    TILE_LOAD = TILE_CODE(NTILE_OP, 0), /* value = memory[0] */
-    TILE_STORE,                         /* memory[0] = value, rounded if memory holds halves */
-    TILE_CUT,                           /* STORE of bf16 if the value is a bf16 already */
-    TILE_STREAM,                        /* STORE past the caches; end with tile_fence() */
+    TILE_LOAD = TILE_CODE(NTILE_OP, 0), /* sets the value to memory[0] */
+    TILE_STORE,                         /* sets memory[0] to the value; rounds it if memory has 16-bit floats */
+    TILE_CUT,                           /* stores a value that already is a bf16, without rounding */
+    TILE_STREAM,                        /* stores the value past the caches; end with tile_fence() */
     TILE_FETCH,                         /* prefetches memory[0] for a later step */
-    TILE_ROUND_BF16,                    /* value rounded to bf16 */
+    TILE_ROUND_BF16,                    /* rounds the value to bf16 */
     TILE_ROUND_F16,
     TILE_END
 };
 
-/* Returns the code of an operation. If the value is operand 1, commutable operations use the code of the exchanged
- * one. */
+/* Returns the code of an operation. If the value is operand 1 and an operation with exchanged operands exists,
+ * returns its code. */
 static inline int
 tile_code(int op, int value)
 {
     return value == 1 && tile_commuted(op) != TILE_NONE ? TILE_CODE(tile_commuted(op), 0) : TILE_CODE(op, value);
 }
 
-/* Elements (all equal) of a number in memory: the size of the longest tile. */
+/* Number of equal elements that represent a number in memory: the size of the longest tile. */
 enum { TILE_LONGEST = 128 };
 
-/* The addressing of an operand. Elements have the program's type, or are halves in an f32 program. */
+/* How an operand in memory is addressed. Elements have the program's type, or are 16-bit floats in an f32 program. */
 enum tile_way {
-    TILE_STAYS,      /* a number */
-    TILE_WALKS,      /* element by element */
-    TILE_BY_ROW,     /* a number per row */
-    TILE_REPEATS,    /* restarts with every row */
-    TILE_WALKS_BF16, /* halves; not for TILE_STREAM */
+    TILE_STAYS,      /* the operand is a number */
+    TILE_WALKS,      /* the address advances element by element */
+    TILE_BY_ROW,     /* the operand is one number per row */
+    TILE_REPEATS,    /* the address starts again with every row */
+    TILE_WALKS_BF16, /* element by element, with elements in bf16; not for TILE_STREAM */
     TILE_REPEATS_BF16,
     TILE_WALKS_F16,
     TILE_REPEATS_F16,
@@ -146,13 +145,15 @@ tile_repeats(int way)
 struct tile_step {
     int code;
     int way[2];
-    char *memory[2]; /* operands other than the value, in order; or a move's address */
+    /* Addresses of the operands that are in memory, in order; for a load or store, the address in memory[0]. */
+    char *memory[2];
 };
 
-/* Executes the steps up to TILE_END for nrow rows of n elements of that type. memory is aligned to its elements. */
+/* Executes the steps up to TILE_END, for nrow rows of n elements of a type. Memory needs the alignment of its
+ * elements. */
 void tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow);
 
-/* Orders this thread's streamed stores before its later stores, as other threads see them. */
+/* Lets other threads see this thread's streamed stores before its later stores. */
 void tile_fence(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* bf16_pairs.c - preparation of bf16 rows for products of pairs. */
+/* bf16_pairs.c - prepares rows of bf16 for products of pairs, with AVX512_BF16 instructions. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm/bf16_pairs.h"
 
@@ -8,7 +8,7 @@
 #ifdef X86_LEVELS
 #include <immintrin.h>
 
-enum { HALVES = 32, FLOATS = 16 }; /* per vector */
+enum { HALVES = 32, FLOATS = 16 }; /* number of 16-bit floats and of floats in a vector */
 
 /* Returns a mask of the first n lanes. */
 X86_V4_BF16 INLINE __mmask16
@@ -17,7 +17,7 @@ some(int64_t n)
     return n >= FLOATS ? 0xffff : (__mmask16)((1u << n) - 1);
 }
 
-/* Interleaves two vectors of halves, word by word. */
+/* Interleaves two vectors of 16-bit floats, element by element, into words. */
 X86_V4_BF16 INLINE __m512i
 joined(__m256i low, __m256i high)
 {
@@ -41,12 +41,14 @@ pairs_rounded(__m512 x)
     return (__m256i)_mm512_cvtneps_pbh(x);
 }
 
-/* Returns 2^x for x <= 0 (up to rounding); 0 below -150; keeps NaN. Relative error 2^-18, plus that caused by x. */
+/* Returns 2^x for x <= 0; 0 for x < -150; NaN for NaN. x may be slightly positive by rounding. Relative error 2^-18,
+ * plus the effect of the rounding of x. */
 X86_V4_BF16 INLINE __m512
 power_of_two(__m512 x)
 {
     __m512 y = _mm512_max_ps(_mm512_set1_ps(-150), x), n = _mm512_roundscale_ps(y, _MM_FROUND_TO_NEAREST_INT);
-    __m512 r = _mm512_sub_ps(y, n), q = _mm512_set1_ps(0.00958285294f); /* (2^r - 1) / r on +-0.5 */
+    /* Polynomial for (2^r - 1) / r on [-0.5, 0.5]. */
+    __m512 r = _mm512_sub_ps(y, n), q = _mm512_set1_ps(0.00958285294f);
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0.0559064262f));
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0.240240991f));
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0.693124175f));
@@ -106,8 +108,9 @@ grads(int64_t n, int64_t width, const float *factor, const float *x, const float
     }
 }
 
-/* Multiplies by a factor so that subnormal numbers become zeros, as on devices (runtime/base/denormal.h); otherwise the
- * instruction's own treatment would differ. */
+/* Multiplies rows of floats by their factors (NULL: 1) and rounds them to bf16. A product, even by 1, turns
+ * subnormal numbers into zeros, as devices do (runtime/base/denormal.h); the conversion instruction alone would
+ * treat them differently. */
 X86_V4_BF16 static void
 pairs_store(int64_t n, int64_t size, const float *x, int64_t pitch, const float *factor, uint16_t *to, int64_t row)
 {

@@ -1,32 +1,35 @@
 /* bf16_pairs.h - prepares rows of bf16 for products of pairs (gemm_small.h), and rounds the products' results.
  *
- * Strides are in elements of their operand: halves, words of two halves, floats. Incomplete pairs are padded with
- * zero. Subnormal numbers count as zero. Any thread: calls keep no state, and the caller owns all memory. */
+ * The unit of a stride is an element of the array: a bf16, a word of two bf16, or a float. Incomplete pairs are padded
+ * with zero. Subnormal numbers count as zero. Any thread: calls keep no state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_BF16_PAIRS_H
 #define RILLE_KERNELS_CPU_BF16_PAIRS_H
 
 #include "kernels/cpu/gemm/gemm_small.h"
 
 struct pairs {
-    /* Sets to[i][j] = {x[2 i][j], x[2 i + 1][j]} for n rows of `size` halves. Rows of `to` have `pitch` words, a
+    /* Sets to[i][j] = {x[2 i][j], x[2 i + 1][j]} for n rows of `size` bf16. Rows of `to` have `pitch` words, a
      * multiple of SMALL_COLS and at least size. */
     void (*join)(int64_t n, int64_t size, const uint16_t *x, int64_t row, uint32_t *to, int64_t pitch);
-    /* The next three work on tiles of scores: n dense rows (n even) of `width` floats, a multiple of SMALL_COLS.
-     * shift, factor and sum have one entry per column. The results are rounded, to rows of halves or to joined rows.
-     * NULL: not needed. */
-    /* Computes exp(scale x - shift), joined (joined NULL: in place of x), and the sum. Error at most 2^-16. */
+    /* exps, times and grads process tiles of scores: n dense rows (n even) of `width` floats, a multiple of
+     * SMALL_COLS. shift, factor and sum have one entry per column. The results are rounded to bf16, as rows of bf16
+     * or as joined rows. The address of a form that is not needed is NULL. */
+    /* Computes exp(scale x - shift), as joined rows (joined NULL: in place of x), and the sum per column. Relative
+     * error at most 2^-16. */
     void (*exps)(int64_t n, int64_t width, float scale, float *x, const float *shift, uint32_t *joined, float *sum);
-    void (*times)(int64_t n, int64_t width, const float *x, const float *factor, uint16_t *rounded); /* factor x */
-    /* factor x (y - shift) */
+    /* Computes the product factor * x. */
+    void (*times)(int64_t n, int64_t width, const float *x, const float *factor, uint16_t *rounded);
+    /* computes factor * x * (y - shift) */
     void (*grads)(int64_t n, int64_t width, const float *factor, const float *x, const float *shift, const float *y,
                   uint16_t *rounded, uint32_t *joined);
-    /* Rounds n rows of `size` floats, each times its factor (NULL: 1). */
+    /* Rounds n rows of `size` floats, each times its factor (NULL: 1), to bf16. */
     void (*store)(int64_t n, int64_t size, const float *x, int64_t pitch, const float *factor, uint16_t *to,
                   int64_t row);
-    /* Sets dot[i] = x[i] . y[i] for n rows of `words` words. */
+    /* Sets dot[i] to the dot product of rows x[i] and y[i], for n rows of `words` words. */
     void (*dots)(int64_t n, int64_t words, const uint32_t *x, int64_t x_row, const uint32_t *y, int64_t y_row,
                  float *dot);
 };
-const struct pairs *bf16_pairs_here(void); /* NULL if gemm_pairs() is */
+/* Returns the functions for this machine; NULL if it has no products of pairs (gemm_pairs() then returns NULL, too). */
+const struct pairs *bf16_pairs_here(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* experts.c - products of rows by the matrices (experts) that they name, gathered by expert. */
+/* experts.c - multiplies each row by the matrix (expert) that its id selects. Gathers the rows of each expert first. */
 #include "kernels/cpu/gemm/experts.h"
 
 #include "kernels/cpu/base/convert.h"
@@ -12,29 +12,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The numbers of rows that products support. The largest whose `least` (f32, bf16) does not exceed the remaining
- * rows is used. One Zen 4 core, 512 x 2048: f32 reaches 109 Gflop/s from 16 rows on. bf16, for which each product
- * repacks the matrix, reaches 126 with 16 rows, 190 with 64, 219 with 256, so padding with zero rows costs less than
- * a second product. With AVX-512 a row of f32 has the same bits in all sizes but the last, which is for calls of one
- * entry. 512 rows that name 2 of 8 such matrices take 23.0 ms in f32, against 19.6 for 512 rows by one matrix; 12.4
- * and 10.3 in bf16; gradients 20.7, 20.2, 12.7 and 10.6. */
+/* Numbers of rows for which products are made. The largest whose `least` (f32, bf16) does not exceed the remaining
+ * rows is used.
+ *
+ * One Zen 4 core, 512 x 2048: f32 reaches 109 Gflop/s from 16 rows on. bf16, for which each product repacks the
+ * matrix, reaches 126 with 16 rows, 190 with 64, 219 with 256, so padding with zero rows costs less than a second
+ * product. With AVX-512 a row of f32 has the same bits in all sizes but the last, which is for calls of one entry.
+ * 512 rows that select 2 of 8 such matrices take 23.0 ms in f32, against 19.6 for 512 rows by one matrix; 12.4 and
+ * 10.3 in bf16; gradients 20.7, 20.2, 12.7 and 10.6. */
 static const struct {
     int rows, least[2];
 } sizes[] = {{256, {256, 240}}, {128, {128, 113}}, {64, {64, 49}}, {32, {32, 17}},
              {16, {9, 5}},      {4, {1, 3}},       {1, {1, 1}}};
 enum { NSIZE = countof(sizes), PANEL = 512 };
-enum { ALONE = 16 }; /* maximum rows of a one-entry call computed row by row */
+enum { ALONE = 16 }; /* maximum number of rows for which a call with one entry (n = 1) is computed row by row */
 
-enum { FIRST, MORE, NPRODUCT }; /* a gradient accumulates the products of pieces: FIRST sets, MORE adds */
+/* Two products of a gradient, which adds up pieces: FIRST sets the sum, MORE adds to it. */
+enum { FIRST, MORE, NPRODUCT };
 struct experts {
-    enum dtype dtype;      /* of the factors; sums have the compute type */
-    int64_t panel, npanel; /* columns per unit of work; the last panel may overlap the previous one */
-    int64_t rows;          /* maximum rows of a product */
+    enum dtype dtype; /* dtype of the factors; sums have the compute type */
+    /* Columns per unit of work; number of such panels. The last panel may overlap the previous one. */
+    int64_t panel, npanel;
+    int64_t rows; /* maximum number of rows in a product */
     int threads;
-    bool alone;                              /* one-entry call, computed row by row */
-    bool in_place;                           /* the gradient accumulates directly in the result */
-    size_t at[NMATRIX], each;                /* worker scratch, bytes: offsets behind the product's scratch; size */
-    struct prim *product[][NPRODUCT][NSIZE]; /* per thread */
+    bool alone;    /* true: the call has one entry (n = 1) and is computed row by row */
+    bool in_place; /* true: the gradient accumulates directly in the result */
+    /* Offsets of the matrices in a worker's scratch, behind the product's scratch; size of a worker's scratch; both in
+     * bytes. */
+    size_t at[NMATRIX], each;
+    struct prim *product[][NPRODUCT][NSIZE]; /* the oneDNN products, one set per thread */
 };
 
 static int
@@ -45,7 +51,7 @@ expert_part_size(const struct experts *e, int64_t left)
     return i;
 }
 
-/* Rows of an expert that are multiplied together. */
+/* Rows of one expert that are multiplied together, in one product. */
 struct piece {
     int64_t first, n;
     int size;
@@ -118,8 +124,8 @@ sum_bytes(const struct experts *e)
     return e->dtype == DT_F64 ? sizeof(double) : sizeof(float);
 }
 
-/* Returns the product of `rows` rows and a panel of w, which may be a copy; for a gradient, of rows transposed and
- * rows. */
+/* Returns the sizes and strides of the product of `rows` rows and a panel of w, which may be a copy. For a gradient:
+ * of transposed rows and rows. */
 static struct gemm
 product_of(const struct experts *e, const struct view *w, bool gradient, int64_t rows)
 {
@@ -160,7 +166,7 @@ expert_words(const struct kcall *k, const struct view *w)
     return 2 * (w->dim[0] * w->dim[1] + 1) + w->dim[0] * view_numel(&k->in[IDS]);
 }
 
-/* Returns the length of equal panels; a multiple of 16 if there are several. */
+/* Returns the length of equal panels of n columns. If there are several panels, the length is a multiple of 16. */
 static int64_t
 expert_panel(int64_t width)
 {
@@ -169,7 +175,8 @@ expert_panel(int64_t width)
     return n == 1 ? width : ((width + n - 1) / n + STEP - 1) / STEP * STEP;
 }
 
-/* Divides a worker's scratch, of which the product needs `bytes`; returns the scratch of all workers. */
+/* Sets the offsets in a worker's scratch, of which the product needs `bytes`. Returns the size of all workers' scratch,
+ * bytes. */
 static size_t
 share_scratch(struct experts *e, const struct view *w, bool gradient, size_t bytes)
 {
@@ -183,7 +190,7 @@ share_scratch(struct experts *e, const struct view *w, bool gradient, size_t byt
     return e->each * (size_t)e->threads;
 }
 
-/* Prepares the products. w: the matrices, or their gradient. */
+/* Makes the oneDNN products. w: view of the matrices, or of the gradient of the matrices. */
 static int
 make_experts(const struct kcall *k, const struct view *w, bool gradient, void **state, size_t *scratch_bytes)
 {
@@ -194,7 +201,8 @@ make_experts(const struct kcall *k, const struct view *w, bool gradient, void **
     struct experts *e = must_alloc(sizeof *e + sizeof *e->product * (size_t)threads);
     *e = (struct experts){.dtype = d, .panel = panel, .npanel = npanel, .threads = threads};
     if (d != DT_F64 && !prim_multiplies(d)) e->dtype = DT_F32;
-    e->alone = ids->global[0] == 1 && ids->global[1] <= ALONE; /* independent of the sharding */
+    /* Decided by global sizes, so that it does not depend on the sharding. */
+    e->alone = ids->global[0] == 1 && ids->global[1] <= ALONE;
     e->rows = sizes[expert_part_size(e, entries)].rows;
     e->in_place = gradient && panel * npanel == w->dim[3] && w->dtype == (d == DT_F64 ? DT_F64 : DT_F32);
     size_t bytes =
@@ -235,9 +243,10 @@ experts_drop(void *state)
 struct experts_run {
     const struct kcall *k;
     const struct experts *e;
-    const struct view *w, *y;             /* y: the result or its gradient; rows are counted group by group */
-    int64_t nexpert, *first, *unit, *row; /* expert i: its rows start at row[first[i]], its units at unit[i] */
-    char *scratch;                        /* of all workers */
+    const struct view *w, *y; /* y: the result or its gradient; its rows are numbered group by group */
+    /* Rows of expert i are row[first[i]], row[first[i] + 1], ...; units of work of expert i start at unit[i]. */
+    int64_t nexpert, *first, *unit, *row;
+    char *scratch; /* scratch of all workers */
 };
 
 static int64_t
@@ -248,7 +257,7 @@ named_by(const struct experts_run *r, int64_t row)
     return expert_of(r->w, elem_get_i(ids->dtype, ids->data, at), row / t / n);
 }
 
-/* Lists the rows by expert, in their original order. */
+/* Lists the rows of each expert, in their original order. */
 static void
 list_expert_rows(struct experts_run *r)
 {
@@ -275,7 +284,7 @@ experts_run_of(const struct kcall *k, const struct experts *e, const struct view
 
 /* ---- units of work ---- */
 
-/* Returns the offset of matrix e within w, in elements. */
+/* Returns the offset of matrix e in w, in elements. */
 static int64_t
 matrix_at(const struct view *w, int64_t e)
 {
@@ -299,7 +308,8 @@ load_line(enum dtype to, const struct view *from, int64_t at, int64_t n, void *l
         block_load(COMP_F32, from->dtype, data, 1, n, line);
 }
 
-/* Gathers `width` elements, starting at column `col`, from each row of a piece; pads missing rows with zeros. */
+/* Gathers `width` elements, starting at column `col`, from each row of a work piece; adds zero rows up to the
+ * product's number of rows. */
 static void
 gather_rows(const struct experts_run *r, const struct view *v, int64_t m, const struct piece *p, int64_t col,
             int64_t width, char *to)
@@ -318,7 +328,8 @@ experts_store(const struct experts_run *r, const void *line, int64_t n, const st
                 (char *)to->data + at * (int64_t)dtype_bytes(to->dtype), 1);
 }
 
-/* The columns of a product for panel p: first column, number of columns of the previous panel to skip, own columns. */
+/* Columns of a panel p: first column; number of columns that the previous panel has computed already; number of the
+ * other columns. */
 struct columns {
     int64_t from, skip, n;
 };
@@ -331,7 +342,7 @@ expert_columns(const struct experts_run *r, int64_t p)
     return (struct columns){from, own - from, e->panel - (own - from)};
 }
 
-/* Converts the panel of matrix m from column `from` on to floats. */
+/* Converts a panel of matrix m, which starts at column `from`, to floats. */
 static void
 widen_panel(const struct experts_run *r, int64_t m, int64_t from, float *to)
 {
@@ -352,7 +363,8 @@ product_f64(const struct experts_run *r, int64_t n, void *const *at, void *scrat
              scratch);
 }
 
-/* Multiplies a piece of expert m with columns c of its matrix, which start at at[B], and stores the result. */
+/* Multiplies a piece of expert m's rows by columns c of the expert's matrix, which are stored at at[B]; stores the
+ * result. */
 static int
 multiply_piece(const struct experts_run *r, int64_t share, int64_t m, struct piece p, const struct columns *c,
                void *const *at, void *scratch)
@@ -370,7 +382,7 @@ multiply_piece(const struct experts_run *r, int64_t share, int64_t m, struct pie
     return 0;
 }
 
-/* Computes units of work, ordered by expert, panel, piece. */
+/* Computes a range of units of work, which are ordered by expert, panel, piece. */
 static void
 run_expert_share(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
@@ -390,7 +402,7 @@ run_expert_share(void *arg, int64_t share, int64_t lo, int64_t hi)
     }
 }
 
-/* Clears result rows whose id names no matrix of this shard. */
+/* Sets the result rows to zero whose id selects no matrix of this shard. */
 static void
 clear_rows(void *arg, int64_t lo, int64_t hi)
 {
@@ -435,7 +447,8 @@ clear_panel(const struct experts_run *r, int64_t m, const struct columns *c)
                (size_t)c->n * bytes);
 }
 
-/* Computes gradient units: unit u is a panel of a matrix, summed over all rows of its expert. */
+/* Computes a range of units of a gradient: unit u is a panel of one matrix's gradient, summed over all rows of its
+ * expert. */
 static void
 run_panels(void *arg, int64_t share, int64_t lo, int64_t hi)
 {

@@ -19,7 +19,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- struct gemm of a call ---- */
+/* ---- the struct gemm of a call ---- */
 
 static int64_t
 gemm_size(const struct view *v, int d)
@@ -33,15 +33,16 @@ gemm_stride(const struct view *v, int d)
     return d < 0 || v->dim[d] == 1 ? 0 : v->stride[d];
 }
 
-/* Returns the matrix over dimensions d and e of v; -1: no such dimension, size 1. */
+/* Returns the matrix over dimensions d (rows) and e (columns) of v. -1 stands for a dimension of size 1 that v does
+ * not have. */
 static struct matrix
 gemm_matrix_of(const struct view *v, int d, int e)
 {
     return (struct matrix){gemm_size(v, d), gemm_size(v, e), gemm_stride(v, d), gemm_stride(v, e)};
 }
 
-/* Adds a dimension of the batch; merges it with the previous one if that is contiguous with it in all three
- * matrices. */
+/* Adds a dimension to the batch. If the new and the previous batch dimension are contiguous in all three matrices,
+ * merges the two. */
 static void
 batch_add(struct gemm *g, int64_t size, int64_t a, int64_t b, int64_t c)
 {
@@ -79,7 +80,7 @@ struct gemm
 gemm_of_matmul(const struct kcall *k)
 {
     const struct view *a = &k->in[0], *b = &k->in[1], *c = &k->out[0];
-    bool row = a->ndim == 1, col = b->ndim == 1; /* vectors: a is one row, b one column */
+    bool row = a->ndim == 1, col = b->ndim == 1; /* a vector operand: a is one row, b one column */
     int na = row ? 0 : a->ndim - 2, nb = col ? 0 : b->ndim - 2, nbatch = MAX(na, nb), n = nbatch + !row;
     struct gemm g = {.dtype = {a->dtype, b->dtype, c->dtype}};
     g.x[A] = gemm_matrix_of(a, row ? -1 : na, a->ndim - 1);
@@ -127,8 +128,8 @@ batch_count(const struct gemm *g)
 
 /* ---- supported products ---- */
 
-/* Sets an unused stride (one row, one column) to that of dense memory. Returns true if the matrix is row- or
- * column-major without overlapping rows. */
+/* Sets the stride of a single row or column, which is never used, to that of dense memory. Returns true if the
+ * matrix is row- or column-major without overlapping rows. */
 static bool
 matrix_settle(struct matrix *x)
 {
@@ -177,8 +178,8 @@ gemm_fits(const struct kcall *k)
     return !empty && k->in[1].dtype == d && (to == d || (dtype_is_half(d) && to == DT_F32));
 }
 
-/* Returns true for a long sum with one row or column, which oneDNN adds up product by product, in parts of k by its
- * threads. gemm_few.c computes such sums of floats, and, converted to floats, those of halves with an f32 result. */
+/* Returns true for products of 16-bit floats with an f32 result, one row or column, and a long k. gemm_few.c computes
+ * these products, because oneDNN would divide k among its threads and add product by product. */
 static bool
 is_long_of_one(const struct gemm *g)
 {
@@ -193,8 +194,8 @@ gemm_accepts(const struct kcall *k)
     return gemm_settle(&g) && !is_long_of_one(&g);
 }
 
-/* Returns true if oneDNN supports the operand's last two dimensions; otherwise (a repeated number) this operand
- * alone is made dense. */
+/* Returns true if oneDNN supports the strides of the operand's last two dimensions. If not (for example, a repeated
+ * number), this operand alone is copied to dense form. */
 bool
 gemm_takes(const struct kcall *k, int i)
 {
@@ -202,7 +203,7 @@ gemm_takes(const struct kcall *k, int i)
     return matrix_settle(&g.x[i]);
 }
 
-/* Returns true if the operand's dimensions but the last can be merged into one. */
+/* Returns true if all dimensions of the operand except the last can be merged into one. */
 bool
 contract_takes(const struct kcall *k, int i)
 {
@@ -226,7 +227,7 @@ describe_matrix(const struct gemm *g, int i, int nbatch, dnnl_memory_desc_t *out
 {
     const struct matrix *x = &g->x[i];
     dnnl_dims_t size, stride;
-    int64_t dense = x->rows * x->cols; /* for broadcast dimensions: any value */
+    int64_t dense = x->rows * x->cols; /* for broadcast dimensions any value is right */
     for (int d = 0; d < nbatch; d++) {
         int64_t step = g->batch[d].step[i];
         size[d] = step ? g->batch[d].size : 1;
@@ -237,9 +238,9 @@ describe_matrix(const struct gemm *g, int i, int nbatch, dnnl_memory_desc_t *out
     dnnl_memory_desc_init_by_strides(out, nbatch + 2, size, prim_dtype(g->dtype[i]), stride);
 }
 
-/* Chooses between oneDNN's first choice, its small-block kernels, and its second, the older gemm, which packs b.
- * Packing pays if the small blocks read or write a large b or c with a stride, and for a single row. One Zen 5 core,
- * us, first and second choice:
+/* Chooses between two implementations in oneDNN: its first choice, small-block kernels, and its second, the older
+ * gemm, which packs b. Packing pays if the small blocks read or write a large b or c with a stride, and for a single
+ * row. One Zen 5 core, us, first and second choice:
  *
  *   f32   m 256, n 768, k 50304, b in rows   119,500   79,200      bf16  the same      49,300   43,800
  *         m 256, n 768, k 3072                 5,470    4,850            m 1, k 3072      113       44
@@ -259,7 +260,7 @@ gemm_prefers(const struct gemm *g)
     return copies_pay ? "gemm" : NULL;
 }
 
-/* Describes the primitive for the whole batch, or (nbatch 0) for one product. */
+/* Makes the oneDNN description of the product: for the whole batch, or for one product if nbatch is 0. */
 static int
 gemm_describe(const struct gemm *g, int nbatch, int threads, bool add, struct prim_arg *arg, dnnl_primitive_desc_t *pd)
 {
@@ -271,7 +272,7 @@ gemm_describe(const struct gemm *g, int nbatch, int threads, bool add, struct pr
 
 struct gemm_panel gemm_panel = {7e9, 1024, 16};
 
-/* Returns the length of equal parts of at least about `side`. */
+/* Returns the length of equal parts into which n is divided; each has about `side` entries or more. */
 static int64_t
 gemm_part_of(int64_t size, int64_t side)
 {
@@ -279,7 +280,8 @@ gemm_part_of(int64_t size, int64_t side)
     return MIN(size, (part + step - 1) / step * step);
 }
 
-/* Returns the flops of a product; counts few rows or columns as FEW, because memory is slower than arithmetic. */
+/* Returns the flops of a product for estimates of time. Fewer than FEW rows or columns count as FEW, because memory
+ * is slower than arithmetic. */
 static double
 product_flops(int64_t m, int64_t n, int64_t k)
 {
@@ -287,32 +289,34 @@ product_flops(int64_t m, int64_t n, int64_t k)
     return 2 * (double)MAX(m, FEW) * (double)MAX(n, FEW) * (double)k;
 }
 
-/* Returns true if c can accumulate the parts of a long k without loss. Halves would be rounded each time. */
+/* Returns true if c can accumulate the parts of a long k without loss. A 16-bit c would be rounded after each part. */
 static bool
 adds_up(const struct gemm *g)
 {
     return g->dtype[C] == DT_F32;
 }
 
-/* Returns the flops between two checks for a stop: about thirty milliseconds per thread. */
+/* Returns the flops between two checks of whether the run was stopped: about thirty milliseconds per thread. */
 static double
 flops_at_once(const struct gemm *g, int threads)
 {
     return gemm_panel.flops * threads * (adds_up(g) ? 1 : 2);
 }
 
-/* The part of a long product between two checks for a stop (runtime/base/stop.h): a square of c, large enough that
- * reading a and b again is cheap, and a part of k. For halves k is not split, and the squares are smaller. {12288,
- * 12288} times {12288, 12288} on one core, seconds between two checks and in all: sides of 1024 0.13, 15.5; with k
- * in parts 0.04, 15.0. Sides of 640 cost 5 % more. bench/stop.c. The number of parts of k is rounded to the nearest
- * integer, because each part reads and writes c: the logits of GPT-2, 256 x 768 x 50,257 on two Zen 4 cores, take 96
- * ms in one part and 106 in two. A weight's gradient in bf16, 50,257 x 256 x 768, takes 58 in nine panels and 78 in
- * one. */
+/* The part of a long product between two checks for a stop (runtime/base/stop.h). A panel has a square of c and a part
+ * of k; the square is large enough that reading a and b again is cheap. For 16-bit floats k is not split, and the
+ * squares are smaller.
+ *
+ * {12288, 12288} times {12288, 12288} on one core, seconds between two checks and in all: sides of 1024 0.13, 15.5;
+ * with k in parts 0.04, 15.0. Sides of 640 cost 5 % more. bench/stop.c. The number of parts of k is rounded to the
+ * nearest integer, because each part reads and writes c: the logits of GPT-2, 256 x 768 x 50,257 on two Zen 4 cores,
+ * take 96 ms in one part and 106 in two. A weight's gradient in bf16, 50,257 x 256 x 768, takes 58 in nine panels
+ * and 78 in one. */
 struct panel {
     int64_t m, n, k;
 };
 
-/* Returns the length of equal parts of a long k (gemm.h), in multiples of oneDNN's step. */
+/* Returns the length of equal parts of a long k (gemm.h), a multiple of oneDNN's step. */
 static int64_t
 part_of_long(int64_t k)
 {
@@ -337,7 +341,8 @@ gemm_panel_of(const struct gemm *g, int threads)
     return p;
 }
 
-/* Returns the number of entries of the outermost batch dimension to compute between two checks, in equal parts. */
+/* Returns the number of entries of the outermost batch dimension to compute between two checks for a stop. The
+ * outermost batch dimension is divided into equal parts, each with this number of entries. */
 static int64_t
 batch_at_once(const struct gemm *g, int threads)
 {
@@ -355,8 +360,8 @@ panels(int64_t size, int64_t panel)
     return (size + panel - 1) / panel;
 }
 
-/* Returns, per panel and argument, the offset in bytes from the first panel. The last panels end at the matrix's end
- * and overlap those before. */
+/* Returns, per panel and argument, the offset in bytes from the first panel. The last panels end at the matrix's end,
+ * so they overlap the previous panels. */
 static int64_t *
 panel_skips(const struct gemm *g, const struct panel *panel, const int64_t *product, int64_t n)
 {
@@ -399,7 +404,7 @@ part_skips(const struct gemm *g, int64_t at_once, int64_t n)
     return skip;
 }
 
-/* Returns false if some batch dimension is broadcast in both operands, which oneDNN does not support. */
+/* Returns false if a batch dimension is broadcast in both operands, which oneDNN does not support. */
 static bool
 batch_goes_on(const struct gemm *g)
 {
@@ -408,8 +413,8 @@ batch_goes_on(const struct gemm *g)
     return true;
 }
 
-/* Makes the primitive repeat. The primitive computes one panel of a product or, with nbatch, at_once entries of the
- * outermost dimension. */
+/* Lets a call execute the primitive several times. One execution computes one panel of a product or, if there is a
+ * batch (nbatch), at_once entries of the batch's outermost dimension. */
 static void
 gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct panel *part, struct prim *prim)
 {
@@ -425,8 +430,7 @@ gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct pane
     if (each > 1) free(skip);
 }
 
-/* Adds the rest of k in equal parts, accumulated after the first part of k, which the primitive computes for each
- * panel. */
+/* Adds primitives for the rest of a long k: equal parts, which are accumulated after the first part. */
 static int
 gemm_add(const struct gemm *g, const struct gemm *panel, int64_t part, int threads, struct prim_arg *arg,
          struct prim *prim, size_t *scratch_bytes)
@@ -448,7 +452,7 @@ gemm_add(const struct gemm *g, const struct gemm *panel, int64_t part, int threa
     return 0;
 }
 
-/* Makes the primitive. swapped: a and b are exchanged. */
+/* Makes the primitive of a product. swapped: a and b are exchanged. */
 static int
 gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
 {
@@ -470,7 +474,7 @@ gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
     int status = gemm_describe(&panel, nbatch, threads, false, arg, &pd);
     bool plain = !status && nbatch && prim_is_plain(pd);
     if (plain) dnnl_primitive_desc_destroy(pd);
-    /* oneDNN is slow with this batch, or does not support it (overlapping matrices): repeats a single product. */
+    /* If oneDNN is slow with this batch, or does not support it (overlapping matrices), repeats a single product. */
     if (plain || (status && nbatch)) {
         nbatch = 0;
         err_clear();

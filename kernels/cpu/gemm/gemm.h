@@ -1,44 +1,47 @@
-/* gemm.h - the layout of a matrix product in memory, the common first step of oneDNN's products (gemm.c) and our own
- * (gemm_own.c). Any thread: no state. */
+/* gemm.h - the layout in memory of a matrix product, the common first step of oneDNN's products (gemm.c) and our own
+ * (gemm_own.c).
+ *
+ * Any thread: no state. */
 #ifndef RILLE_KERNELS_CPU_GEMM_H
 #define RILLE_KERNELS_CPU_GEMM_H
 
 #include "runtime/graph/op.h"
 
-enum { A, B, C, NMATRIX }; /* c[m,n] = sum of a[m,k] b[k,n] */
+enum { A, B, C, NMATRIX }; /* matrices of the product c[m,n] = sum of a[m,k] b[k,n] */
 
 struct matrix {
     int64_t rows, cols;
     int64_t row, col; /* strides, in elements, between rows and between columns */
 };
 struct batch {
-    int64_t size, step[NMATRIX]; /* step: stride in elements; 0 for a broadcast operand */
+    int64_t size, step[NMATRIX]; /* size of a batch dimension; stride of each matrix, elements (0: broadcast operand) */
 };
 struct gemm {
-    enum dtype dtype[NMATRIX]; /* halves may have a sum in f32 */
+    enum dtype dtype[NMATRIX]; /* dtype of each matrix; 16-bit factors may have a sum in f32 */
     struct matrix x[NMATRIX];
     int nbatch;
-    struct batch batch[MAX_DIM]; /* outermost first */
+    struct batch batch[MAX_DIM]; /* batch dimensions, outermost first */
 };
 
-/* f32 sums of more than GEMM_LONG products are computed in parts of about GEMM_PART, which are then added up,
- * whatever the number of threads. A sum of 1e6 products 0.1 * 0.1 is too small by 0.35 % if added in sequence, by
- * 0.05 % in lanes, and by less than 0.01 % in parts. */
+/* f32 sums of more than GEMM_LONG products are computed in parts of about GEMM_PART products. The parts' sums are
+ * then added up, in the same way for any number of threads. A sum of 1e6 products 0.1 * 0.1 is too small by 0.35 %
+ * if added in sequence, by 0.05 % in lanes, and by less than 0.01 % in parts. */
 enum { GEMM_LONG = 1 << 16, GEMM_PART = 1 << 13 };
 
-/* Return the product of matmul, and of contract: a sum over all leading dimensions of a[..., m] b[..., n].
- * gemm_of_contract() returns false if the leading dimensions cannot be merged into one k, because their strides are
- * not uniform in both operands. */
+/* Return the product of a matmul call, and of a contract call, which is a sum over all leading dimensions of a[...,
+ * m] b[..., n]. gemm_of_contract() returns false if the leading dimensions cannot be merged into one k, because
+ * their strides are not uniform in both operands. */
 struct gemm gemm_of_matmul(const struct kcall *k);
 bool gemm_of_contract(const struct kcall *k, struct gemm *g);
-/* Checks that the dtypes match and no operand is empty. */
+/* Returns true if the dtypes match and no operand is empty. */
 bool gemm_fits(const struct kcall *k);
 /* Sets strides of dimensions of size 1 to those of a dense matrix. Returns false if some matrix is neither row- nor
  * column-major. */
 bool gemm_settle(struct gemm *g);
-/* Replaces g by its transpose, b^T a^T: a column-major c becomes row-major. */
+/* Replaces g by its transpose, b^T a^T, so that a column-major c becomes row-major. */
 void gemm_transpose(struct gemm *g);
-/* Makes the primitive for one product of a settled g on one thread, for prim_at() (cpu/base/dnnl.h). add: c +=. */
+/* Makes a single-threaded primitive for one product of g, on which gemm_settle() has succeeded. prim_at() runs it
+ * (cpu/base/dnnl.h). add: adds the product to c. */
 int gemm_one(const struct gemm *g, bool add, void **product, size_t *scratch_bytes);
 /* Return the number of products in the batch, and the offset, in elements, of the r-th product in each matrix. */
 int64_t batch_count(const struct gemm *g);

@@ -1,28 +1,35 @@
-/* gemm_few.c - products of a few rows: columns of b are read as four sequential streams; rows are read one by one.
+/* gemm_few.c - products of a few rows by a matrix b. Columns of b are read as four sequential streams; rows of b are
+ * read one by one.
  *
  * The hardware prefetches each stream, so four streams come from memory faster than one. One core of a shared EPYC,
  * 1 x 768 x 50,257: 33 to 35 GB/s of b, 48 products of 768 x 768 in sequence 34 to 42; oneDNN 26 and 22, a sum over
  * such memory 32. Non-temporal prefetches keep read-once lines out of the outer caches: all products of one GPT-2
- * token, f32, take 7.1 ms on two Zen 4 cores, without 7.55. On Intel cores more distant lines are prefetched into
- * the second-level cache as well, because a stream of some hundred KB ends before the hardware prefetcher is far
- * ahead: on a Xeon (Sapphire Rapids) four streams of 1.2 MB in all go from 14.0 to 15.8 GB/s, one of 197 KB from
- * 10.8 to 13.8. On a Zen 5 (EPYC) that would cost: 31 GB/s instead of 35, and 23 instead of 30 for columns of 64. */
+ * token, f32, take 7.1 ms on two Zen 4 cores, without 7.55.
+ *
+ * On Intel cores more distant lines are prefetched into the second-level cache as well, because a stream of some
+ * hundred KB ends before the hardware prefetcher is far ahead: on a Xeon (Sapphire Rapids) four streams of 1.2 MB in
+ * all go from 14.0 to 15.8 GB/s, one of 197 KB from 10.8 to 13.8. On a Zen 5 (EPYC) that would cost: 31 GB/s instead
+ * of 35, and 23 instead of 30 for columns of 64. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm/gemm_few.h"
 
 #include "kernels/cpu/base/lanes.h"
 #include "runtime/base/simd.h"
 
+/* Numbers of streams and prefetch distances. LANES sums are computed side by side, which fixes the order of
+ * additions. */
 enum {
     STREAMS = FEW_STREAMS,
-    ONCE = 64,            /* bytes ahead, on cores with a good prefetcher: 128 as fast, 0 and 256 slower */
-    AHEAD = 4096,         /* bytes, for a single stream */
-    AHEAD_OF_FOUR = 2048, /* bytes */
+    /* Distance of prefetches on cores with a good hardware prefetcher, bytes: 128 is as fast, 0 and 256 are slower. */
+    ONCE = 64,
+    AHEAD = 4096,         /* distance of prefetches for a single stream, bytes */
+    AHEAD_OF_FOUR = 2048, /* distance of prefetches for four streams, bytes */
     ROWS_AHEAD = 16,
     STRIP = 4
-}; /* the order of additions is fixed: LANES sums side by side */
+};
 
-/* Sums the lanes of four vectors together; one after the other would take longer than a short column. */
+/* Adds up the lanes of each of four vectors, all four together. One vector after the other would take longer than a
+ * short column. */
 INLINE four
 few_sums(four a, four b, four c, four d)
 {
@@ -32,7 +39,7 @@ few_sums(four a, four b, four c, four d)
            (__builtin_shufflevector(ab, cd, 2, 3, 6, 7) + __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7));
 }
 
-/* Returns the address of an entry of a column of floats, or of bf16. */
+/* Returns the address of entry l of a column of floats or of bf16. */
 INLINE const void *
 few_entry(const void *column, int64_t l, bool halves)
 {
@@ -47,25 +54,26 @@ number_at(const void *column, int64_t l, bool halves)
 }
 
 /* Returns the number of a column's elements per step. bf16 are multiplied in pairs, as stored in words, because
- * widening each separately takes longer than reading it. One Zen 4 (EPYC) core: 30.8 GB/s of b instead of 25.9. */
+ * widening each one separately takes longer than reading it. One Zen 4 (EPYC) core: 30.8 GB/s of b instead of 25.9. */
 INLINE int64_t
 few_at_once(bool halves)
 {
     return halves ? FEW_PAIRED : LANES;
 }
 
-/* Up to four columns of b and of c, and the steps to those of the next turn. */
+/* Addresses of up to four columns of b and of c that are computed in one turn, and the steps to the columns of the
+ * next turn. */
 struct streams {
     const void *b[STREAMS];
     float *c[STREAMS];
-    int64_t b_step, c_step; /* bytes, elements */
-    int64_t each;           /* turns of four columns; one of the remaining columns follows */
-    int n;                  /* columns of c to write */
-    bool alone;             /* the core has a good hardware prefetcher */
-    int64_t ahead;          /* bytes to prefetch ahead otherwise */
+    int64_t b_step, c_step; /* step in b, bytes; step in c, elements */
+    int64_t each;           /* number of turns with four columns; the remaining columns follow */
+    int n;                  /* number of columns of c that this turn writes */
+    bool alone;             /* true: the core has a good hardware prefetcher */
+    int64_t ahead;          /* distance of software prefetches on other cores, bytes */
 };
 
-/* Sets column i of the streams to column j. */
+/* Sets stream i to column j of b and c. */
 INLINE void
 few_column(const struct few *p, int64_t j, bool halves, int i, struct streams *s)
 {
@@ -73,8 +81,8 @@ few_column(const struct few *p, int64_t j, bool halves, int i, struct streams *s
     s->c[i] = p->c + j * p->c_col;
 }
 
-/* Returns the columns of turn 0. Short columns are read as one sequential stream: several streams of few columns would
- * end before the hardware prefetcher starts. 12 x 128 columns of 64, 393 KB from memory: 24 us become 10. */
+/* Returns the streams of turn 0. Short columns are read as one sequential stream: several streams of few columns
+ * would end before the hardware prefetcher starts. 12 x 128 columns of 64, 393 KB from memory: 24 us become 10. */
 INLINE struct streams
 few_streams(const struct few *p, struct few_columns of, bool halves)
 {
@@ -87,7 +95,7 @@ few_streams(const struct few *p, struct few_columns of, bool halves)
     return s;
 }
 
-/* Advances the streams by some turns. */
+/* Advances the streams by a number of turns. */
 INLINE void
 few_walk(struct streams *s, int64_t turns)
 {
@@ -97,7 +105,8 @@ few_walk(struct streams *s, int64_t turns)
     }
 }
 
-/* Sets the streams to the remaining columns, fewer than four; the last one stands in for those that are absent. */
+/* Sets the streams to the remaining columns, of which there are fewer than four. Streams without a column of their own
+ * read the last column. */
 INLINE void
 few_rest(const struct few *p, struct few_columns of, bool halves, struct streams *s)
 {
@@ -106,7 +115,8 @@ few_rest(const struct few *p, struct few_columns of, bool halves, struct streams
     for (int i = 0; i < STREAMS; i++) few_column(p, first + MIN(i, s->n - 1), halves, i, s);
 }
 
-/* Completes row i of the columns: the sums of whole vectors plus the remainder of each column. */
+/* Stores row i of c for the columns of this turn: the sums of whole vectors plus the sums of each column's last
+ * elements. */
 INLINE void
 few_finish(const struct few *p, int i, bool halves, four sum, const struct streams *of)
 {
@@ -120,7 +130,7 @@ few_finish(const struct few *p, int i, bool halves, four sum, const struct strea
     }
 }
 
-/* Prefetches streams from..to - 1 behind element l. */
+/* Prefetches streams from .. to - 1, some distance behind element l. */
 INLINE void
 prefetch_streams(const struct streams *of, int from, int to, int64_t l, bool halves)
 {

@@ -1,10 +1,10 @@
-/* gemm_halves.c - products of halves as products of f32, block by block.
+/* gemm_halves.c - computes products of 16-bit floats (halves) as products of f32, block by block.
  *
- * Each number is multiplied 256 times per conversion, so conversions cost a few percent, and memory is read as
- * halves. One Xeon core (Emerald Rapids, no AMX: 163 Gflop/s in f32, 87 in bf16), ms, here, by oneDNN's bf16, and
- * f32 by oneDNN: 256 x 3072 x 768 8.1, 14.5, 8.2; 256 x 768 x 3072 8.0, 14.5, 7.3; 3072 x 768 x 256 8.7, 14.3, 8.2.
- * Blocks with sides of 128 to 512 and parts of k of 256 to 1024 take as long or up to 15 % longer. 768 columns make
- * four blocks, for two or four threads, rather than three. */
+ * Each number is multiplied 256 times per conversion, so conversions cost a few per cent, and memory is read as
+ * 16-bit floats. One Xeon core (Emerald Rapids, no AMX: 163 Gflop/s in f32, 87 in bf16), ms, by this file, by
+ * oneDNN's bf16, and f32 by oneDNN: 256 x 3072 x 768 8.1, 14.5, 8.2; 256 x 768 x 3072 8.0, 14.5, 7.3; 3072 x 768 x
+ * 256 8.7, 14.3, 8.2. Blocks with sides of 128 to 512 and parts of k of 256 to 1024 take as long or up to 15 %
+ * longer. 768 columns make four blocks, for two or four threads, rather than three. */
 #include "kernels/cpu/gemm/gemm_halves.h"
 
 #include "kernels/cpu/base/convert.h"
@@ -17,13 +17,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST, MORE, NPRODUCT }; /* parts of k of a block: FIRST sets c, MORE adds */
+enum { FIRST, MORE, NPRODUCT }; /* products for the parts of k of a block: FIRST sets c, MORE adds to c */
 struct halves {
-    int64_t m, n, first, part, nparts; /* sides of a block; first and further parts of k, their number */
-    int64_t down, across;              /* blocks per product */
-    size_t at[NMATRIX], each;          /* worker scratch, bytes: offsets of blocks behind the product's scratch; size */
+    /* Rows and columns of a block; length of the first and of each further part of k; number of parts. */
+    int64_t m, n, first, part, nparts;
+    int64_t down, across; /* number of blocks down and across a product */
+    /* Offsets of the blocks in a worker's scratch, behind the product's scratch; size of a worker's scratch; both in
+     * bytes. */
+    size_t at[NMATRIX], each;
     int threads;
-    struct prim *product[]; /* NPRODUCT per thread */
+    struct prim *product[]; /* NPRODUCT oneDNN products for each thread */
 };
 
 /* ---- supported products ---- */
@@ -35,7 +38,8 @@ halves_fit(const struct kcall *k)
     return gemm_fits(k) && dtype_is_half(d) && !prim_multiplies(d);
 }
 
-/* Returns true if the product is large; small products are faster as floats (wide.h). */
+/* Returns true if the product is large. Small products are faster if whole operands are converted to floats
+ * (wide.h). */
 static bool
 is_large_product(const struct gemm *g)
 {
@@ -60,7 +64,8 @@ contract_halves_accepts(const struct kcall *k)
 
 /* ---- preparation ---- */
 
-/* Returns the length of equal parts, at most `most`; a multiple of 16 if there are several. */
+/* Returns the length of equal parts of n, at most `most`. If there are several parts, the length is a multiple of
+ * 16. */
 static int64_t
 halves_part_of(int64_t size, int64_t most)
 {
@@ -160,7 +165,7 @@ struct halves_run {
     char *data[NMATRIX], *scratch;
 };
 
-/* Lines of a matrix (contiguous rows or columns), of which `length` elements are converted to floats; pads a block
+/* Contiguous rows or columns of a matrix. `length` elements of each are converted to floats, and a block is padded
  * with zeros. */
 struct lines {
     int64_t n, length;
@@ -176,7 +181,8 @@ widen_halves(enum dtype d, const char *from, int64_t apart, struct lines have, s
     }
 }
 
-/* Converts an nrow x ncol block of x, from a row and a column on, into a block of rows x cols. */
+/* Converts a block of nrow x ncol elements of x, from a given row and column on, to floats in a block of rows x
+ * cols. */
 static void
 widen_block(const struct halves_run *r, int i, int64_t at, int64_t nrow, int64_t ncol, int64_t rows, int64_t cols,
             char *scratch)
@@ -209,7 +215,7 @@ store_block(const struct halves_run *r, int64_t at, int64_t nrow, int64_t ncol, 
                     x->col);
 }
 
-/* Computes the blocks of a product in column-major order. */
+/* Computes a range of blocks of the products, in column-major order. */
 static void
 run_halves_blocks(void *arg, int64_t share, int64_t lo, int64_t hi)
 {

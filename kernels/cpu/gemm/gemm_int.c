@@ -1,11 +1,12 @@
 /* gemm_int.c - matrix products of integers, which wrap around.
  *
  * The loops are those of gemm_f64.c: packed strips, MR x NR sums in registers. The low bits of a product do not
- * depend on the high bits of its factors. So each sum has the element's width (bytes: four), with the results of the
- * reference, which adds in 64 bits. With few rows or columns nothing is packed.
+ * depend on the high bits of its factors. So each sum has only the element's width (four bytes for elements of one
+ * byte), and still equals the result of the reference, which adds in 64 bits. With few rows or columns nothing is
+ * packed.
  *
- * One Zen 4 (EPYC) core, ms, here, PyTorch, and the reference: {256, 256} times {256, 256} of i64 0.75, 0.95 and 22;
- * of i32 0.39, 0.80 and 22; {1, 1000} times {1000, 1000} of i64 0.14, {1000, 1000} times {1000} 0.12. */
+ * One Zen 4 (EPYC) core, ms, by this file, PyTorch, and the reference: {256, 256} times {256, 256} of i64 0.75, 0.95
+ * and 22; of i32 0.39, 0.80 and 22; {1, 1000} times {1000, 1000} of i64 0.14, {1000, 1000} times {1000} 0.12. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm/gemm.h"
 
@@ -24,7 +25,7 @@ struct lying {
     int64_t row, col;
 };
 
-/* A product c[m,n] = a[m,k] b[k,n]; packed: c's col is 1. */
+/* A product c[m,n] = a[m,k] b[k,n]. If operands are packed, rows of c are contiguous (c.col is 1). */
 struct whole {
     int64_t m, n, k;
     struct lying a, b, c;
@@ -68,15 +69,15 @@ static const struct {
 
 /* ---- calls ---- */
 
-/* A batch of products, divided into rows of c or, if these are few, into columns. */
+/* A batch of products, which threads divide by rows of c or, if rows are few, by columns. */
 struct ints {
     struct gemm g;
     char *data[NMATRIX], *scratch;
     bool few;
-    int64_t per; /* pieces per product */
+    int64_t per; /* number of pieces into which each product is divided */
 };
 
-/* Chooses between the product and its transpose: few rows, or c row-major. */
+/* Chooses between the product and its transpose, so that rows are few, or c is row-major. */
 static bool
 choose_swap(struct gemm *g, bool *swapped)
 {
@@ -144,7 +145,7 @@ pieces(void *arg, int64_t share, int64_t lo, int64_t hi)
 int
 gemm_int_run(const struct kcall *k, const void *state)
 {
-    enum { GRAIN = 1 << 16 }; /* multiply-adds that justify a thread */
+    enum { GRAIN = 1 << 16 }; /* minimum number of multiply-adds per thread */
     bool swapped;
     UNUSED(state);
     struct ints all = {.g = gemm_of_matmul(k), .scratch = k->scratch};

@@ -1,4 +1,5 @@
-/* gemm_long.c - products with a small result and long sums: single-threaded products of parts of k, added in f64. */
+/* gemm_long.c - products with a small result and a long k: single-threaded products of parts of k, whose results are
+ * added in f64. */
 #include "kernels/cpu/gemm/gemm_long.h"
 
 #include "kernels/cpu/base/dnnl.h"
@@ -11,18 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST, MORE, NPRODUCT };       /* parts of k: FIRST is the remainder, MORE are of equal size */
-enum { SMALL = 1 << 16 };             /* most entries of a result; oneDNN splits larger ones among over 32 threads */
-enum { GROUPS = 64, SUMS = 1 << 20 }; /* limits: groups; entries of all groups' sums */
+enum { FIRST, MORE, NPRODUCT }; /* products for the parts of k: FIRST is the remainder, MORE are of equal size */
+/* Largest number of entries of a result; oneDNN uses more than 32 threads for larger results anyway. */
+enum { SMALL = 1 << 16 };
+/* Maximum number of groups of parts; maximum number of entries in all groups' sums. */
+enum { GROUPS = 64, SUMS = 1 << 20 };
 struct of_long {
     int64_t first, part, nparts, ngroups;
-    size_t product_at, each; /* of a worker's scratch: offset of its product; size in bytes */
+    /* Offset of the product in a worker's scratch; size of a worker's scratch; both in bytes. */
+    size_t product_at, each;
     int threads;
-    struct prim *product[]; /* NPRODUCT per thread */
+    struct prim *product[]; /* NPRODUCT oneDNN products for each thread */
 };
 
-/* Returns true if this file computes the product. Results of one row or column are excluded, because oneDNN adds up
- * their products one by one (gemm_few.h). */
+/* Returns true if this file computes the product. Results of one row or column are excluded, because gemm_few.h
+ * computes them; oneDNN would add up their products one by one. */
 static bool
 is_of_these(const struct gemm *g)
 {
@@ -52,14 +56,14 @@ align_long(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Returns the offset of the workers' scratch, bytes. */
+/* Returns the offset, in bytes, where the workers' scratch starts. */
 static size_t
 sums_bytes(const struct gemm *g, const struct of_long *l)
 {
     return align_long(sizeof(double) * (size_t)(g->x[C].rows * g->x[C].cols * l->ngroups));
 }
 
-/* Makes a single-threaded product of k columns of a and rows of b, into dense memory. */
+/* Makes a single-threaded product of k columns of a and k rows of b, into dense memory. */
 static int
 make_long_product(struct gemm g, int64_t k, struct prim **product, size_t *bytes)
 {
@@ -129,7 +133,7 @@ struct long_run {
     const struct gemm *g;
     const struct of_long *l;
     char *data[NMATRIX], *scratch;
-    double *sums; /* per group, consecutive */
+    double *sums; /* sums of each group, one group after the other */
     int64_t entries;
 };
 

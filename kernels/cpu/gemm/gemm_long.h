@@ -1,17 +1,18 @@
-/* gemm_long.h - f32 products (or products rounded to f32) with a small result and long sums (GEMM_LONG, gemm.h).
+/* gemm_long.h - f32 products with a small result and long sums (GEMM_LONG, gemm.h). The result may be rounded to 16
+ * bits.
  *
- * oneDNN would split k over its threads, and the bits would depend on their number. Here each part of k is a
- * single-threaded product, and the parts are added up in f64, in groups that depend on the sizes alone. Any thread;
- * the state that prepare() makes is for one run at a time. */
+ * oneDNN would split k over its threads, and the bits would depend on their number. In this file each part of k is a
+ * single-threaded product, and the parts are added up in f64, in groups that depend on the sizes alone. Any thread; the
+ * state that prepare() makes is for one run at a time. */
 #ifndef RILLE_KERNELS_CPU_GEMM_LONG_H
 #define RILLE_KERNELS_CPU_GEMM_LONG_H
 
 #include "runtime/graph/op.h"
 
-bool gemm_long_accepts(const struct kcall *k); /* matmul */
+bool gemm_long_accepts(const struct kcall *k); /* kernel variant of the operator matmul */
 int gemm_long_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_long_run(const struct kcall *k, const void *state);
-bool contract_long_accepts(const struct kcall *k); /* contract */
+bool contract_long_accepts(const struct kcall *k); /* kernel variant of the operator contract */
 int contract_long_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int contract_long_run(const struct kcall *k, const void *state);
 void gemm_long_drop(void *state);

@@ -1,5 +1,5 @@
-/* gemm_own.c - matrix products by our own loops, where these are faster than oneDNN, or oneDNN has none: a few rows
- * (gemm_few.h), small matrices (gemm_small.h), doubles (gemm_f64.h). */
+/* gemm_own.c - matrix products by our own loops, for products that oneDNN does not have or computes more slowly: a
+ * few rows (gemm_few.h), small matrices (gemm_small.h), doubles (gemm_f64.h). */
 #include "kernels/cpu/gemm/gemm.h"
 
 #include "kernels/cpu/base/convert.h"
@@ -13,21 +13,22 @@
 
 /* ---- a few rows of floats ---- */
 
-/* Returns true if the loops can read b in place: column-major, or row-major with short rows, like a head's values.
- * One core, us, here and by oneDNN: 1 x 64 x 128 0.23, 1.07; 12 of 1 x 128 x 64 2.3, 3.2; 1 x 128 x 1024 6.2, 3.3.
- * Long sums of one row are also computed here, because oneDNN accumulates them in c product by product. */
+/* Returns true if the loops can read b in place: b is column-major, or row-major with short rows, like a head's
+ * values. One core, us, by these loops and by oneDNN: 1 x 64 x 128 0.23, 1.07; 12 of 1 x 128 x 64 2.3, 3.2; 1 x 128
+ * x 1024 6.2, 3.3. Long sums of one row are also computed by these loops, because oneDNN accumulates them in c
+ * product by product. */
 static bool
 few_goes_on(const struct gemm *g)
 {
-    enum { SHORT = 128, MOST = 1 << 17 }; /* elements: of a row of b, of all of b */
+    enum { SHORT = 128, MOST = 1 << 17 }; /* maximum number of elements in a row of b; in all of b */
     const struct matrix *b = &g->x[B];
     if (b->row == 1) return g->x[A].col == 1;
     bool little = b->cols <= SHORT && b->rows * b->cols <= MOST;
     return b->col == 1 && g->x[C].col == 1 && (little || (g->x[C].rows == 1 && b->rows > GEMM_LONG));
 }
 
-/* Returns true for a few rows by such a matrix. Replaces the product by its transpose (swapped) if only that
- * qualifies. */
+/* Returns true for products of a few rows by a matrix that the loops can read in place. If only the transposed
+ * product qualifies, replaces g by it and sets *swapped. */
 static bool
 few_settle(struct gemm *g, bool *swapped)
 {
@@ -38,7 +39,7 @@ few_settle(struct gemm *g, bool *swapped)
     return false;
 }
 
-/* Accepts bf16 only for products by column-major weights. */
+/* Accepts f32, and bf16 only if b is column-major, as weights are. */
 bool
 gemm_few_accepts(const struct kcall *k)
 {
@@ -49,7 +50,7 @@ gemm_few_accepts(const struct kcall *k)
     return g.dtype[A] == DT_F32 || (g.x[B].row == 1 && g.nbatch == 0 && g.x[A].cols >= GEMM_SHORT);
 }
 
-/* Accepts only long sums. */
+/* Accepts contract calls, but only those with long sums. */
 bool
 contract_few_accepts(const struct kcall *k)
 {
@@ -59,7 +60,7 @@ contract_few_accepts(const struct kcall *k)
     return g.x[A].cols > GEMM_LONG && few_settle(&g, &swapped);
 }
 
-/* Reserves scratch for bf16: rows of a as floats, and of c as floats until columns are finished. */
+/* Reserves scratch for bf16: for rows of a as floats, and for columns of c as floats until they are finished. */
 int
 gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
@@ -74,11 +75,11 @@ gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 struct few_batch {
     struct gemm g;
     struct few first;
-    char *halves;   /* c of bf16, or of f32 if a and b are bf16 */
-    int64_t shares; /* for few_level() */
+    char *halves;   /* c of bf16 (or of f32, if a and b are bf16) is stored here when columns are finished */
+    int64_t shares; /* number of shares (one per thread) into which few_level() divides the product */
 };
 
-/* Computes columns lo..hi, a long k in parts. */
+/* Computes columns lo .. hi - 1; computes a long k in parts. */
 static void
 few_columns(const struct few *p, int64_t lo, int64_t hi)
 {
@@ -93,7 +94,7 @@ few_columns(const struct few *p, int64_t lo, int64_t hi)
     }
 }
 
-/* Stores finished columns of a bf16 product. */
+/* Stores the finished columns of a bf16 product in c. */
 static void
 few_give(const struct few_batch *all, int64_t lo, int64_t hi)
 {
@@ -130,7 +131,7 @@ few_of_halves(struct few_batch *all, float *scratch)
     p->c_col = 1;
 }
 
-/* Computes columns lo..hi, counted over the products of the batch. */
+/* Computes columns lo .. hi - 1, numbered through all products of the batch. */
 static void
 few_range(void *arg, int64_t lo, int64_t hi)
 {
@@ -148,9 +149,9 @@ few_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Returns the columns of a thread. Reading weights is the limit: a thread on a slower or shared core leaves some
- * columns to others. One GPT-2 token on two threads of one core, static and levelled: f32 15.1 ms, 14.8; bf16 8.2,
- * 7.8; no difference on two cores. */
+/* Returns the columns that a thread computes. Reading the weights takes nearly all of the time, so a thread on a slower
+ * or shared core leaves some of its columns to others. On two threads of one core, one GPT-2 token takes 15.1 ms in f32
+ * with a fixed division and 14.8 with this one; in bf16 8.2 and 7.8. On two cores there is no difference. */
 static struct few_columns
 few_share(const struct few_batch *all, int64_t share)
 {
@@ -165,7 +166,7 @@ few_level(void *arg, int64_t share, int64_t lo, int64_t hi)
     gemm_few_turns(&all->first, few_share(all, share), lo, hi);
 }
 
-/* Returns true if few_level() supports the product with that many threads. */
+/* Returns true if few_level() can divide the product among that many threads. */
 static bool
 few_is_level(const struct few_batch *all, int64_t threads)
 {
@@ -178,7 +179,8 @@ few_is_level(const struct few_batch *all, int64_t threads)
 static int
 few_run(const struct kcall *k, struct gemm g)
 {
-    enum { GRAIN = 1 << 14, PIECE = 1 << 17, LANES = 16 }; /* products worth a thread; bytes of b per piece */
+    /* Least multiply-adds per thread; bytes of b per piece; floats per vector. */
+    enum { GRAIN = 1 << 14, PIECE = 1 << 17, LANES = 16 };
     bool swapped;
     struct few_batch all = {.g = g};
     few_settle(&all.g, &swapped);
@@ -197,7 +199,8 @@ few_run(const struct kcall *k, struct gemm g)
     int64_t n = x[C].cols * batch_count(&all.g);
     bool halves = all.g.dtype[A] == DT_BF16;
     if (halves) few_of_halves(&all, k->scratch);
-    int64_t grain = x[A].cols > GEMM_LONG ? LANES : 1 + GRAIN / (x[C].rows * x[A].cols); /* long: whole vectors */
+    /* If k is long, shares consist of whole vectors of columns. */
+    int64_t grain = x[A].cols > GEMM_LONG ? LANES : 1 + GRAIN / (x[C].rows * x[A].cols);
     all.shares = MIN(k->threads, n / grain);
     if (!few_is_level(&all, all.shares)) {
         team_run(k->threads, n, grain, halves ? few_halves : few_range, &all);
@@ -227,19 +230,22 @@ contract_few_run(const struct kcall *k, const void *state)
 
 /* ---- small products ---- */
 
-/* Returns true for products so small that oneDNN is no faster; its call alone costs 0.3 us. One Zen 4 core, us, here
- * and by oneDNN: 64 x 64 x 256 18.6, 18.8; 48 of 64^3 222, 223; 48 of 64 x 1024 x 64 4,130, 5,550; 48 of 64 x 64 x
- * 1024 4,070, 4,140; 8 x 512 x 512 36, 58; a transposed 256 x 64 x 64 18.5, 20.0; but 96 of 32^3 63, 60. */
+/* Returns true for products so small that oneDNN is no faster; a call of oneDNN alone costs 0.3 us. One Zen 4 core,
+ * us, by these loops and by oneDNN: 64 x 64 x 256 18.6, 18.8; 48 of 64^3 222, 223; 48 of 64 x 1024 x 64 4,130,
+ * 5,550; 48 of 64 x 64 x 1024 4,070, 4,140; 8 x 512 x 512 36, 58; a transposed 256 x 64 x 64 18.5, 20.0; but 96 of
+ * 32^3 63, 60. */
 static bool
 small_goes_on(const struct gemm *g)
 {
-    enum { MOST = 1 << 22, OF_FEW_ROWS = 1 << 18, FEW = 8 }; /* with few rows b is read from memory, in order */
+    /* Maximum numbers of multiply-adds in a small product. With fewer than FEW rows the limit is lower, because b is
+     * then read from memory in order. */
+    enum { MOST = 1 << 22, OF_FEW_ROWS = 1 << 18, FEW = 8 };
     const struct matrix *a = &g->x[A], *b = &g->x[B], *c = &g->x[C];
     return a->cols <= GEMM_LONG && b->col == 1 && c->col == 1 && (a->row == 1 || a->col == 1) &&
            b->cols % SMALL_COLS == 0 && c->rows * c->cols * a->cols <= (c->rows < FEW ? OF_FEW_ROWS : MOST);
 }
 
-/* Returns true for small products. Replaces the product by its transpose (swapped) if only that qualifies. */
+/* Returns true for small products. If only the transposed product qualifies, replaces g by it and sets *swapped. */
 static bool
 small_settle(struct gemm *g, bool *swapped)
 {
@@ -267,13 +273,13 @@ contract_small_accepts(const struct kcall *k)
     return gemm_fits(k) && k->in[0].dtype == DT_F32 && gemm_of_contract(k, &g) && small_settle(&g, &swapped);
 }
 
-/* A batch of products, divided into squares of c that justify a thread, in column-major order, because a column of
- * squares shares its part of b. */
+/* A batch of products, divided into squares of c that are large enough for a thread. Squares are in column-major
+ * order, because a column of squares shares its part of b. */
 struct small_batch {
     struct gemm g;
     const float *a, *b;
     float *c;
-    int64_t down, across; /* squares per product */
+    int64_t down, across; /* number of squares down and across a product */
 };
 enum { SIDE = 64 };
 
@@ -297,7 +303,7 @@ small_squares(void *arg, int64_t lo, int64_t hi)
 static int
 small_run(const struct kcall *k, struct gemm g)
 {
-    enum { GRAIN = 1 << 18 }; /* multiply-adds that justify a thread */
+    enum { GRAIN = 1 << 18 }; /* minimum number of multiply-adds per thread */
     bool swapped;
     small_settle(&g, &swapped);
     const struct matrix *c = &g.x[C];
@@ -333,7 +339,7 @@ f64_fits(const struct kcall *k)
     return gemm_fits(k) && k->out[0].dtype == DT_F64;
 }
 
-/* Makes c row-major; replaces the product by its transpose (swapped) if necessary. */
+/* Makes c row-major: if necessary, replaces the product by its transpose and sets *swapped. */
 static bool
 f64_settle(struct gemm *g, bool *swapped)
 {
@@ -359,12 +365,12 @@ contract_f64_accepts(const struct kcall *k)
     return f64_fits(k) && gemm_of_contract(k, &g) && f64_settle(&g, &swapped);
 }
 
-/* A batch of products, divided into rows of c that justify a thread. */
+/* A batch of products, divided into rows of c that are enough for a thread. */
 struct doubles {
     struct gemm g;
     double *data[NMATRIX];
     char *scratch;
-    int64_t per; /* pieces of rows per product */
+    int64_t per; /* number of pieces of rows into which each product is divided */
 };
 enum { ROWS = 64 };
 
@@ -394,7 +400,7 @@ f64_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
 static int
 f64_run(const struct kcall *k, struct gemm g)
 {
-    enum { GRAIN = 1 << 15 }; /* multiply-adds that justify a thread */
+    enum { GRAIN = 1 << 15 }; /* minimum number of multiply-adds per thread */
     bool swapped;
     f64_settle(&g, &swapped);
     struct doubles d = {.g = g, .data = {k->in[swapped].data, k->in[!swapped].data, k->out[0].data}};

@@ -1,8 +1,8 @@
-/* gemm_small.c - the loops of gemm_small_level.inc for each level of x86-64, and the choice between levels.
+/* gemm_small.c - compiles the loops of gemm_small_level.inc for each level of x86-64, and chooses between levels.
  *
- * Sixteen sums at once hide the latency of an fma; their division into rows and columns minimises loads. One
- * function compiled for several levels (runtime/base/simd.h) would not do, because vectors must have the width of the
- * machine's registers. */
+ * Sixteen sums at once hide the latency of a fused multiply-add; their division into rows and columns minimises
+ * loads. One function compiled for several levels (runtime/base/simd.h) would not do, because vectors must have the
+ * width of the machine's registers. */
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
 #include "kernels/cpu/gemm/gemm_small.h"
 
@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-typedef float element __attribute__((may_alias)); /* a float, or the bits of a pair */
+typedef float element __attribute__((may_alias)); /* a float, or the bits of a pair of bf16 */
 
 struct small {
     int64_t m, n, k, b_row, c_row;
@@ -18,13 +18,14 @@ struct small {
     const element *b;
     float *c;
     bool add;
-    const element *next; /* the next panel of b, to prefetch while a copy is in use; NULL: no copy */
+    /* Next panel of b, to prefetch while a copy of the current panel is used; NULL: panels are not copied. */
+    const element *next;
     int64_t next_row;
 };
 
-/* Limits for copying a panel of b before rows of a are processed. Rows of b that are far apart fall into few sets of
- * the first-level cache, and the hardware does not prefetch them. One Zen 4 core (peak 114 Gflop/s), per cent of the
- * peak without and with copies: 64 x 1024 x 64 in the cache 92 and 96, from memory 57 and 83. */
+/* Limits from which a panel of b is copied before rows of a are processed. Rows of b that are far apart are mapped
+ * to few sets of the first-level cache, and the hardware does not prefetch them. One Zen 4 core (peak 114 Gflop/s),
+ * per cent of the peak without and with copies: 64 x 1024 x 64 in the cache 92 and 96, from memory 57 and 83. */
 enum { SMALL_COPY = 128, SMALL_FAR = 512 };
 INLINE bool
 is_copied(const struct small *g)
@@ -42,7 +43,7 @@ is_copied(const struct small *g)
 
 #include <immintrin.h>
 
-/* Products of pairs. */
+/* The product of bf16 pairs. */
 #define SMALL_SUFFIX  pairs
 #define SMALL_LEVEL   X86_V4_BF16
 #define SMALL_WIDTH   16

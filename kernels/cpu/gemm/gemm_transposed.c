@@ -1,8 +1,10 @@
-/* gemm_transposed.c - products of few rows by a column-major matrix, such as a layer's weights.
+/* gemm_transposed.c - products of few rows by a column-major matrix b, such as a layer's weights, as products of the
+ * transposes.
  *
  * oneDNN repacks a column-major b in every call, as many floats as b has. The transpose of b times the transpose of
- * a needs other reorders: of c, and of a if a is row-major. These are done here, and are smaller if rows are few.
- * Rows become columns, of which oneDNN computes sixteen at once. One core, us, transposed and by oneDNN directly:
+ * a needs other reorders: of c, and of a if a is row-major. The reorders of a and c are done in this file, and are
+ * smaller if rows are few. Rows become columns, of which oneDNN computes sixteen at once. One core, us, transposed and
+ * by oneDNN directly:
  *
  *     m   n     k                     m    n    k
  *     8   1024  1024   271    316     64   256   256    51     56
@@ -23,7 +25,9 @@
 bool
 gemm_transposed_pays(const struct gemm_transposed_sizes *t)
 {
-    enum { LEAST = 8, MOST = 192, AT_ONCE = 16, FAR = 700 * 1000 }; /* rows; FAR: floats of a, read with a stride */
+    /* LEAST, MOST: limits of the number of rows; AT_ONCE: a larger number of rows must be a multiple of this; FAR:
+     * limit of the size of a, floats. */
+    enum { LEAST = 8, MOST = 192, AT_ONCE = 16, FAR = 700 * 1000 };
     if (t->m < LEAST || t->m > MOST || (t->m > AT_ONCE && t->m % AT_ONCE) || t->m * t->k >= FAR) return false;
     return 2 * t->n * t->k >= 3 * t->m * (t->k + t->n);
 }
@@ -31,7 +35,7 @@ gemm_transposed_pays(const struct gemm_transposed_sizes *t)
 struct turned {
     struct gemm_transposed_sizes size;
     struct prim *prim;
-    size_t a_at, c_at; /* offsets of the transposes in scratch, bytes */
+    size_t a_at, c_at; /* offsets of the transposes of a and c in scratch, bytes */
     int threads;
 };
 

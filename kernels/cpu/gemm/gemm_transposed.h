@@ -1,20 +1,24 @@
-/* gemm_transposed.h - f32 products of few rows by a column-major matrix, computed as the product of the transposes by
- * oneDNN's matmul. An exec owns the state; one thread at a time runs it. */
+/* gemm_transposed.h - f32 products of few rows by a column-major matrix, computed by oneDNN as the product of the
+ * transposes.
+ *
+ * An exec owns the state; one thread at a time runs it. */
 #ifndef RILLE_KERNELS_CPU_GEMM_TRANSPOSED_H
 #define RILLE_KERNELS_CPU_GEMM_TRANSPOSED_H
 
 #include "runtime/graph/op.h"
 
-/* c[m,n] = a[m,k] b[k,n]; strides in floats. Columns of b and rows of c are dense, and either rows or columns of a. */
+/* Sizes of the product c[m,n] = a[m,k] b[k,n]; strides in floats. The columns of b and the rows of c must be dense. Of
+ * a, either the rows or the columns must be dense. */
 struct gemm_transposed_sizes {
     int64_t m, n, k, a_row, a_col, b_col, c_row;
 };
 
-/* Returns true if this is faster than oneDNN's product of a and b in their own layouts. */
+/* Returns true if the product of the transposes is faster than oneDNN's product of a and b in their own layouts. */
 bool gemm_transposed_pays(const struct gemm_transposed_sizes *t);
-/* Prepares a variant; fails with E_KERNEL. */
+/* Prepares the product for a kernel variant, in *state. Fails with E_KERNEL if oneDNN does. */
 int gemm_transposed_make(const struct gemm_transposed_sizes *t, int threads, void **state, size_t *scratch_bytes);
-/* Run and drop a variant with operands a and b and result c. */
+/* Run and drop a variant that gemm_transposed_make() prepared. The operands of the call are a and b, its result is c.
+ */
 int gemm_transposed_run(const struct kcall *k, const void *state);
 void gemm_transposed_drop(void *state);
 

@@ -1,4 +1,4 @@
-/* fold.c - sums, products and sums of squares of floats, in f64.
+/* fold.c - sums, products and sums of squares of floats, accumulated in f64.
  *
  * A core has two pipes that convert and add, and two that multiply. A sum written as fma(x, 1, sum) rounds like an
  * addition and leaves the first two pipes to conversions. Among AMD's cores with AVX-512, Zen 4 splits 64-byte
@@ -12,7 +12,7 @@
 #include "runtime/tensor/half.h"
 #include "runtime/base/simd.h"
 
-/* The lanes of a block form STREAMS streams, `apart` elements from each other, which all advance by `step` per
+/* The lanes of a block form STREAMS streams, `apart` elements from each other. All streams advance by `step` per
  * iteration. In a long block the streams are far apart, because memory is faster with several streams: a Xeon core
  * (Sapphire Rapids) sums 64 M floats in 16 ms instead of 20. */
 enum { LANES = 64, STREAMS = 4, SHARE = LANES / STREAMS, FAR_APART = 16384 };
@@ -37,7 +37,7 @@ typedef float floats8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t ints4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t ints8 __attribute__((vector_size(32), aligned(4), may_alias));
 
-/* keep + r masks the last r of SHARE lanes. */
+/* Masks for vectors: a mask loaded from keep + r selects the last r of SHARE lanes. */
 static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
 
 #define WIDE4(x)                                                                                                       \
@@ -53,16 +53,17 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
 /* Unrolls a loop over vectors, so that gcc keeps the vectors in registers. */
 #define ALL _Pragma("GCC unroll 16")
 
-/* name_W folds in vectors of W. A remainder of fewer than SHARE elements is read as the last SHARE elements of the
- * row, with the others masked; lanes are combined by halves. name_of_W is for use within another function. */
+/* Defines name_W, which folds a row with vectors of W numbers. A remainder of fewer than SHARE elements is read as
+ * the last SHARE elements of the row, with the others masked. At the end lanes are combined by halves. name_of_W is
+ * for use within another function. */
 #define FOLD(name, W, LEVEL, first, JOIN, BOTH)                                                                        \
     INLINE double name##_of_##W(const float *x, int64_t n)                                                             \
     {                                                                                                                  \
         enum { N = LANES / W, EACH = SHARE / W };                                                                      \
         struct streams s = streams_of(n);                                                                              \
         double number = 1, none = first;                                                                               \
-        IN_REGISTER(number); /* else gcc omits the products by number */                                               \
-        IN_REGISTER(none);   /* else gcc clears the lanes in memory, which costs more than a short row */              \
+        IN_REGISTER(number); /* without this, gcc omits the products by `number` */                                    \
+        IN_REGISTER(none);   /* without this, gcc clears the lanes in memory, which costs more than a short row */     \
         doubles##W v[N], one = (doubles##W){0} + number;                                                               \
         UNUSED(one);                                                                                                   \
         ALL for (int k = 0; k < N; k++) v[k] = (doubles##W){0} + none;                                                 \
@@ -96,18 +97,20 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
     }                                                                                                                  \
     LEVEL static double name##_##W(const float *x, int64_t n) { return name##_of_##W(x, n); }
 
-/* sums_W: sums of long rows, in sequence. */
+/* Defines sums_W, which sums long rows one after the other. */
 #define SUMS(W, LEVEL)                                                                                                 \
     LEVEL static void sums_##W(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)                      \
     {                                                                                                                  \
         for (int64_t r = 0; r < rows; r++) a[r] += sum_of_##W(x + r * apart, n);                                       \
     }
 
-/* rows_W: adds each element to its column's sum; the sums stay in registers for some rows. Later rows are prefetched
- * from memory into the second-level cache: the first holds only the sums and the current rows, and prefetching from
- * the last-level cache is slower than none. Xeon (Emerald Rapids), us, with and without prefetching: f32{256,3072}
- * 115 and 103, f32{4096,4096} 2,800 and 5,000. With data in the second-level cache, conversions are the limit:
- * adding two rows as floats first would take two thirds of the time, but lose the last digits of means. */
+/* Defines rows_W, which adds each element to the sum of its column; the sums stay in registers for some rows. Later
+ * rows are prefetched from memory into the second-level cache: the first-level cache has room only for the sums and
+ * the current rows, and prefetching from the last-level cache is slower than none.
+ *
+ * Xeon (Emerald Rapids), us, with and without prefetching: f32{256,3072} 115 and 103, f32{4096,4096} 2,800 and
+ * 5,000. With data in the second-level cache, conversions are the limit: adding two rows as floats first would take
+ * two thirds of the time, but lose the last digits of means. */
 #define DOWN(W, LEVEL)                                                                                                 \
     LEVEL static void rows_##W(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, double *a)            \
     {                                                                                                                  \
@@ -155,8 +158,8 @@ FOLD(squares, 8, X86_V4, 0, SQUARES, PLUS)
 #define squares_8 squares_4
 #endif
 
-/* sums_of: sums of rows of SHARE to SHORT - 1 elements, four rows at a time, because a single row would wait for its
- * own additions. Shares add up in four vectors; the bits of a row do not depend on the other rows. */
+/* sums_of() sums rows of SHARE to SHORT - 1 elements, four rows at a time, because a single row would wait for its
+ * own additions. The parts of a row are added up in four vectors. The bits of a row do not depend on the other rows. */
 enum { SHORT = 1280, FOUR = 4 };
 VECTOR static void
 fold_eight_rows(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
@@ -232,7 +235,7 @@ fold_add(const float *x, int64_t n, double *sum)
 }
 EXPORTED(fold_add)
 
-/* Sums columns of rows of halves one by one. */
+/* Sums the columns of rows of 16-bit floats, one column after the other. */
 #define COLUMNS(name, FLOAT)                                                                                           \
     VECTOR static void columns_##name(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)           \
     {                                                                                                                  \
@@ -243,8 +246,8 @@ EXPORTED(fold_add)
 COLUMNS(bf16, from_bf16)
 COLUMNS(f16, from_f16)
 
-/* Sums 64 columns at a time in registers, row by row. A word holds two bf16, of which one is the upper half already.
- * Returns the number of columns done. */
+/* Sums 64 columns of bf16 at a time in registers, row by row. A word holds two bf16; its upper half already is a
+ * float with zeros below. Returns the number of columns that are done. */
 VECTOR static int64_t
 columns_bf16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)
 {
@@ -256,7 +259,8 @@ columns_bf16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, flo
     int64_t i = 0;
     for (; i + ABREAST <= n; i += ABREAST) {
         floats even[N], odd[N];
-        for (int k = 0; k < N; k++) even[k] = odd[k] = -(floats){0}; /* -0 + -0 is -0 */
+        /* Starts from -0, because a sum of -0 and -0 is -0. */
+        for (int k = 0; k < N; k++) even[k] = odd[k] = -(floats){0};
         for (int64_t r = 0; r < rows; r++)
             for (int k = 0; k < N; k++) {
                 bits w = *(const words *)(const void *)(x + r * apart + i + 2 * W * k);
@@ -274,7 +278,7 @@ columns_bf16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, flo
 }
 
 #ifdef X86_LEVELS
-/* Sums 32 columns at a time with the processor's conversion of f16. Returns the number of columns done. */
+/* Sums 32 columns of f16 at a time with the processor's conversion. Returns the number of columns that are done. */
 X86_V3 static int64_t
 columns_f16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)
 {
@@ -308,5 +312,6 @@ fold_halves(enum dtype d, const uint16_t *x, int64_t apart, int64_t rows, int64_
     if (d == DT_F16 && machine_level() >= LEVEL_V3) done = columns_f16_wide(x, apart, rows, n, sum);
 #endif
     (d == DT_F16 ? columns_f16 : columns_bf16)(x + done, apart, rows, n - done, sum + done);
-    return d == DT_F16 || all_finite(sum, n); /* sums of a few f16 fit f32 */
+    /* f16 values are small, so that sums of up to FOLD_ROWS of them cannot overflow f32. */
+    return d == DT_F16 || all_finite(sum, n);
 }

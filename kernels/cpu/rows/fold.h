@@ -1,7 +1,7 @@
 /* fold.h - sums, products and sums of squares of contiguous floats.
  *
- * Accumulates in f64 (sums of a few halves: in f32), in lanes fixed by position, so results are bit-identical on
- * every run and machine level. Any thread: calls keep no state. */
+ * Accumulates in f64 (sums of a few 16-bit floats: in f32), in lanes fixed by position, so results are bit-identical
+ * on every run and machine level. Any thread: calls keep no state. */
 #ifndef RILLE_KERNELS_CPU_FOLD_H
 #define RILLE_KERNELS_CPU_FOLD_H
 
@@ -11,15 +11,15 @@ enum { FOLD_ROWS = 16 };
 double fold_sum(const float *x, int64_t n);
 double fold_prod(const float *x, int64_t n);
 double fold_squares(const float *x, int64_t n);
-/* Adds the sum of each row to its own entry of sum; rows of n elements, `apart` elements apart. */
+/* Adds the sum of each row to the row's entry of `sum`. Rows have n elements and are `apart` elements apart. */
 void fold_sums(const float *x, int64_t apart, int64_t rows, int64_t n, double *sum);
-/* Adds 1 to FOLD_ROWS rows of n elements, `apart` elements apart, to n column sums, aligned to 64 bytes. far: the
- * rows are in memory, not in a cache. */
+/* Adds 1 to FOLD_ROWS rows to n column sums, which are aligned to 64 bytes. Rows have n elements and are `apart`
+ * elements apart. far: the rows are in memory, not in a cache. */
 void fold_rows(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, double *sum);
-/* Adds each of n floats to its own sum; no alignment needed. */
+/* Adds x[i] to sum[i] for n floats; no alignment needed. */
 void fold_add(const float *x, int64_t n, double *sum);
-/* Sums up to FOLD_ROWS rows of halves d by column, into n floats, which have enough digits. Returns false if a bf16
- * sum is infinite or NaN, possibly from overflow of f32. */
+/* Sums up to FOLD_ROWS rows of dtype d (16-bit floats) by column into n floats, which have enough digits. Returns
+ * false if a bf16 sum is infinite or NaN, possibly from overflow of f32. */
 bool fold_halves(enum dtype d, const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum);
 
 #endif

@@ -14,8 +14,9 @@
 #include <string.h>
 
 enum { BLOCK = 1024, SHORT = 4 * BLOCK, GRAIN = 16384 };
-/* TOGETHER, FEW: limits of neighbours copied together, and their smaller number. Limits in reals: CELLS: a
- * workspace; PAGE_CELLS: half a page of f32; CACHE_CELLS, MANY_CELLS: few and many neighbours in a cache. */
+/* TOGETHER: most neighbouring lines that are copied together; FEW: as many as fill a cache line with f32. The other
+ * constants are limits in elements. CELLS: size of a workspace. PAGE_CELLS: half a page of f32. CACHE_CELLS,
+ * MANY_CELLS: all elements of up to FEW neighbours, and of more neighbours, that stay in a cache. */
 enum { TOGETHER = 64, FEW = 16, CELLS = 1024, PAGE_CELLS = 512, CACHE_CELLS = 1 << 17, MANY_CELLS = 1 << 16 };
 
 struct lines
@@ -109,7 +110,7 @@ affine(int64_t n, double scale, const double *x, double shift, double *y)
     for (int64_t i = 0; i < n; i++) y[i] = scale * x[i] + shift;
 }
 
-/* z = x (y - shift) */
+/* Sets z = x (y - shift). */
 VECTOR static void
 times_less(int64_t n, const double *x, const double *y, double shift, double *z)
 {
@@ -123,7 +124,7 @@ softmax_grads(int64_t n, int64_t count, const double *x, const double *y, double
     for (; count > 0; count--, x += n, y += n, z += n) times_less(n, x, y, dot_block(n, x, y), z);
 }
 
-/* ---- loops over floats that rows.h lacks ---- */
+/* ---- loops over floats that rows.h does not have ---- */
 
 VECTOR static void
 times_less_f32(int64_t n, const float *x, const float *y, float shift, float *z)
@@ -188,7 +189,7 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
         if (shift != 0) affine_of(n, 1, x, (type)-shift, workspace);                                                   \
         double sum = sum_of(n, shift != 0 ? workspace : x);                                                            \
         if (isfinite(sum)) return sum;                                                                                 \
-        sum = 0; /* f32 may overflow in between, although all terms and the sum are finite */                          \
+        sum = 0; /* f32 may overflow within a block, although all terms and the sum are finite */                      \
         for (int64_t i = 0; i < n; i++) sum += (double)x[i] - shift;                                                   \
         return sum;                                                                                                    \
     }                                                                                                                  \
@@ -251,7 +252,7 @@ OF_A_BLOCK(float, f32, vec_max, vec_sum, vec_dot, vec_exp_below, vec_exp_ahead, 
 OF_A_BLOCK(double, f64, max_block, sum_line_block, dot_block, exp_block, exp_block, exp_block, exps_f64, affine,
            subtract_two, times_less, softmax_grads)
 
-/* Executes `of` for each block of n elements: m elements starting at i. */
+/* Executes `of` for each block of n elements. A block has m elements, starting at element i. */
 #define EACH_BLOCK(of)                                                                                                 \
     for (int64_t i = 0, m; i < n && stop_passes(i); i += m) {                                                          \
         m = MIN(n - i, BLOCK);                                                                                         \
@@ -331,7 +332,7 @@ static const struct reals reals_of[NCOMPUTE] = {
     [COMP_F64] = {max_f64, sum_f64, exp_sum_f64, max_exp_sum_f64, exp_sums_f64, exp_sum_any_f64, exps_lines_f64,
                   affine_f64, minus_f64, log, logs_f64, softmax_grads_f64},
 };
-/* For lines of at most a block: without the loop, whose overhead would matter. */
+/* Functions for lines of at most one block, without the loop over blocks, whose overhead would matter. */
 static const struct reals reals_of_block[NCOMPUTE] = {
     [COMP_F32] = {block_max_f32, block_sum_f32, block_exp_sum_f32, block_max_exp_sum_f32, block_exp_sums_f32,
                   block_exp_sum_any_f32, block_exps_f32, block_affine_f32, block_minus_f32, log_f32, logs_f32,
@@ -353,8 +354,8 @@ turn_f64(int64_t n, int64_t width, const double *x, int64_t x_pitch, double *y, 
             for (int64_t i = from; i < MIN(from + TILE, n); i++) y[c * y_pitch + i] = x[i * x_pitch + c];
 }
 
-/* Copies `width` lines starting at element `at` of v to rows of n in `to`. Other dtypes are converted to reals some
- * elements at a time. */
+/* Copies `width` neighbouring lines, starting at element `at` of v, to rows of n elements in `to`. Other dtypes are
+ * converted, some elements at a time. */
 static void
 turn_in(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t width, void *to)
 {
@@ -365,7 +366,9 @@ turn_in(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t widt
     if (pitch == 1) {
         block_load(type, v->dtype, from, 1, n, to);
     } else if (v->dtype == DT_F32) {
-        for (int64_t i = 0; i < n; i += FEW) /* while a cache line is cached, all of its data is used */
+        /* Copies FEW elements of every line before the next FEW, so that all data of a cache line is used while it is
+         * cached. */
+        for (int64_t i = 0; i < n; i += FEW)
             transpose_cols(MIN(n - i, FEW), width, (const float *)from + i * pitch, pitch, (float *)to + i, n);
     } else if (v->dtype == DT_F64) {
         turn_f64(n, width, (const double *)from, pitch, to, n);
@@ -404,7 +407,7 @@ turn_out(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t wid
 
 /* ---- the call ---- */
 
-/* Returns true if the views have one compute type, of reals. */
+/* Returns true if the views have one compute type, f32 or f64. */
 static bool
 are_alike(const struct line_call *c)
 {
@@ -423,7 +426,7 @@ lines_accepts(const struct kcall *k)
     return k->call->op->host.lines(k, &c) && are_alike(&c);
 }
 
-/* Returns true if a view's lines are contiguous reals in memory. */
+/* Returns true if a view's lines are contiguous in memory, in the compute type. */
 static bool
 in_place(const struct line_call *c, int i)
 {
@@ -431,8 +434,8 @@ in_place(const struct line_call *c, int i)
     return c->l.inner == 1 && d == compute_dtype(compute_of(d));
 }
 
-/* Returns the number of neighbours copied together: as many as fit a cache, more if rows are at least PAGE_CELLS
- * apart. */
+/* Returns the number of neighbouring lines that are copied together: as many as fit into a cache; more if rows are
+ * at least PAGE_CELLS apart. */
 static int64_t
 neighbours(const struct line_call *c)
 {
@@ -468,11 +471,11 @@ lines_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     return 0;
 }
 
-/* The lines of one view. */
+/* State for accessing the lines of one view. */
 struct side {
     bool in_place;
     char *data;
-    int64_t line_bytes, room; /* bytes: of a line as reals; of scratch per thread */
+    int64_t line_bytes, room; /* size of a line in the compute type; size of scratch per thread; both in bytes */
 };
 
 struct work {
@@ -480,8 +483,10 @@ struct work {
     const struct kcall *k;
     const struct reals *f;
     struct side side[LINE_VIEWS];
-    int64_t step, per, room; /* neighbours per group; groups per outer position; scratch per thread */
-    bool in_place;           /* all views are */
+    /* Number of neighbouring lines in a group; number of groups per outer position; size of scratch per thread, bytes.
+     */
+    int64_t step, per, room;
+    bool in_place; /* true: the lines of all views are used in place */
 };
 
 static struct work
@@ -501,8 +506,8 @@ line_work(const struct line_call *c, const struct kcall *k)
     return w;
 }
 
-/* Computes `count` consecutive lines starting at r; line: address of line r in each view. Lines that are passed
- * together stay in the innermost cache. */
+/* Computes `count` consecutive lines, starting at line r. line: address of line r in each view. Lines that are
+ * passed together stay in the innermost cache. */
 static void
 each_line(const struct work *w, int64_t r, int64_t count, void **line)
 {
@@ -518,7 +523,7 @@ each_line(const struct work *w, int64_t r, int64_t count, void **line)
     }
 }
 
-/* Computes `width` lines starting at (outer, inner). */
+/* Computes `width` neighbouring lines, starting at position (outer, inner). */
 static void
 run_group(const struct work *w, int64_t outer, int64_t inner, int64_t width, char *scratch)
 {

@@ -1,8 +1,8 @@
-/* lines.h - iterates over the lines of tensors along an axis, each as n contiguous reals.
+/* lines.h - iterates over the lines of tensors along an axis, each passed as n contiguous floats or doubles.
  *
- * An operator defines its computation for one line of floats or of doubles. lines_run() copies non-contiguous lines
- * to scratch and results back, up to 64 neighbours together so that each cache line is read once. f32, bf16 and f16
- * are computed as floats, f64 as doubles. Any thread: calls keep no state, and the caller owns all memory. */
+ * An operator defines its computation for one line. lines_run() copies non-contiguous lines to scratch and results
+ * back, up to 64 neighbours together so that each cache line is read once. f32, bf16 and f16 are computed as floats,
+ * f64 as doubles. Any thread: calls keep no state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_LINES_H
 #define RILLE_KERNELS_CPU_LINES_H
 
@@ -14,48 +14,51 @@ struct lines {
     int64_t outer, size, inner;
 };
 struct lines lines_of(const struct view *v, int axis);
-/* Finds the lines over several dimensions (gone[d]); returns false if these are not adjacent. */
+/* Sets *l to the lines that extend over all dimensions d with gone[d]. Returns false if these dimensions are not
+ * adjacent. */
 bool lines_over(const struct view *v, const bool *gone, struct lines *l);
 
 enum { LINE_VIEWS = 4, LINES_TOGETHER = 16 };
 
-/* Loops over n reals of a type. Scalar arguments are double, and the loops round them to the type first. y may be x.
- * Sums are accumulated in lanes within a block of 1024, and over blocks in double. */
+/* Functions that process n elements of one type, float or double. Scalar arguments are double, and the functions
+ * round them to the type first. y may be x. Sums are accumulated in lanes within a block of 1024, and over blocks in
+ * double. */
 struct reals {
-    double (*max)(int64_t n, const void *x);               /* ignores NaN */
-    double (*sum)(int64_t n, const void *x, double shift); /* sum of x - shift */
-    /* Sets y = exp(x - shift) for x <= shift, and returns the sum. y NULL: only the sum. */
+    double (*max)(int64_t n, const void *x);               /* returns the maximum; ignores NaN */
+    double (*sum)(int64_t n, const void *x, double shift); /* returns the sum of x - shift */
+    /* Sets y = exp(x - shift) for x <= shift, and returns the sum of y. y NULL: computes only the sum. */
     double (*exp_sum)(int64_t n, const void *x, double shift, void *y);
-    /* Returns the sum and sets the maximum in one pass over a line. Each block is scaled by the maximum so far; a
-     * new maximum rescales the earlier sum. */
+    /* Sets *max to the maximum, and returns the sum of exp(x - max), in one pass over a line. Each block uses the
+     * maximum so far; a new maximum rescales the earlier sum. */
     double (*max_exp_sum)(int64_t n, const void *x, double *max);
-    /* Computes the sums alone for `count` consecutive lines, as passed to some(). */
+    /* Computes only the sums of exponentials, for `count` consecutive lines as passed to some(). */
     void (*exp_sums)(int64_t n, int64_t count, const void *x, const double *shift, double *sum);
-    double (*exp_sum_any)(int64_t n, const void *x, double shift); /* the sum for any x */
+    double (*exp_sum_any)(int64_t n, const void *x, double shift); /* returns the sum of exp(x - shift) for any x */
     /* Sets y = scale exp((x - first) - then) for x <= first + then. */
     void (*exps)(int64_t n, const void *x, double first, double then, double scale, void *y);
-    void (*affine)(int64_t n, double scale, const void *x, double shift, void *y); /* y = scale x + shift */
-    void (*minus)(int64_t n, const void *x, double first, double then, void *y);   /* y = (x - first) - then */
+    void (*affine)(int64_t n, double scale, const void *x, double shift, void *y); /* sets y = scale x + shift */
+    void (*minus)(int64_t n, const void *x, double first, double then, void *y);   /* sets y = (x - first) - then */
     double (*log)(double x);
-    void (*logs)(int64_t n, double *x); /* in place; n <= LINES_TOGETHER */
-    /* Sets to = x (y - sum(x y)) for `count` consecutive lines. */
+    void (*logs)(int64_t n, double *x); /* replaces x by its logarithms; n <= LINES_TOGETHER */
+    /* Sets `to` = x (y - sum(x y)), line by line, for `count` consecutive lines. */
     void (*softmax_grads)(int64_t n, int64_t count, const void *x, const void *y, void *to);
 };
 
-/* Computes line r of each view; r counts inner positions fastest. */
+/* Computes line r. line[i]: its elements in view i. Lines are numbered from the innermost position outwards, so line r
+ * + 1 is the next inner position. */
 typedef void line_fn(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line);
-/* Computes `count` lines from r on, n reals apart. Interleaving lines hides latencies. */
+/* Computes `count` lines, starting at line r, n elements apart. Interleaving lines hides latencies. */
 typedef void lines_fn(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line,
                       int64_t count);
 
-/* A function to call for every line of dense views, which all have these lines. */
+/* A function that is called for every line of some dense views. All views have these lines. */
 struct line_call {
     struct lines l;
     int nview;
     const struct view *view[LINE_VIEWS];
-    unsigned out; /* bit i: view i is written */
+    unsigned out; /* set of bits; bit i is set if the function writes view i */
     line_fn *one;
-    lines_fn *some; /* replaces `one` if set */
+    lines_fn *some; /* function for several lines, used instead of `one`; NULL: none */
 };
 /* Returns a call that maps each line of x along an axis to a line of y. */
 static inline struct line_call
@@ -64,7 +67,7 @@ line_map(const struct view *x, const struct view *y, int axis, line_fn *one)
     return (struct line_call){.l = lines_of(x, axis), .nview = 2, .view = {x, y}, .out = 2, .one = one};
 }
 
-/* The variant of an operator whose record has lines(): all views are floats, or all are doubles. */
+/* Implement the variant of operators whose record has lines(): all views are floats, or all are doubles. */
 bool lines_accepts(const struct kcall *k);
 int lines_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int lines_run(const struct kcall *k, const void *state);
@@ -74,7 +77,7 @@ int lines_run(const struct kcall *k, const void *state);
         "lines", .dense_in = true, .accepts = lines_accepts, .prepare = lines_prepare, .run = lines_run                \
     }
 
-/* Accesses element r of a result with one number per line. */
+/* Read and write element r of a view that has one number per line. */
 static inline void
 line_put(const struct view *v, int64_t r, double x)
 {
@@ -85,7 +88,7 @@ line_get(const struct view *v, int64_t r)
 {
     return elem_get_f((enum dtype)v->dtype, v->data, r);
 }
-/* Accesses element i of a line. */
+/* Read and write element i of a line. */
 static inline double
 line_at(const struct view *v, const void *line, int64_t i)
 {

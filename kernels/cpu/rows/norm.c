@@ -1,11 +1,11 @@
-/* norm.c - normalisation of rows.
+/* norm.c - normalisation of rows of floats.
  *
  * A row is read twice (for mean and variance, then for the result), the second time from the cache. Mean and
- * variance are computed from sums of distances from the mean of the row's first elements. If that is more than a
- * deviation off, the sums are computed again around the mean. The gradient's sums are computed with them. The mean
- * is stored as two floats, because subtracting the small second part has small rounding errors. The sums for weight
- * and bias are accumulated while their rows are cached: over four rows in f32, over these in f64, by lots of rows,
- * which depend on sizes alone and are divided among threads.
+ * variance are computed from sums of distances from the mean of the row's first elements. If the row's mean is more
+ * than a deviation away, the sums are computed again around that mean. The sums of the gradient are computed in the
+ * same pass. The mean is stored as two floats, because subtracting the small second part has small rounding errors.
+ * The sums for weight and bias are accumulated while their rows are cached: over four rows in f32, over these in
+ * f64. Rows are divided into lots, which depend on sizes alone; threads share the lots.
  *
  * One Zen 5 core, f32{256,768}: forward 23 us, gradient 38, gradient of the weight 23; row by row, where each sum
  * waits for the one before, 27, 39, 28. */
@@ -25,17 +25,17 @@
 #include <math.h>
 #include <string.h>
 
-enum { ABREAST = 4 }; /* rows per loop */
+enum { ABREAST = 4 }; /* number of rows that a loop processes together */
 
 struct stats {
-    float mean, rest; /* mean + rest is the mean */
+    float mean, rest; /* two floats whose sum is the row's mean */
     float rstd;
 };
 
 struct task {
     const struct norm *s;
     const struct view *x, *dy, *weight, *bias, *to;
-    double *sum; /* per lot of rows: sums for dw and db */
+    double *sum; /* sums for dw, then sums for db; one set per lot of rows */
 };
 
 static struct row
@@ -45,9 +45,9 @@ norm_row_at(const struct view *v, int64_t r, int64_t n)
     return (struct row){(char *)v->data + r * n * (int64_t)dtype_bytes(v->dtype), v->dtype, 1, n};
 }
 
-/* Prefetch distances in elements: of the next operand, and of the result, from the current result. Not 0 only for
- * tensors larger than the caches: the next rows arrive while the current ones are computed. f32{16384, 768}, one
- * Xeon core (Sapphire Rapids): 4.8 ms instead of 10.1; either prefetch alone 9. */
+/* Prefetch distances: of the next operand, and of the result, from the current result, in elements. Both distances are
+ * 0 unless the tensors are larger than the caches. With prefetching, the next rows arrive while the current ones are
+ * computed. f32{16384, 768}, one Xeon core (Sapphire Rapids): 4.8 ms instead of 10.1; either prefetch alone 9. */
 struct ahead {
     int64_t read, write;
 };
@@ -86,18 +86,19 @@ scale_shift(int64_t n, const float *x, struct stats t, const float *weight, cons
 #define LANES_FILE "kernels/cpu/rows/norm_level.inc"
 #include "kernels/cpu/base/lanes_levels.inc"
 
-/* The coefficients of a row's gradient. */
+/* Coefficients of a row's gradient dx (norm_backward(), norm.h). */
 struct slope {
     struct stats stats;
-    float mean_u, scale; /* mean of u; mean of u xhat, times rstd */
+    float mean_u, scale; /* mean of u; mean of (u xhat), times rstd */
 };
 
-/* Computes dx of some rows, and adds their sum, accumulated in f32 row by row, to dw and db. */
+/* Computes dx of up to ABREAST rows, and adds the rows' sums to dw and db. The sum of these rows is accumulated in
+ * f32. */
 INLINE void
 gradient_rows(int rows, int64_t n, const float *const *x, const float *const *dy, const float *weight,
               const struct slope *slope, float *const *dx, double *dw, double *db)
 {
-    struct slope t[ABREAST]; /* a copy that stores of results cannot change */
+    struct slope t[ABREAST]; /* a local copy, which the compiler need not load again after stores of results */
     for (int k = 0; k < rows; k++) t[k] = slope[k];
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
@@ -131,7 +132,7 @@ norm_accumulate(int64_t n, const double *x, double *sum)
 
 /* ---- rows ---- */
 
-/* Returns a value near the mean, if the beginning of the row is typical. */
+/* Returns the mean of the row's first elements, which is near the row's mean if they are typical. */
 static float
 near_mean(const struct row *x, const struct norm *s)
 {
@@ -140,7 +141,7 @@ near_mean(const struct row *x, const struct norm *s)
     return s->center ? vec_sum(n, row_load(x, 0, n, workspace)) / (float)n : 0;
 }
 
-/* Returns the statistics; sum: distances from `mean`, and their squares. */
+/* Returns the statistics of a row. sum: sum of the distances from `mean`, and of their squares. */
 static struct stats
 stats_from(float mean, const double sum[2], const struct norm *s)
 {
@@ -149,14 +150,15 @@ stats_from(float mean, const double sum[2], const struct norm *s)
     return (struct stats){mean, (float)rest, (float)(1 / sqrt(variance + s->eps))};
 }
 
-/* Returns true if the distance from the mean is so large that its square loses digits of the variance. */
+/* Returns true if the row's mean is so far from the assumed mean that the squares lose digits of the variance. */
 static bool
 is_far_from_zero(struct stats t)
 {
     return fabsf(t.rest) * t.rstd > 1;
 }
 
-/* Returns true if the squares overflow f32, or are so small, even beside eps, that f32 flushes some to 0. */
+/* Returns true if the squares overflow f32, or are so small, even when compared with eps, that f32 flushes some to
+ * 0. */
 static bool
 out_of_range(const struct norm *s, double squares)
 {
@@ -174,7 +176,7 @@ sums_around(float mean, const struct row *x, double sum[2])
     }
 }
 
-/* Returns a block of a vector of n elements; repeats `other` if the vector is absent. */
+/* Returns a block of a vector of n elements. If the vector is absent, returns a block filled with `other`. */
 static const float *
 load_or(const struct row *r, int64_t from, int64_t n, float other, float *workspace)
 {
@@ -183,8 +185,8 @@ load_or(const struct row *r, int64_t from, int64_t n, float other, float *worksp
     return workspace;
 }
 
-/* Computes the sums of deviations() and gradient_sums() in f64 around the mean, rounded to a float; dy absent: 0.
- * Used if squares leave the range of f32: distances from 2e19 on, or below 1e-19. */
+/* Computes the sums of deviations() and gradient_sums() in f64, around the mean rounded to a float. If dy is absent,
+ * the sums of dy are 0. This form is used if squares leave the range of f32: distances from 2e19 on, or below 1e-19. */
 static struct stats
 stats_wide(const struct norm *s, const struct row *x, const struct row *dy, const struct row *weight, double sum[4])
 {
@@ -209,7 +211,7 @@ stats_wide(const struct norm *s, const struct row *x, const struct row *dy, cons
     return stats_from((float)mean, sum, s);
 }
 
-/* Computes the statistics of rows r to r + n, n <= ABREAST; each step interleaves the rows to hide latencies. */
+/* Computes the statistics of rows r to r + n - 1, n <= ABREAST. Each step interleaves the rows to hide latencies. */
 static void
 stats_abreast(const struct task *t, int64_t r, int n, struct stats *to)
 {
@@ -249,14 +251,14 @@ forward_row_f32(const struct task *t, int64_t r, struct stats stats)
     }
 }
 
-/* ---- halves as floats ----
+/* ---- 16-bit floats ----
  *
- * Rows of halves are read twice, and a weight with each row. Rows that are not too long are converted once, ABREAST
+ * Rows are read twice, and a weight with each row. Rows that are not too long are converted to floats once, ABREAST
  * together. bf16{256,768} with weight and bias, one Zen 4 core: 65 us; with conversion at each read 117. */
 
 enum { LONGEST = 4096 };
 struct widened {
-    struct task task; /* starts at row `first` of the original task */
+    struct task task; /* the task on converted rows; row 0 of this task is row `first` of the original task */
     struct view x, dy, weight, bias, to;
     float x_row[ABREAST * LONGEST], dy_row[ABREAST * LONGEST], weight_row[LONGEST], bias_row[LONGEST];
 };
@@ -267,7 +269,7 @@ pays(const struct task *t)
     return dtype_is_half(t->x->dtype) && t->s->n <= LONGEST;
 }
 
-/* Returns a view of n elements of v, starting at `first`, converted to floats. */
+/* Returns a view of n elements of v, starting at element `first`, converted to floats. */
 static struct view
 floats_of(const struct view *v, int64_t first, int64_t n, float *row)
 {
@@ -338,7 +340,7 @@ forward_rows_f32(void *arg, int64_t lo, int64_t hi)
         for (int64_t r = lo; r < hi; r += ABREAST) forward_rows(t, r, (int)MIN(hi - r, ABREAST));
 }
 
-/* Computes a row's sums around `mean` with gradient_sums(). */
+/* Computes the sums of gradient_sums() for a row, around `mean`. */
 static struct stats
 backward_sums(const struct task *t, int64_t r, float mean, double sum[4])
 {
@@ -364,13 +366,12 @@ norm_slope(const struct task *t, int64_t r)
     struct stats stats = backward_sums(t, r, near_mean(&x, t->s), sum);
     if (is_far_from_zero(stats)) stats = backward_sums(t, r, stats.mean + stats.rest, sum);
     if (out_of_range(t->s, sum[1])) stats = stats_wide(t->s, &x, &dy, &w, sum);
-    double ud =
-        isfinite(sum[2]) ? sum[3] - (double)stats.rest * sum[2] : sum[3]; /* infinite: 0 * infinity would be NaN */
+    double ud = isfinite(sum[2]) ? sum[3] - (double)stats.rest * sum[2] : sum[3]; /* avoids NaN from 0 * infinity */
     float mean_ux = (float)(ud * (double)stats.rstd / size);
     return (struct slope){stats, t->s->center ? (float)(sum[2] / size) : 0, stats.rstd * mean_ux};
 }
 
-/* Computes dx of up to ABREAST cached rows starting at r, and adds to the sums for dw and db. */
+/* Computes dx of up to ABREAST rows, starting at row r, which are cached; adds to the sums for dw and db. */
 static void
 backward_abreast(const struct task *t, int64_t r, int rows, const struct slope *slope, double *sum)
 {
@@ -396,8 +397,8 @@ backward_abreast(const struct task *t, int64_t r, int rows, const struct slope *
     }
 }
 
-/* Returns the number of lots of rows, each with sums of its own; depends on sizes alone, so results do not depend on
- * threads. */
+/* Returns the number of lots of rows, each of which has its own sums. The number of lots depends on sizes alone, so
+ * that results do not depend on the number of threads. */
 static int64_t
 lots_of(const struct norm *s)
 {
@@ -433,7 +434,8 @@ backward_lots(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Adds the sums of all lots to those of the first lot, in order, for columns lo to hi; dw's columns precede db's. */
+/* Adds the sums of all lots to those of the first lot, in order, for columns lo to hi - 1. Columns of db follow
+ * those of dw. */
 static void
 fold_lots(void *arg, int64_t lo, int64_t hi)
 {
@@ -442,7 +444,7 @@ fold_lots(void *arg, int64_t lo, int64_t hi)
     for (int64_t lot = 1; lot < nlot; lot++) norm_accumulate(hi - lo, t->sum + lot * n + lo, t->sum + lo);
 }
 
-/* ---- both ---- */
+/* ---- forward and backward ---- */
 
 static const double *
 given(const struct view *v)

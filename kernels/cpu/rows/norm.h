@@ -10,16 +10,17 @@
 
 struct norm {
     int64_t rows, n;
-    bool center; /* subtract the mean: true for layer_norm, false for rms_norm */
+    bool center; /* true: the mean is subtracted (layer_norm); false: the mean is ignored (rms_norm) */
     double eps;
     int threads;
 };
 
-/* Computes y = (x - mean) rstd weight + bias. weight, bias: n elements; dtype DT_NONE: absent. */
+/* Computes y = (x - mean) rstd weight + bias. weight and bias have n elements each, or dtype DT_NONE if they are
+ * absent. */
 void norm_forward(const struct norm *s, const struct view *x, const struct view *weight, const struct view *bias,
                   const struct view *y);
-/* Computes the outputs `to`: dx = rstd (u - mean(u) - xhat mean(u xhat)), where u = dy weight and xhat = (x - mean)
- * rstd; and, n elements each, the sums over rows of dy xhat and of dy. scratch: norm_scratch() bytes. */
+/* Computes the three outputs to[]: dx = rstd (u - mean(u) - xhat mean(u xhat)), where u = dy weight and xhat = (x -
+ * mean) rstd; the sums over rows of dy xhat and of dy, with n elements each. scratch: norm_scratch() bytes. */
 void norm_backward(const struct norm *s, const struct view *x, const struct view *dy, const struct view *weight,
                    const struct view to[3], void *scratch);
 size_t norm_scratch(const struct norm *s);

@@ -1,5 +1,7 @@
-/* norm_f64.c - normalisation of rows of doubles, like norm.c for floats. Sums have 32 lanes within a block of a row,
- * enough to hide the latency of an addition; blocks are added in sequence. */
+/* norm_f64.c - normalisation of rows of doubles, like norm.c for floats.
+ *
+ * Sums have 32 lanes within a block of a row, enough to hide the latency of an addition; blocks are added in
+ * sequence. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/rows/norm_f64.h"
 
@@ -13,7 +15,7 @@
 enum { LANES = 32, BLOCK = 1024 };
 
 struct stats {
-    double mean, rest; /* mean + rest is the mean */
+    double mean, rest; /* two doubles whose sum is the row's mean */
     double rstd;
 };
 
@@ -77,7 +79,7 @@ stats_of(const struct norm *s, const double *x)
     row_moments(s->n, x, mean, sum);
     rest = s->center ? sum[0] / n : 0;
     double variance = sum[1] / n - rest * rest;
-    if (variance < 0) variance = 0; /* keeps NaN */
+    if (variance < 0) variance = 0; /* the comparison is false for NaN, so NaN is kept */
     return (struct stats){mean, rest, 1 / sqrt(variance + s->eps)};
 }
 
@@ -102,7 +104,7 @@ add_vectors(int64_t n, const double *b, double *y)
     for (int64_t i = 0; i < n; i++) y[i] += b[i];
 }
 
-/* Adds the sums of u = dy w (w NULL: dy) and of u xhat to sum[0] and sum[1]. */
+/* Adds the sums of u = dy w (w NULL: u = dy) and of u xhat to sum[0] and sum[1]. */
 VECTOR static void
 gradient_sums_f64(int64_t n, const double *x, const double *dy, const double *w, struct stats t, double sum[2])
 {
@@ -144,7 +146,7 @@ add_gradients(int64_t n, const double *x, const double *dy, struct stats t, doub
     }
 }
 
-/* ---- shares ---- */
+/* ---- division among threads ---- */
 
 static void
 forward_row_f64(const struct task *t, const double *x, double *y)

@@ -1,11 +1,12 @@
-/* norm_f64.h - norm.h for rows of doubles; every operand present is f64. Any thread: calls keep no state, and the
- * caller owns all memory. */
+/* norm_f64.h - the functions of norm.h for rows of doubles; all operands are f64.
+ *
+ * Any thread: calls keep no state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_NORM_F64_H
 #define RILLE_KERNELS_CPU_NORM_F64_H
 
 #include "kernels/cpu/rows/norm.h"
 
-/* Computes norm_forward(). weight, bias: NULL if absent. */
+/* Computes norm_forward() of norm.h. weight, bias: NULL if absent. */
 void norm_f64_forward(const struct norm *s, const double *x, const double *weight, const double *bias, double *y);
 void norm_f64_backward(const struct norm *s, const double *x, const double *dy, const double *weight, double *dx);
 /* Computes the sums over rows of dy xhat and of dy. scratch: norm_f64_scratch() bytes. */

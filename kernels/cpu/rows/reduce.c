@@ -1,16 +1,17 @@
 /* reduce.c - reductions over any dimensions of a strided view.
  *
- * Contiguous dimensions that are all kept or all reduced are merged into one loop. The last loop is the row. Outside
- * the row, kept loops enclose reduced ones, so that accumulators stay in cache. A reduced row folds into one number;
- * a kept row is added to a row of accumulators, a block at a time. The lanes of a fold are fixed by position, so
- * results are bit-identical on every run.
+ * Contiguous dimensions that are all kept or all reduced are merged into one loop. The last loop is the row. Of the
+ * other loops, those of kept dimensions enclose those of reduced dimensions, so that accumulators stay in cache. A
+ * reduced row folds into one number; a kept row is added to a row of accumulators, a block at a time. The lanes of a
+ * fold are fixed by position, so results are bit-identical on every run.
  *
  * Sums and products are accumulated in double or i64, maxima and minima in the type that is read; bool, u8 and i32
- * are read as i32. Short rows of floats are folded four abreast: maxima of rows of f32{1000,100} take 12 us on a Zen
- * 4, row by row 32. 64 lanes hide the latency of an addition and of a maximum; 16 do not (4x). A call per row of a
- * few elements would be expensive: short reduced rows are exchanged with the loop around them, short kept rows are
- * joined side by side. Reduced rows are read in memory order: f32{32,16,1024} over all but 16 in 28 us, channel by
- * channel 41. One Zen 5 core reads 16M elements at 51 GB/s (memory), over the outer dimension at 30. */
+ * are read as i32. Short rows of floats are folded four at a time: maxima of rows of f32{1000,100} take 12 us on a
+ * Zen 4, row by row 32. 64 lanes hide the latency of an addition and of a maximum; with 16 lanes it takes 4 times as
+ * long. A call per row of a few elements would be expensive: short reduced rows are exchanged with the loop around
+ * them, short kept rows are joined side by side. Reduced rows are read in memory order: reducing f32{32,16,1024} to the
+ * dimension of size 16 takes 28 us, channel by channel 41 us. One Zen 5 core reads 16M elements at 51 GB/s (memory),
+ * over the outer dimension at 30. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/rows/reduce.h"
 
@@ -23,13 +24,15 @@
 #include <math.h>
 
 enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024, FAR = 1 << 24, BROUGHT = 4 };
-enum { SHORT = 16, NARROW = 256 }; /* SHORT: of reduced rows; NARROW: of rows side by side */
+/* Limits in elements. SHORT: length of a short reduced row; NARROW: length of kept rows that are joined side by
+       side. */
+enum { SHORT = 16, NARROW = 256 };
 enum { ABREAST = 4, SHORT_ROW = 256 };
-enum { GRAIN = 32768 }; /* elements that justify a thread */
+enum { GRAIN = 32768 }; /* minimum number of elements per thread */
 
 /* ---- reference ---- */
 
-/* Return the combination of accumulator a and element x. */
+/* Return the new accumulator: accumulator a combined with element x. */
 INLINE double
 real_sum(double a, double x)
 {
@@ -43,25 +46,25 @@ real_prod(double a, double x)
 INLINE double
 real_max(double a, double x)
 {
-    double y = x > a ? x : a; /* one instruction */
+    double y = x > a ? x : a; /* gcc compiles this form to one instruction */
     return x != x ? x : y;
 }
 INLINE double
 real_min(double a, double x)
 {
-    double y = x < a ? x : a; /* one instruction */
+    double y = x < a ? x : a; /* gcc compiles this form to one instruction */
     return x != x ? x : y;
 }
 INLINE float
 float_max(float a, float x)
 {
-    float y = x > a ? x : a; /* one instruction */
+    float y = x > a ? x : a; /* gcc compiles this form to one instruction */
     return x != x ? x : y;
 }
 INLINE float
 float_min(float a, float x)
 {
-    float y = x < a ? x : a; /* one instruction */
+    float y = x < a ? x : a; /* gcc compiles this form to one instruction */
     return x != x ? x : y;
 }
 INLINE int64_t
@@ -138,16 +141,16 @@ reduce_ref(const struct kcall *k)
 
 /* ---- loops over a block ---- */
 
-/* Prefetch distance, bytes. With twice the distance prefetched lines are evicted before use, if nothing is cached.
- * Not used on Zen 4, which has a good hardware prefetcher. */
+/* Prefetch distance, bytes. With twice the distance and nothing cached, prefetched lines are evicted before use. Not
+ * used on Zen 4, which has a good hardware prefetcher. */
 enum { AHEAD = 4096, LINE = 64 };
 #define BRING(x, n)                                                                                                    \
     for (size_t line = 0; asks && line < (n) * sizeof *(x); line += LINE)                                              \
     __builtin_prefetch((const char *)(x) + AHEAD + line)
 
-/* short_NAME folds rows of FEW to SHORT_ROW - 1 floats, ABREAST at a time, each into its accumulator. A single row
- * would wait for the combination of its own lanes, which is done across rows here. gcc keeps named vectors in
- * registers, but moves arrays of lanes to memory and back. */
+/* Defines short_NAME, which folds rows of FEW to SHORT_ROW - 1 floats, ABREAST rows at a time, each into its own
+ * accumulator. A single row would wait for the combination of its own lanes, which is done across rows here. gcc
+ * keeps named vectors in registers, but moves arrays of lanes to memory and back. */
 typedef float four __attribute__((vector_size(16)));
 typedef float four_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t truths __attribute__((vector_size(16)));
@@ -189,8 +192,9 @@ pick(truths condition, four a, four b)
 ROWS_ABREAST(max, GREATER)
 ROWS_ABREAST(min, LESS)
 
-/* fold_NAME folds rows of n elements, `apart` elements apart, each into its accumulator *a, in LANES lanes (short
- * rows: FEW). If combining an element twice is harmless (again), the last vector overlaps the previous one. */
+/* Defines fold_NAME, which folds rows of n elements, `apart` elements apart, each into its accumulator *a, in LANES
+ * lanes, or FEW lanes if rows are short. If `again` is true, combining an element twice is harmless, so the last vector
+ * may overlap the previous one. */
 #define FOLD(name, type, acc, combine, again)                                                                          \
     INLINE acc row_##name(const type *x, int64_t n, acc all)                                                           \
     {                                                                                                                  \
@@ -207,7 +211,8 @@ ROWS_ABREAST(min, LESS)
                 for (int l = 0; l < LANES; l++) lane[l] = combine(lane[l], x[n - LANES + l]);                          \
                 i = n;                                                                                                 \
             }                                                                                                          \
-            _Pragma("GCC unroll 6") for (int half = LANES / 2; half > 0; half /= 2) /* in registers */                 \
+            _Pragma("GCC unroll 6") for (int half = LANES / 2; half > 0;                                               \
+                                         half /= 2) /* unrolled, so that lanes stay in registers */                    \
                 for (int l = 0; l < half; l++) lane[l] = combine(lane[l], lane[l + half]);                             \
             all = combine(all, lane[0]);                                                                               \
         }                                                                                                              \
@@ -232,7 +237,7 @@ ROWS_ABREAST(min, LESS)
         acc *a = accumulator;                                                                                          \
         for (int64_t r = 0; r < rows; r++) a[r] = row_##name((const type *)from + r * apart, n, a[r]);                 \
     }
-/* join_NAME combines n elements, each with its own accumulator. */
+/* Defines join_NAME, which combines each of n elements with its own accumulator. */
 #define JOIN(name, type, acc, combine)                                                                                 \
     VECTOR static void join_##name(const void *from, int64_t n, void *accumulator)                                     \
     {                                                                                                                  \
@@ -297,7 +302,8 @@ FOLD_ROWS_OF(min)
 struct loops_of {
     void (*fold)(const void *x, int64_t apart, int64_t rows, int64_t n, void *a);
     void (*join)(const void *x, int64_t n, void *a);
-    /* Joins up to FOLD_ROWS rows that can be read in place; far: from memory. NULL: not available. */
+    /* Combines up to FOLD_ROWS rows, read in place, with accumulators. far: the rows are in memory, not in a cache.
+     * NULL: not available for this type. */
     void (*join_rows)(const void *x, int64_t apart, int64_t rows, int64_t n, bool far, void *a);
 };
 static const struct loops_of loops_of[NCOMPUTE][NREDUCE] = {
@@ -322,24 +328,25 @@ static const struct loops_of loops_of[NCOMPUTE][NREDUCE] = {
 /* ---- loops ---- */
 
 struct loop {
-    int64_t size, in, out; /* strides; out: 0 if reduced */
+    /* Strides of the loop in the operand and in the result, elements; out: 0 if the loop is reduced. */
+    int64_t size, in, out;
 };
 struct reduction {
     const char *x;
     char *y;
     enum dtype in, out;
-    enum compute type, wide; /* type read; type accumulated */
+    enum compute type, wide; /* compute type that is read; compute type of accumulators */
     size_t in_bytes, out_bytes, wide_bytes;
     struct loops_of f;
     enum reduce reduce;
     struct loop kept[MAX_DIM], gone[MAX_DIM], row;
     int nkept, ngone;
-    bool row_gone, far; /* far: the operand exceeds the caches */
-    int64_t piece;      /* of a kept row, elements; at most BLOCK */
+    bool row_gone, far; /* row_gone: the row is reduced; far: the operand is larger than the caches */
+    int64_t piece;      /* elements of a kept row that are computed together, at most BLOCK */
 };
 
-/* Replaces a short reduced row by the innermost kept loop, if that is longer, because a call per short row would be
- * expensive. */
+/* Exchanges a short reduced row with the innermost kept loop if that is longer, because a call per short row would
+ * be expensive. */
 static void
 kept_last(struct loop *all, bool *gone, int n)
 {
@@ -352,7 +359,7 @@ kept_last(struct loop *all, bool *gone, int n)
     gone[n - 1] = false;
 }
 
-/* Plans the merged loops of the call; the last loop is the row. */
+/* Plans the loops of the call, with dimensions merged. The last loop is the row. */
 static void
 plan_reduction(struct reduction *p, const struct kcall *k)
 {
@@ -385,7 +392,8 @@ plan_reduction(struct reduction *p, const struct kcall *k)
             p->kept[p->nkept++] = all[i];
 }
 
-/* Advances a position through loops and updates *in and *out; returns false after the last position. */
+/* Advances a position through the loops, and updates the offsets *in and *out. Returns false after the last
+ * position. */
 static bool
 advance_loop(const struct loop *loop, int n, int64_t *at, int64_t *in, int64_t *out)
 {
@@ -400,7 +408,8 @@ advance_loop(const struct loop *loop, int n, int64_t *at, int64_t *in, int64_t *
     return false;
 }
 
-/* Returns the type to accumulate in: the type read for maxima and minima, the wider one for sums and products. */
+/* Returns the type to accumulate in: for maxima and minima the type that is read, for sums and products the wider
+ * one. */
 static enum compute
 wide(enum compute type, enum reduce r)
 {
@@ -429,15 +438,15 @@ start_accumulator(const struct reduction *p, int64_t n, void *accumulator)
         FILL(double, reduce_start_f(p->reduce));
 }
 
-/* Returns true if blocks can be read in place. */
+/* Returns true if blocks of the operand can be read in place. */
 static bool
 lies_ready(const struct reduction *p)
 {
     return p->row.in == 1 && p->in == compute_dtype(p->type);
 }
 
-/* Returns n elements starting at offset `in` as a block; converts into `buffer` (n <= BLOCK) unless readable in
- * place. */
+/* Returns a block of n elements of the operand, from offset `in` on: in place if possible, else converted into
+ * `buffer` (n <= BLOCK). */
 static const void *
 block_at(const struct reduction *p, int64_t in, int64_t n, void *buffer)
 {
@@ -447,8 +456,8 @@ block_at(const struct reduction *p, int64_t in, int64_t n, void *buffer)
     return buffer;
 }
 
-/* Sums up to FOLD_ROWS rows of halves into floats in the buffer. Returns false if not applicable, or if f32
- * overflowed. */
+/* Sums up to FOLD_ROWS rows of 16-bit floats into floats in the buffer. Returns false if these rows are not
+ * supported, or if f32 overflowed. */
 static bool
 add_halves(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, int64_t n, void *buffer)
 {
@@ -456,8 +465,8 @@ add_halves(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, i
     return fold_halves(p->in, (const uint16_t *)(const void *)p->x + in, apart, rows, n, buffer);
 }
 
-/* Joins the first of `left` rows of n elements, `apart` elements apart, starting at offset `in`. Returns the number
- * of rows joined. */
+/* Combines some of `left` rows of n elements with the accumulators. Rows start at offset `in` and are `apart`
+ * elements apart. Returns the number of rows combined. */
 static int64_t
 join_some(const struct reduction *p, int64_t left, int64_t apart, int64_t in, int64_t n, void *buffer,
           void *accumulator)
@@ -478,7 +487,8 @@ join_some(const struct reduction *p, int64_t left, int64_t apart, int64_t in, in
     return rows;
 }
 
-/* Returns the number of short contiguous rows to join as one long row, whose parts are then joined; 1: none. */
+/* Returns the number of short contiguous rows that are combined as one long row, whose parts are then combined; 1:
+ * rows are not short. */
 static int64_t
 side_by_side(const struct reduction *p, int64_t rows, int64_t apart, int64_t n)
 {
@@ -486,8 +496,8 @@ side_by_side(const struct reduction *p, int64_t rows, int64_t apart, int64_t n)
     return p->row.in == 1 && apart == n && side > 1 && rows > side ? side : 1;
 }
 
-/* Joins all rows of n elements, `apart` elements apart, starting at offset `in`. Returns false if the result is no
- * longer wanted. */
+/* Combines all rows of n elements with the accumulators. Rows start at offset `in` and are `apart` elements apart.
+ * Returns false if the run was stopped. */
 static bool
 join_all(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, int64_t n, int64_t *since,
          void *accumulator)
@@ -508,7 +518,7 @@ join_all(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, int
     return true;
 }
 
-/* Folds a reduced row starting at offset `in`. Returns false if the result is no longer wanted. */
+/* Folds a reduced row that starts at offset `in`. Returns false if the run was stopped. */
 static bool
 fold_row(const struct reduction *p, int64_t in, int64_t *since, void *accumulator)
 {
@@ -528,13 +538,13 @@ fold_row(const struct reduction *p, int64_t in, int64_t *since, void *accumulato
     return true;
 }
 
-/* Accumulates the rows of the kept position at offset `in`: n elements from `first` on of a kept row, all of a
- * reduced row. */
+/* Accumulates all rows of one kept position, which start at offset `in`. Of a kept row, uses n elements from element
+ * `first` on; of a reduced row, all. */
 static void
 accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void *accumulator)
 {
     int64_t at[MAX_DIM] = {0}, out = 0, since = 0;
-    bool several = !p->row_gone && p->ngone > 0; /* rows of the innermost reduced loop */
+    bool several = !p->row_gone && p->ngone > 0; /* true: the innermost reduced loop iterates over several rows */
     int64_t rows = several ? p->gone[p->ngone - 1].size : 1, apart = several ? p->gone[p->ngone - 1].in : 0;
     do {
         bool goes_on = p->row_gone ? fold_row(p, in, &since, accumulator)
@@ -543,7 +553,7 @@ accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void
     } while (advance_loop(p->gone, p->ngone - several, at, &in, &out));
 }
 
-/* Returns the offsets of kept position i in the operand and in the result. */
+/* Sets the offsets of kept position i in the operand and in the result. */
 static void
 kept_at(const struct reduction *p, int64_t i, int64_t *at, int64_t *in, int64_t *out)
 {
@@ -555,8 +565,8 @@ kept_at(const struct reduction *p, int64_t i, int64_t *at, int64_t *in, int64_t 
     }
 }
 
-/* Computes n results of reduced rows, whose first rows are `apart` in the operand. Rows readable in place are folded
- * with few calls in memory order: a row of each result before the next row of any. */
+/* Computes n results of reduced rows, whose first rows are `apart` elements apart in the operand. Rows that can be
+ * read in place are folded with few calls in memory order: a row of each result before the next row of any result. */
 static bool
 fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, void *accumulator)
 {
@@ -578,7 +588,7 @@ fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, vo
     return true;
 }
 
-/* Computes results lo..hi of reduced rows, in groups of the innermost kept loop that fit a block. */
+/* Computes results lo .. hi - 1 of reduced rows, in groups of the innermost kept loop that fit into a block. */
 static void
 fold_range(void *arg, int64_t lo, int64_t hi)
 {
@@ -594,7 +604,7 @@ fold_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Computes results lo..hi, counted in pieces of the rows of kept positions. */
+/* Computes pieces lo .. hi - 1 of the result rows. */
 static void
 join_range(void *arg, int64_t lo, int64_t hi)
 {
@@ -611,24 +621,25 @@ join_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Computes each result on one thread, so that bits do not depend on the number of threads. */
+/* Computes each result on one thread, so that its bits do not depend on the number of threads. */
 static void
 reduce_each(struct reduction *p, int threads, int64_t numel)
 {
     int64_t width = p->row_gone ? 1 : p->row.size, kept = 1;
     for (int k = 0; k < p->nkept; k++) kept *= p->kept[k].size;
-    p->piece = lies_ready(p) ? BLOCK : BLOCK / 2; /* BROUGHT rows of floats fill a block */
+    /* Uses half a block, because BROUGHT rows of converted floats fill the other half. */
+    p->piece = lies_ready(p) ? BLOCK : BLOCK / 2;
     if (kept < threads) p->piece = MIN(MAX((width / threads + 63) / 64 * 64, 64), p->piece);
     int64_t units = kept * ((width + p->piece - 1) / p->piece);
     team_run(threads, units, 1 + GRAIN * units / numel, p->row_gone ? fold_range : join_range, p);
 }
 
-/* ---- one result of many elements: chunks of a size independent of the threads ---- */
+/* ---- one result of many elements: computed in chunks whose size does not depend on the number of threads ---- */
 
 struct chunks {
     const struct reduction *p;
     int64_t size;
-    char *of; /* accumulators, one per chunk */
+    char *of; /* array of accumulators, one per chunk */
 };
 
 static void

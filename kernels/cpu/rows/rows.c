@@ -1,4 +1,4 @@
-/* rows.c - loops along one axis. */
+/* rows.c - loops along one axis of a tensor, over blocks of floats. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/rows/rows.h"
 
@@ -63,15 +63,16 @@ vec_softmax_grads(int64_t n, int64_t count, const float *x, const float *y, floa
     OF_LEVEL(softmax_grads)(n, count, x, y, z);
 }
 
-/* Returns e^x for x <= 0; 0 below -87; keeps NaN. Simpler than vec_exp, which supports all reals. */
+/* Returns e^x for x <= 0; 0 if x < -87; NaN if x is NaN. Simpler than vec_exp(), which supports all floats. */
 INLINE float
 exp_negative(float x)
 {
-    float z = x < -87.0f ? -87.0f : x, n = fmaf(z, 1.44269504f, 0x1.8p23f); /* rounds: the low bits hold the integer */
+    /* Adding 0x1.8p23 rounds to an integer, which is then in the low bits. */
+    float z = x < -87.0f ? -87.0f : x, n = fmaf(z, 1.44269504f, 0x1.8p23f);
     uint32_t k = bits_of(n) << 23;
     n -= 0x1.8p23f;
-    float r = fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, z)); /* ln 2 in two parts */
-    float q = 0.00139269181f;                                     /* (e^r - 1 - r) / r^2 on +-0.35 */
+    float r = fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, z)); /* subtracts n ln 2, with ln 2 in two parts */
+    float q = 0.00139269181f; /* polynomial for (e^r - 1 - r) / r^2 on [-0.35, 0.35] */
     q = fmaf(q, r, 0.00836376702f);
     q = fmaf(q, r, 0.0416665502f);
     q = fmaf(q, r, 0.166665734f);
@@ -101,7 +102,8 @@ vec_exp_ahead(int64_t n, const float *x, float shift, float *y)
 }
 EXPORTED(vec_exp_ahead)
 
-/* Two loops, because gcc vectorises only the first statement of a combined loop. */
+/* Computes exponentials and their sum in two loops, because gcc would vectorise only the first statement of a combined
+ * loop. */
 float
 vec_exp_sum(int64_t n, const float *x, float shift, float *y)
 {
@@ -141,7 +143,7 @@ EXPORTED(vec_add)
 
 /* ---- columns ---- */
 
-/* Process a strip of `lanes` columns at a time, a compile-time constant for these loops. */
+/* Process a strip of `lanes` columns at a time; `lanes` is a compile-time constant in the callers. */
 INLINE void
 strip_max(int lanes, int64_t n, int64_t width, float scale, const float *x, float *max)
 {

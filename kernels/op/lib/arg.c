@@ -1,4 +1,4 @@
-/* arg.c - the common part of argmax and argmin: the position of the best value along a dimension, or among all
+/* arg.c - code shared by argmax and argmin: finds the position of the best value along a dimension or among all
  * elements. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/arg.h"
@@ -71,13 +71,13 @@ enum { BLOCK = 512, SOME = 64 };
 
 #define GREATER(v, best) ((v) > (best))
 #define LESS(v, best)    ((v) < (best))
-/* Order of reals: the first NaN is the best. */
+/* Order of floats: NaN is better than every number, and the first NaN is the best. */
 #define REAL_GREATER(v, best) ((v) > (best) || ((v) != (v) && (best) == (best)))
 #define REAL_LESS(v, best)    ((v) < (best) || ((v) != (v) && (best) == (best)))
 
-/* any: returns true if one of n elements is better than `best`. scan: updates the best element of a line and its
- * position with n elements from position `from` on. look: updates the best elements of n adjacent lines with their
- * elements at position s. */
+/* any: returns true if one of n elements is better than `best`. scan: updates the best element of one line, and its
+ * position, with n elements that start at position `from`. look: updates the best elements of n adjacent lines with
+ * their elements at position s. */
 #define SEARCH(name, type, better)                                                                                     \
     VECTOR static bool any_##name(int64_t n, const type *x, type best)                                                 \
     {                                                                                                                  \
@@ -130,10 +130,10 @@ struct work {
     struct lines l;
     struct search f;
     int64_t *first;
-    int64_t blocks; /* blocks of adjacent lines per outer position */
+    int64_t blocks; /* number of blocks of adjacent lines at each outer position */
 };
 
-/* Loads n elements from element `at` on into a block. */
+/* Loads n elements, starting at element `at`, into a block of the compute type. */
 static const void *
 block_at(const struct view *x, int64_t at, int64_t n, void *workspace)
 {
@@ -198,7 +198,7 @@ is_split(const struct call *c)
     return false;
 }
 
-/* best = max x; y = min(position where x == best or x is NaN, else beyond all) */
+/* Builds the composite for a split dimension: best = max x; y = the least position where x == best or x is NaN. */
 int
 arg_build(struct build *b, const struct call *c, const struct op *best, struct val *x, struct val **out)
 {

@@ -1,5 +1,7 @@
-/* arg.h - the common part of argmax and argmin. Attribute 0 is axis (INT; not set: all elements), 1 is keepdim.
- * Pure, except for writes to the caller's memory; any thread. */
+/* arg.h - code shared by argmax and argmin.
+ *
+ * Attribute 0 is axis (INT; not set: all elements), attribute 1 is keepdim. Pure, except for writes to the caller's
+ * memory; any thread. */
 #ifndef RILLE_KERNELS_OP_ARG_H
 #define RILLE_KERNELS_OP_ARG_H
 
@@ -7,12 +9,13 @@
 
 int arg_rule(const struct call *c, struct str *rule);
 int arg_infer(const struct call *c, int64_t *size);
-/* Reference: finds the first position whose value no other value is better than. */
+/* The reference: finds the first position whose value is the best, that is, whose value no other is better than. */
 int arg_ref(const struct kcall *k, bool (*better)(double x, double best));
-/* Variant for dense f32. */
+/* Variant of argmax and argmin for dense operands. */
 bool arg_accepts(const struct kcall *k);
 int arg_run(const struct kcall *k, enum reduce best);
-/* build() for a split dimension; leaves out[0] unset when the dimension is unsplit. best: op_max or op_min. */
+/* Implements build() for a split dimension; leaves out[0] unset if the dimension is not split. best: op_max or
+ * op_min. */
 int arg_build(struct build *b, const struct call *c, const struct op *best, struct val *x, struct val **out);
 
 #endif

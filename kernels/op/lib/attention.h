@@ -1,5 +1,7 @@
-/* attention.h - the common part of attention, its gradient and its softmax: rule texts, one query of the reference,
- * builders. Pure, except for writes to the caller's memory; any thread. */
+/* attention.h - code shared by attention, its gradient and its softmax: rule texts, the reference's computation of
+ * one query, builders.
+ *
+ * Pure, except for writes to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_ATTENTION_H
 #define RILLE_KERNELS_OP_ATTENTION_H
 
@@ -11,8 +13,8 @@
     [ATT_SCALE] = {"scale", ATTR_FLOAT, .f = 1, .doc = "factor of the scores"},                                        \
     [ATT_CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i attends to keys 0..i"}
 
-/* Common prefix of the bodies of attention and its gradient: per operand, the indices of the head that a line of the
- * result belongs to; sees(query, key); score(query, key). Hidden keys are never read. */
+/* Common prefix of the GPU bodies of attention and its gradient. The prefix defines the indices of a line's head in q,
+ * k, v and the result, and the functions sees(query, key) and score(query, key). Masked keys are never read. */
 #define ATTENTION_BODY                                                                                                 \
     BODY(                                                                                                              \
         enum {LAST = NDIM - 1, ROW = NDIM - 2};                                                                        \
@@ -42,8 +44,8 @@
                 return sum + (real)mask_adds(x3(entry));                                                               \
             };)
 
-/* Rule texts per operand; attention_text_free() frees them. The scores and the mask have one letter per dimension,
- * with the keys' letter in brackets; an absent mask is "=". */
+/* Rule texts of attention, one per operand; attention_text_free() frees them. The scores and the mask have one
+ * letter per dimension, with the keys' letter in brackets; the text of an absent mask is "=". */
 struct attention_text {
     struct str q, k, v, mask, out;
 };
@@ -51,23 +53,23 @@ void attention_text(const struct call *c, struct attention_text *t);
 void attention_text_free(struct attention_text *t);
 void attention_mask_text(const struct type *scores, const struct type *mask, struct str *text);
 int attention_infer(const struct call *c, int64_t *size);
-/* Flops of the forward pass. */
+/* Returns the flops of the forward pass. */
 double attention_flops(const struct call *c);
 
-/* Row r of the scores in the reference. */
+/* State of the reference for row r of the scores, that is, for one query. */
 struct query {
     struct keys keys;
-    const double *q, *k; /* the query; the keys of the query's head */
-    int64_t n, size;     /* number of keys that causality leaves visible; elements of a key */
+    const double *q, *k; /* row of q; keys of this query's head */
+    int64_t n, size;     /* number of keys that is_causal leaves visible; number of elements in a key */
     double scale, max, sum;
 };
 struct query query_of(const struct kcall *k, const struct view *scores, int64_t r);
 double query_weight(const struct query *q, int64_t key);
 
-/* Builders on in = {q, k, v, mask}. b_attention_weights: softmax of the scores, in f32 for halves.
- * b_attention_parts: the weights times v, operator by operator; for halves the weights are rounded as a factor of
- * that product. b_attention_grad: dq, dk, dv in the batch shape of the scores; also reads `out`, the result of
- * attention. */
+/* Build parts of attention from in = {q, k, v, mask}. b_attention_weights: softmax of the scores, in f32 for 16-bit
+ * floats. b_attention_parts: the weights times v, by separate operators; for 16-bit floats the weights are rounded
+ * before the product. b_attention_grad: dq, dk, dv in the batch shape of the scores; it also reads `out`, the result
+ * of attention. */
 struct val *b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr);
 struct val *b_attention_parts(struct build *b, struct val *const *in, const struct attr *attr);
 void b_attention_grad(struct build *b, struct val *const *in, struct val *dout, struct val *out,

@@ -1,4 +1,4 @@
-/* build.c - the helpers of build.h. */
+/* build.c - implements the helpers of build.h. */
 #include "kernels/op/lib/op_impl.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ b_call(struct build *b, const struct op *op, int nin, struct val *const *in, con
     return b->add(b, op, nin, in, attr ? attr : defaults, res);
 }
 
-/* The operands of these helpers are required: NULL means an earlier failure and is passed on. */
+/* The operands of these helpers are required, so NULL means that an earlier helper failed: returns NULL. */
 struct val *
 b_call1(struct build *b, const struct op *op, struct val *x)
 {
@@ -159,7 +159,7 @@ attr_ints(const struct op *op, struct attr *attr, const char *name, int n, const
     if (n > 0) memcpy(a->list, list, (size_t)n * sizeof *list);
 }
 
-/* Calls an operator on x alone, with its attribute `name` set to a list of integers. */
+/* Calls an operator on x alone, with its attribute `name` set to a list of integers. Other attributes have defaults. */
 static struct val *
 call_ints(struct build *b, const struct op *op, struct val *x, const char *name, int n, const int64_t *list)
 {
@@ -229,8 +229,8 @@ b_along(struct build *b, struct val *x, struct val *y)
     return x && y ? b_mul(b, b_cast(b, b_true(b, x), x->type.dtype), y) : NULL;
 }
 
-/* Returns true if n is a view of its whole operand and does not move it. For a view of a part, the whole sum would
- * be computed a second time. */
+/* Returns true if n is a view of its whole operand, in the operand's own layout. Returns false for a view of a
+ * part of its operand, because computing the operand's sum in f32 for this view would compute it a second time. */
 static bool
 shows_all(const struct node *n)
 {
@@ -238,7 +238,8 @@ shows_all(const struct node *n)
            n->in[0]->layout == n->want[0];
 }
 
-/* Returns true if x is a sum in halves, maybe reshaped, that is not computed yet. */
+/* Returns true if x is a sum in f16 or bf16, maybe reshaped, that is not computed yet. The sum can then be computed in
+ * f32 instead. */
 static bool
 is_unrounded(const struct val *x)
 {
@@ -411,7 +412,7 @@ b_sum_to(struct build *b, struct val *g, const struct type *t)
     int n = 0, more = g->type.ndim - t->ndim;
     for (int d = 0; d < g->type.ndim; d++)
         if (d < more || (t->dim[d - more] == 1 && g->type.dim[d] != 1)) axes[n++] = d;
-    if (n > 0) g = b_sum(b, g, axes, n, n > more); /* a sum over leading dimensions alone drops them */
+    if (n > 0) g = b_sum(b, g, axes, n, n > more); /* b_sum has dropped the leading dimensions */
     return b_cast(b, b_reshape(b, g, t->ndim, t->dim), t->dtype);
 }
 

@@ -1,8 +1,8 @@
 /* build.h - builders for gradients and composites: one helper per operator.
  *
- * Every helper adds a node through b->add and returns its value. After a failure all helpers return NULL (sticky),
- * so a gradient reads as mathematics and the caller checks once. The nodes are ordinary operators with signatures,
- * kernels and gradients of their own. The session owns the nodes, and the session thread builds. */
+ * Every helper adds a node through b->add and returns the node's value. After a failure all helpers return NULL, so
+ * the code of a gradient reads as mathematics and the caller checks once. The nodes are ordinary operators with
+ * signatures, kernels and gradients of their own. The session owns the nodes, and the session thread builds. */
 #ifndef RILLE_KERNELS_OP_BUILD_H
 #define RILLE_KERNELS_OP_BUILD_H
 
@@ -10,7 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/graph/graph.h"
 
-/* Calls any operator; attr NULL: default attributes. */
+/* Calls any operator. attr NULL: default attributes. */
 struct val *b_call(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
 struct val *b_call1(struct build *b, const struct op *op, struct val *x);
 struct val *b_call2(struct build *b, const struct op *op, struct val *x, struct val *y);
@@ -28,8 +28,8 @@ struct val *b_cos(struct build *b, struct val *x);
 struct val *b_sign(struct build *b, struct val *x);
 struct val *b_sigmoid(struct build *b, struct val *x);
 struct val *b_add(struct build *b, struct val *x, struct val *y);
-/* Sets part[] to the operands of the concat along the axis that produces x, if it is not computed yet; else to x
- * alone. Returns the number of parts, at most JOINED. */
+/* If x is the result of a concat along the axis that is not computed yet, sets part[] to the operands of the concat;
+ * otherwise to x alone. Returns the number of parts, at most JOINED. */
 enum { JOINED = 32 };
 int b_joined(struct val *x, int64_t axis, struct val **part);
 struct val *b_sub(struct build *b, struct val *x, struct val *y);
@@ -37,32 +37,32 @@ struct val *b_mul(struct build *b, struct val *x, struct val *y);
 struct val *b_div(struct build *b, struct val *x, struct val *y);
 struct val *b_where(struct build *b, struct val *cond, struct val *x, struct val *y);
 
-/* x * f and x + f, with f a number. */
+/* Return x * f and x + f, where f is a number. */
 struct val *b_scale(struct build *b, struct val *x, double f);
 struct val *b_shift(struct build *b, struct val *x, double f);
 
-/* Reduces by an operator with the attributes axis and keepdim. naxes 0: over all dimensions. */
+/* Reduces x by an operator that has the attributes axis and keepdim. naxes 0: reduces all dimensions. */
 struct val *b_reduce(struct build *b, const struct op *op, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_cast(struct build *b, struct val *x, enum dtype d);
-/* The `unrounded` callback of operators with a dtype attribute, to which they round their sums: builds the call of n
- * with dtype f32. */
+/* Implements `unrounded` for operators with a dtype attribute: builds the call of n again with dtype f32, that is,
+ * without rounding the sum. */
 struct val *b_unrounded(struct build *b, const struct node *n);
-/* Composites accumulate in f32 for f16 and bf16 operands and round once, as a fused kernel would. b_wide widens x at
- * the beginning, b_sum_wide and b_matmul_wide accumulate in f32, and b_narrow rounds at the end: y in the dtype of
- * x, if that dtype is a float. */
+/* Composites with f16 or bf16 operands accumulate in f32 and round once, as a fused kernel would. b_wide converts x
+ * to f32 at the start. b_sum_wide and b_matmul_wide accumulate in f32. b_narrow rounds y to the dtype of x at the
+ * end, if that dtype is a float. */
 struct val *b_wide(struct build *b, struct val *x);
 struct val *b_sum_wide(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_matmul_wide(struct build *b, struct val *x, struct val *y);
 struct val *b_narrow(struct build *b, struct val *y, const struct type *x);
-/* Sums x in f64. This includes i64, whose own sum would wrap around. */
+/* Sums x in f64, also if x is i64, because a sum in i64 could wrap around. */
 struct val *b_total(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
-/* x minus its mean, which is computed in f64. The result is f64 for f64 and f32 otherwise. No digits are lost for
- * values far from 0: in f64 the mean of the differences is subtracted too. */
+/* Returns x minus its mean, in f64 if x is f64, else in f32. Computes the mean in f64. For f64 x, the mean of the
+ * differences is subtracted too, so that values far from 0 lose no digits. */
 struct val *b_center(struct build *b, struct val *x, const int64_t *axes, int naxes);
 struct val *b_reshape(struct build *b, struct val *x, int ndim, const int64_t *size);
 struct val *b_transpose(struct build *b, struct val *x, int i, int j);
-/* Exchanges the last two dimensions. */
+/* Transposes matrices: exchanges the last two dimensions of x. */
 struct val *b_transpose_last(struct build *b, struct val *x);
 struct val *b_slice(struct build *b, struct val *x, int axis, int64_t start, int64_t stop, int64_t step);
 struct val *b_permute(struct build *b, struct val *x, int naxes, const int64_t *axes);
@@ -71,44 +71,45 @@ struct val *b_squeeze(struct build *b, struct val *x, const int64_t *axes, int n
 
 /* Sums g over the dimensions that an operand of type t was broadcast along; the result has t's shape and dtype. */
 struct val *b_sum_to(struct build *b, struct val *g, const struct type *t);
-/* Repeats y, shaped as the result of the reduction n (attributes 0 and 1 are axis and keepdim), into the shape of
- * n's operand. */
+/* Repeats y to the shape of n's operand. n is a reduction with attributes 0 (axis) and 1 (keepdim); y has the shape
+ * of n's result. */
 struct val *b_unreduce(struct build *b, const struct node *n, struct val *y);
-/* Reshapes y as b_unreduce does, but with size 1 in the dimensions that n reduces. */
+/* Reshapes y, which has the shape of n's result, so that the dimensions that n reduces have size 1. */
 struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 
-/* For a split axis. b_line_max: the maximum per line, kept with size 1, with derivative 0 (stop_gradient). Callers
- * subtract the maximum from x against overflow. b_line_exp_sum: sum of e^(x - m). b_line_sum: sum in dtype d. The
- * gradients of the two sums are laid out like x, so only one number per line is moved. */
+/* Sums and maxima along a split axis. b_line_max: maximum per line, kept with size 1 and derivative 0
+ * (stop_gradient); callers subtract it from x against overflow. b_line_exp_sum: sum of e^(x - m). b_line_sum: sum in
+ * dtype d. The gradients of the two sums have the layout of x, so that only one number per line is moved. */
 struct val *b_line_max(struct build *b, struct val *x, int64_t axis);
 struct val *b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis);
 struct val *b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d);
-/* Returns true at each position of x, also where x is NaN, in x's layout. */
+/* Returns a tensor of true with the shape and the layout of x; NaN elements are true, too. */
 struct val *b_true(struct build *b, struct val *x);
-/* Repeats y to x's shape, in x's dtype and x's layout. b_expand would keep y's layout, and the whole repeated tensor
- * would be moved. */
+/* Repeats y to the shape of x, in the dtype and the layout of x. Unlike b_expand, which keeps y's layout, this does
+ * not move the whole repeated tensor. */
 struct val *b_along(struct build *b, struct val *x, struct val *y);
 
-/* Along one axis. b_softmax_grad: the gradient of softmax from its result y. b_index_add: the sums of src's entries
- * in a tensor of like's shape. */
+/* Operators along one axis. b_softmax_grad: gradient of softmax, computed from its result y. b_index_add: sums of
+ * src's entries in a tensor with the shape of `like`. */
 struct val *b_softmax_grad(struct build *b, struct val *y, struct val *dy, int axis);
 struct val *b_index_add(struct build *b, struct val *like, int axis, struct val *ids, struct val *src);
-/* Repeats x to these sizes. */
+/* Repeats x to the sizes size[0..ndim). */
 struct val *b_expand(struct build *b, struct val *x, int ndim, const int64_t *size);
-/* Inserts a dimension of size 1 into x at axis. */
+/* Inserts a dimension of size 1 into the shape of x, at index `axis`. */
 struct val *b_unsqueeze(struct build *b, struct val *x, int64_t axis);
 
-/* Fails with "NAME: text; a is f32{4, 5}, ...". */
+/* Fails with a message "NAME: text; a is f32{4, 5}, ..." that shows the operands of the call. */
 int call_fail(enum err_code code, const struct call *c, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* Gradient of max or min: shares dout evenly among the elements that equal the result. */
+/* Builds the gradient of max or min: divides dout evenly among the elements that equal the result. */
 struct val *b_share(struct build *b, const struct node *n, struct val *dout);
 
-/* grad() of operators whose derivative is 0 wherever it exists. */
+/* Implements grad() for operators whose derivative is 0 wherever it exists. */
 void b_zero_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
-/* Returns true if the gradient of n's operand i is needed: a float tensor that a gradient may have to pass. */
+/* Returns true if the gradient of operand i of n is needed, that is, if the operand is a float tensor that a
+ * gradient may pass through. */
 bool b_wants(const struct node *n, int i);
-/* Sets attribute `name` of op in attr (as op_attr_defaults left it). */
+/* Set attribute `name` of op in attr, which op_attr_defaults() has filled in. */
 void attr_int(const struct op *op, struct attr *attr, const char *name, int64_t i);
 void attr_float(const struct op *op, struct attr *attr, const char *name, double f);
 void attr_ints(const struct op *op, struct attr *attr, const char *name, int n, const int64_t *list);

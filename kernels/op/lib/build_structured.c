@@ -1,4 +1,4 @@
-/* build_structured.c - helpers of build.h for operators that are not element-wise. */
+/* build_structured.c - implements helpers of build.h for operators that are not element-wise. */
 #include "kernels/op/lib/op_impl.h"
 
 #include <stdarg.h>
@@ -21,7 +21,7 @@ call_fail(enum err_code code, const struct call *c, const char *fmt, ...)
     return status;
 }
 
-/* Calls op on x (and y) with its attribute axis. */
+/* Calls op on x (and on y, unless y is NULL) with its attribute axis. */
 static struct val *
 call_axis(struct build *b, const struct op *op, int nin, struct val *const *in, int axis)
 {

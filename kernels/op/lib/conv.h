@@ -1,5 +1,6 @@
-/* conv.h - the common part of conv2d and its gradients: sizes by height and width, and how a window moves. Pure,
- * except for writes to the caller's memory; any thread. */
+/* conv.h - code shared by conv2d and its gradients: sizes and steps of windows, and the loops of the reference.
+ *
+ * Pure, except for writes to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_CONV_H
 #define RILLE_KERNELS_OP_CONV_H
 
@@ -7,7 +8,7 @@
 #include "kernels/cpu/base/nonfinite.h"
 #include "kernels/op/lib/op_impl.h"
 
-/* Attributes of conv2d and its gradients, in this order. Only the gradients have CONV_SIZE. */
+/* Attributes of conv2d and its gradients, in the order of their records. Only the gradients have CONV_SIZE. */
 enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SIZE };
 
 #define CONV_ATTRS                                                                                                     \
@@ -17,9 +18,9 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SI
     [CONV_GROUPS] = {"groups", ATTR_INT, .i = 1, .doc = "groups of channels that are convolved separately"},           \
     [CONV_TF32] = TF32_ATTR
 
-/* Common prefix of the bodies of conv2d and its gradients: how windows move, and structs for a kernel entry and a
- * window. The sums of their memory offsets (image) and of their coordinates (h, w) are the image entry where the two
- * meet. */
+/* Common prefix of the GPU bodies of conv2d and its gradients: the steps of windows, and structs for an entry of the
+ * kernel and for a window. The image entry at which an entry and a window meet has the sum of their memory offsets
+ * (image) and coordinates (h, w). */
 #define CONV_BODY                                                                                                      \
     BODY(                                                                                                              \
         const auto pair =                                                                                              \
@@ -37,21 +38,22 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SI
             coordinate h, w;                                                                                           \
         };)
 
-/* Walks all positions at which x[n, gc, h, w], w[go, c, p, q] and y[n, go, u, v] meet. conv2d and both gradients
- * share this walk, and differ in which of the three `meet` writes. Dense f64. E_KERNEL: the shards do not match. */
+/* Visits all combinations of elements x[n, gc, h, w], w[go, c, p, q] and y[n, go, u, v] that a convolution
+ * multiplies and adds. conv2d and both gradients share this loop; their `meet` functions write y, x or w. Dense f64.
+ * E_KERNEL: the shards do not match. */
 struct conv {
     const struct view *x, *w, *y;
     void (*meet)(double *x, double *w, double *y);
 };
 int conv_walk(const struct conv *c, const struct attr *attr);
 
-/* Sets how windows move by these attributes; the caller sets the operands. */
+/* Sets stride, padding and dilation of *w from the attributes; the caller sets the operands. */
 void conv_windows(const struct attr *attr, struct convolution *w);
 
-/* Returns flops: per entry of y, a sum over a window in all channels of the group. */
+/* Returns the flops: for each entry of y, a sum over a window in all channels of its group. */
 double conv_flops(const struct type *w, const struct type *y);
 
-/* Calls conv2d, conv2d_grad_x or conv2d_grad_w. */
+/* Calls op, which is conv2d, conv2d_grad_x or conv2d_grad_w. */
 struct val *b_conv(struct build *b, const struct op *op, struct val *x, struct val *y, const struct attr *attr,
                    const int64_t *size);
 

@@ -1,4 +1,4 @@
-/* divisor.h - integer division, which rejects some divisors. The session thread builds. */
+/* divisor.h - builds integer division whose divisors are checked for 0. Session thread. */
 #ifndef RILLE_KERNELS_OP_DIVISOR_H
 #define RILLE_KERNELS_OP_DIVISOR_H
 
@@ -6,8 +6,8 @@
 
 enum division { DIVIDE_QUOTIENT, DIVIDE_REMAINDER };
 
-/* build() of a flooring division: divides integers by divisors that op_divisor has checked. Leaves reals, whose
- * quotient by zero is infinite or NaN, to the call itself. */
+/* Implements build() for a flooring division. For integers, builds a division by divisors that op_divisor has
+ * checked. Leaves out[0] unset for floats, because their quotient by zero is infinite or NaN. */
 int divide_integer(struct build *b, const struct call *c, struct val *const *in, enum division of, struct val **out);
 
 #endif

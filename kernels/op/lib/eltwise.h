@@ -1,12 +1,12 @@
-/* eltwise.h - the definition of an element-wise operator: one body for CPU and GPU.
+/* eltwise.h - defines an element-wise operator by one body of code for CPU and GPU.
  *
  *     REALS({ return x[0] / (1 + exp(-x[0])); });
  *
  * makes the C function `reals` and its text `reals_text`; INTEGERS does the same for integers. kernels/cuda compiles
  * the text with `real` as float or double, so a body uses the common subset of C and CUDA C++. x[k] is operand k.
  * Locals have type real, int64_t or uint64_t; assign a non-integer constant to such a local first (0.5 alone is a
- * double). Of c a body reads absent(&c->in[k]) and attributes: c->attr[NAME].i or .f, with NAME the attribute's name
- * in capitals and words as NAME_WORD. Any thread. */
+ * double). A body reads absent(&c->in[k]) and attributes from c: c->attr[NAME].i or .f, where NAME is the
+ * attribute's name in capitals and words as NAME_WORD. Any thread. */
 #ifndef RILLE_KERNELS_OP_ELTWISE_H
 #define RILLE_KERNELS_OP_ELTWISE_H
 
@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-typedef double real; /* type in the C function */
+typedef double real; /* element type in the C function */
 
 #define REALS(...)                                                                                                     \
     static double reals(const struct call *c, const double *x)                                                         \

@@ -1,11 +1,11 @@
-/* experts.h - the common part of expert_matmul and its gradient. Pure; any thread. */
+/* experts.h - code shared by expert_matmul and its gradient. Pure; any thread. */
 #ifndef RILLE_KERNELS_OP_EXPERTS_H
 #define RILLE_KERNELS_OP_EXPERTS_H
 
 #include "kernels/cpu/gemm/experts.h"
 #include "kernels/op/lib/op_impl.h"
 
-/* Returns x's part of the rule. */
+/* Returns the text of operand x in the SBP rule. */
 static inline const char *
 experts_rule(const struct type *x, const struct type *ids)
 {

@@ -1,4 +1,4 @@
-/* lookup.c - reads and writes entries by position. */
+/* lookup.c - reads and writes entries at given positions along an axis, and checks ids. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/lookup.h"
 
@@ -34,13 +34,15 @@ lookup_id(const struct view *ids, const int64_t *at)
     return elem_get_i(ids->dtype, ids->data, index);
 }
 
-/* Returns the row in the batch of row `row` of this micro-batch. */
+/* Converts the index of a row in this micro-batch to the index of that row in the whole batch. */
 static int64_t
 batch_row(const struct kcall *k, int i, int64_t row)
 {
     const struct pieces *p = &k->pieces;
-    if (!(p->of >> i & 1) || p->cut == 0) return row;   /* row of the micro-batch if shards differ in length */
-    int64_t part = MAX(k->in[i].global[0] / p->cut, 1); /* rows of a shard in one micro-batch */
+    /* Unknown row of the batch (not a micro-batch operand, or shards differ in length): reports the micro-batch's row.
+     */
+    if (!(p->of >> i & 1) || p->cut == 0) return row;
+    int64_t part = MAX(k->in[i].global[0] / p->cut, 1); /* number of rows that a shard has in one micro-batch */
     return (row / part * p->n + (int64_t)k->piece) * part + row % part;
 }
 
@@ -72,7 +74,7 @@ lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words
 
 enum { ID_BLOCK = 1024 };
 
-/* Counts the elements that are neither among the `count` values from lo on nor `also`. */
+/* Counts the elements that are neither in [lo, lo + count) nor equal to `also`. */
 VECTOR static int64_t
 count_others(int64_t n, const int64_t *id, int64_t lo, uint64_t count, int64_t also)
 {
@@ -81,7 +83,8 @@ count_others(int64_t n, const int64_t *id, int64_t lo, uint64_t count, int64_t a
     return others;
 }
 
-/* Returns true if every element of dense memory is allowed. If not, lookup_find() walks to the first that is not. */
+/* Returns true if every element of a dense view is allowed. If this is false, lookup_find() searches for the first
+ * one that is not. */
 static bool
 all_allowed(const struct view *x, const struct allowed *a)
 {
@@ -96,7 +99,7 @@ all_allowed(const struct view *x, const struct allowed *a)
     return bad == 0;
 }
 
-/* Allows the values greater than a number. */
+/* Sets the range of allowed values in *a to all values greater than the number. */
 static void
 begin_after(struct allowed *a, const struct view *number)
 {
@@ -126,14 +129,14 @@ lookup_find(const struct kcall *k)
 
 /* ---- whole entries ---- */
 
-/* Returns the index of position id among the entries held here; -1: elsewhere. */
+/* Returns the local index of the entry at global position id; -1: another rank has this entry. */
 static int64_t
 entry_here(const struct view *x, int axis, int64_t id)
 {
     return lookup_here(id, x->offset[axis], x->dim[axis]);
 }
 
-/* Copies n elements of x from element `from` on; a partial sum of halves is stored as f32. */
+/* Copies n elements of x, starting at element `from`. Stores partial sums of 16-bit floats as f32. */
 static void
 copy_entry(enum dtype d, void *to, const struct view *x, int64_t from, int64_t n)
 {
@@ -178,13 +181,14 @@ lookup_put(const struct view *out, int axis, const struct view *ids, const struc
         }
 }
 
-/* ---- fast writes: every entry of the result has a list of its sources, so threads share out the entries ---- */
+/* ---- fast writes: every entry of the result has a list of its sources, so that threads divide the entries ---- */
 
 struct put {
-    const struct view *out, *src, *base; /* base NULL: zeros */
+    const struct view *out, *src, *base; /* base: tensor to which sources are added; NULL: zeros */
     struct lines l;
     int64_t nid;
-    int32_t *first, *next; /* first source of an entry; next source after source j; -1: end */
+    /* Index of the first source of an entry; index of the source after source j; -1: end of the list. */
+    int32_t *first, *next;
 };
 
 static size_t
@@ -193,7 +197,8 @@ lookup_scratch(const struct view *out, int axis, const struct view *ids)
     return (size_t)(out->dim[axis] + view_numel(ids)) * sizeof(int32_t);
 }
 
-/* Builds the lists from the end, so that each list has the order of ids and every sum has one order. */
+/* Builds the list of each entry from the last id to the first, so that a list is in the order of ids and every sum
+ * has a fixed order. */
 static void
 put_lists(struct put *p, int axis, const struct view *ids)
 {
@@ -220,7 +225,7 @@ add_f64(int64_t n, const double *x, double *sum)
     for (int64_t i = 0; i < n; i++) sum[i] += x[i];
 }
 
-/* Adds n elements of src, from element `from` on, to `sum`. */
+/* Adds n elements of src, starting at element `from`, to `sum`. */
 static void
 add_source(const struct put *p, int64_t from, int64_t n, double *sum)
 {
@@ -234,7 +239,7 @@ add_source(const struct put *p, int64_t from, int64_t n, double *sum)
     add_f64(n, workspace, sum);
 }
 
-/* Writes one entry. Without base, a single source is copied. */
+/* Writes one entry of the result. If there is no base, copies a single source instead of adding it to zeros. */
 static void
 put_entry(const struct put *p, int64_t outer, int64_t e)
 {
@@ -291,7 +296,7 @@ lookup_allows(const struct kcall *k, struct allowed *a)
     *a = (struct allowed){.operand = 1, .count = (uint64_t)k->out[0].global[axis_of(k->call)]};
 }
 
-/* A gradient's node has no name of its own, so messages name the operator that it belongs to. */
+/* A gradient's node has no name that users know, so its messages name the forward operator. */
 int
 lookup_say_gradient(const struct kcall *k, const struct finding *f)
 {

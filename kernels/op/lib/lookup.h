@@ -1,59 +1,64 @@
-/* lookup.h - the common part of operators that read or write entries by position.
+/* lookup.h - code shared by operators that read or write entries at given positions, like index_select and
+ * embedding.
  *
  * A rank may hold only a range of the entries; positions are global. For a position outside this range a read
- * returns zeros and a write does nothing, so the ranks' results add up (P(sum)). Pure, except for writes to the
- * caller's memory; any thread. */
+ * returns zeros and a write does nothing, so that the ranks' results add up to the whole result (P(sum)). Pure,
+ * except for writes to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_LOOKUP_H
 #define RILLE_KERNELS_OP_LOOKUP_H
 
 #include "kernels/op/lib/op_impl.h"
 
-/* The parts of a rule x, ids -> entries of x along axis at ids: x "aVc", ids "pq", result "apqc". */
+/* Texts of the SBP rule of a read: the entries of x along an axis at positions ids. Example: x "aVc", ids "pq",
+ * result "apqc". */
 struct lookup_text {
     char x[MAX_DIM + 1], ids[MAX_DIM + 1], out[2 * MAX_DIM + 1];
 };
 struct lookup_text lookup_text(const struct type *x, const struct type *ids, int axis);
 
-/* The words of a message, e.g. "embedding: id 9 at position 1 is not in a table of 4 rows (positions count from 0)". */
+/* Words of a message like "embedding: id 9 at position 1 is not in a table of 4 rows (positions count from 0)". */
 struct lookup_words {
-    const char *op, *noun;      /* "embedding", "id" */
-    const char *before, *after; /* "in a table of ", " rows" */
+    const char *op, *noun;      /* name of the operator and word for an element, like "embedding" and "id" */
+    const char *before, *after; /* text before and after the number of entries, like "in a table of " and " rows" */
 };
-/* Finds the first element that the operator's record does not allow, for any dtype and any strides. */
+/* Finds the first element that the operator's record does not allow, for any dtype and any strides, and writes it to
+ * k->find. */
 void lookup_find(const struct kcall *k);
-/* Fails with E_VALUE and these words for what lookup_find() found in operand i. */
+/* Fails with E_VALUE and a message in these words about the invalid element that lookup_find() found in operand i. */
 int lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words *words, const struct finding *f);
-/* Appends the finding's position in the global operand i (for a micro-batch: in the batch): "1" or "{0, 1}". */
+/* Appends the position of the invalid element in the global operand i, like "1" or "{0, 1}". For an operand of a
+ * micro-batch, this is the position in the whole batch. */
 void lookup_print_position(const struct kcall *k, int i, const struct finding *f, struct str *s);
-/* Returns the index of an id, which may be any number, among n entries from `first` on; -1: outside. */
+/* Returns id - first if the id is in [first, first + n), whatever its value; otherwise -1. */
 static inline int64_t
 lookup_here(int64_t id, int64_t first, int64_t n)
 {
     uint64_t here = (uint64_t)id - (uint64_t)first;
     return here < (uint64_t)n ? (int64_t)here : -1;
 }
-/* Returns the id at a local position. */
+/* Returns the id at the local position at[]. */
 int64_t lookup_id(const struct view *ids, const int64_t *at);
 
-/* Reads entries of x along axis into out, for any dtype; all dense. */
+/* Copies the entries of x at positions ids along an axis to out. All views are dense; any dtype. */
 void lookup_take(const struct view *x, int axis, const struct view *ids, const struct view *out);
-/* Adds src's entries to those of out at their positions along axis; all dense, f64. */
+/* Adds the entries of src to the entries of out at positions ids along an axis. All views are dense f64. */
 void lookup_put(const struct view *out, int axis, const struct view *ids, const struct view *src);
-/* Sets out to base (NULL: zeros) plus src's entries; all dense. out and src have any float dtype; base has out's
- * dtype and may share its memory. Sums in f64, in the order of ids. scratch: as lookup_prepare() reserves. */
+/* Sets out to base (NULL: zeros) plus the entries of src at positions ids. All views are dense. out and src have any
+ * float dtype; base has out's dtype and may share its memory. Sums in f64, in the order of ids. scratch: reserved by
+ * lookup_prepare(). */
 void lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src,
                      const struct view *base, int threads, void *scratch);
 
-/* Callbacks of operators that add at positions: allows, say, line_dims and flops of the record, and prepare of a
- * variant. */
+/* Callbacks of operators that add entries at given positions: allows, say, line_dims and flops of the record, and
+ * prepare of a variant. */
 void lookup_allows(const struct kcall *k, struct allowed *a);
 int lookup_say_gradient(const struct kcall *k, const struct finding *f);
 void lookup_entry_dims(const struct call *c, bool *gone);
 double lookup_flops(const struct call *c);
 int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-/* The two passes of operators that add at positions; a line is an entry. LOOKUP_START writes each element's start
- * value. LOOKUP_SUM writes to each named entry the start value plus the source entries of the ids that name it, in
- * the order of ids. */
+/* GPU bodies of the two passes of operators that add entries at given positions; a line of threads computes one
+ * entry. LOOKUP_START writes the start value of each element. LOOKUP_SUM writes to each entry that an id selects:
+ * the start value plus the source entries of the ids that select it, in the order of ids. */
 #define LOOKUP_START(start)                                                                                            \
     BODY({ each_of([&](element i) { return (void)i, start; }, [&](element i, double v) { y0(i, v); }); })
 #define LOOKUP_SUM(start)                                                                                              \
@@ -65,7 +70,7 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
             (void)i;                                                                                                   \
             return (double)start;                                                                                      \
         };                                                                                                             \
-        /* Return the offset in operand 2 of the source entry of id j; of element i in such an entry. */               \
+        /* Return the offset in operand 2 of the source entry of id j, and of element i in a source entry. */          \
         const auto source_of = [&](int64_t j) {                                                                        \
             int64_t from[16];                                                                                          \
             for (int d = 0; d < NDIM2; d++) from[d] = 0;                                                               \
@@ -80,9 +85,9 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
                 if (d != axis) from[d < axis ? d : d + NDIM1 - 1] = at[d];                                             \
             return x2_at(from);                                                                                        \
         };                                                                                                             \
-        enum { EACH = 4 }; /* elements per thread and round */                                                         \
+        enum { EACH = 4 }; /* elements per thread in one iteration */                                                  \
         for (int64_t begin = 0; begin < a.length; begin += EACH * THREADS) {                                           \
-            places at[EACH]; /* beyond the end: element 0, which is then not written */                                \
+            places at[EACH]; /* position of the element; beyond the end: of element 0, which is not written */         \
             int64_t in[EACH];                                                                                          \
             double sum[EACH];                                                                                          \
             for (int e = 0; e < EACH; e++) {                                                                           \
@@ -106,7 +111,7 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
         }                                                                                                              \
     })
 
-/* Returns attribute `axis` (always attribute 0) of the operators that have one. */
+/* Returns the value of attribute `axis`, which is attribute 0 of these operators. */
 static inline int
 axis_of(const struct call *c)
 {

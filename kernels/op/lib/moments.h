@@ -1,13 +1,13 @@
 /* moments.h - compact codes for the mean and deviation of a row that is split over ranks.
  *
- * A part sends its own mean and deviation in 9 bytes (moments_told). The rank with the codes of all parts of a row
- * answers each part with 7 bytes: the distance from the part's mean to the row's mean, and the row's deviation
- * (moments_joined). From both codes the part computes the row's moments (moments_of). No digit is lost for rows up
- * to 10^5 deviations from 0; beyond, one binary digit is lost per doubling. Three floats carry no more information
- * and would take 12 bytes each way.
+ * A rank sends the mean and deviation of its shard of the row in 9 bytes (moments_told). The rank with the codes of
+ * all shards of a row answers each with 7 bytes: the distance from the shard's mean to the row's mean, and the row's
+ * deviation (moments_joined). From both codes the sending rank computes the row's moments (moments_of). No digit is
+ * lost if the mean is at most 10^5 deviations from 0; beyond, one binary digit is lost per doubling. Three floats
+ * carry no more information and would take 12 bytes each way.
  *
- * A code holds a number and a scale >= 0 in units of 2^e, with scale < 2^e and |number| / 2^range < 2^e. The first
- * byte is e + 126, or 255 if the number or scale is not finite or too large. The lowest bits of the following word
+ * A code holds a number and a scale >= 0 in units of 2^e, with scale < 2^e and |number| / 2^range < 2^e. The first byte
+ * of a code is e + 126, or 255 if the number or scale is not finite or too large. The lowest bits of the following word
  * are the scale, all others the number. Pure; any thread. */
 #ifndef RILLE_KERNELS_OP_MOMENTS_H
 #define RILLE_KERNELS_OP_MOMENTS_H
@@ -16,10 +16,11 @@
 
 #include <math.h>
 
-/* The definitions below are one text for every machine. A scale has 23 bits, and e >= -126. */
+/* The macros below are compiled for the CPU and also passed as text to the GPU compiler. A scale has 23 bits, and e
+ * >= -126. */
 #define MOMENTS_SIZES enum { TOLD_BYTES = 9, TOLD_RANGE = 17, JOINED_BYTES = 7 };
 
-/* Returns byte k of the code, of `bytes` bytes, of a number and a scale. */
+/* Returns byte k of the code of a number and a scale; the code has `bytes` bytes. */
 #define MOMENTS_BYTE                                                                                                   \
     {                                                                                                                  \
         const int digits = 8 * (bytes - 1) - 23;                                                                       \
@@ -38,7 +39,7 @@
         return (int64_t)(((uint64_t)s | (uint64_t)(n + half) << 23) >> (8 * (k - 1)) & 255);                           \
     }
 
-/* Returns the number in a code of `bytes` bytes; NaN: not finite. */
+/* Returns the number in a code of `bytes` bytes; NaN if the number or the scale was not finite. */
 #define MOMENTS_NUMBER                                                                                                 \
     {                                                                                                                  \
         const int digits = 8 * (bytes - 1) - 23;                                                                       \
@@ -48,15 +49,15 @@
         return code[0] == 255 ? sqrt(-1.0) : ldexp((double)n, code[0] - 126 + range + 1 - digits);                     \
     }
 
-/* Returns the scale in a code; NaN: not finite. */
+/* Returns the scale in a code of `bytes` bytes; NaN if the number or the scale was not finite. */
 #define MOMENTS_SCALE                                                                                                  \
     {                                                                                                                  \
         const int s = code[1] | code[2] << 8 | (code[3] & 127) << 16;                                                  \
         return code[0] == 255 ? sqrt(-1.0) : ldexp((double)s, code[0] - 126 - 23);                                     \
     }
 
-/* Returns r such that 2^r >= sqrt(parts): with equal parts, the mean of a part is at most sqrt(parts) row deviations
- * from the row's mean. */
+/* Returns r such that 2^r >= sqrt(parts). With equal shards, the mean of a shard is at most sqrt(parts) row
+ * deviations from the row's mean. */
 #define MOMENTS_RANGE                                                                                                  \
     {                                                                                                                  \
         int range = 0;                                                                                                 \
@@ -74,7 +75,7 @@
 MOMENTS_SIZES
 MOMENTS_FUNCTIONS(MOMENTS_HERE)
 
-/* The same definitions as text before a body, for machines that compile texts. */
+/* Puts the same definitions as text before a body, for devices that compile texts. */
 #define MOMENTS_TEXT(...)  MOMENTS_TEXT_(__VA_ARGS__)
 #define MOMENTS_TEXT_(...) #__VA_ARGS__
 #define MOMENTS_THERE(type, name, parameters, ...)                                                                     \

@@ -1,4 +1,4 @@
-/* norm.c - code shared by layer_norm, rms_norm and their gradients. */
+/* norm.c - code shared by layer_norm, rms_norm and their gradients: rules, reference, builders. */
 #include "kernels/op/lib/norm.h"
 
 #include <math.h>
@@ -18,7 +18,8 @@ norm_dims(const struct call *c)
     return c->attr[SHAPE].n ? c->attr[SHAPE].n : 1;
 }
 
-/* Serves the norms and their gradients, whose record has the attribute dims. */
+/* Implements line_dims for the norms, whose weight gives the number of dimensions, and for their gradients, which
+ * have the attribute dims. */
 void
 norm_line_dims(const struct call *c, bool *gone)
 {
@@ -152,7 +153,7 @@ norm_grad(struct build *b, const struct node *n, struct val *const *dout, struct
         if (b_wants(n, i)) din[i] = grad[i];
 }
 
-/* Fills in the normalised dimensions and returns their number. */
+/* Sets axes[] to the normalised dimensions and returns their number. */
 static int
 axes_of_norm(const struct val *x, const struct attr *attr, int64_t *axes)
 {
@@ -202,8 +203,8 @@ line_mean(struct build *b, struct val *x, const int64_t *axes, int naxes, enum d
     return b_scale(b, b_line_sum(b, x, axes, naxes, d), 1 / (double)n);
 }
 
-/* Returns x minus its mean, as b_center. The first mean subtracted from f64 needs no gradient because it does not
- * change the result. */
+/* Builds x minus its mean. For f64, the first mean that is subtracted needs no gradient, because it does not change
+ * the result. */
 static struct val *
 line_center(struct build *b, struct val *x, const int64_t *axes, int naxes)
 {
@@ -213,7 +214,8 @@ line_center(struct build *b, struct val *x, const int64_t *axes, int naxes)
     return b_sub(b, y, line_mean(b, y, axes, naxes, DT_F64));
 }
 
-/* Returns true if the first of the normalised dimensions, and no other, is split evenly; *parts: number of shards. */
+/* Returns true if the first normalised dimension, and no other, is split into equal shards; sets *parts to the
+ * number of shards. */
 static bool
 in_even_parts(const struct call *c, int naxes, int64_t *parts)
 {
@@ -225,8 +227,8 @@ in_even_parts(const struct call *c, int naxes, int64_t *parts)
     return *parts > 1 && x->dim[first] % *parts == 0 && x->ndim + 1 < MAX_DIM;
 }
 
-/* Returns the rank of x's shape with that dimension split in two, and the sizes in size[]. Prepends a dimension of
- * one row if x has no rows, because moments are joined by row. */
+/* Sets size[] to the shape of x with the split dimension divided in two, and returns the number of dimensions. If x
+ * has no dimension for rows, adds one of size 1, because moments are joined per row. */
 static int
 parted_shape(const struct type *x, int naxes, int64_t parts, int64_t *size)
 {
@@ -239,8 +241,8 @@ parted_shape(const struct type *x, int naxes, int64_t parts, int64_t *size)
     return n;
 }
 
-/* Returns (x - mean) rstd of floats, x in that shape. The shards of a row exchange its mean and deviation
- * (moments.h). */
+/* Returns (x - mean) * rstd for 32-bit or smaller floats, in the shape with the split dimension divided in two. The
+ * ranks that share a row exchange its mean and deviation (moments.h). */
 static struct val *
 norm_by_moments(struct build *b, struct val *x, int naxes, double eps)
 {

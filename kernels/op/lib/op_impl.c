@@ -1,4 +1,4 @@
-/* op_impl.c - what operator files share: attributes, numbers, walks over memory. */
+/* op_impl.c - code that operator files share: readers of attributes and numbers, loops over memory. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "runtime/base/rng.h"
@@ -60,7 +60,7 @@ walk_start(struct walk *w, const struct view *v)
     w->global = global_index(v, w->at);
 }
 
-enum { ASK = 1 << 16 }; /* elements between two calls of stop_now() */
+enum { ASK = 1 << 16 }; /* elements between two checks of whether the run was stopped (stop_now()) */
 
 void
 walk_next(struct walk *w, const struct view *v)
@@ -105,7 +105,8 @@ stretch_next(struct stretch *s)
     stretch_set(s);
 }
 
-/* Fills the view with copies of one element. If all bits of the element are 0, clears the memory, which is faster. */
+/* Fills the view with copies of one element. If all bits of the element are 0, clears the memory instead, which is
+ * faster. */
 static void
 repeat(const struct view *v, void *one)
 {
@@ -169,7 +170,8 @@ linear_if_tensors(const struct call *c)
     return "01";
 }
 
-/* Accepts the promoted dtype, and f32 for halves because their sums are f32 before rounding. */
+/* Accepts the promoted dtype of the operands. Also accepts f32 for 16-bit operands, because sums of 16-bit floats
+ * are f32 before rounding. */
 int
 product_dtype(const struct call *c, int at)
 {
@@ -212,7 +214,8 @@ infer_no_truth(const struct call *c, int64_t *size)
     return call_fail(E_DTYPE, c, "one of the operands must be float or integer, found only bool");
 }
 
-/* Rounds a fixed number to the half dtype d. A live number is known only at run time and stays unchanged. */
+/* Rounds a number that is known at compile time to the 16-bit dtype d. Leaves a number that is only known at run
+ * time unchanged. */
 static struct val *
 number_as(struct build *b, struct val *x, enum dtype d)
 {

@@ -1,8 +1,8 @@
-/* op_impl.h - what a file of kernels/op/ needs to define its operator.
+/* op_impl.h - declarations that a file of kernels/op/ needs to define its operator.
  *
- * Besides the headers of the record and of the builders: small readers of attributes and numbers, and walkers over
- * dense memory, so that a reference stays one obvious loop. Pure, except for writes to the caller's memory; any
- * thread. */
+ * Besides the headers of the record and of the builders, these are small readers of attributes and numbers, and
+ * loops over dense memory, so that a reference stays one obvious loop. Pure, except for writes to the caller's
+ * memory; any thread. */
 #ifndef RILLE_KERNELS_OP_IMPL_H
 #define RILLE_KERNELS_OP_IMPL_H
 
@@ -16,7 +16,7 @@
 #include "runtime/base/str.h"
 #include "sbp/rule.h"
 
-/* The C++ body of a record's element or line; kernels/cuda/source.h lists the names that it may use. */
+/* Makes the C++ text of a record's element or line; kernels/cuda/source.h lists the names that the text may use. */
 #define BODY(...) #__VA_ARGS__
 
 /* The attribute tf32 of products and convolutions, set by rille_allow_tf32(). */
@@ -25,7 +25,7 @@
         "tf32", ATTR_BOOL, ATTR_HIDDEN, .doc = "allow GPUs to round f32 factors to TF32"                               \
     }
 
-/* Data of a view in the element type that references use. */
+/* Return the data of a view in the element type of the reference, double or int64_t. */
 static inline double *
 f64_of(const struct view *v)
 {
@@ -58,7 +58,7 @@ is_number(const struct type *t)
     return t->weak;
 }
 
-/* The dimensions named by an axis attribute (INT or INTS), ascending, without duplicates; not set: all dimensions. */
+/* The dimensions that an axis attribute (INT or INTS) lists, ascending, without duplicates; not set: all dimensions. */
 struct axes {
     int n;
     int8_t axis[MAX_DIM];
@@ -66,40 +66,41 @@ struct axes {
 };
 struct axes axes_of(const struct attr *a, enum attr_kind kind, int ndim);
 
-/* Walks local positions in row-major order: at[] is the position, *global its index in the global tensor. */
+/* Iterates over local positions in row-major order. at[] is the position; *global is the index of its element in the
+ * global tensor. */
 struct walk {
     int64_t at[MAX_DIM];
-    int64_t left; /* elements yet to visit; also 0 if the result is no longer needed (runtime/base/stop.h) */
+    int64_t left; /* number of elements not yet visited; 0 also if the run was stopped (runtime/base/stop.h) */
     int64_t global;
 };
 void walk_start(struct walk *w, const struct view *v);
 void walk_next(struct walk *w, const struct view *v);
 
-/* Walks a dense view in order, in stretches of at most STRETCH_MOST neighbours along the last dimension: `n`
- * elements from element `at` on. The first is element `global` of the global tensor. n is 0 after the last stretch,
- * or if the result is no longer needed. */
+/* Iterates over a dense view in stretches of at most STRETCH_MOST neighbours along the last dimension. A stretch has
+ * `n` elements, starting at element `at`, which is element `global` of the global tensor. n is 0 after the last
+ * stretch, or if the run was stopped. */
 enum { STRETCH_MOST = 1024 };
 struct stretch {
     int64_t at, n, global;
-    struct walk walk; /* over the starts of lines */
+    struct walk walk; /* position of the start of the current line */
     struct view starts;
-    int64_t line, done; /* elements of a line; elements before this stretch */
+    int64_t line, done; /* number of elements in a line; number of them before this stretch */
 };
 void stretch_start(struct stretch *s, const struct view *v);
 void stretch_next(struct stretch *s);
 
-/* line_dims callbacks. all_dims: operand 0 is one line; no_dims: an element is a line. */
+/* Implement line_dims. all_dims: the whole operand 0 is one line. no_dims: each element is a line. */
 void all_dims(const struct call *c, bool *gone);
 void no_dims(const struct call *c, bool *gone);
 
-/* Returns the letter of dimension i in a rule: a, b, c... */
+/* Returns the letter of dimension i in an SBP rule: a, b, c... */
 static inline char
 letter(int i)
 {
     return (char)(i < 26 ? 'a' + i : 'A' + i - 26);
 }
 
-/* Adds two sizes. On overflow returns INT64_MAX, which type_check() refuses. */
+/* Adds two sizes of dimensions. On overflow returns INT64_MAX, which type_check() rejects. */
 static inline int64_t
 size_add(int64_t a, int64_t b)
 {
@@ -107,34 +108,39 @@ size_add(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &n) ? INT64_MAX : n;
 }
 
-/* For element-wise operators that pass partial sums if every operand is a tensor: add and sub. */
+/* Returns the `linear` text of add and sub, which pass partial sums through if every operand is a tensor. */
 const char *linear_if_tensors(const struct call *c);
 
-/* Checks the result dtype of a product (attribute `at`): the operands' promoted dtype, or f32 for halves. E_DTYPE. */
+/* Checks the result dtype of a product, given by attribute `at`. The dtype must be the operands' promoted dtype, or
+ * f32 for 16-bit floats; else fails with E_DTYPE. */
 int product_dtype(const struct call *c, int at);
 
-/* cut_parts: number of shards along dimension d of operand k. is_cut: more than one. */
+/* cut_parts returns the number of shards along dimension d of operand k. is_cut returns true if there is more than
+ * one. */
 int64_t cut_parts(const struct call *c, int k, int d);
 bool is_cut(const struct call *c, int k, int d);
 
-/* Sets every element of a view, whatever its strides, to `value`. */
+/* Sets every element of a view to `value`, whatever the strides of the view. */
 void fill_view(const struct view *v, double value);
 void fill_view_int(const struct view *v, int64_t value);
-/* Returns the key of a random operator, whose last two operands are the seed and the ordinal of the call. */
+/* Returns the key of a random operator's call. The last two operands of the call are the seed and the ordinal of the
+ * call. */
 uint64_t random_key(const struct kcall *k);
-/* accepts() of variants that write dense results element by element. */
+/* Implements accepts() for variants that write dense results element by element. */
 bool dense_out(const struct kcall *k);
-/* Variant that runs ref on dense memory of any dtype, without conversion. */
+/* Variant that runs the reference directly on dense memory of any dtype, without conversion. */
 extern const struct kernel_variant kernel_direct[];
 
-/* infer() of an operator that adds a dimension: E_SHAPE if the first operand already has MAX_DIM dimensions. */
+/* Implements infer() for an operator that adds a dimension: E_SHAPE if the first operand already has MAX_DIM
+ * dimensions. */
 int infer_one_more(const struct call *c, int64_t *size);
-/* infer() of arithmetic that is undefined for truth values: E_DTYPE if the result would be bool, as when all
- * operands are. */
+/* Implements infer() for arithmetic that is undefined for bool: E_DTYPE if the result would be bool, that is, if all
+ * operands are bool. */
 int infer_no_truth(const struct call *c, int64_t *size);
-/* build() of comparisons: rounds a number beside halves to the half dtype once, like any tensor made of that number. */
+/* Implements build() for comparisons: if a number is compared with a 16-bit float tensor, rounds the number to the
+ * 16-bit dtype first, as a tensor of that number would be rounded. */
 int build_comparison(struct build *b, const struct call *c, struct val *const *in, struct val **out);
-/* infer() of sources: the call sets the shape; dtype f32 unless the session asks for another. */
+/* Implements infer() for sources, whose shape is given by the call: dtype f32 unless the caller asks for another. */
 int source_f32(const struct call *c, int64_t *size);
 
 #endif

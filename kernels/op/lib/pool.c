@@ -1,4 +1,4 @@
-/* pool.c - windows over images. */
+/* pool.c - code shared by the pooling operators: sizes of windows, the reference's loops, variants for floats. */
 #include "kernels/op/lib/pool.h"
 
 #include "kernels/cpu/rows/rows.h"
@@ -29,7 +29,7 @@ pool_size(const struct attr *attr, int i, int64_t n)
     int64_t extent = n + 2 * w.padding - (w.dilation * (w.kernel - 1) + 1) + (attr[POOL_CEIL].i ? w.stride - 1 : 0);
     if (extent < 0) return 0;
     int64_t size = extent / w.stride + 1;
-    /* A window must start in the image or before it. */
+    /* A window must start before the end of the image. */
     if (attr[POOL_CEIL].i && (size - 1) * w.stride >= n + w.padding) size--;
     return size;
 }
@@ -112,21 +112,22 @@ pool_each(int64_t nplane, const struct plane *p, void (*each)(void *arg, const s
         }
 }
 
-/* ---- rows of floats, or of doubles ----
+/* ---- variants for floats ----
  *
  * Planes are computed in groups of PLANE_LANES. If rows are short, a whole group is interleaved by a transpose,
- * computed at once, and transposed back. One core of an EPYC (Zen 5), maximum of 3x3 over f32, ms: 32x1024x7x7 1.3
- * (plane by plane 5.0); 32x512x16x16 with stride 2: 2.0 (3.0). From 20x20 on grouping does not pay. */
+ * computed at once, and transposed back. One core of an EPYC (Zen 5), maximum of 3x3 windows over f32, ms:
+ * 32x1024x7x7 1.3 (plane by plane 5.0); 32x512x16x16 with stride 2: 2.0 (3.0). For planes of 20x20 and more,
+ * grouping is not faster. */
 
-enum { MOST_IN = 2, SHORT_ROW = 16, LEAST_WORK = 16384 }; /* LEAST_WORK: elements worth another thread */
+enum { MOST_IN = 2, SHORT_ROW = 16, LEAST_WORK = 16384 }; /* LEAST_WORK: minimum number of elements per thread */
 
 struct state {
     struct plane plane, group;
-    bool turn; /* whole groups are transposed */
+    bool turn; /* true: whole groups of planes are transposed */
     void (*fn)(const struct plane *p, const void *const *in, void *out, void *workspace);
     bool doubles;
     int threads;
-    size_t workspace; /* bytes of scratch per thread */
+    size_t workspace; /* size of one thread's scratch, bytes */
 };
 
 static int64_t
@@ -147,7 +148,8 @@ line_up(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Returns the bytes of scratch for planes that are not used in place: a transposed group, or a plane of halves. */
+/* Returns the bytes of scratch for planes that cannot be used in place: a transposed group, or a plane of 16-bit
+ * floats. */
 static size_t
 group_bytes(const struct view *v, bool turn)
 {
@@ -191,8 +193,8 @@ row_of_plane(const struct view *v, int64_t plane)
     return (struct row){(char *)v->data + plane * n * (int64_t)dtype_bytes(v->dtype), v->dtype, 1, n};
 }
 
-/* Transposes a group of planes of doubles, without conversion by rows of floats: element i of lane l is stored at i
- * * PLANE_LANES + l of `turned`. */
+/* Transposes a group of planes of doubles, which need no conversion. Element i of plane l is stored at i *
+ * PLANE_LANES + l of `turned`. */
 static void
 turn_doubles(const struct view *v, int64_t first, double *turned, bool out)
 {
@@ -281,7 +283,7 @@ run_group(const struct task *t, int64_t first, char *workspace)
         turn_out(&k->out[0], first, (float *)workspace);
 }
 
-/* Computes the shares of threads lo..hi, each with its own workspace. */
+/* Computes the shares of threads lo to hi - 1, each with its own workspace. */
 static void
 run_share(void *arg, int64_t lo, int64_t hi)
 {

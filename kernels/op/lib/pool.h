@@ -1,13 +1,15 @@
-/* pool.h - the common part of the pooling operators: windows over the last two of four dimensions, which are
- * unsplit. Pure, except for writes to the caller's memory; any thread. */
+/* pool.h - code shared by the pooling operators, whose windows are over the last two of four dimensions; these are
+ * unsplit.
+ *
+ * Pure, except for writes to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_POOL_H
 #define RILLE_KERNELS_OP_POOL_H
 
 #include "kernels/cpu/conv/pool.h"
 #include "kernels/op/lib/op_impl.h"
 
-/* Attributes of all pooling operators, in this order. DILATION belongs to max_pool2d and COUNT_PAD to avg_pool2d;
- * the flag ATTR_HIDDEN hides the attribute from the other operator. */
+/* Attributes of all pooling operators, in the order of their records. DILATION belongs to max_pool2d and COUNT_PAD
+ * to avg_pool2d; the flag ATTR_HIDDEN hides the attribute from the other operator. */
 enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_COUNT_PAD, POOL_SIZE };
 
 #define POOL_ATTRS(dilation, count_pad)                                                                                \
@@ -18,8 +20,9 @@ enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_CO
     [POOL_CEIL] = {"ceil_mode", ATTR_BOOL, .doc = "allow the last window to extend beyond the padding"},               \
     [POOL_COUNT_PAD] = {"count_include_pad", ATTR_BOOL, count_pad, .i = 1, .doc = "include the padding in means"}
 
-/* Common prefix of pooling bodies. entries(): the image entries (of n) in window u of direction i, from *lo to *hi
- * by step[i]; returns the number that a mean divides by. windows(): the windows (of m) that may contain entry h. */
+/* Common prefix of the GPU bodies of pooling. entries(): sets *lo and *hi to the range of the n image entries that
+ * window u covers in direction i, in steps of step[i]; returns the divisor of a mean. windows(): sets *lo and *hi to
+ * the range of the m windows that may contain entry h. */
 #define POOL_BODY                                                                                                      \
     BODY(                                                                                                              \
         const auto pair =                                                                                              \
@@ -46,35 +49,36 @@ enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_CO
             };)
 
 struct window pool_window(const struct attr *attr, int i);
-int64_t pool_size(const struct attr *attr, int i, int64_t n); /* number of windows over n entries; 0: none fits */
-/* infer() of operators whose result is the pooled image. */
+int64_t pool_size(const struct attr *attr, int i, int64_t n); /* number of windows over n entries; 0: no window fits */
+/* Implements infer() for operators whose result is the pooled image. */
 int pool_infer(const struct call *c, int64_t *size);
 
-/* Returns flops: one operation per entry and window. The windows are those of the result, or (back) of the last
- * operand. */
+/* Returns the flops: one operation per window and entry. The windows are those of the result; if `back` is true,
+ * those of the last operand. */
 double pool_flops(const struct call *c);
 double pool_back_flops(const struct call *c);
 
-/* Returns a plane of the image x (n, c, h, w) with its windows y. */
+/* Returns a plane that describes the image x (n, c, h, w) and its pooling y for the variants. */
 struct plane pool_plane(const struct attr *attr, const struct view *x, const struct view *y);
 
-/* Walks the planes of an image and its pooling, both dense, window by window. The references use this walk. */
+/* Iterates over the windows of an image x and its pooling y, both dense, plane by plane. The references use this
+ * loop. */
 struct pane {
-    int64_t at, plane;      /* index in y; index of the plane's start in x */
-    int64_t h0, h1, w0, w1; /* the window's entries inside the image; every dilation-th counts */
-    int64_t step[2], row;   /* step between entries; entries in a row of x */
-    int64_t count;          /* divisor of a mean */
+    int64_t at, plane;      /* index of the window in y; index in x of the plane's first element */
+    int64_t h0, h1, w0, w1; /* rows and columns of the window, clipped to the image; every dilation-th entry counts */
+    int64_t step[2], row;   /* distance between entries that count; number of entries in a row of x */
+    int64_t count;          /* number by which a mean over the window is divided */
 };
 void pool_each(int64_t nplane, const struct plane *p, void (*pane)(void *arg, const struct pane *w), void *arg);
 
-/* Variants for floats: plane by plane on all threads, in f64 for doubles and in f32 otherwise. */
+/* Variants for floats, which compute plane by plane on all threads: in f64 for f64, otherwise in f32. */
 bool pool_accepts(const struct kcall *k, const struct plane *p);
 int pool_prepare(const struct kcall *k, const struct plane *p, const struct plane_fn *fn, void **state,
                  size_t *scratch_bytes);
 int pool_run(const struct kcall *k, const void *state);
 void pool_drop(void *state);
 
-/* Calls a pooling operator with the attributes of another. size: of the image, if the operator has that attribute. */
+/* Calls the pooling operator op with the attributes of another. size: size of the image, if op has that attribute. */
 struct val *b_pool(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
 
 #endif

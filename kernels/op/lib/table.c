@@ -1,4 +1,4 @@
-/* table.c - the list of operators, and the lookup by name.
+/* table.c - the table of all operators, and the lookup of an operator by name.
  *
  * ops.def has one line for each operator, sorted by name, so that op_find can bisect. No other file includes
  * ops.def. A file that calls another operator declares that operator's record, so a new operator recompiles no other

@@ -4,10 +4,10 @@
 
 #include "runtime/graph/op.h"
 
-/* Sorted by name, ends with NULL. */
+/* Records of all operators, sorted by name; the last entry is NULL. */
 extern const struct op *const op_table[];
 extern const int op_count;
-/* Returns NULL if no operator has this name. */
+/* Returns the record of an operator; NULL: no operator has this name. */
 const struct op *op_find(const char *name);
 
 #endif

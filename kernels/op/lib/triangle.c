@@ -1,4 +1,5 @@
-/* triangle.c - rows of matrices copied up to a diagonal or from it on, the rest zero. */
+/* triangle.c - computes tril and triu: copies each matrix row up to a diagonal, or from a diagonal on, and sets the
+ * rest to zero. */
 #include "kernels/op/lib/triangle.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ triangle_run(const struct kcall *k, bool upper)
     int64_t n = x->dim[col], count = n ? view_numel(x) / n : 0, bytes = (int64_t)dtype_bytes(x->dtype);
     int64_t most = (int64_t)1 << 62, diagonal = MAX(-most, MIN(most, k->call->attr[TRIANGLE_DIAGONAL].i));
     for (int64_t r = 0, since = 0; r < count && !stop_after(&since, n * bytes); r++) {
-        /* i: the local column on the diagonal of this row. */
+        /* Local index of the column where the diagonal crosses this row; may be outside the row. */
         int64_t i = x->offset[row] + r % x->dim[row] - x->offset[col] + diagonal;
         int64_t edge = MAX(0, MIN(n, upper ? i : i + 1)), lo = upper ? edge : 0, hi = upper ? n : edge;
         char *to = (char *)y->data + r * n * bytes;

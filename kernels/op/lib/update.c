@@ -1,4 +1,4 @@
-/* update.c - the scale operand of optimiser updates. */
+/* update.c - reads the scale operand of optimiser updates, and replaces a scaled gradient by its two factors. */
 #include "kernels/op/lib/update.h"
 
 #include "kernels/cpu/eltwise/tile.h"

@@ -1,4 +1,4 @@
-/* update.h - the common part of optimiser updates: the factor of the gradient.
+/* update.h - code shared by optimiser updates: the scale factor of the gradient.
  *
  * Gradient clipping by norm multiplies each gradient by one number, a tensor without dimensions. An update accepts
  * that number as an operand of its own beside the original gradient, so the products are never stored. Any thread. */
@@ -7,12 +7,12 @@
 
 #include "kernels/op/lib/op_impl.h"
 
-/* E_SHAPE: operand `scale` is present and has dimensions. */
+/* Fails with E_SHAPE if the operand `scale` is present and has dimensions. */
 int update_check_scale(const struct call *c, int scale);
 /* Returns the value of the scale operand; 1 if it is absent. */
 double update_scale(const struct view *scale);
-/* absorb() of updates: if operand g is a gradient times one number, not computed yet, replaces g and `scale` by the
- * two factors. Returns the number of operands. */
+/* Implements absorb() for updates. If operand g is the product of a gradient and one number, and is not computed
+ * yet, replaces operands g and `scale` by the two factors. Returns the number of operands. */
 int update_absorb(struct val **in, int nin, int g, int scale);
 
 #endif
