@@ -187,7 +187,8 @@ local function collector(prefix)
   local list, seen = {}, {}
   return list, function(name, text)
     if type(name) ~= "string" or name:sub(1, #prefix) ~= prefix then return end
-    if name:sub(1, 1) == "_" and prefix == "" or not name:find("^[%a_][%w_]*$") then return end -- private: shown after _
+    -- private names are offered only after a typed _
+    if name:sub(1, 1) == "_" and prefix == "" or not name:find("^[%a_][%w_]*$") then return end
     text = text or name
     if seen[text] then return end
     seen[text] = true

@@ -33,7 +33,7 @@ function Cache:begin(ids)
   self.places = rille.arange(length, where):reshape{1, length}:expand{batch, length}
 end
 
--- Begins a later pass. at: the position of each row's entry.
+-- Begins a later pass. at: the position of each row's new entry.
 function Cache:go_to(at)
   local batch = at.shape[1]
   self.at, self.places, self.used = at, at, {}

@@ -24,7 +24,8 @@ return function(path, given)
   check.path("models.load", "the name of a folder or a file", path)
   if path:find("%.bin$") then return own.gpt2.load(path, given) end
   local model_type, config = files.model_type("models.load", path)
-  check.that(type(model_type) == "string" and (own[model_type] or kinds.has(model_type)), "models.load: %s: model_type is %s; supported: %s",
+  check.that(type(model_type) == "string" and (own[model_type] or kinds.has(model_type)),
+    "models.load: %s: unknown model_type %s; expected one of: %s",
     config, check.quoted(model_type), supported())
   return (own[model_type] or kinds.of(model_type)).load(path, given)
 end

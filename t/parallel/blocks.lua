@@ -122,7 +122,7 @@ local function fails(blocks, want, what, stages)
   tap.ok(y.shape[3] == 96 and not next(pin.of, nil) or not pin.of[m.h[1]], "after the error the model is unchanged")
 end
 fails({input = 3}, "is what the model takes in a micro-batch, a tensor, not 3", "input: no tensor")
-fails({input = rille.zeros{8, 16}}, "takes ids, integers", "input: ids that are no integers")
+fails({input = rille.zeros{8, 16}}, "ids must be integers", "input: ids that are no integers")
 fails({input = rille.zeros({8, 64}, {dtype = "i64"})}, "64", "input: more positions than the model has")
 fails({input = ids, cost = {1, 2}}, "cost", "input with a list that is too short")
 fails({input = ids, memory_limit = 10}, "ask for memory_limit = ", "less memory than any cut needs")
