@@ -134,7 +134,7 @@ local function new_list(fn, args, memory)
   list.walk = reach.new{place = place, count = count, note = note, follows_all = trace.is_users}
   reach.from(list.walk, fn, "the step")
   for i = 1, args.n do reach.from(list.walk, args[i], "argument " .. i) end
-  list.own = list.n -- later places are fields of Rille's own objects
+  list.own = list.n -- places after this index are fields of Rille's own objects
   list.settled = list.walk.computed or list.walk.compares
   return list
 end
@@ -146,7 +146,7 @@ end
 -- must give the former program. Comparing a live number with < is an error, and functions that need a number refuse it; both
 -- end the attempt. Two uses would go unnoticed: comparing numbers for equality, and computing names of fields. So functions
 -- with these get no live numbers.
-local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key -- values of places that may hold any float, any integer
+local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key -- key for places that may hold any float; for any integer
 
 local function write(row, value)
   if type(row.holder) == "function" then

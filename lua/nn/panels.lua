@@ -51,7 +51,8 @@ end
 -- Multiplies x: (batch, length, in) by w: (out, in), on one placement. used: w's SBP during the product.
 function panels.product(x, w, used, count)
   local width, out, cut, y = x.shape[3], w.shape[1], panels.least_common(layout.ways(x, 2), layout.ways(w, 1)), nil
-  check.that(width % (cut * count) == 0, "rille.parallel: %d panels of width %d cannot be split in %d; a multiple of %d would do", count,
+  check.that(width % (cut * count) == 0,
+    "rille.parallel: %d panels cannot divide a width of %d over %d ranks; a multiple of %d would do", count,
     width, cut, cut * count)
   local xs, ws = panels_of(x, cut, count), w:reshape{out, cut, count, width // (cut * count)}
   for k = 1, count do

@@ -33,8 +33,8 @@ local function is_plain(v)
   return kind == "number" or kind == "string" or kind == "boolean"
 end
 
--- Returns a list of plain values as one value: the common value, since a stride of 2 equals {2, 2}, or a text. Returns
--- nil for any other table.
+-- Converts a list of plain values to one value: the common value (a stride {2, 2} equals 2), or a text if the values differ.
+-- Returns nil for any other table.
 local function as_one(t)
   local texts, same = {}, true
   for i, v in ipairs(t) do
@@ -156,7 +156,7 @@ end
 -- Returns true if a module of Rille that a step has traced receives a new part, such as a bias.
 function settings.grows(m, value) return trace.has_met(m) and is_part(value) and settings.class_of(m) ~= nil end
 
--- Returns the names of the fields that one of Rille's modules computes with.
+-- Returns the names of the fields that m, one of Rille's modules, computes with.
 local function fields_of(m)
   local names = {}
   for name in pairs(made_of[m]) do names[#names + 1] = name end
@@ -164,7 +164,7 @@ local function fields_of(m)
     if not made_of[m][name] and is_part(v) then names[#names + 1] = name end
   end
   local n = rawlen(m)
-  if n > 0 then names[#names + 1] = n + 1 end -- the end of a list
+  if n > 0 then names[#names + 1] = n + 1 end -- the first free index, so that an appended member counts as a change
   return names
 end
 

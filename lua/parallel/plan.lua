@@ -31,7 +31,8 @@ end
 
 -- Adds the roles that the recipe's `layers` name, by pattern.
 local function roles_of_names(model, layers, role)
-  check.that(type(layers) == "table", "rille.parallel: layers must be a table, {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}, not %s",
+  check.that(type(layers) == "table",
+    "rille.parallel: layers must be a table, {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}, found %s",
     check.shown(layers))
   local list, module, is_tensor = {}, {}, {}
   for path, m in model:named_modules() do list[#list + 1], module[path] = path, m end
@@ -43,7 +44,8 @@ local function roles_of_names(model, layers, role)
       -- "*.fc1*" also matches parameters of the layers that it names; those follow their layer.
       local holder = path:match("^(.*)%.[^.]*$")
       if not (is_tensor[path] and by[holder] == pattern) then
-        check.that(not by[path] or layers[by[path]] == layers[pattern], "rille.parallel: layers: '%s' is %s by '%s' and %s by '%s'; take one",
+        check.that(not by[path] or layers[by[path]] == layers[pattern],
+          "rille.parallel: layers: '%s' has two roles: %s by '%s' and %s by '%s'; keep one",
           path, layers[by[path]], by[path], layers[pattern], pattern)
         check.that(is_tensor[path] or rawget(module[path], "weight") ~= nil,
           "rille.parallel: layers: '%s' is a module without a parameter 'weight'; name layers that have one, or parameters", path)
@@ -67,7 +69,7 @@ local parameter_roles = {
   embedding = {weight = "column"}, row = {weight = "row", bias = "row_bias"}, positions = {weight = "positions"},
   norm = {weight = "norm_weight", bias = "norm_weight"},
 }
--- The same, for a parameter that itself has the role.
+-- Column of the table of axes.lua, for a parameter that itself has the role.
 local own_roles = {column = "column", head = "column", embedding = "column", row = "row", positions = "positions",
   norm = "norm_weight", expert = "experts"}
 
@@ -84,7 +86,8 @@ local function replicate_heads(place, parts, role, heads)
   for path, count in pairs(heads) do
     local placement = place.of(path)
     local ways = axes.ways(parts(placement), placement.shape, "wide", "S(-1)")
-    check.that(math.type(count[1]) == "integer", "rille.parallel: the heads of '%s' must be a number in the field '%s', not %s", path,
+    check.that(math.type(count[1]) == "integer",
+      "rille.parallel: the number of heads of '%s', the field '%s', must be a positive integer, found %s", path,
       count[2], check.shown(count[1]))
     if role[path] == "column" and count[1] % ways ~= 0 then role[path] = nil end
   end
@@ -104,7 +107,7 @@ local function check_panels(model, place, parts, roles, panels)
     if panels and roles[path] == "column" and getmetatable(m) == nn.Linear then
       local cut = panel_unit(place.of(path), parts(place.of(path)))
       check.that(m.weight.shape[2] % (cut * panels) == 0,
-        "rille.parallel: a width of %d ('%s') does not divide into %d panels over %d ranks; a multiple of %d would do",
+        "rille.parallel: a width of %d ('%s') cannot be split into %d panels over %d ranks; a multiple of %d would do",
         m.weight.shape[2], path, panels, cut, cut * panels)
     end
   end
@@ -136,9 +139,10 @@ end
 local function read_recipe(given)
   local recipe = check.options("rille.parallel", given, known_keys())
   local zero = recipe.zero or 0
-  check.that(math.type(zero) == "integer" and zero >= 0 and zero <= 3, "rille.parallel: zero goes from 0 to 3, not %s", check.shown(zero))
-  check.that(zero == 0 or recipe.data ~= nil, "rille.parallel: zero wants a data axis: {data = 0, zero = %d}", zero)
-  check.that(recipe.zero_axes == nil or zero > 0, "rille.parallel: zero_axes names data axes for zero = 1, 2 or 3; zero is 0")
+  check.that(math.type(zero) == "integer" and zero >= 0 and zero <= 3,
+    "rille.parallel: zero must be 0, 1, 2 or 3, found %s", check.shown(zero))
+  check.that(zero == 0 or recipe.data ~= nil, "rille.parallel: zero needs a data axis: {data = 0, zero = %d}", zero)
+  check.that(recipe.zero_axes == nil or zero > 0, "rille.parallel: zero_axes needs zero = 1, 2 or 3, found 0")
   recipe.zero = zero
   if recipe.blocks ~= nil then recipe.blocks = check.options("rille.parallel: blocks", recipe.blocks, known_blocks) end
   for _, flag in ipairs{"sequence", "reshard"} do
@@ -147,7 +151,7 @@ local function read_recipe(given)
   if recipe.panels ~= nil then
     check.count("rille.parallel", "panels", recipe.panels)
     check.that(type(recipe.tensor) == "table" and recipe.method ~= "3d" and recipe.method ~= "1d",
-      "rille.parallel: panels go with methods 2d and 2.5d, not %s", tostring(recipe.method or "1d"))
+      "rille.parallel: panels need method 2d or 2.5d, found %s", tostring(recipe.method or "1d"))
   end
   return recipe
 end
@@ -235,8 +239,9 @@ local function add_parameters(model, out, place, parts, roles, recipe)
       if recipe.reshard == false then entry_of[t].reshard = false end
     end
   end
-  check.that(out.gathers or recipe.reshard == nil, "rille.parallel: reshard is for recipes that gather weights; this one gathers none; " ..
-    "give zero = 3, or 2 or 3 tensor axes, or leave reshard out")
+  check.that(out.gathers or recipe.reshard == nil,
+    "rille.parallel: reshard has no effect, because this recipe gathers no weights; " ..
+    "add zero = 3, or 2 or 3 tensor axes, or remove reshard")
 end
 
 -- Returns the set of modules that are pinned to a stage: members, and modules with tensors that contain no member. A
@@ -296,9 +301,10 @@ local function check_tensor_axes(model, out, parts)
     if not any and what == "whole" and out.tensors[name].kind == "parameter" then out.unsplit[#out.unsplit + 1] = name end
   end
   for _, part in ipairs(check.sorted_keys(mesh_axis)) do
-    check.that(splits[part], "rille.parallel: no parameter of %s is split over mesh axis %d (%s), because no layer has a role%s; " ..
-      "name them: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}", model.__name, mesh_axis[part], part,
-      next(splits) and " that this axis splits" or "")
+    check.that(splits[part],
+      "rille.parallel: no parameter of %s is sharded over mesh axis %d (%s), because no layer has a role%s; " ..
+      "name the layers: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}", model.__name, mesh_axis[part], part,
+      next(splits) and " that this axis shards" or "")
   end
 end
 
@@ -310,7 +316,8 @@ local function reckon(model, recipe, evenly)
   local entries = plan.of(model, evenly).entries
   for path, m in model:named_modules() do module[path] = m end
   for k, path in ipairs(stages.members(model, recipe)) do 
-    check.that(module[path], "rille.parallel: blocks: input prices modules, and '%s' is a table of modules; list cost", path)
+    check.that(module[path],
+      "rille.parallel: blocks: costs can be estimated only for modules, but '%s' is a table of modules; list cost", path)
     blocks[k] = module[path]
   end
   local list = priced(model, blocks, entries, recipe.stages, recipe.blocks.input)

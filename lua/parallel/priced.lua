@@ -100,7 +100,7 @@ local function note(model, blocks, input)
     return table.unpack(results, 1, results.n)
   end, function() rille.no_grad(model, input) end)
   for k in ipairs(blocks) do check.that(into[k], "%s: the model does not call block %d of %d", who, k, #blocks) end
-  check.that(layout.is_tensor(last), "%s: the last block gives no tensor", who)
+  check.that(layout.is_tensor(last), "%s: the last block must return a tensor", who)
   return into, like(last)
 end
 
@@ -142,7 +142,7 @@ local function with_tensors(args, given)
 end
 
 local function backward(y, loss)
-  check.that(layout.is_tensor(y) and layout.is_float(y), "%s: a block or the model gives no tensor of floats", who)
+  check.that(layout.is_tensor(y) and layout.is_float(y), "%s: each block and the model must return a tensor of a float dtype", who)
   if loss then y = y:logsumexp(-1) end
   y = y:sum()
   y:backward()
@@ -208,11 +208,12 @@ end
 -- the stages' placements. input: the model's input of one micro-batch. Fails if the planner cannot estimate; the user
 -- must then list costs.
 local function priced(model, blocks, entries, stages, input)
-  check.that(layout.is_tensor(input), "%s is what the model takes in a micro-batch, a tensor, not %s", who, check.shown(input))
+  check.that(layout.is_tensor(input),
+    "%s must be a tensor, the model's input of one micro-batch, found %s", who, check.shown(input))
   check.that((rille.zeros({}, {requires_grad = true}) * 1).requires_grad,
-    "%s: what backward costs is not reckoned within rille.no_grad; call it outside, or list cost", who)
+    "%s: the cost of backward cannot be estimated inside rille.no_grad; call rille.parallel outside, or list cost", who)
   for _, p in ipairs(stages) do
-    check.that(same_shape(p, stages[1]), "%s: stages have meshes of one shape; else list cost", who)
+    check.that(same_shape(p, stages[1]), "%s: the stages' meshes must have one shape to estimate costs; otherwise list cost", who)
   end
   local here, there = mesh(stages[1].shape, 0), mesh(stages[1].shape, stages[1].size)
   local out = {cost = {}, memory = {}, activations = {}, hop = {}}

@@ -201,7 +201,7 @@ local function drawn_spans(spans, time)
   return runs
 end
 
--- Draws the rows of a run from y on; the width is time 0 to `time`. Returns the y below.
+-- Draws the rows of a run from y downwards; the full width stands for the times 0 to `time`. Returns the y below the rows.
 local function draw_run(doc, c, run, rows, y, time)
   local scale = (WIDTH - LEFT - RIGHT) / time
   for _, d in ipairs(rows) do
@@ -212,7 +212,7 @@ local function draw_run(doc, c, run, rows, y, time)
       local x, w = LEFT + s.from * scale, (s.to - s.from) * scale
       if w >= 0.15 then doc:box(x, y, math.max(0.3, w - (w > 4 and 0.8 or 0)), ROW - GAP, s.what, w > 1 and tip_of(s) or nil) end
     end
-    for _, s in ipairs(spans) do -- above all boxes, without overlap, since moves overlap other work
+    for _, s in ipairs(spans) do -- drawn after all boxes and without overlap, because transfers overlap other work
       local x, w, label = LEFT + s.from * scale, (s.to - s.from) * scale, s.micro_batch and tostring(s.micro_batch) or ""
       local half = 3.5 * #label
       if w >= 2 * half + 3 and x + w / 2 - half >= free then

@@ -38,7 +38,7 @@ local function places(chart)
   return n
 end
 
-local lags = {[false] = {plain}, [true] = {split, two_ahead}} -- by whether weight gradients are separate, and by lookahead
+local lags = {[false] = {plain}, [true] = {split, two_ahead}} -- [are weight gradients separate][lookahead]: formula
 
 -- Returns the formula of a schedule; nil for searched schedules.
 local function formula_of(chart)

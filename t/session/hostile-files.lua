@@ -66,7 +66,7 @@ end
 local one, none = dir .. "/small.json", dir .. "/none"
 for kind, models in pairs{gpt2 = ", a .safetensors of such a folder or a .bin of llm.c", llama = ", or a .safetensors of such a folder"} do
   local load = rille.models[kind].load
-  refused(function() load(one) end, ("models.%s.load: %s is a file; a folder with config.json and its safetensors%s"):format(kind, one, models), "a file")
+  refused(function() load(one) end, ("models.%s.load: %s is a file; expected a folder with config.json and its safetensors%s"):format(kind, one, models), "a file")
   for _, path in ipairs{none, none .. ".safetensors"} do
     refused(function() load(path) end, ("models.%s.load: %s: No such file or directory"):format(kind, path), "nothing")
   end
@@ -157,7 +157,7 @@ refused(function() adam(1):load_state_dict(adam(2):state_dict()) end, "optim.Ada
 refused(function() rille.optim.SGD({p}, {lr = 1}):load_state_dict(adam(1):state_dict()) end,
   "optim.SGD:load_state_dict: '0.m' is not state of the 1 parameters here", "a state of another kind")
 local g = rille.models.gpt2.new{vocab = 20, length = 16, layers = 2, heads = 2, width = 8}
-for want, stages in pairs{["stages[1] is a placement, not 1"] = {1}, ["stages[2] is a placement, not \"x\""] = {rille.placement("cpu", {0}), "x"}} do
+for want, stages in pairs{["stages[1] must be a placement, found 1"] = {1}, ["stages[2] must be a placement, found \"x\""] = {rille.placement("cpu", {0}), "x"}} do
   refused(function() rille.parallel(g, {stages = stages}) end, "rille.parallel: " .. want, "stages")
 end
 
