@@ -320,7 +320,7 @@ local function cut(o, n, device)
   local l = pipeline(o, n, device)
   local way = is_line(device) and cut_line or is_folded(device) and cut_folded or cut_rounds
   local counts = way(l)
-  check.that(counts, "%s: no division into %d stages fits memory_limit = %s; the least limit found to work is %s", who,
+  check.that(counts, "%s: no division into %d stages fits memory_limit = %s; use memory_limit = %s, the least found", who,
     #device, check.shown(o.memory_limit), counts or check.shown(least_limit(l, way)))
   return counts, (measure(l, counts))
 end

@@ -93,7 +93,7 @@ struct source {
     struct number number[4];
     int ndim;
     int64_t shape[RILLE_DIMS];
-    const char *dtype; /* default if the options have none */
+    const char *dtype; /* used if the options name none */
 };
 
 static void

@@ -55,7 +55,7 @@ amount_option(lua_State *L, int i, const char *key)
     return amount_at(L, "graph", key);
 }
 
-/* Like amount_at(), in bytes, at least 1. */
+/* Like amount_at(), for a number of bytes, which must be at least 1. */
 static int64_t
 memory_option(lua_State *L, const char *who, const char *key)
 {

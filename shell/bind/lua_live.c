@@ -189,8 +189,8 @@ add_live_arithmetic(lua_State *L)
     }
 }
 
-/* rille._live_whole(live): Marks a live number as an integer; operators promote it like an integer, not a float.
- * Returns it. */
+/* rille._live_whole(live): marks a live number as an integer, so that operators promote it like an integer, not a
+ * float; returns the live number. */
 static int
 live_whole(lua_State *L)
 {

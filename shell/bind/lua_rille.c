@@ -181,7 +181,8 @@ shell_autocast(lua_State *L)
     return 1;
 }
 
-/* A setting of the session, true or false: sets it if the argument is not nil, and returns the previous setting. */
+/* Reads or changes a boolean setting of the session: changes the setting if the argument is not nil, and returns the
+ * previous one. */
 static int
 session_setting(lua_State *L, const char *name, bool (*set)(struct rille_session *s, bool on))
 {
@@ -423,7 +424,8 @@ slow_op(lua_State *L)
     return 0;
 }
 
-/* rille._schedule_contexts(name, devices, stages, device): for lua/parallel; device counts from 0. */
+/* rille._schedule_contexts(name, devices, stages, device): returns the number of micro-batches whose activations a
+ * device holds at once in this schedule; device: from 0. */
 static int
 schedule_contexts(lua_State *L)
 {

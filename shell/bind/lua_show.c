@@ -32,7 +32,7 @@ write_picture(lua_State *L, const char *path, const char *text)
     return 0;
 }
 
-/* Like the function above, for a text allocated by the core; frees the text. */
+/* Prints a picture that the core allocated, or writes it to the file; frees the picture. */
 static int
 put_file(lua_State *L, const char *path, char *text)
 {

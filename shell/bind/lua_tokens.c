@@ -99,7 +99,7 @@ tokens(lua_State *L)
     return 1;
 }
 
-/* t:tokens_count(): the number of ids, and the number in the longest file. */
+/* t:tokens_count(): returns the number of ids, and the number of ids in the longest file. */
 static int
 tokens_count(lua_State *L)
 {
@@ -116,7 +116,7 @@ tokens_windows(lua_State *L)
     return 1;
 }
 
-/* t:digest(): a hash that tells files of ids apart. */
+/* t:digest(): returns a hash of the ids, by which a resumed run recognises its data. */
 static int
 digest(lua_State *L)
 {
@@ -176,7 +176,7 @@ stats(lua_State *L)
     return 1;
 }
 
-/* t:all(who): every id. */
+/* t:all(who): returns all ids as a tensor. */
 static int
 all(lua_State *L)
 {

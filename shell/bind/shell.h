@@ -62,8 +62,8 @@ struct shell {
     int ntrace;
     const struct graph *tracing;                   /* graph whose function is being traced (lua_graph.c), or NULL */
     int64_t ninterrupt;                            /* times that "interrupted" was raised */
-    void (*cancelled)(void);                       /* called after Ctrl-C has cancelled a run; or NULL */
-    void (*entered)(lua_State *co), (*left)(void); /* a coroutine starts or resumes; it stops; or NULL */
+    void (*cancelled)(void);                       /* called after Ctrl-C has cancelled a run; NULL: none */
+    void (*entered)(lua_State *co), (*left)(void); /* called when a coroutine runs; stops; NULL: none */
     int (*doctor)(lua_State *L, bool json);        /* prints the facts of :doctor; set by the program (doctor_print) */
     /* Displays a document of this MIME type, with a plain-text fallback, in a notebook; NULL: no notebook. */
     void (*display)(const char *type, const char *text, const char *plain);
@@ -162,9 +162,9 @@ const char *what_is(lua_State *L, int i);
 
 /* ---- lua_workers.c: worker processes ---- */
 
-void workers_open(lua_State *L);   /* into the module table at the top */
-void lost_remember(lua_State *L);  /* call after a core failure: records a lost worker */
-bool lost_is(lua_State *L, int i); /* the text at i reports that loss */
+void workers_open(lua_State *L);   /* adds functions to the module table at the top */
+void lost_remember(lua_State *L);  /* call after a core failure: remembers the error if it reports a lost worker */
+bool lost_is(lua_State *L, int i); /* returns true if the text at i contains the remembered error */
 
 /* ---- names.c: misspelt names ---- */
 
@@ -172,7 +172,7 @@ struct nearest { /* name NULL: none is similar */
     const char *name;
     int changes;
 };
-void names_open(lua_State *L); /* into the module table at the top */
+void names_open(lua_State *L); /* adds functions to the module table at the top */
 /* Sets *best to the table key closest to a misspelt name, if closer than *best. The table owns the key. */
 void name_nearest(lua_State *L, int table, const char *name, struct nearest *best);
 /* Returns Rille's name for what other libraries call `name`. scope: "" (a global), "tensor" or "rille". NULL:
@@ -228,7 +228,7 @@ void tensor_describe(lua_State *L, luaL_Buffer *b, const char *name, struct rill
 
 /* ---- lua_create.c: new tensors ---- */
 
-struct options {       /* of a tensor creation */
+struct options {       /* options of a function that creates a tensor */
     const char *dtype; /* NULL: not given */
     const struct rille_layout *layout;
     bool requires_grad;
@@ -252,21 +252,21 @@ void arity_open(lua_State *L); /* makes functions of the module at the top, and 
 enum { GRAPH_CONDITIONS = 3 }; /* index of the user value with the last trace's conditions */
 /* Lists what a trace of this call must follow. pattern: index of the call's pattern. */
 void conditions_begin(lua_State *L, int pattern);
-/* Like conditions_begin(), with live numbers for the numbers that changed since the conditions at the top, which it
- * pops. False: something else has changed, or a number cannot be live. */
+/* Like conditions_begin(), but puts live numbers in place of the numbers that changed since the conditions at the top,
+ * which are popped. Returns false if something else has changed, or a number cannot be live. */
 bool conditions_begin_live(lua_State *L, int pattern);
-void conditions_none(lua_State *L); /* the next trace follows nothing */
+void conditions_none(lua_State *L); /* the next trace has no conditions */
 /* Call before and after the traced function runs; failed: it raised an error. Non-zero: an error is at the top. */
 int conditions_enter(lua_State *L);
 int conditions_end(lua_State *L, int failed);
-/* Sets the numbers that became live to their former values, or back. */
+/* Writes the former values of numbers that became live into their places, or (former false) the present values back. */
 void conditions_numbers(lua_State *L, bool former);
-/* Ends what conditions_begin_live() began. good: the trace computes what the former one does. False: the numbers
- * cannot be live. */
+/* Ends the attempt that conditions_begin_live() began. good: the new trace computes what the former one does. Returns
+ * false if the numbers cannot be live. */
 bool conditions_end_live(lua_State *L, bool good);
-void conditions_give(lua_State *L); /* stores them in the trace at the top */
-bool conditions_hold(lua_State *L); /* true if all conditions of the trace at the top hold */
-void conditions_open(lua_State *L); /* adds _conditions, _first_changed... to the table at the top */
+void conditions_give(lua_State *L); /* stores the conditions in the trace at the top */
+bool conditions_hold(lua_State *L); /* returns true if all conditions of the trace at the top hold */
+void conditions_open(lua_State *L); /* adds rille._conditions, ... to the module table at the top */
 
 /* ---- lua_graph.c, lua_live.c, lua_explain.c ---- */
 
@@ -274,7 +274,7 @@ void graph_open(lua_State *L);
 void live_open(lua_State *L);
 /* Adds `more` to the integer that the table at i has under the key at i + 1, and returns the sum. Runs no Lua code. */
 lua_Integer count_field(lua_State *L, int i, int more);
-void live_raise(lua_State *L); /* call after a failure: raises a live number's error if that was the cause */
+void live_raise(lua_State *L); /* call after a failure: raises the error of a live number's function, if any */
 void explain_open(lua_State *L);
 void explain_push(lua_State *L, struct rille_explain **e); /* takes ownership */
 void text_push(lua_State *L, char **text);                 /* a table that prints as this text; takes ownership */
@@ -289,7 +289,7 @@ void files_finish(lua_State *L);
 /* ---- lua_tokens.c: ids to train on ---- */
 
 void tokens_open(lua_State *L);
-void tokens_close(lua_State *L); /* all of them: the session does not own them */
+void tokens_close(lua_State *L); /* closes all readers of token files */
 
 /* ---- lua_tokenizer.c: text to ids ---- */
 
@@ -301,21 +301,21 @@ void json_open(lua_State *L);
 
 /* ---- lua_show.c: pictures ---- */
 
-void show_open(lua_State *L);  /* x:show(), into the methods at the top */
-int boxing_show(lua_State *L); /* method of a boxing's record */
+void show_open(lua_State *L);  /* adds x:show() to the methods at the top */
+int boxing_show(lua_State *L); /* show() of a record of rille.boxing */
 int show_drawn(lua_State *L);  /* rille._show */
 /* Draws a picture in Lua: calls the function returned by lua/show/NAME.lua with all values on the stack. */
 int picture_call(lua_State *L, const char *name);
 
 /* ---- lua_actors.c ---- */
 
-void actors_push(lua_State *L, struct rille_graph *g); /* a list of actors; NULL: of the last plan run */
+void actors_push(lua_State *L, struct rille_graph *g); /* NULL: actors of the plan that ran last */
 
 /* ---- lua_chart.c: the schedule of a step ---- */
 
 /* Reads the costs at i: {forward =, ...} or a chart. Returns false for nil or none. who: prefix of errors. */
 bool chart_costs(lua_State *L, int i, const char *who, struct rille_chart_costs *out);
-void renamed_fields(lua_State *L); /* the table at the top answers to old names of fields, with a warning */
+void renamed_fields(lua_State *L); /* lets the table at the top accept old field names, with a warning */
 void chart_push(lua_State *L, struct rille_graph *g, int costs); /* costs: index of a table, nil or nothing */
 
 /* ---- value.c: dtypes as Lua values ---- */
@@ -323,19 +323,19 @@ void chart_push(lua_State *L, struct rille_graph *g, int costs); /* costs: index
 struct value_kind {
     const char *name;
     int bytes;
-    int (*store)(void *at, bool is_int, int64_t i, double f); /* 0, or -1 if the number does not fit */
+    int (*store)(void *at, bool is_int, int64_t i, double f); /* returns 0; -1: the number does not fit */
     double (*real)(const void *at);                           /* float dtypes, else NULL */
     int64_t (*integer)(const void *at);                       /* other dtypes */
     int64_t low, high;                                        /* range in which every integer is representable */
 };
 const struct value_kind *value_kind(const char *dtype); /* NULL: unknown */
-double value_real(double v);                            /* v; any NaN becomes the one that prints without a sign */
+double value_real(double v);                            /* returns v; NaN with the sign bit cleared, to print "nan" */
 void value_push(lua_State *L, const struct value_kind *k, const void *at);
 void value_dtypes(lua_State *L); /* pushes "f32 f64 ..." */
 
 /* ---- print.c ---- */
 
-int print_columns(void);                                 /* width of the terminal; without one, 80 */
+int print_columns(void);                                 /* columns of the terminal; 80 without a terminal */
 void print_tensor(lua_State *L, struct rille_tensor *t); /* pushes the tensor as text */
 void print_line(lua_State *L, int i); /* pushes a line about the tensor at i; with its values if few */
 
@@ -371,17 +371,17 @@ void coroutine_open(lua_State *L);
 
 void pattern_open(lua_State *L);
 void pattern_stop(void);    /* makes the running match raise "interrupted"; safe in a signal handler */
-bool pattern_refused(void); /* an allocation was refused because of Ctrl-C since the last call */
+bool pattern_refused(void); /* returns true if Ctrl-C made an allocation fail since the last call */
 
 /* ---- interrupt.c: Ctrl-C ---- */
 
 void interrupt_open(lua_State *L);
 void interrupt_start(lua_State *L); /* from now on Ctrl-C stops running code */
 void interrupt_stop(void);          /* restores the previous handling of Ctrl-C */
-int interrupt_count(void);          /* presses since interrupt_start() */
-bool interrupt_untold(void);        /* at a prompt: a press not yet reported to the running code */
+int interrupt_count(void);          /* returns the presses since interrupt_start() */
+bool interrupt_untold(void);        /* at a prompt: returns true if a press has not reached the running code */
 void interrupt_interactive(void);   /* from now on Ctrl-C returns to the prompt, and never ends the program */
-int interrupt_quit(void);           /* signal that asked the program to end; 0: none */
+int interrupt_quit(void);           /* returns the signal that asked the program to end; 0: none */
 /* Sets the function that is called between two Lua instructions, outside core calls, soon after interrupt_knock().
  * The function may call run_quiet() on a state of its own. interrupt_visit() stops that run. Knock and visit are
  * safe in a signal handler. */
@@ -401,6 +401,6 @@ void make_folders(const char *path); /* creates the parent folders of a file */
 
 /* ---- repl.c, command.c, complete.c ---- */
 
-int repl_run(lua_State *L); /* until :quit or the end of input; returns the exit code */
+int repl_run(lua_State *L); /* runs until :quit or the end of input; returns the exit code */
 
 #endif

@@ -100,7 +100,7 @@ local function limited(limit)
   for k, v in pairs(lists) do o[k] = v end
   return pcall(dealt, LINE, {layers = 6}, o)
 end
-local least = tonumber(tostring(select(2, limited(0))):match("ask for memory_limit = (%d+)"))
+local least = tonumber(tostring(select(2, limited(0))):match("use memory_limit = (%d+)"))
 tap.ok(least and limited(least) and not limited(least - 1), "the least memory limit that the error names has a cut: " .. tostring(least))
 
 -- A model that ends with its last block. No parameter follows the block's result.
@@ -125,8 +125,8 @@ fails({input = 3}, "must be a tensor, the model's input of one micro-batch, foun
 fails({input = rille.zeros{8, 16}}, "ids must be integers", "input: ids that are no integers")
 fails({input = rille.zeros({8, 64}, {dtype = "i64"})}, "64", "input: more positions than the model has")
 fails({input = ids, cost = {1, 2}}, "cost", "input with a list that is too short")
-fails({input = ids, memory_limit = 10}, "ask for memory_limit = ", "less memory than any cut needs")
-fails({cost = {1, 1, 1, 1}, memory = {1, 2, 3, 4}, memory_limit = 3}, "ask for memory_limit = 4", "the error names the least memory of lists, too")
+fails({input = ids, memory_limit = 10}, "use memory_limit = ", "less memory than any cut needs")
+fails({cost = {1, 1, 1, 1}, memory = {1, 2, 3, 4}, memory_limit = 3}, "use memory_limit = 4", "the error names the least memory of lists, too")
 fails({cost = {1, 1e308, 1, 1e308}}, "cost must have numbers from 0 to 1e100, found 1e+308", "costs whose sum would overflow")
 fails({input = ids, inputs = 3}, "inputs", "an unknown option")
 fails({input = ids}, "the stages' meshes must have one shape to estimate costs; otherwise list cost", "stages of different shapes", {mesh{0, 1}, mesh{2, 3, 4}})
