@@ -1,9 +1,9 @@
 /* attached.c - the controller's side of rille attach: accepts visitors and runs their lines.
  *
- * The kernel sends SIGURG, which nothing else uses, when a visitor connects or writes. The signal handler sets a
- * hook (interrupt.c), and Lua calls attached_serve() between two instructions. At a prompt the editor calls
- * attached_serve(). While a line runs, streams 0 to 2 are the visitor's terminal, so that all output appears there at
- * once; errors of that terminal are cleared when the line is done. */
+ * A visitor is the other end, rille attach in some terminal. The kernel sends SIGURG, which nothing else uses, when a
+ * visitor connects or writes. The signal handler sets a hook (interrupt.c), and Lua calls attached_serve() between two
+ * instructions. At a prompt the editor calls attached_serve(). While a line runs, streams 0 to 2 are the visitor's
+ * terminal, so that all output appears there at once; errors of that terminal are cleared when the line is done. */
 #include "shell/launch/attach.h"
 
 #include "shell/repl/repl.h"
@@ -30,11 +30,11 @@ struct visitor {
 };
 
 static struct {
-    lua_State *L; /* a coroutine of the program's state: lines have a stack and hooks of their own */
+    lua_State *L; /* a coroutine of the program's state: visitors' lines have a stack and hooks of their own */
     char title[ATTACH_TITLE];
-    int listener, any; /* any: epoll, readable if a socket is */
+    int listener, any; /* any: epoll descriptor, readable if any socket is */
     struct visitor visitor[VISITORS];
-    volatile sig_atomic_t serving; /* descriptor of the visitor whose line runs; -1 */
+    volatile sig_atomic_t serving; /* socket of the visitor whose line runs; -1: none */
 } here = {.serving = -1};
 
 /* ---- signals ---- */
@@ -196,7 +196,7 @@ run_visitor_line(struct visitor *v, const char *text)
     turn_to(v, &kept);
     here.serving = v->fd;
     if (take_press(v->fd, &gone))
-        fputs("interrupted\n", stderr); /* before the line began */
+        fputs("interrupted\n", stderr); /* Ctrl-C was pressed before the line began */
     else if (!gone)
         end = repl_chunk(here.L, chunk + (*chunk == ' '), number, &more);
     here.serving = -1;

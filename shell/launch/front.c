@@ -45,9 +45,10 @@ static const char help[] =
     "      --host NAME    host name that this worker reports, for tests\n"
     "      --wait SECONDS time to wait for the coordinator (default 300)\n"
     "      --keep SECONDS time that workers outlive their controller and wait for the next one at the same address\n"
-    "      --silence SECONDS  without a heartbeat, until a worker is lost (0.8; RILLE_SILENCE)\n"
-    "      --link SECONDS     until a broken connection between two workers is a loss (3; RILLE_LINK)\n"
-    "      --orphan SECONDS   without a heartbeat, until the controller is gone for a worker (4.5; RILLE_ORPHAN)\n"
+    "      --silence SECONDS  time without a heartbeat after which a worker is lost (0.8; RILLE_SILENCE)\n"
+    "      --link SECONDS     time after which a broken connection between two workers is a loss (3; RILLE_LINK)\n"
+    "      --orphan SECONDS   time without a heartbeat after which a worker gives up its controller (4.5; "
+    "RILLE_ORPHAN)\n"
     "      --root DIRS    folders (A:B) shared by all hosts, in which workers write and read checkpoints\n"
     "      --key-file F   key file, readable by its owner only, or a folder of keys\n\n"
     "launch and coordinator also accept the options of rille --help.\n";
@@ -63,7 +64,7 @@ struct words { /* values of the cluster options; NULL: not given */
 static const struct option {
     const char *name;
     size_t at;
-    bool kept; /* main.c reads the option, too */
+    bool kept; /* the option stays in the arguments, because main.c reads it, too */
 } options[] = {
     {"-n", offsetof(struct words, n), false},
     {"--bind", offsetof(struct words, bind), false},

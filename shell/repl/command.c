@@ -281,7 +281,7 @@ static const struct command {
 } commands[] = {
     {"help", "[NAME]       this list, or the page of a name, also ?NAME; ?learning rate searches pages", command_help},
     {"tutorial", "[N]      ten short steps, on this machine; each time the next, or step N", command_tutorial},
-    {"time", "EXPR         the time of computing EXPR", command_time},
+    {"time", "EXPR         measures how long EXPR takes", command_time},
     {"whos", "             your variables: type, layout, bytes", command_whos},
     {"actors", "[STEP]     actors of the last plan, or of a step: acts done, causes of waits", command_actors},
     {"top", "[EXPR]        activity of devices now, or while EXPR is computed; q leaves", command_top},
@@ -289,9 +289,9 @@ static const struct command {
     {"workers", "          worker processes", command_workers},
     {"mem", "              memory of devices, by owner", command_mem},
     {"explain", "EXPR      signatures, candidates and boxing of a tensor or a step", command_explain},
-    {"plan", "EXPR         its tasks, registers and memory", command_plan},
+    {"plan", "EXPR         tasks, registers and memory of the plan of a tensor or a step", command_plan},
     {"trace", "STEP FILE   times of a graph's last run, as Chrome trace JSON", command_trace},
-    {"doctor", "           what this program runs on", command_doctor},
+    {"doctor", "           hardware, libraries and settings", command_doctor},
     {"quit", "             leave; also Ctrl-D", command_quit},
     {NULL, NULL, NULL},
 };

@@ -29,7 +29,7 @@
 
 /* ---- waiting ---- */
 
-enum { PRESSED = 1, GIVEN_UP }; /* Ctrl-C; Ctrl-D in a chunk */
+enum { PRESSED = 1, GIVEN_UP }; /* reason: Ctrl-C; Ctrl-D in a chunk */
 static volatile sig_atomic_t interrupted, resized;
 
 static void
@@ -39,7 +39,7 @@ on_interrupt(int number)
     interrupted = PRESSED;
 }
 
-static int visitors = -1; /* readable: a visitor needs the Lua state for a moment; -1: none */
+static int visitors = -1; /* descriptor, readable while a visitor (rille attach) needs the Lua state; -1: none */
 static void (*let_in)(void);
 
 void
@@ -103,7 +103,7 @@ plain_line(const char *prompt, char **line)
     size_t capacity = 0;
     ssize_t n = -1;
     *line = NULL;
-    catch_interrupt(&before); /* first: a user who sees the prompt may press */
+    catch_interrupt(&before); /* before the prompt is printed, because the user may press Ctrl-C as soon as it is */
     fputs(prompt, stdout);
     fflush(stdout);
     if (wait_key()) n = getline(line, &capacity, stdin);

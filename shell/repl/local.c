@@ -18,7 +18,7 @@
 
 struct rewrite {
     luaL_Buffer b;
-    const char *done; /* the text before this is in the buffer */
+    const char *done; /* the text before this position is already in the buffer */
 };
 
 static void
@@ -147,7 +147,7 @@ read_local_name(lua_State *L)
     lua_pushglobaltable(L);
     lua_pushvalue(L, 2);
     if (lua_gettable(L, -2) != LUA_TNIL || kind == NIL_GLOBAL || lua_type(L, 2) != LUA_TSTRING) return 1;
-    if (!strcmp(lua_tostring(L, 2), "_")) return 1; /* no value has been printed yet */
+    if (!strcmp(lua_tostring(L, 2), "_")) return 1; /* "_" is nil until a value has been printed */
     return unknown_local(L);
 }
 
@@ -181,7 +181,7 @@ declare(lua_State *L)
     else
         lua_pushnil(L);
     lua_rawset(L, lua_upvalueindex(1));
-    lua_rawset(L, lua_upvalueindex(2)); /* name, value */
+    lua_rawset(L, lua_upvalueindex(2)); /* sets environment[name] = value */
     return 0;
 }
 

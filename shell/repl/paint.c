@@ -28,7 +28,7 @@ append_bytes(struct bytes *b, const char *text, size_t n)
     if (b->n + n + 1 > b->capacity) {
         size_t capacity = 2 * b->capacity + n + 64;
         char *at = realloc(b->at, capacity);
-        if (!at) return; /* the picture stays incomplete */
+        if (!at) return; /* out of memory: the picture is drawn incompletely */
         b->at = at;
         b->capacity = capacity;
     }
@@ -55,7 +55,7 @@ struct picture {
     int cursor_row, cursor_column;
     int columns;
 };
-static struct picture shown; /* rows on the terminal, from the prompt's on */
+static struct picture shown; /* rows on the terminal, from the row of the prompt on */
 
 static void
 clear(struct picture *p)

@@ -16,16 +16,16 @@
 #include <signal.h>
 #include <string.h>
 
-enum { LONG_LIST = 100000 };        /* about 20 ms to sort */
-enum { LONG_MOVE = 1000000 };       /* about 10 ms */
+enum { LONG_LIST = 100000 };        /* entries; takes about 20 ms to sort */
+enum { LONG_MOVE = 1000000 };       /* entries; takes about 10 ms to move */
 enum { LARGE_BLOCK = 1024 * 1024 }; /* bytes */
 
 struct match {
-    char *pattern; /* bytes of a Lua string */
+    char *pattern; /* bytes of the Lua string that holds the pattern */
     size_t n;
     sig_atomic_t spoilt;
     volatile struct match *outer;
-    bool called; /* inside the function or table that gsub calls */
+    bool called; /* the function or table given to gsub is being called */
 };
 
 static volatile struct match *volatile matching; /* the call in progress; NULL: none */
