@@ -29,7 +29,7 @@ print(rille.explain(Y2))
 -- The tasks that compute the result.
 print(rille.plan(Y2))
 
--- The same questions about a cluster that does not exist.
+-- Bytes of a move on a cluster that this machine does not have.
 local wide = rille.boxing{shape = {1024, 4096}, dtype = "f32",
   from = {placement = rille.placement("meta", {0, 1, 2, 3}), sbp = "S(0)"},
   to = {placement = rille.placement("meta", {{0, 1}, {2, 3}}), sbp = {"S(1)", "B"}}}
