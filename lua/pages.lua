@@ -63,7 +63,7 @@ function pages.row(name) return rows[name] end
 
 local signs = {["+"] = "add", ["-"] = "sub", ["*"] = "mul", ["/"] = "div", ["^"] = "pow", ["//"] = "floor_divide", ["%"] = "remainder"}
 
-local ending = {} -- "Linear" -> "nn.Linear"; false if several names end like this
+local ending = {} -- last part of a name -> the name ("Linear" -> "nn.Linear"); false: not unique
 for name in pairs(rows) do
   local last = name:match("[^.]*$")
   ending[last] = ending[last] == nil and name
@@ -75,7 +75,7 @@ function pages.find(name)
   name = signs[name] or name:gsub("^rille%.", "")
   if rows[name] then return name end
   local before, last = name:match("^(.-)[.:]?([^.:]*)$")
-  if rows[before] and (last == "new" or last == "load") then return before end -- models.gpt2.new
+  if rows[before] and (last == "new" or last == "load") then return before end -- models.gpt2.new is on the page models.gpt2
   if rows[last] then return last end
   if last:match("._$") and rows[last:sub(1, -2)] then return last:sub(1, -2) end -- x:add_(y) is on the page of add
   return ending[last] or nil

@@ -124,7 +124,7 @@ local function experts(d, c, o)
   check.count("the experts", "num_experts_per_tok", o.top_k)
   check.count("the experts", "hidden size", o.hidden)
   check.that(o.count <= d.most, "%d experts are more than the %d tensors of the file", o.count, d.most)
-  check.that(o.top_k <= o.count, "num_experts_per_tok must be at most %d, the number of experts, not %d", o.count, o.top_k)
+  check.that(o.top_k <= o.count, "num_experts_per_tok must be at most %d, the number of experts, found %d", o.count, o.top_k)
   d.experts = o
 end
 

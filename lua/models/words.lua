@@ -17,7 +17,7 @@ local function check_kind(who, what, rope)
 end
 
 local function check_rope(who, what, rope)
-  check.that(type(rope) == "table", "%s: %s must be a table, not %s", who, what, check.shown(rope))
+  check.that(type(rope) == "table", "%s: %s must be a table, found %s", who, what, check.shown(rope))
   if rope.rope_type ~= nil or rope.type ~= nil then check_kind(who, what, rope) end
   for _, word in ipairs{"full_attention", "sliding_attention"} do
     if rope[word] ~= nil then check_rope(who, what .. "." .. word, rope[word]) end
@@ -29,15 +29,15 @@ end
 
 local function check_list(of)
   return function(who, what, list)
-    check.that(type(list) == "table", "%s: %s must be a list, not %s", who, what, check.shown(list))
+    check.that(type(list) == "table", "%s: %s must be a list, found %s", who, what, check.shown(list))
     for i, value in ipairs(list) do
-      check.that(type(value) == of, "%s: %s[%d] must be a %s, not %s", who, what, i - 1, of, check.shown(value))
+      check.that(type(value) == of, "%s: %s[%d] must be a %s, found %s", who, what, i - 1, of, check.shown(value))
     end
   end
 end
 
 local function check_table(who, what, value)
-  check.that(type(value) == "table", "%s: %s must be a table, not %s", who, what, check.shown(value))
+  check.that(type(value) == "table", "%s: %s must be a table, found %s", who, what, check.shown(value))
 end
 
 local function check_whole(who, what, value) check.whole(who, what, value, 0) end

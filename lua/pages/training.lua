@@ -33,7 +33,7 @@ fn: function
   },
   checkpoint = {
     sign = "rille.checkpoint",
-    text = "Saves and resumes training runs: what follows a load is what would have followed the save.",
+    text = "Saves and resumes training runs; a resumed run continues exactly as the saved one would have.",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "type(rille.checkpoint.save)",
     gives = "function",

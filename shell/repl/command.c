@@ -281,7 +281,7 @@ static const struct command {
 } commands[] = {
     {"help", "[NAME]       this list, or the page of a name, also ?NAME; ?learning rate searches pages", command_help},
     {"tutorial", "[N]      ten short steps, on this machine; each time the next, or step N", command_tutorial},
-    {"time", "EXPR         measures how long EXPR takes", command_time},
+    {"time", "EXPR         measures the time to compute EXPR", command_time},
     {"whos", "             your variables: type, layout, bytes", command_whos},
     {"actors", "[STEP]     actors of the last plan, or of a step: acts done, causes of waits", command_actors},
     {"top", "[EXPR]        activity of devices now, or while EXPR is computed; q leaves", command_top},
