@@ -29,7 +29,7 @@ local placement, how = dofile((arg[0]:match("^(.*/)") or "./") .. "recipes.lua")
 -- ---- the model in its layout; a rank reads only its own shards ----
 
 local model = rille.models.load(from, {placement = placement, parallel = how, dtype = "f32",
-  dropout = o.dropout > 0 and o.dropout or nil}) -- GPT-2 only
+  dropout = o.dropout > 0 and o.dropout or nil}) -- dropout exists only for GPT-2
 
 -- ---- ids, in windows whose order depends on the seed ----
 
@@ -47,7 +47,8 @@ if o.ids ~= "" then
   end
 elseif o.tokens == "" then
   tokens = rille.tokenizer(from .. "/tokenizer.json")
-  ids = tokens:encode(read(o.text), {add_special_tokens = true}) -- texts begin like those of the model's training
+  -- begins the text with the ids with which the model's training texts began
+  ids = tokens:encode(read(o.text), {add_special_tokens = true})
 end
 local x, length = rille.parallel.input(model), math.min(o.length, model.config.length)
 local data = rille.data.tokens(ids, {batch = o.batch, length = length, seed = o.seed, vocab = model.config.vocab,

@@ -69,7 +69,7 @@ model:generate({prompt}, {max_new_tokens = o.count, temperature = o.greedy and 0
   top_k = o["top-k"] > 0 and o["top-k"] or nil, top_p = o["top-p"] < 1 and o["top-p"] or nil, stop = stops(),
   on_token = function(ids)
     if n == 0 then
-      start = rille.clock() -- excludes the prompt's pass and the compilation
+      start = rille.clock() -- the measured time excludes the pass over the prompt and the compilation
       say(prompt)
     end
     n = n + 1

@@ -16,7 +16,8 @@ local optim = rille.optim
 local o = rille.args(arg, {text = "", bpe = 0, recipe = "single", layers = 4, heads = 4, width = 128, length = 64, batch = 16,
   ["micro-batches"] = 1, steps = 1400, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 400,
   temperature = 0.5, plot = "", log = "", checkpoint = "", resume = false, bf16 = false, dropout = 0.0})
-for name, least in pairs{steps = 1, every = 1, length = 2, temperature = 0, minutes = 0, bpe = 0, write = 0} do -- checked before the training
+-- options that are checked before the training
+for name, least in pairs{steps = 1, every = 1, length = 2, temperature = 0, minutes = 0, bpe = 0, write = 0} do
   if not (o[name] >= least) then error(("--%s must be at least %g, found %g"):format(name, least, o[name]), 0) end
 end
 rille.manual_seed(o.seed)
@@ -90,7 +91,8 @@ end
 local function pieces()
   local tokens = rille.tokenizer.train({text}, {size = o.bpe})
   local size = tokens.size
-  while tokens:decode{size - 1}:find("^<|reserved_%d+|>$") do size = size - 1 end -- a short text has fewer subwords
+  -- a short text yields fewer subwords than requested
+  while tokens:decode{size - 1}:find("^<|reserved_%d+|>$") do size = size - 1 end
   return size, function(s) return tokens:encode(s) end, function(ids) return tokens:decode(ids) end
 end
 
@@ -159,7 +161,7 @@ local function draw()
 end
 local function schedule(n) return optim.cosine{lr = o.lr, min_lr = o.lr / 10, warmup = math.min(o.warmup, n), steps = n} end
 local t, total, start = 0, o.steps, nil
-local timed = true -- ends after --minutes
+local timed = true -- true if the training ends after --minutes
 
 local parts = {model = model, optimizer = opt, data = data}
 if o.resume then
@@ -171,7 +173,7 @@ if o.resume then
   end
   t, note = rille.checkpoint.load(o.checkpoint, parts)
   losses, checks = note.losses, note.checks
-  held:load_state(note.held) -- validation continues with the next windows
+  held:load_state(note.held) -- the saved training had not ended: keeps its number of steps
   if o.steps == note.steps and t < note.total then total, timed = note.total, t < 12 end -- the training had not ended
   print(("continues after step %d"):format(t))
 end
@@ -184,14 +186,15 @@ while t < total do
   opt.lr = lr(t)
   local loss = step(data:next()):item()
   t = t + 1
-  if not (math.abs(loss) < math.huge) then -- the last checkpoint is from before the divergence
+  if not (math.abs(loss) < math.huge) then -- stops before a save, so the last checkpoint stays good
     error(("step %d: the loss is %g; try a lower --lr"):format(t, loss), 0)
   end
   losses[t] = loss
   if log then log:write(("%.6f\n"):format(loss)) end
   if t == begun + 2 then start = rille.clock() end
   local counted = t - begun - 2
-  if timed and t < total and (counted == 10 or counted > 10 and t % o.every == 0) then -- estimated from the speed so far
+  -- the number of steps follows from the speed so far
+  if timed and t < total and (counted == 10 or counted > 10 and t % o.every == 0) then
     local gone = rille.clock() - start
     local more = (o.minutes * 60 * 0.9 - gone) * counted / gone
     total = math.min(total, t + math.max(0, math.floor(more)))

@@ -65,8 +65,8 @@ local function captured(r)
 end
 
 local function prototype(r)
-  r.string() -- source
-  r.number(); r.number() -- lines
+  r.string() -- skips the name of the source
+  r.number(); r.number() -- skips the first and the last line
   r.skip(3)
   local p = {}
   p.code = list_of(r, r.word)

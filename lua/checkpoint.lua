@@ -180,7 +180,7 @@ end
 -- one of them has are reported, too. Submodules of a module that differs are skipped, because they follow from its config. root:
 -- compares only the model's own settings; differences of tensors show the rest.
 local function check_settings(model, saved, wrong, root)
-  if type(saved) ~= "table" then return end -- an older checkpoint, without settings
+  if type(saved) ~= "table" then return end -- a checkpoint of an older version, without settings
   local here, reported = settings_of(model), {}
   for _, path in ipairs(root and {""} or either(here, saved)) do
     local ours, theirs = here[path], type(saved[path]) == "table" and saved[path] or nil

@@ -24,7 +24,7 @@ end
 
 -- ---- values ----
 
-local DEEP <const> = 8 -- tables in tables; deeper ones are compared by identity
+local DEEP <const> = 8 -- maximum nesting depth of tables that are compared by contents; deeper tables are compared by identity
 
 local function is_plain(v, depth) return type(v) == "table" and getmetatable(v) == nil and depth < DEEP end
 
@@ -96,7 +96,7 @@ local function put(list, holder, key, value, name)
   list[n + 1], list[n + 2], list[n + 3], list.names[n + 1], list.n = holder, key, value, name, n + 3
 end
 
-local warned = {} -- warnings printed so far
+local warned = {} -- texts of the warnings printed so far
 
 -- Prints a warning with the user's line, once.
 local function warn_once(format, ...)
@@ -105,7 +105,7 @@ local function warn_once(format, ...)
   warned[text] = true
 end
 
-local OFTEN <const> = 8 -- traces for one place before a warning
+local OFTEN <const> = 8 -- number of traces caused by one place before a warning
 
 -- Before a further trace: counts the first place that has changed since the last trace.
 local function count_change(memory, last)

@@ -18,7 +18,7 @@ local MixtureOfExperts = Module:extend("nn.MixtureOfExperts")
 
 MixtureOfExperts.parallel = {expert = {"up", "down"}}
 
-local balance_of = setmetatable({}, {__mode = "k"}) -- from the last forward pass
+local balance_of = setmetatable({}, {__mode = "k"}) -- module -> load imbalance in its last forward pass
 
 function MixtureOfExperts:init(d, hidden, experts, options)
   check.count("nn.MixtureOfExperts", "d", d)

@@ -413,7 +413,7 @@ function Module:describe() return "" end
 -- checkpoints save and compare the values.
 function Module:settings() end
 
-local printing = {} -- modules being printed, against cycles
+local printing = {} -- modules being printed; stops at a module that contains itself
 
 function Module.__tostring(self)
   if printing[self] then return self.__name .. "(...)" end

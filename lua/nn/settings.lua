@@ -14,7 +14,7 @@ local settings = {}
 
 local made_of = setmetatable({}, {__mode = "k"}) -- module -> names of the fields set by its constructor
 
-local list_fields -- below
+local list_fields -- defined below
 
 -- Records that a module's constructor has ended. Fields set later belong to the user.
 function settings.made(module, names)
@@ -23,7 +23,7 @@ function settings.made(module, names)
   for _, name in ipairs(names) do made_of[module][name] = true end
 end
 
-settings.nowhere = {training = true, theirs = true} -- fields that do not influence results
+settings.nowhere = {training = true, theirs = true} -- names of fields that do not influence results
 
 -- Settings that may change between runs of a training: they influence training only, or the maximum length.
 local free = {dropout = true, p = true, momentum = true, label_smoothing = true, length = true}

@@ -180,15 +180,15 @@ local function parameter_entry(placement, parts, what, zero, shape)
   return entry
 end
 
--- Returns the pin of a module in this role, without layouts that follow from others. With panels, column layers gather
--- their own input.
+-- Returns the pin of a module in this role (nn/pin.lua). Layouts that Rille derives from other layouts are left out.
+-- With panels, column layers gather their own input.
 local function pin_of(role, parts, panels, is_linear)
   local pin, stream, inner = {}, axes.layout(parts, "stream"), axes.layout(parts, "inner")
   for side, what in pairs(module_roles[role] or {}) do pin[side] = axes.layout(parts, what) end
   local sums = inner:find("S(-1)", 1, true)                         -- column layers return pending reductions
   if role == "norm" then
     if pin.input == stream then pin.input = nil end
-    if pin.input == inner then pin.output = nil end                -- gathered before the norm; the gradient is reduced there
+    if pin.input == inner then pin.output = nil end -- the stream is gathered before the norm; the gradient is reduced there
     if panels then pin.input, pin.output = nil, stream end         -- the norm reduces its rows' statistics instead
   elseif role == "row" then
     if pin.input == axes.layout(parts, "wide") then pin.input = nil end

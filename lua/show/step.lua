@@ -186,7 +186,7 @@ end
 -- ---- as SVG ----
 
 local WIDTH <const>, LEFT <const>, RIGHT <const>, ROW <const>, GAP <const> = 960, 76, 20, 24, 4
-local LINE <const>, LETTERS <const> = 18, 118 -- of text: height, and maximum letters per line
+local LINE <const>, LETTERS <const> = 18, 118 -- height of a line of text; maximum letters per line
 
 local function tip_of(s)
   return ("%s%s, stage %d, %s"):format(s.what, s.micro_batch and " of micro-batch " .. s.micro_batch or "", s.stage, paint.seconds(s.to - s.from))

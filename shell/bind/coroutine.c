@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct modes {
-    char autocast[8]; /* "": none */
+    char autocast[8]; /* dtype of autocast; "": off */
     bool recompute;
 };
 

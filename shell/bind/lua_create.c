@@ -18,7 +18,7 @@ text_option(lua_State *L, int i, const char *who, const char *key)
     if (type != LUA_TNIL && type != LUA_TSTRING)
         complain(L, "%s: %s must be a string, found %s", who, key, what_is(L, -1));
     const char *text = type == LUA_TNIL ? NULL : text_at(L, -1, who);
-    lua_pop(L, 1); /* kept alive by the table */
+    lua_pop(L, 1); /* the string stays valid, because the table refers to it */
     return text;
 }
 

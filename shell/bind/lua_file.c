@@ -363,7 +363,7 @@ lua_file_save(lua_State *L)
         o.shard_bytes = file_size_argument(L, -1, "save");
         lua_pop(L, 1);
     }
-    if (lua_istable(L, 2) && luaL_getmetafield(L, 2, "__saved") != LUA_TNIL) { /* a module: the table of its tensors */
+    if (lua_istable(L, 2) && luaL_getmetafield(L, 2, "__saved") != LUA_TNIL) { /* a module */
         lua_pushvalue(L, 2);
         lua_call(L, 1, 1);
         lua_replace(L, 2);
@@ -387,7 +387,7 @@ file_texts_read(lua_State *L, int i, int *n)
     const char **text = lua_newuserdatauv(L, sizeof *text * (size_t)(*n + 1), 0);
     for (int k = 0; k < *n; k++, lua_pop(L, 1)) {
         lua_rawgeti(L, i, k + 1);
-        text[k] = text_at(L, -1, "save"); /* kept alive by the list */
+        text[k] = text_at(L, -1, "save"); /* valid as long as the list refers to the string */
     }
     return text;
 }

@@ -567,7 +567,7 @@ graph_open(lua_State *L)
     kind_make(L, KIND_GRAPH, "rille.graph", meta);
     luaL_newlib(L, methods);
     lua_pushvalue(L, -1);
-    lua_setfield(L, -3, "__methods"); /* for completion */
+    lua_setfield(L, -3, "__methods"); /* lists the methods for completion */
     lua_pushcclosure(L, graph_index, 1);
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);

@@ -1,5 +1,5 @@
 /* lua_graph.h - a compiled step as a Lua object: lua_graph.c makes and inspects it, lua_graph_call.c calls it. The Lua
- * object owns its traces; the session's thread. */
+ * object owns its traces. Used on the session's thread only. */
 #ifndef RILLE_SHELL_LUA_GRAPH_H
 #define RILLE_SHELL_LUA_GRAPH_H
 

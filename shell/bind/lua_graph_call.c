@@ -230,7 +230,7 @@ make_trace(lua_State *L, const struct step_call *c)
     lua_gc(L, LUA_GCCOLLECT); /* frees the trace's tensors now: already the first run may overwrite variables */
     trace_by_environment(L, made);
     g->ntrace++;
-    while (g->ntrace > 1 && rille_graph_is_stale(g->trace[0])) forget_trace(L, g); /* no later call can use it */
+    while (g->ntrace > 1 && rille_graph_is_stale(g->trace[0])) forget_trace(L, g); /* no later call can use the trace */
     return g->ntrace - 1;
 }
 

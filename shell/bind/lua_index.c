@@ -26,8 +26,8 @@ static int __attribute__((format(printf, 2, 3))) index_error(lua_State *L, const
 
 struct pick { /* the selection on one axis: start, start + step, ... before stop */
     int64_t start, stop, step;
-    bool whole; /* the entire axis, in order */
-    bool drop;  /* a position: the axis is removed */
+    bool whole; /* the selection is the entire axis, in order */
+    bool drop;  /* the key is a position, which removes the axis */
 };
 
 static int64_t

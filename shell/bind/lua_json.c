@@ -131,7 +131,7 @@ read(lua_State *L)
         *v = json_loadb(text, n, STRICT, &why);
     }
     for (char *c = why.text; *c; c++)
-        if (*c < ' ' || *c > '~') *c = '?'; /* the message may quote arbitrary bytes */
+        if (*c < ' ' || *c > '~') *c = '?'; /* prints '?' because the message may quote arbitrary bytes */
     if (!*v) return complain(L, "%s: line %d is not JSON: %s", who, why.line > 0 ? why.line : 1, why.text);
     push_json(L, *v);
     json_decref(*v);

@@ -5,7 +5,7 @@
  * can interrupt before any line of Lua. Errors give the name and the type of the leaf. */
 #include "shell/bind/shell.h"
 
-struct leaves { /* stored in userdata on the stack */
+struct leaves { /* the rows of a list; stored in a userdata on the stack */
     int n;
     struct rille_tensor **leaf;
     const void **next; /* by leaf: its new tensor or layout; unused if all leaves get one value */

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-static const char live_error; /* registry key of a stored error */
+static const char live_error; /* registry key of the error of a live number's function */
 
 struct live {
     struct shell *shell;

@@ -31,7 +31,7 @@ struct call {
     int narg, cap, nattr;
     int position;          /* index of the next positional attribute */
     int slot[NATTR];       /* attribute k of the operator is attr[slot[k] - 1] of the call; 0: not given */
-    struct rille_arg *arg; /* own[], or a userdata on the stack */
+    struct rille_arg *arg; /* points to own[], or into a userdata on the stack */
     struct rille_arg own[NARG];
     struct rille_attr attr[NATTR];
     int64_t list[NATTR][NLIST];
@@ -353,7 +353,7 @@ read_table(struct call *c, int i)
     if (list) read_attr(c, at, i);
     named = read_names(c, i);
     if (!list && !named && at < o->nattr && o->attr[at].kind == RILLE_INTS && o->attr[at].required)
-        read_attr(c, c->position++, i); /* x:reshape{} */
+        read_attr(c, c->position++, i); /* an empty table is the value of an attribute: x:reshape{} */
 }
 
 /* ---- the call ---- */

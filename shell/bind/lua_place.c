@@ -38,7 +38,7 @@ place_test(lua_State *L, int i)
 struct mesh {
     int naxis;
     int32_t size[RILLE_AXES];
-    int32_t *rank; /* in a userdata on the stack */
+    int32_t *rank; /* device numbers, in a userdata on the stack */
     int nrank, cap;
 };
 

@@ -225,7 +225,7 @@ lua_tokenizer_save(lua_State *L)
     return 0;
 }
 
-/* tok.size, and methods. */
+/* __index of a tokenizer: tok.size, and the methods. */
 static int
 index_tokenizer(lua_State *L)
 {

@@ -38,7 +38,7 @@ open_files(lua_State *L, int i, const char *who, struct rille_tokens **out)
     const char **path = lua_newuserdatauv(L, sizeof *path * (size_t)n, 0);
     for (int k = 0; k < n; k++, lua_pop(L, 1)) {
         if (lua_rawgeti(L, i, k + 1) != LUA_TSTRING) complain(L, "%s: a list of files has %s", who, what_is(L, -1));
-        path[k] = text_at(L, -1, who); /* kept alive by the list */
+        path[k] = text_at(L, -1, who); /* valid as long as the list refers to the string */
     }
     at_line(L);
     check_as(L, who, rille_tokens_open(shell_of(L)->session, n, path, out));

@@ -456,6 +456,6 @@ print_line(lua_State *L, int i)
     luaL_addstring(&b, ": ");
     add_nested(&b, &t, 0, &at);
     luaL_pushresult(&b);
-    lua_remove(L, -2); /* the bytes */
+    lua_remove(L, -2); /* removes the bytes of the printed part */
     lua_concat(L, 2);
 }

@@ -37,14 +37,14 @@ enum kind {
 
 struct line { /* a line of the user's program */
     char file[256];
-    int number;      /* 0: unknown */
-    char inside[64]; /* "nn.Linear" if called through a Rille module, else "" */
+    int number;      /* line number; 0: unknown */
+    char inside[64]; /* class of Rille that made the call, "nn.Linear"; "": none */
 };
 
 struct environment {
     struct rille_options options;
     const char *trace;     /* RILLE_TRACE: a file for the trace of each graph, or NULL */
-    bool check_trace;      /* RILLE_CHECK=trace */
+    bool check_trace;      /* RILLE_CHECK=trace: traces of steps are checked */
     const char *transport; /* RILLE_TRANSPORT: "tcp" or "mpi", or NULL */
     char cost[PATH_MAX];   /* file of measured transfer costs; "": no folder for it */
     char error[PATH_MAX];  /* message of a failure */
@@ -54,11 +54,11 @@ struct shell {
     struct rille_session *session;
     lua_State *main;         /* main state, not a coroutine */
     lua_State *running;      /* state that called the core last; live numbers run on it */
-    const void *meta[NKIND]; /* metatables, as lua_topointer() addresses */
+    const void *meta[NKIND]; /* addresses of the metatables of all kinds */
     struct line line;        /* line last passed to rille_at() */
     bool asking;             /* a starting run is calling Lua for a live number */
     const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
-    bool check_trace;        /* RILLE_CHECK=trace */
+    bool check_trace;        /* RILLE_CHECK=trace: traces of steps are checked */
     int ntrace;
     const struct graph *tracing;                   /* graph whose function is being traced (lua_graph.c), or NULL */
     int64_t ninterrupt;                            /* times that "interrupted" was raised */
@@ -70,7 +70,7 @@ struct shell {
     unsigned made;      /* number of tensors pushed so far */
     int64_t collect_at; /* bytes owned by handles at which to collect garbage */
     bool color;
-    struct rille_saving *saving; /* background save; NULL: none */
+    struct rille_saving *saving; /* save in progress on another thread; NULL: none */
     char lost[512];              /* core's message for the last lost worker */
 };
 
@@ -114,11 +114,11 @@ void room_check(lua_State *L, const char *who, size_t bytes);
 void *scratch_new(lua_State *L, const char *who, size_t bytes);
 /* Owner of something that C allocated, freed with the userdata at the latest, so that Lua errors leak nothing. */
 struct owner {
-    void *thing; /* NULL: nothing */
+    void *thing; /* memory or object to free; NULL: none */
     void (*drop)(void *thing);
 };
 struct owner *owner_push(lua_State *L, void (*drop)(void *thing));
-void owner_drop(struct owner *o); /* frees the thing now */
+void owner_drop(struct owner *o); /* frees the thing at once */
 /* Raises unless all keys of the table at i are integers or in the NULL-ended list. who: prefix of the message. */
 void check_keys(lua_State *L, int i, const char *who, const char *const *keys);
 /* Raises unless the keys of the table at i are 1 to its length. */
@@ -168,7 +168,7 @@ bool lost_is(lua_State *L, int i); /* returns true if the text at i contains the
 
 /* ---- names.c: misspelt names ---- */
 
-struct nearest { /* name NULL: none is similar */
+struct nearest { /* a similar name, and how much it differs; name NULL: none is similar */
     const char *name;
     int changes;
 };
@@ -183,7 +183,7 @@ const char *name_hint(lua_State *L, const struct nearest *best);
 
 /* ---- lua_place.c: placements and layouts ---- */
 
-void place_open(lua_State *L); /* into the module table at the top */
+void place_open(lua_State *L); /* adds functions to the module table at the top */
 void place_push(lua_State *L, const struct rille_place *p);
 const struct rille_place *place_check(lua_State *L, int i); /* raises if the value is no placement */
 /* Returns the layout with B on every mesh axis. */
@@ -200,7 +200,7 @@ bool layout_auto(lua_State *L, int i);
 void tensor_open(lua_State *L);
 /* Pushes an empty slot for a tensor handle. Fill the slot at once. */
 struct rille_tensor **tensor_slot(lua_State *L);
-struct rille_tensor *tensor_test(lua_State *L, int i);                   /* NULL: no tensor */
+struct rille_tensor *tensor_test(lua_State *L, int i);                   /* returns NULL if the value is not a tensor */
 struct rille_tensor *tensor_check(lua_State *L, int i, const char *who); /* raises if the value is no tensor */
 void tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor **out, int *n);
 void push_shape(lua_State *L, int n, const int64_t *shape);
@@ -208,7 +208,7 @@ void leaves_open(lua_State *L); /* lua_leaves.c: variables that change together;
 int index_get(lua_State *L);    /* x[key], x[key] = v for keys that are no names */
 int index_set(lua_State *L);
 int index_pairs(lua_State *L);
-void index_open(lua_State *L); /* split, chunk */
+void index_open(lua_State *L); /* adds split and chunk to the methods */
 
 /* ---- lua_op.c: operators ---- */
 
@@ -232,13 +232,13 @@ struct options {       /* options of a function that creates a tensor */
     const char *dtype; /* NULL: not given */
     const struct rille_layout *layout;
     bool requires_grad;
-    bool planned; /* sbp = "auto" */
+    bool planned; /* sbp = "auto": the planner chooses the layout */
     const char *name;
 };
 void create_open(lua_State *L);
-void options_read(lua_State *L, int i, const char *who, int ndim, struct options *o); /* i may be nil or none */
+void options_read(lua_State *L, int i, const char *who, int ndim, struct options *o); /* the value at i may be nil */
 void options_apply(lua_State *L, const struct options *o, struct rille_tensor *t);
-int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* table, or numbers from *i on; advances *i */
+int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* a table, or numbers from *i on; advances *i */
 
 /* ---- arity.c ---- */
 
@@ -303,7 +303,7 @@ void json_open(lua_State *L);
 
 void show_open(lua_State *L);  /* adds x:show() to the methods at the top */
 int boxing_show(lua_State *L); /* show() of a record of rille.boxing */
-int show_drawn(lua_State *L);  /* rille._show */
+int show_drawn(lua_State *L);  /* the Lua function rille._show */
 /* Draws a picture in Lua: calls the function returned by lua/show/NAME.lua with all values on the stack. */
 int picture_call(lua_State *L, const char *name);
 
@@ -316,7 +316,7 @@ void actors_push(lua_State *L, struct rille_graph *g); /* NULL: actors of the pl
 /* Reads the costs at i: {forward =, ...} or a chart. Returns false for nil or none. who: prefix of errors. */
 bool chart_costs(lua_State *L, int i, const char *who, struct rille_chart_costs *out);
 void renamed_fields(lua_State *L); /* lets the table at the top accept old field names, with a warning */
-void chart_push(lua_State *L, struct rille_graph *g, int costs); /* costs: index of a table, nil or nothing */
+void chart_push(lua_State *L, struct rille_graph *g, int costs); /* costs: stack index of a table of costs, or of nil */
 
 /* ---- value.c: dtypes as Lua values ---- */
 
@@ -324,14 +324,14 @@ struct value_kind {
     const char *name;
     int bytes;
     int (*store)(void *at, bool is_int, int64_t i, double f); /* returns 0; -1: the number does not fit */
-    double (*real)(const void *at);                           /* float dtypes, else NULL */
-    int64_t (*integer)(const void *at);                       /* other dtypes */
+    double (*real)(const void *at);                           /* for float dtypes, else NULL */
+    int64_t (*integer)(const void *at);                       /* for other dtypes, else NULL */
     int64_t low, high;                                        /* range in which every integer is representable */
 };
-const struct value_kind *value_kind(const char *dtype); /* NULL: unknown */
+const struct value_kind *value_kind(const char *dtype); /* returns NULL for an unknown dtype */
 double value_real(double v);                            /* returns v; NaN with the sign bit cleared, to print "nan" */
 void value_push(lua_State *L, const struct value_kind *k, const void *at);
-void value_dtypes(lua_State *L); /* pushes "f32 f64 ..." */
+void value_dtypes(lua_State *L); /* pushes the names of all dtypes: "f32 f64 ..." */
 
 /* ---- print.c ---- */
 
@@ -341,7 +341,7 @@ void print_line(lua_State *L, int i); /* pushes a line about the tensor at i; wi
 
 /* ---- fold.c ---- */
 
-int terminal_columns(int fd); /* 0: not a terminal */
+int terminal_columns(int fd); /* returns 0 if fd is not a terminal */
 /* Returns the text wrapped at words to `columns`; the caller frees it. NULL: out of memory. */
 char *fold_text(const char *text, int columns);
 void fold_push(lua_State *L, const char *text); /* pushes the text wrapped for stdout */

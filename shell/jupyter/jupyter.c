@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct message *request; /* the request being answered */
+static const struct message *request; /* the request that is being answered */
 static json_t *history;               /* cells that ran: [[session, number, code], ...] */
 static int number;                    /* number of the last cell */
 static bool failed;                   /* the cell raised an error, and queued cells must not run */
@@ -304,7 +304,7 @@ tell_history(lua_State *L, json_t *content)
     json_t *list = json_array(), *entry, *n = json_object_get(content, "n");
     size_t k;
     json_array_foreach(history, k, entry) if (is_entry_wanted(entry, content)) json_array_append(list, entry);
-    bool outputs = json_is_true(json_object_get(content, "output")); /* outputs are not kept */
+    bool outputs = json_is_true(json_object_get(content, "output")); /* outputs were not saved */
     json_array_foreach(list, k, entry) if (outputs) json_array_set_new(
         list, k, json_pack("[OO[On]]", json_array_get(entry, 0), json_array_get(entry, 1), json_array_get(entry, 2)));
     bool last = json_is_integer(n) && strcmp(text_in(content, "hist_access_type"), "range");
@@ -422,7 +422,7 @@ replace_read(lua_State *L)
 static void
 serve_all(lua_State *L)
 {
-    const char *named = getenv("JPY_PARENT_PID"); /* Jupyter: the kernel must end if it dies */
+    const char *named = getenv("JPY_PARENT_PID"); /* pid of Jupyter: the kernel must end if Jupyter dies */
     pid_t parent = named && atol(named) == (long)getppid() ? getppid() : 0;
     for (;;) {
         struct frames f;

@@ -31,15 +31,15 @@ static const struct {
 enum { TO_SHELL = 'r', TO_IOPUB = 'p', TO_INPUT = 'i', DONE = 'd', ABORT = 'a', END = 'q' };
 enum { STREAM = 1 << 15, LAST_MS = 1000 };
 
-struct stream { /* stdout or stderr */
+struct stream { /* stdout or stderr, and its pipe */
     const char *name;
     FILE *file;
     int fd, kept, pipe; /* fd: the redirected descriptor; kept: copy of the original; pipe: read end of the pipe */
     char text[STREAM];
-    size_t size; /* bytes in text, which begin an incomplete character */
+    size_t size; /* number of bytes in text, which begin an incomplete character */
 };
 
-static void *context, *sockets[NSOCKET], *inner, *outer; /* outer: the main thread's end */
+static void *context, *sockets[NSOCKET], *inner, *outer; /* outer: the main thread's end of the pair of sockets */
 static struct wire wire;
 static pthread_t thread, main_thread;
 static struct stream streams[] = {{.name = "stdout"}, {.name = "stderr"}};

@@ -21,7 +21,7 @@ enum sockets_event sockets_next(struct frames *f, int ms);
 
 void sockets_reply(const struct message *to, const char *type, json_t *content);   /* frees the content, as all do */
 void sockets_publish(const struct message *to, const char *type, json_t *content); /* sends to all subscribers */
-void sockets_ask(const struct message *to, json_t *content);                       /* sends input_request */
+void sockets_ask(const struct message *to, json_t *content);                       /* asks for the user's input */
 /* Call before the reply of a failed cell: requests that are already queued are aborted; later requests run. */
 void sockets_abort(void);
 void sockets_done(void); /* ends the current request */

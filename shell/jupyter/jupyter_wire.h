@@ -32,7 +32,7 @@ struct wire { /* key of the signatures, and id of the session */
 int wire_open(struct wire *w);
 
 struct message {
-    struct frames ids; /* identities to which a reply is sent */
+    struct frames ids; /* identities of the receivers of a reply */
     json_t *header, *content;
 };
 /* Parses and verifies the frames. Returns NULL, or the error; then the message is empty. */

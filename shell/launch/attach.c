@@ -157,7 +157,7 @@ await_reply(int fd, char text[512])
         patient |= got == 0;
         if (got > 0) break;
     }
-    for (int i = 0; i < 2 && presses < 2 && n <= 0; i++) n = recv(fd, text, 511, 0); /* a reset hides received data */
+    for (int i = 0; i < 2 && presses < 2 && n <= 0; i++) n = recv(fd, text, 511, 0); /* after a reset, data remains */
     sigaction(SIGINT, &before, NULL);
     text[n > 0 ? n : 0] = 0;
     return presses >= 2 ? 'I' : n > 0 ? text[0] : 0;

@@ -24,7 +24,7 @@
 enum { VISITORS = 8 };
 
 struct visitor {
-    int fd; /* -1: free */
+    int fd; /* socket; -1: this entry is free */
     int stream[ATTACH_STREAMS];
     bool in, color;
 };
@@ -290,6 +290,6 @@ attached_open(lua_State *L, const char *title)
     lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
     interrupt_visitor(serve_between);
     sigaction(SIGURG, &knock, NULL);
-    if (listen_as(here.title)) return; /* no abstract sockets: no visitors */
+    if (listen_as(here.title)) return; /* without abstract sockets there are no visitors */
     edit_visitors(here.any, attached_serve);
 }

@@ -444,7 +444,7 @@ worker_serve(struct rille_worker_options *o)
     if (environment_read(&e)) return front_refused(e.error);
     int code = choose_transport(&e, &o->mpi);
     if (code) return code;
-    if (o->keep_seconds) o->mpi = RILLE_TCP; /* MPI cannot be initialised twice */
+    if (o->keep_seconds) o->mpi = RILLE_TCP; /* needs TCP: MPI cannot be initialised twice */
     o->say = say_news;
     o->check_ref = e.options.check_ref;
     if (!o->joined) ignore_interrupts();

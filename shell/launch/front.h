@@ -57,9 +57,9 @@ struct spawned {
     const char *host;            /* host name that the worker reports */
     const char *root;            /* folders that the worker may read and write; NULL: none */
     int keep;                    /* seconds that the worker outlives this process; 0: none */
-    double link, orphan;         /* as in struct rille_worker_options, s; 0: default */
+    double link, orphan;         /* limits as in struct rille_worker_options, s; 0: default */
     const struct host *over_ssh; /* host on which to start the worker; NULL: this host */
-    const unsigned char *secret; /* RILLE_SECRET bytes */
+    const unsigned char *secret; /* secret of the job, RILLE_SECRET bytes */
 };
 int spawn_worker(const struct spawned *w, int *pid);
 /* In a spawned worker: reads its secret and key from stdin. Unless `kept`, the worker exits a moment after stdin

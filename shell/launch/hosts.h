@@ -21,7 +21,7 @@ struct host {
     int port;             /* ssh port; 0: ssh's default */
     int slots, most;      /* number of workers; max_slots, 0: not given */
 };
-struct hosts { /* in order of first occurrence in the list */
+struct hosts { /* hosts in the order of their first occurrence */
     int n, slots;
     struct host host[HOSTS_MOST];
 };

@@ -116,7 +116,7 @@ find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
         snprintf(why, FRONT_TEXT, "MASTER_PORT must be a port, found '%s'", getenv("MASTER_PORT"));
         return -1;
     }
-    bool six = strchr(host, ':') && host[0] != '['; /* IPv6 */
+    bool six = strchr(host, ':') && host[0] != '['; /* IPv6 address without brackets */
     int n = snprintf(r->address, sizeof r->address, six ? "tcp://[%s]:%d" : "tcp://%s:%d", host, port);
     if (n < (int)sizeof r->address) return 0;
     snprintf(why, FRONT_TEXT, "MASTER_ADDR is too long");

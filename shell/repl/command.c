@@ -354,7 +354,7 @@ command_run(lua_State *L, int env, const char *line)
         matches++;
         if (!c->name[n]) return c->run(L, env, text);
     }
-    if (n && matches == 1) return found->run(L, env, text); /* an unambiguous prefix */
+    if (n && matches == 1) return found->run(L, env, text); /* the name is an unambiguous prefix of a command */
     lua_pushlstring(L, line, n);
     return luaL_error(L, "unknown command ':%s'; :help lists all", lua_tostring(L, -1));
 }

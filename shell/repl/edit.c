@@ -247,7 +247,7 @@ edit_open(lua_State *L)
     struct stat st;
     plain = !term || !*term || !strcmp(term, "dumb");
 #if !defined RILLE_READLINE
-    plain = plain || !isatty(0); /* libedit does not report the end of a pipe */
+    plain = plain || !isatty(0); /* true for a pipe, too, because libedit does not report its end */
 #endif
     rl_readline_name = "rille";
 #if defined RILLE_READLINE
@@ -261,7 +261,7 @@ edit_open(lua_State *L)
     stifle_history(HISTORY_ENTRIES);
     find_history();
     bool there = history_path[0] && !stat(history_path, &st);
-    if (there && !S_ISREG(st.st_mode)) history_path[0] = 0; /* opening a pipe would wait for a reader */
+    if (there && !S_ISREG(st.st_mode)) history_path[0] = 0; /* opening a pipe would block */
     if (there && S_ISREG(st.st_mode) && st.st_size > HISTORY_BYTES)
         history_truncate_file(history_path, HISTORY_ENTRIES * 2);
 }

@@ -30,7 +30,7 @@ static lua_State *chain[DEPTH]; /* the main state, the coroutine it resumed, ...
 static volatile sig_atomic_t depth, presses, quit;
 static volatile sig_atomic_t told = 1; /* the last press has reached the running code */
 static bool interactive;
-static struct shell *shell; /* its session is interrupted */
+static struct shell *shell; /* Ctrl-C interrupts this shell's session */
 static struct sigaction before;
 static void (*visitor)(lua_State *L);
 static volatile sig_atomic_t knocked, nested, visitor_presses; /* nested: the visitor's line in `chain`; 0: none */

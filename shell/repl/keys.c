@@ -318,7 +318,7 @@ key_word_at(int list, int k)
 {
     lua_rawgeti(state, list, k);
     const char *word = lua_tostring(state, -1);
-    lua_pop(state, 1); /* the list keeps the string alive */
+    lua_pop(state, 1); /* the list still refers to the string */
     return word;
 }
 

@@ -67,7 +67,7 @@ rewrite_local(struct rewrite *r, const struct token *local)
         copy_to(r, local->at);
         skip_to(r, t.at);
         add_field(r, &name);
-        return t.at; /* the word function opens a block */
+        return t.at; /* continues at the word function, which opens a block */
     }
     if (t.kind != T_NAME) return token_after(local);
     copy_to(r, local->at);
@@ -198,7 +198,7 @@ local_environment(lua_State *L)
     lua_pushvalue(L, -1);
     lua_pushcclosure(L, write_name, 1);
     lua_setfield(L, -3, "__newindex");
-    lua_newtable(L); /* __here */
+    lua_newtable(L); /* the table __here */
     lua_newtable(L);
     lua_pushvalue(L, -3);
     lua_pushvalue(L, env);

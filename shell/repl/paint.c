@@ -47,7 +47,7 @@ append_text(struct bytes *b, const char *text)
 
 struct row {
     struct bytes text;
-    int width; /* columns */
+    int width; /* width of the row, in columns */
 };
 struct picture {
     struct row *row;
@@ -166,7 +166,7 @@ colour(const char *text, size_t n, unsigned char *style)
     const char *at = text + strspn(text, " \t\n");
     struct token t;
     memset(style, PLAIN, n);
-    if (*at == '?' || (*at == ':' && at[1] != ':')) { /* a command or a page */
+    if (*at == '?' || (*at == ':' && at[1] != ':')) { /* the chunk is a command or a page, not Lua */
         const char *end = *at == '?' ? text + n : at + strcspn(at, " \t\n");
         fill_style(style, text, at, end, WORD);
         at = end;

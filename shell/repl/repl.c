@@ -359,7 +359,7 @@ take_transcript(lua_State *L, struct input *in)
         char *copy = chunk && end != COMMAND_QUIT ? strdup(chunk) : NULL;
         lua_settop(L, 0);
         if (!copy) return end;
-        copy[strlen(copy) - 1] = 0; /* the newline */
+        copy[strlen(copy) - 1] = 0; /* removes the newline */
         edit_remember(copy);
         end = in->take(L, copy, in->number, &more);
         in->number++;

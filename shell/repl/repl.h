@@ -86,7 +86,7 @@ void tutorial_run(lua_State *L, int env, const char *text); /* runs the step tha
 /* ---- repl.c ---- */
 
 void repl_prepare(lua_State *L); /* creates the chunk environment if missing */
-void repl_open(lua_State *L);    /* also ignores Ctrl-C between runs */
+void repl_open(lua_State *L);    /* prepares the shell; ignores Ctrl-C between runs */
 /* Runs chunk `number`, which may begin with ":" or "?". If the chunk is incomplete, sets *more and does nothing.
  * Returns a COMMAND_ value. */
 typedef int repl_take(lua_State *L, const char *chunk, int number, bool *more);
@@ -103,7 +103,7 @@ int repl_marked(lua_State *L);
 bool repl_push_page(lua_State *L, int env, const char *name);
 /* Prints the help page of the name, or of the variable's value; raises an error if no page exists. */
 void repl_show_page(lua_State *L, int env, const char *name);
-void repl_show(lua_State *L, int first);            /* prints values first..top; "_" = first */
+void repl_show(lua_State *L, int first);            /* prints the values from index first to the top; sets "_" */
 bool repl_is_own(lua_State *L, const char *global); /* true if the global existed before the user's code */
 
 /* ---- top.c ---- */

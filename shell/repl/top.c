@@ -183,9 +183,9 @@ static void
 start_painter(struct watch *w)
 {
     sigset_t all, old;
-    if (!start_keys(&w->terminal, 0)) return; /* Ctrl-C stays a signal */
+    if (!start_keys(&w->terminal, 0)) return; /* without further flags, so that Ctrl-C stays a signal */
     sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old); /* no signals for the painter */
+    pthread_sigmask(SIG_BLOCK, &all, &old); /* the thread that paints receives no signals */
     w->painting = pthread_create(&w->painter, NULL, painter, &w->columns) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!w->painting) tcsetattr(0, TCSANOW, &w->terminal);
