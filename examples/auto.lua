@@ -4,8 +4,8 @@
 --   rille -d cpu:4 examples/auto.lua [picture.svg]
 --
 -- Each line is one compiled training step: the cost that the planner estimates, the bytes that redistributions send, the
--- measured time of a step, and the loss after ten steps. The bars show the costs. The line of the planned step also bounds
--- the distance to the best plan; the proof of the bound is written to a file, and `rille verify` checks it.
+-- measured time of a step, and the loss after ten steps. The bars show the costs. The planner also proves a lower bound
+-- of the cost of all plans. The proof is written to a file, and `rille verify` checks it.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local P = rille.placement("cpu", {0, 1, 2, 3})

@@ -42,7 +42,7 @@ end
 
 function Net:forward(x)
   local h = self.fc1(x):gelu()
-  h = h:to_global{placement = second, sbp = h.sbp} -- moved to the next stage, with the same SBP
+  h = h:to_global{placement = second, sbp = h.sbp} -- moves h to the next stage; the SBP is unchanged
   return self.fc3(self.fc2(h):gelu())
 end
 

@@ -46,8 +46,8 @@ local function say(ids)
   io.flush()
 end
 
--- Returns the ids that end a text: those of --stop, or else those of the folder, without ids that the model cannot write.
--- generation_config.json takes precedence over config.json.
+-- Returns the ids that end a text: the ids given by --stop, or else by the folder. Ids outside the model's vocabulary
+-- are left out. generation_config.json takes precedence over config.json.
 local function stops()
   if o.stop ~= "" then return o.stop ~= "none" and ids_of("--stop", o.stop) or nil end
   local path, writing = dir .. "/generation_config.json", nil

@@ -4,10 +4,10 @@
 --   local step, note = rille.checkpoint.load(dir, {model = net, optimizer = opt, data = loader})
 --   rille.checkpoint.save(dir, {model = both, optimizer = {generator = a, critic = b}})
 --
--- A checkpoint is one file, dir/checkpoint-00000007-step-400.safetensors, with a digest of its bytes. It is written
--- under a temporary name and then renamed, so a checkpoint is either complete or absent. In a folder that workers write
--- (--root), the file refers to the workers' shard files, checkpoint-00000007-step-400.RANK.shard, which are written
--- first.
+-- A checkpoint is one file, dir/checkpoint-00000007-step-400.safetensors, with a digest of its bytes. The file is
+-- written under a temporary name and then renamed, so a checkpoint is either complete or absent. In a folder that
+-- workers write (--root), the file refers to the workers' shard files, checkpoint-00000007-step-400.RANK.shard, which
+-- are written first.
 --
 -- Tensors are named model.NAME, optimizer.NAME.SLOT and gradient.NAME; with several optimisers,
 -- optimizer.KEY.NAME.SLOT. All other state is JSON in the metadata: step, note, random state, options, model settings
@@ -210,7 +210,7 @@ local function each_tensor(parts, name_of, visit)
   end
 end
 
--- Returns an optimiser's options and step counts, and those of its groups with the names of their parameters.
+-- Returns an optimiser's options and step counts, and for each group its options, step counts and names of parameters.
 local function optimizer_numbers(opt, name_of)
   local numbers, n = {kind = opt.kind.name, steps = opt.steps, options = {}, groups = {}}, 0
   for name in pairs(opt.kind.options) do numbers.options[name] = opt[name] end

@@ -75,7 +75,8 @@ end
 check.strict("rille.data.loader", methods, true)
 local meta = {__index = methods, __len = epochs.count, __call = epochs.call}
 
--- data.loader{x, y, ..., batch =, shuffle = false, seed = 0, drop_last = false, sbp = of the batches}
+-- data.loader{x, y, ..., batch =, shuffle = false, seed = 0, drop_last = false, sbp =}: returns a reader of batches.
+-- sbp: layout of the batches.
 function data.loader(given)
   local who = "rille.data.loader"
   check.that(type(given) == "table", "%s: expected a table, {x, y, batch = 64}", who)

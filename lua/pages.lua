@@ -92,7 +92,7 @@ end
 -- Returns the first sentence of a page.
 function pages.summary(name) return (rows[name].text:match("[^\n]*")) end
 
--- Returns lines "name: text" as two columns; a line that begins with a space continues the one before.
+-- Returns lines "name: text" as two columns; a line that begins with a space continues the previous line.
 local function columns(text)
   local lines = {}
   for line in text:gmatch("[^\n]+") do

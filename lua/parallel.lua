@@ -9,9 +9,9 @@
 --
 -- Any module can be laid out. Only tensor axes need the roles of layers, from classes (classes.lua) or by name.
 -- A recipe becomes a table of layouts. The table sets the layouts of parameters, of optimiser state and of gradients
--- (layout.lua). It also pins modules (nn/pin.lua), because a planner that sees one operator at a time cannot find the
--- cheapest layouts of a stack of blocks. parallel/axes.lua defines the methods. All entries are checked before the
--- first change.
+-- (layout.lua). The table also pins modules (nn/pin.lua), because a planner that sees one operator at a time cannot
+-- find the cheapest layouts of a stack of blocks. parallel/axes.lua defines the methods. All entries are checked before
+-- the first change.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -194,8 +194,8 @@ local function read_entries(model, entries)
   return out
 end
 
--- Sets layouts of parameters, state and gradients, and pins, and removes those of the last recipe. zero: the recipe's
--- ZeRO level and line, or nil.
+-- Replaces what the last recipe set: the layouts of parameters, optimiser state and gradients, and the pins. zero: the
+-- recipe's ZeRO level and line, or nil.
 local function set(model, what, zero)
   local list = {}
   for _, s in ipairs(what.parameters) do
@@ -274,7 +274,7 @@ local function whole_at(model)
   return {placement = first.placement, sbp = sbp_text(layout.whole(first.placement))}
 end
 
--- Returns a function of a model: the recommended layout of ids, or of labels.
+-- Returns a function that returns the recommended layout of a model's ids or labels.
 local function of_ids(which)
   return check.limited("rille.parallel." .. which, function(model)
     check.that(type(model) == "table" and model.named_tensors, "rille.parallel.%s: expected a module, found %s", which,

@@ -3,9 +3,9 @@
 --
 -- Each trace of a step has a list of places (lua/reach.lua) with their values at the time of the call: list[i] is the
 -- holder, list[i + 1] the key, list[i + 2] the value, for i = 1, 4, ... below list.n; names[i] names the place in messages.
--- Before each call the shell compares the list by identity. It asks here about values that are other objects than before.
--- Places of the user's program that the function may read are listed before the function runs. Rille's layers and optimisers
--- list their own fields when the function uses them (trace.follow).
+-- Before each call the shell compares the list by identity. For a value that is another object than before, the shell
+-- calls this module. Places of the user's program that the function may read are listed before the function runs.
+-- Rille's layers and optimisers list their own fields when the function uses them (trace.follow).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -79,9 +79,9 @@ end
 
 local weak = {__mode = "k"}
 
--- Returns what all traces of a step share. By holder and key: changed, the number of traces that changed the place; ignored:
--- the place is not followed any more; banned: the number cannot become live. By name: counts, the number of traces that a
--- change of the place has caused.
+-- Returns what all traces of a step share. changed[holder][key]: number of traces that changed the place.
+-- ignored[holder][key]: true if the place is not followed any more. banned[holder][key]: true if the number cannot
+-- become live. counts[name]: number of traces that a change of the place has caused.
 local function new_memory()
   return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), banned = setmetatable({}, weak), counts = {}}
 end
@@ -107,7 +107,7 @@ end
 
 local OFTEN <const> = 8 -- number of traces caused by one place before a warning
 
--- Before a further trace: counts the first place that has changed since the last trace.
+-- Called before a step is traced again: counts the first place that has changed since the last trace.
 local function count_change(memory, last)
   local i = last and rille._first_changed(last, 4)
   while i and is_same(last[i + 2], read(last[i], last[i + 1]), 0) do i = rille._first_changed(last, i + 3) end
@@ -142,10 +142,10 @@ end
 -- ---- numbers ----
 
 -- A number that changed may become a live number, which needs no further traces, if the function only computes with it. To
--- find out, the function is traced with live numbers in place of the changed numbers. That trace, with the former numbers,
--- must give the former program. Comparing a live number with < is an error, and functions that need a number refuse it; both
--- end the attempt. Two uses would go unnoticed: comparing numbers for equality, and computing names of fields. So functions
--- with these get no live numbers.
+-- find out, the function is traced with live numbers in place of the changed numbers. That trace, evaluated with the
+-- former numbers, must record the same program as the former trace. Comparing a live number with < is an error, and
+-- functions that need a number refuse it; both end the attempt. Two uses would go unnoticed: comparing numbers for
+-- equality, and computing names of fields. So functions with these get no live numbers.
 local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key -- key for places that may hold any float; for any integer
 
 local function write(row, value)
@@ -214,13 +214,13 @@ local function leave(list)
   end
 end
 
--- Writes the former numbers into their places, or the present ones.
+-- Writes the former numbers into the places of live numbers, or restores the present numbers.
 local function set_numbers(list, former)
   for _, row in ipairs(list.numbers) do write(row, former and row.former or row.now) end
 end
 
--- Decides whether the numbers stay live. good: the trace gave the former program. Call after Rille's garbage is collected,
--- because a live number that still exists was kept by the function, and cannot be live.
+-- Decides whether the numbers stay live. good: the trace recorded the same program as the former trace. Call after
+-- Rille's garbage is collected, because a live number that still exists was kept by the function, and cannot be live.
 local function proven(list, good, traces)
   good = good and not list.touched and next(list.live) == nil
   for _, row in ipairs(list.numbers) do

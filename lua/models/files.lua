@@ -162,7 +162,7 @@ function files.model_type(who, path)
 end
 
 -- Reads a folder's config. Returns the config, the pieces, and their source {path =, format =, theirs = config.json as a table}.
--- llm.c's reader returns the same.
+-- The reader of llm.c's files returns the same three values.
 local function read_folder(kind, path, complete)
   check_there(kind, path)
   local who = ("models.%s.load"):format(kind.name)

@@ -1,8 +1,9 @@
 -- generate.lua - model:generate(ids, {...}): extends prompts, one id per row at a time.
 --
 -- One pass reads the prompts; then a compiled step runs for each id. The model keeps both compiled steps (writer.lua).
--- Each row has its own random generator (seed, row), which draws one number per id. The id is the one whose interval of
--- the cumulative distribution contains the number. So samples depend neither on the layout nor on other rows.
+-- Each row has its own random generator (seed, row), which draws one number per id. The chosen id is the id whose
+-- interval of the cumulative distribution contains the number. So samples depend neither on the layout nor on other
+-- rows.
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -1,6 +1,7 @@
 -- load.lua - rille.models.load: loads a language model from a folder of Hugging Face, of any supported model_type.
 --
--- gpt2 and moe have classes of their own. All other kinds are decoder.lua with a description (describe.lua).
+-- gpt2 and moe have classes of their own. Models of all other kinds are decoders of decoder.lua, built from a
+-- description (describe.lua).
 
 local check = require "rille.check"
 local files = require "rille.models.files"

@@ -2,7 +2,7 @@
 --
 -- On a mesh where both operands are sharded along the contraction axis, both are gathered before they are multiplied.
 -- Panel k is the k-th part of each rank's share of the contraction axis. Each panel is gathered alone and its product
--- accumulated. The number of bytes transferred is that of a full gather, but at most two panels are in memory.
+-- accumulated. As many bytes are transferred as in a full gather, but at most two panels are in memory.
 --
 -- On devices with streams, panel k + 1 is gathered while panel k is multiplied (t/act/streams.c, t/lib/panels.lua);
 -- panel k + 1 takes the memory of panel k - 1. On CPU threads copies and products share one core, so overlap gains

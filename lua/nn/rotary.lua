@@ -116,7 +116,7 @@ local function frequencies(size, options, long)
     magnitudes[kind] and magnitudes[kind](scaling) or 1
 end
 
--- Returns true if texts of so many positions use the second list of LongRoPE.
+-- Returns true if texts with this number of positions use the second list of LongRoPE.
 local function is_long(length, scaling)
   return scaling ~= nil and scaling.long_factor ~= nil and length > scaling.original_max_position_embeddings
 end

@@ -2,7 +2,8 @@
 --
 -- Pages and questions are cut into words. Words are compared by stem, so that "losses" finds "loss" and "normalize"
 -- finds "normalise"; parts of words are not compared. A page's score is the sum, over the words asked for, of the
--- weight of the best field with that word. Only the pages with the most of the words are listed.
+-- weight of the best field with that word. Only the pages that contain the greatest number of the search words are
+-- listed.
 
 local search = {}
 

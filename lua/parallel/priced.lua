@@ -1,9 +1,9 @@
 -- priced.lua - estimates the cost of each block of a model with the planner, for the lists of cut.lua that the user
 -- does not give.
 --
--- The model is called once on meta devices, where tensors have layouts but no values. It is laid out as the recipe
--- says, all on one mesh, and the arguments of each block are recorded. Then forward and backward of each block are
--- planned as a step:
+-- The model is called once on meta devices, where tensors have layouts but no values. The recipe's layouts are applied,
+-- with all stages on one mesh, and the arguments of each block are recorded. Then forward and backward of each block
+-- are planned as a step:
 --
 --   cost         ns per micro-batch, forward and backward
 --   memory       bytes per device of the block's parameters and their gradients
@@ -11,7 +11,7 @@
 --   hop          ns to send the block's input from another mesh, and its gradient back
 --
 -- The parts of the model before the first block are added to the first block, all other parts to the last block. The
--- cost of the loss is taken to be that of logsumexp of the model's result.
+-- loss is assumed to cost as much as logsumexp of the model's result.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -156,8 +156,8 @@ local function local_bytes(t)
   return most
 end
 
--- Returns the bytes of parameters, gradients and buffers: of each block, and of the other modules before the first
--- block and after it.
+-- Returns the bytes of parameters, gradients and buffers: for each block, for all modules before the first block, and
+-- for all other modules.
 local function held(model, blocks)
   local at, met, seen, number = {before = 0, after = 0}, "before", {}, {}
   for k, m in ipairs(blocks) do

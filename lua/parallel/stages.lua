@@ -1,9 +1,9 @@
 -- stages.lua - divides a model into pipeline stages: which placement each module is on.
 --
--- Members, such as the blocks of a transformer, are assigned to the stages in order. They are the members of the model's longest
--- list of modules, or of the lists in a list, at any depth; a member may be a table of modules. A model without a list has its own
--- parts as members. members = {"down.*", "mid", "up.*"} in a recipe names them instead. Modules before the first member are on the
--- first stage, all others on the last.
+-- Members, such as the blocks of a transformer, are assigned to the stages in order. Members are the entries of the
+-- model's longest list of modules, or of the lists in a list, at any depth; a member may be a table of modules. A model
+-- without a list has its own parts as members. members = {"down.*", "mid", "up.*"} in a recipe names them instead.
+-- Modules before the first member are on the first stage, all others on the last.
 
 local check = require "rille.check"
 local layout = require "rille.layout"
@@ -98,7 +98,7 @@ end
 -- by s.
 local function share(n, s, k) return n // s + (k <= n % s and 1 or 0) end
 
--- Returns the number of each stage's placement, from 1 in order of appearance.
+-- Numbers the stages' placements from 1, in order of first appearance; returns the number for each stage.
 local function numbered(list)
   local met, number = {}, {}
   for s, placement in ipairs(list) do
@@ -147,7 +147,8 @@ local function deal(model, recipe)
   return {at = at, first = list[1], last = list[#list]}
 end
 
--- Returns the one placement of all parameters, for a recipe without stages.
+-- Returns the placement that all parameters share, for a recipe without stages; fails if they are on several
+-- placements.
 local function one_place(model, recipe)
   for _, name in ipairs{"chunks", "blocks", "members"} do
     check.that(recipe[name] == nil, "rille.parallel: %s needs stages", name)

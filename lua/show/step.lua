@@ -42,8 +42,8 @@ local function measured_text(c)
   return text
 end
 
--- Returns the causes of waits. If devices share threads, those of the plan are shown, because measured waits mostly
--- stem from the sharing.
+-- Returns the causes of waits. If devices share threads, returns the causes in the plan instead of the measured ones,
+-- because measured waits mostly stem from the sharing.
 local function stalls_of(c)
   local planned = not c.measured or c.at_once < c.computing
   local list, texts = (planned and c.planned or c.measured).stalls, {}
@@ -107,7 +107,7 @@ local function runs_of(spans, time, columns)
   return runs
 end
 
--- Returns the row of a device. Each span begins with the number of its micro-batch if there is space.
+-- Returns the row of a device. If there is space, each span begins with its micro-batch's number.
 local function row_text(spans, time, columns, color)
   local out, at = {}, 0
   local function idle(to)
@@ -276,8 +276,8 @@ local function draw_text(doc, y, class, text)
   return y
 end
 
--- Returns the times that span the full width, for the plan and for the measurement. They are equal unless one of the
--- pictures would become too narrow.
+-- Returns the times that span the full width, for the plan and for the measurement. Both use one scale if neither
+-- picture becomes too narrow.
 local function scales_of(c)
   if not c.measured then return c.planned.time end
   local most, least = math.max(c.planned.time, c.measured.time), math.min(c.planned.time, c.measured.time)

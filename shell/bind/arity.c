@@ -1,7 +1,7 @@
 /* arity.c - makes the module's functions reject surplus arguments.
  *
- * One table lists the module's C functions with a fixed number of arguments, the other the methods of its objects. For
- * functions written in Lua, lua/check.lua does the same. */
+ * One table lists the module's C functions with a fixed number of arguments, the other the methods of its objects.
+ * lua/check.lua makes functions written in Lua reject surplus arguments. */
 #include "shell/bind/shell.h"
 
 struct arity {

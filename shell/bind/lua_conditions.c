@@ -164,7 +164,8 @@ push_place(lua_State *L, int h)
     push_field(L, h);
 }
 
-/* Returns true if the value at -2 equals the value at -1, which may stand for any number. */
+/* Returns true if the value at -2 fits the recorded value at -1: equals it, or is a number if the recorded value stands
+ * for any number. */
 static bool
 is_as_it_was(lua_State *L)
 {

@@ -297,7 +297,7 @@ struct pack {
     char *at;
 };
 
-/* Infers the shape from the first entries. */
+/* Infers the shape of nested tables from the first entry at each depth. */
 static void
 values_shape(lua_State *L, int i, struct pack *p)
 {

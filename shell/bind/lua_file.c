@@ -92,7 +92,7 @@ entry_load(lua_State *L, struct rille_file *f, int k, int i, const char *who)
     lua_settop(L, top + 1);
 }
 
-/* Pops the list of names at the top, and adds those entries to the table below it. */
+/* Pops the list of names at the top, and loads the file's tensors of these names into the table below the list. */
 static void
 load_names(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
 {
@@ -156,7 +156,7 @@ file_load(lua_State *L)
     return file_load_all(L, file_push(L, "load", path, NULL), path, 2, "load");
 }
 
-/* rille._load(path, format, options): like rille.load for a format that the file name does not tell. */
+/* rille._load(path, format, options): like rille.load, for a file whose name does not show its format. */
 static int
 load_format(lua_State *L)
 {

@@ -7,8 +7,8 @@
  * they were traced.
  *
  * If nothing but numbers has changed since a trace that fits otherwise, the function is traced with live numbers in
- * their place. If that gives the program of the former trace, with the former numbers, it replaces that trace, and
- * changes of the numbers cost no trace from then on. */
+ * their place. If the new trace, evaluated with the former numbers, records the same program as the former trace, the
+ * new trace replaces the former one. From then on, changed numbers cause no further trace. */
 #include "shell/bind/lua_graph.h"
 
 #include <stdlib.h>
@@ -236,8 +236,8 @@ make_trace(lua_State *L, const struct step_call *c)
 
 /* ---- live numbers ---- */
 
-/* Returns true if the new trace, whose record is at the top, computes the same as the old trace k for the old
- * numbers. */
+/* Returns true if the new trace, whose record is at the top, evaluated with the former numbers, computes what trace k
+ * computes. */
 static bool
 is_generalised(lua_State *L, const struct step_call *c, int k, struct rille_graph *made)
 {

@@ -2,7 +2,7 @@
  *
  * Reading is composed of slices, and a squeeze for each position, so reads are differentiable and use the global
  * view. No operator writes into a part. An assignment computes the whole new value, where(inside, v expanded, x),
- * and assigns it to x. This is correct in every layout and in a compiled step; the cost is one pass over x. */
+ * and assigns it to x. The method is correct in every layout and in a compiled step; the cost is one pass over x. */
 #include "shell/bind/shell.h"
 
 #include <stdarg.h>
@@ -235,8 +235,8 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
     apply_top(L, "reshape", 1, &attr);
 }
 
-/* Expands v to the full size of an axis of x: entry j is the entry of v assigned to it, or an arbitrary one if j is
- * not assigned. */
+/* Expands v to the full size of an axis of x: entry j is the entry of v assigned to it, or an arbitrary entry of v if
+ * nothing is assigned to entry j. */
 static void
 spread_top(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
 {

@@ -41,7 +41,7 @@ is_large_integer(const char *from, const char *to)
 }
 
 /* Pushes the text with e0 appended to every integer beyond 64 bits, so that the parser reads a real. Other programs
- * write 1e30 as such an integer. */
+ * write floats such as 1e30 as long integers. */
 static void
 push_with_reals(lua_State *L, const char *text, size_t n)
 {

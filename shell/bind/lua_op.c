@@ -1,10 +1,10 @@
-/* lua_op.c - the operators: one C function for all, generated from their records.
+/* lua_op.c - the operators in Lua: one C function calls any operator, as its record describes.
  *
  * An operator's Lua function is a closure over a struct lua_op, which holds everything that a call needs: operands,
  * attributes, number of results. One pass sorts the arguments. Tensors, and numbers or nil where an operand may be
  * one, are operands in order. All other arguments are attributes: by position in the declared order, where a table
- * without names is a list, or by name in a table. Methods and functions are the same; x:name_(...) computes the same
- * result and assigns it to x. */
+ * without names is a list, or by name in a table. Functions also serve as methods; x:name_(...) computes the result and
+ * assigns it to x. */
 #include "shell/bind/shell.h"
 
 #include <stdarg.h>

@@ -73,7 +73,7 @@ mesh_walk(lua_State *L, struct mesh *m, int i, int depth)
     }
 }
 
-/* Infers the mesh sizes from the first entries. */
+/* Infers the mesh sizes of nested tables from the first entry at each depth. */
 static void
 mesh_sizes(lua_State *L, struct mesh *m, int i)
 {

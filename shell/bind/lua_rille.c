@@ -88,8 +88,9 @@ check_list(lua_State *L, int i, const char *who)
 
 enum { SLACK = 32 << 20 };
 
-/* Lua does not count the bytes owned by handles. A collection runs when they have grown by a quarter, and by at
- * least SLACK, since the last collection, so its relative cost is small for programs of any size. */
+/* Lua does not count the bytes owned by handles. Lua's garbage is collected when these bytes have grown by a quarter,
+ * and by at least SLACK, since the last collection. So the relative cost of collections is small for programs of any
+ * size. */
 void
 collect_if_due(lua_State *L)
 {
@@ -475,7 +476,8 @@ search_module(lua_State *L)
     return 2;
 }
 
-/* Inserts the searcher before those of files, so that no file in a user's directory shadows a Rille module. */
+/* Inserts the searcher before Lua's searchers of files, so that no file in a user's directory shadows a Rille
+ * module. */
 static void
 add_searcher(lua_State *L)
 {

@@ -57,8 +57,8 @@ special_ids(lua_State *L, int i, const char *who, int n)
     return id;
 }
 
-/* Warns that encode ignores the truncation or padding in the file. Other readers of such files may apply it, and a
- * user should not have to count ids to notice. */
+/* Warns that encode ignores the truncation or padding in the tokenizer file. Other libraries may apply them, and a user
+ * may not notice the difference. */
 static void
 warn_of_batches(lua_State *L, const char *path, const struct rille_tokenizer *t)
 {

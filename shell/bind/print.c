@@ -142,7 +142,7 @@ after_gap(const struct table *t, const int64_t *index)
     return false;
 }
 
-/* Prints the heading of a matrix, "[0, 5]"; positions are those in the whole tensor. */
+/* Prints the heading of a matrix, "[0, 5]"; positions refer to the whole tensor. */
 static void
 add_heading(luaL_Buffer *b, const struct table *t, const int64_t *index)
 {

@@ -60,7 +60,7 @@ take_error(lua_State *L, struct outcome *o)
     free(lines);
 }
 
-/* Pushes the texts of the values, one below the other; nil: no values. */
+/* Pushes the texts of the values, one per line; nil: no values. */
 static int
 show_values(lua_State *L)
 {

@@ -247,8 +247,8 @@ take_request(enum socket at)
     frames_free(&f);
 }
 
-/* Receives the requests that were queued when a cell failed; they will be aborted. This happens before the failure
- * is reported, because a client may send the next cell, which must run, as soon as it has the reply. */
+/* Receives the requests that were queued when a cell failed; they will be aborted. Called before the failure is
+ * reported: a client may send its next cell as soon as it has the reply, and that cell must run. */
 static void
 hold_waiting(void)
 {

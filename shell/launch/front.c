@@ -351,7 +351,8 @@ launch_over(const struct words *w, struct front *f)
     return w->key_file || !keys_of_job(f) ? 0 : USAGE;
 }
 
-/* Checks that a later controller can take over the workers: it needs the same address and the same key. */
+/* Checks that a later controller can take over the workers: the address and the key must be given, because the next
+ * controller needs the same ones. */
 static int
 launch_kept(const struct words *w, bool over)
 {
@@ -512,8 +513,8 @@ front_keys_run(int argc, char **argv)
 
 /* ---- under a launcher ---- */
 
-/* Serves as a worker in a child process. mpirun's exit code is that of a process it started; this process returns
- * EXIT_LOST if a signal kills the worker. The worker is killed if this process dies. */
+/* Serves as a worker in a child process. mpirun exits with the exit code of a process that it started; this process
+ * returns EXIT_LOST if a signal kills the worker. The worker is killed if this process dies. */
 static int
 serve_as_child(struct rille_worker_options *o)
 {

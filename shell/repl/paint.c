@@ -1,10 +1,10 @@
 /* paint.c - draws typed text in colours: a chunk of several lines, each with its prompt, followed by the signature
  * of the function called at the cursor.
  *
- * A picture consists of rows of text with colour codes, and the position of the cursor. It is compared with the
- * picture before, and the rows that differ are written in one call; the cursor moves by whole rows only. If a chunk
- * has more rows than the terminal, the rows around the cursor are shown. If the width of the terminal has changed,
- * the terminal has folded the rows anew, and the chunk is drawn again from its first row. */
+ * A picture consists of rows of text with colour codes, and the position of the cursor. A new picture is compared with
+ * the previous one, and the rows that differ are written in one call; the cursor moves by whole rows only. If a chunk
+ * has more rows than the terminal, the rows around the cursor are shown. If the width of the terminal has changed, the
+ * terminal has folded the rows anew, and the chunk is drawn again from its first row. */
 #include "shell/repl/paint.h"
 #include "shell/repl/token.h"
 

@@ -44,7 +44,7 @@ print_shown(lua_State *L, const char *text)
 }
 
 /* Prints the text at the top, which describes the value at i. A string is printed unchanged; other texts are folded,
- * except those of tensors. */
+ * except the texts of tensors. */
 static void
 print_text(lua_State *L, int i)
 {
