@@ -219,8 +219,9 @@ local function set_numbers(list, former)
   for _, row in ipairs(list.numbers) do write(row, former and row.former or row.now) end
 end
 
--- Decides whether the numbers stay live. good: the trace recorded the same program as the former trace. Call after
--- Rille's garbage is collected, because a live number that still exists was kept by the function, and cannot be live.
+-- Decides whether the numbers stay live. good: the trace recorded the same program as the former trace. Call after a
+-- garbage collection: if a live number still exists then, the function has stored it, so its place cannot hold a live
+-- number.
 local function proven(list, good, traces)
   good = good and not list.touched and next(list.live) == nil
   for _, row in ipairs(list.numbers) do

@@ -70,8 +70,8 @@ local function read_options(kind, who, given)
   return config, where
 end
 
--- Moves a model to a layout given as in to_global, or with an sbp that is a function of the parameter's name; none: no
--- move.
+-- Moves a model to a layout. The options are those of to_global, and sbp may be a function of the parameter's name;
+-- without options nothing is moved.
 function language.place(model, where)
   if not where.placement and not where.sbp then return end
   local placement, sbp = where.placement or model:parameters()[1].placement, where.sbp

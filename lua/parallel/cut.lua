@@ -117,8 +117,8 @@ local function bounds(l)
   return list
 end
 
--- Returns the least sum of stage times with no stage above `most`, and, by number of stages left and first block, the
--- last block of the stage.
+-- Returns the least sum of stage times if no stage takes longer than `most`. Also returns last[stages left][first
+-- block]: the last block of the next stage.
 local function least_sum(l, most)
   local best, ends = {[0] = {[l.n + 1] = 0}}, {}
   for left = 1, l.stages do

@@ -220,7 +220,7 @@ local function add_parameters(model, out, place, parts, roles, recipe)
   for _, found in ipairs(model:named_tensors()) do
     local name, t, module = found.name, found.tensor, found.name
     repeat module = module:match("^(.*)%.[^.]*$") or "" until is_module[module]
-    local key = module == "" and name or name:sub(#module + 2) -- "weight", or "list.0" in a module's table
+    local key = module == "" and name or name:sub(#module + 2) -- path within the module: "weight", or "list.0"
     local placement, what = place.of(module == "" and name or module), column_of(roles, name, module, key)
     local p = parts(placement)
     if not entry_of[t] then

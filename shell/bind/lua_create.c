@@ -400,7 +400,7 @@ unknown_dtype(lua_State *L, const char *who, const char *dtype)
     complain(L, "%s: unknown dtype '%s'; expected one of %s", who, dtype, lua_tostring(L, -1));
 }
 
-/* tensor(values, options) */
+/* tensor(values, options): packs Lua values into a new tensor. */
 static int
 create_tensor(lua_State *L)
 {

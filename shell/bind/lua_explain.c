@@ -339,7 +339,7 @@ plan_physical(lua_State *L, int i)
     return physical;
 }
 
-/* rille.explain_plan(y, ..., {physical = true}) */
+/* rille.plan(y, ..., {physical = true}): returns the plan of the tensors as a table that prints as text. */
 static int
 explain_plan(lua_State *L)
 {

@@ -146,7 +146,7 @@ load_options(lua_State *L, int i, const char *who)
     check_keys(L, i, who, keys);
 }
 
-/* rille.file_load(path[, options]) */
+/* rille.load(path[, options]): returns the file's tensors by name, or its only tensor. */
 static int
 file_load(lua_State *L)
 {
@@ -200,9 +200,9 @@ window_load(lua_State *L, struct rille_file *f, const char *path, int i, const c
     check_as(L, who, rille_file_load_window(f, at, from, to, skip, NULL, layout, slot));
 }
 
-/* rille._windows(who, path, format, rows): a list of tensors, one for each row {name =, from =, to =, skip =,
- * placement =, sbp =}. A row selects positions from[axis] to to[axis] of each axis of the tensor `name`, and drops
- * the first `skip` axes. */
+/* rille._windows(who, path, format, rows): returns a list of tensors, one for each row {name =, from =, to =, skip =,
+ * placement =, sbp =}. A row selects positions from[axis] to to[axis] of each axis of the tensor `name`, and drops the
+ * first `skip` axes. */
 static int
 load_windows(lua_State *L)
 {
@@ -220,8 +220,8 @@ load_windows(lua_State *L)
     return 1;
 }
 
-/* rille._contents(path[, format[, who]]): a list of {name =, dtype =, shape =} sorted by name, and a table of the
- * file's metadata. who: function name in errors. */
+/* rille._contents(path[, format[, who]]): returns a list of {name =, dtype =, shape =} sorted by name, and a table of
+ * the file's metadata. who: function name in errors. */
 static int
 contents(lua_State *L)
 {
@@ -247,7 +247,7 @@ contents(lua_State *L)
     return 2;
 }
 
-/* rille.load_npy(path[, options of a creation]) */
+/* rille.load_npy(path[, options]): returns the tensor of a .npy file. options: those of a creation function. */
 static int
 load_npy(lua_State *L)
 {
@@ -347,7 +347,7 @@ claim_folder(lua_State *L, const char *who, const char *path)
     check_as(L, who, rille_claim_folder(shell_of(L)->session, path));
 }
 
-/* rille.lua_file_save(path, {name = tensor} | tensor | module[, {max_shard_size =}]) */
+/* rille.save(path, {name = tensor} | tensor | module[, {max_shard_size =}]): writes the tensors to a file. */
 static int
 lua_file_save(lua_State *L)
 {
@@ -363,7 +363,7 @@ lua_file_save(lua_State *L)
         o.shard_bytes = file_size_argument(L, -1, "save");
         lua_pop(L, 1);
     }
-    if (lua_istable(L, 2) && luaL_getmetafield(L, 2, "__saved") != LUA_TNIL) { /* a module */
+    if (lua_istable(L, 2) && luaL_getmetafield(L, 2, "__saved") != LUA_TNIL) { /* a module: replaced by its tensors */
         lua_pushvalue(L, 2);
         lua_call(L, 1, 1);
         lua_replace(L, 2);
@@ -415,7 +415,7 @@ checkpoint(lua_State *L)
     return 0;
 }
 
-/* rille._verify(path): nil, or a message that says how the file is damaged. */
+/* rille._verify(path): returns nil, or a message that says how the file is damaged. */
 static int
 file_verify(lua_State *L)
 {
@@ -433,7 +433,8 @@ close_folder(void *folder)
     closedir(folder);
 }
 
-/* rille._list(folder, save): the names in a folder. save: create the folder if missing, and claim it. */
+/* rille._list(folder, save): returns the names in a folder. save: first creates the folder if it is missing, and claims
+ * it for this session. */
 static int
 list(lua_State *L)
 {
@@ -451,8 +452,8 @@ list(lua_State *L)
     return 1;
 }
 
-/* rille._may_save(who, path, kind): raises unless a file, a folder, or checkpoints can be saved at the path. For
- * kind "checkpoints" the folder is created and claimed. */
+/* rille._may_save(who, path, kind): raises unless a file, a folder, or checkpoints can be saved at the path. For kind
+ * "checkpoints" the folder is created and claimed for this session. */
 static int
 may_save(lua_State *L)
 {
@@ -479,8 +480,8 @@ random_state(lua_State *L)
     return 2;
 }
 
-/* rille._parts(t): the addends of a partial tensor. rille._of_parts(parts, {placement =, sbp =}, dtype): the partial
- * tensor with these addends. */
+/* rille._parts(t): returns the addends of a partial tensor. rille._of_parts(parts, {placement =, sbp =}, dtype):
+ * returns the partial tensor with these addends. */
 static int
 parts(lua_State *L)
 {
@@ -519,7 +520,7 @@ write_text(lua_State *L)
     return 0;
 }
 
-/* rille._read(path, most[, who]): the text of a regular file of at most `most` bytes. who: prefix of errors. */
+/* rille._read(path, most[, who]): returns the text of a regular file of at most `most` bytes. who: prefix of errors. */
 static int
 file_read_text_call(lua_State *L)
 {

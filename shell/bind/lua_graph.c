@@ -255,7 +255,7 @@ hints_tostring(lua_State *L)
     return 1;
 }
 
-/* step:hints(): a list of {what =, line =, price =, price_high =} */
+/* step:hints(): returns a list of {what =, line =, price =, price_high =} */
 static int
 graph_hints(lua_State *L)
 {
@@ -285,7 +285,7 @@ graph_hints(lua_State *L)
     return 1;
 }
 
-/* step:_program(): the program as bytes, for tests. */
+/* step:_program(): returns the traced program as bytes, for tests. */
 static int
 graph_program_bytes(lua_State *L)
 {
@@ -364,7 +364,7 @@ graph_trace(lua_State *L)
     return 0;
 }
 
-/* step:chart([costs]): timeline of the step, planned and measured; schedule: the schedule option. */
+/* step:chart([costs]): returns the timeline of the step, planned and measured. */
 static int
 graph_chart(lua_State *L)
 {
@@ -382,7 +382,7 @@ graph_chart(lua_State *L)
     return 1;
 }
 
-/* step:actors(): a list of {name =, device =, acts =, state =, ...} */
+/* step:actors(): returns a list of {name =, device =, acts =, state =, ...} */
 static int
 graph_actors(lua_State *L)
 {
@@ -390,7 +390,7 @@ graph_actors(lua_State *L)
     return 1;
 }
 
-/* step:show([path]): the step as a picture. */
+/* step:show([path]): prints a picture of the step, or writes it to an SVG file. */
 static int
 graph_show(lua_State *L)
 {
@@ -459,7 +459,7 @@ whatif_each(lua_State *L, struct graph *g, struct rille_cluster *c)
     }
 }
 
-/* rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =}) */
+/* rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =}): plans the step for another mesh. */
 static int
 whatif(lua_State *L)
 {
@@ -500,7 +500,7 @@ whatif(lua_State *L)
     return 1;
 }
 
-/* rille.certificate(path): checks a certificate. Returns a sentence with the proven claim; an error if the proof
+/* rille.certificate(path): checks a certificate. Returns a sentence with the proven claim; raises an error if the proof
  * fails. */
 static int
 certificate(lua_State *L)

@@ -113,7 +113,8 @@ check_zeros(lua_State *L, const char *who, const char *text, size_t n)
     if (zero) complain(L, "%s: line %d is not JSON: a zero byte", who, line);
 }
 
-/* rille._json(text, who, null, array): the value. null: value for JSON's null. array: metatable of arrays. */
+/* rille._json(text, who, null, array): returns the parsed value. null: value for JSON's null. array: metatable of
+ * arrays. */
 static int
 read(lua_State *L)
 {

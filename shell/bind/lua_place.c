@@ -93,7 +93,7 @@ mesh_sizes(lua_State *L, struct mesh *m, int i)
     m->cap = (int)total;
 }
 
-/* rille.placement(kind, mesh) */
+/* rille.placement(kind, mesh): returns the placement of the devices whose numbers the nested table `mesh` lists. */
 static int
 lua_place_new(lua_State *L)
 {

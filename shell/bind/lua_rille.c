@@ -154,7 +154,7 @@ manual_seed(lua_State *L)
     return 0;
 }
 
-/* rille._interrupts(): number of times that "interrupted" was raised. */
+/* rille._interrupts(): returns how often "interrupted" was raised. */
 static int
 interrupts(lua_State *L)
 {
@@ -228,7 +228,7 @@ no_grad(lua_State *L)
 
 enum { GRAD_MAX = 256 };
 
-/* rille.grad(y, {x1, x2}): one gradient for each x. */
+/* rille.grad(y, {x1, x2}): returns the gradient of y with respect to each x. */
 static int
 grad(lua_State *L)
 {
@@ -283,7 +283,7 @@ counters(lua_State *L)
     return 1;
 }
 
-/* rille.devices(): the devices used so far. */
+/* rille.devices(): returns a list of the devices used so far. */
 static int
 devices(lua_State *L)
 {
@@ -355,7 +355,7 @@ trace_pause(lua_State *L)
     return 1;
 }
 
-/* rille._trace_mean(t): the mean of t over the micro-batches of a trace; outside a trace, t. */
+/* rille._trace_mean(t): returns the mean of t over the micro-batches of the current trace; outside a trace, t. */
 static int
 lua_trace_mean(lua_State *L)
 {
@@ -365,7 +365,7 @@ lua_trace_mean(lua_State *L)
     return 1;
 }
 
-/* rille._tracing(): whether a compiled step is being traced, and whether it is a planned one. */
+/* rille._tracing(): returns whether a compiled step is being traced, and whether the planner chooses its layouts. */
 static int
 lua_tracing(lua_State *L)
 {
@@ -407,7 +407,7 @@ generation(lua_State *L)
 
 /* ---- for tests ---- */
 
-/* rille._fail_act(k): the k-th act from now fails; 0: none. */
+/* rille._fail_act(k): makes the k-th act from now fail; 0: no act. */
 static int
 fail_act(lua_State *L)
 {
@@ -415,7 +415,7 @@ fail_act(lua_State *L)
     return 0;
 }
 
-/* rille._slow_op(name, seconds): kernels of this operator also sleep for that time. */
+/* rille._slow_op(name, seconds): makes kernels of this operator also sleep for that time. */
 static int
 slow_op(lua_State *L)
 {

@@ -51,7 +51,7 @@ show_display(lua_State *L, char *svg, char *plain)
     return 0;
 }
 
-/* x:show([path]) */
+/* x:show([path]): draws how the tensor is distributed over its mesh. */
 static int
 tensor_show(lua_State *L)
 {

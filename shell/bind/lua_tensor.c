@@ -442,7 +442,7 @@ tensor_pin(lua_State *L)
     return 1;
 }
 
-/* x:_has_value(): whether the value is in memory. */
+/* x:_has_value(): returns whether the value is in memory. */
 static int
 tensor_has_value(lua_State *L)
 {

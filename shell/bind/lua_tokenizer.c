@@ -69,7 +69,7 @@ warn_of_batches(lua_State *L, const char *path, const struct rille_tokenizer *t)
     lua_pop(L, 1);
 }
 
-/* rille._tokenizer(path, pattern, special, ids of special) */
+/* rille._tokenizer(path, pattern, special, ids of special): returns a tokenizer. */
 static int
 tokenizer(lua_State *L)
 {
@@ -144,7 +144,7 @@ push_ids(lua_State *L, const uint32_t *id, size_t n, size_t *have)
     }
 }
 
-/* tok:encode(text, {add_special_tokens = false}): a list of ids. */
+/* tok:encode(text, {add_special_tokens = false}): returns a list of ids. */
 static int
 encode(lua_State *L)
 {
@@ -198,7 +198,7 @@ without_special(const struct rille_tokenizer *t, int64_t *id, size_t n)
     return left;
 }
 
-/* tok:decode(ids, {skip_special_tokens = false}): a text. */
+/* tok:decode(ids, {skip_special_tokens = false}): returns a string. */
 static int
 decode(lua_State *L)
 {

@@ -69,7 +69,7 @@ take_tokens_tensor(lua_State *L, int i, const char *who, struct rille_tokens **o
     check_as(L, who, rille_tokens_of(shell_of(L)->session, n, id, out));
 }
 
-/* rille._tokens(who, path | {paths} | {ids} | tensor) */
+/* rille._tokens(who, path | {paths} | {ids} | tensor): returns a reader of token ids. */
 static int
 tokens(lua_State *L)
 {
@@ -135,7 +135,8 @@ field(lua_State *L, int i, const char *name)
     return value;
 }
 
-/* t:batch(who, {length =, first =, n =, vocab =, seed =, epoch =}, layout of x, layout of y) */
+/* t:batch(who, {length =, first =, n =, vocab =, seed =, epoch =}, layout of x, layout of y): returns x and y of n
+ * windows. */
 static int
 batch(lua_State *L)
 {
@@ -156,7 +157,7 @@ batch(lua_State *L)
     return 2;
 }
 
-/* t:stats() */
+/* t:stats(): returns counts and times of the background reader. */
 static int
 stats(lua_State *L)
 {
