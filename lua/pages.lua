@@ -208,7 +208,8 @@ function pages.search(question)
   return search.find(index, question, MOST)
 end
 
--- Returns a list of the pages that answer a question, as text, or nil. A name with a dot is no question.
+-- Returns a list of the pages that answer a question, as text, or nil. A name with a dot counts as a name, not as a
+-- question.
 function pages.found(question)
   if question:find("[.:]") then return nil end
   local lines = {}

@@ -200,7 +200,8 @@ function reach.new(tell)
     computed = false, compares = false}, {__index = tell})
 end
 
--- Continues the walk from v. In a function of Rille, only objects and functions that were passed to it count.
+-- Continues the walk from v. If v is a function of Rille, only the objects and functions that were passed to it are
+-- visited.
 function reach.from(w, v, text)
   if check.is_own(v) then
     for index = 1, debug.getinfo(v, "u").nups do

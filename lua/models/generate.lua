@@ -55,7 +55,7 @@ local function read_options(model, given, longest)
   check.that(o.on_token == nil or type(o.on_token) == "function", "%s: on_token must be a function, found %s", who,
     check.shown(o.on_token))
   o.stops = read_stops(o.stop, model.config.vocab)
-  check.that(o.max_new_tokens <= model.config.length - longest, -- a subtraction, because a sum could overflow
+  check.that(o.max_new_tokens <= model.config.length - longest, -- not max_new_tokens + longest, which could overflow
     "%s: a prompt of %d ids and %d new ids exceed the model's %d positions; %s", who, longest, o.max_new_tokens,
     model.config.length, longest < model.config.length and ("at most %d new ids would do"):format(model.config.length - longest)
       or "a shorter prompt would do")

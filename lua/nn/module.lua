@@ -7,8 +7,8 @@
 --   local y = net(x)                             calls forward
 --
 -- An instance is a plain table that records the order in which its fields were first set. A walk in that order finds
--- its parts: tensors that were parameters when they were set, buffers, modules, and tables of these. In names, list
--- members count from 0, as in checkpoints of other frameworks.
+-- the parts of the instance: tensors that were parameters when they were set, buffers, modules, and tables of these. In
+-- names, list members count from 0, as in checkpoints of other frameworks.
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -19,8 +19,8 @@
 --             (or j) first and then by i, which requires an SBP order. Experts are sharded over j and k; the rows of
 --             tokens are sharded over i.
 --
--- 2.5D is 2D with one more data axis. If several mesh axes shard one dimension, `order` determines their order; for
--- parameters, its reverse. So the result of a gather over one axis is contiguous.
+-- 2.5D is 2D with one more data axis. `order` is the order in which several mesh axes shard one dimension of an
+-- activation; parameters use the reverse order. So the result of a gather over one axis is contiguous.
 
 local check = require "rille.check"
 

@@ -5,8 +5,8 @@
 -- stages' blocks and of the hops into them. The time of a batch of m micro-batches is the maximum over the devices of
 --   before[d] + m load[d] + after[d]
 -- before[d] is a micro-batch's time on the stages before the device's first stage, after[d] its time on the stages
--- after the device's last stage. With one stage per device the batch time is sum of t + (m - 1) max of t. Interleaved,
--- with v equal stages on each of p devices, it is m v + p - 1 stage times.
+-- after the device's last stage. With one stage per device the batch time is sum of t + (m - 1) max of t. With
+-- interleaved stages, v equal ones on each of p devices, the batch time is m v + p - 1 stage times.
 --
 -- The schedule determines for how many micro-batches a stage keeps activations. 1F1B: the number of stages from this
 -- stage to the last. GPipe: all. Schedules that defer weight gradients: p or 2p - 1 (actors/plan/outline/stage.c). A

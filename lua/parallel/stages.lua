@@ -2,8 +2,8 @@
 --
 -- Members, such as the blocks of a transformer, are assigned to the stages in order. Members are the entries of the
 -- model's longest list of modules, or of the lists in a list, at any depth; a member may be a table of modules. A model
--- without a list has its own parts as members. members = {"down.*", "mid", "up.*"} in a recipe names them instead.
--- Modules before the first member are on the first stage, all others on the last.
+-- without a list has its own parts as members. members = {"down.*", "mid", "up.*"} in a recipe names the members
+-- instead. Modules before the first member are on the first stage, all others on the last.
 
 local check = require "rille.check"
 local layout = require "rille.layout"

@@ -8,7 +8,7 @@ local theory_of = require "rille.show.theory"
 
 local ROWS <const> = 16 -- maximum devices drawn; of more, the first ones and the last
 local STALLS <const> = 4
-local SMALL <const> = 0.01 -- share of forward time below which hops are not mentioned
+local SMALL <const> = 0.01 -- share of forward time below which the time of transfers is not mentioned
 local MOST <const> = 400 -- maximum spans per device that are drawn separately
 
 -- ---- texts ----
@@ -63,7 +63,7 @@ local function rows_of(c)
 end
 
 -- Returns the spans of a device. Unless the schedule splits backward, weight gradients are drawn as part of the backward
--- pass. (The first stage computes nothing else there, because its input needs no gradient.)
+-- pass. (Backward of the first stage is only weight gradients, because its input needs no gradient.)
 local function spans_of(c, run, device)
   local list = {}
   for _, s in ipairs(run.spans) do

@@ -73,7 +73,7 @@ is_address_shared(lua_State *L, const char *key, const void *address, int lists)
     return false;
 }
 
-/* Registers a field of the table at the top as the shared Lua table of the list at this address. */
+/* Makes a field of the table at the top the shared Lua table of the core's list at this address. */
 static void
 share_table(lua_State *L, const char *key, const void *address, int lists)
 {
