@@ -10,8 +10,8 @@
 --
 -- The schedule determines for how many micro-batches a stage keeps activations. 1F1B: the number of stages from this
 -- stage to the last. GPipe: all. Schedules that defer weight gradients: p or 2p - 1 (actors/plan/outline/stage.c). A
--- searched schedule (actors/plan/sim/schedule_search.c) gives a number per device for all its stages; here each
--- micro-batch counts with the activations of the device's largest stage.
+-- searched schedule (actors/plan/sim/schedule_search.c) limits the micro-batches per device, counted over all its
+-- stages; here each counts with the activations of the device's largest stage.
 --
 -- Algorithms. One stage per device: for each bound on max t, in ascending order, dynamic programming from the last
 -- stage finds the least sum. The search ends when the bound alone costs more than the best result (Zheng et al. 2022).

@@ -156,8 +156,8 @@ local function read_recipe(given)
   return recipe
 end
 
--- Returns the dimension that ZeRO shards: 0, or, of a parameter that nothing else shards, the first with a row for each
--- rank, else the longest; nil: none.
+-- Returns the dimension that ZeRO shards; nil: none. If other axes shard the parameter, too, it is dimension 0. Else it
+-- is the first dimension with at least one entry per rank, or the longest dimension if there is none.
 local function zero_dimension(placement, parts, what, shape)
   if #shape == 0 then return nil end
   if what ~= "whole" then return 0 end

@@ -1,5 +1,5 @@
-/* help.c - help pages: ?name and ?words in the shell, rille.help(name). The pages are in lua/pages.lua; operators'
- * records supply the operators' part. */
+/* help.c - shows help pages: ?name and ?words in the shell, rille.help(name). The pages are in lua/pages.lua;
+ * operators' records supply the operators' part. */
 #include "shell/bind/shell.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* lua_create.c - new tensors: from Lua values, and from operators without tensor operands.
+/* lua_create.c - creates tensors from Lua values, and by operators without tensor operands.
  *
  * All functions accept a table of options as last argument. Values in tables are packed into bytes of the dtype
  * here. Every other tensor is a source operator of the core, called with shape, dtype and layout, so each rank

@@ -1,4 +1,4 @@
-/* lua_explain.c - rille.explain, rille.plan, rille.boxing: records as tables that print as text. */
+/* lua_explain.c - returns the records of rille.explain, rille.plan and rille.boxing as tables that print as text. */
 #include "shell/bind/shell.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* lua_file.c - tensors in files: rille.load, rille.save, and primitives for the checkpoint modules in Lua.
+/* lua_file.c - reads and writes tensors in files: rille.load, rille.save, and primitives for the checkpoint modules in
+ * Lua.
  *
  * One save may run in the background (struct shell's saving). The next function that reads or writes files, and the
  * end of the program, wait for the save first and raise its error. */
@@ -48,7 +49,7 @@ file_push(lua_State *L, const char *who, const char *path, const char *format)
 /* ---- loading ---- */
 
 /* Returns the layout of an entry with that many dimensions, from placement and sbp of the options at `i`; either may
- * be a function of the name. *planned: sbp is "auto". */
+ * be a function of the name. Sets *planned if sbp is "auto". */
 static const struct rille_layout *
 entry_layout(lua_State *L, int i, const char *who, const struct rille_file_entry *e, bool *planned)
 {

@@ -1,4 +1,5 @@
-/* lua_index.c - parts of a tensor: x[i], x[{i, {a, b}, {}}], assignment to them, pairs(x), split and chunk.
+/* lua_index.c - reads and assigns parts of a tensor: x[i], x[{i, {a, b}, {}}], assignment to them, pairs(x), split and
+ * chunk.
  *
  * Reading is composed of slices, and a squeeze for each position, so reads are differentiable and use the global
  * view. No operator writes into a part. An assignment computes the whole new value, where(inside, v expanded, x),

@@ -1,4 +1,4 @@
-/* lua_json.c - JSON as Lua values, parsed by jansson; the primitive of rille.json (lua/json.lua). */
+/* lua_json.c - converts JSON to Lua values with jansson: the primitive of rille.json (lua/json.lua). */
 #include "shell/bind/shell.h"
 
 #include <errno.h>

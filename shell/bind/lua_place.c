@@ -1,4 +1,4 @@
-/* lua_place.c - placements, and layouts as written in Lua.
+/* lua_place.c - makes placements, and reads layouts as written in Lua.
  *
  * A placement in Lua is a userdata that points to the session's placement; equal placements are one userdata, found
  * in a table by address. Layouts have no object of their own: in Lua a layout is a string, or a table of strings

@@ -1,4 +1,4 @@
-/* lua_show.c - pictures: x:show() of a tensor's layout, rille.boxing{...}:show() of a move.
+/* lua_show.c - draws pictures: x:show() draws a tensor's layout, rille.boxing{...}:show() a move.
  *
  * Without a path the picture is text on the terminal, coloured if --color allows; with a path it is an SVG file. */
 #include "shell/bind/shell.h"

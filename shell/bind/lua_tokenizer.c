@@ -1,4 +1,4 @@
-/* lua_tokenizer.c - text to ids and back; the primitives of rille.tokenizer (lua/tokenizer.lua). */
+/* lua_tokenizer.c - converts text to ids and back: the primitives of rille.tokenizer (lua/tokenizer.lua). */
 #include "shell/bind/shell.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* lua_tokens.c - training token ids; the primitives of rille.data.tokens (lua/data/tokens.lua). */
+/* lua_tokens.c - reads token ids for training: the primitives of rille.data.tokens (lua/data/tokens.lua). */
 #include "shell/bind/shell.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* names.c - suggestions for an unknown name: Rille's equivalent of another program's name, or the name with the
- * fewest changed letters. */
+/* names.c - suggests a replacement for an unknown name: Rille's equivalent of another program's name, or the name with
+ * the fewest changed letters. */
 #include "shell/bind/shell.h"
 
 #include <ctype.h>

@@ -168,7 +168,8 @@ format_matrix(luaL_Buffer *b, const struct table *t, const char *data)
     }
 }
 
-/* Advances the leading positions. Returns false after the last. */
+/* Advances the leading positions, those of all axes except the last two, to the next matrix. Returns false after the
+ * last one. */
 static bool
 next_index(const struct table *t, int64_t *index)
 {

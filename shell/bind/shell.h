@@ -204,7 +204,7 @@ struct rille_tensor *tensor_test(lua_State *L, int i);                   /* retu
 struct rille_tensor *tensor_check(lua_State *L, int i, const char *who); /* raises if the value is no tensor */
 void tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor **out, int *n);
 void push_shape(lua_State *L, int n, const int64_t *shape);
-void leaves_open(lua_State *L); /* lua_leaves.c: variables that change together; into the module table at the top */
+void leaves_open(lua_State *L); /* lua_leaves.c: adds functions that change several variables together */
 int index_get(lua_State *L);    /* x[key], x[key] = v for keys that are no names */
 int index_set(lua_State *L);
 int index_pairs(lua_State *L);
@@ -278,7 +278,7 @@ void live_raise(lua_State *L); /* call after a failure: raises the error of a li
 void explain_open(lua_State *L);
 void explain_push(lua_State *L, struct rille_explain **e); /* takes ownership */
 void text_push(lua_State *L, char **text);                 /* a table that prints as this text; takes ownership */
-bool plan_physical(lua_State *L, int i);                   /* plan()'s option in the table at i */
+bool plan_physical(lua_State *L, int i);                   /* reads the option `physical` of plan() in the table at i */
 
 /* ---- lua_file.c: files ---- */
 

@@ -1,4 +1,4 @@
-/* command.c - commands typed with a colon: inspect the session, measure time, quit. */
+/* command.c - runs commands typed with a colon: inspect the session, measure time, quit. */
 #include "shell/bind/clock.h"
 #include "shell/repl/repl.h"
 
