@@ -18,8 +18,8 @@ local MOST <const> = 4096 -- maximum number of recorded places (function and upv
 
 local objects = setmetatable({}, {__mode = "k"}) -- object -> the function that lists its fields, see below
 
--- Makes t an object. list(t, note, visit) calls note(holder, key) for relevant fields, and visit(member, key) for modules in
--- t.
+-- Registers t as an object, which lists its relevant fields itself: list(t, note, visit) calls note(holder, key) for
+-- relevant fields, and visit(member, key) for modules in t.
 function reach.object(t, list) objects[t] = list end
 
 -- ---- the libraries ----

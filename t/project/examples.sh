@@ -15,7 +15,7 @@ runs() {
 
 example tensor "shape" "3 x 4" "matmul"
 example sbp "A0 S(0) times B0 B gives Y0 S(0)" "Y0 B times B1 S(1) gives Y2 S(1)" "device 3 holds 4 x 3 from column 3" "bytes move"
-example autograd "12.0 3.0" "12.0 -6.0" "comes as P" "3.14159"
+example autograd "12.0 3.0" "12.0 -6.0" "has layout P" "3.14159"
 example pipeline "gpipe" "1f1b"
 example auto "planned" "and no plan costs less" "for 64 x 8 devices"
 small="--steps 3 --batch 4 --length 16 --layers 2 --width 32 --write 8"
