@@ -145,7 +145,7 @@ end
 -- find out, the function is traced with live numbers in place of the changed numbers. That trace, evaluated with the
 -- former numbers, must record the same program as the former trace. Comparing a live number with < is an error, and
 -- functions that need a number refuse it; both end the attempt. Two uses would go unnoticed: comparing numbers for
--- equality, and computing names of fields. So functions with these get no live numbers.
+-- equality, and computing names of fields. So functions with such uses get no live numbers.
 local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key -- key for places that may hold any float; for any integer
 
 local function write(row, value)
@@ -156,7 +156,8 @@ local function write(row, value)
   end
 end
 
--- Returns true if the place can hold a live number, in its holder itself.
+-- Returns true if a live number can be stored in this place: the place holds a number of the same type as before, and
+-- the holder itself has the key (not a table that Lua finds by __index).
 local function can_be_live(memory, holder, key, was)
   local now, banned = read(holder, key), memory.banned[holder]
   return key ~= reach.SIZE and math.type(now) and math.type(was) == math.type(now) and not (banned and banned[key])

@@ -1,6 +1,6 @@
 -- names.lua - names of tensors in the files of described decoders (describe.lua): rows for files.lua.
 --
--- A family's table says only what differs from Llama's names. A layer's names follow `layer`.
+-- A family's table says only what differs from Llama's names. The names of a layer's tensors are appended to `layer`.
 
 local describe = require "rille.models.describe"
 

@@ -147,8 +147,8 @@ local function each_member(v, path, visit, seen)
 end
 
 -- Returns the path of a module within the model that holds it, "Net.blocks.3.fc1", for error messages; nil if no module
--- holds it. Looks through all modules, so that a module needs no reference to its holder. Of several holders the first by
--- name counts.
+-- holds it. Searches all existing modules, so that a module needs no reference to its holder. Of several holders the
+-- first by name counts.
 function Module.__path(module)
   local holder, name_in = {}, {}
   for m in pairs(order_of) do

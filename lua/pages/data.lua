@@ -137,7 +137,7 @@ os.remove(path)]],
     text = "Lists the tensors of a file without reading their values.",
     args = [[
 path: string; .safetensors, .npy, .npz or .gguf
-format: string, optional; if the name does not tell]],
+format: string, optional; needed if the file name does not end in one of these]],
     returns = "a list of {name =, dtype =, shape =}, and the file's metadata",
     code = [[
 path = os.tmpname()
@@ -313,7 +313,7 @@ loader:next()]],
   },
   ["loader.refuses"] = {
     sign = "loader:refuses(s)",
-    text = "Tells why a state cannot be loaded; nil if it can.",
+    text = "Returns why a state cannot be loaded; nil if it can be loaded.",
     args = "s: table, as loader:state() returns",
     returns = "a string or nil",
     code = "loader = rille.data.loader{rille.arange(4), batch = 3}",

@@ -264,7 +264,7 @@ keep: 1 or 2, default 1; 2 also keeps the previous snapshot, at twice the memory
   },
   is_lost = {
     sign = "rille.is_lost(err)",
-    text = "Tells whether an error reports the loss of a worker.",
+    text = "Returns true if an error reports the loss of a worker.",
     args = "err: any value, as pcall returns it",
     returns = "boolean",
     shows = "rille.is_lost('another error')",

@@ -288,7 +288,7 @@ net:to_global{placement = P, sbp = 'B'}]],
   },
   ["nn.Module.training"] = {
     sign = "net.training",
-    text = "Tells whether the module is in training mode.",
+    text = "Is true if the module is in training mode.",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net.training",
     gives = "true",

@@ -79,8 +79,8 @@ local textures = {forward = "░", backward = "▓", weight = "▒", move = "»"
 
 -- Divides the time into cells, and returns runs of equal cells, in cells, without idle ones: {what =, micro_batch =,
 -- stage =, from =, to =}. A cell shows the kind of work and the micro-batch with the greatest share of it. A mostly
--- idle cell is idle unless the work not shown so far adds up to a whole cell. So acts much shorter than a cell appear
--- in proportion to their time.
+-- idle cell is shown as idle, unless the work that is not shown so far adds up to a full cell. So acts much shorter
+-- than a cell appear in proportion to their time.
 local function runs_of(spans, time, columns)
   local cells, runs, unseen = {}, {}, 0
   for _, s in ipairs(spans) do

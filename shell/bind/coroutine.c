@@ -2,9 +2,10 @@
  * activations are recomputed.
  *
  * Both modes are settings of the session. A function such as rille.autocast sets a mode until it ends. When a coroutine
- * yields, its modes are stored and its resumer's are restored; when it is resumed, its own are set again. A new
- * coroutine starts with the modes of its first resumer. So coroutine.resume, wrap and close are replaced by functions
- * that switch the modes, and report the running coroutines to interrupt.c, if it is present. */
+ * yields, its modes are stored, and the modes of the coroutine that resumed it are restored. When it is resumed, the
+ * stored modes are set again. A new coroutine starts with the modes of its first resumer. So coroutine.resume, wrap and
+ * close are replaced by functions that switch the modes, and report the running coroutines to interrupt.c, if it is
+ * present. */
 #include "shell/bind/shell.h"
 
 #include <string.h>
