@@ -176,7 +176,7 @@ ok "resnet.lua: a diverged model is not tested" diverges resnet "--steps 20 --lr
 mkdir -p "$dir/other"
 for config in '{"model_type": "bert"}' '{"model_type": null}' '[1]' '"x"' '{}'; do
   echo "$config" >"$dir/other/config.json"
-  [[ $config == {* ]] && wrong="model_type must be " || wrong="expected a JSON object"
+  [[ $config == {* ]] && wrong="unknown model_type " || wrong="expected a JSON object"
   ok "generate.lua: an unknown model type is an error that names the file: $config" told generate "$dir/other --ids 3" "models.load: $dir/other/config.json: $wrong"
   ok "finetune.lua: an unknown model type is an error that names the file: $config" told finetune "$dir/other $dir/x --ids $dir/ids" "models.load: $dir/other/config.json: $wrong"
 done
