@@ -239,7 +239,7 @@ fn: function
   page = {
     sign = "rille.page(name)",
     text = "Returns the help page of a name as a string.",
-    args = "name: string; as for rille.help",
+    args = "name: string; a name that rille.help accepts",
     returns = "a string",
     errors = "an unknown name; the error has the nearest one",
     shows = "rille.page('exp'):match('^exp')",

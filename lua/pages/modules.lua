@@ -253,7 +253,7 @@ rille.nn.tie(net, 'weight', other, 'weight')]],
     sign = "net:to(dtype)",
     text = "Converts all float parameters, buffers and gradients to another dtype, in place.",
     args = 'dtype: "f32", "f64", "bf16" or "f16"',
-    returns = "net; optimisers keep working",
+    returns = "net; optimisers of its parameters stay valid",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net:to('bf16').weight.dtype",
     gives = "bf16",
@@ -481,7 +481,7 @@ opt:step()]],
     args = [[
 params: list of tensors
 max: number]],
-    returns = "a tensor: the norm before",
+    returns = "a tensor: the norm before scaling",
     code = [[
 w = rille.nn.Parameter(rille.ones(4))
 w:sum():backward()

@@ -7,8 +7,8 @@ return {
     text = [[
 Compiles a function of tensors: the first call traces it, later calls run the compiled plan.
 The step is traced again if a value that fn reads has changed: shapes and layouts, upvalues, globals, fields of
-tables and modules. A changed number is no new trace: it becomes an input. Tensors and functions are compared by
-identity, other values by value; of a list of more than 256 entries only the length is compared. Values of C
+tables and modules. A changed number causes no new trace: the number becomes an input. Tensors and functions are compared by
+identity, other values by value; for a list of more than 256 entries only the length is compared. Values of C
 functions (os.clock, math.random) are not followed.
 Pipelines: put the parameters of each stage on its own placement, and move activations with to_global.
 Micro-batches: loss and gradients equal those of the whole batch, for means, sums, and quotients whose divisor
@@ -109,7 +109,7 @@ The first three calls are timed, and all calls after the first show(), chart() o
     args = [[
 file: string, optional; path of an .svg file
 forward: seconds per micro-batch and stage, to plan with instead of measured times
-backward: seconds, likewise]],
+backward: seconds per micro-batch and stage, instead of measured times]],
     returns = "nothing",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
@@ -145,7 +145,7 @@ weight: seconds of the weight gradient
 move: seconds of a move between stages
 update: seconds of the optimiser
 jitter: number; 0.1 makes each task up to 10 % longer or shorter
-seed: integer; of the jitter]],
+seed: integer; determines the jitter]],
     returns = [[
 a table: planned and measured, each {time =, bubble =, spans =, stalls =, devices =};
 a span is {device =, stage =, micro_batch =, what =, from =, to =};

@@ -309,7 +309,8 @@ local function check_tensor_axes(model, out, parts)
 end
 
 -- Adds estimates of missing block costs to the recipe, computed by the planner for the model with equal numbers of
--- blocks per stage. If the user gives costs, in any unit, no hop time in nanoseconds is added.
+-- blocks per stage. The estimated time of transfers, in ns, is added only if the user gives no costs, because given
+-- costs may have any unit.
 local function reckon(model, recipe, evenly)
   local module, blocks = {}, {}
   evenly.blocks = nil

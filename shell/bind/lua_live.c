@@ -138,7 +138,7 @@ live_compute(lua_State *L)
     return 1;
 }
 
-/* Pushes an operand of live_compute() for the value at i. */
+/* Pushes the value at i as live_compute() needs it: a number, or the function of a live number. */
 static void
 push_live_operand(lua_State *L, int i)
 {

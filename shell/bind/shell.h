@@ -118,7 +118,7 @@ struct owner {
     void (*drop)(void *thing);
 };
 struct owner *owner_push(lua_State *L, void (*drop)(void *thing));
-void owner_drop(struct owner *o); /* frees the thing at once */
+void owner_drop(struct owner *o); /* frees o->thing at once */
 /* Raises unless all keys of the table at i are integers or in the NULL-ended list. who: prefix of the message. */
 void check_keys(lua_State *L, int i, const char *who, const char *const *keys);
 /* Raises unless the keys of the table at i are 1 to its length. */
