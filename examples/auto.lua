@@ -4,8 +4,8 @@
 --   rille -d cpu:4 examples/auto.lua [picture.svg]
 --
 -- Each line is one compiled training step: the cost that the planner estimates, the bytes that redistributions send, the
--- measured time of a step, and the loss after ten steps. The bars show the costs. The line of the planned step also bounds
--- the distance to the best plan; the proof of the bound is written to a file, and `rille verify` checks it.
+-- measured time of a step, and the loss after ten steps. The bars show the costs. The planner also proves a lower bound
+-- of the cost of all plans. The proof is written to a file, and `rille verify` checks it.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local P = rille.placement("cpu", {0, 1, 2, 3})
@@ -43,7 +43,7 @@ end
 
 -- ---- training in one layout ----
 
--- batch: layout of the arguments; weights: layouts by parameter name, or "auto".
+-- batch: SBP of the arguments; weights: SBP by parameter name, or "auto".
 local function train(model, batch, weights, mode)
   rille.manual_seed(7)
   local net = model.net()
@@ -71,8 +71,8 @@ end
 local methods = {
   {"data parallel, by hand", "S(0)", function() return {} end, "greedy"},
   {"tensor parallel, by hand", "B", function(model) return model.tensor_parallel end, "greedy"},
-  {"by hand, moves outward from there", "S(0)", function() return {} end, "propagate"},
-  {"by nobody", "S(0)", function() return "auto" end, true},
+  {"by hand, the rest by propagation", "S(0)", function() return {} end, "propagate"},
+  {"planned", "S(0)", function() return "auto" end, true},
 }
 
 local planned
@@ -82,7 +82,7 @@ for _, model in ipairs{digits, gpt} do
     runs[i] = train(model, method[2], method[3](model), method[4])
     most = math.max(most, runs[i].explain.cost)
   end
-  print(("%s on 4 devices%26s %11s %11s %9s %7s"):format(model.name, "ns of a step", "at least", "bytes", "here", "loss"))
+  print(("%s on 4 devices%26s %11s %11s %9s %7s"):format(model.name, "ns per step", "at least", "bytes", "measured", "loss"))
   for i, run in ipairs(runs) do
     local e = run.explain
     print(("  %-34s %9d %11d %11d %6.2f ms %7.4f  %s"):format(methods[i][1], e.cost, e.bound, e.bytes, run.seconds * 1e3, run.loss,
@@ -93,7 +93,7 @@ for _, model in ipairs{digits, gpt} do
   for name, p in planned.net:named_parameters() do
     if p.sbp ~= "B" then cut[#cut + 1] = name .. " " .. p.sbp end
   end
-  print("  cut by nobody: " .. (#cut > 0 and table.concat(cut, ", ") or "no parameter") .. "\n")
+  print("  sharded by the planner: " .. (#cut > 0 and table.concat(cut, ", ") or "no parameter") .. "\n")
 end
 
 -- ---- the proof, the picture, and a cluster that does not exist ----
@@ -105,4 +105,4 @@ os.remove(path)
 if arg[1] then planned.step:show(arg[1]) end
 
 local far = rille.whatif(planned.step, {mesh = {64, 8}, bandwidth = {25e9, 400e9}, latency = {5e-6, 1e-6}, flops = 4e14})
-print(("on 64 x 8 devices that are not here: %.1f us a step"):format(far.step_time * 1e6))
+print(("predicted for 64 x 8 devices: %.1f us per step"):format(far.step_time * 1e6))

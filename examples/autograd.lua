@@ -16,7 +16,7 @@ local P = rille.placement("cpu", {0, 1})
 local batch = rille.randn({8, 4}, {placement = P, sbp = "S(0)"})
 local weight = rille.randn({4, 3}, {placement = P, sbp = "B", requires_grad = true})
 batch:matmul(weight):square():mean():backward()
-print("batch " .. batch.sbp .. ", weight " .. weight.sbp .. ": the gradient comes as " .. weight.grad.sbp)
+print("batch " .. batch.sbp .. ", weight " .. weight.sbp .. ": the gradient has layout " .. weight.grad.sbp)
 
 -- Compares gradients with finite differences: the slope of a network in one direction.
 local function network(w) return batch:matmul(w):gelu():square():mean() end
@@ -26,7 +26,7 @@ local h = 1e-2
 local difference = rille.no_grad(function()
   return ((network(weight + direction * h) - network(weight - direction * h)) / (2 * h)):item()
 end)
-print(("slope %.4f, by differences %.4f"):format(slope, difference))
+print(("slope %.4f, by finite differences %.4f"):format(slope, difference))
 
 -- Newton's method on cos, with the second derivative.
 local t = rille.tensor(2.0, {requires_grad = true})

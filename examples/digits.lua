@@ -27,7 +27,7 @@ local layouts = {
   pp       = {on{0},           on{1},           "B",            "B",            "B",            "B"},
   ["pp-tp"] = {on{0, 1},       on{2, 3},        "B",            "S(0)",         "S(1)",         "B"},
 }
-local layout = layouts[options.layout] or error("no layout is called '" .. options.layout .. "'")
+local layout = layouts[options.layout] or error("unknown layout '" .. options.layout .. "'")
 local first, second, batch_sbp, weight1_sbp, weight2_sbp, whole = table.unpack(layout)
 
 -- ---- the network ----
@@ -42,7 +42,7 @@ end
 
 function Net:forward(x)
   local h = self.fc1(x):gelu()
-  h = h:to_global{placement = second, sbp = h.sbp} -- moved to the next stage, with the same SBP
+  h = h:to_global{placement = second, sbp = h.sbp} -- moves h to the next stage; the SBP is unchanged
   return self.fc3(self.fc2(h):gelu())
 end
 

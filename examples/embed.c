@@ -28,7 +28,7 @@ struct training {
     struct param param[PARAMS];               /* weight and bias of each layer */
     struct rille_live *live_rate, *live_step; /* numbers that a compiled step reads before each run */
     double rate;
-    int step; /* from 1 */
+    int step; /* number of the step, from 1 */
 };
 
 /* Ends the program with a message after any failure. */

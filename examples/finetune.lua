@@ -13,14 +13,14 @@ local o = rille.args(arg, {"from", "to", text = "", ids = "", tokens = "", recip
   lr = 1e-4, warmup = 10, ["micro-batches"] = 1, seed = 1, bf16 = false, dropout = 0.0, log = ""})
 local from, to = o.from, o.to
 for name, least in pairs{steps = 1, batch = 1, length = 2, warmup = 0, ["micro-batches"] = 1, dropout = 0} do
-  if not (o[name] >= least) then error(("--%s is at least %g, not %g"):format(name, least, o[name]), 0) end
+  if not (o[name] >= least) then error(("--%s must be at least %g, found %g"):format(name, least, o[name]), 0) end
 end
 rille.manual_seed(o.seed)
 
 local given = {}
 for _, name in ipairs{"text", "ids", "tokens"} do given[#given + 1] = o[name] ~= "" and "--" .. name or nil end
 if #given ~= 1 then
-  error("something to learn is wanted: --text, --ids or --tokens" .. (#given > 1 and ", not " .. table.concat(given, " and ") or ""), 0)
+  error("expected one of --text, --ids and --tokens, found " .. (#given > 1 and table.concat(given, " and ") or "none"), 0)
 end
 rille.train.saves_to(to, "folder")
 
@@ -29,7 +29,7 @@ local placement, how = dofile((arg[0]:match("^(.*/)") or "./") .. "recipes.lua")
 -- ---- the model in its layout; a rank reads only its own shards ----
 
 local model = rille.models.load(from, {placement = placement, parallel = how, dtype = "f32",
-  dropout = o.dropout > 0 and o.dropout or nil}) -- GPT-2 only
+  dropout = o.dropout > 0 and o.dropout or nil}) -- dropout exists only for GPT-2
 
 -- ---- ids, in windows whose order depends on the seed ----
 
@@ -43,11 +43,12 @@ local ids, tokens = o.tokens, nil
 if o.ids ~= "" then
   ids = {}
   for word in read(o.ids):gmatch("[^%s,]+") do
-    ids[#ids + 1] = math.tointeger(tonumber(word)) or error(("%s: '%s' is no id"):format(o.ids, word), 0)
+    ids[#ids + 1] = math.tointeger(tonumber(word)) or error(("%s: an id must be an integer, found '%s'"):format(o.ids, word), 0)
   end
 elseif o.tokens == "" then
   tokens = rille.tokenizer(from .. "/tokenizer.json")
-  ids = tokens:encode(read(o.text), {add_special_tokens = true}) -- texts begin like those of the model's training
+  -- begins the text with the ids with which the model's training texts began
+  ids = tokens:encode(read(o.text), {add_special_tokens = true})
 end
 local x, length = rille.parallel.input(model), math.min(o.length, model.config.length)
 local data = rille.data.tokens(ids, {batch = o.batch, length = length, seed = o.seed, vocab = model.config.vocab,
@@ -73,7 +74,7 @@ for t = 0, o.steps - 1 do
   opt.lr = lr(t)
   last = step(data:next()):item()
   if not (math.abs(last) < math.huge) then
-    error(("step %d: the loss is %g, nothing is saved; a lower --lr may do"):format(t + 1, last), 0)
+    error(("step %d: the loss is %g, nothing is saved; try a lower --lr"):format(t + 1, last), 0)
   end
   first = first or last
   if log then log:write(("%.6f\n"):format(last)) end
@@ -84,4 +85,4 @@ if log then assert(log:close()) end
 
 model:save(to)
 if tokens then tokens:save(to .. "/tokenizer.json") end
-print(("loss %.4f at first, %.4f at last; saved in %s"):format(first, last, to))
+print(("first loss %.4f, last loss %.4f; saved in %s"):format(first, last, to))

@@ -12,12 +12,12 @@ local o = rille.args(arg, {"folder", prompt = "", ids = "", count = 40, temperat
 local dir = o.folder
 
 local function wanted(good, text, ...) if not good then error(text:format(...), 0) end end
-wanted(o.count >= 0, "--count is 0 or more, not %d", o.count)
-wanted(o.devices >= 1, "--devices is 1 or more, not %d", o.devices)
-wanted(o.temperature >= 0, "--temperature is not below 0: %g", o.temperature)
-wanted(o["top-k"] >= 0, "--top-k is how many ids may be drawn, or 0 for all of them, not %d", o["top-k"])
-wanted(o["top-p"] > 0 and o["top-p"] <= 1, "--top-p is above 0 and at most 1, not %g", o["top-p"])
-wanted(o.prompt == "" or o.ids == "", "--prompt and --ids are two ways to begin: one of them is wanted")
+wanted(o.count >= 0, "--count must be at least 0, found %d", o.count)
+wanted(o.devices >= 1, "--devices must be at least 1, found %d", o.devices)
+wanted(o.temperature >= 0, "--temperature must be at least 0, found %g", o.temperature)
+wanted(o["top-k"] >= 0, "--top-k must be a number of ids, or 0 for all ids, found %d", o["top-k"])
+wanted(o["top-p"] > 0 and o["top-p"] <= 1, "--top-p must be above 0 and at most 1, found %g", o["top-p"])
+wanted(o.prompt == "" or o.ids == "", "expected --prompt or --ids, found both")
 
 -- ---- the model, of the kind that config.json names; a device reads only its own shards ----
 
@@ -32,7 +32,7 @@ local model = rille.models.load(dir, {placement = rille.placement("cpu", ranks),
 local function ids_of(option, text)
   local list = {}
   for word in text:gmatch("[^%s,]+") do
-    list[#list + 1] = math.tointeger(tonumber(word)) or error(("%s: '%s' is no id"):format(option, word), 0)
+    list[#list + 1] = math.tointeger(tonumber(word)) or error(("%s: an id must be an integer, found '%s'"):format(option, word), 0)
   end
   return list
 end
@@ -40,14 +40,14 @@ end
 -- The tokenizer's template may add ids around the text. Models are trained on texts with these ids.
 local tokens = o.ids == "" and rille.tokenizer(dir .. "/tokenizer.json")
 local prompt = tokens and tokens:encode(o.prompt, {add_special_tokens = true}) or ids_of("--ids", o.ids)
-wanted(#prompt > 0, "something to begin with is wanted: --prompt or --ids")
+wanted(#prompt > 0, "expected a prompt: --prompt or --ids")
 local function say(ids)
   io.write(tokens and tokens:decode(ids, {skip_special_tokens = true}) or " " .. table.concat(ids, " "))
   io.flush()
 end
 
--- Returns the ids that end a text: those of --stop, or else those of the folder, without ids that the model cannot write.
--- generation_config.json takes precedence over config.json.
+-- Returns the ids that end a text: the ids given by --stop, or else by the folder. Ids outside the model's vocabulary
+-- are left out. generation_config.json takes precedence over config.json.
 local function stops()
   if o.stop ~= "" then return o.stop ~= "none" and ids_of("--stop", o.stop) or nil end
   local path, writing = dir .. "/generation_config.json", nil
@@ -55,7 +55,7 @@ local function stops()
   if there then
     there:close()
     writing = require("rille.json").load(path)
-    wanted(type(writing) == "table", "%s: it holds no settings", path)
+    wanted(type(writing) == "table", "%s: expected a JSON object", path)
   end
   local theirs, list = writing and writing.eos_token_id or model.config.eos_token_id, {}
   for _, id in ipairs(type(theirs) == "table" and theirs or {theirs}) do
@@ -69,7 +69,7 @@ model:generate({prompt}, {max_new_tokens = o.count, temperature = o.greedy and 0
   top_k = o["top-k"] > 0 and o["top-k"] or nil, top_p = o["top-p"] < 1 and o["top-p"] or nil, stop = stops(),
   on_token = function(ids)
     if n == 0 then
-      start = rille.clock() -- excludes the prompt's pass and the compilation
+      start = rille.clock() -- the measured time excludes the pass over the prompt and the compilation
       say(prompt)
     end
     n = n + 1

@@ -16,8 +16,9 @@ local optim = rille.optim
 local o = rille.args(arg, {text = "", bpe = 0, recipe = "single", layers = 4, heads = 4, width = 128, length = 64, batch = 16,
   ["micro-batches"] = 1, steps = 1400, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 400,
   temperature = 0.5, plot = "", log = "", checkpoint = "", resume = false, bf16 = false, dropout = 0.0})
-for name, least in pairs{steps = 1, every = 1, length = 2, temperature = 0, minutes = 0, bpe = 0, write = 0} do -- checked before the training
-  if not (o[name] >= least) then error(("--%s is at least %g, not %g"):format(name, least, o[name]), 0) end
+-- options that are checked before the training
+for name, least in pairs{steps = 1, every = 1, length = 2, temperature = 0, minutes = 0, bpe = 0, write = 0} do
+  if not (o[name] >= least) then error(("--%s must be at least %g, found %g"):format(name, least, o[name]), 0) end
 end
 rille.manual_seed(o.seed)
 
@@ -33,13 +34,13 @@ local function read(path)
   return text or error(path .. ": " .. why, 0)
 end
 
-if o.resume and o.checkpoint == "" then error("--resume wants a folder: --checkpoint DIR", 0) end
+if o.resume and o.checkpoint == "" then error("--resume needs a folder: --checkpoint DIR", 0) end
 if o.checkpoint ~= "" then rille.train.saves_to(o.checkpoint, "checkpoints") end
 if o.plot ~= "" then rille.train.saves_to(o.plot, "picture") end
 
 local files = {}
 for path in o.text:gmatch("[^,]+") do files[#files + 1] = path end
-if #files == 0 and o.text ~= "" then error("--text names no file", 0) end
+if #files == 0 and o.text ~= "" then error("--text must name at least one file", 0) end
 if #files == 0 then
   for name in ([[ARCHITECTURE GLOSSARY STYLE CONTRIBUTING README docs/library actors/README sbp/README boxing/README
       kernels/README lua/README runtime/README shell/README t/README]]):gmatch("%S+") do
@@ -74,7 +75,8 @@ local function characters()
     local ids = {}
     if not utf8.len(s, 1, -1, true) then error("--prompt is not UTF-8; with --bpe 512 any bytes will do", 0) end
     for _, code in utf8.codes(s, true) do
-      ids[#ids + 1] = id_of[utf8.char(code)] or error("--prompt: the text has no '" .. utf8.char(code) .. "'", 0)
+      ids[#ids + 1] = id_of[utf8.char(code)] or error("--prompt: this character does not occur in the text: '" ..
+        utf8.char(code) .. "'", 0)
     end
     return ids
   end
@@ -89,7 +91,8 @@ end
 local function pieces()
   local tokens = rille.tokenizer.train({text}, {size = o.bpe})
   local size = tokens.size
-  while tokens:decode{size - 1}:find("^<|reserved_%d+|>$") do size = size - 1 end -- a short text has fewer subwords
+  -- a short text yields fewer subwords than requested
+  while tokens:decode{size - 1}:find("^<|reserved_%d+|>$") do size = size - 1 end
   return size, function(s) return tokens:encode(s) end, function(ids) return tokens:decode(ids) end
 end
 
@@ -146,19 +149,19 @@ end
 
 -- ---- training ----
 
-print(("%d ids, %d different; %d parameters; %s on %s"):format(#ids, vocab, count, o.recipe, tostring(placement)))
+print(("%d ids, vocabulary %d; %d parameters; %s on %s"):format(#ids, vocab, count, o.recipe, tostring(placement)))
 local tokens = o.batch * o.length
 local flops = 6 * (count - model.wpe.weight:numel()) + 12 * o.layers * o.width * o.length -- flops per token, forward and backward
 local line = rille.train.progress{total = o.steps, step = step, unit = "tokens", flops = flops}
 local losses, checks = {}, {}
 local function draw()
   if o.plot == "" then return end
-  rille.plot(o.plot, {learned = losses, ["held back"] = checks},
-    {title = "loss of examples/gpt.lua", x = "step", y = o.bpe > 0 and "nats an id" or "nats a character"})
+  rille.plot(o.plot, {["training loss"] = losses, ["validation loss"] = checks},
+    {title = "loss of examples/gpt.lua", x = "step", y = o.bpe > 0 and "nats per id" or "nats per character"})
 end
 local function schedule(n) return optim.cosine{lr = o.lr, min_lr = o.lr / 10, warmup = math.min(o.warmup, n), steps = n} end
 local t, total, start = 0, o.steps, nil
-local timed = true -- ends after --minutes
+local timed = true -- true if the training ends after --minutes
 
 local parts = {model = model, optimizer = opt, data = data}
 if o.resume then
@@ -166,13 +169,13 @@ if o.resume then
   local before = note and note.text or learned -- older checkpoints lack the text's digest
   if before.digest ~= learned.digest then
     local function reported(x) return ("%s (%d bytes, digest %s)"):format(x.name, x.bytes, x.digest) end
-    error(("--resume: %s learned %s, and --text is another: %s"):format(o.checkpoint, reported(before), reported(learned)), 0)
+    error(("--resume: %s was trained on %s, but --text is %s"):format(o.checkpoint, reported(before), reported(learned)), 0)
   end
   t, note = rille.checkpoint.load(o.checkpoint, parts)
   losses, checks = note.losses, note.checks
-  held:load_state(note.held) -- validation continues with the next windows
+  held:load_state(note.held) -- the saved training had not ended: keeps its number of steps
   if o.steps == note.steps and t < note.total then total, timed = note.total, t < 12 end -- the training had not ended
-  print(("goes on after step %d"):format(t))
+  print(("continues after step %d"):format(t))
 end
 local lr, begun = schedule(total), t
 line.total = total
@@ -183,14 +186,15 @@ while t < total do
   opt.lr = lr(t)
   local loss = step(data:next()):item()
   t = t + 1
-  if not (math.abs(loss) < math.huge) then -- the last checkpoint is from before the divergence
-    error(("step %d: the loss is %g; a lower --lr may do"):format(t, loss), 0)
+  if not (math.abs(loss) < math.huge) then -- stops before a save, so the last checkpoint stays good
+    error(("step %d: the loss is %g; try a lower --lr"):format(t, loss), 0)
   end
   losses[t] = loss
   if log then log:write(("%.6f\n"):format(loss)) end
   if t == begun + 2 then start = rille.clock() end
   local counted = t - begun - 2
-  if timed and t < total and (counted == 10 or counted > 10 and t % o.every == 0) then -- estimated from the speed so far
+  -- the number of steps follows from the speed so far
+  if timed and t < total and (counted == 10 or counted > 10 and t % o.every == 0) then
     local gone = rille.clock() - start
     local more = (o.minutes * 60 * 0.9 - gone) * counted / gone
     total = math.min(total, t + math.max(0, math.floor(more)))
@@ -205,7 +209,7 @@ while t < total do
 end
 line:finish()
 if log then assert(log:close()) end
-print(("loss %.4f, on text that was held back %.4f"):format(losses[t], checks[#checks][2]))
+print(("training loss %.4f, validation loss %.4f"):format(losses[t], checks[#checks][2]))
 draw()
 
 -- ---- generation: if the context is full, it continues with the second half of the context ----

@@ -40,6 +40,6 @@ for _, schedule in ipairs{"gpipe", "1f1b"} do
   local stats = step:stats()
   local peak = 0
   for _, device in ipairs(stats.devices) do peak = math.max(peak, device.peak_memory) end
-  print(("%-5s  loss %.5f  step %.2f ms  idle %.0f %%  at most %d KiB a device"):format(schedule, loss,
+  print(("%-5s  loss %.5f  step %.2f ms  idle %.0f %%  at most %d KiB per device"):format(schedule, loss,
     stats.step_time * 1e3, stats.bubble * 100, peak // 1024))
 end

@@ -27,7 +27,7 @@ return function(name)
     local names = {}
     for known in pairs(recipes) do names[#names + 1] = known end
     table.sort(names)
-    error(("no recipe is called '%s'; there are: %s"):format(name, table.concat(names, ", ")), 0)
+    error(("unknown recipe '%s'; expected one of: %s"):format(name, table.concat(names, ", ")), 0)
   end
   local how = recipe[2]
   for i, devices in ipairs(how.stages or {}) do how.stages[i] = rille.placement("cpu", devices) end

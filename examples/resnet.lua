@@ -9,11 +9,11 @@ local optim = rille.optim
 
 local o = rille.args(arg, {recipe = "single", steps = 200, batch = 64, width = 8, lr = 0.05, seed = 3})
 for _, name in ipairs{"steps", "batch", "width"} do
-  if o[name] < 1 then error(("--%s is at least 1, not %d"):format(name, o[name]), 0) end
+  if o[name] < 1 then error(("--%s must be at least 1, found %d"):format(name, o[name]), 0) end
 end
 rille.manual_seed(o.seed)
 local recipes = {single = {{0}, {}}, dp = {{0, 1, 2, 3}, {data = 0}}, zero = {{0, 1, 2, 3}, {data = 0, zero = 3}}}
-local recipe = recipes[o.recipe] or error("no recipe is called '" .. o.recipe .. "'; there are: dp, single, zero", 0)
+local recipe = recipes[o.recipe] or error("unknown recipe '" .. o.recipe .. "'; expected one of: dp, single, zero", 0)
 local placement = rille.placement("cpu", recipe[1])
 
 local here = arg[0]:match("^(.*/)") or "./"
@@ -39,7 +39,7 @@ local line = rille.train.progress{total = o.steps, step = step}
 for t = 1, o.steps do
   opt.lr = lr(t - 1)
   local loss = step(batches:next()):item()
-  if not (math.abs(loss) < math.huge) then error(("step %d: the loss is %g; a lower --lr may do"):format(t, loss), 0) end
+  if not (math.abs(loss) < math.huge) then error(("step %d: the loss is %g; try a lower --lr"):format(t, loss), 0) end
   line:update(t, loss, o.batch)
 end
 line:finish()

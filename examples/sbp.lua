@@ -7,7 +7,7 @@ local rille = require "rille"
 local P0 = rille.placement("cpu", {0, 1})
 local P1 = rille.placement("cpu", {2, 3})
 
--- A is split by rows over devices 0 and 1. Both devices hold all of B.
+-- A is split by rows over devices 0 and 1. Both devices store all of B.
 local A0 = rille.randn({4, 5}, {placement = P0, sbp = "S(0)"})
 local B0 = rille.randn({5, 8}, {placement = P0, sbp = "B"})
 local Y0 = rille.matmul(A0, B0)
@@ -29,7 +29,7 @@ print(rille.explain(Y2))
 -- The tasks that compute the result.
 print(rille.plan(Y2))
 
--- The same questions about a cluster that does not exist.
+-- Bytes of a move on a cluster that this machine does not have.
 local wide = rille.boxing{shape = {1024, 4096}, dtype = "f32",
   from = {placement = rille.placement("meta", {0, 1, 2, 3}), sbp = "S(0)"},
   to = {placement = rille.placement("meta", {{0, 1}, {2, 3}}), sbp = {"S(1)", "B"}}}

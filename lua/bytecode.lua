@@ -5,7 +5,7 @@
 
 local bytecode = {}
 
-local HEADER <const> = 32 -- bytes before the main function: signature, version, sizes, test numbers, number of upvalues
+local HEADER <const> = 32 -- length in bytes of a dump's header: signature, version, sizes, test numbers, number of upvalues
 local GETUPVAL <const>, GETTABUP <const>, GETTABLE <const>, GETFIELD <const>, SELF <const> = 9, 11, 12, 14, 20
 local TEST <const>, LOADK <const>, ADDI <const>, SUBK <const>, FORPREP <const> = 66, 3, 21, 23, 74
 local EQ <const>, EQK <const>, EQI <const> = 57, 60, 61
@@ -49,7 +49,7 @@ local function list_of(r, read)
   return list
 end
 
--- Reads a constant. Returns a string, true for a number, or false for others.
+-- Reads a constant. Returns the text of a string, true for a number, and false for any other type.
 local function constant(r)
   local kind = r.byte()
   local number = kind == 0x03 or kind == 0x13
@@ -65,8 +65,8 @@ local function captured(r)
 end
 
 local function prototype(r)
-  r.string() -- source
-  r.number(); r.number() -- lines
+  r.string() -- skips the name of the source
+  r.number(); r.number() -- skips the first and the last line
   r.skip(3)
   local p = {}
   p.code = list_of(r, r.word)
@@ -98,10 +98,10 @@ local function counts(loops, pc, register)
   return false
 end
 
--- Returns true if the read at pc begins n = n + 1 or n = (n or 0) + 1, for an upvalue, a global or a field, or the same with
--- another constant.
+-- Returns true if the read at pc begins an increment by a constant, n = n + 1 or n = (n or 0) + 1, of an upvalue, a global or a
+-- field.
 local function is_count(code, pc)
-  local at = (code[pc + 1] or 0) & 0x7f == TEST and pc + 4 or pc + 1 -- skips test, jump and load
+  local at = (code[pc + 1] or 0) & 0x7f == TEST and pc + 4 or pc + 1 -- skips the instructions of `or 0`: test, jump and load
   local add, set = (code[at] or 0) & 0x7f, code[at + 2] or 0
   if add < ADDI or add > SUBK then return false end
   local op, to = code[pc] & 0x7f, set & 0x7f
@@ -110,8 +110,8 @@ local function is_count(code, pc)
   return same and (op == GETTABUP and to == SETTABUP or op == GETFIELD and to == SETFIELD)
 end
 
--- Adds the reads of p and its inner functions to `found`, and reads that only increment to `counted`. outer[i]: index of p's
--- upvalue i in the outermost function; nil if it is a local variable of an inner function.
+-- Adds the places that the function p and its inner functions read to `found`. Places that are only incremented go to `counted`.
+-- outer[i]: index of p's upvalue i in the outermost function; nil if it is a local variable of an inner function.
 local function scan(p, outer, found, counted)
   local loops, loaded, computed = numeric_loops(p.code), {}, false
   for pc, word in ipairs(p.code) do
@@ -135,7 +135,8 @@ local function scan(p, outer, found, counted)
   end
   if computed then
     found.computed = true
-    for _, name in ipairs(loaded) do found.fields[name] = true end -- names beyond the 256th constant are loaded first
+    -- a name beyond the 256th constant is loaded into a register first
+    for _, name in ipairs(loaded) do found.fields[name] = true end
   end
   for _, inner in ipairs(p.inner) do
     local map = {}

@@ -7,7 +7,7 @@ local rille = require "rille"
 
 local check = {}
 
-local own = "=rille." -- chunk names of Rille's own modules begin with this
+local own = "=rille." -- prefix of the chunk names of Rille's own modules
 
 -- Returns true if fn is a function of Rille's own modules.
 function check.is_own(fn)
@@ -32,7 +32,7 @@ function check.line()
   return ("%s:%d"):format(info.short_src, info.currentline)
 end
 
--- Returns " (in Net.blocks.3.fc1)" if a method of a part of a model is being run, else "".
+-- Returns " (in Net.blocks.3.fc1)" if a method of a submodule is running, else "".
 local function where()
   local module = package.loaded["rille.nn.module"]
   for level = 3, module and users_level() or 0 do
@@ -55,12 +55,11 @@ function check.that(condition, format, ...)
   end
 end
 
--- Returns the text of a name, or of another value in its place, for a message. Tables, functions, threads and userdata
--- are shown by type.
+-- Returns the text of a value for a message, with strings unquoted. Tables, functions, threads and userdata are shown by type.
 local function named(value)
   local meta = debug.getmetatable(value)
   if type(value) == "userdata" then return "a " .. (meta and meta.__name or "userdata") end
-  if value ~= value then return "nan" end -- without the sign
+  if value ~= value then return "nan" end -- tostring() may print -nan
   local kind = type(value) -- tostring() would print an address for these types
   return (kind == "table" or kind == "function" or kind == "thread") and "a " .. kind or tostring(value)
 end
@@ -143,7 +142,8 @@ end
 -- Fails if a function that accepts at most `most` arguments was called with n > most.
 local function check_count(who, most, n)
   if n <= most then return end
-  check.fail("%s: expected %s, found %d", who, most == 0 and "no argument" or ("at most %d argument%s"):format(most, most == 1 and "" or "s"), n)
+  check.fail("%s: expected %s, found %d", who, most == 0 and "no argument" or ("at most %d argument%s"):format(most,
+    most == 1 and "" or "s"), n)
 end
 
 local parameters = setmetatable({}, {__mode = "k"}) -- function -> number of parameters; false: unlimited
@@ -244,7 +244,7 @@ local strict = setmetatable({}, {__mode = "k"}) -- classes whose __index is a fu
 -- Returns the table in which Lua looks up fields that an object with this metatable lacks.
 function check.index_of(meta) return strict[meta] and meta or rawget(meta, "__index") end
 
--- Returns a field of an object, or nil, without the error of a strict class for a name that it lacks.
+-- Returns a field of an object; nil if the object lacks the field, even if its class is strict.
 function check.field(t, name)
   local found, meta = rawget(t, name), getmetatable(t)
   while found == nil and type(meta) == "table" do
@@ -302,7 +302,8 @@ end
 
 -- Checks that value is a whole number of at least `least`; integers and floats are accepted.
 function check.whole(who, what, value, least)
-  check.that(type(value) == "number" and math.tointeger(value) and value >= least, "%s: %s must be an integer of at least %g, found %s",
+  check.that(type(value) == "number" and math.tointeger(value) and value >= least,
+    "%s: %s must be an integer of at least %g, found %s",
     who, what, least, quoted(value))
   return value
 end
@@ -313,7 +314,7 @@ function check.number(who, what, value, least)
   return value
 end
 
--- Checks that a list has no keys but its indices. what: beginning of the message, "a list of ids is wanted; this one".
+-- Checks that a list has no keys except 1 to #list. what: name of the list in the message, such as "the list of parameters".
 function check.list(who, what, list)
   for key in pairs(list) do
     check.that(math.type(key) == "integer" and key >= 1 and key <= #list, "%s: %s must not have the key %s", who, what, shown(key))
@@ -324,7 +325,8 @@ end
 -- parameters.
 function check.parameters(who, list)
   check.that(type(list) == "table", "%s: expected a list of parameters, found a %s", who, type(list))
-  check.that(type(list.parameters) ~= "function", "%s: expected a list of parameters, found the model; pass model:parameters()", who)
+  check.that(type(list.parameters) ~= "function",
+    "%s: expected a list of parameters, found the model; pass model:parameters()", who)
   for i = 1, #list do check.that(list[i] ~= nil, "%s: entry %d of the list of parameters is nil", who, i) end
   check.list(who, "the list of parameters", list)
 end
@@ -357,13 +359,15 @@ end
 
 -- Checks an epsilon: a term that keeps a denominator from being zero.
 function check.eps(who, what, value)
-  check.that(type(value) == "number" and value >= 0 and value < math.huge, "%s: %s must be a finite number of at least 0, found %s", who,
+  check.that(type(value) == "number" and value >= 0 and value < math.huge,
+    "%s: %s must be a finite number of at least 0, found %s", who,
     what, shown(value))
   return value
 end
 
 function check.positive(who, what, value)
-  check.that(type(value) == "number" and value > 0 and value < math.huge, "%s: %s must be a positive, finite number, found %s", who, what,
+  check.that(type(value) == "number" and value > 0 and value < math.huge,
+    "%s: %s must be a positive, finite number, found %s", who, what,
     shown(value))
   return value
 end

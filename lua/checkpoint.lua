@@ -4,10 +4,10 @@
 --   local step, note = rille.checkpoint.load(dir, {model = net, optimizer = opt, data = loader})
 --   rille.checkpoint.save(dir, {model = both, optimizer = {generator = a, critic = b}})
 --
--- A checkpoint is one file, dir/checkpoint-00000007-step-400.safetensors, with a digest of its bytes. It is written
--- under a temporary name and then renamed, so a checkpoint is either complete or absent. In a folder that workers write
--- (--root), the file refers to the workers' shard files, checkpoint-00000007-step-400.RANK.shard, which are written
--- first.
+-- A checkpoint is one file, dir/checkpoint-00000007-step-400.safetensors, with a digest of its bytes. The file is
+-- written under a temporary name and then renamed, so a checkpoint is either complete or absent. In a folder that
+-- workers write (--root), the file refers to the workers' shard files, checkpoint-00000007-step-400.RANK.shard, which
+-- are written first.
 --
 -- Tensors are named model.NAME, optimizer.NAME.SLOT and gradient.NAME; with several optimisers,
 -- optimizer.KEY.NAME.SLOT. All other state is JSON in the metadata: step, note, random state, options, model settings
@@ -126,9 +126,9 @@ local function names_of(parts)
   return name_of, params
 end
 
--- Returns, by path, the class and settings of each module. Settings are needed because shapes do not show, for example,
--- the number of heads of a weight. Rille's modules have settings in their fields; settings that a class names are
--- added. With neither, `with` is nil: the meaning of the module's fields is unknown.
+-- Returns, by path, the class and settings of each module. Settings are needed because tensor shapes do not show, for example, the
+-- number of heads. Settings are the fields of Rille's modules and the values that a class names. `with` holds them; nil: neither
+-- exists.
 local function settings_of(model)
   local all = {}
   for path, m in (model.named_modules or function() return pairs{} end)(model) do
@@ -165,21 +165,22 @@ local function differs(name, here, saved, wrong)
   return #wrong > before
 end
 
--- Reports a module without tensors that exists on one side only, since the other side would skip its computation.
--- Dropout is exempt.
+-- Reports a module without tensors that only the model or only the checkpoint has, because the other one would skip its
+-- computation. Dropout is exempt.
 local function is_missing(name, ours, theirs, wrong)
   local one = ours or theirs
   if not one.with or one.class == rille.nn.Dropout.__name then return false end
-  local called = one.class or "a module of settings"
-  wrong[#wrong + 1] = ("'%s' is %s here, %s in the checkpoint"):format(name, ours and called or "nothing", theirs and called or "nothing")
+  local called = one.class or "a module with settings"
+  wrong[#wrong + 1] = ("'%s' is %s here, %s in the checkpoint"):format(name, ours and called or "nothing",
+    theirs and called or "nothing")
   return true
 end
 
--- Compares module settings with the checkpoint's, for Rille's modules and for modules that name their settings. Modules
--- that exist on one side only are reported, too. Submodules of a module that differs are skipped, because they follow
--- from its config. root: compares only the model's own settings; differences of tensors show the rest.
+-- Compares module settings with the checkpoint's, for Rille's modules and for modules that name their settings. Modules that only
+-- one of them has are reported, too. Submodules of a module that differs are skipped, because they follow from its config. root:
+-- compares only the model's own settings; differences of tensors show the rest.
 local function check_settings(model, saved, wrong, root)
-  if type(saved) ~= "table" then return end -- an older checkpoint, without settings
+  if type(saved) ~= "table" then return end -- a checkpoint of an older version, without settings
   local here, reported = settings_of(model), {}
   for _, path in ipairs(root and {""} or either(here, saved)) do
     local ours, theirs = here[path], type(saved[path]) == "table" and saved[path] or nil
@@ -209,7 +210,7 @@ local function each_tensor(parts, name_of, visit)
   end
 end
 
--- Returns an optimiser's options and step counts, and those of its groups with the names of their parameters.
+-- Returns an optimiser's options and step counts, and for each group its options, step counts and names of parameters.
 local function optimizer_numbers(opt, name_of)
   local numbers, n = {kind = opt.kind.name, steps = opt.steps, options = {}, groups = {}}, 0
   for name in pairs(opt.kind.options) do numbers.options[name] = opt[name] end
@@ -225,7 +226,7 @@ local function optimizer_numbers(opt, name_of)
   return numbers
 end
 
--- Returns the numbers of the only optimiser, or {several = {key = numbers}}; nil without an optimiser.
+-- Returns optimizer_numbers() of the only optimiser; with several, {several = {key = numbers}}; without one, nil.
 local function all_numbers(parts, name_of)
   local numbers
   for _, one in ipairs(optimizers(parts)) do
@@ -374,7 +375,7 @@ local function are_numbers(saved)
   return true
 end
 
--- Returns the first difference between the groups of two optimisers' numbers; nil: none.
+-- Returns a text of the first difference between an optimiser's groups and the saved groups; nil: none.
 local function groups_differ(path, here, saved)
   if #here ~= #saved then return ("the %s has %d groups here, %d in the checkpoint"):format(path, #here, #saved) end
   for i, group in ipairs(here) do
@@ -406,7 +407,8 @@ local function check_optimizer(one, name_of, report)
   return not why
 end
 
--- Sets the field `saved` of each optimiser to its saved numbers. Reports optimisers that exist on one side only.
+-- Sets the field `saved` of each optimiser to its saved numbers. Reports optimisers that only the caller or only the checkpoint
+-- has.
 local function pair_optimizers(list, saved, report)
   if not list[1] then return true end
   local several = type(saved) == "table" and type(saved.several) == "table" and saved.several or nil
@@ -493,7 +495,7 @@ local function is_ours(saved)
 end
 
 -- Returns all mismatches as short messages. The model comes first, by its settings if these differ, then the optimiser.
--- Optimiser tensors, and then gradients, are reported only if nothing else is wrong.
+-- Optimiser tensors are reported only if nothing else is wrong, and gradients only if the optimiser tensors match.
 local function all_wrong(parts, contents, saved, reported)
   local wrong, of_model = {}, reported("model")
   local function add(list) table.move(list, 1, #list, #wrong + 1, wrong) end
@@ -520,7 +522,7 @@ end
 local function load_file(who, path, parts)
   local contents, says = rille._contents(path, nil, who)
   local saved = state_text.decode(says[METADATA] or "")
-  check.that(is_ours(saved), "%s: %s: not a checkpoint of a training", who, path)
+  check.that(is_ours(saved), "%s: %s is not a checkpoint of rille.checkpoint.save", who, path)
   local name_of, params = names_of(parts)
   local report, reported = reports()
   local opts, undone = optimizers(parts), {}

@@ -174,7 +174,7 @@ local function meaning(chunk, first, last)
       thing, i = index(chunk, thing, i + 1, close - 1), close
     elseif closing[word] and close or chunk.tokens[i][1] == "string" then
       thing, i = result(thing), close or i
-    else -- a + b
+    else -- after an operator, as in a + b
       return (thing.is or is_of(thing.value)) == "tensor" and {is = "tensor"} or {}
     end
   end
@@ -187,7 +187,8 @@ local function collector(prefix)
   local list, seen = {}, {}
   return list, function(name, text)
     if type(name) ~= "string" or name:sub(1, #prefix) ~= prefix then return end
-    if name:sub(1, 1) == "_" and prefix == "" or not name:find("^[%a_][%w_]*$") then return end -- private: shown after _
+    -- private names are offered only after a typed _
+    if name:sub(1, 1) == "_" and prefix == "" or not name:find("^[%a_][%w_]*$") then return end
     text = text or name
     if seen[text] then return end
     seen[text] = true
@@ -263,7 +264,8 @@ local function words(chunk)
   local key = top.key or top.open == "{" and top.of
   if key then return pages.words(page, key) end
   local last = #chunk.tokens - 1
-  if last > 0 and chunk.first and chunk.first <= last then page, frame = page_of(chunk, chunk.first, last), nil end -- f "..."
+  -- a call with a string, f "..."
+  if last > 0 and chunk.first and chunk.first <= last then page, frame = page_of(chunk, chunk.first, last), nil end
   if page and (not frame or frame == top and top.open == "(" and top.commas == 0) then return pages.words(page, 1) end
 end
 
@@ -288,7 +290,7 @@ function complete.list(env, text, tokens, commands, files)
 
   local last = #tokens
   local t = tokens[last]
-  if text:find("--", t and t[3] + 1 or 1, true) then return {}, #text end -- a comment
+  if text:find("--", t and t[3] + 1 or 1, true) then return {}, #text end -- the cursor is in a comment
   local chunk = read{text = text, tokens = tokens, env = env}
   function chunk.meaning(first, to) return meaning(chunk, first, to) end
   if is_open(text, t) then

@@ -33,7 +33,7 @@ local function of_rows(sbp)
   if type(sbp) == "string" then
     return (sbp:gsub("S%b()", function(cut) return cut ~= "S(0)" and "B" or nil end):gsub("P%b()", "B"):gsub("P", "B"))
   end
-  if type(sbp) ~= "table" then return sbp end -- no tensor accepts this; rille.tensor reports it
+  if type(sbp) ~= "table" then return sbp end -- an SBP that no tensor can have; rille.tensor reports the error
   local entries = {order = sbp.order}
   for axis, entry in ipairs(sbp) do entries[axis] = of_rows(entry) end
   return entries
@@ -67,14 +67,16 @@ end
 
 -- Returns an iterator over the batches of one epoch, from 0: for x, y in loader:epoch(3) do
 function methods:epoch(epoch)
-  local one = setmetatable({running = math.tointeger(check.whole(self.who .. ":epoch", "the epoch", epoch, 0)), at = 0}, {__index = self})
+  local one = setmetatable({running = math.tointeger(check.whole(self.who .. ":epoch",
+    "the epoch", epoch, 0)), at = 0}, {__index = self})
   return function() return one:advance() end
 end
 
 check.strict("rille.data.loader", methods, true)
 local meta = {__index = methods, __len = epochs.count, __call = epochs.call}
 
--- data.loader{x, y, ..., batch =, shuffle = false, seed = 0, drop_last = false, sbp = of the batches}
+-- data.loader{x, y, ..., batch =, shuffle = false, seed = 0, drop_last = false, sbp =}: returns a reader of batches.
+-- sbp: layout of the batches.
 function data.loader(given)
   local who = "rille.data.loader"
   check.that(type(given) == "table", "%s: expected a table, {x, y, batch = 64}", who)

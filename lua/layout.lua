@@ -66,7 +66,7 @@ end
 
 -- Returns the layout of an optimiser's state of a parameter: the parameter's own layout, unless set_apart() changed it
 -- (ZeRO). The gradient's layout is set there, too.
-local state = setmetatable({}, {__mode = "k"}) -- parameter -> {placement =, sbp =}
+local state = setmetatable({}, {__mode = "k"}) -- parameter -> layout of its optimiser state, {placement =, sbp =}
 function layout.of_state(p)
   return state[p] or layout.of(p)
 end

@@ -13,7 +13,7 @@ if tostring(nan):find("^-") then nan = -nan end -- so that nan prints without a 
 -- Returns x as f64, a mask of its finite elements, and the mask as f64.
 local function finite(x)
   local y = x:detach():to("f64")
-  local is = (y - y):eq(0) -- neither nan nor an infinity
+  local is = (y - y):eq(0) -- true where y is neither nan nor an infinity
   return y, is, is:to("f64")
 end
 

@@ -63,7 +63,7 @@ function pages.row(name) return rows[name] end
 
 local signs = {["+"] = "add", ["-"] = "sub", ["*"] = "mul", ["/"] = "div", ["^"] = "pow", ["//"] = "floor_divide", ["%"] = "remainder"}
 
-local ending = {} -- "Linear" -> "nn.Linear"; false if several names end like this
+local ending = {} -- last part of a name -> the name ("Linear" -> "nn.Linear"); false: not unique
 for name in pairs(rows) do
   local last = name:match("[^.]*$")
   ending[last] = ending[last] == nil and name
@@ -75,7 +75,7 @@ function pages.find(name)
   name = signs[name] or name:gsub("^rille%.", "")
   if rows[name] then return name end
   local before, last = name:match("^(.-)[.:]?([^.:]*)$")
-  if rows[before] and (last == "new" or last == "load") then return before end -- models.gpt2.new
+  if rows[before] and (last == "new" or last == "load") then return before end -- models.gpt2.new is on the page models.gpt2
   if rows[last] then return last end
   if last:match("._$") and rows[last:sub(1, -2)] then return last:sub(1, -2) end -- x:add_(y) is on the page of add
   return ending[last] or nil
@@ -92,7 +92,7 @@ end
 -- Returns the first sentence of a page.
 function pages.summary(name) return (rows[name].text:match("[^\n]*")) end
 
--- Returns lines "name: text" as two columns; a line that begins with a space continues the one before.
+-- Returns lines "name: text" as two columns; a line that begins with a space continues the previous line.
 local function columns(text)
   local lines = {}
   for line in text:gmatch("[^\n]+") do
@@ -208,7 +208,8 @@ function pages.search(question)
   return search.find(index, question, MOST)
 end
 
--- Returns a list of the pages that answer a question, as text, or nil. A name with a dot is no question.
+-- Returns a list of the pages that answer a question, as text, or nil. A name with a dot counts as a name, not as a
+-- question.
 function pages.found(question)
   if question:find("[.:]") then return nil end
   local lines = {}

@@ -9,9 +9,9 @@
 --
 -- Any module can be laid out. Only tensor axes need the roles of layers, from classes (classes.lua) or by name.
 -- A recipe becomes a table of layouts. The table sets the layouts of parameters, of optimiser state and of gradients
--- (layout.lua). It also pins modules (nn/pin.lua), because a planner that sees one operator at a time cannot find the
--- cheapest layouts of a stack of blocks. parallel/axes.lua defines the methods. All entries are checked before the
--- first change.
+-- (layout.lua). The table also pins modules (nn/pin.lua), because a planner that sees one operator at a time cannot
+-- find the cheapest layouts of a stack of blocks. parallel/axes.lua defines the methods. All entries are checked before
+-- the first change.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -33,7 +33,8 @@ local function sbp_text(sbp)
   return sbp.order and ("%s order (%s)"):format(text, table.concat(sbp.order, ", ")) or text
 end
 
--- Returns, as text, the bytes that all ranks receive when a parameter is gathered once; nil: the plan does not know it.
+-- Returns, as text, the bytes that all ranks together receive when a parameter is gathered once; nil: the parameter is not in the
+-- plan.
 local function gathered(p, t, module, name, sbp)
   local path = module == "" and name or module .. "." .. name
   local known, entry = p and p.tensors[path], t[path]
@@ -85,7 +86,8 @@ function shown.__tostring(t)
   for _, name in ipairs(names) do width = math.max(width, #name) end
   for i, name in ipairs(names) do names[i] = ("%-" .. width .. "s  %s"):format(name, entry_text(p, t, name)) end
   if p and #p.unused > 0 then
-    names[#names + 1] = "the recipe uses no mesh axis " .. table.concat(p.unused, ", ") .. ": ranks along it compute the same"
+    names[#names + 1] = "the recipe uses no mesh axis " .. table.concat(p.unused, ", ") ..
+      ": ranks along this axis repeat the same work"
   end
   if p and #p.unsplit > 0 then
     names[#names + 1] = ("no tensor axis splits %d parameters, which have no role: %s"):format(#p.unsplit, folded(p.unsplit))
@@ -99,9 +101,10 @@ local parameter_keys = {placement = true, sbp = true, state = true, gradient = t
 local module_keys = {placement = true, input = true, output = true, use = true, panels = true}
 
 local function check_keys(name, entry, known, what)
-  check.that(type(entry) == "table", "rille.parallel: '%s' has a table, {placement =, sbp =}, not %s", name, check.shown(entry))
+  check.that(type(entry) == "table",
+    "rille.parallel: the entry of '%s' must be a table, {placement =, sbp =}, found %s", name, check.shown(entry))
   for key in pairs(entry) do
-    check.that(known[key], "rille.parallel: '%s' is a %s; its entry has %s, not '%s'", name, what,
+    check.that(known[key], "rille.parallel: the entry of '%s', a %s, may have only the keys %s; found '%s'", name, what,
       table.concat(check.sorted_keys(known), ", "), tostring(key))
   end
 end
@@ -132,10 +135,10 @@ local function check_sbp(name, key, sbp, placements)
     good, why = check.try(rille.empty, {1, 1, 1, 1, 1, 1, 1, 1}, {placement = placement, sbp = sbp})
     if good then return end
   end
-  check.fail("rille.parallel: '%s' has an %s that cannot be: %s", name, key, (tostring(why):gsub("^.-empty: ", "")))
+  check.fail("rille.parallel: '%s' cannot have this %s: %s", name, key, (tostring(why):gsub("^.-empty: ", "")))
 end
 
--- Returns the placements of m's parameters, or of the model's if m has none. m's input is on one of them.
+-- Returns the placements of m's parameters; of the model's parameters if m has none. m's input is on one of these placements.
 local function placements_of(placement_of, m, model)
   local list = {}
   for _, t in ipairs(#m:parameters() > 0 and m:parameters() or model:parameters()) do list[#list + 1] = placement_of(t) end
@@ -147,10 +150,11 @@ local function read_pin(name, m, entry, placement_of, model)
   check_keys(name, entry, module_keys, "module")
   if entry.panels then
     check.count("rille.parallel", "panels", entry.panels)
-    check.that(getmetatable(m) == rille.nn.Linear, "rille.parallel: '%s' is no nn.Linear; panels are for those", name)
+    check.that(getmetatable(m) == rille.nn.Linear, "rille.parallel: '%s' must be an nn.Linear to have panels", name)
   end
   local place = entry.placement
-  check.that(place == nil or layout.is_placement(place), "rille.parallel: '%s' has a placement, not %s", name,
+  check.that(place == nil or layout.is_placement(place),
+    "rille.parallel: placement of '%s' must be a rille.placement, found %s", name,
     check.shown(place))
   local placements = place and {place} or placements_of(placement_of, m, model)
   for _, key in ipairs{"input", "output"} do
@@ -190,8 +194,8 @@ local function read_entries(model, entries)
   return out
 end
 
--- Sets layouts of parameters, state and gradients, and pins, and removes those of the last recipe. zero: the recipe's
--- ZeRO level and line, or nil.
+-- Replaces what the last recipe set: the layouts of parameters, optimiser state and gradients, and the pins. zero: the
+-- recipe's ZeRO level and line, or nil.
 local function set(model, what, zero)
   local list = {}
   for _, s in ipairs(what.parameters) do
@@ -241,8 +245,8 @@ local function is_table_of_layouts(given)
 end
 
 local function parallel(model, given)
-  check.that(type(model) == "table" and model.named_tensors, "rille.parallel takes a module, not %s", check.shown(model))
-  check.that(type(given) == "table", "rille.parallel takes a recipe or a table of layouts, not %s", check.shown(given))
+  check.that(type(model) == "table" and model.named_tensors, "rille.parallel: expected a module, found %s", check.shown(model))
+  check.that(type(given) == "table", "rille.parallel: expected a recipe or a table of layouts, found %s", check.shown(given))
   local p, entries
   if is_table_of_layouts(given) then
     p, entries = plan_of[given], given
@@ -270,10 +274,10 @@ local function whole_at(model)
   return {placement = first.placement, sbp = sbp_text(layout.replicated(first.placement))}
 end
 
--- Returns a function of a model: the recommended layout of ids, or of labels.
+-- Returns a function that returns the recommended layout of a model's ids or labels.
 local function of_ids(which)
   return check.limited("rille.parallel." .. which, function(model)
-    check.that(type(model) == "table" and model.named_tensors, "rille.parallel.%s takes a module, not %s", which,
+    check.that(type(model) == "table" and model.named_tensors, "rille.parallel.%s: expected a module, found %s", which,
       check.shown(model))
     local p = applied[model]
     if not p then return whole_at(model) end

@@ -90,7 +90,7 @@ local function bounds(all, axis)
   end
   if low > high then return 0, 1 end
   local size = math.max(math.abs(low), math.abs(high))
-  if high - low <= math.max(1e-12 * size, 1e-290) then -- practically constant
+  if high - low <= math.max(1e-12 * size, 1e-290) then -- the curve is practically constant
     local half = math.max(0.5, 1e-6 * size)
     return low - half, high + half
   end

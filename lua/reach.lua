@@ -18,8 +18,8 @@ local MOST <const> = 4096 -- maximum number of recorded places (function and upv
 
 local objects = setmetatable({}, {__mode = "k"}) -- object -> the function that lists its fields, see below
 
--- Makes t an object. list(t, note, visit) calls note(holder, key) for relevant fields, and visit(member, key) for modules in
--- t.
+-- Registers t as an object, which lists its relevant fields itself: list(t, note, visit) calls note(holder, key) for
+-- relevant fields, and visit(member, key) for modules in t.
 function reach.object(t, list) objects[t] = list end
 
 -- ---- the libraries ----
@@ -200,7 +200,8 @@ function reach.new(tell)
     computed = false, compares = false}, {__index = tell})
 end
 
--- Continues the walk from v. In a function of Rille, only objects and functions that were passed to it count.
+-- Continues the walk from v. If v is a function of Rille, only the objects and functions that were passed to it are
+-- visited.
 function reach.from(w, v, text)
   if check.is_own(v) then
     for index = 1, debug.getinfo(v, "u").nups do

@@ -3,9 +3,9 @@
 --
 -- Each trace of a step has a list of places (lua/reach.lua) with their values at the time of the call: list[i] is the
 -- holder, list[i + 1] the key, list[i + 2] the value, for i = 1, 4, ... below list.n; names[i] names the place in messages.
--- Before each call the shell compares the list by identity. It asks here about values that are other objects than before.
--- Places of the user's program that the function may read are listed before the function runs. Rille's layers and optimisers
--- list their own fields when the function uses them (trace.follow).
+-- Before each call the shell compares the list by identity. For a value that is another object than before, the shell
+-- calls this module. Places of the user's program that the function may read are listed before the function runs.
+-- Rille's layers and optimisers list their own fields when the function uses them (trace.follow).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -24,7 +24,7 @@ end
 
 -- ---- values ----
 
-local DEEP <const> = 8 -- tables in tables; deeper ones are compared by identity
+local DEEP <const> = 8 -- maximum nesting depth of tables that are compared by contents; deeper tables are compared by identity
 
 local function is_plain(v, depth) return type(v) == "table" and getmetatable(v) == nil and depth < DEEP end
 
@@ -79,9 +79,9 @@ end
 
 local weak = {__mode = "k"}
 
--- Returns what all traces of a step share. By holder and key: changed, the number of traces that changed the place; ignored:
--- the place is not followed any more; banned: the number cannot become live. By name: counts, the number of traces that a
--- change of the place has caused.
+-- Returns what all traces of a step share. changed[holder][key]: number of traces that changed the place.
+-- ignored[holder][key]: true if the place is not followed any more. banned[holder][key]: true if the number cannot
+-- become live. counts[name]: number of traces that a change of the place has caused.
 local function new_memory()
   return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), banned = setmetatable({}, weak), counts = {}}
 end
@@ -96,7 +96,7 @@ local function put(list, holder, key, value, name)
   list[n + 1], list[n + 2], list[n + 3], list.names[n + 1], list.n = holder, key, value, name, n + 3
 end
 
-local warned = {} -- warnings printed so far
+local warned = {} -- texts of the warnings printed so far
 
 -- Prints a warning with the user's line, once.
 local function warn_once(format, ...)
@@ -105,9 +105,9 @@ local function warn_once(format, ...)
   warned[text] = true
 end
 
-local OFTEN <const> = 8 -- traces for one place before a warning
+local OFTEN <const> = 8 -- number of traces caused by one place before a warning
 
--- Before a further trace: counts the first place that has changed since the last trace.
+-- Called before a step is traced again: counts the first place that has changed since the last trace.
 local function count_change(memory, last)
   local i = last and rille._first_changed(last, 4)
   while i and is_same(last[i + 2], read(last[i], last[i + 1]), 0) do i = rille._first_changed(last, i + 3) end
@@ -134,7 +134,7 @@ local function new_list(fn, args, memory)
   list.walk = reach.new{place = place, count = count, note = note, follows_all = trace.is_users}
   reach.from(list.walk, fn, "the step")
   for i = 1, args.n do reach.from(list.walk, args[i], "argument " .. i) end
-  list.own = list.n -- later places are fields of Rille's own objects
+  list.own = list.n -- places after this index are fields of Rille's own objects
   list.settled = list.walk.computed or list.walk.compares
   return list
 end
@@ -142,11 +142,11 @@ end
 -- ---- numbers ----
 
 -- A number that changed may become a live number, which needs no further traces, if the function only computes with it. To
--- find out, the function is traced with live numbers in place of the changed numbers. That trace, with the former numbers,
--- must give the former program. Comparing a live number with < is an error, and functions that need a number refuse it; both
--- end the attempt. Two uses would go unnoticed: comparing numbers for equality, and computing names of fields. So functions
--- with these get no live numbers.
-local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key -- values of places that may hold any float, any integer
+-- find out, the function is traced with live numbers in place of the changed numbers. That trace, evaluated with the
+-- former numbers, must record the same program as the former trace. Comparing a live number with < is an error, and
+-- functions that need a number refuse it; both end the attempt. Two uses would go unnoticed: comparing numbers for
+-- equality, and computing names of fields. So functions with such uses get no live numbers.
+local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key -- key for places that may hold any float; for any integer
 
 local function write(row, value)
   if type(row.holder) == "function" then
@@ -156,7 +156,8 @@ local function write(row, value)
   end
 end
 
--- Returns true if the place can hold a live number, in its holder itself.
+-- Returns true if a live number can be stored in this place: the place holds a number of the same type as before, and
+-- the holder itself has the key (not a table that Lua finds by __index).
 local function can_be_live(memory, holder, key, was)
   local now, banned = read(holder, key), memory.banned[holder]
   return key ~= reach.SIZE and math.type(now) and math.type(was) == math.type(now) and not (banned and banned[key])
@@ -214,13 +215,14 @@ local function leave(list)
   end
 end
 
--- Writes the former numbers into their places, or the present ones.
+-- Writes the former numbers into the places of live numbers, or restores the present numbers.
 local function set_numbers(list, former)
   for _, row in ipairs(list.numbers) do write(row, former and row.former or row.now) end
 end
 
--- Decides whether the numbers stay live. good: the trace gave the former program. Call after Rille's garbage is collected,
--- because a live number that still exists was kept by the function, and cannot be live.
+-- Decides whether the numbers stay live. good: the trace recorded the same program as the former trace. Call after a
+-- garbage collection: if a live number still exists then, the function has stored it, so its place cannot hold a live
+-- number.
 local function proven(list, good, traces)
   good = good and not list.touched and next(list.live) == nil
   for _, row in ipairs(list.numbers) do

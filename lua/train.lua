@@ -40,7 +40,7 @@ train.busy_share = busy_share
 local peak
 
 -- Returns the peak flops per second of matrix products on the default device: the best of several sizes. Large products
--- use all cores; a small one can end before another program takes the core. Measured on the first call.
+-- use all cores; small ones are less often interrupted by other programs. Measured on the first call.
 function train.peak()
   if peak then return peak end
   local product, best = rille.graph(function(x, y) return rille.matmul(x, y) end), 0

@@ -6,8 +6,8 @@
 return {
   {"Tensors",
     [[
-A tensor has a shape, a dtype and a place. Operators are functions and methods of the same name; a line that ends in an
-expression prints it. Inside tensors everything counts from 0.]],
+A tensor has a shape, a dtype and a placement. Every operator is a function and a method of the same name. A line that
+ends in an expression prints the value. Positions inside tensors count from 0.]],
     {"x = rille.tensor({{1, 2}, {3, 4}})"},
     {"x"},
     {"x:matmul(x):sum():item()", "54.0"},
@@ -15,8 +15,8 @@ expression prints it. Inside tensors everything counts from 0.]],
   },
   {"Placements",
     [[
-A placement is a mesh of devices. A tensor on it is one tensor, however many devices hold it; how it lies over them is its
-sbp, a text for each mesh axis. "S(0)" is split along axis 0: each device has some of the rows.]],
+A placement is a mesh of devices. A tensor on a placement is one tensor, however many devices store it. Its sbp says how
+the tensor is distributed, with one entry per mesh axis. "S(0)" splits axis 0: each device stores some of the rows.]],
     {'P = rille.placement("cpu", {0, 1})'},
     {'a = rille.randn({4, 6}, {placement = P, sbp = "S(0)"})'},
     {"a:show()", look = true},
@@ -24,8 +24,8 @@ sbp, a text for each mesh axis. "S(0)" is split along axis 0: each device has so
   },
   {"Split, broadcast, partial",
     [[
-"B" is broadcast: each device has the whole. "P" is partial: each has an addend, and the whole is their sum. Whatever the
-layout, the values that you see are those of the whole.]],
+"B" is broadcast: each device stores the complete tensor. "P" is partial: each device stores an addend, and the tensor is
+the sum of the addends. In every layout, reading a tensor shows its global value.]],
     {'b = rille.ones({6, 2}, {placement = P, sbp = "B"})'},
     {"b:to_local(0).shape, b:to_local(1).shape", "{6, 2}\n{6, 2}"},
     {"s = a:sum(0)"},
@@ -34,18 +34,18 @@ layout, the values that you see are those of the whole.]],
   },
   {"Layouts are derived",
     [[
-You say where leaves lie; what is computed follows. Rows that are split stay split; a product whose contracted dimension is
-split is partial. rille.explain tells what was chosen, what else there was, and what it costs.]],
+You give the layouts of data and parameters; Rille derives the layouts of all results. Split rows stay split. A product
+whose contracted dimension is split is partial. rille.explain shows the chosen layouts, the alternatives and their costs.]],
     {"y = a:matmul(b)"},
     {"y.sbp", "S(0)"},
     {"c = a:transpose(0, 1):matmul(a)"},
     {"c.sbp", "P"},
     {"rille.explain(c)"},
   },
-  {"Boxing",
+  {"Redistribution (boxing)",
     [[
-To move a tensor from one layout to another is boxing; to_global asks for it, operators that need it do it by themselves.
-No device receives more than it would in the best sequence of collectives: the bound beside the bytes is proven.]],
+Boxing moves a tensor from one layout to another. You call to_global, or Rille inserts the move before an operator that
+needs it. `bytes` is what the devices receive in total, and `bound` is a proven minimum for any such move.]],
     {'whole = c:to_global{sbp = "B"}'},
     {"move = rille.explain(whole).boxing[1]"},
     {"move.bytes, move.bound", "288\n288"},
@@ -53,8 +53,8 @@ No device receives more than it would in the best sequence of collectives: the b
   },
   {"Gradients",
     [[
-backward() fills grad of the leaves with requires_grad. The parameter is whole on each device, the batch is split: so its
-gradient comes as a partial sum, and is added up when it is used.]],
+backward() sets grad of each leaf with requires_grad. Here each device stores the complete parameter, and the batch is
+split. So the gradient is partial: a sum with one addend per device, which is computed when the gradient is used.]],
     {'w = rille.randn({6, 3}, {placement = P, sbp = "B", requires_grad = true})'},
     {"loss = a:matmul(w):square():mean()"},
     {"loss:backward()"},
@@ -62,7 +62,8 @@ gradient comes as a partial sum, and is added up when it is used.]],
   },
   {"Modules and optimisers",
     [[
-rille.nn has layers, rille.optim what trains them. No layer knows how it is split: net:to_global moves all of it.]],
+rille.nn has layers, and rille.optim has optimisers. No layer contains a layout: net:to_global lays out all of its
+parameters.]],
     {"nn, optim = rille.nn, rille.optim"},
     {"rille.manual_seed(1)"},
     {"net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 1))"},
@@ -76,8 +77,8 @@ rille.nn has layers, rille.optim what trains them. No layer knows how it is spli
   },
   {"Graphs",
     [[
-rille.graph compiles a function: the first call traces it, and later calls run its plan - tasks on devices, registers that
-they pass on, memory that was laid out before. The numbers are the same.]],
+rille.graph compiles a function. The first call traces the function and makes a plan: tasks on devices, and memory for
+all their results. Later calls run the plan, with the same results as the function.]],
     {"step = rille.graph(train)"},
     {"step():item() < before", "true"},
     {"for i = 1, 50 do step() end"},
@@ -87,8 +88,8 @@ they pass on, memory that was laid out before. The numbers are the same.]],
   },
   {"Pipelines",
     [[
-A stage is a placement: parameters lie there, and activations are moved to it. A step that is cut into micro-batches works
-on several of them at once. step:show() draws which device did what when.]],
+A pipeline stage is a placement: it stores the parameters of some layers, and to_global moves the activations to it. The
+batch is cut into micro-batches, so that the stages work at the same time. step:show() draws the work of each device.]],
     {'P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})'},
     {"l1, l2 = nn.Linear(32, 32), nn.Linear(32, 1)"},
     {'l1:to_global{placement = P0, sbp = "B"}; l2:to_global{placement = P1, sbp = "B"};'},
@@ -100,11 +101,12 @@ on several of them at once. step:show() draws which device did what when.]],
     {"pipe(x):item() > pipe(x):item()", "true"},
     {"pipe:show()", look = true},
   },
-  {"Where to go on",
+  {"Where to continue",
     [[
-Recipes lay a whole model out: data, tensor, pipeline parallelism, ZeRO. The planner does it by itself, and proves how good
-its plan is. ?name is a page with an example for everything; Tab completes; :whos, :devices, :mem show what there is.
-examples/ has programs; `rille launch -n 2 script.lua` runs one on several processes.]],
+A recipe lays out a complete model: data, tensor and pipeline parallelism, ZeRO. The planner chooses all layouts itself,
+and proves how close its plan is to the best one. ?name shows a help page with an example; Tab completes names; :whos,
+:devices and :mem list variables, devices and memory. The folder examples has programs. `rille launch -n 2 script.lua`
+runs a script on two processes.]],
     {"block = nn.TransformerBlock(16, 2)"},
     {'mesh = rille.placement("cpu", {{0, 1}, {2, 3}})'},
     {'block:to_global{placement = mesh, sbp = {"B", "B"}};'},

@@ -58,12 +58,12 @@ struct action { /* -e, -E and -l, in order */
 struct program {
     int argc;
     char **argv;
-    int script; /* index in argv; argc: none */
+    int script; /* index of the script in argv; argc: none */
     struct action action[NCHUNK];
     int naction;
     bool interactive, color, no_init, calibrate, install, doctor, json;
-    const char *jupyter; /* a connection file, or NULL */
-    const char *devices; /* -d, or NULL */
+    const char *jupyter; /* --jupyter: path of the connection file, or NULL */
+    const char *devices; /* argument of -d, or NULL */
     const char *collectives;
     const struct front *front;
     struct environment environment;
@@ -183,9 +183,9 @@ read_options(struct program *p)
 
 /* ---- running ---- */
 
-static bool was_lost; /* the last printed error was the loss of a worker */
+static bool was_lost; /* the last printed error reported the loss of a worker */
 
-/* Runs like run_quiet, but prints the error. */
+/* Calls run_quiet(), and prints the error if there is one. */
 static int
 run_protected(lua_State *L, int nargs, int nresults)
 {
@@ -345,7 +345,7 @@ run_all(lua_State *L, const struct program *p)
     if (p->doctor) return doctor_print(L, p->json) ? 1 : 0;
     if (p->front->on) attached_open(L, script ? p->argv[p->script] : p->naction ? "chunk" : "prompt");
     push_arg(L, p);
-    repl_prepare(L); /* globals so far do not count as the user's */
+    repl_prepare(L); /* globals that exist now do not count as the user's */
     int code = p->no_init ? 0 : run_init(L);
     if (!code) code = run_actions(L, p);
     if (!code && script) code = run_script(L, p, p->argv[p->script]);
@@ -410,10 +410,10 @@ run_program(const struct program *p)
     lua_State *L = luaL_newstate();
     if (!L) return fputs("rille: out of memory\n", stderr), 1;
     luaL_openlibs(L);
-    lua_warning(L, "@on", 0); /* warn("@off") silences them */
+    lua_warning(L, "@on", 0); /* warnings are on; a script can turn them off with warn("@off") */
     text_only_open(L);
     lua_gc(L, LUA_GCINC, 120, 800,
-           0); /* handles that nobody uses keep buffers: sooner than Lua would for its own sake */
+           0); /* collects eagerly: unreachable handles keep device buffers, which Lua does not count */
     int code = shell_open(L, &p->environment);
     if (!code) {
         struct shell *sh = shell_of(L);
@@ -481,7 +481,7 @@ static int
 begin_program(int argc, char **argv, struct front *front)
 {
     struct program p = {.argc = front->attached ? 1 : argc, .argv = argv, .front = front};
-    setlocale(LC_CTYPE, ""); /* for the line editor; number formats stay as in C */
+    setlocale(LC_CTYPE, ""); /* for the line editor; numbers keep the format of the C locale */
     if (argc > 1 && !strcmp(argv[1], "verify")) return verify_program_file(argc, argv);
     int code = read_options(&p);
     if (code) return code < 0 ? 0 : code;

@@ -81,7 +81,7 @@ function methods:refuses(state)
   if state.size ~= self.size then return ("%d rows here, %d in the loaded state"):format(self.size, state.size) end
   for _, name in ipairs(check.sorted_keys(self.same)) do
     local here, there = self.same[name], state[name]
-    if there ~= nil and there ~= here then -- older states lack some of these
+    if there ~= nil and there ~= here then -- states of older versions lack some of these
       return ("its %s is %s here, %s in the loaded state"):format(name, here, check.shown(there))
     end
   end

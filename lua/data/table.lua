@@ -5,7 +5,7 @@ local check = require "rille.check"
 
 local files = {}
 
-local PIECE, MOST = 1 << 20, 1 << 32 -- bytes
+local PIECE, MOST = 1 << 20, 1 << 32 -- in bytes: size of a read; maximum size of a file
 
 -- Reads a whole file. Fails if a byte matches the pattern `strange`, or the file has more than MOST bytes: some files
 -- never end. A folder can be opened but not read.

@@ -54,7 +54,7 @@ local function check_room(self)
   local ids, most = self.tokens:count()
   self.size = self.tokens:windows(self.length)
   self.same = {batch = self.batch, length = self.length, ids = ids, ids_digest = self.tokens:digest()}
-  check.that(self.size > 0, "%s: a window of length %d needs one id more, found %d ids%s", who, self.length, most,
+  check.that(self.size > 0, "%s: a window of length %d needs one id more than its length, found %d ids%s", who, self.length, most,
     ids > most and " in the longest file" or "")
   if self.size < self.batch then
     local length = longest(self, self.length)

@@ -2,9 +2,9 @@
 --
 -- The first pass processes whole prompts. Attention passes its keys and values to the cache, which stores them in
 -- buffers (batch, heads, room, size) with the same SBP. Each later pass has one position per row; the positions may
--- differ between rows: `at`, i64 (batch, 1). A later pass writes its keys and values there, in place, and a query
--- attends to all positions up to its own. Positions after the end of a shorter prompt are never attended to. All passes
--- are compiled steps. The buffers are variables, which later prompts overwrite.
+-- differ between rows: `at`, i64 (batch, 1). A later pass writes the keys and values of its position into the buffers,
+-- in place; its query attends to all positions up to this one. Positions after the end of a shorter prompt are never
+-- attended to. All passes are compiled steps. The buffers are variables, which later prompts overwrite.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -33,7 +33,7 @@ function Cache:begin(ids)
   self.places = rille.arange(length, where):reshape{1, length}:expand{batch, length}
 end
 
--- Begins a later pass. at: the position of each row's entry.
+-- Begins a later pass. at: the position of each row's new entry.
 function Cache:go_to(at)
   local batch = at.shape[1]
   self.at, self.places, self.used = at, at, {}

@@ -2,14 +2,14 @@
 
 local rille = require "rille"
 
--- Returns logits with all below the k-th greatest set to -inf.
+-- Returns the logits; in each row, logits below the k-th greatest become -inf.
 local function top_k(logits, k)
   k = math.min(k, logits.shape[2])
   local values = logits:topk(k)
   return rille.where(logits:lt(values:slice(1, k - 1, k)), -math.huge, logits)
 end
 
--- Keeps the likeliest ids whose probabilities sum to `share` at least, and sets others to 0. Bisection finds the
+-- Keeps the probabilities of the likeliest ids, which sum to at least `share`, and sets all others to 0. Bisection finds the
 -- greatest threshold that still reaches the share, to 2^-32 of the greatest probability.
 local function top_p(p, share)
   local low, high = p:max{axis = 1, keepdim = true} * 0, p:max{axis = 1, keepdim = true}
@@ -21,7 +21,7 @@ local function top_p(p, share)
   return rille.where(p:gt(low), p, 0)
 end
 
--- Samples an id per row: the first id whose cumulative probability exceeds drawn times the sum.
+-- Samples an id per row: the first id whose cumulative probability exceeds `drawn` times the row's total.
 local function draw(logits, drawn, by)
   logits = logits * by.scale
   if by.top_k then logits = top_k(logits, by.top_k) end
@@ -37,6 +37,7 @@ end
 -- top_p.
 return function(logits, drawn, by)
   local likeliest = by.greedy and logits:argmax{axis = 1, keepdim = true}
-  local greatest = likeliest and logits:gather(1, likeliest) or logits:max{axis = 1, keepdim = true} -- nan is the greatest
+  -- if a logit is nan, so is the maximum
+  local greatest = likeliest and logits:gather(1, likeliest) or logits:max{axis = 1, keepdim = true}
   return rille.where((greatest - greatest):eq(0), likeliest or draw(logits, drawn, by), -1)
 end

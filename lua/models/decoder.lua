@@ -1,6 +1,5 @@
--- decoder.lua - a decoder built from a description: config.json of many architectures is read into one set of settings
--- (describe.lua), and each setting is a choice between the parts here. Attention, experts and norms have files of their
--- own.
+-- decoder.lua - builds a decoder from a description. describe.lua converts the config.json of any supported architecture to one set
+-- of settings, and each setting selects one of the parts in this file. Attention, experts and norms have files of their own.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -46,7 +45,8 @@ end
 local Decoder = language.Model:extend("models.decoder")
 Decoder.parallel = {embedding = "embed_tokens", norm = "norm", head = "lm_head"}
 
--- Returns the nn.Rotary of each layer; layers share two at most. No entry: the layer has no rotary positions.
+-- Returns the nn.Rotary of each layer, by layer; no entry: the layer has no rotary positions. There are at most two nn.Rotary,
+-- which the layers share.
 local function rotaries(c)
   local function new(theta, scaling)
     return theta and nn.Rotary(c.length, c.rotary_size, {base = theta, scaling = scaling, interleaved = c.interleaved})
@@ -74,7 +74,7 @@ function Decoder:init(config)
   if c.tied then nn.tie(self.embed_tokens, "weight", self.lm_head, "weight") end
 end
 
--- Corrections of routers stay f32, because rounded ones could change the choice of experts.
+-- Corrections of router scores stay f32, because rounding could change the choice of experts.
 function Decoder:to(dtype)
   language.Model.to(self, dtype)
   for _, block in ipairs(self.layers) do
@@ -92,8 +92,8 @@ end
 
 -- ---- masks ----
 
--- Slopes of ALiBi (Press et al. 2022) for n heads: a geometric series; for n that is no power of two, of the next lower
--- power, and every second one of the next higher.
+-- Returns ALiBi's slopes (Press et al. 2022) for n heads, a geometric series. If n is no power of two: the series for the next
+-- lower power of two, then every second slope of the series for the next higher one.
 local function slopes(n)
   local low, list = 1, {}
   while 2 * low <= n do low = 2 * low end
@@ -101,8 +101,8 @@ local function slopes(n)
   return list
 end
 
--- Returns a function that makes the mask for a window, or for none: (batch or 1, 1 or heads, queries, keys). A layer
--- whose attention is plain and causal needs no mask: nil. x: embeddings of the ids.
+-- Returns mask(window), which returns the mask (batch or 1, 1 or heads, queries, keys) of a layer. window: keys that a query
+-- attends to; nil: all. A layer with plain causal attention needs no mask: nil. x: embeddings of the ids.
 local function masks(c, x, cache)
   local where = {placement = x.placement, sbp = layout.replicated(x.placement)}
   local at, made, n = cache and cache:positions(), {}, x.shape[2]

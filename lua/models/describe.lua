@@ -23,14 +23,17 @@ local activations = require "rille.models.activations"
 local describe = {}
 
 describe.fields = {"kv_heads", "head_dim", "hidden", "norm", "eps", "norm_bias", "norms", "parallel", "theta", "rope_scaling",
-  "local_theta", "rotary_size", "interleaved", "unrotated", "learned", "alibi", "qkv_bias", "out_bias", "mlp_bias", "head_bias", "clip",
-  "scale", "softcap", "sinks", "qk_norm", "qk_kind", "qk_bias", "windows", "gated", "activation", "experts", "latent", "embed_scale",
+  "local_theta", "rotary_size", "interleaved", "unrotated", "learned", "alibi", "qkv_bias", "out_bias", "mlp_bias", "head_bias",
+    "clip",
+  "scale", "softcap", "sinks", "qk_norm", "qk_kind", "qk_bias", "windows", "gated", "activation", "experts", "latent",
+    "embed_scale",
   "embed_norm", "embed_width", "residual", "logit_scale", "final_softcap", "tied"}
 
-local defaults = {norm = "rms", norms = "12", gated = true, norm_bias = true, activation = "silu", qkv_bias = false, out_bias = false,
+local defaults = {norm = "rms", norms = "12", gated = true, norm_bias = true, activation = "silu", qkv_bias = false,
+  out_bias = false,
   mlp_bias = false, head_bias = false, parallel = false, interleaved = false}
 
--- Returns a description with the choices of Llama for what it does not say.
+-- Returns the description, completed with Llama's choices.
 function describe.complete(d)
   local c = {}
   for name, value in pairs(defaults) do c[name] = value end
@@ -59,7 +62,7 @@ end
 
 local old_names = {su = "longrope"}
 
--- Returns the scaling in a table of rotary settings; nil if there is none.
+-- Returns the scaling from config.json's table `rope` of rotary settings; nil: none.
 local function scaling_of(c, rope)
   local kind = rope.rope_type or rope.type or "default"
   if kind == "default" then return nil end
@@ -76,8 +79,8 @@ local function scaling_of(c, rope)
   return scaling
 end
 
--- Sets the rotation of all layers. o: theta, local_theta, part (defaults of the architecture), interleaved, skips(i): true
--- for layers without rotation.
+-- Sets the rotary positions of all layers. o: the architecture's defaults theta, local_theta and part (rotated share of a head);
+-- interleaved; skips(i): true for layers without rotation.
 local function rotate(d, c, o)
   o = o or {}
   local rope = c.rope_scaling or c.rope_parameters or {}
@@ -85,7 +88,7 @@ local function rotate(d, c, o)
   local size = math.floor(d.head_dim * first(full.partial_rotary_factor, c.partial_rotary_factor, c.rotary_pct, o.part, 1))
   local theta = first(c.rope_theta, c.rope_parameters and c.rope_parameters.rope_theta)
   for _, other in ipairs{full, c.rope_parameters or full} do
-    check.that(not theta or not other.rope_theta or other.rope_theta == theta, "a rope_theta of %s, and another of %s",
+    check.that(not theta or not other.rope_theta or other.rope_theta == theta, "found a rope_theta of %s, and another of %s",
       check.shown(theta), check.shown(other.rope_theta))
     theta = theta or other.rope_theta
   end
@@ -104,7 +107,7 @@ local function slide(d, c, slides)
   d.windows = by_layer(d, function(i) return d.types[i + 1] == "sliding_attention" and c.sliding_window end)
 end
 
-local function every(n) return function(i) return (i + 1) % n ~= 0 end end -- all layers slide but each n-th
+local function every(n) return function(i) return (i + 1) % n ~= 0 end end -- every n-th layer attends to all keys, the others slide
 local function always() return true end
 
 -- ---- experts ----
@@ -118,17 +121,17 @@ local function experts(d, c, o)
   o.layers = by_layer(d, o.has or always)
   o.has = nil
   check.count("the experts", "their number", o.count)
-  check.count("the experts", "the number of a row", o.top_k)
+  check.count("the experts", "num_experts_per_tok", o.top_k)
   check.count("the experts", "hidden size", o.hidden)
   check.that(o.count <= d.most, "%d experts are more than the %d tensors of the file", o.count, d.most)
-  check.that(o.top_k <= o.count, "num_experts_per_tok must be at most %d, the number of experts, not %d", o.count, o.top_k)
+  check.that(o.top_k <= o.count, "num_experts_per_tok must be at most %d, the number of experts, found %d", o.count, o.top_k)
   d.experts = o
 end
 
--- Returns true for layers from the first that DeepSeek's files give experts.
+-- Returns has(i) for DeepSeek: true for layers from first_k_dense_replace on, which have experts.
 local function after_dense(c) return function(i) return i >= (c.first_k_dense_replace or 0) end end
 
--- The router of DeepSeek-V3: sigmoids, a correction of the choice, groups.
+-- Sets the experts of DeepSeek-V3: sigmoid scores, a correction that affects only the choice, and groups of experts.
 local function sigmoid_experts(d, c)
   local shared = c.n_shared_experts or 0
   experts(d, c, {score = "sigmoid", renormalise = c.norm_topk_prob ~= false, factor = c.routed_scaling_factor, correction = true,
@@ -143,7 +146,7 @@ local function qwen_experts(d, c)
     shared = c.shared_expert_intermediate_size, shared_gate = c.shared_expert_intermediate_size and true})
 end
 
--- Multi-head latent attention.
+-- Sets multi-head latent attention (latent.lua).
 local function latent(d, c, interleaved)
   local l = {rank = c.kv_lora_rank, q_rank = c.q_lora_rank, plain = c.qk_nope_head_dim, rotated = c.qk_rope_head_dim,
     value = c.v_head_dim, eps = 1e-6}
@@ -159,7 +162,7 @@ end
 
 -- ---- architectures ----
 
--- By model_type: changes the description d of c, which has the sizes and the choices of Llama.
+-- model_type -> function that changes the description d, which has Llama's choices at first, according to config.json c.
 local families = {}
 
 function families.llama(d, c)
@@ -229,7 +232,8 @@ end
 function families.ernie4_5_moe(d, c)
   families.ernie4_5(d, c)
   local shared = c.moe_num_shared_experts or 0
-  experts(d, c, {renormalise = true, correction = true, shared = shared > 0 and shared * c.moe_intermediate_size or nil, has = function(i)
+  experts(d, c, {renormalise = true, correction = true, shared = shared > 0 and shared * c.moe_intermediate_size or nil,
+    has = function(i)
     return (i + 1) % (c.moe_layer_interval or 1) == 0 and i >= (c.moe_layer_start_index or 0) and i <= (c.moe_layer_end_index or d.layers)
   end})
 end
@@ -240,7 +244,7 @@ end
 function families.gemma(d, c)
   families.llama(d, c)
   d.norm, d.embed_scale, d.activation = "rms1", d.width ^ 0.5, c.hidden_activation or c.hidden_act or "gelu_pytorch_tanh"
-  if d.activation == "gelu" then d.activation = "gelu_pytorch_tanh" end -- the first files name it so
+  if d.activation == "gelu" then d.activation = "gelu_pytorch_tanh" end -- name in the oldest files
 end
 function families.gemma2(d, c)
   slide(d, c, every(2))
@@ -418,7 +422,7 @@ function families.gpt_neox(d, c)
 end
 function families.gpt_neo(d, c)
   d.norm, d.gated, d.learned, d.scale, d.out_bias, d.mlp_bias = "layer", false, 0, 1, true, true
-  local kinds = {} -- of layers, in repeated groups: {{{"global", "local"}, 12}}
+  local kinds = {} -- kind of each layer, from repeated groups: {{{"global", "local"}, 12}}
   for _, group in ipairs(c.attention_types or {{{"global", "local"}, (d.layers + 1) // 2}}) do
     check.that(type(group) == "table" and type(group[1]) == "table" and math.type(group[2]) == "integer" and group[2] <= d.layers,
       "attention_types must be a list of groups, {list of kinds, number}")
@@ -446,7 +450,8 @@ function families.bloom(d, c)
 end
 function families.mpt(d, c)
   local a = c.attn_config or {}
-  check.that(a.alibi ~= false and (a.alibi_bias_max or 8) == 8 and not a.qk_ln, "attn_config must have alibi with alibi_bias_max = 8, and no qk_ln")
+  check.that(a.alibi ~= false and (a.alibi_bias_max or 8) == 8 and not a.qk_ln,
+    "attn_config must have alibi with alibi_bias_max = 8, and no qk_ln")
   d.norm, d.norm_bias, d.gated, d.alibi, d.activation = "layer", false, false, true, "gelu"
   d.clip, d.scale = a.clip_qkv, a.softmax_scale
 end
@@ -455,20 +460,23 @@ function families.gpt_bigcode(d, c)
   d.qkv_bias, d.out_bias, d.mlp_bias, d.kv_heads = true, true, true, c.multi_query ~= false and 1 or d.heads
 end
 
--- Model types whose head is the table of embeddings unless config.json says otherwise.
-local tied = {gemma = true, gemma2 = true, vaultgemma = true, youtu = true, gpt_neo = true, gemma3_text = true, cohere = true, cohere2 = true, opt = true, bloom = true, falcon = true,
+-- Model types whose head shares the embedding table by default; config.json may override that.
+local tied = {gemma = true, gemma2 = true, vaultgemma = true, youtu = true, gpt_neo = true, gemma3_text = true, cohere = true,
+  cohere2 = true, opt = true, bloom = true, falcon = true,
   mpt = true, gpt_bigcode = true, smollm3 = true, ernie4_5 = true, ernie4_5_moe = true, starcoder2 = true}
 
--- Words of config.json for one size, in older and newer files.
+-- For each size, its keys in older and newer config.json files.
 local size_words = {
-  vocab = {"vocab_size"}, width = {"hidden_size", "n_embd", "d_model"}, layers = {"num_hidden_layers", "n_layer", "n_layers", "num_layers"},
+  vocab = {"vocab_size"}, width = {"hidden_size", "n_embd", "d_model"}, layers = {"num_hidden_layers", "n_layer", "n_layers",
+    "num_layers"},
   heads = {"num_attention_heads", "n_head", "n_heads", "num_heads"},
   length = {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"},
-  kv_heads = {"num_key_value_heads"}, head_dim = {"head_dim"}, hidden = {"intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner"},
+  kv_heads = {"num_key_value_heads"}, head_dim = {"head_dim"}, hidden = {"intermediate_size", "ffn_dim", "ffn_hidden_size",
+    "n_inner"},
 }
 
--- Returns the description of config.json's words c. most: number of tensors in the file, which bounds the layers. Fails if
--- a size is missing or not a positive integer.
+-- Returns the description of the config.json c. most: number of tensors in the file, an upper bound of the layers. Fails if a size
+-- is missing or not a positive integer.
 function describe.of(model_type, c, most)
   local d = {most = most}
   for _, size in ipairs(check.sorted_keys(size_words)) do
@@ -481,15 +489,17 @@ function describe.of(model_type, c, most)
   end
   check.that(d.layers <= most, "%d layers are more than the %d tensors of the file", d.layers, most)
   d.length, d.hidden, d.kv_heads = d.length or 2048, d.hidden or 4 * d.width, d.kv_heads or d.heads
-  check.that(d.head_dim or d.width % d.heads == 0, "a width of %d does not divide into %d heads; %s would do", d.width, d.heads,
+  check.that(d.head_dim or d.width % d.heads == 0, "a width of %d must be divisible by %d heads; %s would do", d.width, d.heads,
     check.divisors(d.width))
-  check.that(d.heads % d.kv_heads == 0, "%d heads do not divide into groups for %d key/value heads", d.heads, d.kv_heads)
+  check.that(d.heads % d.kv_heads == 0, "%d heads must be divisible by %d key/value heads", d.heads, d.kv_heads)
   d.head_dim = d.head_dim or d.width // d.heads
   d.activation = first(c.hidden_act, c.hidden_activation, c.activation_function)
   families[model_type](d, c)
-  d.eps = d.eps or first(c.rms_norm_eps, c.layer_norm_eps, c.layer_norm_epsilon, c.norm_epsilon, c.norm_eps, d.norm and 1e-5 or 1e-6)
+  d.eps = d.eps or first(c.rms_norm_eps, c.layer_norm_eps, c.layer_norm_epsilon, c.norm_epsilon, c.norm_eps,
+    d.norm and 1e-5 or 1e-6)
   d.tied = first(c.tie_word_embeddings, tied[model_type] or false)
-  check.that(d.activation == nil or type(d.activation) == "string" and activations[d.activation], "no activation is called %s; there are: %s",
+  check.that(d.activation == nil or type(d.activation) == "string" and activations[d.activation],
+    "unknown activation %s; expected one of: %s",
     check.shown(d.activation), table.concat(check.sorted_keys(activations), ", "))
   if d.head_dim * d.heads == d.width then d.head_dim = nil end
   d.types, d.most = nil, nil

@@ -27,18 +27,19 @@ local function compare_tensors(model, want, wrong)
     if not a then
       wrong[#wrong + 1] = ("'%s' is missing"):format(name)
     elseif shape_text(a.tensor) ~= shape_text(b.tensor) then
-      wrong[#wrong + 1] = ("'%s' is %s, by its config %s"):format(name, shape_text(a.tensor), shape_text(b.tensor))
+      wrong[#wrong + 1] = ("'%s' is %s; the config says %s"):format(name, shape_text(a.tensor), shape_text(b.tensor))
     elseif a.first ~= b.first then
-      wrong[#wrong + 1] = a.first == name and ("'%s' is a tensor of its own, by its config '%s'"):format(name, b.first)
-        or ("'%s' is '%s', by its config %s"):format(name, a.first, b.first == name and "a tensor of its own" or "'" .. b.first .. "'")
+      wrong[#wrong + 1] = a.first == name and ("'%s' is a tensor of its own; the config says '%s'"):format(name, b.first)
+        or ("'%s' is '%s'; the config says %s"):format(name, a.first, b.first == name and "a tensor of its own" or "'" ..
+          b.first .. "'")
     end
   end
   for _, name in ipairs(check.sorted_keys(have)) do
-    if not wants[name] then wrong[#wrong + 1] = ("'%s' is more than its config has"):format(name) end
+    if not wants[name] then wrong[#wrong + 1] = ("'%s' is not in the model that the config describes"):format(name) end
   end
 end
 
--- Compares the settings that the members `key` of two modules name.
+-- Compares the settings of two objects: the members `key` of the modules a and b.
 local function compare_said(a, b, key, differs)
   local ours, theirs = settings.said(a, key), settings.said(b, key)
   for name, y in pairs(theirs) do
@@ -52,19 +53,19 @@ end
 -- Compares two modules or tables, for each field of b. Tensors are compared by compare_tensors().
 local function compare_fields(a, b, path, wrong)
   local function differs(key, x, y)
-    wrong[#wrong + 1] = ("'%s%s' is %s, by its config %s"):format(path, key, check.shown(x), check.shown(y))
+    wrong[#wrong + 1] = ("'%s%s' is %s; the config says %s"):format(path, key, check.shown(x), check.shown(y))
   end
   if getmetatable(a) ~= getmetatable(b) then
-    wrong[#wrong + 1] = ("'%s' is %s, by its config %s"):format(path:sub(1, -2), is_module(a) and a.__name or "a table",
+    wrong[#wrong + 1] = ("'%s' is %s; the config says %s"):format(path:sub(1, -2), is_module(a) and a.__name or "a table",
       is_module(b) and b.__name or "a table")
     return
   end
-  if #a ~= #b then wrong[#wrong + 1] = ("'%s' has %d members, by its config %d"):format(path:sub(1, -2), #a, #b) end
+  if #a ~= #b then wrong[#wrong + 1] = ("'%s' has %d members; the config says %d"):format(path:sub(1, -2), #a, #b) end
   for key, y in pairs(b) do
     local x = rawget(a, key)
     local name = math.type(key) == "integer" and key - 1 or key
     if settings.nowhere[key] or layout.is_tensor(y) or rawequal(x, y) or getmetatable(b) == rille.nn.Dropout then
-      -- shared object, or no influence on results
+      -- skipped: one shared object, or a field without influence on results
     elseif type(y) ~= "table" then
       if x ~= y then differs(name, x, y) end
     elseif type(x) ~= "table" then
@@ -77,7 +78,7 @@ local function compare_fields(a, b, path, wrong)
   end
   for key, x in pairs(a) do
     if type(x) == "function" and rawget(b, key) == nil and b[key] then
-      wrong[#wrong + 1] = ("'%s%s' is a function of its own"):format(path, key)
+      wrong[#wrong + 1] = ("'%s%s' is a function that replaces the class's own"):format(path, key)
     end
   end
 end
@@ -90,6 +91,6 @@ return function(who, kind, model)
   rille._random(seed, count)
   compare_tensors(model, want, wrong)
   if #wrong == 0 then compare_fields(model, want, "", wrong) end
-  check.that(#wrong == 0, "%s: the model is not what its config says, so a folder would hold another: %s; " ..
-    "rille.save(\"name.safetensors\", model) writes its tensors", who, check.problems(wrong))
+  check.that(#wrong == 0, "%s: the model differs from its config, so the saved folder would load as another model: %s; " ..
+    "rille.save(\"name.safetensors\", model) saves its tensors alone", who, check.problems(wrong))
 end

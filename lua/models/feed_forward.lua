@@ -43,10 +43,12 @@ local function zeros(shape) return nn.Parameter(rille.zeros(shape)) end
 function Experts:init(c)
   local e, d = c.experts, c.width
   self.experts, self.top_k, self.activation, self.how = e.count, e.top_k, c.activation, {}
-  for _, name in ipairs{"score", "renormalise", "factor", "groups", "top_groups", "limit", "group_score"} do self.how[name] = e[name] end
+  for _, name in ipairs{"score", "renormalise", "factor", "groups", "top_groups", "limit",
+    "group_score"} do self.how[name] = e[name] end
   self.router = nn.Linear(d, e.count, {bias = e.bias or false})
   self.gate, self.up, self.down = zeros{e.count, d, e.hidden}, zeros{e.count, d, e.hidden}, zeros{e.count, e.hidden, d}
-  if e.bias then self.gate_bias, self.up_bias, self.down_bias = zeros{e.count, e.hidden}, zeros{e.count, e.hidden}, zeros{e.count, d} end
+  if e.bias then self.gate_bias, self.up_bias, self.down_bias = zeros{e.count, e.hidden}, zeros{e.count, e.hidden}, zeros{e.count,
+    d} end
   if e.correction then self:buffer("correction", rille.zeros{e.count}) end
   if e.shared then self.shared = FeedForward(c, e.shared) end
   if e.shared_gate then self.shared_gate = nn.Linear(d, 1, {bias = false}) end
@@ -116,6 +118,6 @@ function Experts:forward(x)
   return y + (self.shared_gate and always * self.shared_gate(x):sigmoid() or always)
 end
 
-function Experts:balance() check.fail("models.Experts has no balance") end
+function Experts:balance() check.fail("models.Experts: balance() is not supported for this model") end
 
 return {FeedForward = FeedForward, Experts = Experts}

@@ -1,8 +1,8 @@
 -- files.lua - reads and writes language models: Hugging Face folders (config.json and safetensors), llm.c checkpoints.
 --
--- A kind's rows map tensors of the file to Rille's parameters (language.lua, pieces.lua). Loading transposes and splits
--- tensors as the rows require; saving does the reverse. The head is lm_head.weight on both sides and is optional if it is tied. A
--- model gets its layout before values are read, so each rank reads only the shards that it will hold (pieces.lua).
+-- The naming table of a kind of model maps tensors of the file to Rille's parameters (language.lua, pieces.lua). Loading transposes
+-- and splits tensors as the rows require; saving does the reverse. The head is lm_head.weight on both sides and is optional if it
+-- is tied. A model gets its layout before values are read, so each rank reads only the shards that it will hold (pieces.lua).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -14,7 +14,8 @@ local files = {}
 
 local HEAD = "lm_head.weight"
 
--- Calls visit(row) for each row of the kind, with the layers' numbers in place: {theirs, ours, ours..., turn =, ...}.
+-- Calls visit(row) for each row of the kind's naming table, with %d replaced by each layer's number: {theirs, ours, ours..., turn
+-- =, ...}.
 local function each_row(kind, config, visit)
   if type(kind.names) == "function" then
     for _, row in ipairs(kind.names(config)) do visit(row) end
@@ -100,7 +101,7 @@ local function without_nulls(theirs)
   end
 end
 
--- Checks the words of config.json: counts are positive integers, other words pass their own checks.
+-- Checks the keys of config.json: counts must be positive integers; other keys have checks of their own.
 local function check_words(kind, theirs, path)
   local who = ("models.%s: %s"):format(kind.name, path)
   for _, word in ipairs(check.sorted_keys(kind.counts)) do
@@ -137,17 +138,19 @@ local function check_there(kind, path)
   local file, why = io.open(path, "rb")
   check.that(file, "%s: %s", who, why)
   file:close()
-  check.that(path:find("%.safetensors$") or not is_file(path), "%s: %s is a file; a folder with config.json and its safetensors%s is wanted",
-    who, path, kind.read_bin and ", a .safetensors of such a folder or a .bin of llm.c" or ", or a .safetensors of such a folder,")
+  check.that(path:find("%.safetensors$") or not is_file(path),
+    "%s: %s is a file; expected a folder with config.json and its safetensors%s",
+    who, path, kind.read_bin and ", a .safetensors of such a folder or a .bin of llm.c" or ", or a .safetensors of such a folder")
 end
 
--- Returns the words of a folder's config.json, its path, and the path of the tensors. path: a folder, or its .safetensors.
+-- Returns a folder's config.json as a table, the path of config.json, and the path of the tensors. path: a folder, or its
+-- .safetensors.
 local function read_config(who, path)
   local dir = path:match("^(.*)/[^/]*%.safetensors$") or path:find("%.safetensors$") and "." or path
   local one = dir .. "/model.safetensors"
   if dir == path and is_file(one) and not is_file(one .. ".index.json") then path = one end
   local theirs = json.load(dir .. "/config.json", who)
-  check.that(type(theirs) == "table" and getmetatable(theirs) == nil, "%s: %s/config.json: an object is wanted", who, dir)
+  check.that(type(theirs) == "table" and getmetatable(theirs) == nil, "%s: %s/config.json: expected a JSON object", who, dir)
   without_nulls(theirs)
   return theirs, dir .. "/config.json", path
 end
@@ -158,25 +161,25 @@ function files.model_type(who, path)
   return theirs.model_type, config
 end
 
--- Reads a folder's config. Returns the config, the pieces, and their source {path =, format =, theirs = config.json's
--- words}. llm.c's reader returns the same.
+-- Reads a folder's config. Returns the config, the pieces, and their source {path =, format =, theirs = config.json as a table}.
+-- The reader of llm.c's files returns the same three values.
 local function read_folder(kind, path, complete)
   check_there(kind, path)
   local who = ("models.%s.load"):format(kind.name)
   local theirs, config_path, tensors = read_config(who, path)
-  check.that(theirs.model_type == kind.name, "%s: %s: model_type is \"%s\", not %s", who, config_path, kind.name,
+  check.that(theirs.model_type == kind.name, "%s: %s: model_type must be \"%s\", found %s", who, config_path, kind.name,
     check.quoted(theirs.model_type))
   check_words(kind, theirs, config_path)
   local contents = rille._contents(tensors, nil, who)
   local config = of_file(kind, config_path, function() return complete(kind.from_config(theirs, #contents)) end)
-  config.eos_token_id = theirs.eos_token_id -- the id, or list of ids, that ends a text, as in the file
+  config.eos_token_id = theirs.eos_token_id -- id, or list of ids, that ends a text
   return config, pieces_of(kind, config, contents, tensors), {path = tensors, theirs = theirs}
 end
 
 function files.load(kind, path, options, complete)
   local who = "models." .. kind.name .. ".load"
   check.path(who, "the name of a folder or a file", path)
-  check.that(options.quantize == nil or options.quantize == "int8", "%s: quantize is \"int8\", not %s", who,
+  check.that(options.quantize == nil or options.quantize == "int8", "%s: quantize must be \"int8\", found %s", who,
     check.shown(options.quantize))
   local read = path:find("%.bin$") and kind.read_bin or read_folder
   local config, list, from = read(kind, path, complete)
@@ -201,9 +204,10 @@ local torch_dtypes = {f32 = "float32", bf16 = "bfloat16", f16 = "float16", f64 =
 -- Saves a model. max_shard_size: as in rille.save. The folder is created if needed.
 function files.save(kind, model, dir, given)
   check.path(("models.%s: save"):format(kind.name), "the name of a folder", dir)
-  check.that(not is_file(dir), "models.%s: save: '%s' is a file; a folder is wanted", kind.name, dir)
+  check.that(not is_file(dir), "models.%s: save: '%s' is a file; expected a folder", kind.name, dir)
   local options = check.options("models." .. kind.name .. ": save", given, {max_shard_size = "5GB"})
-  check.that(not model.quantized, "models.%s: a model of int8 weights is not saved; save the one it was made of", kind.name)
+  check.that(not model.quantized,
+    "models.%s: a model with int8 weights cannot be saved; save the model that it was quantized from", kind.name)
   described(("models.%s: save"):format(kind.name), kind, model)
   local state, tensors, config = model:state_dict(), {}, model.config
   each_row(kind, config, function(row)
@@ -214,7 +218,7 @@ function files.save(kind, model, dir, given)
   for name, value in pairs(kind.to_config(config)) do words[name] = value end
   words.eos_token_id = config.eos_token_id
   words.torch_dtype = torch_dtypes[model:parameters()[1].dtype]
-  words.dtype = words.dtype and words.torch_dtype -- newer files use this word
+  words.dtype = words.dtype and words.torch_dtype -- newer files use this key
   rille.save(dir, tensors, options)
   rille._write("models." .. kind.name, dir .. "/config.json", json.encode(words) .. "\n")
 end

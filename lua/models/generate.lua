@@ -1,8 +1,9 @@
 -- generate.lua - model:generate(ids, {...}): extends prompts, one id per row at a time.
 --
 -- One pass reads the prompts; then a compiled step runs for each id. The model keeps both compiled steps (writer.lua).
--- Each row has its own random generator (seed, row), which draws one number per id. The id is the one whose interval of
--- the cumulative distribution contains the number. So samples depend neither on the layout nor on other rows.
+-- Each row has its own random generator (seed, row), which draws one number per id. The chosen id is the id whose
+-- interval of the cumulative distribution contains the number. So samples depend neither on the layout nor on other
+-- rows.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -31,11 +32,12 @@ local function read_stops(stop, vocab)
   local list, stops, n = type(stop) == "table" and stop or {stop}, {}, 0
   for i = 1, #list do
     local id = check.whole(who, "a stop id", list[i], 0)
-    check.that(id < vocab, "%s: a stop id is one of the %d that the model writes, from 0, not %s", who, vocab, check.shown(id))
+    check.that(id < vocab, "%s: a stop id must be below %d, the number of ids of the model, found %s", who, vocab, check.shown(id))
     stops[id] = true
   end
   for _ in pairs(list) do n = n + 1 end
-  check.that(n == #list, "%s: stop is an id or a list of ids; its keys are %s", who, table.concat(check.sorted_keys(list), ", "))
+  check.that(n == #list,
+    "%s: stop must be an id or a list of ids; found a table with the keys %s", who, table.concat(check.sorted_keys(list), ", "))
   return stops
 end
 
@@ -47,18 +49,18 @@ local function read_options(model, given, longest)
   if o.top_k ~= nil then check.count(who, "top_k", o.top_k) end
   if o.top_p ~= nil then
     check.number(who, "top_p", o.top_p, 0)
-    check.that(o.top_p > 0 and o.top_p <= 1, "%s: top_p is above 0 and at most 1, not %s", who, check.shown(o.top_p))
+    check.that(o.top_p > 0 and o.top_p <= 1, "%s: top_p must be above 0 and at most 1, found %s", who, check.shown(o.top_p))
     if o.top_p == 1 then o.top_p = nil elseif o.top_p < COLD then o.temperature = 0 end
   end
-  check.that(o.on_token == nil or type(o.on_token) == "function", "%s: on_token is a function, not %s", who,
+  check.that(o.on_token == nil or type(o.on_token) == "function", "%s: on_token must be a function, found %s", who,
     check.shown(o.on_token))
   o.stops = read_stops(o.stop, model.config.vocab)
-  check.that(o.max_new_tokens <= model.config.length - longest, -- their sum could overflow
-    "%s: a prompt of %d and %d new ids are more positions than the %d it has; %s", who, longest, o.max_new_tokens,
+  check.that(o.max_new_tokens <= model.config.length - longest, -- not max_new_tokens + longest, which could overflow
+    "%s: a prompt of %d ids and %d new ids exceed the model's %d positions; %s", who, longest, o.max_new_tokens,
     model.config.length, longest < model.config.length and ("at most %d new ids would do"):format(model.config.length - longest)
       or "a shorter prompt would do")
   if o.seed == nil then o.seed = rille.randint(0, 1 << 53, {1}):item() end
-  check.that(math.type(o.seed) == "integer", "%s: the seed is an integer, not %s", who, check.shown(o.seed))
+  check.that(math.type(o.seed) == "integer", "%s: seed must be an integer, found %s", who, check.shown(o.seed))
   return o
 end
 
@@ -95,7 +97,7 @@ local function go_on(model, rows, longest, o, where)
   for n = 1, o.max_new_tokens do
     local told = {}
     for r, row in ipairs(rows) do
-      check.that(ended[r] or chosen[r][1] >= 0, "%s: the logits behind id %d of row %d are nan or inf", who, #row - 1, r - 1)
+      check.that(ended[r] or chosen[r][1] >= 0, "%s: the logits after id %d of row %d are nan or inf", who, #row - 1, r - 1)
       told[r] = not ended[r] and chosen[r][1]
       if told[r] then
         row[#row + 1] = told[r]
@@ -119,8 +121,8 @@ end
 return function(model, ids, given)
   if layout.is_tensor(ids) then
     model:check_ids(ids)
-    check.that(ids.dtype ~= "u8" or model.config.vocab <= 256, "%s: prompts of u8 come back as u8, which has no room for " ..
-      "the %d ids of the model; i32 and i64 have", who, model.config.vocab)
+    check.that(ids.dtype ~= "u8" or model.config.vocab <= 256, "%s: the result has the prompts' dtype, and u8 cannot hold " ..
+      "the %d ids of the model; use i32 or i64", who, model.config.vocab)
   end
   local rows, longest = prompts.read(who, ids, model.config.vocab)
   local o, where = read_options(model, given, longest), place_of(model, ids)

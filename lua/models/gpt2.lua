@@ -51,7 +51,7 @@ local names = {{"wte.weight", "wte.weight"}, {"wpe.weight", "wpe.weight"}, {"ln_
   {"ln_f.bias", "ln_f.bias"}}
 
 -- In Hugging Face's files weights are {in, out}, and the weights of queries, keys and values are joined.
-local function both(theirs, ours) -- ours: one name, or several names joined in the file
+local function both(theirs, ours) -- ours: one name, or several names of parameters that the file joins in one tensor
   for _, part in ipairs{"weight", "bias"} do
     local row = {theirs .. "." .. part, turn = part == "weight"}
     for _, name in ipairs(ours) do row[#row + 1] = name .. "." .. part end
@@ -69,18 +69,19 @@ for theirs, ours in pairs{ln_1 = "norm1", ln_2 = "norm2"} do
 end
 
 local function check_activation(who, what, value)
-  check.that(type(value) == "string" and approximate[value], "%s: no %s is called %s; there are: %s", who, what, check.named(value),
+  check.that(type(value) == "string" and approximate[value],
+    "%s: unknown %s %s; expected one of: %s", who, what, check.named(value),
     table.concat(check.sorted_keys(approximate), ", "))
 end
 
 local function from_config(c)
   check.that(not c.scale_attn_by_inverse_layer_idx and c.scale_attn_weights ~= false,
-    "models.gpt2: scale_attn_by_inverse_layer_idx and scale_attn_weights = false are not GPT-2's")
+    "models.gpt2: scale_attn_by_inverse_layer_idx and scale_attn_weights = false are not supported")
   return {vocab = c.vocab_size, length = c.n_positions, layers = c.n_layer, heads = c.n_head, width = c.n_embd,
     hidden = c.n_inner, eps = c.layer_norm_epsilon, activation = c.activation_function, tied = c.tie_word_embeddings}
 end
 
-local rates = {"embd_pdrop", "attn_pdrop", "resid_pdrop"} -- Rille has one rate for all
+local rates = {"embd_pdrop", "attn_pdrop", "resid_pdrop"} -- Rille's GPT-2 has one dropout rate for all three
 
 local function to_config(c)
   local words = {model_type = "gpt2", architectures = {"GPT2LMHeadModel"}, vocab_size = c.vocab, n_positions = c.length,

@@ -20,18 +20,19 @@ local function check_rotary(config)
   local c = describe.complete(config)
   if not c.theta then return end
   check.that(c.rotary_size > 0 and c.rotary_size % 2 == 0 and c.rotary_size <= c.head_dim,
-    "the rotated size of a head must be even and at most head_dim, %d, not %d", c.head_dim, c.rotary_size)
+    "the rotated size of a head must be even and at most head_dim, %d, found %d", c.head_dim, c.rotary_size)
   if c.rope_scaling then check_scaling("config", "rope_scaling", c.rope_scaling, c.rotary_size) end
 end
 
--- Returns {new =, load =} of a model_type. more: fields of the kind that differ.
+-- Returns {new =, load =} of a model_type. more: fields of its kind (language.lua) that differ from those here.
 function kinds.of(model_type, more)
   if made[model_type] then return made[model_type] end
   local kind = {
     name = model_type, class = Decoder:extend("models." .. model_type), prefix = names.prefix[model_type] or "model.",
     names = function(config) return names.rows(model_type, config) end,
     ignored = {"rotary_emb%.inv_freq$", "attention%.bias$", "attention%.masked_bias$", "attn%.bias$", "attn%.masked_bias$"},
-    from_config = function(c, most) return describe.of(model_type, c, most) end, to_config = function() return {model_type = model_type} end,
+    from_config = function(c, most) return describe.of(model_type, c, most) end,
+      to_config = function() return {model_type = model_type} end,
     counts = {}, words = words, options = options, complete = check_rotary,
   }
   for name, value in pairs(more or {}) do kind[name] = value end

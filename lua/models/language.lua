@@ -7,10 +7,11 @@
 --                          turn = true: the tensor is transposed in the file. %d stands for a layer.
 --   prefix, ignored        optional prefix of the files' names; patterns of names in files to ignore
 --   read_bin               reads a .bin file, like read_folder of files.lua; none: .bin files are not supported
---   counts                         words of config.json that are positive integers; false: optional
---   words                          other, optional words, and their checks: f(who, word, value)
---   from_config, to_config         converts config.json's words to Rille's options, and back
---   unsaid                         words to save for a model without a config.json, because their defaults there differ
+--   counts                         keys of config.json that are positive integers; false: optional
+--   words                          other keys, all optional, and their checks: f(who, key, value)
+--   from_config, to_config         convert config.json to Rille's options, and back
+--   unsaid                         keys to save for a model that did not come from a config.json, because their defaults
+--                                  differ from Rille's
 -- A class has features(ids, cache), (batch, length) -> (batch, length, width), start() and a layer lm_head.
 
 local rille = require "rille"
@@ -28,9 +29,9 @@ function Model:init(config) self.config = config end
 
 function Model:check_ids(ids)
   check.that(layout.is_tensor(ids) and ids.ndim == 2 and layout.is_integer(ids),
-    "%s takes ids, integers (batch, length), not %s", self.__name,
+    "%s: ids must be integers (batch, length), found %s", self.__name,
     layout.is_tensor(ids) and ("%s of %d dimensions"):format(ids.dtype, ids.ndim) or check.shown(ids))
-  check.that(ids.shape[2] <= self.config.length, "%s: %d positions are more than the %d it has", self.__name, ids.shape[2],
+  check.that(ids.shape[2] <= self.config.length, "%s: ids have %d positions, more than the model's %d", self.__name, ids.shape[2],
     self.config.length)
 end
 
@@ -69,8 +70,8 @@ local function read_options(kind, who, given)
   return config, where
 end
 
--- Moves a model to a layout given as in to_global, or with an sbp that is a function of the parameter's name; none: no
--- move.
+-- Moves a model to a layout. The options are those of to_global, and sbp may be a function of the parameter's name;
+-- without options nothing is moved.
 function language.place(model, where)
   if not where.placement and not where.sbp then return end
   local placement, sbp = where.placement or model:parameters()[1].placement, where.sbp
@@ -97,7 +98,8 @@ function language.kind(kind)
   local api = {}
   function api.new(given, more)
     local who = "models." .. kind.name .. ".new"
-    check.that(more == nil, "%s takes one table, with placement, sbp and dtype in it, not %s besides", who, check.shown(more))
+    check.that(more == nil, "%s: expected one table of options, including placement, sbp and dtype; found %s as a second argument",
+      who, check.shown(more))
     local config, where = read_options(kind, who, given)
     local model = kind.empty(config, where)
     model:start()
@@ -107,7 +109,7 @@ function language.kind(kind)
   function api.load(path, given)
     local known = {placement = check.none, sbp = check.none, dtype = check.none, quantize = check.none,
       parallel = check.none}
-    if kind.options.dropout then known.dropout = check.none end -- the file's dropout belongs to its own training
+    if kind.options.dropout then known.dropout = check.none end -- the file's dropout rate was for its own training
     local options = check.options("models." .. kind.name .. ".load", given, known)
     layout.check_placement("models." .. kind.name .. ".load", options.placement)
     return files.load(kind, path, options, function(config)

@@ -1,8 +1,7 @@
--- latent.lua - multi-head latent attention (DeepSeek-V2 2024): keys and values of all heads are products of one small
--- vector by position, and one rotated key is shared by all heads. A head of a query and a key has a part that is not
--- rotated, and a rotated one.
+-- latent.lua - multi-head latent attention (DeepSeek-V2 2024): one small vector per position is projected to the keys and values of
+-- all heads. Each head of a query or key has an unrotated and a rotated part; all heads share the rotated part of the key.
 --
--- The cache holds whole keys and values.
+-- The cache holds complete keys and values.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -12,8 +11,8 @@ local heads = require "rille.nn.heads"
 local LatentAttention = nn.Module:extend("models.LatentAttention")
 LatentAttention.parallel = {column = {"q_proj", "kv_proj"}, row = "out_proj"}
 
--- c.latent: rank of keys and values, q_rank (nil: queries are a product of the input), plain, rotated and value size of a
--- head, and eps of the norms.
+-- c.latent: rank of keys and values; q_rank (nil: queries are projected from the input directly); plain, rotated and value: sizes
+-- of a head's parts; eps of the norms.
 function LatentAttention:init(c, rotary)
   local l = c.latent
   local how = {eps = l.eps}
@@ -32,7 +31,7 @@ function LatentAttention:init(c, rotary)
 end
 
 function LatentAttention:forward(x, mask, cache)
-  check.that(x.ndim == 3, "models.LatentAttention: the input is (batch, length, d), not of %d dimensions", x.ndim)
+  check.that(x.ndim == 3, "models.LatentAttention: input must be (batch, length, d), found %d dimensions", x.ndim)
   local at, n, size, plain = cache and cache:positions(), self.heads, self.plain + self.rotated, self.plain
   local q = heads.split(self.q_proj(self.q_a_norm and self.q_a_norm(self.q_a_proj(x)) or x), n)
   local low = self.kv_a_proj(x)

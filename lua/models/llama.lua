@@ -21,7 +21,8 @@ local function to_config(c)
   return {model_type = "llama", architectures = {"LlamaForCausalLM"}, vocab_size = c.vocab, max_position_embeddings = c.length,
     hidden_size = c.width, intermediate_size = c.hidden, num_hidden_layers = c.layers, num_attention_heads = c.heads,
     num_key_value_heads = c.kv_heads, head_dim = c.head_dim, rms_norm_eps = c.eps, rope_theta = c.theta + 0.0,
-    hidden_act = c.activation or "silu", tie_word_embeddings = c.tied, rope_scaling = with_points(c.rope_scaling), attention_bias = bias,
+    hidden_act = c.activation or "silu", tie_word_embeddings = c.tied, rope_scaling = with_points(c.rope_scaling),
+      attention_bias = bias,
     mlp_bias = c.mlp_bias or false, partial_rotary_factor = c.rotary_size and c.rotary_size / size}
 end
 
@@ -33,12 +34,14 @@ return kinds.of("llama", {
   complete = function(c)
     local function pairs_fit(heads) return c.width % heads == 0 and c.width // heads % 2 == 0 end
     if not c.head_dim and not pairs_fit(c.heads) then
-      check.fail("models.llama: a width of %d does not divide into %d heads of pairs, which rotary positions turn; %s would do", c.width,
+      check.fail(
+        "models.llama: a width of %d must divide into %d heads of even size, for rotary positions; %s would do", c.width,
         c.heads, check.divisors(c.width, pairs_fit))
     end
     c.kv_heads = c.kv_heads or c.heads
     check.count("models.llama", "kv_heads", c.kv_heads)
-    check.that(c.heads % c.kv_heads == 0, "models.llama: %d heads do not divide into groups for %d kv_heads; %s would do", c.heads, c.kv_heads,
+    check.that(c.heads % c.kv_heads == 0,
+      "models.llama: %d heads must be divisible by %d kv_heads; %s would do", c.heads, c.kv_heads,
       check.divisors(c.heads))
     check.that((c.qkv_bias or false) == (c.out_bias or false), "models.llama: qkv_bias and out_bias must be equal")
     c.hidden = c.hidden or (8 * c.width // 3 + 255) // 256 * 256

@@ -3,7 +3,7 @@
 local rille = require "rille"
 local pieces = require "rille.models.pieces"
 
--- Parameters of layer i for each name in the file. If there are several, they are joined along the first axis of a
+-- Parameters of layer i for each name in the file. Several parameters are joined in the file, along the first axis of a
 -- layer.
 local names = {
   ln1w = {"norm1.weight"}, ln1b = {"norm1.bias"}, ln2w = {"norm2.weight"}, ln2b = {"norm2.bias"},

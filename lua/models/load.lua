@@ -1,6 +1,7 @@
 -- load.lua - rille.models.load: loads a language model from a folder of Hugging Face, of any supported model_type.
 --
--- gpt2 and moe have classes of their own. All other kinds are decoder.lua with a description (describe.lua).
+-- gpt2 and moe have classes of their own. Models of all other kinds are decoders of decoder.lua, built from a
+-- description (describe.lua).
 
 local check = require "rille.check"
 local files = require "rille.models.files"
@@ -24,7 +25,8 @@ return function(path, given)
   check.path("models.load", "the name of a folder or a file", path)
   if path:find("%.bin$") then return own.gpt2.load(path, given) end
   local model_type, config = files.model_type("models.load", path)
-  check.that(type(model_type) == "string" and (own[model_type] or kinds.has(model_type)), "models.load: %s: model_type is %s; supported: %s",
+  check.that(type(model_type) == "string" and (own[model_type] or kinds.has(model_type)),
+    "models.load: %s: unknown model_type %s; expected one of: %s",
     config, check.quoted(model_type), supported())
   return (own[model_type] or kinds.of(model_type)).load(path, given)
 end

@@ -1,6 +1,6 @@
 -- names.lua - names of tensors in the files of described decoders (describe.lua): rows for files.lua.
 --
--- A family's table says only what differs from Llama's names. A layer's names follow `layer`.
+-- A family's table says only what differs from Llama's names. The names of a layer's tensors are appended to `layer`.
 
 local describe = require "rille.models.describe"
 
@@ -24,7 +24,8 @@ local llama = {
 local four_norms = {norm3 = "post_attention_layernorm", norm2 = "pre_feedforward_layernorm", norm4 = "post_feedforward_layernorm"}
 local fused_gates = {gate_up = "mlp.gate_up_proj"}
 
--- Queries, keys and values of one tensor: `groups` blocks of rows; a block has rows of each in these shares.
+-- Rows for one tensor of queries, keys and values: it consists of `groups` blocks (nil: one), and each block holds the three in
+-- these shares.
 local function joined(c) return {shares = {c.heads, c.kv_heads, c.kv_heads}} end
 local function by_head(c) return {groups = c.heads, shares = {1, 1, 1}} end
 local function by_group(c) return {groups = c.kv_heads, shares = {c.heads // c.kv_heads, 1, 1}} end
@@ -54,7 +55,8 @@ local families = {
   minimax_m2 = {router = "block_sparse_moe.gate", correction = "block_sparse_moe.e_score_correction_bias",
     expert_gate = "block_sparse_moe.experts.%d.w1.weight", expert_up = "block_sparse_moe.experts.%d.w3.weight",
     expert_down = "block_sparse_moe.experts.%d.w2.weight"},
-  gpt_neo = with(old, {positions = "transformer.wpe", q = "attn.attention.q_proj", k = "attn.attention.k_proj", v = "attn.attention.v_proj",
+  gpt_neo = with(old, {positions = "transformer.wpe", q = "attn.attention.q_proj", k = "attn.attention.k_proj",
+    v = "attn.attention.v_proj",
     out = "attn.attention.out_proj", up = "mlp.c_fc", down = "mlp.c_proj"}),
   olmo2 = {norm3 = "post_attention_layernorm", norm4 = "post_feedforward_layernorm"},
   phi = {out = "self_attn.dense", norm = "model.final_layernorm", up = "mlp.fc1", down = "mlp.fc2",
@@ -65,48 +67,59 @@ local families = {
   granitemoe = granite, granitemoeshared = granite,
   starcoder2 = {up = "mlp.c_fc", down = "mlp.c_proj"},
   ernie4_5_moe = {correction = "mlp.moe_statics.e_score_correction_bias", correction_view = true},
-  gpt_oss = {router = "mlp.router", expert_gate_up = "mlp.experts.gate_up_proj", expert_down = "mlp.experts.down_proj", stacked = true,
+  gpt_oss = {router = "mlp.router", expert_gate_up = "mlp.experts.gate_up_proj", expert_down = "mlp.experts.down_proj",
+    stacked = true,
     alternating = true, expert_gate_up_bias = "mlp.experts.gate_up_proj_bias", expert_down_bias = "mlp.experts.down_proj_bias"},
-  falcon = {embed = "transformer.word_embeddings", layer = "transformer.h.%d.", norm = "transformer.ln_f", qkv = "self_attention.query_key_value",
-    out = "self_attention.dense", up = "mlp.dense_h_to_4h", down = "mlp.dense_4h_to_h", two_norms = {"ln_attn", "ln_mlp"}, qkv_rows = by_group},
+  falcon = {embed = "transformer.word_embeddings", layer = "transformer.h.%d.", norm = "transformer.ln_f",
+    qkv = "self_attention.query_key_value",
+    out = "self_attention.dense", up = "mlp.dense_h_to_4h", down = "mlp.dense_4h_to_h", two_norms = {"ln_attn",
+      "ln_mlp"}, qkv_rows = by_group},
   gpt_neox = {embed = "gpt_neox.embed_in", layer = "gpt_neox.layers.%d.", norm = "gpt_neox.final_layer_norm", head = "embed_out",
-    qkv = "attention.query_key_value", out = "attention.dense", up = "mlp.dense_h_to_4h", down = "mlp.dense_4h_to_h", qkv_rows = by_head},
-  gptj = with(old, {q = "attn.q_proj", k = "attn.k_proj", v = "attn.v_proj", out = "attn.out_proj", up = "mlp.fc_in", down = "mlp.fc_out"}),
+    qkv = "attention.query_key_value", out = "attention.dense", up = "mlp.dense_h_to_4h", down = "mlp.dense_4h_to_h",
+      qkv_rows = by_head},
+  gptj = with(old, {q = "attn.q_proj", k = "attn.k_proj", v = "attn.v_proj", out = "attn.out_proj", up = "mlp.fc_in",
+    down = "mlp.fc_out"}),
   opt = {embed = "model.decoder.embed_tokens", positions = "model.decoder.embed_positions", layer = "model.decoder.layers.%d.",
     norm = "model.decoder.final_layer_norm", norm1 = "self_attn_layer_norm", norm2 = "final_layer_norm", out = "self_attn.out_proj",
     up = "fc1", down = "fc2", embed_in = "model.decoder.project_in", embed_out = "model.decoder.project_out"},
   bloom = {embed = "transformer.word_embeddings", embed_norm = "transformer.word_embeddings_layernorm", layer = "transformer.h.%d.",
     norm = "transformer.ln_f", qkv = "self_attention.query_key_value", out = "self_attention.dense", up = "mlp.dense_h_to_4h",
     down = "mlp.dense_4h_to_h", qkv_rows = by_head},
-  mpt = {embed = "transformer.wte", layer = "transformer.blocks.%d.", norm = "transformer.norm_f", norm1 = "norm_1", norm2 = "norm_2",
+  mpt = {embed = "transformer.wte", layer = "transformer.blocks.%d.", norm = "transformer.norm_f", norm1 = "norm_1",
+    norm2 = "norm_2",
     qkv = "attn.Wqkv", out = "attn.out_proj", up = "ffn.up_proj", down = "ffn.down_proj", qkv_rows = joined},
-  gpt_bigcode = with(old, {positions = "transformer.wpe", qkv = "attn.c_attn", out = "attn.c_proj", up = "mlp.c_fc", down = "mlp.c_proj",
+  gpt_bigcode = with(old, {positions = "transformer.wpe", qkv = "attn.c_attn", out = "attn.c_proj", up = "mlp.c_fc",
+    down = "mlp.c_proj",
     qkv_rows = function(c) return c.kv_heads == 1 and joined(c) or by_head(c) end}),
 }
 families.olmo3, families.exaone4, families.flex_olmo = families.olmo2, families.olmo2, families.olmo2
 
 -- Optional prefix of all names, by family: files of the base model lack it.
-names.prefix = {falcon = "transformer.", bloom = "transformer.", gptj = "transformer.", mpt = "transformer.", gpt_neo = "transformer.", gpt_bigcode = "transformer."}
+names.prefix = {falcon = "transformer.", bloom = "transformer.", gptj = "transformer.", mpt = "transformer.",
+  gpt_neo = "transformer.", gpt_bigcode = "transformer."}
 
--- Returns the rows of a layer's experts. at: name of the layer in the file; our: its name here.
+-- Returns the rows of the naming table for a layer's experts. at: name of the layer in the file; our: its name in Rille.
 local function expert_rows(c, n, at, our, add, pair)
   local e = c.experts
   pair(at .. n.router, {our .. "router"}, e.bias)
   if e.correction then add{at .. n.correction, our .. "correction", view = n.correction_view, f32 = true} end
   if n.stacked then
-    add{at .. n.expert_gate_up, our .. "gate", our .. "up", axis = n.alternating and 3 or 2, groups = n.alternating and e.hidden or 1,
+    add{at .. n.expert_gate_up, our .. "gate", our ..
+      "up", axis = n.alternating and 3 or 2, groups = n.alternating and e.hidden or 1,
       turn = n.turned}
     add{at .. n.expert_down, our .. "down", turn = n.turned}
   else
     for i = 0, e.count - 1 do
-      for _, part in ipairs{"gate", "up", "down"} do add{at .. n["expert_" .. part]:format(i), our .. part, turn = true, stack = i} end
+      for _, part in ipairs{"gate", "up",
+        "down"} do add{at .. n["expert_" .. part]:format(i), our .. part, turn = true, stack = i} end
     end
   end
   if e.bias then
     add{at .. n.expert_gate_up_bias, our .. "gate_bias", our .. "up_bias", axis = 2, groups = e.hidden}
     add{at .. n.expert_down_bias, our .. "down_bias"}
   end
-  if e.shared and n.shared_gate_up then pair(at .. n.shared_gate_up, {our .. "shared.gate_proj", our .. "shared.up_proj"}, c.mlp_bias)
+  if e.shared and n.shared_gate_up then pair(at .. n.shared_gate_up, {our .. "shared.gate_proj", our ..
+    "shared.up_proj"}, c.mlp_bias)
   elseif e.shared then
     pair(at .. n.shared_gate_proj, {our .. "shared.gate_proj"}, c.mlp_bias)
     pair(at .. n.shared_up, {our .. "shared.up_proj"}, c.mlp_bias)
@@ -150,8 +163,8 @@ local function attention_rows(c, n, at, our, add, pair)
   if c.sinks then add{at .. n.sinks, our .. "sinks"} end
 end
 
--- Returns the rows of a model of the family with this config: {theirs, ours, ours..., axis =, groups =, shares =, turn =,
--- stack =}; see files.lua.
+-- Returns the naming table of a model of the family with this config, a list of rows: {theirs, ours, ours..., axis =, groups =,
+-- shares =, turn =, stack =}; see files.lua.
 function names.rows(family, config)
   local c = describe.complete(config)
   local n, rows = with(llama, families[family] or {}), {}

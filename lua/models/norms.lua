@@ -4,7 +4,7 @@ local rille = require "rille"
 local layout = require "rille.layout"
 local nn = rille.nn
 
--- A norm of each head with a weight of its own; x: (batch, heads, length, size), weight: (heads, size).
+-- A norm per head, with a separate weight for each head; x: (batch, heads, length, size), weight: (heads, size).
 local HeadNorm = nn.Module:extend("models.HeadNorm")
 
 function HeadNorm:init(heads, size, how)

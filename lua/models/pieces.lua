@@ -1,28 +1,29 @@
--- pieces.lua - reads the parameters of a language model as windows of a file's tensors, each rank its own shards.
+-- pieces.lua - reads the parameters of a language model from a file; each rank reads only its shards.
 --
--- A piece is {ours =, theirs =, dtype =, from =, to =, skip =, turn =}. The parameter `ours` is positions from[axis] to
--- to[axis] of each axis of the tensor `theirs`, without the first `skip` axes, and transposed if turn is true. Windows
--- are read in the parameters' layouts, so a rank reads only the bytes of its shards, also from joined tensors.
+-- A piece is {ours =, theirs =, dtype =, from =, to =, skip =, turn =}. The parameter `ours` is a window of the tensor `theirs`:
+-- positions from[axis] to to[axis] of each axis. The first `skip` axes are dropped, and the window is transposed if turn is true.
+-- Windows are read in the parameters' layouts, so a rank reads only the bytes of its shards, also from joined tensors.
 --
 -- A row {theirs, ours, ours..., turn =, axis =, shares =, groups =, stack =, view =, f32 =} names a tensor of the file and
--- its parameters. They are joined along an axis (from 1) in these shares (default: equal); turn: their last two axes are
--- exchanged in the file. groups: the axis consists of so many blocks, and each has a part of every parameter. stack:
--- `theirs` is this position, from 0, of the parameter's first axis. view: the file has a first axis of 1. f32: the tensor
--- is f32 in a model of any dtype. Parameters with groups, stack or view have `make`, a function of the tensor, of which
--- each rank reads some rows.
+-- its parameters. axis, shares: the parameters are joined along this axis (from 1) in these shares (default: equal). turn: their
+-- last two axes are exchanged in the file. groups: number of blocks of that axis; each block has a part of every parameter. stack:
+-- `theirs` holds one position of the parameter's first axis: its index, from 0. view: the file has a first axis of 1. f32: the
+-- tensor is f32 in a model of any dtype. Pieces of rows with groups, stack or view have a function `make`, which makes the
+-- parameter from the tensor; each rank reads a part of the tensor's rows.
 
 local rille = require "rille"
 local check = require "rille.check"
 
 local pieces = {}
 
--- Returns the axis, from 1, along which a row's parameters are joined in an entry of rille._contents. By default it is
--- the parameters' first.
+-- Returns the axis, from 1, along which a row's parameters are joined in the file's tensor `entry`; by default the parameters'
+-- first axis.
 function pieces.axis(row, entry)
   return row.axis or row.turn and not row.stack and #entry.shape == 2 and 2 or 1
 end
 
--- Returns the k-th of n pieces along an axis (from 1) of an entry, or of pieces in the shares of a list.
+-- Returns the k-th of several pieces of the file's tensor `entry`, divided along an axis (from 1). shares: number of equal pieces,
+-- or a list of shares.
 function pieces.part(ours, entry, axis, k, shares, turn)
   local piece = {ours = ours, theirs = entry.name, dtype = entry.dtype, from = {}, to = {}, skip = 0, turn = turn}
   local before, own, sum = k - 1, 1, shares
@@ -37,12 +38,12 @@ function pieces.part(ours, entry, axis, k, shares, turn)
   return piece
 end
 
--- Returns x with the last two axes exchanged, if the row requires it.
+-- Returns x, with the last two axes exchanged if the row has `turn`.
 local function turned_by(row, x)
   return row.turn and x.ndim > 1 and x:transpose(x.ndim - 2, x.ndim - 1) or x
 end
 
--- Returns a view of x whose axis (from 1) is two axes, the first of n.
+-- Returns a view of x in which the axis (from 1) is split in two, the first of size n.
 local function in_blocks(x, axis, n)
   local shape = x.shape
   shape[axis] = shape[axis] // n
@@ -50,7 +51,7 @@ local function in_blocks(x, axis, n)
   return x:reshape(shape)
 end
 
--- Returns a view of x in which an axis (from 1) and the next are one.
+-- Returns a view of x in which the axis (from 1) and the next one are merged.
 local function out_of_blocks(x, axis)
   local shape = x.shape
   shape[axis] = shape[axis] * table.remove(shape, axis + 1)
@@ -78,7 +79,7 @@ function pieces.of_row(row, entry, k)
   return whole
 end
 
--- Returns the tensor of the file for a row, from the model's state by name: the reverse of reading.
+-- Returns a row's tensor as the file stores it, made from the model's state (name -> tensor): the reverse of reading.
 function pieces.join(row, state)
   local parts, n = {}, #row - 1
   for k = 1, n do
@@ -94,7 +95,8 @@ function pieces.join(row, state)
   return row.axis and value or turned_by(row, value)
 end
 
--- Returns the k-th of n pieces of position i of the first axis. The parameter lacks this axis.
+-- Returns position i of the file tensor's first axis, and of it the k-th of n equal pieces along the second. The parameter lacks
+-- the first axis.
 function pieces.part_of_row(ours, entry, i, k, n)
   local piece = pieces.part(ours, entry, 2, k, n)
   piece.from[1], piece.to[1], piece.skip = i, i + 1, 1
@@ -126,7 +128,7 @@ local function turned(sbp)
   return (sbp:gsub("S%((%d)%)", function(d) return ("S(%s)"):format(other[d]) end))
 end
 
--- Returns an SBP, as text, that shards the first axis wherever this one shards any.
+-- Returns the SBP, as text, with every S(axis) replaced by S(0).
 local function by_rows(sbp) return (sbp:gsub("S%(%d%)", "S(0)")) end
 
 -- Reads the parameters of a model. Changes no parameter if a shape does not match.
@@ -137,7 +139,7 @@ function pieces.read(model, who, path, format, list)
     local t = tensors[piece.ours]
     local here, there = "{" .. table.concat(t.shape, ", ") .. "}", shape_of(piece)
     if here ~= there and not piece.make then
-      wrong[#wrong + 1] = ("'%s' is %s here, %s in what is loaded"):format(piece.ours, here, there)
+      wrong[#wrong + 1] = ("'%s' is %s here, %s in the file"):format(piece.ours, here, there)
     end
     rows[i] = {name = piece.theirs, from = piece.from, to = piece.to, skip = piece.skip, placement = t.placement,
       sbp = piece.make and by_rows(t.sbp) or piece.turn and turned(t.sbp) or t.sbp}

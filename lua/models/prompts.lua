@@ -8,24 +8,25 @@ local prompts = {}
 -- Returns the rows of ids as Lua lists.
 local function rows_of(who, ids)
   if not layout.is_tensor(ids) then
-    check.that(type(ids) == "table" and #ids > 0, "%s takes ids: a tensor (batch, length) or a list of lists, not %s", who,
+    check.that(type(ids) == "table" and #ids > 0, "%s: ids must be a tensor (batch, length) or a list of lists, found %s", who,
       check.shown(ids))
     for i = 1, #ids do
       local row = ids[i]
-      check.that(type(row) == "table" and #row > 0, "%s: prompt %d is a list of ids, not %s", who, i - 1,
+      check.that(type(row) == "table" and #row > 0, "%s: prompt %d must be a list of ids, found %s", who, i - 1,
         type(row) == "table" and "empty" or check.shown(row))
     end
     return ids
   end
-  check.that(ids.shape[1] > 0 and ids.shape[2] > 0, "%s: prompts are (batch, length), not {%s}", who,
+  check.that(ids.shape[1] > 0 and ids.shape[2] > 0,
+    "%s: prompts must have shape (batch, length), without empty axes; found {%s}", who,
     table.concat(ids.shape, ", "))
   return ids:totable()
 end
 
 local function id_of(who, r, id, vocab)
   local whole = type(id) == "number" and math.tointeger(id)
-  check.that(whole, "%s takes ids, integers; prompt %d has %s", who, r - 1, check.shown(id))
-  check.that(whole >= 0 and whole < vocab, "%s: prompt %d has the id %d; the model has %d ids, from 0", who, r - 1, whole, vocab)
+  check.that(whole, "%s: ids must be integers; prompt %d has %s", who, r - 1, check.shown(id))
+  check.that(whole >= 0 and whole < vocab, "%s: prompt %d has the id %d; the model has ids 0 to %d", who, r - 1, whole, vocab - 1)
   return whole
 end
 

@@ -52,8 +52,9 @@ function ResNet:start()
 end
 
 function ResNet:forward(x)
-  check.that(layout.is_tensor(x), "models.resnet: images are a tensor, not %s", check.shown(x))
-  check.that(x.ndim == 4 and x.shape[2] == self.config.channels, "models.resnet: images are (batch, %d, height, width), not {%s}",
+  check.that(layout.is_tensor(x), "models.resnet: images must be a tensor, found %s", check.shown(x))
+  check.that(x.ndim == 4 and x.shape[2] == self.config.channels,
+    "models.resnet: images must be (batch, %d, height, width), found {%s}",
     self.config.channels, table.concat(x.shape, ", "))
   x = self.bn1(self.conv1(x)):relu()
   for _, block in ipairs(self.blocks) do x = block(x) end
@@ -65,11 +66,12 @@ local resnet = {}
 
 function resnet.new(given, more)
   local who = "models.resnet.new"
-  check.that(more == nil, "%s takes one table, with placement, sbp and dtype in it, not %s besides", who, check.shown(more))
+  check.that(more == nil,
+    "%s: expected one table of options, including placement, sbp and dtype; found %s as a second argument", who, check.shown(more))
   local config = check.options(who, given, {classes = check.none, channels = 3, width = 16, blocks = {2, 2, 2},
     placement = check.none, sbp = check.none, dtype = "f32"})
   for _, name in ipairs{"classes", "channels", "width"} do check.count(who, name, config[name]) end
-  check.that(type(config.blocks) == "table" and #config.blocks > 0, "%s: blocks is a list of counts, one a stage", who)
+  check.that(type(config.blocks) == "table" and #config.blocks > 0, "%s: blocks must be a list of counts, one per stage", who)
   for i = 1, #config.blocks do check.count(who, "a count of blocks", config.blocks[i]) end
   layout.check_placement(who, config.placement)
   local where = {placement = config.placement, sbp = config.sbp}

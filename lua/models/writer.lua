@@ -91,7 +91,8 @@ local function add_table(t, state, seen)
   for _, key in ipairs(keys) do
     local part = rawget(t, key)
     state[#state + 1] = key
-    if settings.speaks(part) then part = settings.said(t, key) end -- a part with settings is compared by its settings, not by its caches
+    -- a part with settings is compared by its settings, not by its caches
+    if settings.speaks(part) then part = settings.said(t, key) end
     if type(part) == "table" and (getmetatable(part) == nil or part.named_modules) then
       add_table(part, state, seen)
     else
@@ -100,7 +101,7 @@ local function add_table(t, state, seen)
   end
 end
 
--- Returns everything that a trace of the model depends on, and the session's generation.
+-- Returns the values that a trace of the model depends on, and the session's generation (layouts, pins).
 local function state_of(model)
   local state = {model.features, model.logits}
   add_table(model, state, {})

@@ -38,8 +38,8 @@ end
 local function wide(x) return (x.dtype == "bf16" or x.dtype == "f16") and x:to("f32") or x end
 
 -- Returns x minus its mean per channel, and that mean. The computed mean has a relative rounding error, which matters
--- if the mean is far from 0. The mean of the difference equals this error and is subtracted as well. The first mean
--- cancels out of the result, so it needs no gradient.
+-- if the mean is far from 0. The mean of the difference equals that rounding error, and is subtracted as well. The
+-- first mean cancels out of the result, so it needs no gradient.
 local function centered(x, across)
   local mean = x:mean{axis = {0, 2, 3}}:detach()
   local near = wide(x) - across(mean)

@@ -1,4 +1,4 @@
--- cross_entropy.lua - the loss of a classifier. Options are those of rille.cross_entropy.
+-- cross_entropy.lua - the loss of a classifier. The options are the options of rille.cross_entropy.
 
 local check = require "rille.check"
 local Module = require "rille.nn.module"

@@ -18,7 +18,7 @@ local MixtureOfExperts = Module:extend("nn.MixtureOfExperts")
 
 MixtureOfExperts.parallel = {expert = {"up", "down"}}
 
-local balance_of = setmetatable({}, {__mode = "k"}) -- from the last forward pass
+local balance_of = setmetatable({}, {__mode = "k"}) -- module -> load imbalance in its last forward pass
 
 function MixtureOfExperts:init(d, hidden, experts, options)
   check.count("nn.MixtureOfExperts", "d", d)
@@ -37,7 +37,7 @@ end
 -- Returns the chosen experts of each row, and the weights of these experts, both (n, top_k). The weights of a row sum to 1.
 local function choose(self, x)
   local p = self.router(x):softmax(-1)
-  local most, best = p:topk(self.top_k) -- of equal experts at the limit, some
+  local most, best = p:topk(self.top_k) -- if experts tie for the last place, any of them are chosen
   local share = best:one_hot(self.experts):sum{axis = 1}:to("f32"):detach():mean{axis = 0} / self.top_k
   balance_of[self] = (share * p:mean{axis = 0}):sum() * self.experts
   return best, most / most:sum{axis = 1, keepdim = true}

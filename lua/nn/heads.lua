@@ -62,10 +62,10 @@ local function for_each_head(k, q)
   return k:index_select(1, rille.tensor(of, {dtype = "i64", placement = q.placement, sbp = ids_sbp(q)}))
 end
 
--- Computes attention. With fewer key/value heads, keys and values are broadcast within a group and not copied, unless a
--- rank has a part of a group.
--- options: is_causal, scale; softcap: bounds scores to +-softcap by tanh; sinks: (heads), a score by head that takes part
--- in the softmax and has no value. With softcap or sinks the mask must include the causal mask.
+-- Computes attention. With fewer key/value heads, keys and values are broadcast within a group. They are copied only if
+-- a rank has a part of a group. options: is_causal, scale; softcap: bounds scores to +-softcap by tanh; sinks: (heads),
+-- a score by head that takes part in the softmax and has no value. With softcap or sinks the mask must include the
+-- causal mask.
 function heads.attend(who, q, k, v, mask, options)
   local count = q.shape[2]
   if count ~= k.shape[2] and k.shape[2] % layout.shard_count(q, 1) ~= 0 then k, v = for_each_head(k, q), for_each_head(v, q) end

@@ -7,8 +7,8 @@
 --   local y = net(x)                             calls forward
 --
 -- An instance is a plain table that records the order in which its fields were first set. A walk in that order finds
--- its parts: tensors that were parameters when they were set, buffers, modules, and tables of these. In names, list
--- members count from 0, as in checkpoints of other frameworks.
+-- the parts of the instance: tensors that were parameters when they were set, buffers, modules, and tables of these. In
+-- names, list members count from 0, as in checkpoints of other frameworks.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -147,8 +147,8 @@ local function each_member(v, path, visit, seen)
 end
 
 -- Returns the path of a module within the model that holds it, "Net.blocks.3.fc1", for error messages; nil if no module
--- holds it. Looks through all modules, so that a module needs no reference to its holder. Of several holders the first by
--- name counts.
+-- holds it. Searches all existing modules, so that a module needs no reference to its holder. Of several holders the
+-- first by name counts.
 function Module.__path(module)
   local holder, name_in = {}, {}
   for m in pairs(order_of) do
@@ -417,7 +417,7 @@ function Module:describe() return "" end
 -- checkpoints save and compare the values.
 function Module:settings() end
 
-local printing = {} -- modules being printed, against cycles
+local printing = {} -- modules being printed; stops at a module that contains itself
 
 function Module.__tostring(self)
   if printing[self] then return self.__name .. "(...)" end

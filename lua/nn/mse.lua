@@ -1,4 +1,4 @@
--- mse.lua - the mean of squared differences. Options are those of rille.mse_loss.
+-- mse.lua - the mean of squared differences. The options are the options of rille.mse_loss.
 
 local check = require "rille.check"
 local Module = require "rille.nn.module"

@@ -2,7 +2,7 @@
 --
 -- On a mesh where both operands are sharded along the contraction axis, both are gathered before they are multiplied.
 -- Panel k is the k-th part of each rank's share of the contraction axis. Each panel is gathered alone and its product
--- accumulated. The number of bytes transferred is that of a full gather, but at most two panels are in memory.
+-- accumulated. As many bytes are transferred as in a full gather, but at most two panels are in memory.
 --
 -- On devices with streams, panel k + 1 is gathered while panel k is multiplied (t/act/streams.c, t/lib/panels.lua);
 -- panel k + 1 takes the memory of panel k - 1. On CPU threads copies and products share one core, so overlap gains
@@ -51,7 +51,8 @@ end
 -- Multiplies x: (batch, length, in) by w: (out, in), on one placement. used: w's SBP during the product.
 function panels.product(x, w, used, count)
   local width, out, cut, y = x.shape[3], w.shape[1], panels.least_common(layout.shard_count(x, 2), layout.shard_count(w, 1)), nil
-  check.that(width % (cut * count) == 0, "rille.parallel: %d panels of width %d cannot be split in %d; a multiple of %d would do", count,
+  check.that(width % (cut * count) == 0,
+    "rille.parallel: %d panels cannot divide a width of %d over %d ranks; a multiple of %d would do", count,
     width, cut, cut * count)
   local xs, ws = panels_of(x, cut, count), w:reshape{out, cut, count, width // (cut * count)}
   for k = 1, count do

@@ -1,4 +1,4 @@
--- pin.lua - pins layouts of a module: the layouts of its input, output and parameters during a call.
+-- pin.lua - pins a module's layouts: fixes the layouts of its input, output and parameters during each call.
 --
 --   pin.of[m] = {placement = P, input = sbp, output = sbp, use = {weight = sbp}, panels = n, whole = true}   all optional
 --
@@ -7,8 +7,8 @@
 -- values came from, so each redistribution in the forward pass has its mirror image in the backward pass. All other
 -- tensor arguments (masks, cross-attention memory), also in option tables, are moved to `placement` with their SBP.
 --
--- During the call, a parameter in `use` (of m or of m's tables) has the SBP given there; its gradient keeps the layout of the call and is
--- redistributed when it is deposited. panels: a linear layer multiplies its operands panel by panel (panels.lua).
+-- During the call, a parameter in `use` (of m or of m's tables) has the SBP given there; its gradient keeps the layout of the call and
+-- is redistributed when it is deposited. panels: a linear layer multiplies its operands panel by panel (panels.lua).
 -- whole: m is a model in pipeline stages, and values shared by blocks are moved once per stage. rille.parallel sets
 -- pins; layers know nothing of them.
 
@@ -91,7 +91,8 @@ local function on_placement(t, placement)
   local known = moved and not t.is_leaf and (moved[t] or {})
   if known and known[placement] then return known[placement] end
   local there = in_layout(t, placement, nil, mirrored)
-  if known and not rawequal(there, t) and there.requires_grad == t.requires_grad then -- not for no_grad copies
+  -- a copy made under no_grad cannot be reused where a gradient is needed
+  if known and not rawequal(there, t) and there.requires_grad == t.requires_grad then
     moved[t], known[placement] = known, there
   end
   return there

@@ -48,7 +48,7 @@ end
 -- LongRoPE (Ding et al. 2024): a factor for each frequency, from one of two lists.
 function scalings.longrope(o, _, i, _, _, long) return 1 / (long and o.long_factor or o.short_factor)[i + 1] end
 
--- Factors of cos and sin, where a scaling has one.
+-- By rope_type: a function that returns the factor by which cos and sin are multiplied; no entry: 1.
 local magnitudes = {}
 
 function magnitudes.yarn(o)
@@ -116,7 +116,7 @@ local function frequencies(size, options, long)
     magnitudes[kind] and magnitudes[kind](scaling) or 1
 end
 
--- Returns true if texts of so many positions use the second list of LongRoPE.
+-- Returns true if texts with this number of positions use the second list of LongRoPE.
 local function is_long(length, scaling)
   return scaling ~= nil and scaling.long_factor ~= nil and length > scaling.original_max_position_embeddings
 end

@@ -14,7 +14,7 @@ local settings = {}
 
 local made_of = setmetatable({}, {__mode = "k"}) -- module -> names of the fields set by its constructor
 
-local list_fields -- below
+local list_fields -- defined below
 
 -- Records that a module's constructor has ended. Fields set later belong to the user.
 function settings.made(module, names)
@@ -23,7 +23,7 @@ function settings.made(module, names)
   for _, name in ipairs(names) do made_of[module][name] = true end
 end
 
-settings.nowhere = {training = true, theirs = true} -- fields that do not influence results
+settings.nowhere = {training = true, theirs = true} -- names of fields that do not influence results
 
 -- Settings that may change between runs of a training: they influence training only, or the maximum length.
 local free = {dropout = true, p = true, momentum = true, label_smoothing = true, length = true}
@@ -33,8 +33,8 @@ local function is_plain(v)
   return kind == "number" or kind == "string" or kind == "boolean"
 end
 
--- Returns a list of plain values as one value: the common value, since a stride of 2 equals {2, 2}, or a text. Returns
--- nil for any other table.
+-- Converts a list of plain values to one value: the common value (a stride {2, 2} equals 2), or a text if the values differ.
+-- Returns nil for any other table.
 local function as_one(t)
   local texts, same = {}, true
   for i, v in ipairs(t) do
@@ -156,7 +156,7 @@ end
 -- Returns true if a module of Rille that a step has traced receives a new part, such as a bias.
 function settings.grows(m, value) return trace.has_met(m) and is_part(value) and settings.class_of(m) ~= nil end
 
--- Returns the names of the fields that one of Rille's modules computes with.
+-- Returns the names of the fields that m, one of Rille's modules, computes with.
 local function fields_of(m)
   local names = {}
   for name in pairs(made_of[m]) do names[#names + 1] = name end
@@ -164,7 +164,7 @@ local function fields_of(m)
     if not made_of[m][name] and is_part(v) then names[#names + 1] = name end
   end
   local n = rawlen(m)
-  if n > 0 then names[#names + 1] = n + 1 end -- the end of a list
+  if n > 0 then names[#names + 1] = n + 1 end -- the first free index, so that an appended member counts as a change
   return names
 end
 

@@ -252,8 +252,8 @@ function methods:state_dict()
   return state
 end
 
--- Loads the state of the same parameters; changes nothing if a name or shape does not match. Older states without
--- counts per parameter use `steps` for all.
+-- Loads a state that state_dict() returned for equal parameters; changes nothing if a name or shape does not match.
+-- Older states without counts per parameter use `steps` for all.
 function methods:load_state_dict(state)
   local who, list = self.kind.name .. ":load_state_dict", {}
   check.that(type(state) == "table", "%s: expected a table of tensors, found %s", who, check.shown(state))

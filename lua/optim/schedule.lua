@@ -3,8 +3,8 @@
 --   local lr = optim.cosine{lr = 1e-3, min_lr = 1e-4, warmup = 50, steps = 1000}
 --   opt.lr = lr(step)
 --
--- For t < warmup the rate is lr (t + 1) / warmup. Then it falls from lr to min_lr, which it has from `steps` on. A
--- constant schedule stays at lr.
+-- For t < warmup the rate is lr (t + 1) / warmup. From then on the rate falls from lr to min_lr, reaches min_lr at step
+-- `steps`, and stays there. A constant schedule stays at lr.
 
 local check = require "rille.check"
 

@@ -16,7 +16,7 @@ function sgd.check(opt)
 end
 
 function sgd.slots(opt)
-  return math.type(opt.momentum) and opt.momentum > 0 and {"m"} or {} -- other types are reported at the next step
+  return math.type(opt.momentum) and opt.momentum > 0 and {"m"} or {} -- a momentum of another type is reported at the next step
 end
 
 function sgd.update(opt, p, g, slot, lr)

@@ -43,9 +43,9 @@ os.remove(path)]],
 x, y, ...: tensors with equal numbers of rows
 batch: integer; rows per batch
 shuffle: boolean, default false; a new order per epoch
-seed: integer, default 0; of the order
+seed: integer, default 0; determines the order
 drop_last: boolean, default false; leaves out a last batch with fewer rows
-sbp: layout of the batches, default that of the tensors]],
+sbp: layout of the batches, default the layout of the tensors]],
     returns = "a loader; each loop over it is one epoch, #loader is the number of batches",
     code = [[
 n = 0
@@ -100,7 +100,7 @@ Windows do not overlap and are shuffled. y is x shifted by one. Files are memory
 from: token file, list of files, list of ids, or tensor of ids
 batch: integer; windows per batch
 length: integer; ids per window
-seed: integer, default 0; of the order
+seed: integer, default 0; determines the order
 vocab: integer; ids must be below it
 placement: devices of x and y
 sbp: layout of x and y
@@ -137,7 +137,7 @@ os.remove(path)]],
     text = "Lists the tensors of a file without reading their values.",
     args = [[
 path: string; .safetensors, .npy, .npz or .gguf
-format: string, optional; if the name does not tell]],
+format: string, optional; needed if the file name does not end in one of these]],
     returns = "a list of {name =, dtype =, shape =}, and the file's metadata",
     code = [[
 path = os.tmpname()
@@ -313,7 +313,7 @@ loader:next()]],
   },
   ["loader.refuses"] = {
     sign = "loader:refuses(s)",
-    text = "Tells why a state cannot be loaded; nil if it can.",
+    text = "Returns why a state cannot be loaded; nil if it can be loaded.",
     args = "s: table, as loader:state() returns",
     returns = "a string or nil",
     code = "loader = rille.data.loader{rille.arange(4), batch = 3}",

@@ -152,7 +152,7 @@ In the shell ?name does the same, and ?learning rate or ?all-reduce searches by 
   },
   is_terminal = {
     sign = "rille.is_terminal(fd)",
-    text = "Tells whether a file descriptor is a terminal.",
+    text = "Returns true if a file descriptor is a terminal.",
     args = "fd: integer; 0, 1 and 2 are stdin, stdout and stderr",
     returns = "boolean",
     shows = "type(rille.is_terminal(1))",
@@ -239,7 +239,7 @@ fn: function
   page = {
     sign = "rille.page(name)",
     text = "Returns the help page of a name as a string.",
-    args = "name: string; as for rille.help",
+    args = "name: string; a name that rille.help accepts",
     returns = "a string",
     errors = "an unknown name; the error has the nearest one",
     shows = "rille.page('exp'):match('^exp')",

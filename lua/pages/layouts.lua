@@ -69,7 +69,7 @@ ranks: list of device numbers, from 0, nested once per mesh axis]],
 Describes how a tensor is distributed over its mesh, one entry per mesh axis.
 "S(0)"   split: each rank has a shard along tensor axis 0
 "B"      broadcast: each rank has a copy (replicated)
-"P"      partial: the value is the sum over ranks; "P(max)", "P(min)" likewise
+"P"      partial: the value is the sum over ranks; "P(max)", "P(min)": the maximum, the minimum
 On two mesh axes {"B", "S(0)"}; "B" alone means B on every axis.
 {"S(0)", "S(0)", order = {1, 0}} splits along mesh axis 1 first.
 sbp.split(axis), sbp.broadcast, sbp.partial_sum and sbp.partial(kind) make the same strings.]],
@@ -264,7 +264,7 @@ keep: 1 or 2, default 1; 2 also keeps the previous snapshot, at twice the memory
   },
   is_lost = {
     sign = "rille.is_lost(err)",
-    text = "Tells whether an error reports the loss of a worker.",
+    text = "Returns true if an error reports the loss of a worker.",
     args = "err: any value, as pcall returns it",
     returns = "boolean",
     shows = "rille.is_lost('another error')",

@@ -52,8 +52,8 @@ width: integer; size of a position's features
 kv_heads: integer, default heads; heads of keys and values
 hidden: integer; hidden size of the feed-forward layers
 head_dim: integer, default width / heads; size of a head
-activation: string; of the feed-forward layers
-eps: number; of the norms
+activation: string; activation function of the feed-forward layers
+eps: number; added to the variance in norms
 tied: boolean; the head is the embedding
 qkv_bias, out_bias, mlp_bias: boolean; biases of projections
 theta, rope_scaling, rotary_size: rotary positions (?nn.Rotary)
@@ -128,7 +128,7 @@ m = rille.models.moe.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 
     text = "Makes a residual network for classifying images.",
     args = [[
 classes: integer
-channels: integer, default 3; of the images
+channels: integer, default 3; channels of the images
 width: integer, default 16; channels of the first stage
 blocks: list of integers, default {2, 2, 2}; residual blocks per stage]],
     returns = "a model; x: (batch, channels, h, w), result: (batch, classes)",

@@ -269,7 +269,7 @@ rille.nn.tie(net, 'weight', other, 'weight')]],
     sign = "net:to(dtype)",
     text = "Converts all float parameters, buffers and gradients to another dtype, in place.",
     args = 'dtype: "f32", "f64", "bf16" or "f16"',
-    returns = "net; optimisers keep working",
+    returns = "net; optimisers of its parameters stay valid",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net:to('bf16').weight.dtype",
     gives = "bf16",
@@ -304,7 +304,7 @@ net:to_global{placement = P, sbp = 'B'}]],
   },
   ["nn.Module.training"] = {
     sign = "net.training",
-    text = "Tells whether the module is in training mode.",
+    text = "Is true if the module is in training mode.",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net.training",
     gives = "true",
@@ -497,7 +497,7 @@ opt:step()]],
     args = [[
 params: list of tensors
 max: number]],
-    returns = "a tensor: the norm before",
+    returns = "a tensor: the norm before scaling",
     code = [[
 w = rille.nn.Parameter(rille.ones(4))
 w:sum():backward()

@@ -222,7 +222,7 @@ rotary: an nn.Rotary; position embeddings of queries and keys]],
     sign = "rille.nn.Parameter(t)",
     text = "Makes a tensor a trainable parameter: a leaf that requires a gradient.",
     args = "t: tensor; initial value",
-    returns = "a tensor; as a field of a module, it is among net:parameters()",
+    returns = "a tensor; assigned to a field of a module, it is one of net:parameters()",
     code = "w = rille.nn.Parameter(rille.ones(2))",
     shows = "w.requires_grad",
     gives = "true",
@@ -329,7 +329,7 @@ hidden: integer, default 4 * d; hidden size of the feed-forward layer
 is_causal: boolean, default true; a position sees only itself and earlier ones
 dropout: number, default 0
 approximate: "tanh" for an approximate GELU
-eps: number, default 1e-5; of the norms]],
+eps: number, default 1e-5; added to the variance in norms]],
     returns = "a module; called with x (batch, length, d) and an optional mask",
     code = "f = rille.nn.TransformerBlock(8, 2)",
     shows = "f(rille.ones(2, 3, 8)).shape[3]",

@@ -538,8 +538,8 @@ The sum over a sharded axis is partial (P): see ?sbp.]],
 Moves a tensor to another placement or layout: a redistribution (boxing).
 x:to_global_{...} changes a variable in place. Gradients pass through the move.]],
     args = [[
-placement: devices of the result, default x's; also of another kind
-sbp: layout of the result, default x's; "auto" for a parameter that the planner lays out]],
+placement: devices of the result, default x's; may be of another kind
+sbp: layout of the result, default x's; "auto" for a parameter whose layout the planner chooses]],
     returns = "a tensor with the same global value",
     errors = "sbp must fit the shape of x and the mesh of the placement",
     code = "P = rille.placement('cpu', {0, 1})",

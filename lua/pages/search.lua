@@ -1,8 +1,9 @@
 -- search.lua - finds help pages by the words that a user types: ?learning rate, ?all-reduce.
 --
 -- Pages and questions are cut into words. Words are compared by stem, so that "losses" finds "loss" and "normalize"
--- finds "normalise"; parts of words are not compared. A page's score is the sum, over the words asked for, of the
--- weight of the best field with that word. Only the pages with the most of the words are listed.
+-- finds "normalise"; parts of words are not compared. Each search word scores the weight of the best field of the page
+-- that contains the word; the page's score is the sum. Only the pages that contain the greatest number of the search
+-- words are listed.
 
 local search = {}
 

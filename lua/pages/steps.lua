@@ -7,8 +7,8 @@ return {
     text = [[
 Compiles a function of tensors: the first call traces it, later calls run the compiled plan.
 The step is traced again if a value that fn reads has changed: shapes and layouts, upvalues, globals, fields of
-tables and modules. A changed number is no new trace: it becomes an input. Tensors and functions are compared by
-identity, other values by value; of a list of more than 256 entries only the length is compared. Values of C
+tables and modules. A changed number causes no new trace: the number becomes an input. Tensors and functions are compared by
+identity, other values by value; for a list of more than 256 entries only the length is compared. Values of C
 functions (os.clock, math.random) are not followed.
 Pipelines: put the parameters of each stage on its own placement, and move activations with to_global.
 Micro-batches: loss and gradients equal those of the whole batch, for means, sums, and quotients whose divisor
@@ -17,9 +17,9 @@ up: divide each loss by the count of the whole batch.]],
     args = [[
 fn: function of tensors; it may call backward() and opt:step()
 micro_batches: integer, default 1; cuts each argument along axis 0, which pipelines need, and accumulates gradients
-schedule: "1f1b" (default with stages), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages dealt 0 1 0 1;
-  "zb-v", "v-half", "v-min" for stages dealt 0 1 1 0; "auto": the best within memory_limit;
-  {memory = 0.5}: up to 16 a share of 1F1B's activations, above 16 bytes per device;
+schedule: "1f1b" (default with stages), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages in the order 0 1 0 1;
+  "zb-v", "v-half", "v-min" for stages in the order 0 1 1 0; "auto": the best within memory_limit;
+  {memory = 0.5}: half of 1F1B's activations; a value above 16 is in bytes per device;
   {costs = step:chart()}: for measured times; {lag = 2, split_backward = true}: by hand
 auto_parallel: true or "optimal": the planner chooses the layouts; "propagate", "recursive", "greedy": faster searches
 recompute: true: recompute activations in backward (activation checkpointing); "auto": as much as memory needs
@@ -109,7 +109,7 @@ The first three calls are timed, and all calls after the first show(), chart() o
     args = [[
 file: string, optional; path of an .svg file
 forward: seconds per micro-batch and stage, to plan with instead of measured times
-backward: seconds, likewise]],
+backward: seconds per micro-batch and stage, instead of measured times]],
     returns = "nothing",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
@@ -145,7 +145,7 @@ weight: seconds of the weight gradient
 move: seconds of a move between stages
 update: seconds of the optimiser
 jitter: number; 0.1 makes each task up to 10 % longer or shorter
-seed: integer; of the jitter]],
+seed: integer; determines the jitter]],
     returns = [[
 a table: planned and measured, each {time =, bubble =, spans =, stalls =, devices =};
 a span is {device =, stage =, micro_batch =, what =, from =, to =};
@@ -207,7 +207,7 @@ step:trace(path)]],
 Sets the layouts of a model for data, tensor, sequence or pipeline parallel training, by a recipe.
 Any module will do; only tensor axes need to know its layers.
 {data = 0, tensor = 1}: the batch over mesh axis 0, heads and hidden sizes over axis 1. {tensor = {0, 1}} is 2D;
-{0, 1, 2} with method "2.5d" or "3d". {stages = {P0, P1}} deals the blocks over placements: a pipeline.
+{0, 1, 2} with method "2.5d" or "3d". {stages = {P0, P1}} assigns the blocks to placements: a pipeline.
 {data = {0, 1}, zero = 3, zero_axes = 1}: HSDP, that is ZeRO over axis 1 and replicas over axis 0.
 {tensor = 0, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}}: your own layers by name, or by class (?parallel.class).
 rille.parallel.axis defines more kinds of mesh axes.]],
@@ -223,10 +223,10 @@ zero: 1 shards optimiser state over the data axis, 2 gradients, 3 parameters (as
 zero_axes: the data axes over which ZeRO shards; default all
 reshard: boolean, default true; a compiled step frees gathered weights after forward and gathers them again
   for backward. false gathers once per step and keeps them: fewer bytes moved, more memory
-stages: list of placements, one per pipeline stage; {P0, P1, P1, P0} deals two parts to each
-members: list of names of the modules that are dealt, {"down.*", "mid", "up.*"}; default the longest
+stages: list of placements, one per pipeline stage; {P0, P1, P1, P0} assigns two stages to each
+members: list of names of the modules that are assigned to stages, {"down.*", "mid", "up.*"}; default the longest
   list of modules, or list of lists, or, without lists, the model's own parts
-chunks: integer, default 1; parts per placement: {P0, P1} with 2 is {P0, P1, P0, P1} (interleaved)
+chunks: integer, default 1; stages per placement: {P0, P1} with 2 is {P0, P1, P0, P1} (interleaved)
 panels: integer; 2D gathers in panels, the next one while one is multiplied
 blocks: {input = ids, micro_batches =, memory_limit =, schedule =} balances the stages by estimated cost;
   {cost = {2, 2, 3}} by given costs, with memory, activations (bytes) and hop (ns)]],
@@ -248,9 +248,9 @@ Returns the rules of a kind of mesh axis, such as "data" or "tensor".
 With rules, defines a new kind. Recipes name the kind as they name data: {[name] = mesh axis}.]],
     args = [[
 name: string
-rules: table to "S(axis)" from parameters (column, row, column_bias, row_bias, norm_weight, positions,
-  experts) and activations (stream, norm, inner, wide, row_in, routed, logits, ids, labels);
-  "S(1)/B" is a parameter gathered for use. The head of lua/parallel/axes.lua explains them]],
+rules: table that maps names of parameters (column, row, column_bias, row_bias, norm_weight, positions,
+  experts) and activations (stream, norm, inner, wide, row_in, routed, logits, ids, labels) to "S(axis)";
+  "S(1)/B": a parameter gathered for use. The head of lua/parallel/axes.lua explains the names]],
     returns = "a copy of the rules",
     code = 'rules = rille.parallel.axis("tensor")',
     shows = "rules.column",
@@ -268,7 +268,7 @@ roles: table; column, row, head, embedding, positions, norm, expert: a name of a
   or a list of names; stream = true: the result is what blocks read and write, (batch, ..., width);
   heads = {k_proj = "kv_heads"}: a column layer whose output consists of heads, and the field with
   their number; if the ranks do not divide this number, the layer is replicated]],
-    returns = "the roles; nil if no class names any",
+    returns = "the roles; nil if neither the class nor a base class has any",
     code = "roles = rille.parallel.class(rille.nn.SwiGLU)",
     shows = "roles.row",
     gives = "down_proj",

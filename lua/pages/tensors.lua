@@ -258,7 +258,7 @@ x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
   },
   ["tensor.requires_grad"] = {
     sign = "x.requires_grad",
-    text = "Tells whether backward() computes a gradient for this tensor.",
+    text = "Is true if backward() computes a gradient for this tensor.",
     shows = "rille.ones({2}, {requires_grad = true}).requires_grad",
     gives = "true",
     see = "requires_grad_ tensor.grad",

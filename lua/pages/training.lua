@@ -33,7 +33,7 @@ fn: function
   },
   checkpoint = {
     sign = "rille.checkpoint",
-    text = "Saves and resumes training runs: what follows a load is what would have followed the save.",
+    text = "Saves and resumes training runs; a resumed run continues exactly as the saved one would have.",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "type(rille.checkpoint.save)",
     gives = "function",
@@ -51,7 +51,7 @@ model: a module
 optimizer: an optimiser, or several by name: {generator = a, critic = b}
 data: a loader
 fallback: boolean, default false; if the newest is damaged, loads the one before it]],
-    returns = "step and note of the save",
+    returns = "the step and the note that were saved",
     errors = "names, shapes, dtypes and settings must match; nothing is changed otherwise",
     code = [[
 net = rille.nn.Linear(3, 2)

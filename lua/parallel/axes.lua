@@ -19,8 +19,8 @@
 --             (or j) first and then by i, which requires an SBP order. Experts are sharded over j and k; the rows of
 --             tokens are sharded over i.
 --
--- 2.5D is 2D with one more data axis. If several mesh axes shard one dimension, `order` determines their order; for
--- parameters, its reverse. So the result of a gather over one axis is contiguous.
+-- 2.5D is 2D with one more data axis. `order` is the order in which several mesh axes shard one dimension of an
+-- activation; parameters use the reverse order. So the result of a gather over one axis is contiguous.
 
 local check = require "rille.check"
 
@@ -90,22 +90,23 @@ end
 -- name becomes a key of recipes: {[name] = mesh axis}.
 function axes.role(name, cut)
   local who = "rille.parallel.axis"
-  check.that(type(name) == "string", "%s: the name must be a string, not %s", who, check.shown(name))
+  check.that(type(name) == "string", "%s: the name must be a string, found %s", who, check.shown(name))
   if cut ~= nil then
-    check.that(not cuts[name], "%s: '%s' is already defined; take another name", who, name)
-    check.that(name:find("^[%a_][%w_]*$"), "%s: the name must be a word, not '%s'", who, name)
-    check.that(type(cut) == "table", "%s: the rules must be a table, {column = \"S(0)\"}, not %s", who, check.shown(cut))
+    check.that(not cuts[name], "%s: '%s' is already defined; choose another name", who, name)
+    check.that(name:find("^[%a_][%w_]*$"), "%s: the name must be a word, found '%s'", who, name)
+    check.that(type(cut) == "table", "%s: the rules must be a table, {column = \"S(0)\"}, found %s", who, check.shown(cut))
     for what, sbp in pairs(cut) do
-      check.that(columns[what], "%s: there is no column '%s'; there are: %s", who, tostring(what),
+      check.that(columns[what], "%s: unknown column '%s'; expected one of: %s", who, tostring(what),
         table.concat(check.sorted_keys(columns), ", "))
       local good = type(sbp) == "string" and (sbp:find("^S%(%-?%d+%)$") or is_parameter[what] and sbp:find("^S%(%d+%)/B$"))
-      check.that(good, "%s: '%s' must be S(axis)%s, not %s", who, what, is_parameter[what] and " or S(axis)/B" or "", check.shown(sbp))
+      check.that(good,
+        "%s: '%s' must be S(axis)%s, found %s", who, what, is_parameter[what] and " or S(axis)/B" or "", check.shown(sbp))
     end
     cuts[name] = {}
     for what, sbp in pairs(cut) do cuts[name][what] = sbp end
     axes.order[#axes.order + 1] = name
   end
-  check.that(cuts[name], "%s: there is no role '%s'; there are: %s", who, name, table.concat(axes.order, ", "))
+  check.that(cuts[name], "%s: unknown role '%s'; expected one of: %s", who, name, table.concat(axes.order, ", "))
   local copy = {}
   for what, sbp in pairs(cuts[name]) do copy[what] = sbp end
   return copy
@@ -122,9 +123,8 @@ end
 -- Returns the names of roles that users defined.
 function axes.own() return {table.unpack(axes.order, built_in + 1)} end
 
--- Returns, as text, the SBP for a column of the table. parts: the role of each mesh axis, or "none". used: the SBP
--- while a layer uses the parameter. zero: the dimension that ZeRO shards over the axes parts.zero, after all other
--- axes; nil: none.
+-- Returns, as text, the SBP for a column of the table `cuts`. parts: the role of each mesh axis, or "none". used: the SBP while a
+-- layer uses the parameter. zero: the dimension that ZeRO shards over the axes parts.zero, after all other axes; nil: none.
 function axes.layout(parts, what, used, zero)
   local entries = {}
   for a, part in ipairs(parts) do
@@ -154,14 +154,14 @@ local methods = {
 
 local function tensor_parts(recipe)
   local list = list_of(recipe.tensor)
-  check.that(#list >= 1 and #list <= 3, "rille.parallel: tensor names %d mesh axes; 1, 2 or 3 would do", #list)
+  check.that(#list >= 1 and #list <= 3, "rille.parallel: tensor must name 1, 2 or 3 mesh axes, found %d", #list)
   local method = recipe.method or ({"1d", "2d"})[#list]
-  check.that(method, "rille.parallel: with 3 tensor axes method says \"2.5d\" or \"3d\"")
+  check.that(method, "rille.parallel: with 3 tensor axes, method must be \"2.5d\" or \"3d\"")
   local parts = methods[method]
-  check.that(parts, "rille.parallel: no method is called '%s'; there are: %s", tostring(method),
+  check.that(parts, "rille.parallel: unknown method '%s'; expected one of: %s", tostring(method),
     table.concat(check.sorted_keys(methods), ", "))
-  check.that(#parts == #list, "rille.parallel: method %s takes %d mesh axes, tensor names %d", method, #parts, #list)
-  check.that(not recipe.sequence or method == "1d", "rille.parallel: sequence goes with method 1d, not %s", method)
+  check.that(#parts == #list, "rille.parallel: method %s needs %d mesh axes, but tensor names %d", method, #parts, #list)
+  check.that(not recipe.sequence or method == "1d", "rille.parallel: sequence needs method 1d, found %s", method)
   return list, recipe.sequence and {"sequence"} or parts, method
 end
 
@@ -173,7 +173,7 @@ local function check_square(a, b, depth)
   for q = 1, n do
     if n % (q * q) == 0 then fit[#fit + 1] = ("%d x %d x %d"):format(q, q, n // (q * q)) end
   end
-  check.fail("rille.parallel: method 2.5d takes axes of sizes q, q and depth; the first two are %d and %d; of %d ranks %s would do",
+  check.fail("rille.parallel: method 2.5d needs mesh axes q x q x depth; the first two are %d and %d; of %d ranks %s would do",
     a, b, n, table.concat(fit, ", "))
 end
 
@@ -193,9 +193,10 @@ function axes.parts(recipe, shape)
   local parts = {zero = {}}
   for a = 1, #shape do parts[a] = "none" end
   local function take(axis, part)
-    check.that(math.type(axis) == "integer", "rille.parallel: a mesh axis is a number from 0 on, not %s", check.shown(axis))
-    check.that(axis >= 0 and axis < #shape, "rille.parallel: the mesh has no axis %d; it has %d, counted from 0", axis, #shape)
-    check.that(parts[axis + 1] == "none", "rille.parallel: mesh axis %d cannot play two parts, %s and %s", axis, parts[axis + 1],
+    check.that(math.type(axis) == "integer", "rille.parallel: a mesh axis must be an integer, found %s", check.shown(axis))
+    check.that(axis >= 0 and axis < #shape,
+      "rille.parallel: unknown mesh axis %d; the mesh has %d axes, counted from 0", axis, #shape)
+    check.that(parts[axis + 1] == "none", "rille.parallel: mesh axis %d cannot have two roles, %s and %s", axis, parts[axis + 1],
       part)
     parts[axis + 1] = part
   end
@@ -208,8 +209,8 @@ function axes.parts(recipe, shape)
   end
   set_zero_axes(recipe, parts)
   if recipe.tensor == nil then
-    check.that(recipe.method == nil, "rille.parallel: a method wants tensor axes")
-    check.that(not recipe.sequence, "rille.parallel: sequence wants a tensor axis")
+    check.that(recipe.method == nil, "rille.parallel: method needs tensor axes: {tensor = {0, 1}, method =}")
+    check.that(not recipe.sequence, "rille.parallel: sequence needs a tensor axis: {tensor = 0, sequence = true}")
     return parts
   end
   local list, roles, method = tensor_parts(recipe)

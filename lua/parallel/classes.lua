@@ -28,29 +28,30 @@ local function list_of(v) return type(v) == "table" and v or {v} end
 
 -- Checks a role; `where` begins the message.
 function classes.check_role(where, role)
-  check.that(is_role[role], "%s: there is no role '%s'; there are: %s", where, tostring(role), table.concat(classes.roles, ", "))
+  check.that(is_role[role], "%s: unknown role '%s'; expected one of: %s", where, tostring(role), table.concat(classes.roles, ", "))
 end
 
 local function check_field(where, key, value)
   if key == "stream" then return check.flag(where, "stream", value) end
   if key == "heads" then
-    check.that(type(value) == "table", "%s: heads must be a table, {k_proj = \"kv_heads\"}, not %s", where, check.shown(value))
+    check.that(type(value) == "table", "%s: heads must be a table, {k_proj = \"kv_heads\"}, found %s", where, check.shown(value))
     for layer, field in pairs(value) do
-      check.that(type(layer) == "string" and type(field) == "string", "%s: heads must map names of layers to names of fields, not %s to %s",
+      check.that(type(layer) == "string" and type(field) == "string",
+        "%s: heads must map names of layers to names of fields, found %s = %s",
         where, check.shown(layer), check.shown(field))
     end
     return
   end
-  check.that(is_role[key], "%s: there is no role '%s'; there are: %s, stream, heads", where, tostring(key),
+  check.that(is_role[key], "%s: unknown role '%s'; expected one of: %s, stream, heads", where, tostring(key),
     table.concat(classes.roles, ", "))
   for _, name in ipairs(list_of(value)) do
-    check.that(type(name) == "string", "%s: %s must be a name or a list of names, not %s", where, key, check.shown(name))
+    check.that(type(name) == "string", "%s: %s must be a name or a list of names, found %s", where, key, check.shown(name))
   end
 end
 
 local function check_roles(class, roles)
   local where = ("rille.parallel: %s.parallel"):format(tostring(rawget(class, "__name")))
-  check.that(type(roles) == "table", "%s must be a table, {column = \"fc1\", row = \"fc2\"}, not %s", where, check.shown(roles))
+  check.that(type(roles) == "table", "%s must be a table, {column = \"fc1\", row = \"fc2\"}, found %s", where, check.shown(roles))
   for key, value in pairs(roles) do check_field(where, key, value) end
   return roles
 end

@@ -5,13 +5,13 @@
 -- stages' blocks and of the hops into them. The time of a batch of m micro-batches is the maximum over the devices of
 --   before[d] + m load[d] + after[d]
 -- before[d] is a micro-batch's time on the stages before the device's first stage, after[d] its time on the stages
--- after the device's last stage. With one stage per device the batch time is sum of t + (m - 1) max of t. Interleaved,
--- with v equal stages on each of p devices, it is m v + p - 1 stage times.
+-- after the device's last stage. With one stage per device the batch time is sum of t + (m - 1) max of t. With
+-- interleaved stages, v equal ones on each of p devices, the batch time is m v + p - 1 stage times.
 --
 -- The schedule determines for how many micro-batches a stage keeps activations. 1F1B: the number of stages from this
 -- stage to the last. GPipe: all. Schedules that defer weight gradients: p or 2p - 1 (actors/plan/outline/stage.c). A
--- searched schedule (actors/plan/sim/schedule_search.c) gives a number per device for all its stages; here each
--- micro-batch counts with the activations of the device's largest stage.
+-- searched schedule (actors/plan/sim/schedule_search.c) limits the micro-batches per device, counted over all its
+-- stages; here each counts with the activations of the device's largest stage.
 --
 -- Algorithms. One stage per device: for each bound on max t, in ascending order, dynamic programming from the last
 -- stage finds the least sum. The search ends when the bound alone costs more than the best result (Zheng et al. 2022).
@@ -24,18 +24,20 @@ local check = require "rille.check"
 
 local who = "rille.parallel: blocks"
 
--- Schedules that count micro-batches in flight per stage, whatever the devices.
+-- Schedules for which the number of micro-batches in flight depends only on the stage, not on the devices.
 local by_stage = {gpipe = true, ["1f1b"] = true, ["zb-h1"] = true, ["zb-h2"] = true}
-local there_and_back = "stages there and back, {P0, P1, P1, P0}"
+local there_and_back = "stages in folded order, {P0, P1, P1, P0}"
 -- Searched schedules, and the order of stages that each requires.
-local wants = {interleaved = "stages round and round, {P0, P1, P0, P1}", ["zb-v"] = there_and_back, ["v-half"] = there_and_back,
+local wants = {interleaved = "stages in round-robin order, {P0, P1, P0, P1}", ["zb-v"] = there_and_back,
+  ["v-half"] = there_and_back,
   ["v-min"] = there_and_back}
 
 local MOST = 1e100 -- maximum of times (ns) and bytes, so that sums and products stay finite
 local function numbers(name, list, n)
-  check.that(type(list) == "table" and #list == n, "%s: %s is a list of %d numbers, one a block", who, name, n)
+  check.that(type(list) == "table" and #list == n, "%s: %s must be a list of %d numbers, one per block", who, name, n)
   for _, x in ipairs(list) do
-    check.that(type(x) == "number" and x >= 0 and x <= MOST, "%s: %s has numbers from 0 to 1e100, not %s", who, name, check.shown(x))
+    check.that(type(x) == "number" and x >= 0 and x <= MOST,
+      "%s: %s must have numbers from 0 to 1e100, found %s", who, name, check.shown(x))
   end
   return list
 end
@@ -48,8 +50,8 @@ end
 
 -- ---- cost of stages ----
 
--- Returns the pipeline: o's costs for n blocks. device[s]: device of stage s; devices are numbered from 1 in order of
--- appearance.
+-- Returns the costs of n blocks in the form that the functions below use. device[s]: device of stage s; devices are numbered from 1
+-- in order of appearance.
 local function pipeline(o, n, device)
   local cost, memory, kept = sums(o.cost, n), sums(o.memory, n), sums(o.activations, n)
   local l = {n = n, cost = cost, stages = #device, device = device, pieces = o.micro_batches or 1, limit = o.memory_limit, owned = {}}
@@ -67,7 +69,7 @@ local function pipeline(o, n, device)
     local moved = first > 1 and device[s] ~= device[s - 1] and o.hop or 0
     return cost[last] - cost[first - 1] + (type(moved) == "table" and moved[first] or moved)
   end
-  -- Returns the bytes of a device whose i-th stage has blocks first[i] to last[i].
+  -- Returns the bytes that a device needs if its i-th stage has blocks first[i] to last[i].
   function l.bytes(d, first, last)
     local bytes, largest = 0, 0
     for i, s in ipairs(l.owned[d]) do
@@ -102,7 +104,7 @@ end
 
 -- ---- one stage per device ----
 
--- Returns all possible times of a stage, ascending, without duplicates.
+-- Returns the times of all possible stages (runs of blocks), ascending, without duplicates.
 local function bounds(l)
   local seen, list = {}, {}
   for first = 1, l.n do
@@ -115,8 +117,8 @@ local function bounds(l)
   return list
 end
 
--- Returns the least sum of stage times with no stage above `most`, and, by number of stages left and first block, the
--- last block of the stage.
+-- Returns the least sum of stage times if no stage takes longer than `most`. Also returns last[stages left][first
+-- block]: the last block of the next stage.
 local function least_sum(l, most)
   local best, ends = {[0] = {[l.n + 1] = 0}}, {}
   for left = 1, l.stages do
@@ -183,7 +185,7 @@ local function improve(l, counts, now)
   return false
 end
 
--- Shifts cuts by up to two blocks, at random by `number`.
+-- Shifts each cut by -2 to 2 blocks, pseudo-randomly; number: the seed.
 local function kick(counts, number)
   for k = 1, #counts - 1 do
     number = (number * 1103515245 + 12345) % (1 << 31)
@@ -209,9 +211,8 @@ end
 
 -- ---- folded ----
 
--- Adds a state of the devices so far, which have taken all blocks but those between i and j. The list keeps only states
--- that are not dominated in both the maximum over devices and the total time; hops of different cost make these two
--- independent.
+-- Adds a state: the devices so far have taken all blocks except those from i + 1 to j - 1. The list keeps only states that are not
+-- dominated in both the maximum over devices and the total time; hops of different cost make these two independent.
 local function add_state(list, state)
   local all = state.before + state.after
   for k = #list, 1, -1 do
@@ -312,14 +313,14 @@ local function cut(o, n, device)
     for name in pairs(list) do names[#names + 1] = name end
   end
   table.sort(names)
-  check.that(by_stage[schedule] or wants[schedule], "%s: schedule is one of %s, not %s", who, table.concat(names, ", "),
+  check.that(by_stage[schedule] or wants[schedule], "%s: schedule must be one of %s, found %s", who, table.concat(names, ", "),
     check.shown(o.schedule))
   local good = not wants[schedule] or (schedule == "interleaved" and is_round or is_folded)(device)
-  check.that(good, "%s: %s wants %s", who, schedule, wants[schedule] or "")
+  check.that(good, "%s: schedule %s needs %s", who, schedule, wants[schedule] or "")
   local l = pipeline(o, n, device)
   local way = is_line(device) and cut_line or is_folded(device) and cut_folded or cut_rounds
   local counts = way(l)
-  check.that(counts, "%s: no cut into %d stages keeps within memory_limit = %s; ask for memory_limit = %s: the least that was found", who,
+  check.that(counts, "%s: no division into %d stages fits memory_limit = %s; use memory_limit = %s, the least found", who,
     #device, check.shown(o.memory_limit), counts or check.shown(least_limit(l, way)))
   return counts, (measure(l, counts))
 end

@@ -17,13 +17,13 @@ end
 
 -- Returns the names in the list that match the pattern, in order. Fails if none does. what: the option, for messages.
 function names.matching(what, pattern, list)
-  check.that(type(pattern) == "string", "rille.parallel: %s must have names or patterns such as \"*.fc1\", not %s", what,
+  check.that(type(pattern) == "string", "rille.parallel: %s must have names or patterns such as \"*.fc1\", found %s", what,
     check.shown(pattern))
   local found, lua = {}, lua_pattern(pattern)
   for _, name in ipairs(list) do
     if ("." .. name):find(lua) or name:find(lua) then found[#found + 1] = name end
   end
-  check.that(#found > 0, "rille.parallel: %s: '%s' matches no name; there are: %s", what, pattern, some(list))
+  check.that(#found > 0, "rille.parallel: %s: '%s' matches no name; the names are: %s", what, pattern, some(list))
   return found
 end
 

@@ -31,7 +31,8 @@ end
 
 -- Adds the roles that the recipe's `layers` name, by pattern.
 local function roles_of_names(model, layers, role)
-  check.that(type(layers) == "table", "rille.parallel: layers must be a table, {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}, not %s",
+  check.that(type(layers) == "table",
+    "rille.parallel: layers must be a table, {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}, found %s",
     check.shown(layers))
   local list, module, is_tensor = {}, {}, {}
   for path, m in model:named_modules() do list[#list + 1], module[path] = path, m end
@@ -43,7 +44,8 @@ local function roles_of_names(model, layers, role)
       -- "*.fc1*" also matches parameters of the layers that it names; those follow their layer.
       local holder = path:match("^(.*)%.[^.]*$")
       if not (is_tensor[path] and by[holder] == pattern) then
-        check.that(not by[path] or layers[by[path]] == layers[pattern], "rille.parallel: layers: '%s' is %s by '%s' and %s by '%s'; take one",
+        check.that(not by[path] or layers[by[path]] == layers[pattern],
+          "rille.parallel: layers: '%s' has two roles: %s by '%s' and %s by '%s'; keep one",
           path, layers[by[path]], by[path], layers[pattern], pattern)
         check.that(is_tensor[path] or rawget(module[path], "weight") ~= nil,
           "rille.parallel: layers: '%s' is a module without a parameter 'weight'; name layers that have one, or parameters", path)
@@ -67,7 +69,7 @@ local parameter_roles = {
   embedding = {weight = "column"}, row = {weight = "row", bias = "row_bias"}, positions = {weight = "positions"},
   norm = {weight = "norm_weight", bias = "norm_weight"},
 }
--- The same, for a parameter that itself has the role.
+-- Column of the table of axes.lua, for a parameter that itself has the role.
 local own_roles = {column = "column", head = "column", embedding = "column", row = "row", positions = "positions",
   norm = "norm_weight", expert = "experts"}
 
@@ -84,7 +86,8 @@ local function replicate_heads(place, parts, role, heads)
   for path, count in pairs(heads) do
     local placement = place.of(path)
     local ways = axes.ways(parts(placement), placement.shape, "wide", "S(-1)")
-    check.that(math.type(count[1]) == "integer", "rille.parallel: the heads of '%s' must be a number in the field '%s', not %s", path,
+    check.that(math.type(count[1]) == "integer",
+      "rille.parallel: the number of heads of '%s', the field '%s', must be a positive integer, found %s", path,
       count[2], check.shown(count[1]))
     if role[path] == "column" and count[1] % ways ~= 0 then role[path] = nil end
   end
@@ -104,7 +107,7 @@ local function check_panels(model, place, parts, roles, panels)
     if panels and roles[path] == "column" and getmetatable(m) == nn.Linear then
       local cut = panel_unit(place.of(path), parts(place.of(path)))
       check.that(m.weight.shape[2] % (cut * panels) == 0,
-        "rille.parallel: a width of %d ('%s') does not divide into %d panels over %d ranks; a multiple of %d would do",
+        "rille.parallel: a width of %d ('%s') cannot be split into %d panels over %d ranks; a multiple of %d would do",
         m.weight.shape[2], path, panels, cut, cut * panels)
     end
   end
@@ -136,9 +139,10 @@ end
 local function read_recipe(given)
   local recipe = check.options("rille.parallel", given, known_keys())
   local zero = recipe.zero or 0
-  check.that(math.type(zero) == "integer" and zero >= 0 and zero <= 3, "rille.parallel: zero goes from 0 to 3, not %s", check.shown(zero))
-  check.that(zero == 0 or recipe.data ~= nil, "rille.parallel: zero wants a data axis: {data = 0, zero = %d}", zero)
-  check.that(recipe.zero_axes == nil or zero > 0, "rille.parallel: zero_axes names data axes for zero = 1, 2 or 3; zero is 0")
+  check.that(math.type(zero) == "integer" and zero >= 0 and zero <= 3,
+    "rille.parallel: zero must be 0, 1, 2 or 3, found %s", check.shown(zero))
+  check.that(zero == 0 or recipe.data ~= nil, "rille.parallel: zero needs a data axis: {data = 0, zero = %d}", zero)
+  check.that(recipe.zero_axes == nil or zero > 0, "rille.parallel: zero_axes needs zero = 1, 2 or 3, found 0")
   recipe.zero = zero
   if recipe.blocks ~= nil then recipe.blocks = check.options("rille.parallel: blocks", recipe.blocks, known_blocks) end
   for _, flag in ipairs{"sequence", "reshard"} do
@@ -147,13 +151,13 @@ local function read_recipe(given)
   if recipe.panels ~= nil then
     check.count("rille.parallel", "panels", recipe.panels)
     check.that(type(recipe.tensor) == "table" and recipe.method ~= "3d" and recipe.method ~= "1d",
-      "rille.parallel: panels go with methods 2d and 2.5d, not %s", tostring(recipe.method or "1d"))
+      "rille.parallel: panels need method 2d or 2.5d, found %s", tostring(recipe.method or "1d"))
   end
   return recipe
 end
 
--- Returns the dimension that ZeRO shards: 0, or, of a parameter that nothing else shards, the first with a row for each
--- rank, else the longest; nil: none.
+-- Returns the dimension that ZeRO shards; nil: none. If other axes shard the parameter, too, it is dimension 0. Else it
+-- is the first dimension with at least one entry per rank, or the longest dimension if there is none.
 local function zero_dimension(placement, parts, what, shape)
   if #shape == 0 then return nil end
   if what ~= "whole" then return 0 end
@@ -176,15 +180,15 @@ local function parameter_entry(placement, parts, what, zero, shape)
   return entry
 end
 
--- Returns the pin of a module in this role, without layouts that follow from others. With panels, column layers gather
--- their own input.
+-- Returns the pin of a module in this role (nn/pin.lua). Layouts that Rille derives from other layouts are left out.
+-- With panels, column layers gather their own input.
 local function pin_of(role, parts, panels, is_linear)
   local pin, stream, inner = {}, axes.layout(parts, "stream"), axes.layout(parts, "inner")
   for side, what in pairs(module_roles[role] or {}) do pin[side] = axes.layout(parts, what) end
   local sums = inner:find("S(-1)", 1, true)                         -- column layers return pending reductions
   if role == "norm" then
     if pin.input == stream then pin.input = nil end
-    if pin.input == inner then pin.output = nil end                -- gathered before the norm; the gradient is reduced there
+    if pin.input == inner then pin.output = nil end -- the stream is gathered before the norm; the gradient is reduced there
     if panels then pin.input, pin.output = nil, stream end         -- the norm reduces its rows' statistics instead
   elseif role == "row" then
     if pin.input == axes.layout(parts, "wide") then pin.input = nil end
@@ -216,7 +220,7 @@ local function add_parameters(model, out, place, parts, roles, recipe)
   for _, found in ipairs(model:named_tensors()) do
     local name, t, module = found.name, found.tensor, found.name
     repeat module = module:match("^(.*)%.[^.]*$") or "" until is_module[module]
-    local key = module == "" and name or name:sub(#module + 2) -- "weight", or "list.0" in a module's table
+    local key = module == "" and name or name:sub(#module + 2) -- path within the module: "weight", or "list.0"
     local placement, what = place.of(module == "" and name or module), column_of(roles, name, module, key)
     local p = parts(placement)
     if not entry_of[t] then
@@ -235,8 +239,9 @@ local function add_parameters(model, out, place, parts, roles, recipe)
       if recipe.reshard == false then entry_of[t].reshard = false end
     end
   end
-  check.that(out.gathers or recipe.reshard == nil, "rille.parallel: reshard is for recipes that gather weights; this one gathers none; " ..
-    "give zero = 3, or 2 or 3 tensor axes, or leave reshard out")
+  check.that(out.gathers or recipe.reshard == nil,
+    "rille.parallel: reshard has no effect, because this recipe gathers no weights; " ..
+    "add zero = 3, or 2 or 3 tensor axes, or remove reshard")
 end
 
 -- Returns the set of modules that are pinned to a stage: members, and modules with tensors that contain no member. A
@@ -296,21 +301,24 @@ local function check_tensor_axes(model, out, parts)
     if not any and what == "whole" and out.tensors[name].kind == "parameter" then out.unsplit[#out.unsplit + 1] = name end
   end
   for _, part in ipairs(check.sorted_keys(mesh_axis)) do
-    check.that(splits[part], "rille.parallel: no parameter of %s is split over mesh axis %d (%s), because no layer has a role%s; " ..
-      "name them: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}", model.__name, mesh_axis[part], part,
-      next(splits) and " that this axis splits" or "")
+    check.that(splits[part],
+      "rille.parallel: no parameter of %s is sharded over mesh axis %d (%s), because no layer has a role%s; " ..
+      "name the layers: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}", model.__name, mesh_axis[part], part,
+      next(splits) and " that this axis shards" or "")
   end
 end
 
 -- Adds estimates of missing block costs to the recipe, computed by the planner for the model with equal numbers of
--- blocks per stage. If the user gives costs, in any unit, no hop time in nanoseconds is added.
+-- blocks per stage. The estimated time of transfers, in ns, is added only if the user gives no costs, because given
+-- costs may have any unit.
 local function reckon(model, recipe, evenly)
   local module, blocks = {}, {}
   evenly.blocks = nil
   local entries = plan.of(model, evenly).entries
   for path, m in model:named_modules() do module[path] = m end
   for k, path in ipairs(stages.members(model, recipe)) do 
-    check.that(module[path], "rille.parallel: blocks: input prices modules, and '%s' is a table of modules; list cost", path)
+    check.that(module[path],
+      "rille.parallel: blocks: costs can be estimated only for modules, but '%s' is a table of modules; list cost", path)
     blocks[k] = module[path]
   end
   local list = priced(model, blocks, entries, recipe.stages, recipe.blocks.input)

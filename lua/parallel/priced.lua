@@ -1,9 +1,9 @@
 -- priced.lua - estimates the cost of each block of a model with the planner, for the lists of cut.lua that the user
 -- does not give.
 --
--- The model is called once on meta devices, where tensors have layouts but no values. It is laid out as the recipe
--- says, all on one mesh, and the arguments of each block are recorded. Then forward and backward of each block are
--- planned as a step:
+-- The model is called once on meta devices, where tensors have layouts but no values. The recipe's layouts are applied,
+-- with all stages on one mesh, and the arguments of each block are recorded. Then forward and backward of each block
+-- are planned as a step:
 --
 --   cost         ns per micro-batch, forward and backward
 --   memory       bytes per device of the block's parameters and their gradients
@@ -11,7 +11,7 @@
 --   hop          ns to send the block's input from another mesh, and its gradient back
 --
 -- The parts of the model before the first block are added to the first block, all other parts to the last block. The
--- cost of the loss is taken to be that of logsumexp of the model's result.
+-- loss is assumed to cost as much as logsumexp of the model's result.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -100,7 +100,7 @@ local function note(model, blocks, input)
     return table.unpack(results, 1, results.n)
   end, function() rille.no_grad(model, input) end)
   for k in ipairs(blocks) do check.that(into[k], "%s: the model does not call block %d of %d", who, k, #blocks) end
-  check.that(layout.is_tensor(last), "%s: the last block gives no tensor", who)
+  check.that(layout.is_tensor(last), "%s: the last block must return a tensor", who)
   return into, like(last)
 end
 
@@ -142,7 +142,7 @@ local function with_tensors(args, given)
 end
 
 local function backward(y, loss)
-  check.that(layout.is_tensor(y) and layout.is_float(y), "%s: a block or the model gives no tensor of floats", who)
+  check.that(layout.is_tensor(y) and layout.is_float(y), "%s: each block and the model must return a tensor of a float dtype", who)
   if loss then y = y:logsumexp(-1) end
   y = y:sum()
   y:backward()
@@ -156,8 +156,8 @@ local function local_bytes(t)
   return most
 end
 
--- Returns the bytes of parameters, gradients and buffers: of each block, and of the other modules before the first
--- block and after it.
+-- Returns the bytes of parameters, gradients and buffers: for each block, for all modules before the first block, and
+-- for all other modules.
 local function held(model, blocks)
   local at, met, seen, number = {before = 0, after = 0}, "before", {}, {}
   for k, m in ipairs(blocks) do
@@ -208,11 +208,12 @@ end
 -- the stages' placements. input: the model's input of one micro-batch. Fails if the planner cannot estimate; the user
 -- must then list costs.
 local function priced(model, blocks, entries, stages, input)
-  check.that(layout.is_tensor(input), "%s is what the model takes in a micro-batch, a tensor, not %s", who, check.shown(input))
+  check.that(layout.is_tensor(input),
+    "%s must be a tensor, the model's input of one micro-batch, found %s", who, check.shown(input))
   check.that((rille.zeros({}, {requires_grad = true}) * 1).requires_grad,
-    "%s: what backward costs is not reckoned within rille.no_grad; call it outside, or list cost", who)
+    "%s: the cost of backward cannot be estimated inside rille.no_grad; call rille.parallel outside, or list cost", who)
   for _, p in ipairs(stages) do
-    check.that(same_shape(p, stages[1]), "%s: stages have meshes of one shape; else list cost", who)
+    check.that(same_shape(p, stages[1]), "%s: the stages' meshes must have one shape to estimate costs; otherwise list cost", who)
   end
   local here, there = mesh(stages[1].shape, 0), mesh(stages[1].shape, stages[1].size)
   local out = {cost = {}, memory = {}, activations = {}, hop = {}}

@@ -1,9 +1,9 @@
 -- stages.lua - divides a model into pipeline stages: which placement each module is on.
 --
--- Members are dealt over the stages in order. They are the members of the model's longest list of modules, or of the
--- lists in a list, at any depth; a member may be a table of modules. A model without a list deals its own parts.
--- members = {"down.*", "mid", "up.*"} in a recipe names them instead. Modules before the first member are on the first
--- stage, all others on the last.
+-- Members, such as the blocks of a transformer, are assigned to the stages in order. Members are the entries of the
+-- model's longest list of modules, or of the lists in a list, at any depth; a member may be a table of modules. A model
+-- without a list has its own parts as members. members = {"down.*", "mid", "up.*"} in a recipe names the members
+-- instead. Modules before the first member are on the first stage, all others on the last.
 
 local check = require "rille.check"
 local layout = require "rille.layout"
@@ -72,7 +72,8 @@ end
 
 -- Returns the outermost modules that match the patterns of recipe.members, in order.
 local function named_members(model, patterns)
-  check.that(type(patterns) == "table" and #patterns > 0, "rille.parallel: members must be a list of names, {\"down.*\", \"up.*\"}, not %s",
+  check.that(type(patterns) == "table" and #patterns > 0,
+    "rille.parallel: members must be a list of names, {\"down.*\", \"up.*\"}, found %s",
     check.shown(patterns))
   local paths = module_paths(model)
   local list, taken = {}, {}
@@ -86,7 +87,7 @@ local function named_members(model, patterns)
   return list
 end
 
--- Returns the paths of the members that are dealt over stages, in order.
+-- Returns the paths of the members, in order.
 function stages.members(model, recipe)
   return recipe.members ~= nil and named_members(model, recipe.members) or longest_list(model)
 end
@@ -97,7 +98,7 @@ end
 -- by s.
 local function share(n, s, k) return n // s + (k <= n % s and 1 or 0) end
 
--- Returns the number of each stage's placement, from 1 in order of appearance.
+-- Numbers the stages' placements from 1, in order of first appearance; returns the number for each stage.
 local function numbered(list)
   local met, number = {}, {}
   for s, placement in ipairs(list) do
@@ -117,13 +118,13 @@ end
 
 -- Returns the placements of the stages, `chunks` times the recipe's list.
 local function stage_list(recipe)
-  check.that(type(recipe.stages) == "table" and #recipe.stages > 0, "rille.parallel: stages is a list of placements")
+  check.that(type(recipe.stages) == "table" and #recipe.stages > 0, "rille.parallel: stages must be a list of placements")
   local list, chunks = {}, recipe.chunks or 1
   check.count("rille.parallel", "chunks", chunks)
   for _ = 1, chunks do
     for i = 1, #recipe.stages do
       local p = recipe.stages[i]
-      check.that(layout.is_placement(p), "rille.parallel: stages[%d] is a placement, not %s", i, check.shown(p))
+      check.that(layout.is_placement(p), "rille.parallel: stages[%d] must be a placement, found %s", i, check.shown(p))
       list[#list + 1] = p
     end
   end
@@ -133,8 +134,8 @@ end
 -- Assigns members to stages: path -> placement.
 local function deal(model, recipe)
   local list, members = stage_list(recipe), stages.members(model, recipe)
-  check.that(#members > 0, "rille.parallel: %s contains no modules to deal over stages", model.__name)
-  check.that(#list <= #members, "rille.parallel: %d stages are more than the %d blocks there are (%s to %s); 1 to %d would do, or name " ..
+  check.that(#members > 0, "rille.parallel: %s contains no modules to assign to stages", model.__name)
+  check.that(#list <= #members, "rille.parallel: found %d stages for %d blocks (%s to %s); use 1 to %d stages, or name " ..
     "the blocks: members = {\"down.*\", \"up.*\"}", #list, #members, members[1], members[#members], #members)
   local at, next_member, counts = {}, 1, counts_of(recipe, #members, list)
   for k, p in ipairs(list) do
@@ -146,16 +147,17 @@ local function deal(model, recipe)
   return {at = at, first = list[1], last = list[#list]}
 end
 
--- Returns the one placement of all parameters, for a recipe without stages.
+-- Returns the placement that all parameters share, for a recipe without stages; fails if they are on several
+-- placements.
 local function one_place(model, recipe)
   for _, name in ipairs{"chunks", "blocks", "members"} do
-    check.that(recipe[name] == nil, "rille.parallel: %s want stages", name)
+    check.that(recipe[name] == nil, "rille.parallel: %s needs stages", name)
   end
   local placement
   for name, p in model:named_parameters() do
     placement = placement or p.placement
     check.that(p.placement == placement,
-      "rille.parallel: '%s' lies elsewhere than the parameters before it; name the stages", name)
+      "rille.parallel: '%s' is on another placement than the parameters before it; list the placements in stages", name)
   end
   check.that(placement, "rille.parallel: the model has no parameters")
   return {first = placement, last = placement, of = function() return placement end}

@@ -1,5 +1,4 @@
--- doctor.lua - :doctor and rille --doctor [--json]: properties of this program and machine. facts: a list of {name,
--- value}.
+-- doctor.lua - :doctor and rille --doctor [--json]: prints properties of this program and machine. facts: a list of {name, value}.
 
 local json = require "rille.json"
 

@@ -8,7 +8,7 @@ local theory_of = require "rille.show.theory"
 
 local ROWS <const> = 16 -- maximum devices drawn; of more, the first ones and the last
 local STALLS <const> = 4
-local SMALL <const> = 0.01 -- share of forward time below which hops are not mentioned
+local SMALL <const> = 0.01 -- share of forward time below which the time of transfers is not mentioned
 local MOST <const> = 400 -- maximum spans per device that are drawn separately
 
 -- ---- texts ----
@@ -42,8 +42,8 @@ local function measured_text(c)
   return text
 end
 
--- Returns the causes of waits. If devices share threads, those of the plan are shown, because measured waits mostly
--- stem from the sharing.
+-- Returns the causes of waits. If devices share threads, returns the causes in the plan instead of the measured ones,
+-- because measured waits mostly stem from the sharing.
 local function stalls_of(c)
   local planned = not c.measured or c.at_once < c.computing
   local list, texts = (planned and c.planned or c.measured).stalls, {}
@@ -63,7 +63,7 @@ local function rows_of(c)
 end
 
 -- Returns the spans of a device. Unless the schedule splits backward, weight gradients are drawn as part of the backward
--- pass. (The first stage computes nothing else there, because its input needs no gradient.)
+-- pass. (Backward of the first stage is only weight gradients, because its input needs no gradient.)
 local function spans_of(c, run, device)
   local list = {}
   for _, s in ipairs(run.spans) do
@@ -79,8 +79,8 @@ local textures = {forward = "░", backward = "▓", weight = "▒", move = "»"
 
 -- Divides the time into cells, and returns runs of equal cells, in cells, without idle ones: {what =, micro_batch =,
 -- stage =, from =, to =}. A cell shows the kind of work and the micro-batch with the greatest share of it. A mostly
--- idle cell is idle unless the work not shown so far adds up to a whole cell. So acts much shorter than a cell appear
--- in proportion to their time.
+-- idle cell is shown as idle, unless the work that is not shown so far adds up to a full cell. So acts much shorter
+-- than a cell appear in proportion to their time.
 local function runs_of(spans, time, columns)
   local cells, runs, unseen = {}, {}, 0
   for _, s in ipairs(spans) do
@@ -107,7 +107,7 @@ local function runs_of(spans, time, columns)
   return runs
 end
 
--- Returns the row of a device. Each span begins with the number of its micro-batch if there is space.
+-- Returns the row of a device. If there is space, each span begins with its micro-batch's number.
 local function row_text(spans, time, columns, color)
   local out, at = {}, 0
   local function idle(to)
@@ -186,7 +186,7 @@ end
 -- ---- as SVG ----
 
 local WIDTH <const>, LEFT <const>, RIGHT <const>, ROW <const>, GAP <const> = 960, 76, 20, 24, 4
-local LINE <const>, LETTERS <const> = 18, 118 -- of text: height, and maximum letters per line
+local LINE <const>, LETTERS <const> = 18, 118 -- height of a line of text; maximum letters per line
 
 local function tip_of(s)
   return ("%s%s, stage %d, %s"):format(s.what, s.micro_batch and " of micro-batch " .. s.micro_batch or "", s.stage, paint.seconds(s.to - s.from))
@@ -201,7 +201,7 @@ local function drawn_spans(spans, time)
   return runs
 end
 
--- Draws the rows of a run from y on; the width is time 0 to `time`. Returns the y below.
+-- Draws the rows of a run from y downwards; the full width stands for the times 0 to `time`. Returns the y below the rows.
 local function draw_run(doc, c, run, rows, y, time)
   local scale = (WIDTH - LEFT - RIGHT) / time
   for _, d in ipairs(rows) do
@@ -212,7 +212,7 @@ local function draw_run(doc, c, run, rows, y, time)
       local x, w = LEFT + s.from * scale, (s.to - s.from) * scale
       if w >= 0.15 then doc:box(x, y, math.max(0.3, w - (w > 4 and 0.8 or 0)), ROW - GAP, s.what, w > 1 and tip_of(s) or nil) end
     end
-    for _, s in ipairs(spans) do -- above all boxes, without overlap, since moves overlap other work
+    for _, s in ipairs(spans) do -- drawn after all boxes and without overlap, because transfers overlap other work
       local x, w, label = LEFT + s.from * scale, (s.to - s.from) * scale, s.micro_batch and tostring(s.micro_batch) or ""
       local half = 3.5 * #label
       if w >= 2 * half + 3 and x + w / 2 - half >= free then
@@ -276,8 +276,8 @@ local function draw_text(doc, y, class, text)
   return y
 end
 
--- Returns the times that span the full width, for the plan and for the measurement. They are equal unless one of the
--- pictures would become too narrow.
+-- Returns the times that span the full width, for the plan and for the measurement. Both use one scale if neither
+-- picture becomes too narrow.
 local function scales_of(c)
   if not c.measured then return c.planned.time end
   local most, least = math.max(c.planned.time, c.measured.time), math.min(c.planned.time, c.measured.time)

@@ -2,7 +2,7 @@
 --
 -- p: stages; m: micro-batches; v: stages per device; F, B, W: time of a micro-batch on one stage. The step time is the
 -- work m v (F + B + W) plus an idle time per schedule; see Qi et al. 2024 (zero bubble) and Narayanan et al. 2021
--- (interleaved). All stages are assumed equal, and transfers between stages free.
+-- (interleaved). The formulas assume equal stages, and no time for transfers between stages.
 
 -- Formula for schedules with a single act for both gradients. If a plan computes weight gradients in separate acts,
 -- they can be deferred, and the formula is an upper bound.
@@ -38,7 +38,7 @@ local function places(chart)
   return n
 end
 
-local lags = {[false] = {plain}, [true] = {split, two_ahead}} -- by whether weight gradients are separate, and by lookahead
+local lags = {[false] = {plain}, [true] = {split, two_ahead}} -- [are weight gradients separate][lookahead]: formula
 
 -- Returns the formula of a schedule; nil for searched schedules.
 local function formula_of(chart)

@@ -1,7 +1,7 @@
-/* arity.c - refuses arguments beyond those that a function of the module takes.
+/* arity.c - makes the module's functions reject surplus arguments.
  *
- * One table lists the functions of the module, the other the methods of its objects, that are written in C and take a
- * fixed number of arguments. Functions in Lua have lua/check.lua for the same. */
+ * One table lists the module's C functions with a fixed number of arguments, the other the methods of its objects.
+ * lua/check.lua makes functions written in Lua reject surplus arguments. */
 #include "shell/bind/shell.h"
 
 struct arity {
@@ -17,7 +17,7 @@ static const struct arity functions[] = {
     {"workers", 0},    {NULL, 0},
 };
 static const struct arity sbp[] = {{"split", 1}, {"partial", 1}, {NULL, 0}};
-/* Methods count their object, too. */
+/* The counts of methods include the object itself. */
 static const struct arity tensor[] = {
     {"chunk", 4},     {"clone", 1},      {"copy_", 2},          {"detach", 1},  {"fill_", 2},
     {"hist", 2},      {"item", 1},       {"numel", 1},          {"shards", 1},  {"show", 2},
@@ -60,7 +60,7 @@ arity_limit(lua_State *L, const char *name, int most, int self)
     lua_pushcclosure(L, call_limited, 4);
 }
 
-/* Makes the functions of the table at the top, which it pops, refuse more arguments. */
+/* Makes the functions in the table at the top reject surplus arguments; pops the table. */
 static void
 limit_all(lua_State *L, const struct arity *list, int self)
 {

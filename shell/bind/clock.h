@@ -1,5 +1,5 @@
 /* clock.h - the shell's clock: seconds from some start, never backwards. Any thread, also in a signal handler. The
- * shell sees rille.h alone, so it has not runtime/base/clock.h. */
+ * shell includes no header of the core except rille.h, so it cannot use runtime/base/clock.h. */
 #ifndef RILLE_SHELL_CLOCK_H
 #define RILLE_SHELL_CLOCK_H
 

@@ -1,15 +1,17 @@
-/* coroutine.c - modes that each coroutine has for itself: autocast, and whether it is in a region to be recomputed.
+/* coroutine.c - gives each coroutine modes of its own: the autocast dtype, and whether it is in a region whose
+ * activations are recomputed.
  *
- * Both modes are settings of the session, and hold from where a function sets them until it ends. When a coroutine
- * yields, its modes are stored and its resumer's are restored; when it is resumed, its own are set again. A new
- * coroutine starts with the modes of its first resumer. So coroutine.resume, wrap and close are replaced by
- * functions that switch the modes, and report to interrupt.c, if it is present, which coroutines run. */
+ * Both modes are settings of the session. A function such as rille.autocast sets a mode until it ends. When a coroutine
+ * yields, its modes are stored, and the modes of the coroutine that resumed it are restored. When it is resumed, the
+ * stored modes are set again. A new coroutine starts with the modes of its first resumer. So coroutine.resume, wrap and
+ * close are replaced by functions that switch the modes, and report the running coroutines to interrupt.c, if it is
+ * present. */
 #include "shell/bind/shell.h"
 
 #include <string.h>
 
 struct modes {
-    char autocast[8]; /* "": none */
+    char autocast[8]; /* dtype of autocast; "": off */
     bool recompute;
 };
 

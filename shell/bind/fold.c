@@ -19,7 +19,7 @@ terminal_columns(int fd)
     return isatty(fd) && !ioctl(fd, TIOCGWINSZ, &w) ? w.ws_col : 0;
 }
 
-/* Returns the columns of the character at text, and sets its bytes. */
+/* Returns the width of the character at `text`, in columns, and its size in *bytes. */
 static int
 terminal_character(const char *text, const char *end, size_t *bytes)
 {

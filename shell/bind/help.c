@@ -1,5 +1,5 @@
-/* help.c - help pages: ?name and ?words in the shell, rille.help(name). The pages are in lua/pages.lua; operators'
- * records supply the operators' part. */
+/* help.c - shows help pages: ?name and ?words in the shell, rille.help(name). The pages are in lua/pages.lua;
+ * operators' records supply the operators' part. */
 #include "shell/bind/shell.h"
 
 #include <stdlib.h>
@@ -59,7 +59,7 @@ help_missing(lua_State *L, const char *name)
                            near ? "; the nearest page is ?" : "", near ? lua_tostring(L, -1) : "");
 }
 
-/* rille._record(name): returns the help text of an operator's record; nil: no such operator. */
+/* rille._record(name): returns the help text of an operator's record; nil: unknown operator. */
 static int
 record(lua_State *L)
 {
@@ -102,7 +102,7 @@ push_attr(lua_State *L, const struct rille_attr_info *a)
     lua_setfield(L, -2, "words");
 }
 
-/* rille._operator(name): returns {operands =, attributes =, results =, source =}; nil: no such operator. */
+/* rille._operator(name): returns {operands =, attributes =, results =, source =}; nil: unknown operator. */
 static int
 operator_of(lua_State *L)
 {

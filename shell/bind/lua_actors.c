@@ -1,5 +1,5 @@
-/* lua_actors.c - rille._actors([step]): the actors of a step's plan, or of the plan that ran last; lua/show/actors.lua
- * prints them. */
+/* lua_actors.c - rille._actors([step]): returns the actors of a step's plan, or of the plan that ran last;
+ * lua/show/actors.lua prints them. */
 #include "shell/bind/shell.h"
 
 static void

@@ -1,5 +1,5 @@
-/* lua_chart.c - step:chart() as a table; lua/show/step.lua draws it. Seconds, bytes; devices count from 1, as lists do,
- * stages and micro-batches from 0. */
+/* lua_chart.c - returns the data of step:chart() as a table; lua/show/step.lua draws it. Seconds, bytes; devices count
+ * from 1, as lists do, stages and micro-batches from 0. */
 #include "shell/bind/shell.h"
 
 #include <string.h>

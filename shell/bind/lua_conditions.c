@@ -1,4 +1,5 @@
-/* lua_conditions.c - what must be as it was for a trace to serve a call, besides tensors, arguments and numbers.
+/* lua_conditions.c - checks, before a call uses a trace of its step, that the values that the traced function read have
+ * not changed.
  *
  * A trace has a list of places with values (lua/trace.lua): list[k] is the holder of a place, list[k + 1] its key,
  * list[k + 2] the value, for k = 1, 4, ... up to list.n. Each call of the step compares the list here, and asks Lua
@@ -7,11 +8,11 @@
 
 /* Registry keys: the list of the trace in progress; the functions {begin =, enter =, done =, ...} of lua/trace.lua. */
 static const char being_made, hooks;
-/* Key of a place that stands for the number of a table's fields; values of a place that may be any float, or any
- * integer that a double holds. */
+/* size_key: key of the place that stands for a table's number of fields. live_key, whole_key: value of a place that may
+ * hold any float, or any integer that a double can hold. */
 static const char size_key, live_key, whole_key;
 
-/* Pushes a hook. */
+/* Pushes the function `name` of lua/trace.lua; nil: not set. */
 static void
 push_hook(lua_State *L, const char *name)
 {
@@ -27,8 +28,8 @@ push_hook(lua_State *L, const char *name)
     lua_remove(L, -2);
 }
 
-/* Calls begin(fn, args, traces, near) with the value at the top as near, which it pops. Keeps the list that it returns;
- * nil: none. */
+/* Calls begin(fn, args, traces, near); near is the value at the top, which is popped. Keeps the list that begin
+ * returns; nil: none. */
 static void
 begin_list(lua_State *L, int pattern)
 {
@@ -65,7 +66,8 @@ conditions_none(lua_State *L)
     lua_setiuservalue(L, 1, GRAPH_CONDITIONS);
 }
 
-/* Calls a hook with the list, if there is one, and two values more. Returns Lua's code. */
+/* Calls a function of lua/trace.lua with the list, if there is one, and two more arguments. Returns Lua's status
+ * code. */
 static int
 tell_list(lua_State *L, const char *name, bool flag, int nresult)
 {
@@ -123,7 +125,7 @@ conditions_give(lua_State *L)
 static lua_Integer
 table_size(lua_State *L, int i)
 {
-    enum { LARGE = 256 }; /* a longer list is measured by its border alone */
+    enum { LARGE = 256 }; /* maximum entries counted; of a longer list, only its length is compared */
     lua_Integer n = (lua_Integer)lua_rawlen(L, i);
     if (n > LARGE) return n;
     n = 0;
@@ -131,8 +133,7 @@ table_size(lua_State *L, int i)
     return n;
 }
 
-/* Pushes the field of the table at h whose name is at h + 1, as Lua finds it through tables, not functions, that are
- * __index. */
+/* Pushes a field of the table at h; its name is at h + 1. Follows __index tables, and calls no __index function. */
 static void
 push_field(lua_State *L, int h)
 {
@@ -163,7 +164,8 @@ push_place(lua_State *L, int h)
     push_field(L, h);
 }
 
-/* Returns true if the value at -2 equals the value at -1, which may stand for any number. */
+/* Returns true if the value at -2 fits the recorded value at -1: equals it, or is a number if the recorded value stands
+ * for any number. */
 static bool
 is_as_it_was(lua_State *L)
 {
@@ -223,7 +225,8 @@ conditions_hold(lua_State *L)
 
 /* ---- for lua/trace.lua ---- */
 
-/* rille._conditions(): the list of the trace in progress, or nil. With a table: sets the hooks. */
+/* rille._conditions(): returns the list of the trace in progress, or nil. rille._conditions{begin =, ...}: sets the
+ * functions that are called here. */
 static int
 conditions(lua_State *L)
 {
@@ -237,7 +240,8 @@ conditions(lua_State *L)
     return 1;
 }
 
-/* rille._first_changed(list, from): find_changed(); nil: none. */
+/* rille._first_changed(list, from): returns the first place from `from` on whose value is another object than before;
+ * nil: none. */
 static int
 first_changed(lua_State *L)
 {
@@ -250,7 +254,7 @@ first_changed(lua_State *L)
     return 1;
 }
 
-/* rille._place(holder, key): the present value of a place. */
+/* rille._place(holder, key): returns the present value of a place. */
 static int
 place_value(lua_State *L)
 {

@@ -1,4 +1,4 @@
-/* lua_create.c - new tensors: from Lua values, and from operators without tensor operands.
+/* lua_create.c - creates tensors from Lua values, and by operators without tensor operands.
  *
  * All functions accept a table of options as last argument. Values in tables are packed into bytes of the dtype
  * here. Every other tensor is a source operator of the core, called with shape, dtype and layout, so each rank
@@ -18,7 +18,7 @@ text_option(lua_State *L, int i, const char *who, const char *key)
     if (type != LUA_TNIL && type != LUA_TSTRING)
         complain(L, "%s: %s must be a string, found %s", who, key, what_is(L, -1));
     const char *text = type == LUA_TNIL ? NULL : text_at(L, -1, who);
-    lua_pop(L, 1); /* kept alive by the table */
+    lua_pop(L, 1); /* the string stays valid, because the table refers to it */
     return text;
 }
 
@@ -93,7 +93,7 @@ struct source {
     struct number number[4];
     int ndim;
     int64_t shape[RILLE_DIMS];
-    const char *dtype; /* default if the options have none */
+    const char *dtype; /* used if the options name none */
 };
 
 static void
@@ -297,7 +297,7 @@ struct pack {
     char *at;
 };
 
-/* Infers the shape from the first entries. */
+/* Infers the shape of nested tables from the first entry at each depth. */
 static void
 values_shape(lua_State *L, int i, struct pack *p)
 {
@@ -400,7 +400,7 @@ unknown_dtype(lua_State *L, const char *who, const char *dtype)
     complain(L, "%s: unknown dtype '%s'; expected one of %s", who, dtype, lua_tostring(L, -1));
 }
 
-/* tensor(values, options) */
+/* tensor(values, options): packs Lua values into a new tensor. */
 static int
 create_tensor(lua_State *L)
 {

@@ -5,7 +5,7 @@
  * the core before every call, so this must be cheap: two queries to Lua and one string comparison.
  *
  * A core error about a call names no line and is prefixed with the user's. A core error about a run begins with the
- * line whose operator failed; the line that requested the value is appended, unless it is the same. */
+ * line whose operator failed; the line that requested the value is appended if it is another line. */
 #include "shell/bind/shell.h"
 
 #include <stdarg.h>

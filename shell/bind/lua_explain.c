@@ -1,4 +1,4 @@
-/* lua_explain.c - rille.explain, rille.plan, rille.boxing: records as tables that print as text. */
+/* lua_explain.c - returns the records of rille.explain, rille.plan and rille.boxing as tables that print as text. */
 #include "shell/bind/shell.h"
 
 #include <stdlib.h>
@@ -60,8 +60,8 @@ set_strings(lua_State *L, const char *key, int n, const char *const *list)
     lua_setfield(L, -2, key);
 }
 
-/* Lists that the core stores once for many records, at one address, share one Lua table, kept in the table at
- * `lists`. If this address has a table, sets the field to it and returns true. */
+/* A list that the core stores once for many records becomes one shared Lua table. The table at `lists` maps the list's
+ * address to it. If the list at this address has a Lua table, sets the field to that table and returns true. */
 static bool
 is_address_shared(lua_State *L, const char *key, const void *address, int lists)
 {
@@ -73,7 +73,7 @@ is_address_shared(lua_State *L, const char *key, const void *address, int lists)
     return false;
 }
 
-/* Registers the field of the table at the top as the shared table of this address. */
+/* Makes a field of the table at the top the shared Lua table of the core's list at this address. */
 static void
 share_table(lua_State *L, const char *key, const void *address, int lists)
 {
@@ -221,7 +221,7 @@ set_meetings(lua_State *L, const struct rille_explain *x)
     lua_setfield(L, -2, "meetings");
 }
 
-/* Sets axis_bytes: bytes by mesh axis, for whatif. */
+/* Sets axis_bytes: bytes sent along each mesh axis, for whatif. */
 static void
 set_axes(lua_State *L, const struct rille_explain *x)
 {
@@ -296,7 +296,8 @@ explain_push(lua_State *L, struct rille_explain **e)
     if (failed) lua_error(L);
 }
 
-/* rille.explain(y, ...), rille.explain{y, z}: returns the number of tensors. options: one more argument may follow. */
+/* rille.explain(y, ...), rille.explain{y, z}: reads the tensors, and returns their number. options: number of arguments
+ * that may follow the tensors. */
 static int
 roots(lua_State *L, const char *who, int options, struct rille_tensor **out)
 {
@@ -338,7 +339,7 @@ plan_physical(lua_State *L, int i)
     return physical;
 }
 
-/* rille.explain_plan(y, ..., {physical = true}) */
+/* rille.plan(y, ..., {physical = true}): returns the plan of the tensors as a table that prints as text. */
 static int
 explain_plan(lua_State *L)
 {

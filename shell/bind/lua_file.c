@@ -1,4 +1,5 @@
-/* lua_file.c - tensors in files: rille.load, rille.save, and primitives for the checkpoint modules in Lua.
+/* lua_file.c - reads and writes tensors in files: rille.load, rille.save, and primitives for the checkpoint modules in
+ * Lua.
  *
  * One save may run in the background (struct shell's saving). The next function that reads or writes files, and the
  * end of the program, wait for the save first and raise its error. */
@@ -48,7 +49,7 @@ file_push(lua_State *L, const char *who, const char *path, const char *format)
 /* ---- loading ---- */
 
 /* Returns the layout of an entry with that many dimensions, from placement and sbp of the options at `i`; either may
- * be a function of the name. *planned: sbp is "auto". */
+ * be a function of the name. Sets *planned if sbp is "auto". */
 static const struct rille_layout *
 entry_layout(lua_State *L, int i, const char *who, const struct rille_file_entry *e, bool *planned)
 {
@@ -92,7 +93,7 @@ entry_load(lua_State *L, struct rille_file *f, int k, int i, const char *who)
     lua_settop(L, top + 1);
 }
 
-/* Pops the list of names at the top, and adds those entries to the table below it. */
+/* Pops the list of names at the top, and loads the file's tensors of these names into the table below the list. */
 static void
 load_names(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
 {
@@ -146,7 +147,7 @@ load_options(lua_State *L, int i, const char *who)
     check_keys(L, i, who, keys);
 }
 
-/* rille.file_load(path[, options]) */
+/* rille.load(path[, options]): returns the file's tensors by name, or its only tensor. */
 static int
 file_load(lua_State *L)
 {
@@ -156,7 +157,7 @@ file_load(lua_State *L)
     return file_load_all(L, file_push(L, "load", path, NULL), path, 2, "load");
 }
 
-/* rille._load(path, format, options): like rille.load for a format that the file name does not tell. */
+/* rille._load(path, format, options): like rille.load, for a file whose name does not show its format. */
 static int
 load_format(lua_State *L)
 {
@@ -200,9 +201,9 @@ window_load(lua_State *L, struct rille_file *f, const char *path, int i, const c
     check_as(L, who, rille_file_load_window(f, at, from, to, skip, NULL, layout, slot));
 }
 
-/* rille._windows(who, path, format, rows): a list of tensors, one for each row {name =, from =, to =, skip =,
- * placement =, sbp =}. A row selects positions from[axis] to to[axis] of each axis of the tensor `name`, and drops
- * the first `skip` axes. */
+/* rille._windows(who, path, format, rows): returns a list of tensors, one for each row {name =, from =, to =, skip =,
+ * placement =, sbp =}. A row selects positions from[axis] to to[axis] of each axis of the tensor `name`, and drops the
+ * first `skip` axes. */
 static int
 load_windows(lua_State *L)
 {
@@ -220,8 +221,8 @@ load_windows(lua_State *L)
     return 1;
 }
 
-/* rille._contents(path[, format[, who]]): a list of {name =, dtype =, shape =} sorted by name, and a table of the
- * file's metadata. who: function name in errors. */
+/* rille._contents(path[, format[, who]]): returns a list of {name =, dtype =, shape =} sorted by name, and a table of
+ * the file's metadata. who: function name in errors. */
 static int
 contents(lua_State *L)
 {
@@ -247,7 +248,7 @@ contents(lua_State *L)
     return 2;
 }
 
-/* rille.load_npy(path[, options of a creation]) */
+/* rille.load_npy(path[, options]): returns the tensor of a .npy file. options: those of a creation function. */
 static int
 load_npy(lua_State *L)
 {
@@ -347,7 +348,7 @@ claim_folder(lua_State *L, const char *who, const char *path)
     check_as(L, who, rille_claim_folder(shell_of(L)->session, path));
 }
 
-/* rille.lua_file_save(path, {name = tensor} | tensor | module[, {max_shard_size =}]) */
+/* rille.save(path, {name = tensor} | tensor | module[, {max_shard_size =}]): writes the tensors to a file. */
 static int
 lua_file_save(lua_State *L)
 {
@@ -363,7 +364,7 @@ lua_file_save(lua_State *L)
         o.shard_bytes = file_size_argument(L, -1, "save");
         lua_pop(L, 1);
     }
-    if (lua_istable(L, 2) && luaL_getmetafield(L, 2, "__saved") != LUA_TNIL) { /* a module: the table of its tensors */
+    if (lua_istable(L, 2) && luaL_getmetafield(L, 2, "__saved") != LUA_TNIL) { /* a module: replaced by its tensors */
         lua_pushvalue(L, 2);
         lua_call(L, 1, 1);
         lua_replace(L, 2);
@@ -387,7 +388,7 @@ file_texts_read(lua_State *L, int i, int *n)
     const char **text = lua_newuserdatauv(L, sizeof *text * (size_t)(*n + 1), 0);
     for (int k = 0; k < *n; k++, lua_pop(L, 1)) {
         lua_rawgeti(L, i, k + 1);
-        text[k] = text_at(L, -1, "save"); /* kept alive by the list */
+        text[k] = text_at(L, -1, "save"); /* valid as long as the list refers to the string */
     }
     return text;
 }
@@ -415,7 +416,7 @@ checkpoint(lua_State *L)
     return 0;
 }
 
-/* rille._verify(path): nil, or a message that says how the file is damaged. */
+/* rille._verify(path): returns nil, or a message that says how the file is damaged. */
 static int
 file_verify(lua_State *L)
 {
@@ -433,7 +434,8 @@ close_folder(void *folder)
     closedir(folder);
 }
 
-/* rille._list(folder, save): the names in a folder. save: create the folder if missing, and claim it. */
+/* rille._list(folder, save): returns the names in a folder. save: first creates the folder if it is missing, and claims
+ * it for this session. */
 static int
 list(lua_State *L)
 {
@@ -451,8 +453,8 @@ list(lua_State *L)
     return 1;
 }
 
-/* rille._may_save(who, path, kind): raises unless a file, a folder, or checkpoints can be saved at the path. For
- * kind "checkpoints" the folder is created and claimed. */
+/* rille._may_save(who, path, kind): raises unless a file, a folder, or checkpoints can be saved at the path. For kind
+ * "checkpoints" the folder is created and claimed for this session. */
 static int
 may_save(lua_State *L)
 {
@@ -479,8 +481,8 @@ random_state(lua_State *L)
     return 2;
 }
 
-/* rille._parts(t): the addends of a partial tensor. rille._of_parts(parts, {placement =, sbp =}, dtype): the partial
- * tensor with these addends. */
+/* rille._parts(t): returns the addends of a partial tensor. rille._of_parts(parts, {placement =, sbp =}, dtype):
+ * returns the partial tensor with these addends. */
 static int
 parts(lua_State *L)
 {
@@ -519,7 +521,7 @@ write_text(lua_State *L)
     return 0;
 }
 
-/* rille._read(path, most[, who]): the text of a regular file of at most `most` bytes. who: prefix of errors. */
+/* rille._read(path, most[, who]): returns the text of a regular file of at most `most` bytes. who: prefix of errors. */
 static int
 file_read_text_call(lua_State *L)
 {

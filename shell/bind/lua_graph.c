@@ -55,7 +55,7 @@ amount_option(lua_State *L, int i, const char *key)
     return amount_at(L, "graph", key);
 }
 
-/* Like amount_at(), in bytes, at least 1. */
+/* Like amount_at(), for a number of bytes, which must be at least 1. */
 static int64_t
 memory_option(lua_State *L, const char *who, const char *key)
 {
@@ -255,7 +255,7 @@ hints_tostring(lua_State *L)
     return 1;
 }
 
-/* step:hints(): a list of {what =, line =, price =, price_high =} */
+/* step:hints(): returns a list of {what =, line =, price =, price_high =} */
 static int
 graph_hints(lua_State *L)
 {
@@ -285,7 +285,7 @@ graph_hints(lua_State *L)
     return 1;
 }
 
-/* step:_program(): the program as bytes, for tests. */
+/* step:_program(): returns the traced program as bytes, for tests. */
 static int
 graph_program_bytes(lua_State *L)
 {
@@ -373,7 +373,7 @@ graph_trace(lua_State *L)
     return 0;
 }
 
-/* step:chart([costs]): timeline of the step, planned and measured; schedule: the schedule option. */
+/* step:chart([costs]): returns the timeline of the step, planned and measured. */
 static int
 graph_chart(lua_State *L)
 {
@@ -391,7 +391,7 @@ graph_chart(lua_State *L)
     return 1;
 }
 
-/* step:actors(): a list of {name =, device =, acts =, state =, ...} */
+/* step:actors(): returns a list of {name =, device =, acts =, state =, ...} */
 static int
 graph_actors(lua_State *L)
 {
@@ -399,7 +399,7 @@ graph_actors(lua_State *L)
     return 1;
 }
 
-/* step:show([path]): the step as a picture. */
+/* step:show([path]): prints a picture of the step, or writes it to an SVG file. */
 static int
 graph_show(lua_State *L)
 {
@@ -468,7 +468,7 @@ whatif_each(lua_State *L, struct graph *g, struct rille_cluster *c)
     }
 }
 
-/* rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =}) */
+/* rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =}): plans the step for another mesh. */
 static int
 whatif(lua_State *L)
 {
@@ -509,7 +509,7 @@ whatif(lua_State *L)
     return 1;
 }
 
-/* rille.certificate(path): checks a certificate. Returns a sentence with the proven claim; an error if the proof
+/* rille.certificate(path): checks a certificate. Returns a sentence with the proven claim; raises an error if the proof
  * fails. */
 static int
 certificate(lua_State *L)
@@ -576,7 +576,7 @@ graph_open(lua_State *L)
     kind_make(L, KIND_GRAPH, "rille.graph", meta);
     luaL_newlib(L, methods);
     lua_pushvalue(L, -1);
-    lua_setfield(L, -3, "__methods"); /* for completion */
+    lua_setfield(L, -3, "__methods"); /* lists the methods for completion */
     lua_pushcclosure(L, graph_index, 1);
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);

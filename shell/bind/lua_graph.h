@@ -1,5 +1,5 @@
 /* lua_graph.h - a compiled step as a Lua object: lua_graph.c makes and inspects it, lua_graph_call.c calls it. The Lua
- * object owns its traces; the session's thread. */
+ * object owns its traces. Used on the session's thread only. */
 #ifndef RILLE_SHELL_LUA_GRAPH_H
 #define RILLE_SHELL_LUA_GRAPH_H
 
@@ -13,9 +13,9 @@ struct graph {
     struct rille_chart_costs costs;
     char schedule[16], mode[16];
     struct rille_graph *trace[MAX_TRACES];
-    int ntrace, last; /* last: index of the trace run last; -1: none */
+    int ntrace, last; /* last: last: index of the trace that ran last; -1: none */
     bool check;       /* option check = "trace": some calls are traced again and compared */
-    int64_t ncall;    /* calls, if `check` */
+    int64_t ncall;    /* number of calls, counted if `check` */
     struct line line; /* user's line that created the graph */
 };
 

@@ -1,14 +1,14 @@
 /* lua_graph_call.c - calls a compiled step.
  *
- * A graph object keeps the traces made so far. A call looks for a trace that fits: the core compares types and
- * layouts of the tensors, the variables and their gradients; arguments that are not tensors are compared here and
- * must be equal; lua_conditions.c compares what else the function read. If none fits, the function is called once
- * with the micro-batch tensors that the core provides, and its calls are recorded. Results that are not tensors are
- * returned as they were traced.
+ * A graph object keeps the traces made so far. A call looks for a trace that fits: the core compares types and layouts
+ * of the tensors, the variables and their gradients; this file compares the other arguments; and lua_conditions.c
+ * compares the values that the function read besides its arguments. If none fits, the function is called once with the
+ * micro-batch tensors that the core provides, and its calls are recorded. Results that are not tensors are returned as
+ * they were traced.
  *
  * If nothing but numbers has changed since a trace that fits otherwise, the function is traced with live numbers in
- * their place. If that gives the program of the former trace, with the former numbers, it replaces that trace, and
- * changes of the numbers cost no trace from then on. */
+ * their place. If the new trace, evaluated with the former numbers, records the same program as the former trace, the
+ * new trace replaces the former one. From then on, changed numbers cause no further trace. */
 #include "shell/bind/lua_graph.h"
 
 #include <stdlib.h>
@@ -31,7 +31,8 @@ list_graph_tensors(lua_State *L, int first, int last, struct rille_tensor **out)
 
 /* ---- finding a trace ---- */
 
-/* A call in progress: tensors among the arguments, which are at 2 to last; their pattern is at pattern. */
+/* A call in progress: the tensors among its arguments. The arguments are at stack indices 2 to `last`, the call's
+ * pattern is at index `pattern`. */
 struct step_call {
     struct graph *g;
     struct rille_tensor *in[MAX_TENSORS];
@@ -72,7 +73,8 @@ same_pattern(lua_State *L)
     return same;
 }
 
-/* Returns the index of the trace that fits the call, or -1. *near: a trace that fits but for its conditions; -1: none.
+/* Returns the index of the trace that fits the call, or -1. *near: a trace for which only conditions (values that its
+ * function read) have changed; -1: none.
  */
 static int
 find_trace(lua_State *L, const struct step_call *c, int *near)
@@ -107,7 +109,7 @@ forget_trace(lua_State *L, struct graph *g)
 {
     rille_graph_free(&g->trace[0]);
     memmove(g->trace, g->trace + 1, (size_t)--g->ntrace * sizeof *g->trace);
-    if (g->last >= 0) g->last--; /* -1: the trace that ran last is the freed one */
+    if (g->last >= 0) g->last--; /* becomes -1 if the freed trace is the one that ran last */
     lua_getiuservalue(L, 1, 2);
     lua_getglobal(L, "table");
     lua_getfield(L, -1, "remove");
@@ -135,7 +137,8 @@ push_call(lua_State *L, const struct step_call *c)
     for (int k = 0; k < c->nin; k++) *slot[k] = piece[k];
 }
 
-/* Writes a timeline if RILLE_TRACE=run.json is set: of the first trace's first run; the others' to run-2.json, ... */
+/* If RILLE_TRACE=run.json is set, writes a timeline of each trace's first run: of the first trace to run.json, of the
+ * next ones to run-2.json, run-3.json, ... */
 static void
 trace_by_environment(lua_State *L, struct rille_graph *g)
 {
@@ -187,7 +190,7 @@ trace_once(lua_State *L, const struct step_call *c, struct rille_graph **made)
     return lua_pcall(L, 0, 0, 0);
 }
 
-/* Traces the function for a call. Raises an error of the function. */
+/* Traces the function for a call. Raises the function's error, if it fails. */
 static struct rille_graph *
 trace_call(lua_State *L, const struct step_call *c)
 {
@@ -227,14 +230,14 @@ make_trace(lua_State *L, const struct step_call *c)
     lua_gc(L, LUA_GCCOLLECT); /* frees the trace's tensors now: already the first run may overwrite variables */
     trace_by_environment(L, made);
     g->ntrace++;
-    while (g->ntrace > 1 && rille_graph_is_stale(g->trace[0])) forget_trace(L, g); /* no call fits it again */
+    while (g->ntrace > 1 && rille_graph_is_stale(g->trace[0])) forget_trace(L, g); /* no later call can use the trace */
     return g->ntrace - 1;
 }
 
 /* ---- live numbers ---- */
 
-/* Returns true if the new trace, whose record is at the top, computes the same as the old trace k for the old
- * numbers. */
+/* Returns true if the new trace, whose record is at the top, evaluated with the former numbers, computes what trace k
+ * computes. */
 static bool
 is_generalised(lua_State *L, const struct step_call *c, int k, struct rille_graph *made)
 {
@@ -254,8 +257,8 @@ is_generalised(lua_State *L, const struct step_call *c, int k, struct rille_grap
     return same;
 }
 
-/* Replaces trace k, from which only numbers differ, by one with live numbers. False: the step must be traced for the
- * present numbers. */
+/* Replaces trace k by a trace with live numbers, if only numbers have changed since trace k. Returns false if the step
+ * must be traced for the present numbers. */
 static bool
 replace_trace(lua_State *L, const struct step_call *c, int k)
 {

@@ -1,8 +1,9 @@
-/* lua_index.c - parts of a tensor: x[i], x[{i, {a, b}, {}}], assignment to them, pairs(x), split and chunk.
+/* lua_index.c - reads and assigns parts of a tensor: x[i], x[{i, {a, b}, {}}], assignment to them, pairs(x), split and
+ * chunk.
  *
  * Reading is composed of slices, and a squeeze for each position, so reads are differentiable and use the global
  * view. No operator writes into a part. An assignment computes the whole new value, where(inside, v expanded, x),
- * and assigns it to x. This is correct in every layout and in a compiled step; the cost is one pass over x. */
+ * and assigns it to x. The method is correct in every layout and in a compiled step; the cost is one pass over x. */
 #include "shell/bind/shell.h"
 
 #include <stdarg.h>
@@ -26,8 +27,8 @@ static int __attribute__((format(printf, 2, 3))) index_error(lua_State *L, const
 
 struct pick { /* the selection on one axis: start, start + step, ... before stop */
     int64_t start, stop, step;
-    bool whole; /* the entire axis, in order */
-    bool drop;  /* a position: the axis is removed */
+    bool whole; /* the selection is the entire axis, in order */
+    bool drop;  /* the key is a position, which removes the axis */
 };
 
 static int64_t
@@ -235,8 +236,8 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
     apply_top(L, "reshape", 1, &attr);
 }
 
-/* Expands v to the full size of an axis of x: entry j is the entry of v assigned to it, or an arbitrary one if j is
- * not assigned. */
+/* Expands v to the full size of an axis of x: entry j is the entry of v assigned to it, or an arbitrary entry of v if
+ * nothing is assigned to entry j. */
 static void
 spread_top(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
 {

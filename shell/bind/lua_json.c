@@ -1,4 +1,4 @@
-/* lua_json.c - JSON as Lua values, parsed by jansson; the primitive of rille.json (lua/json.lua). */
+/* lua_json.c - converts JSON to Lua values with jansson: the primitive of rille.json (lua/json.lua). */
 #include "shell/bind/shell.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ is_large_integer(const char *from, const char *to)
 }
 
 /* Pushes the text with e0 appended to every integer beyond 64 bits, so that the parser reads a real. Other programs
- * write 1e30 as such an integer. */
+ * write floats such as 1e30 as long integers. */
 static void
 push_with_reals(lua_State *L, const char *text, size_t n)
 {
@@ -113,7 +113,8 @@ check_zeros(lua_State *L, const char *who, const char *text, size_t n)
     if (zero) complain(L, "%s: line %d is not JSON: a zero byte", who, line);
 }
 
-/* rille._json(text, who, null, array): the value. null: value for JSON's null. array: metatable of arrays. */
+/* rille._json(text, who, null, array): returns the parsed value. null: value for JSON's null. array: metatable of
+ * arrays. */
 static int
 read(lua_State *L)
 {
@@ -131,7 +132,7 @@ read(lua_State *L)
         *v = json_loadb(text, n, STRICT, &why);
     }
     for (char *c = why.text; *c; c++)
-        if (*c < ' ' || *c > '~') *c = '?'; /* the message may quote arbitrary bytes */
+        if (*c < ' ' || *c > '~') *c = '?'; /* prints '?' because the message may quote arbitrary bytes */
     if (!*v) return complain(L, "%s: line %d is not JSON: %s", who, why.line > 0 ? why.line : 1, why.text);
     push_json(L, *v);
     json_decref(*v);

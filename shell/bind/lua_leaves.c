@@ -1,14 +1,14 @@
-/* lua_leaves.c - changes many variables, such as the parameters of a module, all or none.
+/* lua_leaves.c - changes many variables, such as the parameters of a module: either all of them or none.
  *
- * A list has a row for each variable: {name, leaf, new value or layout}, or {name, leaf} if all get the same; no
- * leaf occurs twice. All rows are read before any change, and the core changes all leaves in one call, because
- * Ctrl-C can interrupt before any line of Lua. Errors give the name and the type of the leaf. */
+ * A list has a row for each variable: {name, leaf, new value or layout}, or {name, leaf} if all rows get one value; no
+ * leaf occurs twice. All rows are read before any change, and the core changes all leaves in one call, because Ctrl-C
+ * can interrupt before any line of Lua. Errors give the name and the type of the leaf. */
 #include "shell/bind/shell.h"
 
-struct leaves { /* stored in userdata on the stack */
+struct leaves { /* the rows of a list; stored in a userdata on the stack */
     int n;
     struct rille_tensor **leaf;
-    const void **next; /* by leaf: new tensor or layout; unused if all get the same */
+    const void **next; /* by leaf: its new tensor or layout; unused if all leaves get one value */
 };
 
 /* Pushes "who: 'name' f32{2, 3}" for row i of the list at 2. */
@@ -60,7 +60,7 @@ push_next(lua_State *L, int i)
     lua_remove(L, -2);
 }
 
-/* rille._take(who, {{name, leaf, value}, ...}): copy_ of each. */
+/* rille._take(who, {{name, leaf, value}, ...}): copies each value into its leaf, like leaf:copy_(value). */
 static int
 leaves_take(lua_State *L)
 {
@@ -79,7 +79,8 @@ leaves_take(lua_State *L)
     return 0;
 }
 
-/* rille._lay(who, {{name, leaf, {placement =, sbp =}}, ...}): to_global_ of each. */
+/* rille._lay(who, {{name, leaf, {placement =, sbp =}}, ...}): changes the layout of each leaf, like
+ * leaf:to_global_(). */
 static int
 lay(lua_State *L)
 {
@@ -110,7 +111,7 @@ lay(lua_State *L)
     return 0;
 }
 
-/* rille._retype(who, {{name, leaf}, ...}, dtype) */
+/* rille._retype(who, {{name, leaf}, ...}, dtype): casts each leaf to the dtype. */
 static int
 retype(lua_State *L)
 {

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-static const char live_error; /* registry key of a stored error */
+static const char live_error; /* registry key of the error of a live number's function */
 
 struct live {
     struct shell *shell;
@@ -138,7 +138,7 @@ live_compute(lua_State *L)
     return 1;
 }
 
-/* Pushes an operand of live_compute() for the value at i. */
+/* Pushes the value at i as live_compute() needs it: a number, or the function of a live number. */
 static void
 push_live_operand(lua_State *L, int i)
 {
@@ -189,8 +189,8 @@ add_live_arithmetic(lua_State *L)
     }
 }
 
-/* rille._live_whole(live): Marks a live number as an integer; operators promote it like an integer, not a float.
- * Returns it. */
+/* rille._live_whole(live): marks a live number as an integer, so that operators promote it like an integer, not a
+ * float; returns the live number. */
 static int
 live_whole(lua_State *L)
 {

@@ -1,10 +1,10 @@
-/* lua_op.c - the operators: one C function for all, generated from their records.
+/* lua_op.c - the operators in Lua: one C function calls any operator, as its record describes.
  *
  * An operator's Lua function is a closure over a struct lua_op, which holds everything that a call needs: operands,
  * attributes, number of results. One pass sorts the arguments. Tensors, and numbers or nil where an operand may be
  * one, are operands in order. All other arguments are attributes: by position in the declared order, where a table
- * without names is a list, or by name in a table. Methods and functions are the same; x:name_(...) computes the same
- * result and assigns it to x. */
+ * without names is a list, or by name in a table. Functions also serve as methods; x:name_(...) computes the result and
+ * assigns it to x. */
 #include "shell/bind/shell.h"
 
 #include <stdarg.h>
@@ -31,7 +31,7 @@ struct call {
     int narg, cap, nattr;
     int position;          /* index of the next positional attribute */
     int slot[NATTR];       /* attribute k of the operator is attr[slot[k] - 1] of the call; 0: not given */
-    struct rille_arg *arg; /* own[], or a userdata on the stack */
+    struct rille_arg *arg; /* points to own[], or into a userdata on the stack */
     struct rille_arg own[NARG];
     struct rille_attr attr[NATTR];
     int64_t list[NATTR][NLIST];
@@ -353,7 +353,7 @@ read_table(struct call *c, int i)
     if (list) read_attr(c, at, i);
     named = read_names(c, i);
     if (!list && !named && at < o->nattr && o->attr[at].kind == RILLE_INTS && o->attr[at].required)
-        read_attr(c, c->position++, i); /* x:reshape{} */
+        read_attr(c, c->position++, i); /* an empty table is the value of an attribute: x:reshape{} */
 }
 
 /* ---- the call ---- */

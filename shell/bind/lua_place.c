@@ -1,4 +1,4 @@
-/* lua_place.c - placements, and layouts as written in Lua.
+/* lua_place.c - makes placements, and reads layouts as written in Lua.
  *
  * A placement in Lua is a userdata that points to the session's placement; equal placements are one userdata, found
  * in a table by address. Layouts have no object of their own: in Lua a layout is a string, or a table of strings
@@ -38,7 +38,7 @@ place_test(lua_State *L, int i)
 struct mesh {
     int naxis;
     int32_t size[RILLE_AXES];
-    int32_t *rank; /* in a userdata on the stack */
+    int32_t *rank; /* device numbers, in a userdata on the stack */
     int nrank, cap;
 };
 
@@ -73,7 +73,7 @@ mesh_walk(lua_State *L, struct mesh *m, int i, int depth)
     }
 }
 
-/* Infers the mesh sizes from the first entries. */
+/* Infers the mesh sizes of nested tables from the first entry at each depth. */
 static void
 mesh_sizes(lua_State *L, struct mesh *m, int i)
 {
@@ -93,7 +93,7 @@ mesh_sizes(lua_State *L, struct mesh *m, int i)
     m->cap = (int)total;
 }
 
-/* rille.placement(kind, mesh) */
+/* rille.placement(kind, mesh): returns the placement of the devices whose numbers the nested table `mesh` lists. */
 static int
 lua_place_new(lua_State *L)
 {

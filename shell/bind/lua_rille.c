@@ -88,8 +88,9 @@ check_list(lua_State *L, int i, const char *who)
 
 enum { SLACK = 32 << 20 };
 
-/* Lua does not count the bytes owned by handles. A collection runs when they have grown by a quarter, and by at
- * least SLACK, since the last collection, so its relative cost is small for programs of any size. */
+/* Lua does not count the bytes owned by handles. Lua's garbage is collected when these bytes have grown by a quarter,
+ * and by at least SLACK, since the last collection. So the relative cost of collections is small for programs of any
+ * size. */
 void
 collect_if_due(lua_State *L)
 {
@@ -153,7 +154,7 @@ manual_seed(lua_State *L)
     return 0;
 }
 
-/* rille._interrupts(): number of times that "interrupted" was raised. */
+/* rille._interrupts(): returns how often "interrupted" was raised. */
 static int
 interrupts(lua_State *L)
 {
@@ -181,7 +182,8 @@ shell_autocast(lua_State *L)
     return 1;
 }
 
-/* A setting of the session, true or false: sets it if the argument is not nil, and returns the previous setting. */
+/* Reads or changes a boolean setting of the session: changes the setting if the argument is not nil, and returns the
+ * previous one. */
 static int
 session_setting(lua_State *L, const char *name, bool (*set)(struct rille_session *s, bool on))
 {
@@ -226,7 +228,7 @@ no_grad(lua_State *L)
 
 enum { GRAD_MAX = 256 };
 
-/* rille.grad(y, {x1, x2}): one gradient for each x. */
+/* rille.grad(y, {x1, x2}): returns the gradient of y with respect to each x. */
 static int
 grad(lua_State *L)
 {
@@ -281,7 +283,7 @@ counters(lua_State *L)
     return 1;
 }
 
-/* rille.devices(): the devices used so far. */
+/* rille.devices(): returns a list of the devices used so far. */
 static int
 devices(lua_State *L)
 {
@@ -354,7 +356,7 @@ trace_pause(lua_State *L)
     return 1;
 }
 
-/* rille._trace_mean(t): the mean of t over the micro-batches of a trace; outside a trace, t. */
+/* rille._trace_mean(t): returns the mean of t over the micro-batches of the current trace; outside a trace, t. */
 static int
 lua_trace_mean(lua_State *L)
 {
@@ -364,7 +366,7 @@ lua_trace_mean(lua_State *L)
     return 1;
 }
 
-/* rille._tracing(): whether a compiled step is being traced, and whether it is a planned one. */
+/* rille._tracing(): returns whether a compiled step is being traced, and whether the planner chooses its layouts. */
 static int
 lua_tracing(lua_State *L)
 {
@@ -406,7 +408,7 @@ generation(lua_State *L)
 
 /* ---- for tests ---- */
 
-/* rille._fail_act(k): the k-th act from now fails; 0: none. */
+/* rille._fail_act(k): makes the k-th act from now fail; 0: no act. */
 static int
 fail_act(lua_State *L)
 {
@@ -414,7 +416,7 @@ fail_act(lua_State *L)
     return 0;
 }
 
-/* rille._slow_op(name, seconds): kernels of this operator also sleep for that time. */
+/* rille._slow_op(name, seconds): makes kernels of this operator also sleep for that time. */
 static int
 slow_op(lua_State *L)
 {
@@ -424,7 +426,8 @@ slow_op(lua_State *L)
     return 0;
 }
 
-/* rille._schedule_contexts(name, devices, stages, device): for lua/parallel; device counts from 0. */
+/* rille._schedule_contexts(name, devices, stages, device): returns the number of micro-batches whose activations a
+ * device holds at once in this schedule; device: from 0. */
 static int
 schedule_contexts(lua_State *L)
 {
@@ -474,7 +477,8 @@ search_module(lua_State *L)
     return 2;
 }
 
-/* Inserts the searcher before those of files, so that no file in a user's directory shadows a Rille module. */
+/* Inserts the searcher before Lua's searchers of files, so that no file in a user's directory shadows a Rille
+ * module. */
 static void
 add_searcher(lua_State *L)
 {

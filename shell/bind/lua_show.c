@@ -1,4 +1,4 @@
-/* lua_show.c - pictures: x:show() of a tensor's layout, rille.boxing{...}:show() of a move.
+/* lua_show.c - draws pictures: x:show() draws a tensor's layout, rille.boxing{...}:show() a move.
  *
  * Without a path the picture is text on the terminal, coloured if --color allows; with a path it is an SVG file. */
 #include "shell/bind/shell.h"
@@ -32,7 +32,7 @@ write_picture(lua_State *L, const char *path, const char *text)
     return 0;
 }
 
-/* Like the function above, for a text allocated by the core; frees the text. */
+/* Prints a picture that the core allocated, or writes it to the file; frees the picture. */
 static int
 put_file(lua_State *L, const char *path, char *text)
 {
@@ -51,7 +51,7 @@ show_display(lua_State *L, char *svg, char *plain)
     return 0;
 }
 
-/* x:show([path]) */
+/* x:show([path]): draws how the tensor is distributed over its mesh. */
 static int
 tensor_show(lua_State *L)
 {

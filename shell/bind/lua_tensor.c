@@ -215,7 +215,7 @@ set_name(lua_State *L, struct rille_tensor *t, int i)
 static const struct field {
     const char *name;
     int (*get)(lua_State *L, struct rille_tensor *t);
-    void (*set)(lua_State *L, struct rille_tensor *t, int i); /* NULL: cannot be assigned */
+    void (*set)(lua_State *L, struct rille_tensor *t, int i); /* NULL: the field cannot be assigned */
 } fields[] = {
     {"shape", get_shape, NULL},
     {"ndim", get_ndim, NULL},
@@ -443,7 +443,7 @@ tensor_pin(lua_State *L)
     return 1;
 }
 
-/* x:_has_value(): whether the value is in memory. */
+/* x:_has_value(): returns whether the value is in memory. */
 static int
 tensor_has_value(lua_State *L)
 {
@@ -639,7 +639,7 @@ tensor_open(lua_State *L)
                                     {NULL, NULL}};
     open_shapes(L);
     kind_make(L, KIND_TENSOR, "rille.tensor", meta);
-    lua_insert(L, -2); /* metatable, module */
+    lua_insert(L, -2); /* stack: metatable, module */
     lua_newtable(L);
     op_open(L);
     luaL_setfuncs(L, methods, 0);
@@ -649,9 +649,9 @@ tensor_open(lua_State *L)
     lua_setfield(L, -2, "to");
     op_push(L, "concat");
     lua_setfield(L, -3, "cat");
-    lua_pushcfunction(L, tensor_to_global); /* instead of the operator, which accepts no layout */
+    lua_pushcfunction(L, tensor_to_global); /* replaces the operator's function, which accepts no layout */
     lua_setfield(L, -3, "to_global");
     tensor_open_index(L);
-    lua_setfield(L, -3, "__methods"); /* for completion and help */
+    lua_setfield(L, -3, "__methods"); /* lists the methods for completion and help */
     lua_remove(L, -2);
 }

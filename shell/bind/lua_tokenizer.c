@@ -1,4 +1,4 @@
-/* lua_tokenizer.c - text to ids and back; the primitives of rille.tokenizer (lua/tokenizer.lua). */
+/* lua_tokenizer.c - converts text to ids and back: the primitives of rille.tokenizer (lua/tokenizer.lua). */
 #include "shell/bind/shell.h"
 
 #include <stdlib.h>
@@ -57,8 +57,8 @@ special_ids(lua_State *L, int i, const char *who, int n)
     return id;
 }
 
-/* Warns that encode ignores the truncation or padding in the file. Other readers of such files may apply it, and a
- * user should not have to count ids to notice. */
+/* Warns that encode ignores the truncation or padding in the tokenizer file. Other libraries may apply them, and a user
+ * may not notice the difference. */
 static void
 warn_of_batches(lua_State *L, const char *path, const struct rille_tokenizer *t)
 {
@@ -69,7 +69,7 @@ warn_of_batches(lua_State *L, const char *path, const struct rille_tokenizer *t)
     lua_pop(L, 1);
 }
 
-/* rille._tokenizer(path, pattern, special, ids of special) */
+/* rille._tokenizer(path, pattern, special, ids of special): returns a tokenizer. */
 static int
 tokenizer(lua_State *L)
 {
@@ -144,7 +144,7 @@ push_ids(lua_State *L, const uint32_t *id, size_t n, size_t *have)
     }
 }
 
-/* tok:encode(text, {add_special_tokens = false}): a list of ids. */
+/* tok:encode(text, {add_special_tokens = false}): returns a list of ids. */
 static int
 encode(lua_State *L)
 {
@@ -198,7 +198,7 @@ without_special(const struct rille_tokenizer *t, int64_t *id, size_t n)
     return left;
 }
 
-/* tok:decode(ids, {skip_special_tokens = false}): a text. */
+/* tok:decode(ids, {skip_special_tokens = false}): returns a string. */
 static int
 decode(lua_State *L)
 {
@@ -225,7 +225,7 @@ lua_tokenizer_save(lua_State *L)
     return 0;
 }
 
-/* tok.size, and methods. */
+/* __index of a tokenizer: tok.size, and the methods. */
 static int
 index_tokenizer(lua_State *L)
 {

@@ -1,4 +1,4 @@
-/* lua_tokens.c - training token ids; the primitives of rille.data.tokens (lua/data/tokens.lua). */
+/* lua_tokens.c - reads token ids for training: the primitives of rille.data.tokens (lua/data/tokens.lua). */
 #include "shell/bind/shell.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ open_files(lua_State *L, int i, const char *who, struct rille_tokens **out)
     const char **path = lua_newuserdatauv(L, sizeof *path * (size_t)n, 0);
     for (int k = 0; k < n; k++, lua_pop(L, 1)) {
         if (lua_rawgeti(L, i, k + 1) != LUA_TSTRING) complain(L, "%s: a list of files has %s", who, what_is(L, -1));
-        path[k] = text_at(L, -1, who); /* kept alive by the list */
+        path[k] = text_at(L, -1, who); /* valid as long as the list refers to the string */
     }
     at_line(L);
     check_as(L, who, rille_tokens_open(shell_of(L)->session, n, path, out));
@@ -69,7 +69,7 @@ take_tokens_tensor(lua_State *L, int i, const char *who, struct rille_tokens **o
     check_as(L, who, rille_tokens_of(shell_of(L)->session, n, id, out));
 }
 
-/* rille._tokens(who, path | {paths} | {ids} | tensor) */
+/* rille._tokens(who, path | {paths} | {ids} | tensor): returns a reader of token ids. */
 static int
 tokens(lua_State *L)
 {
@@ -99,7 +99,7 @@ tokens(lua_State *L)
     return 1;
 }
 
-/* t:tokens_count(): the number of ids, and the number in the longest file. */
+/* t:tokens_count(): returns the number of ids, and the number of ids in the longest file. */
 static int
 tokens_count(lua_State *L)
 {
@@ -116,7 +116,7 @@ tokens_windows(lua_State *L)
     return 1;
 }
 
-/* t:digest(): a hash that tells files of ids apart. */
+/* t:digest(): returns a hash of the ids, by which a resumed run recognises its data. */
 static int
 digest(lua_State *L)
 {
@@ -135,7 +135,8 @@ field(lua_State *L, int i, const char *name)
     return value;
 }
 
-/* t:batch(who, {length =, first =, n =, vocab =, seed =, epoch =}, layout of x, layout of y) */
+/* t:batch(who, {length =, first =, n =, vocab =, seed =, epoch =}, layout of x, layout of y): returns x and y of n
+ * windows. */
 static int
 batch(lua_State *L)
 {
@@ -156,7 +157,7 @@ batch(lua_State *L)
     return 2;
 }
 
-/* t:stats() */
+/* t:stats(): returns counts and times of the background reader. */
 static int
 stats(lua_State *L)
 {
@@ -176,7 +177,7 @@ stats(lua_State *L)
     return 1;
 }
 
-/* t:all(who): every id. */
+/* t:all(who): returns all ids as a tensor. */
 static int
 all(lua_State *L)
 {

@@ -1,4 +1,4 @@
-/* lua_workers.c - worker processes in Lua: their state, losses, snapshots.
+/* lua_workers.c - reports worker processes to Lua: their state, losses, snapshots.
  *
  * The loss of a worker is an ordinary error: a text with the user's line. The core's text is remembered, so that
  * worker_is_lost() recognises it inside any longer message. */

@@ -27,8 +27,8 @@ find_module(const char *name)
     return NULL;
 }
 
-/* Pushes and returns the path of the module's file in RILLE_LUA_DIR; returns NULL and pushes nothing if that is not
- * set. */
+/* Pushes and returns the path of the module's file in RILLE_LUA_DIR; returns NULL and pushes nothing if RILLE_LUA_DIR
+ * is not set. */
 static const char *
 push_path(lua_State *L, const char *name)
 {

@@ -1,5 +1,5 @@
 # modules.cmake - writes the files of lua/ as a table of C: cmake -DROOT=lua -DOUT=file.c -DFILES=a.lua;b.lua -P this.
-# Bytes are numbers: a string literal of C99 has an end that files do not know.
+# The bytes are written as numbers, because C compilers need not accept long string literals.
 set(arrays "")
 set(rows "")
 set(n 0)

@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 struct module_text {
-    const char *name; /* "nn.linear"; NULL ends the table */
-    const char *text; /* not zero-terminated */
+    const char *name; /* module name without "rille.": "nn.linear"; NULL ends the table */
+    const char *text; /* source text, not zero-terminated */
     size_t size;
 };
 extern const struct module_text module_texts[];

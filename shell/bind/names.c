@@ -1,5 +1,5 @@
-/* names.c - suggestions for an unknown name: Rille's equivalent of another program's name, or the name with the
- * fewest changed letters. */
+/* names.c - suggests a replacement for an unknown name: Rille's equivalent of another program's name, or the name with
+ * the fewest changed letters. */
 #include "shell/bind/shell.h"
 
 #include <ctype.h>
@@ -40,7 +40,7 @@ name_nearest(lua_State *L, int table, const char *name, struct nearest *best)
     for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) {
         const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "_";
         if (key[0] == '_' || strlen(key) > LONGEST) continue;
-        int n = changes(name, key), most = (int)strlen(name) / 3; /* more changes make another word */
+        int n = changes(name, key), most = (int)strlen(name) / 3; /* a name with more changes is not suggested */
         bool better = !best->name || n < best->changes || (n == best->changes && strcmp(key, best->name) < 0);
         if (n <= most && better) *best = (struct nearest){key, n};
     }

@@ -19,10 +19,10 @@ enum { LARGE = 1000, EDGE = 3, CELL = 48 };
 struct table {
     const struct value_kind *kind;
     int ndim;
-    int64_t shape[RILLE_DIMS]; /* of the printed part */
-    int64_t full[RILLE_DIMS];  /* of the whole tensor */
+    int64_t shape[RILLE_DIMS]; /* sizes of the printed part */
+    int64_t full[RILLE_DIMS];  /* sizes of the whole tensor */
     const char *data;
-    bool science, point; /* reals: as 1.2e+05; with a fraction */
+    bool science, point; /* real numbers: print powers of ten (1.2e+05); print a fraction */
     int width;
     int64_t columns; /* number of columns that fit a line */
 };
@@ -131,7 +131,7 @@ add_vector(luaL_Buffer *b, const struct table *t)
     }
 }
 
-/* Returns true if positions before these were omitted. */
+/* Returns true if the printed part omits positions directly before these. */
 static bool
 after_gap(const struct table *t, const int64_t *index)
 {
@@ -142,7 +142,7 @@ after_gap(const struct table *t, const int64_t *index)
     return false;
 }
 
-/* Prints the heading of a matrix, "[0, 5]"; positions are those in the whole tensor. */
+/* Prints the heading of a matrix, "[0, 5]"; positions refer to the whole tensor. */
 static void
 add_heading(luaL_Buffer *b, const struct table *t, const int64_t *index)
 {
@@ -168,7 +168,8 @@ format_matrix(luaL_Buffer *b, const struct table *t, const char *data)
     }
 }
 
-/* Advances the leading positions. Returns false after the last. */
+/* Advances the leading positions, those of all axes except the last two, to the next matrix. Returns false after the
+ * last one. */
 static bool
 next_index(const struct table *t, int64_t *index)
 {
@@ -263,8 +264,8 @@ place_corner(const struct table *t, int axis, const int64_t *at, const int64_t *
     for (int64_t k = 0; k < size[axis]; k++) place_corner(t, axis + 1, at, size, from, to + (at[axis] + k) * stride);
 }
 
-/* Reads a corner of the printed part. There is one for each choice of the first or last entries along the axes that
- * are cut. */
+/* Reads a corner of the printed part. Along each axis with omitted entries a corner has either the first or the last
+ * entries. */
 static int
 read_corner(struct table *t, struct rille_tensor *x, unsigned corner, char *part, char *out)
 {
@@ -283,7 +284,7 @@ read_corner(struct table *t, struct rille_tensor *x, unsigned corner, char *part
     return code;
 }
 
-/* Arguments: the tensor, the table. Returns the bytes of the printed part. */
+/* Lua function of a tensor and its struct table: returns the bytes of the printed part as a string. */
 static int
 read_shown(lua_State *L)
 {
@@ -316,7 +317,7 @@ cut_edges(lua_State *L, int axis)
     lua_pop(L, 2);
 }
 
-/* Like read_shown, for a tensor that does not fit host memory: only its edges are computed. */
+/* Like read_shown(), for a tensor that does not fit host memory: computes only the entries that are printed. */
 static int
 compute_shown(lua_State *L)
 {
@@ -456,6 +457,6 @@ print_line(lua_State *L, int i)
     luaL_addstring(&b, ": ");
     add_nested(&b, &t, 0, &at);
     luaL_pushresult(&b);
-    lua_remove(L, -2); /* the bytes */
+    lua_remove(L, -2); /* removes the bytes of the printed part */
     lua_concat(L, 2);
 }

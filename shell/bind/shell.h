@@ -37,14 +37,14 @@ enum kind {
 
 struct line { /* a line of the user's program */
     char file[256];
-    int number;      /* 0: unknown */
-    char inside[64]; /* "nn.Linear" if called through a Rille module, else "" */
+    int number;      /* line number; 0: unknown */
+    char inside[64]; /* class of Rille that made the call, "nn.Linear"; "": none */
 };
 
 struct environment {
     struct rille_options options;
     const char *trace;     /* RILLE_TRACE: a file for the trace of each graph, or NULL */
-    bool check_trace;      /* RILLE_CHECK=trace */
+    bool check_trace;      /* RILLE_CHECK=trace: traces of steps are checked */
     const char *transport; /* RILLE_TRANSPORT: "tcp" or "mpi", or NULL */
     char cost[PATH_MAX];   /* file of measured transfer costs; "": no folder for it */
     char error[PATH_MAX];  /* message of a failure */
@@ -54,23 +54,23 @@ struct shell {
     struct rille_session *session;
     lua_State *main;         /* main state, not a coroutine */
     lua_State *running;      /* state that called the core last; live numbers run on it */
-    const void *meta[NKIND]; /* metatables, as lua_topointer() addresses */
+    const void *meta[NKIND]; /* addresses of the metatables of all kinds */
     struct line line;        /* line last passed to rille_at() */
     bool asking;             /* a starting run is calling Lua for a live number */
     const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
-    bool check_trace;        /* RILLE_CHECK=trace */
+    bool check_trace;        /* RILLE_CHECK=trace: traces of steps are checked */
     int ntrace;
     const struct graph *tracing;                   /* graph whose function is being traced (lua_graph.c), or NULL */
     int64_t ninterrupt;                            /* times that "interrupted" was raised */
-    void (*cancelled)(void);                       /* called after Ctrl-C has cancelled a run; or NULL */
-    void (*entered)(lua_State *co), (*left)(void); /* a coroutine starts or resumes; it stops; or NULL */
+    void (*cancelled)(void);                       /* called after Ctrl-C has cancelled a run; NULL: none */
+    void (*entered)(lua_State *co), (*left)(void); /* called when a coroutine runs; stops; NULL: none */
     int (*doctor)(lua_State *L, bool json);        /* prints the facts of :doctor; set by the program (doctor_print) */
     /* Displays a document of this MIME type, with a plain-text fallback, in a notebook; NULL: no notebook. */
     void (*display)(const char *type, const char *text, const char *plain);
     unsigned made;      /* number of tensors pushed so far */
     int64_t collect_at; /* bytes owned by handles at which to collect garbage */
     bool color;
-    struct rille_saving *saving; /* background save; NULL: none */
+    struct rille_saving *saving; /* save in progress on another thread; NULL: none */
     char lost[512];              /* core's message for the last lost worker */
 };
 
@@ -114,11 +114,11 @@ void room_check(lua_State *L, const char *who, size_t bytes);
 void *scratch_new(lua_State *L, const char *who, size_t bytes);
 /* Owner of something that C allocated, freed with the userdata at the latest, so that Lua errors leak nothing. */
 struct owner {
-    void *thing; /* NULL: nothing */
+    void *thing; /* memory or object to free; NULL: none */
     void (*drop)(void *thing);
 };
 struct owner *owner_push(lua_State *L, void (*drop)(void *thing));
-void owner_drop(struct owner *o); /* frees the thing now */
+void owner_drop(struct owner *o); /* frees o->thing at once */
 /* Raises unless all keys of the table at i are integers or in the NULL-ended list. who: prefix of the message. */
 void check_keys(lua_State *L, int i, const char *who, const char *const *keys);
 /* Raises unless the keys of the table at i are 1 to its length. */
@@ -162,17 +162,17 @@ const char *what_is(lua_State *L, int i);
 
 /* ---- lua_workers.c: worker processes ---- */
 
-void workers_open(lua_State *L);   /* into the module table at the top */
-void lost_remember(lua_State *L);  /* call after a core failure: records a lost worker */
-bool lost_is(lua_State *L, int i); /* the text at i reports that loss */
+void workers_open(lua_State *L);   /* adds functions to the module table at the top */
+void lost_remember(lua_State *L);  /* call after a core failure: remembers the error if it reports a lost worker */
+bool lost_is(lua_State *L, int i); /* returns true if the text at i contains the remembered error */
 
 /* ---- names.c: misspelt names ---- */
 
-struct nearest { /* name NULL: none is similar */
+struct nearest { /* a similar name, and how much it differs; name NULL: none is similar */
     const char *name;
     int changes;
 };
-void names_open(lua_State *L); /* into the module table at the top */
+void names_open(lua_State *L); /* adds functions to the module table at the top */
 /* Sets *best to the table key closest to a misspelt name, if closer than *best. The table owns the key. */
 void name_nearest(lua_State *L, int table, const char *name, struct nearest *best);
 /* Returns Rille's name for what other libraries call `name`. scope: "" (a global), "tensor" or "rille". NULL:
@@ -183,7 +183,7 @@ const char *name_hint(lua_State *L, const struct nearest *best);
 
 /* ---- lua_place.c: placements and layouts ---- */
 
-void place_open(lua_State *L); /* into the module table at the top */
+void place_open(lua_State *L); /* adds functions to the module table at the top */
 void place_push(lua_State *L, const struct rille_place *p);
 const struct rille_place *place_check(lua_State *L, int i); /* raises if the value is no placement */
 /* Returns the layout with B on every mesh axis. */
@@ -200,15 +200,15 @@ bool layout_auto(lua_State *L, int i);
 void tensor_open(lua_State *L);
 /* Pushes an empty slot for a tensor handle. Fill the slot at once. */
 struct rille_tensor **tensor_slot(lua_State *L);
-struct rille_tensor *tensor_test(lua_State *L, int i);                   /* NULL: no tensor */
+struct rille_tensor *tensor_test(lua_State *L, int i);                   /* returns NULL if the value is not a tensor */
 struct rille_tensor *tensor_check(lua_State *L, int i, const char *who); /* raises if the value is no tensor */
 void tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor **out, int *n);
 void push_shape(lua_State *L, int n, const int64_t *shape);
-void leaves_open(lua_State *L); /* lua_leaves.c: variables that change together; into the module table at the top */
+void leaves_open(lua_State *L); /* lua_leaves.c: adds functions that change several variables together */
 int index_get(lua_State *L);    /* x[key], x[key] = v for keys that are no names */
 int index_set(lua_State *L);
 int index_pairs(lua_State *L);
-void index_open(lua_State *L); /* split, chunk */
+void index_open(lua_State *L); /* adds split and chunk to the methods */
 
 /* ---- lua_op.c: operators ---- */
 
@@ -228,17 +228,17 @@ void tensor_describe(lua_State *L, luaL_Buffer *b, const char *name, struct rill
 
 /* ---- lua_create.c: new tensors ---- */
 
-struct options {       /* of a tensor creation */
+struct options {       /* options of a function that creates a tensor */
     const char *dtype; /* NULL: not given */
     const struct rille_layout *layout;
     bool requires_grad;
-    bool planned; /* sbp = "auto" */
+    bool planned; /* sbp = "auto": the planner chooses the layout */
     const char *name;
 };
 void create_open(lua_State *L);
-void options_read(lua_State *L, int i, const char *who, int ndim, struct options *o); /* i may be nil or none */
+void options_read(lua_State *L, int i, const char *who, int ndim, struct options *o); /* the value at i may be nil */
 void options_apply(lua_State *L, const struct options *o, struct rille_tensor *t);
-int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* table, or numbers from *i on; advances *i */
+int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* a table, or numbers from *i on; advances *i */
 
 /* ---- arity.c ---- */
 
@@ -252,21 +252,21 @@ void arity_open(lua_State *L); /* makes functions of the module at the top, and 
 enum { GRAPH_CONDITIONS = 3 }; /* index of the user value with the last trace's conditions */
 /* Lists what a trace of this call must follow. pattern: index of the call's pattern. */
 void conditions_begin(lua_State *L, int pattern);
-/* Like conditions_begin(), with live numbers for the numbers that changed since the conditions at the top, which it
- * pops. False: something else has changed, or a number cannot be live. */
+/* Like conditions_begin(), but puts live numbers in place of the numbers that changed since the conditions at the top,
+ * which are popped. Returns false if something else has changed, or a number cannot be live. */
 bool conditions_begin_live(lua_State *L, int pattern);
-void conditions_none(lua_State *L); /* the next trace follows nothing */
+void conditions_none(lua_State *L); /* the next trace has no conditions */
 /* Call before and after the traced function runs; failed: it raised an error. Non-zero: an error is at the top. */
 int conditions_enter(lua_State *L);
 int conditions_end(lua_State *L, int failed);
-/* Sets the numbers that became live to their former values, or back. */
+/* Writes the former values of numbers that became live into their places, or (former false) the present values back. */
 void conditions_numbers(lua_State *L, bool former);
-/* Ends what conditions_begin_live() began. good: the trace computes what the former one does. False: the numbers
- * cannot be live. */
+/* Ends the attempt that conditions_begin_live() began. good: the new trace computes what the former one does. Returns
+ * false if the numbers cannot be live. */
 bool conditions_end_live(lua_State *L, bool good);
-void conditions_give(lua_State *L); /* stores them in the trace at the top */
-bool conditions_hold(lua_State *L); /* true if all conditions of the trace at the top hold */
-void conditions_open(lua_State *L); /* adds _conditions, _first_changed... to the table at the top */
+void conditions_give(lua_State *L); /* stores the conditions in the trace at the top */
+bool conditions_hold(lua_State *L); /* returns true if all conditions of the trace at the top hold */
+void conditions_open(lua_State *L); /* adds rille._conditions, ... to the module table at the top */
 
 /* ---- lua_graph.c, lua_live.c, lua_explain.c ---- */
 
@@ -274,11 +274,11 @@ void graph_open(lua_State *L);
 void live_open(lua_State *L);
 /* Adds `more` to the integer that the table at i has under the key at i + 1, and returns the sum. Runs no Lua code. */
 lua_Integer count_field(lua_State *L, int i, int more);
-void live_raise(lua_State *L); /* call after a failure: raises a live number's error if that was the cause */
+void live_raise(lua_State *L); /* call after a failure: raises the error of a live number's function, if any */
 void explain_open(lua_State *L);
 void explain_push(lua_State *L, struct rille_explain **e); /* takes ownership */
 void text_push(lua_State *L, char **text);                 /* a table that prints as this text; takes ownership */
-bool plan_physical(lua_State *L, int i);                   /* plan()'s option in the table at i */
+bool plan_physical(lua_State *L, int i);                   /* reads the option `physical` of plan() in the table at i */
 
 /* ---- lua_file.c: files ---- */
 
@@ -289,7 +289,7 @@ void files_finish(lua_State *L);
 /* ---- lua_tokens.c: ids to train on ---- */
 
 void tokens_open(lua_State *L);
-void tokens_close(lua_State *L); /* all of them: the session does not own them */
+void tokens_close(lua_State *L); /* closes all readers of token files */
 
 /* ---- lua_tokenizer.c: text to ids ---- */
 
@@ -301,9 +301,9 @@ void json_open(lua_State *L);
 
 /* ---- lua_show.c: pictures ---- */
 
-void show_open(lua_State *L);  /* x:show(), into the methods at the top */
-int boxing_show(lua_State *L); /* method of a boxing's record */
-int show_drawn(lua_State *L);  /* rille._show */
+void show_open(lua_State *L);  /* adds x:show() to the methods at the top */
+int boxing_show(lua_State *L); /* show() of a record of rille.boxing */
+int show_drawn(lua_State *L);  /* the Lua function rille._show */
 /* Draws a picture in Lua: calls the function returned by lua/show/NAME.lua with all values on the stack. */
 int picture_call(lua_State *L, const char *name);
 /* Sets the metatable with which the table at the top prints as text: a field of rille.show.records. */
@@ -311,39 +311,39 @@ void print_as(lua_State *L, const char *kind);
 
 /* ---- lua_actors.c ---- */
 
-void actors_push(lua_State *L, struct rille_graph *g); /* a list of actors; NULL: of the last plan run */
+void actors_push(lua_State *L, struct rille_graph *g); /* NULL: actors of the plan that ran last */
 
 /* ---- lua_chart.c: the schedule of a step ---- */
 
 /* Reads the costs at i: {forward =, ...} or a chart. Returns false for nil or none. who: prefix of errors. */
 bool chart_costs(lua_State *L, int i, const char *who, struct rille_chart_costs *out);
-void renamed_fields(lua_State *L); /* the table at the top answers to old names of fields, with a warning */
-void chart_push(lua_State *L, struct rille_graph *g, int costs); /* costs: index of a table, nil or nothing */
+void renamed_fields(lua_State *L); /* lets the table at the top accept old field names, with a warning */
+void chart_push(lua_State *L, struct rille_graph *g, int costs); /* costs: stack index of a table of costs, or of nil */
 
 /* ---- value.c: dtypes as Lua values ---- */
 
 struct value_kind {
     const char *name;
     int bytes;
-    int (*store)(void *at, bool is_int, int64_t i, double f); /* 0, or -1 if the number does not fit */
-    double (*real)(const void *at);                           /* float dtypes, else NULL */
-    int64_t (*integer)(const void *at);                       /* other dtypes */
+    int (*store)(void *at, bool is_int, int64_t i, double f); /* returns 0; -1: the number does not fit */
+    double (*real)(const void *at);                           /* for float dtypes, else NULL */
+    int64_t (*integer)(const void *at);                       /* for other dtypes, else NULL */
     int64_t low, high;                                        /* range in which every integer is representable */
 };
-const struct value_kind *value_kind(const char *dtype); /* NULL: unknown */
-double value_real(double v);                            /* v; any NaN becomes the one that prints without a sign */
+const struct value_kind *value_kind(const char *dtype); /* returns NULL for an unknown dtype */
+double value_real(double v);                            /* returns v; NaN with the sign bit cleared, to print "nan" */
 void value_push(lua_State *L, const struct value_kind *k, const void *at);
-void value_dtypes(lua_State *L); /* pushes "f32 f64 ..." */
+void value_dtypes(lua_State *L); /* pushes the names of all dtypes: "f32 f64 ..." */
 
 /* ---- print.c ---- */
 
-int print_columns(void);                                 /* width of the terminal; without one, 80 */
+int print_columns(void);                                 /* columns of the terminal; 80 without a terminal */
 void print_tensor(lua_State *L, struct rille_tensor *t); /* pushes the tensor as text */
 void print_line(lua_State *L, int i); /* pushes a line about the tensor at i; with its values if few */
 
 /* ---- fold.c ---- */
 
-int terminal_columns(int fd); /* 0: not a terminal */
+int terminal_columns(int fd); /* returns 0 if fd is not a terminal */
 /* Returns the text wrapped at words to `columns`; the caller frees it. NULL: out of memory. */
 char *fold_text(const char *text, int columns);
 void fold_push(lua_State *L, const char *text); /* pushes the text wrapped for stdout */
@@ -373,17 +373,17 @@ void coroutine_open(lua_State *L);
 
 void pattern_open(lua_State *L);
 void pattern_stop(void);    /* makes the running match raise "interrupted"; safe in a signal handler */
-bool pattern_refused(void); /* an allocation was refused because of Ctrl-C since the last call */
+bool pattern_refused(void); /* returns true if Ctrl-C made an allocation fail since the last call */
 
 /* ---- interrupt.c: Ctrl-C ---- */
 
 void interrupt_open(lua_State *L);
 void interrupt_start(lua_State *L); /* from now on Ctrl-C stops running code */
 void interrupt_stop(void);          /* restores the previous handling of Ctrl-C */
-int interrupt_count(void);          /* presses since interrupt_start() */
-bool interrupt_untold(void);        /* at a prompt: a press not yet reported to the running code */
+int interrupt_count(void);          /* returns the presses since interrupt_start() */
+bool interrupt_untold(void);        /* at a prompt: returns true if a press has not reached the running code */
 void interrupt_interactive(void);   /* from now on Ctrl-C returns to the prompt, and never ends the program */
-int interrupt_quit(void);           /* signal that asked the program to end; 0: none */
+int interrupt_quit(void);           /* returns the signal that asked the program to end; 0: none */
 /* Sets the function that is called between two Lua instructions, outside core calls, soon after interrupt_knock().
  * The function may call run_quiet() on a state of its own. interrupt_visit() stops that run. Knock and visit are
  * safe in a signal handler. */
@@ -403,6 +403,6 @@ void make_folders(const char *path); /* creates the parent folders of a file */
 
 /* ---- repl.c, command.c, complete.c ---- */
 
-int repl_run(lua_State *L); /* until :quit or the end of input; returns the exit code */
+int repl_run(lua_State *L); /* runs until :quit or the end of input; returns the exit code */
 
 #endif

@@ -29,7 +29,7 @@ to_bf16(double value)
     float f = (float)value;
     uint32_t bits = bits_of_float(f);
     if (isnan(f)) return (uint16_t)(bits >> 16 | 0x40);
-    if ((double)f != value) bits = (bits - (fabs((double)f) > fabs(value))) | 1; /* round to odd, then once below */
+    if ((double)f != value) bits = (bits - (fabs((double)f) > fabs(value))) | 1; /* round to odd: rounded again below */
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 

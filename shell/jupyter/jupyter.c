@@ -1,8 +1,8 @@
 /* jupyter.c - a Jupyter kernel: answers requests with what the shell does at its prompt.
  *
- * A cell is loaded, run and shown like a typed chunk, with the same commands, pages, completion and Ctrl-C. The
- * sockets have a thread of their own (jupyter_sockets.h); this file handles one request after the other. Each type
- * of request has a function that returns the content of the reply, and a row in a table. */
+ * A cell is loaded, run and printed like text typed at the prompt, with the same commands, pages, completion and
+ * Ctrl-C. The sockets have a thread of their own (jupyter_sockets.h); this file handles one request after the other.
+ * Each type of request has a function that returns the content of the reply, and a row in a table. */
 #include "shell/jupyter/jupyter.h"
 #include "shell/jupyter/jupyter_sockets.h"
 #include "shell/repl/repl.h"
@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct message *request; /* the request being answered */
-static json_t *history;               /* [[session, number, code], ...] */
+static const struct message *request; /* the request that is being answered */
+static json_t *history;               /* cells that ran: [[session, number, code], ...] */
 static int number;                    /* number of the last cell */
 static bool failed;                   /* the cell raised an error, and queued cells must not run */
 
@@ -34,7 +34,7 @@ string_of(const char *text)
 /* ---- cells ---- */
 
 struct outcome {
-    json_t *name, *text, *trace; /* of an error, or NULL */
+    json_t *name, *text, *trace; /* parts of an error message; NULL: no error */
     bool quit;
 };
 
@@ -60,7 +60,7 @@ take_error(lua_State *L, struct outcome *o)
     free(lines);
 }
 
-/* Pushes the texts of the values, one below the other; nil: no values. */
+/* Pushes the texts of the values, one per line; nil: no values. */
 static int
 show_values(lua_State *L)
 {
@@ -131,7 +131,7 @@ run_marked_cell(lua_State *L, const char *code, struct outcome *o)
         o->quit = lua_tointeger(L, -1) == COMMAND_QUIT;
 }
 
-/* Fails a cell with a zero byte, because Lua would end its text there. */
+/* Reports an error for a cell with a zero byte, because Lua would end the text there. */
 static void
 refuse_cell(lua_State *L, struct outcome *o)
 {
@@ -304,7 +304,7 @@ tell_history(lua_State *L, json_t *content)
     json_t *list = json_array(), *entry, *n = json_object_get(content, "n");
     size_t k;
     json_array_foreach(history, k, entry) if (is_entry_wanted(entry, content)) json_array_append(list, entry);
-    bool outputs = json_is_true(json_object_get(content, "output")); /* outputs are not kept */
+    bool outputs = json_is_true(json_object_get(content, "output")); /* outputs were not saved */
     json_array_foreach(list, k, entry) if (outputs) json_array_set_new(
         list, k, json_pack("[OO[On]]", json_array_get(entry, 0), json_array_get(entry, 1), json_array_get(entry, 2)));
     bool last = json_is_integer(n) && strcmp(text_in(content, "hist_access_type"), "range");
@@ -422,7 +422,7 @@ replace_read(lua_State *L)
 static void
 serve_all(lua_State *L)
 {
-    const char *named = getenv("JPY_PARENT_PID"); /* our starter: if it dies, nothing else ends us */
+    const char *named = getenv("JPY_PARENT_PID"); /* pid of Jupyter: the kernel must end if Jupyter dies */
     pid_t parent = named && atol(named) == (long)getppid() ? getppid() : 0;
     for (;;) {
         struct frames f;

@@ -1,4 +1,5 @@
-/* jupyter_install.c - rille --jupyter-install: tells Jupyter how this program is started as a kernel. */
+/* jupyter_install.c - rille --jupyter-install: writes the file from which Jupyter learns how to start this program as a
+ * kernel. */
 #include "shell/jupyter/jupyter.h"
 
 #include <errno.h>

@@ -31,21 +31,21 @@ static const struct {
 enum { TO_SHELL = 'r', TO_IOPUB = 'p', TO_INPUT = 'i', DONE = 'd', ABORT = 'a', END = 'q' };
 enum { STREAM = 1 << 15, LAST_MS = 1000 };
 
-struct stream { /* stdout or stderr */
+struct stream { /* stdout or stderr, and its pipe */
     const char *name;
     FILE *file;
-    int fd, kept, pipe; /* fd: redirected; kept: copy of the original; pipe: read end */
+    int fd, kept, pipe; /* fd: the redirected descriptor; kept: copy of the original; pipe: read end of the pipe */
     char text[STREAM];
-    size_t size; /* bytes of an incomplete character */
+    size_t size; /* number of bytes in text, which begin an incomplete character */
 };
 
-static void *context, *sockets[NSOCKET], *inner, *outer; /* outer: the main thread's end */
+static void *context, *sockets[NSOCKET], *inner, *outer; /* outer: the main thread's end of the pair of sockets */
 static struct wire wire;
 static pthread_t thread, main_thread;
 static struct stream streams[] = {{.name = "stdout"}, {.name = "stderr"}};
 enum { NSTREAM = 2 };
 
-/* Used by the thread of the sockets alone. */
+/* The variables below are used only by the thread of the sockets. */
 static struct message current; /* the request in progress, or the last one */
 static bool busy, asking, over;
 static struct frames *held; /* requests that were queued when a cell failed */
@@ -247,8 +247,8 @@ take_request(enum socket at)
     frames_free(&f);
 }
 
-/* Receives the requests that were queued when a cell failed; they will be aborted. This happens before the failure
- * is reported, because a client may send the next cell, which must run, as soon as it has the reply. */
+/* Receives the requests that were queued when a cell failed; they will be aborted. Called before the failure is
+ * reported: a client may send its next cell as soon as it has the reply, and that cell must run. */
 static void
 hold_waiting(void)
 {
@@ -401,7 +401,8 @@ connection_string(json_t *connection, const char *name)
     return text ? text : "";
 }
 
-/* Binds the socket. zmq_bind() needs one more descriptor to look the address up, and aborts if it gets none. */
+/* Binds the socket. Checks first that a file descriptor is free, because zmq_bind() aborts the process if it cannot
+ * open one. */
 static int
 bind_socket(void *socket, const char *address)
 {
@@ -499,7 +500,7 @@ start_sockets_thread(void)
     return code;
 }
 
-/* Gives the streams back and closes the sockets. */
+/* Restores stdout and stderr, and closes the sockets. */
 static void
 close_sockets(void)
 {

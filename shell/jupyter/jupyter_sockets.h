@@ -19,9 +19,9 @@ enum sockets_event { SOCKETS_NONE, SOCKETS_REQUEST, SOCKETS_END };
 /* Waits for a request - after sockets_ask(), for its answer - for at most `ms` milliseconds, or until a signal. */
 enum sockets_event sockets_next(struct frames *f, int ms);
 
-void sockets_reply(const struct message *to, const char *type, json_t *content);   /* consumes the content, as all do */
-void sockets_publish(const struct message *to, const char *type, json_t *content); /* to all subscribers */
-void sockets_ask(const struct message *to, json_t *content);                       /* sends input_request */
+void sockets_reply(const struct message *to, const char *type, json_t *content);   /* frees the content, as all do */
+void sockets_publish(const struct message *to, const char *type, json_t *content); /* sends to all subscribers */
+void sockets_ask(const struct message *to, json_t *content);                       /* asks for the user's input */
 /* Call before the reply of a failed cell: requests that are already queued are aborted; later requests run. */
 void sockets_abort(void);
 void sockets_done(void); /* ends the current request */

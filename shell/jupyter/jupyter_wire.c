@@ -1,4 +1,4 @@
-/* jupyter_wire.c - Jupyter's messages as frames. */
+/* jupyter_wire.c - converts Jupyter's messages to frames and back. */
 #include "shell/jupyter/jupyter_wire.h"
 
 #include <sodium.h>

@@ -15,16 +15,16 @@ enum { FRAMES_MAX = 32, WIRE_KEY = 256, WIRE_UUID = 33 };
 struct frames {
     int n;
     struct frame {
-        char *data; /* followed by a zero byte */
+        char *data; /* size bytes, followed by a zero byte */
         size_t size;
     } frame[FRAMES_MAX];
 };
-/* Appends a copy. Returns false, and adds nothing, beyond FRAMES_MAX. */
+/* Appends a copy of the data as a frame. Returns false, and adds nothing, if there are FRAMES_MAX frames. */
 bool frames_add(struct frames *f, const void *data, size_t size);
 bool frames_equal(const struct frames *a, const struct frames *b);
 void frames_free(struct frames *f);
 
-struct wire { /* shared by both ends of a kernel's connection */
+struct wire { /* key of the signatures, and id of the session */
     char key[WIRE_KEY];
     char session[WIRE_UUID];
 };
@@ -32,7 +32,7 @@ struct wire { /* shared by both ends of a kernel's connection */
 int wire_open(struct wire *w);
 
 struct message {
-    struct frames ids; /* identities to which a reply is sent */
+    struct frames ids; /* identities of the receivers of a reply */
     json_t *header, *content;
 };
 /* Parses and verifies the frames. Returns NULL, or the error; then the message is empty. */

@@ -1,4 +1,4 @@
-/* attach.c - rille attach: a prompt here whose lines run in a controller. */
+/* attach.c - rille attach: a prompt in this terminal whose lines run in a controller's process. */
 #include "shell/launch/attach.h"
 
 #include "shell/launch/front.h"
@@ -51,7 +51,7 @@ find_controllers(const char *name, struct found found[CONTROLLERS])
         struct found f;
         bool good = (at = strstr(line, "@rille-attach/")) &&
                     sscanf(at, "@rille-attach/%ld/%ld/%47s", &f.user, &f.pid, f.title) == 3;
-        bool again = false; /* each connection has a line, too */
+        bool again = false; /* a controller has one line per connection */
         for (int i = 0; i < n && good; i++) again |= found[i].user == f.user && found[i].pid == f.pid;
         if (good && !again && n < CONTROLLERS && is_controller_wanted(&f, name)) found[n++] = f;
     }
@@ -104,7 +104,7 @@ connect_to(const struct found *f, int *fd)
         return attach_failed("the controller does not answer: %s", strerror(errno));
     long user = attach_user(*fd);
     if (user != (long)geteuid() && (geteuid() || user != f->user))
-        return attach_failed("not permitted: %s is another user's", f->title);
+        return attach_failed("not permitted: %s belongs to another user", f->title);
     return 0;
 }
 
@@ -157,7 +157,7 @@ await_reply(int fd, char text[512])
         patient |= got == 0;
         if (got > 0) break;
     }
-    for (int i = 0; i < 2 && presses < 2 && n <= 0; i++) n = recv(fd, text, 511, 0); /* a reset hides received data */
+    for (int i = 0; i < 2 && presses < 2 && n <= 0; i++) n = recv(fd, text, 511, 0); /* after a reset, data remains */
     sigaction(SIGINT, &before, NULL);
     text[n > 0 ? n : 0] = 0;
     return presses >= 2 ? 'I' : n > 0 ? text[0] : 0;

@@ -1,9 +1,9 @@
 /* attached.c - the controller's side of rille attach: accepts visitors and runs their lines.
  *
- * The kernel sends SIGURG, which nothing else uses, when a visitor connects or writes. The signal handler sets a
- * hook (interrupt.c), and Lua calls attached_serve() between two instructions. At a prompt the editor calls
- * attached_serve(). While a line runs, streams 0 to 2 are the visitor's terminal, so that all output appears there at
- * once; errors of that terminal are cleared when the line is done. */
+ * A visitor is the other end, rille attach in some terminal. The kernel sends SIGURG, which nothing else uses, when a
+ * visitor connects or writes. The signal handler sets a hook (interrupt.c), and Lua calls attached_serve() between two
+ * instructions. At a prompt the editor calls attached_serve(). While a line runs, streams 0 to 2 are the visitor's
+ * terminal, so that all output appears there at once; errors of that terminal are cleared when the line is done. */
 #include "shell/launch/attach.h"
 
 #include "shell/repl/repl.h"
@@ -24,17 +24,17 @@
 enum { VISITORS = 8 };
 
 struct visitor {
-    int fd; /* -1: free */
+    int fd; /* socket; -1: this entry is free */
     int stream[ATTACH_STREAMS];
     bool in, color;
 };
 
 static struct {
-    lua_State *L; /* a coroutine of the program's state: lines have a stack and hooks of their own */
+    lua_State *L; /* a coroutine of the program's state: visitors' lines have a stack and hooks of their own */
     char title[ATTACH_TITLE];
-    int listener, any; /* any: epoll, readable if a socket is */
+    int listener, any; /* any: epoll descriptor, readable if any socket is */
     struct visitor visitor[VISITORS];
-    volatile sig_atomic_t serving; /* descriptor of the visitor whose line runs; -1 */
+    volatile sig_atomic_t serving; /* socket of the visitor whose line runs; -1: none */
 } here = {.serving = -1};
 
 /* ---- signals ---- */
@@ -196,7 +196,7 @@ run_visitor_line(struct visitor *v, const char *text)
     turn_to(v, &kept);
     here.serving = v->fd;
     if (take_press(v->fd, &gone))
-        fputs("interrupted\n", stderr); /* before the line began */
+        fputs("interrupted\n", stderr); /* Ctrl-C was pressed before the line began */
     else if (!gone)
         end = repl_chunk(here.L, chunk + (*chunk == ' '), number, &more);
     here.serving = -1;
@@ -290,6 +290,6 @@ attached_open(lua_State *L, const char *title)
     lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
     interrupt_visitor(serve_between);
     sigaction(SIGURG, &knock, NULL);
-    if (listen_as(here.title)) return; /* no abstract sockets: no visitors */
+    if (listen_as(here.title)) return; /* without abstract sockets there are no visitors */
     edit_visitors(here.any, attached_serve);
 }

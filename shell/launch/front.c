@@ -35,7 +35,7 @@ static const char help[] =
     "       rille attach [NAME]                                  a prompt on a controller that runs on this host\n\n"
     "  -n N               number of workers to start\n"
     "  -H, --hosts LIST   hosts, and workers on each: a:4,b:4; node[01-16]:2; user@a; ssh://a:2222\n"
-    "      --hostfile F   the same from a file: one host per line, with slots=N; # begins a comment\n"
+    "      --hostfile F   list of hosts in a file, one per line, with slots=N; # begins a comment\n"
     "  -d, --devices LIST devices of each worker, as in rille --help\n"
     "      --collectives HOW  'nccl': between GPUs of all workers by NCCL; or 'own'\n"
     "      --bind ADDRESS address at which workers join; needs a key to be reached from other hosts\n"
@@ -45,9 +45,10 @@ static const char help[] =
     "      --host NAME    host name that this worker reports, for tests\n"
     "      --wait SECONDS time to wait for the coordinator (default 300)\n"
     "      --keep SECONDS time that workers outlive their controller and wait for the next one at the same address\n"
-    "      --silence SECONDS  without a heartbeat, until a worker is lost (0.8; RILLE_SILENCE)\n"
-    "      --link SECONDS     until a broken connection between two workers is a loss (3; RILLE_LINK)\n"
-    "      --orphan SECONDS   without a heartbeat, until the controller is gone for a worker (4.5; RILLE_ORPHAN)\n"
+    "      --silence SECONDS  time without a heartbeat after which a worker is lost (0.8; RILLE_SILENCE)\n"
+    "      --link SECONDS     time after which a broken connection between two workers is a loss (3; RILLE_LINK)\n"
+    "      --orphan SECONDS   time without a heartbeat after which a worker abandons its controller (4.5; "
+    "RILLE_ORPHAN)\n"
     "      --root DIRS    folders (A:B) shared by all hosts, in which workers write and read checkpoints\n"
     "      --key-file F   key file, readable by its owner only, or a folder of keys\n\n"
     "launch and coordinator also accept the options of rille --help.\n";
@@ -63,7 +64,7 @@ struct words { /* values of the cluster options; NULL: not given */
 static const struct option {
     const char *name;
     size_t at;
-    bool kept; /* main.c reads the option, too */
+    bool kept; /* the option stays in the arguments, because main.c reads it, too */
 } options[] = {
     {"-n", offsetof(struct words, n), false},
     {"--bind", offsetof(struct words, bind), false},
@@ -350,7 +351,8 @@ launch_over(const struct words *w, struct front *f)
     return w->key_file || !keys_of_job(f) ? 0 : USAGE;
 }
 
-/* Checks that a later controller can take over the workers: it needs the same address and the same key. */
+/* Checks that a later controller can take over the workers: the address and the key must be given, because the next
+ * controller needs the same ones. */
 static int
 launch_kept(const struct words *w, bool over)
 {
@@ -443,7 +445,7 @@ worker_serve(struct rille_worker_options *o)
     if (environment_read(&e)) return front_refused(e.error);
     int code = choose_transport(&e, &o->mpi);
     if (code) return code;
-    if (o->keep_seconds) o->mpi = RILLE_TCP; /* MPI cannot be initialised twice */
+    if (o->keep_seconds) o->mpi = RILLE_TCP; /* needs TCP: MPI cannot be initialised twice */
     o->say = say_news;
     o->check_ref = e.options.check_ref;
     if (!o->joined) ignore_interrupts();
@@ -511,8 +513,8 @@ front_keys_run(int argc, char **argv)
 
 /* ---- under a launcher ---- */
 
-/* Serves as a worker in a child process. mpirun's exit code is that of a process it started; this process returns
- * EXIT_LOST if a signal kills the worker. The worker is killed if this process dies. */
+/* Serves as a worker in a child process. mpirun exits with the exit code of a process that it started; this process
+ * returns EXIT_LOST if a signal kills the worker. The worker is killed if this process dies. */
 static int
 serve_as_child(struct rille_worker_options *o)
 {

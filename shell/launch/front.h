@@ -17,7 +17,7 @@ enum { EXIT_LOST = 3, FRONT_TEXT = 256, FRONT_CHILDREN = 256, KEY_PATH = 32 };
 struct ranked {
     const char *launcher; /* "Slurm"; NULL: no launcher */
     int rank, size;
-    bool mpi;                 /* the launcher starts MPI programs */
+    bool mpi;                 /* the launcher can start MPI programs */
     char address[FRONT_TEXT]; /* host of rank 0, the coordinator */
 };
 /* Reads the launcher's environment variables. Non-zero: they contradict each other; `why` says how. */
@@ -26,15 +26,15 @@ int ranked_read(struct ranked *r, char why[FRONT_TEXT]);
 struct front {
     bool on;              /* this process is a controller */
     bool attached;        /* this process is rille attach */
-    struct attach attach; /* if attached: the controller */
+    struct attach attach; /* connection to the controller, if attached */
     struct rille_workers cluster;
-    const char *devices;     /* of each started worker; NULL: default */
-    const char *collectives; /* library of the workers; NULL: default */
-    const char *found;       /* launcher, for :doctor; NULL: none */
-    int keep;                /* seconds that started workers outlive this process */
+    const char *devices;     /* devices of each started worker; NULL: default */
+    const char *collectives; /* --collectives of the workers; NULL: default */
+    const char *found;       /* name of the launcher, for :doctor; NULL: none */
+    int keep;                /* time that started workers outlive this process, s */
     double link, orphan;     /* --link and --orphan of started workers, s; 0: their defaults */
     char bind[FRONT_TEXT];
-    char (*key)[KEY_PATH]; /* created key files: coordinator's, then by rank; NULL: none */
+    char (*key)[KEY_PATH]; /* paths of created key files: coordinator's, then by rank; NULL: none */
     struct hosts hosts;    /* hosts on which to start workers; n 0: this host */
 };
 
@@ -57,9 +57,9 @@ struct spawned {
     const char *host;            /* host name that the worker reports */
     const char *root;            /* folders that the worker may read and write; NULL: none */
     int keep;                    /* seconds that the worker outlives this process; 0: none */
-    double link, orphan;         /* as in struct rille_worker_options, s; 0: default */
-    const struct host *over_ssh; /* host to start it on; NULL: this host */
-    const unsigned char *secret; /* RILLE_SECRET bytes */
+    double link, orphan;         /* limits as in struct rille_worker_options, s; 0: default */
+    const struct host *over_ssh; /* host on which to start the worker; NULL: this host */
+    const unsigned char *secret; /* secret of the job, RILLE_SECRET bytes */
 };
 int spawn_worker(const struct spawned *w, int *pid);
 /* In a spawned worker: reads its secret and key from stdin. Unless `kept`, the worker exits a moment after stdin

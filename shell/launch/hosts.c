@@ -139,7 +139,7 @@ expand(const struct reader *r, const char *at, const char *end, struct host h)
     if (code) return code;
     if (stop == end) return add_host(r, at, &h);
     const char *close = memchr(stop, ']', (size_t)(end - stop));
-    assert(close); /* checked by read_host_name() */
+    assert(close); /* read_host_name() has checked the brackets */
     for (const char *from = stop + 1; from <= close; from++) {
         const char *comma = memchr(from, ',', (size_t)(close - from));
         struct word range = {from, comma ? comma : close};

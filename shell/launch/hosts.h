@@ -16,17 +16,17 @@
 enum { HOSTS_MOST = 256, HOST_SLOTS_MOST = 1 << 16, HOST_NAME = 128, HOST_ERROR = 200 };
 
 struct host {
-    char user[64];        /* "": ssh's default */
-    char name[HOST_NAME]; /* IPv6 addresses without brackets */
+    char user[64];        /* user name; "": ssh's default */
+    char name[HOST_NAME]; /* host name or address; IPv6 without brackets */
     int port;             /* ssh port; 0: ssh's default */
-    int slots, most;      /* number of workers; its maximum, 0: not given */
+    int slots, most;      /* number of workers; max_slots, 0: not given */
 };
-struct hosts { /* in order of first occurrence in the list */
+struct hosts { /* hosts in the order of their first occurrence */
     int n, slots;
     struct host host[HOSTS_MOST];
 };
 struct hosts_error {
-    int line, column; /* from 1; columns are bytes */
+    int line, column; /* position of the error, from 1; columns are bytes */
     char text[HOST_ERROR];
 };
 

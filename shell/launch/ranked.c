@@ -12,12 +12,12 @@
 
 static const struct row {
     const char *launcher, *rank, *size;
-    const char *also;   /* another variable that must be set */
-    const char *local;  /* processes on this host; NULL: not known */
-    const char *hosts;  /* number of hosts; NULL: not known */
-    const char *mpi;    /* set if the launcher starts MPI programs */
-    const char *job[2]; /* identify the job; the port is a hash of their values */
-    const char *leader; /* address of rank 0's host if MASTER_ADDR is not set; NULL: not known */
+    const char *also;   /* name of another variable that must be set */
+    const char *local;  /* variable with the number of processes on this host; NULL: none */
+    const char *hosts;  /* variable with the number of hosts; NULL: none */
+    const char *mpi;    /* variable that is set if the launcher starts MPI programs */
+    const char *job[2]; /* variables that identify the job; the port is a hash of their values */
+    const char *leader; /* variable with the address of rank 0's host, used without MASTER_ADDR; NULL: none */
 } rows[] = {
     {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, NULL, {NULL}, NULL},
     {"Slurm",
@@ -59,7 +59,7 @@ static const struct row {
      "PMIX_RANK",
      {"LSB_JOBID"},
      NULL},
-    /* Each pod counts as a host. */
+    /* In Kubernetes each pod counts as a host. */
     {"Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "MASTER_PORT", NULL, "WORLD_SIZE", NULL, {NULL}, NULL},
     {"LeaderWorkerSet",
      "LWS_WORKER_INDEX",
@@ -89,7 +89,7 @@ port_of(const struct row *row)
 {
     unsigned h = 2166136261u;
     char parent[32];
-    snprintf(parent, sizeof parent, "%ld", (long)getppid()); /* equal for all processes of one host */
+    snprintf(parent, sizeof parent, "%ld", (long)getppid()); /* all processes on one host have the same parent */
     for (int i = 0; i < 2; i++) {
         const char *text = row->job[i] ? getenv(row->job[i]) : NULL;
         for (text = text ? text : i == 0 ? parent : ""; *text; text++) h = (h ^ (unsigned char)*text) * 16777619u;
@@ -116,7 +116,7 @@ find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
         snprintf(why, FRONT_TEXT, "MASTER_PORT must be a port, found '%s'", getenv("MASTER_PORT"));
         return -1;
     }
-    bool six = strchr(host, ':') && host[0] != '['; /* IPv6 */
+    bool six = strchr(host, ':') && host[0] != '['; /* IPv6 address without brackets */
     int n = snprintf(r->address, sizeof r->address, six ? "tcp://[%s]:%d" : "tcp://%s:%d", host, port);
     if (n < (int)sizeof r->address) return 0;
     snprintf(why, FRONT_TEXT, "MASTER_ADDR is too long");

@@ -46,7 +46,7 @@ static struct {
     int n, wake[2];
 } out = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static int life[FRONT_CHILDREN]; /* by rank: 1 + our end of the worker's stdin; 0: none */
+static int life[FRONT_CHILDREN]; /* by rank: 1 + descriptor of our end of the worker's stdin; 0: none */
 
 static void
 close_pair(int fd[2])

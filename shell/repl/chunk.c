@@ -11,7 +11,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { CUTS = 64 }; /* tokens tried from the end */
+enum { CUTS = 64 }; /* maximum number of tokens, from the end, that are tried as the cut */
 
 /* ---- loading ---- */
 

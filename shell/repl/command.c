@@ -1,4 +1,4 @@
-/* command.c - commands typed with a colon: inspect the session, measure time, quit. */
+/* command.c - runs commands typed with a colon: inspect the session, measure time, quit. */
 #include "shell/bind/clock.h"
 #include "shell/repl/repl.h"
 
@@ -281,7 +281,7 @@ static const struct command {
 } commands[] = {
     {"help", "[NAME]       this list, or the page of a name, also ?NAME; ?learning rate searches pages", command_help},
     {"tutorial", "[N]      ten short steps, on this machine; each time the next, or step N", command_tutorial},
-    {"time", "EXPR         the time of computing EXPR", command_time},
+    {"time", "EXPR         measures the time to compute EXPR", command_time},
     {"whos", "             your variables: type, layout, bytes", command_whos},
     {"actors", "[STEP]     actors of the last plan, or of a step: acts done, causes of waits", command_actors},
     {"top", "[EXPR]        activity of devices now, or while EXPR is computed; q leaves", command_top},
@@ -289,9 +289,9 @@ static const struct command {
     {"workers", "          worker processes", command_workers},
     {"mem", "              memory of devices, by owner", command_mem},
     {"explain", "EXPR      signatures, candidates and boxing of a tensor or a step", command_explain},
-    {"plan", "EXPR         its tasks, registers and memory", command_plan},
+    {"plan", "EXPR         tasks, registers and memory of the plan of EXPR", command_plan},
     {"trace", "STEP FILE   times of a graph's last run, as Chrome trace JSON", command_trace},
-    {"doctor", "           what this program runs on", command_doctor},
+    {"doctor", "           hardware, libraries and settings", command_doctor},
     {"quit", "             leave; also Ctrl-D", command_quit},
     {NULL, NULL, NULL},
 };
@@ -354,7 +354,7 @@ command_run(lua_State *L, int env, const char *line)
         matches++;
         if (!c->name[n]) return c->run(L, env, text);
     }
-    if (n && matches == 1) return found->run(L, env, text); /* an unambiguous prefix */
+    if (n && matches == 1) return found->run(L, env, text); /* the name is an unambiguous prefix of a command */
     lua_pushlstring(L, line, n);
     return luaL_error(L, "unknown command ':%s'; :help lists all", lua_tostring(L, -1));
 }

@@ -29,7 +29,7 @@
 
 /* ---- waiting ---- */
 
-enum { PRESSED = 1, GIVEN_UP }; /* Ctrl-C; Ctrl-D in a chunk */
+enum { PRESSED = 1, GIVEN_UP }; /* reason: Ctrl-C; Ctrl-D in a chunk */
 static volatile sig_atomic_t interrupted, resized;
 
 static void
@@ -39,7 +39,7 @@ on_interrupt(int number)
     interrupted = PRESSED;
 }
 
-static int visitors = -1; /* readable: a visitor needs the Lua state for a moment; -1: none */
+static int visitors = -1; /* descriptor, readable while a visitor (rille attach) needs the Lua state; -1: none */
 static void (*let_in)(void);
 
 void
@@ -103,7 +103,7 @@ plain_line(const char *prompt, char **line)
     size_t capacity = 0;
     ssize_t n = -1;
     *line = NULL;
-    catch_interrupt(&before); /* first: a user who sees the prompt may press */
+    catch_interrupt(&before); /* before the prompt is printed, because the user may press Ctrl-C as soon as it is */
     fputs(prompt, stdout);
     fflush(stdout);
     if (wait_key()) n = getline(line, &capacity, stdin);
@@ -247,7 +247,7 @@ edit_open(lua_State *L)
     struct stat st;
     plain = !term || !*term || !strcmp(term, "dumb");
 #if !defined RILLE_READLINE
-    plain = plain || !isatty(0); /* libedit does not report the end of a pipe */
+    plain = plain || !isatty(0); /* true for a pipe, too, because libedit does not report its end */
 #endif
     rl_readline_name = "rille";
 #if defined RILLE_READLINE
@@ -261,7 +261,7 @@ edit_open(lua_State *L)
     stifle_history(HISTORY_ENTRIES);
     find_history();
     bool there = history_path[0] && !stat(history_path, &st);
-    if (there && !S_ISREG(st.st_mode)) history_path[0] = 0; /* opening a pipe would wait for a reader */
+    if (there && !S_ISREG(st.st_mode)) history_path[0] = 0; /* opening a pipe would block */
     if (there && S_ISREG(st.st_mode) && st.st_size > HISTORY_BYTES)
         history_truncate_file(history_path, HISTORY_ENTRIES * 2);
 }

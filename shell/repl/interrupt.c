@@ -22,18 +22,18 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SOON = 3 };     /* s: presses this close always count together */
-enum { PATIENCE = 5 }; /* s that running code has to react to quit */
+enum { SOON = 3 };     /* s: presses within this time of each other count together */
+enum { PATIENCE = 5 }; /* s: time that running code has to react to a request to end */
 enum { DEPTH = 256 };  /* Lua itself allows fewer nested coroutines */
 
 static lua_State *chain[DEPTH]; /* the main state, the coroutine it resumed, ... */
 static volatile sig_atomic_t depth, presses, quit;
 static volatile sig_atomic_t told = 1; /* the last press has reached the running code */
 static bool interactive;
-static struct shell *shell; /* whose session is interrupted */
+static struct shell *shell; /* Ctrl-C interrupts this shell's session */
 static struct sigaction before;
 static void (*visitor)(lua_State *L);
-static volatile sig_atomic_t knocked, nested, visitor_presses; /* nested: chain index of its line; 0: none */
+static volatile sig_atomic_t knocked, nested, visitor_presses; /* nested: the visitor's line in `chain`; 0: none */
 
 static void
 enter_visit(lua_State *co)
@@ -194,7 +194,7 @@ void
 interrupt_start(lua_State *L)
 {
     struct sigaction action;
-    if (depth) { /* a visitor's line */
+    if (depth) { /* called for a visitor's line, while the program runs */
         nested = depth;
         enter_visit(L);
         return;

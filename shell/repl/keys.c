@@ -21,7 +21,7 @@
 
 #if defined RILLE_READLINE || defined RILLE_EDITLINE
 
-static lua_State *state; /* for completion */
+static lua_State *state; /* Lua state on which completion runs */
 
 /* ---- completion ---- */
 
@@ -52,7 +52,7 @@ push_words(const char *line, int end)
 
 /* ---- many lines ---- */
 
-static bool colours; /* the shell's setting: paint what is typed */
+static bool colours; /* the shell's setting: draw the typed text in colours */
 enum { INDENT = 2 };
 
 static int
@@ -77,7 +77,7 @@ keys_wait(void)
     return poll(&in, 1, 0) > 0;
 }
 
-static int indented; /* end of the automatic indentation of the last line */
+static int indented; /* position after the automatic indentation of the last line, in bytes */
 
 static bool
 begins_with_end(const char *line)
@@ -106,7 +106,7 @@ further_in(const char *line)
     int depth = 0;
     struct token t;
     for (const char *at = line; (t = token_next(at)).kind != T_END; at = token_after(&t)) depth += token_depth(&t);
-    if (depth < 0 && begins_with_end(line)) return 0; /* pull_back() has moved it */
+    if (depth < 0 && begins_with_end(line)) return 0; /* pull_back() has already moved this line out */
     return depth > 0 ? INDENT : depth < 0 ? -INDENT : 0;
 }
 
@@ -318,7 +318,7 @@ key_word_at(int list, int k)
 {
     lua_rawgeti(state, list, k);
     const char *word = lua_tostring(state, -1);
-    lua_pop(state, 1); /* the list keeps the string alive */
+    lua_pop(state, 1); /* the list still refers to the string */
     return word;
 }
 

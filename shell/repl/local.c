@@ -18,7 +18,7 @@
 
 struct rewrite {
     luaL_Buffer b;
-    const char *done; /* the text before this is in the buffer */
+    const char *done; /* the text before this position is already in the buffer */
 };
 
 static void
@@ -67,7 +67,7 @@ rewrite_local(struct rewrite *r, const struct token *local)
         copy_to(r, local->at);
         skip_to(r, t.at);
         add_field(r, &name);
-        return t.at; /* the word function opens a block */
+        return t.at; /* continues at the word function, which opens a block */
     }
     if (t.kind != T_NAME) return token_after(local);
     copy_to(r, local->at);
@@ -147,7 +147,7 @@ read_local_name(lua_State *L)
     lua_pushglobaltable(L);
     lua_pushvalue(L, 2);
     if (lua_gettable(L, -2) != LUA_TNIL || kind == NIL_GLOBAL || lua_type(L, 2) != LUA_TSTRING) return 1;
-    if (!strcmp(lua_tostring(L, 2), "_")) return 1; /* no value has been printed yet */
+    if (!strcmp(lua_tostring(L, 2), "_")) return 1; /* "_" is nil until a value has been printed */
     return unknown_local(L);
 }
 
@@ -181,7 +181,7 @@ declare(lua_State *L)
     else
         lua_pushnil(L);
     lua_rawset(L, lua_upvalueindex(1));
-    lua_rawset(L, lua_upvalueindex(2)); /* name, value */
+    lua_rawset(L, lua_upvalueindex(2)); /* sets environment[name] = value */
     return 0;
 }
 
@@ -198,7 +198,7 @@ local_environment(lua_State *L)
     lua_pushvalue(L, -1);
     lua_pushcclosure(L, write_name, 1);
     lua_setfield(L, -3, "__newindex");
-    lua_newtable(L); /* __here */
+    lua_newtable(L); /* the table __here */
     lua_newtable(L);
     lua_pushvalue(L, -3);
     lua_pushvalue(L, env);

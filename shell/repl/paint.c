@@ -1,10 +1,10 @@
 /* paint.c - draws typed text in colours: a chunk of several lines, each with its prompt, followed by the signature
  * of the function called at the cursor.
  *
- * A picture consists of rows of text with colour codes, and the position of the cursor. It is compared with the
- * picture before, and the rows that differ are written in one call; the cursor moves by whole rows only. If a chunk
- * has more rows than the terminal, the rows around the cursor are shown. If the width of the terminal has changed,
- * the terminal has folded the rows anew, and the chunk is drawn again from its first row. */
+ * A picture consists of rows of text with colour codes, and the position of the cursor. A new picture is compared with
+ * the previous one, and the rows that differ are written in one call; the cursor moves by whole rows only. If a chunk
+ * has more rows than the terminal, the rows around the cursor are shown. If the width of the terminal has changed, the
+ * terminal has folded the rows anew, and the chunk is drawn again from its first row. */
 #include "shell/repl/paint.h"
 #include "shell/repl/token.h"
 
@@ -28,7 +28,7 @@ append_bytes(struct bytes *b, const char *text, size_t n)
     if (b->n + n + 1 > b->capacity) {
         size_t capacity = 2 * b->capacity + n + 64;
         char *at = realloc(b->at, capacity);
-        if (!at) return; /* the picture stays incomplete */
+        if (!at) return; /* out of memory: the picture is drawn incompletely */
         b->at = at;
         b->capacity = capacity;
     }
@@ -47,7 +47,7 @@ append_text(struct bytes *b, const char *text)
 
 struct row {
     struct bytes text;
-    int width; /* columns */
+    int width; /* width of the row, in columns */
 };
 struct picture {
     struct row *row;
@@ -55,7 +55,7 @@ struct picture {
     int cursor_row, cursor_column;
     int columns;
 };
-static struct picture shown; /* rows on the terminal, from the prompt's on */
+static struct picture shown; /* rows on the terminal, from the row of the prompt on */
 
 static void
 clear(struct picture *p)
@@ -166,7 +166,7 @@ colour(const char *text, size_t n, unsigned char *style)
     const char *at = text + strspn(text, " \t\n");
     struct token t;
     memset(style, PLAIN, n);
-    if (*at == '?' || (*at == ':' && at[1] != ':')) { /* a command or a page */
+    if (*at == '?' || (*at == ':' && at[1] != ':')) { /* the chunk is a command or a page, not Lua */
         const char *end = *at == '?' ? text + n : at + strcspn(at, " \t\n");
         fill_style(style, text, at, end, WORD);
         at = end;

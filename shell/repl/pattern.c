@@ -16,19 +16,19 @@
 #include <signal.h>
 #include <string.h>
 
-enum { LONG_LIST = 100000 };        /* about 20 ms to sort */
-enum { LONG_MOVE = 1000000 };       /* about 10 ms */
-enum { LARGE_BLOCK = 1024 * 1024 }; /* bytes */
+enum { LONG_LIST = 100000 };        /* entries; takes about 20 ms to sort */
+enum { LONG_MOVE = 1000000 };       /* entries; takes about 10 ms to move */
+enum { LARGE_BLOCK = 1024 * 1024 }; /* size from which a block counts as large, bytes */
 
 struct match {
-    char *pattern; /* bytes of a Lua string */
+    char *pattern; /* bytes of the Lua string that holds the pattern */
     size_t n;
     sig_atomic_t spoilt;
     volatile struct match *outer;
-    bool called; /* inside the function or table that gsub calls */
+    bool called; /* the function or table given to gsub is being called */
 };
 
-static volatile struct match *volatile matching; /* the call in progress; NULL: none */
+static volatile struct match *volatile matching; /* the pattern match in progress; NULL: none */
 
 void
 pattern_stop(void)
@@ -55,7 +55,7 @@ call_for_match(lua_State *L)
 {
     volatile struct match *m = lua_touserdata(L, lua_upvalueindex(2));
     matching = m->outer;
-    if (m->spoilt) return luaL_error(L, "interrupted"); /* pressed in the last step of the match */
+    if (m->spoilt) return luaL_error(L, "interrupted"); /* Ctrl-C was pressed in the last step of the match */
     m->called = true;
     if (lua_istable(L, lua_upvalueindex(1))) {
         lua_settop(L, 1);
@@ -239,7 +239,7 @@ static const struct {
 
 /* ---- blocks ---- */
 
-static lua_Alloc allocate; /* the state's original allocator */
+static lua_Alloc allocate; /* the Lua state's original allocator */
 static bool refused;
 
 static void *

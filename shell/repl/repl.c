@@ -44,7 +44,7 @@ print_shown(lua_State *L, const char *text)
 }
 
 /* Prints the text at the top, which describes the value at i. A string is printed unchanged; other texts are folded,
- * except those of tensors. */
+ * except the texts of tensors. */
 static void
 print_text(lua_State *L, int i)
 {
@@ -321,7 +321,7 @@ repl_chunk(lua_State *L, const char *chunk, int number, bool *more)
 /* ---- the loop ---- */
 
 struct input {
-    char *chunk; /* the text typed so far */
+    char *chunk; /* the text typed so far; NULL: none */
     int number;  /* number of the chunk, from 1 */
     repl_take *take;
 };
@@ -359,7 +359,7 @@ take_transcript(lua_State *L, struct input *in)
         char *copy = chunk && end != COMMAND_QUIT ? strdup(chunk) : NULL;
         lua_settop(L, 0);
         if (!copy) return end;
-        copy[strlen(copy) - 1] = 0; /* the newline */
+        copy[strlen(copy) - 1] = 0; /* removes the newline */
         edit_remember(copy);
         end = in->take(L, copy, in->number, &more);
         in->number++;
@@ -378,7 +378,7 @@ take_line(lua_State *L, struct input *in, const char *line)
     if (chunk_is_transcript(in->chunk)) {
         end = take_transcript(L, in);
     } else {
-        if (!chunk_wants_more(L, in->chunk)) edit_remember(in->chunk); /* remember it first: it may end the program */
+        if (!chunk_wants_more(L, in->chunk)) edit_remember(in->chunk); /* now: the chunk may end the program */
         end = in->take(L, in->chunk, in->number, &more);
         if (more) return end;
     }
@@ -417,7 +417,7 @@ repl_open(lua_State *L)
 {
     repl_prepare(L);
     interrupt_interactive();
-    signal(SIGINT, SIG_IGN); /* between reading and running */
+    signal(SIGINT, SIG_IGN); /* ignored between reading and running a chunk */
 }
 
 int

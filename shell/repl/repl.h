@@ -35,10 +35,10 @@ void edit_remember(const char *chunk);
  * error message. *more: the chunk may be valid with more lines. Returns LUA_OK or Lua's error code. */
 int chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *more);
 bool chunk_wants_more(lua_State *L, const char *chunk);
-bool chunk_is_marked(const char *chunk); /* ":command", "?name" or "name?": not Lua */
+bool chunk_is_marked(const char *chunk); /* true for ":command", "?name" or "name?" */
 /* Returns the name in "?name" or "name?", and its length in *n; NULL: the chunk asks for no page. */
 const char *chunk_page(const char *chunk, size_t *n);
-bool chunk_is_silent(const char *chunk); /* ends in ";" */
+bool chunk_is_silent(const char *chunk); /* true if the chunk ends in ";" */
 /* Returns true if the text begins with a prompt, like text copied from a terminal. chunk_push_transcript pushes the
  * list of chunks in such a text. */
 bool chunk_is_transcript(const char *text);
@@ -60,7 +60,7 @@ int complete(lua_State *L, int env, const char *line, int end);
 /* Pushes the call syntax of the function at the cursor, "softmax(x, axis = -1)". Returns false, and pushes nothing,
  * if the function is unknown. */
 bool complete_hint(lua_State *L, const char *line, int end);
-void complete_open(lua_State *L); /* into the global rille: for tests */
+void complete_open(lua_State *L); /* adds rille._keys and rille._complete, for tests */
 
 /* ---- syntax.c ---- */
 
@@ -75,22 +75,22 @@ void show_value(lua_State *L, int i); /* pushes the value as text */
 /* ---- command.c ---- */
 
 enum { COMMAND_DONE, COMMAND_QUIT };
-int command_run(lua_State *L, int env, const char *line); /* line without the colon */
-const char *command_name(int i);                          /* NULL after the last */
+int command_run(lua_State *L, int env, const char *line); /* line: the command without its colon */
+const char *command_name(int i);                          /* returns the i-th name; NULL after the last */
 bool command_push_page(lua_State *L, const char *name);   /* pushes the :help text; false: no such command */
 
 /* ---- tutorial.c ---- */
 
-void tutorial_run(lua_State *L, int env, const char *text); /* the named step, or the next */
+void tutorial_run(lua_State *L, int env, const char *text); /* runs the step that the text names, else the next */
 
 /* ---- repl.c ---- */
 
 void repl_prepare(lua_State *L); /* creates the chunk environment if missing */
-void repl_open(lua_State *L);    /* also ignores Ctrl-C between runs */
+void repl_open(lua_State *L);    /* prepares the shell; ignores Ctrl-C between runs */
 /* Runs chunk `number`, which may begin with ":" or "?". If the chunk is incomplete, sets *more and does nothing.
  * Returns a COMMAND_ value. */
 typedef int repl_take(lua_State *L, const char *chunk, int number, bool *more);
-int repl_chunk(lua_State *L, const char *chunk, int number, bool *more); /* in this process */
+int repl_chunk(lua_State *L, const char *chunk, int number, bool *more); /* runs the chunk in this process */
 /* Reads chunks and passes them to `take`, until COMMAND_QUIT; returns the exit code. */
 int repl_loop(lua_State *L, repl_take *take);
 void repl_push_environment(lua_State *L);
@@ -101,16 +101,16 @@ void repl_print_frames(FILE *to, const char *text);
 int repl_marked(lua_State *L);
 /* Pushes the help page of the name, or of the value of the variable with that name; returns false if no page exists. */
 bool repl_push_page(lua_State *L, int env, const char *name);
-/* Prints that page; raises an error without one. */
+/* Prints the help page of the name, or of the variable's value; raises an error if no page exists. */
 void repl_show_page(lua_State *L, int env, const char *name);
-void repl_show(lua_State *L, int first);            /* prints values first..top; "_" = first */
-bool repl_is_own(lua_State *L, const char *global); /* the global existed before the user's code */
+void repl_show(lua_State *L, int first);            /* prints the values from index first to the top; sets "_" */
+bool repl_is_own(lua_State *L, const char *global); /* true if the global existed before the user's code */
 
 /* ---- top.c ---- */
 
 /* Calls the function below nargs values at the top, like lua_pcall, and shows the activity of device threads
  * meanwhile. */
 int top_run(lua_State *L, int nargs);
-void top_watch(lua_State *L); /* :top alone: until q is pressed; one picture without a terminal */
+void top_watch(lua_State *L); /* :top alone: draws until q is pressed; without a terminal, once */
 
 #endif

@@ -13,7 +13,7 @@ enum { DEEP = 3, MANY = 40 };
 
 struct show {
     lua_State *L;
-    int seen; /* index of the set of tables being shown */
+    int seen; /* stack index of the set of tables being shown */
 };
 
 static int show_inner(struct show *s, int value, int depth);
@@ -78,7 +78,7 @@ push_fields(struct show *s, int table, int depth, lua_Integer list)
         push_key(s, key);
         show_inner(s, key + 1, depth + 1);
         lua_concat(L, 2);
-        lua_insert(L, key); /* text, key, value */
+        lua_insert(L, key); /* stack: text, key, value */
         lua_pop(L, 1);
     }
     sort_texts(L, first);
@@ -171,7 +171,8 @@ show_string(lua_State *L, int value)
     luaL_pushresult(&b);
 }
 
-/* A class is its own __index, or is strict (lua/check.lua): a function is, and the class has a name. */
+/* Returns true for a class: a table that is its own __index, or a strict class (lua/check.lua), which has a name and a
+ * function as its __index. */
 static bool
 is_class(lua_State *L, int value)
 {

@@ -1,5 +1,5 @@
-/* syntax.c - hints for text that is not Lua: finds operators and words of Python and C, and names the Lua
- * equivalent. Only text that failed to load is checked, so a user's name like `from` gives no hint. */
+/* syntax.c - explains text that is not Lua: finds operators and words of Python and C, and names the Lua equivalent.
+ * Only text that failed to load is checked, so a user's name like `from` gives no hint. */
 #include "shell/repl/repl.h"
 #include "shell/repl/token.h"
 

@@ -1,4 +1,4 @@
-/* token.c - splits Lua text into tokens, also that of an incomplete chunk. */
+/* token.c - splits Lua text into tokens; the text may be an incomplete chunk. */
 #include "shell/repl/token.h"
 
 #include <ctype.h>

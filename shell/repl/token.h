@@ -14,9 +14,9 @@ struct token {
 /* Returns the first token at or after s, past space and comments; T_END at the end of the text. */
 struct token token_next(const char *s);
 const char *token_after(const struct token *t);
-bool token_is(const struct token *t, const char *text);             /* false for a string */
-bool token_is_any(const struct token *t, const char *const *words); /* a NULL-ended list */
-bool token_is_keyword(const struct token *t);                       /* a Lua keyword */
+bool token_is(const struct token *t, const char *text);             /* returns false if the token is a string */
+bool token_is_any(const struct token *t, const char *const *words); /* words: ends with NULL */
+bool token_is_keyword(const struct token *t);                       /* true for a keyword of Lua */
 /* Returns by how much this token changes the nesting depth: 1 for "do" and "(", -1 for "end" and ")". */
 int token_depth(const struct token *t);
 

@@ -22,9 +22,9 @@
 #include <unistd.h>
 
 enum { THREADS = 64, NAMES = 128, TEXT = 200, HERTZ = 100, PAINTS = 4, SHOWN = 12 };
-enum { WAITS_EVERY = 10 }; /* samples: to find what a thread waits for, its actors are searched */
+enum { WAITS_EVERY = 10 }; /* samples per search for the cause of a thread's wait; the search is slow */
 
-struct sampled { /* something that a thread did or waited for */
+struct sampled { /* one thing that threads did or waited for */
     char text[TEXT];
     atomic_long count;
 };
@@ -35,8 +35,8 @@ static struct {
     atomic_int nname;
     atomic_long sample, busy[THREADS];
     atomic_int nthread;
-    atomic_bool over, dark; /* the run ended; the display was closed */
-    double begin;           /* clock_seconds() */
+    atomic_bool over, dark; /* over: the run ended; dark: the display was closed */
+    double begin;           /* clock_seconds() at the start */
 } top;
 
 /* ---- sampling: in a signal handler ---- */
@@ -183,9 +183,9 @@ static void
 start_painter(struct watch *w)
 {
     sigset_t all, old;
-    if (!start_keys(&w->terminal, 0)) return; /* Ctrl-C stays a signal */
+    if (!start_keys(&w->terminal, 0)) return; /* without further flags, so that Ctrl-C stays a signal */
     sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old); /* no signals for the painter */
+    pthread_sigmask(SIG_BLOCK, &all, &old); /* the thread that paints receives no signals */
     w->painting = pthread_create(&w->painter, NULL, painter, &w->columns) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!w->painting) tcsetattr(0, TCSANOW, &w->terminal);
@@ -296,9 +296,9 @@ paint_session(struct rille_session *s, struct rille_counters *before, struct wor
     for (i = 0; rille_device_info(s, i, &d); i++) {
         doing[0] = 0;
         if (d.thread < 0)
-            strcpy(doing, "on another host"); /* the line of its worker shows how busy it is */
+            strcpy(doing, "on another host"); /* the worker's own line shows how busy the device is */
         else
-            rille_doing_thread(s, d.thread, doing, sizeof doing); /* false: no run has needed that thread yet */
+            rille_doing_thread(s, d.thread, doing, sizeof doing); /* empty before the first run on that thread */
         printf("  %s:%-3d %9.1f MiB live  ", d.kind, d.device, (double)d.live_bytes / 1048576);
         if (columns >= 70) printf("%9.1f MiB peak     ", (double)d.peak_bytes / 1048576);
         printf("%.*s%s\n", columns < 80 ? 9 : columns - 60, *doing ? doing : "idle", clear);

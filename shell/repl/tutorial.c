@@ -92,7 +92,7 @@ tutorial_run(lua_State *L, int env, const char *text)
     int steps = lua_gettop(L), nstep = (int)lua_rawlen(L, steps), next = step_of(L, "", nstep);
     int step = step_of(L, text, nstep);
     describe_own_devices(L);
-    for (; next < step; next++) { /* runs the earlier steps, on which this step builds */
+    for (; next < step; next++) { /* runs the lines of earlier steps, because this step uses their variables */
         lua_rawgeti(L, steps, next);
         run_step(L, env, false);
         lua_pop(L, 1);

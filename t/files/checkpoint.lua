@@ -458,7 +458,7 @@ local likes = {
   {Naming{a = 0 / 0}, Naming{a = 0 / 0}}, {Naming{}, Naming{a = 1}, "'model.a' is 1 here, nil in the checkpoint"},
   {Naming(), Naming{a = 1}}, {Naming{a = 1}, Naming()}, {Naming{a = 1}, Own(1)},
   {nn.Sequential(nn.Linear(2, 2), Scale(2)), nn.Sequential(nn.Linear(2, 2), Scale(3)), "'model.1.by' is 3 here, 2 in the checkpoint"},
-  {nn.Sequential(nn.Linear(2, 2), Scale(2)), nn.Sequential(nn.Linear(2, 2)), "'model.1' is nothing here, a module of settings in the checkpoint"},
+  {nn.Sequential(nn.Linear(2, 2), Scale(2)), nn.Sequential(nn.Linear(2, 2)), "'model.1' is nothing here, a module with settings in the checkpoint"},
   {nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Sequential(nn.Linear(2, 2), Scale(2))},
   {scaled(2), scaled(3), "'model.by' is 3 here, 2 in the checkpoint"}, {scaled(2), scaled(2)},
   {Own(1), Own(2)}, {Named(1), Named(2)}, {Counting(2, 2), Counting(2, 2)},

@@ -85,7 +85,7 @@ local function refused(fn, want, what)
 end
 local p = rille.ones({2}, {requires_grad = true})
 refused(function() return rille.optim.SGD({p * 2}, {lr = 1}) end, "parameters must be leaf tensors", "an optimiser of a result")
-refused(function() return rille.models.resnet.new{classes = 2}(3) end, "images are a tensor, not 3", "no image")
+refused(function() return rille.models.resnet.new{classes = 2}(3) end, "images must be a tensor, found 3", "no image")
 refused(function() return rille.data.text("t/lib/tap.lua", {tokenizer = 3}) end, "tokenizer must be a rille.tokenizer, found 3", "no tokenizer")
 
 local train = rille.tokenizer.train

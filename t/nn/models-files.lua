@@ -96,7 +96,7 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
     refused({"{16} here, {3}"}, "a tensor of another shape", function(c) c[some] = rille.ones{3} end)
     rille.save(at, t, {max_shard_size = "1GB"})
     rewrite(at, function(c) c.model_type = "bert" end)
-    tap.fails(function() load(at) end, {('model_type is "%s", not "bert"'):format(kind), "models-files.lua"}, kind .. ": a model of another kind")
+    tap.fails(function() load(at) end, {('model_type must be "%s", found "bert"'):format(kind), "models-files.lua"}, kind .. ": a model of another kind")
     rewrite(at, function(c) c.model_type, c.kept, c.eos_token_id = kind, {"for", "others"}, {5, 3} end)
     local kept = load(at)
     tap.is({table.unpack(kept.config.eos_token_id)}, {5, 3}, kind .. ": eos_token_id is in the model's config")
@@ -181,7 +181,7 @@ tap.group("layouts chosen before reading", function()
     rille.parallel(later, {tensor = 0})
     local whole = {placement = P2, sbp = "B"}
     tap.is(logits(small, whole), logits(later, whole), kind .. ": int8 weights give the same logits")
-    tap.fails(function() load(at, {placement = P2, parallel = {tensor = 3}}) end, {"rille.parallel", "no axis 3", "models-files.lua"},
+    tap.fails(function() load(at, {placement = P2, parallel = {tensor = 3}}) end, {"rille.parallel", "unknown mesh axis 3", "models-files.lua"},
       kind .. ": a recipe that does not fit")
     local named = load(at, {placement = P2, sbp = function(name) return name:find("q_proj.weight", 1, true) and "S(0)" end})
     local sbp = {}
@@ -241,10 +241,10 @@ tap.group("models that differ from their config", function()
   refused("llama", {"'lm_head.weight' is 'embed_tokens.weight'"}, "a head tied to the table", function(m)
     nn.tie(m.embed_tokens, "weight", m.lm_head, "weight")
   end)
-  refused("gpt2", {"'wpe.weight' is {7, 16}, by its config {12, 16}"}, "positions of another length", function(m) m.wpe = nn.Positions(7, 16) end)
+  refused("gpt2", {"'wpe.weight' is {7, 16}; the config says {12, 16}"}, "positions of another length", function(m) m.wpe = nn.Positions(7, 16) end)
   refused("gpt2", {"'ln_f.eps' is 0.5"}, "another eps", function(m) m.ln_f.eps = 0.5 end)
   refused("gpt2", {"'h.0.how.approximate' is \"none\""}, "another activation", function(m) m.h[1].how.approximate = "none" end)
-  refused("gpt2", {"'h.0.attention.heads' is 2, by its config 4"}, "a config of other heads", function(m) m.config.heads = 4 end)
+  refused("gpt2", {"'h.0.attention.heads' is 2; the config says 4"}, "a config of other heads", function(m) m.config.heads = 4 end)
   refused("gpt2", {"'h.0' is nn.Sequential"}, "another module with the same tensors", function(m)
     local seq = nn.Sequential()
     for _, k in ipairs{"norm1", "attention", "norm2", "fc1", "fc2"} do seq[k] = m.h[1][k] end
@@ -253,14 +253,14 @@ tap.group("models that differ from their config", function()
   refused("gpt2", {"'forward' is a function"}, "a forward of its own", function(m) rawset(m, "forward", function() end) end)
   refused("moe", {"'h.0.mlp.top_k' is 1"}, "another top_k", function(m) m.h[1].mlp.top_k = 1 end)
   refused("moe", {"'h.0.mlp.up' is {2, "}, "fewer experts", function(m) m.h[1].mlp = nn.MixtureOfExperts(16, 64, 2) end)
-  refused("llama", {"'layers.0.attention.rotary.base' is 500, by its config 500000"}, "another rotary base", function(m)
+  refused("llama", {"'layers.0.attention.rotary.base' is 500; the config says 500000"}, "another rotary base", function(m)
     m.layers[1].attention.rotary.base = 500
   end)
-  refused("llama", {"rotary.base' is 500000.0, by its config 500;"}, "a config of another theta", function(m) m.config.theta = 500 end)
-  refused("llama", {"rotary.scaling.factor' is 8, by its config nil"}, "a config without position scaling", function(m)
+  refused("llama", {"rotary.base' is 500000.0; the config says 500;"}, "a config of another theta", function(m) m.config.theta = 500 end)
+  refused("llama", {"rotary.scaling.factor' is 8; the config says nil"}, "a config without position scaling", function(m)
     m.config.rope_scaling = nil
   end)
-  refused("llama", {"rotary.scaling.low_freq_factor' is nil, by its config 1"}, "another position scaling", function(m)
+  refused("llama", {"rotary.scaling.low_freq_factor' is nil; the config says 1"}, "another position scaling", function(m)
     m.layers[1].attention.rotary.scaling = {rope_type = "linear", factor = 8}
   end)
   refused("llama", {"'layers.1.attention.rotary' is nil"}, "a block without rotary positions", function(m) m.layers[2].attention.rotary = nil end)
@@ -350,7 +350,7 @@ tap.group("damaged config.json", function()
       c[kind == "llama" and "hidden_act" or "n_head"] = kind == "llama" and {} or 5
     end)
     tap.fails(function() rille.models[kind].load(at) end, {"models-files.lua:", ": models." .. kind .. ": " .. at,
-      kind == "llama" and "no activation is called a table" or "must be divisible by heads = 5; 1, 2"}, kind .. ": errors of layers name the file, too")
+      kind == "llama" and "unknown activation a table" or "must be divisible by heads = 5; 1, 2"}, kind .. ": errors of layers name the file, too")
     os.execute(("rm -rf '%s'"):format(at))
   end
 end)

@@ -44,10 +44,10 @@ tap.group("kinds", function()
   end
   os.execute(("mkdir '%s'"):format(dir))
   families.write_words({model_type = "bert"}, dir)
-  tap.fails(function() rille.models.load(dir) end, {"models-load.lua", dir .. "/config.json", 'model_type is "bert"; supported: arcee, bloom',
+  tap.fails(function() rille.models.load(dir) end, {"models-load.lua", dir .. "/config.json", 'unknown model_type "bert"; expected one of: arcee, bloom',
     "gpt2", "stablelm"}, "an unknown kind")
   families.write_words({vocab_size = 3}, dir)
-  tap.fails(function() rille.models.load(dir) end, {dir .. "/config.json", "model_type is nil; supported"}, "no kind")
+  tap.fails(function() rille.models.load(dir) end, {dir .. "/config.json", "unknown model_type nil; expected one of"}, "no kind")
   remove(dir)
   tap.fails(function() rille.models.load(dir) end, {"models-load.lua", dir}, "a missing folder")
   tap.fails(function() rille.models.load(3) end, {"models-load.lua", "models.load"}, "no name")

@@ -232,10 +232,10 @@ tap.group("stop and on_token", function()
   line({"prompt 1", "nil"}, function() m:generate{{1}, nil, {3}} end)
   line({"'temprature'"}, function() m:generate(text, {temprature = 1}) end)
   line({"top_p", "1.5"}, function() m:generate(text, {top_p = 1.5}) end)
-  line({"top_p", "not 1.0000001"}, function() m:generate(text, {top_p = 1.0000001}) end)
+  line({"top_p", "found 1.0000001"}, function() m:generate(text, {top_p = 1.0000001}) end)
   line({"top_k", "0"}, function() m:generate(text, {top_k = 0}) end)
   for _, name in ipairs{"top_p", "top_k", "seed"} do
-    line({"generate: ", name, name == "seed" and "not false" or "found false"}, function() m:generate(text, {[name] = false, max_new_tokens = 1}) end)
+    line({"generate: ", name, "found false"}, function() m:generate(text, {[name] = false, max_new_tokens = 1}) end)
   end
   line({"prompt 1", "empty"}, function() m:generate{{1}, {}} end)
   line({"on_token"}, function() m:generate(text, {on_token = 1}) end)
@@ -243,24 +243,24 @@ tap.group("stop and on_token", function()
     line({"stop id", "integer", (shown:gsub("_", ""))}, function() m:generate(text, {stop = stop}) end)
   end
   for _, stop in ipairs{31, {3, 31}, math.maxinteger} do
-    line({"a stop id is one of the 31", "not " .. tostring(type(stop) == "table" and stop[2] or stop)}, function() m:generate(text, {stop = stop}) end)
+    line({"a stop id must be below 31", "found " .. tostring(type(stop) == "table" and stop[2] or stop)}, function() m:generate(text, {stop = stop}) end)
   end
-  line({"stop is an id or a list", "its keys are eos"}, function() m:generate(text, {stop = {eos = 3}}) end)
+  line({"stop must be an id or a list", "the keys eos"}, function() m:generate(text, {stop = {eos = 3}}) end)
   line({"ids"}, function() m:generate(3) end)
   for _, bad in ipairs{1.5, true, "1", 0 / 0} do
-    line({"takes ids, integers", "prompt 1", tostring(bad):match("nan") or tostring(bad)}, function() m:generate{{1}, {2, bad}} end)
+    line({"ids must be integers", "prompt 1", tostring(bad):match("nan") or tostring(bad)}, function() m:generate{{1}, {2, bad}} end)
   end
   for _, bad in ipairs{-1, 31, math.maxinteger} do -- whether the forward pass reads them or not
     for _, n in ipairs{0, 2} do
-      line({"generate", "prompt 1", tostring(bad), "31 ids"}, function() m:generate({{1}, {2, bad}}, {max_new_tokens = n}) end)
-      line({"generate", "prompt 1", tostring(bad), "31 ids"}, function() m:generate(ids{{1, 3}, {2, bad}}, {max_new_tokens = n}) end)
+      line({"generate", "prompt 1", tostring(bad), "ids 0 to 30"}, function() m:generate({{1}, {2, bad}}, {max_new_tokens = n}) end)
+      line({"generate", "prompt 1", tostring(bad), "ids 0 to 30"}, function() m:generate(ids{{1, 3}, {2, bad}}, {max_new_tokens = n}) end)
     end
   end
-  line({"takes ids, integers", "f32"}, function() m:generate(rille.ones{1, 2}) end)
-  line({"takes ids, integers", "bool"}, function() m:generate(rille.zeros({1, 2}, {dtype = "bool"})) end)
+  line({"ids must be integers", "f32"}, function() m:generate(rille.ones{1, 2}) end)
+  line({"ids must be integers", "bool"}, function() m:generate(rille.zeros({1, 2}, {dtype = "bool"})) end)
   local wide = rille.models.gpt2.new{vocab = 257, length = 8, layers = 1, heads = 1, width = 4}
-  line({"u8", "257", "i32 and i64"}, function() wide:generate(rille.zeros({1, 2}, {dtype = "u8"}), {max_new_tokens = 1}) end)
-  line({"takes ids, integers", "1 dimensions"}, function() m:generate(ids{1, 2}) end)
+  line({"u8", "257", "i32 or i64"}, function() wide:generate(rille.zeros({1, 2}, {dtype = "u8"}), {max_new_tokens = 1}) end)
+  line({"ids must be integers", "1 dimensions"}, function() m:generate(ids{1, 2}) end)
   tap.is(go({{1.0, 2.0}}), go{{1, 2}}, "floats with integer values are ids")
   local greedy = go(text, {temperature = 0})
   for _, t in ipairs{1e-20, 1e-30, 1e-37, 1e-45, 5e-324} do
@@ -309,14 +309,14 @@ tap.group("options of wrong types", function()
       refused({"eps", "found " .. shown}, function() new(kind, {eps = value}) end)
     end
     refused({"heads must be a positive integer, found \"4\""}, function() new(kind, {heads = "4"}) end)
-    refused({kind .. ".new takes one table", "placement", "a table besides"}, function()
+    refused({kind .. ".new: expected one table", "placement", "a table as a second argument"}, function()
       rille.models[kind].new({vocab = 5, length = 5, layers = 1, heads = 1, width = 8}, {placement = P2})
     end)
   end
   for _, kind in ipairs{"gpt2", "llama"} do
     refused({"tied must be true or false, found \"no\""}, function() new(kind, {tied = "no"}) end)
   end
-  refused({"resnet.new takes one table"}, function() rille.models.resnet.new({classes = 3}, {dtype = "bf16"}) end)
+  refused({"resnet.new: expected one table"}, function() rille.models.resnet.new({classes = 3}, {dtype = "bf16"}) end)
   refused({"low_freq_factor", "high_freq_factor", "4 and 4"}, function() new("llama", scaled(4, 4)) end)
   refused({"low_freq_factor", "high_freq_factor", "4 and 1"}, function() new("llama", scaled(4, 1)) end)
   refused({"'low_freq_factor'", "\"1\""}, function() new("llama", scaled("1", 4)) end)
@@ -342,7 +342,7 @@ tap.group("folders that do not fit", function()
   refused("a missing tensor", {"'wpe.weight' is missing", "models.lua"}, with{[some] = false})
   refused("a tensor that the model does not have", {"'other'", "is not a tensor of gpt2"}, with{other = rille.ones{2}})
   refused("a tensor of another shape", {"wpe.weight", "{5, 16}", "{24, 16}"}, with{[some] = rille.ones{5, 16}})
-  tap.fails(function() rille.models.llama.load(dir) end, {"model_type is \"llama\", not \"gpt2\"", "models.lua"}, "a folder of another kind")
+  tap.fails(function() rille.models.llama.load(dir) end, {"model_type must be \"llama\", found \"gpt2\"", "models.lua"}, "a folder of another kind")
   os.execute("rm -rf '" .. dir .. "'")
 end)
 

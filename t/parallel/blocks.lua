@@ -100,7 +100,7 @@ local function limited(limit)
   for k, v in pairs(lists) do o[k] = v end
   return pcall(dealt, LINE, {layers = 6}, o)
 end
-local least = tonumber(tostring(select(2, limited(0))):match("ask for memory_limit = (%d+)"))
+local least = tonumber(tostring(select(2, limited(0))):match("use memory_limit = (%d+)"))
 tap.ok(least and limited(least) and not limited(least - 1), "the least memory limit that the error names has a cut: " .. tostring(least))
 
 -- A model that ends with its last block. No parameter follows the block's result.
@@ -121,16 +121,16 @@ local function fails(blocks, want, what, stages)
   local y = m:forward(rille.zeros({2, 4}, {dtype = "i64", placement = (stages or LINE)[1], sbp = "B"}))
   tap.ok(y.shape[3] == 96 and not next(pin.of, nil) or not pin.of[m.h[1]], "after the error the model is unchanged")
 end
-fails({input = 3}, "is what the model takes in a micro-batch, a tensor, not 3", "input: no tensor")
-fails({input = rille.zeros{8, 16}}, "takes ids, integers", "input: ids that are no integers")
+fails({input = 3}, "must be a tensor, the model's input of one micro-batch, found 3", "input: no tensor")
+fails({input = rille.zeros{8, 16}}, "ids must be integers", "input: ids that are no integers")
 fails({input = rille.zeros({8, 64}, {dtype = "i64"})}, "64", "input: more positions than the model has")
 fails({input = ids, cost = {1, 2}}, "cost", "input with a list that is too short")
-fails({input = ids, memory_limit = 10}, "ask for memory_limit = ", "less memory than any cut needs")
-fails({cost = {1, 1, 1, 1}, memory = {1, 2, 3, 4}, memory_limit = 3}, "ask for memory_limit = 4", "the error names the least memory of lists, too")
-fails({cost = {1, 1e308, 1, 1e308}}, "cost has numbers from 0 to 1e100, not 1e+308", "costs whose sum would overflow")
+fails({input = ids, memory_limit = 10}, "use memory_limit = ", "less memory than any cut needs")
+fails({cost = {1, 1, 1, 1}, memory = {1, 2, 3, 4}, memory_limit = 3}, "use memory_limit = 4", "the error names the least memory of lists, too")
+fails({cost = {1, 1e308, 1, 1e308}}, "cost must have numbers from 0 to 1e100, found 1e+308", "costs whose sum would overflow")
 fails({input = ids, inputs = 3}, "inputs", "an unknown option")
-fails({input = ids}, "stages have meshes of one shape; else list cost", "stages of different shapes", {mesh{0, 1}, mesh{2, 3, 4}})
+fails({input = ids}, "the stages' meshes must have one shape to estimate costs; otherwise list cost", "stages of different shapes", {mesh{0, 1}, mesh{2, 3, 4}})
 
-rille.no_grad(fails, {input = ids}, "is not reckoned within rille.no_grad; call it outside, or list cost", "no gradients")
+rille.no_grad(fails, {input = ids}, "cannot be estimated inside rille.no_grad; call rille.parallel outside, or list cost", "no gradients")
 
 tap.done()

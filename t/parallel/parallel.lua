@@ -300,7 +300,7 @@ tap.group("the table", function()
   tap.is(text_:match("[^\n]*$"), "no tensor axis splits 4 parameters, which have no role: *.weight, *.bias",
     "an unknown layer stays replicated, and one line says so")
   local unused = "the recipe uses no mesh axis "
-  tap.ok(tostring(rille.parallel(new("gpt2", P22), {data = 1})):find(unused .. "0: ranks along it compute the same", 1, true),
+  tap.ok(tostring(rille.parallel(new("gpt2", P22), {data = 1})):find(unused .. "0: ranks along this axis repeat the same work", 1, true),
     "a mesh axis that the recipe does not use, and one line says so")
   tap.ok(not tostring(rille.parallel(new("gpt2", P22), {data = {0, 1}})):find(unused, 1, true), "no such line if all axes are used")
 end)
@@ -443,7 +443,7 @@ tap.group("stages by costs of blocks", function()
     local n = math.random(2, 10)
     exact(({"1f1b", "zb-h1", "zb-v", "v-half", "v-min"})[k % 5 + 1], n, dealt(math.random(1, math.min(4, n // 2)), 2, true))
   end
-  tap.is(wrong, 0, "cuts into stages there and back equal the best of all cuts")
+  tap.is(wrong, 0, "cuts into stages in folded order equal the best of all cuts")
   local worst, missed = 1, 0
   for k = 1, 80 * more do
     local n, v = math.random(4, 10), math.random(2, 3)
@@ -460,7 +460,7 @@ tap.group("stages by costs of blocks", function()
   tap.ok(tostring(m:named_parameters() and m.h[1].fc1.weight.placement) ~= tostring(m.h[2].fc1.weight.placement), "blocks of a model are cut by cost")
   m = new("gpt2", P1)
   rille.parallel(m, {stages = {P1, P1}, blocks = {cost = {3, 1}, micro_batches = 4, schedule = "v-half"}})
-  tap.is(m.h[2].fc1.weight.placement, P1, "blocks of a model are cut by cost, there and back")
+  tap.is(m.h[2].fc1.weight.placement, P1, "blocks of a model are cut by cost, in folded order")
 end)
 
 -- A role of mesh axes that a user defines is a key of recipes.
@@ -500,25 +500,25 @@ tap.group("mistakes", function()
   end
   refused(P22, {tensor = {0, 1}, panels = 3}, {"width of 16", "3 panels", "multiple of 6"}, "panels that do not divide")
   refused(P22, {data = 0, tensor = 1, panels = 2}, {"panels", "2d", "1d"}, "panels of 1D")
-  refused(P4, {tensor = 1}, {"no axis 1", "it has 1"}, "an axis that does not exist")
-  refused(P4, {tensor = "x"}, {"number from 0", "x"}, "an axis that is no number")
+  refused(P4, {tensor = 1}, {"unknown mesh axis 1", "the mesh has 1"}, "an axis that does not exist")
+  refused(P4, {tensor = "x"}, {"must be an integer", "x"}, "an axis that is no number")
   refused(P22, {data = 0, tensor = 0}, {"axis 0", "data and tensor"}, "one axis twice")
   refused(P22, {tensor = {0, 1}, method = "5d"}, {"'5d'", "1d, 2.5d, 2d, 3d"}, "an unknown method")
-  refused(P22, {tensor = {0, 1}, method = "3d"}, {"3d takes 3", "names 2"}, "too few axes")
+  refused(P22, {tensor = {0, 1}, method = "3d"}, {"3d needs 3", "names 2"}, "too few axes")
   refused(P222, {tensor = {0, 1, 2}}, {"2.5d", "3d"}, "three axes and no method")
-  refused(P222, {tensor = {0, nil, 2}, method = "3d"}, {"axis is a number", "nil"}, "tensor axes with a hole")
+  refused(P222, {tensor = {0, nil, 2}, method = "3d"}, {"axis must be an integer", "nil"}, "tensor axes with a hole")
   for n, axes in pairs{[0] = {}, [4] = {0, 1, 2, 3}} do
-    refused(P222, {tensor = axes}, {("tensor names %d mesh axes; 1, 2 or 3 would do"):format(n)}, n .. " tensor axes")
+    refused(P222, {tensor = axes}, {("tensor must name 1, 2 or 3 mesh axes, found %d"):format(n)}, n .. " tensor axes")
   end
   refused(mesh{{{0}, {1}}}, {tensor = {0, 1, 2}, method = "2.5d"}, {"2.5d", "1 and 2", "of 2 ranks 1 x 1 x 2 would do"}, "2.5D that is not square")
   refused(mesh{{{0, 1}, {2, 3}, {4, 5}, {6, 7}}}, {tensor = {0, 1, 2}, method = "2.5d"}, {"1 and 4", "of 8 ranks 1 x 1 x 8, 2 x 2 x 2 would do"},
     "2.5D on a mesh for which a square one exists")
-  refused(P22, {data = 0, tensor = 1, method = "2d", sequence = true}, {"2d takes 2"}, "a method for other axes")
+  refused(P22, {data = 0, tensor = 1, method = "2d", sequence = true}, {"2d needs 2"}, "a method for other axes")
   refused(P22, {tensor = {0, 1}, sequence = true}, {"sequence", "1d"}, "sequence with 2D")
   refused(P4, {data = 0, sequence = true}, {"sequence", "tensor"}, "sequence alone")
   refused(P4, {tensor = 0, sequence = 1}, {"sequence must be true or false", "1"}, "sequence as a number")
   refused(P4, {stages = {P4, nil, P4}}, {"stages[2]", "nil"}, "stages with a hole")
-  refused(P22, {data = {0, nil, 1}}, {"axis is a number", "nil"}, "axes with a hole")
+  refused(P22, {data = {0, nil, 1}}, {"axis must be an integer", "nil"}, "axes with a hole")
   refused(P4, {stages = {rille.zeros{1}}}, {"stages[1]", "placement"}, "a tensor as stage")
   refused(P4, {data = 0, zero = 4}, {"zero", "3", "4"}, "zero 4")
   refused(P4, {zero = 1}, {"zero", "data"}, "zero without data")
@@ -529,8 +529,8 @@ tap.group("mistakes", function()
   refused(P4, {data = 0, blocks = {cost = {1, 2}}}, {"blocks", "stages"}, "costs of blocks without stages")
   refused(P4, {stages = {P1, P2}, blocks = {cost = {1}}}, {"cost", "2 numbers"}, "costs of too few blocks")
   refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, schedule = "2f2b"}}, {"schedule", "1f1b", "zb-h2", "v-min", "2f2b"}, "an unknown schedule")
-  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, schedule = "zb-v"}}, {"zb-v", "there and back"}, "stages that do not go back")
-  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, schedule = "interleaved"}}, {"interleaved", "round and round"}, "stages that do not recur")
+  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, schedule = "zb-v"}}, {"zb-v", "folded order"}, "stages that do not go back")
+  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, schedule = "interleaved"}}, {"interleaved", "round-robin order"}, "stages that do not recur")
   refused(P4, {stages = {P1, P2}, blocks = {cost = {1, -2}}}, {"cost", "-2"}, "a cost below zero")
   refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, memory = {5, 5}, memory_limit = 4}}, {"2 stages", "memory_limit"},
     "a memory limit that no cut meets")
@@ -546,11 +546,11 @@ tap.group("mistakes", function()
   end
   refused(P4, {["h.0"] = {placement = "cpu"}}, {"'h.0'", "placement", "cpu"}, "a pin with an invalid placement")
   refused(P4, {["h.0.fc1"] = {use = {wieght = "B"}}}, {"'h.0.fc1'", "wieght"}, "a use of an unknown parameter")
-  refused(P4, {data = 0, zero_axes = 0}, {"zero_axes", "zero is 0"}, "zero_axes without zero")
+  refused(P4, {data = 0, zero_axes = 0}, {"zero_axes", "found 0"}, "zero_axes without zero")
   refused(P22, {data = 0, zero = 1, zero_axes = 1}, {"zero_axes must be data axes", "1 is not"}, "ZeRO over an axis that is no data axis")
   refused(P22, {data = 0, zero = 1, zero_axes = {}}, {"zero_axes", "at least one"}, "ZeRO over no axis")
   refused(P22, {data = 0, zero = 1, zero_axes = "x"}, {"zero_axes", "x"}, "a name as ZeRO axis")
-  refused(P4, {data = 0, zero = 2, reshard = false}, {"reshard", "gathers none", "zero = 3"}, "reshard of a recipe that gathers nothing")
+  refused(P4, {data = 0, zero = 2, reshard = false}, {"reshard", "gathers no weights", "zero = 3"}, "reshard of a recipe that gathers nothing")
   refused(P4, {data = 0, zero = 3, reshard = 1}, {"reshard must be true or false", "1"}, "reshard as a number")
   refused(P4, {["h.0.fc1.weight"] = {reshard = "no"}}, {"'h.0.fc1.weight'", "reshard must be true or false", "no"}, "reshard of a parameter as text")
   refused(P4, {data = 0, members = {"h.*"}}, {"members", "stages"}, "members without stages")
@@ -558,15 +558,15 @@ tap.group("mistakes", function()
   refused(P4, {stages = {P1, P2}, members = "h.*"}, {"members must be a list", "h.*"}, "members as text")
   refused(P4, {stages = {P1, P2}, members = {3}}, {"members", "patterns", "3"}, "a number as member")
   refused(P4, {tensor = 0, layers = {["*.fc9"] = "column"}}, {"layers: '*.fc9' matches no name", "wte"}, "a pattern of layers that matches nothing")
-  refused(P4, {tensor = 0, layers = {["*.fc1"] = "colum"}}, {"'*.fc1'", "no role 'colum'", "column, embedding"}, "an unknown role")
-  refused(P4, {tensor = 0, layers = {["*.fc1"] = "column", ["h.*.fc1"] = "row"}}, {"'h.0.fc1'", "column", "row", "take one"}, "two roles of one layer")
+  refused(P4, {tensor = 0, layers = {["*.fc1"] = "colum"}}, {"'*.fc1'", "unknown role 'colum'", "column, embedding"}, "an unknown role")
+  refused(P4, {tensor = 0, layers = {["*.fc1"] = "column", ["h.*.fc1"] = "row"}}, {"'h.0.fc1'", "column", "row", "keep one"}, "two roles of one layer")
   refused(P4, {tensor = 0, layers = {["h.0"] = "column"}}, {"'h.0'", "without a parameter 'weight'"}, "a role of a module without weight")
   refused(P4, {tensor = 0, layers = "column"}, {"layers must be a table", "column"}, "layers as text")
   local net = nn.Sequential(nn.Linear(4, 4), nn.ReLU()):to_global{placement = P22, sbp = {"B", "B"}}
   tap.fails(function() rille.parallel(net, {data = 0, tensor = 1}) end, {"no parameter of nn.Sequential", "mesh axis 1 (tensor)", "layers ="},
     "a tensor axis that splits nothing")
   net = nn.Sequential(nn.MixtureOfExperts(4, 8, 4)):to_global{placement = P22, sbp = {"B", "B"}}
-  tap.fails(function() rille.parallel(net, {tensor = {0, 1}}) end, {"mesh axis 0 (rows)", "no layer has a role that this axis splits"},
+  tap.fails(function() rille.parallel(net, {tensor = {0, 1}}) end, {"mesh axis 0 (rows)", "no layer has a role that this axis shards"},
     "roles that an axis does not split")
   tap.fails(function() rille.parallel(nn.ReLU(), {data = 0}) end, {"no parameters", "parallel.lua"}, "a model without parameters")
   local function named(roles)
@@ -576,7 +576,7 @@ tap.group("mistakes", function()
   end
   for _, wrong in ipairs{{"column", {"Own.parallel", "a table", "column"}}, {{colum = "0"}, {"Own.parallel", "'colum'"}},
     {{column = {1}}, {"Own.parallel", "column", "names", "1"}}, {{stream = 1}, {"Own.parallel", "stream", "1"}},
-    {{column = "0", heads = {["0"] = "heads"}}, {"the heads of '0'", "'heads'", "nil"}}} do
+    {{column = "0", heads = {["0"] = "heads"}}, {"the number of heads of '0'", "'heads'", "nil"}}} do
     tap.fails(function() rille.parallel(named(wrong[1]), {tensor = 0}) end, wrong[2], "wrong roles of a class: " .. wrong[2][#wrong[2]])
   end
   tap.fails(function() rille.parallel.class(3) end, {"class", "3"}, "roles of a number")

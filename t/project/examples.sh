@@ -15,16 +15,16 @@ runs() {
 
 example tensor "shape" "3 x 4" "matmul"
 example sbp "A0 S(0) times B0 B gives Y0 S(0)" "Y0 B times B1 S(1) gives Y2 S(1)" "device 3 holds 4 x 3 from column 3" "bytes move"
-example autograd "12.0 3.0" "12.0 -6.0" "comes as P" "3.14159"
+example autograd "12.0 3.0" "12.0 -6.0" "has layout P" "3.14159"
 example pipeline "gpipe" "1f1b"
-example auto "by nobody" "and no plan costs less" "on 64 x 8 devices"
+example auto "planned" "and no plan costs less" "for 64 x 8 devices"
 small="--steps 3 --batch 4 --length 16 --layers 2 --width 32 --write 8"
-example "gpt $small --plot $dir/gpt.svg" "single on cpu[0]" "tokens/s" "MFU" "held back" "The "
-example "gpt $small --recipe pp-tp --micro-batches 2" "pp-tp on cpu[0, 1]" "bubble" "held back"
-example "gpt $small --every 2 --checkpoint $dir/training --recipe zero" "held back"
-example "gpt $small --steps 5 --every 2 --checkpoint $dir/training --resume --recipe 2d" "goes on after step 3" "step 5/5"
+example "gpt $small --plot $dir/gpt.svg" "single on cpu[0]" "tokens/s" "MFU" "validation loss" "The "
+example "gpt $small --recipe pp-tp --micro-batches 2" "pp-tp on cpu[0, 1]" "bubble" "validation loss"
+example "gpt $small --every 2 --checkpoint $dir/training --recipe zero" "validation loss"
+example "gpt $small --steps 5 --every 2 --checkpoint $dir/training --resume --recipe 2d" "continues after step 3" "step 5/5"
 example "gpt $small --steps 30 --minutes 0 --checkpoint $dir/timed" "step 12/12"
-example "gpt $small --steps 30 --minutes 0 --checkpoint $dir/timed --resume" "goes on after step 12" "step 24/24"
+example "gpt $small --steps 30 --minutes 0 --checkpoint $dir/timed --resume" "continues after step 12" "step 24/24"
 example "resnet --steps 3 --recipe dp" "of 360 held-out images"
 example "resnet --steps 3 --recipe zero" "of 360 held-out images"
 "$rille" -d cpu:1 -e "rille.models.llama.new{vocab = 300, length = 16, layers = 2, heads = 4, kv_heads = 2, width = 16}:save('$dir/new')
@@ -84,7 +84,7 @@ echo "{\"eos_token_id\": [4711]}" >"$bos/generation_config.json"
 ok "generate.lua: generation_config.json determines the end id, if it exists" cmp <(hello) "$bos/whole"
 echo "{\"eos_token_id\": $(cat "$bos/stop")}" >"$bos/generation_config.json"
 ok "generate.lua: generation_config.json may have a single end id" cmp <(hello) "$bos/stopped"
-example "gpt $small --bpe 300" "300 different" "held back" "The "
+example "gpt $small --bpe 300" "vocabulary 300" "validation loss" "The "
 few() { # a text with fewer tokens than requested: the model has only these tokens and writes no others
   local out
   head -c 1000 README.md >"$dir/short"
@@ -97,17 +97,17 @@ told() { # told NAME ARGUMENTS TEXT: the example fails with the text
   out=$("$rille" -d cpu:1 "examples/$1.lua" $2 2>&1) && return 1
   grep -qF -- "$3" <<<"$out" || { echo "does not say: $3"; echo "$out"; return 1; }
 }
-ok "generate.lua: --top-k out of range is an error" told generate "$dir/new --ids 3 --top-k -3" "--top-k is"
-ok "generate.lua: --top-p out of range is an error" told generate "$dir/new --ids 3 --top-p 0" "--top-p is above 0"
-ok "generate.lua: --temperature out of range is an error" told generate "$dir/new --ids 3 --temperature -1" "--temperature is not below 0"
-ok "generate.lua: --count out of range is an error" told generate "$dir/new --ids 3 --count -1" "--count is 0 or more"
+ok "generate.lua: --top-k out of range is an error" told generate "$dir/new --ids 3 --top-k -3" "--top-k must be"
+ok "generate.lua: --top-p out of range is an error" told generate "$dir/new --ids 3 --top-p 0" "--top-p must be above 0"
+ok "generate.lua: --temperature out of range is an error" told generate "$dir/new --ids 3 --temperature -1" "--temperature must be at least 0"
+ok "generate.lua: --count out of range is an error" told generate "$dir/new --ids 3 --count -1" "--count must be at least 0"
 ok "generate.lua: a missing prompt is an error" told generate "$dir/new" "--prompt or --ids"
-ok "generate.lua: two prompts are an error" told generate "$dir/new --ids 3 --prompt a" "one of them is wanted"
-ok "finetune.lua: two sources of text are an error" told finetune "$dir/new $dir/x --ids $dir/ids --tokens t.bin" "not --ids and --tokens"
-ok "finetune.lua: a missing text is an error" told finetune "$dir/new $dir/x" "--text, --ids or --tokens"
+ok "generate.lua: two prompts are an error" told generate "$dir/new --ids 3 --prompt a" "found both"
+ok "finetune.lua: two sources of text are an error" told finetune "$dir/new $dir/x --ids $dir/ids --tokens t.bin" "found --ids and --tokens"
+ok "finetune.lua: a missing text is an error" told finetune "$dir/new $dir/x" "--text, --ids and --tokens"
 ok "finetune.lua: an unknown recipe is an error that lists the recipes" told finetune "$dir/new $dir/x --ids $dir/ids --recipe 4d" "2.5d, 2d, 3d"
-ok "finetune.lua: a negative number of steps is an error" told finetune "$dir/new $dir/x --ids $dir/ids --steps -1" "--steps is at least 1, not -1"
-ok "resnet.lua: a negative number of steps is an error" told resnet "--steps -1" "--steps is at least 1, not -1"
+ok "finetune.lua: a negative number of steps is an error" told finetune "$dir/new $dir/x --ids $dir/ids --steps -1" "--steps must be at least 1, found -1"
+ok "resnet.lua: a negative number of steps is an error" told resnet "--steps -1" "--steps must be at least 1, found -1"
 for recipe in sp 2d 2.5d 3d pp pp-tp; do
   ok "finetune.lua: --recipe $recipe has the losses of one device" alike "$recipe"
 done
@@ -119,7 +119,7 @@ refuses() { # refuses OPTIONS TEXT: gpt.lua fails with the text before it trains
   out=$("$rille" -d cpu:1 examples/gpt.lua --steps 1 --layers 1 --width 16 --write 1 $1 2>&1) && return 1
   grep -qF -- "$2" <<<"$out" && ! grep -q loss <<<"$out"
 }
-ok "gpt.lua: a prompt with unknown characters is refused before training" refuses "--prompt 日" "--prompt: the text has no '日'"
+ok "gpt.lua: a prompt with unknown characters is refused before training" refuses "--prompt 日" "--prompt: this character does not occur in the text: '日'"
 ok "gpt.lua: a prompt that is no UTF-8 is refused before training" refuses "--prompt $(printf '\xff')" "--prompt is not UTF-8"
 ok "gpt.lua: a text that is no UTF-8 is refused before training" refuses "--text $dir/bytes" "not UTF-8"
 ok "gpt.lua: an empty text is refused before training" refuses "--text $dir/empty" "the text is empty"
@@ -127,17 +127,17 @@ ok "gpt.lua: a folder as text is refused before training" refuses "--text $dir" 
 ok "gpt.lua: a plot file that cannot be written is refused before training" refuses "--plot $dir/no/x.svg" "No such file"
 ok "gpt.lua: a plot file that is no .svg is refused before training" refuses "--plot $dir/x.png" "rille.train.saves_to: expected the name of an .svg file"
 ok "gpt.lua: a checkpoint folder that cannot be made is refused before training" refuses "--checkpoint $dir/no/x" "rille.train.saves_to: $dir/no/x cannot be written"
-ok "gpt.lua: a length below 2 is refused before training" refuses "--length 1" "--length is at least 2, not 1"
-ok "gpt.lua: a negative number of bytes is refused before training" refuses "--write -5" "--write is at least 0, not -5"
-ok "gpt.lua: an empty list of texts is refused before training" refuses "--text ,," "--text names no file"
-ok "gpt.lua: --every 0 is refused before training" refuses "--every 0" "--every is at least 1, not 0"
+ok "gpt.lua: a length below 2 is refused before training" refuses "--length 1" "--length must be at least 2, found 1"
+ok "gpt.lua: a negative number of bytes is refused before training" refuses "--write -5" "--write must be at least 0, found -5"
+ok "gpt.lua: an empty list of texts is refused before training" refuses "--text ,," "--text must name at least one file"
+ok "gpt.lua: --every 0 is refused before training" refuses "--every 0" "--every must be at least 1, found 0"
 
 resumes() { # an interrupted training continues with the same losses, tests and log
   local call="$rille -d cpu:2 examples/gpt.lua --layers 1 --width 16 --heads 2 --length 16 --batch 4 --every 2 --write 1"
   $call --steps 12 --log "$dir/whole" --checkpoint "$dir/one" >"$dir/whole.out" 2>/dev/null
   $call --steps 12 --checkpoint "$dir/two" >/dev/null 2>&1
   rm "$(ls "$dir"/two/*12.safetensors)" && $call --steps 12 --log "$dir/part" --checkpoint "$dir/two" --resume >"$dir/part.out" 2>/dev/null
-  grep -q "goes on after step 10" "$dir/part.out" && cmp "$dir/whole" "$dir/part" &&
+  grep -q "continues after step 10" "$dir/part.out" && cmp "$dir/whole" "$dir/part" &&
     diff <(tail -n +2 "$dir/whole.out") <(tail -n +3 "$dir/part.out")
 }
 ok "gpt.lua: with --resume, losses, tests and log equal those of an uninterrupted training" resumes
@@ -151,23 +151,23 @@ another_text() { # texts of equal length and characters: reversed lines, one cha
   echo 4.2 >"$dir/log"
   for other in tac changed turned; do
     out=$($call --text "$dir/$other" --steps 4 --checkpoint "$dir/learned" --log "$dir/log" --resume 2>&1) && return 1
-    grep -q "^rille: --resume: $dir/learned learned $dir/text (2000 bytes, digest [0-9a-f]*), and --text is another: $dir/$other (2000" <<<"$out" ||
+    grep -q "^rille: --resume: $dir/learned was trained on $dir/text (2000 bytes, digest [0-9a-f]*), but --text is $dir/$other (2000" <<<"$out" ||
       { echo "$out"; return 1; }
     [ "$(cat "$dir/log")" = 4.2 ] || { echo "the log was emptied"; return 1; }
   done
-  cp "$dir/text" "$dir/moved" && $call --text "$dir/moved" --steps 4 --checkpoint "$dir/learned" --resume 2>/dev/null | grep "goes on after step 2"
+  cp "$dir/text" "$dir/moved" && $call --text "$dir/moved" --steps 4 --checkpoint "$dir/learned" --resume 2>/dev/null | grep "continues after step 2"
 }
 ok "gpt.lua: with --resume, another text is refused, both texts are named, and the log is kept" another_text
 is "generate.lua: without new ids no speed is printed" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,1 --count 0 2>&1)" " 3 1"
 is "generate.lua: if the count is too large, only the error is printed" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,1 --count 99 2>&1 | head -1 | cut -c1-6)" "rille:"
-is "generate.lua: an invalid id is named" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,x 2>&1 | head -1)" "rille: --ids: 'x' is no id"
+is "generate.lua: an invalid id is named" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,x 2>&1 | head -1)" "rille: --ids: an id must be an integer, found 'x'"
 
 ok "finetune.lua: a folder as text is refused" told finetune "$dir/new $dir/x --text $dir" "Is a directory"
 ok "finetune.lua: a folder as ids is refused" told finetune "$dir/new $dir/x --ids $dir" "Is a directory"
 # diverges SCRIPT ARGUMENTS PATH: a NaN loss ends the training, and nothing is saved at PATH.
 diverges() {
   out=$("$rille" -d cpu:1 "examples/$1.lua" $2 2>&1) && return 1
-  grep -q "the loss is -*nan.*a lower --lr may do" <<<"$out" || { echo "$out"; return 1; }
+  grep -q "the loss is -*nan.*try a lower --lr" <<<"$out" || { echo "$out"; return 1; }
   test -z "$(ls "$3" 2>/dev/null)"
 }
 ok "finetune.lua: a diverged model is not saved" diverges finetune "$dir/new $dir/lost --ids $dir/ids --steps 5 --warmup 0 --lr 1e38" "$dir/lost"
@@ -176,7 +176,7 @@ ok "resnet.lua: a diverged model is not tested" diverges resnet "--steps 20 --lr
 mkdir -p "$dir/other"
 for config in '{"model_type": "bert"}' '{"model_type": null}' '[1]' '"x"' '{}'; do
   echo "$config" >"$dir/other/config.json"
-  [[ $config == {* ]] && wrong="model_type is " || wrong="an object is wanted"
+  [[ $config == {* ]] && wrong="unknown model_type " || wrong="expected a JSON object"
   ok "generate.lua: an unknown model type is an error that names the file: $config" told generate "$dir/other --ids 3" "models.load: $dir/other/config.json: $wrong"
   ok "finetune.lua: an unknown model type is an error that names the file: $config" told finetune "$dir/other $dir/x --ids $dir/ids" "models.load: $dir/other/config.json: $wrong"
 done

@@ -64,9 +64,9 @@ end
 -- ---- where a model should be ----
 
 local one, none = dir .. "/small.json", dir .. "/none"
-for kind, models in pairs{gpt2 = ", a .safetensors of such a folder or a .bin of llm.c is wanted", llama = ", or a .safetensors of such a folder, is wanted"} do
+for kind, models in pairs{gpt2 = ", a .safetensors of such a folder or a .bin of llm.c", llama = ", or a .safetensors of such a folder"} do
   local load = rille.models[kind].load
-  refused(function() load(one) end, ("models.%s.load: %s is a file; a folder with config.json and its safetensors%s"):format(kind, one, models), "a file")
+  refused(function() load(one) end, ("models.%s.load: %s is a file; expected a folder with config.json and its safetensors%s"):format(kind, one, models), "a file")
   for _, path in ipairs{none, none .. ".safetensors"} do
     refused(function() load(path) end, ("models.%s.load: %s: No such file or directory"):format(kind, path), "nothing")
   end
@@ -77,9 +77,9 @@ os.execute(("mkdir '%s'"):format(bare))
 for _, kind in ipairs{"gpt2", "llama", "moe"} do
   local load, path = rille.models[kind].load, bare .. "/config.json"
   for text, why in pairs{none = ": No such file or directory", [""] = ": line 1 is not JSON: unexpected token near end of file",
-    ["{]"] = ": line 1 is not JSON: string or '}' expected near ']'", ["[1]"] = ": an object is wanted",
-    ["{}"] = (': model_type is "%s", not nil'):format(kind), ['{"model_type":{"a":1}}'] = (': model_type is "%s", not a table'):format(kind),
-    ['{"model_type":null}'] = (': model_type is "%s", not nil'):format(kind)} do
+    ["{]"] = ": line 1 is not JSON: string or '}' expected near ']'", ["[1]"] = ": expected a JSON object",
+    ["{}"] = (': model_type must be "%s", found nil'):format(kind), ['{"model_type":{"a":1}}'] = (': model_type must be "%s", found a table'):format(kind),
+    ['{"model_type":null}'] = (': model_type must be "%s", found nil'):format(kind)} do
     os.remove(path)
     if text ~= "none" then write("bare/config.json", text) end
     refused(function() load(bare) end, ("models.%s.load: %s%s"):format(kind, path, why), "no config")
@@ -157,7 +157,7 @@ refused(function() adam(1):load_state_dict(adam(2):state_dict()) end, "optim.Ada
 refused(function() rille.optim.SGD({p}, {lr = 1}):load_state_dict(adam(1):state_dict()) end,
   "optim.SGD:load_state_dict: '0.m' is not state of the 1 parameters here", "a state of another kind")
 local g = rille.models.gpt2.new{vocab = 20, length = 16, layers = 2, heads = 2, width = 8}
-for want, stages in pairs{["stages[1] is a placement, not 1"] = {1}, ["stages[2] is a placement, not \"x\""] = {rille.placement("cpu", {0}), "x"}} do
+for want, stages in pairs{["stages[1] must be a placement, found 1"] = {1}, ["stages[2] must be a placement, found \"x\""] = {rille.placement("cpu", {0}), "x"}} do
   refused(function() rille.parallel(g, {stages = stages}) end, "rille.parallel: " .. want, "stages")
 end
 

@@ -40,7 +40,7 @@ answer ':help to_global'
 ok ":help name prints the page" grep -q "in another layout" seen
 for ask in '?:plan' ':help :plan'; do
   answer "$ask"
-  is "$ask prints the command's line" "$(sed 's/  */ /g' <<<"$got")" $' :plan EXPR its tasks, registers and memory'
+  is "$ask prints the command's line" "$(sed 's/  */ /g' <<<"$got")" $' :plan EXPR tasks, registers and memory of the plan of EXPR'
 done
 answer '?nosuchthing'
 shows "an unknown page is named" "'nosuchthing'"
