@@ -1,7 +1,8 @@
 /* channel.c - names of channels, and the contract between connected partitions.
  *
- * A list in transit is a header, a word per root of the program and a row per channel, all 64-bit numbers,
- * little-endian. The list is untrusted input: every number is compared with the number expected by this partition. */
+ * The list that a partition sends is a header, a word per root of the program, and a row per channel. All are 64-bit
+ * numbers, little-endian. A received list is untrusted input: every number is compared with the number that this
+ * partition expects. */
 #include "actors/plan/model/contract.h"
 #include "actors/plan/model/plan.h"
 
@@ -39,7 +40,8 @@ channel_print(const struct channel_name *name, struct str *s)
 
 enum { MAGIC = 0x4c484332, HEADER = 4 };
 
-/* Columns of a channel's row: the name, then the terms that both ends must agree on, then indices of this end. */
+/* Columns of a channel's row in the list: the name, then the terms on which both ends must agree, then indices of
+ * this end. */
 enum {
     STEP,
     OPERAND,
@@ -85,7 +87,8 @@ fill_channel_row(const struct plan *p, const struct channel *c, uint64_t *row)
     row[THREAD] = (uint64_t)p->task[c->task].thread;
 }
 
-/* Returns the header, which identifies the inputs that both partitions must be compiled from. */
+/* Returns the header of the list. It identifies the program and the inputs from which both partitions must be
+ * compiled. */
 static void
 header_of(const struct plan *p, int32_t to, uint64_t header[HEADER])
 {
@@ -179,7 +182,7 @@ channel_differs(const struct channel_name *name, int k, uint64_t here, int32_t p
     return status;
 }
 
-/* Checks that both ends state equal terms, and that one sends and the other receives. */
+/* Checks that the rows of both ends state equal terms, and that one end sends and the other receives. */
 static int
 check_terms(const struct channel *c, const uint64_t *here, const uint64_t *there)
 {

@@ -1,9 +1,9 @@
 /* program_bytes.c - serialises a program to bytes and back.
  *
- * Numbers are written with seven bits per byte, lowest first, the last byte below 128; signed numbers are
+ * Numbers are written with seven bits per byte, lowest first; the last byte is below 128. Signed numbers are
  * zigzag-encoded. Placements and layouts have tables, in the order of first use. The functions `each_...` describe
- * the program once for both directions: they write with a writer and read with a reader. A program that was
- * read must give the same bytes when written again, so each program has exactly one encoding. */
+ * the program once for both directions: with a writer they write, with a reader they read. A program that was read
+ * must give the same bytes when written again, so each program has exactly one encoding. */
 #include "actors/plan/model/program.h"
 
 #include "kernels/op/lib/table.h"
@@ -15,7 +15,7 @@
 
 static const char MAGIC[8] = "rillepr1";
 
-/* One direction: `out` for writing, else the bytes to read. */
+/* The bytes in one direction. out: string to write to; NULL: read. */
 struct wire {
     struct str *out;
     const unsigned char *at, *begin, *end;
@@ -54,7 +54,7 @@ each_u64(struct wire *w, uint64_t *v)
     return program_malformed(w, "a number is too large");
 }
 
-/* A number from least to most. */
+/* Reads or writes a number in the range `least` to `most`. */
 static int
 each_i64(struct wire *w, int64_t *v, int64_t least, int64_t most)
 {
@@ -102,7 +102,8 @@ each_double(struct wire *w, double *v)
     return 0;
 }
 
-/* A count of items. An item takes at least one byte, so the count is at most the bytes left. */
+/* Reads or writes a count of items. An item takes at least one byte, so the count is at most the number of bytes
+ * left. */
 static int
 each_count(struct wire *w, int32_t *n)
 {
@@ -141,7 +142,8 @@ write_place(struct wire *w, const struct place *p)
     for (int32_t i = 0; i < p->nrank; i++) each_i32(w, &(int32_t){p->rank[i]}, 0, 0);
 }
 
-/* An index into the table; an index equal to the table's size is followed by the new entry. */
+/* Reads or writes an index into the table of placements. An index equal to the table's size is followed by a new
+ * entry. */
 static int
 each_place(struct wire *w, const struct place **p)
 {
@@ -181,7 +183,7 @@ each_new_layout(struct wire *w, const struct layout **l)
     return w->out ? 0 : layout_new(w->atlas, p, sbp, order, l);
 }
 
-/* 0: none; otherwise 1 + index, encoded as for placements. */
+/* Reads or writes a layout or NULL: 0 for NULL, otherwise 1 + index, encoded as for placements. */
 static int
 each_layout(struct wire *w, const struct layout **l)
 {
@@ -257,7 +259,7 @@ each_op(struct wire *w, const struct op **op)
 
 /* ---- the program ---- */
 
-/* Array of a node: the existing one when writing, a new one of n when reading. */
+/* Returns an array of a node: when writing the existing one, when reading a new one of n elements. */
 #define ROOM_FOR(w, field, type, n) ((w)->out ? (type *)(uintptr_t)(field) : ARENA_ARRAY((w)->arena, type, n))
 
 static int
@@ -376,7 +378,7 @@ wire_fini(struct wire *w)
     free(w->layout);
 }
 
-/* Serialises through a shallow copy, because each_program() takes a mutable program; writing changes nothing. */
+/* Writes a shallow copy, because each_program() takes a mutable program; writing does not change it. */
 void
 program_write(const struct program *p, struct str *s)
 {

@@ -1,5 +1,5 @@
-/* estimate.c - estimates the time of a task's act with the constants of rates.h: operations or bytes, whichever takes
- * longer on one core, plus a fixed cost per act. */
+/* estimate.c - estimates the time of a task's act with the constants of rates.h. The time is that of its operations
+ * or of its bytes on one core, whichever is longer, plus a fixed cost per act. */
 #include "actors/plan/outline/estimate.h"
 #include "actors/plan/model/rates.h"
 

@@ -1,12 +1,12 @@
-/* estimate.h - estimates of computing time with the constants of rates.h. Pure; any thread. */
+/* estimate.h - estimates computing times with the constants of rates.h. Pure; any thread. */
 #ifndef RILLE_PLAN_ESTIMATE_H
 #define RILLE_PLAN_ESTIMATE_H
 
 #include "actors/plan/model/plan.h"
 
-/* Estimates the time of one act of each task on one core, ns, with the constants of rates.h. */
+/* Estimates the time of one act of each task on one core, in ns: cost[task]. */
 void plan_estimate(const struct plan *p, int64_t *cost);
-/* Returns the estimate for one rank's share of a node's call, ns, without the fixed cost of an act. */
+/* Returns the estimated time of one rank's share of a node's call, in ns, without the fixed cost of an act. */
 int64_t node_estimate(const struct program *p, int32_t node, struct arena *tmp);
 
 #endif

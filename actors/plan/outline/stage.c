@@ -1,11 +1,11 @@
-/* stage.c - finds virtual stages and phases; depends on the program alone.
+/* stage.c - finds the virtual stages and phases of a program; the result depends on the program alone.
  *
  * A virtual stage is a connected piece of the forward program on one set of devices, in the order of data. A stage
- * begins each time data moves on to other devices, even devices that had a stage before (interleaved stages). A
- * backward node belongs to the stage of the forward values it reads, or of its weights if a single stage uses these.
- * A move that offloads, fetches or gathers again belongs to the stage of the value's node. There are three phases.
- * Backward nodes that only sums over micro-batches read (gradients of weights) are phase W, because nothing
- * downstream waits for them. */
+ * begins each time data moves on to other devices, even to devices that had a stage before (interleaved stages). A
+ * backward node belongs to the stage of the forward values that it reads, or to the stage of its weights if only one
+ * stage uses these. A move that offloads, fetches or gathers again belongs to the stage of the value's node. There
+ * are three phases: forward, backward, and weight gradients (W). Backward nodes that only sums over micro-batches
+ * read are in phase W, because nothing downstream waits for them. */
 #include "actors/plan/outline/estimate.h"
 #include "actors/plan/outline/stage.h"
 
