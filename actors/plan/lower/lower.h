@@ -72,12 +72,12 @@ struct lower {
     struct order {
         int32_t *line, *place;        /* by task: its line of tasks (order.c), and its place on that line */
         int32_t *seen, stamp, *queue; /* temporary data of a search */
-        int32_t *wanted,
-            *wanted_by; /* by line of tasks: the place that a search must reach; the stamp of that search */
-        int32_t *met;   /* by line of tasks: the place that a search has reached */
+        /* by line of tasks: the place that a search must reach; the stamp of that search */
+        int32_t *wanted, *wanted_by;
+        int32_t *met; /* by line of tasks: the place that a search has reached */
     } order;
-    int32_t *first_out,
-        *asked; /* by task: index of its first out-port; by out-port: number of registers that its readers request */
+    /* by task: index of its first out-port; by out-port: number of registers that its readers request */
+    int32_t *first_out, *asked;
     struct hash_table views;   /* interned views */
     struct hash_table calls;   /* interned computations of kernels */
     struct hash_table kernels; /* by computation, views and device */

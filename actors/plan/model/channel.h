@@ -49,10 +49,9 @@ struct channel {
     struct channel_name name;
     bool sends;   /* true: this partition has the SEND; false: the RECV */
     int32_t peer; /* host of the peer partition */
-    int32_t
-        /* place of the act in the order of its hop (redistribute_turn); of a gate, in the order of its step
-         * (update_order.c) */
-        turn;
+    /* place of the act in the order of its hop (redistribute_turn); of a gate, in the order of its step
+     * (update_order.c) */
+    int32_t turn;
     int32_t task; /* task at this end */
     /* acts by which the SEND may be ahead of the RECV: the registers of the RECV. A direct channel has one act,
      * after the RECV has reported that it is ready */
