@@ -90,8 +90,7 @@ struct program {
     int32_t cut;    /* number of equal parts of dimension 0 of batched values; 0: the parts have unequal lengths */
     int32_t lag;    /* lookahead of the schedule's credits, in micro-batches; 0: one credit per micro-batch (GPipe) */
     bool split;     /* weight gradients may be delayed, which needs more credits from forward to them (stage.h) */
-    /* number of virtual stages whose limits a search has chosen (schedule_search.c); 0: they follow from lag and split
-     */
+    /* number of virtual stages with limits from a search (schedule_search.c); 0: limits follow from lag and split */
     int32_t npool;
     struct prog_pool *pool;
     uint8_t rule;    /* enum prog_rule */

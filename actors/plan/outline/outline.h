@@ -43,7 +43,7 @@ int fusion_input(int n, const struct ref *in, const struct layout *const *want, 
  * chain or is an update, or if the result is a root or is read outside the chain. Other results are always stored. */
 bool fusion_shown(const struct fusion *f, int32_t node, int out);
 
-/* A step of a path between two layouts: one collective, or direct copies. */
+/* A hop: a step of the path between two layouts, made by a single collective. */
 struct hop {
     /* the first node that needs the value in this layout; of an early sum: the node that computes the value */
     int32_t step;
