@@ -1,7 +1,9 @@
-/* verify.c - a plan is well-formed: every index is in range, every count is right, and both ends of an edge agree.
+/* verify.c - proves that a plan is well-formed: every index is in range, every count is right, and both ends of an
+ * edge agree.
  *
- * A plan comes from our own compiler, and is proved all the same: a compiler bug then is an error that names a task
- * and a field before anything runs, not wrong numbers. All checks are linear in the size of the plan. */
+ * A plan comes from Rille's own compiler, and is proved all the same: a compiler bug then is an error that names a
+ * task and a field before anything runs, and does not yield wrong numbers. The time of all checks is linear in the
+ * size of the plan. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify.h"
@@ -76,7 +78,7 @@ sort_proof_devices(struct devices *s)
     s->n = n;
 }
 
-/* Lists the devices that the program names, sorted, each once. */
+/* Lists the devices that the program names, sorted, without duplicates. */
 static void
 program_devices(const struct program *g, struct devices *s)
 {
@@ -93,7 +95,7 @@ program_devices(const struct program *g, struct devices *s)
     sort_proof_devices(s);
 }
 
-/* Adds the cpu devices through which channels to other hosts go, for devices whose memory host code cannot read. */
+/* Adds the cpu devices through which channels to other hosts pass, for devices whose memory host code cannot read. */
 static void
 add_proof_hosts(const struct local_set *m, struct devices *s)
 {
@@ -107,7 +109,8 @@ add_proof_hosts(const struct local_set *m, struct devices *s)
     sort_proof_devices(s);
 }
 
-/* Checks the plan's list of hosts against all devices, and leaves in s the devices of its own host. */
+/* Checks the plan's list of hosts against all devices of the program. Leaves in s only the devices of this
+ * partition's host. */
 static int
 check_memories(struct proof *v, struct devices *s)
 {
@@ -238,8 +241,8 @@ is_kind(const struct task_kind *k)
     return false;
 }
 
-/* Returns true if the task's move is a move of the plan. The task before it, if of the same move, is already
- * checked. */
+/* Returns true if the task's move is in the plan's list of moves. If the task before it belongs to the same move,
+ * that has been checked already. */
 static bool
 is_move(const struct plan *p, int32_t i)
 {
@@ -249,7 +252,8 @@ is_move(const struct plan *p, int32_t i)
     return known;
 }
 
-/* Checks what other checks of a link's end rely on. verify_send.c proves whose link it is. */
+/* Checks fields of the end of a point-to-point link on which other checks rely. verify_send.c proves which link it
+ * is. */
 static int
 check_end(const struct proof *v, int32_t i)
 {
@@ -264,8 +268,8 @@ check_end(const struct proof *v, int32_t i)
     return is_move(p, i) ? 0 : proof_fail(v, i, "is part of no move of the plan");
 }
 
-/* Checks that the local partners of a collective exist, in order. verify_run.c and verify_collective.c prove what
- * partners do together. */
+/* Checks that the partners of a collective's task in this partition exist, in order. verify_run.c and
+ * verify_collective.c prove that partners work together. */
 static int
 check_partners(const struct proof *v, int32_t i)
 {
@@ -350,8 +354,8 @@ proof_sum(struct proof *v, int32_t i)
     return v->sums[i];
 }
 
-/* Checks a result stored in another task's register: that of the first task that fills the shard, of equal size. Not
- * allowed in a plan with micro-batches. */
+/* Checks a result that is stored in another task's register. That task must be the first one that fills the shard,
+ * and its register must have equal size. In a plan with micro-batches such results are not allowed. */
 static int
 check_alias(const struct proof *v, int32_t i, int32_t k)
 {
@@ -367,7 +371,8 @@ check_alias(const struct proof *v, int32_t i, int32_t k)
     return 0;
 }
 
-/* Checks registers in a root part: consecutive and dense, or the slice that this rank writes. */
+/* Checks the registers of a result in a root part. They must be consecutive and dense, or the slice that this rank
+ * writes. */
 static int
 check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
 {
@@ -382,7 +387,8 @@ check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
     return proof_same(v, i, "stride in a root", o->where.stride, o->bytes);
 }
 
-/* Checks per-act offsets: an act has its own offset, or shares it with the acts nact_offset before and behind. */
+/* Checks per-act offsets: each act has an offset of its own, or shares one with the acts nact_offset earlier and
+ * later. */
 static int
 check_berths(const struct proof *v, int32_t i, int32_t k)
 {
@@ -424,8 +430,8 @@ check_in_arena(const struct proof *v, int32_t i, int32_t k)
     return 0;
 }
 
-/* Checks an output behind the results: it has no bytes, and at most one such output signals the act; the rest carry
- * credits. */
+/* Checks an out-port after the results. It must have no bytes. At most one such port orders other tasks; the rest
+ * carry credits. */
 static int
 check_beyond(const struct proof *v, int32_t i, int32_t k)
 {
@@ -450,7 +456,7 @@ check_out(const struct proof *v, int32_t i, int32_t k)
     if (o->every < 1 || t->nact % o->every)
         return proof_fail(v, i, "every is %d of %d acts", (int)o->every, (int)t->nact);
     int32_t most =
-        o->control ? 1 : t->nact / o->every; /* an output of order has one token, for which its readers wait */
+        o->control ? 1 : t->nact / o->every; /* a port that only orders has one token, for which its readers wait */
     if (o->nreg < 1 || o->nreg > most) return proof_fail(v, i, "nreg is %d", (int)o->nreg);
     TRY(proof_same(v, i, "once", o->once, o->control || t->nact / o->every <= o->nreg));
     if (o->nfan < 0 || o->nfan > p->nthread) return proof_fail(v, i, "nfan is %d", (int)o->nfan);
@@ -465,7 +471,7 @@ check_out(const struct proof *v, int32_t i, int32_t k)
     }
 }
 
-/* Copies what proofs need to know about the ends of edges. */
+/* Copies the facts about both ends of each edge that proofs need. */
 static void
 list_ends(struct proof *v)
 {
@@ -491,8 +497,8 @@ list_ends(struct proof *v)
     }
 }
 
-/* Checks that the readers of a fan are in-ports naming the fan. seen: marks in-ports, which must be named once. *n:
- * readers so far. */
+/* Checks that each reader in a fan is an in-port that refers to this fan. seen: marks in-ports, each of which must
+ * occur once. *n: number of readers so far. */
 static int
 check_fan_seen(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen, int64_t *n)
 {
@@ -542,7 +548,7 @@ check_edges(struct proof *v)
     return 0;
 }
 
-/* Checks the balance of an edge: a run puts as many tokens on it as it takes off. */
+/* Checks the balance of an edge: in a run its producer puts on as many tokens as its reader takes. */
 static int
 check_rate(const struct proof *v, int32_t i, int32_t k)
 {

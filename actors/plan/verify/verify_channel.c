@@ -1,23 +1,24 @@
-/* verify_channel.c - partitions that are proved separately run to their end together.
+/* verify_channel.c - proves that partitions which are proved separately run to their end together.
  *
  * There is an order of the acts of all partitions in which nothing waits. If one order reaches the end, every order
- * does, because an act never takes what another actor waits for (verify_run.c). To get this order, merge the task
- * lists of all partitions with every SEND before its RECV. In round k, for each micro-batch, traverse the merged
- * list; each task with an act in this round acts. Nothing waits, because
+ * does, because an act never takes a token or register for which another actor waits (verify_run.c). The order is
+ * found by merging the task lists of all partitions, with every SEND before its RECV. Round k, for each micro-batch
+ * k, traverses the merged list; each task with an act in this round acts. Nothing waits, because
  *
- *   - edges point forward in the lists, so the input of an act was made earlier in its round, or in a round before it;
+ *   - edges point forward in the lists, so the input of an act was made earlier in its round, or in a round before;
  *   - a register, and a credit of a channel, filled in a round was returned in that round;
  *   - a RECV finds the bytes that its SEND sent earlier in the round;
- *   - a SEND of a library finds its RECV ready: the RECV waits only for tasks before its hop, and for registers
- * returned in the round before. Channels of hops have one order in all partitions, so tasks before a hop in any
- * partition need nothing of the hop;
+ *   - a SEND by a library finds its RECV ready: the RECV waits only for tasks before its hop, and for registers
+ *     returned in the round before. Channels of hops have one order in all partitions, so tasks before a hop in any
+ *     partition need nothing of the hop;
  *   - the tasks of a collective, of all partitions, are adjacent and act together.
  *
- * The proof covers a single partition, in time independent of the number of partitions. The lists can be merged,
- * because channels and library collectives are listed in the order of a key. The key follows from a channel's name
- * and puts every SEND before its RECV. Each act has a round in which all its input exists: at a channel the round
- * stated by both ends (channel.late), at a collective the round stated by all ranks (plan_move.late). Connecting
- * partitions compares these statements, and the contents of channels (channels_match, comm_ranks_match). */
+ * The proof reads a single partition, and its time is independent of the number of partitions. The lists can be
+ * merged, because channels and library collectives are listed in the order of a key. The key follows from a
+ * channel's name and puts every SEND before its RECV. Each act has a round in which all its input exists: at a
+ * channel the round that both ends state (channel.late), at a collective the round that all ranks state
+ * (plan_move.late). Connecting partitions compare these statements and the contents of channels (channels_match,
+ * comm_ranks_match). */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify.h"
@@ -28,9 +29,9 @@
 
 /* ---- the lists can be merged ---- */
 
-/* Compares the places of two channels in the list. Turns within a hop are those of redistribute_turn(), which the proof
- * of each end derives. Gates go up a tree of hosts and down again (update_order.c): lower hosts send up before higher
- * hosts do, and receive after them. */
+/* Compares the places of two channels in the list. Within a hop they follow redistribute_turn(), which the proof of
+ * each end derives. Gates go up a tree of hosts and down again (update_order.c): hosts lower in the tree send up
+ * before higher hosts do, and receive after them. */
 static int
 compare_keys(const struct channel *a, const struct channel *b)
 {
@@ -51,7 +52,7 @@ channel_fail(const struct channel *c, const char *what)
     return status;
 }
 
-/* Returns the key of a collective's task: the key of a channel of its hop, which has no channels. */
+/* Returns the sort key of a collective's task, in the form of a channel of its hop. The hop itself has no channels. */
 static struct channel
 channel_key(const struct plan_move *m)
 {
@@ -107,7 +108,8 @@ same_end(const struct channel *a, const struct channel *b)
            a->turn == b->turn && a->late == b->late && a->bytes == 0;
 }
 
-/* Proves that the gate before a node has exactly these ends. *c: first channel of the step. */
+/* Proves that the gate before a node has exactly these channel ends. *c: index of the first channel of the step;
+ * advanced to that of the next step. */
 static int
 check_gate(const struct plan *p, int32_t node, const struct channel *end, int n, int32_t *c)
 {
@@ -122,7 +124,7 @@ check_gate(const struct plan *p, int32_t node, const struct channel *end, int n,
     return found == n ? 0 : fail(E_PLAN, "plan: the gate before node %d has %d ends, not %d", (int)node, (int)found, n);
 }
 
-/* Proves the ends of all gates. verify_memory.c proves that gates hold back the updates. */
+/* Proves the channel ends of all gates. verify_memory.c proves that updates wait for gates. */
 static int
 check_gates(struct proof *v)
 {
@@ -142,7 +144,7 @@ check_gates(struct proof *v)
 
 /* ---- rounds ---- */
 
-/* Proves that an end acts in the round stated by its channel. */
+/* Proves that the task at a channel's end acts in the round that the channel states. */
 static int
 check_round(const struct proof *v, const struct channel *c)
 {
@@ -154,7 +156,7 @@ check_round(const struct proof *v, const struct channel *c)
     return 0;
 }
 
-/* Proves that a direct RECV is ready when its hop begins, in each round; the SEND waits for it. */
+/* Proves that, in each round, a RECV by a library is ready when its hop begins, because the SEND waits for it. */
 static int
 check_ready(const struct proof *v, const struct channel *c)
 {
@@ -168,8 +170,8 @@ check_ready(const struct proof *v, const struct channel *c)
     return 0;
 }
 
-/* Proves, for a rank of a collective with partners in other partitions, that the task acts in the round stated by
- * the collective, and at its place in the list. */
+/* Proves the round and the place in the list of a collective's task that has partners in other partitions. The task
+ * must act in the round that the collective states. */
 static int
 check_channel_member(const struct proof *v, int32_t i)
 {
@@ -188,7 +190,8 @@ prove_channels(struct proof *v)
     if (!proof_fits(p->nchannel, sizeof *p->channel, &p->arena))
         return fail(E_PLAN, "plan: nchannel is %d", (int)p->nchannel);
     for (int32_t c = 0; c < p->nchannel; c++) TRY(check_channel(v, c));
-    if (p->nchannel == 0 && p->nmemory == 1) return 0; /* single partition: verify_run.c suffices */
+    /* with a single partition, the proof of verify_run.c suffices */
+    if (p->nchannel == 0 && p->nmemory == 1) return 0;
     TRY(check_channel_order(v));
     TRY(check_gates(v));
     for (int32_t c = 0; c < p->nchannel; c++) TRY(check_round(v, &p->channel[c]));

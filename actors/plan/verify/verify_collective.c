@@ -1,12 +1,12 @@
-/* verify_collective.c - library collectives produce what the program says, and no two devices wait for each other in
- * them.
+/* verify_collective.c - proves that library collectives compute what the program says, and that no two devices wait
+ * for each other in them.
  *
  * The tasks of a library collective are consecutive, one per position. Locations of blocks, and the packing and
- * unpacking copies, are derived again from the layouts (boxing/collective.h). The result of the library's verb is
- * trusted. On each device an edge orders every collective behind the one before it in the list, so streams have the
- * order of the list. verify_run.c simulates partners as one, so crossing orders do not finish. The partitions of
- * other hosts prove the same of their positions: verify_channel.c proves the common order, and comm_ranks.h compares
- * the participants. */
+ * unpacking copies, are derived again from the layouts (boxing/collective.h). The proof trusts the library to
+ * compute the result of each collective. On each device an edge orders every collective after the one before it in
+ * the list, so streams have the order of the list. verify_run.c simulates partners as one, so crossing orders do not
+ * finish. The partitions of other hosts prove the same of their positions: verify_channel.c proves the common order,
+ * and comm_ranks.h compares the ranks that take part. */
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify_value.h"
 
@@ -54,8 +54,8 @@ check_collective_member(struct values *s, int32_t task)
     return 0;
 }
 
-/* Proves the copy between block i, dense behind the blocks before it, and its window in the shard `part`. came: a
- * received block. */
+/* Proves the copy between block i and its window in the shard `part`. Blocks are dense, one after the other. came:
+ * the block was received. */
 static int
 check_packed_copy(struct values *s, int32_t task, bool came, const struct view *part, int32_t i,
                   const struct comm_rank_copy *copy)
@@ -80,7 +80,7 @@ check_packed_copy(struct values *s, int32_t task, bool came, const struct view *
     return 0;
 }
 
-/* Proves that packed or unpacked blocks have a result of their own, in device memory and without readers. */
+/* Proves that packed or unpacked blocks are in a result of their own, in device memory and without readers. */
 static int
 check_collective_room(struct values *s, int32_t task, int32_t k, int32_t nblock)
 {
@@ -108,7 +108,7 @@ check_copies(struct values *s, int32_t task, const struct view *part)
     return own->nunpack ? check_collective_room(s, task, comm_rank_nresult(own) - 1, own->nunpack) : 0;
 }
 
-/* Proves an edge from the device's previous collective, if there was one. */
+/* Proves that an edge leads from the device's previous collective, if there was one, to this task. */
 static int
 check_rank_order(struct values *s, int32_t task)
 {

@@ -1,9 +1,10 @@
-/* verify_kernel.c - a task's kernel computes what the program says: operator, attributes, types, and wiring of a
- * chain. Scratch is large enough; credits and phases follow the schedule.
+/* verify_kernel.c - proves that a task's kernel computes what the program says: operator, attributes, types, and
+ * wiring of a chain. Also proves that scratch memory is large enough, and that credits and phases follow the
+ * schedule.
  *
- * The proof asks a kernel what it was made for (exec_made) and compares the answer with the program's nodes.
- * kernels/ and its tests guarantee that the kernel computes this. Equal tasks share a kernel if it cannot run twice
- * at the same time; a kernel shared by the ranks of a node is checked once. */
+ * The proof asks a kernel for which calls it was made (exec_made) and compares the answer with the program's nodes.
+ * The tests of kernels/ guarantee that a kernel computes the calls for which it was made. Equal tasks share a kernel
+ * if it cannot run twice at the same time; a kernel shared by the ranks of a node is checked once. */
 #include "actors/plan/outline/stage.h"
 #include "actors/plan/verify/verify_value.h"
 
@@ -21,7 +22,8 @@ proof_same_attr(const struct attr *a, const struct attr *b)
            !memcmp(a->list, b->list, sizeof a->list[0] * (size_t)MAX(0, MIN(a->n, ATTR_LIST)));
 }
 
-/* Returns true if `held` is the type in which a rank stores elements of type t. l NULL: a number. */
+/* Returns true if `held` is the type in which a rank stores elements of type t in layout l. l NULL: a number,
+ * without layout. */
 static bool
 is_type_held(const struct type *held, const struct type *t, const struct layout *l)
 {
@@ -73,8 +75,8 @@ check_fused_step(const struct values *s, int32_t task, int32_t i, const struct f
     return proof_same(s->v, task, "the result of a step of its kernel", step->out, out);
 }
 
-/* Proves which operands are marked as different per micro-batch. Error messages compute row numbers from these marks.
- */
+/* Proves which operands the plan marks as different per micro-batch. Error messages compute row numbers in the batch
+ * from these marks. */
 static int
 check_pieces(const struct values *s, int32_t task, const struct prog_node *n, const struct pieces *p)
 {
@@ -109,7 +111,7 @@ check_made(const struct values *s, int32_t task)
 
 struct proved {
     const struct exec *exec;
-    int32_t runner, node; /* thread or device that runs the kernel; node of the task last checked */
+    int32_t runner, node; /* thread, or device with streams, that runs the kernel; node of the task checked last */
     const struct plan_chain *chain;
 };
 
@@ -136,7 +138,8 @@ value_kernel(struct values *s, int32_t task)
     if ((int64_t)exec_scratch(t->exec) > d->scratch_bytes)
         return proof_fail(s->v, task, "its kernel wants %lld bytes of scratch, the device has %lld",
                           (long long)exec_scratch(t->exec), (long long)d->scratch_bytes);
-    /* A kernel's internal state serves one run at a time: per thread, or with streams per device. */
+    /* A kernel has internal state for one run at a time. So it belongs to one thread, or to one device if devices
+     * have streams. */
     int32_t runner = device_kind(d->kind)->stream_new ? p->nthread + t->device : t->thread;
     struct proved *k = proved_of(s, t->exec, runner);
     if (k->runner != runner) return proof_fail(s->v, task, "its kernel may run elsewhere at the same time");
@@ -155,8 +158,9 @@ task_moment_of(const struct task *t)
     return (struct moment){.stage = t->stage, .phase = t->phase};
 }
 
-/* Returns the number of registers that the readers need: the micro-batches in between, and at least two if data goes
- * to another stage on another device, unless it is offloaded or fetched. */
+/* Returns the number of registers that the readers need. That is the number of micro-batches between writer and
+ * readers. It is at least two if data is sent to another stage on another device, unless the data is offloaded or
+ * fetched. */
 static int32_t
 asked(const struct proof *v, const struct stages *st, const struct task *from, const struct out_port *o)
 {
@@ -172,8 +176,8 @@ asked(const struct proof *v, const struct stages *st, const struct task *from, c
     return n;
 }
 
-/* Proves phase and stage. The phase is that of the task's node, or of the node whose move offloads or re-fetches the
- * value; a task that computes a node has the node's stage. */
+/* Proves phase and stage. The phase is that of the task's node, or of the node whose move offloads or fetches the
+ * value. A task that computes a node has the node's stage. */
 static int
 check_moment(const struct proof *v, const struct stages *st, int32_t task)
 {
@@ -185,8 +189,8 @@ check_moment(const struct proof *v, const struct stages *st, int32_t task)
     return t->stage < 0 || t->stage >= st->n ? proof_fail(v, task, "stage is %d of %d", (int)t->stage, (int)st->n) : 0;
 }
 
-/* Proves that nreg is the requested count. A per-micro-batch result in a stage pool may have more: one per slot
- * (arena.c). */
+/* Proves that the number of registers of a result is the number requested by its readers. A result made per
+ * micro-batch and stored in stage slots may have more: one per slot (arena.c). */
 static int
 check_register_count(const struct proof *v, int32_t task, int32_t k, int32_t want)
 {

@@ -1,10 +1,11 @@
-/* verify_move.c - the tasks of a move do what box_plan() says, on the right value.
+/* verify_move.c - proves that the tasks of a move do what box_plan() says, with the right value.
  *
- * The tasks of a move are consecutive: first those that fill stages, then one per destination shard. The windows of
- * every step are derived again; an equal window is inside its source or destination, because its slice is. */
+ * The tasks of a move are consecutive: first those that fill stage buffers, then one per destination shard. The
+ * windows of every step are derived again. A window that equals the derived one is inside its source or destination,
+ * because its slice is. */
 #include "actors/plan/verify/verify_value.h"
 
-/* Finds the value that a move moves: the result of a view node, else the content of the first argument. */
+/* Finds the value that a move reads: the result of a view node, else the content of the first argument. */
 static int
 moved_value(struct values *s, int32_t task, const struct plan_move *b, struct ref *r)
 {
@@ -20,7 +21,7 @@ moved_value(struct values *s, int32_t task, const struct plan_move *b, struct re
             const struct arg *arg = &p->task[i].arg[a];
             if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < p->task[i].nin &&
                 p->task[i].in[arg->index].task >= task)
-                continue; /* a stage of this move, or received data */
+                continue; /* a stage buffer of this move, or received data */
             struct content c;
             TRY(value_content(s, i, a, &c));
             *r = c.ref;
@@ -28,7 +29,7 @@ moved_value(struct values *s, int32_t task, const struct plan_move *b, struct re
     return 0;
 }
 
-/* Proves that moves come in the order of steps, operands and hops, so no two moves have the same name. */
+/* Proves that moves are listed in the order of steps, operands and hops, so that no two moves have the same name. */
 static int
 check_name(const struct values *s, int32_t task, const struct plan_move *b)
 {
@@ -44,7 +45,7 @@ check_name(const struct values *s, int32_t task, const struct plan_move *b)
     return 0;
 }
 
-/* Begins the next move, at its first task. */
+/* Begins the proof of the next move, at its first task. */
 int
 value_begin_move(struct values *s, int32_t task)
 {
@@ -59,7 +60,7 @@ value_begin_move(struct values *s, int32_t task)
     TRY(check_name(s, task, b));
     TRY(redistribute_of(&s->crosses, &b->type, b->from, b->to, &s->cross));
     TRY(moved_value(s, task, b, &s->box_ref));
-    /* If everything that is read is on other hosts, the partitions there prove the value. */
+    /* The value is unknown if all sources are on other hosts; the partitions there prove it. */
     if (s->box_ref.kind == REF_NONE && !redistribute_is_all(s->cross)) s->box_ref = b->value;
     struct type t = ref_type(p->program, s->box_ref);
     if (s->box_ref.kind != REF_NONE && !type_equal(&t, &b->type))
@@ -175,7 +176,7 @@ check_moves(struct values *s, int32_t task, const struct box_work *w)
     return proof_same(s->v, task, "received", t->move.received, bytes);
 }
 
-/* Proves that the task belongs to a move of this value: its node and its rate. */
+/* Proves that the task moves this value: its node and its rate. */
 int
 value_moves(struct values *s, int32_t task)
 {
@@ -185,12 +186,13 @@ value_moves(struct values *s, int32_t task)
     const struct prog_node *anew = task_fetches(s->v->plan, t);
     if (anew) return value_rate(s, task, anew->piece, 1);
     if (r.kind == REF_NONE) return value_rate(s, task, t->nact > 1, 1);
-    /* A value gathered again per micro-batch may be moved on as often, because it never changes. */
+    /* A value that is gathered again per micro-batch may be moved further per micro-batch, too, because it never
+     * changes. */
     return value_rate(s, task, value_varies(s->v, r) || (t->nact > 1 && *value_again(s, r)), 1);
 }
 
-/* Proves that a shard is filled by its own device, or, if fetched from offload, by the device of the offloaded
- * value. */
+/* Proves that a shard is filled by its own device, or, if fetched from offload, by the device that stores the
+ * offloaded value. */
 static int
 check_place(struct values *s, int32_t task, const struct box_work *w)
 {

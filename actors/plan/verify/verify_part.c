@@ -1,13 +1,13 @@
-/* verify_part.c - finds a shard of a value: the register or leaf, the first byte, and the strides.
+/* verify_part.c - finds where a shard of a value is stored: the register or leaf, the first byte, and the strides.
  *
- * Moves are transparent, because a moved value is the same value in another layout. The result of a view operator is
- * found where its operand is found; the operator's record gives the strides. A layout with the same elements on the
- * same device is equivalent. */
+ * A moved value is the same value in another layout, so moves are skipped. The result of a view operator is found
+ * where its operand is stored; the operator's record gives the strides. A layout with the same elements on the same
+ * device is equivalent. */
 #include "actors/plan/verify/verify_value.h"
 
 /* ---- finding a shard ---- */
 
-/* Returns the view of a dense shard, with its position in the global tensor. */
+/* Returns the view of a dense shard, with the shard's position in the global tensor. */
 struct view
 value_part(const struct layout *l, const struct type *t, int pos)
 {
@@ -25,8 +25,8 @@ value_part(const struct layout *l, const struct type *t, int pos)
     return v;
 }
 
-/* Returns the window of a shard (which begins at lo) that contains slice; *skip: elements from the start of the
- * shard. */
+/* Returns the window of a shard that contains `slice`. lo: position of the shard's first element in the global
+ * tensor; *skip: elements from the shard's start to the window. */
 struct view
 value_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip)
 {
@@ -45,7 +45,7 @@ node_of(const struct proof *v, struct ref r)
     return r.kind == REF_NODE ? &v->plan->program->node[r.index] : NULL;
 }
 
-/* Returns the value that r is, before all moves. */
+/* Returns the value before all moves that lead to r. */
 struct ref
 value_unmoved(const struct proof *v, struct ref r)
 {
@@ -54,8 +54,8 @@ value_unmoved(const struct proof *v, struct ref r)
     return r;
 }
 
-/* Returns the mesh position of layout `in` that has the same bytes as position pos of l, on the same device; -1:
- * none. */
+/* Returns the mesh position of layout `in` that has the same elements as position pos of layout l, on the same
+ * device; -1: none. */
 static int
 position_in(const struct layout *in, const struct layout *l, int pos, const struct type *t)
 {
@@ -72,7 +72,7 @@ position_in(const struct layout *in, const struct layout *l, int pos, const stru
     return same || empty ? at : -1;
 }
 
-/* Finds the result of a view operator: the operator's record says where it is in the operand. */
+/* Finds the result of a view operator in its operand, by the operator's record. */
 bool
 value_find_view(const struct proof *v, const struct content *c, const struct prog_node *n, int pos, struct view *view,
                 int64_t *skip)
@@ -89,7 +89,8 @@ value_find_view(const struct proof *v, const struct content *c, const struct pro
     return true;
 }
 
-/* Finds shard pos of value r in layout l in a register or leaf with content c: its view, and the elements to skip. */
+/* Finds shard pos of value r in layout l in a register or leaf with content c. Returns its view, and the elements to
+ * skip. */
 bool
 value_find(const struct proof *v, const struct content *c, struct ref r, const struct layout *l, int pos,
            struct view *view, int64_t *skip)
@@ -98,7 +99,7 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
     r = value_unmoved(v, r);
     const struct type *t = ref_type_of(v->plan->program, r);
     *skip = 0;
-    /* A move of an empty value reads nothing, so its register holds any empty value of its type. */
+    /* A move of an empty value reads nothing, so its register may stand for any empty value of its type. */
     bool nothing = c->ref.kind == REF_NONE;
     bool here = nothing ? type_equal(t, &c->box->type)
                         : c->ref.kind == r.kind && c->ref.index == r.index && c->ref.out == r.out;
@@ -113,12 +114,12 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
         int at = position_in(n->layout[0], l, pos, t);
         if (at < 0 || !value_find_view(v, c, n, at, view, skip)) return false;
     }
-    /* An empty shard has the shape that l gives it. */
+    /* An empty shard must have the shape that layout l gives it. */
     if (view_numel(view) == 0) *view = value_part(l, t, pos);
     return true;
 }
 
-/* Finds the content of argument a of a task. */
+/* Finds the content of the register or leaf that argument a of a task reads. */
 int
 value_content(const struct values *s, int32_t task, int32_t a, struct content *c)
 {
@@ -151,7 +152,8 @@ static int
 check_version(const struct values *s, int32_t task, int32_t a, const struct content *c, const void **version)
 {
     if (!c->layout || !layout_has_partial(c->layout)) return 0;
-    const void *maker = c->box ? (const void *)c->box : s; /* any pointer but NULL: a kernel makes a value once */
+    /* any pointer except NULL stands for a kernel, because kernels compute a value once */
+    const void *maker = c->box ? (const void *)c->box : s;
     if (!*version) *version = maker;
     return *version == maker ? 0 : proof_fail(s->v, task, "argument %d is an addend of another sum", (int)a);
 }

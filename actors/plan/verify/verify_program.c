@@ -1,6 +1,7 @@
-/* verify_program.c - the program of a plan is legal: operands exist, types follow from them, signatures are allowed.
+/* verify_program.c - proves that the program of a plan is legal: operands exist, types follow from them, signatures
+ * are allowed.
  *
- * Types are computed again from the operators' rules and compared; the layouts of every call are checked again as a
+ * Types are computed again from the operators' rules and compared. The layouts of every call are checked again as a
  * signature. The proof uses no data recorded while the program was built. */
 #include "actors/plan/verify/verify.h"
 
@@ -55,7 +56,7 @@ check_program_leaves(const struct program *g)
 
 /* ---- operands ---- */
 
-/* Returns true if r names something that exists; a node must be among the first n. */
+/* Returns true if r refers to an existing value; a node must be among the first n. */
 static bool
 ref_sound(const struct program *g, struct ref r, int32_t n)
 {
@@ -74,7 +75,7 @@ is_tensor_ref(struct ref r)
     return r.kind == REF_NODE || r.kind == REF_LEAF;
 }
 
-/* Returns the least and the most operands of a call of op. */
+/* Returns the least and the largest number of operands of a call of op. */
 static void
 operand_range(const struct op *op, int *least, int *most)
 {
@@ -86,7 +87,7 @@ operand_range(const struct op *op, int *least, int *most)
     }
 }
 
-/* Checks that a node has an operator and existing operands. Runs for all nodes before the other checks. */
+/* Checks that a node has an operator, and operands that exist. Runs for all nodes before the other checks. */
 static int
 check_refs(const struct program *g, int32_t i)
 {
@@ -120,7 +121,7 @@ check_operands(const struct program *g, int32_t i)
     return 0;
 }
 
-/* Returns the number of words in a list: 2 for "none|tanh". */
+/* Returns the number of words in a list of allowed words: 2 for "none|tanh". */
 static int
 words_of(const char *text)
 {
@@ -129,7 +130,7 @@ words_of(const char *text)
     return n;
 }
 
-/* Checks that an attribute is in the range assumed by infer() and view(). */
+/* Checks that an attribute is in the range that the operator's infer() and view() assume. */
 static int
 check_attr(const struct program *g, int32_t i, int k)
 {
@@ -169,18 +170,19 @@ same_types(const struct program *g, int32_t i, const struct type *out)
     return 0;
 }
 
-/* A call that was derived. The outcome depends on nothing but the call, so a call with equal operator, types,
+/* A call that has been derived. The outcome depends only on the call. So a call with equal operator, types,
  * attributes and layouts is also legal, and has results of the same types. */
 struct derived {
     struct call call;
-    uint32_t wide; /* bits: half-type results that are f32 because a sum over micro-batches adds them */
+    uint32_t wide; /* bit mask of half-type results that are f32, because a sum over micro-batches adds them */
     struct type in[MOST_OPERANDS], out[OP_OUT];
     const struct layout *layout[MOST_OPERANDS + OP_OUT];
 };
 struct derivations {
     struct proof *v;
     struct arena scratch;
-    struct derived *lately[64]; /* cache, by operator, layout of the first result, and whether any is wide */
+    /* recently derived calls, by operator, layout of the first result, and whether any result is f32 instead of half */
+    struct derived *lately[64];
 };
 
 static bool
@@ -250,8 +252,8 @@ check_program_call(struct derivations *s, int32_t i)
 
 /* ---- recomputation ---- */
 
-/* Returns the original of r, before moves, recomputations and fetches. The search is bounded because untrusted bytes
- * may contain a cycle. */
+/* Returns the original value of r, before moves, recomputations and fetches. The search is bounded, because
+ * untrusted bytes may contain a cycle. */
 static struct ref
 first_made(const struct program *g, struct ref r)
 {
@@ -268,7 +270,8 @@ first_made(const struct program *g, struct ref r)
     return r;
 }
 
-/* Checks that a recomputation makes the same call on the same values, so the results are equal bit for bit. */
+/* Checks that a recomputing node makes the same call on the same values as its original, so that results are equal
+ * bit for bit. */
 static int
 check_recomputed(const struct program *g, int32_t i)
 {
@@ -298,11 +301,11 @@ check_program_node(struct derivations *s, int32_t i)
     for (int k = 0; n->attr && k < op_nattr(n->op); k++) TRY(check_attr(g, i, k));
     if (n->op->flags & OP_MOVE) {
         struct type t = ref_type(g, n->in[0]);
-        /* A sum of half values over micro-batches is f32. */
+        /* A sum over micro-batches of half-precision values is f32. */
         if (n->accumulate && dtype_is_half((enum dtype)t.dtype) && n->type[0].dtype == DT_F32) t.dtype = DT_F32;
         return is_tensor_ref(n->in[0]) ? same_types(g, i, &t) : node_fail(g, i, "moves no tensor");
     }
-    /* A source gets its shape from the program, and any layout fits its result. */
+    /* An operator without operands gets its shape from the program, and its result may have any layout. */
     return n->op->flags & OP_SOURCE ? 0 : check_program_call(s, i);
 }
 
@@ -322,8 +325,9 @@ check_program_root(const struct program *g, int32_t k)
     return 0;
 }
 
-/* Checks that no node computed per micro-batch depends on a sum over micro-batches. Plans of several hosts run by
- * rounds (verify_channel.c) and require this; a single host may have the registers for it. */
+/* Checks that no node computed per micro-batch depends on a sum over micro-batches. Plans of several hosts require
+ * this, because they run in rounds (verify_channel.c). A single host may have enough registers for such a
+ * dependency. */
 static int
 check_late(const struct program *g, bool *late)
 {
@@ -358,7 +362,8 @@ prove_program(struct proof *v)
     arena_fini(&s.scratch);
     for (int32_t i = 0; i < g->nnode && !status; i++) status = check_recomputed(g, i);
     for (int32_t k = 0; k < g->nroot && !status; k++) status = check_program_root(g, k);
-    if (status || v->plan->nmemory < 2) return status; /* 0: a program read from bytes, not planned yet */
+    /* nmemory is 0 for a program read from bytes that has no plan yet */
+    if (status || v->plan->nmemory < 2) return status;
     return check_late(g, ARENA_ARRAY(&v->tmp, bool, g->nnode + 1));
 }
 

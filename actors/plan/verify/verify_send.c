@@ -1,8 +1,10 @@
-/* verify_send.c - a SEND sends the window that its channel names, and received data is used as this window only.
+/* verify_send.c - proves that a SEND sends the window that its channel names, and that received data is used only as
+ * this window.
  *
  * The channels of a move, and the order of their tasks, follow from the layouts and the map (redistribute.h). The
- * windows are derived again, and so are the channels that a library carries, and their devices. The partition at the
- * other end proves the content that it sends; both ends state the same digest (channel.what), or are not connected. */
+ * windows are derived again, and so are the channels that use a library, and their devices. The partition at the
+ * other end proves the content that it sends. Both ends state a digest of the content (channel.what) and are
+ * connected only if the digests are equal. */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/device/communicator.h"
@@ -64,7 +66,7 @@ value_end_move(const struct values *s, int32_t task)
 
 /* ---- channels ---- */
 
-/* Proves that the task's channel is x, as seen from this end. */
+/* Proves that the task's channel is x, seen from the task's end. */
 static int
 check_send_channel(struct values *s, int32_t task, const struct redistribute_channel *x, bool sends)
 {
@@ -88,7 +90,7 @@ check_send_channel(struct values *s, int32_t task, const struct redistribute_cha
                       (int64_t)redistribute_what(s->cross, s->box_ref, x));
 }
 
-/* Finds the window of slice i of a channel in argument 0. *bytes: offset in the register or leaf. */
+/* Finds the window of slice i of a channel in argument 0. *bytes: offset of the window in the register or leaf. */
 static int
 find_channel_window(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i, struct view *view,
                     int64_t *bytes)
@@ -113,7 +115,7 @@ find_channel_window(struct values *s, int32_t task, const struct redistribute_ch
     return 0;
 }
 
-/* Proves that `got`, at `bytes` from the start of argument 0, is the window of slice i. */
+/* Proves that the view `got`, at `bytes` from the start of argument 0, is the window of slice i of the channel. */
 static int
 check_window(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i, const struct view *got,
              int64_t bytes)
@@ -126,7 +128,7 @@ check_window(struct values *s, int32_t task, const struct redistribute_channel *
     return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip + bytes, skip);
 }
 
-/* Begins a move at its first task. */
+/* Begins the proof of a move at its first task. */
 static int
 begin_task(struct values *s, int32_t task)
 {
@@ -135,7 +137,7 @@ begin_task(struct values *s, int32_t task)
     return first ? value_begin_move(s, task) : 0;
 }
 
-/* Begins a task and proves its turn; *which: index within the turn. */
+/* Begins the proof of a task and proves that it is its turn in the hop. *which: index within the turn. */
 static int
 begin_turn(struct values *s, int32_t task, enum turn turn, int32_t *which)
 {
@@ -147,17 +149,18 @@ begin_turn(struct values *s, int32_t task, enum turn turn, int32_t *which)
 
 /* ---- through host memory ----
  *
- * If host code cannot read a device's memory, the end of a channel is two consecutive tasks: a transfer to a cpu
- * device and the SEND, or the RECV and a transfer from the cpu device. The second task has the turn; no other task
- * uses the result of the first. */
+ * If host code cannot read a device's memory, two consecutive tasks form the end of a channel: a transfer to a cpu
+ * device and the SEND, or the RECV and a transfer from the cpu device. The turn belongs to the second task. No other
+ * task uses the result of the first. */
 
-/* A device: kind and rank. */
+/* A device, as its kind and rank. */
 struct end {
     int kind;
     int32_t rank;
 };
 
-/* Finds the device whose memory host code uses for data of device `at`; *elsewhere: not `at` itself. */
+/* Finds the device in whose memory host code reads and writes data of device `at`. *elsewhere: true if it is another
+ * device. */
 static int
 find_end_host(const struct values *s, int32_t task, struct end at, struct end *host, bool *elsewhere)
 {
@@ -166,7 +169,7 @@ find_end_host(const struct values *s, int32_t task, struct end at, struct end *h
     return host->rank >= 0 ? 0 : proof_fail(s->v, task, "no host memory is there to send from");
 }
 
-/* Proves the first of the two tasks; the turn is left to the second. */
+/* Proves the first of the two tasks; the second task takes the turn. */
 static int
 hold_turn(struct values *s, int32_t task)
 {
@@ -180,7 +183,7 @@ hold_turn(struct values *s, int32_t task)
     return 0;
 }
 
-/* Proves the second of the two tasks, if it is one: it reads the result of the task before it, from the start. */
+/* Proves the second of the two tasks, if the task is one: it reads the result of the task before it, from the start. */
 static int
 take_turn(struct values *s, int32_t task, bool second)
 {
@@ -194,7 +197,7 @@ take_turn(struct values *s, int32_t task, bool second)
     return proof_same(s->v, task, "skip of an argument", t->arg[0].skip, 0);
 }
 
-/* Returns true if the view is a dense row of all elements that a channel carries. */
+/* Returns true if the view is a dense row of all elements that a channel sends. */
 static bool
 is_row(const struct values *s, const struct redistribute_channel *x, const struct view *view)
 {
@@ -240,7 +243,7 @@ value_send(struct values *s, int32_t task)
     return value_end_move(s, task);
 }
 
-/* Proves that result 0 of the task has as many bytes as the channel carries. */
+/* Proves that result 0 of the task has as many bytes as the channel sends. */
 static int
 check_channel_room(const struct values *s, int32_t task, const struct redistribute_channel *x)
 {
@@ -248,7 +251,7 @@ check_channel_room(const struct values *s, int32_t task, const struct redistribu
                       x->numel * (int64_t)dtype_bytes(redistribute_dtype(s->cross, x)));
 }
 
-/* Records that the result holds the data of incoming channel `which`. */
+/* Records that the task's result holds the data of incoming channel `which`. */
 static int
 has_come(struct values *s, int32_t task, int32_t which)
 {
@@ -278,7 +281,7 @@ value_recv(struct values *s, int32_t task)
 
 /* ---- by a library ---- */
 
-/* Proves that the task is at its end of the link between these devices. */
+/* Proves that the task is at its end of the point-to-point link between these devices. */
 static int
 check_send_member(const struct values *s, int32_t task, const struct redistribute_channel *x)
 {
@@ -291,7 +294,7 @@ check_send_member(const struct values *s, int32_t task, const struct redistribut
     return proof_same(s->v, task, "elements that are carried", own->numel, x->numel);
 }
 
-/* Proves that slice i is packed behind the slices before it. */
+/* Proves that slice i is packed right after the slices before it. */
 static int
 check_packed(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i)
 {
@@ -308,7 +311,7 @@ check_packed(struct values *s, int32_t task, const struct redistribute_channel *
     return check_window(s, task, x, i, copy->from, copy->from_skip);
 }
 
-/* Proves that data sent in place is a single window without gaps. */
+/* Proves that data which is sent without packing is a single window without gaps. */
 static int
 check_unpacked(struct values *s, int32_t task, const struct redistribute_channel *x)
 {
@@ -378,7 +381,7 @@ check_box_copy(const struct values *s, int32_t task, const struct box_move *m, c
     return proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(dst->dtype));
 }
 
-/* Proves that step i copies slice i behind the slices before it. */
+/* Proves that step i copies slice i to the place right after the slices before it. */
 static int
 check_carried(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i)
 {
@@ -391,7 +394,8 @@ check_carried(struct values *s, int32_t task, const struct redistribute_channel 
     return check_window(s, task, x, i, m->from[0].view, m->from[0].skip);
 }
 
-/* Proves that the task carries between these two devices, on the device whose stream can access both. */
+/* Proves that the task transfers data between these two devices, and runs on the device whose stream can access
+ * both. */
 static int
 check_ends(const struct values *s, int32_t task, const struct redistribute_channel *x, struct end from, struct end to)
 {
@@ -418,7 +422,7 @@ check_slices(struct values *s, int32_t task, const struct redistribute_channel *
     return 0;
 }
 
-/* Proves a transfer of outgoing data to host memory. */
+/* Proves a task that transfers outgoing data to host memory. */
 static int
 value_lift(struct values *s, int32_t task, const struct redistribute_channel *x)
 {
@@ -430,7 +434,7 @@ value_lift(struct values *s, int32_t task, const struct redistribute_channel *x)
     return hold_turn(s, task);
 }
 
-/* Proves a transfer of received data from host memory to the reader. */
+/* Proves a task that transfers received data from host memory to the reader. */
 static int
 value_land(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t which)
 {

@@ -1,7 +1,8 @@
-/* verify_shared_shard.c - a shard that several ranks fill together is complete: each slice is filled once, as the move
- * says.
+/* verify_shared_shard.c - proves that a shard which several ranks fill together is complete: each slice is filled
+ * once, as the move says.
  *
- * The tasks of a shared move are adjacent: for each group of equal shards its FILLs, then a JOIN per shard. */
+ * The tasks of a shared move are adjacent: for each group of equal shards its FILL tasks, then a JOIN task per
+ * shard. */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/base/error.h"
@@ -16,7 +17,8 @@ is_box_within(const struct box *in, const struct box *out, int ndim)
     return true;
 }
 
-/* Returns true if the box step computes this slice in the same way, from source shards only (no stages). */
+/* Returns true if the box step computes this slice in the same way, and from source shards only, not from stage
+ * buffers. */
 static bool
 says_so(const struct box_step *s, const struct box_move *m, int ndim)
 {
@@ -26,7 +28,8 @@ says_so(const struct box_step *s, const struct box_move *m, int ndim)
            is_box_within(m->slice, s->slice, ndim);
 }
 
-/* Returns such a step, from the work of the task's shard or of its device's stage; NULL: none. */
+/* Returns the box step that computes the slice, from the work for the task's shard or for its device's stage buffer;
+ * NULL: none. */
 static const struct box_step *
 step_for(const struct values *s, int32_t task, const struct box_move *m)
 {
@@ -84,7 +87,7 @@ local_bytes(const struct plan_move *b, int32_t pos)
     return type_bytes(&t);
 }
 
-/* Proves what all tasks of a shared move have in common. */
+/* Proves properties that all tasks of a shared move have in common. */
 static int
 check_shared(struct values *s, int32_t task)
 {
@@ -131,8 +134,8 @@ compare_slice_begin(const void *a, const void *b)
     return 0;
 }
 
-/* Returns true if any two slices overlap. Sorted by their start, overlapping boxes are close along the first
- * dimension in which the starts differ. */
+/* Returns true if any two slices overlap. The slices are sorted by their start, so overlapping ones are close
+ * together along the first dimension in which their starts differ. */
 static bool
 any_meet(const struct box **slice, int32_t n, int ndim)
 {
@@ -146,7 +149,7 @@ any_meet(const struct box **slice, int32_t n, int ndim)
     return false;
 }
 
-/* Proves that the joined slices cover the task's shard, each once. */
+/* Proves that the joined slices together cover the task's shard exactly once. */
 static int
 check_cover(struct values *s, int32_t task)
 {
@@ -180,7 +183,7 @@ check_cover(struct values *s, int32_t task)
 }
 
 /* Proves that the inputs of a JOIN are the tasks that fill its shard, each once. *n: number of these tasks; *own:
- * elements filled by the JOIN's own device. */
+ * number of elements that the JOIN's own device filled. */
 static int
 check_fills(struct values *s, int32_t task, int32_t *n, int64_t *own)
 {
@@ -216,7 +219,7 @@ value_join(struct values *s, int32_t task)
     TRY(value_at(s, task, b->to));
     if (t->out[0].where.kind != IN_TASK) return proof_fail(s->v, task, "joins nothing");
     TRY(check_fills(s, task, &n, &own));
-    /* All JOINs of a shared shard join the same tasks: every FILL of the shard. */
+    /* All JOIN tasks of a shared shard join the same tasks: every FILL task of the shard. */
     TRY(proof_same(s->v, task, "the part that it joins", t->out[0].where.index, s->filled));
     TRY(proof_same(s->v, task, "tasks that fill its part", n, s->nfill));
     if (s->joined != s->filled) TRY(check_cover(s, task));

@@ -1,10 +1,11 @@
-/* verify_sync.c - every edge keeps its promise: the producer's work is done before the reader's work begins, and a
- * register is overwritten after its readers' work.
+/* verify_sync.c - proves for every edge that the producer's work is done before the reader's work begins, and that a
+ * register is overwritten only after its readers' work.
  *
- * The other proofs treat an edge as "happens before"; here this order is proved for each edge, whatever the streams.
- * Only the order on a stream separates tasks of a device that share its scratch memory without an edge between them.
- * No task on a stream is behind a collective except the next collective, so that all ranks reach theirs. No task is
- * behind a library's send or receive, which waits on its stream for the other end only. */
+ * The other proofs treat an edge as "happens before". This file proves that order for each edge, whatever streams
+ * are used. Tasks of a device that share its scratch memory without an edge between them must be on one stream,
+ * because only the stream orders them. After a collective, a stream has no task except the next collective, so that
+ * all ranks reach theirs. After a library's send or receive, a stream has no other task either, because a send or
+ * receive makes its stream wait for the other end. */
 #include "actors/plan/verify/verify.h"
 
 #include "runtime/device/device.h"
@@ -56,7 +57,7 @@ check_port(const struct proof *v, int32_t task, int32_t k)
     return 0;
 }
 
-/* Proves that readers notified early are the first of their fan. */
+/* Proves that the readers of a fan that are notified when work is enqueued come first in the fan. */
 static int
 check_fan_sync(const struct proof *v, int32_t task, const struct fan *fan)
 {

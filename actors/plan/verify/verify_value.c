@@ -1,9 +1,9 @@
-/* verify_value.c - every task reads and writes the bytes that the program means.
+/* verify_value.c - proves that every task reads and writes the bytes that the program means.
  *
  * Goes through the tasks in order and records the content of each result: shard `pos` of a program value in a
- * layout. The program says which value a task must read; the proof shows that this value is stored at the offset and
- * strides that the task uses. So a plan that passes computes its program, whatever produced the plan. The kernels
- * and box_plan() are trusted. */
+ * layout. The program says which value a task must read. The proof shows that this value is stored at the offset and
+ * strides that the task uses. So a plan that passes computes its program, whatever produced the plan. The proof
+ * trusts the kernels and box_plan(). */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/device/device.h"
@@ -17,7 +17,7 @@ next_of_source(const struct values *s, int32_t task, const struct local_position
     return proof_same(s->v, task, "pos", s->v->plan->task[task].pos, k < mine->n ? mine->pos[k] : -1);
 }
 
-/* Proves that the local positions of a node come in order, each once. */
+/* Proves that the local positions of a node are computed in order, each once. */
 static int
 next_position(const struct values *s, int32_t task, int32_t node)
 {
@@ -36,8 +36,8 @@ depends_on_place(const struct values *s, int32_t task)
     return !t->chain && op_is_placed(g->node[t->node].op);
 }
 
-/* Returns true if the kernel was prepared for this view of operand i (results follow operands) and, if placed, for
- * this block of the global tensor. */
+/* Returns true if the kernel was prepared for this view of operand i; results are numbered after operands. If the
+ * kernel is `placed`, it must also be prepared for this block of the global tensor. */
 static bool
 made_for(const struct task *t, int32_t i, bool placed, const struct view *v)
 {
@@ -48,8 +48,8 @@ made_for(const struct task *t, int32_t i, bool placed, const struct view *v)
     return same;
 }
 
-/* If replicas share the work of the task's node, narrows the view of a shard to the slice that the task computes.
- * *skip: elements from the start of the shard. */
+/* Narrows the view of a shard to the slice that the task computes, if replicas share the work of the task's node.
+ * *skip: elements from the start of the shard to the slice. */
 static void
 take_slice(const struct values *s, int32_t task, const struct layout *l, const struct type *type, struct view *view,
            int64_t *skip)
@@ -61,8 +61,8 @@ take_slice(const struct values *s, int32_t task, const struct layout *l, const s
     *skip += more;
 }
 
-/* Proves that the task's arguments are these operands in these layouts. All positions must read the same version of
- * a partial value. */
+/* Proves that the task's arguments are these operands in these layouts. All positions must read the addends of a
+ * partial value from the same move or kernel. */
 static int
 check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *in, const struct layout *const *want)
 {
@@ -87,7 +87,7 @@ check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *i
     return 0;
 }
 
-/* Returns true if `made` has the sizes of v and no gaps, whatever the memory order of its dimensions. */
+/* Returns true if the view `made` has the sizes of v and no gaps, in whatever order its dimensions are stored. */
 static bool
 is_transposed_view(const struct view *made, const struct view *v)
 {
@@ -152,8 +152,8 @@ value_chain_source(const struct plan_chain *c, int32_t member, const struct prog
     return (struct fuse_arg){false, -1};
 }
 
-/* Returns true if member i, which is not element-wise, leads its chain: the members before are element-wise, and not
- * its operands. */
+/* Returns true if member i, which is not element-wise, leads its chain: all members before it are element-wise, and
+ * it reads none of them. */
 static bool
 leads_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
 {
@@ -164,8 +164,8 @@ leads_chain(const struct values *s, const struct plan_chain *c, int32_t i, const
     return n->op->flags & OP_LEADS && i < c->nstep - 1;
 }
 
-/* Returns true if member i ends a chain of two that has a lead: it may overwrite the lead's result, which is its
- * operand 0 only. */
+/* Returns true if member i is the second and last of a chain that has a leader. Member i may overwrite the leader's
+ * result, which must be its operand 0 only. */
 static bool
 follows_in_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
 {
@@ -179,7 +179,7 @@ follows_in_chain(const struct values *s, const struct plan_chain *c, int32_t i, 
     return n->want[0] == first->layout[0];
 }
 
-/* Returns true if a member is an element-wise node of the chain's shape and layout, or leads or ends the chain. */
+/* Returns true if a member is an element-wise node with the chain's shape and layout, or leads the chain or ends it. */
 static bool
 belongs_to_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n,
                  const struct prog_node *last)
@@ -189,8 +189,8 @@ belongs_to_chain(const struct values *s, const struct plan_chain *c, int32_t i, 
            shape_equal(&n->type[0], &last->type[0]);
 }
 
-/* Returns true for a group: one operator, all results live-out, and no reads between members. Otherwise it is a
- * chain. */
+/* Returns true for a group: all members have one operator, all results are live-out, and no member reads another.
+ * Otherwise the nodes form a chain. */
 static bool
 is_group(const struct values *s, const struct plan_chain *c)
 {
@@ -205,8 +205,8 @@ is_group(const struct values *s, const struct plan_chain *c)
     return true;
 }
 
-/* Returns true if a member of a group is an update or element-wise and matches the last member: attributes, numbers,
- * dtypes, devices. verify_memory.c proves what members overwrite. */
+/* Returns true if a member of a group is an update or element-wise, and has the attributes, numbers, dtypes and
+ * devices of the last member. verify_memory.c proves which values the members overwrite. */
 static bool
 is_grouped(const struct values *s, const struct prog_node *n, const struct prog_node *last)
 {
@@ -248,8 +248,8 @@ check_chain_member(struct values *s, int32_t task, int32_t i, bool grouped)
     return 0;
 }
 
-/* Returns true if live-out k is in order: by member, with all results of a member. A member that is no update may
- * omit result 0. */
+/* Returns true if live-out result k is in its place: results are in the order of members, and a member with a
+ * live-out result lists all of its results. Only a member that is an update must list result 0. */
 static bool
 shows_next(const struct values *s, const struct plan_chain *c, int32_t k)
 {
@@ -305,7 +305,7 @@ value_compute(struct values *s, int32_t task)
     return value_kernel(s, task);
 }
 
-/* Proves a kernel that adds to a sum of the same layout and dtype as the addends. */
+/* Proves a kernel that adds to a sum. The sum must have the layout and dtype of the addends. */
 int
 value_sum(struct values *s, int32_t task)
 {
@@ -327,7 +327,7 @@ value_sum(struct values *s, int32_t task)
 }
 
 /* Proves a task that reads shard pos of value r unchanged: an accumulation or a copy. whole: global type of the
- * result. */
+ * task's result. */
 static int
 check_single(struct values *s, int32_t task, struct ref r, const struct layout *l, const struct type *whole,
              struct ref result, const void **version)
@@ -346,7 +346,8 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
     return 0;
 }
 
-/* Proves an accumulation. Sums come in the order of the nodes that request them; the task's own node is the addend. */
+/* Proves an accumulation. Sums are listed in the order of the nodes that request them; the task's own node is the
+ * addend. */
 int
 value_accumulate(struct values *s, int32_t task)
 {
@@ -364,7 +365,7 @@ value_accumulate(struct values *s, int32_t task)
                         &s->node_version[s->sum]);
 }
 
-/* Returns true if the task's argument holds the value of its root. */
+/* Returns true if the task's argument holds the value of the root that the task writes. */
 static bool
 copies_root(const struct values *s, int32_t task)
 {
@@ -379,7 +380,8 @@ copies_root(const struct values *s, int32_t task)
            value_find(s->v, &c, root->ref, ref_layout(p->program, root->ref), t->pos, &view, &skip);
 }
 
-/* Proves a dense copy made for a view that strides cannot express: the same elements in the same order. */
+/* Proves a dense copy that was made for a view that strides cannot express. The copy must have the same elements in
+ * the same order. */
 static int
 check_view_copy(struct values *s, int32_t task)
 {
@@ -419,8 +421,7 @@ value_copy(struct values *s, int32_t task)
 
 /* ---- what outlives the run ---- */
 
-/* Proves that a result in a root part is the root's value there, complete and dense, or this rank's slice of the
- * value. */
+/* Proves that a result in a root part is the root's value there, complete and dense, or this rank's slice of it. */
 static int
 check_root_value(struct values *s, int32_t task, int32_t k)
 {
@@ -447,7 +448,7 @@ check_root_value(struct values *s, int32_t task, int32_t k)
     return proof_same(s->v, task, "bytes of a slice of a root", o->bytes, view_bytes(&view));
 }
 
-/* Proves that a task reads its device's memory space only, unless it is a transfer. */
+/* Proves that a task reads only the memory space of its own device, unless the task is a transfer. */
 static int
 check_spaces(const struct values *s, int32_t task)
 {
