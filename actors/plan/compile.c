@@ -26,7 +26,7 @@ plan_thread(const struct local_set *m, struct plan_device *d, int turn)
     d->thread = turn;
     if (!m->map || d->kind == DEV_META) return 0;
     const struct plan_range *h = local_set_range(m, d->kind, d->rank);
-    if (!h) return fail(E_PLACE, "no worker has device %s:%d", device_kind_text(d->kind), (int)d->rank);
+    if (!h) return fail(E_PLACE, "no worker of the cluster has device %s:%d", device_kind_text(d->kind), (int)d->rank);
     d->thread = h->slot + (d->rank - h->first) % h->nslot;
     return 0;
 }

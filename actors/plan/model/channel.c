@@ -62,8 +62,8 @@ enum {
     ROW
 };
 static const char *const term[] = {
-    [NREG] = "registers", [NACT] = "acts a run", [LATE] = "late",
-    [BYTES] = "bytes",    [WHAT] = "content",    [EDGE] = "the edge of a library (0: none)"};
+    [NREG] = "registers", [NACT] = "acts per run", [LATE] = "late",
+    [BYTES] = "bytes",    [WHAT] = "content",      [EDGE] = "number of the library's link (0: none)"};
 
 static void
 fill_channel_row(const struct plan *p, const struct channel *c, uint64_t *row)
@@ -139,11 +139,11 @@ check_header(const struct plan *p, int32_t peer, const char *bytes, size_t n)
     uint64_t header[HEADER];
     size_t before = HEADER + (size_t)p->program->nroot;
     if (n % 8 || n < 8 * before || (n / 8 - before) % ROW)
-        return fail(E_PLAN, "channels: the list of host %d has %zu bytes", (int)peer, n);
+        return fail(E_PLAN, "channels: the list of host %d has an impossible size, %zu bytes", (int)peer, n);
     header_of(p, peer, header);
     if (contract_get(bytes, 0) != ((uint64_t)MAGIC << 32 | (uint32_t)p->memory) ||
         contract_get(bytes, 1) != (uint32_t)peer)
-        return fail(E_PLAN, "channels: the list is not that of host %d to host %d", (int)peer, (int)p->memory);
+        return fail(E_PLAN, "channels: the list must be that of host %d for host %d", (int)peer, (int)p->memory);
     if (contract_get(bytes, 2) != header[2] || contract_get(bytes, 3) != header[3])
         return fail(E_PLAN, "channels: host %d compiled another plan", (int)peer);
     return 0;
@@ -176,7 +176,7 @@ channel_differs(const struct channel_name *name, int k, uint64_t here, int32_t p
 {
     struct str text = {0};
     channel_print(name, &text);
-    int status = fail(E_PLAN, "channels: %s: %s is %lld here, %lld on host %d", str_text(&text), term[k],
+    int status = fail(E_PLAN, "channels: %s: %s is %lld on this host, %lld on host %d", str_text(&text), term[k],
                       (long long)here, (long long)there, (int)peer);
     str_free(&text);
     return status;

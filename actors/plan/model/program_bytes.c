@@ -62,7 +62,7 @@ each_i64(struct wire *w, int64_t *v, int64_t least, int64_t most)
     TRY(each_u64(w, &x));
     if (w->out) return 0;
     *v = (int64_t)(x >> 1 ^ (x & 1 ? UINT64_MAX : 0));
-    return *v < least || *v > most ? program_malformed(w, "a number is out of range") : 0;
+    return *v < least || *v > most ? program_malformed(w, "a number or index is out of range") : 0;
 }
 
 static int
@@ -254,7 +254,7 @@ each_op(struct wire *w, const struct op **op)
     name[n] = '\0';
     w->at += n;
     *op = op_find(name);
-    return *op ? 0 : program_malformed(w, "no operator has this name");
+    return *op ? 0 : program_malformed(w, "unknown operator name");
 }
 
 /* ---- the program ---- */
@@ -276,7 +276,8 @@ each_node(struct wire *w, struct prog_node *n)
     TRY(each_i32(w, &n->recompute, 0, INT32_MAX));
     bool has_attr = n->attr != NULL;
     TRY(each_bool(w, &has_attr));
-    if (!w->out && has_attr != (op_nattr(n->op) > 0)) return program_malformed(w, "attributes do not fit the operator");
+    if (!w->out && has_attr != (op_nattr(n->op) > 0))
+        return program_malformed(w, "the number of attributes does not match the operator");
     struct ref *in = ROOM_FOR(w, n->in, struct ref, n->nin);
     const struct layout **want = ROOM_FOR(w, n->want, const struct layout *, n->nin);
     struct type *type = ROOM_FOR(w, n->type, struct type, n->nout);
@@ -405,7 +406,8 @@ int
 program_parse(const char *bytes, size_t n, struct atlas *at, struct program **out)
 {
     *out = NULL;
-    if (n < sizeof MAGIC || memcmp(bytes, MAGIC, sizeof MAGIC)) return fail(E_PLAN, "program: not a program");
+    if (n < sizeof MAGIC || memcmp(bytes, MAGIC, sizeof MAGIC))
+        return fail(E_PLAN, "program: expected the bytes of a program, found others");
     struct program *p = must_alloc(sizeof *p);
     const unsigned char *begin = (const unsigned char *)bytes;
     struct wire w = {.begin = begin, .at = begin + sizeof MAGIC, .end = begin + n, .arena = &p->arena, .atlas = at};

@@ -221,7 +221,8 @@ comm_ranks_match(int n, const struct comm_ranks_list *list)
     int status = 0;
     for (int i = 0; i < n; i++) {
         if (list[i].n % (8 * ROW))
-            return fail(E_PLAN, "collectives: the list of host %d has %zu bytes", list[i].memory, list[i].n);
+            return fail(E_PLAN, "collectives: the list of host %d has an impossible size, %zu bytes", list[i].memory,
+                        list[i].n);
         all += list[i].n / (8 * ROW);
     }
     struct row *row = must_alloc(sizeof *row * (all + 1));

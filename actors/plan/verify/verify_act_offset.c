@@ -159,9 +159,10 @@ not_proved(const struct act_offset_proof *b, const struct claim *c, int32_t read
         str_add(&name, ", which is read by ");
         task_print(b->v->plan, reader, &name);
     }
-    int status =
-        proof_fail(b->v, c->task, "act %d writes where act %d of result %d of %s lies, and does not wait for it",
-                   (int)c->act, (int)u->act, (int)u->out, str_text(&name));
+    int status = proof_fail(
+        b->v, c->task,
+        "act %d overwrites the result of act %d in result %d of %s, and does not wait until that result has been read",
+        (int)c->act, (int)u->act, (int)u->out, str_text(&name));
     str_free(&name);
     return status;
 }
@@ -371,7 +372,7 @@ static int
 check_device_uses(struct act_offset_proof *b, const struct lyings *l, int32_t device)
 {
     int64_t n = l->nuse[device];
-    if (n > INT32_MAX / 2) return fail(E_PLAN, "plan: device %d has too many uses of registers", (int)device);
+    if (n > INT32_MAX / 2) return fail(E_PLAN, "plan: device %d: too many uses of registers to prove", (int)device);
     int64_t *cut = must_alloc(sizeof *cut * (size_t)(2 * n + 1));
     int32_t *owner = must_alloc(sizeof *owner * (size_t)(2 * n + 1));
     b->use = must_alloc(sizeof *b->use * (size_t)(n + 1));

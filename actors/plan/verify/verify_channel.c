@@ -71,8 +71,10 @@ check_channel_order(const struct proof *v)
         if (t->channel < 0 && !collects) continue;
         struct channel c = collects ? channel_key(t->move.of) : p->channel[t->channel];
         bool before = any && compare_keys(&last, &c) > 0;
-        if (before && !collects) return channel_fail(&c, "its task stands too late in the list");
-        if (before) return proof_fail(v, i, "stands too late in the list for a collective of several parts");
+        if (before && !collects) return channel_fail(&c, "its task must come earlier in the list of tasks");
+        if (before)
+            return proof_fail(v, i,
+                              "must come earlier in the list, because its collective has ranks in several partitions");
         last = c;
         any = true;
     }
@@ -87,15 +89,15 @@ check_channel(const struct proof *v, int32_t k)
     const struct plan *p = v->plan;
     const struct channel *c = &p->channel[k];
     if (k && channel_compare(&c[-1].name, &c->name) >= 0)
-        return channel_fail(c, "it does not follow the one before it");
+        return channel_fail(c, "it must sort after the previous channel");
     if (c->task < 0 || c->task >= p->ntask || p->task[c->task].channel != k)
-        return channel_fail(c, "it is not that of its task");
+        return channel_fail(c, "its task belongs to another channel");
     const struct task *t = &p->task[c->task];
-    if (c->peer == p->memory) return channel_fail(c, "it goes nowhere");
-    TRY(proof_same(v, c->task, "acts of its channel", c->nact, t->nact));
-    TRY(proof_same(v, c->task, "registers of its channel", c->nreg, MIN(2, t->nact)));
+    if (c->peer == p->memory) return channel_fail(c, "both ends are on this host");
+    TRY(proof_same(v, c->task, "number of acts of its channel", c->nact, t->nact));
+    TRY(proof_same(v, c->task, "number of registers of its channel", c->nreg, MIN(2, t->nact)));
     if (c->sends != !!(t->kind->flags & KIND_SENDS) && t->nresult + t->narg > 0)
-        return channel_fail(c, "its task goes the other way");
+        return channel_fail(c, "its task sends where it must receive, or the reverse");
     return 0;
 }
 
@@ -119,9 +121,11 @@ check_gate(const struct plan *p, int32_t node, const struct channel *end, int n,
     for (int k = 0; k < n; k++) {
         int32_t at = first;
         while (at < *c && !same_end(&p->channel[at], &end[k])) at++;
-        if (at == *c) return channel_fail(&end[k], "the gate has not this end of it");
+        if (at == *c) return channel_fail(&end[k], "the gate lacks this end of the channel");
     }
-    return found == n ? 0 : fail(E_PLAN, "plan: the gate before node %d has %d ends, not %d", (int)node, (int)found, n);
+    return found == n ? 0
+                      : fail(E_PLAN, "plan: the gate before node %d has %d channel ends, must have %d", (int)node,
+                             (int)found, n);
 }
 
 /* Proves the channel ends of all gates. verify_memory.c proves that updates wait for gates. */
@@ -150,9 +154,9 @@ check_round(const struct proof *v, const struct channel *c)
 {
     bool late = v->late[c->task];
     if (c->late && v->plan->task[c->task].nact > 1)
-        return proof_fail(v, c->task, "acts for each piece, its channel once");
+        return proof_fail(v, c->task, "runs for each micro-batch, but its channel once");
     if (c->sends && late && !c->late)
-        return proof_fail(v, c->task, "comes after the last piece, its channel says otherwise");
+        return proof_fail(v, c->task, "must run after the last micro-batch exactly if its channel says so");
     return 0;
 }
 
@@ -166,7 +170,9 @@ check_ready(const struct proof *v, const struct channel *c)
     while (hop > 0 && task_hop(&p->task[hop - 1]) == t->move.of) hop--;
     for (int32_t k = 0; k < t->nin; k++)
         if (t->in[k].task >= hop)
-            return proof_fail(v, c->task, "is not ready for what a library brings when its hop begins");
+            return proof_fail(
+                v, c->task,
+                "receives by a library, but waits for tasks of its own hop, so it is not ready when the hop begins");
     return 0;
 }
 
@@ -178,9 +184,10 @@ check_channel_member(const struct proof *v, int32_t i)
     const struct task *t = &v->plan->task[i];
     if (!(t->kind->flags & KIND_COLLECTS) || !comm_ranks_abroad(v->plan, i)) return 0;
     if (v->late[i] && !t->move.of->late)
-        return proof_fail(v, i, "comes after the last piece, its collective says otherwise");
-    return proof_comm_rank_keeps_order(v, i) ? 0
-                                             : proof_fail(v, i, "does not act where its partners in other parts do");
+        return proof_fail(v, i, "must run after the last micro-batch exactly if its collective says so");
+    return proof_comm_rank_keeps_order(v, i)
+               ? 0
+               : proof_fail(v, i, "cannot act at the place in the list at which its partners in other partitions act");
 }
 
 int
@@ -188,7 +195,7 @@ prove_channels(struct proof *v)
 {
     const struct plan *p = v->plan;
     if (!proof_fits(p->nchannel, sizeof *p->channel, &p->arena))
-        return fail(E_PLAN, "plan: nchannel is %d", (int)p->nchannel);
+        return fail(E_PLAN, "plan: the number of channels must not be %d", (int)p->nchannel);
     for (int32_t c = 0; c < p->nchannel; c++) TRY(check_channel(v, c));
     /* with a single partition, the proof of verify_run.c suffices */
     if (p->nchannel == 0 && p->nmemory == 1) return 0;
@@ -198,5 +205,7 @@ prove_channels(struct proof *v)
     for (int32_t c = 0; c < p->nchannel; c++)
         if (p->channel[c].direct && !p->channel[c].sends) TRY(check_ready(v, &p->channel[c]));
     for (int32_t i = 0; i < p->ntask; i++) TRY(check_channel_member(v, i));
-    return v->no_round < 0 ? 0 : proof_fail(v, v->no_round, "acts for each piece, and waits for the last");
+    return v->no_round < 0
+               ? 0
+               : proof_fail(v, v->no_round, "runs for each micro-batch, but waits for the last micro-batch");
 }

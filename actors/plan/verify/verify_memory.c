@@ -161,9 +161,10 @@ check_shared_block(const struct memory *m, const struct block *a, const struct b
         str_add(&name, ", which is read by ");
         task_print(m->v->plan, reader, &name);
     }
-    int status =
-        proof_fail(m->v, b->task, "result %d at %lld shares bytes with result %d of %s and does not wait for it",
-                   (int)b->out, (long long)b->lo, (int)a->out, str_text(&name));
+    int status = proof_fail(
+        m->v, b->task,
+        "result %d at offset %lld shares bytes with result %d of %s, and does not wait until it has been read",
+        (int)b->out, (long long)b->lo, (int)a->out, str_text(&name));
     str_free(&name);
     return status;
 }
@@ -421,16 +422,16 @@ check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
     const struct prog_leaf *f = &p->program->leaf[root->overwrites_leaf];
     if (f->layout != ref_layout(p->program, root->ref) || !type_equal(&p->leaf_part[leaf].type, &part->type) ||
         f->piece || root->join)
-        return proof_fail(m->v, task, "root %d is written over leaf %d, which lies otherwise", (int)part->index,
-                          (int)root->overwrites_leaf);
+        return proof_fail(m->v, task, "root %d cannot be written over leaf %d, which has another layout or type",
+                          (int)part->index, (int)root->overwrites_leaf);
     if (!writes_in_place(p, t, k, leaf) && (!(t->kind->flags & KIND_MOVE) || reads_leaf(t, leaf)))
-        return proof_fail(m->v, task, "root %d cannot be written over leaf %d in place", (int)part->index,
-                          (int)root->overwrites_leaf);
+        return proof_fail(m->v, task, "root %d overwrites leaf %d, but its operator does not work in place",
+                          (int)part->index, (int)root->overwrites_leaf);
     if (p->shared[part->index] && !shared_update_reads_own(t, &t->out[k], k, leaf))
-        return proof_fail(m->v, task, "reads more of leaf %d than its slice", (int)root->overwrites_leaf);
+        return proof_fail(m->v, task, "must read only its own slice of leaf %d", (int)root->overwrites_leaf);
     if (!t->updates)
-        return proof_fail(m->v, task, "writes over leaf %d and is not marked as an update", (int)root->overwrites_leaf);
-    if (writer[leaf] >= 0) return proof_fail(m->v, task, "leaf %d is written over twice", (int)root->overwrites_leaf);
+        return proof_fail(m->v, task, "overwrites leaf %d but is not marked as an update", (int)root->overwrites_leaf);
+    if (writer[leaf] >= 0) return proof_fail(m->v, task, "leaf %d is overwritten twice", (int)root->overwrites_leaf);
     writer[leaf] = task;
     return 0;
 }
@@ -447,8 +448,8 @@ check_reader(struct memory *m, int32_t task, int32_t writer, int32_t leaf)
     if (task == writer || memory_before(m, task, writer)) return 0;
     struct str name = {0};
     task_print(m->v->plan, task, &name);
-    int status =
-        proof_fail(m->v, writer, "writes over leaf %d and does not wait for its reader %s", (int)leaf, str_text(&name));
+    int status = proof_fail(m->v, writer, "overwrites leaf shard %d but does not wait for its reader, %s", (int)leaf,
+                            str_text(&name));
     str_free(&name);
     return status;
 }
@@ -518,8 +519,8 @@ check_checked(const struct memory *m, const struct checks *c, int32_t update)
     if (next >= c->n) return 0;
     struct str name = {0};
     task_print(m->v->plan, c->task[next], &name);
-    int status =
-        proof_fail(m->v, update, "updates and does not wait for %s, which may refuse its data", str_text(&name));
+    int status = proof_fail(m->v, update, "updates a variable but does not wait for %s, which may reject its data",
+                            str_text(&name));
     str_free(&name);
     return status;
 }
@@ -543,8 +544,9 @@ check_updates(struct memory *m)
             TRY(check_over(m, i, k, writer));
             over = true;
         }
-        if (t->updates && !over) return proof_fail(m->v, i, "is marked as an update and writes over nothing");
-        if (t->updates && t->nact != 1) return proof_fail(m->v, i, "updates %d times", (int)t->nact);
+        if (t->updates && !over) return proof_fail(m->v, i, "is marked as an update but overwrites nothing");
+        if (t->updates && t->nact != 1)
+            return proof_fail(m->v, i, "updates a variable %d times per run; once is allowed", (int)t->nact);
         count_checks(m->v, &c, i);
         const struct channel *joined = t->kind->flags & KIND_ORDER && t->channel >= 0 ? &p->channel[t->channel] : NULL;
         if (over || (joined && joined->sends)) TRY(check_checked(m, &c, i));

@@ -39,8 +39,7 @@ check_name(const struct values *s, int32_t task, const struct plan_move *b)
     if (c == 0) c = b->operand - last->operand;
     if (c == 0) c = b->hop - last->hop;
     if (b->step < 0 || b->step >= p->program->nnode || b->operand < 0 || b->hop < 0 || c <= 0)
-        return proof_fail(s->v, task,
-                          "its move is step %d, operand %d, hop %d, which does not follow the one before it",
+        return proof_fail(s->v, task, "its move (step %d, operand %d, hop %d) must sort after the previous move",
                           (int)b->step, b->operand, b->hop);
     return 0;
 }
@@ -56,7 +55,7 @@ value_begin_move(struct values *s, int32_t task)
     s->halfway = false;
     s->box_version = NULL;
     if (s->box >= p->nmove || p->move[s->box] != b)
-        return proof_fail(s->v, task, "its move is not number %d of the plan", (int)s->box);
+        return proof_fail(s->v, task, "its move must be move %d of the plan", (int)s->box);
     TRY(check_name(s, task, b));
     TRY(redistribute_of(&s->crosses, &b->type, b->from, b->to, &s->cross));
     TRY(moved_value(s, task, b, &s->box_ref));
@@ -64,8 +63,9 @@ value_begin_move(struct values *s, int32_t task)
     if (s->box_ref.kind == REF_NONE && !redistribute_is_all(s->cross)) s->box_ref = b->value;
     struct type t = ref_type(p->program, s->box_ref);
     if (s->box_ref.kind != REF_NONE && !type_equal(&t, &b->type))
-        return proof_fail(s->v, task, "moves a value of another type");
-    if (s->box_ref.kind == REF_NONE && type_numel(&b->type) > 0) return proof_fail(s->v, task, "moves nothing");
+        return proof_fail(s->v, task, "moves a value whose type differs from that of its move");
+    if (s->box_ref.kind == REF_NONE && type_numel(&b->type) > 0)
+        return proof_fail(s->v, task, "its move has elements, but no value to move");
     return 0;
 }
 
@@ -73,8 +73,9 @@ int
 value_takes(const struct values *s, int32_t task, const struct box_from *f, const struct view *view, int64_t skip)
 {
     const struct task *t = &s->v->plan->task[task];
-    if (!view_same(f->view, view)) return proof_fail(s->v, task, "the window of a source is not what its step says");
-    return proof_same(s->v, task, "skip of a source", t->arg[f->arg].skip + f->skip,
+    if (!view_same(f->view, view))
+        return proof_fail(s->v, task, "the source window of a step does not match the layouts");
+    return proof_same(s->v, task, "offset of a source", t->arg[f->arg].skip + f->skip,
                       skip * (int64_t)dtype_bytes(view->dtype));
 }
 
@@ -82,8 +83,8 @@ int
 value_fills(const struct values *s, int32_t task, const struct box_move *m, const struct view *view, int64_t skip)
 {
     if (!view_same(m->view, view))
-        return proof_fail(s->v, task, "the window of a destination is not what its step says");
-    return proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(view->dtype));
+        return proof_fail(s->v, task, "the destination window of a step does not match the layouts");
+    return proof_same(s->v, task, "offset of a destination", m->skip, skip * (int64_t)dtype_bytes(view->dtype));
 }
 
 int
@@ -111,7 +112,7 @@ check_from(struct values *s, int32_t task, const struct box_work *w, const struc
     struct view view;
     int64_t skip;
     if (f->arg < 0 || f->arg >= t->narg)
-        return proof_fail(s->v, task, "a move reads argument %d of %d", (int)f->arg, (int)t->narg);
+        return proof_fail(s->v, task, "a move reads argument %d; the task has %d arguments", (int)f->arg, (int)t->narg);
     if (!redistribute_in_place(s->cross, w, t->move.stage, from)) return value_received(s, task, w, step, i, f);
     if (from->stage != BOX_PART) {
         struct content c;
@@ -134,12 +135,12 @@ check_box_step(struct values *s, int32_t task, const struct box_work *w, const s
     const struct box_plan *b = s->cross->own;
     struct view view;
     int64_t skip;
-    TRY(proof_same(s->v, task, "verb of a move", m->verb, step->verb));
-    TRY(proof_same(s->v, task, "reduce of a move", m->reduce, step->reduce));
+    TRY(proof_same(s->v, task, "verb of a step of a move", m->verb, step->verb));
+    TRY(proof_same(s->v, task, "reduction of a step of a move", m->reduce, step->reduce));
     TRY(proof_same(s->v, task, "nfrom", m->nfrom, step->verb == BOX_FILL ? 0 : step->nsource));
     if (s->v->plan->task[task].move.stage) {
         if (!value_stage_window(b, w->same, step->slice, &view, &skip))
-            return proof_fail(s->v, task, "a step fills nothing");
+            return proof_fail(s->v, task, "a step fills no part of its stage buffer");
     } else {
         struct view part = value_part(b->to, &b->type, w->pos);
         view = value_window(&part, part.offset, step->slice, &skip);
@@ -168,7 +169,7 @@ check_moves(struct values *s, int32_t task, const struct box_work *w)
     TRY(proof_same(s->v, task, "nstep", t->move.nstep, w->nstep));
     for (int32_t i = 0; i < w->nstep; i++) nsource += w->step[i].nsource;
     if (t->narg > nsource)
-        return proof_fail(s->v, task, "narg is %d for %lld sources", (int)t->narg, (long long)nsource);
+        return proof_fail(s->v, task, "has %d arguments, but only %lld sources", (int)t->narg, (long long)nsource);
     for (int32_t i = 0; i < w->nstep; i++) {
         TRY(check_box_step(s, task, w, &w->step[i], &t->move.step[i]));
         bytes += received_bytes(b, w, &w->step[i], t->move.stage);
@@ -202,7 +203,7 @@ check_place(struct values *s, int32_t task, const struct box_work *w)
     const struct plan_device *holder = &p->device[task_holder(t)];
     if (!redistribute_fetches(s->cross, p->program, t->move.of, w->pos)) return value_at(s, task, t->move.of->to);
     if (holder->kind != to->kind || holder->rank != w->rank)
-        return proof_fail(s->v, task, "fetches for another device than rank %d of the program", (int)w->rank);
+        return proof_fail(s->v, task, "must fetch for the device of rank %d", (int)w->rank);
     return value_on(s, task, from->kind, from->rank[w->pos]);
 }
 
@@ -216,7 +217,8 @@ value_move(struct values *s, int32_t task)
     int32_t which;
     enum turn turn = value_turn(s, &which);
     bool staged = turn == FILL_STAGES;
-    if (!staged && turn != FILL_PARTS) return proof_fail(s->v, task, "its move has no such part");
+    if (!staged && turn != FILL_PARTS)
+        return proof_fail(s->v, task, "its move has no stage buffer or shard left to fill");
     const struct box_work *w = staged ? &b->stage[which].work : &b->part[which];
     struct content c = {.ref = s->box_ref, .layout = staged ? NULL : b->to, .pos = staged ? which : w->pos, .box = of};
     TRY(proof_same(s->v, task, "pos", t->pos, c.pos));
@@ -231,7 +233,7 @@ value_move(struct values *s, int32_t task)
         struct type local = layout_shard(b->to, &b->type, c.pos);
         bytes = type_bytes(&local);
     }
-    TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, bytes));
+    TRY(proof_same(s->v, task, "size of a result", t->out[0].bytes, bytes));
     TRY(check_moves(s, task, w));
     *value_result(s, task, 0) = c;
     return value_end_move(s, task);

@@ -129,17 +129,20 @@ value_content(const struct values *s, int32_t task, int32_t a, struct content *c
     if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < t->nin) {
         const struct in_port *in = &t->in[arg->index];
         int64_t o = s->v->first_out[in->task] + in->out;
-        if (s->v->nreg[o] == 0) return proof_fail(s->v, task, "argument %d is a control edge", (int)a);
+        if (s->v->nreg[o] == 0)
+            return proof_fail(s->v, task, "argument %d reads a control edge, which carries no data", (int)a);
         *c = s->out[o];
         return 0;
     }
     if (arg->kind != ARG_LEAF || arg->index < 0 || arg->index >= p->nleaf_part)
-        return proof_fail(s->v, task, "argument %d is of kind %d, index %d", (int)a, arg->kind, (int)arg->index);
+        return proof_fail(s->v, task, "argument %d has kind %d and index %d, which do not exist", (int)a, arg->kind,
+                          (int)arg->index);
     const struct plan_part *part = &p->leaf_part[arg->index];
     const struct prog_leaf *leaf = &p->program->leaf[part->index];
     *c = (struct content){.ref = {.kind = REF_LEAF, .index = part->index}, .layout = leaf->layout, .pos = part->pos};
     if (leaf->piece && t->nact != p->pieces)
-        return proof_fail(s->v, task, "argument %d is a piece, and acts once a batch", (int)a);
+        return proof_fail(s->v, task, "argument %d differs between micro-batches, but the task runs once per batch",
+                          (int)a);
     int64_t stride = 0;
     if (leaf->piece) {
         struct type local = layout_shard(leaf->layout, &leaf->type, part->pos);
@@ -155,7 +158,10 @@ check_version(const struct values *s, int32_t task, int32_t a, const struct cont
     /* any pointer except NULL stands for a kernel, because kernels compute a value once */
     const void *maker = c->box ? (const void *)c->box : s;
     if (!*version) *version = maker;
-    return *version == maker ? 0 : proof_fail(s->v, task, "argument %d is an addend of another sum", (int)a);
+    return *version == maker
+               ? 0
+               : proof_fail(s->v, task, "argument %d is an addend of another partial value than at other positions",
+                            (int)a);
 }
 
 int
@@ -164,10 +170,11 @@ value_read(const struct values *s, int32_t task, int32_t a, struct ref r, const 
 {
     struct content c;
     if (a < 0 || a >= s->v->plan->task[task].narg)
-        return proof_fail(s->v, task, "argument %d of %d", (int)a, (int)s->v->plan->task[task].narg);
+        return proof_fail(s->v, task, "argument %d does not exist; the task has %d arguments", (int)a,
+                          (int)s->v->plan->task[task].narg);
     TRY(value_content(s, task, a, &c));
     if (!value_find(s->v, &c, r, l, pos, view, skip))
-        return proof_fail(s->v, task, "argument %d does not hold what the program says", (int)a);
+        return proof_fail(s->v, task, "argument %d holds another value than the program requires", (int)a);
     return check_version(s, task, a, &c, version);
 }
 
@@ -177,7 +184,7 @@ value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r, con
 {
     int64_t skip;
     TRY(value_read(s, task, a, r, l, pos, version, view, &skip));
-    return proof_same(s->v, task, "skip of an argument", s->v->plan->task[task].arg[a].skip,
+    return proof_same(s->v, task, "offset of an argument", s->v->plan->task[task].arg[a].skip,
                       skip * (int64_t)dtype_bytes(view->dtype));
 }
 
@@ -188,7 +195,7 @@ value_on(const struct values *s, int32_t task, int kind, int rank)
 {
     const struct plan_device *d = &s->v->plan->device[s->v->plan->task[task].device];
     if (d->kind == kind && d->rank == rank) return 0;
-    return proof_fail(s->v, task, "runs on another device than rank %d of the program", rank);
+    return proof_fail(s->v, task, "must run on the device of rank %d", rank);
 }
 
 int
@@ -196,7 +203,8 @@ value_at(const struct values *s, int32_t task, const struct layout *l)
 {
     int32_t pos = s->v->plan->task[task].pos;
     if (pos < 0 || pos >= l->place->nrank)
-        return proof_fail(s->v, task, "pos is %d of %d", (int)pos, (int)l->place->nrank);
+        return proof_fail(s->v, task, "mesh position %d does not exist; the mesh has %d positions", (int)pos,
+                          (int)l->place->nrank);
     return value_on(s, task, l->place->kind, l->place->rank[pos]);
 }
 

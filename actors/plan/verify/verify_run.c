@@ -264,11 +264,12 @@ check_rest(const struct tokens *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
     for (int32_t k = 0; k < t->nin; k++)
-        if (s->token[s->v->first_in[task] + k]) return proof_fail(s->v, task, "tokens are left at port %d", (int)k);
+        if (s->token[s->v->first_in[task] + k])
+            return proof_fail(s->v, task, "tokens are left at in-port %d after a run", (int)k);
     for (int32_t k = 0; k < t->nout; k++)
         for (int32_t r = 0; r < t->out[k].nreg; r++)
             if (s->left[s->v->first_out[task] + k][r])
-                return proof_fail(s->v, task, "a register of result %d is not given back", (int)k);
+                return proof_fail(s->v, task, "a register of result %d is not returned after a run", (int)k);
     return 0;
 }
 

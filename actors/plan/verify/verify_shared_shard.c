@@ -52,7 +52,7 @@ check_source(struct values *s, int32_t task, const struct box_move *m, const str
     struct view view;
     int64_t skip;
     if (f->arg < 0 || f->arg >= t->narg)
-        return proof_fail(s->v, task, "a move reads argument %d of %d", (int)f->arg, (int)t->narg);
+        return proof_fail(s->v, task, "a move reads argument %d; the task has %d arguments", (int)f->arg, (int)t->narg);
     TRY(value_source(s, task, f, from->pos, m->slice, &view, &skip));
     return value_takes(s, task, f, &view, skip);
 }
@@ -68,7 +68,7 @@ check_slice(struct values *s, int32_t task, const struct box_move *m, int64_t *r
     layout_box(b->to, &b->type, t->pos, &whole);
     const struct box_step *step = m->slice ? step_for(s, task, m) : NULL;
     if (!step || !is_box_within(m->slice, &whole, b->type.ndim))
-        return proof_fail(s->v, task, "fills a slice of no step");
+        return proof_fail(s->v, task, "fills a slice that no step of its move computes");
     struct view part = value_part(b->to, &b->type, t->pos);
     struct view view = value_window(&part, part.offset, m->slice, &skip);
     TRY(value_fills(s, task, m, &view, skip));
@@ -95,11 +95,12 @@ check_shared(struct values *s, int32_t task)
     const struct task *t = &p->task[task];
     const struct plan_move *b = t->move.of;
     if (task == 0 || task_hop(&p->task[task - 1]) != b) TRY(value_begin_move(s, task));
-    if (!redistribute_is_all(s->cross)) return proof_fail(s->v, task, "shares a part with ranks of other memories");
-    if (t->pos < 0 || t->pos >= b->to->place->nrank) return proof_fail(s->v, task, "pos is %d", (int)t->pos);
+    if (!redistribute_is_all(s->cross)) return proof_fail(s->v, task, "shares a shard with ranks on other hosts");
+    if (t->pos < 0 || t->pos >= b->to->place->nrank)
+        return proof_fail(s->v, task, "mesh position %d does not exist", (int)t->pos);
     if (s->box_ref.kind == REF_NODE) TRY(proof_same(s->v, task, "node", t->node, s->box_ref.index));
     TRY(value_rate(s, task, false, 1));
-    return proof_same(s->v, task, "bytes of a result", t->out[0].bytes, local_bytes(b, t->pos));
+    return proof_same(s->v, task, "size of a result", t->out[0].bytes, local_bytes(b, t->pos));
 }
 
 int
@@ -171,15 +172,16 @@ check_cover(struct values *s, int32_t task)
         if (f->out[t->in[i].out].control) continue;
         for (int32_t k = 0; k < f->move.nstep; k++) {
             const struct box *of = f->move.step[k].slice;
-            if (!is_box_within(of, &mine, b->type.ndim)) return proof_fail(s->v, task, "joins a slice of another part");
+            if (!is_box_within(of, &mine, b->type.ndim))
+                return proof_fail(s->v, task, "joins a slice outside of its shard");
             sum += box_numel(of, b->type.ndim);
             slice[n++] = of;
         }
     }
     if (sum != box_numel(&mine, b->type.ndim))
-        return proof_fail(s->v, task, "joins %lld elements of %lld", (long long)sum,
+        return proof_fail(s->v, task, "joins %lld elements, must join %lld", (long long)sum,
                           (long long)box_numel(&mine, b->type.ndim));
-    return any_meet(slice, n, b->type.ndim) ? proof_fail(s->v, task, "a slice is filled twice") : 0;
+    return any_meet(slice, n, b->type.ndim) ? proof_fail(s->v, task, "two slices of the shard overlap") : 0;
 }
 
 /* Proves that the inputs of a JOIN are the tasks that fill its shard, each once. *n: number of these tasks; *own:
@@ -198,8 +200,8 @@ check_fills(struct values *s, int32_t task, int32_t *n, int64_t *own)
         if (f->out[t->in[i].out].control) continue;
         if (!fills_shard(f, t->move.of) || t->in[i].out ||
             (f->out[0].where.kind == IN_TASK ? f->out[0].where.index : fill) != t->out[0].where.index)
-            return proof_fail(s->v, task, "joins what is not of its part");
-        if (fill <= last) return proof_fail(s->v, task, "joins a slice twice");
+            return proof_fail(s->v, task, "joins a task that does not fill its shard");
+        if (fill <= last) return proof_fail(s->v, task, "joins a slice twice, or out of order");
         last = fill;
         ++*n;
         for (int32_t k = 0; k < f->move.nstep && f->device == t->device; k++)
@@ -217,11 +219,11 @@ value_join(struct values *s, int32_t task)
     int32_t n;
     TRY(check_shared(s, task));
     TRY(value_at(s, task, b->to));
-    if (t->out[0].where.kind != IN_TASK) return proof_fail(s->v, task, "joins nothing");
+    if (t->out[0].where.kind != IN_TASK) return proof_fail(s->v, task, "must join a shared shard");
     TRY(check_fills(s, task, &n, &own));
     /* All JOIN tasks of a shared shard join the same tasks: every FILL task of the shard. */
-    TRY(proof_same(s->v, task, "the part that it joins", t->out[0].where.index, s->filled));
-    TRY(proof_same(s->v, task, "tasks that fill its part", n, s->nfill));
+    TRY(proof_same(s->v, task, "first task of the shard that it joins", t->out[0].where.index, s->filled));
+    TRY(proof_same(s->v, task, "number of tasks that fill its shard", n, s->nfill));
     if (s->joined != s->filled) TRY(check_cover(s, task));
     s->joined = s->filled;
     TRY(proof_same(s->v, task, "received", t->move.received,

@@ -31,14 +31,16 @@ check_stream(const struct proof *v, int32_t task)
 {
     const struct task *t = &v->plan->task[task];
     bool roles = device_kind(v->plan->device[t->device].kind)->flags & ROLES;
-    if (t->stream >= (roles ? NSTREAM : 1)) return proof_fail(v, task, "stream %d of its device", (int)t->stream);
+    if (t->stream >= (roles ? NSTREAM : 1))
+        return proof_fail(v, task, "stream %d does not exist on its device", (int)t->stream);
     if ((t->stream == STREAM_COLLECT) != !!(t->kind->flags & KIND_COLLECTS))
-        return proof_fail(v, task, "stream %d, on which collectives alone wait for other devices", (int)t->stream);
+        return proof_fail(v, task, "stream %d must be used for collectives, and for nothing else", (int)t->stream);
     bool sends = t->stream == STREAM_SEND, direct = sends || t->stream == STREAM_RECV;
     if (direct != !!(t->kind->flags & KIND_P2P) || (sends && !(t->kind->flags & KIND_SENDS)))
-        return proof_fail(v, task, "stream %d, on which a library brings bytes to devices elsewhere", (int)t->stream);
+        return proof_fail(v, task, "stream %d must be used for sends or receives by a library, and for nothing else",
+                          (int)t->stream);
     if (t->stream != STREAM_COMPUTE && t->exec && exec_scratch(t->exec))
-        return proof_fail(v, task, "uses scratch memory of its device on another stream than others do");
+        return proof_fail(v, task, "uses its device's scratch memory, but not on the compute stream");
     return 0;
 }
 
@@ -50,10 +52,10 @@ check_port(const struct proof *v, int32_t task, int32_t k)
     const struct in_port *in = &t->in[k];
     const struct task *from = &p->task[in->task];
     if (!sync_keeps_order(p, from, t, in->token))
-        return proof_fail(v, task, "port %d goes on before the work of task %d is done", (int)k, (int)in->task);
+        return proof_fail(v, task, "in-port %d does not wait until the work of task %d is done", (int)k, (int)in->task);
     if (in->token != SYNC_HOST && (t->updates || from->out[in->out].control) && task_op(p, from) &&
         v->checks[from->node])
-        return proof_fail(v, task, "goes on before it is known whether task %d refuses its data", (int)in->task);
+        return proof_fail(v, task, "does not wait until task %d has checked its data", (int)in->task);
     return 0;
 }
 
@@ -65,9 +67,11 @@ check_fan_sync(const struct proof *v, int32_t task, const struct fan *fan)
         const struct reader *to = &fan->reader[r];
         bool early = v->inlet[v->first_in[to->task] + to->port].token != SYNC_HOST;
         if (early != (r < fan->nissued))
-            return proof_fail(v, task, "reader %d of a fan is not told when its token says", (int)r);
+            return proof_fail(v, task, "reader %d of a fan is notified at another time than its token requires",
+                              (int)r);
     }
-    return proof_same(v, task, "nissued within its readers", fan->nissued >= 0 && fan->nissued <= fan->nreader, 1);
+    return proof_same(v, task, "validity of the number of readers notified early",
+                      fan->nissued >= 0 && fan->nissued <= fan->nreader, 1);
 }
 
 int
