@@ -1,9 +1,9 @@
 /* plan_print.c - prints a plan as text, for people and for tests that compare plans.
  *
  * The logical view has one line per group of ranks with equal tasks: task numbers, name, devices, local types of
- * results, registers (x2) and bytes on one rank, inputs, and the source line of the user's program. It omits facts
- * that depend on the machine (threads, offsets, kernel variants), so a program prints the same text everywhere. The
- * physical view shows these facts. */
+ * results, registers (x2) and bytes on one rank, inputs, and the source line of the user's program. The logical view
+ * omits facts that depend on the machine (threads, offsets, kernel variants), so a program prints the same text
+ * everywhere. The physical view shows the omitted facts. */
 #include "actors/plan/memory/peak.h"
 #include "actors/plan/sim/account.h"
 #include "actors/plan/outline/outline.h"
@@ -159,8 +159,8 @@ print_task_results(const struct plan *p, int32_t task, struct str *s)
     str_addf(s, "%lld B", (long long)task_register_bytes(t));
 }
 
-/* Relations between a group of tasks and others. For each, the words printed before a list of them: first, and after
- * a list of a similar relation. */
+/* Relations between a group of tasks and others. For each relation, the words printed before a list of numbers:
+ * first, and after a list of a similar relation. */
 enum relation { FROM_TASK, FROM_LEAF, FROM_NUMBER, AFTER, LENT_BY, TO_ROOT, OVER_LEAF, NRELATION };
 static const struct {
     const char *first, *then;

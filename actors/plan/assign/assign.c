@@ -329,8 +329,8 @@ forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int3
 
 /* Returns the extra bytes held because a value is converted. own: size in the source layout; moved: size in the
  * destination layout; sent: bytes that the move sends. If a variable's new version has another layout than the
- * variable, the new version holds bytes of its own, and the converted copy overwrites the old version. An
- * intermediate value of a chain that is converted needs a register of its own. */
+ * variable, the new version holds bytes of its own, and the converted copy overwrites the old version. If an
+ * intermediate value of a chain is converted, it needs a register of its own. */
 static int64_t
 conversion_bytes(const struct value *v, const struct layout *from, const struct layout *to, int64_t own, int64_t moved,
                  int64_t sent)

@@ -16,9 +16,10 @@
  * If a value is converted only for its last reader, the value is freed before that reader runs. Views, versions
  * written over old ones, and intermediate values of a chain (fusion_groups.h) hold no bytes. Kernel scratch is
  * computed once layouts are chosen (plan_scratch). With micro-batches, a value made per micro-batch and read in a
- * later phase is held once per micro-batch in flight: for one of them during the value's lifetime, for the others
- * from the first to the last operator that runs per micro-batch. A value made once and read by all micro-batches is
- * held that long, too. The program belongs to the caller; one thread. */
+ * later phase is held once per micro-batch in flight. One copy is counted during the value's lifetime, the other
+ * copies from the first to the last operator that runs per micro-batch. A value made once and read by all
+ * micro-batches is also counted from the first to the last such operator. The program belongs to the caller; one
+ * thread. */
 #ifndef RILLE_PLAN_ASSIGN_H
 #define RILLE_PLAN_ASSIGN_H
 

@@ -47,8 +47,8 @@ candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const 
 
 /* ---- axes of one rank ---- */
 
-/* Returns the layout, but with the traced entries on mesh axes of one rank. All entries mean the same on such an
- * axis, and with the traced entry variables are still updated in place. */
+/* Returns the layout, but with the traced entries on mesh axes of one rank. On an axis of one rank all entries mean
+ * the same, and with the traced entries variables are still updated in place. */
 static const struct layout *
 named_as(struct atlas *at, const struct layout *l, const struct layout *now)
 {
@@ -191,9 +191,9 @@ mesh_product(const struct place *p, int n)
     return MIN(all, PRODUCTS_MOST + 1);
 }
 
-/* Returns true if all combinations of signatures are listed. With a strategy that is so up to PRODUCTS_MOST
- * combinations, because a strategy may demand any of them. On one or two axes it is always so, because there the
- * restricted combinations are all combinations. */
+/* Returns true if all combinations of signatures are listed. With a strategy all are listed, up to PRODUCTS_MOST
+ * combinations, because a strategy may demand any combination. On one or two axes all are listed, too, because the
+ * restricted combinations are all combinations there. */
 static bool
 takes_all(const struct candidates *c, const struct place *p, int n, bool strategy)
 {
@@ -301,8 +301,8 @@ with_now(struct candidates *c, struct call *call, const struct layout *const *no
     return status;
 }
 
-/* Returns true if the traced layouts are a legal candidate. They may be illegal if the step was traced on another
- * mesh. */
+/* Returns true if the traced layouts are a legal candidate. The traced layouts may be illegal if the step was traced
+ * on another mesh. */
 static bool
 now_is_legal(const struct candidates *c, const struct prog_node *n, struct call *call, const struct layout *const *now)
 {

@@ -4,7 +4,7 @@
 
 #include "actors/plan/outline/fusion_groups.h"
 
-/* Returns, by net node, the last net node of the same chain; the node itself if it is in no chain. */
+/* Returns, by net node, the last net node of its chain; the node itself if it is in no chain. */
 static int32_t *
 chain_ends(struct planner *w, const struct fusion_groups *t, struct arena *a)
 {

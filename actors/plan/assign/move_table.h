@@ -1,8 +1,8 @@
 /* move_table.h - memoised costs of moves between two layouts, by tensor type.
  *
  * For each tensor, a planner needs a table of costs from all its source layouts to all layouts that its readers
- * request. These tables differ, but most layout pairs occur in many of them. A planner owns its struct pairs; one
- * thread. */
+ * request. The tables of two tensors differ, but most layout pairs occur in both. A planner owns its struct pairs;
+ * one thread. */
 #ifndef RILLE_PLAN_MOVE_TABLE_H
 #define RILLE_PLAN_MOVE_TABLE_H
 

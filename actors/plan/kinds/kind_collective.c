@@ -9,7 +9,7 @@
 #include "runtime/device/stream.h"
 
 /* Runs the collective. A group of ranks may have nothing to move (numel 0) even if other groups of the move do. The
- * stream may call this again; packing is then repeated with the same result. */
+ * stream may call this function again; packing is then repeated with the same result. */
 static int
 take_part(const struct stream_work *w, const struct stream *s)
 {

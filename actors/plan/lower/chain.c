@@ -68,8 +68,8 @@ chain_name(struct lower *l, const struct chain *chain)
     return name;
 }
 
-/* Returns the number of threads of the chain's kernel. It follows from the work of a leading product, and from the
- * bytes of the rank with the largest shards: the first rank, even if that is in another process. */
+/* Returns the number of threads of the chain's kernel. The number follows from the work of a leading product, and
+ * from the bytes of the rank with the largest shards: the first rank, even if it is in another process. */
 static int
 chain_team(const struct lower *l, const struct chain *chain)
 {

@@ -1,9 +1,9 @@
 /* collective.c - lowers a move to a library collective: one task per rank; all ranks take part.
  *
  * Tasks of a collective wait for one another without edges. So the collectives of a device are chained by edges in
- * list order, and all devices have the same order: that of the moves. Moves that run once per micro-batch have no
- * fixed order, because stages take turns as data arrives. Such moves do not use a library, and read the shards of
- * other ranks.
+ * list order. All devices have the same order, in which the moves are listed. Moves that run once per micro-batch
+ * have no fixed order, because stages take turns as data arrives. A move per micro-batch uses no library; its tasks
+ * read the shards of other ranks.
  *
  * Ranks may be on several hosts; a plan partition has only tasks of its own ranks. All partitions decide alike
  * whether a library makes the move, because the decision follows from facts that all of them know. */

@@ -9,9 +9,9 @@ draft_moment(const struct draft *d)
 }
 
 /* Returns the number of registers that the reader of an edge needs. Data that passes between stages on different
- * devices needs two, so that one is written while the other is read. Devices of one stage wait for each other within
- * a micro-batch anyway. Offloads and fetches need one: they are moved ahead of their readers in the list instead
- * (offload.c), because values with a single register can share bytes. */
+ * devices needs two registers, so that one is written while the other is read. Devices of one stage wait for each
+ * other within a micro-batch anyway. Offloads and fetches need one register. They are placed ahead of their readers
+ * in the list instead (offload.c), because values with a single register can share bytes. */
 static int32_t
 asked_by(const struct lower *l, const struct draft *from, const struct draft *to)
 {

@@ -31,7 +31,7 @@ move_kind(const struct box_plan *b, bool to_stage)
 }
 
 /* Returns true if the move runs once per micro-batch. A value that is the same for all micro-batches may still be
- * fetched again for each. */
+ * fetched again for each micro-batch. */
 static bool
 moves_pieces(const struct lower *l, const struct pval *v)
 {
@@ -104,7 +104,7 @@ move_source(struct mover *m, const struct box_work *w, bool to_stage, const stru
     return s->stage != BOX_PART ? own + s->stage : local_set_find(m->from->mine, s->pos);
 }
 
-/* Finds the task's argument that reads a source, or adds an argument. */
+/* Returns the argument by which the task reads a source; adds an argument if there is none. */
 static int
 move_arg(struct mover *m, int32_t task, int32_t source, const struct part *part, int32_t *arg)
 {
@@ -182,7 +182,7 @@ move_step(struct mover *m, int32_t task, const struct box_work *w, bool to_stage
     return move_add(m, task, w, to_stage, step, step->slice, w->rank, &view, skip);
 }
 
-/* Copies the steps of another replica's task. The copy reads the same sources by the same arguments. */
+/* Gives a replica's task the steps of another replica's task, which read the same sources by the same arguments. */
 static int
 move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like)
 {

@@ -2,7 +2,7 @@
  *
  * Edges point forward in the list of tasks. The search for a path from a to b runs backwards from b. To shorten the
  * search, tasks are partitioned into lines (chains). The next task on a line is the reader from which the path to an
- * end is longest. So the long paths of the program (forward, loss, backward) are lines. A search may stop at any
+ * end is longest. So each long path of the program (forward, loss, backward) is one line. A search may stop at any
  * task on a's line that does not precede a. After LOOKS tasks, or SCANS times as many edges, the search gives up and
  * an edge is added. A redundant edge costs a message, but is never wrong. */
 #include "actors/plan/lower/lower.h"
@@ -80,8 +80,8 @@ order_meet(struct order *o, int32_t x)
 }
 
 /* Searches backwards from b, breadth first, until all marked places are reached. Visits at most LOOKS tasks, plus
- * one for each task to find and each input of b. Edges are limited, too, because tasks with an input per rank reach
- * the same tasks many times. */
+ * one for each task to find and each input of b. The number of edges followed is also limited, because tasks with an
+ * input per rank reach the same tasks many times. */
 static void
 search_order(struct lower *l, int32_t b, int32_t left, int32_t first, int32_t looks)
 {

@@ -32,7 +32,7 @@ own_memory(const struct plan *p)
 }
 
 /* Adds one gate per channel end in end[], by which this gate exchanges its result with gates of other hosts. The
- * caller adds those that receive from hosts below (gates.h). */
+ * caller adds the gates that receive from hosts below in the tree (gates.h). */
 static void
 join_gate(struct lower *l, const struct plan_device *at, const struct channel *end, int n)
 {
@@ -140,8 +140,8 @@ moved_for(const struct task *t, int32_t node)
     return t->kind->flags & KIND_MOVE && t->move.of && t->move.of->step == node;
 }
 
-/* Returns the number of readers of a leaf shard, without those that update slices of it together with task w. The
- * latter are at the end of the list. */
+/* Returns the number of readers of a leaf shard, without the tasks that update slices of the shard together with
+ * task w. These tasks are at the end of the list of readers. */
 static int32_t
 others(const struct guard *g, int32_t leaf_part, int32_t w)
 {

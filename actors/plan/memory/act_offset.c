@@ -2,14 +2,15 @@
  * writes the register until the last reader is done.
  *
  * In the arenas of arena.c, a result made per micro-batch has nreg registers in a row, and two results that share
- * bytes share them for all micro-batches. So a result with two registers cannot share with a result with three, and
- * a queue between stages keeps its bytes while it is empty. Per-act offsets avoid both.
+ * bytes share them for all micro-batches. So a result with two registers cannot share bytes with a result with
+ * three, and a queue between stages keeps its bytes while it is empty. Per-act offsets avoid both.
  *
  * Counting acts shows which use has ended before another begins. Seen from a writing task, an edge leads back to the
  * same micro-batch, and a register with n copies leads back to its readers n micro-batches earlier. The shortest
  * path to a reader gives the number of micro-batches by which that reader's use has certainly ended earlier. Two
- * uses share bytes only if the first has certainly ended before the second begins. So no control edges are added.
- * act_offset_place.c chooses the offsets. With too many uses, several micro-batches take turns at the same offsets. */
+ * uses share bytes only if the first has certainly ended before the second begins. So per-act offsets add no control
+ * edges. act_offset_place.c chooses the offsets. With too many uses, several micro-batches take turns at the same
+ * offsets. */
 #include "actors/plan/memory/act_offset.h"
 
 #include "actors/plan/memory/act_offset_place.h"
@@ -22,10 +23,11 @@ enum {
     MOST_LIVE_RANGES = 2048, /* most live ranges per device, because a table has an entry per pair */
     FEW_USES = 1 << 12,      /* up to this many uses per device, every micro-batch has an offset of its own */
     ENOUGH = 64,             /* above FEW_USES: most micro-batches with offsets of their own */
-    MOST_USES = 1 << 14,     /* above FEW_USES: most uses per device; micro-batches take turns at these offsets */
+    MOST_USES = 1 << 14,     /* above FEW_USES: most uses per device; micro-batches take turns at the offsets */
     MOST_SIGHTS = 1 << 28,   /* approximate limit of the live range pairs examined for the lower bound */
     LEAST_GAIN = 128,        /* per-act offsets must save at least 1/LEAST_GAIN of the arena */
-    LEAST_BYTES = 1 << 15,   /* and at least this many bytes; else registers stay where they are */
+    /* per-act offsets must save at least this many bytes, too; else registers stay where they are */
+    LEAST_BYTES = 1 << 15,
     FAR = 1 << 28,
 };
 
@@ -153,8 +155,8 @@ step_over(struct act_offsets *b, int32_t portal)
     return true;
 }
 
-/* Lists the predecessors of near tasks and portals only. A search in these lists finds the same lags as one in the
- * full lists. Returns false if there are too many portals to save time. */
+/* Lists the predecessors of near tasks and portals only. A search in the short lists finds the same lags as a search
+ * in the full lists. Returns false if there are too many portals to save time. */
 static bool
 list_near(struct act_offsets *b, int32_t device)
 {
@@ -423,7 +425,7 @@ good_from(int64_t bytes)
 }
 
 /* Sets the number of registers of each result. asked: the number that its readers requested, because with per-act
- * offsets more registers only let producers run further ahead. Otherwise: the number from packing (one per stage
+ * offsets more registers only let producers run further ahead. Without asked: the number from packing (one per stage
  * slot). */
 static void
 set_registers(struct act_offsets *b, bool asked)

@@ -9,8 +9,8 @@
  * eviction raises the cost of evicting that use again. Stops when a shrunk arena cannot be packed within the budget,
  * or when the arena is close to the bound.
  *
- * The budget counts comparisons, not time. So a device with many uses tries fewer orders and steps, and the result
- * is deterministic. */
+ * The budget counts comparisons, not time. So a device with many uses gets fewer orders and steps, and the result is
+ * deterministic. */
 #include "actors/plan/memory/act_offset_place.h"
 
 #include <stdlib.h>
@@ -172,7 +172,7 @@ lowest_place(struct act_offsets *b, int32_t u)
 }
 
 /* Returns true if the use is small, and so is placed later, into gaps or on top. Large uses are often multiples of
- * each other in size. A small use between them would leave a gap that no large use fills. */
+ * each other in size. A small use between large ones would leave a gap that no large use fills. */
 static bool
 is_small(const struct act_offsets *b, int32_t u)
 {

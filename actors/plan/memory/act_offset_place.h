@@ -67,7 +67,7 @@ struct act_offsets {
     int64_t *best, *better;       /* by use: offset in the best arena so far; offset in the arena under trial */
     int32_t *low, *high, nplaced; /* placed uses, sorted by their lowest address; by their highest */
     int32_t *queue, nqueue;       /* evicted or new uses without an offset */
-    /* uses that may be live at the same time as the current one, sorted by lowest address; by highest */
+    /* uses that may be live at the same time as the current use: met: sorted by lowest address; ends: by highest */
     int32_t *met, *ends, nmet;
     struct point *begin, *end; /* lowest addresses of the uses in met[]; highest addresses of the uses in ends[] */
     struct ordered *ordered;

@@ -8,13 +8,13 @@
  * In a program with micro-batches, results made per micro-batch are rewritten in each period. Tasks of one group
  * (credit.c) process one micro-batch at a time, so live ranges of a group with one register each share bytes as in a
  * run of one micro-batch. The last live range of a period must be read before the first of the next period is
- * written. A one-credit edge from the writer of the latter to the readers of the former enforces that. Such an edge
- * makes a task wait only for tasks on an earlier micro-batch, so it closes no cycle. A stage that keeps results of
- * several micro-batches has one slot ("room", stage_slot.h) for each micro-batch. A slot is packed like a run of one
- * micro-batch. Short-lived results may have a register in each slot as well, in gaps, if that takes fewer bytes. A
- * slot is reused after its micro-batch has left, which credits ensure anyway. All groups and slots are live at the
- * same time. A result made once per batch shares bytes with results that the first micro-batch has not written yet,
- * or that the last one has read already.
+ * written. An edge with one credit enforces that: the first live range's writer waits for the last one's readers. An
+ * edge with one credit makes a task wait only for tasks on an earlier micro-batch, so it closes no cycle. A stage
+ * that keeps results of several micro-batches has one slot ("room", stage_slot.h) for each micro-batch. A slot is
+ * packed like a run of one micro-batch. Short-lived results may have a register in each slot as well, in gaps, if
+ * that takes fewer bytes. A slot is reused after its micro-batch has left, which credits ensure anyway. All groups
+ * and slots are live at the same time. A result made once per batch shares bytes with results that the first
+ * micro-batch has not written yet, or that the last one has read already.
  *
  * Devices with equal live ranges are packed once. */
 #include "actors/plan/lower/lower.h"
@@ -160,7 +160,7 @@ arena_list_readers(struct memory *m)
     next_reader(m, next, m->reader);
 }
 
-/* Assigns a register that several tasks fill to the first of them. */
+/* Assigns a register that several tasks fill to the first of these tasks. */
 static void
 list_task_writers(struct memory *m)
 {
@@ -209,7 +209,7 @@ find_wanted(struct memory *m)
                 m->wanted[e->task] = true;
 }
 
-/* Marks stages that recompute or fetch values in backward in order to hold few of them. */
+/* Marks stages that recompute or fetch values in backward in order to hold few values. */
 static void
 find_frugal(struct memory *m)
 {
@@ -271,7 +271,7 @@ comes_early(const struct memory *m, int32_t task)
     return !d->piece && !m->late[task] && (m->wanted[task] || m->l->plan->nmemory > 1);
 }
 
-/* Returns true if a live range that is written before all micro-batches is also read only by tasks before them. */
+/* Returns true if a live range that is written before all micro-batches is also read before all micro-batches. */
 static bool
 goes_early(const struct memory *m, const struct live_range *t)
 {
@@ -336,9 +336,9 @@ kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
 }
 
 /* Extends lifetimes on devices where moves run on streams of their own, overlapping with kernels. A move's result
- * lives from the preceding kernel on, and its operand until the following kernel. Otherwise the move would wait for
- * the kernel that has the bytes. Example: panel k + 1 of a product arrives in the bytes of panel k - 1 while panel k
- * is multiplied. If kernel and move depend on each other, no extension is needed. */
+ * lives from the preceding kernel on, and its operand until the following kernel. With a shorter lifetime, the move
+ * would wait for the kernel that uses its bytes. Example: panel k + 1 of a product arrives in the bytes of panel k -
+ * 1 while panel k is multiplied. If kernel and move depend on each other, no extension is needed. */
 static void
 leave_room_for_moves(struct memory *m, int32_t device, const struct live_range *t, struct item *it)
 {
@@ -364,9 +364,10 @@ first_position(const struct memory *m, int32_t device, const struct live_range *
 }
 
 /* Returns the lifetime of a live range. The model of a run is its first micro-batch and, a period later, its last. A
- * result made per micro-batch lives from the first to the last. A result made once lives in one of them, or from the
- * first into the last. Weight gradients may be delayed to the end of their micro-batch, so the bytes that they read
- * stay reserved until then. A stage that recomputes or fetches values runs them directly after backward. */
+ * result made per micro-batch lives from the first to the last. A result made once lives in one of the two, or from
+ * the first into the last. Weight gradients may be delayed to the end of their micro-batch, so the bytes that they
+ * read stay reserved until then. A stage that recomputes or fetches values runs its weight gradients directly after
+ * backward. */
 static struct item
 item_of(struct memory *m, int32_t device, const struct live_range *t)
 {

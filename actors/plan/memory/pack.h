@@ -2,9 +2,9 @@
  *
  * Two items may share bytes if the last position of one precedes the first position of the other. A periodic item is
  * written anew in each period, from its first period to its last. The items of a group are periodic and occupy one
- * period at a time. So two of them also share bytes if their positions within a period do not overlap. Finding the
- * least arena is NP-hard; pack_offsets() tries several heuristics, keeps the best result, and stops at the lower
- * bound, the peak of live bytes. Pure and deterministic; any thread. */
+ * period at a time. So two items of a group also share bytes if their positions within a period do not overlap.
+ * Finding the least arena is NP-hard; pack_offsets() tries several heuristics, keeps the best result, and stops at
+ * the lower bound, the peak of live bytes. Pure and deterministic; any thread. */
 #ifndef RILLE_PLAN_PACK_H
 #define RILLE_PLAN_PACK_H
 
@@ -13,8 +13,8 @@
 struct pack_item {
     int64_t bytes;
     int32_t first, last; /* lifetime as positions in a total order, both included; first <= last */
-    /* group number; 0: not periodic. An item of a group is live from position `first` of the first period to `last`
-     * of the last */
+    /* group number; 0: not periodic. An item of a group is live from position `first` of the first period to
+     * position `last` of the last period */
     int32_t group;
     int64_t offset; /* resulting offset, a multiple of align; 0 if bytes is 0 */
 };

@@ -1,10 +1,10 @@
 /* stage_slot.c - chooses which results of a stage are stored in the stage's slots.
  *
  * Alternatives are compared by their peak bytes during a micro-batch. Slots of several sizes are filled greedily.
- * Then single items are moved in or out, and in the best alternative pairs of items are exchanged. Both go on while
- * the bytes decrease and at most MOST_LOOKS alternatives have been evaluated. The best alternatives before and after
- * the exchanges are packed, and the better of the two is kept. Bytes by position are segment trees, so adding an
- * item takes logarithmic time. */
+ * Then single items are moved in or out, and in the best alternative pairs of items are exchanged. Moving and
+ * exchanging go on while the bytes decrease and at most MOST_LOOKS alternatives have been evaluated. The best
+ * alternatives before and after the exchanges are packed, and the better of the two is kept. Bytes by position are
+ * segment trees, so adding an item takes logarithmic time. */
 #include "actors/plan/memory/stage_slot.h"
 
 #include "actors/plan/lower/lower.h"
@@ -32,7 +32,7 @@ struct stage_slots {
     int32_t nitem, period;
     int32_t width, room_for; /* number of leaves of a tree, a power of two above the period; number allocated */
     struct load room;        /* bytes in one slot */
-    /* by phase: bytes of items outside the slots that take turns in the same memory */
+    /* by phase: bytes of items outside the slots that share memory, because they are not live at the same time */
     struct load group[PHASE_BATCH];
     int64_t alone; /* bytes of all other items outside the slots */
     int64_t looks; /* evaluations left */
@@ -201,8 +201,8 @@ move_in(struct stage_slots *m, struct room *r, const struct pack_item *p, const 
     }
 }
 
-/* Returns true if credits guarantee that a slot's previous micro-batch has left this phase before the next one
- * enters. */
+/* Returns true if credits guarantee that a slot's previous micro-batch has left a phase before the slot's next
+ * micro-batch enters it. */
 static bool
 leaves_early(const struct stage_slots *m, int32_t stage, uint8_t phase, int32_t nreg)
 {
@@ -229,7 +229,7 @@ toggle_item(struct stage_slots *m, struct item *it)
     it->joins = !it->joins;
 }
 
-/* Moves one or two items; moves them back unless the total bytes decrease. */
+/* Moves one or two items into or out of the slots; undoes the moves unless the total bytes decrease. */
 static bool
 is_better_slot(struct stage_slots *m, const struct room *r, struct item *a, struct item *b, int64_t *least)
 {
@@ -294,7 +294,7 @@ keep_trial(const struct stage_slots *m, const struct room *r, int64_t bytes, str
     for (int32_t i = 0; i < m->nitem; i++) t->joins[i] = m->item[i].joins;
 }
 
-/* Restores the selection of items of an alternative. */
+/* Marks the items that an alternative stores in the slots. */
 static void
 restore_trial(struct stage_slots *m, const struct trial *t)
 {
@@ -317,8 +317,8 @@ try_packed(struct stage_slots *m, int32_t stage, const struct room *r, bool thor
     keep_trial(m, r, r->nreg * pack_room(m, thorough) + bytes_beside(m), &m->best);
 }
 
-/* Packs the alternative found by exchanges. It must win by 1/LEAST_GAIN, because items that share more bytes are
- * ordered more strictly, and tasks wait for that order. */
+/* Packs the alternative found by exchanges. The alternative must take 1/LEAST_GAIN fewer bytes than the one before,
+ * because items that share more bytes are ordered more strictly, and tasks wait for that order. */
 static void
 try_exchanged(struct stage_slots *m, int32_t stage)
 {
@@ -382,9 +382,9 @@ is_slot_asked(const struct stage_slots *m, int32_t stage, int32_t nreg)
 }
 
 /* Finds the best slots of a stage; tries each number of slots that results request. While a micro-batch returns
- * through backward, registers become free one by one. Short-lived results are stored in these gaps, or outside if
- * the slot would grow by more bytes. If micro-batches leave forward and backward at different times, a slot may last
- * until either. */
+ * through backward, registers become free one by one. Short-lived results are stored in the freed bytes, or outside
+ * the slots if a slot would grow by more bytes. If micro-batches leave forward and backward at different times, a
+ * slot may last until either. */
 void
 stage_slots_find(struct stage_slots *m, int32_t stage, struct room *out)
 {

@@ -1,8 +1,8 @@
 /* channel.c - names of channels, and the contract between connected partitions.
  *
- * The list that a partition sends is a header, a word per root of the program, and a row per channel. All are 64-bit
- * numbers, little-endian. A received list is untrusted input: every number is compared with the number that this
- * partition expects. */
+ * The list that a partition sends is a header, a word per root of the program, and a row per channel. All parts of
+ * the list are 64-bit numbers, little-endian. A received list is untrusted input: every number is compared with the
+ * number that this partition expects. */
 #include "actors/plan/model/contract.h"
 #include "actors/plan/model/plan.h"
 
@@ -87,8 +87,8 @@ fill_channel_row(const struct plan *p, const struct channel *c, uint64_t *row)
     row[THREAD] = (uint64_t)p->task[c->task].thread;
 }
 
-/* Returns the header of the list. It identifies the program and the inputs from which both partitions must be
- * compiled. */
+/* Returns the header of the list. The header identifies the program and the inputs from which both partitions must
+ * be compiled. */
 static void
 header_of(const struct plan *p, int32_t to, uint64_t header[HEADER])
 {

@@ -10,7 +10,8 @@
  * and rate of a channel follow from the outline and the map. Before a run the partitions connect: each writes the
  * list of its channels to the other host, sorted by name, and compares the other's list with its own. A difference
  * is an error that names the channel. Equal terms are the contract on which the proofs of both partitions rest
- * (verify_channel.c). Connecting also exchanges task numbers, which messages use to name the other end.
+ * (verify_channel.c). Connecting partitions also exchange task numbers, which messages use to name the other end of
+ * a channel.
  *
  * A channel between devices with a common library is direct: both ends are tasks of the devices themselves, and the
  * bytes are sent over a point-to-point link (communicator.h) between device memories. Everything else is as for
@@ -52,7 +53,7 @@ struct channel {
     /* place of the act in the order of its hop (redistribute_turn); of a gate, in the order of its step
      * (update_order.c) */
     int32_t turn;
-    int32_t task; /* task at this end */
+    int32_t task; /* index of the task at this end of the channel */
     /* acts by which the SEND may be ahead of the RECV: the registers of the RECV. A direct channel has one act,
      * after the RECV has reported that it is ready */
     int32_t nreg;

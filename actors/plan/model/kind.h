@@ -17,8 +17,9 @@ struct stream;
 struct stream_work;
 struct transport;
 
-/* One act, as the functions of a kind see it. The thread of the task's device owns it until the act's work is done.
- * in[] and out[] are valid for this act only: the start of each argument's view, and each result's register. */
+/* One act, as the functions of a kind see it. The thread of the task's device owns a struct act until the act's work
+ * is done. in[] and out[] are valid for this act only: the start of each argument's view, and each result's
+ * register. */
 struct act {
     const struct plan *plan;
     const struct task *task;

@@ -1,8 +1,8 @@
 /* local_set.h - local positions: the mesh positions of a placement whose devices are on the host whose plan
  * partition is being made.
  *
- * Compiler and verifier of a partition loop over these positions alone. With a single host, all positions are local.
- * A table belongs to one compiler or verifier, on one thread. */
+ * Compiler and verifier of a partition loop over the local positions alone. With a single host, all positions are
+ * local. A table belongs to one compiler or verifier, on one thread. */
 #ifndef RILLE_PLAN_LOCAL_SET_H
 #define RILLE_PLAN_LOCAL_SET_H
 

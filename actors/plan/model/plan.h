@@ -8,7 +8,7 @@
  * is written directly to its own buffer. Data in another memory space (device.h) is fetched by a separate task, a
  * transfer.
  *
- * Rates: a task acts nact times per run, once per micro-batch or once per batch. It publishes each result after
+ * Rates: a task acts nact times per run, once per micro-batch or once per batch. A task publishes each result after
  * every `every` acts; a reader keeps a register for `hold` acts. A control edge carries no bytes, only a token per
  * act of its producer; its reader needs `need` tokens per act. */
 #ifndef RILLE_PLAN_PLAN_H
@@ -68,7 +68,8 @@ struct in_port {
 struct reader {
     int32_t task, port;
 };
-/* The readers of a result on one thread. One message notifies all of them, and one message returns the register. */
+/* The readers of a result on one thread. One message notifies all readers of a fan, and one message returns the
+ * register. */
 struct fan {
     int32_t thread, nreader;
     /* the first nissued readers are notified when the work is enqueued, the others when the work is done */
@@ -76,7 +77,7 @@ struct fan {
     const struct reader *reader;
 };
 struct out_port {
-    bool control; /* carries no bytes, and never waits for a free register */
+    bool control; /* control output: carries no bytes, and never waits for a free register */
     /* fills each register at most once per run, so it never waits for a returned register, and readers return none */
     bool once;
     bool shared; /* its registers also store results of other tasks (IN_TASK) */
@@ -153,8 +154,8 @@ struct comm_rank_copy {
 };
 /* A task's rank in the communicator of a collective or of a point-to-point link. Packed blocks, and blocks to
  * unpack, are stored in results behind the first, in that order; no other task reads these results. A shard with
- * gaps is packed, too. A sender on a link has packed results only. It packs every slice that it sends, except a
- * single slice without gaps. */
+ * gaps is packed, too. A sender on a link has packed results only. The sender packs every slice, except a single
+ * slice without gaps. */
 struct move_comm_rank {
     struct communicator *in;
     int32_t comm_rank;
@@ -224,7 +225,7 @@ struct plan_device {
 };
 
 struct plan_part {
-    int32_t index, pos; /* index of the leaf or root; mesh position */
+    int32_t index, pos; /* index of the leaf or root to which the part belongs; mesh position of the part */
     struct type type;   /* local type, of one micro-batch */
     int64_t bytes;      /* size of the complete buffer, with all micro-batches */
 };

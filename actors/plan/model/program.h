@@ -119,7 +119,8 @@ int program_check_form(const struct program *p, const char *bytes, size_t n);
 /* Returns the value before all implicit moves on the same placement that lead to r; r itself if there are none. */
 struct ref program_source(const struct program *p, struct ref r);
 struct type ref_type(const struct program *p, struct ref r);
-const struct type *ref_type_of(const struct program *p, struct ref r); /* type as stored in the program, not a copy */
+/* returns a pointer to the type that is stored in the program */
+const struct type *ref_type_of(const struct program *p, struct ref r);
 const struct layout *ref_layout(const struct program *p, struct ref r);
 bool ref_varies(const struct program *p, struct ref r); /* returns true if the value differs between micro-batches */
 /* Returns the node as a call of its operator on global tensors, with the dtypes that ranks hold in memory
@@ -133,10 +134,10 @@ bool *program_checks(const struct program *p, struct arena *a);
 /* Returns the value that r is a view of; r itself if it is no view. */
 struct ref program_whole(const struct program *p, struct ref r);
 /* Returns, by node whose result is a sum, the sum over micro-batches that is the only reader of the result; -1:
- * none. Such a result may be f32 instead of half precision. */
+ * none. A result with such a reader may be f32 instead of half precision. */
 int32_t *program_sums(const struct program *p, struct arena *a);
-/* Returns, by node, a bit mask of the results that are sums and are only read by sums over micro-batches. Such
- * results are stored as f32 if they are of half precision. */
+/* Returns, by node, a bit mask of the results that are sums and are only read by sums over micro-batches. If a
+ * result in the mask is of half precision, it is stored as f32. */
 uint8_t *program_wide(const struct program *p, struct arena *a);
 /* Makes the results listed by program_wide() f32, because the sum is complete only after the last micro-batch. */
 void program_widen(struct program *p);

@@ -1,7 +1,7 @@
 /* rates.h - computing rates of one core (floating-point operations and bytes per nanosecond), for time estimates of
  * plans and planners.
  *
- * Plans use constants, not measurements, so decisions are the same on every machine. Planners use these constants
+ * Plans use constants, not measurements, so decisions are the same on every machine. Planners use the constants
  * unless the caller passes rates. */
 #ifndef RILLE_PLAN_RATES_H
 #define RILLE_PLAN_RATES_H

@@ -1,18 +1,18 @@
 /* sync.c - chooses the streams of tasks, and the synchronisation of each edge (enum sync): enqueued, event, or host.
  *
  * Moves have streams of their own, so that bytes travel while kernels compute. Transfers into a device do not wait
- * behind transfers out of it. Neither wait behind moves among devices, which need all of these devices at the same
- * time. Collectives of a library wait for other devices, so nothing that these devices may wait for is enqueued
- * behind a collective.
+ * behind transfers out of it. Transfers in neither direction wait behind moves among devices, because such a move
+ * needs all its devices at the same time. Collectives of a library wait for other devices, so nothing that these
+ * devices may wait for is enqueued behind a collective.
  *
  * On one stream the order suffices: the reader is enqueued right after the producer, and the next writer of the
- * register after the reader. Another stream of the same thread, of the same device or another, waits for an event.
- * All other readers (host code, other threads, other kinds of devices) are notified when the work is done. The same
- * holds for updates and gates after tasks that may reject data, because only the host learns whether they did, and
- * only when the work is done. It also holds for all readers of a collective except the next collective, because a
- * reader waiting on its stream could block what other ranks wait for. A library's transfers between devices have one
- * stream per link. Such a transfer begins when its inputs are done, even if the other end is not ready, and its
- * readers wait until it is done.
+ * register after the reader. A reader on another stream of the same thread, of the same device or another, waits for
+ * an event. All other readers (host code, other threads, other kinds of devices) are notified when the work is done.
+ * Updates and gates after tasks that may reject data are also notified when the work is done, because only then the
+ * host learns whether data was rejected. The same is true of all readers of a collective except the next collective:
+ * a reader waiting on its stream could block work for which other ranks wait. A library's transfers between devices
+ * have one stream per link. A transfer by a library begins when its inputs are done, even if the other end is not
+ * ready, and its readers wait until it is done.
  *
  * Edges between stages of a step with micro-batches also use host synchronisation. A stage takes its inputs from
  * both sides in the order of their arrival. A move that waited on a stream for its stage's turn would block the
@@ -67,8 +67,8 @@ sync_choose(struct plan *p)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             struct in_port *in = &p->task[i].in[k];
             in->token = (uint8_t)token_of(p, checks, &p->task[in->task], in->out, &p->task[i]);
-            if (in->token != SYNC_ENQUEUED) /* the reader, too, because it returns the register when its work is done */
-                p->task[in->task].shown = p->task[i].shown = true;
+            /* the reader's work is awaited, too, because the register is returned when it is done */
+            if (in->token != SYNC_ENQUEUED) p->task[in->task].shown = p->task[i].shown = true;
         }
     arena_fini(&a);
 }

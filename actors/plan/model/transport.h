@@ -14,12 +14,12 @@
 
 struct transport {
     void *of;
-    /* Takes the bytes of an act of a SEND. The argument starts at `from`; they are gathered with channel_gather, or
-     * slice by slice. *ticket: 0 if the bytes were copied; else they must stay unchanged until taken() returns true.
-     * E_BUS. */
+    /* Takes the bytes of an act of a SEND. The argument starts at `from`; its slices are gathered with
+     * channel_gather(), or one by one. *ticket: 0 if the bytes were copied; else they must stay unchanged until
+     * taken() returns true. E_BUS. */
     int (*put)(void *of, int32_t channel, const struct channel *c, const char *from, int64_t *ticket);
-    /* Returns true if the bytes of a ticket are no longer in use. That is so at the latest when the peer reports
-     * that it has received them. NULL: put() never returns a ticket. */
+    /* Returns true if the bytes of a ticket are no longer in use. A ticket ends at the latest when the peer reports
+     * that it has received the bytes. NULL: put() never returns a ticket. */
     bool (*taken)(void *of, int64_t ticket);
     /* true: wakes the thread of the SEND (bus.h) when a ticket is released; false: that thread must poll */
     bool nudges;

@@ -138,7 +138,8 @@ digest_layout(struct digest *d, const struct layout *l)
     for (int32_t i = 0; i < p->nrank; i++) digest_add(d, (uint64_t)p->rank[i]);
 }
 
-/* Returns a digest of the value, its layouts and the collective; ranks, blocks and devices follow from these. */
+/* Returns a digest of a collective move: the value, its layouts and the collective. Ranks, blocks and devices follow
+ * from these. */
 static uint64_t
 what_of(const struct plan_move *m, const struct task *t)
 {

@@ -6,8 +6,8 @@
  * the chain. Fusing must not make an outside reader wait for the last micro-batch when the result is known earlier.
  * An operator that is computed beside another (struct eltwise) is a member, too: both read the same value.
  *
- * The inputs of a chain stay alive until its end. So two chains are not joined if that would keep more bytes alive
- * than the results inside take, while other tasks run in between. Many addends made one after the other are
+ * The inputs of a chain stay alive until its end. So two chains with other tasks between them are not joined if
+ * joining keeps more bytes alive than the results inside the chain take. Many addends made one after the other are
  * therefore summed as they are made.
  *
  * A matrix product may begin a chain. The following bias, activation or residual is computed on its result while the
@@ -19,7 +19,7 @@
  * Small updates that differ only in their variables are grouped, because an act, or a kernel launch on a GPU, costs
  * as much as the update of a bias. A group waits for the last of its gradients, and keeps all gradients until then,
  * so its bytes are bounded. On devices that compile kernels, casts of variables are grouped, too. A group of casts
- * waits for nothing. It is placed where its first cast was, before all its readers (hoist.c).
+ * waits for nothing. The group is placed where its first cast was, before all its readers (hoist.c).
  *
  * On devices that do not compile kernels, only dtypes that are computed in their own precision are fused. Compiled
  * kernels round each step as a store to memory would. Fused and unfused results are bit-identical, unless a library
@@ -270,8 +270,8 @@ holds_up(const struct fusion *l, const int32_t *member, int n, int32_t a, int32_
     return late[a];
 }
 
-/* Returns true if members read each other in the layout in which they are computed. A member may read another twice,
- * once of them through a move. */
+/* Returns true if members read each other in the layout in which they are computed. A member may read another member
+ * twice, one time directly and one time through a move. */
 static bool
 lie_as_read(const struct fusion *l, const int32_t *member, int n)
 {
@@ -293,7 +293,7 @@ dies_in(const struct fusion *l, int32_t node, int32_t a)
     return !l->roots[node];
 }
 
-/* Returns the bytes, over all ranks, of inputs that only this chain reads. */
+/* Returns the bytes, over all ranks, of a chain's inputs that no other node reads. */
 static int64_t
 bytes_for(const struct fusion *l, const int32_t *member, int n)
 {
@@ -474,9 +474,9 @@ group_with(struct fusion *l, int32_t a, int32_t b)
     for (int i = 0; i < n; i++) l->group[of_b[i]] = b;
 }
 
-/* Groups updates and casts. One group per kind is open at a time. A node that does not fit begins the next group,
- * unless it is too large for any group. Updates in slices (shared_update.h) are never grouped, because they are
- * large. */
+/* Groups updates and casts. Only one group of each kind is open at a time. A node that does not fit begins the next
+ * group, unless it is too large for any group. Updates in slices (shared_update.h) are never grouped, because they
+ * are large. */
 static void
 group_updates(struct fusion *l)
 {

@@ -4,8 +4,8 @@
 #include "actors/plan/outline/outline.h"
 #include "runtime/base/error.h"
 
-/* Returns true if an implicit move reads the node. Such a move exists only if the layouts differ, so it reads the
- * layout as it is. */
+/* Returns true if an implicit move reads the node. Such a move remains only if the layouts differ, and then reads
+ * the value in the layout in which it is computed. */
 static bool
 any_vanishes(const struct fusion *f, int32_t node)
 {

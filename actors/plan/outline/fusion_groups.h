@@ -2,8 +2,8 @@
  * actors/plan).
  *
  * A planner's memory model uses the result: a chain is computed at its last node, so its inputs live until then, its
- * stored results appear only then, and intermediate results need no registers. The rules are those of fusion.c.
- * Arrays are allocated in the caller's arena; one thread. */
+ * stored results appear only then, and intermediate results need no registers. The rules for chains are those of
+ * fusion.c. Arrays are allocated in the caller's arena; one thread. */
 #ifndef RILLE_PLAN_FUSION_GROUPS_H
 #define RILLE_PLAN_FUSION_GROUPS_H
 

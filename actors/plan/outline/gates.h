@@ -14,9 +14,9 @@
 bool *gates_find(const struct program *p, struct arena *a);
 
 enum { GATE_ENDS = 6 };
-/* Lists the channel ends of the gate before `node` on host memory[me], one of n sorted hosts. They are in the order
- * of their tasks: receives from children and sends to the parent (hop 0), then receives from the parent and sends to
- * children (hop 1). Returns their number. */
+/* Lists the channel ends of the gate before `node` on host memory[me], one of n sorted hosts. The channel ends are
+ * in the order of their tasks: receives from children and sends to the parent (hop 0), then receives from the parent
+ * and sends to children (hop 1). Returns their number. */
 int gate_ends(int32_t node, const int32_t *memory, int32_t n, int32_t me, int32_t pieces,
               struct channel end[GATE_ENDS]);
 

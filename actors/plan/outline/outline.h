@@ -37,7 +37,7 @@ bool fusion_casts(const struct fusion *f, int32_t node);
 /* Lists the values that these members read from outside the chain, each once, in the order of reading, with the
  * layout needed in want[] (NULL for numbers). Returns their number (at most FUSE_INPUTS). */
 int fusion_inputs(const struct fusion *f, const int32_t *member, int n, struct ref *in, const struct layout **want);
-/* Returns the index of this input in in[0] to in[n - 1]; n: not found. */
+/* Returns the index of an input in the list in[0] to in[n - 1]; n: not found. */
 int fusion_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as);
 /* Returns true if the task stores a member's result in memory. A first result is stored only if the node ends the
  * chain or is an update, or if the result is a root or is read outside the chain. Other results are always stored. */
@@ -47,7 +47,7 @@ bool fusion_shown(const struct fusion *f, int32_t node, int out);
 struct hop {
     /* the first node that needs the value in this layout; of an early sum: the node that computes the value */
     int32_t step;
-    /* operand of that node or its chain; index of the hop on the operand's path. Both are part of channel names */
+    /* operand of that node or its chain; index of the hop on the operand's path. the names of channels contain both */
     int16_t operand, turn;
     int32_t number;   /* number among the hops that move bytes; -1: no bytes move, only the layout's name changes */
     struct ref value; /* the value before its first hop */
@@ -71,7 +71,8 @@ struct outline {
  * a move; the error names the source line of the step. */
 int outline_new(const struct program *p, struct atlas *at, struct outline **out);
 void outline_free(struct outline **o);
-/* Computes a digest of the program's bytes and of all decisions of the outline. It detects mistakes, not forgery. */
+/* Computes a digest of the program's bytes and of all decisions of the outline. The digest detects mistakes, not
+ * forgery. */
 void outline_digest(const struct outline *o, unsigned char out[16]);
 /* Returns the number of registers of a value made at moment `from` and read at moment `to`, 1 to pieces. A moment is
  * a stage and phase. */

@@ -25,7 +25,7 @@ struct side {
     const struct box_read *read;
     int32_t n, ndim, memory, run, channel; /* memory: host of the other end */
     int32_t space;                         /* memory space of the reader */
-    int32_t turn;                          /* place of its task in the order of the list */
+    int32_t turn;                          /* place of the reading or sending task in the order of tasks */
 };
 
 /* Returns the placement of the shard or stage buffer that a work item fills. */

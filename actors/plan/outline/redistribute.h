@@ -15,7 +15,8 @@
 
 struct redistribute_channel {
     uint8_t from_side, to_side; /* enum channel_side */
-    int32_t from, to, peer;     /* as in struct channel_name; peer: host of the other end (of a transfer: this host) */
+    /* from, to: as in struct channel_name; peer: host of the other end (for a transfer, the partition's own host) */
+    int32_t from, to, peer;
     int32_t nslice;
     const struct box_read *slice; /* slices, in the order in which they are sent */
     int64_t *offset;              /* by slice: its offset in the buffer of the SEND, elements */
@@ -28,9 +29,10 @@ struct redistribute_run {
     int32_t first, n, channel;
 };
 
-/* One level of stage buffers (box_stage_level). Tasks are sorted by level. Counts include those of earlier levels. */
+/* One level of stage buffers (box_stage_level). Tasks are sorted by level. The counts of a level include those of
+ * earlier levels. */
 struct redistribute_level {
-    /* number of channels to its stage buffers, of stage buffers, and of channels from them */
+    /* number of channels to the level's stage buffers, of stage buffers, and of channels from them */
     int32_t nin, nstage, nout;
 };
 

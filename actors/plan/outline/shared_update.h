@@ -21,7 +21,7 @@ struct view shared_update_slice(const struct view *part, const struct layout *l,
 /* Returns the byte offset, in the shared buffer, of the slice that the device at position pos writes. */
 int64_t shared_update_offset(const struct layout *l, const struct type *t, int pos);
 /* Returns true if the task reads no part of leaf part `leaf_part` except the slice that its result k, described by
- * o, writes, and reads that slice untransposed. Other devices write the other slices. */
+ * o, writes, and reads that slice untransposed. Other devices write the other slices of the leaf part. */
 bool shared_update_reads_own(const struct task *t, const struct out_port *o, int32_t k, int32_t leaf_part);
 
 #endif

@@ -213,7 +213,7 @@ find_places(struct stages *s, const struct program *p, struct arena *a)
 /* ---- folds ---- */
 
 /* A stage to be folded. If data returns to the devices from which it came, the stage in between has an outward and a
- * return half on the same devices. It becomes two stages, divided after half of the forward work. */
+ * return half on the same devices. Such a stage becomes two stages, divided after half of the forward work. */
 struct fold {
     double work, done; /* forward work, ns: in total; counted so far */
     int32_t shift;     /* number of stages that folding adds before this one */
@@ -368,7 +368,8 @@ stages_credits(const struct program *p, const struct stages *s, struct moment fr
 /* Priorities of the stages on a device that has several (chunks). Forward: the last stage first, because it is
  * nearest to backward. Backward: the first stage first, because it is nearest to the end. Weight gradients run when
  * nothing else is ready. Lean: new micro-batches are delayed further. Even: forward and backward acts are ranked
- * together by these distances. Inner: forward and backward of the last stage come first. */
+ * together by their distance from backward, or from the end. Inner: forward and backward of the last stage come
+ * first. */
 static const struct rule {
     uint8_t forward, backward; /* order of the two phases: the lower number first; equal: ranked together */
     bool rising;               /* weight gradients: first stage before last stage */

@@ -55,7 +55,7 @@ struct stage_turn {
  * began on the device. */
 struct stage_turn stages_turn(const struct program *p, const struct stages *s, struct moment at, bool goes_on);
 /* Sets *group to the number of micro-batches that a stage runs before the next stage has its turn, and *round to
- * their sum over the stages of a device. Both are 1 unless the rule is RULE_ROUNDS. */
+ * their sum over the stages of a device. *group and *round are 1 unless the rule is RULE_ROUNDS. */
 void stages_round(const struct program *p, const struct stages *s, int32_t *group, int32_t *round);
 
 #endif

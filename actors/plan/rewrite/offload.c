@@ -101,8 +101,9 @@ make_move_node(struct bringer *b, int32_t i, struct ref r, const struct type *t,
     return n;
 }
 
-/* Returns the node before which a fetch for node i is inserted. That is the first reader of the value fetched
- * `depth` fetches earlier; the first reader of all if there are fewer fetches. It must follow the node `source`. */
+/* Returns the node before which a fetch for node i is inserted. That node is the first reader of the value fetched
+ * `depth` fetches earlier, or the first reader of the first fetch if there are fewer fetches. It must follow the
+ * node `source`. */
 static int32_t
 position_ahead(struct bringer *b, int32_t i, int32_t source)
 {
@@ -249,7 +250,7 @@ offload_state(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
     TRY(storage_layout(b, own, &p->leaf[leaf].layout));
     struct prog_node fetch =
         make_move_node(b, i, (struct ref){.kind = REF_LEAF, .index = leaf}, &p->leaf[leaf].type, own);
-    fetch.again = p->nnode + b->n + 1; /* the fetch belongs to no other node's stage */
+    fetch.again = p->nnode + b->n + 1; /* the fetch refers to itself, so it runs in its own stage */
     rewrite_operand(p, i, k, add_insertion(b, &fetch, position_ahead(b, i, -1)));
     return 0;
 }
@@ -334,7 +335,7 @@ count_program_readers(const struct program *p, struct arena *a)
     return read;
 }
 
-/* Marks gathers of variables with `again`. Such gathers, and views of them, run once per micro-batch. */
+/* Marks gathers of variables with `again`. Marked gathers, and views of them, run once per micro-batch. */
 static void
 mark_gathers(struct bringer *b)
 {

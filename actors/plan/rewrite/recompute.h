@@ -19,8 +19,8 @@ void recompute_cut(int32_t n, const double *work, const int64_t *alive, bool *en
 
 /* Returns the number of virtual stages; 1 if the program has no micro-batches. */
 int32_t recompute_stages(const struct program *p);
-/* Recomputes parts[s] parts of each stage s of n: 0 to RECOMPUTE_PARTS, where the latter recomputes the stage as one
- * part. Parts that free the most bytes are chosen first. */
+/* Recomputes parts[s] parts of each stage s of n, 0 to RECOMPUTE_PARTS. With RECOMPUTE_PARTS the stage is recomputed
+ * as a single part. Parts that free the most bytes are chosen first. */
 int recompute_parts(struct program *p, const int32_t *parts, int32_t n);
 /* Makes recomputation on each stage start from values that forward kept on that stage, even if several stages were
  * one stage of a device before. */

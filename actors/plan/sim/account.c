@@ -2,8 +2,9 @@
  *
  * Act n of a reader takes token n / hold of an edge. Act (n / hold + 1) every - 1 of the producer published that
  * token; on a control edge, the last of the tokens that the reader needs. Register r of a result is written again
- * after all readers of register r - nreg have returned it. So every condition of an act has a time. The condition
- * with the latest time is the cause of the act's delay, unless the act's device was busy until then. */
+ * after all readers of register r - nreg have returned it. So the time at which each condition of an act became true
+ * is known. The condition with the latest time is the cause of the act's delay, unless the act's device was busy
+ * until then. */
 #include "actors/plan/sim/account.h"
 #include "runtime/device/device.h"
 

@@ -1,6 +1,6 @@
-/* lower_bound.c - computes a lower bound by Jackson's preemptive schedule of one lane. It always runs the released
- * act with the longest tail, and preempts acts with shorter tails. The makespan of this schedule is the lower bound
- * (Jackson 1955; Carlier 1982). */
+/* lower_bound.c - computes a lower bound by Jackson's preemptive schedule of one lane. The schedule always runs the
+ * released act with the longest tail, and preempts acts with shorter tails. The makespan of this schedule is the
+ * lower bound (Jackson 1955; Carlier 1982). */
 #include "actors/plan/sim/lower_bound.h"
 
 #include "runtime/base/heap.h"

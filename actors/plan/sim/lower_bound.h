@@ -9,7 +9,7 @@
 
 #include "actors/plan/sim/plan_sim.h"
 
-/* Acts of a lane that have equal heads and tails. work: sum of their times. All in nanoseconds. */
+/* Acts of a lane that have equal heads and tails. work: sum of their times. All times are in nanoseconds. */
 struct lower_bound_acts {
     int64_t head, work, tail;
 };

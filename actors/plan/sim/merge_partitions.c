@@ -46,8 +46,8 @@ received_channel(const struct joiner *j, int part, const struct in_port *in, int
     return c ? other_end(j, c, far) : NULL;
 }
 
-/* Returns the in-port by which a reader of received data also reads from the sender. Such ports follow the reader's
- * own ports, in the order of its ports for received data. */
+/* Returns the in-port by which a reader of received data also reads from the sender. Such added ports follow the
+ * reader's own ports, in the order of its ports for received data. */
 static int32_t
 port_to_sender(const struct joiner *j, int part, int32_t task, int32_t port)
 {
@@ -58,7 +58,7 @@ port_to_sender(const struct joiner *j, int part, int32_t task, int32_t port)
 }
 
 /* Adds a credit out-port to the sender, which has as many registers as the receiver. The readers of the received
- * data hold these registers. */
+ * data hold the registers of this port. */
 static void
 add_room(const struct joiner *j, int far, int32_t receives, struct task *t)
 {

@@ -2,8 +2,8 @@
  * together. Each channel is replaced by an edge from the sending to the receiving task, with the channel's number of
  * registers.
  *
- * A joined plan cannot run, because it has no kernels and no leaves. It refers to the partitions, which must outlive
- * it; any thread. */
+ * A joined plan cannot run, because it has no kernels and no leaves. The joined plan refers to the partitions, which
+ * must outlive it; any thread. */
 #ifndef RILLE_PLAN_MERGE_PARTITIONS_H
 #define RILLE_PLAN_MERGE_PARTITIONS_H
 

@@ -150,8 +150,8 @@ note_needs(struct simulator *t, struct lane *l, struct slot *s)
     for (struct need *n = s->gift; n < s->need_end; n++) n->used = MAX(n->used, n->from->begun - s->begun);
 }
 
-/* Returns a lower bound of the time that remains after a micro-batch has entered the slot's stage, ns. It follows
- * from the pool sizes. */
+/* Returns a lower bound of the time that remains after a micro-batch has entered the slot's stage, ns. The bound
+ * follows from the pool sizes. */
 static int64_t
 circles(const struct simulator *t, const struct slot *s)
 {

@@ -42,7 +42,7 @@ struct pipeline_sim_rule {
     int32_t group, round;
 };
 
-/* Aim of a simulation: less time than this, or equal time and fewer bytes, within the limits. */
+/* Aim of a simulation: less time than `time`, or equal time and fewer bytes than `bytes`, within the limits. */
 struct pipeline_sim_aim {
     int64_t time, bytes;
     int64_t floor;      /* proven lower bound of the time of any schedule, ns */
@@ -60,8 +60,8 @@ struct pipeline_sim_result {
     int64_t *end;           /* by lane: end of its last act, ns; owned by the caller; may be NULL */
     int64_t acts;           /* number of acts simulated */
 };
-/* Makes the state shared by all simulations of a pipeline. It is allocated in the arena and refers to the pipeline.
- * One thread. */
+/* Makes the state shared by all simulations of a pipeline. The state is allocated in the arena and refers to the
+ * pipeline. One thread. */
 struct simulator *simulator_open(const struct pipeline *p, struct arena *a);
 void pipeline_sim_run(struct simulator *t, const struct pipeline_sim_rule *rule, const struct prog_pool *pool,
                       const struct pipeline_sim_aim *aim, struct pipeline_sim_result *out);

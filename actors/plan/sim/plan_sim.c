@@ -317,8 +317,8 @@ even_unit(const int64_t *ns, int64_t n, int parts)
 }
 
 /* Returns idealised costs by task. The work of each moment is a multiple of the unit, so that nearly equal moments
- * become equal. Short moves, and short tasks that run once per batch, cost nothing. Otherwise a device that is late
- * by the time of a move would start another act, and would then be late by the time of that act. */
+ * become equal. Short moves, and short tasks that run once per batch, cost nothing. If they had costs, a device that
+ * is late by the time of a move would start another act, and would then be late by the time of that act. */
 static int64_t *
 even_costs(const struct plan *p, const int64_t *cost, int parts, struct arena *a)
 {
@@ -469,7 +469,8 @@ plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_o
 
 /* ---- serialisation ---- */
 
-enum { NTASK, NACT, NHEAD }; /* header: 64-bit numbers. It is followed by patience by task, then place by act */
+/* header of 64-bit numbers; the patience of each task and the place of each act follow */
+enum { NTASK, NACT, NHEAD };
 
 void
 plan_sim_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out)

@@ -50,8 +50,8 @@ struct lane_rows {
     } * act;
     int64_t *patience;  /* by task: time for which its lane waits instead of beginning the task, ns */
     int64_t *first_act; /* by task: index of its first act in `place` */
-    /* by task and act: priority; the lowest runs first. Acts in no row have 0, 1, ..., below those of all acts in
-     * rows */
+    /* by task and act: priority; the lowest runs first. Acts in no row have priorities 0, 1, ..., which are lower
+     * numbers than those of acts in rows */
     int32_t *place;
     int32_t nact; /* lowest priority number of an act in a row */
 };

@@ -210,7 +210,7 @@ enum { PARTS = 24, SLOPES = 2 * PARTS, BASES = 2 * PARTS, LARGE_STEP = 2, SMALL_
 enum wait { WAIT_LONG, WAIT_SHORT, WAIT_ALIKE, WAIT_ALIKE_SHORT, NWAIT };
 
 /* Returns true if the pool sizes exceed the limits by more than half. Pools are rarely full at the same time, so
- * smaller excesses may be fine. */
+ * pool sizes that exceed the limits less may be fine. */
 static bool
 is_too_much(const struct search *s, const struct prog_pool *pool)
 {
@@ -453,7 +453,7 @@ try_fine_lines(struct search *s)
  * for the fastest schedule, not for the least memory. */
 enum { IF_CHUNKS = 1, IF_FOUND = 2, IF_FASTEST = 4 };
 
-/* The steps of the search, in order. Each tries candidates and keeps the best. */
+/* The steps of the search, in order. Each step tries candidates and keeps the best. */
 static const struct search_step {
     void (*run)(struct search *s);
     unsigned when;

@@ -39,8 +39,8 @@ bool schedule_search_folds(const char *name);
 /* Chooses the pool sizes and the priority rule of a program with micro-batches. E_ARG: the schedule does not support
  * the stages' devices. E_MEMORY: no schedule fits; the error gives the least memory. Errors name source lines. */
 int schedule_search_run(struct program *p, const struct schedule_search_request *wish);
-/* Estimates time and memory of the program's current schedule at these costs. Returns false if the program has a
- * single stage or a single micro-batch. */
+/* Estimates time and memory of the program's current schedule from the stages' costs. Returns false if the program
+ * has a single stage or a single micro-batch. */
 bool schedule_search_read(const struct program *p, const struct schedule_search_costs *costs,
                           struct schedule_search_result *out);
 

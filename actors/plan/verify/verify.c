@@ -109,7 +109,7 @@ add_proof_hosts(const struct local_set *m, struct devices *s)
     sort_proof_devices(s);
 }
 
-/* Checks the plan's list of hosts against all devices of the program. Leaves in s only the devices of this
+/* Checks the plan's list of hosts against all devices of the program. Leaves in the list s only the devices of this
  * partition's host. */
 static int
 check_memories(struct proof *v, struct devices *s)
@@ -247,8 +247,8 @@ is_kind(const struct task_kind *k)
     return false;
 }
 
-/* Returns true if the task's move is in the plan's list of moves. If the task before it belongs to the same move,
- * that has been checked already. */
+/* Returns true if the task's move is in the plan's list of moves. If the previous task belongs to the same move, the
+ * check has already been made. */
 static bool
 is_move(const struct plan *p, int32_t i)
 {
@@ -385,8 +385,8 @@ check_alias(const struct proof *v, int32_t i, int32_t k)
     return 0;
 }
 
-/* Checks the registers of a result in a root part. They must be consecutive and dense, or the slice that this rank
- * writes. */
+/* Checks the registers of a result in a root part. The registers must be consecutive and dense, or be the slice that
+ * this rank writes. */
 static int
 check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
 {
@@ -446,8 +446,8 @@ check_in_arena(const struct proof *v, int32_t i, int32_t k)
     return 0;
 }
 
-/* Checks an out-port after the results. It must have no bytes. At most one such port orders other tasks; the rest
- * carry credits. */
+/* Checks an out-port after the results. An out-port after the results must have no bytes. At most one such port
+ * orders other tasks; the rest carry credits. */
 static int
 check_beyond(const struct proof *v, int32_t i, int32_t k)
 {

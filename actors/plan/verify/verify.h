@@ -77,8 +77,8 @@ int prove_program(struct proof *v);
 int prove_syncs(struct proof *v);
 /* verify_run.c */
 int prove_run(struct proof *v);
-/* Returns true if a task of a collective may act at the place of the collective's last task in this partition. Then
- * all partners act in the same round, and all readers of their results come later. */
+/* Returns true if a task of a collective may act at the place of the collective's last task in this partition. That
+ * is allowed if all partners act in the same round, and all readers of their results come later. */
 bool proof_comm_rank_keeps_order(const struct proof *v, int32_t i);
 /* Proves by a simulation of tokens that the plan runs to its end, if rounds do not prove it. The time is linear in
  * the number of acts. */

@@ -3,13 +3,13 @@
  *
  * A use is the result of one act, until all its readers have read it. On a device with per-act offsets, the proof
  * covers every use of every result. One possible order of all acts is to traverse the task list once per
- * micro-batch. In this order the uses of each section of the arena follow one another. The proof shows that each use
- * waits until the one before it has ended, in whatever order acts really run.
+ * micro-batch. In the order of this traversal the uses of each section of the arena follow one another. The proof
+ * shows that each use waits until the one before it has ended, in whatever order acts really run.
  *
  * Over an edge, an act waits for the producer's act for the same micro-batch. For one of n registers, it waits for
- * its readers' acts n micro-batches before. Searches go back over these steps and record, for each task that they
- * reach, the fewest micro-batches to go back. A task that acts once waits for the last act of its producers, and
- * comes before the first act of its readers. Edges with other rates are ignored: that proves less, never too much. */
+ * its readers' acts n micro-batches before. Searches go back over edges and registers, and record for each task the
+ * fewest micro-batches to go back. A task that acts once waits for the last act of its producers, and comes before
+ * the first act of its readers. Edges with other rates are ignored: that proves less, never too much. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/verify/verify.h"
 
@@ -61,8 +61,9 @@ by_piece(const struct plan *p, int32_t task)
     return p->task[task].nact == p->pieces;
 }
 
-/* Returns true if the edge proves an order. Then the reader's act waits for the producer's act of the same
- * micro-batch, or for its only act; a reader that acts once waits for all its acts. out: number of the out-port. */
+/* Returns true if the edge proves an order. With such an edge the reader's act waits for the producer's act of the
+ * same micro-batch, or for the producer's only act. A reader that acts once waits for all acts of the producer. out:
+ * number of the out-port. */
 static bool
 counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {

@@ -3,7 +3,7 @@
  * There is an order of the acts of all partitions in which nothing waits. If one order reaches the end, every order
  * does, because an act never takes a token or register for which another actor waits (verify_run.c). The order is
  * found by merging the task lists of all partitions, with every SEND before its RECV. Round k, for each micro-batch
- * k, traverses the merged list; each task with an act in this round acts. Nothing waits, because
+ * k, traverses the merged list; each task with an act in this round acts. In this order nothing waits, because
  *
  *   - edges point forward in the lists, so the input of an act was made earlier in its round, or in a round before;
  *   - a register, and a credit of a channel, filled in a round was returned in that round;
@@ -17,7 +17,7 @@
  * merged, because channels and library collectives are listed in the order of a key. The key follows from a
  * channel's name and puts every SEND before its RECV. Each act has a round in which all its input exists: at a
  * channel the round that both ends state (channel.late), at a collective the round that all ranks state
- * (plan_move.late). Connecting partitions compare these statements and the contents of channels (channels_match,
+ * (plan_move.late). Connecting partitions compare the stated rounds and the contents of channels (channels_match,
  * comm_ranks_match). */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/outline/comm_ranks.h"

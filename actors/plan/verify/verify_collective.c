@@ -5,8 +5,8 @@
  * unpacking copies, are derived again from the layouts (boxing/collective.h). The proof trusts the library to
  * compute the result of each collective. On each device an edge orders every collective after the one before it in
  * the list, so streams have the order of the list. verify_run.c simulates partners as one, so crossing orders do not
- * finish. The partitions of other hosts prove the same of their positions: verify_channel.c proves the common order,
- * and comm_ranks.h compares the ranks that take part. */
+ * finish. The partitions of other hosts prove their own positions. verify_channel.c proves the common order, and
+ * comm_ranks.h compares the ranks that take part. */
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify_value.h"
 

@@ -1,6 +1,6 @@
 /* verify_kernel.c - proves that a task's kernel computes what the program says: operator, attributes, types, and
- * wiring of a chain. Also proves that scratch memory is large enough, and that credits and phases follow the
- * schedule.
+ * wiring of a chain. The file also proves that scratch memory is large enough, and that credits and phases follow
+ * the schedule.
  *
  * The proof asks a kernel for which calls it was made (exec_made) and compares the answer with the program's nodes.
  * The tests of kernels/ guarantee that a kernel computes the calls for which it was made. Equal tasks share a kernel
@@ -139,8 +139,8 @@ value_kernel(struct values *s, int32_t task)
     if ((int64_t)exec_scratch(t->exec) > d->scratch_bytes)
         return proof_fail(s->v, task, "its kernel needs %lld bytes of scratch memory, its device has %lld",
                           (long long)exec_scratch(t->exec), (long long)d->scratch_bytes);
-    /* A kernel has internal state for one run at a time. So it belongs to one thread, or to one device if devices
-     * have streams. */
+    /* A kernel has internal state for one run at a time. So a kernel belongs to one thread, or to one device if
+     * devices have streams. */
     int32_t runner = device_kind(d->kind)->stream_new ? p->nthread + t->device : t->thread;
     struct proved *k = proved_of(s, t->exec, runner);
     if (k->runner != runner)
@@ -161,9 +161,9 @@ task_moment_of(const struct task *t)
     return (struct moment){.stage = t->stage, .phase = t->phase};
 }
 
-/* Returns the number of registers that the readers need. That is the number of micro-batches between writer and
- * readers. It is at least two if data is sent to another stage on another device, unless the data is offloaded or
- * fetched. */
+/* Returns the number of registers that the readers need. They need as many as there are micro-batches between writer
+ * and readers, and at least two if data is sent to another stage on another device. Offloaded and fetched data needs
+ * no second register. */
 static int32_t
 asked(const struct proof *v, const struct stages *st, const struct task *from, const struct out_port *o)
 {

@@ -3,16 +3,16 @@
  *
  * The arena of a device is divided into sections at every start and end of a register. The proof goes through the
  * tasks in order and keeps the last owner of each section. The next owner must be written after the readers of the
- * last owner are done. A path of edges proves this order. An edge into a task that acts once waits for all acts of
- * the producer. So after a path of edges to a task with one act, all acts of the path's first task are over. Between
- * tasks that act per micro-batch, a path orders the acts of one micro-batch.
+ * last owner are done. A path of edges between the tasks proves the order. An edge into a task that acts once waits
+ * for all acts of the producer. So after a path of edges to a task with one act, all acts of the path's first task
+ * are over. Between tasks that act per micro-batch, a path orders the acts of one micro-batch.
  *
  * Registers that are written per micro-batch are written again. So if two of them share a section, both results have
  * equally many registers, and registers of equal index share bytes. In the next period the first owner of a section
- * follows the last owner. Then the first owner's task must have an output with no more registers, and a reader of
- * that output must come after (or be) each reader of the last owner. A result made once per batch and read per
- * micro-batch is needed to the end, and a sum over micro-batches is written from the beginning. So neither may share
- * bytes with a result that is written per micro-batch. */
+ * follows the last owner. For this order, the first owner's task must have an output with no more registers, and a
+ * reader of that output must come after (or be) each reader of the last owner. A result made once per batch and read
+ * per micro-batch is needed to the end, and a sum over micro-batches is written from the beginning. So neither may
+ * share bytes with a result that is written per micro-batch. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/verify/verify_value.h"
 
@@ -485,8 +485,8 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
 /* Data for the proof that all tasks that may reject their data are done before any update begins, so that bad input
  * cannot leave some variables updated and others not. Such tasks (checks) are numbered in list order. A task begins
  * after at least the first done[task] checks: as many as for any of its inputs, plus the next checks that are inputs
- * themselves. A gate that receives from another host stands for that host's checks. A gate that sends waits for all
- * checks of this host. */
+ * themselves. A gate that receives from another host stands for that host's checks. A gate that sends to another
+ * host waits for all checks of this host. */
 struct checks {
     int32_t *task, n;     /* checks: tasks that may reject their data, in list order */
     int32_t *done, *mark; /* by task: number of checks that precede it; by check: last task found to read it */

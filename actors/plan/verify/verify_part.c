@@ -1,8 +1,8 @@
 /* verify_part.c - finds where a shard of a value is stored: the register or leaf, the first byte, and the strides.
  *
  * A moved value is the same value in another layout, so moves are skipped. The result of a view operator is found
- * where its operand is stored; the operator's record gives the strides. A layout with the same elements on the same
- * device is equivalent. */
+ * where its operand is stored; the operator's record gives the strides. Two layouts are equivalent for a shard if
+ * they have the same elements of the value on the same device. */
 #include "actors/plan/verify/verify_value.h"
 
 /* ---- finding a shard ---- */

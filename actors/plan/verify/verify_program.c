@@ -87,7 +87,7 @@ operand_range(const struct op *op, int *least, int *most)
     }
 }
 
-/* Checks that a node has an operator, and operands that exist. Runs for all nodes before the other checks. */
+/* Checks that a node has an operator, and operands that exist. This check runs for all nodes before any other check. */
 static int
 check_refs(const struct program *g, int32_t i)
 {
@@ -174,7 +174,7 @@ same_types(const struct program *g, int32_t i, const struct type *out)
     return 0;
 }
 
-/* A call that has been derived. The outcome depends only on the call. So a call with equal operator, types,
+/* A call that has been derived. The outcome depends only on the call. So another call with equal operator, types,
  * attributes and layouts is also legal, and has results of the same types. */
 struct derived {
     struct call call;

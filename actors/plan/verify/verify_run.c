@@ -8,15 +8,16 @@
  * returned, so that the next run starts in the same state.
  *
  * One such order is by rounds: traverse the task list once per micro-batch, and let each task with an act in this
- * round act. A task that acts per micro-batch has an act in every round. A task that acts once does so in the first
- * round, or in the last if its input is known only then: it is late. No task waits in this order if no task that
- * acts per micro-batch reads a late one. The reason: edges point forward in the list, and producers put on as many
- * tokens as readers take (verify.c). So an edge between two tasks that act per micro-batch carries one token per
- * round, or the reader would be late. An early task with one act produces a single token, which its reader takes or
- * keeps to the end. A late task finds all tokens of n rounds. No register is filled twice in a round, and a register
- * filled per micro-batch is returned in its round, because all its readers act in this round. The last act takes the
- * last token and returns the last register. The time of this proof is linear in the edges, whatever the number of
- * micro-batches. Plans that fail it are simulated.
+ * round act. A task that acts per micro-batch has an act in every round. A task that acts once acts in the first
+ * round. If its input is complete only in the last round, it acts then and is called late. In the order by rounds no
+ * task waits, provided that no task which acts per micro-batch reads a late task. The reason: edges point forward in
+ * the list, and producers put on as many tokens as readers take (verify.c). So an edge between two tasks that act
+ * per micro-batch carries one token per round, or the reader would be late. An early task with one act produces a
+ * single token, which its reader takes or keeps to the end. A late task finds all tokens of n rounds. No register is
+ * filled twice in a round, and a register filled per micro-batch is returned in its round, because all its readers
+ * act in this round. The last act of each task takes the last token and returns the last register. The time of this
+ * proof is linear in the edges, whatever the number of micro-batches. Plans that this proof does not cover are
+ * simulated.
  *
  * Nets in which no act takes another's tokens: Commoner et al. 1971; one run proves all runs with these rates:
  * Ghamarian et al. 2006. */
@@ -199,7 +200,7 @@ partner_task(const struct tokens *s, int32_t task, int32_t i)
     return t->kind->flags & KIND_COLLECTS ? comm_ranks_partner(s->v->plan, task, i) : task;
 }
 
-/* Lets all partners in this partition act. Returns false if one of them cannot act, because results are ready only
+/* Lets all partners in this partition act. Returns false if a partner cannot act, because results are ready only
  * when all partners have begun. */
 static bool
 act_together(struct tokens *s, int32_t task)

@@ -61,8 +61,8 @@ take_slice(const struct values *s, int32_t task, const struct layout *l, const s
     *skip += more;
 }
 
-/* Proves that the task's arguments are these operands in these layouts. All positions must read the addends of a
- * partial value from the same move or kernel. */
+/* Proves that the task's arguments are these operands in these layouts. If an operand is a partial value, all
+ * positions must read its addends from the same move or kernel. */
 static int
 check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *in, const struct layout *const *want)
 {
@@ -192,7 +192,7 @@ belongs_to_chain(const struct values *s, const struct plan_chain *c, int32_t i, 
 }
 
 /* Returns true for a group: all members have one operator, all results are live-out, and no member reads another.
- * Otherwise the nodes form a chain. */
+ * Nodes that are no group form a chain. */
 static bool
 is_group(const struct values *s, const struct plan_chain *c)
 {

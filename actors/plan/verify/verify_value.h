@@ -66,9 +66,9 @@ bool value_find_view(const struct proof *v, const struct content *c, const struc
 int value_content(const struct values *s, int32_t task, int32_t a, struct content *c);
 struct content *value_result(const struct values *s, int32_t task, int32_t k);
 /* Prove that argument a is shard pos of value r in layout l. value_read() returns its view, and the elements to skip
- * from the start of the register or leaf. value_read_at() proves that the argument's own skip is equal. Both also
- * prove that addends of a partial value belong together: all positions read addends made by the same kernel or move.
- * *version: NULL before the first of these calls. */
+ * from the start of the register or leaf. value_read_at() proves that the argument's own skip is equal. Both
+ * functions also prove that addends of a partial value belong together: all positions read addends made by the same
+ * kernel or move. *version: NULL before the first call for a value. */
 int value_read(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
                const void **version, struct view *view, int64_t *skip);
 int value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
