@@ -137,8 +137,8 @@ makes_partial(const struct prog_node *n)
 }
 
 /* Returns the value that node i of the program reads. A fetch or a repeated gather reads a copy of the value that no
- * other node reads, because such a move is never shared with an earlier one and runs as often as its node. All
- * explicit moves that make a value partial read one common copy. */
+ * other node reads, because a fetch or repeated gather is never shared with an earlier move and runs as often as its
+ * node. All explicit moves that make a value partial read one common copy. */
 struct value *
 planner_source(struct planner *w, int32_t i)
 {
@@ -680,7 +680,7 @@ whole_start(const struct planner *w)
     return w->whole;
 }
 
-/* Builds the network of the program. The caller frees *out and its `a`. */
+/* Builds the cost network of the program. The caller frees *out and its `a`. */
 static int
 begin_planner(struct program *p, struct atlas *at, const struct assign_options *o, struct planner **out)
 {

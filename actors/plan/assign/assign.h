@@ -1,10 +1,10 @@
 /* assign.h - layout planner: converts a program to a cost network, solves the network, and writes the chosen layouts
  * back.
  *
- * Runs between tracing and compiling. Operators stay; the layouts of their operands and results change, and so do
- * the moves between them. Fixed are explicit moves of the user (prog_node.asked), arguments, variables with a fixed
- * layout, and results with a required layout. Implicit moves are removed. All later passes (compile, verify,
- * explain) read the rewritten program alone, and the verifier checks every signature.
+ * The layout planner runs between tracing and compiling. Operators stay; the layouts of their operands and results
+ * change, and so do the moves between them. Fixed are explicit moves of the user (prog_node.asked), arguments,
+ * variables with a fixed layout, and results with a required layout. Implicit moves are removed. All later passes
+ * (compile, verify, explain) read the rewritten program alone, and the verifier checks every signature.
  *
  * Costs are whole nanoseconds: compute time of the busiest rank plus time of moves. Of equal costs, the planner
  * prefers fewer bytes. Costs depend on the machine model in `rates`, never on the machine itself. A value that is
@@ -18,8 +18,8 @@
  * computed once layouts are chosen (plan_scratch). With micro-batches, a value made per micro-batch and read in a
  * later phase is held once per micro-batch in flight. One copy is counted during the value's lifetime, the other
  * copies from the first to the last operator that runs per micro-batch. A value made once and read by all
- * micro-batches is also counted from the first to the last such operator. The program belongs to the caller; one
- * thread. */
+ * micro-batches is also counted from the first to the last operator that runs per micro-batch. The program belongs
+ * to the caller; one thread. */
 #ifndef RILLE_PLAN_ASSIGN_H
 #define RILLE_PLAN_ASSIGN_H
 
@@ -48,14 +48,14 @@ struct assign_options {
     const struct assign_links *links; /* NULL: equal costs on all axes */
     const struct assign_leaf *leaf;   /* by leaf */
     const struct assign_root *root;   /* by root */
-    int64_t memory_limit;             /* bytes per device; 0: none */
+    int64_t memory_limit;             /* memory limit per device, bytes; 0: no limit */
     struct assign_least *least;       /* filled if no choice meets the limit; may be NULL */
     /* choice found for an equal net with nknown nodes: an additional candidate, and the start of mode "greedy";
      * NULL: none */
     const int32_t *known;
     int32_t nknown;
     int64_t bound; /* proven lower bound of the cost of any choice within the memory limit; 0: unknown */
-    bool quick;    /* search less (quick in sbp/search/solve.h) */
+    bool quick;    /* search for less time, as `quick` in sbp/search/solve.h */
     bool searched; /* a schedule search follows, so a value counts as one register for now */
     bool proof;    /* keep the data from which a certificate is made */
     bool (*stop)(void *arg);

@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum { OPERANDS = 64 };
-/* Limits of the number of layout combinations per call on three or more axes. Calls of longer programs get fewer,
- * because the move costs of a tensor are a table of all layout pairs, and a search with fewer candidates gets
- * further in its time. */
+/* Limits of the number of layout combinations per call, if the mesh has three or more axes. Calls of longer programs
+ * get fewer, because the move costs of a tensor are a table of all layout pairs, and a search with fewer candidates
+ * gets further in its time. */
 enum { PRODUCTS_MOST = 4096, PRODUCTS_LEAST = 32, PRODUCTS_OF_ALL = 1 << 13 };
 
 struct listed_call {
@@ -191,9 +191,9 @@ mesh_product(const struct place *p, int n)
     return MIN(all, PRODUCTS_MOST + 1);
 }
 
-/* Returns true if all combinations of signatures are listed. With a strategy all are listed, up to PRODUCTS_MOST
- * combinations, because a strategy may demand any combination. On one or two axes all are listed, too, because the
- * restricted combinations are all combinations there. */
+/* Returns true if all combinations of signatures are listed. All combinations are listed for a call with a strategy,
+ * up to PRODUCTS_MOST, because a strategy may demand any of them. On one or two mesh axes all combinations are
+ * listed, too, because there the restricted list has the same combinations. */
 static bool
 takes_all(const struct candidates *c, const struct place *p, int n, bool strategy)
 {

@@ -15,8 +15,8 @@ chain_ends(struct planner *w, const struct fusion_groups *t, struct arena *a)
     return end;
 }
 
-/* Adjusts lifetimes for chains: a chain reads its operands until its last node, writes live-out results there, and
- * holds no intermediate values. */
+/* Adjusts lifetimes for chains: a chain reads its operands until its last node, writes live-out results at its last
+ * node, and holds no intermediate values. */
 static void
 compute_together(struct planner *w)
 {

@@ -56,7 +56,8 @@ struct value {
     bool early; /* a pending reduction of the value may be completed directly after the addends are computed */
     /* stands for the value as read by explicit moves that make it partial, which only the user may request */
     bool asked;
-    struct value *partly; /* the extra value that such explicit moves read; NULL: none */
+    /* the value as read by explicit moves that make it partial, stored separately; NULL: no such move */
+    struct value *partly;
     struct reader *reader, **end;
 };
 struct early { /* memory of an early reduction: a pair of tensors, one for the addends and one for the sums */
@@ -87,7 +88,7 @@ struct planner {
     const int32_t *credit;
     struct hash_table kept, priced; /* equal arrays as one copy; move costs by type and layouts */
     int32_t *listed, nlisted;       /* by layout id: 1 + index in the current list, 0: absent */
-    struct pairs pairs;             /* used while the net is built */
+    struct pairs pairs;             /* move costs, used while the cost network is built */
 };
 
 static inline struct value *

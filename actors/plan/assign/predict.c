@@ -299,7 +299,7 @@ only_uses(struct net_tensor *t, const int32_t *of, int32_t lane, struct arena *a
     t->nuse = n;
 }
 
-/* Returns the peak bytes on a lane: values made there, and copies converted for readers there. */
+/* Returns the peak bytes on a lane: values made on the lane, and copies converted for readers on the lane. */
 static int64_t
 peak_on(const struct assigned *a, const int32_t *of, int32_t lane)
 {

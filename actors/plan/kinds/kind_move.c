@@ -76,8 +76,8 @@ take_step(const struct box_move *m, const struct stream_work *w, const struct st
     return 0;
 }
 
-/* Runs all steps. Each step writes a slice of its own and reads only complete data, so steps with the same kernel
- * are launched together. */
+/* Runs all steps of a task's move. Each step writes a slice of its own and reads only complete data, so steps with
+ * the same kernel are launched together. */
 static int
 move_now(const struct stream_work *w, const struct stream *s)
 {

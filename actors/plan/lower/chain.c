@@ -6,7 +6,7 @@
 #include "kernels/exec/kernel.h"
 #include "runtime/base/error.h"
 
-/* A chain under construction, and its description that stays in the plan. */
+/* A fused chain under construction, with the description that the finished plan keeps. */
 struct chain {
     struct fuse_step step[FUSE_STEPS];
     struct plan_chain plan;

@@ -63,7 +63,7 @@ find_credit_spans(const struct lower *l, struct span *span, int32_t nstage)
 
 /* Limits the number of micro-batches in a stage. The stage admits one if a credit is free from forward to backward,
  * and one from forward to weight gradients. The credits are registers without bytes, because a register with bytes
- * may be taken too late in the stage. */
+ * may be taken only late in the stage, when the micro-batch has already entered. */
 void
 credit_pools(struct lower *l)
 {

@@ -1,4 +1,4 @@
-/* lower.c - lowers program nodes to tasks: one per rank. Where layouts differ, inserts moves.
+/* lower.c - lowers program nodes to tasks: one per rank. Inserts moves where a value is needed in another layout.
  *
  * If a value is needed in another layout, it is moved once, however many readers there are. Views are not tasks: a
  * shard carries strides, and readers apply them. */

@@ -111,7 +111,8 @@ struct kernels {
     struct view *at;          /* copies of these views; with global positions if `placed` */
 };
 void kernels_begin(struct kernels *k, struct lower *l, int device, int nin, int nout);
-/* Sets the computation. The caller sets k->like before, and keeps step[] until the last kernels_get(). */
+/* Sets the computation for which kernels are made. The caller sets k->like before, and keeps step[] until the last
+ * kernels_get(). */
 void kernels_of(struct kernels *k, int nstep, const struct fuse_step *step);
 /* Finds or makes the kernel for the current views on this device of the plan. */
 int kernels_get(const struct kernels *k, int32_t device, struct exec **e);

@@ -2,9 +2,9 @@
  *
  * The SEND is a task of the device that has the bytes, the RECV a task of a device that reads them. No memory of a
  * cpu device is used. The two tasks share a point-to-point link between their devices
- * (runtime/device/communicator.h). The library sends one row. The SEND packs several windows, or a window with gaps,
- * into a register of its own. All partitions decide alike whether a move's channels use the library
- * (redistribute_is_p2p). */
+ * (runtime/device/communicator.h). The library sends one dense row of elements. The SEND packs several windows, or a
+ * window with gaps, into a register of its own. All partitions decide alike whether a move's channels use the
+ * library (redistribute_is_p2p). */
 #include "actors/plan/lower/lower.h"
 
 #include "kernels/cuda/launch.h"
@@ -51,7 +51,8 @@ pack_slice(struct mover *m, const struct redistribute_channel *c, int32_t i, str
     return made || !kind->settle ? 0 : fail(E_PLAN, "no kernel packs the data of an NCCL send");
 }
 
-/* Prepares packing for a send. A single window without gaps needs none and is sent in place. */
+/* Prepares the packing of slices for a send by a library. A single window without gaps needs none and is sent in
+ * place. */
 static int
 pack_rows(struct mover *m, const struct redistribute_channel *c, struct move_comm_rank *s, struct part *part)
 {

@@ -9,13 +9,13 @@
  *   5. receive all other data
  *   6. fill destination shards
  *
- * Steps 2 to 4 are repeated once per level of stage buffers. A read from another memory space of this host becomes a
- * transfer, at the place of a receive. So each SEND precedes its RECV in any merge of the partitions' lists
+ * Steps 2 to 4 are repeated once per level of stage buffers. If a task reads from another memory space of its host,
+ * a transfer takes the place of the receive. So each SEND precedes its RECV in any merge of the partitions' lists
  * (verify_run.c relies on that).
  *
- * If a library links the devices, both ends of a channel are device work (p2p.c). Otherwise host code sends and
- * receives. Bytes that host code cannot read are transferred to a cpu device's memory right before the SEND, and
- * from there right after the RECV. Both transfers are stream work, and edges order them. */
+ * If a library links the devices, both ends of a channel are device work (p2p.c). Without such a library, host code
+ * sends and receives. Bytes that host code cannot read are transferred to a cpu device's memory right before the
+ * SEND, and out of a cpu device's memory right after the RECV. Both transfers are stream work, and edges order them. */
 #include "actors/plan/lower/lower.h"
 
 #include "runtime/device/device.h"
@@ -109,7 +109,8 @@ channel_row_view(const struct mover *m, const struct redistribute_channel *c)
     return view_dense(&t, NULL);
 }
 
-/* Makes a task that copies a channel's data from one device's memory to another's. The caller sets the steps. */
+/* Makes a task that copies a channel's data from one device's memory to another's. The caller sets the steps of the
+ * task's move. */
 static int
 carry_task(struct mover *m, const struct redistribute_channel *c, struct end from, struct end to, int32_t nstep,
            int32_t *id)

@@ -216,7 +216,7 @@ guard_root(struct guard *g, int32_t k)
     }
 }
 
-/* Makes every update run after the last gate before it. */
+/* Makes every update wait for the last gate that precedes it in the list. */
 static void
 follow_gates(struct lower *l)
 {

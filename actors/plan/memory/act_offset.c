@@ -156,7 +156,7 @@ step_over(struct act_offsets *b, int32_t portal)
 }
 
 /* Lists the predecessors of near tasks and portals only. A search in the short lists finds the same lags as a search
- * in the full lists. Returns false if there are too many portals to save time. */
+ * in the full lists. Returns false if there are so many portals that the short lists would save no time. */
 static bool
 list_near(struct act_offsets *b, int32_t device)
 {
@@ -294,8 +294,8 @@ find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, in
 }
 
 /* Returns a lower bound of the bytes of any arena; it is seldom below the optimum. The bound is the number of bytes
- * in use at one moment, found by greedily choosing uses that have not ended. With many live ranges, tries a sample
- * of them. Stops when the bound reaches `enough`. */
+ * in use at one moment, found by greedily choosing uses that have not ended. With many live ranges, only a sample is
+ * tried. The search stops when the bound reaches `enough`. */
 static int64_t
 find_bound(struct act_offsets *b, int64_t enough)
 {

@@ -1,13 +1,13 @@
 /* act_offset_place.c - packs register uses into a device arena: uses that may be live at the same time must not
  * overlap in address.
  *
- * 1. Greedy strip packing. Sorts the uses by several keys (size, then end of life; current offset; ...), places each
+ * 1. Greedy strip packing: sorts the uses by several keys (size, then end of life; current offset; ...), places each
  * at the lowest free offset, and keeps the best packing.
  *
- * 2. Improvement by ejection. Shrinks the arena by 1/192 and evicts each use that sticks out. Reinserts an evicted
- * use at the offset where the cost of further evictions is least, and then the newly evicted uses in turn. Each
- * eviction raises the cost of evicting that use again. Stops when a shrunk arena cannot be packed within the budget,
- * or when the arena is close to the bound.
+ * 2. Improvement by ejection: shrinks the arena by 1/192 and evicts each use that sticks out. It reinserts an
+ * evicted use at the offset where the cost of further evictions is least, and then the newly evicted uses in turn.
+ * Each eviction raises the cost of evicting that use again. Stops when a shrunk arena cannot be packed within the
+ * budget, or when the arena is close to the bound.
  *
  * The budget counts comparisons, not time. So a device with many uses gets fewer orders and steps, and the result is
  * deterministic. */
@@ -376,7 +376,7 @@ try_offset_orders(struct act_offsets *b, int64_t enough)
     return best;
 }
 
-/* Restores the large uses to their best offsets. */
+/* Gives each large use the offset that it has in the best arena found so far. */
 static void
 lie_best(struct act_offsets *b)
 {

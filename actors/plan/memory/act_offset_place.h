@@ -26,7 +26,7 @@ struct use {
     int32_t live_range, berth;
     int64_t bytes, offset;
     int64_t cost; /* cost of evicting the use: bytes times (1 + past evictions) */
-    bool out;     /* evicted: has no offset at present */
+    bool out;     /* the use is evicted: it has no offset at present */
 };
 struct ordered {
     int64_t key, then;

@@ -179,7 +179,7 @@ list_task_writers(struct memory *m)
 }
 
 /* Marks tasks that wait for the last micro-batch: they read a sum over micro-batches, need tokens of several acts,
- * or follow such a task. */
+ * or follow a task that does. */
 static void
 arena_find_late(struct memory *m)
 {
@@ -196,8 +196,8 @@ arena_find_late(struct memory *m)
     }
 }
 
-/* Marks one-time tasks that micro-batches wait for. Such a task must not wait for micro-batches to release its
- * bytes: if credits are few, the first micro-batch would then wait for the last. */
+/* Marks one-time tasks that micro-batches wait for. A marked task must not wait for micro-batches to release the
+ * bytes of its results: if credits are few, the first micro-batch would then wait for the last. */
 static void
 find_wanted(struct memory *m)
 {
@@ -262,8 +262,8 @@ arena_position(const struct memory *m, int32_t device, int32_t task)
 }
 
 /* Returns true if the task precedes all micro-batches: it runs once, and depends on no task of a micro-batch and on
- * no task after the last micro-batch. With several partitions every such task is included, because a partition does
- * not know whether other partitions need it. */
+ * no task after the last micro-batch. With several partitions every task that runs once so early counts, because a
+ * partition does not know whether other partitions need it. */
 static bool
 comes_early(const struct memory *m, int32_t task)
 {
@@ -338,7 +338,7 @@ kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
 /* Extends lifetimes on devices where moves run on streams of their own, overlapping with kernels. A move's result
  * lives from the preceding kernel on, and its operand until the following kernel. With a shorter lifetime, the move
  * would wait for the kernel that uses its bytes. Example: panel k + 1 of a product arrives in the bytes of panel k -
- * 1 while panel k is multiplied. If kernel and move depend on each other, no extension is needed. */
+ * 1 while panel k is multiplied. If kernel and move depend on each other, the lifetime is not extended. */
 static void
 leave_room_for_moves(struct memory *m, int32_t device, const struct live_range *t, struct item *it)
 {
@@ -457,8 +457,8 @@ compare_arena_times(const void *a, const void *b)
     return x->first != y->first ? x->first - y->first : x->item - y->item;
 }
 
-/* State of a sweep over time. The arena is divided at all offsets where items begin and end. The next item in such a
- * section follows the section's previous owner. */
+/* State of a sweep over time. The arena is divided at all offsets where items begin and end. If an item begins in a
+ * section, it must follow the section's previous owner. */
 struct sweep {
     int64_t *cut;
     int32_t ncut;

@@ -339,7 +339,8 @@ heap_init(struct heap *h, struct pack *p)
     for (int32_t b = 0; b < 2 * nspan + 1; b++) h->block[b].after = b + 1;
 }
 
-/* Sweeps n spans. Each span is freed `over` positions before its `last`. Returns the arena's bytes. */
+/* Sweeps n spans. Each span is freed `over` positions before the end of its life (`last`). Returns the arena's
+ * bytes. */
 static int64_t
 sweep_spans(struct pack *p, struct ranked *order, int n, int32_t over)
 {

@@ -5,8 +5,8 @@
 #include "actors/plan/model/plan.h"
 
 /* Appends the n largest results that have registers on the device at its peak, the largest first: "gelu f32{4, 8}
- * 128 B (net.lua:7), ...". Assumes that tasks run in the order of the plan. Appends nothing if there are no such
- * results. */
+ * 128 B (net.lua:7), ...". Assumes that tasks run in the order of the plan. Appends nothing if no result has
+ * registers on the device. */
 void plan_peak_print(const struct plan *p, int32_t device, int32_t n, struct str *s);
 
 #endif

@@ -219,7 +219,7 @@ slot_bytes(struct stage_slots *m, const struct room *r)
     return r->nreg * most_of_all(&m->room) + bytes_beside(m);
 }
 
-/* Moves an item from outside into the slots, or out of them. */
+/* Changes whether an item is stored in the slots or outside. */
 static void
 toggle_item(struct stage_slots *m, struct item *it)
 {

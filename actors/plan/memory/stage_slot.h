@@ -16,7 +16,7 @@ struct item {
     /* lifetime: positions in the device's task list, counted from its first task of the first micro-batch */
     int32_t first, last;
     int32_t asked, nreg; /* number of registers requested by the readers; number allocated */
-    int32_t group;       /* group of struct pack_item (pack.h) */
+    int32_t group;       /* group of the item, as in struct pack_item (pack.h) */
     int32_t stage, phase;
     int64_t offset, stride; /* offset of the first register and distance between registers, bytes */
     bool again;             /* written for each micro-batch */
@@ -28,8 +28,8 @@ struct item {
 /* The slots of a stage: equal blocks in a row, one per micro-batch in flight. */
 struct room {
     int32_t nreg, first, last; /* nreg: number of slots; 0: none */
-    /* bit mask of phases whose results may be stored in the slots even if they have fewer registers than there are
-     * slots */
+    /* bit mask of phases whose results may be stored in the slots even if a result has fewer registers than the
+     * stage has slots */
     unsigned phases;
     bool late;             /* the latest results are considered first when gaps are filled */
     bool weights;          /* weight gradients of a micro-batch are done before its slot is reused */

@@ -2,8 +2,8 @@
  *
  * A plan partition holds the tasks of the devices of one host. If a task reads data of another host, the other
  * host's partition has a SEND task, which reads the needed window. The reader's partition has a RECV task, whose
- * registers hold exactly this window. If only order is needed, both ends are gates and carry no bytes. The two ends
- * form a channel.
+ * registers hold exactly this window. If a channel only orders tasks, both ends are gates and carry no bytes. The
+ * two ends form a channel.
  *
  * Each host compiles its own partition, so the name of a channel must follow from knowledge that both compilers
  * share: the step of the program, the operand that moves, the hop, and the positions at both ends. Bytes, credits
@@ -79,9 +79,9 @@ int channel_compare(const struct channel_name *a, const struct channel_name *b);
 /* Prints a name: "step 12, operand 0, hop 1: part 3 -> stage 5". */
 void channel_print(const struct channel_name *name, struct str *s);
 
-/* Appends to s the list of a partition's channels to host `peer`, as bytes for the partition there. */
+/* Appends to s the list of this partition's channels to host `peer`, as bytes for the partition of that host. */
 void channels_write(const struct plan *p, int32_t peer, struct str *s);
-/* Compares this partition's channels to host `peer` with the list `bytes`, which the partition there wrote
+/* Compares this partition's channels to host `peer` with the list `bytes`, which the partition of that host wrote
  * (untrusted input). Fills in far[c], the other end of channel c. E_PLAN names the first channel that is missing on
  * one side, or that differs. */
 int channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, struct channel_far *far);

@@ -184,7 +184,7 @@ struct task {
     /* enum stream_role: the device's stream that runs the work; 0 if the device has one stream or none */
     uint8_t stream;
     bool updates; /* overwrites a variable */
-    bool looks;   /* validates its input data; false: it does not, or an earlier task validates the same data */
+    bool looks;   /* validates its input data; false: no validation, or an earlier task validates the same data */
     bool shown;   /* others than the tasks after it on its stream wait for its work */
     int32_t thread, device; /* device: index in plan->device */
     int32_t stage, lead;    /* virtual stage (stage.h); lead: place of that stage in a round of stages */
@@ -269,8 +269,8 @@ task_line(const struct plan *p, const struct task *t)
 {
     return t->blame_node >= 0 ? p->program->node[t->blame_node].line : (struct line){0};
 }
-/* Returns the device whose memory stores the task's results: the task's own device, or the reader's for a transfer
- * that writes there. */
+/* Returns the device whose memory stores the task's results: the task's own device, or the reader's device, for a
+ * transfer that writes into the reader's memory. */
 static inline int32_t
 task_holder(const struct task *t)
 {
@@ -294,8 +294,7 @@ task_hop(const struct task *t)
 {
     return t->kind->flags & KIND_MOVE ? t->move.of : NULL;
 }
-/* Returns the program node that offloads or fetches a value, if the task belongs to the move of such a node; else
- * NULL. */
+/* Returns the program node that offloads or fetches a value, if the task belongs to that node's move; else NULL. */
 static inline const struct prog_node *
 task_fetches(const struct plan *p, const struct task *t)
 {
@@ -338,8 +337,9 @@ task_moment(const struct task *t, int32_t n)
 }
 
 /* Returns true if this task continues work that an earlier task of the same device, stage and phase began: forward
- * and backward continue from operator to operator, a sum over micro-batches with its addend. Called for all tasks in
- * order. *begun: one flag per device, stage and phase, false at first. joint: property of the task's stage. */
+ * and backward continue from operator to operator, a sum over micro-batches with its addend. The caller must pass
+ * all tasks in list order. *begun: one flag per device, stage and phase, false at first. joint: property of the
+ * task's stage. */
 static inline bool
 task_goes_on(const struct task *t, bool joint, bool *begun)
 {

@@ -57,10 +57,10 @@ struct prog_root {
     bool join;               /* the root joins the results of all micro-batches along dimension 0 */
 };
 
-/* A range of a cluster's devices, and its location. Devices first to first + n - 1 of a kind are on host `memory`,
- * assigned round-robin to `nslot` threads of that host, from thread `slot` on. The processes of a host share
- * segments, so its devices read shards in place, and a host has one plan partition. Ranges do not overlap. The map
- * selects the partition; it changes no bit of a result. */
+/* A range of a cluster's devices, and its location. Devices first to first + n - 1 of a kind are on host `memory`.
+ * They are assigned round-robin to `nslot` threads of that host, from thread `slot` on. The processes of a host
+ * share segments, so its devices read shards in place, and a host has one plan partition. Ranges do not overlap. The
+ * map selects the partition; it changes no bit of a result. */
 struct plan_range {
     int32_t kind, first, n, slot, nslot, memory;
 };
@@ -134,7 +134,7 @@ bool *program_checks(const struct program *p, struct arena *a);
 /* Returns the value that r is a view of; r itself if it is no view. */
 struct ref program_whole(const struct program *p, struct ref r);
 /* Returns, by node whose result is a sum, the sum over micro-batches that is the only reader of the result; -1:
- * none. A result with such a reader may be f32 instead of half precision. */
+ * none. If the only reader is a sum over micro-batches, the result may be f32 instead of half precision. */
 int32_t *program_sums(const struct program *p, struct arena *a);
 /* Returns, by node, a bit mask of the results that are sums and are only read by sums over micro-batches. If a
  * result in the mask is of half precision, it is stored as f32. */

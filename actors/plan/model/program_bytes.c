@@ -15,7 +15,7 @@
 
 static const char MAGIC[8] = "rillepr1";
 
-/* The bytes in one direction. out: string to write to; NULL: read. */
+/* State of writing or reading a program. out: string to which bytes are written; NULL: bytes are read. */
 struct wire {
     struct str *out;
     const unsigned char *at, *begin, *end;

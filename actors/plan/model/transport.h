@@ -1,9 +1,9 @@
 /* transport.h - interface of a transport, which carries the bytes of channels from the host of the SEND to the host
- * of the RECV. Direct channels do not use it.
+ * of the RECV. Direct channels do not use a transport.
  *
  * The owner of a connected plan owns one record of functions. Messages travel by the bus and refer to the bytes
  * carried here. A transport guarantees three things. The bytes of a channel arrive in the order in which they were
- * put. If a thread puts bytes and then sends a message, the bytes are there when the message arrives. A channel
+ * put. If a thread puts bytes and then sends a message, the bytes have arrived when the message arrives. A channel
  * holds the bytes of as many acts as the RECV has registers, so a put never waits. Only the task's thread calls
  * these functions, so each end of a channel has one thread. The functions do not block, and allocate nothing after
  * the first act of every channel. */

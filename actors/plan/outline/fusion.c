@@ -57,7 +57,8 @@ can_lead(const struct prog_node *n)
 }
 
 /* Returns true if the node may be computed in place on the result of a product. A node that runs per micro-batch may
- * not: it may report invalid data by position, and a chain does not know its rows' position in the batch. */
+ * not be computed so: it may report invalid data by position, and a chain does not know its rows' position in the
+ * batch. */
 static bool
 can_follow(const struct prog_node *n)
 {
@@ -309,7 +310,7 @@ bytes_for(const struct fusion *l, const int32_t *member, int n)
 /* Bytes of inputs that may always wait for the end of a chain: scalars to add up, as for a norm over all gradients. */
 enum { WAITS_FREELY = 4096 };
 
-/* Returns true if some node between a and b belongs to neither's chain, so another task runs there. */
+/* Returns true if another task runs between nodes a and b: some node between the two belongs to neither chain. */
 static bool
 work_between(const struct fusion *l, int32_t a, int32_t b)
 {

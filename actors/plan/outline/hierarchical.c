@@ -47,8 +47,8 @@ addend_memory(const struct wires *w, int32_t corner, int32_t addend, int32_t rep
 
 /* ---- where legs begin ---- */
 
-/* Finds the segments. An addend begins a segment if the addend before it is on another host, in any tile and
- * replica. */
+/* Finds the segments of a hierarchical reduction. An addend begins a segment if the addend before it is on another
+ * host, in any tile and replica. */
 static int32_t
 find_legs(const struct wires *w, struct arena *a, int32_t *first)
 {
@@ -128,7 +128,7 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     deal_owners(&w->deal, 0);
     bool direct = w->deal.direct;
     double share = direct ? 1 : 1.0 / w->deal.nowner;
-    int32_t stamp = ++w->stamp; /* a new stamp, because count_results() uses the previous one */
+    int32_t stamp = ++w->stamp; /* a stamp different from that of count_results() */
     memset(w->owned, 0, sizeof *w->owned * (size_t)w->nmemory);
     for (int32_t k = 0; k < w->deal.nowner; k++) {
         int32_t pos = w->deal.owner[k], m = wire_memory_at(w, &w->from, pos), own = grid_spot(&w->from, pos).replica;

@@ -30,7 +30,7 @@ struct finder {
     struct arena tmp;
     struct way *way; /* distinct paths */
     int32_t nway, capacity;
-    struct hash_table ways;      /* index of a path in `way`, by type and layouts */
+    struct hash_table ways;      /* index of a path in the array `way`, by tensor type and the two layouts */
     struct known **node, **leaf; /* values by result, [node * OP_OUT + out], and by leaf; NULL: not needed so far */
 };
 

@@ -29,8 +29,8 @@ struct redistribute_run {
     int32_t first, n, channel;
 };
 
-/* One level of stage buffers (box_stage_level). Tasks are sorted by level. The counts of a level include those of
- * earlier levels. */
+/* Counts for one level of stage buffers (box_stage_level). The tasks that fill stage buffers are sorted by level.
+ * The counts of a level include those of earlier levels. */
 struct redistribute_level {
     /* number of channels to the level's stage buffers, of stage buffers, and of channels from them */
     int32_t nin, nstage, nout;
@@ -58,7 +58,8 @@ struct redistributions {
     const struct box_cost *cost;
     struct hash_table found;
 };
-/* Returns the analysis of a move in *out, from the cache if it is there. E_SBP: no method makes the move. */
+/* Returns the analysis of a move in *out, from the cache if the move was analysed before. E_SBP: no method makes the
+ * move. */
 int redistribute_of(struct redistributions *s, const struct type *t, const struct layout *from, const struct layout *to,
                     const struct redistribution **out);
 

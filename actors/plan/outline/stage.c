@@ -123,8 +123,8 @@ forward_late(struct stages *s, const struct program *p, const bool *floats, bool
     }
 }
 
-/* Returns, by leaf, the only stage whose forward nodes read it; negative if there is none, if there are several, or
- * if the leaf differs between micro-batches. */
+/* Returns, by leaf, the only stage whose forward nodes read it; negative if no stage reads the leaf, if several read
+ * it, or if it differs between micro-batches. */
 static int32_t *
 stages_of_leaves(const struct stages *s, const struct program *p, const bool *loose, struct arena *a)
 {
@@ -212,8 +212,8 @@ find_places(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- folds ---- */
 
-/* A stage to be folded. If data returns to the devices from which it came, the stage in between has an outward and a
- * return half on the same devices. Such a stage becomes two stages, divided after half of the forward work. */
+/* State of folding a stage. If data returns to the devices from which it came, the stage in between has an outward
+ * and a return half on the same devices. Folding makes it two stages, divided after half of the forward work. */
 struct fold {
     double work, done; /* forward work, ns: in total; counted so far */
     int32_t shift;     /* number of stages that folding adds before this one */
@@ -372,10 +372,10 @@ stages_credits(const struct program *p, const struct stages *s, struct moment fr
  * first. */
 static const struct rule {
     uint8_t forward, backward; /* order of the two phases: the lower number first; equal: ranked together */
-    bool rising;               /* weight gradients: first stage before last stage */
+    bool rising;               /* weight gradients of the first stage run before those of the last stage */
     /* the first stage admits a micro-batch, and runs its weight gradients, only if nothing else is ready */
     bool lean;
-    bool inner; /* backward: last stage first; weight gradients: in order of micro-batches */
+    bool inner; /* backward of the last stage runs first; weight gradients run in order of micro-batches */
 } rules[NRULE] = {
     [RULE_DEEP] = {.backward = 1},  [RULE_RISING] = {.backward = 1, .rising = true},
     [RULE_BACK] = {.forward = 1},   [RULE_LEAN] = {.backward = 1, .lean = true},

@@ -5,10 +5,10 @@
  * arena.
  *
  * Credits are the schedule: a register written at one moment and read at a later one has as many copies as there are
- * micro-batches in between, plus one. With lag L per hop over p stages, there are L (p - 1 - s) + 1 from forward to
- * backward on stage s; L = 1 is 1F1B. A split backward has L (p - 1) + 1 from forward to weight gradients: ZB-H1
- * with L = 1, ZB-H2 with L = 2. Lag 0 gives one register per micro-batch: GPipe. (Tables: Qi et al. 2023; the rule
- * is ours.)
+ * micro-batches in between, plus one. With lag L per hop over p stages, stage s has L (p - 1 - s) + 1 registers from
+ * forward to backward; L = 1 is 1F1B. With split backward each stage has L (p - 1) + 1 registers from forward to
+ * weight gradients: ZB-H1 with L = 1, ZB-H2 with L = 2. Lag 0 gives one register per micro-batch: GPipe. (Tables: Qi
+ * et al. 2023; the rule is ours.)
  *
  * If a device has several virtual stages, or the user gives a memory limit, schedule_search.h searches for the
  * limits of stages and the priority rule. */

@@ -36,7 +36,7 @@ hoist_casts(struct program *p)
     struct stages stages;
     if (!compiles(p)) return;
     if (stages_find(&stages, p, &a)) {
-        err_clear(); /* compiling the program reports the same error */
+        err_clear(); /* ignored here, because compiling the program fails with the same error */
     } else {
         struct fusion f = {.program = p, .stages = &stages, .arena = &a, .hoists = true};
         fusion_nodes(&f);

@@ -1,4 +1,4 @@
-/* hoist.h - moves casts of variables together, so that one task computes many of them.
+/* hoist.h - moves casts of variables together, so that one task computes many casts.
  *
  * Autocast casts each variable right before its first use. The casts are scattered over the forward pass, and each
  * kernel launch takes longer than the copy of its bytes. hoist_casts() moves casts that may form a group (fusion.c)
@@ -12,7 +12,7 @@
 
 #include "actors/plan/model/program.h"
 
-/* Moves the casts. The program's layouts must already be chosen. */
+/* Moves casts of variables together. The program's layouts must already be chosen. */
 void hoist_casts(struct program *p);
 
 #endif

@@ -113,7 +113,8 @@ position_ahead(struct bringer *b, int32_t i, int32_t source)
     return at;
 }
 
-/* Returns the value that backward reads in place of r, which may be a view. Node i is its first reader. */
+/* Returns the value that backward reads in place of r, which may be a view. Node i is the first reader of the
+ * returned value. */
 static struct ref
 offload_standing_for(struct bringer *b, struct ref r, int32_t i)
 {
@@ -335,7 +336,7 @@ count_program_readers(const struct program *p, struct arena *a)
     return read;
 }
 
-/* Marks gathers of variables with `again`. Marked gathers, and views of them, run once per micro-batch. */
+/* Sets `again` on moves that gather variables. Marked gathers, and views of them, run once per micro-batch. */
 static void
 mark_gathers(struct bringer *b)
 {

@@ -10,8 +10,8 @@
 struct ref rewrite_move(struct program *p, int32_t *room, struct ref r, const struct layout *to);
 /* Sets the k-th operand of node i to r. */
 void rewrite_operand(struct program *p, int32_t i, int32_t k, struct ref r);
-/* A node to insert. Until rewrite_insert(), nodes of the list and of the program refer to the k-th node of the list
- * as p->nnode + k. */
+/* A node to insert into a program. Until rewrite_insert(), nodes of the list and of the program refer to the k-th
+ * node of the list as p->nnode + k. */
 struct insertion {
     struct prog_node node;
     int32_t before; /* index of the program node before which to insert; nnode: insert at the end */

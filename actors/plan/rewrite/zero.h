@@ -1,7 +1,7 @@
 /* zero.h - shards optimiser work and state over the ranks that hold the same parameter shard (ZeRO: Rajbhandari et
  * al. 2020).
  *
- * Changes layouts only. An update computes on slices of its parameter, the optimiser's state is sharded likewise,
+ * Only layouts change. An update computes on slices of its parameter, the optimiser's state is sharded likewise,
  * gradients arrive by reduce-scatter, and the new parameter is returned by all-gather. Existing splits of the
  * parameter are applied first, so that each rank's slice belongs to its own shard. The sums are those of the
  * complete tensor, in the same order, so results are bit-identical. The program must not be shared yet; call

@@ -140,8 +140,8 @@ stage_of(const struct plan *p, int32_t device)
     return stage;
 }
 
-/* Adds the gaps between the acts of one device to the stalls. The acts are sorted by time. Returns the time spent in
- * acts, ns. */
+/* Adds the gaps between the acts of one device to the stalls. The acts of the device are sorted by time. Returns the
+ * time spent in acts, ns. */
 static int64_t
 device_stalls(const struct books *b, const struct act_time *act, int64_t nact, int32_t stage, const struct account *o,
               struct stalls *l)

@@ -1,8 +1,8 @@
 /* account.h - analyses the acts of a run: idle time and its causes, and bytes in registers over time.
  *
  * Input: a plan, and the begin and end times of its acts, simulated or measured. The plan determines which tokens
- * and registers act n of a task took, and so for which of them it waited last. Any thread; results are allocated in
- * the given arena. */
+ * and registers act n of a task took, and so for which token or register it waited last. Any thread; results are
+ * allocated in the given arena. */
 #ifndef RILLE_PLAN_ACCOUNT_H
 #define RILLE_PLAN_ACCOUNT_H
 

@@ -46,7 +46,7 @@ received_channel(const struct joiner *j, int part, const struct in_port *in, int
     return c ? other_end(j, c, far) : NULL;
 }
 
-/* Returns the in-port by which a reader of received data also reads from the sender. Such added ports follow the
+/* Returns the in-port by which a reader of received data also reads from the sender. The added ports follow the
  * reader's own ports, in the order of its ports for received data. */
 static int32_t
 port_to_sender(const struct joiner *j, int part, int32_t task, int32_t port)

@@ -12,7 +12,7 @@
 /* Joins n partitions of one program, each of another host. Devices, threads and tasks keep the order of the
  * partitions. first: index of each partition's first task. as_one: the receiver's device makes each transfer once it
  * has a free register, as on a single host; false: transfers are as in a cluster, where further micro-batches are in
- * transit. The plan is allocated in a. */
+ * transit. The joined plan is allocated in arena a. */
 const struct plan *plan_merge_partitions(const struct plan *const *part, int n, bool as_one, struct arena *a,
                                          int32_t *first);
 

@@ -90,8 +90,8 @@ give_costs(const struct describing *f, const struct schedule_search_costs *c)
     l->hop = llround(c->move);
 }
 
-/* Estimates the costs. If all are below 1 ns (a micro-batch of a few numbers), each stage costs 1 ns, because a
- * simulated time of 0 would mean a deadlocked schedule. */
+/* Estimates the costs of stages. If all are below 1 ns (a micro-batch of a few numbers), each stage costs 1 ns,
+ * because a simulated time of 0 would mean a deadlocked schedule. */
 static void
 reckon_costs(const struct describing *f)
 {
@@ -157,7 +157,7 @@ list_kept(const struct describing *f, struct kept **list)
     return n;
 }
 
-/* Counts the bytes that each stage holds. Each value counts once per stage, until its last reader there. */
+/* Counts the bytes that each stage holds. Each value counts once per stage, until its last reader on that stage. */
 static void
 find_bytes(const struct describing *f)
 {

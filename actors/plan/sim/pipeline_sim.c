@@ -24,7 +24,7 @@ struct lane {
     /* micro-batches between forward and the end of weight gradients (contexts), summed over the lane's stages */
     int32_t held;
     struct slot *busy;    /* slot of the running act; NULL: idle */
-    struct slot *slot;    /* NACT per stage */
+    struct slot *slot;    /* slots of the lane, NACT per stage */
     uint64_t *ready;      /* bit mask of the lane's ready slots */
     uint32_t nready;      /* number of 64-bit words in `ready` */
     struct slot *opening; /* dummy act that ends at the lane's start time; NULL: the lane starts at time 0 */

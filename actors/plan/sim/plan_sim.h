@@ -1,7 +1,8 @@
 /* plan_sim.h - plan simulator: computes when each act begins and ends, if each task's act takes a given time.
  *
- * Follows the actors' own rule: one act at a time on each stream of a device, the first ready task by priority.
- * Computes no tensors. Pure: depends on the plan and the times alone. Any thread. Acts are in the given arena. */
+ * Follows the actors' own rule: one act at a time on each stream of a device, the first ready task by priority. The
+ * simulator computes no tensors. Pure: depends on the plan and the times alone. Any thread. Acts are in the given
+ * arena. */
 #ifndef RILLE_PLAN_PLAN_SIM_H
 #define RILLE_PLAN_PLAN_SIM_H
 
@@ -78,7 +79,7 @@ int plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_si
  * acts: the one with which simulations with random jitter, from how's seed on, end soonest. The acts of a task count
  * as equally long for all micro-batches. If lanes are threads and devices have streams, there are always rows,
  * because without rows the order of work enqueued in advance is arbitrary. Plans of too many acts have no rows. All
- * simulations take about 0.1 s. E_PLAN as for plan_sim_run(). */
+ * simulations take about 0.1 s. E_PLAN: the plan does not run to its end, as for plan_sim_run(). */
 int plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
                   struct lane_rows *out);
 

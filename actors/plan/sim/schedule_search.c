@@ -335,7 +335,7 @@ refine(struct search *s, int32_t slope, int32_t base)
     } while (try_range(s, r, &slope, &base));
 }
 
-enum { NPOOL = 3 }; /* number of pools of a stage */
+enum { NPOOL = 3 }; /* number of pools of a stage: backward, weight, behind */
 
 /* Returns a pointer to the size of pool k of a stage. */
 static int32_t *
@@ -426,7 +426,7 @@ try_1f1b(struct search *s)
     try_line(s, PARTS, PARTS, WAIT_SHORT);
 }
 
-/* Tries pools that hold all micro-batches. */
+/* Tries pool sizes that hold all micro-batches, as in GPipe. */
 static void
 try_gpipe(struct search *s)
 {

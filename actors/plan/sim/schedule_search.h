@@ -37,7 +37,8 @@ bool schedule_search_knows(const char *name);
 /* Returns true if the schedule folds stages: a stage whose results return to the devices of its input becomes two. */
 bool schedule_search_folds(const char *name);
 /* Chooses the pool sizes and the priority rule of a program with micro-batches. E_ARG: the schedule does not support
- * the stages' devices. E_MEMORY: no schedule fits; the error gives the least memory. Errors name source lines. */
+ * the stages' devices. E_MEMORY: no schedule fits; the error gives the least memory. Errors name the source lines at
+ * which stages begin. */
 int schedule_search_run(struct program *p, const struct schedule_search_request *wish);
 /* Estimates time and memory of the program's current schedule from the stages' costs. Returns false if the program
  * has a single stage or a single micro-batch. */

@@ -368,7 +368,8 @@ proof_sum(struct proof *v, int32_t i)
 }
 
 /* Checks a result that is stored in another task's register. That task must be the first one that fills the shard,
- * and its register must have equal size. In a plan with micro-batches such results are not allowed. */
+ * and its register must have equal size. In a plan with micro-batches no result may be stored in another task's
+ * register. */
 static int
 check_alias(const struct proof *v, int32_t i, int32_t k)
 {
@@ -446,8 +447,8 @@ check_in_arena(const struct proof *v, int32_t i, int32_t k)
     return 0;
 }
 
-/* Checks an out-port after the results. An out-port after the results must have no bytes. At most one such port
- * orders other tasks; the rest carry credits. */
+/* Checks an out-port after the results. An out-port after the results must have no bytes. At most one of these ports
+ * orders other tasks; the others carry credits. */
 static int
 check_beyond(const struct proof *v, int32_t i, int32_t k)
 {

@@ -26,8 +26,8 @@ struct inlet {
     uint8_t token; /* enum sync */
 };
 
-/* State of one proof. Tasks and ports take hundreds of bytes each, and edges connect distant tasks. So the few
- * fields that are needed about the other end of an edge are copied into dense arrays, which fit in caches. */
+/* Data of one proof of a plan. Tasks and ports take hundreds of bytes each, and edges connect distant tasks. So the
+ * few fields that are needed about the other end of an edge are copied into dense arrays, which fit in caches. */
 struct proof {
     const struct plan *plan;
     struct arena tmp;

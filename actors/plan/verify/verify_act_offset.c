@@ -61,8 +61,8 @@ by_piece(const struct plan *p, int32_t task)
     return p->task[task].nact == p->pieces;
 }
 
-/* Returns true if the edge proves an order. With such an edge the reader's act waits for the producer's act of the
- * same micro-batch, or for the producer's only act. A reader that acts once waits for all acts of the producer. out:
+/* Returns true if the edge proves an order. The reader's act must wait for the producer's act of the same
+ * micro-batch, or for the producer's only act. A reader that acts once must wait for all acts of the producer. out:
  * number of the out-port. */
 static bool
 counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
@@ -115,7 +115,7 @@ list_steps(struct act_offset_proof *b)
     }
 }
 
-/* Lowers the lag of a task. Decrements nwanted if the claims about the task are then proved. */
+/* Records a smaller lag of a task. Decrements nwanted if the claims about the task are then proved. */
 static void
 note_lag(struct act_offset_proof *b, int32_t task, int32_t lag)
 {

@@ -110,8 +110,8 @@ same_end(const struct channel *a, const struct channel *b)
            a->turn == b->turn && a->late == b->late && a->bytes == 0;
 }
 
-/* Proves that the gate before a node has exactly these channel ends. *c: index of the first channel of the step;
- * advanced to that of the next step. */
+/* Proves that the gate before a node has exactly these channel ends. *c: index of the first channel of the node's
+ * step; on return, of the next step. */
 static int
 check_gate(const struct plan *p, int32_t node, const struct channel *end, int n, int32_t *c)
 {

@@ -110,7 +110,8 @@ check_copies(struct values *s, int32_t task, const struct view *part)
     return own->nunpack ? check_collective_room(s, task, comm_rank_nresult(own) - 1, own->nunpack) : 0;
 }
 
-/* Proves that an edge leads from the device's previous collective, if there was one, to this task. */
+/* Proves that an edge leads from the device's previous collective to this task; the device's first collective needs
+ * none. */
 static int
 check_rank_order(struct values *s, int32_t task)
 {

@@ -161,9 +161,9 @@ task_moment_of(const struct task *t)
     return (struct moment){.stage = t->stage, .phase = t->phase};
 }
 
-/* Returns the number of registers that the readers need. They need as many as there are micro-batches between writer
- * and readers, and at least two if data is sent to another stage on another device. Offloaded and fetched data needs
- * no second register. */
+/* Returns the number of registers that the readers need. Readers need one register per micro-batch between writer
+ * and readers, and at least two registers if data is sent to another stage on another device. Offloaded and fetched
+ * data needs no second register. */
 static int32_t
 asked(const struct proof *v, const struct stages *st, const struct task *from, const struct out_port *o)
 {
@@ -179,8 +179,8 @@ asked(const struct proof *v, const struct stages *st, const struct task *from, c
     return n;
 }
 
-/* Proves phase and stage. The phase is that of the task's node, or of the node whose move offloads or fetches the
- * value. A task that computes a node has the node's stage. */
+/* Proves phase and stage of a task. The phase is that of the task's node, or of the node whose move offloads or
+ * fetches the value. A task that computes a node has the node's stage. */
 static int
 check_moment(const struct proof *v, const struct stages *st, int32_t task)
 {

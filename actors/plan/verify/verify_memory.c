@@ -7,12 +7,12 @@
  * for all acts of the producer. So after a path of edges to a task with one act, all acts of the path's first task
  * are over. Between tasks that act per micro-batch, a path orders the acts of one micro-batch.
  *
- * Registers that are written per micro-batch are written again. So if two of them share a section, both results have
- * equally many registers, and registers of equal index share bytes. In the next period the first owner of a section
- * follows the last owner. For this order, the first owner's task must have an output with no more registers, and a
- * reader of that output must come after (or be) each reader of the last owner. A result made once per batch and read
- * per micro-batch is needed to the end, and a sum over micro-batches is written from the beginning. So neither may
- * share bytes with a result that is written per micro-batch. */
+ * Registers that are written per micro-batch are written again. So if registers of two results share a section, both
+ * results must have equally many registers, and registers of equal index must share bytes. In the next period the
+ * first owner of a section follows the last owner. For this order, the first owner's task must have an output with
+ * no more registers, and a reader of that output must come after (or be) each reader of the last owner. A result
+ * made once per batch and read per micro-batch is needed until the last micro-batch, and a sum over micro-batches is
+ * written from the first one on. So neither may share bytes with a result that is written per micro-batch. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/verify/verify_value.h"
 
@@ -72,9 +72,9 @@ find_rows(struct memory *m)
     }
 }
 
-/* Searches back from task b, breadth first, for n tasks. Stops when the search has reached, on each of their rows,
- * the last such task or a later one. Counts a task as reached before its inputs are scanned, because there may be as
- * many inputs as ranks. Returns the first of the n tasks that does not precede b; -1: all precede b. */
+/* Searches back from task b, breadth first, for n tasks. Stops when the search has reached, on each row of these
+ * tasks, the last of them or a later task. Counts a task as reached before its inputs are scanned, because there may
+ * be as many inputs as ranks. Returns the first of the n tasks that does not precede b; -1: all precede b. */
 static int32_t
 not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
 {
@@ -121,7 +121,7 @@ struct block {
     int64_t lo, hi;
     int32_t task, out, slot, nreg;
     bool repeats; /* written for each micro-batch, so more than once */
-    bool shared;  /* other tasks write it, too */
+    bool shared;  /* other tasks write the same register, too */
     bool once;    /* each register is filled at most once */
 };
 
@@ -483,10 +483,10 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
 }
 
 /* Data for the proof that all tasks that may reject their data are done before any update begins, so that bad input
- * cannot leave some variables updated and others not. Such tasks (checks) are numbered in list order. A task begins
- * after at least the first done[task] checks: as many as for any of its inputs, plus the next checks that are inputs
- * themselves. A gate that receives from another host stands for that host's checks. A gate that sends to another
- * host waits for all checks of this host. */
+ * cannot leave some variables updated and others not. The tasks that may reject data (checks) are numbered in list
+ * order. A task begins after at least the first done[task] checks: as many as for any of its inputs, plus the next
+ * checks that are inputs themselves. A gate that receives from another host stands for that host's checks. A gate
+ * that sends to another host waits for all checks of this host. */
 struct checks {
     int32_t *task, n;     /* checks: tasks that may reject their data, in list order */
     int32_t *done, *mark; /* by task: number of checks that precede it; by check: last task found to read it */

@@ -59,7 +59,7 @@ value_begin_move(struct values *s, int32_t task)
     TRY(check_name(s, task, b));
     TRY(redistribute_of(&s->crosses, &b->type, b->from, b->to, &s->cross));
     TRY(moved_value(s, task, b, &s->box_ref));
-    /* The value is unknown if all sources are on other hosts; the partitions there prove it. */
+    /* The value is unknown if all sources are on other hosts; then the partitions of those hosts prove it. */
     if (s->box_ref.kind == REF_NONE && !redistribute_is_all(s->cross)) s->box_ref = b->value;
     struct type t = ref_type(p->program, s->box_ref);
     if (s->box_ref.kind != REF_NONE && !type_equal(&t, &b->type))

@@ -174,8 +174,8 @@ same_types(const struct program *g, int32_t i, const struct type *out)
     return 0;
 }
 
-/* A call that has been derived. The outcome depends only on the call. So another call with equal operator, types,
- * attributes and layouts is also legal, and has results of the same types. */
+/* A call whose types and signature have been checked. The outcome depends only on the call. So another call with
+ * equal operator, types, attributes and layouts is also legal, and has results of the same types. */
 struct derived {
     struct call call;
     uint32_t wide; /* bit mask of half-type results that are f32, because a sum over micro-batches adds them */
@@ -331,8 +331,8 @@ check_program_root(const struct program *g, int32_t k)
 }
 
 /* Checks that no node computed per micro-batch depends on a sum over micro-batches. Plans of several hosts require
- * this, because they run in rounds (verify_channel.c). A single host may have enough registers for such a
- * dependency. */
+ * this, because they run in rounds (verify_channel.c). A plan of a single host may have enough registers for a node
+ * that depends on such a sum. */
 static int
 check_late(const struct program *g, bool *late)
 {

@@ -3,8 +3,8 @@
  *
  * The channels of a move, and the order of their tasks, follow from the layouts and the map (redistribute.h). The
  * windows are derived again, and so are the channels that use a library, and their devices. The partition at the
- * other end proves the content that it sends. Both ends state a digest of the content (channel.what) and are
- * connected only if the digests are equal. */
+ * other end of a channel proves the content that it sends. Both ends state a digest of the content (channel.what)
+ * and are connected only if the digests are equal. */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/device/communicator.h"

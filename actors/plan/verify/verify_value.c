@@ -154,8 +154,8 @@ value_chain_source(const struct plan_chain *c, int32_t member, const struct prog
     return (struct fuse_arg){false, -1};
 }
 
-/* Returns true if member i, which is not element-wise, leads its chain: all members before it are element-wise, and
- * it reads none of them. */
+/* Returns true if member i, which is not element-wise, leads its chain: all members before i are element-wise, and i
+ * reads no member. */
 static bool
 leads_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
 {
@@ -354,8 +354,8 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
     return 0;
 }
 
-/* Proves an accumulation. Sums are listed in the order of the nodes that request them; the task's own node is the
- * addend. */
+/* Proves a task that adds to a sum over micro-batches. Sums are listed in the order of the nodes that request them;
+ * the task's own node is the addend. */
 int
 value_accumulate(struct values *s, int32_t task)
 {
