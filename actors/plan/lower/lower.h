@@ -80,7 +80,7 @@ struct lower {
     int32_t *first_out, *asked;
     struct hash_table views;   /* interned views */
     struct hash_table calls;   /* interned computations of kernels */
-    struct hash_table kernels; /* by computation, views and device */
+    struct hash_table kernels; /* kernels, by computation, views and device */
     int32_t exec_capacity;
     /* last gate, -1: none; all drafts with a smaller index than `gated` that need a gate have one after them */
     int32_t gate, gated;
@@ -111,8 +111,8 @@ struct kernels {
     struct view *at;          /* copies of these views; with global positions if `placed` */
 };
 void kernels_begin(struct kernels *k, struct lower *l, int device, int nin, int nout);
-/* Sets the computation for which kernels are made. The caller sets k->like before, and keeps step[] until the last
- * kernels_get(). */
+/* Sets the computation for which kernels are made. The caller must set k->like before this call, and keep step[]
+ * until the last kernels_get(). */
 void kernels_of(struct kernels *k, int nstep, const struct fuse_step *step);
 /* Finds or makes the kernel for the current views on this device of the plan. */
 int kernels_get(const struct kernels *k, int32_t device, struct exec **e);

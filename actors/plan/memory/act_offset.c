@@ -155,8 +155,9 @@ step_over(struct act_offsets *b, int32_t portal)
     return true;
 }
 
-/* Lists the predecessors of near tasks and portals only. A search in the short lists finds the same lags as a search
- * in the full lists. Returns false if there are so many portals that the short lists would save no time. */
+/* Makes short lists: predecessors of near tasks and portals only. A search in the short lists finds the same lags as
+ * a search in the full lists. Returns false if there are too many portals, so that searching the short lists would
+ * save no time. */
 static bool
 list_near(struct act_offsets *b, int32_t device)
 {

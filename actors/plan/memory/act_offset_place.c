@@ -41,8 +41,8 @@ mark_uses(uint64_t *bits, int32_t first, int32_t last)
     bits[hi] |= to;
 }
 
-/* Marks the uses of live range y that may be live at the same time as use u. Use i stands for the micro-batches i +
- * k * nact_offset, for all k. */
+/* Marks the uses of live range y that may be live at the same time as use u. Use i of a live range stands for the
+ * micro-batches i + k * nact_offset, for all k. */
 static void
 mark_met(struct act_offsets *b, const struct use *u, const struct live_range *y, struct reach r)
 {
@@ -261,8 +261,8 @@ let_down(struct act_offsets *b, enum order by, int64_t most)
 
 /* ---- ejection ---- */
 
-/* Lists the placed uses that may be live at the same time as use u, by lowest and by highest address. Branch-free,
- * because its branches would be unpredictable. */
+/* Lists the placed uses that may be live at the same time as use u, by lowest and by highest address. The loop is
+ * branch-free, because its branches would be unpredictable. */
 static void
 list_met(struct act_offsets *b, int32_t u)
 {

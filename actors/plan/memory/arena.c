@@ -8,13 +8,13 @@
  * In a program with micro-batches, results made per micro-batch are rewritten in each period. Tasks of one group
  * (credit.c) process one micro-batch at a time, so live ranges of a group with one register each share bytes as in a
  * run of one micro-batch. The last live range of a period must be read before the first of the next period is
- * written. An edge with one credit enforces that: the first live range's writer waits for the last one's readers. An
- * edge with one credit makes a task wait only for tasks on an earlier micro-batch, so it closes no cycle. A stage
- * that keeps results of several micro-batches has one slot ("room", stage_slot.h) for each micro-batch. A slot is
- * packed like a run of one micro-batch. Short-lived results may have a register in each slot as well, in gaps, if
- * that takes fewer bytes. A slot is reused after its micro-batch has left, which credits ensure anyway. All groups
- * and slots are live at the same time. A result made once per batch shares bytes with results that the first
- * micro-batch has not written yet, or that the last one has read already.
+ * written. An edge with one credit enforces this order: the first live range's writer waits for the readers of the
+ * last live range. An edge with one credit makes a task wait only for tasks on an earlier micro-batch, so it closes
+ * no cycle. A stage that keeps results of several micro-batches has one slot ("room", stage_slot.h) for each
+ * micro-batch. A slot is packed like a run of one micro-batch. Short-lived results may have a register in each slot
+ * as well, in gaps, if that takes fewer bytes. A slot is reused after its micro-batch has left, which credits ensure
+ * anyway. All groups and slots are live at the same time. A result made once per batch shares bytes with results
+ * that the first micro-batch has not written yet, or that the last one has read already.
  *
  * Devices with equal live ranges are packed once. */
 #include "actors/plan/lower/lower.h"
@@ -335,10 +335,11 @@ kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
     return beside;
 }
 
-/* Extends lifetimes on devices where moves run on streams of their own, overlapping with kernels. A move's result
- * lives from the preceding kernel on, and its operand until the following kernel. With a shorter lifetime, the move
- * would wait for the kernel that uses its bytes. Example: panel k + 1 of a product arrives in the bytes of panel k -
- * 1 while panel k is multiplied. If kernel and move depend on each other, the lifetime is not extended. */
+/* Extends lifetimes on devices where moves run on streams of their own, overlapping with kernels. The result of a
+ * move lives from the kernel before the move on, and the operand until the kernel after the move. With a shorter
+ * lifetime, the move would wait for the kernel that uses its bytes. Example: panel k + 1 of a product arrives in the
+ * bytes of panel k - 1 while panel k is multiplied. If kernel and move depend on each other, the lifetime is not
+ * extended. */
 static void
 leave_room_for_moves(struct memory *m, int32_t device, const struct live_range *t, struct item *it)
 {

@@ -1,11 +1,12 @@
 /* pack.c - finds offsets in one arena: the best result of several greedy heuristics.
  *
- *   placing   places items one by one in some order (largest first is the best known). Each item goes to the lowest
- * gap, or to the tightest, between placed items with overlapping lifetimes. Quadratic: tries all orders up to
- * NTHOROUGH items, and largest first up to NPLACED. again     places the topmost item first and all the others anew,
- * up to NAGAIN times. Used on request, if no order meets the bound. sweeping  simulates malloc and free over time,
- * with holes binned by size: a few steps per item. It is also tried backwards in time. A group is swept on its own
- * and is one block for the other items.
+ *   placing   places items one by one in some order (largest first is the best known). Each item goes to the
+ *             lowest gap, or to the tightest, between placed items with overlapping lifetimes. Quadratic: tries all
+ *             orders up to NTHOROUGH items, and largest first up to NPLACED.
+ *   again     places the topmost item first and all the others anew, up to NAGAIN times. Used on request, if no
+ *             order meets the bound.
+ *   sweeping  simulates malloc and free over time, with holes binned by size: a few steps per item. Items are also
+ *             swept backwards in time. A group is swept on its own and is one block for the other items.
  *
  * With more than NPLACED items, the largest are placed and the small rest is swept above them. (Greedy by size:
  * Pisarchyk & Lee 2020; bins by size: Masmano et al. 2004.) */

@@ -66,7 +66,7 @@ compare_live_bytes(const void *x, const void *y)
     return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->task - b->task;
 }
 
-/* Keeps the ranges that are live at the peak, the largest first; returns their number. */
+/* Keeps the live ranges that include the peak, sorted from the largest; returns their number. */
 static int32_t
 keep_peak(const struct plan *p, struct live_range *list, int32_t n)
 {

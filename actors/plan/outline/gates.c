@@ -22,8 +22,8 @@ depth_of(int32_t i)
     return depth;
 }
 
-/* Returns the place of a channel end in the order of the gate's tasks. Hosts deep in the tree come first on the way
- * up, and last on the way down; a sender precedes its receiver. */
+/* Returns the place of a channel end in the order of the gate's tasks. Hosts deep in the tree send first on the way
+ * up, and receive last on the way down; a sender precedes its receiver. */
 static int32_t
 gate_turn_of(bool up, int32_t below, bool sends)
 {

@@ -22,8 +22,8 @@ int32_t recompute_stages(const struct program *p);
 /* Recomputes parts[s] parts of each stage s of n, 0 to RECOMPUTE_PARTS. With RECOMPUTE_PARTS the stage is recomputed
  * as a single part. Parts that free the most bytes are chosen first. */
 int recompute_parts(struct program *p, const int32_t *parts, int32_t n);
-/* Makes recomputation on each stage start from values that forward kept on that stage, even if several stages were
- * one stage of a device before. */
+/* Makes the recomputation of each stage start from values that forward kept on the same stage. Recomputed nodes may
+ * belong to another stage if stages were divided after the recomputation was inserted. */
 int recompute_apart(struct program *p);
 
 #endif

@@ -199,8 +199,8 @@ compare_change_times(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* at equal times, releases sort before acquisitions */
 }
 
-/* Returns the time at which the last reader of a register of a result returned it. Readers of other results in the
- * same register (IN_TASK) count, too. */
+/* Returns the time at which the last reader of a register of a result returned it. Readers of other results that are
+ * stored in the same register (IN_TASK) count, too. */
 static int64_t
 until(const struct books *b, int32_t task, int32_t k, int64_t r)
 {

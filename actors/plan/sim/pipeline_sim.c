@@ -123,7 +123,7 @@ stir(struct simulator *t, uint32_t lane)
     t->stirred[lane / 64] |= 1ull << lane % 64;
 }
 
-/* Marks the slot as ready if its next micro-batch may run. The mark stays until the act begins. */
+/* Marks the slot as ready if its next micro-batch may run. The slot stays marked until the act begins. */
 static void
 wake_slot(struct simulator *t, struct slot *s)
 {

@@ -317,9 +317,9 @@ even_unit(const int64_t *ns, int64_t n, int parts)
 }
 
 /* Returns idealised durations of an act, by task. The work of each moment is a multiple of the unit, so that nearly
- * equal moments become equal. Short moves, and short tasks that run once per batch, cost nothing. If they had costs,
- * a device that is late by the time of a move would start another act, and would then be late by the time of that
- * act. */
+ * equal moments become equal. Short moves, and short tasks that run once per batch, cost nothing. If short moves had
+ * costs, a device that is late by the time of a move would start another act, and would then be late by the time of
+ * that act. */
 static int64_t *
 even_costs(const struct plan *p, const int64_t *cost, int parts, struct arena *a)
 {

@@ -440,7 +440,7 @@ try_lines(struct search *s)
     if (try_range(s, (struct line_range){1, 0, SLOPES, BASES, LARGE_STEP}, &slope, &base)) refine(s, slope, base);
 }
 
-/* Tries all lines; with several stages per device only until FEW_ACTS are simulated. */
+/* Tries all lines of pool sizes; if devices have several stages, stops after FEW_ACTS simulated acts. */
 static void
 try_fine_lines(struct search *s)
 {
@@ -549,9 +549,9 @@ no_dealing(struct search *s)
     return at_stages(&p, &st, E_ARG);
 }
 
-/* Returns the most micro-batches of one chunk that a device holds at once, if it holds `all` micro-batches of all
- * chunks together, and forward and backward pass through the v chunks in groups of p micro-batches. Counts in the
- * fifth round, which is in the steady state. */
+/* Returns the most micro-batches that a device holds at once of one chunk (one of its v stages). The device holds
+ * `all` micro-batches of all chunks together. Forward and backward pass through the chunks in groups of p
+ * micro-batches. Counts in the fifth round, which is in the steady state. */
 static int32_t
 warmup_rounds(int32_t p, int32_t v, int32_t all, int32_t chunk)
 {

@@ -12,7 +12,8 @@
 
 struct schedule_search_request {
     const char *name; /* "zb-v", "v-half", "v-min", "interleaved", "auto", or "memory" (only the limits below) */
-    /* memory limit. Up to 16: factor of the bytes of 1F1B on its fullest device; above: bytes per device */
+    /* memory limit. A value up to 16 is a factor of 1F1B's bytes on its fullest device; a larger value is in bytes
+     * per device */
     double memory;
     int64_t most; /* additional limit of a device's activations, bytes; 0: none */
     bool least;   /* find the least memory, whatever the time; `memory` is ignored */

@@ -484,9 +484,10 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
 
 /* Data for the proof that all tasks that may reject their data are done before any update begins, so that bad input
  * cannot leave some variables updated and others not. The tasks that may reject data (checks) are numbered in list
- * order. A task begins after at least the first done[task] checks: as many as for any of its inputs, plus the next
- * checks that are inputs themselves. A gate that receives from another host stands for that host's checks. A gate
- * that sends to another host waits for all checks of this host. */
+ * order. done[task] is a number of checks that have ended before the task begins, counted from the first check. It
+ * is the largest such number of the task's inputs, plus the next checks if the task reads them directly. A gate that
+ * receives from another host stands for that host's checks. A gate that sends to another host waits for all checks
+ * of this host. */
 struct checks {
     int32_t *task, n;     /* checks: tasks that may reject their data, in list order */
     int32_t *done, *mark; /* by task: number of checks that precede it; by check: last task found to read it */

@@ -1,4 +1,4 @@
-/* verify_run.c - proves that the plan runs to its end: by rounds, or by a greedy simulation of tokens, without
+/* verify_run.c - proves that the plan runs to its end: by rounds, or by a greedy simulation of tokens that moves no
  * bytes.
  *
  * An actor acts when every in-port has its tokens and every result a free register. Nothing except missing tokens or
@@ -13,11 +13,11 @@
  * by rounds no task waits, provided that no task which acts per micro-batch reads a late task. The reason: edges
  * point forward in the list, and producers put on as many tokens as readers take (verify.c). So an edge between two
  * tasks that act per micro-batch carries one token per round, or the reader would be late. An early task with one
- * act produces a single token, which its reader takes or keeps to the end. A late task finds all tokens of n rounds.
- * No register is filled twice in a round, and a register filled per micro-batch is returned in its round, because
- * all its readers act in this round. The last act of each task takes the last token and returns the last register.
- * The time of this proof is linear in the edges, whatever the number of micro-batches. Plans that this proof does
- * not cover are simulated.
+ * act produces a single token, which its reader takes or keeps to the end. A late task finds the tokens of all n
+ * rounds when it acts. No register is filled twice in a round, and a register filled per micro-batch is returned in
+ * its round, because all its readers act in this round. The last act of each task takes the last token and returns
+ * the last register. The time of this proof is linear in the edges, whatever the number of micro-batches. Plans that
+ * this proof does not cover are simulated.
  *
  * Nets in which no act takes another's tokens: Commoner et al. 1971; one run proves all runs with these rates:
  * Ghamarian et al. 2006. */

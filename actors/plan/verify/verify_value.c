@@ -2,8 +2,8 @@
  *
  * Goes through the tasks in order and records the content of each result: shard `pos` of a program value in a
  * layout. The program says which value a task must read. The proof shows that this value is stored at the offset and
- * strides that the task uses. So a plan that passes computes its program, whatever produced the plan. The proof
- * trusts the kernels and box_plan(). */
+ * strides that the task uses. So a plan that passes the proof computes its program, whatever produced the plan. The
+ * proof trusts the kernels and box_plan(). */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/device/device.h"
@@ -253,7 +253,7 @@ check_chain_member(struct values *s, int32_t task, int32_t i, bool grouped)
 }
 
 /* Returns true if live-out result k is in its place: results are in the order of members, and a member with a
- * live-out result lists all of its results. Only a member that is an update must list result 0. */
+ * live-out result lists all of its results. Result 0 may be missing, except for a member that is an update. */
 static bool
 shows_next(const struct values *s, const struct plan_chain *c, int32_t k)
 {
