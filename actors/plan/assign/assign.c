@@ -434,7 +434,7 @@ last_value_reader(const struct planner *w, const struct value *v)
 }
 
 /* Ends the lifetime of a value early: if only its last reader needs a converted copy, the value is freed before that
- * reader runs. The reader's own node counts the copy's bytes instead. */
+ * reader runs. The bytes of the copy are then counted as held by the reader. */
 static void
 end_before(struct planner *w, struct value *v)
 {
@@ -481,8 +481,8 @@ early_of(struct planner *w, const struct net_tensor *t, const struct type *type,
 }
 
 /* Adds a second tensor that counts the memory of an early reduction (hops_early). If a pending reduction has one
- * reader, much later, it is completed directly after the addends are computed. The sum is then live from the next
- * step's conversions on. */
+ * reader, much later, it is completed directly after the addends are computed. The sum is live from the conversions
+ * before the next step on. */
 static void
 sum_early(struct planner *w, struct net_tensor *t, const struct value *v, struct priced *p, const struct layout **from,
           const struct layout **to)

@@ -87,8 +87,8 @@ lengthen(struct planner *w)
 
 /* Sets the stages and phases between which the network counts several registers per value. A value made per
  * micro-batch and read in a later phase has several registers: one is held for the value's own lifetime, the others
- * from the first to the last node that runs per micro-batch. The same holds for a converted copy that is read in
- * both phases. */
+ * from the first to the last node that runs per micro-batch. A converted copy that is read in both phases has
+ * several registers in the same way. */
 static void
 keep_rounds(struct planner *w)
 {

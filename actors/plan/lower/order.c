@@ -2,9 +2,9 @@
  *
  * Edges point forward in the list of tasks. The search for a path from a to b runs backwards from b. To shorten the
  * search, tasks are partitioned into lines (chains). The next task on a line is the reader from which the path to an
- * end is longest. So each long path of the program (forward, loss, backward) is one line. A search may stop at any
- * task on a's line that does not precede a. After LOOKS tasks, or SCANS times as many edges, the search gives up and
- * an edge is added. A redundant edge costs a message, but is never wrong. */
+ * end is longest. So each long path of the program (forward, loss, backward) is one line. A search for a may stop at
+ * any task on a's line that comes at or after a. After LOOKS tasks, or SCANS times as many edges, the search gives
+ * up and an edge is added. A redundant edge costs a message, but is never wrong. */
 #include "actors/plan/lower/lower.h"
 
 #include <string.h>

@@ -11,7 +11,7 @@
  *
  * Steps 2 to 4 are repeated once per level of stage buffers. If a task reads from another memory space of its host,
  * a transfer takes the place of the receive. So each SEND precedes its RECV in any merge of the partitions' lists
- * (verify_run.c relies on that).
+ * (verify_run.c relies on this order).
  *
  * If a library links the devices, both ends of a channel are device work (p2p.c). Without such a library, host code
  * sends and receives. Bytes that host code cannot read are transferred to a cpu device's memory right before the

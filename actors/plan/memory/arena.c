@@ -351,8 +351,8 @@ leave_room_for_moves(struct memory *m, int32_t device, const struct live_range *
             it->last = MAX(it->last, kernel_beside(m, device, m->reader[i], 1));
 }
 
-/* Returns the position from which the bytes of a live range must be free. A receive by a library may be filled from
- * the beginning of its hop on (verify_channel.c). */
+/* Returns the position in the task list from which the bytes of a live range must be free. A receive by a library
+ * may be filled from the beginning of its hop on (verify_channel.c). */
 static int32_t
 first_position(const struct memory *m, int32_t device, const struct live_range *t)
 {
@@ -365,10 +365,10 @@ first_position(const struct memory *m, int32_t device, const struct live_range *
 }
 
 /* Returns the lifetime of a live range. The model of a run is its first micro-batch and, a period later, its last. A
- * result made per micro-batch lives from the first to the last. A result made once lives in one of the two, or from
- * the first into the last. Weight gradients may be delayed to the end of their micro-batch, so the bytes that they
- * read stay reserved until then. A stage that recomputes or fetches values runs its weight gradients directly after
- * backward. */
+ * result made per micro-batch lives from the first to the last. A result made once lives in the first or in the last
+ * micro-batch, or from the first into the last. Weight gradients may be delayed to the end of their micro-batch, so
+ * the bytes that they read stay reserved until then. A stage that recomputes or fetches values runs its weight
+ * gradients directly after backward. */
 static struct item
 item_of(struct memory *m, int32_t device, const struct live_range *t)
 {

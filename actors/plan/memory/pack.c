@@ -157,7 +157,7 @@ insert_placed(struct placed *placed, int n, struct placed q)
     placed[lo] = q;
 }
 
-/* Places the first n spans of the order; returns the arena's bytes. */
+/* Places the first n spans of the order in the arena; returns the arena's bytes. */
 static int64_t
 place(struct pack *p, int n, bool tightest)
 {

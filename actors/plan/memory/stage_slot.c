@@ -270,7 +270,8 @@ go_in_and_out(struct stage_slots *m, const struct room *r, int32_t n)
     return least < was;
 }
 
-/* Exchanges an item in the slots with one outside, for all pairs. Returns true if that lowered the total bytes. */
+/* Tries all exchanges of an item in the slots with an item outside, and makes those that lower the total bytes.
+ * Returns true if the total decreased. */
 static bool
 change_places(struct stage_slots *m, const struct room *r, int32_t n)
 {

@@ -69,7 +69,7 @@ struct channel {
                                           channels use rank->pack instead */
 };
 
-/* The other end of a channel, as the run knows it. */
+/* Data about the other end of a channel, exchanged before a run. */
 struct channel_far {
     int32_t task, thread; /* indices of the task and its thread in the peer partition */
     uint32_t addr;        /* bus address; set by the owner of the thread table */

@@ -45,7 +45,7 @@ wants_register(const struct deadlock *s, int32_t task)
     return false;
 }
 
-/* Prints the report. Tasks that wait for a free register come first, because they close the cycle. */
+/* Prints the deadlock report. Tasks that wait for a free register come first, because they close the cycle. */
 void
 deadlock_print(const struct deadlock *s, struct str *text)
 {

@@ -36,7 +36,7 @@ struct act {
 enum kind_flags {
     KIND_EXEC = 1,         /* calls the kernel in task.exec */
     KIND_MOVE = 2,         /* belongs to a move, described in task.move */
-    KIND_NODE = 4,         /* computes a program node or a chain, and has the results of the node */
+    KIND_NODE = 4,         /* computes a program node or a chain, and has the node's results as its own */
     KIND_ONCE_A_BATCH = 8, /* publishes results once per batch, even if it reads data of each micro-batch */
     KIND_ALIAS = 16,       /* result may be stored in another task's register (where.kind IN_TASK) */
     KIND_WRITES = 32,      /* acts write bytes into the results' registers */

@@ -185,7 +185,7 @@ struct task {
     uint8_t stream;
     bool updates; /* overwrites a variable */
     bool looks;   /* validates its input data; false: no validation, or an earlier task validates the same data */
-    bool shown;   /* others than the tasks after it on its stream wait for its work */
+    bool shown;   /* its work is awaited by other tasks than those after it on its stream */
     int32_t thread, device; /* device: index in plan->device */
     int32_t stage, lead;    /* virtual stage (stage.h); lead: place of that stage in a round of stages */
     int32_t node;           /* program node that the task computes; of a move: the node whose value moves; -1: none */

@@ -21,7 +21,7 @@ int32_t comm_ranks_partner(const struct plan *p, int32_t task, int32_t comm_rank
 bool comm_ranks_abroad(const struct plan *p, int32_t task);
 
 /* Lists the communicators (groups and point-to-point links) of the plan without duplicates, in the order of
- * creation, which is the same in all partitions. Returns their number. */
+ * creation, which is the same in all partitions. Returns the number of communicators. */
 int32_t comm_ranks_communicators(const struct plan *p, struct arena *a, struct communicator ***out);
 
 /* Appends this partition's list of collectives: 64-bit numbers, least significant byte first. */

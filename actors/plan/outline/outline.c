@@ -14,7 +14,7 @@
 struct layouts {
     struct digest *digest;
     struct arena arena;
-    struct hash_table seen; /* number of the first occurrence, by layout id */
+    struct hash_table seen; /* number of a layout's first occurrence in the digest, by layout id */
     const struct layout **layout;
     int32_t n, capacity;
 };

@@ -51,7 +51,7 @@ struct redistribution {
     int32_t nrun;
 };
 
-/* Cache of analysed moves. The maker or the verifier of a plan owns it; one thread. */
+/* Cache of analysed moves. The cache belongs to the maker or to the verifier of a plan; one thread. */
 struct redistributions {
     struct arena *arena;
     struct local_set *mines;

@@ -24,7 +24,7 @@ struct stages {
     bool *late;                   /* by node: its result may be available only after the last micro-batch */
     const struct place **at;      /* by node: its placement */
     const struct prog_pool *pool; /* by stage: limits of micro-batches */
-    const struct place **place;   /* by stage: placement of its forward nodes; NULL: it has none */
+    const struct place **place;   /* by stage: placement of its forward nodes; NULL: the stage has no forward nodes */
     /* by stage: the gradient of its input is not needed, so all its backward nodes are weight gradients */
     bool *joint;
     int32_t *chunk, nchunk; /* by stage: number of earlier stages on its devices; nchunk: most stages on a device */

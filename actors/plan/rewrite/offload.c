@@ -102,8 +102,8 @@ make_move_node(struct bringer *b, int32_t i, struct ref r, const struct type *t,
 }
 
 /* Returns the node before which a fetch for node i is inserted. That node is the first reader of the value fetched
- * `depth` fetches earlier, or the first reader of the first fetch if there are fewer fetches. It must follow the
- * node `source`. */
+ * `depth` fetches earlier, or the first reader of the first fetch if there are fewer fetches. The insertion point
+ * must follow the node `source`. */
 static int32_t
 position_ahead(struct bringer *b, int32_t i, int32_t source)
 {

@@ -370,7 +370,8 @@ find_wakes(struct simulator *t, struct arena *a)
             }
 }
 
-/* Computes lower bounds of round trips. Requires links that are sorted by source and point to later stages. */
+/* Computes lower bounds of the round trip times of micro-batches. The pipeline's links must be sorted by source and
+ * point to later stages. */
 static void
 find_circles(struct simulator *t)
 {

@@ -83,7 +83,8 @@ number_roles(struct plan_sim_lanes *l, uint8_t roles, int32_t own, int32_t *lane
         if (roles >> role & 1) lane[role] = own >= 0 ? own : l->n++;
 }
 
-/* Returns the lanes: device by device; or thread by thread, where a thread's devices without streams share one lane. */
+/* Returns the lanes of all devices. They are numbered device by device, or thread by thread, where a thread's
+ * devices without streams share one lane. */
 struct plan_sim_lanes
 plan_sim_lanes(const struct plan *p, enum plan_sim_share share, struct arena *a)
 {

@@ -5,8 +5,8 @@
  *   verify_sync.c        every edge means "happens before", whatever the streams
  *   verify_run.c         the plan runs to its end: round by round, or in one greedy token simulation
  *   verify_channel.c     the partitions of all hosts run to their end together
- *   verify_value.c       every task reads and writes the bytes that the program means (with the files of
- * verify_value.h) verify_kernel.c      kernels compute their nodes; credits, phases and turns follow the schedule
+ *   verify_value.c       every task reads and writes the bytes that the program means (with files of verify_value.h)
+ *   verify_kernel.c      kernels compute their nodes; credits, phases and turns follow the schedule
  *   verify_memory.c      no two live registers share bytes; updates wait for all readers of the replaced values
  *   verify_act_offset.c  the same if acts have offsets of their own
  *
@@ -80,8 +80,8 @@ int prove_run(struct proof *v);
 /* Returns true if a task of a collective may act at the place of the collective's last task in this partition. That
  * is allowed if all partners act in the same round, and all readers of their results come later. */
 bool proof_comm_rank_keeps_order(const struct proof *v, int32_t i);
-/* Proves by a simulation of tokens that the plan runs to its end, if rounds do not prove it. The time is linear in
- * the number of acts. */
+/* Proves by a simulation of tokens that the plan runs to its end, if rounds do not prove it. The simulation takes
+ * time linear in the number of acts. */
 int proof_run_greedily(struct proof *v);
 /* verify_channel.c */
 int prove_channels(struct proof *v);

@@ -73,8 +73,9 @@ find_rows(struct memory *m)
 }
 
 /* Searches back from task b, breadth first, for n tasks. Stops when the search has reached, on each row of these
- * tasks, the last of them or a later task. Counts a task as reached before its inputs are scanned, because there may
- * be as many inputs as ranks. Returns the first of the n tasks that does not precede b; -1: all precede b. */
+ * tasks, the last of them or a later task. A task counts as reached before its inputs are scanned, because a task
+ * may have as many inputs as there are ranks. Returns the first of the n tasks that does not precede b; -1: all
+ * precede b. */
 static int32_t
 not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
 {

@@ -177,7 +177,7 @@ check_moves(struct values *s, int32_t task, const struct box_work *w)
     return proof_same(s->v, task, "received", t->move.received, bytes);
 }
 
-/* Proves that the task moves this value: its node and its rate. */
+/* Proves that the task has the node and the rate of a move of this value. */
 int
 value_moves(struct values *s, int32_t task)
 {

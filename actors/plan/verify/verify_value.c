@@ -166,8 +166,8 @@ leads_chain(const struct values *s, const struct plan_chain *c, int32_t i, const
     return n->op->flags & OP_LEADS && i < c->nstep - 1;
 }
 
-/* Returns true if member i is the second and last of a chain that has a leader. Member i may overwrite the leader's
- * result, which must be its operand 0 only. */
+/* Returns true if member i is the second and last of a chain that has a leader. Such a member may overwrite the
+ * leader's result, which must be the member's operand 0 and no other operand. */
 static bool
 follows_in_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
 {

@@ -1,4 +1,4 @@
-/* verify_value.h - contents of registers while a plan is proved.
+/* verify_value.h - records which values registers contain, while a plan is proved.
  *
  * Shared by the verify_*.c files that prove values and by the kind_*.c files. Used by a single plan_verify() call,
  * on the caller's thread. */
