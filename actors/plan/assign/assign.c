@@ -450,7 +450,8 @@ end_before(struct planner *w, struct value *v)
     arena_fini(&tmp);
 }
 
-/* Finds the pairs of layouts that allow an early reduction. Returns the bytes of the value and of its sum, by pair. */
+/* Finds the pairs of layouts that allow an early reduction. Returns, by pair of layouts, the bytes of the value and
+ * of its sum. */
 static const struct early *
 early_of(struct planner *w, const struct net_tensor *t, const struct type *type, const struct layout **from,
          const struct layout **to)

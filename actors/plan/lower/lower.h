@@ -74,7 +74,7 @@ struct lower {
         int32_t *seen, stamp, *queue; /* temporary data of a search */
         /* by line of tasks: the place that a search must reach; the stamp of that search */
         int32_t *wanted, *wanted_by;
-        int32_t *met; /* by line of tasks: the place that a search has reached */
+        int32_t *met; /* by line of tasks (order.c): the last place that a search has reached */
     } order;
     /* by task: index of its first out-port; by out-port: number of registers that its readers request */
     int32_t *first_out, *asked;

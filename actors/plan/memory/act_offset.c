@@ -22,10 +22,11 @@
 enum {
     MOST_LIVE_RANGES = 2048, /* most live ranges per device, because a table has an entry per pair */
     FEW_USES = 1 << 12,      /* up to this many uses per device, every micro-batch has an offset of its own */
-    ENOUGH = 64,             /* above FEW_USES: most micro-batches with offsets of their own */
-    MOST_USES = 1 << 14,     /* above FEW_USES: most uses per device; micro-batches take turns at the offsets */
-    MOST_SIGHTS = 1 << 28,   /* approximate limit of the live range pairs examined for the lower bound */
-    LEAST_GAIN = 128,        /* per-act offsets must save at least 1/LEAST_GAIN of the arena */
+    ENOUGH = 64, /* limit, on devices with more than FEW_USES uses: micro-batches with offsets of their own */
+    /* limit, on devices with more than FEW_USES uses: uses with offsets; micro-batches take turns at them */
+    MOST_USES = 1 << 14,
+    MOST_SIGHTS = 1 << 28, /* approximate limit of the live range pairs examined for the lower bound */
+    LEAST_GAIN = 128,      /* per-act offsets must save at least 1/LEAST_GAIN of the arena */
     /* per-act offsets must save at least this many bytes, too; else registers stay where they are */
     LEAST_BYTES = 1 << 15,
     FAR = 1 << 28,

@@ -47,12 +47,14 @@ struct memory {
     int32_t *first_task, *task;     /* by device: tasks whose results it stores, in list order */
     int32_t *first_reader, *reader; /* by live range: readers, in list order */
     int32_t *next_writer;           /* by task: next task that fills the same register (shared_shard.c); -1: none */
-    /* by task, as a position in its device's list: the kernel before it and the kernel after it; of a kernel: itself */
+    /* by task: positions, in the list of the task's device, of the kernel before and of the kernel after the task; a
+     * kernel stands for both itself */
     int32_t *kernel[2];
-    int32_t *met, meets; /* by task: latest task known to wait for it; meets: last task examined, -1: none */
-    bool *late;          /* by task: runs once per batch, after the last micro-batch */
-    bool *wanted;        /* by task: runs once per batch, before tasks per micro-batch that depend on it */
-    bool *frugal;        /* by stage: backward recomputes or fetches values */
+    /* met: by task: latest task found to wait for it; meets: last task whose waiting was examined, -1: none */
+    int32_t *met, meets;
+    bool *late;   /* by task: runs once per batch, after the last micro-batch */
+    bool *wanted; /* by task: runs once per batch, before tasks per micro-batch that depend on it */
+    bool *frugal; /* by stage: backward recomputes or fetches values */
     /* Data of the device that was packed last. */
     struct item *item, *packed;
     int32_t nitem, npacked, period; /* period: number of tasks of the device in one period */
@@ -398,8 +400,8 @@ item_of(struct memory *m, int32_t device, const struct live_range *t)
     return it;
 }
 
-/* Extends early items into the last period. An early item is written before all late ones. If it is still live when
- * a late item is written, it must not share bytes with positions before that. */
+/* Extends early items into the last period. Every early item is written before every late item. If an early item is
+ * still live when a late item is written, it must not share bytes with positions before that. */
 static void
 hold_early(struct memory *m)
 {

@@ -37,9 +37,10 @@ struct stage_slots {
     int64_t alone; /* bytes of all other items outside the slots */
     int64_t looks; /* evaluations left */
     struct arena *arena;
-    struct trial best, rough[2]; /* best after packing; best by estimated peak, before and after exchanges */
-    struct pack_item *packed;    /* items of one slot, for packing */
-    int32_t *at;                 /* indices of the items in `packed`, or of the items that may be in the slots */
+    /* best: best alternative after packing; rough: best by estimated peak, before and after exchanges */
+    struct trial best, rough[2];
+    struct pack_item *packed; /* items of one slot, for packing */
+    int32_t *at;              /* indices of the items in `packed`, or of the items that may be in the slots */
 };
 
 /* Returns true if the item may be stored in the stage's slots. */

@@ -36,7 +36,8 @@ struct channel_name {
     int32_t step; /* program node that needs the move */
     int16_t operand, hop;
     uint8_t from_side, to_side; /* enum channel_side */
-    /* mesh position, stage or host, by side; if several shards of a host read the same window, the first of them */
+    /* index of the end, by side: mesh position, stage buffer or host; if several shards of a host read the same
+     * window, the first shard */
     int32_t from, to;
 };
 

@@ -338,8 +338,8 @@ task_moment(const struct task *t, int32_t n)
 
 /* Returns true if this task continues work that an earlier task of the same device, stage and phase began: forward
  * and backward continue from operator to operator, a sum over micro-batches with its addend. The caller must pass
- * all tasks in list order. *begun: one flag per device, stage and phase, false at first. joint: property of the
- * task's stage. */
+ * all tasks in list order. *begun: one flag per device, stage and phase, false at first. joint: the task's stage has
+ * no backward work except weight gradients (stages.joint). */
 static inline bool
 task_goes_on(const struct task *t, bool joint, bool *begun)
 {

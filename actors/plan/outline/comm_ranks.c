@@ -31,8 +31,8 @@ is_of(const struct plan *p, int64_t task, const struct plan_move *m)
     return task >= 0 && task < p->ntask && p->task[task].kind->flags & KIND_COLLECTS && p->task[task].move.of == m;
 }
 
-/* Returns the task of another rank. If all positions are in this partition, tasks are as far apart in the list as
- * their positions in the mesh. */
+/* Returns the task of another rank in the collective of a task. If all positions are in this partition, tasks are as
+ * far apart in the list as their positions in the mesh. */
 int32_t
 comm_ranks_partner(const struct plan *p, int32_t task, int32_t comm_rank)
 {

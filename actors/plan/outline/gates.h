@@ -2,8 +2,8 @@
  *
  * All tasks that may reject their data end before the updates after their gate begin, on every host. The hosts form
  * a binary tree. A host reports to its parent when its own checks have passed and its children have reported. The
- * root's answer is passed down in the same way. A plan partition has at most six channel ends per gate, however many
- * hosts there are. Pure; any thread. */
+ * root of the tree then sends its permission down, from parent to children. A plan partition has at most six channel
+ * ends per gate, however many hosts there are. Pure; any thread. */
 #ifndef RILLE_PLAN_GATES_H
 #define RILLE_PLAN_GATES_H
 

@@ -20,8 +20,8 @@ struct hierarchical {
     struct wire_price owners, handed;
 };
 
-/* Computes the cost of both methods. Sets out->relay, allocated in a, if passing the sum from host to host is
- * faster. Returns false, and no prices, if no sum spans hosts. */
+/* Computes the cost of a hierarchical reduction, and of owners that read all addends. Sets out->relay, allocated in
+ * a, if passing the sum from host to host is faster. Returns false, and no prices, if no sum spans hosts. */
 bool hierarchical_of(struct arena *a, struct local_set *m, const struct box_cost *cost, const struct type *t,
                      const struct layout *from, const struct layout *to, struct hierarchical *out);
 

@@ -213,7 +213,7 @@ find_places(struct stages *s, const struct program *p, struct arena *a)
 /* ---- folds ---- */
 
 /* State of folding a stage. If data returns to the devices from which it came, the stage in between has an outward
- * and a return half on the same devices. Folding makes it two stages, divided after half of the forward work. */
+ * and a return half on the same devices. Folding divides that stage into two stages, after half of the forward work. */
 struct fold {
     double work, done; /* forward work, ns: in total; counted so far */
     int32_t shift;     /* number of stages that folding adds before this one */

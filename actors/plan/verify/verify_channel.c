@@ -17,8 +17,8 @@
  * merged, because channels and library collectives are listed in the order of a key. The key follows from a
  * channel's name and puts every SEND before its RECV. Each act has a round in which all its input exists: at a
  * channel the round that both ends state (channel.late), at a collective the round that all ranks state
- * (plan_move.late). Connecting partitions compare the stated rounds and the contents of channels (channels_match,
- * comm_ranks_match). */
+ * (plan_move.late). When partitions connect, they compare the rounds stated by both ends and the digests of contents
+ * (channels_match, comm_ranks_match). */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify.h"

@@ -139,8 +139,8 @@ value_kernel(struct values *s, int32_t task)
     if ((int64_t)exec_scratch(t->exec) > d->scratch_bytes)
         return proof_fail(s->v, task, "its kernel needs %lld bytes of scratch memory, its device has %lld",
                           (long long)exec_scratch(t->exec), (long long)d->scratch_bytes);
-    /* A kernel has internal state for one run at a time. So a kernel belongs to one thread, or to one device if
-     * devices have streams. */
+    /* A kernel has internal state for one run at a time. So a kernel belongs to one thread; if devices have streams,
+     * to one device. */
     int32_t runner = device_kind(d->kind)->stream_new ? p->nthread + t->device : t->thread;
     struct proved *k = proved_of(s, t->exec, runner);
     if (k->runner != runner)

@@ -188,7 +188,8 @@ hold_turn(struct values *s, int32_t task)
     return 0;
 }
 
-/* Proves the second of the two tasks, if the task is one: it reads the result of the task before it, from the start. */
+/* Proves the second of the two tasks. It must read the result of the first task, from the start. Fails if one of the
+ * two is missing. */
 static int
 take_turn(struct values *s, int32_t task, bool second)
 {

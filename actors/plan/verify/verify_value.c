@@ -388,8 +388,8 @@ copies_root(const struct values *s, int32_t task)
            value_find(s->v, &c, root->ref, ref_layout(p->program, root->ref), t->pos, &view, &skip);
 }
 
-/* Proves a dense copy that was made for a view that strides cannot express. The copy must have the same elements in
- * the same order. */
+/* Proves a dense copy that was made for a view which strides cannot express. The copy must have the view's elements
+ * in the view's order. */
 static int
 check_view_copy(struct values *s, int32_t task)
 {
