@@ -317,7 +317,7 @@ mark_waits(struct memory *m, int32_t task, int depth)
 static bool
 arena_waits_for(struct memory *m, int32_t task, int32_t other)
 {
-    /* tasks of one move: fill stage buffers, fill the shard, join the slices of a shared shard */
+    /* most tasks of one move in a row: to fill stage buffers, to fill the shard, to join a shared shard */
     enum { MOVE_TASKS = 3 };
     if (m->meets != task) {
         m->meets = task;

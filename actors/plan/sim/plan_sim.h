@@ -83,8 +83,8 @@ int plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_si
 int plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
                   struct lane_rows *out);
 
-/* Serialises the rows of plan partition `part` for the process that runs it. Its tasks are first, first + 1, ... of
- * the plan of r. */
+/* Serialises the rows of plan partition `part` for the process that runs it. The tasks of `part` are tasks first,
+ * first + 1, ... of the plan of r. */
 void plan_sim_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out);
 /* Reads the rows of threads' lanes for a plan from bytes of any origin, in arena a. E_BUS: the bytes are malformed,
  * or belong to another plan. */

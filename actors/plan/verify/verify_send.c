@@ -188,8 +188,8 @@ hold_turn(struct values *s, int32_t task)
     return 0;
 }
 
-/* Proves the second of the two tasks. It must read the result of the first task, from the start. Fails if one of the
- * two is missing. */
+/* Proves that the task is the second of the two tasks, or with `second` false that its data needs no two tasks. The
+ * second task must read the result of the first, from the start. */
 static int
 take_turn(struct values *s, int32_t task, bool second)
 {
