@@ -45,7 +45,7 @@ join_gate(struct lower *l, const struct plan_device *at, const struct channel *e
     }
 }
 
-/* Adds a gate after all checks that have none yet. Called before an update is lowered. */
+/* Adds a gate after all checks of data without a gate. Called before an update is lowered. */
 int
 update_order_gate(struct lower *l, int32_t node)
 {

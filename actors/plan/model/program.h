@@ -40,8 +40,8 @@ struct prog_node {
     uint8_t phase;    /* enum node_phase */
     bool piece;       /* runs once per micro-batch */
     bool accumulate;  /* the result is summed over the micro-batches, in their order */
-    /* 1 + index of the node that this one recomputes, in whose stage it runs; its own index if that node is not in
-     * the program; 0: not a recomputation */
+    /* recomputation: 1 + index of the original node, which also determines the stage; 1 + the node's own index if
+     * the original is not in the program. 0: not a recomputation */
     int32_t recompute;
     const struct strategy *strategy; /* the user's sharding strategy for the call; NULL: none */
     bool asked;                      /* the user wrote this move; false: it was inserted because layouts differ */

@@ -13,8 +13,8 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/str.h"
 
-/* Result of fusion.c: which nodes one task computes. A chain of element-wise nodes is computed in a single pass; a
- * group of updates, or of casts of variables, one node after the other. */
+/* Result of fusion.c: the groups of nodes, each computed by one task. A chain of element-wise nodes is computed in a
+ * single pass; a group of updates, or of casts of variables, one node after the other. */
 struct fusion {
     const struct program *program;
     const struct stages *stages;

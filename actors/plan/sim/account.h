@@ -35,7 +35,7 @@ struct account {
 void plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int32_t npoint, struct arena *a,
                   struct account *out);
 /* Returns the number of the plan's devices that can run an act at the same time: all devices with streams, plus one
- * per thread that has other devices. */
+ * per thread with devices without streams. */
 int32_t plan_at_once(const struct plan *p);
 
 /* A change of the register bytes in use on a plan device: positive when a register is first written, negative when

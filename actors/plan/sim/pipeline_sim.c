@@ -1,5 +1,5 @@
-/* pipeline_sim.c - pipeline simulator. At each moment, all acts that end at that time deliver their results. Then
- * each idle lane begins the ready act with the highest priority.
+/* pipeline_sim.c - pipeline simulator. At each time, all ending acts deliver their results. Then each idle lane
+ * begins the ready act with the highest priority.
  *
  * Each act of a stage has a slot with a list of needs: results and free memory that its next micro-batch requires.
  * The end of an act wakes the few slots that depend on it. A lane begins the ready slot with the least key (turn and

@@ -36,10 +36,9 @@ struct plan_sim_jitter {
 };
 
 /* The expected order of acts on each lane: the lane's row. When acts of many lanes end at about the same time, a
- * lane that starts any ready act may delay an act that is ready slightly later by a whole act, while other lanes
- * wait for it. A lane with a row starts the ready act that is first in the row, and waits for an earlier act of the
- * row for a share of the ready act's time. Short moves, and short acts that run once per batch, are in no row and
- * have priority. */
+ * lane may start any ready act. That may delay a more urgent act, which is ready slightly later, by a whole act. A
+ * lane with a row starts the ready act that is first in the row, and waits for an earlier act of the row for a share
+ * of the ready act's time. Short moves, and short acts that run once per batch, are in no row and have priority. */
 struct lane_rows {
     int32_t nlane; /* number of lanes; 0: there are no rows */
     /* by task: its lane; by thread: its first lane, and after the last thread their number; by lane: number of its

@@ -483,10 +483,10 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
     return 0;
 }
 
-/* Data for the proof that all tasks that may reject their data are done before any update begins, so that bad input
- * cannot leave some variables updated and others not. The tasks that may reject data (checks) are numbered in list
- * order. done[task] is a number of checks that have ended before the task begins, counted from the first check. It
- * is the largest such number of the task's inputs, plus the next checks if the task reads them directly. A gate that
+/* Data for a proof about tasks that may reject their data: all are done before any update begins. So bad input
+ * cannot leave only some variables updated. The tasks that may reject data (checks) are numbered in list order.
+ * done[task] is a number of checks that have ended before the task begins, counted from the first check. It is the
+ * largest such number of the task's inputs, plus the next checks if the task reads them directly. A gate that
  * receives from another host stands for that host's checks. A gate that sends to another host waits for all checks
  * of this host. */
 struct checks {

@@ -1,11 +1,11 @@
 /* verify_sync.c - proves for every edge that the producer's work is done before the reader's work begins, and that a
  * register is overwritten only after its readers' work.
  *
- * The other proofs treat an edge as "happens before". This file proves for each edge that it orders the work of its
- * two tasks, whatever streams they use. Tasks of a device that share its scratch memory without an edge between them
- * must be on one stream, because only the stream orders them. After a collective, a stream has no task except the
- * next collective, so that all ranks reach theirs. After a library's send or receive, a stream has no other task
- * either, because a send or receive makes its stream wait for the other end. */
+ * The other proofs treat an edge as "happens before". This file proves for each edge that the work of its two tasks
+ * is in order, on any streams. Tasks of a device that share its scratch memory without an edge between them must be
+ * on one stream, because only the stream orders them. After a collective, a stream has no task except the next
+ * collective, so that all ranks reach theirs. After a library's send or receive, a stream has no other task either,
+ * because a send or receive makes its stream wait for the other end. */
 #include "actors/plan/verify/verify.h"
 
 #include "runtime/device/device.h"
