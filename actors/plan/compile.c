@@ -19,14 +19,14 @@
 
 /* ---- devices ---- */
 
-/* Sets the thread of a device: as the cluster map says; without a map, `turn`. */
+/* Sets the thread of a device: the one in the cluster map; without a map, thread number `turn`. */
 static int
 plan_thread(const struct local_set *m, struct plan_device *d, int turn)
 {
     d->thread = turn;
     if (!m->map || d->kind == DEV_META) return 0;
     const struct plan_range *h = local_set_range(m, d->kind, d->rank);
-    if (!h) return fail(E_PLACE, "no worker has device %s:%d", device_kind_text(d->kind), (int)d->rank);
+    if (!h) return fail(E_PLACE, "no worker of the cluster has device %s:%d", device_kind_text(d->kind), (int)d->rank);
     d->thread = h->slot + (d->rank - h->first) % h->nslot;
     return 0;
 }
@@ -47,7 +47,7 @@ compare_plan_devices(const void *a, const void *b)
     return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
 }
 
-/* Adds the cpu devices that stage data for other hosts, for devices whose memory host code cannot read. */
+/* Adds cpu devices that stage data for other hosts, on behalf of devices whose memory host code cannot read. */
 static int
 add_plan_hosts(struct plan *p, const struct local_set *m)
 {
@@ -169,7 +169,7 @@ plan_parts(struct lower *l)
 
 /* ---- from drafts to the flat plan ---- */
 
-/* Ports of all tasks, in two arrays that tasks point into. */
+/* The in-ports and out-ports of all tasks, in two arrays; each task points to its own part. */
 struct ports {
     struct in_port *in;
     struct out_port *out;
@@ -248,8 +248,8 @@ list_task_readers(struct lower *l, const struct ports *all, int32_t **first_read
     return reader;
 }
 
-/* Groups the readers of an out-port into one fan per thread; readers whose token is not "done" come first. of: by
- * thread: 1 + its fan; 0 on entry and on return. */
+/* Groups the readers of an out-port into one fan per thread. In a fan, readers that are notified when the work is
+ * enqueued come before those notified when it is done. of: by thread, 1 + its fan; all 0 on entry and on return. */
 static void
 make_fans(struct plan *p, struct out_port *o, const struct reader *reader, int32_t n, int32_t *of,
           struct reader *sorted, struct fan *fan)
@@ -324,7 +324,7 @@ flatten_drafts(struct lower *l)
     struct ports all;
     flatten_ports(l, &all);
     flatten_turns(l);
-    free(l->draft); /* copied to the tasks */
+    free(l->draft); /* its contents have been copied to the tasks */
     l->draft = NULL;
     sync_choose(p);
     flatten_fans(l, &all);
@@ -382,7 +382,7 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     return status;
 }
 
-/* Computes the most scratch bytes of any kernel, by lowering one position per placement and nothing else. */
+/* Computes the largest scratch size of any kernel, in bytes, by lowering a single mesh position of each placement. */
 int
 plan_scratch(struct program *g, int64_t *bytes)
 {
@@ -407,7 +407,7 @@ plan_scratch(struct program *g, int64_t *bytes)
     outline_free(&l.outline);
     arena_fini(&l.pass);
     arena_fini(&l.tmp);
-    p->program = NULL; /* owned by the caller */
+    p->program = NULL; /* the program belongs to the caller */
     plan_free(&p);
     return status;
 }

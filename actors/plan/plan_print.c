@@ -2,8 +2,8 @@
  *
  * The logical view has one line per group of ranks with equal tasks: task numbers, name, devices, local types of
  * results, registers (x2) and bytes on one rank, inputs, and the source line of the user's program. The logical view
- * omits what depends on the machine (threads, offsets, kernel variants), so a program prints the same text
- * everywhere. The physical view shows the rest. */
+ * omits facts that depend on the machine (threads, offsets, kernel variants), so a program prints the same text
+ * everywhere. The physical view shows the omitted facts. */
 #include "actors/plan/memory/peak.h"
 #include "actors/plan/sim/account.h"
 #include "actors/plan/outline/outline.h"
@@ -69,8 +69,8 @@ group_end(const struct plan *p, int32_t first)
 
 /* ---- lists of numbers ---- */
 
-/* A growing list of pairs: key / PER is a number, key % PER the index of a task's result. */
-enum { PER = 128 }; /* more results than a group has */
+/* A growing list of pairs of a number and a result index, each stored as key = number * PER + index. */
+enum { PER = 128 }; /* more than the number of results of any group */
 struct list {
     int64_t *key;
     int32_t n, capacity;
@@ -91,7 +91,8 @@ by_result(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Prints runs of numbers, as "0-3, 5, 8-9.1"; the index after the dot is the result. Empties the list. */
+/* Prints the pairs as runs of numbers, "0-3, 5, 8-9.1"; the index after the dot is that of the result. Empties the
+ * list. */
 static void
 list_print(struct list *l, struct str *s)
 {
@@ -113,7 +114,7 @@ list_print(struct list *l, struct str *s)
 
 /* ---- the logical view ---- */
 
-/* Advances to a column, at least two spaces after the text so far. */
+/* Pads the text to a column, with at least two spaces. */
 static void
 column(struct str *s, size_t at)
 {
@@ -158,7 +159,8 @@ print_task_results(const struct plan *p, int32_t task, struct str *s)
     str_addf(s, "%lld B", (long long)task_register_bytes(t));
 }
 
-/* Relations of a group to others, and the words before a list of them: at first, and after a list of a similar kind. */
+/* Relations between a group of tasks and others. For each relation, the words printed before a list of numbers:
+ * first, and after a list of a similar relation. */
 enum relation { FROM_TASK, FROM_LEAF, FROM_NUMBER, AFTER, LENT_BY, TO_ROOT, OVER_LEAF, NRELATION };
 static const struct {
     const char *first, *then;

@@ -194,10 +194,10 @@ try_copy(struct plan *p, struct move_comm_rank *member, const struct move_comm_r
     memcpy(copy, was->npack ? was->pack : was->unpack, sizeof *copy * (size_t)many);
     *(was->npack ? &member->pack : &member->unpack) = copy;
     copy[many - 1].from_skip += 4;
-    n->copies += is_refused(p, "skip of a ");
+    n->copies += is_refused(p, "offset of a ");
     copy[many - 1].from_skip -= 4;
     copy[many - 1].to_skip += 4;
-    n->copies += is_refused(p, "skip of a ");
+    n->copies += is_refused(p, "offset of a ");
     n->ncopy += 2;
 }
 
@@ -225,7 +225,7 @@ try_member(struct plan *p, int32_t i, struct tried *n)
     t->move.member = was;
     uint8_t stream = t->stream;
     t->stream = STREAM_MOVE;
-    n->streams += is_refused(p, "on which collectives alone") ? 0 : 1;
+    n->streams += is_refused(p, "must be used for collectives") ? 0 : 1;
     t->stream = stream;
 }
 
@@ -237,10 +237,10 @@ try_verb(struct plan *p, struct plan_move *m, struct tried *n)
     struct collective by = *was;
     m->by = &by;
     by.verb = (uint8_t)((was->verb + 1) % 4);
-    n->wrong += !is_refused(p, "no such collective");
+    n->wrong += !is_refused(p, "not the library collective");
     by = *was;
     by.dtype = DT_I32;
-    n->wrong += !is_refused(p, "no such collective");
+    n->wrong += !is_refused(p, "not the library collective");
     m->by = was;
 }
 
@@ -255,7 +255,7 @@ try_readers(struct plan *p, int32_t i, struct tried *n)
         in->token = SYNC_EVENT;
         f->nissued = 1;
         n->events++;
-        n->late += is_refused(p, "goes on before the work of task");
+        n->late += is_refused(p, "does not wait until the work of task");
         in->token = SYNC_HOST;
         f->nissued = 0;
     }
@@ -277,7 +277,7 @@ test_mistakes(struct rille_session *s, uint64_t seed)
         if (task >= 0) {
             drop_port(p, task, port);
             n.orders++;
-            n.wrong += !is_refused(p, "at the same time as task");
+            n.wrong += !is_refused(p, "the previous collective on its device");
         }
         plan_free(&p);
         plan_free(&plain);

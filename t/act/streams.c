@@ -283,7 +283,7 @@ try_edges(struct plan *p, struct count *c)
             uint8_t was = in->token;
             if (was == SYNC_HOST) continue; /* host edge, because the task may refuse its data */
             in->token = SYNC_ENQUEUED;
-            c->refused += is_refused(p, "goes on before the work of task");
+            c->refused += is_refused(p, "does not wait until the work of task");
             in->token = was;
         }
 }

@@ -689,7 +689,7 @@ test_recomputed(struct rille_session *s)
     is_int(recomputed(s, &same), 0, "a recomputation by the same call on the same values passes");
     for (size_t i = 0; i < countof(others); i++) {
         is_int(recomputed(s, &others[i]), E_PLAN, others[i].name);
-        ok(strstr(err_text(), "does not compute what node 0 does"), "the error says that the recomputation differs");
+        ok(strstr(err_text(), "recomputes node 0, but by another call"), "the error says that the calls differ");
     }
 }
 

@@ -93,7 +93,7 @@ end
 -- Values of 16 KiB: if registers take more than the lower bound, each act has its own offset.
 tap.group("per-act offsets", function()
   local places = 0
-  local function look(step) places = places + (tostring(step:plan{physical = true}):find("in %d+ berths") and 1 or 0) end
+  local function look(step) places = places + (tostring(step:plan{physical = true}):find(" at %d+ offsets") and 1 or 0) end
   for _, name in ipairs{"a chain", "there and back", "a wave of four", "encoder and decoder"} do
     local want = trained(nets[name], function() return cpu(0) end, nil, nil, 1024)
     for _, s in ipairs{"1f1b", "zb-h1", "zb-h2", "auto", {lag = 3, split_backward = true}} do

@@ -105,7 +105,8 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     collecting_begin(true);
     host_comm_buffers = seed % 2;
     bool good = !parts_compile(&x, bytes, s->atlas);
-    if (!good && strstr(err_text(), "is known only after all")) { /* a sum over micro-batches is read per micro-batch */
+    if (!good &&
+        strstr(err_text(), "is known only after the last")) { /* a sum over micro-batches is read per micro-batch */
         n->refused++;
         parts_close(&x);
         return;
@@ -604,7 +605,7 @@ one_without(struct rille_session *s, uint64_t first)
                 x.far[m] = calloc((size_t)x.plan[m]->nchannel + 1, sizeof *x.far[m]);
                 n++;
                 found += parts_connect(&x) == E_PLAN;
-                named += strstr(err_text(), "the edge of a library (0: none)") != NULL;
+                named += strstr(err_text(), "number of the library's link (0: none)") != NULL;
             }
         }
         collecting_begin(true);

@@ -65,7 +65,7 @@ nothing(struct planner *w, int32_t n)
     return hash_keep(&w->kept, cost, sizeof *cost * (size_t)n);
 }
 
-/* Adds a net node without cost that only chooses one of n layouts. */
+/* Adds a node without cost to the cost network. The node only chooses one of n layouts. */
 static int32_t
 place_node(struct planner *w, const struct layout *const *layout, int32_t n, const struct layout *now)
 {
@@ -136,9 +136,9 @@ makes_partial(const struct prog_node *n)
     return n->asked && n->op->flags & OP_MOVE && layout_partial(n->layout[0]) != RED_NONE;
 }
 
-/* Returns the value that node i reads. A fetch or a repeated gather reads a twin value of its own, so it is never
- * shared with an earlier move and runs as often as its node. Explicit moves that make a value partial read one
- * common twin. */
+/* Returns the value that node i of the program reads. A fetch or a repeated gather reads a copy of the value that no
+ * other node reads, because a fetch or repeated gather is never shared with an earlier move and runs as often as its
+ * node. All explicit moves that make a value partial read one common copy. */
 struct value *
 planner_source(struct planner *w, int32_t i)
 {
@@ -148,8 +148,8 @@ planner_source(struct planner *w, int32_t i)
     return v->partly && makes_partial(n) ? v->partly : v;
 }
 
-/* Adds an explicit move, a move to another placement, or a sum over micro-batches. Operand and result have the same
- * layout. */
+/* Adds the net node of an explicit move, of a move to another placement, or of a sum over micro-batches. The operand
+ * has the layout of the result. */
 static int
 move_node(struct planner *w, int32_t i)
 {
@@ -175,7 +175,8 @@ move_node(struct planner *w, int32_t i)
         count = nall;
         layout_index(layout, &count, n->layout[0]);
     }
-    /* Gradients are summed at their maker, so the sum may have any layout offered there. */
+    /* A gradient is summed by the node that computes the gradient, so the sum may have any layout which that node
+     * offers. */
     if (n->accumulate) {
         int32_t ncand = w->a->net.node[from->maker].ncand;
         layout = ARENA_ARRAY(&w->a->arena, const struct layout *, ncand + 1);
@@ -190,14 +191,14 @@ move_node(struct planner *w, int32_t i)
     return 0;
 }
 
-/* Adds an operator without operands. Inside a composite its layout is free. */
+/* Adds the net node of an operator without operands. Inside a composite call its layout is free. */
 static int
 source_node(struct planner *w, int32_t i)
 {
     const struct prog_node *n = &w->p->node[i];
     const struct layout **layout;
     int32_t count = 1;
-    if (!strcmp(n->name, n->op->name)) /* called by the user, who gave the layout */
+    if (!strcmp(n->name, n->op->name)) /* called by the user directly, with a layout */
         w->a->node[i] = place_node(w, just(w, n->layout[0]), 1, n->layout[0]);
     else {
         TRY(candidate_layouts(&w->cand, &n->type[0], n->layout[0], &layout, &count));
@@ -250,7 +251,7 @@ program_node(struct planner *w, int32_t i)
     return 0;
 }
 
-/* Returns true if r, the new version of a variable, may overwrite the old one. */
+/* Returns true if r, the new version of a variable, may overwrite the variable's old version. */
 static bool
 is_overwritten(struct planner *w, struct ref r, int32_t leaf)
 {
@@ -262,7 +263,8 @@ is_overwritten(struct planner *w, struct ref r, int32_t leaf)
     return old.kind == REF_LEAF && old.index == leaf;
 }
 
-/* Adds the required layout of a root. The move to it runs last, and overwrites the old version, if any. */
+/* Adds the net node of a root's required layout. The move to that layout runs last, and overwrites the old version
+ * of a variable, if there is one. */
 static void
 root_node(struct planner *w, int32_t k)
 {
@@ -325,17 +327,17 @@ forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int3
     return kept;
 }
 
-/* Returns the extra bytes held by converting a value: own = size in the source layout, moved = size in the
- * destination layout, sent = bytes that the move sends. A new version in another layout than its variable holds its own
- * bytes, and the converted copy overwrites the old version. An intermediate value of a chain needs a register of its
- * own. */
+/* Returns the extra bytes held because a value is converted. own: size in the source layout; moved: size in the
+ * destination layout; sent: bytes that the move sends. If a variable's new version has another layout than the
+ * variable, the new version holds bytes of its own, and the converted copy overwrites the old version. If an
+ * intermediate value of a chain is converted, it needs a register of its own. */
 static int64_t
 conversion_bytes(const struct value *v, const struct layout *from, const struct layout *to, int64_t own, int64_t moved,
                  int64_t sent)
 {
     if (from == to) return 0;
     int64_t inner = v->holds == HOLDS_INNER ? own : 0;
-    if (box_renames(&v->type, from, to, sent)) return inner; /* renaming costs nothing */
+    if (box_renames(&v->type, from, to, sent)) return inner; /* a move that only renames the layout costs nothing */
     return inner + (v->holds == HOLDS_OVER ? own : moved);
 }
 
@@ -402,7 +404,7 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
     return p;
 }
 
-/* Returns the bytes by layout, times `times`. */
+/* Returns an array with the bytes of a tensor in each layout, multiplied by `times`. */
 static const int64_t *
 price_row(struct planner *w, const struct value *v, const struct layout **from, int32_t n, int64_t times)
 {
@@ -416,7 +418,7 @@ price_row(struct planner *w, const struct value *v, const struct layout **from, 
     return kept;
 }
 
-/* Returns the reader that alone reads the value last and computes with it; NULL: none. */
+/* Returns the last reader of the value, if it is the only one at that time and computes with the value; else NULL. */
 static struct reader *
 last_value_reader(const struct planner *w, const struct value *v)
 {
@@ -427,12 +429,12 @@ last_value_reader(const struct planner *w, const struct value *v)
         last = r;
         n++;
     }
-    bool once = n == 1 && v->nreg == 1; /* other micro-batches keep theirs */
+    bool once = n == 1 && v->nreg == 1; /* with several registers, the other micro-batches keep their values */
     return once && v->holds == HOLDS_REGISTER && w->list[last->node] && last->dies == last->begin + 2 ? last : NULL;
 }
 
-/* A value converted for its last reader is freed before the reader runs, so the reader holds its operand in the
- * requested layout, and the value and its copy end earlier. */
+/* Ends the lifetime of a value early: if only its last reader needs a converted copy, the value is freed before that
+ * reader runs. The bytes of the copy are then counted as held by the reader. */
 static void
 end_before(struct planner *w, struct value *v)
 {
@@ -448,7 +450,8 @@ end_before(struct planner *w, struct value *v)
     arena_fini(&tmp);
 }
 
-/* Finds the layout pairs that allow an early reduction, and the bytes of both tensors. */
+/* Finds the pairs of layouts that allow an early reduction. Returns, by pair of layouts, the bytes of the value and
+ * of its sum. */
 static const struct early *
 early_of(struct planner *w, const struct net_tensor *t, const struct type *type, const struct layout **from,
          const struct layout **to)
@@ -478,9 +481,9 @@ early_of(struct planner *w, const struct net_tensor *t, const struct type *type,
     return e;
 }
 
-/* Early reduction (hops_early): a pending reduction whose only reader runs much later completes directly behind its
- * addends. If layouts allow that, a second tensor accounts for the bytes: the sum is live from the conversions of
- * the next step on. */
+/* Adds a second tensor that counts the memory of an early reduction (hops_early). If a pending reduction has one
+ * reader, much later, it is completed directly after the addends are computed. The sum is live from the conversions
+ * before the next step on. */
 static void
 sum_early(struct planner *w, struct net_tensor *t, const struct value *v, struct priced *p, const struct layout **from,
           const struct layout **to)
@@ -587,7 +590,8 @@ build_net(struct planner *w)
 
 /* ---- second starting point ---- */
 
-/* Returns the candidate of a node with all layouts replicated; without such a candidate, the traced candidate. */
+/* Returns the node's candidate in which all layouts are replicated; without one, the candidate with the traced
+ * layouts. */
 static int32_t
 whole_of(const struct planner *w, int32_t node)
 {
@@ -659,7 +663,7 @@ rewrite(struct planner *w)
     for (int32_t k = 0; k < p->nroot; k++) rewrite_root(w, k, was[k], &room);
 }
 
-/* Returns the caller's known choice if it fits the net; else NULL. */
+/* Returns the choice passed by the caller (`known`) if it fits the net; else NULL. */
 static const int32_t *
 known_start(const struct planner *w)
 {
@@ -677,7 +681,7 @@ whole_start(const struct planner *w)
     return w->whole;
 }
 
-/* Builds the network of the program. The caller frees *out and its `a`. */
+/* Builds the cost network of the program. The caller frees *out and its `a`. */
 static int
 begin_planner(struct program *p, struct atlas *at, const struct assign_options *o, struct planner **out)
 {

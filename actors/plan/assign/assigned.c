@@ -1,4 +1,5 @@
-/* assigned.c - results of a planner: regret of the alternatives, and destruction. */
+/* assigned.c - functions on the results of a planner: computes the regret of the alternatives, and frees the
+ * results. */
 #include "actors/plan/assign/assign.h"
 #include "runtime/base/arena.h"
 #include "sbp/solve/solve.h"

@@ -8,8 +8,9 @@
 #include <string.h>
 
 enum { OPERANDS = 64 };
-/* Limits of combinations per call on three or more axes. Longer programs get fewer, because the costs of a tensor's
- * moves are a table of all pairs, and a search with fewer candidates gets further in its time. */
+/* Limits of the number of layout combinations per call, if the mesh has three or more axes. Calls of longer programs
+ * get fewer, because the move costs of a tensor are a table of all layout pairs, and a search with fewer candidates
+ * gets further in its time. */
 enum { PRODUCTS_MOST = 4096, PRODUCTS_LEAST = 32, PRODUCTS_OF_ALL = 1 << 13 };
 
 struct listed_call {
@@ -46,8 +47,8 @@ candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const 
 
 /* ---- axes of one rank ---- */
 
-/* On an axis of one rank all entries mean the same. Returns the layout with the traced entries there, so that
- * variables are still updated in place. */
+/* Returns the layout, but with the traced entries on mesh axes of one rank. On an axis of one rank all entries mean
+ * the same, and with the traced entries variables are still updated in place. */
 static const struct layout *
 named_as(struct atlas *at, const struct layout *l, const struct layout *now)
 {
@@ -70,7 +71,7 @@ put_names(struct str *k, const struct layout *l)
         if (l->place->axis[a] == 1) str_addn(k, &l->sbp[a], sizeof l->sbp[a]);
 }
 
-/* Fills the node's traced layouts: operands, then results. */
+/* Fills in the layouts that the node had in the trace: operands, then results. */
 static void
 traced_layouts(const struct prog_node *n, const struct layout **layout)
 {
@@ -107,7 +108,8 @@ print_call_key(const struct call *c, const struct prog_node *n, struct str *k)
     str_addn(k, &n->op, sizeof n->op);
     for (int i = 0; i < c->nin; i++) put_call_type(k, &c->in[i], c->layout[i]);
     for (int i = 0; i < c->nout; i++) put_call_type(k, &c->out[i], n->layout[i]);
-    uint8_t strategy = n->strategy != NULL; /* takes_all() reads it */
+    /* nonzero for a call with a strategy; takes_all() reads it from the key */
+    uint8_t strategy = n->strategy != NULL;
     str_addn(k, &strategy, sizeof strategy);
     for (int i = 0; i < c->nin; i++) put_names(k, n->want[i]);
     for (int i = 0; i < c->nout; i++) put_names(k, n->layout[i]);
@@ -140,7 +142,7 @@ add_candidate(struct candidates *c, struct candidate_list *l, const struct call 
     l->n++;
 }
 
-/* Inputs for the combinations of one call. */
+/* Inputs for listing the layout combinations of one call. */
 struct products {
     struct candidates *c;
     struct candidate_list *l;
@@ -148,7 +150,7 @@ struct products {
     const struct rule *rule;
     const struct sig_list *sig;
     const struct place *place;
-    const struct layout *const *now; /* as traced */
+    const struct layout *const *now; /* layouts as traced: operands, then results */
 };
 
 static void
@@ -167,7 +169,8 @@ try_product_orders(struct products *x, const int *choice)
     for (int32_t o = -1; o < x->c->norder; o++) try_product(x, choice, o < 0 ? NULL : x->c->order[o]);
 }
 
-/* Advances to the next combination; axes of one rank are fixed. Returns false after the last. */
+/* Advances to the next combination of signatures; axes of one rank are fixed. Returns false after the last
+ * combination. */
 static bool
 next_choice(const struct place *p, int nsig, int *choice)
 {
@@ -179,7 +182,7 @@ next_choice(const struct place *p, int nsig, int *choice)
     return false;
 }
 
-/* Returns the number of combinations of n entries per axis; at most PRODUCTS_MOST + 1. */
+/* Returns the number of combinations with n choices on each axis; at most PRODUCTS_MOST + 1. */
 static int64_t
 mesh_product(const struct place *p, int n)
 {
@@ -188,8 +191,9 @@ mesh_product(const struct place *p, int n)
     return MIN(all, PRODUCTS_MOST + 1);
 }
 
-/* Returns true if all combinations are listed. With a strategy up to PRODUCTS_MOST, because it may demand any. Up to
- * two axes as well, because restricted combinations cover these anyway. */
+/* Returns true if all combinations of signatures are listed. All combinations are listed for a call with a strategy,
+ * up to PRODUCTS_MOST, because a strategy may demand any of them. On one or two mesh axes all combinations are
+ * listed, too, because there the restricted list has the same combinations. */
 static bool
 takes_all(const struct candidates *c, const struct place *p, int n, bool strategy)
 {
@@ -208,7 +212,8 @@ all_products(struct products *x)
     } while (next_choice(x->place, x->sig->nsig, choice));
 }
 
-/* Tries one signature on the major axes and one on the minor axes, for each split of the axes. */
+/* Tries combinations of one signature for all major axes with one for all minor axes, for each way to divide the
+ * axes into major and minor. */
 static void
 some_products(struct products *x)
 {
@@ -277,7 +282,7 @@ find_candidates(struct candidates *c, struct call *call, const struct prog_node 
     return status;
 }
 
-/* Adds the traced candidate to a list without it. */
+/* Adds the candidate with the traced layouts to a list that lacks it. */
 static int
 with_now(struct candidates *c, struct call *call, const struct layout *const *now, struct candidate_list **list)
 {
@@ -296,7 +301,8 @@ with_now(struct candidates *c, struct call *call, const struct layout *const *no
     return status;
 }
 
-/* Returns true if the traced candidate is legal. A step traced on another mesh need not be. */
+/* Returns true if the traced layouts are a legal candidate. The traced layouts may be illegal if the step was traced
+ * on another mesh. */
 static bool
 now_is_legal(const struct candidates *c, const struct prog_node *n, struct call *call, const struct layout *const *now)
 {
@@ -345,7 +351,7 @@ next_entry(const struct place *p, int nentry, int *entry)
     return false;
 }
 
-/* Returns true if the major axes have one entry and the minor axes one. */
+/* Returns true if all major axes have the same entry and all minor axes have the same entry. */
 static bool
 in_two(const struct place *p, const int *entry)
 {

@@ -1,10 +1,11 @@
 /* candidate.h - lists the legal signatures of a program node, as lists of layouts (inside actors/plan).
  *
  * A list holds all legal combinations of one signature per mesh axis, without duplicates; equal calls share one
- * list. For a long program on three or more mesh axes there are too many combinations: a list then holds those with
- * one signature on the major axes and one on the minor axes, and the traced one; a plan's proof covers these
- * candidates only. An axis of one rank offers no choice and keeps its traced name. Mesh axes cut in mesh order, or
- * in an order used by a fixed layout of the program. One owner, one thread. */
+ * list. On three or more mesh axes, the calls of a long program have too many combinations of signatures. The list
+ * of a call then holds the traced combination, and the combinations with one signature on all major axes and one on
+ * all minor axes. A proof of optimality then covers only the listed candidates. An axis of one rank offers no choice
+ * and keeps the entry that it had in the trace. Mesh axes split a dimension in mesh order, or in an order used by a
+ * fixed layout of the program. A struct candidates has one owner and is used by one thread. */
 #ifndef RILLE_PLAN_CANDIDATE_H
 #define RILLE_PLAN_CANDIDATE_H
 
@@ -14,29 +15,30 @@
 struct candidate_list {
     int32_t n, nlayout;
     struct assign_candidate *candidate;
-    double flops, bytes; /* of the complete call */
-    uint8_t *part;       /* [candidate * MAX_AXIS + axis]: index of the axis's signature */
+    double flops, bytes; /* floating-point operations and bytes of the complete call, over all ranks */
+    /* [candidate * MAX_AXIS + axis]: index of the signature that the candidate has on this mesh axis */
+    uint8_t *part;
 };
-struct candidates {      /* of one program */
-    struct arena *arena; /* holds the lists */
+struct candidates {      /* candidate lists of one program */
+    struct arena *arena; /* memory of the lists */
     struct atlas *atlas;
     const struct program *program;
     int64_t most; /* limit of combinations per call for a complete list, on three or more axes */
     int32_t norder;
     uint8_t (*order)[MAX_AXIS];
-    struct hash_table calls; /* lists by call (candidate.c) */
+    struct hash_table calls; /* candidate lists by call (candidate.c) */
 };
 void candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const struct program *p);
-/* Returns the list of node i, and in *now the index of the traced candidate. */
+/* Returns the candidate list of node i, and in *now the index of the candidate with the traced layouts. */
 int candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out, int32_t *now);
 /* Lists all layouts without partial values for a tensor of this type on the placement of `now`. */
 int candidate_layouts(struct candidates *c, const struct type *t, const struct layout *now, const struct layout ***out,
                       int32_t *n);
-/* Fills cost, by candidate of the node: compute time of the busiest rank for all acts, in whole nanoseconds;
- * NET_NEVER where the node's strategy rules the candidate out (price.c). */
+/* Fills cost[], by candidate of the node: compute time of the busiest rank, summed over all acts, in whole
+ * nanoseconds; NET_NEVER if the node's strategy excludes the candidate (price.c). */
 void candidates_work(const struct program *p, const struct prog_node *n, const struct candidate_list *l,
                      const struct compute_rates *r, int64_t times, int64_t *cost);
-/* Returns true if the layout is replicated on all devices, or NULL. */
+/* Returns true if the layout is NULL, or replicated on all its devices. */
 bool candidate_is_whole(const struct layout *l);
 
 #endif

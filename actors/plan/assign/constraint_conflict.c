@@ -1,4 +1,4 @@
-/* constraint_conflict.c - finds strategies that leave their operator no candidate. */
+/* constraint_conflict.c - finds sharding strategies that exclude every candidate of their operator. */
 #include "actors/plan/assign/constraint_conflict.h"
 
 #include "runtime/base/error.h"
@@ -12,8 +12,8 @@ has_none(const struct net_node *v)
     return true;
 }
 
-/* Returns true if node i has an unsatisfiable strategy. Operators of one call share a strategy group, which is
- * reported once. */
+/* Returns true if node i has a strategy that no candidate satisfies. Operators of one call share a strategy, which
+ * is reported once. */
 static bool
 is_blamed(const struct program *p, const struct assigned *a, int32_t i, int32_t group)
 {

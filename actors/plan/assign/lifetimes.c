@@ -1,10 +1,10 @@
-/* lifetimes.c - lifetimes of the values of a planned step: chains computed at once, views that keep their operand
- * alive, registers between phases of micro-batches. */
+/* lifetimes.c - computes the lifetimes of the values of a planned step. Accounts for chains that are computed at
+ * once, for views that keep their operand alive, and for values that wait between phases of micro-batches. */
 #include "actors/plan/assign/planner.h"
 
 #include "actors/plan/outline/fusion_groups.h"
 
-/* Returns, by net node, the last net node of its chain; itself outside of chains. */
+/* Returns, by net node, the last net node of its chain; the node itself if it is in no chain. */
 static int32_t *
 chain_ends(struct planner *w, const struct fusion_groups *t, struct arena *a)
 {
@@ -15,7 +15,8 @@ chain_ends(struct planner *w, const struct fusion_groups *t, struct arena *a)
     return end;
 }
 
-/* A chain reads operands until its end, publishes live-out results there, and holds no intermediate values. */
+/* Adjusts lifetimes for chains: a chain reads its operands until its last node, writes live-out results at its last
+ * node, and holds no intermediate values. */
 static void
 compute_together(struct planner *w)
 {
@@ -51,7 +52,8 @@ last_of_pieces(const struct planner *w)
     return last;
 }
 
-/* Extends values that are made once and read per micro-batch until the last micro-batch has read them. */
+/* Extends the lifetime of values that are made once and read per micro-batch: they live until the last micro-batch
+ * has read them. */
 static void
 stay_for_pieces(struct planner *w)
 {
@@ -83,9 +85,10 @@ lengthen(struct planner *w)
     }
 }
 
-/* Sets the moments and credits from which the net counts registers. A value made per micro-batch and read in a later
- * phase has several registers: for one micro-batch in its own lifetime, and for the others between those phases. The
- * same holds for a converted copy that both phases read. */
+/* Sets the stages and phases between which the network counts several registers per value. A value made per
+ * micro-batch and read in a later phase has several registers: one is held for the value's own lifetime, the others
+ * from the first to the last node that runs per micro-batch. A converted copy that is read in both phases has
+ * several registers in the same way. */
 static void
 keep_rounds(struct planner *w)
 {
@@ -110,7 +113,7 @@ keep_rounds(struct planner *w)
     w->credit = credit;
 }
 
-/* A sum over micro-batches is live from the first micro-batch on, while others still run all that precedes it. */
+/* Extends the lifetime of a sum over micro-batches to begin with the first micro-batch. */
 static void
 sum_from_first(struct planner *w)
 {

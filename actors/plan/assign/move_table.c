@@ -1,10 +1,10 @@
-/* move_table.c - tables of move costs by type, source layout and destination layout; rows grow on demand. */
+/* move_table.c - table of move costs by tensor type, source layout and destination layout. Rows grow on demand. */
 #include "actors/plan/assign/move_table.h"
 
 struct pair_type {
     struct type type;
     bool asked;
-    struct pair_row **row; /* by number of the source layout; NULL: not used yet */
+    struct pair_row **row; /* by number of the source layout; NULL: no move from this layout has been priced yet */
     int32_t n;
     struct pair_type *next;
 };

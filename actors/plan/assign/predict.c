@@ -1,4 +1,5 @@
-/* predict.c - distributes the costs of a planned step over stages and one-time work, and simulates the pipeline. */
+/* predict.c - predicts the time of a planned step: divides its costs into work of pipeline stages and one-time work,
+ * and simulates the pipeline. */
 #include "actors/plan/assign/predict.h"
 
 #include "actors/plan/sim/pipeline.h"
@@ -14,12 +15,12 @@ struct move {
     struct ref value;
     const struct layout *to;
     int32_t node; /* first reader */
-    bool piece;   /* once per micro-batch */
+    bool piece;   /* runs once per micro-batch */
     double reader, links, latency;
     double done; /* one-time move: completion time */
 };
 
-struct site { /* placements that share devices have one lane */
+struct site { /* one processor in the simulation: placements that share devices have one lane */
     const struct place *place;
     int32_t lane;
 };
@@ -31,13 +32,13 @@ struct predicting {
     struct stages stages;
     struct pipeline line;
     struct site *site;
-    int32_t nsite, site_capacity, nlane; /* nlane: the stages' lanes first, then others */
+    int32_t nsite, site_capacity, nlane; /* nlane: number of lanes; the stages' lanes come first */
     struct hash_table moves;
-    struct move **reads; /* by operand, from first_read[node] on; NULL: no conversion */
+    struct move **reads; /* by operand, from first_read[node] on: the move that converts it; NULL: none */
     int32_t *first_read;
     bool *late;    /* by node: runs once, on results of all micro-batches */
-    double *ready; /* by lane: end of the work so far */
-    double *done;  /* by late node: completion time */
+    double *ready; /* by lane: time at which its work so far ends, ns */
+    double *done;  /* by late node: completion time, ns */
     struct arena arena;
 };
 
@@ -97,8 +98,8 @@ price_predicted_move(struct predicting *w, struct move *m, const struct layout *
     m->reader = (all - m->latency) * (double)times - m->links;
 }
 
-/* Returns the move for operand k of node i; NULL: none needed. Fetches and repeated gathers are never shared with
- * other readers. */
+/* Returns the move that converts operand k of node i; NULL: none needed. A fetch or a repeated gather is never
+ * shared with other readers. */
 static struct move *
 predicted_move(struct predicting *w, int32_t i, int32_t k)
 {
@@ -134,7 +135,8 @@ find_moves(struct predicting *w)
         for (int32_t k = 0; k < p->node[i].nin; k++) w->reads[w->first_read[i] + k] = predicted_move(w, i, k);
 }
 
-/* Returns the move of operand k if node i is its first reader and k its first such operand; else NULL. */
+/* Returns the move that converts operand k if node i is its first reader and k the first operand that reads it; else
+ * NULL. */
 static struct move *
 moves_first(const struct predicting *w, int32_t i, int32_t k)
 {
@@ -146,7 +148,7 @@ moves_first(const struct predicting *w, int32_t i, int32_t k)
 
 /* ---- work ---- */
 
-/* Returns the time of all acts of a node. */
+/* Returns the compute time of all acts of a node. */
 static double
 predicted_work(const struct predicting *w, int32_t i)
 {
@@ -166,8 +168,8 @@ predict_find_late(struct predicting *w)
         }
 }
 
-/* Sets the costs and link times per micro-batch. In a pipeline without weight gradients the simulator knows forward
- * alone, so all work counts as forward. */
+/* Sets the compute and link times per micro-batch. In a pipeline without weight gradients the simulator has a
+ * forward phase only, so all work counts as forward. */
 static void
 share_out_work(struct predicting *w, const double *work, const double *links)
 {
@@ -184,7 +186,8 @@ share_out_work(struct predicting *w, const double *work, const double *links)
     if (!any) l->cost[0][PHASE_FORWARD] = 1;
 }
 
-/* Assigns a move per micro-batch: the reader's share to its stage, link time and latency to the source. */
+/* Adds a move that runs once per micro-batch: the reader's share of the time to the reader's stage; link time and
+ * latency to the source's stage. */
 static void
 deal_move(struct predicting *w, const struct move *m, double *work, double *links)
 {
@@ -195,7 +198,7 @@ deal_move(struct predicting *w, const struct move *m, double *work, double *link
     w->line.hop = MAX(w->line.hop, llround(m->latency));
 }
 
-/* Assigns work per micro-batch to stages, and one-time work before the first micro-batch to lanes. */
+/* Adds work that runs once per micro-batch to its stage, and one-time work before the first micro-batch to its lane. */
 static void
 deal_costs(struct predicting *w)
 {
@@ -219,7 +222,7 @@ deal_costs(struct predicting *w)
 
 /* ---- simulation ---- */
 
-/* Simulates all micro-batches; sets ready to the end of each lane. */
+/* Simulates all micro-batches; sets ready[] to the end of each lane's work. */
 static int
 play_pieces(struct predicting *w)
 {
@@ -233,7 +236,7 @@ play_pieces(struct predicting *w)
     return 0;
 }
 
-/* Returns the completion time of the node that makes r. */
+/* Returns the completion time of the node that computes the value r. */
 static double
 made_at(struct predicting *w, struct ref r)
 {
@@ -241,7 +244,7 @@ made_at(struct predicting *w, struct ref r)
     return w->late[r.index] ? w->done[r.index] : w->p->node[r.index].piece ? w->ready[lane_of_node(w, r.index)] : 0;
 }
 
-/* Runs late nodes in order on their lanes, once operands have arrived. */
+/* Simulates late nodes in program order, each on its lane, once its operands have arrived. */
 static void
 play_late(struct predicting *w)
 {
@@ -284,7 +287,7 @@ net_lanes(struct predicting *w)
     return lane;
 }
 
-/* Reduces a tensor's uses to the readers on one lane. */
+/* Reduces the lifetime of a tensor to its uses by readers on one lane. */
 static void
 only_uses(struct net_tensor *t, const int32_t *of, int32_t lane, struct arena *a)
 {
@@ -296,7 +299,7 @@ only_uses(struct net_tensor *t, const int32_t *of, int32_t lane, struct arena *a
     t->nuse = n;
 }
 
-/* Returns the peak bytes of a lane: values made on the lane, and copies converted for its readers. */
+/* Returns the peak bytes on a lane: values made on the lane, and copies converted for readers on the lane. */
 static int64_t
 peak_on(const struct assigned *a, const int32_t *of, int32_t lane)
 {

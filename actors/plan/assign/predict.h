@@ -1,16 +1,16 @@
-/* predict.h - predicts time and memory of a planned step whose micro-batches run through stages.
+/* predict.h - predicts time and memory of a planned step whose micro-batches run through pipeline stages.
  *
- * The planner's cost adds up all work sequentially, but stages run in parallel. predict() puts the same costs on the
- * pipeline simulator (pipeline_sim.h), with the program's schedule. Operators, and the readers' share of a move, occupy
- * a lane; link time delays arrival. Work that is done once is placed before a lane's first micro-batch; work on sums
- * over micro-batches (moves, updates) after its last one. If all placements share devices, or there is one
- * micro-batch, the time is the planner's cost. Pure; any thread. */
+ * The planner's cost is the sum of all work, but stages run in parallel. predict() puts the same costs on the
+ * pipeline simulator (pipeline_sim.h), with the program's schedule. Operators, and the readers' share of a move,
+ * occupy a lane; link time delays arrival. One-time work runs on its lane before the lane's first micro-batch. Work
+ * on sums over micro-batches (moves, updates) runs after the lane's last one. If all placements share devices, or
+ * there is only one micro-batch, the predicted time is the planner's cost. Pure; any thread. */
 #ifndef RILLE_PLAN_PREDICT_H
 #define RILLE_PLAN_PREDICT_H
 
 #include "actors/plan/assign/assign.h"
 
-/* Sets a's time and peak. p: the program as laid out by a, with its current schedule. */
+/* Sets a's `time` and `peak`. p: the program with the layouts of a and its current schedule. */
 int predict(const struct program *p, struct assigned *a);
 
 #endif

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Sets NET_NEVER for candidates that do not cut the operands as the strategy demands. */
+/* Sets the cost NET_NEVER for candidates that do not split the operands as the strategy demands. */
 static void
 forbid(const struct program *p, const struct prog_node *n, const struct candidate_list *l, int64_t *cost)
 {
@@ -34,8 +34,8 @@ candidates_work(const struct program *p, const struct prog_node *n, const struct
     forbid(p, n, l, cost);
 }
 
-/* Returns true if the planner may insert this move. P arises on an axis only from the same P, or from B for a sum;
- * other moves to P must be the user's. */
+/* Returns true if the planner may insert this move. On a mesh axis, P may only be made from the same P, or from B
+ * for a sum; only the user may request other moves to P. */
 static bool
 may_move(const struct layout *from, const struct layout *to)
 {
@@ -75,7 +75,7 @@ alpha_of(const struct assign_prices *p, int axis)
     return p->links ? p->links->alpha_ns[axis] : p->cost->alpha_ns;
 }
 
-/* A move from another placement sends at least one message. */
+/* Counts at least one message for a move from another placement. */
 double
 assign_latency(const struct assign_prices *p, const struct layout *from, const struct layout *to)
 {
@@ -85,8 +85,8 @@ assign_latency(const struct assign_prices *p, const struct layout *from, const s
     return from->place != to->place && to->place->nrank == 1 ? alpha_of(p, assign_axis(from, to, p->links)) : alpha;
 }
 
-/* Uses the mean of received bytes per rank: the sum over all ranks (box_bytes) is exact, and with equal shards the
- * mean is the maximum. The slowest participating axis limits the rate. */
+/* Divides the sum of received bytes over all ranks by the number of ranks. box_bytes computes the sum exactly, and
+ * with equal shards the mean is the maximum. The slowest mesh axis that takes part limits the rate. */
 double
 assign_sending(const struct assign_prices *p, const struct layout *from, const struct layout *to, int64_t bytes)
 {
@@ -105,7 +105,7 @@ assign_price_part(const struct assign_prices *p, const struct type *t, const str
     if (!asked && !may_move(from, to)) return NET_NEVER;
     int64_t all = box_bytes_known(t, from, to, p->known);
     if (all == INT64_MAX) return NET_NEVER;
-    if (box_renames(t, from, to, all)) return 0; /* renames the same bytes */
+    if (box_renames(t, from, to, all)) return 0; /* the move only renames the layout of the same bytes */
     *bytes = all;
     double own = (double)part, ns = p->cost->hop_ns + p->cost->copy_ns_per_byte * own;
     if (layout_partial(from) != RED_NONE && layout_partial(to) == RED_NONE)

@@ -1,6 +1,7 @@
-/* kind_box.c - a task that fills one destination shard or one stage of a move from shards of other positions.
+/* kind_box.c - a task that fills one destination shard, or one stage buffer of a move, from shards at other mesh
+ * positions.
  *
- * Reads other devices' registers in place, and counts the bytes. */
+ * Reads other devices' registers in place, and counts the bytes read as received. */
 #include "actors/plan/kinds/kind_move.h"
 #include "actors/plan/verify/verify_value.h"
 

@@ -1,14 +1,15 @@
-/* kind_collective.c - a task with a rank in a library collective. The result arrives once all partners have begun their
- * work. Blocks that the library cannot use in place are packed before and unpacked after, as work of the same
- * stream. */
+/* kind_collective.c - a task that is one rank of a library collective.
+ *
+ * The result is complete only after all ranks have started the collective. Blocks that the library cannot use in
+ * place are packed before and unpacked after the collective, as work of the same stream. */
 #include "actors/plan/kinds/kind_move.h"
 #include "actors/plan/verify/verify_value.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 #include "runtime/device/stream.h"
 
-/* Runs the collective. A group may have nothing to move (numel 0) even if other groups of the move do. If the stream
- * calls this again, packing repeats with the same outcome. */
+/* Runs the collective. A group of ranks may have nothing to move (numel 0) even if other groups of the move do. The
+ * stream may call this function again; packing is then repeated with the same result. */
 static int
 take_part(const struct stream_work *w, const struct stream *s)
 {

@@ -40,7 +40,7 @@ print_sum(const struct plan *p, int32_t task, struct str *s)
     str_addf(s, "%s+accumulate", p->task[task].name);
 }
 
-/* Adds the node's results to a sum over the batch, in the task's register. */
+/* A task that adds the node's results to a sum over the batch, in the task's register. */
 const struct task_kind kind_sum = {
     .name = "sum",
     .flags = KIND_EXEC | KIND_NODE | KIND_WRITES | KIND_ONCE_A_BATCH,

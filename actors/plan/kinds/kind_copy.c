@@ -1,5 +1,5 @@
-/* kind_copy.c - a task that makes a window dense: for a view that strides cannot express, or into a buffer for after
- * the run. */
+/* kind_copy.c - a task that copies a window of its argument densely: for a view that strides cannot express, or into
+ * a buffer that outlives the run. */
 #include "actors/plan/verify/verify_value.h"
 
 static int

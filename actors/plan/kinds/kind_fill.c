@@ -1,6 +1,7 @@
-/* kind_fill.c - a task that fills its slices of a shard shared by several ranks of one memory space (shared_shard.c).
+/* kind_fill.c - a task that fills its slices of a shard shared by several ranks of one memory space
+ * (shared_shard.c).
  *
- * All FILLs of a shard write into one register, that of the first FILL. */
+ * All FILL tasks of a shard write into one register, which belongs to the first FILL. */
 #include "actors/plan/kinds/kind_move.h"
 #include "actors/plan/verify/verify_value.h"
 

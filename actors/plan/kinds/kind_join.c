@@ -1,6 +1,6 @@
-/* kind_join.c - a task that completes a shared shard: all its slices arrive with the registers that the act takes.
+/* kind_join.c - a task that completes a shared shard: it waits until all FILL tasks have written their slices.
  *
- * Moves nothing. Slices filled by other devices count as received, because readers read them in place. */
+ * The task moves no bytes. Slices filled by other devices count as received, because readers read them in place. */
 #include "actors/plan/verify/verify_value.h"
 
 static int

@@ -1,4 +1,5 @@
-/* kind_move.c - the work of a move's tasks: copies each slice, or combines it from its sources in their order. */
+/* kind_move.c - runs the tasks of a move: copies each slice, or combines it from its sources in the order of the
+ * sources. */
 #include "actors/plan/kinds/kind_move.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/device/device.h"
@@ -17,7 +18,7 @@ on_other_device(const struct plan *p, const struct task *t, const struct arg *ar
     return place->rank[part->pos] != d->rank || place->kind != d->kind;
 }
 
-/* The step of a move that runs now. */
+/* The step of a move that is running. */
 struct step {
     const struct box_move *move;
     const struct stream_work *work;
@@ -46,7 +47,7 @@ launch_step(const struct step *step, void *to, struct cuda_bundle *b)
     return cuda_bundle_add(b, m->launch, in, &to);
 }
 
-/* Copies between memory spaces by the device, if it can; *begun: the device does the copy. */
+/* Copies between memory spaces with the device, if the device can do that. *begun: true if the device does the copy. */
 static int
 carry_step(const struct step *step, const struct view *dst, bool *begun)
 {
@@ -75,8 +76,8 @@ take_step(const struct box_move *m, const struct stream_work *w, const struct st
     return 0;
 }
 
-/* Runs all steps. Steps write slices of their own and read finished data, so steps of one kernel are launched
- * together. */
+/* Runs all steps of a task's move. Each step writes a slice of its own and reads only complete data, so steps with
+ * the same kernel are launched together. */
 static int
 move_now(const struct stream_work *w, const struct stream *s)
 {

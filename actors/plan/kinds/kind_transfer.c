@@ -1,7 +1,7 @@
-/* kind_transfer.c - a task that copies a window from another memory space, dense; or, for a channel between hosts, a
- * row from a device to host memory or back (send.c).
+/* kind_transfer.c - a task that makes a dense copy of a window from another memory space. For a channel between
+ * hosts, it copies a row from a device to host memory or back (send.c).
  *
- * Runs on the device whose stream can access both sides (device_carrier); its register is in the reader's memory. */
+ * Runs on the device whose stream can access both memories (device_carrier). Its register is in the reader's memory. */
 #include "actors/plan/kinds/kind_move.h"
 #include "actors/plan/verify/verify_value.h"
 #include "runtime/device/device.h"
@@ -13,8 +13,8 @@ transfer_result(const struct plan *p, int32_t task, int32_t out)
     return move_row(t, (enum dtype)t->move.step[0].view->dtype, out);
 }
 
-/* Returns the device kind of the source: that of the receiving task if the data came from another host. The plan may
- * be unproved. */
+/* Returns the device kind of the source. If the data arrived from another host, that is the kind of the receiving
+ * task's device. The plan may be unverified. */
 static int
 kind_from(const struct plan *p, const struct task *t)
 {

@@ -1,11 +1,12 @@
-/* chain.c - lowers a fused chain with its leader, or a group of updates or casts (fusion.c), to one task per rank. */
+/* chain.c - lowers a fused chain with its leading operator, or a group of updates or casts (fusion.c), to one task
+ * per rank. */
 #include "actors/plan/lower/lower.h"
 
 #include "actors/plan/model/rates.h"
 #include "kernels/exec/kernel.h"
 #include "runtime/base/error.h"
 
-/* A chain in the making, and its permanent description in the plan. */
+/* A fused chain under construction, with the description that the finished plan keeps. */
 struct chain {
     struct fuse_step step[FUSE_STEPS];
     struct plan_chain plan;
@@ -67,8 +68,8 @@ chain_name(struct lower *l, const struct chain *chain)
     return name;
 }
 
-/* Returns the team size of the kernel, from the work of a leading product and the bytes of the rank with the largest
- * shards: the first rank, even if it is in another process. */
+/* Returns the number of threads of the chain's kernel. The number follows from the work of a leading product, and
+ * from the bytes of the rank with the largest shards: the first rank, even if it is in another process. */
 static int
 chain_team(const struct lower *l, const struct chain *chain)
 {

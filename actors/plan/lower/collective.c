@@ -1,11 +1,12 @@
-/* collective.c - makes moves by library collectives: one task per rank; all ranks take part.
+/* collective.c - lowers a move to a library collective: one task per rank; all ranks take part.
  *
  * Tasks of a collective wait for one another without edges. So the collectives of a device are chained by edges in
- * list order, and all devices have the same order: that of the moves. Moves that run once per micro-batch have no
- * fixed order, because stages take turns as data arrives; such moves read the shards of other ranks instead.
+ * list order. All devices have the same order, in which the moves are listed. Moves that run once per micro-batch
+ * have no fixed order, because stages take turns as data arrives. A move per micro-batch uses no library; its tasks
+ * read the shards of other ranks.
  *
- * Ranks may be on several hosts: a partition has only tasks of its own ranks. Whether a library makes the move
- * follows from facts that all partitions know. */
+ * Ranks may be on several hosts; a plan partition has only tasks of its own ranks. All partitions decide alike
+ * whether a library makes the move, because the decision follows from facts that all of them know. */
 #include "actors/plan/lower/lower.h"
 
 #include "actors/plan/outline/comm_ranks.h"
@@ -23,7 +24,7 @@ may_collect(const struct lower *l, const struct pval *from, const struct layout 
 
 /* ---- ranks in communicators ---- */
 
-/* A task's rank data in the making. */
+/* One rank of the collective under construction: its blocks and copies. */
 struct member_maker {
     struct lower *l;
     const struct plan_move *move;
@@ -31,8 +32,8 @@ struct member_maker {
     int32_t pos;
 };
 
-/* Makes the copy between block i and its window in the shard, which begins at lo; blocks are contiguous in their
- * buffer. Compiled kernels are launched before or after the library's kernels. */
+/* Makes the copy between block i and its window in the shard. lo: first position of the shard. Blocks are contiguous
+ * in their buffer. If the device compiles kernels, the copies are launched before or after the library's kernels. */
 static int
 make_copy(struct member_maker *m, bool came, const struct view *part, const int64_t *lo, int32_t i,
           struct comm_rank_copy *out)
@@ -65,7 +66,7 @@ make_copies(struct member_maker *m, bool came, const struct view *part, const in
     return 0;
 }
 
-/* Sets the communicator; the device kind returns the same communicator for equal device lists. */
+/* Sets the communicator. The device kind returns the same communicator for equal device lists. */
 static void
 find_communicator(const struct member_maker *m, struct move_comm_rank *s)
 {
@@ -97,7 +98,7 @@ make_collective_member(struct member_maker *m, const struct pval *from, struct m
 
 /* ---- tasks ---- */
 
-/* Adds an edge from the device's last collective task. */
+/* Adds an edge from the device's previous collective task. */
 static void
 follow_last(struct lower *l, int32_t task)
 {

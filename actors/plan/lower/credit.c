@@ -1,5 +1,5 @@
-/* credit.c - sets the number of registers of each result. Registers are credits, and credits are the schedule
- * (stage.h). */
+/* credit.c - sets the number of registers of each result. Registers are credits, and the number of credits defines
+ * the schedule (stage.h). */
 #include "actors/plan/lower/lower.h"
 
 static struct moment
@@ -9,9 +9,9 @@ draft_moment(const struct draft *d)
 }
 
 /* Returns the number of registers that the reader of an edge needs. Data that passes between stages on different
- * devices needs two, for writing and reading at the same time. Devices of a stage wait for each other within a
- * micro-batch anyway. Offloads and fetches are placed ahead of their readers instead (offload.c), because values with
- * a single register can share bytes. */
+ * devices needs two registers, so that one is written while the other is read. Devices of one stage wait for each
+ * other within a micro-batch anyway. Offloads and fetches need one register. They are placed ahead of their readers
+ * in the list instead (offload.c), because values with a single register can share bytes. */
 static int32_t
 asked_by(const struct lower *l, const struct draft *from, const struct draft *to)
 {
@@ -21,7 +21,7 @@ asked_by(const struct lower *l, const struct draft *from, const struct draft *to
     return crosses ? MAX(n, MIN(2, l->program->pieces)) : n;
 }
 
-/* Returns true for a result in the arena that is made once per micro-batch. */
+/* Returns true if the result is stored in the arena and is made once per micro-batch. */
 static bool
 has_credits(const struct draft *d, const struct out_port *o)
 {
@@ -42,9 +42,9 @@ credit_registers(struct lower *l)
 
 /* ---- pools ---- */
 
-/* First and last tasks of a micro-batch in the pools of one virtual stage on one device. */
+/* The first and last tasks of a micro-batch in one virtual stage on one device. */
 struct span {
-    int32_t entry, last[2]; /* first of forward; last of backward and of weight gradients; -1: none */
+    int32_t entry, last[2]; /* first task of forward; last task of backward, of weight gradients; -1: none */
 };
 
 static void
@@ -61,9 +61,9 @@ find_credit_spans(const struct lower *l, struct span *span, int32_t nstage)
     }
 }
 
-/* Limits the micro-batches in a stage. The stage admits one if the pools from forward to backward, and from forward
- * to weight gradients, have room. A register without bytes enforces a limit, because registers with bytes may be
- * taken too late. */
+/* Limits the number of micro-batches in a stage. The stage admits one if a credit is free from forward to backward,
+ * and one from forward to weight gradients. The credits are registers without bytes, because a register with bytes
+ * may be taken only late in the stage, when the micro-batch has already entered. */
 void
 credit_pools(struct lower *l)
 {
@@ -81,8 +81,8 @@ credit_pools(struct lower *l)
         }
 }
 
-/* Returns the group of a task. Tasks of a group work on one micro-batch at a time, in sequence. A group is a
- * complete stage if forward waits for backward anyway (one credit); else a phase of a stage. */
+/* Returns the group of a task. Tasks of a group work on one micro-batch at a time, one after the other. A group is a
+ * phase of a stage; a complete stage, if forward waits for backward anyway (one credit). */
 int32_t
 credit_group(const struct lower *l, const struct draft *d)
 {

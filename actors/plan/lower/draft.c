@@ -1,13 +1,13 @@
-/* draft.c - tasks in the making: arguments, results and edges.
+/* draft.c - tasks under construction (drafts): arguments, results and edges.
  *
- * compile.c converts all drafts to flat, read-only tasks at the end. */
+ * At the end, compile.c converts all drafts to flat, read-only tasks. */
 #include "actors/plan/lower/lower.h"
 
 #include "runtime/base/error.h"
 
 #include <string.h>
 
-/* Returns a device's index. Devices are sorted by kind, then rank. */
+/* Returns the index of a device in the plan. Devices are sorted by kind, then rank. */
 int32_t
 draft_device(const struct lower *l, int kind, int rank)
 {
@@ -93,7 +93,7 @@ draft_edge(struct lower *l, int32_t to, const struct edge *e)
     d->nin++;
 }
 
-/* Checks that task `to` may read results of task `from`. */
+/* Checks that a task `to` may read results of a task `from`. */
 static int
 check_rates(const struct lower *l, int32_t to, int32_t from)
 {
@@ -102,8 +102,8 @@ check_rates(const struct lower *l, int32_t to, int32_t from)
                 l->draft[to].task.name);
 }
 
-/* Sets *port to the port by which the task reads a part; adds a port unless one is found. fresh: adds a port without
- * searching. */
+/* Sets *port to the in-port by which the task reads a shard; adds a port if none is found. fresh: adds a port
+ * without searching. */
 static int
 follow_edge(struct lower *l, int32_t to, const struct part *part, bool fresh, int32_t *port)
 {
@@ -118,7 +118,7 @@ follow_edge(struct lower *l, int32_t to, const struct part *part, bool fresh, in
     return 0;
 }
 
-/* Sets an argument of the task to read this part. fresh: no other argument reads the same task. */
+/* Sets an argument of the task to read this shard. fresh: no other argument reads the same task. */
 int
 draft_reads(struct lower *l, int32_t task, const struct part *part, int argument, bool fresh)
 {
@@ -139,7 +139,7 @@ draft_args(struct lower *l, int32_t task, int n)
     t->arg = ARENA_ARRAY(&l->plan->arena, struct arg, n);
 }
 
-/* Returns the dense view at a mesh position, with its global position. */
+/* Returns the dense view of the shard at a mesh position, with the shard's position in the global tensor. */
 struct view
 part_local(const struct layout *layout, const struct type *type, int pos)
 {
@@ -201,7 +201,7 @@ part_is_result(struct part *p, int32_t task, int32_t out)
     p->skip = 0;
 }
 
-/* Returns the window of a shard that holds slice. lo: global origin of the shard. */
+/* Returns the window of a shard that holds `slice`. lo: position of the shard's first element in the global tensor. */
 struct view
 part_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip)
 {

@@ -1,10 +1,10 @@
 /* intern.c - interns equal views, and shares kernels between tasks that compute the same.
  *
- * Views are keyed by sizes and strides alone; a shard's position in the tensor follows from its layout
- * (part_placed). A kernel is keyed by a call, or a chain of calls, and views. It serves all tasks of one thread with
- * the same call and views, whatever their node and rank, because kernels of a thread never run concurrently, and
- * state of a variant (oneDNN's memory objects) is only used during a run. Equal layers therefore share the kernels
- * of one layer. Operators whose values depend on a shard's position have one kernel per task. */
+ * Views are compared by sizes and strides alone; the position of a shard in the tensor follows from its layout
+ * (part_placed). A kernel is found by its call, or chain of calls, and its views. All tasks of one thread with the
+ * same call and views use one kernel, whatever their node and rank: kernels of a thread never run concurrently, and
+ * the state of a kernel variant (oneDNN's memory objects) is only used during a run. So equal layers of a network
+ * share kernels. Operators whose values depend on a shard's position have one kernel per task. */
 #include "actors/plan/lower/lower.h"
 
 #include "runtime/device/device.h"
@@ -111,7 +111,7 @@ kernels_of(struct kernels *k, int nstep, const struct fuse_step *step)
     str_free(&s);
 }
 
-/* Returns a number shared by kernels that never run concurrently: those of a thread, or of a device with
+/* Returns the number of a sequence of kernels that never run concurrently: those of a thread, or of a device with
  * asynchronous work. */
 static int32_t
 runner_of(const struct lower *l, int32_t device)
@@ -127,7 +127,7 @@ struct made_kernel {
     const struct view *view[];
 };
 
-/* Makes a kernel, owned by the plan. */
+/* Makes a kernel; the plan owns it. */
 static int
 make_kernel(const struct kernels *k, struct exec **e)
 {

@@ -1,6 +1,6 @@
-/* lower.c - lowers program nodes to tasks: one per rank, with moves between layouts that differ.
+/* lower.c - lowers program nodes to tasks: one per rank. Inserts moves where a value is needed in another layout.
  *
- * A value may be needed in several layouts; a move is made once, however many readers it has. Views are not tasks: a
+ * If a value is needed in another layout, it is moved once, however many readers there are. Views are not tasks: a
  * shard carries strides, and readers apply them. */
 #include "actors/plan/lower/lower.h"
 
@@ -19,14 +19,14 @@ lower_value(struct lower *l, struct ref r)
     return r.kind == REF_LEAF ? l->leaf_val[r.index] : l->node_val[r.index * OP_OUT + r.out];
 }
 
-/* Returns true for a move whose result is a root: shards are written into separate buffers. */
+/* Returns true for a move whose result is a root: its shards are written into buffers of their own. */
 static bool
 outlives(const struct lower *l, int32_t node)
 {
     return l->program->node[node].op->flags & OP_MOVE && l->outline->fusion.roots[node];
 }
 
-/* Converts a node's operands to the layouts it needs; NULL for numbers and absent operands. */
+/* Converts the operands of a node to the layouts that the node needs; NULL for numbers and absent operands. */
 static int
 lower_operands(struct lower *l, int32_t node, struct pval **in)
 {
@@ -45,9 +45,9 @@ number_view(const struct type *t, void *data)
     return (struct view){.data = data, .dtype = t->dtype};
 }
 
-/* Returns the team size of a kernel; work that takes one core less than TEAM_NS stays on one thread. Starting and
- * joining a team of two takes 1 us if the team spins, 3 us if it sleeps, and 24 us if a halted core must be woken
- * (bench/bus). */
+/* Returns the number of threads of a kernel. Work that takes one core less than TEAM_NS stays on one thread.
+ * Starting and joining a team of two costs 1 us if the team spins, 3 us if it sleeps, and 24 us if a halted core
+ * must be woken (bench/bus). */
 int
 lower_team(const struct lower *l, double flops, double bytes)
 {
@@ -64,16 +64,16 @@ team_of(const struct lower *l, const struct call *c, int nrank)
     return lower_team(l, flops / nrank, bytes / nrank);
 }
 
-/* A node being computed, with converted operands. */
+/* A node that is being lowered, with its converted operands. */
 struct computing {
-    int32_t node, to; /* node that owns the results: the node itself, or the sum that it accumulates into */
+    int32_t node, to; /* owner of the results: the node itself, or the node of the sum to which it adds */
     struct pval **in;
     struct call *call;
     struct fuse_step whole;
     struct kernels kernels;
 };
 
-/* Returns true if the value differs between micro-batches, rather than being recomputed for each. */
+/* Returns true if the value differs between micro-batches, false if it is the same but computed again for each. */
 static bool
 varies(const struct lower *l, const struct pval *v)
 {
@@ -100,7 +100,7 @@ begin_kernels(struct lower *l, struct computing *c)
 }
 
 /* Returns what this rank reads or writes of a value: its shard, or a slice of the shard if replicas share the work.
- * Sets view i of the kernel. */
+ * Also sets view i of the kernel. */
 static struct part
 part_here(struct lower *l, struct computing *c, int32_t i, const struct pval *v, int32_t own)
 {
@@ -153,7 +153,8 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     return kernels_get(k, t->device, &t->exec);
 }
 
-/* Makes the launches that copy the task's source, and add it to a sum over micro-batches, on a device that compiles. */
+/* Makes the kernel launches that copy the task's source, or add the source to a sum over micro-batches, on a device
+ * that compiles kernels. */
 static int
 single_launches(struct lower *l, int device, struct task *t)
 {
@@ -168,7 +169,7 @@ single_launches(struct lower *l, int device, struct task *t)
     return 0;
 }
 
-/* Makes a task that reads one shard: an accumulation, or a dense copy of a window. type: of the result. */
+/* Makes a task that reads one shard: an accumulation, or a dense copy of a window. type: of the task's result. */
 static int
 single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const struct type *type, int32_t own,
             bool piece, int32_t *id)
@@ -188,7 +189,7 @@ single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const
     return draft_reads(l, *id, &v->part[own], 0, false);
 }
 
-/* Returns a view of a shard in *out; if strides cannot express it (a reshape of a transposed shard), makes a dense
+/* Returns in *out a view of a shard; if strides cannot express it (a reshape of a transposed shard), makes a dense
  * copy in the result's layout. */
 static int
 view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, int32_t own, struct part *out)
@@ -208,7 +209,8 @@ view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, 
     const struct view *dense = out->view;
     *out = *from;
     out->skip = from->skip + skip;
-    out->view = view_numel(&v) == 0 ? dense : intern_view(l, &v); /* an empty shard has the shape of its own layout */
+    /* an empty shard has the shape that its own layout gives */
+    out->view = view_numel(&v) == 0 ? dense : intern_view(l, &v);
     return 0;
 }
 
@@ -217,9 +219,10 @@ lower_node(struct lower *l, int32_t node)
 {
     const struct prog_node *n = &l->program->node[node];
     struct pval **in = ARENA_ARRAY(&l->tmp, struct pval *, n->nin);
-    if (l->outline->fusion.group[node] != node) return 0; /* computed with a later node */
+    if (l->outline->fusion.group[node] != node) return 0; /* lowered together with a later node of its group */
     if (l->outline->fusion.group_size[node] > 1) return lower_chain(l, node);
-    if (n->accumulate && l->node_val[node * OP_OUT]) return 0; /* the product has already added to the sum */
+    /* the product before this node has already added to the sum */
+    if (n->accumulate && l->node_val[node * OP_OUT]) return 0;
     TRY(lower_operands(l, node, in));
     if (n->op->flags & OP_MOVE && !n->accumulate) {
         l->node_val[node * OP_OUT] = in[0];
@@ -248,7 +251,7 @@ lower_node(struct lower *l, int32_t node)
     return 0;
 }
 
-/* Makes early sums (hops_early). */
+/* Makes the moves that complete pending reductions early (hops_early). */
 static int
 lower_results(struct lower *l, int32_t node)
 {
@@ -305,8 +308,8 @@ lower_nodes(struct lower *l)
 
 /* ---- roots ---- */
 
-/* Returns true if the shard can be written directly into the root's buffer: it is a complete register that no other
- * root uses. */
+/* Returns true if a task can write the shard directly into the root's buffer: the shard is a complete register that
+ * no other root uses. */
 static bool
 takes_root(const struct lower *l, const struct part *part, bool piece)
 {

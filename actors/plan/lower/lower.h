@@ -1,6 +1,7 @@
-/* lower.h - types and functions shared by the files that make a plan; compile.c calls them in order. Neither the
- * verifier nor the runtime includes this header. A struct lower belongs to one plan_compile() and its thread;
- * everything that outlives it is in the plan's arena. */
+/* lower.h - types and functions shared by the files that make a plan; compile.c calls them in order.
+ *
+ * Neither the verifier nor the runtime includes this header. A struct lower belongs to one plan_compile() and its
+ * thread. Data that outlives a struct lower is in the plan's arena. */
 #ifndef RILLE_PLAN_LOWER_H
 #define RILLE_PLAN_LOWER_H
 
@@ -14,12 +15,12 @@ enum { NOBODY = -1, SEVERAL = -2 };
 
 /* Location of one rank's shard of a value. */
 struct part {
-    uint8_t kind;            /* ARG_REG, ARG_LEAF */
-    int32_t index;           /* task, or leaf part */
-    int32_t out;             /* of the task */
+    uint8_t kind;            /* ARG_REG: a task's register; ARG_LEAF: a leaf shard */
+    int32_t index;           /* index of the task, or of the leaf part */
+    int32_t out;             /* ARG_REG: result number of the task */
     const struct view *view; /* the shard's view, interned */
-    int64_t skip;            /* elements from the start of the register or buffer */
-    int64_t piece_stride;    /* leaf: bytes from one micro-batch to the next */
+    int64_t skip;            /* elements from the start of the register or buffer to the shard */
+    int64_t piece_stride;    /* leaf: distance of micro-batches in the buffer, bytes */
 };
 
 /* A value in one layout: the result of a node, a leaf, or a moved copy of either. */
@@ -27,25 +28,25 @@ struct pval {
     struct type type;
     const struct layout *layout;
     bool piece;
-    int32_t node;   /* source node in the program; -1: a leaf */
-    struct ref ref; /* the original value, however often it was moved */
+    int32_t node;   /* index of the program node that computes it; -1: a leaf */
+    struct ref ref; /* the original value, before any moves */
     const struct local_positions *mine;
-    struct part *part;  /* by local position (mine) */
+    struct part *part;  /* by local position (index into `mine`) */
     struct pval *moved; /* next copy of the same value in another layout */
 };
 
 struct edge {
     struct edge *next;
-    int32_t task, out; /* producer */
+    int32_t task, out; /* the task that is read, and its out-port */
     int32_t hold, need;
 };
 
-/* A task in the making. */
+/* A task under construction. */
 struct draft {
     struct task task;
     struct edge *in, *last_in;
     int32_t nin;
-    struct out_port *out; /* results, then at most one control output, then credit outputs */
+    struct out_port *out; /* results; then at most one control output; then credit outputs */
     int32_t nout, out_capacity;
     int32_t control; /* index of the control output; -1: none */
     bool piece, gate;
@@ -56,75 +57,81 @@ struct lower {
     struct atlas *atlas;
     struct plan *plan;
     struct arena tmp;  /* freed when the plan is complete */
-    struct arena pass; /* for the passes over all drafts; freed once drafts are sorted */
+    struct arena pass; /* memory of passes over all drafts; freed once drafts are sorted */
     struct draft *draft;
     int32_t ndraft, capacity;
-    struct pval **node_val; /* [node * OP_OUT + out] */
+    struct pval **node_val; /* value by result, [node * OP_OUT + out] */
     struct pval **leaf_val;
     struct outline *outline;
-    bool *shares;    /* by node: shared_update_nodes */
-    bool *checks;    /* by node: program_checks */
-    bool *read;      /* by node: another node reads a result */
-    int32_t *reader; /* by result: the one node that depends on its memory layout, NOBODY, or SEVERAL (as for a root) */
+    bool *shares; /* by node: its replicas share an update (shared_update_nodes) */
+    bool *checks; /* by node: checks input data (program_checks) */
+    bool *read;   /* by node: another node reads one of its results */
+    /* by result: the only node that depends on its memory layout; NOBODY; SEVERAL, also if it is a root */
+    int32_t *reader;
     struct local_set mines;
     struct order {
-        int32_t *line, *place;        /* by task: line, and place on the line (order.c) */
-        int32_t *seen, stamp, *queue; /* scratch of a search */
-        int32_t *wanted, *wanted_by;  /* by line: the place that a search must reach; that search's stamp */
-        int32_t *met;                 /* by line: the place that a search has reached */
+        int32_t *line, *place;        /* by task: its line of tasks (order.c), and its place on that line */
+        int32_t *seen, stamp, *queue; /* temporary data of a search */
+        /* by line of tasks: the place that a search must reach; the stamp of that search */
+        int32_t *wanted, *wanted_by;
+        int32_t *met; /* by line of tasks (order.c): the last place that a search has reached */
     } order;
-    int32_t *first_out,
-        *asked; /* for packing registers: by task, its first out-port; by out-port, registers that readers ask for */
-    struct hash_table views;   /* interned */
-    struct hash_table calls;   /* computations of kernels */
-    struct hash_table kernels; /* by computation, views and device */
+    /* by task: index of its first out-port; by out-port: number of registers that its readers request */
+    int32_t *first_out, *asked;
+    struct hash_table views;   /* interned views */
+    struct hash_table calls;   /* interned computations of kernels */
+    struct hash_table kernels; /* kernels, by computation, views and device */
     int32_t exec_capacity;
-    int32_t gate, gated; /* last gate, -1: none; drafts before this index have a gate behind them if needed */
-    bool *is_gated;      /* by node: a gate precedes it */
+    /* last gate, -1: none; all drafts with a smaller index than `gated` that need a gate have one after them */
+    int32_t gate, gated;
+    bool *is_gated; /* by node: ordered after a gate */
     struct redistributions crosses;
     struct plan_move **move;
     int32_t nmove, move_capacity;
     int32_t *collected;      /* by device: its last collective task, -1: none; NULL: no collectives yet */
-    int32_t at;              /* node being lowered; errors in the move of a leaf name its line */
-    int32_t hop;             /* the outline's hop being lowered, or the next one */
-    struct channel *channel; /* in the order of creation; malloc */
+    int32_t at;              /* node that is being lowered; errors about the move of a leaf name its source line */
+    int32_t hop;             /* index of the outline's next hop, or of the hop that is being lowered */
+    struct channel *channel; /* ends of channels in the order of creation; from malloc */
     int32_t nchannel, channel_capacity;
 };
 
 /* intern.c: returns the interned view with these sizes and strides. */
 const struct view *intern_view(struct lower *l, const struct view *v);
-/* Kernels of the tasks of a node or chain, by the views of operands and results. Nodes with equal computations share
- * kernels. */
+/* Finds the kernels for the tasks of a node or chain, by the views of operands and results. Nodes with equal
+ * computations share kernels. */
 struct kernels {
     struct lower *l;
     int device, nin, nout; /* device: device kind */
-    struct kcall like;     /* call (of a node) and options of the computation; its views are in `at` */
-    int nstep;             /* above 1 for a chain */
+    struct kcall like;     /* call of the node, and options of the computation; its views are in `at` */
+    int nstep;             /* number of steps; above 1 for a chain */
     const struct fuse_step *step;
-    const void *what;         /* the interned computation: equal computations have the same address */
+    const void *what;         /* address of the interned computation; equal computations have the same address */
     bool placed;              /* kernels depend on global positions, so tasks share none */
-    const struct view **view; /* of the current rank: operands, then results; NULL for absent operands */
-    struct view *at;          /* the same; with global positions if placed */
+    const struct view **view; /* views of the current rank: operands, then results; NULL for absent operands */
+    struct view *at;          /* copies of these views; with global positions if `placed` */
 };
 void kernels_begin(struct kernels *k, struct lower *l, int device, int nin, int nout);
-/* Sets the computation of the kernels; k->like must be set before, and step must outlive k. */
+/* Sets the computation for which kernels are made. The caller must set k->like before this call, and keep step[]
+ * until the last kernels_get(). */
 void kernels_of(struct kernels *k, int nstep, const struct fuse_step *step);
 /* Finds or makes the kernel for the current views on this device of the plan. */
 int kernels_get(const struct kernels *k, int32_t device, struct exec **e);
 
 /* draft.c */
 struct draft *draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int device_kind, int rank,
-                        int32_t pos, bool piece, int32_t *id);   /* valid until the next draft_new */
-int32_t draft_device(const struct lower *l, int kind, int rank); /* returns its index in the plan */
+                        int32_t pos, bool piece, int32_t *id);   /* *d is valid until the next draft_new() */
+int32_t draft_device(const struct lower *l, int kind, int rank); /* returns the device's index in the plan */
 void draft_out(struct lower *l, struct draft *d, int64_t bytes, int32_t every);
-int32_t draft_port(struct lower *l, struct draft *d, const struct out_port *o); /* appends; returns index */
-bool draft_once(const struct draft *d); /* returns true if its results are computed once per batch */
+/* appends an out-port; returns its index */
+int32_t draft_port(struct lower *l, struct draft *d, const struct out_port *o);
+bool draft_once(const struct draft *d); /* returns true if the task's results are computed once per batch */
 void draft_args(struct lower *l, int32_t task, int n);
 int draft_reads(struct lower *l, int32_t task, const struct part *part, int argument, bool fresh);
 struct view part_local(const struct layout *layout, const struct type *type, int pos);
 /* Returns the view of the k-th local shard, with its global position. */
 struct view part_placed(const struct pval *v, int32_t k);
-/* Returns the window of a shard that holds slice. lo: global origin of the shard; *skip: elements from its start. */
+/* Returns the window of a shard that holds `slice`. lo: position of the shard's first element in the global tensor;
+ * *skip: elements from the shard's start to the window. */
 struct view part_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip);
 void part_is_result(struct part *p, int32_t task, int32_t out);
 struct pval *pval_new(struct lower *l, const struct type *type, const struct layout *layout, bool piece,
@@ -136,76 +143,77 @@ const struct view *dim_order_result(struct lower *l, int32_t node, int32_t out, 
 
 /* order.c */
 void order_begin(struct lower *l); /* call when all tasks exist */
-/* Makes a happen before b; adds no edge if that is known to hold. a precedes b in the list. */
+/* Makes task a run before task b; adds no edge if that is known to hold. a must precede b in the list. */
 void order_after(struct lower *l, int32_t a, int32_t b);
-/* Does the same for each of n tasks a[], which are sorted. */
+/* Makes each of the n tasks a[], which are sorted, run before task b. */
 void order_all(struct lower *l, const int32_t *a, int32_t n, int32_t b);
 void order_edge(struct lower *l, int32_t a, int32_t b);
-/* Keeps a at most n acts ahead of b. */
+/* Keeps task a at most n acts ahead of task b. */
 void order_credit(struct lower *l, int32_t a, int32_t b, int32_t n);
 
 /* move.c */
-struct mover { /* a move in the making */
+struct mover { /* a move under construction */
     struct lower *l;
     const struct plan_move *move;
-    const struct box_plan *b; /* local steps */
+    const struct box_plan *b; /* the steps of the move that run in this partition */
     struct pval *from;
-    bool piece; /* its tasks act once per micro-batch */
+    bool piece; /* its tasks run once per micro-batch */
     const struct redistribution *cross;
-    int32_t *recv;           /* by incoming channel: the RECV or transfer task */
-    int32_t *stage_task;     /* by stage */
-    int32_t *part_task;      /* by local destination shard */
-    int32_t *arg, *arg_task; /* by local source shard, then stage, then channel: the reading argument, and its task */
-    struct box *box;         /* boxes of local source shards, computed on demand */
+    int32_t *recv;       /* by incoming channel: the RECV or transfer task that writes the bytes */
+    int32_t *stage_task; /* by stage buffer: the task that fills it */
+    int32_t *part_task;  /* by local destination shard: the task that fills it */
+    /* by local source shard, then stage buffer, then channel: the argument that reads it, and that argument's task */
+    int32_t *arg, *arg_task;
+    struct box *box; /* boxes of local source shards, computed on demand */
     bool *boxed;
-    struct view part; /* destination shard in the making */
+    struct view part; /* destination shard that is being filled */
 };
 void mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct redistribution *x,
                 struct pval *from);
-/* Returns the view of a slice in a local source: the shard at mesh position pos, or a stage unless `stage` is
- * BOX_PART. *part: the source; *skip: further elements. */
+/* Returns the view of a slice in its local source: stage buffer `stage`, or with BOX_PART the shard at mesh position
+ * pos. *part: the source; *skip: elements from the start of *part to the slice. */
 struct view mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slice, struct part *part,
                          int64_t *skip);
-/* Returns the view of slice `which` of a channel in the received buffer: dense, *skip elements from the start. */
+/* Returns the view of slice `which` of a channel in the received buffer. The view is dense; *skip: elements from the
+ * buffer's start. */
 struct view mover_received(const struct mover *m, const struct redistribute_channel *c, int32_t which, int64_t *skip);
-/* Make the tasks that fill stages first to end - 1; the tasks that fill destination shards. */
+/* Make tasks of a move: those that fill stage buffers first to end - 1; those that fill destination shards. */
 int move_stages(struct mover *m, int32_t first, int32_t end);
 int move_parts(struct mover *m, struct pval *to);
 int move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
              const struct box *slice, int rank, const struct view *dst, int64_t skip);
-/* shared_shard.c: gives equal shards on several ranks of one memory space a single register. *done: the move can be
- * shared. */
+/* shared_shard.c: stores equal shards on several ranks of one memory space in a single register. *done: false if the
+ * move cannot be lowered so. */
 int shared_shard_parts(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
                        struct pval *to, bool *done);
 
-/* collective.c: makes the local tasks of a library collective. *done: the move is a collective, and the device kind has
- * a library for it. */
+/* collective.c: makes the local tasks of a library collective. *done: false if the move is no collective, or the
+ * device kind has no library for it. */
 int collective_parts(struct lower *l, struct plan_move *move, const struct redistribution *x, struct pval *from,
                      struct pval *to, bool *done);
 
-/* send.c: returns one end of a channel of the move. */
+/* send.c: returns one end of a channel of the move; sends: the sending end. */
 struct channel mover_channel(const struct mover *m, const struct redistribute_channel *c, bool sends);
-/* Returns the window of slice `which` in the source of a channel, as mover_window. */
+/* Returns the window of slice `which` in the source of a channel; *part and *skip as in mover_window(). */
 struct view mover_sent(struct mover *m, const struct redistribute_channel *c, int32_t which, struct part *part,
                        int64_t *skip);
-/* Returns the placement of the reader of a channel. */
+/* Returns the placement of the devices that read from a channel. */
 const struct place *mover_reader(const struct mover *m, const struct redistribute_channel *c);
-/* p2p.c: make the tasks at the two ends of a channel that a library carries. */
+/* p2p.c: make the task at the sending end, and at the receiving end, of a channel whose bytes a library moves. */
 int lower_p2p_send(struct mover *m, const struct redistribute_channel *c);
 int lower_p2p_recv(struct mover *m, int32_t channel);
-/* send.c: makes the tasks of a move, with its transfers between memory spaces and its sends and receives between
- * hosts. */
+/* send.c: makes the tasks of a move, including transfers between memory spaces and sends and receives between hosts. */
 int move_across(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
                 struct pval *to);
 /* Returns true if the value is known only after the last micro-batch. */
 bool lower_is_late(const struct lower *l, const struct pval *v);
-/* Adds one end of a channel; `task` must be the task just made. */
+/* Adds one end of a channel to the plan; `task` must be the task made last. */
 void channel_add(struct lower *l, int32_t task, const struct channel *c);
 /* Copies the channels into the plan, sorted by name. */
 void channel_list(struct lower *l);
 
-/* move.c: converts v to the layout that the current node needs for this operand, by the outline's hops. share:
- * shards of the result may share bytes. */
+/* move.c: converts v to the layout that the current node needs for this operand, hop by hop as in the outline.
+ * share: shards of the result may share bytes. */
 int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share,
                 struct pval **out);
 
@@ -213,7 +221,7 @@ int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, in
 int lower_chain(struct lower *l, int32_t node);
 
 /* lower.c */
-/* Returns the number of threads for a kernel of so many operations and bytes on one rank. */
+/* Returns the number of threads for a kernel with this many operations and bytes on one rank. */
 int lower_team(const struct lower *l, double flops, double bytes);
 int lower_nodes(struct lower *l);
 int lower_roots(struct lower *l);
@@ -230,11 +238,11 @@ void credit_pools(struct lower *l);
 int32_t credit_group(const struct lower *l, const struct draft *d);
 
 /* arena.c */
-int arena_registers(struct lower *l); /* E_MEMORY */
+int arena_registers(struct lower *l); /* places registers in arenas; may fail with E_MEMORY */
 
 /* sizes.c */
 enum { ARENA_ALIGN = 64 };
-int sizes_check(struct lower *l); /* before registers are placed; E_MEMORY */
+int sizes_check(struct lower *l); /* call before registers are placed; may fail with E_MEMORY */
 void sizes_scratch(struct lower *l);
 
 #endif

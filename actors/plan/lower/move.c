@@ -1,4 +1,4 @@
-/* move.c - makes the box tasks that convert values between layouts, once per move. */
+/* move.c - makes the box tasks that convert a value to another layout; a value is converted once per layout. */
 #include "actors/plan/lower/lower.h"
 
 #include "kernels/cuda/launch.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Returns the dense block in a stage that holds slice. */
+/* Returns the dense block of a stage buffer that holds `slice`. */
 static struct view
 stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, int64_t *skip)
 {
@@ -23,15 +23,15 @@ stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, i
     return v;
 }
 
-/* Returns the device kind on which a work of the move is filled. */
+/* Returns the kind of the device that fills a stage buffer or shard of the move. */
 static int
 move_kind(const struct box_plan *b, bool to_stage)
 {
     return (to_stage ? b->from : b->to)->place->kind;
 }
 
-/* Returns true if the move runs once per micro-batch; a batch-invariant value may still be re-fetched per
- * micro-batch. */
+/* Returns true if the move runs once per micro-batch. A value that is the same for all micro-batches may still be
+ * fetched again for each micro-batch. */
 static bool
 moves_pieces(const struct lower *l, const struct pval *v)
 {
@@ -58,7 +58,8 @@ mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const
 
 /* ---- what a task reads ---- */
 
-static const struct view row; /* placeholder for staged and received buffers, whose slices have their own views */
+/* placeholder view for stage buffers and received buffers, whose slices have views of their own */
+static const struct view row;
 
 struct view
 mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slice, struct part *part, int64_t *skip)
@@ -86,8 +87,8 @@ mover_received(const struct mover *m, const struct redistribute_channel *c, int3
     return view_dense(&t, NULL);
 }
 
-/* Finds a source: its location *part, the window *view, *skip elements. Returns its index among the local sources of
- * the move. */
+/* Finds the source of a slice: *part, the source; *window, the view of the slice; *skip, elements from the source's
+ * start. Returns the source's index among the local sources of the move. */
 static int32_t
 move_source(struct mover *m, const struct box_work *w, bool to_stage, const struct box_source *s,
             const struct box *slice, struct part *part, struct view *view, int64_t *skip)
@@ -103,7 +104,7 @@ move_source(struct mover *m, const struct box_work *w, bool to_stage, const stru
     return s->stage != BOX_PART ? own + s->stage : local_set_find(m->from->mine, s->pos);
 }
 
-/* Finds the task's argument that reads a source, or adds an argument. */
+/* Returns the argument by which the task reads a source; adds an argument if there is none. */
 static int
 move_arg(struct mover *m, int32_t task, int32_t source, const struct part *part, int32_t *arg)
 {
@@ -116,7 +117,7 @@ move_arg(struct mover *m, int32_t task, int32_t source, const struct part *part,
     return 0;
 }
 
-/* Returns the bytes that the step receives from another device. Devices of equal rank may differ in kind. */
+/* Returns the bytes that the step receives from another device. Devices with the same rank may differ in kind. */
 static int64_t
 received_of(const struct mover *m, const struct box_source *s, const struct box *slice, int rank, bool to_stage)
 {
@@ -124,7 +125,8 @@ received_of(const struct mover *m, const struct box_source *s, const struct box 
     return own ? 0 : box_numel(slice, m->b->type.ndim) * box_source_width(m->b, s);
 }
 
-/* Makes the kernel of a move, if the device compiles and memory of its kind holds everything that the move touches. */
+/* Makes the kernel of a move, if the device compiles kernels and everything that the move reads and writes is in
+ * memory of the device's kind. */
 static int
 make_launch(struct mover *m, int32_t task, struct box_move *move)
 {
@@ -140,7 +142,7 @@ make_launch(struct mover *m, int32_t task, struct box_move *move)
     return 0;
 }
 
-/* Adds a move to the task: a slice of one step of this work. dst, skip: destination in the task's register. */
+/* Adds one copy to the task: a slice of one step of work w. dst, skip: destination in the task's register. */
 int
 move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
          const struct box *slice, int rank, const struct view *dst, int64_t skip)
@@ -180,7 +182,7 @@ move_step(struct mover *m, int32_t task, const struct box_work *w, bool to_stage
     return move_add(m, task, w, to_stage, step, step->slice, w->rank, &view, skip);
 }
 
-/* Copies the steps of a replica's task, which reads the same sources by the same arguments. */
+/* Gives a replica's task the steps of another replica's task, which read the same sources by the same arguments. */
 static int
 move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like)
 {
@@ -200,7 +202,7 @@ move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like
     return 0;
 }
 
-/* Makes a box task: the steps that write one shard or stage. like: a task with equal steps, -1: none. */
+/* Makes a box task: the steps that write one shard or stage buffer. like: a task with equal steps; -1: none. */
 static int
 move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like, int64_t bytes, int32_t *id)
 {
@@ -243,7 +245,8 @@ move_parts(struct mover *m, struct pval *to)
     for (int32_t i = 0; i < b->npart; i++) {
         const struct box_work *w = &b->part[i];
         struct type local = layout_shard(to->layout, &to->type, w->pos);
-        bool alike = w->same < i && m->cross->one_space; /* replicas in different memory spaces do not read in place */
+        /* replicas in different memory spaces cannot read the same sources in place */
+        bool alike = w->same < i && m->cross->one_space;
         TRY(move_task(m, w, false, alike ? m->part_task[w->same] : -1, type_bytes(&local), &m->part_task[i]));
         part_is_result(&to->part[i], m->part_task[i], 0);
     }
@@ -268,7 +271,7 @@ remember_move(struct lower *l, const struct hop *hop, const struct box_plan *b)
     return l->move[l->nmove++] = arena_dup(&l->plan->arena, &m, sizeof m);
 }
 
-/* Renames the layout: every shard is in place, so no bytes move. */
+/* Converts a value by renaming its layout: every shard is in place already, so no bytes move. */
 static void
 move_name(struct pval *v, struct pval *to)
 {
@@ -276,12 +279,13 @@ move_name(struct pval *v, struct pval *to)
         const struct view *own = to->part[k].view;
         int32_t rank = to->layout->place->rank[to->mine->pos[k]];
         to->part[k] = v->part[local_set_find(v->mine, place_find(v->layout->place, rank))];
-        /* An empty shard has the new layout's shape: {0, 4} is not {4, 0}. */
+        /* An empty shard must have the shape of the new layout: {0, 4} differs from {4, 0}. */
         if (view_numel(own) == 0) to->part[k].view = own;
     }
 }
 
-/* Returns the converted value if only one rank is analysed: shards are dense, from any source. */
+/* Returns the converted value when only one rank is analysed: its shards are dense, and their source does not
+ * matter. */
 static struct pval *
 moved_alone(struct lower *l, struct pval *v, const struct layout *layout)
 {
@@ -294,7 +298,7 @@ moved_alone(struct lower *l, struct pval *v, const struct layout *layout)
     return v->moved = to;
 }
 
-/* Makes one hop: converts the value directly to the hop's layout. */
+/* Lowers one hop: converts the value directly to the hop's layout. */
 static int
 move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, struct pval **out)
 {
@@ -307,7 +311,8 @@ move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, st
     }
     if (v->mine->n == 0 && to->mine->n == 0) return 0;
     TRY(redistribute_of(&l->crosses, &v->type, v->layout, layout, &x));
-    if (to->mine->n == 0 && x->own->nstage + x->nin + x->nout == 0) return 0; /* no local shard is read */
+    /* no shard of this partition takes part */
+    if (to->mine->n == 0 && x->own->nstage + x->nin + x->nout == 0) return 0;
     struct plan_move *move = remember_move(l, hop, x->own);
     bool fetches = hop_fetches(l->program, move), done = false;
     if (!fetches) TRY(collective_parts(l, move, x, v, to, &done));
@@ -315,7 +320,7 @@ move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, st
     return done ? 0 : move_across(l, move, x, v, to);
 }
 
-/* Returns true if the next hop of the outline belongs to this operand of the current node. */
+/* Returns true if the next hop of the outline converts this operand of the current node. */
 static bool
 is_next_read(const struct lower *l, int operand)
 {
@@ -323,7 +328,8 @@ is_next_read(const struct lower *l, int operand)
     return l->hop < l->outline->nhop && h->step == l->at && h->operand == operand;
 }
 
-/* Values between two hops belong to this move alone, so the cost of a move does not depend on other moves. */
+/* Makes all hops of a move. Values between two hops are used by this move alone, so the cost of a move does not
+ * depend on other moves. */
 int
 lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share, struct pval **out)
 {
@@ -332,7 +338,7 @@ lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int op
         *out = moved_alone(l, v, layout);
         return 0;
     }
-    if (!is_next_read(l, operand)) { /* already in the layout, or converted earlier */
+    if (!is_next_read(l, operand)) { /* the value has the layout already, or was converted to it earlier */
         if (v->layout != layout)
             for (to = v->moved; to->layout != layout;) to = to->moved;
         *out = to;

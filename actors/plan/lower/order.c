@@ -1,17 +1,17 @@
 /* order.c - tests whether a task precedes another, and adds missing edges.
  *
- * Edges point forward in the list of tasks. The search for a path from a to b runs backwards from b. To shorten it,
- * tasks are partitioned into lines (chains): a task's successor on its line is the reader with the longest path to
- * an end. So the long paths of the program (forward, loss, backward) are lines, and reaching a's line behind a is as
- * good as reaching a. After LOOKS tasks, or SCANS times as many edges, the search gives up and an edge is added. A
- * redundant edge costs a message, but is never wrong. */
+ * Edges point forward in the list of tasks. The search for a path from a to b runs backwards from b. To shorten the
+ * search, tasks are partitioned into lines (chains). The next task on a line is the reader from which the path to an
+ * end is longest. So each long path of the program (forward, loss, backward) is one line. A search for a may stop at
+ * any task on a's line that comes at or after a. After LOOKS tasks, or SCANS times as many edges, the search gives
+ * up and an edge is added. A redundant edge costs a message, but is never wrong. */
 #include "actors/plan/lower/lower.h"
 
 #include <string.h>
 
 enum { LOOKS = 128, SCANS = 16 };
 
-/* Computes, by task, the length of the longest path to an end, and the reader on that path; -1: none. */
+/* Computes, by task, the number of tasks on the longest path to an end, and the next task on that path; -1: none. */
 static void
 find_heirs(const struct lower *l, int32_t *height, int32_t *heir)
 {
@@ -47,8 +47,8 @@ order_begin(struct lower *l)
     }
 }
 
-/* Marks, by line, the last place that the search must reach so that all n tasks are found. Returns the number of
- * lines, and the lowest task in *first. */
+/* Marks, by line, the last place that a search must reach to find all n tasks. Returns the number of lines with a
+ * mark, and in *first the lowest of the tasks. */
 static int32_t
 order_want(struct order *o, const int32_t *a, int32_t n, int32_t *first)
 {
@@ -68,7 +68,7 @@ order_want(struct order *o, const int32_t *a, int32_t n, int32_t *first)
     return nline;
 }
 
-/* Records that task x precedes b. Returns true if that completes a line. */
+/* Records that task x precedes b. Returns true if the search has now reached the marked place of x's line. */
 static bool
 order_meet(struct order *o, int32_t x)
 {
@@ -79,9 +79,9 @@ order_meet(struct order *o, int32_t x)
     return !was && o->met[line] >= o->wanted[line];
 }
 
-/* Searches backwards from b, breadth first, until all marked places are reached. Visits at most LOOKS tasks plus the
- * number of tasks to find and of b's inputs. Edges are limited, too: tasks with an input per rank reach the same
- * tasks many times. */
+/* Searches backwards from b, breadth first, until all marked places are reached. Visits at most LOOKS tasks, plus
+ * one for each task to find and each input of b. The number of edges followed is also limited, because tasks with an
+ * input per rank reach the same tasks many times. */
 static void
 search_order(struct lower *l, int32_t b, int32_t left, int32_t first, int32_t looks)
 {
@@ -101,7 +101,7 @@ search_order(struct lower *l, int32_t b, int32_t left, int32_t first, int32_t lo
         }
 }
 
-/* Returns true if a is known to precede b. */
+/* Returns true if a search proves that a precedes b; false may also mean that the search gave up. */
 static bool
 is_order_met(const struct order *o, int32_t a, int32_t b)
 {
@@ -148,7 +148,7 @@ order_after(struct lower *l, int32_t a, int32_t b)
     order_all(l, &a, 1, b);
 }
 
-/* Returns true if b already limits a: b reads a result of a that has at most n registers. */
+/* Returns true if b already limits a to n acts ahead: b reads a result of a that has at most n registers. */
 static bool
 holds_credit(const struct lower *l, int32_t a, int32_t b, int32_t n)
 {
@@ -157,7 +157,7 @@ holds_credit(const struct lower *l, int32_t a, int32_t b, int32_t n)
     return false;
 }
 
-/* Returns the credit output of a with n registers; adds it if missing. */
+/* Returns the index of a's credit output with n registers; adds the output if it is missing. */
 static int32_t
 credit_of(struct lower *l, struct draft *d, int32_t n)
 {

@@ -1,16 +1,17 @@
-/* p2p.c - makes the ends of channels whose bytes a library carries from device memory to device memory.
+/* p2p.c - makes the ends of channels whose bytes a library sends from device memory to device memory.
  *
- * The SEND is a task of the device that has the bytes, the RECV of a device that reads them; no cpu device's memory
- * is involved. The two share a point-to-point link (runtime/device/communicator.h) from device to device. The library
- * sends one row. The SEND packs several windows, or a window with gaps, into a register of its own. Whether a move's
- * channels are direct follows from facts that all partitions know (redistribute_is_p2p). */
+ * The SEND is a task of the device that has the bytes, the RECV a task of a device that reads them. No memory of a
+ * cpu device is used. The two tasks share a point-to-point link between their devices
+ * (runtime/device/communicator.h). The library sends one dense row of elements. The SEND packs several windows, or a
+ * window with gaps, into a register of its own. All partitions decide alike whether a move's channels use the
+ * library (redistribute_is_p2p). */
 #include "actors/plan/lower/lower.h"
 
 #include "kernels/cuda/launch.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 
-/* Returns the rank data of an end: sender 0, receiver 1. */
+/* Returns the library data of one end of the channel. The sender has rank 0, the receiver rank 1. */
 static struct move_comm_rank *
 make_p2p_member(const struct mover *m, const struct redistribute_channel *c, bool sends)
 {
@@ -24,7 +25,7 @@ make_p2p_member(const struct mover *m, const struct redistribute_channel *c, boo
     return s;
 }
 
-/* Makes a task on the device of that rank. */
+/* Makes a task on the device with this rank. */
 static struct draft *
 add_endpoint(struct mover *m, const struct redistribute_channel *c, const struct task_kind *kind,
              const struct move_comm_rank *s, int32_t *id)
@@ -36,7 +37,7 @@ add_endpoint(struct mover *m, const struct redistribute_channel *c, const struct
     return d;
 }
 
-/* Makes the copy of slice i: from its window in the shard to its place in the row. */
+/* Makes the copy of slice i from its window in the shard to its place in the row. */
 static int
 pack_slice(struct mover *m, const struct redistribute_channel *c, int32_t i, struct part *part,
            struct comm_rank_copy *out)
@@ -50,7 +51,8 @@ pack_slice(struct mover *m, const struct redistribute_channel *c, int32_t i, str
     return made || !kind->settle ? 0 : fail(E_PLAN, "no kernel packs the data of an NCCL send");
 }
 
-/* Prepares packing; a single window without gaps is sent in place. */
+/* Prepares the packing of slices for a send by a library. A single window without gaps needs none and is sent in
+ * place. */
 static int
 pack_rows(struct mover *m, const struct redistribute_channel *c, struct move_comm_rank *s, struct part *part)
 {

@@ -1,17 +1,21 @@
-/* send.c - makes the tasks of a hop, with its sends and receives between hosts and transfers between memory spaces.
+/* send.c - makes the tasks of a hop, including sends and receives between hosts and transfers between memory spaces.
  *
  * The tasks of a hop have the same order in every plan partition:
  *
- *   shards are sent -> what stages read is received -> stages are filled -> stages are sent -> the rest is received ->
- *   destination shards are filled
+ *   1. send shards
+ *   2. receive data for stage buffers
+ *   3. fill stage buffers
+ *   4. send stage buffers
+ *   5. receive all other data
+ *   6. fill destination shards
  *
- * The three steps for stages are repeated once per level of stages. Reads from another memory space of this host are
- * transferred at the place of a receive. So each SEND precedes its RECV in any merge of the lists (verify_run.c
- * relies on it).
+ * Steps 2 to 4 are repeated once per level of stage buffers. If a task reads from another memory space of its host,
+ * a transfer takes the place of the receive. So each SEND precedes its RECV in any merge of the partitions' lists
+ * (verify_run.c relies on this order).
  *
- * If a library links the devices, both ends of a channel are device work (p2p.c). Otherwise host code sends and
- * receives. Bytes that host code cannot read are transferred to a cpu device's memory right before the SEND, and
- * from there right after the RECV. Both transfers are stream work, and edges order them. */
+ * If a library links the devices, both ends of a channel are device work (p2p.c). Without such a library, host code
+ * sends and receives. Bytes that host code cannot read are transferred to a cpu device's memory right before the
+ * SEND, and out of a cpu device's memory right after the RECV. Both transfers are stream work, and edges order them. */
 #include "actors/plan/lower/lower.h"
 
 #include "runtime/device/device.h"
@@ -91,13 +95,13 @@ mover_reader(const struct mover *m, const struct redistribute_channel *c)
 
 /* ---- transfers between memory spaces ---- */
 
-/* A device: its kind and rank. */
+/* A device, as its kind and rank. */
 struct end {
     int kind;
     int32_t rank;
 };
 
-/* Returns the view of a channel's data as one row. */
+/* Returns the view of a channel's data as one dense row. */
 static struct view
 channel_row_view(const struct mover *m, const struct redistribute_channel *c)
 {
@@ -105,7 +109,8 @@ channel_row_view(const struct mover *m, const struct redistribute_channel *c)
     return view_dense(&t, NULL);
 }
 
-/* Makes a task that carries a channel's data from one device's memory to another's. The caller sets the steps. */
+/* Makes a task that copies a channel's data from one device's memory to another's. The caller sets the steps of the
+ * task's move. */
 static int
 carry_task(struct mover *m, const struct redistribute_channel *c, struct end from, struct end to, int32_t nstep,
            int32_t *id)
@@ -140,7 +145,7 @@ copy_step(struct mover *m, const struct view *src, int64_t skip, const struct vi
                              .view = intern_view(m->l, dst)};
 }
 
-/* Makes a task that copies the slices of a channel from their local sources into one row. */
+/* Makes a task that copies the slices of a channel from their sources in this partition into one row. */
 static int
 carry_slices(struct mover *m, const struct redistribute_channel *c, struct end from, struct end to, int32_t *id)
 {
@@ -155,7 +160,7 @@ carry_slices(struct mover *m, const struct redistribute_channel *c, struct end f
     return draft_reads(m->l, *id, &part, 0, false);
 }
 
-/* Makes a task that carries the row of task `of` to another memory. */
+/* Makes a task that copies the row written by task `of` to another memory. */
 static int
 carry_row(struct mover *m, const struct redistribute_channel *c, int32_t of, struct end from, struct end to,
           int32_t *id)
@@ -178,7 +183,8 @@ transfer_task(struct mover *m, int32_t channel)
 
 /* ---- sends and receives between hosts ---- */
 
-/* Finds the memory in which host code sends or receives a device's bytes: the device's own, or a cpu device's. */
+/* Finds the device in whose memory host code sends or receives the bytes of a device: the device itself, or a cpu
+ * device. */
 static int
 host_end(const struct mover *m, struct end device, struct end *out)
 {
@@ -192,7 +198,8 @@ host_end(const struct mover *m, struct end device, struct end *out)
         device_kind_text(device.kind), (int)device.rank);
 }
 
-/* Makes a SEND. A row in host memory is sent as one slice; memory that host code reads is sent slice by slice. */
+/* Makes a SEND task. A row staged in host memory is sent as one slice; if host code can read the source in place,
+ * each slice is sent on its own. */
 static int
 send_task(struct mover *m, const struct redistribute_channel *c)
 {

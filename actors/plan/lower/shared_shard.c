@@ -1,15 +1,15 @@
 /* shared_shard.c - stores equal shards of several ranks of one memory space once.
  *
  * After an all-reduce or all-gather all ranks hold the same value, and nobody writes it, because registers are
- * read-only. So the ranks fill one register together: each fills the slice that it owns (FILL), and then reads the
- * complete value in place (JOIN orders it after all fills). A rank receives the bytes of the slices that others
- * fill, as if it had copied them. */
+ * read-only. So the ranks fill one register together: each rank fills the slice that it owns (task kind FILL), and
+ * then reads the complete value in place. A task of kind JOIN waits for all FILL tasks. A rank counts the slices
+ * that others fill as received bytes, as if it had copied them. */
 #include "actors/plan/lower/lower.h"
 
 #include "boxing/grid.h"
 #include "runtime/device/device.h"
 
-/* One slice of the shared part, and the rank that fills it. */
+/* One slice of the shared shard, and the rank that fills it. */
 struct item {
     struct box slice;
     const struct box_step *step;
@@ -17,8 +17,8 @@ struct item {
     int32_t next; /* next item of the rank; -1: none */
 };
 
-/* State of one replica group: mesh positions with equal shards. They have the same grid corner (boxing/grid.h), the
- * first of the positions. */
+/* State of one replica group: the mesh positions with equal shards. All have the same grid corner (boxing/grid.h),
+ * which is the first of the positions. */
 struct sharing {
     struct mover m;
     struct grid grid;
@@ -28,12 +28,12 @@ struct sharing {
     int32_t *member, nmember; /* mesh positions that hold the same box */
     struct item *item;
     int32_t nitem, capacity;
-    int32_t *first, *last; /* by device of the move (box_plan.rank): first and last of its items */
-    int64_t *own;          /* by device: bytes that it fills */
+    int32_t *first, *last; /* by device of the move (box_plan.rank): its first and last item */
+    int64_t *own;          /* by device: bytes that it fills, in total */
     int32_t *fill, nfill;
 };
 
-enum { SLAB_LEAST = 1024 }; /* elements; smaller slices are not divided */
+enum { SLAB_LEAST = 1024 }; /* elements per slab; slices with fewer elements are not divided */
 
 static void
 find_sharing_members(struct sharing *s, int32_t corner)
@@ -58,7 +58,7 @@ add_item(struct sharing *s, const struct box *slice, const struct box_step *step
     s->item[s->nitem++] = (struct item){*slice, step, rank, -1};
 }
 
-/* Divides a slice that no member owns into one slab per member. */
+/* Divides a slice that no member of the group owns into one slab per member. */
 static void
 add_slabs(struct sharing *s, const struct box_step *step)
 {
@@ -79,7 +79,7 @@ add_slabs(struct sharing *s, const struct box_step *step)
     }
 }
 
-/* Adds the slices of a stage, which the owner reduces directly into the shared part. */
+/* Adds the slices of a stage buffer; the owner of each slice reduces it directly into the shared shard. */
 static void
 add_staged(struct sharing *s, const struct box_step *step)
 {
@@ -91,7 +91,7 @@ add_staged(struct sharing *s, const struct box_step *step)
     }
 }
 
-/* Lists all slices of the members' shard. Returns false if a step cannot be shared. */
+/* Lists all slices of the group's shard. Returns false if a step of the move cannot be shared. */
 static bool
 find_items(struct sharing *s)
 {
@@ -113,7 +113,7 @@ find_items(struct sharing *s)
     return true;
 }
 
-/* Links each device's items in order, and adds up their bytes. */
+/* Links the items of each device in list order, and adds up their bytes. */
 static void
 sort_items(struct sharing *s)
 {
@@ -143,7 +143,7 @@ part_bytes(const struct sharing *s)
     return type_bytes(&t);
 }
 
-/* Stores the result in the register of the first FILL. */
+/* Makes all FILL tasks write into the register of the first FILL. */
 static void
 lie_in(struct out_port *o, int32_t task)
 {
@@ -233,12 +233,13 @@ may_share_move(const struct lower *l, const struct redistribution *x, const stru
            !layout_has_partial(b->to) && type_numel(&b->type) > 0;
 }
 
-/* Adds the bytes that devices receive if this group shares: sources on other devices, and slices that others fill. */
+/* Adds, by device, the bytes received if this group shares its shard: from sources on other devices, and in slices
+ * that others fill. */
 static void
 count_shard_received(struct sharing *s, int64_t *received)
 {
     const struct box_plan *b = s->m.b;
-    int64_t size = box_width_from(b); /* items are slices of shards, not of stages */
+    int64_t size = box_width_from(b); /* bytes per element: items are slices of source shards, not of stage buffers */
     sort_items(s);
     for (int32_t i = 0; i < s->nitem; i++) {
         const struct item *it = &s->item[i];
@@ -251,8 +252,8 @@ count_shard_received(struct sharing *s, int64_t *received)
     }
 }
 
-/* Returns true if every device receives as many bytes as without sharing. Else a rank that holds its shard already
- * (B -> S) would read more than it needs. */
+/* Returns true if no device receives more bytes with sharing than without. A rank that already holds its shard (B ->
+ * S) would otherwise read more than it needs. */
 static bool
 sends_as_little(const struct box_plan *b, const int64_t *received)
 {

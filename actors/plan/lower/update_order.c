@@ -1,9 +1,9 @@
-/* update_order.c - orders updates: after all reads of the old version, and after all checks of data.
+/* update_order.c - orders updates after all reads of the old version, and after all checks of data.
  *
- * Invalid input must not leave half an update. So all tasks that check data are followed by one gate, and every
- * update follows the gate: the number of edges is linear in the tasks, not quadratic. If updates come between checks
- * (a second step in one program), the later checks have a second gate, after the first. The gates of several hosts
- * are joined (gates.h). */
+ * Invalid input must not leave some variables updated and others not. So one gate follows all tasks that check data,
+ * and every update follows the gate: the number of edges is then linear in the number of tasks, not quadratic. If
+ * updates stand between checks (a second step in one program), the later checks have a second gate, after the first
+ * one. The gates of several hosts are joined (gates.h). */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/lower/lower.h"
 
@@ -22,7 +22,7 @@ gate_task(struct lower *l, const struct plan_device *at)
     return id;
 }
 
-/* Returns the index of this plan's memory among the program's memories. */
+/* Returns the index of this partition's host in the program's list of hosts. */
 static int32_t
 own_memory(const struct plan *p)
 {
@@ -31,8 +31,8 @@ own_memory(const struct plan *p)
     return i;
 }
 
-/* Adds the gates that join this gate to gates of other hosts, except from below. The added gates follow the gate
- * here. */
+/* Adds one gate per channel end in end[], by which this gate exchanges its result with gates of other hosts. The
+ * caller adds the gates that receive from hosts below in the tree (gates.h). */
 static void
 join_gate(struct lower *l, const struct plan_device *at, const struct channel *end, int n)
 {
@@ -45,7 +45,7 @@ join_gate(struct lower *l, const struct plan_device *at, const struct channel *e
     }
 }
 
-/* Called before an update is lowered: adds a gate behind the checks that have none. */
+/* Adds a gate after all checks of data without a gate. Called before an update is lowered. */
 int
 update_order_gate(struct lower *l, int32_t node)
 {
@@ -73,12 +73,13 @@ update_order_gate(struct lower *l, int32_t node)
 
 /* ---- readers of overwritten leaves ---- */
 
-/* Writers of root shards, and readers of leaf shards that may be overwritten. */
+/* Tasks that write root shards, and tasks that read leaf shards which may be overwritten. */
 struct guard {
     struct lower *l;
-    int32_t *writer;         /* by root shard: the task that writes it; -1: none */
-    bool *wanted;            /* by leaf part: it may be overwritten */
-    int32_t *first, *reader; /* by leaf part p: readers, ascending: reader[first[p]] to reader[first[p + 1] - 1] */
+    int32_t *writer; /* by root shard: the task that writes it; -1: none */
+    bool *wanted;    /* by leaf part: true if it may be overwritten */
+    /* by leaf part p: tasks that read it, ascending: reader[first[p]] to reader[first[p + 1] - 1] */
+    int32_t *first, *reader;
 };
 
 static void
@@ -103,7 +104,7 @@ mark_wanted(struct guard *g)
     }
 }
 
-/* Called twice: to count, then to fill in. */
+/* Records the tasks that read leaf parts; called twice, first to count them, then to fill the list. */
 static void
 each_read(struct guard *g, int32_t *next, int32_t *reader)
 {
@@ -131,16 +132,16 @@ order_find_readers(struct guard *g)
     each_read(g, next, g->reader);
 }
 
-/* Returns true if this move was inserted for `node`, so it runs after node's gate. A move shared with an earlier
- * consumer belongs to that consumer. */
+/* Returns true if this move was inserted for `node`, and so runs after the gate before that node. A move shared with
+ * an earlier reader was inserted for that reader. */
 static bool
 moved_for(const struct task *t, int32_t node)
 {
     return t->kind->flags & KIND_MOVE && t->move.of && t->move.of->step == node;
 }
 
-/* Returns the number of readers of a leaf shard without those that update it in slices together with task w; these
- * are the last in the list. */
+/* Returns the number of readers of a leaf shard, without the tasks that update slices of the shard together with
+ * task w. These tasks are at the end of the list of readers. */
 static int32_t
 others(const struct guard *g, int32_t leaf_part, int32_t w)
 {
@@ -153,7 +154,7 @@ others(const struct guard *g, int32_t leaf_part, int32_t w)
     return n;
 }
 
-/* The writer of this root shard writes one slice of a shared in-place update. Returns true if it reads only that
+/* Returns true if the writer of a root shard, which writes one slice of a shared in-place update, reads only that
  * slice of the leaf shard. */
 static bool
 reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
@@ -164,8 +165,8 @@ reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
     return shared_update_reads_own(&d->task, &d->out[k], k, leaf_part);
 }
 
-/* Returns true if a root shard may overwrite a leaf shard: no task reads the leaf shard later; if a move makes the
- * root, the move must be made for the node `moved`. moved: -1: an update. */
+/* Returns true if a root shard may overwrite a leaf shard. No task may read the leaf shard later. If a move makes
+ * the root, it must have been inserted for node `moved`; -1: an update makes the root. */
 static bool
 may_replace(const struct guard *g, int32_t root_part, int32_t leaf_part, int32_t moved)
 {
@@ -182,7 +183,7 @@ wait_for_readers(struct guard *g, int32_t root_part, int32_t leaf_part)
     order_all(g->l, g->reader + g->first[leaf_part], others(g, leaf_part, w), w);
 }
 
-/* Returns true if two local shards of root k are replicas in one shared buffer. */
+/* Returns true if two local shards of root k are replicas stored in one shared buffer. */
 static bool
 lie_together_in_part(const struct plan *p, int32_t k, int32_t a, int32_t b)
 {
@@ -215,7 +216,7 @@ guard_root(struct guard *g, int32_t k)
     }
 }
 
-/* Orders every update after the last gate before it. */
+/* Makes every update wait for the last gate that precedes it in the list. */
 static void
 follow_gates(struct lower *l)
 {

@@ -1,15 +1,16 @@
-/* act_offset.c - assigns an offset ("berth") to each use of a register. A use lasts from the act that writes until the
- * last reader is done.
+/* act_offset.c - assigns an offset in the arena (a "berth") to each use of a register. A use lasts from the act that
+ * writes the register until the last reader is done.
  *
- * With arena.c, a result made per micro-batch has nreg registers in a row, and two results share bytes for all
- * micro-batches alike. Results with two and with three registers cannot share, and a queue between stages keeps its
- * bytes while it is empty. Berths avoid both.
+ * In the arenas of arena.c, a result made per micro-batch has nreg registers in a row, and two results that share
+ * bytes share them for all micro-batches. So a result with two registers cannot share bytes with a result with
+ * three, and a queue between stages keeps its bytes while it is empty. Per-act offsets avoid both.
  *
- * Counting tells which use has ended before another. Back from a writing task, an edge leads to the same
- * micro-batch, and a register with n copies leads to its readers n micro-batches earlier. The shortest path to a
- * reader says how many micro-batches earlier the reader has certainly ended. Two uses share bytes only if the first
- * has certainly ended before the second begins, so no control edges are added, whatever the arena becomes.
- * act_offset_place.c chooses the offsets. With too many uses, micro-batches take turns in fewer berths. */
+ * Counting acts shows which use has ended before another begins. Seen from a writing task, an edge leads back to the
+ * same micro-batch, and a register with n copies leads back to its readers n micro-batches earlier. The shortest
+ * path to a reader gives the number of micro-batches by which that reader's use has certainly ended earlier. Two
+ * uses share bytes only if the first has certainly ended before the second begins. So per-act offsets add no control
+ * edges. act_offset_place.c chooses the offsets. With too many uses, several micro-batches take turns at the same
+ * offsets. */
 #include "actors/plan/memory/act_offset.h"
 
 #include "actors/plan/memory/act_offset_place.h"
@@ -19,26 +20,28 @@
 #include <string.h>
 
 enum {
-    MOST_LIVE_RANGES = 2048, /* live ranges per device; a table has an entry per pair */
-    FEW_USES = 1 << 12,      /* uses per device: up to this many, one berth per micro-batch; */
-    ENOUGH = 64,             /* above, at most this many micro-batches have berths, */
-    MOST_USES = 1 << 14,     /* and at most this many uses: micro-batches take turns */
-    MOST_SIGHTS = 1 << 28,   /* approximate number of live range pairs examined for the bound */
-    LEAST_GAIN = 128,        /* least gain, as a fraction of the arena: below, registers stay, */
-    LEAST_BYTES = 1 << 15,   /* and least gain in bytes */
+    MOST_LIVE_RANGES = 2048, /* most live ranges per device, because a table has an entry per pair */
+    FEW_USES = 1 << 12,      /* up to this many uses per device, every micro-batch has an offset of its own */
+    ENOUGH = 64, /* limit, on devices with more than FEW_USES uses: micro-batches with offsets of their own */
+    /* limit, on devices with more than FEW_USES uses: uses with offsets; micro-batches take turns at them */
+    MOST_USES = 1 << 14,
+    MOST_SIGHTS = 1 << 28, /* approximate limit of the live range pairs examined for the lower bound */
+    LEAST_GAIN = 128,      /* per-act offsets must save at least 1/LEAST_GAIN of the arena */
+    /* per-act offsets must save at least this many bytes, too; else registers stay where they are */
+    LEAST_BYTES = 1 << 15,
     FAR = 1 << 28,
 };
 
-/* `task` has ended its act n - lag before act n of the current task begins. */
+/* An entry for the current task: `task` has ended its act n - lag before act n of the current task begins. */
 struct back {
-    int32_t task, lag, next; /* next entry of the same task; -1: none */
+    int32_t task, lag, next; /* next: next entry for the same current task; -1: none */
 };
 struct waiting {
     int32_t task, next;
 };
 /* ---- order of uses ---- */
 
-/* Returns true if the edge counts micro-batches one by one, or connects a task that runs once with all
+/* Returns true if the edge connects equal micro-batches one by one, or connects a task that runs once with all
  * micro-batches. */
 static bool
 is_plain_input(const struct plan *p, const struct task *t, const struct in_port *in)
@@ -58,7 +61,7 @@ add_back(struct backs *l, int32_t task, int32_t to, int32_t lag)
     l->first[task] = l->n++;
 }
 
-/* Returns false if the plan has other edges. */
+/* Returns true if all edges of the plan are as is_plain_input() requires. */
 static bool
 is_all_plain(const struct plan *p)
 {
@@ -83,7 +86,7 @@ list_back(struct act_offsets *b)
         }
 }
 
-/* Puts the predecessors of x, which ended `lag` acts earlier, into their buckets. */
+/* Puts the predecessors of task x into the buckets of their lags, `lag` being the lag of x. */
 static int32_t
 look_back(struct act_offsets *b, const struct backs *l, int32_t x, int32_t lag, int32_t n)
 {
@@ -98,7 +101,7 @@ look_back(struct act_offsets *b, const struct backs *l, int32_t x, int32_t lag, 
 }
 
 /* Computes the least lag of each predecessor of `from` (Dijkstra with buckets, because lags are small). outside:
- * along paths through tasks that are not near. Returns the number of entries used in b->waiting. */
+ * follows only paths through tasks that are not near the device. Returns the number of entries used in b->waiting. */
 static int32_t
 find_lags(struct act_offsets *b, const struct backs *l, int32_t from, bool outside)
 {
@@ -136,8 +139,8 @@ find_near_tasks(struct act_offsets *b, int32_t device)
     }
 }
 
-/* Replaces paths from a portal through tasks that are not near by single steps to the next near tasks. Returns false
- * if there are too many. */
+/* Replaces paths that lead from a portal through tasks that are not near by direct entries for the next near tasks.
+ * Returns false if there would be too many entries. */
 static bool
 step_over(struct act_offsets *b, int32_t portal)
 {
@@ -153,8 +156,9 @@ step_over(struct act_offsets *b, int32_t portal)
     return true;
 }
 
-/* Lists predecessors among near tasks and portals; a search in these lists finds the same lags. Returns false if
- * there are too many portals to save time. */
+/* Makes short lists: predecessors of near tasks and portals only. A search in the short lists finds the same lags as
+ * a search in the full lists. Returns false if there are too many portals, so that searching the short lists would
+ * save no time. */
 static bool
 list_near(struct act_offsets *b, int32_t device)
 {
@@ -178,8 +182,9 @@ list_near(struct act_offsets *b, int32_t device)
     return true;
 }
 
-/* Returns the lag from a reader of x to the writer of y, for which lags were computed. A task that runs once counts
- * as the first act before its successors, and as the last act after its predecessors. */
+/* Returns the lag from the last reader of live range x to the writer of y, once lags from that writer are computed.
+ * If x is written once, the reader's last act counts. If the writer of y runs once, it counts as an act for the last
+ * micro-batch. */
 static int32_t
 after_reader(const struct act_offsets *b, const struct live_range *x, int32_t reader, const struct live_range *y)
 {
@@ -194,7 +199,7 @@ static int32_t
 after_readers(const struct act_offsets *b, const struct live_range *x, const struct live_range *y)
 {
     const struct out_port *o = &b->plan->task[x->task].out[x->out];
-    int32_t most = o->nfan ? -FAR : FAR; /* without a reader, the end of a use is unknown */
+    int32_t most = o->nfan ? -FAR : FAR; /* a result without readers has no known end of use */
     for (int32_t f = 0; f < o->nfan; f++)
         for (int32_t r = 0; r < o->fan[f].nreader; r++)
             most = MAX(most, after_reader(b, x, o->fan[f].reader[r].task, y));
@@ -233,8 +238,9 @@ last_use(const struct act_offsets *b, int32_t x)
     return b->live_range[x].again ? b->plan->pieces - 1 : 0;
 }
 
-/* Returns how many uses of a live range have certainly ended when so many uses of all live ranges have begun. Unrolled
- * for SIMD: with 64 devices of 1,200 results each, a scalar loop takes half of the compile time. */
+/* Returns how many uses of one live range have certainly ended when begun[] uses of each live range have begun. The
+ * loop is unrolled for SIMD, because with 64 devices of 1,200 results each a scalar loop takes half of the compile
+ * time. */
 static int32_t
 ended_then(const int32_t *begun, const int32_t *after, int32_t n)
 {
@@ -247,8 +253,7 @@ ended_then(const int32_t *begun, const int32_t *after, int32_t n)
     return most[0];
 }
 
-/* Returns the bytes in use when begun[] uses of each live range have begun and only uses that must have ended have
- * ended. */
+/* Returns the bytes in use when begun[] uses of each live range have begun. All uses that may still be live count. */
 static int64_t
 live_bytes_at(const struct act_offsets *b, const int32_t *begun)
 {
@@ -261,8 +266,8 @@ live_bytes_at(const struct act_offsets *b, const int32_t *begun)
     return bytes;
 }
 
-/* Computes the latest moment, not after `from`, in which use i of x has not ended: all uses that may have begun by
- * then. */
+/* Computes the latest moment, not later than `from`, at which use i of live range x has not ended. A moment is a
+ * count of begun uses per live range. */
 static void
 moment_before(const struct act_offsets *b, int32_t x, int32_t i, const int32_t *from, int32_t *begun)
 {
@@ -270,7 +275,8 @@ moment_before(const struct act_offsets *b, int32_t x, int32_t i, const int32_t *
     for (int32_t y = 0; y < b->nlive_range; y++) begun[y] = MIN(from[y], MAX(i + after[y], 0));
 }
 
-/* Adds one more use that must not have ended, and looks for a heavier moment. Returns true if one was found. */
+/* Adds one more use that must not have ended to the moment, and searches for a moment with more bytes. Returns true
+ * if one was found. */
 static bool
 find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, int64_t *most)
 {
@@ -289,8 +295,9 @@ find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, in
     return *most > was;
 }
 
-/* Returns a lower bound of any arena, seldom below the optimum: a heavy moment, found by greedily choosing uses that
- * have not ended. With many live ranges, tries a sample. Stops when the bound reaches `enough`. */
+/* Returns a lower bound of the bytes of any arena; it is seldom below the optimum. The bound is the number of bytes
+ * in use at one moment, found by greedily choosing uses that have not ended. With many live ranges, only a sample is
+ * tried. The search stops when the bound reaches `enough`. */
 static int64_t
 find_bound(struct act_offsets *b, int64_t enough)
 {
@@ -319,7 +326,8 @@ act_offset_find_late(struct act_offsets *b)
         }
 }
 
-/* Adds a live range's lifetime: from its write in the first micro-batch (last: in the last one) to its last reader. */
+/* Adds the lifetime of a live range, from its write to its last reader. The write is in the first micro-batch; with
+ * `last`, in the last one. */
 static void
 add_lifetime(struct act_offsets *b, const struct live_range *t, bool last, int64_t *change)
 {
@@ -336,7 +344,7 @@ add_lifetime(struct act_offsets *b, const struct live_range *t, bool last, int64
     change[until + 1] -= where_stride(o->bytes);
 }
 
-/* Returns the peak bytes if all tasks run in list order, micro-batch by micro-batch. No arena is smaller. */
+/* Returns the peak bytes of a run of all tasks in list order, micro-batch by micro-batch. No arena is smaller. */
 static int64_t
 bytes_in_order(struct act_offsets *b)
 {
@@ -383,8 +391,8 @@ list_offset_live_ranges(struct act_offsets *b, int32_t device)
     return nagain;
 }
 
-/* Sets the number of berths to the number of micro-batches, or less. Returns false if a result's registers could not
- * take turns in them. */
+/* Sets the number of per-act offsets of each live range: the number of micro-batches, or fewer. Returns false if a
+ * result's registers could not take turns at so few offsets. */
 static bool
 count_berths(struct act_offsets *b, int32_t nagain)
 {
@@ -400,15 +408,15 @@ count_berths(struct act_offsets *b, int32_t nagain)
 
 /* ---- a device ---- */
 
-/* Returns the most bytes of registers at which a search for berths does not pay, if no arena is smaller than
- * `least`. */
+/* Returns the size of the registers, in bytes, up to which a search for per-act offsets is not worth while. least:
+ * lower bound of any arena. */
 static int64_t
 good_enough(int64_t least)
 {
     return least + MAX(least / ACT_OFFSETS_GOOD, LEAST_BYTES);
 }
 
-/* Inverse of good_enough(): returns the least bound for which so many bytes are good enough. */
+/* Returns the least lower bound for which an arena of `bytes` is good enough; the inverse of good_enough(). */
 static int64_t
 good_from(int64_t bytes)
 {
@@ -418,8 +426,9 @@ good_from(int64_t bytes)
     return least;
 }
 
-/* Sets each result's registers to the number its readers requested, or back to the number from packing (one per
- * stage slot). With berths, extra registers only let producers run further ahead. */
+/* Sets the number of registers of each result. asked: the number that its readers requested, because with per-act
+ * offsets more registers only let producers run further ahead. Without asked: the number from packing (one per stage
+ * slot). */
 static void
 set_registers(struct act_offsets *b, bool asked)
 {
@@ -479,7 +488,7 @@ make_room(struct act_offsets *b)
     b->ordered = ARENA_ARRAY(a, struct ordered, n);
 }
 
-/* Returns true if uses of the same berth never overlap. */
+/* Returns true if acts that use the same per-act offset never overlap in time. */
 static bool
 takes_turns(const struct act_offsets *b)
 {
@@ -499,7 +508,7 @@ find_reach(struct act_offsets *b)
         for (int32_t y = 0; y < n; y++) b->reach[x * n + y] = reach_of(b, x, y);
 }
 
-/* Returns false if rotating registers are as good. */
+/* Finds per-act offsets for a device. Returns false if registers that are used in turn take as few bytes. */
 static bool
 find_berths(struct act_offsets *b, struct plan_device *d, int32_t device)
 {

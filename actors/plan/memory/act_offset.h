@@ -1,14 +1,16 @@
-/* act_offset.h - an offset for each use of a register ("berth"), where that takes fewer bytes than rotating registers.
+/* act_offset.h - assigns an offset to each use of a register ("berth"), on devices where that takes fewer bytes than
+ * registers used in turn.
  *
- * Works on a flat plan in micro-batches, before verification. Changes offsets of results and the bytes of arenas. A
- * result that packing gave extra registers, one per stage slot, returns to the number that its readers request.
- * Tables are in the plan's arena. Deterministic; any thread. */
+ * Works on a flat plan with micro-batches, before verification. Changes the offsets of results and the sizes of
+ * arenas. If packing gave a result additional registers, one per stage slot, the number that its readers request is
+ * restored. Tables are in the plan's arena. Deterministic; any thread. */
 #ifndef RILLE_PLAN_ACT_OFFSET_H
 #define RILLE_PLAN_ACT_OFFSET_H
 
 #include "actors/plan/model/plan.h"
 
-/* first_out: by task, index of its first result. asked: by result, registers requested by the readers. */
+/* Assigns the offsets in plan p. first_out: by task, index of its first result; asked: by result, number of
+ * registers that its readers request. */
 void act_offset_registers(struct plan *p, const int32_t *first_out, const int32_t *asked);
 
 #endif

@@ -1,13 +1,15 @@
-/* act_offset_place.c - packs register uses into a device arena: uses that may be live together must not overlap in
- * address.
+/* act_offset_place.c - packs register uses into a device arena: uses that may be live at the same time must not
+ * overlap in address.
  *
- * 1. Greedy strip packing. Sorts the uses by several keys (size, then end of life; current offset; ...), places each
+ * 1. Greedy strip packing: sorts the uses by several keys (size, then end of life; current offset; ...), places each
  * at the lowest free offset, and keeps the best packing.
- * 2. Improvement by ejection. Shrinks the arena by 1/192 and evicts each use that sticks out. Reinserts an evicted
- * use at the offset where evictions cost least, and the newly evicted uses in turn. Each eviction raises the cost of
- * the evicted use. Stops when a shrunk arena cannot be packed within the budget, or when the arena is close to the
- * bound.
- * The budget counts comparisons, not time: a device with many uses tries fewer orders and steps, and the result is
+ *
+ * 2. Improvement by ejection: shrinks the arena by 1/192 and evicts each use that sticks out. It reinserts an
+ * evicted use at the offset where the cost of further evictions is least, and then the newly evicted uses in turn.
+ * Each eviction raises the cost of evicting that use again. Stops when a shrunk arena cannot be packed within the
+ * budget, or when the arena is close to the bound.
+ *
+ * The budget counts comparisons, not time. So a device with many uses gets fewer orders and steps, and the result is
  * deterministic. */
 #include "actors/plan/memory/act_offset_place.h"
 
@@ -15,19 +17,19 @@
 #include <string.h>
 
 enum {
-    ORDER_LOOKS = 1 << 27, /* budget of the greedy orders; the first order always runs */
-    STEP_LOOKS = 1 << 22,  /* budget of an ejection search; a step costs one comparison per use */
-    LONGER = 16,           /* factor on that budget while the arena is far above the bound */
-    STEPS = 96,            /* most ejection steps per use */
-    STEP = 192,            /* an arena shrinks by this fraction */
-    NEAR = 24,             /* an arena more than 1/24 above the bound is far above it */
-    SMALL = 16,            /* the smallest uses, up to 1/16 of all bytes, are placed after the large ones */
-    TINY = 256,            /* the smallest of these, up to 1/256 of all bytes, are placed last */
+    ORDER_LOOKS = 1 << 27, /* budget of all greedy orders, in comparisons; the first order always runs */
+    STEP_LOOKS = 1 << 22,  /* budget of an ejection search, in comparisons; a step costs one comparison per use */
+    LONGER = 16,           /* factor on STEP_LOOKS while the arena is far above the bound */
+    STEPS = 96,            /* limit of ejection steps per use */
+    STEP = 192,            /* an arena shrinks by 1/STEP at a time */
+    NEAR = 24,             /* an arena is far above the bound if it exceeds the bound by more than 1/NEAR */
+    SMALL = 16,            /* the smallest uses, which hold 1/SMALL of all bytes, are placed after the large ones */
+    TINY = 256,            /* the smallest of the small uses, which hold 1/TINY of all bytes, are placed last */
 };
 
 /* ---- overlapping lifetimes ---- */
 
-/* Sets the bits of uses first to last; first <= last. */
+/* Sets the bits of uses first to last in the mask; first <= last. */
 static void
 mark_uses(uint64_t *bits, int32_t first, int32_t last)
 {
@@ -39,9 +41,8 @@ mark_uses(uint64_t *bits, int32_t first, int32_t last)
     bits[hi] |= to;
 }
 
-/* Marks the uses of live range y that may be live together with use u. Use i stands for micro-batches i + k *
- * nact_offset.
- */
+/* Marks the uses of live range y that may be live at the same time as use u. Use i of a live range stands for the
+ * micro-batches i + k * nact_offset, for all k. */
 static void
 mark_met(struct act_offsets *b, const struct use *u, const struct live_range *y, struct reach r)
 {
@@ -49,7 +50,7 @@ mark_met(struct act_offsets *b, const struct use *u, const struct live_range *y,
     if (from > to) return;
     if (n == b->plan->pieces || !y->again) {
         for (; n < b->plan->pieces && b->live_range[u->live_range].again && to < 0; to += n)
-            from += n; /* a later piece of u */
+            from += n; /* the next micro-batch for which use u stands */
         from = MAX(from, 0);
         to = MIN(to, y->nuse - 1);
         if (from <= to) mark_uses(b->near, y->first + from, y->first + to);
@@ -109,7 +110,7 @@ act_offsets_list(struct act_offsets *b)
 
 /* ---- placing ---- */
 
-/* Inserts u into a list sorted by address, behind all uses at the same or a lower address. */
+/* Inserts use u into a list sorted by address, after all uses at the same or a lower address. */
 static void
 insert_use(int32_t *list, int32_t n, int32_t u, const struct use *use, bool by_top)
 {
@@ -147,7 +148,7 @@ keep_placed(const struct act_offsets *b, int32_t *list)
     return n;
 }
 
-/* Removes evicted uses from the sorted lists. */
+/* Removes evicted uses from the two sorted lists. */
 static void
 remove_placed(struct act_offsets *b)
 {
@@ -155,7 +156,7 @@ remove_placed(struct act_offsets *b)
     b->nplaced = keep_placed(b, b->high);
 }
 
-/* Returns the lowest offset for u that is free of overlapping placed uses. */
+/* Returns the lowest offset at which use u overlaps no placed use that may be live at the same time. */
 static int64_t
 lowest_place(struct act_offsets *b, int32_t u)
 {
@@ -170,15 +171,15 @@ lowest_place(struct act_offsets *b, int32_t u)
     return at;
 }
 
-/* Returns true if the use is placed later, into gaps or on top. Large uses are often multiples of each other, and a
- * small use between them leaves a gap that no large use fills. */
+/* Returns true if the use is small, and so is placed later, into gaps or on top. Large uses are often multiples of
+ * each other in size. A small use between large ones would leave a gap that no large use fills. */
 static bool
 is_small(const struct act_offsets *b, int32_t u)
 {
     return b->use[u].bytes < b->small;
 }
 
-/* Stores the current offsets as the best; returns the arena's bytes without small uses. */
+/* Stores the current offsets as the best ones; returns the arena's bytes, without small uses. */
 static int64_t
 keep_best_offsets(const struct act_offsets *b)
 {
@@ -192,8 +193,9 @@ keep_best_offsets(const struct act_offsets *b)
 
 /* ---- greedy orders ---- */
 
-/* Sort keys. BY_END, BY_BEGIN, BY_MET: by size, then latest end, earliest begin, most overlaps. BY_REGISTERS: by the
- * offset of the register. BY_BYTES_MET: by size times overlaps. */
+/* Sort keys of the greedy orders. BY_END, BY_BEGIN, BY_MET: by size, then by latest end, earliest begin, most
+ * overlapping uses. BY_REGISTERS: by the offset of the register. BY_BYTES_MET: by size times the number of
+ * overlapping uses. */
 enum order { BY_END, BY_REGISTERS, BY_BEGIN, BY_MET, BY_BYTES_MET, ORDERS };
 
 static int
@@ -204,7 +206,7 @@ compare_use_keys(const void *x, const void *y)
     return a->then != b->then ? (a->then > b->then) - (a->then < b->then) : a->use - b->use;
 }
 
-/* Counts the uses that have ended before u begins, or (behind) begin after u has ended. */
+/* Counts the uses that have ended before use u begins; with `behind`, the uses that begin after u has ended. */
 static int32_t
 count_apart(const struct act_offsets *b, const struct use *u, bool behind)
 {
@@ -231,7 +233,7 @@ order_key(const struct act_offsets *b, int32_t use, enum order by)
                                                  use};
 }
 
-/* Sorts the uses of less than `was` bytes, without small ones, into b->ordered; returns their number. */
+/* Sorts uses of less than `was` bytes, except small ones, into b->ordered; returns their number. */
 static int32_t
 list_ordered(struct act_offsets *b, enum order by, int64_t was)
 {
@@ -242,7 +244,7 @@ list_ordered(struct act_offsets *b, enum order by, int64_t was)
     return n;
 }
 
-/* Places the large uses in this order. Returns the arena's bytes; stops early once they exceed `most`. */
+/* Places the large uses in the given order. Returns the arena's bytes; stops early once they exceed `most`. */
 static int64_t
 let_down(struct act_offsets *b, enum order by, int64_t most)
 {
@@ -259,8 +261,8 @@ let_down(struct act_offsets *b, enum order by, int64_t most)
 
 /* ---- ejection ---- */
 
-/* Lists the placed uses that may be live together with u, by lowest and by highest address. Branch-free, because the
- * branches would be unpredictable. */
+/* Lists the placed uses that may be live at the same time as use u, by lowest and by highest address. The loop is
+ * branch-free, because its branches would be unpredictable. */
 static void
 list_met(struct act_offsets *b, int32_t u)
 {
@@ -283,8 +285,8 @@ list_met(struct act_offsets *b, int32_t u)
     b->looks -= b->nuse;
 }
 
-/* Returns the offset for u, directly above or below an overlapping use, at which evictions cost least; the lowest of
- * equals. */
+/* Returns the offset for use u at which evictions cost least, the lowest of equals. Tries the offsets directly above
+ * and below uses that may be live at the same time. */
 static int64_t
 best_place(const struct act_offsets *b, const struct use *u, int64_t top)
 {
@@ -311,7 +313,7 @@ best_place(const struct act_offsets *b, const struct use *u, int64_t top)
     return best;
 }
 
-/* Evicts the uses that overlap u at this offset. */
+/* Evicts the uses that overlap use u at this offset. */
 static void
 clear_way(struct act_offsets *b, const struct use *u, int64_t at)
 {
@@ -326,7 +328,7 @@ clear_way(struct act_offsets *b, const struct use *u, int64_t at)
     if (b->nqueue > was) remove_placed(b);
 }
 
-/* Takes the most costly use from the queue of evicted ones. */
+/* Removes the use with the highest eviction cost from the queue of evicted uses, and returns it. */
 static int32_t
 next_out(struct act_offsets *b)
 {
@@ -338,7 +340,7 @@ next_out(struct act_offsets *b)
     return u;
 }
 
-/* Packs the large uses below `top`. Returns false if the budget ran out. */
+/* Packs the large uses below address `top`. Returns false if the budget ran out. */
 static bool
 squeeze_offsets(struct act_offsets *b, int64_t top)
 {
@@ -360,7 +362,7 @@ squeeze_offsets(struct act_offsets *b, int64_t top)
     return b->nqueue == 0;
 }
 
-/* Tries greedy orders, until one takes at most `enough` bytes. Returns the bytes of the best. */
+/* Tries greedy orders until one takes at most `enough` bytes. Returns the bytes of the best order. */
 static int64_t
 try_offset_orders(struct act_offsets *b, int64_t enough)
 {
@@ -374,7 +376,7 @@ try_offset_orders(struct act_offsets *b, int64_t enough)
     return best;
 }
 
-/* Restores the best offsets of the large uses. */
+/* Gives each large use the offset that it has in the best arena found so far. */
 static void
 lie_best(struct act_offsets *b)
 {
@@ -383,7 +385,8 @@ lie_best(struct act_offsets *b)
         if (!is_small(b, u)) set_down(b, u, b->best[u]);
 }
 
-/* Lowers the size limit of small uses and places those that are no longer small. Returns the arena's bytes. */
+/* Lowers the size below which a use is small, and places the uses that are no longer small. Returns the arena's
+ * bytes. */
 static int64_t
 add_smaller(struct act_offsets *b, int64_t bytes, int64_t limit)
 {
@@ -400,7 +403,7 @@ add_smaller(struct act_offsets *b, int64_t bytes, int64_t limit)
     return bytes;
 }
 
-/* Shrinks an arena of so many bytes until that fails; returns the least bytes. */
+/* Shrinks an arena of `bytes` step by step until a step fails; returns the least bytes reached. */
 static int64_t
 squeeze_on(struct act_offsets *b, int64_t bytes, int64_t bound, int64_t looks)
 {
@@ -419,7 +422,7 @@ compare_use_bytes(const void *x, const void *y)
     return (a->key > b->key) - (a->key < b->key);
 }
 
-/* Returns a size limit: uses below the limit hold at most 1/part of all bytes. */
+/* Returns a size limit: uses smaller than the limit hold at most 1/part of all bytes. */
 static int64_t
 least_large(struct act_offsets *b, int64_t part)
 {
@@ -436,7 +439,7 @@ least_large(struct act_offsets *b, int64_t part)
     return limit;
 }
 
-/* Packs large uses, then small, finally tiny; returns the arena's bytes. */
+/* Packs large uses first, then small ones, then tiny ones; returns the arena's bytes. */
 static int64_t
 place_by_size(struct act_offsets *b, int64_t bound)
 {

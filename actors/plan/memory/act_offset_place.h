@@ -1,7 +1,7 @@
-/* act_offset_place.h - offsets for the uses of a device's registers.
+/* act_offset_place.h - chooses offsets for the uses of a device's registers.
  *
- * act_offset_registers() (act_offset.h) owns the struct act_offsets, fills the fields below in its own arenas, and runs
- * on one thread. Deterministic. */
+ * act_offset_registers() (act_offset.h) owns the struct act_offsets, fills the fields below in its own arenas, and
+ * runs on one thread. Deterministic. */
 #ifndef RILLE_PLAN_ACT_OFFSET_PLACE_H
 #define RILLE_PLAN_ACT_OFFSET_PLACE_H
 
@@ -9,39 +9,39 @@
 #include "runtime/base/arena.h"
 
 enum {
-    ACT_OFFSETS_GOOD = 32, /* registers, or uses, that take at most 1/32 more than the bound are good enough */
+    ACT_OFFSETS_GOOD = 32, /* an arena is good enough if it exceeds the lower bound by at most 1/ACT_OFFSETS_GOOD */
 };
 
 struct live_range {
     int32_t task, out;
-    int32_t asked, nreg; /* registers requested by the readers; registers that packing allocated */
+    int32_t asked, nreg; /* number of registers requested by the readers; number allocated by packing */
     bool again;          /* written for each micro-batch */
-    int32_t first, nuse; /* index of the first use; number of uses */
+    int32_t first, nuse; /* index of its first use; number of its uses */
 };
-/* Range of i - k for which use i of one live range and use k of another may be live at once. */
+/* Range of i - k for which use i of one live range and use k of another may be live at the same time. */
 struct reach {
     int32_t lo, hi;
 };
 struct use {
     int32_t live_range, berth;
     int64_t bytes, offset;
-    int64_t cost; /* cost of eviction: bytes times (1 + past evictions) */
-    bool out;     /* evicted: no offset at present */
+    int64_t cost; /* cost of evicting the use: bytes times (1 + past evictions) */
+    bool out;     /* the use is evicted: it has no offset at present */
 };
 struct ordered {
     int64_t key, then;
     int32_t use;
 };
-/* An address, and the eviction cost of the use that begins or ends there. */
+/* An address at which a use begins or ends, and the cost of evicting that use. */
 struct point {
     int64_t at, cost;
 };
 
 struct back;
 struct waiting;
-/* Predecessors that have ended before a task begins, as linked lists by task. */
+/* Lists of predecessors, by task: acts that have ended before an act of the task begins. */
 struct backs {
-    int32_t *first; /* by task: head of its list, -1: none */
+    int32_t *first; /* by task: head of its list; -1: empty */
     struct back *of;
     int32_t n;
 };
@@ -49,28 +49,29 @@ struct act_offsets {
     struct plan *plan;
     const int32_t *first_out, *asked; /* arguments of act_offset_registers() */
     struct arena arena, of_device;
-    int32_t nback;            /* capacity of `all` and of `local` */
-    struct backs all, local;  /* lists of all tasks; of the tasks near the current device */
-    bool *is_near;            /* by task: runs on the device, or reads a result stored there */
-    int32_t *portal, nportal; /* tasks that are not near but directly precede a near task */
+    int32_t nback;            /* number of entries allocated in `all`, and in `local` */
+    struct backs all, local;  /* lists of all tasks; lists of the tasks near the current device only */
+    bool *is_near;            /* by task: runs on the current device, or reads a result stored there */
+    int32_t *portal, nportal; /* tasks that are not near the device but directly precede a near task */
     bool *late;               /* by task: runs once, after tasks that run per micro-batch */
-    int32_t *lag, *bucket;    /* by task: least lag found, FAR: none; by lag: head of its bucket, -1 */
+    int32_t *lag, *bucket;    /* by task: least lag found, FAR: none; by lag: first task in its bucket, -1: none */
     struct waiting *waiting;
-    /* The current device. */
+    /* Data of the current device. */
     struct live_range *live_range;
     int32_t nlive_range, nuse, nact_offset;
     int32_t *after;      /* [a * nlive_range + b]: use i of a has ended before use k of b begins, if i + after <= k */
-    struct reach *reach; /* [a * nlive_range + b] */
+    struct reach *reach; /* [a * nlive_range + b]: uses of live ranges a and b that may be live at the same time */
     int32_t *begun, *from, *heaviest; /* by live range: number of uses begun at a moment */
     struct use *use;
-    uint64_t *near;               /* bit mask by use: may be live together with the current use */
-    int64_t *best, *better;       /* by use: offset in the best arena so far; in the arena under trial */
-    int32_t *low, *high, nplaced; /* placed uses, sorted by lowest address; by highest */
-    int32_t *queue, nqueue;       /* uses without an offset */
-    int32_t *met, *ends, nmet;    /* uses that may be live with the current one, by lowest address; by highest */
-    struct point *begin, *end;    /* their lowest addresses; their highest */
+    uint64_t *near;               /* bit mask by use: may be live at the same time as the current use */
+    int64_t *best, *better;       /* by use: offset in the best arena so far; offset in the arena under trial */
+    int32_t *low, *high, nplaced; /* placed uses, sorted by their lowest address; by their highest */
+    int32_t *queue, nqueue;       /* evicted or new uses without an offset */
+    /* uses that may be live at the same time as the current use: met: sorted by lowest address; ends: by highest */
+    int32_t *met, *ends, nmet;
+    struct point *begin, *end; /* lowest addresses of the uses in met[]; highest addresses of the uses in ends[] */
     struct ordered *ordered;
-    int64_t looks, small; /* comparisons left in the budget; bytes below which a use is small */
+    int64_t looks, small; /* comparisons left in the budget; size below which a use is small, bytes */
 };
 
 static inline const struct out_port *
@@ -79,10 +80,10 @@ act_offset_port(const struct act_offsets *b, const struct live_range *t)
     return &b->plan->task[t->task].out[t->out];
 }
 
-/* Lists the uses of all live ranges, at the offsets of their registers. */
+/* Lists the uses of all live ranges. Each use starts at the offset of its register. */
 void act_offsets_list(struct act_offsets *b);
-/* Assigns each use an offset, in b->best. Uses that may be live together share no bytes. Returns the bytes of the
- * arena. bound: no arena is smaller. */
+/* Assigns each use an offset, in b->best. Uses that may be live at the same time share no bytes. Returns the bytes
+ * of the arena. bound: lower bound of any arena. */
 int64_t act_offsets_place(struct act_offsets *b, int64_t bound);
 
 #endif

@@ -1,18 +1,20 @@
-/* arena.c - offsets of registers in device arenas, and the control edges that sharing memory requires.
+/* arena.c - chooses offsets of registers in device arenas, and adds the control edges that sharing of memory
+ * requires.
  *
  * A live range is a result with its registers. Two live ranges may share bytes if one is no longer needed before the
  * other is written. If existing edges do not guarantee that, a control edge is added. The list of tasks is a valid
- * execution order, so a live range lives from its writer to its last reader in the list.
+ * execution order, so a live range lasts from its writer to its last reader in the list.
  *
  * In a program with micro-batches, results made per micro-batch are rewritten in each period. Tasks of one group
  * (credit.c) process one micro-batch at a time, so live ranges of a group with one register each share bytes as in a
- * run of one micro-batch. The last live range of a period must be read before the first of the next period is written:
- * a one-credit edge from the writer of the latter to the readers of the former enforces that. Such an edge makes a task
- * wait only for tasks on an earlier micro-batch, so it closes no cycle. A stage that keeps results of several
- * micro-batches has one slot ("room", stage_slot.h) for each, packed as a run of one micro-batch. Short-lived results
- * may have a register in each slot as well, in gaps, if that takes fewer bytes. A slot is reused after its micro-batch
- * has left, which credits ensure anyhow. Groups and slots are live at the same time. Results made once per batch
- * share bytes with results that the first micro-batch has not written yet, or that the last one has read.
+ * run of one micro-batch. The last live range of a period must be read before the first of the next period is
+ * written. An edge with one credit enforces this order: the first live range's writer waits for the readers of the
+ * last live range. An edge with one credit makes a task wait only for tasks on an earlier micro-batch, so it closes
+ * no cycle. A stage that keeps results of several micro-batches has one slot ("room", stage_slot.h) for each
+ * micro-batch. A slot is packed like a run of one micro-batch. Short-lived results may have a register in each slot
+ * as well, in gaps, if that takes fewer bytes. A slot is reused after its micro-batch has left, which credits ensure
+ * anyway. All groups and slots are live at the same time. A result made once per batch shares bytes with results
+ * that the first micro-batch has not written yet, or that the last one has read already.
  *
  * Devices with equal live ranges are packed once. */
 #include "actors/plan/lower/lower.h"
@@ -26,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Item b reuses bytes of item a, in the same period or in the next. */
+/* A reuse of memory: item b reuses bytes of item a, in the same period or in the next. */
 struct pair {
     int32_t a, b;
     bool next_period;
@@ -34,26 +36,29 @@ struct pair {
 
 struct live_range {
     int32_t task, out;
-    int32_t last; /* last reader; without readers, the writer */
+    int32_t last; /* last reader in the list; the writer if there are no readers */
 };
 
 struct memory {
     struct lower *l;
     int32_t *of;                    /* by result, from l->first_out[task] on: its live range; -1: none */
-    struct live_range *live_range;  /* sorted by device, then by task */
-    int32_t *first;                 /* by device: its first live range */
-    int32_t *first_task, *task;     /* by device: tasks whose results it holds, in list order */
+    struct live_range *live_range;  /* live ranges, sorted by device, then by task */
+    int32_t *first;                 /* by device: index of its first live range */
+    int32_t *first_task, *task;     /* by device: tasks whose results it stores, in list order */
     int32_t *first_reader, *reader; /* by live range: readers, in list order */
     int32_t *next_writer;           /* by task: next task that fills the same register (shared_shard.c); -1: none */
-    int32_t *kernel[2];  /* by device, then task: position of the preceding kernel, of the following; its own */
-    int32_t *met, meets; /* by task: latest task known to wait for it; last task examined, -1: none */
-    bool *late;          /* by task: runs once per batch, after the last micro-batch */
-    bool *wanted;        /* by task: runs once per batch, before tasks per micro-batch that need it */
-    bool *frugal;        /* by stage: backward recomputes or fetches values */
-    /* The device packed last. */
+    /* by task: positions, in the list of the task's device, of the kernel before and of the kernel after the task; a
+     * kernel stands for both itself */
+    int32_t *kernel[2];
+    /* met: by task: latest task found to wait for it; meets: last task whose waiting was examined, -1: none */
+    int32_t *met, meets;
+    bool *late;   /* by task: runs once per batch, after the last micro-batch */
+    bool *wanted; /* by task: runs once per batch, before tasks per micro-batch that depend on it */
+    bool *frugal; /* by stage: backward recomputes or fetches values */
+    /* Data of the device that was packed last. */
     struct item *item, *packed;
-    int32_t nitem, npacked, period; /* period: its number of tasks */
-    struct room *room;              /* by stage */
+    int32_t nitem, npacked, period; /* period: number of tasks of the device in one period */
+    struct room *room;              /* by stage: its slots */
     struct stage_slots *rooms;
     int64_t bytes;
     struct pair *pair;
@@ -68,14 +73,14 @@ shares_arena(const struct out_port *o)
     return o->where.kind == IN_ARENA;
 }
 
-/* Returns the device whose memory holds the draft's results. */
+/* Returns the device whose memory stores the draft's results. */
 static int32_t
 holder(const struct draft *d)
 {
     return d->nout && shares_arena(&d->out[0]) ? d->out[0].where.index : d->task.device;
 }
 
-/* Prefix sum: turns counts at first[d + 1] into first indices at first[d], d <= n. */
+/* Converts counts at first[d + 1] to start indices at first[d], for d <= n (prefix sum). */
 static void
 prefix_sums(int32_t *first, int32_t n)
 {
@@ -117,7 +122,7 @@ list_arena_live_ranges(struct memory *m)
     }
 }
 
-/* Returns the live range that an edge reads; -1: not in an arena. */
+/* Returns the live range that an edge reads; -1: the result is not in an arena. */
 static int32_t
 read_by(const struct memory *m, const struct edge *e)
 {
@@ -126,8 +131,8 @@ read_by(const struct memory *m, const struct edge *e)
     return m->of[w->kind == IN_TASK ? first_out[w->index] : first_out[e->task] + e->out];
 }
 
-/* Lists the readers of each live range. A register filled by several tasks has an edge to the reader from each, which
- * counts once. */
+/* Lists the readers of each live range. If several tasks fill one register, a reader has an edge from each of them,
+ * and is listed once. */
 static void
 next_reader(struct memory *m, int32_t *next, int32_t *reader)
 {
@@ -157,7 +162,7 @@ arena_list_readers(struct memory *m)
     next_reader(m, next, m->reader);
 }
 
-/* A register filled by several tasks belongs to the first of them. */
+/* Assigns a register that several tasks fill to the first of these tasks. */
 static void
 list_task_writers(struct memory *m)
 {
@@ -176,7 +181,7 @@ list_task_writers(struct memory *m)
 }
 
 /* Marks tasks that wait for the last micro-batch: they read a sum over micro-batches, need tokens of several acts,
- * or follow such a task. */
+ * or follow a task that does. */
 static void
 arena_find_late(struct memory *m)
 {
@@ -193,8 +198,8 @@ arena_find_late(struct memory *m)
     }
 }
 
-/* Marks tasks that micro-batches wait for. They must not wait for micro-batches to release their bytes: where
- * micro-batches have few credits, the first would wait for the last. */
+/* Marks one-time tasks that micro-batches wait for. A marked task must not wait for micro-batches to release the
+ * bytes of its results: if credits are few, the first micro-batch would then wait for the last. */
 static void
 find_wanted(struct memory *m)
 {
@@ -206,7 +211,7 @@ find_wanted(struct memory *m)
                 m->wanted[e->task] = true;
 }
 
-/* Marks stages that produce values late in order to hold few of them. */
+/* Marks stages that recompute or fetch values in backward in order to hold few values. */
 static void
 find_frugal(struct memory *m)
 {
@@ -217,7 +222,7 @@ find_frugal(struct memory *m)
         if (p->node[i].recompute || p->node[i].again) m->frugal[s->stage[i]] = true;
 }
 
-/* On devices with streams for moves, finds the kernels before and after each task. */
+/* Finds the kernels before and after each task, on devices that run moves on streams of their own. */
 static void
 find_kernels(struct memory *m)
 {
@@ -258,9 +263,9 @@ arena_position(const struct memory *m, int32_t device, int32_t task)
     return lo - m->first_task[device] - 1;
 }
 
-/* Returns true if the task precedes all micro-batches: a task that runs once, behind no task of a micro-batch and no
- * task after the last micro-batch. With several partitions, includes every such task, because a partition cannot
- * tell whether others need it. */
+/* Returns true if the task precedes all micro-batches: it runs once, and depends on no task of a micro-batch and on
+ * no task after the last micro-batch. With several partitions every task that runs once so early counts, because a
+ * partition does not know whether other partitions need it. */
 static bool
 comes_early(const struct memory *m, int32_t task)
 {
@@ -268,7 +273,7 @@ comes_early(const struct memory *m, int32_t task)
     return !d->piece && !m->late[task] && (m->wanted[task] || m->l->plan->nmemory > 1);
 }
 
-/* Returns true if all readers of an early live range are early, too. */
+/* Returns true if a live range that is written before all micro-batches is also read before all micro-batches. */
 static bool
 goes_early(const struct memory *m, const struct live_range *t)
 {
@@ -278,7 +283,8 @@ goes_early(const struct memory *m, const struct live_range *t)
     return true;
 }
 
-/* Notes readers that do not follow list order: weight gradients, which may be delayed, and backward of other stages. */
+/* Notes readers that do not follow list order: weight gradients, which may be delayed, and backward tasks of other
+ * stages. */
 static void
 note_users(const struct memory *m, const struct live_range *t, struct item *it)
 {
@@ -293,8 +299,8 @@ note_users(const struct memory *m, const struct live_range *t, struct item *it)
     it->waits = it->waits && !m->l->outline->stages.joint[it->stage];
 }
 
-/* Marks the tasks whose results a task waits for, directly or through moves of its device (few per move). Ignores
- * order added by memory sharing, so that equal devices stay equal. */
+/* Marks the tasks whose results a task waits for, directly or through moves of its device (at most MOVE_TASKS in a
+ * row). Ignores order added by memory sharing, so that equal devices stay equal. */
 static void
 mark_waits(struct memory *m, int32_t task, int depth)
 {
@@ -311,7 +317,8 @@ mark_waits(struct memory *m, int32_t task, int depth)
 static bool
 arena_waits_for(struct memory *m, int32_t task, int32_t other)
 {
-    enum { MOVE_TASKS = 3 }; /* staging, filling a shard, joining shards */
+    /* most tasks of one move in a row: to fill stage buffers, to fill the shard, to join a shared shard */
+    enum { MOVE_TASKS = 3 };
     if (m->meets != task) {
         m->meets = task;
         mark_waits(m, task, MOVE_TASKS);
@@ -319,8 +326,8 @@ arena_waits_for(struct memory *m, int32_t task, int32_t other)
     return m->met[other] == task;
 }
 
-/* Returns the position of the kernel before (or after) a move's task; the task's own position if one of the two
- * waits for the other. */
+/* Returns the position of the kernel before (or after) a task of a move; the task's own position if the task and
+ * that kernel wait for one another. */
 static int32_t
 kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
 {
@@ -330,10 +337,11 @@ kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
     return beside;
 }
 
-/* Moves on their own streams overlap with kernels. Extends the lifetime of a move's result back to the preceding
- * kernel, and of its operand to the following kernel, because the move would wait if that kernel had the bytes.
- * Example: panel k + 1 of a product arrives in the bytes of panel k - 1 while panel k is multiplied. If kernel and
- * move depend on each other, no extension is needed. */
+/* Extends lifetimes on devices where moves run on streams of their own, overlapping with kernels. The result of a
+ * move lives from the kernel before the move on, and the operand until the kernel after the move. With a shorter
+ * lifetime, the move would wait for the kernel that uses its bytes. Example: panel k + 1 of a product arrives in the
+ * bytes of panel k - 1 while panel k is multiplied. If kernel and move depend on each other, the lifetime is not
+ * extended. */
 static void
 leave_room_for_moves(struct memory *m, int32_t device, const struct live_range *t, struct item *it)
 {
@@ -345,8 +353,8 @@ leave_room_for_moves(struct memory *m, int32_t device, const struct live_range *
             it->last = MAX(it->last, kernel_beside(m, device, m->reader[i], 1));
 }
 
-/* Returns the position from which a live range's bytes must be free. A direct receive may be filled from the beginning
- * of its hop on (verify_channel.c). */
+/* Returns the position in the task list from which the bytes of a live range must be free. A receive by a library
+ * may be filled from the beginning of its hop on (verify_channel.c). */
 static int32_t
 first_position(const struct memory *m, int32_t device, const struct live_range *t)
 {
@@ -358,10 +366,11 @@ first_position(const struct memory *m, int32_t device, const struct live_range *
     return MAX(0, arena_position(m, device, hop));
 }
 
-/* Models a run as its first micro-batch and, a period later, the last. A result made per micro-batch lives from the
- * first to the last; a result made once lives in either, or from the first into the last. Weight gradients may be
- * delayed to the end of their micro-batch, so the bytes they read stay reserved until then; a frugal stage runs them
- * directly after backward. */
+/* Returns the lifetime of a live range. The model of a run is its first micro-batch and, a period later, its last. A
+ * result made per micro-batch lives from the first to the last. A result made once lives in the first or in the last
+ * micro-batch, or from the first into the last. Weight gradients may be delayed to the end of their micro-batch, so
+ * the bytes that they read stay reserved until then. A stage that recomputes or fetches values runs its weight
+ * gradients directly after backward. */
 static struct item
 item_of(struct memory *m, int32_t device, const struct live_range *t)
 {
@@ -391,8 +400,8 @@ item_of(struct memory *m, int32_t device, const struct live_range *t)
     return it;
 }
 
-/* An early item is written before all late ones. If it is still live when a late item is written, it must not share
- * bytes with earlier positions, so it is extended into the last period. */
+/* Extends early items into the last period. Every early item is written before every late item. If an early item is
+ * still live when a late item is written, it must not share bytes with positions before that. */
 static void
 hold_early(struct memory *m)
 {
@@ -440,7 +449,7 @@ add_lifetime_pair(struct memory *m, int32_t a, int32_t b, bool next_period)
     m->pair[m->npair++] = (struct pair){a, b, next_period};
 }
 
-/* Sort key: items in the order of their first position. */
+/* An item with its sort key: its first position. */
 struct written {
     int32_t first, item;
 };
@@ -451,13 +460,13 @@ compare_arena_times(const void *a, const void *b)
     return x->first != y->first ? x->first - y->first : x->item - y->item;
 }
 
-/* Sweep over time. The arena is cut at offsets where items begin and end. The next item in a cut follows the cut's
- * previous owner. */
+/* State of a sweep over time. The arena is divided at all offsets where items begin and end. If an item begins in a
+ * section, it must follow the section's previous owner. */
 struct sweep {
     int64_t *cut;
     int32_t ncut;
-    int32_t *owner;           /* by cut: latest owner, -1 */
-    int32_t *opened, *closed; /* by cut: first and last owner within a period, -1 */
+    int32_t *owner;           /* by section: its latest owner; -1: none */
+    int32_t *opened, *closed; /* by section: first and last owner within a period; -1: none */
 };
 
 static int32_t *
@@ -488,8 +497,8 @@ cut_arena(struct memory *m, struct sweep *s)
     s->closed = nobody(m, s->ncut);
 }
 
-/* Gives register r of item b its cuts. Items in slots follow each other in the same way in each slot, so pairs are
- * added for r = 0 alone. */
+/* Makes item b, in its register r, the owner of its sections. Items in slots follow each other in the same way in
+ * each slot, so pairs are added for r = 0 alone. */
 static void
 take_cuts(struct memory *m, struct sweep *s, int32_t b, int32_t r)
 {
@@ -508,7 +517,8 @@ take_cuts(struct memory *m, struct sweep *s, int32_t b, int32_t r)
     }
 }
 
-/* In the next period the first owner of a cut follows the last one. */
+/* Adds the pairs between periods: the first owner of a section in the next period follows the last owner in this
+ * period. */
 static void
 close_periods(struct memory *m, const struct sweep *s)
 {
@@ -539,7 +549,7 @@ find_pairs(struct memory *m)
 
 /* ---- order ---- */
 
-/* Orders reuse of bytes: the writers of b run after the readers of a. */
+/* Orders reuse of bytes: the tasks that write b run after the tasks that read a. */
 static void
 order_pair(const struct memory *m, const struct live_range *a, const struct live_range *b, bool next_period)
 {
@@ -553,7 +563,7 @@ order_pair(const struct memory *m, const struct live_range *a, const struct live
 
 /* ---- all devices ---- */
 
-/* Returns true if the items equal those packed last. */
+/* Returns true if the current device has the same items as the device packed last. */
 static bool
 is_alike(const struct memory *m)
 {

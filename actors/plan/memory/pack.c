@@ -1,12 +1,12 @@
-/* pack.c - offsets in one arena: the best of several greedy heuristics.
+/* pack.c - finds offsets in one arena: the best result of several greedy heuristics.
  *
- *   placing   places items one by one in some order (largest first is the best known), each in the lowest gap
- *             between placed items with overlapping lifetimes, or in the tightest. Quadratic: all orders up to
- *             NTHOROUGH items, largest first up to NPLACED.
- *   again     if no order meets the bound and the caller asks for it: places the topmost item first and all the
- *             others anew, up to NAGAIN times.
- *   sweeping  simulates malloc and free over time, with holes binned by size: a few steps per item. Also tried
- *             backwards in time. A group is swept by itself and is one block for the others.
+ *   placing   places items one by one in some order (largest first is the best known). Each item goes to the
+ *             lowest gap, or to the tightest, between placed items with overlapping lifetimes. Quadratic: tries all
+ *             orders up to NTHOROUGH items, and largest first up to NPLACED.
+ *   again     places the topmost item first and all the others anew, up to NAGAIN times. Used on request, if no
+ *             order meets the bound.
+ *   sweeping  simulates malloc and free over time, with holes binned by size: a few steps per item. Items are also
+ *             swept backwards in time. A group is swept on its own and is one block for the other items.
  *
  * With more than NPLACED items, the largest are placed and the small rest is swept above them. (Greedy by size:
  * Pisarchyk & Lee 2020; bins by size: Masmano et al. 2004.) */
@@ -18,9 +18,9 @@
 
 enum { NTHOROUGH = 2000, NPLACED = 8000, NAGAIN = 64, MOST_STEPS = 1 << 23 };
 
-/* Input of an attempt. Times are negated for a backward sweep. */
+/* Size and lifetime of an item or a group, as input of an attempt. Times are negated for a backward sweep. */
 struct span {
-    int64_t bytes; /* rounded up to align; never 0 */
+    int64_t bytes; /* size, rounded up to align; never 0 */
     int32_t first, last;
     int32_t item, group;
 };
@@ -29,12 +29,12 @@ struct pack {
     int n;
     int32_t period;
     bool thorough;
-    struct span *span; /* items, then one block per group */
-    int64_t *offset;   /* by span, in the current attempt */
+    struct span *span; /* items, followed by one block per group */
+    int64_t *offset;   /* by span: offset in the current attempt */
     struct ranked *order, *expiry, *alone;
     struct placed *placed;
     struct block *block;
-    int64_t *best; /* offsets of the best attempt; its arena */
+    int64_t *best; /* offsets of the best attempt; best_bytes: its arena size */
     int64_t best_bytes;
 };
 
@@ -91,7 +91,7 @@ by_group(const struct span *s)
 
 typedef double key_fn(const struct span *s);
 
-/* Sorts the spans ranked[0..n) by key; equal keys by number. */
+/* Sorts ranked[0] to ranked[n - 1] by key; spans with equal keys by index. */
 static void
 sort_ranked(const struct pack *p, struct ranked *ranked, int n, key_fn *key)
 {
@@ -113,7 +113,8 @@ struct placed { /* sorted by offset */
     int32_t first, last, group;
 };
 
-/* Returns true if lifetimes overlap; within a group, if they overlap within a period. */
+/* Returns true if the lifetimes of two spans overlap; for two spans of a group, if their positions within a period
+ * overlap. */
 static bool
 lifetimes_overlap(const struct pack *p, const struct placed *q, const struct span *s)
 {
@@ -121,7 +122,8 @@ lifetimes_overlap(const struct pack *p, const struct placed *q, const struct spa
     return q->last - over >= s->first && q->first <= s->last - over;
 }
 
-/* Returns the lowest gap, or the tightest, for s among the first n placed spans; the top if no gap fits. */
+/* Returns an offset for span s among the first n placed spans: the lowest gap, or the tightest; above all of them if
+ * no gap fits. */
 static int64_t
 gap_for(const struct pack *p, int n, const struct span *s, bool tightest)
 {
@@ -155,7 +157,7 @@ insert_placed(struct placed *placed, int n, struct placed q)
     placed[lo] = q;
 }
 
-/* Places the first n spans of the order; returns the bytes of the arena. */
+/* Places the first n spans of the order in the arena; returns the arena's bytes. */
 static int64_t
 place(struct pack *p, int n, bool tightest)
 {
@@ -172,12 +174,12 @@ place(struct pack *p, int n, bool tightest)
 
 /* ---- sweeping ---- */
 
-/* Contiguous blocks, linked in address order; a hole is also linked in the bin of its size. Block i belongs to span
- * i; holes have numbers from n on. */
+/* The arena during a sweep: contiguous blocks, linked in address order. A hole is also linked in the bin of its
+ * size. Block i belongs to span i; holes have numbers from n on. */
 struct block {
     int64_t offset, bytes;
-    int32_t before, after;      /* neighbours; -1: none */
-    int32_t bin_prev, bin_next; /* links of a hole */
+    int32_t before, after;      /* neighbouring blocks in address order; -1: none */
+    int32_t bin_prev, bin_next; /* links of a hole in its bin */
     bool hole;
 };
 
@@ -186,13 +188,13 @@ enum { SUB_BITS = 4, NBIN = 64 << SUB_BITS };
 struct heap {
     struct block *block;
     int32_t tail;  /* topmost block; -1: none */
-    int32_t spare; /* unused block numbers, linked by after */
-    int64_t top;   /* highest end so far */
+    int32_t spare; /* unused block numbers, linked by `after` */
+    int64_t top;   /* highest end of a block so far */
     int32_t bin[NBIN];
     uint64_t filled[NBIN / 64];
 };
 
-/* Returns the bin of a size; sizes in a bin differ by less than 1/16. */
+/* Returns the bin for holes of a size. Sizes in a bin differ by less than 1/16. */
 static int
 bin_of(int64_t bytes)
 {
@@ -227,7 +229,7 @@ bin_remove(struct heap *h, int32_t b)
     x->hole = false;
 }
 
-/* Returns the tightest hole in the size's own bin, else a hole of the next non-empty bin; -1: none. */
+/* Returns the tightest hole that fits in the size's own bin; else a hole of the next non-empty bin; -1: none. */
 static int32_t
 hole_for(const struct heap *h, int64_t bytes)
 {
@@ -245,7 +247,7 @@ hole_for(const struct heap *h, int64_t bytes)
     return -1;
 }
 
-/* Links block b between two neighbours. */
+/* Links block b between two neighbours in address order. */
 static void
 link_in(struct heap *h, int32_t before, int32_t b, int32_t after)
 {
@@ -288,7 +290,7 @@ add_hole(struct heap *h, int32_t before, int64_t offset, int64_t bytes, int32_t 
     bin_add(h, b);
 }
 
-/* Allocates block b in a hole, whose remainder stays a hole; or at the top, absorbing a topmost hole. */
+/* Allocates block b: in a hole, whose remainder stays a hole, or at the top, where b absorbs a topmost hole. */
 static void
 allocate_block(struct heap *h, int32_t b, int64_t bytes)
 {
@@ -305,7 +307,7 @@ allocate_block(struct heap *h, int32_t b, int64_t bytes)
     h->top = MAX(h->top, at + bytes);
 }
 
-/* Frees block b and merges it with adjacent holes. */
+/* Frees block b and merges the hole with adjacent holes. */
 static void
 free_block(struct heap *h, int32_t b)
 {
@@ -338,7 +340,8 @@ heap_init(struct heap *h, struct pack *p)
     for (int32_t b = 0; b < 2 * nspan + 1; b++) h->block[b].after = b + 1;
 }
 
-/* Sweeps n spans, whose lives end `over` positions before `last`; returns the bytes of the arena. */
+/* Sweeps n spans. Each span is freed `over` positions before the end of its life (`last`). Returns the arena's
+ * bytes. */
 static int64_t
 sweep_spans(struct pack *p, struct ranked *order, int n, int32_t over)
 {
@@ -370,7 +373,7 @@ span_of_block(struct pack *p, struct ranked *order, int n)
     return b;
 }
 
-/* Sweeps all spans of the order after the first `skip`, above `floor`; returns the bytes of the arena. */
+/* Sweeps the spans of the order after the first `skip`, above offset `floor`; returns the arena's bytes. */
 static int64_t
 sweep_pack(struct pack *p, int skip, int64_t floor)
 {
@@ -405,7 +408,7 @@ mirror(struct pack *p)
 
 /* ---- choosing ---- */
 
-/* Stores the attempt if better than the best so far. */
+/* Stores the attempt if it is better than the best one so far. */
 static void
 consider(struct pack *p, int64_t bytes)
 {
@@ -414,7 +417,7 @@ consider(struct pack *p, int64_t bytes)
     memcpy(p->best, p->offset, (size_t)p->n * sizeof *p->best);
 }
 
-/* Places the order repeatedly, each time with the topmost span moved to the front, until the bound is met. */
+/* Repeats placing, each time with the topmost span moved to the front of the order, until the bound is met. */
 static void
 place_again(struct pack *p, int64_t bound)
 {
@@ -461,7 +464,7 @@ round_up(int64_t bytes, int64_t align)
     return (bytes + align - 1) & -align;
 }
 
-/* Lists the items with bytes. */
+/* Lists the items that have bytes. */
 static void
 spans_of(struct pack *p, const struct pack_items *all, int64_t align)
 {
@@ -498,9 +501,10 @@ pack_offsets(const struct pack_items *all, int64_t align)
 
 /* ---- the lower bound ---- */
 
-/* A change of the live bytes. when: 2 t for a birth, 2 t + 1 for a death, so that births come first. */
+/* A change of the live bytes at one time. when: 2 t if an item's life begins at t, 2 t + 1 if it ends, so that
+ * begins sort first. */
 struct change {
-    int64_t when, bytes, alive; /* alive: bytes of the group after the change */
+    int64_t when, bytes, alive; /* alive: live bytes of the group after the change */
     int32_t group;
 };
 
@@ -518,9 +522,9 @@ by_group_and_time(const void *a, const void *b)
     return x->group != y->group ? (x->group > y->group) - (x->group < y->group) : compare_pack_times(a, b);
 }
 
-/* Converts the n changes of a group within a period to changes over all periods. The number of
- * periods is unknown, so the first period counts the largest bytes so far, and the last period the largest bytes still
- * to come. */
+/* Converts the n changes of a group within a period to changes over all periods. The number of periods is unknown.
+ * So each time in the first period counts the largest live bytes up to then, and each time in the last period the
+ * largest live bytes from then on. */
 static void
 spread_change(struct change *x, int n, int32_t period)
 {

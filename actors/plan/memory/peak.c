@@ -1,14 +1,14 @@
-/* peak.c - reports the results that occupy most of a device's registers at its peak. */
+/* peak.c - reports the results that hold most of a device's register bytes at its peak. */
 #include "actors/plan/memory/peak.h"
 
 #include "runtime/base/str.h"
 
 #include <stdlib.h>
 
-/* A result and the live range of its registers, as indices of tasks. */
+/* A result and the lifetime of its registers, as task indices. */
 struct live_range {
     int32_t task, out, first, last;
-    int64_t bytes; /* of all its registers */
+    int64_t bytes; /* size of all its registers */
 };
 
 static int32_t
@@ -39,7 +39,7 @@ list_live(const struct plan *p, int32_t device, int32_t *n)
     return list;
 }
 
-/* Returns the task at which most bytes are live. */
+/* Returns the index of the task during which most bytes are live. */
 static int32_t
 find_peak(const struct plan *p, const struct live_range *list, int32_t n)
 {
@@ -66,7 +66,7 @@ compare_live_bytes(const void *x, const void *y)
     return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->task - b->task;
 }
 
-/* Keeps the ranges that are live at the peak, the largest first; returns their number. */
+/* Keeps the live ranges that include the peak, sorted from the largest; returns their number. */
 static int32_t
 keep_peak(const struct plan *p, struct live_range *list, int32_t n)
 {

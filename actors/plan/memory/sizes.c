@@ -1,4 +1,5 @@
-/* sizes.c - bytes of devices: overflow check, and scratch memory behind the arena. */
+/* sizes.c - computes how much memory devices need: checks sums of sizes for overflow, and adds scratch memory after
+ * the arena's registers. */
 #include "actors/plan/lower/lower.h"
 
 #include "runtime/device/device.h"
@@ -10,7 +11,7 @@ too_large(const struct plan_device *d)
     return fail(E_MEMORY, "%s:%d: this run needs more than 2^63 bytes", device_kind_text(d->kind), (int)d->rank);
 }
 
-/* Checks that no sum of sizes overflows. */
+/* Checks that no sum of register sizes overflows. */
 int
 sizes_check(struct lower *l)
 {

@@ -1,9 +1,10 @@
-/* stage_slot.c - chooses the results of a stage that are stored in its slots.
+/* stage_slot.c - chooses which results of a stage are stored in the stage's slots.
  *
  * Alternatives are compared by their peak bytes during a micro-batch. Slots of several sizes are filled greedily.
- * Then single items are moved in or out, and in the best alternative pairs of items are exchanged, while bytes
- * decrease and at most MOST_LOOKS alternatives have been evaluated. The best before and after exchanges are packed,
- * and the better one is kept. Bytes by position are segment trees, so adding an item takes logarithmic time. */
+ * Then single items are moved in or out, and in the best alternative pairs of items are exchanged. Moving and
+ * exchanging go on while the bytes decrease and at most MOST_LOOKS alternatives have been evaluated. The best
+ * alternatives before and after the exchanges are packed, and the better of the two is kept. Bytes by position are
+ * segment trees, so adding an item takes logarithmic time. */
 #include "actors/plan/memory/stage_slot.h"
 
 #include "actors/plan/lower/lower.h"
@@ -13,14 +14,14 @@
 
 enum { MOST_LOOKS = 256, ROOM_SIZES = 32, LEAST_GAIN = 128 };
 
-/* Segment tree of bytes by position. most: maximum of a node's positions, without `add` of its ancestors. */
+/* Segment tree of bytes by position. most: maximum over a node's positions, without the `add` of its ancestors. */
 struct load {
     int64_t *most, *add;
 };
 
-/* An alternative for a stage: the slots, the items in them, and the total bytes. */
+/* An alternative for a stage: its slots, the items stored in them, and the total bytes. */
 struct trial {
-    bool *joins; /* by item */
+    bool *joins; /* by item: stored in the slots */
     struct room best;
     int64_t bytes;
 };
@@ -29,15 +30,17 @@ struct stage_slots {
     const struct outline *outline;
     struct item *item;
     int32_t nitem, period;
-    int32_t width, room_for;        /* leaves of a tree (power of two above the period); capacity */
-    struct load room;               /* one slot */
-    struct load group[PHASE_BATCH]; /* by phase: items outside that share bytes by turns */
-    int64_t alone;                  /* bytes of the other items outside */
-    int64_t looks;                  /* evaluations left */
+    int32_t width, room_for; /* number of leaves of a tree, a power of two above the period; number allocated */
+    struct load room;        /* bytes in one slot */
+    /* by phase: bytes of items outside the slots that share memory, because they are not live at the same time */
+    struct load group[PHASE_BATCH];
+    int64_t alone; /* bytes of all other items outside the slots */
+    int64_t looks; /* evaluations left */
     struct arena *arena;
-    struct trial best, rough[2]; /* packed; estimated by peak, before and after exchanges */
-    struct pack_item *packed;    /* list for packing */
-    int32_t *at;                 /* indices of its items, or of the items that may join */
+    /* best: best alternative after packing; rough: best by estimated peak, before and after exchanges */
+    struct trial best, rough[2];
+    struct pack_item *packed; /* items of one slot, for packing */
+    int32_t *at;              /* indices of the items in `packed`, or of the items that may be in the slots */
 };
 
 /* Returns true if the item may be stored in the stage's slots. */
@@ -48,15 +51,15 @@ may_join(const struct item *it, int32_t stage, const struct room *r)
     return it->asked == r->nreg || (it->asked < r->nreg && !it->fixed && r->phases >> it->phase & 1);
 }
 
-/* Returns the end of the item's life in a slot, in one micro-batch. Operands of delayed weight gradients live to the
- * end of the micro-batch. */
+/* Returns the position at which the item's life in a slot ends, within a micro-batch. Operands of delayed weight
+ * gradients live to the end of the micro-batch. */
 static int32_t
 leaves(const struct stage_slots *m, const struct item *it)
 {
     return it->waits ? m->period : it->last - m->period;
 }
 
-/* Returns the maximum over positions first to last. */
+/* Returns the most bytes at any of the positions first to last. */
 static int64_t
 most_load(const struct stage_slots *m, const struct load *load, int32_t first, int32_t last)
 {
@@ -109,8 +112,8 @@ clear_load(const struct stage_slots *m, const struct load *load)
     memset(load->add, 0, sizeof *load->add * 2 * (size_t)m->width);
 }
 
-/* Selects the items in the slots: all with as many registers as slots, then others in order while the slot's peak
- * stays within `bytes`. Returns the peak. */
+/* Selects the items for the slots. All items with as many registers as slots are selected; then others, in order, as
+ * long as the slot's peak stays within `bytes`. Returns the peak. */
 static int64_t
 fill_room(struct stage_slots *m, int32_t stage, const struct room *r, int64_t bytes)
 {
@@ -126,7 +129,7 @@ fill_room(struct stage_slots *m, int32_t stage, const struct room *r, int64_t by
     return most_of_all(&m->room);
 }
 
-/* Rebuilds the load of the items in the slots. */
+/* Recomputes the bytes in a slot from the selected items. */
 static void
 fill_again(struct stage_slots *m)
 {
@@ -137,7 +140,7 @@ fill_again(struct stage_slots *m)
     }
 }
 
-/* Adds an item to the load outside of the slots, or removes it (sign -1). */
+/* Adds an item to the bytes outside the slots; sign -1: removes it. */
 static void
 put_beside(struct stage_slots *m, const struct item *it, int sign)
 {
@@ -147,7 +150,7 @@ put_beside(struct stage_slots *m, const struct item *it, int sign)
         m->alone += sign * it->bytes * it->asked;
 }
 
-/* Rebuilds the load outside of the slots. */
+/* Recomputes the bytes outside the slots from all items. */
 static void
 fill_beside(struct stage_slots *m, int32_t stage)
 {
@@ -159,7 +162,7 @@ fill_beside(struct stage_slots *m, int32_t stage)
     }
 }
 
-/* Returns the bytes outside of the slots: peak of each group, plus the rest. */
+/* Returns the bytes outside the slots: the sum of the groups' peaks and of all other items. */
 static int64_t
 bytes_beside(const struct stage_slots *m)
 {
@@ -168,7 +171,7 @@ bytes_beside(const struct stage_slots *m)
     return bytes;
 }
 
-/* Lists the items of one slot for packing; at: their indices, then -1. */
+/* Lists the items of one slot for packing. at: their indices, followed by -1. */
 static struct pack_items
 list_room(const struct stage_slots *m, struct pack_item *p, int32_t *at)
 {
@@ -199,8 +202,8 @@ move_in(struct stage_slots *m, struct room *r, const struct pack_item *p, const 
     }
 }
 
-/* Returns true if credits guarantee that a slot's previous micro-batch has left this phase before the next one
- * enters. */
+/* Returns true if credits guarantee that a slot's previous micro-batch has left a phase before the slot's next
+ * micro-batch enters it. */
 static bool
 leaves_early(const struct stage_slots *m, int32_t stage, uint8_t phase, int32_t nreg)
 {
@@ -217,7 +220,7 @@ slot_bytes(struct stage_slots *m, const struct room *r)
     return r->nreg * most_of_all(&m->room) + bytes_beside(m);
 }
 
-/* Moves an item into the slots, or out of them. */
+/* Changes whether an item is stored in the slots or outside. */
 static void
 toggle_item(struct stage_slots *m, struct item *it)
 {
@@ -227,7 +230,7 @@ toggle_item(struct stage_slots *m, struct item *it)
     it->joins = !it->joins;
 }
 
-/* Moves one or two items; undoes that unless the total decreases. */
+/* Moves one or two items into or out of the slots; undoes the moves unless the total bytes decrease. */
 static bool
 is_better_slot(struct stage_slots *m, const struct room *r, struct item *a, struct item *b, int64_t *least)
 {
@@ -243,7 +246,7 @@ is_better_slot(struct stage_slots *m, const struct room *r, struct item *a, stru
     return false;
 }
 
-/* Lists the items that may be in the slots or outside. */
+/* Lists the items that may be either in the slots or outside. */
 static int32_t
 list_free(struct stage_slots *m, int32_t stage, const struct room *r)
 {
@@ -253,7 +256,8 @@ list_free(struct stage_slots *m, int32_t stage, const struct room *r)
     return n;
 }
 
-/* Moves the n listed items in and out until the total no longer decreases. Returns true if it decreased. */
+/* Moves each of the n listed items in or out if that lowers the total bytes, until no move does. Returns true if the
+ * total decreased. */
 static bool
 go_in_and_out(struct stage_slots *m, const struct room *r, int32_t n)
 {
@@ -267,7 +271,8 @@ go_in_and_out(struct stage_slots *m, const struct room *r, int32_t n)
     return least < was;
 }
 
-/* Exchanges pairs of an item in the slots and one outside. Returns true if that decreased the total. */
+/* Tries all exchanges of an item in the slots with an item outside, and makes those that lower the total bytes.
+ * Returns true if the total decreased. */
 static bool
 change_places(struct stage_slots *m, const struct room *r, int32_t n)
 {
@@ -291,14 +296,14 @@ keep_trial(const struct stage_slots *m, const struct room *r, int64_t bytes, str
     for (int32_t i = 0; i < m->nitem; i++) t->joins[i] = m->item[i].joins;
 }
 
-/* Restores the items of an alternative. */
+/* Marks the items that an alternative stores in the slots. */
 static void
 restore_trial(struct stage_slots *m, const struct trial *t)
 {
     for (int32_t i = 0; i < m->nitem; i++) m->item[i].joins = t->joins[i];
 }
 
-/* Packs the items of one slot; returns the bytes. */
+/* Packs the items of one slot; returns the bytes of the slot. */
 static int64_t
 pack_room(struct stage_slots *m, bool thorough)
 {
@@ -314,8 +319,8 @@ try_packed(struct stage_slots *m, int32_t stage, const struct room *r, bool thor
     keep_trial(m, r, r->nreg * pack_room(m, thorough) + bytes_beside(m), &m->best);
 }
 
-/* Packs the alternative after exchanges. Items that share more bytes are ordered more strictly, and tasks wait for
- * that order, so the alternative must win by 1/LEAST_GAIN. */
+/* Packs the alternative found by exchanges. The alternative must take 1/LEAST_GAIN fewer bytes than the one before,
+ * because items that share more bytes are ordered more strictly, and tasks wait for that order. */
 static void
 try_exchanged(struct stage_slots *m, int32_t stage)
 {
@@ -326,7 +331,7 @@ try_exchanged(struct stage_slots *m, int32_t stage)
     if (bytes <= m->best.bytes - m->best.bytes / LEAST_GAIN) keep_trial(m, &t->best, bytes, &m->best);
 }
 
-/* Alternates exchanges and single moves, starting from an alternative, until neither helps. */
+/* Starts from an alternative; alternates exchanges and single moves until neither lowers the total. */
 static void
 exchange(struct stage_slots *m, int32_t stage, struct trial *t, int32_t n)
 {
@@ -339,7 +344,7 @@ exchange(struct stage_slots *m, int32_t stage, struct trial *t, int32_t n)
     keep_trial(m, r, slot_bytes(m, r), t);
 }
 
-/* Tries the smallest slots, the largest, and the best of some sizes between, before and after exchanges. */
+/* Tries the smallest slots, the largest, and some sizes between; packs the best before and the best after exchanges. */
 static void
 try_rooms(struct stage_slots *m, int32_t stage, struct room r)
 {
@@ -368,7 +373,7 @@ try_rooms(struct stage_slots *m, int32_t stage, struct room r)
     try_exchanged(m, stage);
 }
 
-/* Returns true if a result of the stage has this number of registers. */
+/* Returns true if some result of the stage has this number of registers. */
 static bool
 is_slot_asked(const struct stage_slots *m, int32_t stage, int32_t nreg)
 {
@@ -378,9 +383,10 @@ is_slot_asked(const struct stage_slots *m, int32_t stage, int32_t nreg)
     return asked;
 }
 
-/* Tries the numbers of slots that results ask for. While a micro-batch returns through backward, registers become
- * free one by one; short-lived results are stored in these gaps, or outside if the slot would grow by more bytes. If
- * micro-batches leave forward and backward at different times, slots may last until either. */
+/* Finds the best slots of a stage; tries each number of slots that results request. While a micro-batch returns
+ * through backward, registers become free one by one. Short-lived results are stored in the freed bytes, or outside
+ * the slots if a slot would grow by more bytes. If micro-batches leave forward and backward at different times, a
+ * slot may last until either. */
 void
 stage_slots_find(struct stage_slots *m, int32_t stage, struct room *out)
 {

@@ -1,7 +1,8 @@
 /* channel.c - names of channels, and the contract between connected partitions.
  *
- * A list in transit is a header, a word per root of the program and a row per channel, all 64-bit numbers,
- * little-endian. The list is untrusted input: every number is compared with the number expected by this partition. */
+ * The list that a partition sends is a header, a word per root of the program, and a row per channel. All parts of
+ * the list are 64-bit numbers, little-endian. A received list is untrusted input: every number is compared with the
+ * number that this partition expects. */
 #include "actors/plan/model/contract.h"
 #include "actors/plan/model/plan.h"
 
@@ -39,7 +40,8 @@ channel_print(const struct channel_name *name, struct str *s)
 
 enum { MAGIC = 0x4c484332, HEADER = 4 };
 
-/* Columns of a channel's row: the name, then the terms that both ends must agree on, then indices of this end. */
+/* Columns of a channel's row in the list: the name, then the terms on which both ends must agree, then indices of
+ * this end. */
 enum {
     STEP,
     OPERAND,
@@ -60,8 +62,8 @@ enum {
     ROW
 };
 static const char *const term[] = {
-    [NREG] = "registers", [NACT] = "acts a run", [LATE] = "late",
-    [BYTES] = "bytes",    [WHAT] = "content",    [EDGE] = "the edge of a library (0: none)"};
+    [NREG] = "registers", [NACT] = "acts per run", [LATE] = "late",
+    [BYTES] = "bytes",    [WHAT] = "content",      [EDGE] = "number of the library's link (0: none)"};
 
 static void
 fill_channel_row(const struct plan *p, const struct channel *c, uint64_t *row)
@@ -85,7 +87,8 @@ fill_channel_row(const struct plan *p, const struct channel *c, uint64_t *row)
     row[THREAD] = (uint64_t)p->task[c->task].thread;
 }
 
-/* Returns the header, which identifies the inputs that both partitions must be compiled from. */
+/* Returns the header of the list. The header identifies the program and the inputs from which both partitions must
+ * be compiled. */
 static void
 header_of(const struct plan *p, int32_t to, uint64_t header[HEADER])
 {
@@ -136,11 +139,11 @@ check_header(const struct plan *p, int32_t peer, const char *bytes, size_t n)
     uint64_t header[HEADER];
     size_t before = HEADER + (size_t)p->program->nroot;
     if (n % 8 || n < 8 * before || (n / 8 - before) % ROW)
-        return fail(E_PLAN, "channels: the list of host %d has %zu bytes", (int)peer, n);
+        return fail(E_PLAN, "channels: the list of host %d has an impossible size, %zu bytes", (int)peer, n);
     header_of(p, peer, header);
     if (contract_get(bytes, 0) != ((uint64_t)MAGIC << 32 | (uint32_t)p->memory) ||
         contract_get(bytes, 1) != (uint32_t)peer)
-        return fail(E_PLAN, "channels: the list is not that of host %d to host %d", (int)peer, (int)p->memory);
+        return fail(E_PLAN, "channels: the list must be that of host %d for host %d", (int)peer, (int)p->memory);
     if (contract_get(bytes, 2) != header[2] || contract_get(bytes, 3) != header[3])
         return fail(E_PLAN, "channels: host %d compiled another plan", (int)peer);
     return 0;
@@ -173,13 +176,13 @@ channel_differs(const struct channel_name *name, int k, uint64_t here, int32_t p
 {
     struct str text = {0};
     channel_print(name, &text);
-    int status = fail(E_PLAN, "channels: %s: %s is %lld here, %lld on host %d", str_text(&text), term[k],
+    int status = fail(E_PLAN, "channels: %s: %s is %lld on this host, %lld on host %d", str_text(&text), term[k],
                       (long long)here, (long long)there, (int)peer);
     str_free(&text);
     return status;
 }
 
-/* Checks that both ends state equal terms, and that one sends and the other receives. */
+/* Checks that the rows of both ends state equal terms, and that one end sends and the other receives. */
 static int
 check_terms(const struct channel *c, const uint64_t *here, const uint64_t *there)
 {

@@ -1,5 +1,7 @@
-/* contract.h - lists that the partitions of several hosts compare before a run: 64-bit numbers, little-endian on
- * every host. Contents: see channel.h and comm_ranks.h. Pure; any thread. */
+/* contract.h - reads and writes the lists that the partitions of several hosts compare before a run.
+ *
+ * A list consists of 64-bit numbers, little-endian on every host. The contents of the lists are described in
+ * channel.h and comm_ranks.h. Pure; any thread. */
 #ifndef RILLE_PLAN_CONTRACT_H
 #define RILLE_PLAN_CONTRACT_H
 
@@ -13,7 +15,7 @@ contract_put(struct str *s, uint64_t v)
     str_addn(s, byte, sizeof byte);
 }
 
-/* Returns number i of a list; the list must be long enough. */
+/* Returns number i of a list. The caller checks that the list is long enough. */
 static inline uint64_t
 contract_get(const void *list, size_t i)
 {

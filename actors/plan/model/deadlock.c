@@ -1,4 +1,4 @@
-/* deadlock.c - the deadlock report as text. */
+/* deadlock.c - prints the deadlock report. */
 #include "actors/plan/model/deadlock.h"
 
 #include "runtime/device/device.h"
@@ -45,7 +45,7 @@ wants_register(const struct deadlock *s, int32_t task)
     return false;
 }
 
-/* Prints tasks that wait for a register first, because these close the cycle. */
+/* Prints the deadlock report. Tasks that wait for a free register come first, because they close the cycle. */
 void
 deadlock_print(const struct deadlock *s, struct str *text)
 {

@@ -1,5 +1,6 @@
-/* deadlock.h - the deadlock report: blocked tasks, and the registers that they wait for. Used by the verifier, which
- * simulates tokens, and by the engine. Any thread. */
+/* deadlock.h - the deadlock report: blocked tasks, and the registers for which they wait.
+ *
+ * The verifier uses it for its simulation of tokens, the engine for a run. Any thread. */
 #ifndef RILLE_PLAN_DEADLOCK_H
 #define RILLE_PLAN_DEADLOCK_H
 
@@ -8,9 +9,11 @@
 struct deadlock {
     const struct plan *plan;
     const void *state;
-    int32_t (*begun)(const void *state, int32_t task);                /* number of acts */
-    bool (*in_waits)(const void *state, int32_t task, int32_t port);  /* true: waits for full registers */
-    bool (*out_waits)(const void *state, int32_t task, int32_t port); /* true: waits for a free register */
+    int32_t (*begun)(const void *state, int32_t task); /* returns the number of acts that a task has begun */
+    /* returns true if the task waits for a full register at this in-port */
+    bool (*in_waits)(const void *state, int32_t task, int32_t port);
+    /* returns true if the task waits for a free register at this out-port */
+    bool (*out_waits)(const void *state, int32_t task, int32_t port);
 };
 /* Prints a report: "add (a.lua:3) on cpu:1, 2 of 8 acts done, waits for a free register of result 0 (it has 2); and
  * 3 more". */

@@ -1,4 +1,4 @@
-/* device_list.c - lists the devices of a program's placements; visits each placement once. */
+/* device_list.c - lists the devices of a program's placements; reads each placement once. */
 #include "actors/plan/model/device_list.h"
 
 #include "runtime/base/hash.h"
@@ -7,9 +7,9 @@
 
 struct lister {
     struct devices *s;
-    struct hash_table seen; /* placements */
+    struct hash_table seen; /* placements already read */
     const struct place *last;
-    int32_t sorted; /* number of devices at the latest sort */
+    int32_t sorted; /* length of the list at the latest sort */
 };
 
 static int
@@ -19,7 +19,7 @@ compare_listed_devices(const void *a, const void *b)
     return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
 }
 
-/* Sorts and removes duplicates. */
+/* Sorts the list and removes duplicates. */
 static void
 sort_listed_devices(struct devices *s)
 {
@@ -41,7 +41,7 @@ is_seen(struct lister *l, const struct place *p)
     return false;
 }
 
-/* Adds a placement. Sorts when the list has doubled, so that duplicates do not accumulate. */
+/* Adds the devices of a placement. Sorts the list when its length has doubled, so that duplicates do not accumulate. */
 static void
 list_place(struct lister *l, const struct place *p)
 {

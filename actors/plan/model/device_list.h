@@ -1,6 +1,6 @@
-/* device_list.h - the devices that a program names, sorted, without duplicates.
+/* device_list.h - lists the devices that a program names, sorted, without duplicates.
  *
- * Pure, any thread. The caller owns the result and calls devices_free(). */
+ * Pure, any thread. The caller owns the result and frees it with devices_free(). */
 #ifndef RILLE_PLAN_DEVICE_LIST_H
 #define RILLE_PLAN_DEVICE_LIST_H
 
@@ -11,7 +11,7 @@ struct device_name {
 };
 
 struct devices {
-    struct device_name *device; /* sorted by kind, then number */
+    struct device_name *device; /* sorted by kind, then by rank */
     int32_t n, capacity;
 };
 

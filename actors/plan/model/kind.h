@@ -1,7 +1,7 @@
-/* kind.h - task kinds: one record (struct task_kind), file (kind_NAME.c) and line (kinds.def) per kind.
+/* kind.h - task kinds. Each kind has a record (struct task_kind), a file (kind_NAME.c) and a line in kinds.def.
  *
- * Each task of a plan points to the record of its kind. Only the kinds themselves test which kind a task has;
- * everything other code must know is a flag, a field or a function here. Read-only; any thread. */
+ * Each task of a plan points to the record of its kind. Code outside a kind never tests which kind a task has; it
+ * uses the flags, fields and functions here. Read-only; any thread. */
 #ifndef RILLE_PLAN_KIND_H
 #define RILLE_PLAN_KIND_H
 
@@ -17,46 +17,48 @@ struct stream;
 struct stream_work;
 struct transport;
 
-/* One act, as the functions of a kind see it. Owned by the thread of the task's device; lives until the act's work
- * is done. Addresses are valid for this act only: the start of each argument's view, and each result's register. */
+/* One act, as the functions of a kind see it. The thread of the task's device owns a struct act until the act's work
+ * is done. in[] and out[] are valid for this act only: the start of each argument's view, and each result's
+ * register. */
 struct act {
     const struct plan *plan;
     const struct task *task;
-    void *const *in, *const *out;      /* by argument; by result */
+    void *const *in, *const *out;      /* addresses by argument; by result */
     void *scratch;                     /* scratch memory of the device; valid until the work is done */
     struct stream *stream;             /* stream that runs the work; NULL: the work is done when begin returns */
     int32_t piece;                     /* micro-batch, from 0 */
-    int64_t received;                  /* bytes read from other devices' memory; begin adds to it */
-    const struct transport *transport; /* carries bytes to and from other hosts */
-    int64_t ticket;                    /* transport ticket: sent bytes must not change until its release; 0: none */
-    struct finding find;               /* data error found by the work */
+    int64_t received;                  /* bytes read from other devices' memory; begin() adds to it */
+    const struct transport *transport; /* transport to other hosts, which channels use */
+    int64_t ticket;      /* transport ticket: the sent bytes must not change until the transport releases it; 0: none */
+    struct finding find; /* invalid data that the work has found */
 };
 
 enum kind_flags {
-    KIND_EXEC = 1,         /* calls the kernel task.exec */
-    KIND_MOVE = 2,         /* belongs to a move: task.move */
-    KIND_NODE = 4,         /* computes a program node or a chain, and has the results of the node */
-    KIND_ONCE_A_BATCH = 8, /* publishes results once per batch, whatever it reads */
-    KIND_ALIAS = 16,       /* result may be stored in another task's register (where: IN_TASK) */
-    KIND_WRITES = 32,      /* acts write the bytes of the results */
+    KIND_EXEC = 1,         /* calls the kernel in task.exec */
+    KIND_MOVE = 2,         /* belongs to a move, described in task.move */
+    KIND_NODE = 4,         /* computes a program node or a chain, and has the node's results as its own */
+    KIND_ONCE_A_BATCH = 8, /* publishes results once per batch, even if it reads data of each micro-batch */
+    KIND_ALIAS = 16,       /* result may be stored in another task's register (where.kind IN_TASK) */
+    KIND_WRITES = 32,      /* acts write bytes into the results' registers */
     KIND_ORDER = 64,       /* has no results: only orders other tasks */
-    KIND_SENDS = 128,      /* has no results in this partition: sends the argument to another host */
-    KIND_FAR = 256,        /* may be an end of a channel */
+    KIND_SENDS = 128,      /* sends the argument to another host; has no results in this partition */
+    KIND_FAR = 256,        /* may be one end of a channel */
     KIND_CARRIES = 512,    /* argument and results are in different memory spaces */
-    KIND_COLLECTS = 1024,  /* work waits for the work of all partners: task.move.member */
-    KIND_P2P = 2048,       /* end of a direct channel: work waits for the other end's work: task.move.member */
+    KIND_COLLECTS = 1024,  /* collective: work waits for the work of all ranks, described in task.move.member */
+    KIND_P2P = 2048, /* end of a direct channel: work waits for the other end's work, described in task.move.member */
 };
 
 struct task_kind {
     const char *name;
     unsigned flags;
-    /* Begins the work of an act: runs the work, or enqueues it on a->stream. Must not block or allocate. Device's
-     * thread. E_KERNEL, E_VALUE. */
+    /* Begins the work of an act: runs the work, or enqueues it on a->stream. Must not block or allocate. Runs on the
+     * device's thread. E_KERNEL, E_VALUE. */
     int (*begin)(struct act *a);
-    /* Called when the work of an act is done: reports on the host what the work found wrong in its data. NULL:
-     * nothing to report. Device's thread. E_VALUE. */
+    /* Reports on the host what the work found wrong in its data, once the work of an act is done. NULL: nothing to
+     * report. Runs on the device's thread. E_VALUE. */
     int (*done)(struct act *a);
-    /* Derives independently what a task of this kind must be, and compares (verify_value.h). E_PLAN. */
+    /* Checks a task of this kind: derives independently what the task must be, and compares (verify_value.h).
+     * E_PLAN. */
     int (*check)(struct values *s, int32_t task);
     /* Returns the local type of a result, for printed plans. */
     struct type (*result)(const struct plan *p, int32_t task, int32_t out);
@@ -64,17 +66,18 @@ struct task_kind {
     void (*print)(const struct plan *p, int32_t task, struct str *s);
 };
 
-/* Enqueues the work of an act on its stream, or does it at once. run: called with the task as w->of. */
+/* Enqueues the work of an act on its stream; without a stream, does the work at once. run: function for the work;
+ * w->of is the task. */
 int kind_enqueue(const struct act *a, int (*run)(const struct stream_work *w, const struct stream *s), bool launches);
-/* For tasks that make one window dense (task.source): returns the views of result and source, with addresses that
- * the work can access. */
+/* Returns the views of result and source, with addresses that the work can access, for tasks that copy one window
+ * densely (task.source). */
 void kind_views(const struct stream_work *w, const struct stream *s, struct view *dst, struct view *src);
-/* Runs the work of a copy: copies the window into the result, in its own dtype. */
+/* Copies the window task.source into the result, without a change of dtype. */
 int kind_copy_source(const struct stream_work *w, const struct stream *s);
 
-/* Functions of kinds that print task.name and have results of type task.type. */
+/* Print the task's name, and return the type of its results, for kinds that use task.name and task.type. */
 void kind_print_name(const struct plan *p, int32_t task, struct str *s);
-/* Prints the name and, for an end of a channel, the host at the other end. */
+/* Prints the task's name and, for an end of a channel, the host at the other end. */
 void kind_print_far(const struct plan *p, int32_t task, struct str *s);
 struct type kind_result_type(const struct plan *p, int32_t task, int32_t out);
 

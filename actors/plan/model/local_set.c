@@ -1,4 +1,4 @@
-/* local_set.c - sorted device ranges; local positions by placement, computed once. */
+/* local_set.c - keeps device ranges sorted, and computes the local positions of each placement once. */
 #include "actors/plan/model/local_set.h"
 
 #include "runtime/device/device.h"
@@ -46,7 +46,8 @@ local_set_memory(const struct local_set *m, int kind, int32_t rank)
     return h ? h->memory : -1;
 }
 
-/* Deals devices round-robin to the cpu devices of the host's first cpu range. */
+/* Returns the cpu device that serves a device. Devices are assigned round-robin to the cpu devices in the host's
+ * first range of cpu devices. */
 int32_t
 local_set_host(const struct local_set *m, int kind, int32_t rank)
 {

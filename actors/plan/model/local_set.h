@@ -1,28 +1,28 @@
-/* local_set.h - local positions: the devices, and the positions of a placement, on the host whose plan partition is
- * being made.
+/* local_set.h - local positions: the mesh positions of a placement whose devices are on the host whose plan
+ * partition is being made.
  *
- * Compiler and verifier of a partition loop over these positions alone. With a single host, all positions are local.
- * A table belongs to one compiler or verifier, on one thread. */
+ * Compiler and verifier of a partition loop over the local positions alone. With a single host, all positions are
+ * local. A table belongs to one compiler or verifier, on one thread. */
 #ifndef RILLE_PLAN_LOCAL_SET_H
 #define RILLE_PLAN_LOCAL_SET_H
 
 #include "actors/plan/model/program.h"
 #include "runtime/base/hash.h"
 
-/* The local positions of a placement, ascending. */
+/* The local positions of a placement, in ascending order. */
 struct local_positions {
     const struct place *place;
     int32_t n;
     int32_t *pos;
-    bool all; /* all positions are local: pos[i] is i */
+    bool all; /* all positions are local, so pos[i] is i */
 };
 
 struct local_set {
     struct arena *arena;
-    const struct plan_map *map;      /* NULL: one host */
-    bool first;                      /* keep only the first position of each placement, on any host */
-    const struct plan_range **range; /* sorted by kind, then by first device */
-    struct hash_table found;         /* struct local_positions by placement */
+    const struct plan_map *map;      /* cluster map; NULL: one host */
+    bool first;                      /* only the first position of each placement is local, on any host */
+    const struct plan_range **range; /* ranges of the map, sorted by kind, then by first device */
+    struct hash_table found;         /* struct local_positions, by placement */
     struct local_positions *last;    /* result of the latest lookup */
 };
 
@@ -30,10 +30,10 @@ void local_set_init(struct local_set *m, const struct plan_map *map, struct aren
 const struct local_positions *local_positions_of(struct local_set *m, const struct place *p);
 /* Returns the index of a position in m->pos; -1: the position is on another host. */
 int32_t local_set_find(const struct local_positions *m, int32_t pos);
-/* Returns the range of a device; NULL: the device is in no range, or there is no map. */
+/* Returns the range of the map that contains a device; NULL: none, or there is no map. */
 const struct plan_range *local_set_range(const struct local_set *m, int kind, int32_t rank);
-/* Returns the host of a device: that of its range, or 0 without a map. A device that only represents a layout (meta)
- * is on every host. */
+/* Returns the host of a device: that of its range, or 0 without a map. A meta device, which only represents a
+ * layout, is on every host. */
 int32_t local_set_memory(const struct local_set *m, int kind, int32_t rank);
 /* Returns the rank of the cpu device through which a local device exchanges data with other hosts, if host code
  * cannot read the device's memory. -1: the host has no cpu devices. */

@@ -1,16 +1,16 @@
 /* plan.h - a compiled plan: tasks, the registers between tasks, and where registers are stored.
  *
- * plan_compile() makes a plan from a program. A plan is read-only and shared by all threads; everything that changes
- * during a run is in the actors. A task is one operator call on one rank, one destination's shard of a move
- * (boxing), or one rank's sum over micro-batches. The results of a task are stored in registers: nreg buffers used
- * in turn. Free registers are the credits; there is no other back-pressure. A task reads three kinds of arguments:
- * registers, leaves (values that exist before the run and are always available) and numbers. A result that must
- * outlive the run is written directly to its own buffer. Data in another memory space (device.h) is fetched by a
- * separate task, a transfer.
+ * plan_compile() makes a plan from a program. A plan is read-only and shared by all threads; all state that changes
+ * during a run is in the actors. A task is one operator call on one rank, one destination shard of a move (boxing),
+ * or one rank's sum over micro-batches. The results of a task are stored in registers: nreg buffers used in turn.
+ * Free registers are the credits; there is no other back-pressure. A task reads three kinds of arguments: registers,
+ * leaves (values that exist before the run and are always available) and numbers. A result that must outlive the run
+ * is written directly to its own buffer. Data in another memory space (device.h) is fetched by a separate task, a
+ * transfer.
  *
- * Rates: a task acts nact times per run, once per micro-batch or once per batch. It publishes each result after
- * every `every` acts; a reader keeps a register for `hold` acts. A control edge carries no bytes, only the fact that
- * something happened; its reader needs `need` tokens per act. */
+ * Rates: a task acts nact times per run, once per micro-batch or once per batch. A task publishes each result after
+ * every `every` acts; a reader keeps a register for `hold` acts. A control edge carries no bytes, only a token per
+ * act of its producer; its reader needs `need` tokens per act. */
 #ifndef RILLE_PLAN_PLAN_H
 #define RILLE_PLAN_PLAN_H
 
@@ -22,20 +22,21 @@
 #include "kernels/exec/kernel.h"
 
 /* Location of a result's registers: consecutive, `stride` bytes apart, from `offset` on. Stride 0: the registers
- * have no bytes. If nact_offset > 0, every act has an offset of its own, whatever the register: act i is stored at
+ * have no bytes. If nact_offset > 0, every act has an offset of its own, whatever its register: act i is stored at
  * berth[i % nact_offset]. */
 struct where {
     uint8_t kind;  /* enum where_kind */
-    int32_t index; /* index of a plan device, root part or task, by kind */
+    int32_t index; /* index of a plan device, root part or task, depending on `kind` */
     int64_t offset, stride;
-    int32_t nact_offset; /* number of per-act offsets; 0: registers take turns */
+    int32_t nact_offset; /* number of per-act offsets; 0: registers are used in turn */
     const int64_t *berth;
 };
 enum where_kind {
-    NOWHERE,  /* an output that carries order or credits only */
-    IN_ARENA, /* in the arena of device `index`, the task's own device except for transfers; 64-byte aligned */
-    IN_ROOT,  /* in root part `index`, a buffer that outlives the run */
-    IN_TASK,  /* in the registers of result 0 of task `index`, which must not be IN_TASK */
+    NOWHERE, /* nowhere: an output that carries only order or credits */
+    /* in the arena of device `index`, 64-byte aligned; only a transfer may use another device than its own */
+    IN_ARENA,
+    IN_ROOT, /* in root part `index`, a buffer that outlives the run */
+    IN_TASK, /* in the registers of result 0 of task `index`, whose kind must not be IN_TASK */
 };
 
 enum { REG_ALIGN = 64 };
@@ -45,40 +46,43 @@ where_stride(int64_t bytes)
     return (int64_t)(((uint64_t)bytes + REG_ALIGN - 1) & ~(uint64_t)(REG_ALIGN - 1));
 }
 
-/* When a reader may go on, and when its register is returned (sync.c). With every token the producer's work is done
- * before the reader's work begins. */
+/* Synchronisation of an edge: when the reader may go on, and when the register is returned (sync.c). In all cases
+ * the producer's work is done before the reader's work begins. */
 enum sync {
-    SYNC_HOST,     /* the producer's work is done; the register is returned when the reader's work is done */
-    SYNC_ENQUEUED, /* the producer has enqueued its work on the stream that the reader uses, too; the register is
-                     returned when the reader has enqueued its work */
-    SYNC_EVENT,    /* the producer has enqueued its work on another stream of this thread, and the reader's stream waits
-                       for that work; the register is returned when the reader's work is done */
+    SYNC_HOST, /* the producer's work is done; the register is returned when the reader's work is done */
+    /* the producer has enqueued its work on the stream that the reader also uses; the register is returned when the
+     * reader has enqueued its work */
+    SYNC_ENQUEUED,
+    SYNC_EVENT, /* the producer has enqueued its work on another stream of this thread, and the reader's stream waits
+                    for that work; the register is returned when the reader's work is done */
 };
 
 struct in_port {
-    int32_t task, out; /* producer */
-    int32_t hold;      /* acts that read a register before the reader returns the register */
-    int32_t need;      /* tokens per act of a control edge; data: 1 */
-    int32_t fan;       /* index of the producer's fan that contains this port */
-    uint8_t token;     /* enum sync: the synchronisation before an act */
+    int32_t task, out; /* producer task, and its out-port */
+    int32_t hold;      /* acts for which a reader keeps a register before returning it */
+    int32_t need;      /* control edge: tokens that the reader needs per act; data edge: 1 */
+    int32_t fan;       /* index of the producer's fan that contains this in-port */
+    uint8_t token;     /* enum sync: synchronisation before each act of the reader */
 };
 
 struct reader {
     int32_t task, port;
 };
-/* The readers of a result on one thread. A single message notifies all of them, and a single message answers. */
+/* The readers of a result on one thread. One message notifies all readers of a fan, and one message returns the
+ * register. */
 struct fan {
     int32_t thread, nreader;
-    int32_t nissued; /* number of readers, from the first, that are notified when the work is enqueued; the rest: when
-                        the work is done */
+    /* the first nissued readers are notified when the work is enqueued, the others when the work is done */
+    int32_t nissued;
     const struct reader *reader;
 };
 struct out_port {
-    bool control; /* carries no bytes, never waits for a free register */
-    bool once;    /* fills no register twice in a run: never waits for a returned register, so readers return none */
-    bool shared;  /* registers also store results of other tasks (IN_TASK) */
+    bool control; /* control output: carries no bytes, and never waits for a free register */
+    /* fills each register at most once per run, so it never waits for a returned register, and readers return none */
+    bool once;
+    bool shared; /* its registers also store results of other tasks (IN_TASK) */
     int32_t nreg;
-    int32_t every; /* acts per published register */
+    int32_t every; /* number of acts per published register */
     int32_t nfan;
     struct fan *fan;
     int64_t bytes; /* size of one register */
@@ -88,185 +92,197 @@ struct out_port {
 enum arg_kind { ARG_NONE, ARG_REG, ARG_LEAF, ARG_NUMBER };
 struct arg {
     uint8_t kind;
-    int32_t index;        /* index of the in_port, leaf part or number */
-    int64_t skip;         /* bytes from the start of the buffer to the view */
-    int64_t piece_stride; /* leaf: bytes from one micro-batch to the next */
+    int32_t index;        /* index of the in-port, leaf part or number */
+    int64_t skip;         /* bytes from the start of the buffer to the argument's view */
+    int64_t piece_stride; /* leaf: distance between micro-batches, bytes */
 };
 
 /* One step of a move: combines slices of source shards into one slice of the destination shard. */
 struct box_from {
     int32_t arg;
-    int64_t skip; /* bytes, added to the argument's own skip */
+    int64_t skip; /* offset in bytes, added to the argument's own skip */
     const struct view *view;
 };
 struct box_move {
     uint8_t verb, reduce; /* enum box_verb */
     int32_t nfrom;
     struct box_from *from; /* sources, in the order in which the step combines them */
-    int64_t skip;          /* bytes */
+    int64_t skip;          /* offset of the destination slice, bytes */
     const struct view *view;
-    const struct box *slice;          /* fill: the slice in global positions */
-    const struct cuda_launch *launch; /* kernel, on devices that compile; NULL: host code */
+    const struct box *slice;          /* box_verb fill: the slice in global positions */
+    const struct cuda_launch *launch; /* kernel on devices that compile kernels; NULL: host code runs the step */
 };
 
-/* Nodes computed by a task in one pass: a chain of element-wise nodes with an optional leading product (fusion.c), or
- * a group of updates. Lists the inputs of the chain, in the order of the task's arguments, and the live-out results
- * of its members. */
+/* The nodes that a task computes in one pass: a chain of element-wise nodes with an optional leading product
+ * (fusion.c), or a group of updates. Lists the inputs of the chain, in the order of the task's arguments, and the
+ * live-out results of its members. */
 struct plan_chain {
     int32_t nstep, nin, nout;
-    int32_t *member; /* program nodes, in order */
+    int32_t *member; /* members: program nodes, in order */
     struct ref *in;
-    const struct layout **want; /* NULL for numbers */
-    struct ref *live_out; /* results of members, in order; a member with a live-out result lists all its results */
+    const struct layout **want; /* by input: the layout in which it is read; NULL for numbers */
+    /* live-out results in the order of the members; a member with a live-out result lists all its results */
+    struct ref *live_out;
 };
 
 /* A complete move, or one hop (collective step) of a move. */
 struct plan_move {
-    int32_t step;         /* program node that needs the move */
-    int16_t operand, hop; /* operand that moves; index of the hop. All partitions use the same numbers, which name the
-                             hop and its channels (channel.h) */
+    int32_t step; /* index of the program node that needs the move */
+    /* number of the operand that moves; index of the hop. Both name the hop and its channels (channel.h), so they
+     * are the same in all partitions */
+    int16_t operand, hop;
     struct ref value;
     struct type type;
     const struct layout *from, *to;
-    const char *name;     /* box_plan.name */
-    int64_t bytes, bound; /* bytes received by this plan's devices; proven minimum of the complete move */
-    int32_t nleg, nchunk; /* segments and chunks of a hierarchical reduction (box_relay); 0: not hierarchical */
-    bool back;            /* the sum is also sent back through the segments */
-    /* Library collective that implements the move: one KIND_COLLECTS task per position of this partition, in order.
+    const char *name;     /* method of the move (box_plan.name) */
+    int64_t bytes, bound; /* bytes received by this plan's devices; proven minimum for the complete move */
+    /* segments and chunks of a hierarchical reduction (box_relay); 0: the reduction is not hierarchical */
+    int32_t nleg, nchunk;
+    bool back; /* the sum is sent back through the segments, too */
+    /* Library collective that makes the move: one KIND_COLLECTS task per position of this partition, in order.
      * Positions on other hosts have their tasks in the partitions of those hosts, and all partitions must agree
-     * (comm_ranks.h). NULL: none. */
+     * (comm_ranks.h). NULL: no library. */
     const struct collective *by;
-    bool late; /* (collective with ranks on other hosts) its only act comes after the last micro-batch */
+    bool late; /* for a collective with ranks on other hosts: its only act runs after the last micro-batch */
 };
 
 /* A copy between a window of a shard and a dense block, in either direction. */
 struct comm_rank_copy {
     const struct view *from, *to;
-    int64_t from_skip, to_skip;       /* bytes */
-    const struct cuda_launch *launch; /* NULL: host code does it */
+    int64_t from_skip, to_skip;       /* offsets in bytes */
+    const struct cuda_launch *launch; /* kernel of the copy; NULL: host code copies */
 };
-/* The rank of a task in the communicator of a collective or of a point-to-point link. Packed blocks, and blocks to
- * unpack, are stored in results behind the first, in that order; no task reads these. A shard with gaps is packed,
- * too. A sender on a link has no other results, and packs every slice that it sends, except a single slice without
- * gaps. */
+/* A task's rank in the communicator of a collective or of a point-to-point link. Packed blocks, and blocks to
+ * unpack, are stored in results behind the first, in that order; no other task reads these results. A shard with
+ * gaps is packed, too. A sender on a link has packed results only. The sender packs every slice, except a single
+ * slice without gaps. */
 struct move_comm_rank {
     struct communicator *in;
     int32_t comm_rank;
-    uint8_t dtype;          /* element type carried by a link */
-    int64_t numel;          /* collective_numel; of a link: number of elements carried */
-    int32_t npack, nunpack; /* number of blocks; 0: the library reads the argument, or writes the result, in place */
+    uint8_t dtype; /* link: dtype of the elements sent */
+    int64_t numel; /* number of elements: collective_numel; of a link, the elements sent */
+    /* number of packed blocks, and of blocks to unpack; 0: the library reads the argument, or writes the result, in
+     * place */
+    int32_t npack, nunpack;
     struct comm_rank_copy *pack, *unpack;
 };
 
-/* The share of a task in a move. */
+/* The work of a task in a move. */
 struct task_move {
     const struct plan_move *of;
-    bool stage; /* fills a stage of the move, not a destination shard */
+    bool stage; /* fills a stage buffer of the move, not a destination shard */
     int32_t nstep;
     struct box_move *step;
-    int64_t received;                    /* bytes read from other devices' memory per act */
-    const struct move_comm_rank *member; /* for KIND_COLLECTS and KIND_P2P; else NULL */
+    int64_t received;                    /* bytes that each act reads from other devices' memory */
+    const struct move_comm_rank *member; /* KIND_COLLECTS and KIND_P2P: the rank in a communicator; else NULL */
 };
 
 struct task {
     const struct task_kind *kind;
-    uint8_t phase, turn; /* enum node_phase; turn: among the ready tasks of a device, the least turn runs first */
-    uint8_t stream; /* enum stream_role: device stream that runs its work; 0 if the device has one stream or none */
-    bool updates;   /* overwrites a variable */
-    bool looks;     /* validates its input data; false: an earlier task already validates it */
-    bool shown;     /* work is awaited by more than the tasks behind it on its stream */
+    /* enum node_phase; turn: priority class, the ready task with the least turn on a device runs first */
+    uint8_t phase, turn;
+    /* enum stream_role: the device's stream that runs the work; 0 if the device has one stream or none */
+    uint8_t stream;
+    bool updates; /* overwrites a variable */
+    bool looks;   /* validates its input data; false: no validation, or an earlier task validates the same data */
+    bool shown;   /* its work is awaited by other tasks than those after it on its stream */
     int32_t thread, device; /* device: index in plan->device */
-    int32_t stage, lead;    /* virtual stage (stage.h); lead: place of the stage in a round */
-    int32_t node;           /* program node of the task (of a move: node of the value that moves); -1: none */
-    int32_t pos;            /* mesh position, or destination index of a move */
+    int32_t stage, lead;    /* virtual stage (stage.h); lead: place of that stage in a round of stages */
+    int32_t node;           /* program node that the task computes; of a move: the node whose value moves; -1: none */
+    int32_t pos;            /* mesh position; of a move: index of the destination */
     int32_t channel;        /* index of the channel whose end this task is; -1: none */
     int32_t nact;
-    int32_t priority;   /* dispatch order: the least first */
-    const char *name;   /* operator, "box all-gather", ... */
-    int32_t blame_node; /* program node whose source line errors name: its own, or the first that needs a leaf moved;
-                           -1: none */
+    int32_t priority; /* dispatch order among equal turns and micro-batches: the least priority runs first */
+    const char *name; /* printed name: an operator, "box all-gather", ... */
+    /* program node whose source line errors show: its own, or the first that needs a moved leaf; -1: none */
+    int32_t blame_node;
     int32_t nin, nout, narg;
-    struct in_port *in; /* data and control */
+    struct in_port *in; /* in-ports of data and control edges */
     struct out_port *out;
     struct arg *arg;
-    int32_t nresult; /* number of results; behind these: at most one out for order, and outs for credits */
+    int32_t nresult; /* number of results; out-ports after these: at most one for order, then those for credits */
     struct exec *exec;
-    const struct type *type;   /* local type of the result of a task that is neither node nor box; else NULL */
-    const struct view *source; /* accumulate, copy: view of the argument; else NULL */
-    int32_t threads;           /* accumulate, copy: threads that may copy, if host code does */
-    /* accumulate, copy on devices that compile: kernels that copy the argument, and add it to the result. NULL: host
-     * code. */
+    const struct type *type;   /* local type of the result if the task is neither a node nor a box task; else NULL */
+    const struct view *source; /* accumulate, copy: view of the argument; other kinds: NULL */
+    int32_t threads;           /* accumulate, copy: number of threads if host code copies */
+    /* Kernels of accumulate and copy tasks on devices that compile kernels: `copies` copies the argument, `adds`
+     * adds it to the result. NULL: host code. */
     const struct cuda_launch *copies, *adds;
-    union {                       /* selected by kind */
-        struct plan_chain *chain; /* compute: the chain; NULL: a single node */
-        struct task_move move;    /* box, fill, join, transfer; send, recv: without steps */
+    union {                       /* data of the task's kind */
+        struct plan_chain *chain; /* compute: the chain; NULL: the task computes a single node */
+        /* box, fill, join, transfer: the steps of a move; send, recv: the move, without steps */
+        struct task_move move;
     };
 };
 
 struct plan_device {
     uint8_t kind;
     int32_t thread, rank;
-    int64_t arena_bytes; /* size of the arena: registers, then scratch */
+    int64_t arena_bytes; /* size of the arena, bytes: registers, then scratch */
     int64_t scratch, scratch_bytes;
-    int32_t nact_offset; /* per-act offsets of each result in the arena that has bytes */
+    /* number of per-act offsets of each result with bytes in the arena; 0: registers are used in turn */
+    int32_t nact_offset;
 };
 
 struct plan_part {
-    int32_t index, pos; /* leaf or root; mesh position */
-    struct type type;   /* local type of one micro-batch */
-    int64_t bytes;      /* size of the complete buffer: all micro-batches */
+    int32_t index, pos; /* index of the leaf or root to which the part belongs; mesh position of the part */
+    struct type type;   /* local type, of one micro-batch */
+    int64_t bytes;      /* size of the complete buffer, with all micro-batches */
 };
 
 struct plan {
     struct arena arena;
-    struct program *program;    /* owned */
+    struct program *program;    /* program, owned by the plan */
     unsigned char digest[16];   /* digest of the outline (outline.h) */
-    int32_t memory;             /* host of this partition's devices (glossary: memory); 0: there is one host */
+    int32_t memory;             /* host of this partition's devices; 0: there is one host */
     int32_t nmemory, *memories; /* hosts of the program's devices, ascending */
     int32_t nthread, ndevice, ntask, pieces;
-    int32_t group, round; /* micro-batches that a stage runs before the next stage's turn; the same, summed over the
-                             stages of a device */
-    int32_t nshare;       /* threads that share the cores, as if all ran in one process; decides team sizes */
+    /* group: micro-batches that a stage runs before the next stage has its turn; round: their sum over the stages of
+     * a device */
+    int32_t group, round;
+    int32_t nshare; /* threads that share the cores, counted as if all ran in one process; decides team sizes */
     struct plan_device *device;
-    struct task *task; /* in an order in which the tasks could run one after the other */
+    struct task *task; /* tasks, in an order in which they could run one after the other */
     int32_t *nlocal;   /* by thread: number of tasks, and their indices */
     int32_t **local;
     int64_t *nact; /* by thread: number of acts */
     int32_t nleaf_part, nroot_part;
     struct plan_part *leaf_part, *root_part;
-    int32_t *leaf_first, *root_first; /* first local part of leaf i, of root k; the others follow in mesh order */
-    bool *overwrites;                 /* by root: tasks may overwrite its leaf in place */
-    bool *shared;  /* by root: replicas of the root, or of the leaf that it overwrites, share one buffer; each task
-                      writes a slice (shared_update.h) */
+    /* index of the first local part of leaf i, of root k; the others follow in mesh order */
+    int32_t *leaf_first, *root_first;
+    bool *overwrites; /* by root: tasks may overwrite the root's leaf in place */
+    /* by root: replicas of the root, or of the leaf that it overwrites, share one buffer, and each writes a slice
+     * (shared_update.h) */
+    bool *shared;
     int32_t nexec; /* kernels, shared by equal tasks; malloc */
     struct exec **exec;
-    int32_t nmove; /* in the order of their tasks */
+    int32_t nmove; /* moves, in the order of their tasks */
     struct plan_move **move;
     int32_t nchannel; /* channels to other hosts, sorted by name */
     struct channel *channel;
 };
 
-/* Returns the source line of the task's blame_node as of planning. A plan found in the cache may have other lines:
- * see run.line. */
+/* Returns the source line of the task's blame_node at the time of planning. If the plan was found in the cache, a
+ * run may have other lines: see run.line. */
 static inline struct line
 task_line(const struct plan *p, const struct task *t)
 {
     return t->blame_node >= 0 ? p->program->node[t->blame_node].line : (struct line){0};
 }
-/* Returns the device whose memory stores the task's results: the task's own device, unless it fills another's
- * memory. */
+/* Returns the device whose memory stores the task's results: the task's own device, or the reader's device, for a
+ * transfer that writes into the reader's memory. */
 static inline int32_t
 task_holder(const struct task *t)
 {
     return t->nresult > 0 && t->out[0].where.kind == IN_ARENA ? t->out[0].where.index : t->device;
 }
-/* Returns the channel whose end the task is, or NULL. */
+/* Returns the channel of which the task is an end, or NULL. */
 static inline const struct channel *
 task_channel(const struct plan *p, const struct task *t)
 {
     return t->channel >= 0 && t->channel < p->nchannel ? &p->channel[t->channel] : NULL;
 }
-/* Returns how many results a task with a rank in a communicator has. */
+/* Returns the number of results of a task with a rank in a communicator. */
 static inline int32_t
 comm_rank_nresult(const struct move_comm_rank *s)
 {
@@ -278,7 +294,7 @@ task_hop(const struct task *t)
 {
     return t->kind->flags & KIND_MOVE ? t->move.of : NULL;
 }
-/* Returns the program node that offloads or re-fetches a value by the move of this task; NULL: none. */
+/* Returns the program node that offloads or fetches a value, if the task belongs to that node's move; else NULL. */
 static inline const struct prog_node *
 task_fetches(const struct plan *p, const struct task *t)
 {
@@ -287,7 +303,7 @@ task_fetches(const struct plan *p, const struct task *t)
     return there && p->program->node[m->step].again ? &p->program->node[m->step] : NULL;
 }
 /* Returns true if the move fetches an offloaded value. The device that stores the offloaded value runs the fetch if
- * it can access both sides. */
+ * it can access both memories. */
 static inline bool
 hop_fetches(const struct program *p, const struct plan_move *m)
 {
@@ -302,9 +318,9 @@ task_op(const struct plan *p, const struct task *t)
     return t->kind->flags & KIND_NODE ? p->program->node[t->node].op : NULL;
 }
 
-/* Returns the dispatch key of an act. Among the ready tasks of a device the least key runs first: by turn (forward
- * before backward before weight gradients, unless the schedule says otherwise), then by micro-batch, then by
- * priority. */
+/* Returns the dispatch key of an act. Among the ready tasks of a device the least key runs first. Keys compare turns
+ * first (forward before backward before weight gradients, unless the schedule differs), then micro-batches, then
+ * priorities. */
 static inline uint64_t
 task_key(const struct plan *p, const struct task *t, int32_t act)
 {
@@ -312,47 +328,50 @@ task_key(const struct plan *p, const struct task *t, int32_t act)
     return (uint64_t)t->turn << 56 | (piece & 0xffffff) << 32 | (uint32_t)t->priority;
 }
 
-/* Returns an index that is unique to the task's device, stage (of n) and phase, less than ndevice * n * (PHASE_BATCH
- * + 1). */
+/* Returns an index that is unique to the task's device, stage and phase; it is less than ndevice * n * (PHASE_BATCH
+ * + 1) for n stages. */
 static inline int64_t
 task_moment(const struct task *t, int32_t n)
 {
     return ((int64_t)t->device * n + t->stage) * (PHASE_BATCH + 1) + t->phase;
 }
 
-/* Called for all tasks in order. Returns true if this task continues work that an earlier task of its moment
- * (device, stage, phase) began: forward and backward from operator to operator, a sum over micro-batches with its
- * addend. *begun: one flag per moment, false at first. joint: of the task's stage. */
+/* Returns true if this task continues work that an earlier task of the same device, stage and phase began: forward
+ * and backward continue from operator to operator, a sum over micro-batches with its addend. The caller must pass
+ * all tasks in list order. *begun: one flag per device, stage and phase, false at first. joint: the task's stage has
+ * no backward work except weight gradients (stages.joint). */
 static inline bool
 task_goes_on(const struct task *t, bool joint, bool *begun)
 {
-    if (t->nact == 1) return true; /* once per batch: starts no micro-batch, so need not wait for all micro-batches */
+    /* a task that runs once per batch starts no micro-batch, so it need not wait for all micro-batches */
+    if (t->nact == 1) return true;
     bool sum = (t->kind->flags & (KIND_ONCE_A_BATCH | KIND_NODE)) == KIND_ONCE_A_BATCH,
          was = *begun && (t->phase != PHASE_WEIGHT || joint);
     *begun = *begun || t->kind->flags & KIND_NODE;
     return sum || was;
 }
 
-/* Compiles the partition of the host that the program's map names; without a map, the complete plan. Takes ownership
- * of the program, also on failure. E_PLAN: the plan cannot run to its end (names the blocked tasks); E_MEMORY...
- * Call it on the thread that owns the atlas. */
+/* Compiles the plan partition of the host that the program's map names; without a map, the complete plan. Takes
+ * ownership of the program, also on failure. E_PLAN: the plan cannot run to its end (the error names the blocked
+ * tasks); E_MEMORY: it needs too much memory. Call it on the thread that owns the atlas. */
 int plan_compile(struct program *p, struct atlas *at, struct plan **out);
 void plan_free(struct plan **p);
-size_t plan_bytes(const struct plan *p); /* approximate host memory, bytes */
-/* Computes, without a plan, the scratch memory that the kernels of the first rank of each placement need. Takes as
- * long for 100,000 ranks as for one. The program stays the caller's. Pure. */
+size_t plan_bytes(const struct plan *p); /* approximate host memory that the plan occupies, bytes */
+/* Computes, without making a plan, the scratch memory that the kernels of the first rank of each placement need. The
+ * time does not depend on the number of ranks. The program stays the caller's. Pure. */
 int plan_scratch(struct program *p, int64_t *bytes);
 
-/* Prints a plan: logical bytes, equal ranks collapsed; the same on every machine. physical: with threads, offsets
- * and lists per thread. */
+/* Prints a plan. Shows logical bytes and each group of equal ranks once, so the text is the same on every machine.
+ * physical: also shows threads, offsets and task lists per thread. */
 void plan_print(const struct plan *p, bool physical, struct str *s);
 
 /* Proves that a plan is well-formed and runs to its end in every order of events: indices and sizes are in range,
  * shapes and signatures are legal, a greedy token simulation finishes, and no two live registers share bytes. E_PLAN
  * says what is wrong. */
 int plan_verify(const struct plan *p);
-/* Reads a program from bytes of any origin. Accepts only what program_write writes, and only legal programs. Interns
- * placements and layouts in the atlas. E_PLAN names the byte or the node of the error; *out is then NULL. */
+/* Reads a program from bytes of any origin. Accepts only bytes that program_write() would write, and only legal
+ * programs. Interns placements and layouts in the atlas. E_PLAN names the byte or the node of the error; *out is
+ * then NULL. */
 int program_read(const char *bytes, size_t n, struct atlas *at, struct program **out);
 
 #endif

@@ -1,4 +1,4 @@
-/* program.c - properties derived from a program. */
+/* program.c - derives properties of a program: types, updates, checks of data, sums over micro-batches. */
 #include "actors/plan/model/program.h"
 
 #include "sbp/strategy.h"
@@ -49,7 +49,7 @@ program_updates(const struct program *p, struct arena *a)
     return update;
 }
 
-/* Returns the elements that a validating node accepts. */
+/* Returns which element values a node accepts, if it validates its input data. */
 static struct allowed
 allowed_by(const struct program *p, int32_t i, struct arena *a)
 {
@@ -75,7 +75,8 @@ program_checks(const struct program *p, struct arena *a)
 {
     bool *checks = ARENA_ARRAY(a, bool, p->nnode + 1);
     struct allowed *by = ARENA_ARRAY(a, struct allowed, p->nnode + 1);
-    int32_t *last = ARENA_ARRAY(a, int32_t, p->nleaf + p->nnode * OP_OUT + 1); /* by value: 1 + its last checker */
+    /* by value: 1 + the last node that checks it; 0: none */
+    int32_t *last = ARENA_ARRAY(a, int32_t, p->nleaf + p->nnode * OP_OUT + 1);
     for (int32_t i = 0; i < p->nnode; i++) {
         if (!p->node[i].op->host.say) continue;
         by[i] = allowed_by(p, i, a);
@@ -110,7 +111,8 @@ program_sums(const struct program *p, struct arena *a)
     return sum;
 }
 
-/* Returns the bits of r's node; NULL if r is no result, or (in an unverified program) does not exist. */
+/* Returns the bit mask of the node that computes r; NULL if r is not a result, or its node does not exist (in an
+ * unverified program). */
 static uint8_t *
 bits_of(const struct program *p, uint8_t *bits, struct ref r)
 {

@@ -1,9 +1,9 @@
 /* program_bytes.c - serialises a program to bytes and back.
  *
- * Numbers are written with seven bits per byte, lowest first, the last byte below 128; signed numbers are
+ * Numbers are written with seven bits per byte, lowest first; the last byte is below 128. Signed numbers are
  * zigzag-encoded. Placements and layouts have tables, in the order of first use. The functions `each_...` describe
- * the program once for both directions: they write with a writer and read with a reader. A program that was
- * read must give the same bytes when written again, so each program has exactly one encoding. */
+ * the program once for both directions: with a writer they write, with a reader they read. A program that was read
+ * must give the same bytes when written again, so each program has exactly one encoding. */
 #include "actors/plan/model/program.h"
 
 #include "kernels/op/lib/table.h"
@@ -15,7 +15,7 @@
 
 static const char MAGIC[8] = "rillepr1";
 
-/* One direction: `out` for writing, else the bytes to read. */
+/* State of writing or reading a program. out: string to which bytes are written; NULL: bytes are read. */
 struct wire {
     struct str *out;
     const unsigned char *at, *begin, *end;
@@ -54,7 +54,7 @@ each_u64(struct wire *w, uint64_t *v)
     return program_malformed(w, "a number is too large");
 }
 
-/* A number from least to most. */
+/* Reads or writes a number in the range `least` to `most`. */
 static int
 each_i64(struct wire *w, int64_t *v, int64_t least, int64_t most)
 {
@@ -62,7 +62,7 @@ each_i64(struct wire *w, int64_t *v, int64_t least, int64_t most)
     TRY(each_u64(w, &x));
     if (w->out) return 0;
     *v = (int64_t)(x >> 1 ^ (x & 1 ? UINT64_MAX : 0));
-    return *v < least || *v > most ? program_malformed(w, "a number is out of range") : 0;
+    return *v < least || *v > most ? program_malformed(w, "a number or index is out of range") : 0;
 }
 
 static int
@@ -102,7 +102,8 @@ each_double(struct wire *w, double *v)
     return 0;
 }
 
-/* A count of items. An item takes at least one byte, so the count is at most the bytes left. */
+/* Reads or writes a count of items. An item takes at least one byte, so the count is at most the number of bytes
+ * left. */
 static int
 each_count(struct wire *w, int32_t *n)
 {
@@ -141,7 +142,8 @@ write_place(struct wire *w, const struct place *p)
     for (int32_t i = 0; i < p->nrank; i++) each_i32(w, &(int32_t){p->rank[i]}, 0, 0);
 }
 
-/* An index into the table; an index equal to the table's size is followed by the new entry. */
+/* Reads or writes an index into the table of placements. An index equal to the table's size is followed by a new
+ * entry. */
 static int
 each_place(struct wire *w, const struct place **p)
 {
@@ -181,7 +183,7 @@ each_new_layout(struct wire *w, const struct layout **l)
     return w->out ? 0 : layout_new(w->atlas, p, sbp, order, l);
 }
 
-/* 0: none; otherwise 1 + index, encoded as for placements. */
+/* Reads or writes a layout or NULL: 0 for NULL, otherwise 1 + index, encoded as for placements. */
 static int
 each_layout(struct wire *w, const struct layout **l)
 {
@@ -252,12 +254,12 @@ each_op(struct wire *w, const struct op **op)
     name[n] = '\0';
     w->at += n;
     *op = op_find(name);
-    return *op ? 0 : program_malformed(w, "no operator has this name");
+    return *op ? 0 : program_malformed(w, "unknown operator name");
 }
 
 /* ---- the program ---- */
 
-/* Array of a node: the existing one when writing, a new one of n when reading. */
+/* Returns an array of a node: when writing the existing one, when reading a new one of n elements. */
 #define ROOM_FOR(w, field, type, n) ((w)->out ? (type *)(uintptr_t)(field) : ARENA_ARRAY((w)->arena, type, n))
 
 static int
@@ -274,7 +276,8 @@ each_node(struct wire *w, struct prog_node *n)
     TRY(each_i32(w, &n->recompute, 0, INT32_MAX));
     bool has_attr = n->attr != NULL;
     TRY(each_bool(w, &has_attr));
-    if (!w->out && has_attr != (op_nattr(n->op) > 0)) return program_malformed(w, "attributes do not fit the operator");
+    if (!w->out && has_attr != (op_nattr(n->op) > 0))
+        return program_malformed(w, "the number of attributes does not match the operator");
     struct ref *in = ROOM_FOR(w, n->in, struct ref, n->nin);
     const struct layout **want = ROOM_FOR(w, n->want, const struct layout *, n->nin);
     struct type *type = ROOM_FOR(w, n->type, struct type, n->nout);
@@ -376,7 +379,7 @@ wire_fini(struct wire *w)
     free(w->layout);
 }
 
-/* Serialises through a shallow copy, because each_program() takes a mutable program; writing changes nothing. */
+/* Writes a shallow copy, because each_program() takes a mutable program; writing does not change it. */
 void
 program_write(const struct program *p, struct str *s)
 {
@@ -403,7 +406,8 @@ int
 program_parse(const char *bytes, size_t n, struct atlas *at, struct program **out)
 {
     *out = NULL;
-    if (n < sizeof MAGIC || memcmp(bytes, MAGIC, sizeof MAGIC)) return fail(E_PLAN, "program: not a program");
+    if (n < sizeof MAGIC || memcmp(bytes, MAGIC, sizeof MAGIC))
+        return fail(E_PLAN, "program: expected the bytes of a program, found others");
     struct program *p = must_alloc(sizeof *p);
     const unsigned char *begin = (const unsigned char *)bytes;
     struct wire w = {.begin = begin, .at = begin + sizeof MAGIC, .end = begin + n, .arena = &p->arena, .atlas = at};

@@ -1,7 +1,7 @@
-/* rates.h - computing rates of one core, for estimates of plans and planners: floating-point operations and bytes
- * per nanosecond.
+/* rates.h - computing rates of one core (floating-point operations and bytes per nanosecond), for time estimates of
+ * plans and planners.
  *
- * Plans use constants, not measurements, so they decide the same on every machine. Planners use these constants
+ * Plans use constants, not measurements, so decisions are the same on every machine. Planners use the constants
  * unless the caller passes rates. */
 #ifndef RILLE_PLAN_RATES_H
 #define RILLE_PLAN_RATES_H
@@ -10,7 +10,7 @@
 
 #define FLOPS_PER_NS 280.0
 #define BYTES_PER_NS 20.0
-#define ACT_NS       100 /* cost of any act, however small */
+#define ACT_NS       100 /* fixed cost of any act, ns */
 
 struct compute_rates {
     double flops_per_ns, bytes_per_ns, act_ns;
@@ -18,8 +18,8 @@ struct compute_rates {
 };
 
 struct call;
-/* Computes the work of a call on complete tensors: floating-point operations, and bytes read and written (estimate.c).
- */
+/* Computes the work of a call on complete tensors: floating-point operations, and bytes read and written
+ * (estimate.c). */
 void call_work(const struct call *c, double *flops, double *bytes);
 
 #endif

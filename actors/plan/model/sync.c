@@ -1,22 +1,22 @@
-/* sync.c - chooses the streams of tasks, and the synchronisation of each edge: issued, event, or done.
+/* sync.c - chooses the streams of tasks, and the synchronisation of each edge (enum sync): enqueued, event, or host.
  *
- * Moves have streams of their own, so that bytes travel while kernels compute. Transfers in do not wait behind
- * transfers out, and neither wait behind moves among devices, which need all of these devices at the same time.
- * Collectives of a library wait for other devices, so nothing that these devices may wait for is enqueued behind a
- * collective.
+ * Moves have streams of their own, so that bytes travel while kernels compute. Transfers into a device do not wait
+ * behind transfers out of it. Transfers in neither direction wait behind moves among devices, because such a move
+ * needs all its devices at the same time. Collectives of a library wait for other devices, so nothing that these
+ * devices may wait for is enqueued behind a collective.
  *
- * On one stream the order suffices: the reader is enqueued behind the producer at once, and the register is
- * overwritten behind its reader. Another stream of the same thread, of the same device or another, waits for an
- * event. All other readers (host code, other threads, other kinds of devices) are notified when the work is done.
- * The same holds for updates and gates behind tasks that may refuse data, because only the host learns whether they
- * did, and only when the work is done. It also holds for all readers of a collective except the next collective,
- * because a reader waiting on its stream could block what other ranks wait for. A library's transfers between
- * devices have one stream per link. A transfer begins when its inputs are done, even if the other end is not
+ * On one stream the order suffices: the reader is enqueued right after the producer, and the next writer of the
+ * register after the reader. A reader on another stream of the same thread, of the same device or another, waits for
+ * an event. All other readers (host code, other threads, other kinds of devices) are notified when the work is done.
+ * Updates and gates after tasks that may reject data are also notified when the work is done, because only then the
+ * host learns whether data was rejected. The same is true of all readers of a collective except the next collective:
+ * a reader waiting on its stream could block work for which other ranks wait. A library's transfers between devices
+ * have one stream per link. A transfer by a library begins when its inputs are done, even if the other end is not
  * ready, and its readers wait until it is done.
  *
- * Edges between stages of a step with micro-batches are done edges, too. A stage takes its inputs from both sides in
- * the order of their arrival, and a move that waited on a stream for its stage's turn would block the moves behind
- * it. */
+ * Edges between stages of a step with micro-batches also use host synchronisation. A stage takes its inputs from
+ * both sides in the order of their arrival. A move that waited on a stream for its stage's turn would block the
+ * moves after it. */
 #include "actors/plan/model/sync.h"
 
 #include "runtime/device/device.h"
@@ -24,8 +24,8 @@
 
 #include <string.h>
 
-/* Returns the role of the stream for a task's work. A transfer, or a move of an offloaded value, has role IN if it
- * fills its own device's memory, OUT if it fills the reader's. */
+/* Returns the role of the stream for a task's work. Transfers, and moves of offloaded values, have role IN if they
+ * fill the memory of the device that runs them; OUT if they fill the reader's memory. */
 static enum stream_role
 role_of(const struct plan *p, const struct task *t)
 {
@@ -43,7 +43,7 @@ device_has_streams(const struct plan_device *d)
     return device_kind(d->kind)->stream_new;
 }
 
-/* Returns the token of an edge. checks: by node, program_checks. */
+/* Returns the synchronisation of an edge. checks: by node, whether it validates data (program_checks). */
 static enum sync
 token_of(const struct plan *p, const bool *checks, const struct task *from, int32_t out, const struct task *to)
 {
@@ -67,8 +67,8 @@ sync_choose(struct plan *p)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             struct in_port *in = &p->task[i].in[k];
             in->token = (uint8_t)token_of(p, checks, &p->task[in->task], in->out, &p->task[i]);
-            if (in->token != SYNC_ENQUEUED)
-                p->task[in->task].shown = p->task[i].shown = true; /* reader: to return the register */
+            /* the reader's work is awaited, too, because the register is returned when it is done */
+            if (in->token != SYNC_ENQUEUED) p->task[in->task].shown = p->task[i].shown = true;
         }
     arena_fini(&a);
 }

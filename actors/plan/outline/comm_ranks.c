@@ -1,8 +1,9 @@
-/* comm_ranks.c - partners, communicators, and the contract between plan partitions about collectives.
+/* comm_ranks.c - finds the tasks of other ranks and the communicators of a plan, and checks that all plan partitions
+ * agree about collectives.
  *
- * The tasks of a collective hop are adjacent, in mesh order. All partitions sort communicators by the first hop that
- * needs them, then by first rank, and point-to-point links by their devices. So partitions create shared
- * communicators in the same order, one after the other, and cannot deadlock. */
+ * The tasks of a collective hop are adjacent in the list, in mesh order. All partitions sort communicators by the
+ * first hop that needs them, then by first rank, and point-to-point links by their devices. So partitions create
+ * shared communicators in the same order, one after the other, and cannot deadlock. */
 #include "actors/plan/outline/comm_ranks.h"
 
 #include "actors/plan/model/contract.h"
@@ -30,7 +31,8 @@ is_of(const struct plan *p, int64_t task, const struct plan_move *m)
     return task >= 0 && task < p->ntask && p->task[task].kind->flags & KIND_COLLECTS && p->task[task].move.of == m;
 }
 
-/* If all positions are here, the distance of the tasks is that of the positions. */
+/* Returns the task of another rank in the collective of a task. If all positions are in this partition, tasks are as
+ * far apart in the list as their positions in the mesh. */
 int32_t
 comm_ranks_partner(const struct plan *p, int32_t task, int32_t comm_rank)
 {
@@ -57,7 +59,7 @@ comm_ranks_abroad(const struct plan *p, int32_t task)
 
 /* ---- communicators ---- */
 
-struct wish { /* a task that needs its communicator */
+struct wish { /* a task, and the communicator that it needs */
     int32_t hop, first, second, task;
 };
 
@@ -121,7 +123,8 @@ comm_ranks_communicators(const struct plan *p, struct arena *a, struct communica
 
 /* ---- the contract ---- */
 
-/* A row: the hop; a digest of what all partitions must agree on; the number of ranks here, and of all ranks. */
+/* Columns of a row in the list: the hop; a digest of the facts on which all partitions must agree; the number of
+ * ranks in this partition, and of all ranks. */
 enum { HOP, WHAT, HERE, ALL, ROW };
 
 static void
@@ -135,7 +138,8 @@ digest_layout(struct digest *d, const struct layout *l)
     for (int32_t i = 0; i < p->nrank; i++) digest_add(d, (uint64_t)p->rank[i]);
 }
 
-/* Digests the value, its layouts and the collective; ranks, blocks and devices follow from these. */
+/* Returns a digest of a collective move: the value, its layouts and the collective. Ranks, blocks and devices follow
+ * from these. */
 static uint64_t
 what_of(const struct plan_move *m, const struct task *t)
 {
@@ -193,7 +197,7 @@ row_differs(const struct row *r, const char *what)
     return status;
 }
 
-/* Checks the rows of one hop, from r on; *n: their number. */
+/* Checks the rows of one hop, from row r on. Returns their number in *n. */
 static int
 match_hop(const struct row *r, size_t left, size_t *n)
 {
@@ -218,7 +222,8 @@ comm_ranks_match(int n, const struct comm_ranks_list *list)
     int status = 0;
     for (int i = 0; i < n; i++) {
         if (list[i].n % (8 * ROW))
-            return fail(E_PLAN, "collectives: the list of host %d has %zu bytes", list[i].memory, list[i].n);
+            return fail(E_PLAN, "collectives: the list of host %d has an impossible size, %zu bytes", list[i].memory,
+                        list[i].n);
         all += list[i].n / (8 * ROW);
     }
     struct row *row = must_alloc(sizeof *row * (all + 1));

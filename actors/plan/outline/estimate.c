@@ -1,5 +1,5 @@
-/* estimate.c - estimates the time of a task's act with the constants of rates.h: operations or bytes, whichever takes
- * longer on one core, plus a fixed cost per act. */
+/* estimate.c - estimates the time of a task's act with the constants of rates.h. The time is the longer of two, on
+ * one core: the time for all operations, and the time for all bytes. A fixed cost per act is added. */
 #include "actors/plan/outline/estimate.h"
 #include "actors/plan/model/rates.h"
 

@@ -1,15 +1,15 @@
-/* estimate.h - estimates of computing time with the constants of rates.h. Pure; any thread. */
+/* estimate.h - estimates computing times with the constants of rates.h. Pure; any thread. */
 #ifndef RILLE_PLAN_ESTIMATE_H
 #define RILLE_PLAN_ESTIMATE_H
 
 #include "actors/plan/model/plan.h"
 
-/* Estimates the time of one act of each task on one core, ns, with the constants of rates.h. */
+/* Estimates the time of one act of each task on one core, in ns: cost[task]. */
 void plan_estimate(const struct plan *p, int64_t *cost);
 /* Adds the floating-point operations of one run (a multiply-add counts as two) to each device, in the order of
  * plan->device. Every operator of the run counts, also one that is recomputed. */
 void plan_flops(const struct plan *p, double *flops);
-/* Returns the estimate for one rank's share of a node's call, ns, without the fixed cost of an act. */
+/* Returns the estimated time of one rank's share of a node's call, ns, without the fixed cost of an act. */
 int64_t node_estimate(const struct program *p, int32_t node, struct arena *tmp);
 
 #endif

@@ -1,28 +1,29 @@
-/* fusion.c - fuses chains of element-wise operators into one task, and groups of updates into another.
+/* fusion.c - fuses chains of element-wise operators into one task, and groups of small updates into another.
  *
  * Two nodes are fused if the second reads the first in its layout: same shape, same layout, same virtual stage and
  * phase. A member may have readers outside the chain if all of them come after the last node of the chain; the chain
  * then stores that result, too. Since every outside reader comes after the end, no input of the chain can depend on
- * the chain. No outside reader may wait for the last micro-batch only because a member does. An operator that is
- * computed beside another (struct eltwise) is a member, too: both read the same value.
+ * the chain. Fusing must not make an outside reader wait for the last micro-batch when the result is known earlier.
+ * An operator that is computed beside another (struct eltwise) is a member, too: both read the same value.
  *
- * The inputs of a chain stay alive until its end. A join is refused if that would keep more bytes than the results
- * inside take, while other tasks run in between: many addends made one after the other are summed on the way.
+ * The inputs of a chain stay alive until its end. So two chains with other tasks between them are not joined if
+ * joining keeps more bytes alive than the results inside the chain take. Many addends made one after the other are
+ * therefore summed as they are made.
  *
- * A matrix product may begin a chain. The following bias, activation or residual is computed on its result while
- * that is in the caches, and no register holds the result. A scatter-add into the product's result (OP_FOLLOWS) may
- * follow, too, and then ends the chain. On devices that compile kernels, an operator along rows may also begin a
- * chain: the steps run as each element of its first result is computed. So the gradient of a norm adds the
- * residual's gradient.
+ * A matrix product may begin a chain. The following bias, activation or residual is computed on its result while the
+ * result is in the caches, and no register holds the result. A scatter-add into the product's result (OP_FOLLOWS)
+ * may follow, too, and then ends the chain. On devices that compile kernels, an operator along rows may also begin a
+ * chain: the following steps run as each element of its first result is computed. For example, the gradient of a
+ * norm adds the residual's gradient.
  *
  * Small updates that differ only in their variables are grouped, because an act, or a kernel launch on a GPU, costs
  * as much as the update of a bias. A group waits for the last of its gradients, and keeps all gradients until then,
  * so its bytes are bounded. On devices that compile kernels, casts of variables are grouped, too. A group of casts
- * waits for nothing, and is placed where its first cast was, before all its readers (hoist.c).
+ * waits for nothing. The group is placed where its first cast was, before all its readers (hoist.c).
  *
  * On devices that do not compile kernels, only dtypes that are computed in their own precision are fused. Compiled
- * kernels round each step as memory would. Fused and unfused results are bit-identical, unless a library computes a
- * product together with the steps that follow. */
+ * kernels round each step as a store to memory would. Fused and unfused results are bit-identical, unless a library
+ * computes a product together with the steps that follow. */
 #include "actors/plan/outline/outline.h"
 #include "actors/plan/outline/shared_update.h"
 
@@ -45,8 +46,8 @@ fusible(const struct prog_node *n)
            device_kind(kind)->flags & FUSES;
 }
 
-/* Returns true if the node may begin a chain. Devices that compile kernels have no generated kernels for chains with
- * a product, but their matrix library computes the following steps, and so do their row kernels. */
+/* Returns true if the node may begin a chain. On devices that compile kernels, chains with a product have no
+ * generated kernels; the matrix library, or a row kernel, computes the following steps. */
 static bool
 can_lead(const struct prog_node *n)
 {
@@ -55,8 +56,9 @@ can_lead(const struct prog_node *n)
     return n->op->flags & OP_LEADS && !n->accumulate && flags & FUSES && here;
 }
 
-/* Returns true if the node may be computed in place on the result of a product. A micro-batched node may not: a
- * chain does not know its rows' position in the batch, and findings in the data are reported by position. */
+/* Returns true if the node may be computed in place on the result of a product. A node that runs per micro-batch may
+ * not be computed so: it may report invalid data by position, and a chain does not know its rows' position in the
+ * batch. */
 static bool
 can_follow(const struct prog_node *n)
 {
@@ -66,7 +68,7 @@ can_follow(const struct prog_node *n)
 
 /* ---- who reads a node ---- */
 
-/* Lists readers: reader[first[i]] to reader[first[i + 1] - 1] read node i. */
+/* Lists the readers of all nodes: reader[first[i]] to reader[first[i + 1] - 1] read node i. */
 static void
 fusion_list_readers(struct fusion *l)
 {
@@ -86,7 +88,8 @@ fusion_list_readers(struct fusion *l)
         if (p->root[k].ref.kind == REF_NODE) l->roots[p->root[k].ref.index] |= (uint8_t)(1 << p->root[k].ref.out);
 }
 
-/* Returns true if no reader of node, outside its chain and the chain that ends at `end`, comes before `end`. */
+/* Returns true if all readers of `node` outside its chain, and outside the chain that ends at `end`, come after
+ * `end`. */
 static bool
 readers_follow(const struct fusion *l, int32_t node, int32_t end)
 {
@@ -167,7 +170,7 @@ merge(const int32_t *a, int na, const int32_t *b, int nb, int32_t *out)
     for (int i = 0, k = 0; i < na || k < nb;) *out++ = k == nb || (i < na && a[i] < b[k]) ? a[i++] : b[k++];
 }
 
-/* Counts operands read from outside the chain, and results to store. */
+/* Counts the operands that a chain reads from outside, and the results that it stores. */
 static void
 count_ends(const struct fusion *l, const int32_t *member, int n, int *nin, int *nout)
 {
@@ -204,7 +207,8 @@ may_join_chain(const struct fusion *l, int32_t a, int32_t b, int operand)
            fuses_alike(l, x, y, operand) && shape_equal(&x->type[0], &y->type[0]) && fuses_dtype(x);
 }
 
-/* Returns true if node b directly follows the operator it is computed beside, and that operator ends its chain. */
+/* Returns true if node b directly follows the operator beside which it is computed, and that operator ends its
+ * chain. */
 static bool
 has_beside(const struct fusion *l, int32_t b)
 {
@@ -214,7 +218,7 @@ has_beside(const struct fusion *l, int32_t b)
            x->in[0].out == y->in[0].out && x->want[0] == y->want[0] && may_join_chain(l, b - 1, b, 0);
 }
 
-/* Returns true for a product, followed by an operator that is computed in place on its result. */
+/* Returns true if the members are a product and an operator that is computed in place on its result. */
 static bool
 is_followed(const struct fusion *l, const int32_t *member, int n)
 {
@@ -237,8 +241,8 @@ reads_others(const struct fusion *l, const int32_t *member, int n, int32_t m)
     return false;
 }
 
-/* Returns true if at most one member is not element-wise, and that member leads: other members read only its first
- * result, and the leader reads no member. */
+/* Returns true if all members are element-wise, except at most one that leads. A leader reads no member, and other
+ * members read only its first result. */
 static bool
 is_led(const struct fusion *l, const int32_t *member, int n)
 {
@@ -254,8 +258,8 @@ is_led(const struct fusion *l, const int32_t *member, int n)
     return nlead <= 1;
 }
 
-/* Returns true if fusing these members of a's chain with b would delay a result until after the last micro-batch,
- * although it is known earlier and read elsewhere. */
+/* Returns true if fusing these members of a's chain with node b would delay a result until after the last
+ * micro-batch, although it is known earlier and read elsewhere. */
 static bool
 holds_up(const struct fusion *l, const int32_t *member, int n, int32_t a, int32_t b)
 {
@@ -267,8 +271,8 @@ holds_up(const struct fusion *l, const int32_t *member, int n, int32_t a, int32_
     return late[a];
 }
 
-/* Returns true if members read each other without a change of layout. A member may read another twice, one of the
- * two being a moved copy. */
+/* Returns true if members read each other in the layout in which they are computed. A member may read another member
+ * twice, one time directly and one time through a move. */
 static bool
 lie_as_read(const struct fusion *l, const int32_t *member, int n)
 {
@@ -281,7 +285,7 @@ lie_as_read(const struct fusion *l, const int32_t *member, int n)
     return true;
 }
 
-/* Returns true if only a's chain reads the node. */
+/* Returns true if all readers of the node are in the chain that ends at a. */
 static bool
 dies_in(const struct fusion *l, int32_t node, int32_t a)
 {
@@ -290,7 +294,7 @@ dies_in(const struct fusion *l, int32_t node, int32_t a)
     return !l->roots[node];
 }
 
-/* Returns the bytes, over all ranks, of inputs that only this chain reads. */
+/* Returns the bytes, over all ranks, of a chain's inputs that no other node reads. */
 static int64_t
 bytes_for(const struct fusion *l, const int32_t *member, int n)
 {
@@ -303,10 +307,10 @@ bytes_for(const struct fusion *l, const int32_t *member, int n)
     return bytes;
 }
 
-/* Bytes that may wait freely: scalars to add up, as for a norm over all gradients. */
+/* Bytes of inputs that may always wait for the end of a chain: scalars to add up, as for a norm over all gradients. */
 enum { WAITS_FREELY = 4096 };
 
-/* Returns true if a node of another task is between a and the chain of b. */
+/* Returns true if another task runs between nodes a and b: some node between the two belongs to neither chain. */
 static bool
 work_between(const struct fusion *l, int32_t a, int32_t b)
 {
@@ -315,7 +319,8 @@ work_between(const struct fusion *l, int32_t a, int32_t b)
     return false;
 }
 
-/* Joins the chain that ends at a to b's, unless the result is too long, breaks the order, or keeps more bytes alive. */
+/* Joins the chain that ends at a with the chain that ends at b, unless the result is too long, breaks the order of
+ * nodes, or keeps more bytes alive. */
 static void
 try_join(struct fusion *l, int32_t a, int32_t b)
 {
@@ -342,7 +347,7 @@ try_join(struct fusion *l, int32_t a, int32_t b)
 
 /* ---- groups of updates, and of casts ---- */
 
-/* Returns the maximum bytes of a group's variables on one rank. With optimiser state and gradients, seven times as
+/* Returns the limit of a group's variables on one rank, in bytes. With optimiser state and gradients, seven times as
  * many bytes pass through the caches. */
 static int64_t
 most_grouped(const struct prog_node *n)
@@ -363,7 +368,7 @@ bool
 fusion_casts(const struct fusion *l, int32_t node)
 {
     const struct prog_node *n = &l->program->node[node];
-    bool ends = l->group[node] == node; /* no other chain ends with a node that reads only a leaf */
+    bool ends = l->group[node] == node; /* only a cast of a leaf ends a chain and reads only a leaf */
     return ends && !n->piece && device_kind(n->layout[0]->place->kind)->flags & COMPILES && casts_leaf(l, n);
 }
 
@@ -393,7 +398,7 @@ nodes_alike(const struct fusion *l, int32_t a, int32_t b)
            op_attr_same(x->op, x->attr, y->attr);
 }
 
-/* Returns the value whose bytes r may share. */
+/* Returns the value in whose memory r may be stored. */
 static struct ref
 source_behind(const struct program *p, struct ref r)
 {
@@ -425,7 +430,7 @@ bytes_here(const struct prog_node *n)
 }
 
 /* Returns true if the node is too large for a group. Operands that are moved for the node (a gradient to be reduced
- * or sliced) wait in their source layout, so these must be small. */
+ * or sliced) wait in their source layout, so these must be small, too. */
 static bool
 is_large_node(const struct program *p, const struct prog_node *n)
 {
@@ -438,7 +443,7 @@ is_large_node(const struct program *p, const struct prog_node *n)
     return bytes_here(n) > most_grouped(n);
 }
 
-/* Returns true if b may join the group that ends at a. */
+/* Returns true if node b may join the group that ends at node a. */
 static bool
 may_group(const struct fusion *l, int32_t a, int32_t b)
 {
@@ -470,8 +475,9 @@ group_with(struct fusion *l, int32_t a, int32_t b)
     for (int i = 0; i < n; i++) l->group[of_b[i]] = b;
 }
 
-/* Groups updates and casts. One group per kind is open; a node that does not fit begins the next group, unless it is
- * too large for any group. Updates in slices (shared_update.h) are large. */
+/* Groups updates and casts. Only one group of each kind is open at a time. A node that does not fit begins the next
+ * group, unless it is too large for any group. Updates in slices (shared_update.h) are never grouped, because they
+ * are large. */
 static void
 group_updates(struct fusion *l)
 {
@@ -490,7 +496,8 @@ group_updates(struct fusion *l)
 
 /* ---- sums ---- */
 
-/* Returns true if a product whose results are only summed over micro-batches may accumulate into the sum itself. */
+/* Returns true if a product may accumulate directly into the sum over micro-batches, because nothing else reads its
+ * results. */
 static bool
 adds(const struct fusion *l, int32_t i, const struct prog_node *sum)
 {
@@ -534,6 +541,7 @@ fusion_nodes(struct fusion *l)
         l->group[b] = l->member[(size_t)b * FUSE_STEPS] = b;
         l->group_size[b] = 1;
     }
-    if (!p->find_nan) join_nodes(l); /* one operator a task, so that the error names it */
+    /* without fusion each task computes one operator, so an error names the operator */
+    if (!p->find_nan) join_nodes(l);
     find_sums(l);
 }

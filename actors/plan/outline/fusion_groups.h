@@ -1,18 +1,19 @@
-/* fusion_groups.h - the nodes of a program that one task would compute if their layouts agreed (internal to
+/* fusion_groups.h - finds the nodes of a program that one task would compute if their layouts agreed (internal to
  * actors/plan).
  *
- * A planner's memory model follows from it: a chain is computed at its last node, so its inputs live until then, its
- * stored results appear only then, and intermediate results need no registers. The rules are those of fusion.c. Arrays
- * are allocated in the caller's arena; one thread. */
+ * A planner's memory model uses the result: a chain is computed at its last node, so its inputs live until then, its
+ * stored results appear only then, and intermediate results need no registers. The rules for chains are those of
+ * fusion.c. Arrays are allocated in the caller's arena; one thread. */
 #ifndef RILLE_PLAN_FUSION_GROUPS_H
 #define RILLE_PLAN_FUSION_GROUPS_H
 
 #include "actors/plan/model/program.h"
 
 struct fusion_groups {
-    const int32_t *end; /* by node: last node of the chain; a single node: itself */
-    const bool *inner;  /* by node: no reader is outside the chain, and no register holds the result */
-    const bool *early;  /* by node: a pending reduction in its results may be summed right after it (hops.c) */
+    const int32_t *end; /* by node: last node of its chain; the node itself if it is in no chain */
+    const bool *inner;  /* by node: only its chain reads it, so no register holds the result */
+    /* by node: a pending reduction of its results may be completed right after the node (hops.c) */
+    const bool *early;
 };
 void fusion_groups_find(const struct program *p, struct arena *a, struct fusion_groups *t);
 

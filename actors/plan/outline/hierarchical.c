@@ -1,7 +1,9 @@
-/* hierarchical.c - a sum that is handed on from host to host: the segments (legs), and whether handing on pays.
+/* hierarchical.c - hierarchical reduction: a sum that is passed from host to host. Finds its segments (legs), and
+ * decides whether it is faster than reading all addends.
  *
- * Cost = bytes through the busiest host, and the number of sequential hops (latency). Bytes and hops are counted per
- * cell, as owners read the cell; t/plan/hierarchical.c compares the bytes with those of plans. */
+ * Cost = bytes through the busiest host, and the number of sequential hops (latency). Bytes and hops are counted by
+ * cell of the tensor, for the owners that read the cell. t/plan/hierarchical.c compares the bytes with those of
+ * plans. */
 #include "actors/plan/outline/hierarchical.h"
 
 #include "boxing/deal.h"
@@ -14,20 +16,20 @@ enum {
     MOST_LEGS = 256,
     MOST_CHUNKS = 16,
 };
-/* Bytes on the network, by memory. */
+/* Bytes that each host sends and receives over the network; fields are by host. */
 struct wires {
     struct local_set *mines;
     const struct box_cost *cost;
     struct grid from, to;
     struct deal deal;
     int32_t nmemory;
-    double *in, *out;      /* bytes */
-    int32_t *addend;       /* number of addends of the current replica in this memory */
-    int32_t counted;       /* the current replica, by the position of its first addend; -1: none yet */
-    double *owned;         /* fraction of the sum that owners in this memory hold */
-    int32_t *wants, stamp; /* stamp of the last sum that this memory needs; the current stamp */
-    int32_t nwants;        /* number of memories that need the current sum */
-    int32_t *reads;        /* by memory and replica: stamp of the last read of the replica's addends */
+    double *in, *out;      /* bytes received; bytes sent */
+    int32_t *addend;       /* number of addends of the current replica on this host */
+    int32_t counted;       /* mesh position of the first addend of the current replica; -1: none yet */
+    double *owned;         /* fraction of the sum that owners on this host hold */
+    int32_t *wants, stamp; /* stamp of the last sum that this host needs; stamp of the current sum */
+    int32_t nwants;        /* number of hosts that need the current sum */
+    int32_t *reads; /* by host and replica: stamp of the sum for which the host last read the replica's addends */
 };
 
 static int32_t
@@ -45,7 +47,8 @@ addend_memory(const struct wires *w, int32_t corner, int32_t addend, int32_t rep
 
 /* ---- where legs begin ---- */
 
-/* Finds the segments. An addend begins a segment if its predecessor is in another memory, in any tile and replica. */
+/* Finds the segments of a hierarchical reduction. An addend begins a segment if the addend before it is on another
+ * host, in any tile and replica. */
 static int32_t
 find_legs(const struct wires *w, struct arena *a, int32_t *first)
 {
@@ -75,7 +78,7 @@ count_addends(struct wires *w, int32_t corner, int32_t replica)
     for (int32_t i = 0; i < w->from.naddend; i++) w->addend[addend_memory(w, corner, i, replica)]++;
 }
 
-/* Counts the traffic if a memory reads `bytes` of each addend of the current replica. */
+/* Counts the traffic if a host reads `bytes` of each addend of the current replica. */
 static void
 count_reads(struct wires *w, int32_t memory, double bytes)
 {
@@ -98,7 +101,7 @@ want_result(struct wires *w, int32_t memory)
     w->wants[memory] = w->stamp;
 }
 
-/* Counts the traffic of sending the sum from its owners once to each memory that needs it. */
+/* Counts the traffic of sending the sum from its owners, once to each host that needs it. */
 static void
 count_wanted(struct wires *w, double bytes)
 {
@@ -125,12 +128,12 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     deal_owners(&w->deal, 0);
     bool direct = w->deal.direct;
     double share = direct ? 1 : 1.0 / w->deal.nowner;
-    int32_t stamp = ++w->stamp; /* count_results() uses another */
+    int32_t stamp = ++w->stamp; /* a stamp different from that of count_results() */
     memset(w->owned, 0, sizeof *w->owned * (size_t)w->nmemory);
     for (int32_t k = 0; k < w->deal.nowner; k++) {
         int32_t pos = w->deal.owner[k], m = wire_memory_at(w, &w->from, pos), own = grid_spot(&w->from, pos).replica;
         int32_t *reads = &w->reads[m * w->from.nreplica + own];
-        if (direct && *reads == stamp) continue; /* a memory receives a value once for all readers */
+        if (direct && *reads == stamp) continue; /* a host receives a value once for all its readers */
         *reads = stamp;
         count_addends(w, tile, own);
         w->owned[m] += share;
@@ -139,7 +142,7 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     if (!direct) count_results(w, corner, numel * (double)w->to.width);
 }
 
-/* Counts the traffic of a cell from the owners of one segment to those of another; an owner carries its share. */
+/* Counts the traffic of a cell from the owners in one segment to those in the next; each owner sends its share. */
 static void
 count_hand(struct wires *w, const struct relay *r, int32_t tile, int32_t from, int32_t to, double bytes)
 {
@@ -160,7 +163,7 @@ own_shares(struct wires *w, const struct relay *r, int32_t tile, int32_t leg)
         w->owned[wire_memory_at(w, &w->from, relay_owner(r, tile, leg, k))] += 1.0 / r->nshare;
 }
 
-/* Counts the return path: the owners of a segment send the sum to all ranks that hold its addends. */
+/* Counts the traffic of the way back: the owners of a segment send the sum to all ranks that hold addends. */
 static void
 count_leg_results(struct wires *w, const struct relay *r, int32_t tile, int32_t leg, double bytes)
 {
@@ -203,7 +206,8 @@ count_tile(struct wires *w, const struct relay *r, int32_t tile)
     }
 }
 
-/* Returns the bytes of the busiest memory, in the busier direction. r: NULL if owners read all addends. */
+/* Returns the bytes that the busiest host sends or receives, whichever is more. r: segments; NULL: owners read all
+ * addends. */
 static double
 busiest(struct wires *w, const struct relay *r)
 {
@@ -218,8 +222,8 @@ busiest(struct wires *w, const struct relay *r)
 
 /* ---- whether it pays ---- */
 
-/* Returns the time of handing on. The first chunk passes all segments, and the rest follows in a pipeline. A further
- * chunk costs a message per link, which occupies both ends for less than the latency. */
+/* Returns the time of the hierarchical reduction, ns. The first chunk passes all segments, and the others follow in
+ * a pipeline. Each further chunk costs a message per link, which occupies both ends for less than the latency. */
 static double
 handed_ns(const struct wires *w, const struct box_relay *how, double bytes)
 {
@@ -227,7 +231,7 @@ handed_ns(const struct wires *w, const struct box_relay *how, double bytes)
     return bytes * w->cost->wire_ns_per_byte * (n + times - 1) / n + w->cost->wire_ns * (times + 1 + (n - 1) / 4);
 }
 
-/* Chooses the fastest number of chunks. */
+/* Chooses the number of chunks with the shortest time. */
 static struct wire_price
 choose_chunks(struct wires *w, struct box_relay *how)
 {
@@ -264,7 +268,7 @@ wires_init(struct wires *w, struct arena *tmp)
     deal_init(&w->deal, tmp, &w->from, &w->to);
 }
 
-/* Returns true if the map has all devices of the placement. */
+/* Returns true if the cluster map contains all devices of the placement. */
 static bool
 knows(const struct local_set *m, const struct place *p)
 {

@@ -1,20 +1,20 @@
-/* hops.c - finds the hops that convert the operands of all steps to the layouts they need.
+/* hops.c - finds the hops that convert the operands of all steps to the layouts that the steps need.
  *
  * Steps are visited in the order of lowering, and their operands in order. A converted value is kept for all later
- * consumers; intermediate layouts of a path of several hops are not reused. The result of a move that the user wrote
- * is a value of its own, and is converted from there, as the planner and explain() assume. Pending reductions are
- * summed right after their addends if that saves memory. */
+ * readers; layouts between two hops of a path are not reused. The result of an explicit move of the user is a value
+ * of its own, and further conversions start from it, as the planner and explain() assume. Pending reductions are
+ * completed right after their addends if that saves memory. */
 #include "actors/plan/outline/outline.h"
 
 #include "boxing/path.h"
 #include "runtime/base/error.h"
 
-/* The path of values of a type from one layout to another, in one or more hops. */
+/* The path of a type of tensor from one layout to another, in one or more hops. */
 struct way {
     struct type type;
     const struct layout *from, *to;
     const struct box_candidate *best;
-    bool *named; /* by hop: no bytes move, only the layout changes */
+    bool *named; /* by hop: only the layout's name changes, no bytes move */
 };
 
 /* A value in one layout, linked to its copies in other layouts. */
@@ -28,10 +28,10 @@ struct finder {
     struct outline *o;
     struct atlas *atlas;
     struct arena tmp;
-    struct way *way; /* distinct */
+    struct way *way; /* distinct paths */
     int32_t nway, capacity;
-    struct hash_table ways;      /* indices into `way` */
-    struct known **node, **leaf; /* [node * OP_OUT + out]; NULL: not needed so far */
+    struct hash_table ways;      /* index of a path in the array `way`, by tensor type and the two layouts */
+    struct known **node, **leaf; /* values by result, [node * OP_OUT + out], and by leaf; NULL: not needed so far */
 };
 
 /* ---- ways ---- */
@@ -51,7 +51,7 @@ add_path(struct finder *f, uint64_t hash, const struct type *t, const struct lay
     return 0;
 }
 
-/* Finds or makes a path. *out is valid until the next call. */
+/* Finds or makes a path; returns it in *out. *out is valid until the next call. */
 static int
 find_way(struct finder *f, const struct type *t, const struct layout *from, const struct layout *to,
          const struct way **out)
@@ -76,7 +76,7 @@ known_new(struct finder *f, struct ref value, const struct layout *layout)
     return arena_dup(&f->tmp, &k, sizeof k);
 }
 
-/* Returns the entry of a value in its original layout. */
+/* Returns the list entry of a value in its original layout. */
 static struct known **
 known_of(struct finder *f, struct ref r)
 {
@@ -100,8 +100,8 @@ add_hop(struct outline *o, const struct way *w, int turn, int32_t step, int oper
                                      .name = h->name};
 }
 
-/* Converts the operand to the layout `want`, or returns the known copy. A node that stores or fetches (`again`)
- * always gets a new copy, and the copy is not reused. */
+/* Converts the operand to the layout `want`, or returns the copy that already has it. A node that offloads or
+ * fetches (`again`) always gets a new copy, which is not reused. */
 static int
 move_operand(struct finder *f, int32_t step, int operand, struct known *v, const struct layout *want,
              struct known **out)
@@ -124,10 +124,11 @@ move_operand(struct finder *f, int32_t step, int operand, struct known *v, const
 
 /* ---- early sums ---- */
 
-/* Minimum bytes of addends per rank. With fewer, an early sum gains nothing, because all ranks must synchronise. */
+/* Least bytes of addends per rank for an early sum. With fewer bytes it gains nothing, because all ranks must
+ * synchronise. */
 enum { EARLY_LEAST = 4096 };
 
-/* Returns the bytes on the rank with the largest shard, which is the first. */
+/* Returns the bytes of the value on the rank with the largest shard, which is the first rank. */
 static int64_t
 bytes_there(const struct type *t, const struct layout *l)
 {
@@ -143,7 +144,7 @@ hops_early_fits(const struct type *t, const struct layout *from, const struct la
     return bytes >= EARLY_LEAST && bytes_there(t, to) <= bytes;
 }
 
-/* Returns true if node i does not determine when its operands are made. */
+/* Returns true if the time at which operands are computed does not depend on node i. */
 static bool
 may_leave_open(const struct fusion *f, int32_t i)
 {
@@ -163,7 +164,7 @@ hops_early_open(const struct fusion *f, int32_t node)
     return true;
 }
 
-/* Returns the layout in which node i needs r; NULL: several. */
+/* Returns the layout in which node i needs r; NULL: it needs r in several. */
 static const struct layout *
 wanted_layout(const struct outline *o, int32_t i, struct ref r)
 {
@@ -250,7 +251,7 @@ find_operands(struct finder *f, int32_t step)
 static int
 find_step(struct finder *f, int32_t step)
 {
-    if (f->o->fusion.group[step] != step) return 0; /* computed with a later node */
+    if (f->o->fusion.group[step] != step) return 0; /* hops of a fused node belong to the last node of its group */
     TRY(find_operands(f, step));
     return find_results(f, step);
 }

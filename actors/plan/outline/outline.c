@@ -1,4 +1,5 @@
-/* outline.c - makes the outline: chains, stages, credits, hops and teams, and the digest of all that. */
+/* outline.c - makes the outline of a plan: chains, stages, credits, hops and threads per kernel, and the digest of
+ * these decisions. */
 #include "actors/plan/outline/outline.h"
 
 #include "actors/plan/model/device_list.h"
@@ -9,11 +10,11 @@
 
 /* ---- the digest ---- */
 
-/* Digests layouts by content: as text at the first occurrence, later by the number of that occurrence. */
+/* Digests layouts by content: a layout's text at its first occurrence, and the number of that occurrence later. */
 struct layouts {
     struct digest *digest;
     struct arena arena;
-    struct hash_table seen; /* number of each, by layout id */
+    struct hash_table seen; /* number of a layout's first occurrence in the digest, by layout id */
     const struct layout **layout;
     int32_t n, capacity;
 };
@@ -63,7 +64,7 @@ node_moment(const struct outline *o, int32_t node)
     return (struct moment){o->stages.stage[node], o->stages.phase[node]};
 }
 
-/* Digests a step, with the credits from its operands. */
+/* Digests a step, including the credits between it and its operands. */
 static void
 digest_step(const struct outline *o, int32_t i, struct digest *d)
 {
@@ -102,8 +103,8 @@ outline_credits(const struct outline *o, struct moment from, struct moment to)
     return stages_credits(o->program, &o->stages, from, to);
 }
 
-/* Counts the device threads as if in one process, so that teams and their results do not depend on the number of
- * processes. */
+/* Counts the device threads as if all ran in one process, so that team sizes and results do not depend on the number
+ * of processes. */
 static int32_t
 find_share(const struct program *p)
 {

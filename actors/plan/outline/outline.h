@@ -13,80 +13,84 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/str.h"
 
-/* fusion.c: element-wise nodes that one task computes in a single pass, and updates, or casts of variables, that one
- * task computes one after the other. */
+/* Result of fusion.c: the groups of nodes, each computed by one task. A chain of element-wise nodes is computed in a
+ * single pass; a group of updates, or of casts of variables, one node after the other. */
 struct fusion {
     const struct program *program;
     const struct stages *stages;
     struct arena *arena;
-    bool any_layout; /* treat layouts as equal: for a planner that still chooses layouts */
-    bool hoists;     /* treat casts of leaves as if moved to the first cast of their group (hoist.c) */
-    int32_t *group;  /* by node: last node of the chain; a single node: itself */
+    bool any_layout; /* treats all layouts as equal, for a planner that has not chosen them yet */
+    bool hoists;     /* treats casts of leaves as if they stood at the first cast of their group (hoist.c) */
+    int32_t *group;  /* by node: last node of its chain; the node itself if it is in no chain */
     int32_t *group_size;
     int32_t *member;                /* by last node of a chain: the members, FUSE_STEPS entries each */
     int32_t *reader_first, *reader; /* by node: its readers */
-    uint8_t *roots;                 /* by node: bit k: result k is a program root */
-    int32_t *sum;                   /* by node: the sum over micro-batches that its kernel accumulates into; -1: none */
+    uint8_t *roots;                 /* by node: bit k is set if result k is a root of the program */
+    int32_t *sum; /* by node: the sum over micro-batches to which the node's kernel adds its result; -1: none */
 };
 
 void fusion_nodes(struct fusion *f);
 /* Lists the members of the chain that ends at node, in order; returns their number (at most FUSE_STEPS). */
 int fusion_members(const struct fusion *f, int32_t node, int32_t *member);
-/* Returns true if the node ends a group of casts of leaves, or is such a cast by itself. */
+/* Returns true if the node ends a group of casts of leaves, or is a single cast of a leaf. */
 bool fusion_casts(const struct fusion *f, int32_t node);
-/* Lists the values that these members read from outside the chain, each once, in the order of reading; returns their
- * number (at most FUSE_INPUTS). want: NULL for numbers. */
+/* Lists the values that these members read from outside the chain, each once, in the order of reading, with the
+ * layout needed in want[] (NULL for numbers). Returns their number (at most FUSE_INPUTS). */
 int fusion_inputs(const struct fusion *f, const int32_t *member, int n, struct ref *in, const struct layout **want);
-/* Returns the index of this input among n; n: not found. */
+/* Returns the index of an input in the list in[0] to in[n - 1]; n: not found. */
 int fusion_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as);
-/* Returns true if a member's result is stored in memory. A first result is stored only if the node ends the chain or
- * is an update, or if the result is a root or is read outside the chain. Other results are always stored. */
+/* Returns true if the task stores a member's result in memory. A first result is stored only if the node ends the
+ * chain or is an update, or if the result is a root or is read outside the chain. Other results are always stored. */
 bool fusion_shown(const struct fusion *f, int32_t node, int out);
 
-/* A conversion of a value from one layout to another by a single collective, whichever ranks take part. */
+/* A hop: a step of the path between two layouts, made by a single collective. */
 struct hop {
-    int32_t step;          /* the first node that needs the value in this layout; or the node that computes the value */
-    int16_t operand, turn; /* operand of that node or its chain, and index of the hop on the operand's path; both are
-                              part of channel names */
-    int32_t number;        /* number among the hops that move bytes; -1: the bytes stay, under another layout */
-    struct ref value;      /* the value before its first hop */
+    /* the first node that needs the value in this layout; of an early sum: the node that computes the value */
+    int32_t step;
+    /* operand of that node or its chain; index of the hop on the operand's path. the names of channels contain both */
+    int16_t operand, turn;
+    int32_t number;   /* number among the hops that move bytes; -1: no bytes move, only the layout's name changes */
+    struct ref value; /* the value before its first hop */
     const struct layout *from, *to;
-    const char *name; /* method: box_name() */
+    const char *name; /* method of the hop, as in box_name() */
 };
 
 struct outline {
     struct arena arena;
-    const struct program *program; /* borrowed */
+    const struct program *program; /* the program, owned by the caller */
     struct stages stages;
     struct fusion fusion;
-    struct hop *hop; /* sorted by step, operand, and position on the path; a value is converted to a layout once */
+    struct hop *hop; /* sorted by step, operand, and place on the path; a value is converted to each layout once */
     int32_t nhop, hop_capacity;
-    int32_t nmove;            /* number of hops that have a number, 0 to nmove - 1 */
-    int32_t nshare;           /* device threads that share the cores, counted as if in one process */
-    unsigned char digest[16]; /* outline_digest() at the end of outline_new() */
+    int32_t nmove;            /* number of hops that move bytes */
+    int32_t nshare;           /* device threads that share the cores, counted as if all were in one process */
+    unsigned char digest[16]; /* result of outline_digest() at the end of outline_new() */
 };
 
 /* Makes the outline. Interns intermediate layouts in the atlas; at == NULL: finds no hops. E_SBP: no method can make
- * a move; the text names the line of the step. */
+ * a move; the error names the source line of the step. */
 int outline_new(const struct program *p, struct atlas *at, struct outline **out);
 void outline_free(struct outline **o);
-/* Digests the program's bytes and all decisions above. Detects mistakes, not forgery. */
+/* Computes a digest of the program's bytes and of all decisions of the outline. The digest detects mistakes, not
+ * forgery. */
 void outline_digest(const struct outline *o, unsigned char out[16]);
-/* Returns the number of registers between two moments, 1 to pieces. */
+/* Returns the number of registers of a value made at moment `from` and read at moment `to`, 1 to pieces. A moment is
+ * a stage and phase. */
 int32_t outline_credits(const struct outline *o, struct moment from, struct moment to);
 
-/* hops.c: finds the hops of all steps. E_SBP, with the step's line. */
+/* hops.c: finds the hops of all steps. E_SBP names the source line of the step. */
 int hops_find(struct outline *o, struct atlas *at);
-/* Returns the layout in which a node needs operand k; NULL: a number, or absent. */
+/* Returns the layout in which a node needs operand k; NULL: the operand is a number, or absent. */
 const struct layout *hops_want(const struct prog_node *n, int k);
 /* Returns the layout to which a result is converted right after it is computed, by hops of its own step; NULL: the
- * first consumer converts the result. The result must be a pending reduction, needed by all consumers in one layout
- * that takes no more memory than the addends. The addends then live for one step only (for example gradients, which
- * updates read much later). */
+ * first reader converts the result. The result must be a pending reduction that all readers need in one layout, and
+ * that layout must take no more memory than the addends. The addends then live for one step only. An example are
+ * gradients, which updates read much later. */
 const struct layout *hops_early(const struct outline *o, struct ref r);
-/* Returns true if the layouts and the type alone permit that conversion. */
+/* Returns true if the type and the two layouts alone permit an early conversion (hops_early). */
 bool hops_early_fits(const struct type *t, const struct layout *from, const struct layout *to);
-/* Returns true if a node's results may be converted early, in a program whose layouts are not chosen yet. */
+/* Returns true if a node's results may be converted early (hops_early), in a program whose layouts are not chosen
+ * yet. */
 bool hops_early_open(const struct fusion *f, int32_t node);
 
 #endif

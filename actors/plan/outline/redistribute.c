@@ -1,4 +1,4 @@
-/* redistribute.c - groups the reads that cross a move's border (boxing/border.c) into channels. */
+/* redistribute.c - groups the reads of a move that cross hosts or memory spaces (boxing/border.c) into channels. */
 #include "actors/plan/outline/redistribute.h"
 
 #include "actors/plan/outline/hierarchical.h"
@@ -20,15 +20,15 @@ compare_tasks(const struct box_read *a, const struct box_read *b)
     return (a->from > b->from) - (a->from < b->from);
 }
 
-/* The reads of a task from a single source, seen from one end. */
+/* The reads of one task from one source, as one end of the channel sees them. */
 struct side {
     const struct box_read *read;
-    int32_t n, ndim, memory, run, channel; /* memory: of the other end */
+    int32_t n, ndim, memory, run, channel; /* memory: host of the other end */
     int32_t space;                         /* memory space of the reader */
-    int32_t turn;                          /* position of its task's turn in the list */
+    int32_t turn;                          /* place of the reading or sending task in the order of tasks */
 };
 
-/* Returns the placement of the shard or stage that a work fills. */
+/* Returns the placement of the shard or stage buffer that a work item fills. */
 static const struct place *
 place_of(const struct box_plan *b, bool to_stage)
 {
@@ -47,7 +47,7 @@ is_far_read(const struct box_plan *b, bool to_stage, int32_t to, int32_t from)
     return device_space_at(place_of(b, to_stage), to) != device_space_at(b->from->place, from);
 }
 
-/* Return the mesh positions of the source and of the reader. */
+/* Return the mesh positions of the source and of the reader of a read. */
 static int32_t
 read_from(const struct box_plan *b, const struct box_read *r)
 {
@@ -60,7 +60,7 @@ read_to(const struct box_plan *b, const struct box_read *r)
     return r->to_stage ? box_stage_pos(b, r->to) : r->to;
 }
 
-/* Returns the memory of the other end: the source's if `in`, else the reader's. */
+/* Returns the host of the other end of a read: the source's host if `in`, else the reader's. */
 static int32_t
 memory_of_read(struct local_set *m, const struct box_plan *b, const struct box_read *r, bool in)
 {
@@ -68,8 +68,8 @@ memory_of_read(struct local_set *m, const struct box_plan *b, const struct box_r
     return local_set_memory(m, p->kind, p->rank[in ? read_from(b, r) : read_to(b, r)]);
 }
 
-/* Returns the level of a read. in: the level of stages that read it, or behind all levels for shards. Else 0 for
- * shards, 1 + level for stages. */
+/* Returns the level of a read in the order of channels. in: the level of the stage buffer that reads; for a shard,
+ * the level after all stages. Otherwise 0 for reads of shards, 1 + level for reads of stage buffers. */
 static int32_t
 read_turn(const struct box_plan *b, const struct box_read *r, bool in)
 {
@@ -98,7 +98,7 @@ find_sides(struct arena *a, struct local_set *m, const struct box_plan *b, const
 
 /* ---- channels ---- */
 
-/* Sorts by origin, as boxing/border.c, then by end. */
+/* Compares reads by their source in the order of boxing/border.c, then by the reading end. */
 static int
 compare_boxes(const struct box *a, const struct box *b, int ndim)
 {
@@ -109,7 +109,7 @@ compare_boxes(const struct box *a, const struct box *b, int ndim)
     return 0;
 }
 
-/* Returns 0 if the two may share a channel. */
+/* Returns 0 if the two reads may share a channel; else their order. */
 static int
 compare_content(const struct side *x, const struct side *y)
 {
@@ -127,7 +127,7 @@ compare_content(const struct side *x, const struct side *y)
     return 0;
 }
 
-/* Makes sides that share a channel adjacent; the lowest shard is first. */
+/* Compares reads so that those which share a channel are adjacent, with the lowest shard first. */
 static int
 by_content(const void *a, const void *b)
 {
@@ -136,7 +136,7 @@ by_content(const void *a, const void *b)
     return c ? c : (x->read->to > y->read->to) - (x->read->to < y->read->to);
 }
 
-/* Sorts in the order of their tasks (send.c). */
+/* Compares reads in the order of their tasks (send.c). */
 static int
 compare_cross_turns(const void *a, const void *b)
 {
@@ -168,8 +168,8 @@ channel_of(struct arena *a, const struct side *s)
     return c;
 }
 
-/* Makes the channels of all sides, in the order of their tasks, and sets each side's channel. Channels to stages are
- * not shared. */
+/* Makes the channels of all reads, in the order of their tasks, and sets each read's channel. Channels to stage
+ * buffers are not shared. */
 static struct redistribute_channel *
 group(struct arena *a, struct side *side, int32_t n, int32_t *nchannel)
 {
@@ -180,7 +180,8 @@ group(struct arena *a, struct side *side, int32_t n, int32_t *nchannel)
     for (int32_t i = 0; i < n; i++) {
         bool shares = i && !sorted[i]->read->to_stage && compare_content(sorted[i - 1], sorted[i]) == 0;
         if (!shares) first[nfirst++] = sorted[i];
-        sorted[i]->channel = first[nfirst - 1]->run; /* temporarily: run of the first sharer */
+        /* temporarily the index of the first read that shares the channel */
+        sorted[i]->channel = first[nfirst - 1]->run;
     }
     struct redistribute_channel *channel = ARENA_ARRAY(a, struct redistribute_channel, nfirst + 1);
     int32_t *place = ARENA_ARRAY(a, int32_t, n + 1);
@@ -216,7 +217,7 @@ find_out(struct arena *a, struct local_set *m, struct redistribution *x, const s
     while (x->npart < x->nout && x->out[x->npart].from_side == SIDE_PART) x->npart++;
 }
 
-/* Counts list entries up to each level. */
+/* Counts the entries of a list up to each level. */
 static void
 find_levels(struct arena *a, struct redistribution *x)
 {
@@ -233,7 +234,7 @@ find_levels(struct arena *a, struct redistribution *x)
     }
 }
 
-/* Returns true if all local positions are in memory space *space; *space is -1 before the first. */
+/* Returns true if all local positions are in memory space *space; sets *space if it is -1. */
 static bool
 same_space(const struct local_positions *m, int32_t *space)
 {
@@ -274,7 +275,7 @@ redistribute_is_all(const struct redistribution *x)
     return x->from->all && x->to->all;
 }
 
-/* Stages are on the devices of their addends. */
+/* Checks only the kinds of the two placements, because stage buffers are on the devices of their addends. */
 bool
 redistribute_is_p2p(const struct redistribution *x)
 {
@@ -347,7 +348,8 @@ redistribute_of(struct redistributions *s, const struct type *t, const struct la
 
 /* ---- the ends of a channel ---- */
 
-/* Order: shards are sent; in each level stages receive and are sent; shards receive. */
+/* Returns the place of a channel end in the order of a move. First shards are sent; then, level by level, stage
+ * buffers receive and are sent; then shards receive. */
 int32_t
 redistribute_turn(const struct redistribution *x, const struct redistribute_channel *c, bool sends)
 {

@@ -1,5 +1,5 @@
-/* shared_update.c - updates and initial values that the devices of one host share: each device writes a slice of rows.
- */
+/* shared_update.c - finds updates and initial values that the devices of one host share: each device writes a slice
+ * of rows. */
 #include "actors/plan/outline/shared_update.h"
 
 #include "boxing/grid.h"
@@ -20,14 +20,16 @@ shared_update_in_place(const struct layout *l, const struct type *t, int64_t lea
     return has_replicas(l) && (device_kind(l->place->kind)->flags & IN_PLACE) == IN_PLACE && type_bytes(t) >= least;
 }
 
-/* Returns true for an update or a source operator: a slice of the result depends only on slices. */
+/* Returns true for an update, or for an operator without operands, whose result can be computed slice by slice from
+ * slices of its operands. */
 static bool
 has_slices(const struct op *op)
 {
     return op->flags & OP_SOURCE || (op->flags & OP_UPDATE && op->flags & OP_INPLACE);
 }
 
-/* Returns true if host code of all devices would write the same bytes, and there are enough bytes and rows to share. */
+/* Returns true if all devices run host code that would write the same bytes, and there are enough bytes and rows to
+ * share the work. */
 static bool
 may_share_update(const struct program *p, const struct prog_node *n)
 {
@@ -37,7 +39,7 @@ may_share_update(const struct program *p, const struct prog_node *n)
            shared_update_in_place(l, t, p->shared_least);
 }
 
-/* Returns true if all operands and results with the variable's shape have the variable's layout. */
+/* Returns true if all operands and results of the variable's shape have the variable's layout. */
 static bool
 updates_alike(const struct program *p, const struct prog_node *n)
 {
@@ -51,7 +53,8 @@ updates_alike(const struct program *p, const struct prog_node *n)
     return true;
 }
 
-/* Returns true for a root that is an initial value, or a new version of a variable in the layout of the old version. */
+/* Returns true for a root that is an initial value, or that is a new version of a variable in the layout of the old
+ * one. */
 static bool
 is_version(const struct program *p, const struct prog_root *r)
 {

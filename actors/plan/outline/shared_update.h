@@ -9,19 +9,19 @@
 
 #include "actors/plan/model/plan.h"
 
-/* Returns true if replicas of such a tensor share one buffer: devices that use host memory hold equal shards, and
- * the tensor has at least `least` bytes. */
+/* Returns true if replicas of a tensor share one buffer: the tensor has at least `least` bytes, and devices that use
+ * host memory hold equal shards. */
 bool shared_update_in_place(const struct layout *l, const struct type *t, int64_t least);
 /* Returns, by node, whether the node is a sliced update or a sliced initial value. Only roots may read its results. */
 bool *shared_update_nodes(const struct program *p, struct arena *a);
-/* Returns the slice of `part` that the device at mesh position `pos` writes, and its first element in *skip, counted
- * from the start of the shard. A view with a global position keeps it. */
+/* Returns the slice of `part` that the device at mesh position `pos` writes. *skip: first element of the slice,
+ * counted from the start of the shard. If the view has a global position, so has the slice. */
 struct view shared_update_slice(const struct view *part, const struct layout *l, const struct type *t, int pos,
                                 int64_t *skip);
-/* Returns the byte offset of that slice in the shared buffer. */
+/* Returns the byte offset, in the shared buffer, of the slice that the device at position pos writes. */
 int64_t shared_update_offset(const struct layout *l, const struct type *t, int pos);
-/* Returns true if the task reads no more of leaf part `leaf_part` than the slice that its result k, o, writes, and
- * reads the slice untransposed. Other devices write the rest. */
+/* Returns true if the task reads no part of leaf part `leaf_part` except the slice that its result k, described by
+ * o, writes, and reads that slice untransposed. Other devices write the other slices of the leaf part. */
 bool shared_update_reads_own(const struct task *t, const struct out_port *o, int32_t k, int32_t leaf_part);
 
 #endif

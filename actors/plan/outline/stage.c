@@ -1,17 +1,17 @@
-/* stage.c - finds virtual stages and phases; depends on the program alone.
+/* stage.c - finds the virtual stages and phases of a program; the result depends on the program alone.
  *
  * A virtual stage is a connected piece of the forward program on one set of devices, in the order of data. A stage
- * begins each time data moves on to other devices, even devices that had a stage before (interleaved stages). A
- * backward node belongs to the stage of the forward values it reads, or of its weights if a single stage uses these.
- * A move that offloads, fetches or gathers again belongs to the stage of the value's node. There are three phases.
- * Backward nodes that only sums over micro-batches read (gradients of weights) are phase W, because nothing
- * downstream waits for them. */
+ * begins each time data moves on to other devices, even to devices that had a stage before (interleaved stages). A
+ * backward node belongs to the stage of the forward values that it reads, or to the stage of its weights if only one
+ * stage uses these. A move that offloads, fetches or gathers again belongs to the stage of the value's node. There
+ * are three phases: forward, backward, and weight gradients (W). Backward nodes that only sums over micro-batches
+ * read are in phase W, because nothing downstream waits for them. */
 #include "actors/plan/outline/estimate.h"
 #include "actors/plan/outline/stage.h"
 
 #include "runtime/base/error.h"
 
-/* Returns true if b has all devices of a. */
+/* Returns true if placement b contains all devices of placement a. */
 static bool
 is_within(const struct place *a, const struct place *b)
 {
@@ -25,14 +25,15 @@ is_within(const struct place *a, const struct place *b)
     return true;
 }
 
-/* Returns 1 if data from a to b moves on to other devices; 0 if one placement has all devices of the other. */
+/* Returns 1 if data that passes from placement a to b moves on to other devices; 0 if one placement contains all
+ * devices of the other. */
 static int
 hops(const struct place *a, const struct place *b)
 {
     return a == b || is_within(a, b) || is_within(b, a) ? 0 : 1;
 }
 
-/* Returns the node whose value node i stores, fetches or gathers again; -1: none. */
+/* Returns the node whose value node i offloads, fetches or gathers again; -1: none. */
 static int32_t
 brought(const struct program *p, int32_t i)
 {
@@ -40,7 +41,7 @@ brought(const struct program *p, int32_t i)
     return of == i ? -1 : of;
 }
 
-/* Returns the forward node that node i recomputes, if its stage is known; -1: none. */
+/* Returns the forward node that node i recomputes, if the stage of that node is known; -1: none. */
 static int32_t
 repeated(const struct program *p, const bool *loose, int32_t i)
 {
@@ -68,8 +69,8 @@ find_phases(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- results after the last micro-batch ---- */
 
-/* Marks sums over micro-batches, updates (each micro-batch reads the old version), and all nodes that depend on
- * either. */
+/* Marks sums over micro-batches, updates (because each micro-batch reads the old version), and all nodes that depend
+ * on either. */
 static void
 stage_find_late(struct stages *s, const struct program *p, struct arena *a)
 {
@@ -84,8 +85,8 @@ stage_find_late(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- stages ---- */
 
-/* Assigns forward nodes to the earliest stage that data allows. A node floats if its inputs never were on other
- * devices. */
+/* Assigns each forward node to the earliest stage that its data allows. A node floats if none of its inputs has ever
+ * been on other devices. */
 static void
 forward_early(struct stages *s, const struct program *p, bool *floats)
 {
@@ -102,8 +103,8 @@ forward_early(struct stages *s, const struct program *p, bool *floats)
     }
 }
 
-/* Assigns floating nodes to the first stage that reads them: labels are prepared where the loss is. A floating node
- * that forward does not read is loose. */
+/* Assigns each floating node to the first stage that reads it; so labels are prepared where the loss is computed. A
+ * floating node that no forward node reads is loose. */
 static void
 forward_late(struct stages *s, const struct program *p, const bool *floats, bool *loose, int32_t *first)
 {
@@ -122,7 +123,8 @@ forward_late(struct stages *s, const struct program *p, const bool *floats, bool
     }
 }
 
-/* Returns, by leaf, the stage whose forward reads it, the same for all micro-batches; negative: none or several. */
+/* Returns, by leaf, the only stage whose forward nodes read it; negative if no stage reads the leaf, if several read
+ * it, or if it differs between micro-batches. */
 static int32_t *
 stages_of_leaves(const struct stages *s, const struct program *p, const bool *loose, struct arena *a)
 {
@@ -138,8 +140,8 @@ stages_of_leaves(const struct stages *s, const struct program *p, const bool *lo
     return stage;
 }
 
-/* Returns the stage of the forward values that a backward node reads where they were computed, or of its weights;
- * else the stage that receives gradients next. */
+/* Returns the stage of the forward values that a backward node reads where they were computed, or the stage of its
+ * weights; without either, the stage to which gradients pass next. */
 static int32_t
 backward_stage(const struct stages *s, const struct program *p, const bool *loose, const int32_t *of_leaf, int32_t i)
 {
@@ -160,8 +162,8 @@ backward_stage(const struct stages *s, const struct program *p, const bool *loos
     return MAX(0, saved >= 0 ? saved : back);
 }
 
-/* Assigns nodes to their first reading stage: loose nodes, and backward nodes computed from only loose nodes and
- * leaves (recomputation). */
+/* Assigns nodes to the first stage that reads them: loose nodes, and backward nodes that depend only on loose nodes
+ * and leaves (recomputation). */
 static void
 backward_late(struct stages *s, const struct program *p, const bool *loose, struct arena *a)
 {
@@ -210,11 +212,11 @@ find_places(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- folds ---- */
 
-/* If data returns to the devices it came from, the stage in between has an outward and a return half on the same
- * devices: it becomes two stages, cut after half of the forward work. */
+/* State of folding a stage. If data returns to the devices from which it came, the stage in between has an outward
+ * and a return half on the same devices. Folding divides that stage into two stages, after half of the forward work. */
 struct fold {
-    double work, done; /* ns, forward: total; counted so far */
-    int32_t shift;     /* number of stages added before */
+    double work, done; /* forward work, ns: in total; counted so far */
+    int32_t shift;     /* number of stages that folding adds before this one */
     bool folded;
 };
 
@@ -224,7 +226,7 @@ node_work(const struct stages *s, const struct program *p, int32_t node, struct 
     return s->phase[node] == PHASE_FORWARD ? 1 + (double)node_estimate(p, node, a) : 0;
 }
 
-/* Returns true if the node is behind the middle of its stage. Must be called for all nodes in order. */
+/* Returns true if the node is in the second half of its stage. Must be called for all nodes in order. */
 static bool
 is_stage_late(struct fold *f, double work)
 {
@@ -266,7 +268,7 @@ fold_stages(struct stages *s, const struct program *p, struct arena *a)
     arena_fini(&tmp);
 }
 
-/* Numbers the stages of each device from early to late. RULE_PIECES does not need the numbers. */
+/* Numbers the stages of each device, from the first to the last. RULE_PIECES does not need the numbers. */
 static void
 find_chunks(struct stages *s, const struct program *p, struct arena *a)
 {
@@ -286,7 +288,8 @@ stage_in_flight(int32_t lag, bool split, int32_t n, int32_t s)
     return lag ? (int32_t)MIN((int64_t)lag * (n - 1 - (split ? 0 : s)) + 1, INT32_MAX) : INT32_MAX;
 }
 
-/* Computes pools from the lag: backward is as far behind forward as without a split. */
+/* Computes the limits of each stage from the lag. Backward is as far behind forward as in a schedule without split
+ * backward. */
 static const struct prog_pool *
 pools_of_lag(const struct program *p, int32_t n, struct arena *a)
 {
@@ -336,7 +339,7 @@ stages_find(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- credits ---- */
 
-/* Returns the maximum distance of stages a and b, in micro-batches in transit between them. */
+/* Returns the largest possible distance between stages a and b: micro-batches in transit between them. */
 static int64_t
 stage_distance(const struct stages *s, int32_t a, int32_t b)
 {
@@ -362,21 +365,24 @@ stages_credits(const struct program *p, const struct stages *s, struct moment fr
 
 /* ---- turns ---- */
 
-/* Priorities of the v stages of a device. Forward: the last stage first, because it is nearest to backward.
- * Backward: the first stage first, because it is nearest to the end. Weight gradients run when nothing else is
- * ready. Lean: new micro-batches are delayed further. Even: forward and backward acts are ranked together by these
- * distances. Inner: forward and backward of the last stage come first. */
+/* Priorities of the stages on a device that has several (chunks). Forward: the last stage first, because it is
+ * nearest to backward. Backward: the first stage first, because it is nearest to the end. Weight gradients run when
+ * nothing else is ready. Lean: new micro-batches are delayed further. Even: forward and backward acts are ranked
+ * together by their distance from backward, or from the end. Inner: forward and backward of the last stage come
+ * first. */
 static const struct rule {
-    uint8_t forward, backward; /* lower first; equal: no preference */
-    bool rising;               /* weight gradients of the first stage precede those of the last */
-    bool lean;  /* the first stage admits a micro-batch, and does its weights, only if nothing else is ready */
-    bool inner; /* backward of the last stage first; weight gradients by micro-batch */
+    uint8_t forward, backward; /* order of the two phases: the lower number first; equal: ranked together */
+    bool rising;               /* weight gradients of the first stage run before those of the last stage */
+    /* the first stage admits a micro-batch, and runs its weight gradients, only if nothing else is ready */
+    bool lean;
+    bool inner; /* backward of the last stage runs first; weight gradients run in order of micro-batches */
 } rules[NRULE] = {
     [RULE_DEEP] = {.backward = 1},  [RULE_RISING] = {.backward = 1, .rising = true},
     [RULE_BACK] = {.forward = 1},   [RULE_LEAN] = {.backward = 1, .lean = true},
     [RULE_EVEN] = {.rising = true}, [RULE_INNER] = {.inner = true},
 };
-enum { MOST_CHUNKS = 48 }; /* turns must fit a byte; with more stages all are treated alike */
+/* most stages per device with turns that fit a byte; with more, all stages have equal turns */
+enum { MOST_CHUNKS = 48 };
 
 static int32_t
 first_of(const struct rule *r, uint8_t phase, int32_t chunk, int32_t nchunk)
@@ -393,9 +399,10 @@ first_of(const struct rule *r, uint8_t phase, int32_t chunk, int32_t nchunk)
     }
 }
 
-/* In rounds, the k-th forward act of a device precedes the backward act with index k less the micro-batches that the
- * device holds ahead, 2 (p - 1 - lane) + (v - 1) p; weight gradients follow backward. Under every rule a started
- * stage act runs to completion, because the simulator of stages (pipeline_sim.h) treats it as atomic. */
+/* Returns the turn of a stage's act. With RULE_ROUNDS, the k-th forward act of a device precedes its backward act k
+ * - h, where h = 2 (p - 1 - lane) + (v - 1) p is the number of micro-batches that the device holds ahead; weight
+ * gradients follow backward. Under every rule an act of a stage that has started runs to completion, because the
+ * pipeline simulator (pipeline_sim.h) treats it as atomic. */
 struct stage_turn
 stages_turn(const struct program *p, const struct stages *s, struct moment at, bool goes_on)
 {

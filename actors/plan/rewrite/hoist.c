@@ -1,4 +1,4 @@
-/* hoist.c - reorders the program so that the casts of a group follow the first of the group. */
+/* hoist.c - reorders the program so that the casts of a group follow directly after the first cast of the group. */
 #include "actors/plan/rewrite/hoist.h"
 
 #include "actors/plan/outline/outline.h"
@@ -15,7 +15,7 @@ compiles(const struct program *p)
     return false;
 }
 
-/* Returns the new index of each node: casts of one group are adjacent. */
+/* Returns the new index of each node, with the casts of each group adjacent. */
 static int32_t *
 hoisted(const struct fusion *f)
 {
@@ -36,7 +36,7 @@ hoist_casts(struct program *p)
     struct stages stages;
     if (!compiles(p)) return;
     if (stages_find(&stages, p, &a)) {
-        err_clear(); /* compiling reports the error */
+        err_clear(); /* ignored here, because compiling the program fails with the same error */
     } else {
         struct fusion f = {.program = p, .stages = &stages, .arena = &a, .hoists = true};
         fusion_nodes(&f);

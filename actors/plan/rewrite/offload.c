@@ -1,8 +1,8 @@
 /* offload.c - offloads values and fetches them back; gathers variables again for backward.
  *
- * A fetch is placed `depth` values ahead: before the first reader of the fetch that many before it. A store is
- * placed where the next values have been made. So one transfer is in flight while another value is in use, even if
- * shared bytes of registers order the tasks. */
+ * A fetch is placed `depth` values ahead: before the first reader of the value that is fetched `depth` fetches
+ * earlier. A store is placed after the next few offloaded values have been made. So one transfer is in flight while
+ * another value is in use, even if tasks wait for one another because their registers share bytes. */
 #include "actors/plan/rewrite/offload.h"
 
 #include "actors/plan/rewrite/rewrite.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An offloaded value: node, list indices of its store and fetch, first reader in backward. */
+/* An offloaded value: its node, the list indices of its store and its fetch, and its first reader in backward. */
 struct absent {
     int32_t node, store, fetch, reader;
 };
@@ -23,13 +23,14 @@ struct bringer {
     struct program *p;
     struct atlas *at;
     const struct place *storage;
-    bool *data; /* by node: it does not depend on variables alone */
+    bool *data; /* by node: depends on data, not on variables alone */
     struct insertion *list;
     int32_t n, capacity;
     struct absent *absent;
     int32_t nabsent, absent_capacity;
-    int32_t *again; /* [node * OP_OUT + out]: the node that replaces the value in backward; -1: none so far */
-    int32_t depth, nahead, *ahead; /* fetch depth; fetches so far; ring of the last fetches' first readers */
+    int32_t *again; /* by result, [node * OP_OUT + out]: the node that replaces it in backward; -1: none so far */
+    /* depth: fetches in flight; nahead: fetches so far; ahead: ring of the first readers of the last fetches */
+    int32_t depth, nahead, *ahead;
 };
 
 /* Marks the nodes that depend on arguments or on random values. */
@@ -79,7 +80,7 @@ add_insertion(struct bringer *b, const struct prog_node *n, int32_t before)
     return (struct ref){.kind = REF_NODE, .index = b->p->nnode + b->n++};
 }
 
-/* Returns a move of r that copies the line, phase and micro-batching of node i. */
+/* Returns a node that moves r, with the source line, phase and micro-batching of node i. */
 static struct prog_node
 make_move_node(struct bringer *b, int32_t i, struct ref r, const struct type *t, const struct layout *to)
 {
@@ -100,8 +101,9 @@ make_move_node(struct bringer *b, int32_t i, struct ref r, const struct type *t,
     return n;
 }
 
-/* Returns the node that a fetch for node i must precede: the first reader of the fetch `depth` before, or the first
- * fetch's if there are fewer; but after the source. */
+/* Returns the node before which a fetch for node i is inserted. That node is the first reader of the value fetched
+ * `depth` fetches earlier, or the first reader of the first fetch if there are fewer fetches. The insertion point
+ * must follow the node `source`. */
 static int32_t
 position_ahead(struct bringer *b, int32_t i, int32_t source)
 {
@@ -111,12 +113,13 @@ position_ahead(struct bringer *b, int32_t i, int32_t source)
     return at;
 }
 
-/* Returns the replacement of a value, or of a view of it, in backward; node i is its first reader. */
+/* Returns the value that backward reads in place of r, which may be a view. Node i is the first reader of the
+ * returned value. */
 static struct ref
 offload_standing_for(struct bringer *b, struct ref r, int32_t i)
 {
     int32_t *again = &b->again[r.index * OP_OUT + r.out];
-    if (*again < 0) { /* a view of a value that has been replaced */
+    if (*again < 0) { /* r is a view of a value that has a replacement */
         struct ref whole = offload_standing_for(b, b->p->node[r.index].in[0], i);
         struct prog_node n = b->p->node[r.index];
         n.in = arena_dup(&b->p->arena, &whole, sizeof whole);
@@ -127,7 +130,8 @@ offload_standing_for(struct bringer *b, struct ref r, int32_t i)
     return (struct ref){.kind = REF_NODE, .index = *again};
 }
 
-/* Returns the value that r is a view of; none if r is already replaced (a view in backward has read it first). */
+/* Returns the value of which r is a view; none if a view in backward has already read r, because r then has a
+ * replacement. */
 static struct ref
 offload_source(const struct bringer *b, struct ref r)
 {
@@ -154,8 +158,8 @@ is_offloaded(const struct bringer *b, struct ref r)
            n->type[r.out].ndim > 0 && type_numel(&n->type[r.out]) > 0 && !layout_has_partial(n->layout[r.out]);
 }
 
-/* Sets *out to the same layout on offload devices: consecutive devices from the value's first rank on, so that
- * different stages use different devices. */
+/* Sets *out to the value's layout on devices of the offload placement: consecutive ones, from the value's first rank
+ * on, so that different stages use different devices. */
 static int
 storage_layout(struct bringer *b, const struct layout *l, const struct layout **out)
 {
@@ -178,7 +182,7 @@ storage_layout(struct bringer *b, const struct layout *l, const struct layout **
     return status ? status : layout_new(b->at, place, l->sbp, l->order, out);
 }
 
-/* Offloads the forward value r that backward node i reads: a store after r is made, and a fetch for node i. */
+/* Offloads the forward value r that backward node i reads. Inserts a store after r is made, and a fetch for node i. */
 static int
 offload_activation(struct bringer *b, struct ref r, int32_t i)
 {
@@ -204,7 +208,8 @@ by_node(const void *x, const void *y)
                               : (a->store > b->store) - (a->store < b->store);
 }
 
-/* A store may take until this many further offloaded values are made: a layer that is one task makes two at once. */
+/* Number of further offloaded values that may be made before a store must be done. A layer that is one task makes
+ * two at once. */
 enum { UNDER_WAY = 3 };
 
 static void
@@ -236,8 +241,8 @@ offload_activations(struct bringer *b)
 
 /* ---- offloaded state ---- */
 
-/* Offloads the state k of update i. The update is computed in the parameter's layout: its state is fetched there,
- * and the new version is stored back. */
+/* Offloads state k of update i. The update is computed in the parameter's layout, so its state is fetched to that
+ * layout and its new version is stored back. */
 static int
 offload_state(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
 {
@@ -246,7 +251,7 @@ offload_state(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
     TRY(storage_layout(b, own, &p->leaf[leaf].layout));
     struct prog_node fetch =
         make_move_node(b, i, (struct ref){.kind = REF_LEAF, .index = leaf}, &p->leaf[leaf].type, own);
-    fetch.again = p->nnode + b->n + 1; /* belongs to its own stage only */
+    fetch.again = p->nnode + b->n + 1; /* the fetch refers to itself, so it runs in its own stage */
     rewrite_operand(p, i, k, add_insertion(b, &fetch, position_ahead(b, i, -1)));
     return 0;
 }
@@ -295,8 +300,8 @@ offload_values(struct program *p, struct atlas *at, const struct place *storage,
 
 /* ---- variables gathered again ---- */
 
-/* Returns true if node i is a move, written by the user for forward, that gathers a value of variables alone: at
- * least one split axis becomes replicated. */
+/* Returns true if node i is a gather that the user wrote in forward: a move of a value that depends on variables
+ * alone, by which at least one split axis becomes replicated. */
 static bool
 is_gather(const struct bringer *b, int32_t i)
 {
@@ -310,7 +315,7 @@ is_gather(const struct bringer *b, int32_t i)
     return any;
 }
 
-/* Readers of a value or of its views. */
+/* Flags of a value: the phases in which nodes read it or its views. */
 enum { READ_FORWARD = 1, READ_ONCE = 2 };
 
 static uint8_t *
@@ -331,7 +336,7 @@ count_program_readers(const struct program *p, struct arena *a)
     return read;
 }
 
-/* Marks gathers with `again`. Gathers and their views run once per micro-batch. */
+/* Sets `again` on moves that gather variables. Marked gathers, and views of them, run once per micro-batch. */
 static void
 mark_gathers(struct bringer *b)
 {

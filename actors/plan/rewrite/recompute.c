@@ -1,5 +1,5 @@
-/* recompute.c - cuts the forward passes of stages into parts, chooses parts, and lets backward read recomputed
- * values. */
+/* recompute.c - divides the forward passes of stages into parts, chooses the parts to recompute, and makes backward
+ * read recomputed values. */
 #include "actors/plan/rewrite/recompute.h"
 
 #include "actors/plan/outline/estimate.h"
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* The forward nodes of a stage that may be recomputed, in order. */
+/* The forward nodes of a stage that backward may recompute, in order. */
 struct passage {
     int32_t n, *node;
 };
@@ -17,12 +17,12 @@ struct recomputer {
     struct program *p;
     struct arena tmp;
     struct stages stages;
-    struct passage *passage; /* by stage */
+    struct passage *passage; /* by stage: its forward nodes */
     double *work;            /* by node: estimated work, ns */
-    int64_t *made, *kept;    /* by node: bytes per micro-batch of its results, and of those that backward reads */
-    int32_t *last;           /* by node: last forward node that reads it; -1: none */
-    int32_t *part;           /* by node: part of its stage to recompute it with; -1: not recomputed */
-    int32_t *twin;           /* by node: the node that recomputes it; -1: none */
+    int64_t *made, *kept;    /* by node: bytes per micro-batch of all its results; of the results that backward reads */
+    int32_t *last;           /* by node: last forward node that reads its results; -1: none */
+    int32_t *part;           /* by node: the part of its stage with which it is recomputed; -1: not recomputed */
+    int32_t *twin;           /* by node: the node that recomputes its results; -1: none */
     struct insertion *list;
     int32_t n, capacity;
 };
@@ -99,7 +99,7 @@ recomputer_init(struct recomputer *r, struct program *p)
 
 /* ---- parts ---- */
 
-/* Returns, for a cut after the k-th node of a passage, the bytes made before the cut and read after it. */
+/* Returns, for a cut after the k-th node of a passage, the bytes of values made before the cut and read after it. */
 static int64_t *
 find_alive_nodes(struct recomputer *r, const struct passage *s)
 {
@@ -141,7 +141,7 @@ find_passage_ends(struct recomputer *r, const struct passage *s, bool *ends)
 }
 
 struct part {
-    int64_t bytes; /* bytes that backward no longer keeps */
+    int64_t bytes; /* bytes that need not be kept for backward */
     int32_t index, last;
 };
 
@@ -152,7 +152,7 @@ by_bytes_down(const void *x, const void *y)
     return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->index - b->index;
 }
 
-/* Chooses the n parts of a passage that free the most bytes. */
+/* Chooses the n parts of a passage whose recomputation frees the most bytes. */
 static void
 choose_parts(struct recomputer *r, const struct passage *s, int32_t n)
 {
@@ -176,7 +176,8 @@ choose_parts(struct recomputer *r, const struct passage *s, int32_t n)
     for (int32_t c = 0; c < MIN(n, nparts); c++) chosen[part[c].index] = true;
     for (int32_t k = 0; k < s->n; k++) {
         int32_t *own = &r->part[s->node[k]];
-        if (!chosen[*own] || r->last[s->node[k]] > last[*own]) *own = -1; /* results read after their part are kept */
+        /* results that are read after their part are kept */
+        if (!chosen[*own] || r->last[s->node[k]] > last[*own]) *own = -1;
     }
 }
 
@@ -206,8 +207,8 @@ recompute_standing_for(struct recomputer *r, struct ref of, int32_t reader)
 
 /* ---- values recomputed before stages were known ---- */
 
-/* Returns the forward value that r recomputes, if r belongs to another stage than its reader, node i, and the value
- * precedes node i; else r. */
+/* Returns the forward value that r recomputes, if r belongs to another stage than its reader, node i, and the
+ * forward value precedes node i; else r. */
 static struct ref
 left_by_forward(const struct program *p, const struct stages *s, struct ref r, int32_t i)
 {
@@ -253,7 +254,7 @@ recompute_parts(struct program *p, const int32_t *parts, int32_t n)
         }
     if (!status) {
         rewrite_insert(p, r.list, r.n);
-        rewrite_sweep(p); /* removes nodes that backward no longer reads */
+        rewrite_sweep(p); /* removes nodes whose results backward no longer reads */
     }
     free(r.list);
     arena_fini(&r.tmp);

@@ -79,7 +79,7 @@ compare_insert_places(const void *x, const void *y)
     return a->before != b->before ? (a->before > b->before) - (a->before < b->before) : (a > b) - (a < b);
 }
 
-/* Returns the node with its operands renumbered by index. */
+/* Returns the node with its operands renumbered: node k becomes index[k]. */
 static struct prog_node
 renamed(struct program *p, const struct prog_node *n, const int32_t *index)
 {
@@ -93,7 +93,8 @@ renamed(struct program *p, const struct prog_node *n, const int32_t *index)
     return to;
 }
 
-/* Merges program and list: node i goes to index[i]; nodes of the list are numbered behind the program's. */
+/* Merges the program and the list of insertions: node i moves to index[i]. Nodes of the list are numbered after the
+ * program's nodes. */
 static void
 merge_insertions(struct program *p, const struct insertion *list, int32_t n, const int32_t *index)
 {

@@ -1,11 +1,12 @@
-/* zero.c - slices updates over replicas. */
+/* zero.c - shards updates over the ranks that hold replicas of a parameter. */
 #include "actors/plan/rewrite/zero.h"
 
 #include "actors/plan/rewrite/rewrite.h"
 
 #include <string.h>
 
-/* Sets *out to l with the replicated axes of the set splitting dimension 0, after the axes that split already. */
+/* Sets *out to layout l with some replicated mesh axes (those in the set) splitting dimension 0, after the axes that
+ * split it already. */
 static int
 sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct layout **out)
 {
@@ -26,8 +27,8 @@ sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct lay
     return any ? layout_new(at, l->place, sbp, order, out) : 0;
 }
 
-/* Returns the axes over which a gradient is still to be reduced: replicas cost a reduction there anyway, and slices
- * cost no more. Returns all axes if no gradient decides. */
+/* Returns the mesh axes over which a gradient is still to be reduced, as a bit mask. On these axes replicas cost a
+ * reduction anyway, and slices cost no more. Returns all axes if no gradient decides. */
 static uint32_t
 axes_of(const struct program *p, const struct prog_node *n, const int32_t *root_leaf)
 {
@@ -70,7 +71,7 @@ slice_update(struct program *p, struct atlas *at, int32_t i, int level, const in
     return 0;
 }
 
-/* Converts new versions back to the layouts of their variables. */
+/* Inserts moves of new versions back to the layouts of their variables. */
 static void
 bring_back(struct program *p, const int32_t *root_leaf)
 {

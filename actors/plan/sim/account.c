@@ -1,9 +1,10 @@
-/* account.c - derives from the times of acts what each act waited for.
+/* account.c - derives from the times of acts for what each act waited.
  *
- * Act n of a reader takes token n / hold of an edge, which act (n / hold + 1) every - 1 of the producer published
- * (on a control edge: the last of the tokens it needs). Register r of a result is written again after all readers of
- * register r - nreg gave that register back. So every condition of an act has a time. The latest time is the cause
- * of the act's delay, unless its device was busy until then. */
+ * Act n of a reader takes token n / hold of an edge. Act (n / hold + 1) every - 1 of the producer published that
+ * token; on a control edge, the last of the tokens that the reader needs. Register r of a result is written again
+ * after all readers of register r - nreg have returned it. So the time at which each condition of an act became true
+ * is known. The condition with the latest time is the cause of the act's delay, unless the act's device was busy
+ * until then. */
 #include "actors/plan/sim/account.h"
 #include "runtime/device/device.h"
 
@@ -13,8 +14,8 @@
 
 struct books {
     const struct plan *plan;
-    int64_t *first;       /* by task: number of its first act */
-    int64_t *begin, *end; /* by number of an act, ns; -1: unknown */
+    int64_t *first;       /* by task: number of its first act in the arrays below */
+    int64_t *begin, *end; /* by number of an act: its begin and end, ns; -1: unknown */
 };
 
 static struct books
@@ -43,7 +44,7 @@ act_end(const struct books *b, int32_t task, int64_t n)
 struct cause {
     enum stall_kind kind;
     int32_t on;
-    int64_t at; /* time at which the condition was met, ns */
+    int64_t at; /* time at which the condition became true, ns */
 };
 
 static void
@@ -60,7 +61,7 @@ cause_of_input(const struct books *b, const struct in_port *in, int64_t n, struc
     later(c, STALL_INPUT, in->task, act_end(b, in->task, token * every - 1));
 }
 
-/* Updates the cause with the time at which each reader of register r gave the register back. */
+/* Updates the cause with the times at which the readers of register r returned it. */
 static void
 cause_of_register(const struct books *b, const struct out_port *out, int64_t r, struct cause *c)
 {
@@ -93,7 +94,7 @@ struct stalls {
     struct arena *arena;
 };
 
-/* Returns true if two waits are reported as one: same stage, same line of the program. */
+/* Returns true if two waits are reported as one, because they have the same stage and the same line of the program. */
 static bool
 stalls_alike(const struct plan *p, const struct stall *s, const struct stall *t)
 {
@@ -128,7 +129,7 @@ compare_stall_begin(const void *a, const void *b)
     return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->end > y->end) - (x->end < y->end);
 }
 
-/* Returns the lowest virtual stage of the device's tasks; -1: it has none. */
+/* Returns the lowest virtual stage of the device's tasks; -1: the device has no tasks. */
 static int32_t
 stage_of(const struct plan *p, int32_t device)
 {
@@ -139,8 +140,8 @@ stage_of(const struct plan *p, int32_t device)
     return stage;
 }
 
-/* Adds the gaps between the acts of one device, which are sorted by time, to the stalls. Returns the time in acts,
- * ns. */
+/* Adds the gaps between the acts of one device to the stalls. The acts of the device are sorted by time. Returns the
+ * time spent in acts, ns. */
 static int64_t
 device_stalls(const struct books *b, const struct act_time *act, int64_t nact, int32_t stage, const struct account *o,
               struct stalls *l)
@@ -195,11 +196,11 @@ compare_change_times(const void *a, const void *b)
 {
     const struct reg_change *x = a, *y = b;
     if (x->at != y->at) return (x->at > y->at) - (x->at < y->at);
-    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* releases before acquisitions */
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* at equal times, releases sort before acquisitions */
 }
 
-/* Returns when register r of a result was given back by its last reader; results stored in the same register
- * (IN_TASK) count, too. */
+/* Returns the time at which the last reader of a register of a result returned it. Readers of other results that are
+ * stored in the same register (IN_TASK) count, too. */
 static int64_t
 until(const struct books *b, int32_t task, int32_t k, int64_t r)
 {
@@ -304,7 +305,8 @@ plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int
 int32_t
 plan_at_once(const struct plan *p)
 {
-    bool *shared = must_alloc(sizeof *shared * (size_t)(p->nthread + 1)); /* by thread */
+    /* by thread: a device without streams has been counted */
+    bool *shared = must_alloc(sizeof *shared * (size_t)(p->nthread + 1));
     int32_t n = 0;
     for (int32_t d = 0; d < p->ndevice; d++) {
         bool *own = &shared[p->device[d].thread];
@@ -326,7 +328,7 @@ compare_stall_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Disturbances by the machine affect few acts, so the median excludes them. */
+/* Takes the median duration of a task's acts, because disturbances by the machine affect only few acts. */
 bool
 account_costs(const struct plan *p, const struct act_time *act, int64_t nact, int64_t *cost)
 {

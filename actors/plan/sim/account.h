@@ -1,53 +1,54 @@
 /* account.h - analyses the acts of a run: idle time and its causes, and bytes in registers over time.
  *
- * Input: a plan and the begin and end times of its acts, simulated or measured. The plan determines which tokens and
- * registers act n of a task took, and so what it waited for last. Any thread; results are allocated in the given
- * arena. */
+ * Input: a plan, and the begin and end times of its acts, simulated or measured. The plan determines which tokens
+ * and registers act n of a task took, and so for which token or register it waited last. Any thread; results are
+ * allocated in the given arena. */
 #ifndef RILLE_PLAN_ACCOUNT_H
 #define RILLE_PLAN_ACCOUNT_H
 
 #include "actors/plan/sim/plan_sim.h"
 
 enum stall_kind {
-    STALL_INPUT,    /* waited for the result of `on` */
-    STALL_REGISTER, /* waited for a register of its own that `on` was still reading */
-    STALL_TURN,     /* waited for its thread (busy, or no core), or for a message in transit */
-    STALL_END,      /* no work was left */
+    STALL_INPUT,    /* waited for the result of task `on` */
+    STALL_REGISTER, /* waited for a register of its own that task `on` was still reading */
+    STALL_TURN,     /* waited for its thread (busy, or without a core), or for a message in transit */
+    STALL_END,      /* no work was left until the end of the run */
 };
 /* Idle time of one kind, summed over the devices of one virtual stage. */
 struct stall {
     enum stall_kind kind;
     int32_t stage;    /* stage of the idle devices */
-    int32_t task, on; /* of the longest wait: waiting task, awaited task; -1: none */
-    int64_t ns;       /* ns, over all devices and acts */
+    int32_t task, on; /* task that waited longest, and the task for which it waited; -1: none */
+    int64_t ns;       /* total idle time over all devices and acts, ns */
     int64_t longest;
     int32_t ndevice; /* number of devices of the stage */
 };
 
 struct account {
-    int64_t begin, end; /* begin of the first act, end of the last, ns */
-    int64_t *busy;      /* by device: time in acts, ns */
+    int64_t begin, end; /* begin of the first act and end of the last act, ns */
+    int64_t *busy;      /* by device: time spent in acts, ns */
     int32_t nstall;
-    struct stall *stall; /* longest first */
+    struct stall *stall; /* stalls, longest first */
     int32_t npoint;
-    int64_t *memory; /* [device][point]: maximum bytes in registers in each of npoint equal intervals */
+    int64_t *memory; /* [device][point]: most bytes in registers during each of npoint equal intervals */
 };
 void plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int32_t npoint, struct arena *a,
                   struct account *out);
-/* Returns how many of the plan's devices can act at once: all with streams, plus one per thread of the others. */
+/* Returns the number of the plan's devices that can run an act at the same time: all devices with streams, plus one
+ * per thread with devices without streams. */
 int32_t plan_at_once(const struct plan *p);
 
-/* A change of the register bytes in use on a plan device: positive when a register comes into use, negative when its
- * last reader gives it back. */
+/* A change of the register bytes in use on a plan device: positive when a register is first written, negative when
+ * its last reader returns it. */
 struct reg_change {
     int64_t at, bytes;
     int32_t device;
 };
-/* Lists all changes, sorted by time. */
+/* Lists all changes of register bytes, sorted by time. */
 void plan_changes(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a,
                   struct reg_change **list, int64_t *n);
 
-/* A full register taken by an act of another device. sent: end of the writing act; taken: begin of the reading act,
+/* A read of a register by an act of another device. sent: end of the writing act; taken: begin of the reading act,
  * ns. */
 struct crossing {
     int32_t from, to;
@@ -57,10 +58,10 @@ void plan_crossings(const struct plan *p, const struct act_time *act, int64_t na
                     struct crossing **list, int64_t *n);
 
 /* Sets the cost of each task to the median duration of its acts, ns; a task without acts keeps its cost. Returns
- * false if there are no acts. */
+ * false if there are no acts at all. */
 bool account_costs(const struct plan *p, const struct act_time *act, int64_t nact, int64_t *cost);
-/* Returns the relative spread of act durations around their costs: the maximum deviation if all deviations up to it
- * are equally likely; at most 1. */
+/* Returns the relative spread of act durations around their costs, at most 1. The spread is the largest
+ * deviation, if deviations are assumed to be uniformly distributed. */
 double account_jitter(const struct act_time *act, int64_t nact, const int64_t *cost);
 
 #endif

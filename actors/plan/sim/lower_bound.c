@@ -1,5 +1,6 @@
-/* lower_bound.c - Jackson's preemptive schedule of one lane: always runs the released act with the longest tail,
- * preempting shorter ones. Its makespan is the lower bound (Jackson 1955; Carlier 1982). */
+/* lower_bound.c - computes a lower bound by Jackson's preemptive schedule of one lane. The schedule always runs the
+ * released act with the longest tail, and preempts acts with shorter tails. The makespan of this schedule is the
+ * lower bound (Jackson 1955; Carlier 1982). */
 #include "actors/plan/sim/lower_bound.h"
 
 #include "runtime/base/heap.h"
@@ -37,7 +38,7 @@ lower_bound_of_lane(struct lower_bound_acts *acts, int32_t n)
 
 /* ---- bound of a plan ---- */
 
-/* Times of a task, ns: its shortest act; all acts. */
+/* Times of a task, ns: the duration of its shortest act; the sum over all its acts. */
 struct took {
     int64_t least, all;
     int32_t nact;
@@ -69,8 +70,8 @@ carries_data(const struct plan *p, const struct in_port *in)
     return in->out < p->task[in->task].nresult;
 }
 
-/* Computes heads and tails. Edges point forward in the task list. A register held for several acts is read by all of
- * them. */
+/* Computes heads and tails of all tasks. Edges point forward in the task list. If a reader keeps a register for
+ * several acts, all these acts wait for it. */
 static void
 find_lane_ends(const struct plan *p, const struct took *took, struct lower_bound_acts *acts)
 {

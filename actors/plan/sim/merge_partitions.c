@@ -1,4 +1,4 @@
-/* merge_partitions.c - joins plan partitions: renumbers copies of the tasks, and aligns the partitions' clocks. */
+/* merge_partitions.c - joins the partitions of a plan: copies and renumbers their tasks, and aligns their clocks. */
 #include "actors/plan/sim/merge_partitions.h"
 
 #include "actors/plan/sim/plan_sim.h"
@@ -10,11 +10,13 @@ struct joiner {
     int n;
     bool as_one;
     struct arena *arena;
-    const int32_t *first;           /* by partition: first task */
-    int32_t *first_device, *thread; /* by partition: first device; first thread */
+    const int32_t *first; /* by partition: index of its first task in the joined plan */
+    /* by partition: index of its first device, and of its first thread, in the joined plan */
+    int32_t *first_device, *thread;
 };
 
-/* Returns the other end of a channel, and its partition in *part; NULL: the partition is not joined. */
+/* Returns the other end of a channel, and the index of that end's partition in *part; NULL: the partition is not
+ * among those joined. */
 static const struct channel *
 other_end(const struct joiner *j, const struct channel *c, int *part)
 {
@@ -33,7 +35,8 @@ other_end(const struct joiner *j, const struct channel *c, int *part)
     return NULL;
 }
 
-/* Returns the sending end of the channel whose data the port reads, and its partition in *far; NULL: no channel. */
+/* Returns the sending end of the channel whose data an in-port reads, and the index of the sender's partition in
+ * *far; NULL: the port reads no channel. */
 static const struct channel *
 received_channel(const struct joiner *j, int part, const struct in_port *in, int *far)
 {
@@ -43,8 +46,8 @@ received_channel(const struct joiner *j, int part, const struct in_port *in, int
     return c ? other_end(j, c, far) : NULL;
 }
 
-/* Returns the port by which a reader of received data also reads from the sender. Such ports follow the reader's own
- * ports, in the order of its receiving ports. */
+/* Returns the in-port by which a reader of received data also reads from the sender. The added ports follow the
+ * reader's own ports, in the order of its ports for received data. */
 static int32_t
 port_to_sender(const struct joiner *j, int part, int32_t task, int32_t port)
 {
@@ -54,8 +57,8 @@ port_to_sender(const struct joiner *j, int part, int32_t task, int32_t port)
     return n;
 }
 
-/* Adds a credit port to the sender, held by the readers of the received data, with the receiver's number of
- * registers. */
+/* Adds a credit out-port to the sender, which has as many registers as the receiver. The readers of the received
+ * data hold the registers of this port. */
 static void
 add_room(const struct joiner *j, int far, int32_t receives, struct task *t)
 {
@@ -87,7 +90,7 @@ take_room(const struct joiner *j, int part, int32_t task, struct task *t)
     }
 }
 
-/* Adds the channel's edge, behind the existing ports of both tasks. */
+/* Adds an edge in place of the channel, after the existing ports of both tasks. */
 static void
 add_edge(const struct joiner *j, const struct channel *c, struct task *t)
 {
@@ -188,7 +191,7 @@ plan_merge_partitions(const struct plan *const *part, int n, bool as_one, struct
 
 /* ---- clocks ---- */
 
-/* Acts of the channels' tasks: those of a task are at[first[task]] and following. */
+/* Times of the acts of all tasks that are channel ends. The acts of a task start at at[first[task]]. */
 struct ends {
     int32_t *first;
     const struct act_time **at;
@@ -206,8 +209,8 @@ find_act_ends(const struct plan *p, const struct act_time *act, int64_t nact, st
         if (p->task[act[i].task].channel >= 0) e->at[e->first[act[i].task + 1]++] = &act[i];
 }
 
-/* Returns the least shift of the receiver's clock against the sender's with which no message arrives before it was
- * sent. */
+/* Returns the least shift of the receiver's clock, relative to the sender's, with which no message arrives before it
+ * was sent; ns. */
 static int64_t
 lag_of(const struct ends *from, int32_t sends, const struct ends *to, int32_t receives)
 {
@@ -220,7 +223,8 @@ lag_of(const struct ends *from, int32_t sends, const struct ends *to, int32_t re
     return lag;
 }
 
-/* Finds longest paths (Bellman-Ford): with n clocks of equal speed a path has at most n - 1 edges. */
+/* Finds the least shifts of all clocks as longest paths (Bellman-Ford). With n clocks of equal speed a path has at
+ * most n - 1 edges. */
 void
 plan_clocks(const struct plan *const *part, int n, const struct act_time *const *act, const int64_t *nact,
             int64_t *later)

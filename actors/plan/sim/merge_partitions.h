@@ -1,25 +1,26 @@
 /* merge_partitions.h - joins the partitions of a plan into one plan, for analyses and simulations of all hosts
- * together. An edge from the sending task to the receiving task replaces each channel, with the channel's number of
+ * together. Each channel is replaced by an edge from the sending to the receiving task, with the channel's number of
  * registers.
  *
- * A joined plan cannot run: it has no kernels and no leaves. It borrows the partitions; any thread. */
+ * A joined plan cannot run, because it has no kernels and no leaves. The joined plan refers to the partitions, which
+ * must outlive it; any thread. */
 #ifndef RILLE_PLAN_MERGE_PARTITIONS_H
 #define RILLE_PLAN_MERGE_PARTITIONS_H
 
 #include "actors/plan/model/plan.h"
 
-/* Joins n partitions of one program, each on another host. Devices, threads and tasks keep the order of the
+/* Joins n partitions of one program, each of another host. Devices, threads and tasks keep the order of the
  * partitions. first: index of each partition's first task. as_one: the receiver's device makes each transfer once it
- * has a free register, as on a single host. Otherwise transfers are as in a cluster, with further micro-batches in
- * transit. Allocated in a. */
+ * has a free register, as on a single host; false: transfers are as in a cluster, where further micro-batches are in
+ * transit. The joined plan is allocated in arena a. */
 const struct plan *plan_merge_partitions(const struct plan *const *part, int n, bool as_one, struct arena *a,
                                          int32_t *first);
 
 struct act_time;
 /* Aligns the clocks of n partitions. act: the acts of one run of each partition, on its own clock, in order for each
  * task; NULL if nact is 0. later[i]: least number of nanoseconds to add to the times of partition i so that no
- * message is received before it is sent: no RECV begins before its SEND begins, or ends before its SEND ends.
- * later[0] is 0. If clocks differ in speed, some messages may still appear to arrive early. */
+ * message is received before it is sent. That is: no RECV begins before its SEND begins, or ends before its SEND
+ * ends. later[0] is 0. If clocks differ in speed, some messages may still seem to arrive early. */
 void plan_clocks(const struct plan *const *part, int n, const struct act_time *const *act, const int64_t *nact,
                  int64_t *later);
 

@@ -1,4 +1,4 @@
-/* pipeline.c - costs and bytes of a program's virtual stages. */
+/* pipeline.c - computes costs and bytes of a program's virtual stages. */
 #include "actors/plan/outline/estimate.h"
 #include "actors/plan/sim/pipeline.h"
 
@@ -58,7 +58,8 @@ find_links(const struct describing *f)
     f->l->link = link;
 }
 
-/* Computes, by stage, the time per micro-batch of forward, and of its part that backward recomputes; ns. */
+/* Computes, by stage, the time of forward per micro-batch, and the time of the part of forward that backward
+ * recomputes; ns. */
 static void
 find_recomputed(const struct describing *f)
 {
@@ -74,8 +75,8 @@ find_recomputed(const struct describing *f)
     arena_fini(&tmp);
 }
 
-/* Uses the given costs. If the gradient of a stage's input is not needed, all of backward counts as weight
- * gradients. */
+/* Uses the costs given by the caller. If the gradient of a stage's input is not needed, all of its backward counts
+ * as weight gradients. */
 static void
 give_costs(const struct describing *f, const struct schedule_search_costs *c)
 {
@@ -89,8 +90,8 @@ give_costs(const struct describing *f, const struct schedule_search_costs *c)
     l->hop = llround(c->move);
 }
 
-/* Estimates the costs. If all are below 1 ns (one micro-batch of a few numbers), each stage costs 1 ns, because time
- * 0 means a deadlocked schedule. */
+/* Estimates the costs of stages. If all are below 1 ns (a micro-batch of a few numbers), each stage costs 1 ns,
+ * because a simulated time of 0 would mean a deadlocked schedule. */
 static void
 reckon_costs(const struct describing *f)
 {
@@ -110,7 +111,7 @@ reckon_costs(const struct describing *f)
 
 /* ---- bytes held ---- */
 
-/* A value held on a stage for a later phase than the one that made or received it; until: the last such phase. */
+/* A value that a stage holds for a later phase than the phase that made or received it. until: the last such phase. */
 struct kept {
     int32_t node, out, stage;
     uint8_t until;
@@ -127,7 +128,7 @@ by_value(const void *x, const void *y)
     return (a->until < b->until) - (a->until > b->until);
 }
 
-/* Returns a rank's bytes of an operand in the layout its reader requests; for a view, scaled up to the complete
+/* Returns the bytes of an operand on one rank, in the layout that its reader requests. A view counts as the complete
  * value. */
 static int64_t
 kept_bytes(const struct program *p, const struct prog_node *n, int32_t k, const struct type *whole)
@@ -156,7 +157,7 @@ list_kept(const struct describing *f, struct kept **list)
     return n;
 }
 
-/* Counts each value once per stage, until its last reader there. */
+/* Counts the bytes that each stage holds. Each value counts once per stage, until its last reader on that stage. */
 static void
 find_bytes(const struct describing *f)
 {
@@ -207,7 +208,7 @@ pipeline_rule(const struct program *p, const struct stages *s, struct arena *a)
 /* ---- lower bound ---- */
 
 struct stage_acts {
-    struct lower_bound_acts of[NACT]; /* by phase */
+    struct lower_bound_acts of[NACT]; /* by phase: acts of the stage */
 };
 
 static int64_t
@@ -228,7 +229,7 @@ contexts_left(const struct pipeline *l, struct stage_acts *acts, int32_t stage, 
     return l->cost[stage][phase] + acts[stage].of[phase].tail;
 }
 
-/* Computes heads: forward in the order of links, backward in reverse. */
+/* Computes the heads of all acts: forward in the order of links, backward in reverse order. */
 static void
 find_heads(const struct pipeline *l, struct stage_acts *acts)
 {

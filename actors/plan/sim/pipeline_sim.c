@@ -1,11 +1,14 @@
-/* pipeline_sim.c - pipeline simulator: at each moment all acts that end deliver their results, then each idle lane
+/* pipeline_sim.c - pipeline simulator. At each time, all ending acts deliver their results. Then each idle lane
  * begins the ready act with the highest priority.
  *
- * Each act of a stage has a slot with needs: results that must have arrived for its next micro-batch. The end of an
- * act wakes the few slots that depend on it. A lane begins its ready slot with the least key (turn and micro-batch).
+ * Each act of a stage has a slot with a list of needs: results and free memory that its next micro-batch requires.
+ * The end of an act wakes the few slots that depend on it. A lane begins the ready slot with the least key (turn and
+ * micro-batch).
+ *
  * A pool of A micro-batches is a circle: a micro-batch enters a stage after the A-th before it has travelled to the
  * last stage and back. The remaining time is therefore at least the number of remaining micro-batches divided by A,
- * times one such round trip. Most simulations stop at this bound, or at the bound of their bytes. */
+ * times one such round trip. Most simulations stop early, because this bound, or the bytes in use, already exceed
+ * the aim. */
 #include "actors/plan/sim/pipeline_sim.h"
 
 #include <stdlib.h>
@@ -16,62 +19,65 @@ enum act { FORWARD, BACKWARD, WEIGHT };
 #define NEVER INT64_MAX
 
 struct lane {
-    int64_t work;         /* remaining work, ns */
-    int64_t bytes;        /* bytes of the stages' pools, at their peak so far */
-    int32_t held;         /* contexts held */
+    int64_t work;  /* remaining work of the lane, ns */
+    int64_t bytes; /* bytes of the pools of the lane's stages, at the largest sizes used so far */
+    /* micro-batches between forward and the end of weight gradients (contexts), summed over the lane's stages */
+    int32_t held;
     struct slot *busy;    /* slot of the running act; NULL: idle */
-    struct slot *slot;    /* NACT per stage */
-    uint64_t *ready;      /* bit mask of ready slots */
-    uint32_t nready;      /* words in ready */
-    struct slot *opening; /* dummy act until the lane's start time; NULL: starts at 0 */
-    int64_t end;          /* end of the latest act */
+    struct slot *slot;    /* slots of the lane, NACT per stage */
+    uint64_t *ready;      /* bit mask of the lane's ready slots */
+    uint32_t nready;      /* number of 64-bit words in `ready` */
+    struct slot *opening; /* dummy act that ends at the lane's start time; NULL: the lane starts at time 0 */
+    int64_t end;          /* end of the lane's latest act, ns */
 };
 
-/* Allows micro-batch k if *come > k - room. */
+/* A condition for an act: micro-batch k may run if *come > k - room. */
 struct need {
-    const int32_t *come; /* counter of `from`: done, or there */
+    const int32_t *come; /* counter of slot `from`: its micro-batches that are done, or that have arrived */
     struct slot *from;
-    int32_t room; /* size of the pool; 0: data, not a pool */
-    int32_t used; /* most of the pool in use; of data: most micro-batches `from` was ahead */
+    int32_t room; /* size of the pool, in micro-batches; 0: the need is data, not a free place in a pool */
+    /* of a pool: most micro-batches in it at once; of data: most micro-batches by which slot `from` was ahead */
+    int32_t used;
     int64_t bytes;
 };
 
-/* An act of a stage. */
+/* One act (forward, backward or weight gradients) of one stage. */
 struct slot {
-    int32_t begun, done, there; /* micro-batches. there: done, and arrived on other lanes */
+    int32_t begun, done, there; /* micro-batches of which the act has begun; is done; has arrived on other lanes */
     int32_t stage;
     enum act act;
-    int64_t wire, sent;                            /* time that its results occupy links, ns; end of that time */
-    uint32_t lane, index;                          /* lane, and index among its slots */
-    uint64_t turn, key;                            /* key of micro-batch 0; of the next one */
-    struct need *need, *gift, *need_end;           /* needs: pools, then data */
-    struct slot **wakes, **wakes_far, **wakes_end; /* woken by its end; by arrival on other lanes */
+    int64_t wire, sent;   /* time for which its results occupy links, ns; end of that time for the latest result */
+    uint32_t lane, index; /* index of the lane; index among the lane's slots */
+    uint64_t turn, key;   /* key for micro-batch 0; for the next micro-batch */
+    struct need *need, *gift, *need_end; /* list of needs: pools from `need` on, data from `gift` on */
+    /* slots to wake: from `wakes` on when the act ends, from `wakes_far` on when its result arrives on other lanes */
+    struct slot **wakes, **wakes_far, **wakes_end;
 };
 
-/* The end of a slot's act, or the arrival of its result on other lanes. */
+/* The end of an act, or the arrival of its result on other lanes. */
 struct event {
     int64_t at;
     struct slot *slot;
 };
 
-/* Times from the entry of a micro-batch into a stage, ns: until backward, or the weight gradient, has ended; until
- * the last dependent work has ended. */
+/* Lower bounds of the time from the entry of a micro-batch into a stage, ns: until backward has ended, until the
+ * weight gradient has ended, until the last dependent work has ended. */
 struct circle {
     int64_t backward, weight, end;
 };
 
 struct simulator {
     const struct pipeline *p;
-    struct slot *slot; /* in lane order */
-    struct slot **of;  /* by stage: its slots */
+    struct slot *slot; /* all slots, ordered by lane */
+    struct slot **of;  /* by stage: its first slot */
     struct lane *lane;
-    uint64_t *stirred;     /* bit mask of lanes with a newly ready slot, or an ended act */
-    uint32_t nstirred;     /* words */
-    struct circle *circle; /* by stage */
+    uint64_t *stirred;     /* bit mask of lanes that have a newly ready slot, or whose act has ended */
+    uint32_t nstirred;     /* number of 64-bit words in `stirred` */
+    struct circle *circle; /* by stage: round trip times */
     struct event *end;     /* ends of running acts: ring buffer in time order */
     uint32_t end_mask;     /* capacity of the ring, a power of two, minus 1 */
-    struct event *arrival; /* in the order of time */
-    /* one simulation */
+    struct event *arrival; /* arrivals, ordered by time */
+    /* Data of one simulation. */
     const struct prog_pool *pool;
     const struct pipeline_sim_aim *aim;
     const struct pipeline_sim_rule *rule;
@@ -79,7 +85,7 @@ struct simulator {
     uint32_t nend, ended;
     int64_t narrival, arrived;
     int64_t left, now;
-    int64_t least; /* lower bound of the end */
+    int64_t least; /* lower bound of the simulated time, ns */
     bool hopeless;
 };
 
@@ -93,7 +99,7 @@ may_act(const struct slot *s, int32_t pieces)
     return s->begun < pieces;
 }
 
-/* Key, from the highest bits: turn, act, stage in task-list order. Keys of a lane are unique. */
+/* Bits of a key, from the highest down: turn, act, stage in the order of the task list. Keys on a lane are unique. */
 enum { STAGE_BITS = 24, ACT_BITS = 2, PLACE_BITS = 30 };
 
 static uint64_t
@@ -118,7 +124,7 @@ stir(struct simulator *t, uint32_t lane)
     t->stirred[lane / 64] |= 1ull << lane % 64;
 }
 
-/* Marks the slot ready if its next micro-batch may run; the mark stays until the act begins. */
+/* Marks the slot as ready if its next micro-batch may run. The slot stays marked until the act begins. */
 static void
 wake_slot(struct simulator *t, struct slot *s)
 {
@@ -131,7 +137,7 @@ wake_slot(struct simulator *t, struct slot *s)
 
 /* ---- begin of an act ---- */
 
-/* Records the pool sizes in use, and how far other stages are ahead. */
+/* Records how much of each pool is in use, and how far other stages are ahead, when an act begins. */
 static void
 note_needs(struct simulator *t, struct lane *l, struct slot *s)
 {
@@ -145,7 +151,8 @@ note_needs(struct simulator *t, struct lane *l, struct slot *s)
     for (struct need *n = s->gift; n < s->need_end; n++) n->used = MAX(n->used, n->from->begun - s->begun);
 }
 
-/* Returns a lower bound of the remaining time after a micro-batch enters the slot's stage, from the pool sizes. */
+/* Returns a lower bound of the time that remains after a micro-batch has entered the slot's stage, ns. The bound
+ * follows from the pool sizes. */
 static int64_t
 circles(const struct simulator *t, const struct slot *s)
 {
@@ -155,8 +162,8 @@ circles(const struct simulator *t, const struct slot *s)
     return MAX(come / pool->backward * c->backward, come / pool->weight * c->weight) + c->end;
 }
 
-/* Returns true if the aim is out of reach, even if the lane never idles again. rest: lower bound of the remaining
- * time. */
+/* Returns true if the aim can no longer be reached, even if the lane never idles again. rest: lower bound of the
+ * remaining time, ns. */
 static bool
 is_hopeless(struct simulator *t, const struct lane *l, int64_t rest)
 {
@@ -168,7 +175,7 @@ is_hopeless(struct simulator *t, const struct lane *l, int64_t rest)
            r->contexts > aim->most_contexts;
 }
 
-/* Inserts the end of an act in time order, from the back, because most ends are later than all others. */
+/* Inserts the end of an act in time order. Searches from the back, because most new ends are later than all others. */
 static void
 will_end(struct simulator *t, struct event e)
 {
@@ -197,7 +204,7 @@ begin_slot(struct simulator *t, struct lane *l, struct slot *s)
     wake_slot(t, s);
 }
 
-/* Begins the lane's ready act with the least key, if it is idle. */
+/* Begins the ready act with the least key on a lane, if the lane is idle. */
 static void
 lane_goes_on(struct simulator *t, struct lane *l)
 {
@@ -230,7 +237,7 @@ arrive_slot(struct simulator *t, struct slot *s)
     for (struct slot **w = s->wakes_far; w < s->wakes_end; w++) wake_slot(t, *w);
 }
 
-/* Inserts the arrival on other lanes in time order, from the back. */
+/* Inserts the arrival of a result on other lanes in time order; searches from the back. */
 static void
 will_arrive(struct simulator *t, struct slot *s)
 {
@@ -254,7 +261,7 @@ end_slot(struct simulator *t, struct slot *s)
     if (s->wakes_far < s->wakes_end) will_arrive(t, s);
 }
 
-/* Returns the time of the next end or arrival; NEVER: none. */
+/* Returns the time of the next end of an act or arrival of a result; NEVER: none. */
 static int64_t
 next_moment(const struct simulator *t)
 {
@@ -278,7 +285,7 @@ play_pipeline(struct simulator *t)
 
 /* ---- setup ---- */
 
-/* Numbers slots by lane; the slots of a stage are adjacent. */
+/* Numbers the slots lane by lane; the slots of a stage are adjacent. */
 static void
 number_slots(struct simulator *t, struct arena *a)
 {
@@ -318,7 +325,7 @@ stage_need(struct slot *from, int64_t bytes)
     return (struct need){.come = &from->done, .from = from, .bytes = bytes};
 }
 
-/* Writes the needs of a stage's acts to `need`, pools first. Returns the end. */
+/* Writes the needs of a stage's acts to `need`, pools before data. Returns the end of the list. */
 static struct need *
 find_needs(struct simulator *t, int32_t q, struct need *need)
 {
@@ -343,7 +350,7 @@ find_needs(struct simulator *t, int32_t q, struct need *need)
     return w->need_end = need;
 }
 
-/* Lists the slots that each slot wakes: on the same lane, then on others. */
+/* Lists the slots that each slot wakes: those on its own lane, then those on other lanes. */
 static void
 find_wakes(struct simulator *t, struct arena *a)
 {
@@ -364,14 +371,16 @@ find_wakes(struct simulator *t, struct arena *a)
             }
 }
 
-/* Computes lower bounds of round trips. Links are sorted by source and point to later stages. */
+/* Computes lower bounds of the round trip times of micro-batches. The pipeline's links must be sorted by source and
+ * point to later stages. */
 static void
 find_circles(struct simulator *t)
 {
     const struct pipeline *p = t->p;
     struct circle *c = t->circle;
     for (int32_t q = 0; q < p->n; q++) c[q].end = p->cost[q][WEIGHT];
-    for (const struct link *k = p->link; k < p->link + p->nlink; k++) { /* until backward has left a stage */
+    /* the micro-batch must wait until backward has left the later stage */
+    for (const struct link *k = p->link; k < p->link + p->nlink; k++) {
         int64_t hop = p->lane[k->from] == p->lane[k->to] ? 0 : p->hop;
         c[k->to].end = MAX(c[k->to].end, hop + p->cost[k->from][BACKWARD] + c[k->from].end);
     }
@@ -453,7 +462,8 @@ open_stage(struct simulator *t, int32_t q)
     t->of[q][BACKWARD].need[0].room = t->pool[q].behind;
 }
 
-/* Reports the pools in use. hop: how far the producers were ahead, divided by the number of stages between. */
+/* Reports the largest use of each pool. hop: how far the producers of a stage were ahead, divided by the number of
+ * stages between. */
 static void
 tell_peaks(const struct simulator *t, struct prog_pool *peak)
 {

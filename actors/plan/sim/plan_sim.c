@@ -1,9 +1,9 @@
-/* plan_sim.c - plan simulator: event-driven, events are ends of acts.
+/* plan_sim.c - plan simulator: event-driven; events are the ends of acts.
  *
- * A lane runs one act at a time: a stream of a device, or a thread for its devices without streams. At each moment
- * all acts that end then publish results and give registers back; afterwards each idle lane begins the first of its
- * ready tasks. Events at the same moment are processed in the order of lanes, so a plan and its costs have exactly
- * one outcome. */
+ * A lane runs one act at a time. A lane is a stream of a device, or a thread for its devices without streams. At
+ * each moment all acts that end at that time publish results and return registers. Then each idle lane begins the
+ * first of its ready tasks. Events at the same time are processed in the order of lanes, so a plan and its costs
+ * have exactly one outcome. */
 #include "actors/plan/sim/plan_sim.h"
 
 #include "actors/plan/model/sync.h"
@@ -20,26 +20,27 @@
 /* ---- ports ---- */
 
 struct lane {
-    struct heap ready; /* ready tasks, by key */
+    struct heap ready; /* ready tasks, least key first */
     int32_t task;      /* running task; -1: idle */
     int64_t begin, end;
-    const struct row_act *row, *row_end; /* remaining acts of the lane's row */
-    int64_t until;                       /* latest time until which the lane waits for the first of these, ns */
+    const struct row_act *row, *row_end; /* acts of the lane's row that have not begun (rows: plan_sim.h) */
+    int64_t until;                       /* latest time until which the lane waits for the next act of its row, ns */
 };
 
 struct player {
     const struct plan *plan;
     const int64_t *cost;
     const struct plan_sim_options *how;
-    const struct lane_rows *rows; /* NULL: no waiting */
-    const int32_t *lane_of;       /* by task */
+    const struct lane_rows *rows; /* rows of the lanes; NULL: lanes never wait for an expected act */
+    const int32_t *lane_of;       /* by task: its lane */
     struct lane *lane;
     int32_t nlane;
     int64_t *first_in, *first_out;
-    int32_t *token, *used, *give; /* by in-port: tokens; acts with the current register; register to give back next */
-    int32_t *write, **left;       /* by out-port: register to write next; by register: remaining readers */
-    int32_t *begun, *waits;       /* by task: acts begun; ports that block it */
-    struct heap ends;             /* lanes, by the end of their act or of their patience */
+    /* by in-port: tokens it has; acts done with the current register; register to return next */
+    int32_t *token, *used, *give;
+    int32_t *write, **left; /* by out-port: register to write next; by register: readers that have not returned it */
+    int32_t *begun, *waits; /* by task: number of acts begun; number of ports that block it */
+    struct heap ends;       /* lanes, by the time at which their act ends or they stop waiting */
     struct act_time *act;
     int64_t nact;
 };
@@ -74,7 +75,7 @@ sim_has_streams(const struct plan_device *d)
     return device_kind(d->kind)->stream_new;
 }
 
-/* Numbers the lanes of a device, one per role of its tasks. own >= 0: the only lane of the device. */
+/* Numbers the lanes of a device, one per stream role of its tasks. own >= 0: number of the device's only lane. */
 static void
 number_roles(struct plan_sim_lanes *l, uint8_t roles, int32_t own, int32_t *lane)
 {
@@ -82,7 +83,8 @@ number_roles(struct plan_sim_lanes *l, uint8_t roles, int32_t own, int32_t *lane
         if (roles >> role & 1) lane[role] = own >= 0 ? own : l->n++;
 }
 
-/* Returns the lanes: device by device, or thread by thread, where devices without streams share one lane. */
+/* Returns the lanes of all devices. They are numbered device by device, or thread by thread, where a thread's
+ * devices without streams share one lane. */
 struct plan_sim_lanes
 plan_sim_lanes(const struct plan *p, enum plan_sim_share share, struct arena *a)
 {
@@ -104,7 +106,7 @@ plan_sim_lanes(const struct plan *p, enum plan_sim_share share, struct arena *a)
     return l;
 }
 
-/* Allocates each lane's heap; a task is ready at most once. */
+/* Allocates each lane's heap of ready tasks; a task is in it at most once. */
 static void
 make_lanes(struct player *g, int64_t nact, struct arena *a)
 {
@@ -124,7 +126,8 @@ make_lanes(struct player *g, int64_t nact, struct arena *a)
         g->lane[k].row_end = rows->act + rows->first[k + 1];
     }
     int64_t nevent =
-        g->nlane + (rows ? 2 * nact : 0); /* a waiting lane checks again at each end and each new ready task */
+        /* a lane that waits for its row checks again at each end and at each newly ready task */
+        g->nlane + (rows ? 2 * nact : 0);
     g->ends = heap_for(nevent, a);
 }
 
@@ -139,7 +142,7 @@ make_ready(struct player *g, int32_t task)
     heap_push(&g->lane[g->lane_of[task]].ready, key, task);
 }
 
-/* Counts down the ports that block a task; queues the task at 0. */
+/* Decrements the number of ports that block a task; at 0 adds the task to the ready tasks of its lane. */
 static void
 sim_wait_less(struct player *g, int32_t task)
 {
@@ -179,7 +182,7 @@ free_register(struct player *g, int32_t task, int32_t k)
     g->give[i] = (g->give[i] + 1) % out->nreg;
 }
 
-/* Completes the lane's act: publishes results and gives inputs back. */
+/* Completes the lane's act: publishes results and returns the registers that were read. */
 static void
 end_task(struct player *g, struct lane *l)
 {
@@ -187,14 +190,14 @@ end_task(struct player *g, struct lane *l)
     const struct task *t = &g->plan->task[task];
     g->act[g->nact++] = (struct act_time){task, g->begun[task] - 1, l->begin, l->end};
     l->task = -1;
-    g->waits[task]++; /* keeps the task blocked until all ports are updated */
+    g->waits[task]++; /* keeps the task blocked until all of its ports are updated */
     for (int32_t k = 0; k < t->nout; k++)
         if (t->out[k].control || g->begun[task] % t->out[k].every == 0) publish_result(g, task, k);
     for (int32_t k = 0; k < t->nin; k++) free_register(g, task, k);
     sim_wait_less(g, task);
 }
 
-/* Returns the time of the task's next act, with jitter. */
+/* Returns the duration of the task's next act, with jitter; ns. */
 static int64_t
 sim_task_cost(const struct player *g, int32_t task)
 {
@@ -204,8 +207,8 @@ sim_task_cost(const struct player *g, int32_t task)
     return (int64_t)((double)g->cost[task] * (1 + j->share * ((double)bits * 0x1p-52 - 1)));
 }
 
-/* Returns true if lane k waits for the next act of its row instead of beginning a ready one. Schedules a check for
- * the end of the lane's patience. */
+/* Returns true if lane k waits for the next act of its row instead of beginning another ready act. Schedules a check
+ * for the time at which the lane stops waiting. */
 static bool
 player_holds_back(struct player *g, int32_t k, int64_t now)
 {
@@ -219,7 +222,7 @@ player_holds_back(struct player *g, int32_t k, int64_t now)
     return true;
 }
 
-/* Begins the next act of each idle lane; free: only acts that cost no time. Returns true if any began. */
+/* Begins the next act of each idle lane. free: begins only acts that take no time. Returns true if any act began. */
 static bool
 begin_next_task(struct player *g, int64_t now, bool free)
 {
@@ -238,7 +241,8 @@ begin_next_task(struct player *g, int64_t now, bool free)
     return any;
 }
 
-/* Begins acts. Acts without cost (moves on their own streams) finish before lanes choose among the others. */
+/* Begins acts on all idle lanes. Acts that take no time (moves on their own streams) finish before lanes choose
+ * among the others. */
 static void
 begin_acts(struct player *g, int64_t now)
 {
@@ -258,7 +262,8 @@ static void
 next_event(struct player *g, int64_t now)
 {
     struct lane *l = &g->lane[heap_take(&g->ends, 0)];
-    if (l->task >= 0 && l->end == now) end_task(g, l); /* otherwise a check of a waiting lane, perhaps outdated */
+    /* otherwise the event is a check of a waiting lane, and may be outdated */
+    if (l->task >= 0 && l->end == now) end_task(g, l);
 }
 
 int
@@ -276,7 +281,7 @@ plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_sim_op
     make_ports(&g, &tmp);
     make_lanes(&g, n, &tmp);
     for (int32_t i = 0; i < p->ntask; i++) {
-        g.waits[i] = p->task[i].nin; /* all inputs lack tokens; all registers are free */
+        g.waits[i] = p->task[i].nin; /* at first all in-ports lack tokens, and all registers are free */
         make_ready(&g, i);
     }
     for (begin_acts(&g, now); g.ends.n > 0; begin_acts(&g, now))
@@ -290,7 +295,8 @@ plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_sim_op
 
 /* ---- rows ---- */
 
-enum { LITTLE = 20, DRAWS = 8, ACTS = 1 << 18 }; /* short: under 1/LITTLE of the longest; limit of acts */
+/* an act is short if it takes less than 1/LITTLE of the longest; ACTS: most acts of a plan with rows */
+enum { LITTLE = 20, DRAWS = 8, ACTS = 1 << 18 };
 
 static int64_t
 longest_ns(const int64_t *ns, int64_t n)
@@ -300,8 +306,8 @@ longest_ns(const int64_t *ns, int64_t n)
     return most;
 }
 
-/* Returns the time unit for moments (work per micro-batch of one device, stage and phase): 1/parts of the shortest
- * moment that is not short compared with the longest. */
+/* Returns the time unit to which the work of moments is rounded: 1/parts of the shortest moment that is not short
+ * compared with the longest. A moment is one device, stage and phase; its work is per micro-batch. */
 static int64_t
 even_unit(const int64_t *ns, int64_t n, int parts)
 {
@@ -311,9 +317,10 @@ even_unit(const int64_t *ns, int64_t n, int parts)
     return MAX(1, least / parts);
 }
 
-/* Returns idealised costs. Moments take whole units, so that nearly equal ones become equal. Short moves, and short
- * tasks that run once per batch, cost nothing; otherwise a device that is late by a move's time would start another
- * act and be late by an act's time. */
+/* Returns idealised durations of an act, by task. The work of each moment is a multiple of the unit, so that nearly
+ * equal moments become equal. Short moves, and short tasks that run once per batch, cost nothing. If short moves had
+ * costs, a device that is late by the time of a move would start another act, and would then be late by the time of
+ * that act. */
 static int64_t *
 even_costs(const struct plan *p, const int64_t *cost, int parts, struct arena *a)
 {
@@ -341,7 +348,7 @@ even_costs(const struct plan *p, const int64_t *cost, int parts, struct arena *a
     return even;
 }
 
-/* Returns the total time of ndraw simulations with different jitter. */
+/* Returns the total time of ndraw simulations, each with its own random jitter. */
 static int64_t
 time_of_draws(const struct plan *p, const int64_t *cost, struct plan_sim_options how, int64_t ndraw)
 {
@@ -355,7 +362,7 @@ time_of_draws(const struct plan *p, const int64_t *cost, struct plan_sim_options
     return sum;
 }
 
-/* Lists the acts of each row. Acts without idealised cost are in no row and precede all others. */
+/* Lists the acts of each lane's row. Acts that cost nothing are in no row and have priority over all others. */
 static void
 fill_rows(struct lane_rows *r, const struct plan *p, const int64_t *even, const struct act_time *act, int64_t n,
           struct arena *a)
@@ -387,8 +394,8 @@ set_patience(struct lane_rows *r, const struct plan *p, const int64_t *even, dou
     for (int32_t i = 0; i < p->ntask; i++) r->patience[i] = (int64_t)(share * (double)even[i]);
 }
 
-/* Returns true if threads enqueue work on streams ahead. Then rows are always used, because the simulator cannot
- * predict the order of enqueueing without rows. */
+/* Returns true if threads enqueue work on streams in advance. Then rows are always used, because without rows the
+ * simulator cannot predict the order of enqueueing. */
 static bool
 enqueues(const struct plan *p, enum plan_sim_share share)
 {
@@ -397,8 +404,9 @@ enqueues(const struct plan *p, enum plan_sim_share share)
     return any && share == PLAN_SIM_THREADS;
 }
 
-/* Sets the patience, as a fraction of an act, with which the draws take least time. Of equal ones takes the longest,
- * because it tolerates an act that occasionally takes twice as long. Returns that time. */
+/* Sets the patience (the time that a lane waits for its row, as a fraction of an act) for which the random draws
+ * take least time. Of equal patiences takes the longest, because it tolerates an act that occasionally takes twice
+ * as long. Returns the time of the draws. */
 static int64_t
 choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, const int64_t *even,
                 struct plan_sim_options how, int64_t ndraw)
@@ -417,7 +425,8 @@ choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, 
     return least;
 }
 
-/* Computes rows with moments rounded to 1/parts of the shortest, and the time of the draws with them. */
+/* Computes rows from the work of moments, rounded to 1/parts of the shortest, and the time of the random draws with
+ * these rows. */
 static int
 simulate_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, int parts, struct arena *a,
               struct lane_rows *r, int64_t *time)
@@ -442,8 +451,8 @@ simulate_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_o
     return status;
 }
 
-/* Tries fine and coarse units. Measured costs are inexact, so coarse units do better if fine ones separate equal
- * acts. */
+/* Computes rows with fine and with coarse units, and keeps the better ones. Measured costs are inexact: if a fine
+ * unit separates equal acts, a coarse unit is better. */
 int
 plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
               struct lane_rows *out)
@@ -462,7 +471,8 @@ plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_o
 
 /* ---- serialisation ---- */
 
-enum { NTASK, NACT, NHEAD }; /* header, 64-bit numbers; then patience by task, place by act */
+/* header of 64-bit numbers; the patience of each task and the place of each act follow */
+enum { NTASK, NACT, NHEAD };
 
 void
 plan_sim_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out)
@@ -473,7 +483,7 @@ plan_sim_rows_write(const struct lane_rows *r, const struct plan *part, int32_t 
     str_addn(out, r->place + act, sizeof *r->place * (size_t)(r->first_act[first + part->ntask] - act));
 }
 
-/* Returns true if the numbers are in range, so that no clock overflows. */
+/* Returns true if all numbers are in range, so that no time overflows. */
 static bool
 makes_sense(const struct plan *p, const struct lane_rows *r)
 {
@@ -499,7 +509,7 @@ by_lane(const void *x, const void *y)
     return (a->act.task > b->act.task) - (a->act.task < b->act.task);
 }
 
-/* Rebuilds the rows: acts by place, lane by lane. */
+/* Rebuilds the rows from the places of acts, lane by lane. */
 static void
 list_lane_rows(const struct plan *p, struct lane_rows *r, struct arena *a)
 {

@@ -1,56 +1,62 @@
-/* plan_sim.h - plan simulator: begin and end of each act on a virtual clock, if each takes a given time.
+/* plan_sim.h - plan simulator: computes when each act begins and ends, if each task's act takes a given time.
  *
- * Follows the actors' own rule, one act at a time on each stream of a device, the first ready task by priority, and
- * computes nothing. Pure: depends on the plan and the times alone. Any thread. Acts are in the given arena. */
+ * Follows the actors' own rule: one act at a time on each stream of a device, the first ready task by priority. The
+ * simulator computes no tensors. Pure: depends on the plan and the times alone. Any thread. Acts are in the given
+ * arena. */
 #ifndef RILLE_PLAN_PLAN_SIM_H
 #define RILLE_PLAN_PLAN_SIM_H
 
 #include "actors/plan/model/plan.h"
 #include "runtime/base/str.h"
 
-/* One act, simulated or measured: act number `piece` of its task, from 0. Times in nanoseconds, on any single clock. */
+/* One act, simulated or measured: act number `piece` of its task, from 0. Times in nanoseconds; all acts use one
+ * clock. */
 struct act_time {
     int32_t task, piece;
     int64_t begin, end;
 };
 
 enum plan_sim_share {
-    PLAN_SIM_DEVICES, /* devices and their streams run independently, on a lane each */
+    PLAN_SIM_DEVICES, /* devices and their streams run independently, each on a lane */
     PLAN_SIM_THREADS, /* as in a real run: devices of a thread without streams take turns */
 };
 
 /* Lanes run one act at a time: a stream of a device, or a thread for its devices without streams. */
 struct plan_sim_lanes {
     int32_t n;
-    int32_t *of;    /* by task */
-    int32_t *first; /* PLAN_SIM_THREADS, by thread: its first lane; behind them the number of lanes */
+    int32_t *of;    /* by task: its lane */
+    int32_t *first; /* PLAN_SIM_THREADS, by thread: its first lane; after the last thread, the number of lanes */
 };
 struct plan_sim_lanes plan_sim_lanes(const struct plan *p, enum plan_sim_share share, struct arena *a);
 
-/* Random change of each act's time, by at most `share` of its cost; a function of seed, task and act. */
+/* Random change of each act's time, by at most `share` of its cost. The change is a function of seed, task and act. */
 struct plan_sim_jitter {
-    double share; /* 0 to 1 */
+    double share; /* largest relative change, 0 to 1 */
     uint64_t seed;
 };
 
-/* Expected order of acts on each lane. When acts of many lanes end at about the same moment, a lane that starts any
- * ready act delays a slightly later act, for which other lanes wait, by a whole act. A lane with a row starts the
- * ready act that is first in the row, and waits for an earlier act of the row for a share of the ready act's time.
- * Short moves and short acts that run once per batch are in no row and have priority. */
+/* The expected order of acts on each lane: the lane's row. When acts of many lanes end at about the same time, a
+ * lane may start any ready act. That may delay a more urgent act, which is ready slightly later, by a whole act. A
+ * lane with a row starts the ready act that is first in the row, and waits for an earlier act of the row for a share
+ * of the ready act's time. Short moves, and short acts that run once per batch, are in no row and have priority. */
 struct lane_rows {
-    int32_t nlane;                             /* 0: no rows */
-    int32_t *lane_of, *first_lane, *max_ready; /* lane by task; first lane by thread, and the end; tasks by lane */
-    int64_t *first;                            /* by lane: first index into act; behind them the end */
+    int32_t nlane; /* number of lanes; 0: there are no rows */
+    /* by task: its lane; by thread: its first lane, and after the last thread their number; by lane: number of its
+     * tasks */
+    int32_t *lane_of, *first_lane, *max_ready;
+    int64_t *first; /* by lane: index of its first act in `act`; after the last lane, the number of acts */
     struct row_act {
         int32_t task, piece;
     } * act;
-    int64_t *patience;  /* by task: time that a lane waits instead of beginning the task, ns */
-    int64_t *first_act; /* by task: first index into place */
-    int32_t *place; /* by task and act: priority, lowest first. Acts in no row have 0, 1, ..., below all acts of rows */
-    int32_t nact;   /* lowest priority number of acts in rows */
+    int64_t *patience;  /* by task: time for which its lane waits instead of beginning the task, ns */
+    int64_t *first_act; /* by task: index of its first act in `place` */
+    /* by task and act: priority; the lowest runs first. Acts in no row have priorities 0, 1, ..., which are lower
+     * numbers than those of acts in rows */
+    int32_t *place;
+    int32_t nact; /* lowest priority number of an act in a row */
 };
 
-/* Returns the priority of a task's act; replaces task_key. */
+/* Returns the priority of a task's act, used instead of task_key(). */
 static inline uint64_t
 row_key(const struct lane_rows *r, int32_t task, int32_t act)
 {
@@ -60,27 +66,27 @@ row_key(const struct lane_rows *r, int32_t task, int32_t act)
 struct plan_sim_options {
     enum plan_sim_share share;
     struct plan_sim_jitter jitter;
-    const struct lane_rows *rows; /* rows of lanes for the same `share`; NULL: none */
+    const struct lane_rows *rows; /* rows of lanes that were computed for the same `share`; NULL: none */
 };
 
-/* Simulates a plan. cost: by task, nanoseconds of an act. Returns all acts in the order of their ends, starting at
- * time 0. E_PLAN: the plan does not run to its end (a verified plan does). */
+/* Simulates a plan. cost: by task, duration of an act, ns. Returns all acts in the order of their ends, starting at
+ * time 0. E_PLAN: the plan does not run to its end, which cannot happen to a verified plan. */
 int plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
                  struct act_time **act, int64_t *nact);
 
 /* Computes the rows of a plan with these costs, in arena a, and the lanes' patience. Patience is 0, 0.2, 1 or 4
- * acts: the one with which random draws, from how's seed on, end soonest. Acts per micro-batch count as equally
- * long, as stages are meant to be. If lanes are threads and devices have streams, there are always rows, because
- * work enqueued ahead follows the rows or no order at all. Plans of many acts have no rows. The draws of a plan take
- * about 0.1 s in total. E_PLAN as plan_sim_run(). */
+ * acts: the one with which simulations with random jitter, from how's seed on, end soonest. The acts of a task count
+ * as equally long for all micro-batches. If lanes are threads and devices have streams, there are always rows,
+ * because without rows the order of work enqueued in advance is arbitrary. Plans of too many acts have no rows. All
+ * simulations take about 0.1 s. E_PLAN: the plan does not run to its end, as for plan_sim_run(). */
 int plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
                   struct lane_rows *out);
 
-/* Serialises the rows of `part` for the process that runs this plan partition. Its tasks are first, first + 1, ...
- * of the plan of r. */
+/* Serialises the rows of plan partition `part` for the process that runs it. The tasks of `part` are tasks first,
+ * first + 1, ... of the plan of r. */
 void plan_sim_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out);
-/* Deserialises rows of threads' lanes for a plan, from bytes of any origin, in arena a. E_BUS: malformed, or rows of
- * another plan. */
+/* Reads the rows of threads' lanes for a plan from bytes of any origin, in arena a. E_BUS: the bytes are malformed,
+ * or belong to another plan. */
 int plan_sim_rows_read(const struct plan *p, const void *bytes, size_t n, struct arena *a, struct lane_rows *out);
 
 #endif

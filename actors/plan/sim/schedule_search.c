@@ -1,11 +1,12 @@
-/* schedule_search.c - schedule search: the least bubble within a memory limit.
+/* schedule_search.c - schedule search: finds the schedule with the least bubble within a memory limit.
  *
- * pipeline.c computes costs and bytes of the stages. try_all() runs a table of steps, which enumerate candidates, each
- * a line of pool sizes and a rule. Candidates that exceed the limit or were tried are skipped; the others are
- * simulated, and the pools that the simulation used are stored. Lines are tried in large steps, then in small steps
- * near the best, and the best is polished stage by stage. Budget that is left while the best is above the lower bound
- * is spent on a random walk (wander). With one stage per device all lines are tried, so more memory hardly ever yields
- * a slower schedule. */
+ * pipeline.c computes costs and bytes of the stages. try_all() runs a table of steps, which enumerate candidates. A
+ * candidate is a priority rule and the pool sizes of all stages (how many micro-batches each may hold), which are
+ * usually a line: a linear function of the stage. Candidates that exceed the limit or were tried before are skipped.
+ * The others are simulated, and the pool sizes that the simulation really used are stored. Lines are tried in large
+ * steps, then in small steps near the best one, and the best is improved stage by stage. If the best is then above
+ * the lower bound, the rest of the budget is spent on a random walk (wander). With one stage per device all lines
+ * are tried, so more memory hardly ever yields a slower schedule. */
 #include "actors/plan/sim/schedule_search.h"
 
 #include "actors/plan/sim/pipeline.h"
@@ -29,23 +30,23 @@ struct search {
     const struct program *program;
     struct stages stages;
     struct pipeline line;
-    struct simulator *theatre; /* simulator of `line` */
+    struct simulator *theatre; /* simulator of the pipeline `line` */
     struct pipeline_sim_rule rule[NRULE];
     const struct schedule_family *family;
     int64_t base;
-    int64_t floor;         /* lower bound of the time */
-    int32_t most_contexts; /* limit of a lane; 0: none */
+    int64_t floor;         /* lower bound of the time, ns */
+    int32_t most_contexts; /* limit of contexts on a lane, in micro-batches; 0: none */
     int64_t most_bytes;
     struct hash_table tried;
-    int64_t acts, most_acts; /* acts simulated; budget, after which nothing is tried */
-    bool given_up;           /* nothing fits: search for the least memory */
-    bool wanders;            /* simulate schedules as long as the best to their end, without storing them */
+    int64_t acts, most_acts; /* acts simulated so far; budget, after which no candidate is tried */
+    bool given_up;           /* no schedule fits: search for the least memory */
+    bool wanders;            /* simulate candidates that take as long as the best to their end, but do not store them */
     struct candidate best;
 };
 
 /* ---- bytes held ---- */
 
-/* Returns the bytes of the fullest lane with these pools. */
+/* Returns the bytes on the fullest lane with these pool sizes. */
 static int64_t
 pool_bytes(const struct search *s, const struct prog_pool *pool)
 {
@@ -61,7 +62,7 @@ pool_bytes(const struct search *s, const struct prog_pool *pool)
     return most;
 }
 
-/* Returns the bytes of 1F1B with the stages of a lane as one: lane k of n holds n - k micro-batches. */
+/* Returns the bytes of 1F1B if the stages of a lane were one stage: lane k of n holds n - k micro-batches. */
 static int64_t
 bytes_of_1f1b(struct search *s)
 {
@@ -138,13 +139,13 @@ is_new(struct search *s, uint8_t rule, const struct prog_pool *pool)
     for (int32_t q = 0; q < s->line.n; q++)
         hash = hash_number(hash_number(hash, (uint64_t)(uint32_t)pool[q].backward << 32 | (uint32_t)pool[q].weight),
                            (uint64_t)(uint32_t)pool[q].behind);
-    if (hash_next(&s->tried, hash, &at)) return false; /* equal hashes count as tried */
+    if (hash_next(&s->tried, hash, &at)) return false; /* equal hashes count as the same candidate */
     hash_add(&s->tried, hash, s);
     return true;
 }
 
-/* Returns true if a is faster than the best, or equally fast and smaller; in a search for the least memory, smaller
- * first. */
+/* Returns true if candidate a is better than the best: faster, or equally fast with fewer bytes. In a search for the
+ * least memory, fewer bytes come first. */
 static bool
 is_better_schedule(const struct search *s, const struct candidate *a)
 {
@@ -175,19 +176,19 @@ aim_of(const struct search *s)
     return aim;
 }
 
-/* Budgets in acts of about 35 ns: before the search stops at the lower bound, or stops trying small steps; for
- * polish(); for wander(). */
+/* Budgets in simulated acts, of about 35 ns each: before the search may stop at the lower bound or skip small steps;
+ * for polish(); for wander(). */
 static const int64_t FEW_ACTS = 1000000, POLISH_ACTS = 500000, WANDER_ACTS = 4000000;
 static const uint64_t WANDER_DRAWS = 40000;
 
-/* Returns true if the best time is optimal and enough was tried to reduce its memory. */
+/* Returns true if the best time is proven optimal and enough candidates were tried to reduce its memory. */
 static bool
 is_content(const struct search *s)
 {
     return s->best.time == s->floor && !s->given_up && s->acts > FEW_ACTS;
 }
 
-/* Simulates a candidate, unless it was tried. Returns true if it ran to its end within the aim. */
+/* Simulates a candidate that has not been tried. Returns true if the schedule ran to its end and reached the aim. */
 static bool
 try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
 {
@@ -202,13 +203,14 @@ try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
     return c.time > 0;
 }
 
-/* Units of a line: slope and base in 1/PARTS of a micro-batch, with large and fine steps. */
+/* Units of a line of pool sizes: slope and base in 1/PARTS of a micro-batch; their large and small steps. */
 enum { PARTS = 24, SLOPES = 2 * PARTS, BASES = 2 * PARTS, LARGE_STEP = 2, SMALL_STEP = 1, FINE = PARTS / 2 };
-/* Delay of weight gradients: unlimited, or limited by the forward pool; ALIKE: with the same weight pool on all
- * stages. */
+/* Delay of weight gradients behind backward: unlimited, or limited by the pool from forward to backward. ALIKE: the
+ * weight pools of all stages are equal. */
 enum wait { WAIT_LONG, WAIT_SHORT, WAIT_ALIKE, WAIT_ALIKE_SHORT, NWAIT };
 
-/* Returns true if pool sizes alone exceed the limits by half; pools are rarely full at the same time. */
+/* Returns true if the pool sizes exceed the limits by more than half. Pools are rarely full at the same time, so
+ * pool sizes that exceed the limits less may be fine. */
 static bool
 is_too_much(const struct search *s, const struct prog_pool *pool)
 {
@@ -225,7 +227,7 @@ is_too_much(const struct search *s, const struct prog_pool *pool)
     return false;
 }
 
-/* Tries a line with all rules. Returns true if one is the new best. */
+/* Tries one line of pool sizes with all priority rules. Returns true if one of the candidates is the new best. */
 static bool
 try_line(struct search *s, int32_t slope, int32_t base, enum wait wait)
 {
@@ -244,13 +246,13 @@ try_line(struct search *s, int32_t slope, int32_t base, enum wait wait)
     return s->best.time != time || s->best.bytes != bytes;
 }
 
-/* A capped line of pools, for waves: the first stages hold equally many. behind: weight gradients that may be
- * delayed; more: pool space for them. */
+/* A capped line of pool sizes, for wave-like schedules: the first stages hold equally many micro-batches. behind:
+ * micro-batches by which weight gradients may be behind; more: additional places in the weight pool. */
 struct cap {
     int32_t slope, base, most, behind, more;
 };
 
-/* Tries a capped line with its rules. Returns true if one is the new best. */
+/* Tries a capped line with the rules for it. Returns true if one of the candidates is the new best. */
 static bool
 try_cap(struct search *s, const struct cap *c)
 {
@@ -272,7 +274,7 @@ try_cap(struct search *s, const struct cap *c)
 /* Small steps of a capped line, in 1/PARTS of a micro-batch. */
 enum { CAP_SLOPE_STEP = PARTS / 6, CAP_BASE_STEP = PARTS / 2 };
 
-/* Tries capped lines in large steps, then hill-climbs from the best in small steps. */
+/* Tries capped lines in large steps, then climbs from the best one in small steps. */
 static void
 try_caps(struct search *s)
 {
@@ -300,13 +302,13 @@ try_caps(struct search *s)
     }
 }
 
-/* A range of lines. From FINE on, slopes advance by step, below by 1. */
+/* A range of lines of pool sizes. Slopes from FINE on advance by `step`, smaller ones by 1. */
 struct line_range {
     int32_t slope, base, last_slope, last_base, step;
 };
 
-/* Tries pool sizes that are linear in the stage number, for a range of slopes and bases. Returns true, and slope and
- * base, if one is the new best. */
+/* Tries pool sizes that are linear in the stage number, for a range of slopes and bases. If one is the new best,
+ * sets *slope and *base and returns true. */
 static bool
 try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
 {
@@ -322,7 +324,7 @@ try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
     return better;
 }
 
-/* Searches around the best while that improves. */
+/* Searches around the best line as long as that improves it. */
 static void
 refine(struct search *s, int32_t slope, int32_t base)
 {
@@ -333,9 +335,9 @@ refine(struct search *s, int32_t slope, int32_t base)
     } while (try_range(s, r, &slope, &base));
 }
 
-enum { NPOOL = 3 }; /* pools of a stage */
+enum { NPOOL = 3 }; /* number of pools of a stage: backward, weight, behind */
 
-/* Returns the size of pool k of a stage. */
+/* Returns a pointer to the size of pool k of a stage. */
 static int32_t *
 pool_size(struct prog_pool *of, uint64_t k)
 {
@@ -343,7 +345,7 @@ pool_size(struct prog_pool *of, uint64_t k)
     return size[k];
 }
 
-/* Tries a micro-batch more or less in each pool of the best, while that improves. */
+/* Adds or removes one micro-batch in each pool of the best schedule, as long as that improves it. */
 static void
 polish(struct search *s)
 {
@@ -365,7 +367,7 @@ polish(struct search *s)
     free(pool);
 }
 
-/* Changes one to three pool sizes by one micro-batch. */
+/* Changes one to three randomly chosen pool sizes by one micro-batch. */
 static void
 stray(struct search *s, struct prog_pool *pool, uint64_t draw)
 {
@@ -376,9 +378,9 @@ stray(struct search *s, struct prog_pool *pool, uint64_t draw)
     }
 }
 
-/* Random walk from the best over schedules that take no longer, with changed pools and sometimes another rule, until
- * one is faster. The end of a step depends on the number of micro-batches, so no line fits every number. The random
- * sequence is fixed. */
+/* Walks at random from the best schedule to others that take no longer, with changed pool sizes and sometimes
+ * another rule, until one is faster. A line seldom gives the best pool sizes, because the end of a step depends on
+ * the number of micro-batches. The random sequence is fixed. */
 static void
 wander(struct search *s)
 {
@@ -424,7 +426,7 @@ try_1f1b(struct search *s)
     try_line(s, PARTS, PARTS, WAIT_SHORT);
 }
 
-/* Tries pools of all micro-batches. */
+/* Tries pool sizes that hold all micro-batches, as in GPipe. */
 static void
 try_gpipe(struct search *s)
 {
@@ -438,7 +440,7 @@ try_lines(struct search *s)
     if (try_range(s, (struct line_range){1, 0, SLOPES, BASES, LARGE_STEP}, &slope, &base)) refine(s, slope, base);
 }
 
-/* Tries all lines, with several stages per device until FEW_ACTS are simulated. */
+/* Tries all lines of pool sizes; if devices have several stages, stops after FEW_ACTS simulated acts. */
 static void
 try_fine_lines(struct search *s)
 {
@@ -447,11 +449,11 @@ try_fine_lines(struct search *s)
     try_range(s, (struct line_range){1, 0, SLOPES, BASES, SMALL_STEP}, &slope, &base);
 }
 
-/* Conditions of a step: several stages per device; a schedule was found; the fastest is sought, not the least memory.
- */
+/* Conditions under which a step of the search runs: devices have several stages; a schedule was found; the search is
+ * for the fastest schedule, not for the least memory. */
 enum { IF_CHUNKS = 1, IF_FOUND = 2, IF_FASTEST = 4 };
 
-/* The steps of a search, in order. Each tries candidates and keeps the best. */
+/* The steps of the search, in order. Each step tries candidates and keeps the best. */
 static const struct search_step {
     void (*run)(struct search *s);
     unsigned when;
@@ -496,7 +498,7 @@ print_schedule_lines(const struct program *p, const struct stages *s, struct str
     }
 }
 
-/* Adds to an error about the stages where they begin, and puts the first of these lines in front. */
+/* Adds the source lines at which stages begin to an error about stages, and puts the first of these lines in front. */
 static int
 at_stages(const struct program *p, const struct stages *s, int status)
 {
@@ -511,7 +513,7 @@ at_stages(const struct program *p, const struct stages *s, int status)
     return status;
 }
 
-/* Placements of stages that families require, as errors name them. */
+/* Texts for the placements of stages that schedule families require, used in errors. */
 static const char *const dealings[] = {
     [DEALT_ROUND_ROBIN] = "each placement two or more times, always in the same order (0 1 0 1)",
     [DEALT_THERE_AND_BACK] = "each placement twice, there and back (0 1 1 0)",
@@ -529,7 +531,7 @@ is_dealt(const struct search *s, enum stage_dealing dealing)
     return good;
 }
 
-/* Reports the user's placement of stages, before stages were split. */
+/* Reports the placement of stages that the user chose, before stages were folded. */
 static int
 no_dealing(struct search *s)
 {
@@ -547,14 +549,16 @@ no_dealing(struct search *s)
     return at_stages(&p, &st, E_ARG);
 }
 
-/* Returns the most micro-batches of a chunk that a device holds, if it holds `all` of all chunks, and forward and
- * backward go round the v chunks in groups of p micro-batches. Measured in the fifth round, in the steady state. */
+/* Returns the most micro-batches that a device holds at once of one chunk (one of its v stages). The device holds
+ * `all` micro-batches of all chunks together. Forward and backward pass through the chunks in groups of p
+ * micro-batches. Counts in the fifth round, which is in the steady state. */
 static int32_t
 warmup_rounds(int32_t p, int32_t v, int32_t all, int32_t chunk)
 {
     int32_t n = p * v, most = 0;
     for (int32_t i = 0; i < p; i++) {
-        int32_t done = 4 * n + chunk * p + i + 1 - all; /* backward acts of the device, over all chunks */
+        /* number of backward acts that the device has done, over all chunks */
+        int32_t done = 4 * n + chunk * p + i + 1 - all;
         int32_t own = done / n * p + MIN(MAX(done % n - (v - 1 - chunk) * p, 0), p);
         most = MAX(most, 4 * p + i + 1 - own);
     }
@@ -580,7 +584,7 @@ static int64_t
 bytes_wished(const struct search *s, const struct schedule_search_request *w)
 {
     int64_t most = w->memory > 16 ? (int64_t)w->memory : (int64_t)(w->memory * (double)s->base);
-    if (w->memory > 0) most = MAX(1, most); /* 0: no limit */
+    if (w->memory > 0) most = MAX(1, most); /* 0 would mean no limit */
     return most && w->most ? MIN(most, w->most) : MAX(most, w->most);
 }
 
@@ -616,7 +620,7 @@ schedule_search_folds(const char *name)
     return !f || !f->rounds;
 }
 
-/* Searches for the schedule with the least memory, at any time. */
+/* Searches for the schedule with the least memory, whatever its time. */
 static int
 seek_least(struct search *s)
 {
@@ -629,7 +633,7 @@ seek_least(struct search *s)
     return s->best.time ? 0 : fail(E_PLAN, "graph: internal error: no schedule of the stages ends");
 }
 
-/* Fails, unless the schedule with the least memory fits. */
+/* Fails with E_MEMORY, unless the schedule with the least memory fits. */
 static int
 no_schedule_fits(struct search *s, const struct schedule_search_request *w)
 {
@@ -662,7 +666,7 @@ choose_schedule(struct search *s, struct program *p, const struct schedule_searc
 {
     s->family = schedule_family(w->name);
     assert(s->family);
-    p->rule = RULE_DEEP; /* distinguishes the stages of a device */
+    p->rule = RULE_DEEP; /* gives the stages of a device different priorities */
     p->fold = schedule_search_folds(w->name);
     TRY(describe_schedule(s, p, w->costs ? w->costs : s->family->costs));
     if (!comes_in_pieces(p)) return 0;

@@ -1,7 +1,9 @@
-/* verify.c - a plan is well-formed: every index is in range, every count is right, and both ends of an edge agree.
+/* verify.c - proves that a plan is well-formed: every index is in range, every count is right, and both ends of an
+ * edge agree.
  *
- * A plan comes from our own compiler, and is proved all the same: a compiler bug then is an error that names a task
- * and a field before anything runs, not wrong numbers. All checks are linear in the size of the plan. */
+ * A plan comes from Rille's own compiler, and is proved all the same: a compiler bug then is an error that names a
+ * task and a field before anything runs, and does not yield wrong numbers. The time of all checks is linear in the
+ * size of the plan. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify.h"
@@ -36,7 +38,7 @@ proof_fail(const struct proof *v, int32_t task, const char *fmt, ...)
 int
 proof_differs(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want)
 {
-    return proof_fail(v, task, "%s is %lld, and should be %lld", field, (long long)got, (long long)want);
+    return proof_fail(v, task, "%s is %lld, must be %lld", field, (long long)got, (long long)want);
 }
 
 bool
@@ -76,7 +78,7 @@ sort_proof_devices(struct devices *s)
     s->n = n;
 }
 
-/* Lists the devices that the program names, sorted, each once. */
+/* Lists the devices that the program names, sorted, without duplicates. */
 static void
 program_devices(const struct program *g, struct devices *s)
 {
@@ -93,7 +95,7 @@ program_devices(const struct program *g, struct devices *s)
     sort_proof_devices(s);
 }
 
-/* Adds the cpu devices through which channels to other hosts go, for devices whose memory host code cannot read. */
+/* Adds the cpu devices through which channels to other hosts pass, for devices whose memory host code cannot read. */
 static void
 add_proof_hosts(const struct local_set *m, struct devices *s)
 {
@@ -107,7 +109,8 @@ add_proof_hosts(const struct local_set *m, struct devices *s)
     sort_proof_devices(s);
 }
 
-/* Checks the plan's list of hosts against all devices, and leaves in s the devices of its own host. */
+/* Checks the plan's list of hosts against all devices of the program. Leaves in the list s only the devices of this
+ * partition's host. */
 static int
 check_memories(struct proof *v, struct devices *s)
 {
@@ -121,7 +124,7 @@ check_memories(struct proof *v, struct devices *s)
     s->n = own;
     bool same = p->memory == local_set_own(m) && p->nmemory == n;
     for (int32_t i = 0; same && i < n; i++) same = p->memories[i] == memory[i];
-    return same ? 0 : fail(E_PLAN, "plan: its list of memories is not that of the program's devices");
+    return same ? 0 : fail(E_PLAN, "plan: the list of hosts does not match the hosts of the program's devices");
 }
 
 static int
@@ -129,13 +132,16 @@ check_device(const struct plan *p, int32_t i, const struct plan_device *want)
 {
     const struct plan_device *d = &p->device[i];
     if (compare_proof_devices(d, want))
-        return fail(E_PLAN, "plan: device %d is not the one that the program names", (int)i);
+        return fail(E_PLAN, "plan: device %d is not the device that the program has at this place", (int)i);
     if (d->thread >= p->nthread)
-        return fail(E_PLAN, "plan: device %d: thread %d of %d", (int)i, d->thread, (int)p->nthread);
+        return fail(E_PLAN, "plan: device %d: thread %d does not exist; the plan has %d threads", (int)i, d->thread,
+                    (int)p->nthread);
     bool inside = d->scratch >= 0 && d->scratch_bytes >= 0 && d->arena_bytes >= d->scratch;
     if (!inside || d->scratch % ALIGN || d->arena_bytes - d->scratch != d->scratch_bytes)
-        return fail(E_PLAN, "plan: device %d: scratch at %lld of %lld bytes does not end an arena of %lld", (int)i,
-                    (long long)d->scratch, (long long)d->scratch_bytes, (long long)d->arena_bytes);
+        return fail(
+            E_PLAN,
+            "plan: device %d: scratch at offset %lld, of %lld bytes, must end at the end of the arena, %lld bytes",
+            (int)i, (long long)d->scratch, (long long)d->scratch_bytes, (long long)d->arena_bytes);
     return 0;
 }
 
@@ -149,7 +155,7 @@ check_devices(struct proof *v)
     status = check_memories(v, &s);
     if (!status && p->nmemory > 1) add_proof_hosts(&v->mines, &s);
     if (!status && p->ndevice != s.n)
-        status = fail(E_PLAN, "plan: %d devices, the program names %d", (int)p->ndevice, (int)s.n);
+        status = fail(E_PLAN, "plan: found %d devices, expected the program's %d", (int)p->ndevice, (int)s.n);
     for (int32_t i = 0; !status && i < s.n; i++) {
         status = check_device(p, i, &s.device[i]);
         most = MAX(most, p->device[i].thread);
@@ -157,7 +163,7 @@ check_devices(struct proof *v)
     free(s.device);
     const struct plan_map *map = p->program->map;
     if (!status && ((map ? p->nthread != map->nslot : p->nthread != most + 1) || p->nthread > MOST_THREADS))
-        status = fail(E_PLAN, "plan: %d threads, its devices have %d", (int)p->nthread, most + 1);
+        status = fail(E_PLAN, "plan: found %d threads, expected the %d of its devices", (int)p->nthread, most + 1);
     return status;
 }
 
@@ -169,7 +175,7 @@ check_part(const struct plan_part *part, const char *what, int32_t index, int po
     if (part->index == index && part->pos == pos && type_equal(&part->type, &local) &&
         part->bytes == type_bytes(&local) * pieces)
         return 0;
-    return fail(E_PLAN, "plan: part %d of %s %d is not what the program says (%lld bytes, should be %lld)", pos, what,
+    return fail(E_PLAN, "plan: shard %d of %s %d does not match the program (%lld bytes, must be %lld)", pos, what,
                 (int)index, (long long)part->bytes, (long long)(type_bytes(&local) * pieces));
 }
 
@@ -179,13 +185,14 @@ check_plan_leaves(const struct plan *p, struct local_set *m)
     const struct program *g = p->program;
     int32_t n = 0;
     for (int32_t i = 0; i < g->nleaf; i++) n += local_positions_of(m, g->leaf[i].layout->place)->n;
-    if (p->nleaf_part != n) return fail(E_PLAN, "plan: %d leaf parts, the program has %d", (int)p->nleaf_part, (int)n);
+    if (p->nleaf_part != n)
+        return fail(E_PLAN, "plan: found %d leaf shards, expected the program's %d", (int)p->nleaf_part, (int)n);
     n = 0;
     for (int32_t i = 0; i < g->nleaf; i++) {
         const struct prog_leaf *f = &g->leaf[i];
         const struct local_positions *mine = local_positions_of(m, f->layout->place);
         if (p->leaf_first[i] != n)
-            return fail(E_PLAN, "plan: first part of leaf %d is %d", (int)i, (int)p->leaf_first[i]);
+            return fail(E_PLAN, "plan: leaf %d cannot begin at shard %d of the list", (int)i, (int)p->leaf_first[i]);
         for (int32_t k = 0; k < mine->n; k++)
             TRY(check_part(&p->leaf_part[n + k], "leaf", i, mine->pos[k], f->layout, &f->type,
                            f->piece ? p->pieces : 1));
@@ -202,7 +209,8 @@ check_proof_roots(struct proof *v)
     struct local_set *m = &v->mines;
     int32_t n = 0;
     for (int32_t k = 0; k < g->nroot; k++) n += local_positions_of(m, ref_layout(g, g->root[k].ref)->place)->n;
-    if (p->nroot_part != n) return fail(E_PLAN, "plan: %d root parts, the program has %d", (int)p->nroot_part, (int)n);
+    if (p->nroot_part != n)
+        return fail(E_PLAN, "plan: found %d root shards, expected the program's %d", (int)p->nroot_part, (int)n);
     n = 0;
     for (int32_t k = 0; k < g->nroot; k++) {
         const struct prog_root *r = &g->root[k];
@@ -210,11 +218,12 @@ check_proof_roots(struct proof *v)
         const struct local_positions *mine = local_positions_of(m, l->place);
         struct type t = ref_type(g, r->ref);
         if (p->root_first[k] != n)
-            return fail(E_PLAN, "plan: first part of root %d is %d", (int)k, (int)p->root_first[k]);
+            return fail(E_PLAN, "plan: root %d cannot begin at shard %d of the list", (int)k, (int)p->root_first[k]);
         if (p->overwrites[k] && r->overwrites_leaf < 0)
-            return fail(E_PLAN, "plan: root %d is written over no leaf", (int)k);
+            return fail(E_PLAN, "plan: root %d is marked as overwriting a leaf, but has no leaf to overwrite", (int)k);
         if (p->shared[k] != (r->ref.kind == REF_NODE && v->shares[r->ref.index]))
-            return fail(E_PLAN, "plan: whether replicas of root %d share a buffer is not what the program says",
+            return fail(E_PLAN,
+                        "plan: replicas of root %d share a buffer in the plan but not in the program, or the reverse",
                         (int)k);
         for (int32_t own = 0; own < mine->n; own++)
             TRY(check_part(&p->root_part[n + own], "root", k, mine->pos[own], l, &t, r->join ? p->pieces : 1));
@@ -238,8 +247,8 @@ is_kind(const struct task_kind *k)
     return false;
 }
 
-/* Returns true if the task's move is a move of the plan. The task before it, if of the same move, is already
- * checked. */
+/* Returns true if the task's move is in the plan's list of moves. If the previous task belongs to the same move, the
+ * check has already been made. */
 static bool
 is_move(const struct plan *p, int32_t i)
 {
@@ -249,7 +258,8 @@ is_move(const struct plan *p, int32_t i)
     return known;
 }
 
-/* Checks what other checks of a link's end rely on. verify_send.c proves whose link it is. */
+/* Checks fields of the end of a point-to-point link on which other checks rely. verify_send.c proves which link it
+ * is. */
 static int
 check_end(const struct proof *v, int32_t i)
 {
@@ -257,32 +267,34 @@ check_end(const struct proof *v, int32_t i)
     const struct task *t = &p->task[i];
     const struct move_comm_rank *own = t->move.member;
     if (!own || !own->in || own->in->n != 2 || !own->in->edge || own->comm_rank != !(t->kind->flags & KIND_SENDS))
-        return proof_fail(v, i, "is at no end of an edge");
-    if (t->channel < 0 || !p->channel[t->channel].direct) return proof_fail(v, i, "has no channel of a library");
+        return proof_fail(v, i, "must be one end of a point-to-point link");
+    if (t->channel < 0 || !p->channel[t->channel].direct)
+        return proof_fail(v, i, "must have a channel that a library carries");
     if (!proof_fits(own->npack, sizeof *own->pack, &p->arena) || own->nunpack)
-        return proof_fail(v, i, "npack is %d, nunpack %d", (int)own->npack, (int)own->nunpack);
-    return is_move(p, i) ? 0 : proof_fail(v, i, "is part of no move of the plan");
+        return proof_fail(v, i, "must not have %d slices to pack and %d to unpack", (int)own->npack, (int)own->nunpack);
+    return is_move(p, i) ? 0 : proof_fail(v, i, "belongs to a move that is not in the plan");
 }
 
-/* Checks that the local partners of a collective exist, in order. verify_run.c and verify_collective.c prove what
- * partners do together. */
+/* Checks that the partners of a collective's task in this partition exist, in order. verify_run.c and
+ * verify_collective.c prove that partners work together. */
 static int
 check_partners(const struct proof *v, int32_t i)
 {
     const struct plan *p = v->plan;
     const struct task *t = &p->task[i];
     const struct plan_move *of = t->move.of;
-    if (!is_move(p, i)) return proof_fail(v, i, "is part of no move of the plan");
+    if (!is_move(p, i)) return proof_fail(v, i, "belongs to a move that is not in the plan");
     const struct place *place = of->to->place;
     int32_t n = place->nrank, first;
     if (!of->by || !t->move.member || !t->move.member->in || t->pos < 0 || t->pos >= n || of->by->size < 2 ||
         of->by->size > n)
-        return proof_fail(v, i, "has no rank in a collective");
+        return proof_fail(v, i, "must have a rank in a collective");
     collective_comm_rank(of->by, place, t->pos, &first);
     for (int32_t k = 0, before = -1; k < of->by->size; k++) {
         int32_t at = comm_ranks_partner(p, i, k), pos = collective_pos(of->by, place, first, k);
         bool here = pos >= 0 && pos < n && local_set_memory(&v->mines, place->kind, place->rank[pos]) == p->memory;
-        if (here ? at <= before : at >= 0) return proof_fail(v, i, "has no partner at rank %d", (int)k);
+        if (here ? at <= before : at >= 0)
+            return proof_fail(v, i, "its partner at rank %d of the collective is missing or out of order", (int)k);
         if (here) before = at;
     }
     return 0;
@@ -293,23 +305,24 @@ check_kind(const struct proof *v, int32_t i)
 {
     const struct plan *p = v->plan;
     const struct task *t = &p->task[i];
-    if (!is_kind(t->kind)) return fail(E_PLAN, "plan: task %d is of no kind", (int)i);
+    if (!is_kind(t->kind)) return fail(E_PLAN, "plan: task %d has an unknown kind", (int)i);
     if (t->device < 0 || t->device >= p->ndevice)
-        return fail(E_PLAN, "plan: task %d is on device %d", (int)i, t->device);
+        return fail(E_PLAN, "plan: task %d runs on device %d, which does not exist", (int)i, t->device);
     TRY(proof_same(v, i, "thread", t->thread, p->device[t->device].thread));
     unsigned has = t->kind->flags;
     bool single = !(has & (KIND_MOVE | KIND_NODE | KIND_ORDER));
     if (!t->exec == !!(has & KIND_EXEC) || !t->source == single || (has & KIND_MOVE && !t->move.of))
-        return proof_fail(v, i, "a task of kind %s has not what it needs, or more", t->kind->name);
+        return proof_fail(v, i, "kind %s: the kernel, source view or move is missing, or one too many is present",
+                          t->kind->name);
     if (t->node < (has & KIND_NODE ? 0 : -1) || t->node >= p->program->nnode)
-        return proof_fail(v, i, "node is %d", (int)t->node);
+        return proof_fail(v, i, "node %d does not exist", (int)t->node);
     if (t->channel < -1 || t->channel >= p->nchannel || (t->channel >= 0 && p->channel[t->channel].task != i) ||
         (t->channel >= 0 && !(has & KIND_FAR)))
-        return proof_fail(v, i, "channel is %d", (int)t->channel);
-    if (t->phase > PHASE_BATCH) return proof_fail(v, i, "phase is %d", t->phase);
+        return proof_fail(v, i, "channel %d does not exist or does not belong to the task", (int)t->channel);
+    if (t->phase > PHASE_BATCH) return proof_fail(v, i, "phase %d does not exist", t->phase);
     if (has & KIND_P2P) return check_end(v, i);
     if (t->channel >= 0 && p->channel[t->channel].direct)
-        return proof_fail(v, i, "has a channel of a library, and is not at an end of its edge");
+        return proof_fail(v, i, "has a channel that a library carries, but is no end of a point-to-point link");
     return has & KIND_COLLECTS ? check_partners(v, i) : 0;
 }
 
@@ -324,13 +337,17 @@ check_counts(const struct proof *v, int32_t i)
     if (t->kind->flags & KIND_COLLECTS) nresult = comm_rank_nresult(t->move.member);
     if (t->kind->flags & KIND_P2P && t->kind->flags & KIND_SENDS) nresult = t->move.member->npack > 0;
     TRY(proof_same(v, i, "nresult", t->nresult, nresult));
-    if (t->nout < nresult || t->nout > nresult + MOST_BEYOND) return proof_fail(v, i, "nout is %d", (int)t->nout);
-    if (t->nact != 1 && t->nact != p->pieces) return proof_fail(v, i, "nact is %d", (int)t->nact);
-    if (!proof_fits(t->nin, sizeof(struct in_port), &p->arena)) return proof_fail(v, i, "nin is %d", (int)t->nin);
-    if (!proof_fits(t->narg, sizeof(struct arg), &p->arena)) return proof_fail(v, i, "narg is %d", (int)t->narg);
-    if (node && t->narg > MOST_ARGS) return proof_fail(v, i, "narg is %d", (int)t->narg);
+    if (t->nout < nresult || t->nout > nresult + MOST_BEYOND)
+        return proof_fail(v, i, "the number of outputs must not be %d", (int)t->nout);
+    if (t->nact != 1 && t->nact != p->pieces)
+        return proof_fail(v, i, "the number of acts must not be %d", (int)t->nact);
+    if (!proof_fits(t->nin, sizeof(struct in_port), &p->arena))
+        return proof_fail(v, i, "the number of in-ports must not be %d", (int)t->nin);
+    if (!proof_fits(t->narg, sizeof(struct arg), &p->arena))
+        return proof_fail(v, i, "the number of arguments must not be %d", (int)t->narg);
+    if (node && t->narg > MOST_ARGS) return proof_fail(v, i, "the number of arguments must not be %d", (int)t->narg);
     if (task_hop(t) && !proof_fits(t->move.nstep, sizeof(struct box_move), &p->arena))
-        return proof_fail(v, i, "nstep is %d", (int)t->move.nstep);
+        return proof_fail(v, i, "the number of steps must not be %d", (int)t->move.nstep);
     return 0;
 }
 
@@ -350,39 +367,43 @@ proof_sum(struct proof *v, int32_t i)
     return v->sums[i];
 }
 
-/* Checks a result stored in another task's register: that of the first task that fills the shard, of equal size. Not
- * allowed in a plan with micro-batches. */
+/* Checks a result that is stored in another task's register. That task must be the first one that fills the shard,
+ * and its register must have equal size. In a plan with micro-batches no result may be stored in another task's
+ * register. */
 static int
 check_alias(const struct proof *v, int32_t i, int32_t k)
 {
     const struct plan *p = v->plan;
     const struct out_port *o = &p->task[i].out[k];
     int32_t index = o->where.index;
-    if (index < 0 || index >= i || p->pieces > 1) return proof_fail(v, i, "lies in task %d", (int)index);
+    if (index < 0 || index >= i || p->pieces > 1)
+        return proof_fail(v, i, "its result must not be stored in the register of task %d", (int)index);
     const struct task *h = &p->task[index];
     bool first = h->kind->flags & KIND_WRITES && h->out[0].where.kind == IN_ARENA && h->out[0].shared;
     if (!first || h->out[0].bytes != o->bytes || !(p->task[i].kind->flags & KIND_ALIAS) || o->shared ||
         o->where.offset || o->where.stride)
-        return proof_fail(v, i, "does not lie in result 0 of task %d", (int)index);
+        return proof_fail(v, i, "its result does not fit the register of result 0 of task %d", (int)index);
     return 0;
 }
 
-/* Checks registers in a root part: consecutive and dense, or the slice that this rank writes. */
+/* Checks the registers of a result in a root part. The registers must be consecutive and dense, or be the slice that
+ * this rank writes. */
 static int
 check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
 {
     const struct plan *p = v->plan;
     if (o->where.index < 0 || o->where.index >= p->nroot_part)
-        return proof_fail(v, i, "root part is %d", (int)o->where.index);
+        return proof_fail(v, i, "root shard %d does not exist", (int)o->where.index);
     const struct plan_part *part = &p->root_part[o->where.index];
     struct ref r = p->program->root[part->index].ref;
     struct type t = ref_type(p->program, r);
     int64_t offset = p->shared[part->index] ? shared_update_offset(ref_layout(p->program, r), &t, part->pos) : 0;
-    TRY(proof_same(v, i, "offset in a root", o->where.offset, offset));
-    return proof_same(v, i, "stride in a root", o->where.stride, o->bytes);
+    TRY(proof_same(v, i, "offset in the root's buffer", o->where.offset, offset));
+    return proof_same(v, i, "distance of registers in the root's buffer", o->where.stride, o->bytes);
 }
 
-/* Checks per-act offsets: an act has its own offset, or shares it with the acts nact_offset before and behind. */
+/* Checks per-act offsets: each act has an offset of its own, or shares one with the acts nact_offset earlier and
+ * later. */
 static int
 check_berths(const struct proof *v, int32_t i, int32_t k)
 {
@@ -393,14 +414,15 @@ check_berths(const struct proof *v, int32_t i, int32_t k)
     bool again = o->every == 1 && p->task[i].nact > 1 && p->task[i].nact == p->pieces;
     if (!again || o->shared || w->nact_offset > p->pieces || w->nact_offset != p->device[w->index].nact_offset ||
         !w->berth || !proof_fits(w->nact_offset, sizeof *w->berth, &p->arena))
-        return proof_fail(v, i, "result %d has %d berths", (int)k, (int)w->nact_offset);
+        return proof_fail(v, i, "result %d must not have %d per-act offsets", (int)k, (int)w->nact_offset);
     for (int32_t b = 0; b < w->nact_offset; b++)
         if (w->berth[b] < 0 || w->berth[b] % ALIGN || w->berth[b] > scratch || o->bytes > scratch - w->berth[b])
-            return proof_fail(v, i,
-                              "result %d: berth %d of %lld bytes at %lld does not fit the %lld bytes for registers",
-                              (int)k, (int)b, (long long)o->bytes, (long long)w->berth[b], (long long)scratch);
-    TRY(proof_same(v, i, "offset of what has berths", w->offset, w->berth[0]));
-    return proof_same(v, i, "stride of what has berths", w->stride, where_stride(o->bytes));
+            return proof_fail(
+                v, i,
+                "result %d: per-act offset %d, with %lld bytes at %lld, is outside of the %lld bytes for registers",
+                (int)k, (int)b, (long long)o->bytes, (long long)w->berth[b], (long long)scratch);
+    TRY(proof_same(v, i, "offset of a result with per-act offsets", w->offset, w->berth[0]));
+    return proof_same(v, i, "stride of a result with per-act offsets", w->stride, where_stride(o->bytes));
 }
 
 static int
@@ -412,31 +434,33 @@ check_in_arena(const struct proof *v, int32_t i, int32_t k)
     int64_t all, each = o->bytes + (ALIGN - 1);
     const struct prog_node *brings = task_fetches(v->plan, t);
     bool carried = (t->kind->flags & KIND_CARRIES || brings) && w->index >= 0 && w->index < v->plan->ndevice;
-    if (!carried) TRY(proof_same(v, i, "device of a result", w->index, t->device));
+    if (!carried) TRY(proof_same(v, i, "device that stores the result", w->index, t->device));
     const struct plan_device *d = &v->plan->device[w->index];
     if (w->nact_offset) return check_berths(v, i, k);
     if (w->offset < 0 || w->offset % ALIGN || w->offset > d->scratch || each > d->scratch + (ALIGN - 1) ||
         w->stride < (each & ~(int64_t)(ALIGN - 1)) || w->stride % ALIGN ||
         __builtin_mul_overflow(w->stride, (int64_t)o->nreg - 1, &all) || all > d->scratch - w->offset ||
         (each & ~(int64_t)(ALIGN - 1)) > d->scratch - w->offset - all)
-        return proof_fail(v, i, "result %d: %d registers of %lld bytes at %lld do not fit the %lld bytes for registers",
+        return proof_fail(v, i,
+                          "result %d: %d registers of %lld bytes at %lld are outside of the %lld bytes for registers",
                           (int)k, (int)o->nreg, (long long)o->bytes, (long long)w->offset, (long long)d->scratch);
     return 0;
 }
 
-/* Checks an output behind the results: it has no bytes, and at most one such output signals the act; the rest carry
- * credits. */
+/* Checks an out-port after the results. An out-port after the results must have no bytes. At most one of these ports
+ * orders other tasks; the others carry credits. */
 static int
 check_beyond(const struct proof *v, int32_t i, int32_t k)
 {
     const struct task *t = &v->plan->task[i];
     const struct out_port *o = &t->out[k];
     for (int32_t j = t->nresult; j < k; j++)
-        if (t->out[j].control && o->control) return proof_fail(v, i, "output %d is a second of its kind", (int)k);
-    TRY(proof_same(v, i, "where of what is no result", o->where.kind, NOWHERE));
-    TRY(proof_same(v, i, "berths of what is no result", o->where.nact_offset, 0));
-    TRY(proof_same(v, i, "every of what is no result", o->every, 1));
-    return proof_same(v, i, "bytes of what is no result", o->bytes, 0);
+        if (t->out[j].control && o->control)
+            return proof_fail(v, i, "output %d is a second control output; only one is allowed", (int)k);
+    TRY(proof_same(v, i, "location of a control or credit output", o->where.kind, NOWHERE));
+    TRY(proof_same(v, i, "number of per-act offsets of a control or credit output", o->where.nact_offset, 0));
+    TRY(proof_same(v, i, "number of acts per token of a control or credit output", o->every, 1));
+    return proof_same(v, i, "size of a control or credit output", o->bytes, 0);
 }
 
 static int
@@ -445,27 +469,29 @@ check_out(const struct proof *v, int32_t i, int32_t k)
     const struct plan *p = v->plan;
     const struct task *t = &p->task[i];
     const struct out_port *o = &t->out[k];
-    if (k < t->nresult) TRY(proof_same(v, i, "control of a result", o->control, false));
+    if (k < t->nresult) TRY(proof_same(v, i, "control flag of a result", o->control, false));
     if (k >= t->nresult) TRY(check_beyond(v, i, k));
     if (o->every < 1 || t->nact % o->every)
-        return proof_fail(v, i, "every is %d of %d acts", (int)o->every, (int)t->nact);
+        return proof_fail(v, i, "an output cannot publish after every %d of %d acts", (int)o->every, (int)t->nact);
     int32_t most =
-        o->control ? 1 : t->nact / o->every; /* an output of order has one token, for which its readers wait */
-    if (o->nreg < 1 || o->nreg > most) return proof_fail(v, i, "nreg is %d", (int)o->nreg);
+        o->control ? 1 : t->nact / o->every; /* a port that only orders has one token, for which its readers wait */
+    if (o->nreg < 1 || o->nreg > most) return proof_fail(v, i, "the number of registers must not be %d", (int)o->nreg);
     TRY(proof_same(v, i, "once", o->once, o->control || t->nact / o->every <= o->nreg));
-    if (o->nfan < 0 || o->nfan > p->nthread) return proof_fail(v, i, "nfan is %d", (int)o->nfan);
+    if (o->nfan < 0 || o->nfan > p->nthread) return proof_fail(v, i, "the number of fans must not be %d", (int)o->nfan);
     if (k >= t->nresult) return 0;
-    if (o->bytes < 0 || o->bytes > INT64_MAX - ALIGN) return proof_fail(v, i, "bytes is %lld", (long long)o->bytes);
-    if (o->where.kind != IN_ARENA) TRY(proof_same(v, i, "berths outside of an arena", o->where.nact_offset, 0));
+    if (o->bytes < 0 || o->bytes > INT64_MAX - ALIGN)
+        return proof_fail(v, i, "the size of a register must not be %lld bytes", (long long)o->bytes);
+    if (o->where.kind != IN_ARENA)
+        TRY(proof_same(v, i, "number of per-act offsets of a result outside of an arena", o->where.nact_offset, 0));
     switch (o->where.kind) {
     case IN_ARENA: return check_in_arena(v, i, k);
     case IN_ROOT: return check_in_root(v, i, o);
     case IN_TASK: return check_alias(v, i, k);
-    default: return proof_fail(v, i, "result %d lies nowhere", (int)k);
+    default: return proof_fail(v, i, "result %d has no location", (int)k);
     }
 }
 
-/* Copies what proofs need to know about the ends of edges. */
+/* Copies the facts about both ends of each edge that proofs need. */
 static void
 list_ends(struct proof *v)
 {
@@ -491,30 +517,32 @@ list_ends(struct proof *v)
     }
 }
 
-/* Checks that the readers of a fan are in-ports naming the fan. seen: marks in-ports, which must be named once. *n:
- * readers so far. */
+/* Checks that each reader in a fan is an in-port that refers to this fan. seen: marks in-ports, each of which must
+ * occur once. *n: number of readers so far. */
 static int
 check_fan_seen(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen, int64_t *n)
 {
     const struct plan *p = v->plan;
     const struct out_port *o = &p->task[i].out[k];
     const struct fan *fan = &o->fan[f];
-    if (fan->thread < 0 || fan->thread >= p->nthread) return proof_fail(v, i, "a fan's thread is %d", (int)fan->thread);
+    if (fan->thread < 0 || fan->thread >= p->nthread)
+        return proof_fail(v, i, "a fan has thread %d, which does not exist", (int)fan->thread);
     for (int32_t g = 0; g < f; g++)
-        if (o->fan[g].thread == fan->thread) return proof_fail(v, i, "two fans for thread %d", (int)fan->thread);
+        if (o->fan[g].thread == fan->thread)
+            return proof_fail(v, i, "an output has two fans for thread %d", (int)fan->thread);
     if (fan->nreader < 1 || !proof_fits(fan->nreader, sizeof(struct reader), &p->arena))
-        return proof_fail(v, i, "nreader is %d", (int)fan->nreader);
+        return proof_fail(v, i, "the number of readers in a fan must not be %d", (int)fan->nreader);
     for (int32_t r = 0; r < fan->nreader; r++) {
         const struct reader *to = &fan->reader[r];
         if (to->task <= i || to->task >= p->ntask || to->port < 0 ||
             to->port >= v->first_in[to->task + 1] - v->first_in[to->task])
-            return proof_fail(v, i, "a reader is port %d of task %d", (int)to->port, (int)to->task);
-        TRY(proof_same(v, i, "the thread of a reader", v->thread[to->task], fan->thread));
+            return proof_fail(v, i, "in-port %d of task %d cannot be a reader", (int)to->port, (int)to->task);
+        TRY(proof_same(v, i, "thread of a reader", v->thread[to->task], fan->thread));
         bool *mark = &seen[v->first_in[to->task] + to->port];
         const struct inlet *in = &v->inlet[v->first_in[to->task] + to->port];
         if (*mark || in->task != i || in->out != k || in->fan != f)
-            return proof_fail(v, i, "port %d of task %d does not read its result %d", (int)to->port, (int)to->task,
-                              (int)k);
+            return proof_fail(v, i, "in-port %d of task %d is listed as a reader, but does not read result %d",
+                              (int)to->port, (int)to->task, (int)k);
         *mark = true;
         v->reader[(*n)++] = *to;
     }
@@ -538,24 +566,26 @@ check_edges(struct proof *v)
         }
     for (int32_t i = 0; i < p->ntask; i++)
         for (int64_t k = v->first_in[i]; k < v->first_in[i + 1]; k++)
-            if (!seen[k]) return proof_fail(v, i, "nobody gives to its port %d", (int)(k - v->first_in[i]));
+            if (!seen[k])
+                return proof_fail(v, i, "in-port %d is not among the readers of any output", (int)(k - v->first_in[i]));
     return 0;
 }
 
-/* Checks the balance of an edge: a run puts as many tokens on it as it takes off. */
+/* Checks the balance of an edge: in a run its producer puts on as many tokens as its reader takes. */
 static int
 check_rate(const struct proof *v, int32_t i, int32_t k)
 {
     const struct task *t = &v->plan->task[i];
     const struct in_port *in = &t->in[k];
     int64_t o = v->first_out[in->task] + in->out;
-    if (in->hold < 1 || t->nact % in->hold) return proof_fail(v, i, "port %d: hold is %d", (int)k, (int)in->hold);
+    if (in->hold < 1 || t->nact % in->hold)
+        return proof_fail(v, i, "in-port %d: a register cannot be held for %d acts", (int)k, (int)in->hold);
     if (in->need < 1 || (v->nreg[o] && in->need > 1))
-        return proof_fail(v, i, "port %d: need is %d", (int)k, (int)in->need);
+        return proof_fail(v, i, "in-port %d: an act cannot need %d tokens", (int)k, (int)in->need);
     int64_t made = v->made[o], taken = (int64_t)(t->nact / in->hold) * in->need;
     if (made != taken)
-        return proof_fail(v, i, "port %d takes %lld tokens of task %d, which makes %lld", (int)k, (long long)taken,
-                          (int)in->task, (long long)made);
+        return proof_fail(v, i, "in-port %d takes %lld tokens per run from task %d, which makes %lld", (int)k,
+                          (long long)taken, (int)in->task, (long long)made);
     return 0;
 }
 
@@ -568,22 +598,23 @@ check_locals(const struct proof *v)
     int64_t all = 0;
     for (int32_t t = 0; t < p->nthread; t++) {
         if (p->nlocal[t] < 0 || p->nlocal[t] > p->ntask)
-            return fail(E_PLAN, "plan: thread %d: nlocal is %d", (int)t, (int)p->nlocal[t]);
+            return fail(E_PLAN, "plan: thread %d cannot have %d tasks", (int)t, (int)p->nlocal[t]);
         all += p->nlocal[t];
     }
-    if (all != p->ntask) return fail(E_PLAN, "plan: %d tasks, its threads have %lld", (int)p->ntask, (long long)all);
+    if (all != p->ntask)
+        return fail(E_PLAN, "plan: found %d tasks, but %lld in the lists of threads", (int)p->ntask, (long long)all);
     for (int32_t t = 0; t < p->nthread; t++) {
         int64_t nact = 0;
         int32_t last = -1;
         for (int32_t i = 0; i < p->nlocal[t]; i++) {
             int32_t task = p->local[t][i];
             if (task <= last || task >= p->ntask || p->task[task].thread != t)
-                return fail(E_PLAN, "plan: thread %d has task %d in its list", (int)t, (int)task);
+                return fail(E_PLAN, "plan: thread %d must not list task %d here", (int)t, (int)task);
             nact += p->task[task].nact;
             last = task;
         }
         if (nact != p->nact[t])
-            return fail(E_PLAN, "plan: thread %d does %lld acts, its tasks %lld", (int)t, (long long)p->nact[t],
+            return fail(E_PLAN, "plan: thread %d has %lld acts, but its tasks have %lld", (int)t, (long long)p->nact[t],
                         (long long)nact);
     }
     return 0;
@@ -597,15 +628,16 @@ check_frame(struct proof *v)
     const struct plan *p = v->plan;
     const struct program *g = p->program;
     if (p->pieces != g->pieces)
-        return fail(E_PLAN, "plan: %d pieces, the program has %d", (int)p->pieces, (int)g->pieces);
+        return fail(E_PLAN, "plan: found %d micro-batches, expected the program's %d", (int)p->pieces, (int)g->pieces);
     TRY(check_devices(v));
     TRY(check_plan_leaves(p, &v->mines));
     v->shares = shared_update_nodes(g, &v->tmp);
     v->checks = program_checks(g, &v->tmp);
     TRY(check_proof_roots(v));
-    if (!proof_fits(p->ntask, sizeof(struct task), &p->arena)) return fail(E_PLAN, "plan: ntask is %d", (int)p->ntask);
+    if (!proof_fits(p->ntask, sizeof(struct task), &p->arena))
+        return fail(E_PLAN, "plan: the number of tasks must not be %d", (int)p->ntask);
     if (!proof_fits(p->nmove, sizeof(struct plan_move *), &p->arena))
-        return fail(E_PLAN, "plan: nmove is %d", (int)p->nmove);
+        return fail(E_PLAN, "plan: the number of moves must not be %d", (int)p->nmove);
     return 0;
 }
 
@@ -615,7 +647,8 @@ check_tasks(struct proof *v)
     const struct plan *p = v->plan;
     int32_t ntask = 0;
     for (int32_t t = 0; t < p->nthread; t++) ntask += p->nlocal[t];
-    if (ntask != p->ntask) return fail(E_PLAN, "plan: %d tasks, its threads have %d", (int)p->ntask, (int)ntask);
+    if (ntask != p->ntask)
+        return fail(E_PLAN, "plan: found %d tasks, but %d in the lists of threads", (int)p->ntask, (int)ntask);
     v->first_in = ARENA_ARRAY(&v->tmp, int64_t, p->ntask + 1);
     v->first_out = ARENA_ARRAY(&v->tmp, int64_t, p->ntask + 1);
     for (int32_t i = 0; i < p->ntask; i++) {

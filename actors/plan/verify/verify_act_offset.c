@@ -1,15 +1,15 @@
-/* verify_act_offset.c - if acts have offsets of their own ("berths"), no two uses that may be live together share
- * bytes.
+/* verify_act_offset.c - proves that no two uses that may be live at the same time share bytes, if acts have offsets
+ * of their own ("berths").
  *
  * A use is the result of one act, until all its readers have read it. On a device with per-act offsets, the proof
- * covers every use of every result. Traversing the task list once per micro-batch is an order in which everything
- * could run. In this order the uses of each cut of the arena follow one another; the proof shows that each waits
- * until the one before it has ended, whatever else happens.
+ * covers every use of every result. One possible order of all acts is to traverse the task list once per
+ * micro-batch. In the order of this traversal the uses of each section of the arena follow one another. The proof
+ * shows that each use waits until the one before it has ended, in whatever order acts really run.
  *
- * An act waits, over an edge, for the producer's act for the same micro-batch, and, for one of n registers, for its
- * readers' acts n micro-batches before. Searches go back over these steps and record the fewest micro-batches to
- * each task that they meet. A task that acts once waits for the last act of its producers, and comes before the
- * first act of its readers. Edges with other rates are ignored: that proves less, never too much. */
+ * Over an edge, an act waits for the producer's act for the same micro-batch. For one of n registers, it waits for
+ * its readers' acts n micro-batches before. Searches go back over edges and registers, and record for each task the
+ * fewest micro-batches to go back. A task that acts once waits for the last act of its producers, and comes before
+ * the first act of its readers. Edges with other rates are ignored: that proves less, never too much. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/verify/verify.h"
 
@@ -23,11 +23,11 @@ enum { ALIGN = 64, NEVER = INT32_MAX / 2 };
 struct use {
     int64_t lo, hi;
     int32_t task, out;
-    int32_t act, piece; /* act that writes it; its micro-batch in the order above */
-    bool again;         /* written per micro-batch */
+    int32_t act, piece; /* number of the act that writes it; the micro-batch of that act */
+    bool again;         /* written for each micro-batch */
 };
 
-/* Claim: all readers of use `from` have ended before act `act` of a task begins. */
+/* A claim to be proved: all readers of use `from` have ended before act `act` of a task begins. */
 struct claim {
     int32_t task, act;
     int32_t from;
@@ -35,15 +35,18 @@ struct claim {
 
 struct act_offset_proof {
     struct proof *v;
-    bool *late;                 /* by task: acts once, behind tasks that act per micro-batch */
-    int32_t *first_waits, *lag; /* by task: its first step back; fewest micro-batches back, NEVER: not met */
+    bool *late; /* by task: acts once, after tasks that act per micro-batch */
+    /* by task: index of its first step back; fewest micro-batches to go back to it, NEVER: not reached */
+    int32_t *first_waits, *lag;
     struct step {
         int32_t task, lag;
     } * waits;
     int32_t *queue;
     bool *queued;
-    int32_t *met, nmet;       /* tasks with a lag from the current search */
-    int32_t *wanted, nwanted; /* by task: largest lag that proves its claims, NEVER: no claim; tasks not there yet */
+    int32_t *met, nmet; /* tasks that the current search has reached */
+    /* by task: largest lag that proves all claims about it, NEVER: no claim; nwanted: tasks whose claims are not
+     * proved yet */
+    int32_t *wanted, nwanted;
     struct use *use;
     int32_t nuse;
     struct claim *claim;
@@ -58,8 +61,9 @@ by_piece(const struct plan *p, int32_t task)
     return p->task[task].nact == p->pieces;
 }
 
-/* Returns true if the edge counts: the reader's act waits for the producer's act of the same micro-batch, for its
- * only act, or, if the reader acts once, for all its acts. out: number of the out-port. */
+/* Returns true if the edge proves an order. The reader's act must wait for the producer's act of the same
+ * micro-batch, or for the producer's only act. A reader that acts once must wait for all acts of the producer. out:
+ * number of the out-port. */
 static bool
 counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
@@ -70,7 +74,7 @@ counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t 
     return v->nact[reader] == 1 && (v->nreg[out] ? v->made[out] == 1 : in->need == pieces);
 }
 
-/* Returns true if the act reusing a register waits for this reader's act on the register. */
+/* Returns true if the next act that writes a register waits until this reader's act on the register has ended. */
 static bool
 gives_back(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
@@ -111,7 +115,7 @@ list_steps(struct act_offset_proof *b)
     }
 }
 
-/* Lowers the lag of a task, and nwanted if the claims are then proved. */
+/* Records a smaller lag of a task. Decrements nwanted if the claims about the task are then proved. */
 static void
 note_lag(struct act_offset_proof *b, int32_t task, int32_t lag)
 {
@@ -120,7 +124,7 @@ note_lag(struct act_offset_proof *b, int32_t task, int32_t lag)
     b->lag[task] = lag;
 }
 
-/* Searches back from `task` for the fewest micro-batches to every task that it waits for, until all claims are
+/* Searches back from `task` for the fewest micro-batches to every task for which it waits, until all claims are
  * proved. Every path proves its lag, even if a shorter path has not been found yet. */
 static void
 walk_back(struct act_offset_proof *b, int32_t task)
@@ -156,15 +160,16 @@ not_proved(const struct act_offset_proof *b, const struct claim *c, int32_t read
         str_add(&name, ", which is read by ");
         task_print(b->v->plan, reader, &name);
     }
-    int status =
-        proof_fail(b->v, c->task, "act %d writes where act %d of result %d of %s lies, and does not wait for it",
-                   (int)c->act, (int)u->act, (int)u->out, str_text(&name));
+    int status = proof_fail(
+        b->v, c->task,
+        "act %d overwrites the result of act %d in result %d of %s, and does not wait until that result has been read",
+        (int)c->act, (int)u->act, (int)u->out, str_text(&name));
     str_free(&name);
     return status;
 }
 
-/* Returns the largest lag of the claim's task behind a reader whose last act on the use is then proved to have
- * ended; negative: none. */
+/* Returns the largest lag from the claim's task to a reader with which the reader's last act on the use is proved to
+ * have ended; negative: none. */
 static int32_t
 lag_wanted(const struct act_offset_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
 {
@@ -212,7 +217,7 @@ has_ended(struct act_offset_proof *b, const struct claim *c, int32_t reader, con
     return b->lag[reader] <= lag_wanted(b, c, reader, in) ? 0 : not_proved(b, c, reader);
 }
 
-/* Checks the claims of one task, in which no claim occurs twice. */
+/* Checks the claims about one task; no two of the claims are equal. */
 static int
 check_claims_of(struct act_offset_proof *b, const struct claim *c, int32_t n)
 {
@@ -282,14 +287,14 @@ add_uses(struct act_offset_proof *b, int32_t task, int32_t out)
     }
 }
 
-/* Results stored in arenas, grouped by device. */
+/* Results stored in arenas, sorted by device. */
 struct lying {
     int32_t task, out;
 };
 struct lyings {
     struct lying *of;
-    int32_t *first; /* by device */
-    int64_t *nuse;  /* by device: upper bound of the number of uses */
+    int32_t *first; /* by device: index of its first result */
+    int64_t *nuse;  /* by device: upper bound of the number of its uses */
 };
 
 static bool
@@ -334,7 +339,7 @@ by_order(const void *x, const void *y)
     return a->task != b->task ? (a->task > b->task) - (a->task < b->task) : a->out - b->out;
 }
 
-/* Claims that the next owner of a cut follows its last owner. */
+/* Adds the claims that the next owner of a section of the arena comes after the section's last owner. */
 static void
 claim_use(struct act_offset_proof *b, int32_t was, int32_t now)
 {
@@ -368,7 +373,7 @@ static int
 check_device_uses(struct act_offset_proof *b, const struct lyings *l, int32_t device)
 {
     int64_t n = l->nuse[device];
-    if (n > INT32_MAX / 2) return fail(E_PLAN, "plan: device %d has too many uses of registers", (int)device);
+    if (n > INT32_MAX / 2) return fail(E_PLAN, "plan: device %d: too many uses of registers to prove", (int)device);
     int64_t *cut = must_alloc(sizeof *cut * (size_t)(2 * n + 1));
     int32_t *owner = must_alloc(sizeof *owner * (size_t)(2 * n + 1));
     b->use = must_alloc(sizeof *b->use * (size_t)(n + 1));

@@ -1,23 +1,24 @@
-/* verify_channel.c - partitions that are proved separately run to their end together.
+/* verify_channel.c - proves that partitions which are proved separately run to their end together.
  *
  * There is an order of the acts of all partitions in which nothing waits. If one order reaches the end, every order
- * does, because an act never takes what another actor waits for (verify_run.c). To get this order, merge the task
- * lists of all partitions with every SEND before its RECV. In round k, for each micro-batch, traverse the merged
- * list; each task with an act in this round acts. Nothing waits, because
+ * does, because an act never takes a token or register for which another actor waits (verify_run.c). The order is
+ * found by merging the task lists of all partitions, with every SEND before its RECV. Round k, for each micro-batch
+ * k, traverses the merged list; each task with an act in this round acts. In this order nothing waits, because
  *
- *   - edges point forward in the lists, so the input of an act was made earlier in its round, or in a round before it;
+ *   - edges point forward in the lists, so the input of an act was made earlier in its round, or in a round before;
  *   - a register, and a credit of a channel, filled in a round was returned in that round;
  *   - a RECV finds the bytes that its SEND sent earlier in the round;
- *   - a SEND of a library finds its RECV ready: the RECV waits only for tasks before its hop, and for registers
- * returned in the round before. Channels of hops have one order in all partitions, so tasks before a hop in any
- * partition need nothing of the hop;
+ *   - a SEND by a library finds its RECV ready: the RECV waits only for tasks before its hop, and for registers
+ *     returned in the round before. Channels of hops have one order in all partitions, so tasks before a hop in any
+ *     partition need nothing of the hop;
  *   - the tasks of a collective, of all partitions, are adjacent and act together.
  *
- * The proof covers a single partition, in time independent of the number of partitions. The lists can be merged,
- * because channels and library collectives are listed in the order of a key. The key follows from a channel's name
- * and puts every SEND before its RECV. Each act has a round in which all its input exists: at a channel the round
- * stated by both ends (channel.late), at a collective the round stated by all ranks (plan_move.late). Connecting
- * partitions compares these statements, and the contents of channels (channels_match, comm_ranks_match). */
+ * The proof reads a single partition, and its time is independent of the number of partitions. The lists can be
+ * merged, because channels and library collectives are listed in the order of a key. The key follows from a
+ * channel's name and puts every SEND before its RECV. Each act has a round in which all its input exists: at a
+ * channel the round that both ends state (channel.late), at a collective the round that all ranks state
+ * (plan_move.late). When partitions connect, they compare the rounds stated by both ends and the digests of contents
+ * (channels_match, comm_ranks_match). */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify.h"
@@ -28,9 +29,9 @@
 
 /* ---- the lists can be merged ---- */
 
-/* Compares the places of two channels in the list. Turns within a hop are those of redistribute_turn(), which the proof
- * of each end derives. Gates go up a tree of hosts and down again (update_order.c): lower hosts send up before higher
- * hosts do, and receive after them. */
+/* Compares the places of two channels in the list. Within a hop they follow redistribute_turn(), which the proof of
+ * each end derives. Gates go up a tree of hosts and down again (update_order.c): hosts lower in the tree send up
+ * before higher hosts do, and receive after them. */
 static int
 compare_keys(const struct channel *a, const struct channel *b)
 {
@@ -51,7 +52,7 @@ channel_fail(const struct channel *c, const char *what)
     return status;
 }
 
-/* Returns the key of a collective's task: the key of a channel of its hop, which has no channels. */
+/* Returns the sort key of a collective's task, in the form of a channel of its hop. The hop itself has no channels. */
 static struct channel
 channel_key(const struct plan_move *m)
 {
@@ -70,8 +71,10 @@ check_channel_order(const struct proof *v)
         if (t->channel < 0 && !collects) continue;
         struct channel c = collects ? channel_key(t->move.of) : p->channel[t->channel];
         bool before = any && compare_keys(&last, &c) > 0;
-        if (before && !collects) return channel_fail(&c, "its task stands too late in the list");
-        if (before) return proof_fail(v, i, "stands too late in the list for a collective of several parts");
+        if (before && !collects) return channel_fail(&c, "its task must come earlier in the list of tasks");
+        if (before)
+            return proof_fail(v, i,
+                              "must come earlier in the list, because its collective has ranks in several partitions");
         last = c;
         any = true;
     }
@@ -86,15 +89,15 @@ check_channel(const struct proof *v, int32_t k)
     const struct plan *p = v->plan;
     const struct channel *c = &p->channel[k];
     if (k && channel_compare(&c[-1].name, &c->name) >= 0)
-        return channel_fail(c, "it does not follow the one before it");
+        return channel_fail(c, "it must sort after the previous channel");
     if (c->task < 0 || c->task >= p->ntask || p->task[c->task].channel != k)
-        return channel_fail(c, "it is not that of its task");
+        return channel_fail(c, "its task belongs to another channel");
     const struct task *t = &p->task[c->task];
-    if (c->peer == p->memory) return channel_fail(c, "it goes nowhere");
-    TRY(proof_same(v, c->task, "acts of its channel", c->nact, t->nact));
-    TRY(proof_same(v, c->task, "registers of its channel", c->nreg, MIN(2, t->nact)));
+    if (c->peer == p->memory) return channel_fail(c, "both ends are on this host");
+    TRY(proof_same(v, c->task, "number of acts of its channel", c->nact, t->nact));
+    TRY(proof_same(v, c->task, "number of registers of its channel", c->nreg, MIN(2, t->nact)));
     if (c->sends != !!(t->kind->flags & KIND_SENDS) && t->nresult + t->narg > 0)
-        return channel_fail(c, "its task goes the other way");
+        return channel_fail(c, "its task sends where it must receive, or the reverse");
     return 0;
 }
 
@@ -107,7 +110,8 @@ same_end(const struct channel *a, const struct channel *b)
            a->turn == b->turn && a->late == b->late && a->bytes == 0;
 }
 
-/* Proves that the gate before a node has exactly these ends. *c: first channel of the step. */
+/* Proves that the gate before a node has exactly these channel ends. *c: index of the first channel of the node's
+ * step; on return, of the next step. */
 static int
 check_gate(const struct plan *p, int32_t node, const struct channel *end, int n, int32_t *c)
 {
@@ -117,12 +121,14 @@ check_gate(const struct plan *p, int32_t node, const struct channel *end, int n,
     for (int k = 0; k < n; k++) {
         int32_t at = first;
         while (at < *c && !same_end(&p->channel[at], &end[k])) at++;
-        if (at == *c) return channel_fail(&end[k], "the gate has not this end of it");
+        if (at == *c) return channel_fail(&end[k], "the gate lacks this end of the channel");
     }
-    return found == n ? 0 : fail(E_PLAN, "plan: the gate before node %d has %d ends, not %d", (int)node, (int)found, n);
+    return found == n ? 0
+                      : fail(E_PLAN, "plan: the gate before node %d has %d channel ends, must have %d", (int)node,
+                             (int)found, n);
 }
 
-/* Proves the ends of all gates. verify_memory.c proves that gates hold back the updates. */
+/* Proves the channel ends of all gates. verify_memory.c proves that updates wait for gates. */
 static int
 check_gates(struct proof *v)
 {
@@ -142,19 +148,19 @@ check_gates(struct proof *v)
 
 /* ---- rounds ---- */
 
-/* Proves that an end acts in the round stated by its channel. */
+/* Proves that the task at a channel's end acts in the round that the channel states. */
 static int
 check_round(const struct proof *v, const struct channel *c)
 {
     bool late = v->late[c->task];
     if (c->late && v->plan->task[c->task].nact > 1)
-        return proof_fail(v, c->task, "acts for each piece, its channel once");
+        return proof_fail(v, c->task, "runs for each micro-batch, but its channel once");
     if (c->sends && late && !c->late)
-        return proof_fail(v, c->task, "comes after the last piece, its channel says otherwise");
+        return proof_fail(v, c->task, "must run after the last micro-batch exactly if its channel says so");
     return 0;
 }
 
-/* Proves that a direct RECV is ready when its hop begins, in each round; the SEND waits for it. */
+/* Proves that, in each round, a RECV by a library is ready when its hop begins, because the SEND waits for it. */
 static int
 check_ready(const struct proof *v, const struct channel *c)
 {
@@ -164,21 +170,24 @@ check_ready(const struct proof *v, const struct channel *c)
     while (hop > 0 && task_hop(&p->task[hop - 1]) == t->move.of) hop--;
     for (int32_t k = 0; k < t->nin; k++)
         if (t->in[k].task >= hop)
-            return proof_fail(v, c->task, "is not ready for what a library brings when its hop begins");
+            return proof_fail(
+                v, c->task,
+                "receives by a library, but waits for tasks of its own hop, so it is not ready when the hop begins");
     return 0;
 }
 
-/* Proves, for a rank of a collective with partners in other partitions, that the task acts in the round stated by
- * the collective, and at its place in the list. */
+/* Proves the round and the place in the list of a collective's task that has partners in other partitions. The task
+ * must act in the round that the collective states. */
 static int
 check_channel_member(const struct proof *v, int32_t i)
 {
     const struct task *t = &v->plan->task[i];
     if (!(t->kind->flags & KIND_COLLECTS) || !comm_ranks_abroad(v->plan, i)) return 0;
     if (v->late[i] && !t->move.of->late)
-        return proof_fail(v, i, "comes after the last piece, its collective says otherwise");
-    return proof_comm_rank_keeps_order(v, i) ? 0
-                                             : proof_fail(v, i, "does not act where its partners in other parts do");
+        return proof_fail(v, i, "must run after the last micro-batch exactly if its collective says so");
+    return proof_comm_rank_keeps_order(v, i)
+               ? 0
+               : proof_fail(v, i, "cannot act at the place in the list at which its partners in other partitions act");
 }
 
 int
@@ -186,14 +195,17 @@ prove_channels(struct proof *v)
 {
     const struct plan *p = v->plan;
     if (!proof_fits(p->nchannel, sizeof *p->channel, &p->arena))
-        return fail(E_PLAN, "plan: nchannel is %d", (int)p->nchannel);
+        return fail(E_PLAN, "plan: the number of channels must not be %d", (int)p->nchannel);
     for (int32_t c = 0; c < p->nchannel; c++) TRY(check_channel(v, c));
-    if (p->nchannel == 0 && p->nmemory == 1) return 0; /* single partition: verify_run.c suffices */
+    /* with a single partition, the proof of verify_run.c suffices */
+    if (p->nchannel == 0 && p->nmemory == 1) return 0;
     TRY(check_channel_order(v));
     TRY(check_gates(v));
     for (int32_t c = 0; c < p->nchannel; c++) TRY(check_round(v, &p->channel[c]));
     for (int32_t c = 0; c < p->nchannel; c++)
         if (p->channel[c].direct && !p->channel[c].sends) TRY(check_ready(v, &p->channel[c]));
     for (int32_t i = 0; i < p->ntask; i++) TRY(check_channel_member(v, i));
-    return v->no_round < 0 ? 0 : proof_fail(v, v->no_round, "acts for each piece, and waits for the last");
+    return v->no_round < 0
+               ? 0
+               : proof_fail(v, v->no_round, "runs for each micro-batch, but waits for the last micro-batch");
 }

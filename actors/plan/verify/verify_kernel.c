@@ -1,9 +1,10 @@
-/* verify_kernel.c - a task's kernel computes what the program says: operator, attributes, types, and wiring of a
- * chain. Scratch is large enough; credits and phases follow the schedule.
+/* verify_kernel.c - proves that a task's kernel computes what the program says: operator, attributes, types, and
+ * wiring of a chain. The file also proves that scratch memory is large enough, and that credits and phases follow
+ * the schedule.
  *
- * The proof asks a kernel what it was made for (exec_made) and compares the answer with the program's nodes.
- * kernels/ and its tests guarantee that the kernel computes this. Equal tasks share a kernel if it cannot run twice
- * at the same time; a kernel shared by the ranks of a node is checked once. */
+ * The proof asks a kernel for which calls it was made (exec_made) and compares the answer with the program's nodes.
+ * The tests of kernels/ guarantee that a kernel computes the calls for which it was made. Equal tasks share a kernel
+ * if it cannot run twice at the same time; a kernel shared by the ranks of a node is checked once. */
 #include "actors/plan/outline/stage.h"
 #include "actors/plan/verify/verify_value.h"
 
@@ -21,7 +22,8 @@ proof_same_attr(const struct attr *a, const struct attr *b)
            !memcmp(a->list, b->list, sizeof a->list[0] * (size_t)MAX(0, MIN(a->n, ATTR_LIST)));
 }
 
-/* Returns true if `held` is the type in which a rank stores elements of type t. l NULL: a number. */
+/* Returns true if `held` is the type in which a rank stores elements of type t in layout l. l NULL: a number,
+ * without layout. */
 static bool
 is_type_held(const struct type *held, const struct type *t, const struct layout *l)
 {
@@ -32,20 +34,21 @@ static int
 check_node_call(const struct values *s, int32_t task, const struct prog_node *n, const struct call *c)
 {
     if (c->op != n->op)
-        return proof_fail(s->v, task, "its kernel computes %s, the program says %s", c->op->name, n->op->name);
-    TRY(proof_same(s->v, task, "operands of its kernel", c->nin, n->nin));
-    TRY(proof_same(s->v, task, "results of its kernel", c->nout, n->nout));
+        return proof_fail(s->v, task, "its kernel computes %s, must compute %s", c->op->name, n->op->name);
+    TRY(proof_same(s->v, task, "number of operands of its kernel", c->nin, n->nin));
+    TRY(proof_same(s->v, task, "number of results of its kernel", c->nout, n->nout));
     for (int k = 0, nattr = op_nattr(n->op); k < nattr; k++)
         if (!c->attr != !n->attr || (n->attr && !proof_same_attr(&c->attr[k], &n->attr[k])))
-            return proof_fail(s->v, task, "its kernel has another %s", n->op->attr[k].name);
+            return proof_fail(s->v, task, "its kernel has another value of attribute %s than the program",
+                              n->op->attr[k].name);
     for (int32_t i = 0; i < n->nin; i++) {
         const struct type *t = ref_type_of(s->v->plan->program, n->in[i]);
         if (!is_type_held(&c->in[i], t, n->want[i]) || c->in[i].weak != t->weak)
-            return proof_fail(s->v, task, "its kernel was made for another type of operand %d", (int)i);
+            return proof_fail(s->v, task, "its kernel expects another type of operand %d than the program", (int)i);
     }
     for (int32_t k = 0; k < n->nout; k++)
         if (!is_type_held(&c->out[k], &n->type[k], n->layout[k]))
-            return proof_fail(s->v, task, "its kernel was made for another type of result %d", (int)k);
+            return proof_fail(s->v, task, "its kernel has another type of result %d than the program", (int)k);
     return 0;
 }
 
@@ -62,19 +65,19 @@ check_fused_step(const struct values *s, int32_t task, int32_t i, const struct f
         if (n->in[k].kind == REF_NONE) continue;
         struct fuse_arg want = value_chain_source(c, i, n, k);
         if (step->arg[k].step != want.step || step->arg[k].index != want.index)
-            return proof_fail(s->v, task, "operand %d of %s in its kernel is another value", (int)k, n->op->name);
+            return proof_fail(s->v, task, "its kernel reads the wrong value as operand %d of %s", (int)k, n->op->name);
     }
     for (int32_t k = 0; k < c->nout; k++) {
         if (c->live_out[k].index != c->member[i]) continue;
         if (c->live_out[k].out == 0) out = (int)k;
         if (c->live_out[k].out == 1) others = (int)k;
     }
-    TRY(proof_same(s->v, task, "the other results of a step of its kernel", step->others, others));
-    return proof_same(s->v, task, "the result of a step of its kernel", step->out, out);
+    TRY(proof_same(s->v, task, "first output for the other results of a step of its kernel", step->others, others));
+    return proof_same(s->v, task, "output for the result of a step of its kernel", step->out, out);
 }
 
-/* Proves which operands are marked as different per micro-batch. Error messages compute row numbers from these marks.
- */
+/* Proves which operands the plan marks as different per micro-batch. Error messages compute row numbers in the batch
+ * from these marks. */
 static int
 check_pieces(const struct values *s, int32_t task, const struct prog_node *n, const struct pieces *p)
 {
@@ -82,9 +85,9 @@ check_pieces(const struct values *s, int32_t task, const struct prog_node *n, co
     uint32_t of = 0;
     for (int32_t i = 0; i < n->nin && i < 32; i++)
         if (n->in[i].kind == REF_NODE || n->in[i].kind == REF_LEAF) of |= (uint32_t)value_varies(s->v, n->in[i]) << i;
-    TRY(proof_same(s->v, task, "pieces of its kernel", p->n, g->pieces));
-    TRY(proof_same(s->v, task, "cuts of its kernel", p->cut, g->cut));
-    return proof_same(s->v, task, "operands of its kernel that are pieces", p->of, of);
+    TRY(proof_same(s->v, task, "number of micro-batches in its kernel", p->n, g->pieces));
+    TRY(proof_same(s->v, task, "number of equal parts of the batch in its kernel", p->cut, g->cut));
+    return proof_same(s->v, task, "mask of micro-batched operands in its kernel", p->of, of);
 }
 
 static int
@@ -93,15 +96,15 @@ check_made(const struct values *s, int32_t task)
     const struct task *t = &s->v->plan->task[task];
     const struct prog_node *n = &s->v->plan->program->node[t->node];
     const struct exec_made *made = exec_made(t->exec);
-    TRY(proof_same(s->v, task, "steps of its kernel", made->nstep, t->chain ? t->chain->nstep : 1));
+    TRY(proof_same(s->v, task, "number of steps of its kernel", made->nstep, t->chain ? t->chain->nstep : 1));
     for (int32_t i = 0; t->chain && i < made->nstep; i++) TRY(check_fused_step(s, task, i, &made->step[i]));
-    TRY(proof_same(s->v, task, "whether its kernel adds to a sum", made->adds,
+    TRY(proof_same(s->v, task, "flag \"adds to a sum\" of its kernel", made->adds,
                    t->kind->flags & KIND_ONCE_A_BATCH ? 1 : 0));
     if (t->chain) return 0;
     TRY(check_pieces(s, task, n, &made->pieces));
     for (int32_t i = 0; i < MIN(n->nin, OP_OPERAND); i++)
         if (made->step[0].arg[i].step || made->step[0].arg[i].index != i)
-            return proof_fail(s->v, task, "operand %d of its kernel is another value", (int)i);
+            return proof_fail(s->v, task, "its kernel reads the wrong value as operand %d", (int)i);
     return check_node_call(s, task, n, made->step[0].call);
 }
 
@@ -109,7 +112,7 @@ check_made(const struct values *s, int32_t task)
 
 struct proved {
     const struct exec *exec;
-    int32_t runner, node; /* thread or device that runs the kernel; node of the task last checked */
+    int32_t runner, node; /* thread, or device with streams, that runs the kernel; node of the task checked last */
     const struct plan_chain *chain;
 };
 
@@ -134,12 +137,15 @@ value_kernel(struct values *s, int32_t task)
     const struct task *t = &p->task[task];
     const struct plan_device *d = &p->device[t->device];
     if ((int64_t)exec_scratch(t->exec) > d->scratch_bytes)
-        return proof_fail(s->v, task, "its kernel wants %lld bytes of scratch, the device has %lld",
+        return proof_fail(s->v, task, "its kernel needs %lld bytes of scratch memory, its device has %lld",
                           (long long)exec_scratch(t->exec), (long long)d->scratch_bytes);
-    /* A kernel's internal state serves one run at a time: per thread, or with streams per device. */
+    /* A kernel has internal state for one run at a time. So a kernel belongs to one thread; if devices have streams,
+     * to one device. */
     int32_t runner = device_kind(d->kind)->stream_new ? p->nthread + t->device : t->thread;
     struct proved *k = proved_of(s, t->exec, runner);
-    if (k->runner != runner) return proof_fail(s->v, task, "its kernel may run elsewhere at the same time");
+    if (k->runner != runner)
+        return proof_fail(s->v, task,
+                          "its kernel also belongs to another thread or device, which may run it at the same time");
     if (k->node == t->node && k->chain == t->chain) return 0;
     TRY(check_made(s, task));
     k->node = t->node;
@@ -155,8 +161,9 @@ task_moment_of(const struct task *t)
     return (struct moment){.stage = t->stage, .phase = t->phase};
 }
 
-/* Returns the number of registers that the readers need: the micro-batches in between, and at least two if data goes
- * to another stage on another device, unless it is offloaded or fetched. */
+/* Returns the number of registers that the readers need. Readers need one register per micro-batch between writer
+ * and readers, and at least two registers if data is sent to another stage on another device. Offloaded and fetched
+ * data needs no second register. */
 static int32_t
 asked(const struct proof *v, const struct stages *st, const struct task *from, const struct out_port *o)
 {
@@ -172,8 +179,8 @@ asked(const struct proof *v, const struct stages *st, const struct task *from, c
     return n;
 }
 
-/* Proves phase and stage. The phase is that of the task's node, or of the node whose move offloads or re-fetches the
- * value; a task that computes a node has the node's stage. */
+/* Proves phase and stage of a task. The phase is that of the task's node, or of the node whose move offloads or
+ * fetches the value. A task that computes a node has the node's stage. */
 static int
 check_moment(const struct proof *v, const struct stages *st, int32_t task)
 {
@@ -182,11 +189,13 @@ check_moment(const struct proof *v, const struct stages *st, int32_t task)
     int phase = t->kind->flags & KIND_ORDER ? PHASE_BATCH : of >= 0 ? st->phase[of] : PHASE_FORWARD;
     TRY(proof_same(v, task, "phase", t->phase, phase));
     if (t->kind->flags & KIND_NODE) return proof_same(v, task, "stage", t->stage, st->stage[t->node]);
-    return t->stage < 0 || t->stage >= st->n ? proof_fail(v, task, "stage is %d of %d", (int)t->stage, (int)st->n) : 0;
+    return t->stage < 0 || t->stage >= st->n
+               ? proof_fail(v, task, "stage %d does not exist; the program has %d stages", (int)t->stage, (int)st->n)
+               : 0;
 }
 
-/* Proves that nreg is the requested count. A per-micro-batch result in a stage pool may have more: one per slot
- * (arena.c). */
+/* Proves that the number of registers of a result is the number requested by its readers. A result made per
+ * micro-batch and stored in stage slots may have more: one per slot (arena.c). */
 static int
 check_register_count(const struct proof *v, int32_t task, int32_t k, int32_t want)
 {
@@ -204,7 +213,8 @@ check_turns(struct proof *v, const struct stages *st)
     int32_t group, round;
     bool *begun = ARENA_ARRAY(&v->tmp, bool, p->ndevice * st->n * (PHASE_BATCH + 1));
     stages_round(p->program, st, &group, &round);
-    if (p->group != group || p->round != round) return fail(E_PLAN, "plan: rounds are not those of its schedule");
+    if (p->group != group || p->round != round)
+        return fail(E_PLAN, "plan: the rounds of stages do not match the program's schedule");
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         bool *was = &begun[task_moment(t, st->n)];

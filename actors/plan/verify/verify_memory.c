@@ -1,16 +1,18 @@
-/* verify_memory.c - no two live registers share bytes, and a value is overwritten only after all its readers.
+/* verify_memory.c - proves that no two live registers share bytes, and that a value is overwritten only after all
+ * its readers.
  *
- * The arena of a device is cut at every start and end of a register. The proof goes through the tasks in order and
- * keeps the last owner of each cut; the next owner must be written after the readers of the last owner are done.
- * Order is given by edges, any number in a row. An edge into a task that acts once waits for all acts of the
- * producer. So after a path of edges to a task with one act, all acts of the path's first task are over. Between
- * tasks that act per micro-batch a path orders the acts of one micro-batch.
+ * The arena of a device is divided into sections at every start and end of a register. The proof goes through the
+ * tasks in order and keeps the last owner of each section. The next owner must be written after the readers of the
+ * last owner are done. A path of edges between the tasks proves the order. An edge into a task that acts once waits
+ * for all acts of the producer. So after a path of edges to a task with one act, all acts of the path's first task
+ * are over. Between tasks that act per micro-batch, a path orders the acts of one micro-batch.
  *
- * Registers that are written per micro-batch are written again. So if two of them share a cut, both results have
- * equally many registers, and the same slots meet. In the next period the first owner of a cut follows the last: the
- * first owner's task must have an output with no more registers, whose reader comes after (or is) each reader of the
- * last owner. A result made once per batch and read per micro-batch is needed to the end, and a sum over
- * micro-batches is written from the beginning: neither may share bytes with a result written per micro-batch. */
+ * Registers that are written per micro-batch are written again. So if registers of two results share a section, both
+ * results must have equally many registers, and registers of equal index must share bytes. In the next period the
+ * first owner of a section follows the last owner. For this order, the first owner's task must have an output with
+ * no more registers, and a reader of that output must come after (or be) each reader of the last owner. A result
+ * made once per batch and read per micro-batch is needed until the last micro-batch, and a sum over micro-batches is
+ * written from the first one on. So neither may share bytes with a result that is written per micro-batch. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/verify/verify_value.h"
 
@@ -23,18 +25,20 @@ enum { ALIGN = 64 };
 
 struct memory {
     struct proof *v;
-    int32_t *row, *position; /* by task: its row (a chain of tasks, each reading the one before), and its index there */
-    int32_t *seen, stamp, *queue; /* by task: scratch arrays of searches and lists */
-    int32_t *asked, *last, *met;  /* by row: last search that asks for the row; last index asked for; last index met */
-    int32_t *next_writer;         /* by task: next task that writes the same register, -1: none */
-    int32_t *user, nuser, capacity; /* tasks that use a register */
-    int32_t nlast;                  /* the first nlast users suffice: every other user comes before one of the first */
+    /* by task: its row (a chain of tasks, each of which reads the one before), and its index in the row */
+    int32_t *row, *position;
+    int32_t *seen, stamp, *queue; /* by task: temporary arrays of searches and lists */
+    /* by row: stamp of the last search for its tasks; last index to be reached; last index that was reached */
+    int32_t *asked, *last, *met;
+    int32_t *next_writer;           /* by task: next task that writes the same register; -1: none */
+    int32_t *user, nuser, capacity; /* tasks that write or read the register under proof */
+    int32_t nlast; /* the first nlast users suffice in proofs of order: every other user comes before one of them */
 };
 
 /* ---- order ---- */
 
-/* Decomposes the task graph into long chains (rows). A task is followed by its reader with the longest path ahead; a
- * reader that follows several inputs joins the longest row. */
+/* Decomposes the task graph into long chains (rows). The next task on a row is the reader with the longest path to
+ * an end. A reader that is next for several tasks joins the longest of their rows. */
 static void
 find_rows(struct memory *m)
 {
@@ -68,9 +72,10 @@ find_rows(struct memory *m)
     }
 }
 
-/* Searches back from task b, breadth first, until every row of the n tasks is met at its last such task or behind
- * it. A task is met when it is seen, before its inputs, of which there may be as many as ranks, are scanned. Returns
- * the first of the n tasks that does not come before b; -1: all do. */
+/* Searches back from task b, breadth first, for n tasks. Stops when the search has reached, on each row of these
+ * tasks, the last of them or a later task. A task counts as reached before its inputs are scanned, because a task
+ * may have as many inputs as there are ranks. Returns the first of the n tasks that does not precede b; -1: all
+ * precede b. */
 static int32_t
 not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
 {
@@ -116,12 +121,12 @@ memory_before(struct memory *m, int32_t a, int32_t b)
 struct block {
     int64_t lo, hi;
     int32_t task, out, slot, nreg;
-    bool repeats; /* written per micro-batch, so again and again */
-    bool shared;  /* also written by others */
-    bool once;    /* no register is filled twice */
+    bool repeats; /* written for each micro-batch, so more than once */
+    bool shared;  /* other tasks write the same register, too */
+    bool once;    /* each register is filled at most once */
 };
 
-/* Lists the registers stored in a device's arena, in task order. */
+/* Lists the registers that are stored in a device's arena, in task order. */
 static int32_t
 task_blocks(const struct memory *m, const int32_t *task, int32_t n, struct block *block)
 {
@@ -157,14 +162,15 @@ check_shared_block(const struct memory *m, const struct block *a, const struct b
         str_add(&name, ", which is read by ");
         task_print(m->v->plan, reader, &name);
     }
-    int status =
-        proof_fail(m->v, b->task, "result %d at %lld shares bytes with result %d of %s and does not wait for it",
-                   (int)b->out, (long long)b->lo, (int)a->out, str_text(&name));
+    int status = proof_fail(
+        m->v, b->task,
+        "result %d at offset %lld shares bytes with result %d of %s, and does not wait until it has been read",
+        (int)b->out, (long long)b->lo, (int)a->out, str_text(&name));
     str_free(&name);
     return status;
 }
 
-/* Links results that are stored in one register: each task points to the next writer. */
+/* Links the tasks whose results are stored in one register: each refers to the next writer. */
 static void
 list_part_writers(struct memory *m)
 {
@@ -181,7 +187,8 @@ list_part_writers(struct memory *m)
     }
 }
 
-/* Adds a task to the list of users, unless it is already there: a reader of a shared block may read several results. */
+/* Adds a task to the list of users, unless it is there already: a task that reads a shared block may read several of
+ * its results. */
 static void
 add_user(struct memory *m, int32_t task)
 {
@@ -208,8 +215,8 @@ writer_after(const struct memory *m, const struct block *a, int32_t writer)
     return a->shared ? m->next_writer[writer] : -1;
 }
 
-/* Lists the tasks that write or read the block. A writer comes before its readers, so writers with readers are
- * listed last, behind nlast. */
+/* Lists the tasks that write or read the block. Writers that have readers are listed last, after nlast, because a
+ * writer precedes its readers. */
 static void
 list_users(struct memory *m, const struct block *a)
 {
@@ -221,15 +228,15 @@ list_users(struct memory *m, const struct block *a)
     for (int32_t w = a->task; w >= 0; w = writer_after(m, a, w)) add_user(m, w);
 }
 
-/* Returns true if two blocks that are written per micro-batch always meet at the same slot. */
+/* Returns true if two blocks that are written per micro-batch overlap only in registers of equal index. */
 static bool
 in_step(const struct block *a, const struct block *b)
 {
     return a->nreg == b->nreg && a->slot == b->slot;
 }
 
-/* Checks that b is written after the last use of a: every writer of b comes after all users of a, and none of these
- * users acts again. */
+/* Checks that block b is written after the last use of block a: every writer of b comes after all users of a, and
+ * none of these users acts again. */
 static int
 check_heir(struct memory *m, const struct block *a, const struct block *b)
 {
@@ -247,7 +254,8 @@ check_heir(struct memory *m, const struct block *a, const struct block *b)
     return 0;
 }
 
-/* Returns true if the task's act that reuses the register, for a later micro-batch, waits for `reader`. */
+/* Returns true if an act of the task waits for `reader` before it writes the register again, for a later
+ * micro-batch. */
 static bool
 memory_waits_for(struct memory *m, int32_t task, int32_t nreg, int32_t reader)
 {
@@ -266,13 +274,14 @@ memory_waits_for(struct memory *m, int32_t task, int32_t nreg, int32_t reader)
     return false;
 }
 
-/* Checks that in the next period the first owner of a cut is written after the last use of its last owner. */
+/* Checks that in the next period the first owner of a section is written after the last use of the section's last
+ * owner. */
 static int
 check_return(struct memory *m, const struct block *last, const struct block *first)
 {
     int32_t nreg = first->nreg;
     if (last->task == first->task && last->out == first->out) return 0;
-    if (last->once && in_step(last, first)) return 0; /* no next period */
+    if (last->once && in_step(last, first)) return 0; /* each register is filled once, so there is no next period */
     if (!in_step(last, first) || !memory_waits_for(m, first->task, nreg, last->task))
         return check_shared_block(m, last, first, last->task);
     int64_t at = m->v->first_out[last->task] + last->out;
@@ -282,11 +291,12 @@ check_return(struct memory *m, const struct block *last, const struct block *fir
     return 0;
 }
 
-/* Owners of each cut. */
+/* The sections of an arena, and their owners. */
 struct cuts {
     int64_t *at;
     int32_t n;
-    int32_t *owner, *first, *last; /* present block; of blocks written per micro-batch the first, the last; -1 */
+    /* by section: present owner; of owners written per micro-batch the first, and the last; -1: none */
+    int32_t *owner, *first, *last;
 };
 
 static void
@@ -371,15 +381,16 @@ reads_leaf(const struct task *t, int32_t leaf)
     return false;
 }
 
-/* Returns operand k of a node (a member of the task's group, or the task's node) as an argument of the task. */
+/* Returns the argument of the task that is operand k of a node; the node is the task's own, or a member of its
+ * group. */
 static int32_t
 argument_of(const struct plan *p, const struct task *t, int32_t node, int32_t k)
 {
     return t->chain ? value_chain_source(t->chain, 0, &p->program->node[node], k).index : k;
 }
 
-/* Returns true if the operator may write result k over leaf part `leaf`, and no other member of the group reads this
- * part. */
+/* Returns true if the operator may write result k over leaf part `leaf`, and no other member of the task's group
+ * reads this part. */
 static bool
 writes_in_place(const struct plan *p, const struct task *t, int32_t k, int32_t leaf)
 {
@@ -399,8 +410,8 @@ writes_in_place(const struct plan *p, const struct task *t, int32_t k, int32_t l
     return true;
 }
 
-/* Checks a root part that is written over a leaf part. The writer is an element-wise in-place operator, with no
- * other member of its group reading the leaf, or a move that reads nothing of the leaf. */
+/* Checks a root part that is written over a leaf part. The writer must be an element-wise in-place operator, or a
+ * move that reads nothing of the leaf. No other member of the writer's group may read the leaf. */
 static int
 check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
 {
@@ -412,16 +423,16 @@ check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
     const struct prog_leaf *f = &p->program->leaf[root->overwrites_leaf];
     if (f->layout != ref_layout(p->program, root->ref) || !type_equal(&p->leaf_part[leaf].type, &part->type) ||
         f->piece || root->join)
-        return proof_fail(m->v, task, "root %d is written over leaf %d, which lies otherwise", (int)part->index,
-                          (int)root->overwrites_leaf);
+        return proof_fail(m->v, task, "root %d cannot be written over leaf %d, which has another layout or type",
+                          (int)part->index, (int)root->overwrites_leaf);
     if (!writes_in_place(p, t, k, leaf) && (!(t->kind->flags & KIND_MOVE) || reads_leaf(t, leaf)))
-        return proof_fail(m->v, task, "root %d cannot be written over leaf %d in place", (int)part->index,
-                          (int)root->overwrites_leaf);
+        return proof_fail(m->v, task, "root %d overwrites leaf %d, but its operator does not work in place",
+                          (int)part->index, (int)root->overwrites_leaf);
     if (p->shared[part->index] && !shared_update_reads_own(t, &t->out[k], k, leaf))
-        return proof_fail(m->v, task, "reads more of leaf %d than its slice", (int)root->overwrites_leaf);
+        return proof_fail(m->v, task, "must read only its own slice of leaf %d", (int)root->overwrites_leaf);
     if (!t->updates)
-        return proof_fail(m->v, task, "writes over leaf %d and is not marked as an update", (int)root->overwrites_leaf);
-    if (writer[leaf] >= 0) return proof_fail(m->v, task, "leaf %d is written over twice", (int)root->overwrites_leaf);
+        return proof_fail(m->v, task, "overwrites leaf %d but is not marked as an update", (int)root->overwrites_leaf);
+    if (writer[leaf] >= 0) return proof_fail(m->v, task, "leaf %d is overwritten twice", (int)root->overwrites_leaf);
     writer[leaf] = task;
     return 0;
 }
@@ -438,13 +449,13 @@ check_reader(struct memory *m, int32_t task, int32_t writer, int32_t leaf)
     if (task == writer || memory_before(m, task, writer)) return 0;
     struct str name = {0};
     task_print(m->v->plan, task, &name);
-    int status =
-        proof_fail(m->v, writer, "writes over leaf %d and does not wait for its reader %s", (int)leaf, str_text(&name));
+    int status = proof_fail(m->v, writer, "overwrites leaf shard %d but does not wait for its reader, %s", (int)leaf,
+                            str_text(&name));
     str_free(&name);
     return status;
 }
 
-/* Returns true if two leaf parts are replicas of one block, so share a buffer if replicas of the leaf do. */
+/* Returns true if two leaf parts are replicas of one block, and so share a buffer if replicas of the leaf do. */
 static bool
 parts_lie_together(const struct plan *p, const struct plan_part *a, const struct plan_part *b)
 {
@@ -453,7 +464,7 @@ parts_lie_together(const struct plan *p, const struct plan_part *a, const struct
 }
 
 /* Checks that all other readers of an overwritten value come before the update. If replicas share one buffer, a
- * reader must come before the writers of all slices; a writer itself reads no more than its own slice. */
+ * reader must come before the writers of all slices; a writer may read only its own slice. */
 static int
 check_readers(struct memory *m, const int32_t *writer, const bool *shared)
 {
@@ -472,13 +483,15 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
     return 0;
 }
 
-/* Bad input must not leave half an update: tasks that may refuse their data are done before any update begins.
- * Checking tasks are numbered in list order. A task begins after at least done[task] of these, counted from the
- * first: as many as any of its inputs, plus those right behind that the task follows itself. A gate that receives
- * from another host stands for the host's checks. A sending gate waits for all checks here. */
+/* Data for a proof about tasks that may reject their data: all are done before any update begins. So bad input
+ * cannot leave only some variables updated. The tasks that may reject data (checks) are numbered in list order.
+ * done[task] is a number of checks that have ended before the task begins, counted from the first check. It is the
+ * largest such number of the task's inputs, plus the next checks if the task reads them directly. A gate that
+ * receives from another host stands for that host's checks. A gate that sends to another host waits for all checks
+ * of this host. */
 struct checks {
-    int32_t *task, n;     /* checking tasks, in order */
-    int32_t *done, *mark; /* by task: see above; by check: last task found to follow it */
+    int32_t *task, n;     /* checks: tasks that may reject their data, in list order */
+    int32_t *done, *mark; /* by task: number of checks that precede it; by check: last task found to read it */
 };
 
 static void
@@ -487,7 +500,7 @@ count_checks(const struct proof *v, struct checks *c, int32_t i)
     for (int64_t k = v->first_in[i]; k < v->first_in[i + 1]; k++) {
         int32_t a = v->from[k], at = c->done[a];
         c->done[i] = MAX(c->done[i], at);
-        /* Finds the number of `a` if it is a check. */
+        /* Searches for `a` in the list of checks. */
         int32_t lo = 0, hi = c->n;
         while (lo < hi) {
             int32_t mid = lo + (hi - lo) / 2;
@@ -508,8 +521,8 @@ check_checked(const struct memory *m, const struct checks *c, int32_t update)
     if (next >= c->n) return 0;
     struct str name = {0};
     task_print(m->v->plan, c->task[next], &name);
-    int status =
-        proof_fail(m->v, update, "updates and does not wait for %s, which may refuse its data", str_text(&name));
+    int status = proof_fail(m->v, update, "updates a variable but does not wait for %s, which may reject its data",
+                            str_text(&name));
     str_free(&name);
     return status;
 }
@@ -533,8 +546,9 @@ check_updates(struct memory *m)
             TRY(check_over(m, i, k, writer));
             over = true;
         }
-        if (t->updates && !over) return proof_fail(m->v, i, "is marked as an update and writes over nothing");
-        if (t->updates && t->nact != 1) return proof_fail(m->v, i, "updates %d times", (int)t->nact);
+        if (t->updates && !over) return proof_fail(m->v, i, "is marked as an update but overwrites nothing");
+        if (t->updates && t->nact != 1)
+            return proof_fail(m->v, i, "updates a variable %d times per run; once is allowed", (int)t->nact);
         count_checks(m->v, &c, i);
         const struct channel *joined = t->kind->flags & KIND_ORDER && t->channel >= 0 ? &p->channel[t->channel] : NULL;
         if (over || (joined && joined->sends)) TRY(check_checked(m, &c, i));

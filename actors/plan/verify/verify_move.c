@@ -1,10 +1,11 @@
-/* verify_move.c - the tasks of a move do what box_plan() says, on the right value.
+/* verify_move.c - proves that the tasks of a move do what box_plan() says, with the right value.
  *
- * The tasks of a move are consecutive: first those that fill stages, then one per destination shard. The windows of
- * every step are derived again; an equal window is inside its source or destination, because its slice is. */
+ * The tasks of a move are consecutive: first those that fill stage buffers, then one per destination shard. The
+ * windows of every step are derived again. A window that equals the derived one is inside its source or destination,
+ * because its slice is. */
 #include "actors/plan/verify/verify_value.h"
 
-/* Finds the value that a move moves: the result of a view node, else the content of the first argument. */
+/* Finds the value that a move reads: the result of a view node, else the content of the first argument. */
 static int
 moved_value(struct values *s, int32_t task, const struct plan_move *b, struct ref *r)
 {
@@ -20,7 +21,7 @@ moved_value(struct values *s, int32_t task, const struct plan_move *b, struct re
             const struct arg *arg = &p->task[i].arg[a];
             if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < p->task[i].nin &&
                 p->task[i].in[arg->index].task >= task)
-                continue; /* a stage of this move, or received data */
+                continue; /* a stage buffer of this move, or received data */
             struct content c;
             TRY(value_content(s, i, a, &c));
             *r = c.ref;
@@ -28,7 +29,7 @@ moved_value(struct values *s, int32_t task, const struct plan_move *b, struct re
     return 0;
 }
 
-/* Proves that moves come in the order of steps, operands and hops, so no two moves have the same name. */
+/* Proves that moves are listed in the order of steps, operands and hops, so that no two moves have the same name. */
 static int
 check_name(const struct values *s, int32_t task, const struct plan_move *b)
 {
@@ -38,13 +39,12 @@ check_name(const struct values *s, int32_t task, const struct plan_move *b)
     if (c == 0) c = b->operand - last->operand;
     if (c == 0) c = b->hop - last->hop;
     if (b->step < 0 || b->step >= p->program->nnode || b->operand < 0 || b->hop < 0 || c <= 0)
-        return proof_fail(s->v, task,
-                          "its move is step %d, operand %d, hop %d, which does not follow the one before it",
+        return proof_fail(s->v, task, "its move (step %d, operand %d, hop %d) must sort after the previous move",
                           (int)b->step, b->operand, b->hop);
     return 0;
 }
 
-/* Begins the next move, at its first task. */
+/* Begins the proof of the next move, at its first task. */
 int
 value_begin_move(struct values *s, int32_t task)
 {
@@ -55,16 +55,17 @@ value_begin_move(struct values *s, int32_t task)
     s->halfway = false;
     s->box_version = NULL;
     if (s->box >= p->nmove || p->move[s->box] != b)
-        return proof_fail(s->v, task, "its move is not number %d of the plan", (int)s->box);
+        return proof_fail(s->v, task, "its move must be move %d of the plan", (int)s->box);
     TRY(check_name(s, task, b));
     TRY(redistribute_of(&s->crosses, &b->type, b->from, b->to, &s->cross));
     TRY(moved_value(s, task, b, &s->box_ref));
-    /* If everything that is read is on other hosts, the partitions there prove the value. */
+    /* The value is unknown if all sources are on other hosts; then the partitions of those hosts prove it. */
     if (s->box_ref.kind == REF_NONE && !redistribute_is_all(s->cross)) s->box_ref = b->value;
     struct type t = ref_type(p->program, s->box_ref);
     if (s->box_ref.kind != REF_NONE && !type_equal(&t, &b->type))
-        return proof_fail(s->v, task, "moves a value of another type");
-    if (s->box_ref.kind == REF_NONE && type_numel(&b->type) > 0) return proof_fail(s->v, task, "moves nothing");
+        return proof_fail(s->v, task, "moves a value whose type differs from that of its move");
+    if (s->box_ref.kind == REF_NONE && type_numel(&b->type) > 0)
+        return proof_fail(s->v, task, "its move has elements, but no value to move");
     return 0;
 }
 
@@ -72,8 +73,9 @@ int
 value_takes(const struct values *s, int32_t task, const struct box_from *f, const struct view *view, int64_t skip)
 {
     const struct task *t = &s->v->plan->task[task];
-    if (!view_same(f->view, view)) return proof_fail(s->v, task, "the window of a source is not what its step says");
-    return proof_same(s->v, task, "skip of a source", t->arg[f->arg].skip + f->skip,
+    if (!view_same(f->view, view))
+        return proof_fail(s->v, task, "the source window of a step does not match the layouts");
+    return proof_same(s->v, task, "offset of a source", t->arg[f->arg].skip + f->skip,
                       skip * (int64_t)dtype_bytes(view->dtype));
 }
 
@@ -81,8 +83,8 @@ int
 value_fills(const struct values *s, int32_t task, const struct box_move *m, const struct view *view, int64_t skip)
 {
     if (!view_same(m->view, view))
-        return proof_fail(s->v, task, "the window of a destination is not what its step says");
-    return proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(view->dtype));
+        return proof_fail(s->v, task, "the destination window of a step does not match the layouts");
+    return proof_same(s->v, task, "offset of a destination", m->skip, skip * (int64_t)dtype_bytes(view->dtype));
 }
 
 int
@@ -110,7 +112,7 @@ check_from(struct values *s, int32_t task, const struct box_work *w, const struc
     struct view view;
     int64_t skip;
     if (f->arg < 0 || f->arg >= t->narg)
-        return proof_fail(s->v, task, "a move reads argument %d of %d", (int)f->arg, (int)t->narg);
+        return proof_fail(s->v, task, "a move reads argument %d; the task has %d arguments", (int)f->arg, (int)t->narg);
     if (!redistribute_in_place(s->cross, w, t->move.stage, from)) return value_received(s, task, w, step, i, f);
     if (from->stage != BOX_PART) {
         struct content c;
@@ -133,12 +135,12 @@ check_box_step(struct values *s, int32_t task, const struct box_work *w, const s
     const struct box_plan *b = s->cross->own;
     struct view view;
     int64_t skip;
-    TRY(proof_same(s->v, task, "verb of a move", m->verb, step->verb));
-    TRY(proof_same(s->v, task, "reduce of a move", m->reduce, step->reduce));
+    TRY(proof_same(s->v, task, "verb of a step of a move", m->verb, step->verb));
+    TRY(proof_same(s->v, task, "reduction of a step of a move", m->reduce, step->reduce));
     TRY(proof_same(s->v, task, "nfrom", m->nfrom, step->verb == BOX_FILL ? 0 : step->nsource));
     if (s->v->plan->task[task].move.stage) {
         if (!value_stage_window(b, w->same, step->slice, &view, &skip))
-            return proof_fail(s->v, task, "a step fills nothing");
+            return proof_fail(s->v, task, "a step fills no part of its stage buffer");
     } else {
         struct view part = value_part(b->to, &b->type, w->pos);
         view = value_window(&part, part.offset, step->slice, &skip);
@@ -167,7 +169,7 @@ check_moves(struct values *s, int32_t task, const struct box_work *w)
     TRY(proof_same(s->v, task, "nstep", t->move.nstep, w->nstep));
     for (int32_t i = 0; i < w->nstep; i++) nsource += w->step[i].nsource;
     if (t->narg > nsource)
-        return proof_fail(s->v, task, "narg is %d for %lld sources", (int)t->narg, (long long)nsource);
+        return proof_fail(s->v, task, "has %d arguments, but only %lld sources", (int)t->narg, (long long)nsource);
     for (int32_t i = 0; i < w->nstep; i++) {
         TRY(check_box_step(s, task, w, &w->step[i], &t->move.step[i]));
         bytes += received_bytes(b, w, &w->step[i], t->move.stage);
@@ -175,7 +177,7 @@ check_moves(struct values *s, int32_t task, const struct box_work *w)
     return proof_same(s->v, task, "received", t->move.received, bytes);
 }
 
-/* Proves that the task belongs to a move of this value: its node and its rate. */
+/* Proves that the task has the node and the rate of a move of this value. */
 int
 value_moves(struct values *s, int32_t task)
 {
@@ -185,12 +187,13 @@ value_moves(struct values *s, int32_t task)
     const struct prog_node *anew = task_fetches(s->v->plan, t);
     if (anew) return value_rate(s, task, anew->piece, 1);
     if (r.kind == REF_NONE) return value_rate(s, task, t->nact > 1, 1);
-    /* A value gathered again per micro-batch may be moved on as often, because it never changes. */
+    /* A value that is gathered again per micro-batch may be moved further per micro-batch, too, because it never
+     * changes. */
     return value_rate(s, task, value_varies(s->v, r) || (t->nact > 1 && *value_again(s, r)), 1);
 }
 
-/* Proves that a shard is filled by its own device, or, if fetched from offload, by the device of the offloaded
- * value. */
+/* Proves that a shard is filled by its own device, or, if fetched from offload, by the device that stores the
+ * offloaded value. */
 static int
 check_place(struct values *s, int32_t task, const struct box_work *w)
 {
@@ -200,7 +203,7 @@ check_place(struct values *s, int32_t task, const struct box_work *w)
     const struct plan_device *holder = &p->device[task_holder(t)];
     if (!redistribute_fetches(s->cross, p->program, t->move.of, w->pos)) return value_at(s, task, t->move.of->to);
     if (holder->kind != to->kind || holder->rank != w->rank)
-        return proof_fail(s->v, task, "fetches for another device than rank %d of the program", (int)w->rank);
+        return proof_fail(s->v, task, "must fetch for the device of rank %d", (int)w->rank);
     return value_on(s, task, from->kind, from->rank[w->pos]);
 }
 
@@ -214,7 +217,8 @@ value_move(struct values *s, int32_t task)
     int32_t which;
     enum turn turn = value_turn(s, &which);
     bool staged = turn == FILL_STAGES;
-    if (!staged && turn != FILL_PARTS) return proof_fail(s->v, task, "its move has no such part");
+    if (!staged && turn != FILL_PARTS)
+        return proof_fail(s->v, task, "its move has no stage buffer or shard left to fill");
     const struct box_work *w = staged ? &b->stage[which].work : &b->part[which];
     struct content c = {.ref = s->box_ref, .layout = staged ? NULL : b->to, .pos = staged ? which : w->pos, .box = of};
     TRY(proof_same(s->v, task, "pos", t->pos, c.pos));
@@ -229,7 +233,7 @@ value_move(struct values *s, int32_t task)
         struct type local = layout_shard(b->to, &b->type, c.pos);
         bytes = type_bytes(&local);
     }
-    TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, bytes));
+    TRY(proof_same(s->v, task, "size of a result", t->out[0].bytes, bytes));
     TRY(check_moves(s, task, w));
     *value_result(s, task, 0) = c;
     return value_end_move(s, task);

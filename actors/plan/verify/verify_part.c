@@ -1,13 +1,13 @@
-/* verify_part.c - finds a shard of a value: the register or leaf, the first byte, and the strides.
+/* verify_part.c - finds where a shard of a value is stored: the register or leaf, the first byte, and the strides.
  *
- * Moves are transparent, because a moved value is the same value in another layout. The result of a view operator is
- * found where its operand is found; the operator's record gives the strides. A layout with the same elements on the
- * same device is equivalent. */
+ * A moved value is the same value in another layout, so moves are skipped. The result of a view operator is found
+ * where its operand is stored; the operator's record gives the strides. Two layouts are equivalent for a shard if
+ * they have the same elements of the value on the same device. */
 #include "actors/plan/verify/verify_value.h"
 
 /* ---- finding a shard ---- */
 
-/* Returns the view of a dense shard, with its position in the global tensor. */
+/* Returns the view of a dense shard, with the shard's position in the global tensor. */
 struct view
 value_part(const struct layout *l, const struct type *t, int pos)
 {
@@ -25,8 +25,8 @@ value_part(const struct layout *l, const struct type *t, int pos)
     return v;
 }
 
-/* Returns the window of a shard (which begins at lo) that contains slice; *skip: elements from the start of the
- * shard. */
+/* Returns the window of a shard that contains `slice`. lo: position of the shard's first element in the global
+ * tensor; *skip: elements from the shard's start to the window. */
 struct view
 value_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip)
 {
@@ -45,7 +45,7 @@ node_of(const struct proof *v, struct ref r)
     return r.kind == REF_NODE ? &v->plan->program->node[r.index] : NULL;
 }
 
-/* Returns the value that r is, before all moves. */
+/* Returns the value before all moves that lead to r. */
 struct ref
 value_unmoved(const struct proof *v, struct ref r)
 {
@@ -54,8 +54,8 @@ value_unmoved(const struct proof *v, struct ref r)
     return r;
 }
 
-/* Returns the mesh position of layout `in` that has the same bytes as position pos of l, on the same device; -1:
- * none. */
+/* Returns the mesh position of layout `in` that has the same elements as position pos of layout l, on the same
+ * device; -1: none. */
 static int
 position_in(const struct layout *in, const struct layout *l, int pos, const struct type *t)
 {
@@ -72,7 +72,7 @@ position_in(const struct layout *in, const struct layout *l, int pos, const stru
     return same || empty ? at : -1;
 }
 
-/* Finds the result of a view operator: the operator's record says where it is in the operand. */
+/* Finds the result of a view operator in its operand, by the operator's record. */
 bool
 value_find_view(const struct proof *v, const struct content *c, const struct prog_node *n, int pos, struct view *view,
                 int64_t *skip)
@@ -89,7 +89,8 @@ value_find_view(const struct proof *v, const struct content *c, const struct pro
     return true;
 }
 
-/* Finds shard pos of value r in layout l in a register or leaf with content c: its view, and the elements to skip. */
+/* Finds shard pos of value r in layout l in a register or leaf with content c. Returns its view, and the elements to
+ * skip. */
 bool
 value_find(const struct proof *v, const struct content *c, struct ref r, const struct layout *l, int pos,
            struct view *view, int64_t *skip)
@@ -98,7 +99,7 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
     r = value_unmoved(v, r);
     const struct type *t = ref_type_of(v->plan->program, r);
     *skip = 0;
-    /* A move of an empty value reads nothing, so its register holds any empty value of its type. */
+    /* A move of an empty value reads nothing, so its register may stand for any empty value of its type. */
     bool nothing = c->ref.kind == REF_NONE;
     bool here = nothing ? type_equal(t, &c->box->type)
                         : c->ref.kind == r.kind && c->ref.index == r.index && c->ref.out == r.out;
@@ -113,12 +114,12 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
         int at = position_in(n->layout[0], l, pos, t);
         if (at < 0 || !value_find_view(v, c, n, at, view, skip)) return false;
     }
-    /* An empty shard has the shape that l gives it. */
+    /* An empty shard must have the shape that layout l gives it. */
     if (view_numel(view) == 0) *view = value_part(l, t, pos);
     return true;
 }
 
-/* Finds the content of argument a of a task. */
+/* Finds the content of the register or leaf that argument a of a task reads. */
 int
 value_content(const struct values *s, int32_t task, int32_t a, struct content *c)
 {
@@ -128,17 +129,20 @@ value_content(const struct values *s, int32_t task, int32_t a, struct content *c
     if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < t->nin) {
         const struct in_port *in = &t->in[arg->index];
         int64_t o = s->v->first_out[in->task] + in->out;
-        if (s->v->nreg[o] == 0) return proof_fail(s->v, task, "argument %d is a control edge", (int)a);
+        if (s->v->nreg[o] == 0)
+            return proof_fail(s->v, task, "argument %d reads a control edge, which carries no data", (int)a);
         *c = s->out[o];
         return 0;
     }
     if (arg->kind != ARG_LEAF || arg->index < 0 || arg->index >= p->nleaf_part)
-        return proof_fail(s->v, task, "argument %d is of kind %d, index %d", (int)a, arg->kind, (int)arg->index);
+        return proof_fail(s->v, task, "argument %d has kind %d and index %d, which do not exist", (int)a, arg->kind,
+                          (int)arg->index);
     const struct plan_part *part = &p->leaf_part[arg->index];
     const struct prog_leaf *leaf = &p->program->leaf[part->index];
     *c = (struct content){.ref = {.kind = REF_LEAF, .index = part->index}, .layout = leaf->layout, .pos = part->pos};
     if (leaf->piece && t->nact != p->pieces)
-        return proof_fail(s->v, task, "argument %d is a piece, and acts once a batch", (int)a);
+        return proof_fail(s->v, task, "argument %d differs between micro-batches, but the task runs once per batch",
+                          (int)a);
     int64_t stride = 0;
     if (leaf->piece) {
         struct type local = layout_shard(leaf->layout, &leaf->type, part->pos);
@@ -151,9 +155,13 @@ static int
 check_version(const struct values *s, int32_t task, int32_t a, const struct content *c, const void **version)
 {
     if (!c->layout || !layout_has_partial(c->layout)) return 0;
-    const void *maker = c->box ? (const void *)c->box : s; /* any pointer but NULL: a kernel makes a value once */
+    /* any pointer except NULL stands for a kernel, because kernels compute a value once */
+    const void *maker = c->box ? (const void *)c->box : s;
     if (!*version) *version = maker;
-    return *version == maker ? 0 : proof_fail(s->v, task, "argument %d is an addend of another sum", (int)a);
+    return *version == maker
+               ? 0
+               : proof_fail(s->v, task, "argument %d is an addend of another partial value than at other positions",
+                            (int)a);
 }
 
 int
@@ -162,10 +170,11 @@ value_read(const struct values *s, int32_t task, int32_t a, struct ref r, const 
 {
     struct content c;
     if (a < 0 || a >= s->v->plan->task[task].narg)
-        return proof_fail(s->v, task, "argument %d of %d", (int)a, (int)s->v->plan->task[task].narg);
+        return proof_fail(s->v, task, "argument %d does not exist; the task has %d arguments", (int)a,
+                          (int)s->v->plan->task[task].narg);
     TRY(value_content(s, task, a, &c));
     if (!value_find(s->v, &c, r, l, pos, view, skip))
-        return proof_fail(s->v, task, "argument %d does not hold what the program says", (int)a);
+        return proof_fail(s->v, task, "argument %d holds another value than the program requires", (int)a);
     return check_version(s, task, a, &c, version);
 }
 
@@ -175,7 +184,7 @@ value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r, con
 {
     int64_t skip;
     TRY(value_read(s, task, a, r, l, pos, version, view, &skip));
-    return proof_same(s->v, task, "skip of an argument", s->v->plan->task[task].arg[a].skip,
+    return proof_same(s->v, task, "offset of an argument", s->v->plan->task[task].arg[a].skip,
                       skip * (int64_t)dtype_bytes(view->dtype));
 }
 
@@ -186,7 +195,7 @@ value_on(const struct values *s, int32_t task, int kind, int rank)
 {
     const struct plan_device *d = &s->v->plan->device[s->v->plan->task[task].device];
     if (d->kind == kind && d->rank == rank) return 0;
-    return proof_fail(s->v, task, "runs on another device than rank %d of the program", rank);
+    return proof_fail(s->v, task, "must run on the device of rank %d", rank);
 }
 
 int
@@ -194,7 +203,8 @@ value_at(const struct values *s, int32_t task, const struct layout *l)
 {
     int32_t pos = s->v->plan->task[task].pos;
     if (pos < 0 || pos >= l->place->nrank)
-        return proof_fail(s->v, task, "pos is %d of %d", (int)pos, (int)l->place->nrank);
+        return proof_fail(s->v, task, "mesh position %d does not exist; the mesh has %d positions", (int)pos,
+                          (int)l->place->nrank);
     return value_on(s, task, l->place->kind, l->place->rank[pos]);
 }
 

@@ -1,6 +1,7 @@
-/* verify_program.c - the program of a plan is legal: operands exist, types follow from them, signatures are allowed.
+/* verify_program.c - proves that the program of a plan is legal: operands exist, types follow from them, signatures
+ * are allowed.
  *
- * Types are computed again from the operators' rules and compared; the layouts of every call are checked again as a
+ * Types are computed again from the operators' rules and compared. The layouts of every call are checked again as a
  * signature. The proof uses no data recorded while the program was built. */
 #include "actors/plan/verify/verify.h"
 
@@ -55,7 +56,7 @@ check_program_leaves(const struct program *g)
 
 /* ---- operands ---- */
 
-/* Returns true if r names something that exists; a node must be among the first n. */
+/* Returns true if r refers to an existing value; a node must be among the first n. */
 static bool
 ref_sound(const struct program *g, struct ref r, int32_t n)
 {
@@ -74,7 +75,7 @@ is_tensor_ref(struct ref r)
     return r.kind == REF_NODE || r.kind == REF_LEAF;
 }
 
-/* Returns the least and the most operands of a call of op. */
+/* Returns the least and the largest number of operands of a call of op. */
 static void
 operand_range(const struct op *op, int *least, int *most)
 {
@@ -86,7 +87,7 @@ operand_range(const struct op *op, int *least, int *most)
     }
 }
 
-/* Checks that a node has an operator and existing operands. Runs for all nodes before the other checks. */
+/* Checks that a node has an operator, and operands that exist. This check runs for all nodes before any other check. */
 static int
 check_refs(const struct program *g, int32_t i)
 {
@@ -94,10 +95,10 @@ check_refs(const struct program *g, int32_t i)
     int least, most;
     if (!n->op) return fail(E_PLAN, "plan: node %d has no operator", (int)i);
     operand_range(n->op, &least, &most);
-    if (n->nin < least || n->nin > most) return node_fail(g, i, "nin is %d", (int)n->nin);
-    if (n->nout != MAX(1, n->op->nout)) return node_fail(g, i, "nout is %d", (int)n->nout);
+    if (n->nin < least || n->nin > most) return node_fail(g, i, "the number of operands must not be %d", (int)n->nin);
+    if (n->nout != MAX(1, n->op->nout)) return node_fail(g, i, "the number of results must not be %d", (int)n->nout);
     for (int32_t k = 0; k < n->nin; k++)
-        if (!ref_sound(g, n->in[k], i)) return node_fail(g, i, "operand %d names what does not exist", (int)k);
+        if (!ref_sound(g, n->in[k], i)) return node_fail(g, i, "operand %d does not exist", (int)k);
     return 0;
 }
 
@@ -105,22 +106,25 @@ static int
 check_operands(const struct program *g, int32_t i)
 {
     const struct prog_node *n = &g->node[i];
-    if (n->phase > PHASE_BATCH) return node_fail(g, i, "phase is %d", n->phase);
-    if (n->again < 0 || n->again > i + 1) return node_fail(g, i, "again is %d", (int)n->again);
-    if (n->recompute < 0 || n->recompute > g->nnode) return node_fail(g, i, "recompute is %d", (int)n->recompute);
-    if (n->accumulate && !n->piece) return node_fail(g, i, "sums pieces, and is not computed for each");
+    if (n->phase > PHASE_BATCH) return node_fail(g, i, "phase %d does not exist", n->phase);
+    if (n->again < 0 || n->again > i + 1) return node_fail(g, i, "the node of a fetch must not be %d", (int)n->again);
+    if (n->recompute < 0 || n->recompute > g->nnode)
+        return node_fail(g, i, "the recomputed node must not be %d", (int)n->recompute);
+    if (n->accumulate && !n->piece)
+        return node_fail(g, i, "sums over micro-batches, but is not computed for each micro-batch");
     for (int32_t k = 0; k < n->nin; k++) {
         if (is_tensor_ref(n->in[k]) && !(n->op->flags & OP_MOVE)) {
             if (!n->want[k] || layout_fits(n->want[k], ref_type_of(g, n->in[k])))
-                return node_fail(g, i, "operand %d has no layout", (int)k);
+                return node_fail(g, i, "operand %d has no valid layout", (int)k);
         }
         if (!n->piece && ref_varies(g, n->in[k]))
-            return node_fail(g, i, "operand %d differs from piece to piece, its result does not", (int)k);
+            return node_fail(g, i, "operand %d differs between micro-batches, but the node runs once per batch",
+                             (int)k);
     }
     return 0;
 }
 
-/* Returns the number of words in a list: 2 for "none|tanh". */
+/* Returns the number of words in a list of allowed words: 2 for "none|tanh". */
 static int
 words_of(const char *text)
 {
@@ -129,24 +133,25 @@ words_of(const char *text)
     return n;
 }
 
-/* Checks that an attribute is in the range assumed by infer() and view(). */
+/* Checks that an attribute is in the range that the operator's infer() and view() assume. */
 static int
 check_attr(const struct program *g, int32_t i, int k)
 {
     const struct prog_node *n = &g->node[i];
     const struct attr_def *def = &n->op->attr[k];
     const struct attr *a = &n->attr[k];
-    if (a->n < 0 || a->n > ATTR_LIST) return node_fail(g, i, "attribute %s has %d values", def->name, (int)a->n);
+    if (a->n < 0 || a->n > ATTR_LIST)
+        return node_fail(g, i, "attribute %s cannot have %d values", def->name, (int)a->n);
     if (def->kind == ATTR_DTYPE && (a->i < 0 || a->i >= NDTYPE))
-        return node_fail(g, i, "attribute %s is no dtype", def->name);
+        return node_fail(g, i, "attribute %s must be a dtype", def->name);
     if (def->kind == ATTR_TEXT && (a->i < 0 || a->i >= words_of(def->text)))
-        return node_fail(g, i, "attribute %s is none of its words", def->name);
+        return node_fail(g, i, "attribute %s must be one of the operator's words", def->name);
     if (!(def->flags & (ATTR_AXIS | ATTR_AXIS_NEW)) || n->nin == 0 || !is_tensor_ref(n->in[0])) return 0;
     int64_t ndim = ref_type(g, n->in[0]).ndim + (def->flags & ATTR_AXIS_NEW ? 1 : 0);
     bool inside = def->kind != ATTR_INT || (a->i >= 0 && a->i < MAX(1, ndim));
     for (int32_t e = 0; def->kind == ATTR_INTS && e < a->n; e++)
         inside = inside && a->list[e] >= 0 && a->list[e] < ndim;
-    return inside ? 0 : node_fail(g, i, "attribute %s names no axis", def->name);
+    return inside ? 0 : node_fail(g, i, "attribute %s must list axes of the operand", def->name);
 }
 
 /* ---- a call, derived again ---- */
@@ -160,8 +165,8 @@ same_types(const struct program *g, int32_t i, const struct type *out)
         struct str want = {0}, found = {0};
         type_print(&out[k], &want);
         type_print(&n->type[k], &found);
-        int status =
-            node_fail(g, i, "result %d is %s, its operands give %s", (int)k, str_text(&found), str_text(&want));
+        int status = node_fail(g, i, "result %d has type %s, must be %s for these operands", (int)k, str_text(&found),
+                               str_text(&want));
         str_free(&want);
         str_free(&found);
         return status;
@@ -169,18 +174,19 @@ same_types(const struct program *g, int32_t i, const struct type *out)
     return 0;
 }
 
-/* A call that was derived. The outcome depends on nothing but the call, so a call with equal operator, types,
- * attributes and layouts is also legal, and has results of the same types. */
+/* A call whose types and signature have been checked. The outcome depends only on the call. So another call with
+ * equal operator, types, attributes and layouts is also legal, and has results of the same types. */
 struct derived {
     struct call call;
-    uint32_t wide; /* bits: half-type results that are f32 because a sum over micro-batches adds them */
+    uint32_t wide; /* bit mask of half-type results that are f32, because a sum over micro-batches adds them */
     struct type in[MOST_OPERANDS], out[OP_OUT];
     const struct layout *layout[MOST_OPERANDS + OP_OUT];
 };
 struct derivations {
     struct proof *v;
     struct arena scratch;
-    struct derived *lately[64]; /* cache, by operator, layout of the first result, and whether any is wide */
+    /* recently derived calls, by operator, layout of the first result, and whether any result is f32 instead of half */
+    struct derived *lately[64];
 };
 
 static bool
@@ -250,8 +256,8 @@ check_program_call(struct derivations *s, int32_t i)
 
 /* ---- recomputation ---- */
 
-/* Returns the original of r, before moves, recomputations and fetches. The search is bounded because untrusted bytes
- * may contain a cycle. */
+/* Returns the original value of r, before moves, recomputations and fetches. The search is bounded, because
+ * untrusted bytes may contain a cycle. */
 static struct ref
 first_made(const struct program *g, struct ref r)
 {
@@ -268,7 +274,8 @@ first_made(const struct program *g, struct ref r)
     return r;
 }
 
-/* Checks that a recomputation makes the same call on the same values, so the results are equal bit for bit. */
+/* Checks that a recomputing node makes the same call on the same values as its original, so that results are equal
+ * bit for bit. */
 static int
 check_recomputed(const struct program *g, int32_t i)
 {
@@ -283,7 +290,7 @@ check_recomputed(const struct program *g, int32_t i)
         struct ref x = first_made(g, n->in[k]), y = first_made(g, of->in[k]);
         same = x.kind == y.kind && x.index == y.index && x.out == y.out;
     }
-    return same ? 0 : node_fail(g, i, "does not compute what node %d does", (int)n->recompute - 1);
+    return same ? 0 : node_fail(g, i, "recomputes node %d, but by another call", (int)n->recompute - 1);
 }
 
 static int
@@ -298,11 +305,12 @@ check_program_node(struct derivations *s, int32_t i)
     for (int k = 0; n->attr && k < op_nattr(n->op); k++) TRY(check_attr(g, i, k));
     if (n->op->flags & OP_MOVE) {
         struct type t = ref_type(g, n->in[0]);
-        /* A sum of half values over micro-batches is f32. */
+        /* A sum over micro-batches of half-precision values is f32. */
         if (n->accumulate && dtype_is_half((enum dtype)t.dtype) && n->type[0].dtype == DT_F32) t.dtype = DT_F32;
-        return is_tensor_ref(n->in[0]) ? same_types(g, i, &t) : node_fail(g, i, "moves no tensor");
+        return is_tensor_ref(n->in[0]) ? same_types(g, i, &t)
+                                       : node_fail(g, i, "moves a number; only a tensor can be moved");
     }
-    /* A source gets its shape from the program, and any layout fits its result. */
+    /* An operator without operands gets its shape from the program, and its result may have any layout. */
     return n->op->flags & OP_SOURCE ? 0 : check_program_call(s, i);
 }
 
@@ -311,19 +319,20 @@ check_program_root(const struct program *g, int32_t k)
 {
     const struct prog_root *r = &g->root[k];
     if (!ref_sound(g, r->ref, g->nnode) || !is_tensor_ref(r->ref))
-        return fail(E_PLAN, "plan: root %d names no value", (int)k);
+        return fail(E_PLAN, "plan: root %d must be a tensor that exists", (int)k);
     if (r->overwrites_leaf < -1 || r->overwrites_leaf >= g->nleaf)
-        return fail(E_PLAN, "plan: root %d is written over leaf %d", (int)k, (int)r->overwrites_leaf);
+        return fail(E_PLAN, "plan: root %d overwrites leaf %d, which does not exist", (int)k, (int)r->overwrites_leaf);
     struct type t = ref_type(g, r->ref);
     if (r->join && (t.ndim == 0 || !ref_varies(g, r->ref)))
-        return fail(E_PLAN, "plan: root %d joins pieces of what has none", (int)k);
+        return fail(E_PLAN, "plan: root %d joins micro-batches, but its value has none", (int)k);
     if (!r->join && g->pieces > 1 && ref_varies(g, r->ref))
-        return fail(E_PLAN, "plan: root %d is one value, and differs from piece to piece", (int)k);
+        return fail(E_PLAN, "plan: root %d differs between micro-batches, but does not join them", (int)k);
     return 0;
 }
 
-/* Checks that no node computed per micro-batch depends on a sum over micro-batches. Plans of several hosts run by
- * rounds (verify_channel.c) and require this; a single host may have the registers for it. */
+/* Checks that no node computed per micro-batch depends on a sum over micro-batches. Plans of several hosts require
+ * this, because they run in rounds (verify_channel.c). A plan of a single host may have enough registers for a node
+ * that depends on such a sum. */
 static int
 check_late(const struct program *g, bool *late)
 {
@@ -332,7 +341,8 @@ check_late(const struct program *g, bool *late)
         for (int32_t k = 0; k < n->nin; k++) {
             if (n->in[k].kind != REF_NODE || !late[n->in[k].index]) continue;
             if (n->piece)
-                return node_fail(g, i, "is computed for each piece, operand %d is known only after all", (int)k);
+                return node_fail(g, i, "runs for each micro-batch, but operand %d is known only after the last",
+                                 (int)k);
             late[i] = true;
         }
         late[i] = late[i] || n->accumulate;
@@ -345,11 +355,14 @@ prove_program(struct proof *v)
 {
     const struct program *g = v->plan->program;
     const struct arena *m = &g->arena;
-    if (g->pieces < 1) return fail(E_PLAN, "plan: %d pieces", (int)g->pieces);
+    if (g->pieces < 1)
+        return fail(E_PLAN, "plan: the number of micro-batches must be at least 1, found %d", (int)g->pieces);
     if (!proof_fits(g->nleaf, sizeof *g->leaf, m) || !proof_fits(g->nnode, sizeof *g->node, m) ||
         !proof_fits(g->nroot, sizeof *g->root, m) || !proof_fits(g->nnumber, sizeof *g->number, m))
-        return fail(E_PLAN, "plan: a program of %d leaves, %d nodes, %d roots, %d numbers is larger than its memory",
-                    (int)g->nleaf, (int)g->nnode, (int)g->nroot, (int)g->nnumber);
+        return fail(
+            E_PLAN,
+            "plan: %d leaves, %d nodes, %d roots and %d numbers do not fit the memory that the program has allocated",
+            (int)g->nleaf, (int)g->nnode, (int)g->nroot, (int)g->nnumber);
     TRY(check_program_leaves(g));
     for (int32_t i = 0; i < g->nnode; i++) TRY(check_refs(g, i));
     struct derivations s = {.v = v};
@@ -358,7 +371,8 @@ prove_program(struct proof *v)
     arena_fini(&s.scratch);
     for (int32_t i = 0; i < g->nnode && !status; i++) status = check_recomputed(g, i);
     for (int32_t k = 0; k < g->nroot && !status; k++) status = check_program_root(g, k);
-    if (status || v->plan->nmemory < 2) return status; /* 0: a program read from bytes, not planned yet */
+    /* nmemory is 0 for a program read from bytes that has no plan yet */
+    if (status || v->plan->nmemory < 2) return status;
     return check_late(g, ARENA_ARRAY(&v->tmp, bool, g->nnode + 1));
 }
 

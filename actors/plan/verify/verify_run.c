@@ -1,23 +1,26 @@
-/* verify_run.c - the plan runs to its end: proved by rounds, or by a greedy simulation of tokens, without bytes.
+/* verify_run.c - proves that the plan runs to its end: by rounds, or by a greedy simulation of tokens that moves no
+ * bytes.
  *
- * An actor acts when every in-port has its tokens and every result a free register. Nothing else blocks an actor,
- * and an act never takes a token or register for which another actor waits (a token has one reader, a register one
- * writer). So if one order of events reaches the end, every order does, and testing one order suffices. Tasks of a
- * collective act together, because the work of each waits for all. At the end every register must have been
- * returned, so that the next run starts like this one.
+ * An actor acts when every in-port has its tokens and every result a free register. Nothing except missing tokens or
+ * registers blocks an actor. An act never takes a token or register for which another actor waits, because a token
+ * has one reader and a register one writer. So if one order of events reaches the end, every order does, and testing
+ * one order suffices. Tasks of a collective act together, because the work of each waits for all. At the end every
+ * register must have been returned, so that the next run starts in the same state.
  *
- * An order that suffices is by rounds: traverse the task list once per micro-batch, and let each task with an act in
- * this round act. A task that acts per micro-batch has an act in every round. A task that acts once does so in the
- * first round, or in the last if its input is known only then: it is late. No task waits in this order if no task
- * that acts per micro-batch reads a late one. The reason: edges point forward in the list, and as many tokens go in
- * as come out (verify.c). So an edge between two tasks that act per micro-batch carries one token per round, or the
- * reader would be late. An early task with one act produces the one token that its reader keeps to the end, or
- * takes. A late task finds all tokens of n rounds. No register is filled twice in a round, and a register filled per
- * micro-batch is returned in its round, because all its readers act in this round. The last act takes the last token
- * and returns the last register. The time of this proof is linear in the edges, whatever the number of
- * micro-batches. Plans that fail it are simulated.
+ * One order that reaches the end is by rounds: traverse the task list once per micro-batch, and let each task with
+ * an act in this round act. A task that acts per micro-batch has an act in every round. A task that acts once acts
+ * in the first round. A task that acts once, but whose input is complete only in the last round, acts in the last
+ * round and is called late. In the order by rounds no task waits, provided that no task which acts per micro-batch
+ * reads a late task. This follows because edges point forward in the list, and producers put on as many tokens as
+ * readers take (verify.c). So an edge between two tasks that act per micro-batch carries one token per round, or the
+ * reader would be late. An early task with one act produces a single token, which its reader takes or keeps to the
+ * end. A late task finds the tokens of all n rounds when it acts. No register is filled twice in a round, and a
+ * register filled per micro-batch is returned in its round, because all its readers act in this round. The last act
+ * of each task takes the last token and returns the last register. The time of this proof is linear in the edges,
+ * whatever the number of micro-batches. Plans that this proof does not cover are simulated.
  *
- * Persistence of such nets: Commoner et al. 1971; one run deciding for rates: Ghamarian et al. 2006. */
+ * Nets in which no act takes another's tokens: Commoner et al. 1971; one run proves all runs with these rates:
+ * Ghamarian et al. 2006. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify.h"
@@ -51,7 +54,8 @@ find_rounds(struct proof *v)
     }
 }
 
-/* Returns the first local partner in ranks `rank`, rank + step, ... (step: 1 or -1). */
+/* Returns the first partner of a collective's task in this partition, among ranks `rank`, rank + step, ... (step: 1
+ * or -1). */
 static int32_t
 first_partner(const struct plan *p, int32_t task, int32_t comm_rank, int32_t step)
 {
@@ -87,13 +91,15 @@ runs_by_rounds(struct proof *v)
 
 /* ---- tokens ---- */
 
-/* State of the simulated ports; flat arrays by port number. */
+/* State of the simulated ports, in arrays by port number. */
 struct tokens {
     struct proof *v;
-    int32_t *token, *used, *give; /* by in-port: tokens; acts on the current register; next register to return */
-    int32_t *write, **left;       /* by out-port: next register to fill; by register: number of readers holding it */
-    int32_t *begun;               /* by task: acts begun */
-    int32_t *queue, nqueue;       /* stack of tasks to examine again */
+    /* by in-port: tokens that it has; acts done with the current register; next register to return */
+    int32_t *token, *used, *give;
+    /* by out-port: next register to fill; by register: number of readers that have not returned it */
+    int32_t *write, **left;
+    int32_t *begun;         /* by task: number of acts begun */
+    int32_t *queue, nqueue; /* stack of tasks that may be able to act */
     bool *queued;
 };
 
@@ -179,8 +185,8 @@ act(struct tokens *s, int32_t task)
         if (t->out[k].control || s->begun[task] % t->out[k].every == 0) publish_token(s, task, k);
 }
 
-/* npartner returns how many tasks act together with a task, itself included; partner returns number i of these. -1:
- * a partner in another partition, which acts when asked to (verify_channel.c). */
+/* npartner returns the number of tasks that act together with a task, itself included. partner returns number i of
+ * these; -1: a partner in another partition, which acts at the same time (verify_channel.c). */
 static int32_t
 npartner(const struct task *t)
 {
@@ -194,8 +200,8 @@ partner_task(const struct tokens *s, int32_t task, int32_t i)
     return t->kind->flags & KIND_COLLECTS ? comm_ranks_partner(s->v->plan, task, i) : task;
 }
 
-/* Lets all local partners act. Returns false if a partner cannot act: results are ready when all partners have
- * begun, not before. */
+/* Lets all partners in this partition act. Returns false if a partner cannot act, because results are ready only
+ * when all partners have begun. */
 static bool
 act_together(struct tokens *s, int32_t task)
 {
@@ -253,17 +259,18 @@ check_run_finished(const struct tokens *s)
     return 0;
 }
 
-/* Checks that the run left the task's ports as it found them. */
+/* Checks that the run left the task's ports in their initial state. */
 static int
 check_rest(const struct tokens *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
     for (int32_t k = 0; k < t->nin; k++)
-        if (s->token[s->v->first_in[task] + k]) return proof_fail(s->v, task, "tokens are left at port %d", (int)k);
+        if (s->token[s->v->first_in[task] + k])
+            return proof_fail(s->v, task, "tokens are left at in-port %d after a run", (int)k);
     for (int32_t k = 0; k < t->nout; k++)
         for (int32_t r = 0; r < t->out[k].nreg; r++)
             if (s->left[s->v->first_out[task] + k][r])
-                return proof_fail(s->v, task, "a register of result %d is not given back", (int)k);
+                return proof_fail(s->v, task, "a register of result %d is not returned after a run", (int)k);
     return 0;
 }
 
@@ -272,7 +279,7 @@ proof_run_greedily(struct proof *v)
 {
     struct tokens s;
     tokens_init(&s, v);
-    /* Pushes in reverse order, so that the first tasks of the plan are popped first. */
+    /* Pushes the tasks in reverse order, so that the first tasks of the plan are popped first. */
     for (int32_t i = v->plan->ntask - 1; i >= 0; i--) visit_task(&s, i);
     while (s.nqueue > 0) {
         int32_t task = s.queue[--s.nqueue];

@@ -1,8 +1,10 @@
-/* verify_send.c - a SEND sends the window that its channel names, and received data is used as this window only.
+/* verify_send.c - proves that a SEND sends the window that its channel names, and that received data is used only as
+ * this window.
  *
  * The channels of a move, and the order of their tasks, follow from the layouts and the map (redistribute.h). The
- * windows are derived again, and so are the channels that a library carries, and their devices. The partition at the
- * other end proves the content that it sends; both ends state the same digest (channel.what), or are not connected. */
+ * windows are derived again, and so are the channels that use a library, and their devices. The partition at the
+ * other end of a channel proves the content that it sends. Both ends state a digest of the content (channel.what)
+ * and are connected only if the digests are equal. */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/device/communicator.h"
@@ -59,36 +61,38 @@ value_end_move(const struct values *s, int32_t task)
     const struct plan *p = s->v->plan;
     const struct redistribution *x = s->cross;
     if (task + 1 < p->ntask && task_hop(&p->task[task + 1]) == p->task[task].move.of) return 0;
-    return proof_same(s->v, task, "parts of its move", s->box_task, x->nout + x->nin + x->own->nstage + x->own->npart);
+    return proof_same(s->v, task, "number of tasks of its move", s->box_task,
+                      x->nout + x->nin + x->own->nstage + x->own->npart);
 }
 
 /* ---- channels ---- */
 
-/* Proves that the task's channel is x, as seen from this end. */
+/* Proves that the task's channel is x, seen from the task's end. */
 static int
 check_send_channel(struct values *s, int32_t task, const struct redistribute_channel *x, bool sends)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
-    if (t->channel < 0) return proof_fail(s->v, task, "has no channel");
+    if (t->channel < 0) return proof_fail(s->v, task, "must have a channel");
     const struct channel *c = &p->channel[t->channel];
     const struct channel_name *n = &c->name;
     if (n->step != t->move.of->step || n->operand != t->move.of->operand || n->hop != t->move.of->hop)
-        return proof_fail(s->v, task, "its channel is that of another hop");
+        return proof_fail(s->v, task, "its channel belongs to another hop");
     if (n->from_side != x->from_side || n->from != x->from || n->to_side != x->to_side || n->to != x->to)
-        return proof_fail(s->v, task, "its channel is that of another part");
-    TRY(proof_same(s->v, task, "sends of its channel", c->sends, sends));
-    TRY(proof_same(s->v, task, "peer of its channel", c->peer, x->peer));
-    TRY(proof_same(s->v, task, "whether a library carries its channel", c->direct, redistribute_is_p2p(s->cross)));
+        return proof_fail(s->v, task, "its channel connects other shards or stage buffers");
+    TRY(proof_same(s->v, task, "direction of its channel (1: sends)", c->sends, sends));
+    TRY(proof_same(s->v, task, "host at the other end of its channel", c->peer, x->peer));
+    TRY(proof_same(s->v, task, "flag \"carried by a library\" of its channel", c->direct,
+                   redistribute_is_p2p(s->cross)));
     TRY(proof_same(s->v, task, "turn of its channel", c->turn, redistribute_turn(s->cross, x, sends)));
     TRY(proof_same(s->v, task, "dtype of its channel", c->dtype, redistribute_dtype(s->cross, x)));
-    TRY(proof_same(s->v, task, "bytes of its channel", c->bytes,
+    TRY(proof_same(s->v, task, "size of its channel's data", c->bytes,
                    x->numel * (int64_t)dtype_bytes(redistribute_dtype(s->cross, x))));
-    return proof_same(s->v, task, "content of its channel", (int64_t)c->what,
+    return proof_same(s->v, task, "digest of its channel's content", (int64_t)c->what,
                       (int64_t)redistribute_what(s->cross, s->box_ref, x));
 }
 
-/* Finds the window of slice i of a channel in argument 0. *bytes: offset in the register or leaf. */
+/* Finds the window of slice i of a channel in argument 0. *bytes: offset of the window in the register or leaf. */
 static int
 find_channel_window(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i, struct view *view,
                     int64_t *bytes)
@@ -102,7 +106,7 @@ find_channel_window(struct values *s, int32_t task, const struct redistribute_ch
         TRY(value_content(s, task, 0, &c));
         bool found = !c.layout && !c.received && c.box == t->move.of && b->stage[c.pos].work.pos == x->from &&
                      value_stage_window(b, c.pos, x->slice[i].slice, view, &more);
-        if (!found) return proof_fail(s->v, task, "does not send the stage of part %d", (int)x->from);
+        if (!found) return proof_fail(s->v, task, "must send the stage buffer at position %d", (int)x->from);
     } else {
         struct box box;
         TRY(value_read(s, task, 0, s->box_ref, b->from, x->from, &s->box_version, &part, &skip));
@@ -113,7 +117,7 @@ find_channel_window(struct values *s, int32_t task, const struct redistribute_ch
     return 0;
 }
 
-/* Proves that `got`, at `bytes` from the start of argument 0, is the window of slice i. */
+/* Proves that the view `got`, at `bytes` from the start of argument 0, is the window of slice i of the channel. */
 static int
 check_window(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i, const struct view *got,
              int64_t bytes)
@@ -122,11 +126,11 @@ check_window(struct values *s, int32_t task, const struct redistribute_channel *
     struct view view;
     int64_t skip;
     TRY(find_channel_window(s, task, x, i, &view, &skip));
-    if (!view_same(got, &view)) return proof_fail(s->v, task, "a window that it sends is not what its channel says");
-    return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip + bytes, skip);
+    if (!view_same(got, &view)) return proof_fail(s->v, task, "a window that it sends does not match its channel");
+    return proof_same(s->v, task, "offset of a window that it sends", t->arg[0].skip + bytes, skip);
 }
 
-/* Begins a move at its first task. */
+/* Begins the proof of a move at its first task. */
 static int
 begin_task(struct values *s, int32_t task)
 {
@@ -135,66 +139,72 @@ begin_task(struct values *s, int32_t task)
     return first ? value_begin_move(s, task) : 0;
 }
 
-/* Begins a task and proves its turn; *which: index within the turn. */
+/* Begins the proof of a task and proves that it is its turn in the hop. *which: index within the turn. */
 static int
 begin_turn(struct values *s, int32_t task, enum turn turn, int32_t *which)
 {
     const struct task *t = &s->v->plan->task[task];
     TRY(begin_task(s, task));
-    if (value_turn(s, which) != turn) return proof_fail(s->v, task, "it is not its turn to %s", t->kind->name);
+    if (value_turn(s, which) != turn)
+        return proof_fail(s->v, task, "a task of kind %s is out of order in its hop", t->kind->name);
     return value_moves(s, task);
 }
 
 /* ---- through host memory ----
  *
- * If host code cannot read a device's memory, the end of a channel is two consecutive tasks: a transfer to a cpu
- * device and the SEND, or the RECV and a transfer from the cpu device. The second task has the turn; no other task
- * uses the result of the first. */
+ * If host code cannot read a device's memory, two consecutive tasks form the end of a channel: a transfer to a cpu
+ * device and the SEND, or the RECV and a transfer from the cpu device. The turn belongs to the second task. No other
+ * task uses the result of the first. */
 
-/* A device: kind and rank. */
+/* A device, as its kind and rank. */
 struct end {
     int kind;
     int32_t rank;
 };
 
-/* Finds the device whose memory host code uses for data of device `at`; *elsewhere: not `at` itself. */
+/* Finds the device in whose memory host code reads and writes data of device `at`. *elsewhere: true if it is another
+ * device. */
 static int
 find_end_host(const struct values *s, int32_t task, struct end at, struct end *host, bool *elsewhere)
 {
     *elsewhere = !(device_kind(at.kind)->flags & HOST_READS);
     *host = *elsewhere ? (struct end){DEV_CPU, local_set_host(&s->v->mines, at.kind, at.rank)} : at;
-    return host->rank >= 0 ? 0 : proof_fail(s->v, task, "no host memory is there to send from");
+    return host->rank >= 0
+               ? 0
+               : proof_fail(s->v, task, "the host has no cpu device through which to send or receive the data");
 }
 
-/* Proves the first of the two tasks; the turn is left to the second. */
+/* Proves the first of the two tasks; the second task takes the turn. */
 static int
 hold_turn(struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct plan_move *of = p->task[task].move.of;
     if (s->halfway || task + 1 == p->ntask || task_hop(&p->task[task + 1]) != of)
-        return proof_fail(s->v, task, "what goes halfway goes no further");
+        return proof_fail(s->v, task, "data is staged in host memory, but the next task does not move it further");
     s->halfway = true;
     s->box_task--;
     *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .pos = -1, .received = true, .box = of};
     return 0;
 }
 
-/* Proves the second of the two tasks, if it is one: it reads the result of the task before it, from the start. */
+/* Proves that the task is the second of the two tasks, or with `second` false that its data needs no two tasks. The
+ * second task must read the result of the first, from the start. */
 static int
 take_turn(struct values *s, int32_t task, bool second)
 {
     const struct task *t = &s->v->plan->task[task];
-    if (s->halfway != second) return proof_fail(s->v, task, "what goes through host memory does not go by two tasks");
+    if (s->halfway != second)
+        return proof_fail(s->v, task, "must be one of two tasks exactly if the data passes through host memory");
     s->halfway = false;
     if (!second) return 0;
     bool reads = t->narg == 1 && t->arg[0].kind == ARG_REG && t->in[t->arg[0].index].task == task - 1 &&
                  t->in[t->arg[0].index].out == 0;
-    if (!reads) return proof_fail(s->v, task, "does not read what went halfway before it");
-    return proof_same(s->v, task, "skip of an argument", t->arg[0].skip, 0);
+    if (!reads) return proof_fail(s->v, task, "must read the data that the task before it staged in host memory");
+    return proof_same(s->v, task, "offset of an argument", t->arg[0].skip, 0);
 }
 
-/* Returns true if the view is a dense row of all elements that a channel carries. */
+/* Returns true if the view is a dense row of all elements that a channel sends. */
 static bool
 is_row(const struct values *s, const struct redistribute_channel *x, const struct view *view)
 {
@@ -232,23 +242,23 @@ value_send(struct values *s, int32_t task)
     TRY(value_on(s, task, host.kind, host.rank));
     TRY(check_send_channel(s, task, x, true));
     const struct channel *c = &s->v->plan->channel[t->channel];
-    TRY(proof_same(s->v, task, "slices of its channel", c->nslice, elsewhere ? 1 : x->nslice));
+    TRY(proof_same(s->v, task, "number of slices of its channel", c->nslice, elsewhere ? 1 : x->nslice));
     if (elsewhere && (!is_row(s, x, c->slice[0].view) || c->slice[0].skip))
-        return proof_fail(s->v, task, "does not send all that lies in host memory");
+        return proof_fail(s->v, task, "must send all data staged in host memory");
     for (int32_t i = 0; !elsewhere && i < x->nslice; i++)
         TRY(check_window(s, task, x, i, c->slice[i].view, c->slice[i].skip));
     return value_end_move(s, task);
 }
 
-/* Proves that result 0 of the task has as many bytes as the channel carries. */
+/* Proves that result 0 of the task has as many bytes as the channel sends. */
 static int
 check_channel_room(const struct values *s, int32_t task, const struct redistribute_channel *x)
 {
-    return proof_same(s->v, task, "bytes of a result", s->v->plan->task[task].out[0].bytes,
+    return proof_same(s->v, task, "size of a result", s->v->plan->task[task].out[0].bytes,
                       x->numel * (int64_t)dtype_bytes(redistribute_dtype(s->cross, x)));
 }
 
-/* Records that the result holds the data of incoming channel `which`. */
+/* Records that the task's result holds the data of incoming channel `which`. */
 static int
 has_come(struct values *s, int32_t task, int32_t which)
 {
@@ -270,7 +280,8 @@ value_recv(struct values *s, int32_t task)
     TRY(find_end_host(s, task, reader_end(s, x), &host, &elsewhere));
     TRY(value_on(s, task, host.kind, host.rank));
     TRY(check_send_channel(s, task, x, false));
-    TRY(proof_same(s->v, task, "slices of its channel", s->v->plan->channel[s->v->plan->task[task].channel].nslice, 0));
+    TRY(proof_same(s->v, task, "number of slices of its channel",
+                   s->v->plan->channel[s->v->plan->task[task].channel].nslice, 0));
     if (elsewhere) return hold_turn(s, task);
     TRY(take_turn(s, task, false));
     return has_come(s, task, which);
@@ -278,20 +289,20 @@ value_recv(struct values *s, int32_t task)
 
 /* ---- by a library ---- */
 
-/* Proves that the task is at its end of the link between these devices. */
+/* Proves that the task is at its end of the point-to-point link between these devices. */
 static int
 check_send_member(const struct values *s, int32_t task, const struct redistribute_channel *x)
 {
     const struct move_comm_rank *own = s->v->plan->task[task].move.member;
     struct end from = source_end(s, x), to = reader_end(s, x);
     if (from.kind != own->in->kind || own->in->device[0] != from.rank || own->in->device[1] != to.rank)
-        return proof_fail(s->v, task, "sends on the edge of other devices");
+        return proof_fail(s->v, task, "uses the point-to-point link of other devices");
     TRY(value_on(s, task, own->in->kind, own->in->device[own->comm_rank]));
-    TRY(proof_same(s->v, task, "dtype of what is carried", own->dtype, redistribute_dtype(s->cross, x)));
-    return proof_same(s->v, task, "elements that are carried", own->numel, x->numel);
+    TRY(proof_same(s->v, task, "dtype on the link", own->dtype, redistribute_dtype(s->cross, x)));
+    return proof_same(s->v, task, "number of elements on the link", own->numel, x->numel);
 }
 
-/* Proves that slice i is packed behind the slices before it. */
+/* Proves that slice i is packed right after the slices before it. */
 static int
 check_packed(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i)
 {
@@ -300,25 +311,25 @@ check_packed(struct values *s, int32_t task, const struct redistribute_channel *
     type.dtype = (uint8_t)redistribute_dtype(s->cross, x);
     for (int d = 0; d < type.ndim; d++) type.dim[d] = x->slice[i].slice->hi[d] - x->slice[i].slice->lo[d];
     struct view dense = view_dense(&type, NULL);
-    if (!view_same(copy->to, &dense)) return proof_fail(s->v, task, "what it sends is not packed dense");
-    TRY(proof_same(s->v, task, "skip of what is packed", copy->to_skip,
+    if (!view_same(copy->to, &dense)) return proof_fail(s->v, task, "the slices that it sends must be packed densely");
+    TRY(proof_same(s->v, task, "offset of a packed slice", copy->to_skip,
                    x->offset[i] * (int64_t)dtype_bytes(dense.dtype)));
     if (!copy->launch && device_kind(s->cross->own->from->place->kind)->settle)
-        return proof_fail(s->v, task, "host code packs what a library sends");
+        return proof_fail(s->v, task, "host code packs slices that a library sends from the device");
     return check_window(s, task, x, i, copy->from, copy->from_skip);
 }
 
-/* Proves that data sent in place is a single window without gaps. */
+/* Proves that data which is sent without packing is a single window without gaps. */
 static int
 check_unpacked(struct values *s, int32_t task, const struct redistribute_channel *x)
 {
     const struct task *t = &s->v->plan->task[task];
     struct view view;
     int64_t skip;
-    TRY(proof_same(s->v, task, "windows that are sent as they lie", x->nslice, 1));
+    TRY(proof_same(s->v, task, "number of windows sent without packing", x->nslice, 1));
     TRY(find_channel_window(s, task, x, 0, &view, &skip));
-    if (!view_is_dense(&view)) return proof_fail(s->v, task, "sends a window that has gaps as it lies");
-    return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip, skip);
+    if (!view_is_dense(&view)) return proof_fail(s->v, task, "sends a window with gaps without packing it");
+    return proof_same(s->v, task, "offset of a window that it sends", t->arg[0].skip, skip);
 }
 
 int
@@ -338,11 +349,11 @@ value_p2p_send(struct values *s, int32_t task)
         TRY(check_unpacked(s, task, x));
         return value_end_move(s, task);
     }
-    TRY(proof_same(s->v, task, "slices that are packed", own->npack, x->nslice));
+    TRY(proof_same(s->v, task, "number of packed slices", own->npack, x->nslice));
     for (int32_t i = 0; i < own->npack; i++) TRY(check_packed(s, task, x, i));
     TRY(check_channel_room(s, task, x));
-    TRY(proof_same(s->v, task, "where of packed slices", t->out[0].where.kind, IN_ARENA));
-    TRY(proof_same(s->v, task, "readers of packed slices", t->out[0].nfan, 0));
+    TRY(proof_same(s->v, task, "location of the packed slices", t->out[0].where.kind, IN_ARENA));
+    TRY(proof_same(s->v, task, "number of readers of the packed slices", t->out[0].nfan, 0));
     *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .pos = -1, .received = true, .box = t->move.of};
     return value_end_move(s, task);
 }
@@ -356,7 +367,7 @@ value_p2p_recv(struct values *s, int32_t task)
     const struct redistribute_channel *x = &s->cross->in[which];
     TRY(proof_same(s->v, task, "narg", t->narg, 0));
     TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
-    TRY(proof_same(s->v, task, "slices that are packed", t->move.member->npack, 0));
+    TRY(proof_same(s->v, task, "number of packed slices", t->move.member->npack, 0));
     TRY(take_turn(s, task, false));
     TRY(check_channel_room(s, task, x));
     TRY(check_send_channel(s, task, x, false));
@@ -370,15 +381,15 @@ value_p2p_recv(struct values *s, int32_t task)
 static int
 check_box_copy(const struct values *s, int32_t task, const struct box_move *m, const struct view *dst, int64_t skip)
 {
-    TRY(proof_same(s->v, task, "verb of a move", m->verb, BOX_COPY));
-    TRY(proof_same(s->v, task, "reduce of a move", m->reduce, RED_NONE));
+    TRY(proof_same(s->v, task, "verb of a step of a move", m->verb, BOX_COPY));
+    TRY(proof_same(s->v, task, "reduction of a step of a move", m->reduce, RED_NONE));
     TRY(proof_same(s->v, task, "nfrom", m->nfrom, 1));
-    TRY(proof_same(s->v, task, "the argument that it carries", m->from[0].arg, 0));
-    if (!view_same(m->view, dst)) return proof_fail(s->v, task, "what it carries does not lie dense");
-    return proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(dst->dtype));
+    TRY(proof_same(s->v, task, "argument that it transfers", m->from[0].arg, 0));
+    if (!view_same(m->view, dst)) return proof_fail(s->v, task, "must transfer to a dense row");
+    return proof_same(s->v, task, "offset of a destination", m->skip, skip * (int64_t)dtype_bytes(dst->dtype));
 }
 
-/* Proves that step i copies slice i behind the slices before it. */
+/* Proves that step i copies slice i to the place right after the slices before it. */
 static int
 check_carried(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i)
 {
@@ -391,7 +402,8 @@ check_carried(struct values *s, int32_t task, const struct redistribute_channel 
     return check_window(s, task, x, i, m->from[0].view, m->from[0].skip);
 }
 
-/* Proves that the task carries between these two devices, on the device whose stream can access both. */
+/* Proves that the task transfers data between these two devices, and runs on the device whose stream can access
+ * both. */
 static int
 check_ends(const struct values *s, int32_t task, const struct redistribute_channel *x, struct end from, struct end to)
 {
@@ -401,7 +413,7 @@ check_ends(const struct values *s, int32_t task, const struct redistribute_chann
     int kind = device_carrier(from.kind, to.kind);
     TRY(value_on(s, task, kind, kind == to.kind ? to.rank : from.rank));
     if (holder->kind != to.kind || holder->rank != to.rank)
-        return proof_fail(s->v, task, "carries to another device than rank %d of the program", (int)to.rank);
+        return proof_fail(s->v, task, "must transfer to the device of rank %d", (int)to.rank);
     TRY(proof_same(s->v, task, "pos", t->pos, x->to));
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
     TRY(proof_same(s->v, task, "stage", t->move.stage, false));
@@ -418,19 +430,19 @@ check_slices(struct values *s, int32_t task, const struct redistribute_channel *
     return 0;
 }
 
-/* Proves a transfer of outgoing data to host memory. */
+/* Proves a task that transfers outgoing data to host memory. */
 static int
 value_lift(struct values *s, int32_t task, const struct redistribute_channel *x)
 {
     struct end from = source_end(s, x), host;
     bool elsewhere;
     TRY(find_end_host(s, task, from, &host, &elsewhere));
-    if (!elsewhere) return proof_fail(s->v, task, "carries what host code reads where it lies");
+    if (!elsewhere) return proof_fail(s->v, task, "transfers data that host code can read in place");
     TRY(check_slices(s, task, x, from, host));
     return hold_turn(s, task);
 }
 
-/* Proves a transfer of received data from host memory to the reader. */
+/* Proves a task that transfers received data from host memory to the reader. */
 static int
 value_land(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t which)
 {
@@ -440,14 +452,16 @@ value_land(struct values *s, int32_t task, const struct redistribute_channel *x,
     struct view dense = view_dense(&row, NULL);
     bool elsewhere;
     TRY(find_end_host(s, task, to, &host, &elsewhere));
-    if (!elsewhere) return proof_fail(s->v, task, "carries what came from memory %d to where it lies", (int)x->peer);
+    if (!elsewhere)
+        return proof_fail(s->v, task, "transfers data from host %d that is already in the reader's memory",
+                          (int)x->peer);
     TRY(take_turn(s, task, true));
     TRY(check_ends(s, task, x, host, to));
     TRY(check_channel_room(s, task, x));
     TRY(proof_same(s->v, task, "nstep", s->v->plan->task[task].move.nstep, 1));
     TRY(check_box_copy(s, task, step, &dense, 0));
     if (!is_row(s, x, step->from[0].view) || step->from[0].skip)
-        return proof_fail(s->v, task, "does not carry all that came");
+        return proof_fail(s->v, task, "must transfer all data that was received");
     return has_come(s, task, which);
 }
 
@@ -457,7 +471,7 @@ value_transfer(struct values *s, int32_t task)
     int32_t which;
     TRY(begin_task(s, task));
     enum turn turn = value_turn(s, &which);
-    if (turn != SEND_ALL && turn != RECV_ALL) return proof_fail(s->v, task, "it is not its turn to transfer");
+    if (turn != SEND_ALL && turn != RECV_ALL) return proof_fail(s->v, task, "a transfer is out of order in its hop");
     TRY(value_moves(s, task));
     if (turn == SEND_ALL) return value_lift(s, task, &s->cross->out[which]);
     const struct redistribute_channel *x = &s->cross->in[which];
@@ -481,10 +495,11 @@ value_received(struct values *s, int32_t task, const struct box_work *w, const s
     struct content got;
     TRY(value_content(s, task, f->arg, &got));
     if (!got.received || got.box != t->move.of || got.pos != channel)
-        return proof_fail(s->v, task, "argument %d does not hold what came for it", (int)f->arg);
+        return proof_fail(s->v, task, "argument %d must be the receive buffer of its channel", (int)f->arg);
     for (int d = 0; d < type.ndim; d++) type.dim[d] = step->slice->hi[d] - step->slice->lo[d];
     struct view dense = view_dense(&type, NULL);
-    if (!view_same(f->view, &dense)) return proof_fail(s->v, task, "the window of what came is not what its step says");
-    return proof_same(s->v, task, "skip of what came", t->arg[f->arg].skip + f->skip,
+    if (!view_same(f->view, &dense))
+        return proof_fail(s->v, task, "the window of received data does not match its step");
+    return proof_same(s->v, task, "offset of received data", t->arg[f->arg].skip + f->skip,
                       x->in[channel].offset[which] * (int64_t)dtype_bytes(type.dtype));
 }

@@ -1,7 +1,8 @@
-/* verify_shared_shard.c - a shard that several ranks fill together is complete: each slice is filled once, as the move
- * says.
+/* verify_shared_shard.c - proves that a shard which several ranks fill together is complete: each slice is filled
+ * once, as the move says.
  *
- * The tasks of a shared move are adjacent: for each group of equal shards its FILLs, then a JOIN per shard. */
+ * The tasks of a shared move are adjacent: for each group of equal shards its FILL tasks, then a JOIN task per
+ * shard. */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/base/error.h"
@@ -16,7 +17,8 @@ is_box_within(const struct box *in, const struct box *out, int ndim)
     return true;
 }
 
-/* Returns true if the box step computes this slice in the same way, from source shards only (no stages). */
+/* Returns true if the box step computes this slice in the same way, and from source shards only, not from stage
+ * buffers. */
 static bool
 says_so(const struct box_step *s, const struct box_move *m, int ndim)
 {
@@ -26,7 +28,8 @@ says_so(const struct box_step *s, const struct box_move *m, int ndim)
            is_box_within(m->slice, s->slice, ndim);
 }
 
-/* Returns such a step, from the work of the task's shard or of its device's stage; NULL: none. */
+/* Returns the box step that computes the slice, from the work for the task's shard or for its device's stage buffer;
+ * NULL: none. */
 static const struct box_step *
 step_for(const struct values *s, int32_t task, const struct box_move *m)
 {
@@ -49,7 +52,7 @@ check_source(struct values *s, int32_t task, const struct box_move *m, const str
     struct view view;
     int64_t skip;
     if (f->arg < 0 || f->arg >= t->narg)
-        return proof_fail(s->v, task, "a move reads argument %d of %d", (int)f->arg, (int)t->narg);
+        return proof_fail(s->v, task, "a move reads argument %d; the task has %d arguments", (int)f->arg, (int)t->narg);
     TRY(value_source(s, task, f, from->pos, m->slice, &view, &skip));
     return value_takes(s, task, f, &view, skip);
 }
@@ -65,7 +68,7 @@ check_slice(struct values *s, int32_t task, const struct box_move *m, int64_t *r
     layout_box(b->to, &b->type, t->pos, &whole);
     const struct box_step *step = m->slice ? step_for(s, task, m) : NULL;
     if (!step || !is_box_within(m->slice, &whole, b->type.ndim))
-        return proof_fail(s->v, task, "fills a slice of no step");
+        return proof_fail(s->v, task, "fills a slice that no step of its move computes");
     struct view part = value_part(b->to, &b->type, t->pos);
     struct view view = value_window(&part, part.offset, m->slice, &skip);
     TRY(value_fills(s, task, m, &view, skip));
@@ -84,7 +87,7 @@ local_bytes(const struct plan_move *b, int32_t pos)
     return type_bytes(&t);
 }
 
-/* Proves what all tasks of a shared move have in common. */
+/* Proves properties that all tasks of a shared move have in common. */
 static int
 check_shared(struct values *s, int32_t task)
 {
@@ -92,11 +95,12 @@ check_shared(struct values *s, int32_t task)
     const struct task *t = &p->task[task];
     const struct plan_move *b = t->move.of;
     if (task == 0 || task_hop(&p->task[task - 1]) != b) TRY(value_begin_move(s, task));
-    if (!redistribute_is_all(s->cross)) return proof_fail(s->v, task, "shares a part with ranks of other memories");
-    if (t->pos < 0 || t->pos >= b->to->place->nrank) return proof_fail(s->v, task, "pos is %d", (int)t->pos);
+    if (!redistribute_is_all(s->cross)) return proof_fail(s->v, task, "shares a shard with ranks on other hosts");
+    if (t->pos < 0 || t->pos >= b->to->place->nrank)
+        return proof_fail(s->v, task, "mesh position %d does not exist", (int)t->pos);
     if (s->box_ref.kind == REF_NODE) TRY(proof_same(s->v, task, "node", t->node, s->box_ref.index));
     TRY(value_rate(s, task, false, 1));
-    return proof_same(s->v, task, "bytes of a result", t->out[0].bytes, local_bytes(b, t->pos));
+    return proof_same(s->v, task, "size of a result", t->out[0].bytes, local_bytes(b, t->pos));
 }
 
 int
@@ -131,8 +135,8 @@ compare_slice_begin(const void *a, const void *b)
     return 0;
 }
 
-/* Returns true if any two slices overlap. Sorted by their start, overlapping boxes are close along the first
- * dimension in which the starts differ. */
+/* Returns true if any two slices overlap. The slices are sorted by their start, so overlapping ones are close
+ * together along the first dimension in which their starts differ. */
 static bool
 any_meet(const struct box **slice, int32_t n, int ndim)
 {
@@ -146,7 +150,7 @@ any_meet(const struct box **slice, int32_t n, int ndim)
     return false;
 }
 
-/* Proves that the joined slices cover the task's shard, each once. */
+/* Proves that the joined slices together cover the task's shard exactly once. */
 static int
 check_cover(struct values *s, int32_t task)
 {
@@ -168,19 +172,20 @@ check_cover(struct values *s, int32_t task)
         if (f->out[t->in[i].out].control) continue;
         for (int32_t k = 0; k < f->move.nstep; k++) {
             const struct box *of = f->move.step[k].slice;
-            if (!is_box_within(of, &mine, b->type.ndim)) return proof_fail(s->v, task, "joins a slice of another part");
+            if (!is_box_within(of, &mine, b->type.ndim))
+                return proof_fail(s->v, task, "joins a slice outside of its shard");
             sum += box_numel(of, b->type.ndim);
             slice[n++] = of;
         }
     }
     if (sum != box_numel(&mine, b->type.ndim))
-        return proof_fail(s->v, task, "joins %lld elements of %lld", (long long)sum,
+        return proof_fail(s->v, task, "joins %lld elements, must join %lld", (long long)sum,
                           (long long)box_numel(&mine, b->type.ndim));
-    return any_meet(slice, n, b->type.ndim) ? proof_fail(s->v, task, "a slice is filled twice") : 0;
+    return any_meet(slice, n, b->type.ndim) ? proof_fail(s->v, task, "two slices of the shard overlap") : 0;
 }
 
-/* Proves that the inputs of a JOIN are the tasks that fill its shard, each once. *n: number of these tasks; *own:
- * elements filled by the JOIN's own device. */
+/* Proves that the inputs of a JOIN are the tasks that fill its shard, each once. *n: number of tasks that fill the
+ * shard; *own: number of elements that the JOIN's own device filled. */
 static int
 check_fills(struct values *s, int32_t task, int32_t *n, int64_t *own)
 {
@@ -195,8 +200,8 @@ check_fills(struct values *s, int32_t task, int32_t *n, int64_t *own)
         if (f->out[t->in[i].out].control) continue;
         if (!fills_shard(f, t->move.of) || t->in[i].out ||
             (f->out[0].where.kind == IN_TASK ? f->out[0].where.index : fill) != t->out[0].where.index)
-            return proof_fail(s->v, task, "joins what is not of its part");
-        if (fill <= last) return proof_fail(s->v, task, "joins a slice twice");
+            return proof_fail(s->v, task, "joins a task that does not fill its shard");
+        if (fill <= last) return proof_fail(s->v, task, "joins a slice twice, or out of order");
         last = fill;
         ++*n;
         for (int32_t k = 0; k < f->move.nstep && f->device == t->device; k++)
@@ -214,11 +219,11 @@ value_join(struct values *s, int32_t task)
     int32_t n;
     TRY(check_shared(s, task));
     TRY(value_at(s, task, b->to));
-    if (t->out[0].where.kind != IN_TASK) return proof_fail(s->v, task, "joins nothing");
+    if (t->out[0].where.kind != IN_TASK) return proof_fail(s->v, task, "must join a shared shard");
     TRY(check_fills(s, task, &n, &own));
-    /* All JOINs of a shared shard join the same tasks: every FILL of the shard. */
-    TRY(proof_same(s->v, task, "the part that it joins", t->out[0].where.index, s->filled));
-    TRY(proof_same(s->v, task, "tasks that fill its part", n, s->nfill));
+    /* All JOIN tasks of a shared shard join the same tasks: every FILL task of the shard. */
+    TRY(proof_same(s->v, task, "first task of the shard that it joins", t->out[0].where.index, s->filled));
+    TRY(proof_same(s->v, task, "number of tasks that fill its shard", n, s->nfill));
     if (s->joined != s->filled) TRY(check_cover(s, task));
     s->joined = s->filled;
     TRY(proof_same(s->v, task, "received", t->move.received,

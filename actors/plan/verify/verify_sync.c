@@ -1,10 +1,11 @@
-/* verify_sync.c - every edge keeps its promise: the producer's work is done before the reader's work begins, and a
- * register is overwritten after its readers' work.
+/* verify_sync.c - proves for every edge that the producer's work is done before the reader's work begins, and that a
+ * register is overwritten only after its readers' work.
  *
- * The other proofs treat an edge as "happens before"; here this order is proved for each edge, whatever the streams.
- * Only the order on a stream separates tasks of a device that share its scratch memory without an edge between them.
- * No task on a stream is behind a collective except the next collective, so that all ranks reach theirs. No task is
- * behind a library's send or receive, which waits on its stream for the other end only. */
+ * The other proofs treat an edge as "happens before". This file proves for each edge that the work of its two tasks
+ * is in order, on any streams. Tasks of a device that share its scratch memory without an edge between them must be
+ * on one stream, because only the stream orders them. After a collective, a stream has no task except the next
+ * collective, so that all ranks reach theirs. After a library's send or receive, a stream has no other task either,
+ * because a send or receive makes its stream wait for the other end. */
 #include "actors/plan/verify/verify.h"
 
 #include "runtime/device/device.h"
@@ -30,14 +31,16 @@ check_stream(const struct proof *v, int32_t task)
 {
     const struct task *t = &v->plan->task[task];
     bool roles = device_kind(v->plan->device[t->device].kind)->flags & ROLES;
-    if (t->stream >= (roles ? NSTREAM : 1)) return proof_fail(v, task, "stream %d of its device", (int)t->stream);
+    if (t->stream >= (roles ? NSTREAM : 1))
+        return proof_fail(v, task, "stream %d does not exist on its device", (int)t->stream);
     if ((t->stream == STREAM_COLLECT) != !!(t->kind->flags & KIND_COLLECTS))
-        return proof_fail(v, task, "stream %d, on which collectives alone wait for other devices", (int)t->stream);
+        return proof_fail(v, task, "stream %d must be used for collectives, and for nothing else", (int)t->stream);
     bool sends = t->stream == STREAM_SEND, direct = sends || t->stream == STREAM_RECV;
     if (direct != !!(t->kind->flags & KIND_P2P) || (sends && !(t->kind->flags & KIND_SENDS)))
-        return proof_fail(v, task, "stream %d, on which a library brings bytes to devices elsewhere", (int)t->stream);
+        return proof_fail(v, task, "stream %d must be used for sends or receives by a library, and for nothing else",
+                          (int)t->stream);
     if (t->stream != STREAM_COMPUTE && t->exec && exec_scratch(t->exec))
-        return proof_fail(v, task, "uses scratch memory of its device on another stream than others do");
+        return proof_fail(v, task, "uses its device's scratch memory, but not on the compute stream");
     return 0;
 }
 
@@ -49,14 +52,14 @@ check_port(const struct proof *v, int32_t task, int32_t k)
     const struct in_port *in = &t->in[k];
     const struct task *from = &p->task[in->task];
     if (!sync_keeps_order(p, from, t, in->token))
-        return proof_fail(v, task, "port %d goes on before the work of task %d is done", (int)k, (int)in->task);
+        return proof_fail(v, task, "in-port %d does not wait until the work of task %d is done", (int)k, (int)in->task);
     if (in->token != SYNC_HOST && (t->updates || from->out[in->out].control) && task_op(p, from) &&
         v->checks[from->node])
-        return proof_fail(v, task, "goes on before it is known whether task %d refuses its data", (int)in->task);
+        return proof_fail(v, task, "does not wait until task %d has checked its data", (int)in->task);
     return 0;
 }
 
-/* Proves that readers notified early are the first of their fan. */
+/* Proves that the readers of a fan that are notified when work is enqueued come first in the fan. */
 static int
 check_fan_sync(const struct proof *v, int32_t task, const struct fan *fan)
 {
@@ -64,9 +67,11 @@ check_fan_sync(const struct proof *v, int32_t task, const struct fan *fan)
         const struct reader *to = &fan->reader[r];
         bool early = v->inlet[v->first_in[to->task] + to->port].token != SYNC_HOST;
         if (early != (r < fan->nissued))
-            return proof_fail(v, task, "reader %d of a fan is not told when its token says", (int)r);
+            return proof_fail(v, task, "reader %d of a fan is notified at another time than its token requires",
+                              (int)r);
     }
-    return proof_same(v, task, "nissued within its readers", fan->nissued >= 0 && fan->nissued <= fan->nreader, 1);
+    return proof_same(v, task, "validity of the number of readers notified early",
+                      fan->nissued >= 0 && fan->nissued <= fan->nreader, 1);
 }
 
 int

@@ -1,9 +1,9 @@
-/* verify_value.c - every task reads and writes the bytes that the program means.
+/* verify_value.c - proves that every task reads and writes the bytes that the program means.
  *
  * Goes through the tasks in order and records the content of each result: shard `pos` of a program value in a
- * layout. The program says which value a task must read; the proof shows that this value is stored at the offset and
- * strides that the task uses. So a plan that passes computes its program, whatever produced the plan. The kernels
- * and box_plan() are trusted. */
+ * layout. The program says which value a task must read. The proof shows that this value is stored at the offset and
+ * strides that the task uses. So a plan that passes the proof computes its program, whatever produced the plan. The
+ * proof trusts the kernels and box_plan(). */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/device/device.h"
@@ -17,7 +17,7 @@ next_of_source(const struct values *s, int32_t task, const struct local_position
     return proof_same(s->v, task, "pos", s->v->plan->task[task].pos, k < mine->n ? mine->pos[k] : -1);
 }
 
-/* Proves that the local positions of a node come in order, each once. */
+/* Proves that the local positions of a node are computed in order, each once. */
 static int
 next_position(const struct values *s, int32_t task, int32_t node)
 {
@@ -36,8 +36,8 @@ depends_on_place(const struct values *s, int32_t task)
     return !t->chain && op_is_placed(g->node[t->node].op);
 }
 
-/* Returns true if the kernel was prepared for this view of operand i (results follow operands) and, if placed, for
- * this block of the global tensor. */
+/* Returns true if the kernel was prepared for this view of operand i; results are numbered after operands. If the
+ * kernel is `placed`, it must also be prepared for this block of the global tensor. */
 static bool
 made_for(const struct task *t, int32_t i, bool placed, const struct view *v)
 {
@@ -48,8 +48,8 @@ made_for(const struct task *t, int32_t i, bool placed, const struct view *v)
     return same;
 }
 
-/* If replicas share the work of the task's node, narrows the view of a shard to the slice that the task computes.
- * *skip: elements from the start of the shard. */
+/* Narrows the view of a shard to the slice that the task computes, if replicas share the work of the task's node.
+ * *skip: elements from the start of the shard to the slice. */
 static void
 take_slice(const struct values *s, int32_t task, const struct layout *l, const struct type *type, struct view *view,
            int64_t *skip)
@@ -61,8 +61,8 @@ take_slice(const struct values *s, int32_t task, const struct layout *l, const s
     *skip += more;
 }
 
-/* Proves that the task's arguments are these operands in these layouts. All positions must read the same version of
- * a partial value. */
+/* Proves that the task's arguments are these operands in these layouts. If an operand is a partial value, all
+ * positions must read its addends from the same move or kernel. */
 static int
 check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *in, const struct layout *const *want)
 {
@@ -76,18 +76,20 @@ check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *i
             int64_t skip;
             TRY(value_read(s, task, i, in[i], want[i], t->pos, &s->version[t->node][i], &view, &skip));
             take_slice(s, task, want[i], ref_type_of(s->v->plan->program, in[i]), &view, &skip);
-            TRY(proof_same(s->v, task, "skip of an argument", t->arg[i].skip, skip * (int64_t)dtype_bytes(view.dtype)));
+            TRY(proof_same(s->v, task, "offset of an argument", t->arg[i].skip,
+                           skip * (int64_t)dtype_bytes(view.dtype)));
             if (!made_for(t, i, depends_on_place(s, task), &view))
-                return proof_fail(s->v, task, "its kernel was made for another argument %d", (int)i);
+                return proof_fail(s->v, task, "its kernel expects another view of argument %d", (int)i);
             continue;
         }
         TRY(proof_same(s->v, task, "kind of an argument", t->arg[i].kind, kind[in[i].kind]));
-        if (in[i].kind == REF_NUMBER) TRY(proof_same(s->v, task, "index of a number", t->arg[i].index, in[i].index));
+        if (in[i].kind == REF_NUMBER)
+            TRY(proof_same(s->v, task, "index of a number argument", t->arg[i].index, in[i].index));
     }
     return 0;
 }
 
-/* Returns true if `made` has the sizes of v and no gaps, whatever the memory order of its dimensions. */
+/* Returns true if the view `made` has the sizes of v and no gaps, in whatever order its dimensions are stored. */
 static bool
 is_transposed_view(const struct view *made, const struct view *v)
 {
@@ -114,18 +116,18 @@ check_result(struct values *s, int32_t task, int32_t out, int32_t node, int32_t 
     struct view view = value_part(n->layout[k], &n->type[k], t->pos);
     int64_t skip = 0;
     take_slice(s, task, n->layout[k], &n->type[k], &view, &skip);
-    TRY(proof_same(s->v, task, "bytes of a result", t->out[out].bytes, view_bytes(&view)));
+    TRY(proof_same(s->v, task, "size of a result", t->out[out].bytes, view_bytes(&view)));
     if (s->v->shares[node] && t->out[out].bytes > 0 && t->out[out].where.kind != IN_ROOT)
-        return proof_fail(s->v, task, "a slice of result %d does not outlive the run", (int)k);
+        return proof_fail(s->v, task, "a slice of result %d must be stored in a buffer that outlives the run", (int)k);
     const struct view *made = exec_view(t->exec, t->narg + out), *turned = NULL;
     if (n->op->flags & OP_ANY_ORDER && made && made->ndim == view.ndim && !view_same(made, &view)) {
         if (!is_transposed_view(made, &view))
-            return proof_fail(s->v, task, "result %d is no order of its dimensions", (int)out);
+            return proof_fail(s->v, task, "result %d must be stored dense, in some order of its dimensions", (int)out);
         for (int d = 0; d < view.ndim; d++) view.stride[d] = made->stride[d];
         turned = made;
     }
     if (!made_for(t, t->narg + out, depends_on_place(s, task), &view))
-        return proof_fail(s->v, task, "its kernel was made for another result %d", (int)out);
+        return proof_fail(s->v, task, "its kernel expects another view of result %d", (int)out);
     *value_result(s, task, out) =
         (struct content){.ref = {REF_NODE, (uint8_t)k, node}, .layout = n->layout[k], .pos = t->pos, .turned = turned};
     return 0;
@@ -152,8 +154,8 @@ value_chain_source(const struct plan_chain *c, int32_t member, const struct prog
     return (struct fuse_arg){false, -1};
 }
 
-/* Returns true if member i, which is not element-wise, leads its chain: the members before are element-wise, and not
- * its operands. */
+/* Returns true if member i, which is not element-wise, leads its chain: all members before i are element-wise, and i
+ * reads no member. */
 static bool
 leads_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
 {
@@ -164,8 +166,8 @@ leads_chain(const struct values *s, const struct plan_chain *c, int32_t i, const
     return n->op->flags & OP_LEADS && i < c->nstep - 1;
 }
 
-/* Returns true if member i ends a chain of two that has a lead: it may overwrite the lead's result, which is its
- * operand 0 only. */
+/* Returns true if member i is the second and last of a chain that has a leader. Such a member may overwrite the
+ * leader's result, which must be the member's operand 0 and no other operand. */
 static bool
 follows_in_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
 {
@@ -179,7 +181,7 @@ follows_in_chain(const struct values *s, const struct plan_chain *c, int32_t i, 
     return n->want[0] == first->layout[0];
 }
 
-/* Returns true if a member is an element-wise node of the chain's shape and layout, or leads or ends the chain. */
+/* Returns true if a member is an element-wise node with the chain's shape and layout, or leads the chain or ends it. */
 static bool
 belongs_to_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n,
                  const struct prog_node *last)
@@ -189,8 +191,8 @@ belongs_to_chain(const struct values *s, const struct plan_chain *c, int32_t i, 
            shape_equal(&n->type[0], &last->type[0]);
 }
 
-/* Returns true for a group: one operator, all results live-out, and no reads between members. Otherwise it is a
- * chain. */
+/* Returns true for a group: all members have one operator, all results are live-out, and no member reads another.
+ * Nodes that are no group form a chain. */
 static bool
 is_group(const struct values *s, const struct plan_chain *c)
 {
@@ -205,8 +207,8 @@ is_group(const struct values *s, const struct plan_chain *c)
     return true;
 }
 
-/* Returns true if a member of a group is an update or element-wise and matches the last member: attributes, numbers,
- * dtypes, devices. verify_memory.c proves what members overwrite. */
+/* Returns true if a member of a group is an update or element-wise, and has the attributes, numbers, dtypes and
+ * devices of the last member. verify_memory.c proves which values the members overwrite. */
 static bool
 is_grouped(const struct values *s, const struct prog_node *n, const struct prog_node *last)
 {
@@ -236,20 +238,22 @@ check_chain_member(struct values *s, int32_t task, int32_t i, bool grouped)
     const struct prog_node *n = &g->node[m];
     bool fits = grouped ? is_grouped(s, n, last) : belongs_to_chain(s, c, i, n, last);
     if (!fits || n->accumulate || n->piece != last->piece || s->v->shares[m])
-        return proof_fail(s->v, task, "%s does not belong in its chain", n->op->name);
+        return proof_fail(s->v, task, "operator %s cannot be a member of its chain", n->op->name);
     if (m != t->node) TRY(next_position(s, task, m));
     for (int32_t k = 0; k < n->nin; k++) {
         struct ref r = n->in[k];
         if (r.kind != REF_NONE && value_chain_source(c, i, n, k).index < 0)
-            return proof_fail(s->v, task, "operand %d of %s is not read", (int)k, n->op->name);
+            return proof_fail(s->v, task, "operand %d of %s is missing among the inputs of the chain", (int)k,
+                              n->op->name);
         if (r.kind == REF_NODE && is_chain_member(c, i, r.index) && n->want[k] != g->node[r.index].layout[r.out])
-            return proof_fail(s->v, task, "operand %d of %s is moved within its chain", (int)k, n->op->name);
+            return proof_fail(s->v, task, "operand %d of %s would have to be moved within its chain", (int)k,
+                              n->op->name);
     }
     return 0;
 }
 
-/* Returns true if live-out k is in order: by member, with all results of a member. A member that is no update may
- * omit result 0. */
+/* Returns true if live-out result k is in its place: results are in the order of members, and a member with a
+ * live-out result lists all of its results. Result 0 may be missing, except for a member that is an update. */
 static bool
 shows_next(const struct values *s, const struct plan_chain *c, int32_t k)
 {
@@ -269,16 +273,19 @@ check_chain(struct values *s, int32_t task)
     TRY(proof_same(s->v, task, "narg", t->narg, c->nin));
     bool ends = c->nstep >= 2 && proof_fits(c->nstep, sizeof *c->member, &s->v->plan->arena) &&
                 c->member[c->nstep - 1] == t->node;
-    if (!ends) return proof_fail(s->v, task, "its chain of %d does not end at node %d", (int)c->nstep, (int)t->node);
+    if (!ends)
+        return proof_fail(s->v, task, "its chain of %d members must end at node %d", (int)c->nstep, (int)t->node);
     for (int32_t i = 0; i < c->nstep; i++)
         if (c->member[i] < 0 || c->member[i] > t->node || (i && c->member[i] <= c->member[i - 1]))
-            return proof_fail(s->v, task, "member %d of its chain is node %d", (int)i, (int)c->member[i]);
+            return proof_fail(s->v, task, "member %d of its chain cannot be node %d", (int)i, (int)c->member[i]);
     bool grouped = is_group(s, c);
     for (int32_t i = 0; i < c->nstep; i++) TRY(check_chain_member(s, task, i, grouped));
     TRY(check_arguments(s, task, c->nin, c->in, c->want));
     for (int32_t k = 0; k < c->nout; k++) {
         struct ref r = c->live_out[k];
-        if (!shows_next(s, c, k)) return proof_fail(s->v, task, "shows result %d of node %d", r.out, (int)r.index);
+        if (!shows_next(s, c, k))
+            return proof_fail(s->v, task, "the live-out results cannot continue with result %d of node %d", r.out,
+                              (int)r.index);
         TRY(check_result(s, task, k, r.index, r.out));
     }
     return 0;
@@ -291,8 +298,8 @@ value_compute(struct values *s, int32_t task)
     const struct task *t = &p->task[task];
     const struct prog_node *n = &p->program->node[t->node];
     if (n->accumulate || n->op->flags & (OP_MOVE | OP_VIEW))
-        return proof_fail(s->v, task, "node %d computes nothing", (int)t->node);
-    TRY(proof_same(s->v, task, "whether it looks at its data", t->looks, s->v->checks[t->node]));
+        return proof_fail(s->v, task, "node %d is a move, a view or a sum, so no kernel computes it", (int)t->node);
+    TRY(proof_same(s->v, task, "flag \"validates its data\"", t->looks, s->v->checks[t->node]));
     TRY(next_position(s, task, t->node));
     TRY(value_at(s, task, n->layout[0]));
     TRY(value_rate(s, task, n->piece, 1));
@@ -305,7 +312,7 @@ value_compute(struct values *s, int32_t task)
     return value_kernel(s, task);
 }
 
-/* Proves a kernel that adds to a sum of the same layout and dtype as the addends. */
+/* Proves a kernel that adds to a sum. The sum must have the layout and dtype of the addends. */
 int
 value_sum(struct values *s, int32_t task)
 {
@@ -315,8 +322,8 @@ value_sum(struct values *s, int32_t task)
     int32_t sum = proof_sum(s->v, t->node);
     if (sum < 0 || t->chain || n->accumulate || n->nout != 1 || n->op->flags & (OP_MOVE | OP_VIEW) ||
         n->type[0].dtype != DT_F32 || g->node[sum].type[0].dtype != DT_F32 || n->layout[0] != g->node[sum].layout[0])
-        return proof_fail(s->v, task, "node %d cannot add to a sum", (int)t->node);
-    TRY(proof_same(s->v, task, "whether it looks at its data", t->looks, s->v->checks[t->node]));
+        return proof_fail(s->v, task, "node %d cannot add to a sum over micro-batches", (int)t->node);
+    TRY(proof_same(s->v, task, "flag \"validates its data\"", t->looks, s->v->checks[t->node]));
     TRY(next_position(s, task, t->node));
     TRY(next_position(s, task, sum));
     TRY(value_at(s, task, n->layout[0]));
@@ -327,7 +334,7 @@ value_sum(struct values *s, int32_t task)
 }
 
 /* Proves a task that reads shard pos of value r unchanged: an accumulation or a copy. whole: global type of the
- * result. */
+ * task's result. */
 static int
 check_single(struct values *s, int32_t task, struct ref r, const struct layout *l, const struct type *whole,
              struct ref result, const void **version)
@@ -339,14 +346,16 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
     TRY(value_read_at(s, task, 0, r, l, t->pos, version, &view));
     local = layout_shard(l, whole, t->pos);
-    if (!t->type || !type_equal(t->type, &local)) return proof_fail(s->v, task, "type is not that of its part");
-    if (!view_same(t->source, &view)) return proof_fail(s->v, task, "source is not how its part lies");
-    TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, type_bytes(&local)));
+    if (!t->type || !type_equal(t->type, &local))
+        return proof_fail(s->v, task, "the type of its result must be that of its shard");
+    if (!view_same(t->source, &view)) return proof_fail(s->v, task, "the view of its source must be that of its shard");
+    TRY(proof_same(s->v, task, "size of a result", t->out[0].bytes, type_bytes(&local)));
     *value_result(s, task, 0) = (struct content){.ref = result, .layout = l, .pos = t->pos};
     return 0;
 }
 
-/* Proves an accumulation. Sums come in the order of the nodes that request them; the task's own node is the addend. */
+/* Proves a task that adds to a sum over micro-batches. Sums are listed in the order of the nodes that request them;
+ * the task's own node is the addend. */
 int
 value_accumulate(struct values *s, int32_t task)
 {
@@ -356,7 +365,7 @@ value_accumulate(struct values *s, int32_t task)
            (!g->node[s->sum].accumulate ||
             s->done[s->sum] == local_positions_of(&s->v->mines, g->node[s->sum].layout[0]->place)->n))
         s->sum++;
-    if (s->sum == g->nnode) return proof_fail(s->v, task, "the program has no such sum of pieces");
+    if (s->sum == g->nnode) return proof_fail(s->v, task, "the program has no such sum over micro-batches");
     const struct prog_node *n = &g->node[s->sum];
     TRY(next_position(s, task, s->sum));
     TRY(value_rate(s, task, true, s->v->plan->pieces));
@@ -364,7 +373,7 @@ value_accumulate(struct values *s, int32_t task)
                         &s->node_version[s->sum]);
 }
 
-/* Returns true if the task's argument holds the value of its root. */
+/* Returns true if the task's argument holds the value of the root that the task writes. */
 static bool
 copies_root(const struct values *s, int32_t task)
 {
@@ -379,13 +388,14 @@ copies_root(const struct values *s, int32_t task)
            value_find(s->v, &c, root->ref, ref_layout(p->program, root->ref), t->pos, &view, &skip);
 }
 
-/* Proves a dense copy made for a view that strides cannot express: the same elements in the same order. */
+/* Proves a dense copy that was made for a view which strides cannot express. The copy must have the view's elements
+ * in the view's order. */
 static int
 check_view_copy(struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
     const struct prog_node *n = t->node < 0 ? NULL : &s->v->plan->program->node[t->node];
-    if (!n || !(n->op->flags & OP_VIEW)) return proof_fail(s->v, task, "copies to no root, and for no view");
+    if (!n || !(n->op->flags & OP_VIEW)) return proof_fail(s->v, task, "must copy to a root, or for a view");
     TRY(value_rate(s, task, n->piece, 1));
     struct type whole = ref_type(s->v->plan->program, n->in[0]);
     TRY(check_single(s, task, n->in[0], n->want[0], &whole, (struct ref){.kind = REF_NODE, .index = t->node},
@@ -395,7 +405,7 @@ check_view_copy(struct values *s, int32_t task)
     int64_t skip;
     TRY(value_content(s, task, 0, &c));
     if (value_find_view(s->v, &c, n, t->pos, &view, &skip))
-        return proof_fail(s->v, task, "strides show what it copies");
+        return proof_fail(s->v, task, "copies a view that strides can express");
     value_result(s, task, 0)->layout = n->layout[0];
     return 0;
 }
@@ -419,8 +429,7 @@ value_copy(struct values *s, int32_t task)
 
 /* ---- what outlives the run ---- */
 
-/* Proves that a result in a root part is the root's value there, complete and dense, or this rank's slice of the
- * value. */
+/* Proves that a result in a root part is the root's value there, complete and dense, or this rank's slice of it. */
 static int
 check_root_value(struct values *s, int32_t task, int32_t k)
 {
@@ -431,23 +440,25 @@ check_root_value(struct values *s, int32_t task, int32_t k)
     int32_t at = o->where.index;
     const struct plan_part *part = &p->root_part[at];
     const struct prog_root *root = &p->program->root[part->index];
-    if (s->root_task[at] >= 0) return proof_fail(s->v, task, "root part %d has two writers", (int)at);
+    if (s->root_task[at] >= 0) return proof_fail(s->v, task, "root shard %d has two writers", (int)at);
     s->root_task[at] = task;
     struct view view;
     int64_t skip;
     bool whole = value_find(s->v, value_result(s, task, k), root->ref, ref_layout(p->program, root->ref), part->pos,
                             &view, &skip);
     if (!whole || skip || !view_is_dense(&view))
-        return proof_fail(s->v, task, "result %d is not part %d of root %d", (int)k, (int)part->pos, (int)part->index);
-    TRY(proof_same(s->v, task, "nreg of a root", o->nreg, root->join ? p->pieces : 1));
-    TRY(proof_same(s->v, task, "times that a root is made", t->nact / o->every, o->nreg));
-    if (!p->shared[part->index]) return proof_same(s->v, task, "bytes of a root", o->bytes * o->nreg, part->bytes);
+        return proof_fail(s->v, task, "result %d must be shard %d of root %d", (int)k, (int)part->pos,
+                          (int)part->index);
+    TRY(proof_same(s->v, task, "number of registers of a root", o->nreg, root->join ? p->pieces : 1));
+    TRY(proof_same(s->v, task, "how often a root is published", t->nact / o->every, o->nreg));
+    if (!p->shared[part->index])
+        return proof_same(s->v, task, "size of a root's shard", o->bytes * o->nreg, part->bytes);
     struct type type = ref_type(p->program, root->ref);
     view = shared_update_slice(&view, ref_layout(p->program, root->ref), &type, part->pos, &skip);
-    return proof_same(s->v, task, "bytes of a slice of a root", o->bytes, view_bytes(&view));
+    return proof_same(s->v, task, "size of a slice of a root", o->bytes, view_bytes(&view));
 }
 
-/* Proves that a task reads its device's memory space only, unless it is a transfer. */
+/* Proves that a task reads only the memory space of its own device, unless the task is a transfer. */
 static int
 check_spaces(const struct values *s, int32_t task)
 {
@@ -467,7 +478,7 @@ check_spaces(const struct values *s, int32_t task)
             there = device_space(place->kind, place->rank[part->pos]);
         }
         if (there != space)
-            return proof_fail(s->v, task, "reads argument %d in a space that it does not reach", (int)a);
+            return proof_fail(s->v, task, "reads argument %d in a memory space that its device cannot access", (int)a);
     }
     return 0;
 }
@@ -482,13 +493,13 @@ check_complete(const struct values *s)
                            ? 0
                            : local_positions_of(&s->v->mines, n->layout[0]->place)->n;
         if (s->done[i] != want)
-            return fail(E_PLAN, "plan: node %d, %s, is computed on %d ranks here of %d", (int)i, n->op->name,
-                        (int)s->done[i], (int)want);
+            return fail(E_PLAN, "plan: node %d, %s, is computed on %d ranks of this partition, must be on %d", (int)i,
+                        n->op->name, (int)s->done[i], (int)want);
     }
     for (int32_t r = 0; r < p->nroot_part; r++)
-        if (s->root_task[r] < 0) return fail(E_PLAN, "plan: nobody writes root part %d", (int)r);
+        if (s->root_task[r] < 0) return fail(E_PLAN, "plan: no task writes root shard %d", (int)r);
     if (s->box + 1 != p->nmove)
-        return fail(E_PLAN, "plan: %d moves, its tasks have %d", (int)p->nmove, (int)s->box + 1);
+        return fail(E_PLAN, "plan: found %d moves, but tasks for %d", (int)p->nmove, (int)s->box + 1);
     return 0;
 }
 
