@@ -1,14 +1,14 @@
 /* partial_parts.c - converts a partial tensor into a tensor of its addends, and back.
  *
  * A partial sum over n ranks becomes a tensor with one more dimension of size n, split along that dimension: the
- * addend of a rank is a row. Both tensors have the same bytes in the same places, so nothing moves. A checkpoint
- * stores gradients that were not applied as addends, because reducing them early would round differently from
- * reducing them with later addends. */
+ * addend of a rank is a row. Both tensors have the same bytes on the same devices, so the conversion moves nothing.
+ * A checkpoint stores pending gradients as addends: reducing them early would round differently than reducing them
+ * together with later addends. */
 #include "actors/session/core/face.h"
 
 #include <string.h>
 
-/* Makes the type and layout of the addends. Returns false if the tensor has MAX_DIM dimensions already. */
+/* Makes the type and layout of the tensor of addends. Returns false if the tensor already has MAX_DIM dimensions. */
 static bool
 parts_layout(struct rille_session *s, const struct type *t, const struct layout *l, struct type *type,
              const struct layout **layout)

@@ -61,14 +61,14 @@ rille_trace_abort(struct rille_session *s)
     build_settle(s, 0);
 }
 
-/* The inputs for making the program of a trace several times. */
+/* Inputs for making the program of a trace, which may happen several times. */
 struct making {
     struct rille_graph *g;
     const struct trace_made *made;
 };
 
-/* Makes the program. With a planner, adds the second gathers of sharded variables, because a planner must count
- * them. */
+/* Makes the program. If a planner chooses the layouts, also adds the second gathers of sharded variables, because
+ * the planner must count their cost. */
 static struct program *
 make_program(void *arg)
 {
