@@ -10,22 +10,22 @@
 
 enum { STRATEGY_OPERAND = 8 };
 struct strategy {
-    int32_t group;    /* equal for operators made from one call; 0: the only operator of its call */
-    int32_t noperand; /* number of tensors among the operands, in order */
+    int32_t group;    /* number shared by the operators of one call; 0: the call has a single operator */
+    int32_t noperand; /* number of the call's operands that are tensors, in order */
     int32_t naxis[STRATEGY_OPERAND];
     int32_t pieces[STRATEGY_OPERAND][MAX_DIM];
 };
 
-/* Returns true if both request the same pieces; NULL requests none. */
+/* Returns true if both request the same pieces. NULL requests nothing. */
 bool strategy_same(const struct strategy *x, const struct strategy *y);
-/* Checks a strategy. E_SBP: not one list per tensor, or not one number per axis. */
+/* Checks a strategy. E_SBP: it must have one list per tensor, and one number per dimension. */
 int strategy_check(const struct strategy *s, const struct call *c);
-/* Returns true if operands in these layouts (NULL: numbers, absent) have the requested pieces. */
+/* Returns true if operands with these layouts (NULL: a number, or absent) have the requested pieces. */
 bool strategy_fits(const struct strategy *s, const struct call *c, const struct layout *const *layout);
-/* Finds the layout on the placement of `from` with these pieces that is cheapest to reach; NULL: none exists. */
+/* Finds the layout with these pieces, on the placement of `from`, that is cheapest to reach; NULL: there is none. */
 int strategy_layout(struct atlas *at, const struct type *t, const struct layout *from, const int32_t *pieces,
                     sig_price_fn *price, const struct layout **out);
-/* Reports E_SBP: no signature on this placement fits the strategy. */
+/* Fails with E_SBP because no signature on this placement fits the strategy. */
 int strategy_fail(const struct strategy *s, const struct call *c, const struct place *p);
 
 #endif

@@ -1,4 +1,4 @@
-/* net.c - cost and memory of a choice: the definitions that search and checker follow. */
+/* net.c - defines the cost and the memory of a choice. The search and the checker follow these definitions. */
 #include "sbp/net/net.h"
 
 #include "runtime/base/error.h"
@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* Returns the tensor's cost; each needed form is paid once. seen: nto marks; `mark` is this tensor's. */
+/* Returns the cost of a tensor's conversions; each needed form counts once. seen: nto marks; `mark`: mark of this
+ * tensor. */
 static int64_t
 net_tensor_cost(const struct net_tensor *t, const int32_t *choice, int32_t *seen, int32_t mark)
 {
@@ -78,7 +79,8 @@ is_use_shared(const struct net_tensor *t, const int32_t *choice, int32_t use, in
     return false;
 }
 
-/* Adds the copies of a tensor to the changes of live bytes. A copy is live from its first to its last reader. */
+/* Adds the bytes of a tensor's copies to the changes of live bytes. A copy is live from its first to its last
+ * reader. */
 static void
 copies_live(const struct net *n, const struct net_tensor *t, const int32_t *choice, int64_t *live)
 {
@@ -169,7 +171,7 @@ net_same_tables(struct arena *a, const struct net *n)
 
 /* ---- validity ---- */
 
-/* Checks costs; *most: the largest possible one. */
+/* Checks that costs are in range. *most: the largest possible cost. */
 static int
 check_net_costs(const int64_t *cost, int64_t n, const char *what, int32_t of, int64_t *most)
 {
@@ -210,7 +212,7 @@ check_forms(const struct net *n, int32_t node, const uint16_t *form, int32_t nfo
     return 0;
 }
 
-/* looked: this tensor's table was checked before, and *most is set. */
+/* Checks a tensor. looked: its table was checked before, and *most is set. */
 static int
 check_tensor(const struct net *n, int32_t i, bool looked, int64_t *most)
 {
