@@ -1,4 +1,4 @@
-/* infer.c - checks a call first of all: operands, dtypes, rule, shapes.
+/* infer.c - checks operands, dtypes, rule and shapes of a call, before anything else.
  *
  * Every error text begins with the operator's name, states the expected and the found values, and ends with the
  * operands. */

@@ -1,12 +1,12 @@
 /* sig.h - SBP signatures: the layouts an operator may have on its operands and results.
  *
- * On one mesh axis the legal signatures follow from the dimension rule (split a factor wherever it occurs) and from
- * .linear/.increasing/.decreasing (partial values pass); all-B is always legal. A signature on an N-D mesh has one
- * of these per axis. It is legal if every shard is a box of its operand and all uses of one factor have the same
- * cutting order.
+ * On one mesh axis, the legal signatures follow from the dimension rule (split a factor wherever it occurs) and from
+ * the record's fields .linear, .increasing and .decreasing (partial values pass). All-B is always legal. On an N-D
+ * mesh, a signature has one of these per axis. It is legal if every shard is a box of its operand, and all
+ * occurrences of a factor are split in the same cutting order.
  *
- * The choice weighs the bytes moved now against pending reductions (debts) of partial results. Pure, any thread; the
- * caller passes the price of moves. */
+ * The choice weighs bytes moved now against the pending reductions of partial results. Pure, any thread; the caller
+ * passes the price of moves. */
 #ifndef RILLE_SBP_SIG_H
 #define RILLE_SBP_SIG_H
 

@@ -1,8 +1,7 @@
-/* strategy.h - strategies: the number of pieces along each axis of each operand, as a constraint on a call's
- * signature.
+/* strategy.h - strategies: the user's request of how many pieces each dimension of each operand is split into.
  *
- * This is MindSpore's way to specify how an operator is split. A strategy names no mesh axes: it allows every
- * signature in which the sizes of the cutting mesh axes multiply to these numbers. Pure, any thread. */
+ * MindSpore specifies sharding in this way. A strategy names no mesh axes. It allows every signature in which the
+ * sizes of the mesh axes that split a dimension multiply to the requested number. Pure, any thread. */
 #ifndef RILLE_SBP_STRATEGY_H
 #define RILLE_SBP_STRATEGY_H
 

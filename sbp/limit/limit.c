@@ -20,8 +20,8 @@ most_bytes_of_node(const struct net_node *v, const int64_t *bytes, const uint16_
     return most;
 }
 
-/* Changes at one time: number of live ranges that begin at (begin) and end after (end) the time, and their largest
- * possible bytes (more, less). */
+/* Changes of live bytes at one time. begin, more: number of live ranges that begin at the time, and their largest
+ * possible bytes; end, less: the same for live ranges whose last time this is. */
 struct happening {
     int32_t begin, end;
     int64_t more, less;

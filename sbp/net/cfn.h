@@ -100,7 +100,7 @@ bool cfn_all_possible(const struct cfn *c, const struct cfn_edge *e);
 /* Returns true if the edge's costs are a sum of a cost of u's value and a cost of v's value: T(i, j) = T(i, 0) +
  * T(0, j) - T(0, 0), with all pairs possible. */
 bool cfn_is_sum(const struct cfn *c, const struct cfn_edge *e);
-/* cfn_cut removes an edge; cfn_gone removes a variable without edges. */
+/* Removes an edge. */
 void cfn_cut(struct cfn *c, int32_t edge);
 /* Keeps only the values of v whose keep[] is set. */
 void cfn_keep(struct cfn *c, int32_t v, const uint8_t *keep);

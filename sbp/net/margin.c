@@ -1,6 +1,6 @@
-/* margin.c - bucket elimination, forward and backward.
+/* margin.c - computes min-marginals by bucket elimination, forward and backward.
  *
- * Tables hold cost above the dual's bound, so entries are >= 0. Entries saturate at `top`. */
+ * Tables hold the cost above the dual's bound, so entries are >= 0. Entries are capped at `top`. */
 #pragma GCC optimize("O3")
 #include "sbp/net/margin.h"
 
