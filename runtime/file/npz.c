@@ -1,11 +1,11 @@
-/* npz.c - NumPy's .npz: a zip file of .npy files, stored or deflated (zlib).
+/* npz.c - reads NumPy's .npz: a zip file of .npy files, stored or deflated (zlib).
  *
  *   members: local head, packed bytes | central directory: one record per member | end record
  *
  * Numbers beyond 32 bits are stored in an extra field of the record, and a 64-bit end record precedes the ordinary
- * end record (ZIP64). Opening reads the directory and the head of each array. The first read of a member unpacks all
- * of it and verifies the checksum; the packed size bounds the unpacked size. PKWARE's APPNOTE.TXT describes the
- * format. */
+ * end record (ZIP64). Opening a file reads the directory and the header of each array. The first read of a member
+ * unpacks it completely and verifies its checksum. The packed size gives an upper bound for the unpacked size.
+ * PKWARE's APPNOTE.TXT describes the format. */
 #include "runtime/base/error.h"
 #include "runtime/file/npy.h"
 #include "runtime/file/tensors.h"
@@ -20,7 +20,8 @@ enum { STORED = 0, DEFLATED = 8, DEFLATE_MOST = 1032, ENCRYPTED = 1 };
 struct member {
     uint16_t flags, method;
     uint32_t crc;
-    int64_t packed, bytes, local; /* sizes, bytes; position of the local head */
+    /* packed, bytes: sizes before and after unpacking, bytes; local: position of the local header */
+    int64_t packed, bytes, local;
 };
 
 static uint64_t
@@ -37,7 +38,7 @@ damaged(const struct source *s, const char *why)
     return fail(E_IO, "%s: not an .npz file, or damaged: %s", s->name, why);
 }
 
-/* A size or a position within the file. */
+/* Reads a size or a position, which must be within the file. */
 static int
 is_offset_within(const struct source *s, uint64_t v, int64_t *out)
 {
@@ -49,10 +50,10 @@ is_offset_within(const struct source *s, uint64_t v, int64_t *out)
 /* ---- the directory ---- */
 
 struct directory {
-    int64_t at, n; /* position of the next record; records left */
+    int64_t at, n; /* at: position of the next record; n: number of records left */
 };
 
-/* Reads the 64-bit end record, if a locator before the ordinary end record points to it. */
+/* Reads the 64-bit end record, if there is one: a locator before the ordinary end record points to it. */
 static int
 find_end64(const struct source *s, int64_t end, struct directory *d)
 {
@@ -68,7 +69,7 @@ find_end64(const struct source *s, int64_t end, struct directory *d)
     return is_offset_within(s, little_endian(b + 48, 8), &d->at);
 }
 
-/* Finds the end record: the last one whose comment ends with the file. */
+/* Finds the end record: the last one in the file whose comment ends exactly at the end of the file. */
 static int
 find_end(const struct source *s, uint8_t *b, struct directory *d)
 {
@@ -83,7 +84,7 @@ find_end(const struct source *s, uint8_t *b, struct directory *d)
     return damaged(s, "no directory at the end of the file");
 }
 
-/* Replaces numbers with all bits set by those of the extra field of kind 1, in this order. */
+/* Replaces each number whose bits are all set by the next number in the record's extra field of kind 1. */
 static int
 wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *value[3])
 {
@@ -102,7 +103,7 @@ wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *
     return 0;
 }
 
-/* Reads the next record and stores its name in scratch, which has room for three lengths of 16 bits. */
+/* Reads the next record, and stores its name in `scratch`, which has room for three lengths of 16 bits each. */
 static int
 next_record(const struct source *s, struct directory *d, struct member *m, uint8_t *scratch, const char **name)
 {
@@ -131,7 +132,7 @@ next_record(const struct source *s, struct directory *d, struct member *m, uint8
 
 /* ---- members ---- */
 
-/* Returns the position of the packed bytes. */
+/* Returns the position of the member's packed bytes. */
 static int
 find_packed(const struct source *s, const struct member *m, int64_t *at)
 {
@@ -171,7 +172,7 @@ unpack_deflated(const struct source *s, int64_t at, int64_t packed, uint8_t *out
         int64_t turn = MIN(n - given, INT64_C(1) << 30), before = packed - (int64_t)z.total_in;
         z.next_out = out + given;
         z.avail_out = (uInt)turn;
-        /* the rest of the block is unpacked first */
+        /* zlib first unpacks the rest of the present block */
         status = inflate_blocks(s, at + packed - before + z.avail_in, before - z.avail_in, &z, block);
         if (!status && z.avail_out) status = damaged(s, "a member has fewer bytes than its header says");
         given += turn;
@@ -181,7 +182,7 @@ unpack_deflated(const struct source *s, int64_t at, int64_t packed, uint8_t *out
     return status;
 }
 
-/* Unpacks the first n bytes. */
+/* Unpacks only the first n bytes of a member. */
 static int
 unpack_first(const struct source *s, const struct member *m, uint8_t *out, int64_t n)
 {
@@ -254,7 +255,7 @@ check_sum(const struct source *s, const struct entry *e, const uint8_t *bytes, i
     return fail(E_IO, "%s: '%.200s' is damaged: its checksum differs", s->name, e->name);
 }
 
-/* Unpacks the member into memory, which becomes the entry's source. */
+/* Unpacks a member into memory, which then is the entry's source. */
 static int
 unpack(struct tensors *f, struct entry *e)
 {
