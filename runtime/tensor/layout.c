@@ -1,7 +1,7 @@
-/* layout.c - the geometry of layouts: the box of a tensor at each mesh position.
+/* layout.c - computes the geometry of layouts: the box of a tensor that each mesh position holds.
  *
- * A mesh axis with S cuts one dimension. Axes that cut the same dimension do so in the layout's order, within the
- * range left by the axis before. Only shard_range() knows how a range is cut. */
+ * A mesh axis with S splits one dimension. Axes that split the same dimension do so in the layout's order, each
+ * within the ranges that the axis before has left. Only shard_range() knows how a range is cut. */
 #include "runtime/tensor/layout.h"
 
 #include "runtime/base/error.h"
