@@ -704,8 +704,8 @@ struct rille_explain_boxing {
     const int64_t *received;
     const char *name;  /* usual name of the move: "all-gather", ... */
     const char *steps; /* steps of the move as text; NULL: more than 8 "meta" ranks */
-    /* for a sum between hosts: ", handed on in 2 legs, 4 chunks: 95.0 us between hosts, not 160.0" (160.0: if owners
-     * read all addends); else "" */
+    /* for a sum between hosts: ", in 2 segments, 4 chunks: 95.0 us between hosts, not 160.0" (160.0: if owners read
+     * all addends); else "" */
     const char *handed_on;
     const char *forced_by; /* reader that needs the move, "matmul (a.lua:3) -> relu (a.lua:4)"; NULL: none */
     int64_t times;         /* how often the move runs per step */

@@ -92,7 +92,7 @@ struct box_plan {
     const char *name;  /* result of box_name; NULL: the plan is for some ranks only */
 };
 
-/* Prints the shape of a hierarchical reduction: ", handed on in 3 legs and back, 4 chunks". */
+/* Prints the shape of a hierarchical reduction: ", in 3 segments and back, 4 chunks". */
 void box_relay_print(int32_t nleg, bool back, int32_t nchunk, struct str *s);
 
 /* A subset of the ranks: mesh positions in both placements, ascending. */

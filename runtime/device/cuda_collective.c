@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static_assert((int)CUDA_ID == (int)COMMUNICATOR_ID, "the library's id is the post's");
+static_assert((int)CUDA_ID == (int)COMMUNICATOR_ID, "CUDA_ID must equal COMMUNICATOR_ID");
 
 struct cuda_communicator {
     struct communicator face; /* must be the first member, so that pointers can be converted */
@@ -90,7 +90,7 @@ begin_connecting(struct cuda_communicator *c, bool *abroad)
 static int
 find_id(const struct cuda_communicator *c, bool abroad, const struct communicator_post *post, unsigned char *id)
 {
-    if (abroad && !post) return fail(E_CANCEL, "the run failed, and its collectives with it");
+    if (abroad && !post) return fail(E_CANCEL, "the run failed on another device, so its collectives were aborted");
     if (gpu_of_rank(&c->face, 0) < 0) return post->hear(post->of, &c->face, id);
     const char *why = cuda_opened()->identify(id);
     if (why) return fail(E_KERNEL, "cuda: a communicator of %d GPUs could not be made: %s", (int)c->face.n, why);
@@ -155,7 +155,7 @@ cuda_collect(struct communicator *c, int32_t comm_rank, const struct collective_
 int
 cuda_cut_work(void)
 {
-    return atomic_load(&cut) ? fail(E_CANCEL, "the run failed, and its collectives with it") : 0;
+    return atomic_load(&cut) ? fail(E_CANCEL, "the run failed on another device, so its collectives were aborted") : 0;
 }
 
 void

@@ -140,7 +140,7 @@ gguf_take_tensor(struct tensors *f, struct cursor *c, char *scratch)
     uint64_t size, offset;
     TRY(take_text(c, scratch, MAX_TEXT));
     TRY(cursor_u32(c, &ndim));
-    if (ndim > MAX_DIM) return gguf_malformed(c, "a tensor has too many axes");
+    if (ndim > MAX_DIM) return gguf_malformed(c, "a tensor has more axes than are supported");
     struct entry *e = tensors_add(f, scratch, c->source);
     e->type.ndim = (uint8_t)ndim;
     for (uint32_t i = 0; i < ndim; i++) {

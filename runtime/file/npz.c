@@ -64,7 +64,8 @@ find_end64(const struct source *s, int64_t end, struct directory *d)
     if (little_endian(b, 4) != 0x07064b50) return 0;
     TRY(is_offset_within(s, little_endian(b + 8, 8), &at));
     TRY(source_read(s, at, b, END64));
-    if (little_endian(b, 4) != 0x06064b50) return damaged(s, "its end record of 64 bits is not where it should be");
+    if (little_endian(b, 4) != 0x06064b50)
+        return damaged(s, "its 64-bit end record is not at the position that its locator gives");
     TRY(is_offset_within(s, little_endian(b + 32, 8), &d->n));
     return is_offset_within(s, little_endian(b + 48, 8), &d->at);
 }
@@ -95,7 +96,7 @@ wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *
         if (little_endian(extra, 2) != 1) continue;
         for (int i = 0; i < 3; i++) {
             if (*value[i] != UINT32_MAX) continue;
-            if ((size -= 8) < 0) return damaged(s, "a number of 64 bits is missing");
+            if ((size -= 8) < 0) return damaged(s, "a 64-bit size or position is missing");
             *value[i] = little_endian(p, 8);
             p += 8;
         }
@@ -109,7 +110,7 @@ next_record(const struct source *s, struct directory *d, struct member *m, uint8
 {
     uint8_t b[RECORD];
     TRY(source_read(s, d->at, b, RECORD));
-    if (little_endian(b, 4) != 0x02014b50) return damaged(s, "its directory is broken");
+    if (little_endian(b, 4) != 0x02014b50) return damaged(s, "its directory is damaged");
     int64_t nname = (int64_t)little_endian(b + 28, 2), nextra = (int64_t)little_endian(b + 30, 2);
     uint64_t bytes = little_endian(b + 24, 4), packed = little_endian(b + 20, 4), local = little_endian(b + 42, 4);
     TRY(source_read(s, d->at + RECORD, scratch, nname + nextra));
@@ -138,7 +139,8 @@ find_packed(const struct source *s, const struct member *m, int64_t *at)
 {
     uint8_t b[LOCAL];
     TRY(source_read(s, m->local, b, LOCAL));
-    if (little_endian(b, 4) != 0x04034b50) return damaged(s, "a member is not where the directory says");
+    if (little_endian(b, 4) != 0x04034b50)
+        return damaged(s, "a member is not at the position that the directory gives");
     *at = m->local + LOCAL + (int64_t)little_endian(b + 26, 2) + (int64_t)little_endian(b + 28, 2);
     return *at <= s->size && m->packed <= s->size - *at ? 0 : damaged(s, "a member extends beyond the end of the file");
 }
@@ -157,7 +159,7 @@ inflate_blocks(const struct source *s, int64_t at, int64_t packed, z_stream *z, 
         }
         status = inflate(z, Z_NO_FLUSH);
     }
-    return status == Z_OK || status == Z_STREAM_END ? 0 : damaged(s, "deflated bytes are broken");
+    return status == Z_OK || status == Z_STREAM_END ? 0 : damaged(s, "compressed bytes are damaged");
 }
 
 /* Unpacks in several calls, because zlib counts in 32 bits. */

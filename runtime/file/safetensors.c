@@ -117,7 +117,7 @@ read_tensor_entry(struct entry *e, const json_t *value, int64_t *end)
         return safetensors_bad(e, "has no data_offsets [begin, end]");
     e->offset = json_integer_value(begin);
     *end = json_integer_value(stop);
-    if (e->offset < 0 || *end < e->offset) return safetensors_bad(e, "has data_offsets whose end is before the begin");
+    if (e->offset < 0 || *end < e->offset) return safetensors_bad(e, "has data_offsets that end before they begin");
     if (*end - e->offset != bits / 8)
         return fail(E_IO, "%s: '%.200s' has %lld bytes by its shape, %lld by its data_offsets", e->source->name,
                     e->name, (long long)(bits / 8), (long long)(*end - e->offset));

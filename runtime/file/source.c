@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are little-endian and read as the host has numbers");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the host must be little-endian, like the files");
 
 int
 source_take(const char *name, int fd, struct source **out)

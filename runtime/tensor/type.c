@@ -283,7 +283,7 @@ elem_set_f(enum dtype d, void *p, int64_t i, double v)
     case DT_U8: ((uint8_t *)p)[i] = (uint8_t)clamp_int(v, 0, UINT8_MAX); break;
     case DT_I32: ((int32_t *)p)[i] = (int32_t)clamp_int(v, INT32_MIN, INT32_MAX); break;
     case DT_I64: ((int64_t *)p)[i] = clamp_int(v, INT64_MIN, INT64_MAX); break;
-    default: assert(!"an element has a dtype");
+    default: assert(!"unknown dtype of an element");
     }
 }
 

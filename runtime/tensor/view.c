@@ -143,7 +143,7 @@ copy_run(size_t width, void *to, int64_t to_stride, const void *from, int64_t fr
     case 2: COPY_STRIDED(uint16_t); break;
     case 4: COPY_STRIDED(uint32_t); break;
     case 8: COPY_STRIDED(uint64_t); break;
-    default: assert(!"a dtype of 1, 2, 4 or 8 bytes");
+    default: assert(!"dtype width is not 1, 2, 4 or 8 bytes");
     }
 }
 
@@ -204,7 +204,7 @@ copy_crossed(size_t width, void *to, int64_t to_stride, const void *from, int64_
     case 2: COPY_CROSSED(uint16_t); break;
     case 4: COPY_CROSSED(uint32_t); break;
     case 8: COPY_CROSSED(uint64_t); break;
-    default: assert(!"a dtype of 1, 2, 4 or 8 bytes");
+    default: assert(!"dtype width is not 1, 2, 4 or 8 bytes");
     }
 }
 

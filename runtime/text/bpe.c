@@ -29,7 +29,7 @@ struct cached_piece {
     uint8_t bytes[PIECE];
     uint32_t id[NID];
 };
-_Static_assert(sizeof(struct cached_piece) == 64, "a slot is a line of cache");
+_Static_assert(sizeof(struct cached_piece) == 64, "a slot must fill a cache line");
 
 void
 bpe_init(struct bpe *b)

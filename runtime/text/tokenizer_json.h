@@ -7,7 +7,7 @@
 
 /* The last two concern batches of texts; both are kept for saving and not applied. */
 enum part { PART_NORMALIZER, PART_CUTTER, PART_TEMPLATE, PART_TRUNCATION, PART_PADDING };
-_Static_assert(PART_PADDING + 1 == NPARTS, "a tokenizer keeps them all");
+_Static_assert(PART_PADDING + 1 == NPARTS, "struct tokenizer must have an entry per part");
 extern const char *const part_names[NPARTS]; /* names in the file */
 
 /* Returns the value of "type", or "(none)". */

@@ -177,7 +177,7 @@ check_net_costs(const int64_t *cost, int64_t n, const char *what, int32_t of, in
 {
     *most = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (cost[i] < 0) return fail(E_PLAN, "cost network: %s %d has a cost below zero", what, (int)of);
+        if (cost[i] < 0) return fail(E_PLAN, "cost network: %s %d has a negative cost", what, (int)of);
         if (cost[i] < NET_NEVER) *most = MAX(*most, cost[i]);
     }
     return 0;
@@ -196,7 +196,7 @@ check_net_node(const struct net *n, int32_t i, int64_t *most)
 {
     const struct net_node *v = &n->node[i];
     if (v->ncand < 1 || v->ncand > UINT16_MAX)
-        return fail(E_PLAN, "cost network: node %d has %d candidates", (int)i, (int)v->ncand);
+        return fail(E_PLAN, "cost network: node %d must have 1 to 65535 candidates, found %d", (int)i, (int)v->ncand);
     if (v->time < 0)
         return fail(E_PLAN, "cost network: node %d has time %d; a time must not be negative", (int)i, (int)v->time);
     return check_net_costs(v->cost, v->ncand, "node", i, most);
@@ -206,7 +206,7 @@ static int
 check_forms(const struct net *n, int32_t node, const uint16_t *form, int32_t nform, int32_t tensor)
 {
     if (node < 0 || node >= n->nnode)
-        return fail(E_PLAN, "cost network: tensor %d names node %d", (int)tensor, (int)node);
+        return fail(E_PLAN, "cost network: tensor %d names node %d, which does not exist", (int)tensor, (int)node);
     for (int32_t c = 0; c < n->node[node].ncand; c++)
         if (form[c] >= nform) return fail(E_PLAN, "cost network: tensor %d has no form %d", (int)tensor, (int)form[c]);
     return 0;
@@ -219,11 +219,13 @@ check_tensor(const struct net *n, int32_t i, bool looked, int64_t *most)
     const struct net_tensor *t = &n->tensor[i];
     TRY(check_forms(n, t->maker, t->form, t->nfrom, i));
     for (int32_t k = 0; k < t->nuse; k++) TRY(check_forms(n, t->use[k].node, t->use[k].form, t->nto, i));
-    if (t->born < 0) return fail(E_PLAN, "cost network: tensor %d is produced at time %d", (int)i, (int)t->born);
+    if (t->born < 0)
+        return fail(E_PLAN, "cost network: tensor %d is produced at time %d; a time must not be negative", (int)i,
+                    (int)t->born);
     for (int32_t k = 0; t->copy && k < t->nuse; k++)
         if (t->use[k].begin < 0 || t->use[k].end <= t->use[k].begin)
-            return fail(E_PLAN, "cost network: tensor %d is read from time %d to %d", (int)i, (int)t->use[k].begin,
-                        (int)t->use[k].end);
+            return fail(E_PLAN, "cost network: tensor %d must be read in a range of times from 0 on, found %d to %d",
+                        (int)i, (int)t->use[k].begin, (int)t->use[k].end);
     return t->nuse && !looked ? check_net_costs(t->price, (int64_t)t->nfrom * t->nto, "tensor", i, most) : 0;
 }
 

@@ -255,7 +255,7 @@ operands(struct rille_session *s, const struct op *op, int n, const struct rille
         const struct operand *d = operand_at(op, noperand, i);
         if (!d) return fail(E_ARG, "%s: expected at most %d operands, found %d", op->name, noperand, n);
         if (i >= n && d->flags & IN_LIST && i > 0) break;
-        if (count == capacity) return fail(E_ARG, "%s: at most %d operands are supported", op->name, capacity);
+        if (count == capacity) return fail(E_ARG, "%s: expected at most %d operands, found more", op->name, capacity);
         if (d->flags & IN_HIDDEN) {
             in[count++] = hidden_number(s, i == noperand - 1 ? NUM_ORDINAL : NUM_SEED);
             continue;
@@ -355,7 +355,7 @@ rille_strategy(struct rille_session *s, int noperand, const int *naxis, const in
     TRY(face_given(naxis, "naxis", __func__));
     TRY(face_given(pieces, "pieces", __func__));
     if (noperand < 0 || noperand > STRATEGY_OPERAND)
-        return fail(E_ARG, "strategy: at most %d operands can have a strategy", STRATEGY_OPERAND);
+        return fail(E_ARG, "strategy: the number of operands must be from 0 to %d", STRATEGY_OPERAND);
     struct strategy *to = must_alloc(sizeof *to);
     to->noperand = noperand;
     for (int i = 0; i < noperand; i++) {

@@ -47,7 +47,7 @@ rille_tensor_parts(struct rille_tensor *t, struct rille_tensor **out)
     TRY(face_tensor(t, __func__));
     TRY(face_given(out, "out", __func__));
     if (!layout_has_partial(t->val->layout) || !parts_layout(t->s, &t->val->type, t->val->layout, &type, &l))
-        return fail(E_SBP, "parts: the tensor is not a partial sum, or has %d dimensions", MAX_DIM);
+        return fail(E_SBP, "parts: expected a partial tensor with fewer than %d dimensions", MAX_DIM);
     TRY(rille_eval(t->s, 1, &t));
     share_store(t->s, t->val->store, &type, l, out);
     return 0;
@@ -70,7 +70,7 @@ rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *lay
     memcpy(type.dim, have->dim + 1, sizeof *type.dim * type.ndim);
     TRY(layout_fits(l, &type));
     if (!layout_has_partial(l) || !parts_layout(parts->s, &type, l, &twin, &there) || !type_equal(&twin, have))
-        return fail(E_SBP, "parts: the layout is not that of a sum of %lld shards",
+        return fail(E_SBP, "parts: the layout must be that of a partial tensor with %lld addends of this shape",
                     have->ndim ? (long long)have->dim[0] : 0);
     TRY(rille_tensor_to_global(parts, (const struct rille_layout *)there, &moved));
     int status = rille_eval(parts->s, 1, &moved);

@@ -174,7 +174,8 @@ static int
 window_read(const struct entry *e, const int64_t *from, const int64_t *to, struct wanted *w, struct type *t)
 {
     int n = e->type.ndim;
-    if (w->skip < 0 || w->skip > n) return fail(E_ARG, "%d of %d axes cannot be omitted", w->skip, n);
+    if (w->skip < 0 || w->skip > n)
+        return fail(E_ARG, "the number of omitted axes is %d, but the tensor has %d axes", w->skip, n);
     *t = (struct type){.dtype = e->type.dtype, .ndim = (uint8_t)(n - w->skip)};
     for (int i = 0; i < n; i++) {
         int64_t lo = from ? from[i] : 0, hi = from ? to[i] : e->type.dim[i];
@@ -182,7 +183,7 @@ window_read(const struct entry *e, const int64_t *from, const int64_t *to, struc
             return fail(E_SHAPE, "positions %lld to %lld are out of range for axis %d, which has %lld", (long long)lo,
                         (long long)hi, i, (long long)e->type.dim[i]);
         if (i < w->skip && hi != lo + 1)
-            return fail(E_SHAPE, "axis %d is omitted, so the window must have one position of it", i);
+            return fail(E_SHAPE, "axis %d is omitted, so the window must have exactly one position on this axis", i);
         w->window.lo[i] = lo;
         w->window.hi[i] = hi;
         if (i >= w->skip) t->dim[i - w->skip] = hi - lo;

@@ -68,7 +68,7 @@ rille_tokens_of(struct rille_session *s, int64_t n, const int64_t *ids, struct r
     TRY(face_session(s, __func__));
     TRY(n ? face_given(ids, "the ids", __func__) : 0);
     TRY(face_given(out, "out", __func__));
-    if (n < 0) return fail(E_ARG, "tokens: found %lld ids", (long long)n);
+    if (n < 0) return fail(E_ARG, "tokens: the number of ids must not be negative, found %lld", (long long)n);
     struct rille_tokens *t = must_alloc(sizeof *t);
     size_t bytes = sizeof *ids * (size_t)n;
     t->s = s;

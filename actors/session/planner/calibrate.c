@@ -267,7 +267,8 @@ rille_calibrate(struct rille_session *s, struct rille_cost *out)
     TRY(face_session(s, __func__));
     TRY(face_given(out, "out", __func__));
     double two, four, copy, sum, bytes = 4.0 * ROWS * COLUMNS;
-    if (rille_device_count(s, "cpu") < 4) return fail(E_PLACE, "calibrate: at least four cpu devices are needed");
+    if (rille_device_count(s, "cpu") < 4)
+        return fail(E_PLACE, "calibrate: needs at least four cpu devices; start rille with -d cpu:4");
     TRY(time_small(s, 2, &two));
     TRY(time_small(s, 4, &four));
     TRY(time_copy(s, &copy));

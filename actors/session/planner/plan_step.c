@@ -19,7 +19,8 @@ rille_graph_check(const struct rille_graph_options *o)
     if (o->micro_batches < 0) return fail(E_ARG, "graph: micro_batches must be at least 1, found %d", o->micro_batches);
     if (!(o->memory >= 0 && o->memory < 1e18)) return fail(E_ARG, "graph: memory must be above 0, found %g", o->memory);
     if (o->memory > 0 && (o->schedule || o->lag || o->split_backward))
-        return fail(E_ARG, "graph: memory = %g searches for a schedule, but %s is one; give one or the other",
+        return fail(E_ARG,
+                    "graph: memory = %g requests a schedule search, but %s already sets the schedule; use one of them",
                     o->memory, o->schedule ? o->schedule : "lag and split_backward");
     if (o->memory > 0 && o->micro_batches <= 1)
         return fail(E_ARG,

@@ -240,8 +240,8 @@ trace_no_pieces(const struct trace *r, int i, const struct val *v)
     for (int64_t n = 1, told = 0; n <= all && told < 12 && n <= 1 << 20; n++)
         if (all % n == 0) str_addf(&which, "%s%lld", told++ ? ", " : "", (long long)n);
     int status = fail(E_SHAPE,
-                      "graph: argument %d has %lld rows, which micro_batches = %d does not divide on every rank; what "
-                      "does: %s",
+                      "graph: argument %d has %lld rows, which micro_batches = %d does not divide on every rank; "
+                      "possible numbers: %s",
                       i + 1, (long long)v->type.dim[0], (int)r->pieces, str_text(&which));
     str_free(&which);
     return status;
@@ -531,7 +531,7 @@ root_of(const struct collection *c, const struct hash_table *roots, const struct
     uint32_t at = 0;
     for (const void *found; (found = hash_next(roots, hash_address(v), &at));)
         if (c->root[hash_index_of(found)] == v) return hash_index_of(found);
-    assert(!"every outcome was collected");
+    assert(!"an outcome was not collected");
     return -1;
 }
 

@@ -526,7 +526,7 @@ print_meetings(struct teller *t)
         ns += x->ns;
     }
     if (t->e->nmeeting)
-        str_addf(&t->text, "hints conflict %d time%s: %lld bytes, %lld ns per step\n", t->e->nmeeting,
+        str_addf(&t->text, "%d conflict%s between hints: moves cost %lld bytes, %lld ns per step\n", t->e->nmeeting,
                  t->e->nmeeting == 1 ? "" : "s", (long long)bytes, (long long)ns);
     else if (t->conflicts.a)
         str_add(&t->text, "no hints conflict\n");

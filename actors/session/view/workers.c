@@ -16,8 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert((int)RILLE_KEY_NAME == (int)KEY_FILE, "a name of a key file is a name");
-_Static_assert((int)RILLE_SECRET == (int)CLUSTER_ID, "a secret has the bytes of an id");
+_Static_assert((int)RILLE_KEY_NAME == (int)KEY_FILE, "RILLE_KEY_NAME must equal KEY_FILE");
+_Static_assert((int)RILLE_SECRET == (int)CLUSTER_ID, "RILLE_SECRET must equal CLUSTER_ID");
 
 int
 rille_worker(const struct rille_worker_options *o)
