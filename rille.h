@@ -171,10 +171,10 @@ bool rille_was_lost(void); /* returns true if this thread's last error was the l
  * and each later one waits for the copy of the one before. keep: how many snapshots are kept, 1 or 2; 2 doubles the
  * memory. *oldest: number of the oldest snapshot that is kept.
  *
- * rille_recover() restores the latest usable snapshot; *number: its number. It first replaces lost workers, or gives
- * their devices to the remaining ones. workers: number of workers to continue with; 0: as many as before. Handles
- * and graphs stay valid. *why: why a later snapshot could not be used (damaged or lost); NULL: the latest one was
- * used. Valid until the next call. */
+ * rille_recover() restores the latest usable snapshot; *number: its number. Recovery first replaces lost workers, or
+ * gives their devices to the remaining ones. workers: number of workers to continue with; 0: as many as before.
+ * Handles and graphs stay valid. *why: why a later snapshot could not be used (damaged or lost); NULL: the latest
+ * one was used. Valid until the next call. */
 int rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest);
 bool rille_has_snapshot(struct rille_session *s);
 int rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why);
@@ -343,8 +343,9 @@ struct rille_attr {
  * rille_op_results() handles. A FLOAT attribute accepts an integer, and an INTS attribute a single INT. */
 int rille_call(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int nattrs,
                const struct rille_attr *attrs, struct rille_tensor **out);
-/* Sets into how many pieces the next call splits each dimension of its tensor operands. This constrains the call's
- * layouts, for the default choice and for a planner. pieces: naxis[i] numbers for operand i, operand after operand. */
+/* Sets into how many pieces the next call splits each dimension of its tensor operands. The numbers constrain the
+ * call's layouts, for the default choice and for a planner. pieces: naxis[i] numbers for operand i, operand after
+ * operand. */
 int rille_strategy(struct rille_session *s, int noperand, const int *naxis, const int32_t *pieces);
 /* Calls an operator in place: assigns its first result to leaf, a variable, like rille_tensor_assign(). No gradient
  * flows through the assignment. Rejects a result whose dtype class is wider than the leaf's (a float for an integer,

@@ -65,11 +65,11 @@ struct box_relay {
     bool back;
 };
 
-/* A staging buffer in which one owner reduces. It holds the slices of its steps one after the other, dense and
- * row-major. Its dtype is that of the destination (layout_dtype of `to`) or, if the sum is passed to another
- * segment, that of the source (box_stage_layout). Stage number = mesh position in `from` + mesh size * level. A
- * stage reads only stages of lower levels. Without a hierarchical reduction there is one level. With one, there is a
- * level for each chunk of each segment and, on the way back, for each chunk of all segments except the last. */
+/* A staging buffer in which one owner reduces. A stage holds the slices of its steps one after the other, dense and
+ * row-major. A stage has the destination's dtype (layout_dtype of `to`) or, if the sum is passed to another segment,
+ * the source's dtype (box_stage_layout). Stage number = mesh position in `from` + mesh size * level. A stage reads
+ * only stages of lower levels. Without a hierarchical reduction there is one level. With one, there is a level for
+ * each chunk of each segment and, on the way back, for each chunk of all segments except the last. */
 struct box_stage {
     struct box_work work;
     int64_t numel;
@@ -222,8 +222,9 @@ int32_t box_stage_at(const struct box_plan *p, int32_t number);
 int32_t box_rank_at(const struct box_plan *p, int32_t rank);
 
 /* Computes a BOX_COPY (n = 1) or BOX_REDUCE step, dst = src[0] op src[1] op ..., in one pass over memory. Each
- * intermediate result is rounded to the dtype of the sources, the last to the dtype of dst. These differ if a sum of
- * f32 partials becomes a half. dst may be src[0]. box_fill computes BOX_FILL: it writes the identity of r. */
+ * intermediate result is rounded to the dtype of the sources, the last to the dtype of dst. The two dtypes differ if
+ * a sum of f32 partials becomes bf16 or f16. dst may be src[0]. box_fill computes BOX_FILL: it writes the identity
+ * of r. */
 void box_reduce(enum reduce r, const struct view *dst, int n, const struct view *src);
 /* Computes like box_reduce, but gets operands one by one: at() returns the address of operand k, whenever the loop
  * reads it. */

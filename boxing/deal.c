@@ -3,8 +3,8 @@
  * An addend that all members of a group hold is assigned to that group, without a transmission. The remaining
  * addends either form a single sum, or each is assigned to the group with the most holders of it, whichever sends
  * less. If two addends are assigned to the same group, they are summed there, which sends no more. If groups have a
- * single member, each remaining addend costs one transmission wherever it is sent. It is then assigned to the group
- * of its own holder, so that ranks share the work as in a reduce-scatter. */
+ * single member, each remaining addend costs one transmission wherever it is sent. In this case, the addend is
+ * assigned to the group of its own holder, so that ranks share the work as in a reduce-scatter. */
 #include "boxing/deal.h"
 
 #include <string.h>

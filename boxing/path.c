@@ -5,11 +5,11 @@
  * mid) + bytes(mid, to) = bytes(from, to). box_bytes is a closed form, and the test rejects most layouts. Over the
  * rest, Bellman's recursion finds the cheapest sequence of each length, one length after the other (hops are few).
  *
- * On many axes too many layouts remain: 25,000 for the sums of 64 ranks in six axes of two. There the search prunes.
- * It continues only from states that may become the cheapest, given a lower bound for the bytes left to move, and
- * prices no hop beyond the best path so far. Layouts that differ only by a permutation of equal axes share a
- * representative: 84 for the 25,000. That holds if all shards are equal; if a rank has one element more, the axis
- * matters.
+ * On many axes too many layouts remain: 25,000 for the sums of 64 ranks in six axes of two. For such meshes the
+ * search prunes: it continues only from states that may become the cheapest, given a lower bound for the bytes that
+ * are left to move. It does not price a hop if the path already costs more than the best path so far. Layouts that
+ * differ only by a permutation of equal axes share a representative: 84 for the 25,000. That holds if all shards are
+ * equal; if a rank has one element more, the axis matters.
  *
  * Without P, equal totals mean equal shares: no rank receives less than in the direct exchange. With P, ranks are
  * compared hop by hop (quota.h). A state in which a rank receives more is dropped, so it cannot hide a valid one;

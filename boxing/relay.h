@@ -1,9 +1,9 @@
 /* relay.h - the owners and stages of a hierarchical reduction (struct box_relay).
  *
  * The addends of a cell are divided into segments ("legs"). The holders of a segment's addends divide the cell into
- * shares. The owner of a share receives the running sum from that share's owner in the segment before. It adds the
- * addends of its own segment in order, and passes the sum to the next segment, chunk by chunk. So a single running
- * sum moves between segments instead of every addend, and the order of additions stays the same.
+ * shares. The owner of a share receives the running sum from that share's owner in the segment before. The owner
+ * adds the addends of its own segment in order, and passes the sum to the next segment, chunk by chunk. So a single
+ * running sum moves between segments instead of every addend, and the order of additions stays the same.
  *
  * A plain value that borrows the grid and the segments; any thread. */
 #ifndef RILLE_BOXING_RELAY_H

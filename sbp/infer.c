@@ -202,8 +202,8 @@ out_dtype(const struct call *c)
 
 /* ---- complete check ---- */
 
-/* Makes the rule of a source operator. It has no operands, so all letters of the result are new, with the sizes of
- * the call. */
+/* Makes the rule of a source operator. A source has no operands, so all letters of the result are new, with the
+ * sizes of the call. */
 static int
 source_rule(struct arena *a, const struct call *c, struct rule *r)
 {

@@ -39,9 +39,9 @@ struct arena;
 int rule_parse(struct arena *a, const char *text, struct rule *out);
 /* Returns the rule of a call: the record's string or make_rule(), parsed, with sizes bound from c->in. new_size:
  * sizes, from infer(), of the results' letters that are no whole dimension of an operand (new letters, and factors
- * of merged dimensions), in order of appearance. It has RULE_FACTOR entries, unused entries -1; NULL: none. Absent
- * operands and numbers are ignored, even if the rule has letters for them. E_SHAPE names operator, operands and
- * dimension: "matmul: dimension 1 of a is 5 but dimension 0 of b is 6 (k); a is f32{4, 5}, b is f32{6, 8}". */
+ * of merged dimensions), in order of appearance. new_size has RULE_FACTOR entries, unused entries -1; NULL: none.
+ * Absent operands and numbers are ignored, even if the rule has letters for them. E_SHAPE names operator, operands
+ * and dimension: "matmul: dimension 1 of a is 5 but dimension 0 of b is 6 (k); a is f32{4, 5}, b is f32{6, 8}". */
 int rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, struct rule *out);
 /* Sets the dimensions of result k; leaves its dtype unchanged. */
 void rule_shape(const struct rule *r, int k, struct type *out);

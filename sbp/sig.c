@@ -8,7 +8,7 @@
  *
  * On several axes each axis has its own signature, and axes that split the same factor do so in the cutting order. A
  * dimension with a single factor is split like the factor, in every operand. A merged dimension is split into
- * contiguous pieces. These are pieces of its factors only if the boundaries coincide (cuts_agree). */
+ * contiguous pieces. Such pieces are pieces of the dimension's factors only if the boundaries coincide (cuts_agree). */
 #include "sbp/sig.h"
 
 #include "runtime/base/arena.h"
@@ -131,8 +131,8 @@ group_members(const struct call *c, const struct rule *r, const char *text, bool
     return members;
 }
 
-/* Returns, as bits, the operands that are added to a sum over f: the linear group of an operand with f. These must
- * be partial, too, because each rank adds them to its own sum. */
+/* Returns, as bits, the operands that are added to a sum over f: the linear group of an operand with f. Operands of
+ * that group must be partial, too, because each rank adds them to its own sum. */
 static uint64_t
 added_to(const struct call *c, const struct rule *r, int f, enum reduce red)
 {
@@ -200,8 +200,8 @@ add_pass(struct arena *a, const struct rule *r, const struct pass *p, uint64_t m
 }
 
 /* Returns true if the operator is still monotone at the identity of a maximum, which a rank without contribution
- * holds. This is true for floats and bools. Integer arithmetic wraps around at the least integer, so for integers it
- * is true only for operators that pass elements on unchanged. */
+ * holds. Floats and bools always are. Integer arithmetic wraps around at the least integer, so integers are only if
+ * the operator passes elements on unchanged. */
 static bool
 reaches_identity(const struct call *c, const struct rule *r, uint64_t members, bool hands_on)
 {

@@ -2,7 +2,7 @@
  *
  * On one mesh axis, the legal signatures follow from the dimension rule (split a factor wherever it occurs) and from
  * the record's fields .linear, .increasing and .decreasing (partial values pass). All-B is always legal. On an N-D
- * mesh, a signature has one of these per axis. It is legal if every shard is a box of its operand, and all
+ * mesh, a signature has one of these per axis. A signature is legal if every shard is a box of its operand, and all
  * occurrences of a factor are split in the same cutting order.
  *
  * The choice weighs bytes moved now against the pending reductions of partial results. Pure, any thread; the caller

@@ -57,7 +57,7 @@ hash_index_of(const void *item)
     return (int32_t)((intptr_t)item - 1);
 }
 
-/* A 128-bit digest of a sequence of numbers. It detects mistakes, but no forgeries. */
+/* A 128-bit digest of a sequence of numbers. A digest detects mistakes, but no forgeries. */
 struct digest {
     uint64_t a, b;
 };

@@ -2,8 +2,8 @@
  * key that a Weyl sequence advances.
  *
  * Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The counter of a block is
- * (micro-batch, block number). Its four words belong to four elements or to two, by their position in the global
- * tensor. */
+ * (micro-batch, block number). The four words of a block belong to four elements, or to two, depending on the number
+ * of bits per element. */
 #include "runtime/base/rng.h"
 
 #include <math.h>

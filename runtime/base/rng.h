@@ -23,8 +23,8 @@ double rng_uniform(uint64_t key, uint64_t piece, uint64_t i, int digits);
  * uses the cosine, the odd one the sine. */
 float rng_normal(uint64_t key, uint64_t piece, uint64_t i);
 double rng_normal_f64(uint64_t key, uint64_t piece, uint64_t i);
-/* Returns element i of a permutation of 0 .. n - 1, which the key determines. It needs no table, so n may be
- * arbitrarily large. */
+/* Returns element i of a permutation of 0 .. n - 1, which the key determines. The function needs no table, so n may
+ * be arbitrarily large. */
 uint64_t rng_shuffle(uint64_t key, uint64_t n, uint64_t i);
 
 #endif

@@ -43,7 +43,7 @@ stop_passes(int64_t i)
 int stop_check(void);
 
 /* Sets a second check of the calling thread, for long operations that are not kernels (tokenizing texts, reading and
- * verifying files). It does not end copies for callers that receive no status. */
+ * verifying files). This check does not end view_copy() if its caller gets no status. */
 void stop_caller_ask(bool (*wanted)(void *arg), void *arg); /* NULL: no check */
 int stop_caller_check(void);                                /* returns 0, or E_CANCEL after fail() */
 /* Like stop_after(), with the second check. work: bytes of text, or other work that takes as long. */

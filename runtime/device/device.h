@@ -159,7 +159,7 @@ void pool_order(struct pool *p, const struct work_order *order);
 void pool_free(struct pool **p); /* all buffers must have been dropped */
 void pool_limit(struct pool *p, size_t limit_bytes);
 /* Allocates a buffer. E_MEMORY: "cpu:1 wanted 2.1 GB, 0.4 GB of its limit free". bytes 0: a buffer without data. The
- * pool keeps freed blocks for requests of the same size class. It frees them if many are idle. */
+ * pool keeps freed blocks for requests of the same size class. The pool frees such blocks if many are idle. */
 int buffer_new(struct pool *p, size_t bytes, struct buffer **out);
 /* Allocates a buffer that host code will write at once. Prefers blocks that no unfinished work accesses. */
 int buffer_new_for_host(struct pool *p, size_t bytes, struct buffer **out);

@@ -1,8 +1,8 @@
 /* device_async.c - a device kind for tests: enqueued work is done later, and its bytes fault if host code touches
  * them.
  *
- * The kind stands for a GPU on machines without GPUs. Its memory is a range of inaccessible addresses; the bytes of
- * address p are at p + LATE_BYTES, where the kind's work accesses them (reach). Streams are host streams
+ * The kind stands for a GPU on machines without GPUs. The kind's memory is a range of inaccessible addresses; the
+ * bytes of address p are at p + LATE_BYTES, where the kind's work accesses them (reach). Streams are host streams
  * (stream_host.h). */
 #include "runtime/base/arena.h"
 #include "runtime/base/pages.h"

@@ -1,8 +1,8 @@
 /* device_cuda.c - the device kind cuda: the plug-in allocates GPU memory, and host threads execute the streams.
  *
- * A device is a part of a GPU. It allocates at most that part of the memory that was free when the GPU was opened.
- * Host and GPU access the plug-in's memory at one address, so CPU kernels can compute for the kind on host streams.
- * The first error of a GPU is kept; after it, every allocation and all work report that error. */
+ * A device is a part of a GPU. A device allocates at most the same part of the memory that was free when the GPU was
+ * opened. Host and GPU access the plug-in's memory at one address, so CPU kernels can compute for the kind on host
+ * streams. The first error of a GPU is kept; after it, every allocation and all work report that error. */
 #include "runtime/device/device_cuda.h"
 
 #include "runtime/base/error.h"

@@ -31,7 +31,7 @@ struct stream {
 };
 
 /* A work item: host code that does or launches the work of a kernel. Memory that it points to must stay valid until
- * the work is complete. It accesses bytes only at addresses from stream_reach(). */
+ * the work is complete. Work accesses bytes only at addresses from stream_reach(). */
 enum { STREAM_HELD = -1 };
 struct stream_work {
     /* Does the work. Returns 0, or an error code after fail() (see stream_trouble). On a driven stream it may return

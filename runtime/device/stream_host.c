@@ -12,8 +12,8 @@
  * continues to launch.
  *
  * The thread sleeps if there is no work (on its own waker), or if the oldest item waits for another stream (on that
- * stream's count). It spins briefly first, no longer than a sleep costs, because there may be more streams than
- * cores. */
+ * stream's count). Before it sleeps, the thread spins briefly: at most as long as a sleep costs, because there may
+ * be more streams than cores. */
 #include "runtime/device/stream_host.h"
 
 #include "runtime/base/arena.h"

@@ -46,8 +46,8 @@ open_shard(struct tensors *f, const char *path)
     return format_safetensors.open(f, tensors_add_source(f, s));
 }
 
-/* Returns the name of a shard file. It must be in the same folder as the index, even if the index gives another
- * folder. */
+/* Returns the name of a shard file. The file must be in the same folder as the index, even if the index gives
+ * another folder. */
 static int
 check_shard_name(const char *index, const char *name)
 {

@@ -1,7 +1,7 @@
 /* graph.h - the stored program: nodes (one operator call each) and values (one result each).
  *
- * A graph belongs to a session and its thread. It reuses the memory of nodes and values, and counts three kinds of
- * references to each value:
+ * A graph belongs to a session and its thread. A graph reuses the memory of nodes and values, and counts three kinds
+ * of references to each value:
  *
  *   hold   a handle, or a node still to be computed or differentiated, keeps the value's record and how to compute it
  *   keep   somebody needs the value's bytes: a handle; a consumer that is not computed yet; a consumer whose gradient
@@ -172,8 +172,8 @@ bool node_revive(struct graph *g, struct node *n);
 /* Return true if the gradient of n's operator reads operand i, or result k. */
 bool node_saves_in(const struct node *n, int i);
 bool node_saves_out(const struct node *n, int k);
-/* Returns true if backward may pass through n. It may not do so a second time, and not if n's results are versions
- * of variables, because differentiation stops there. */
+/* Returns true if backward may pass through n. Backward may not pass a second time, and not if n's results are
+ * versions of variables, because differentiation stops there. */
 bool node_has_gradient(const struct node *n);
 /* Drops the saved values of n, after backward has added its nodes. */
 void node_spend(struct graph *g, struct node *n);

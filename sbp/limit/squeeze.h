@@ -3,9 +3,9 @@
  * Column generation (Dantzig & Wolfe 1960). At the few times that exceeded the limit, bytes have a price. The net
  * with these prices is solved like a net without a limit. Each solution is a new choice; the Lagrangian dual over
  * all choices so far gives the next prices. A converted copy costs its bytes from its first to its last reader.
- * These readers depend on several nodes' candidates. So a first search counts all readers that may need the copy,
- * and a second search those of the present choice. Finally, squeeze() mixes a choice above the limit with a choice
- * below it, by taking some layers of each. squeeze() proves no bound; limited.h does.
+ * Which readers these are depends on several nodes' candidates. So a first search counts all readers that may need
+ * the copy, and a second search those of the present choice. Finally, squeeze() mixes a choice above the limit with
+ * a choice below it, by taking some layers of each. squeeze() proves no bound; limited.h does.
  *
  * squeeze() does not call stop() until a choice is within the limit or a fixed amount of work is done. So whether it
  * finds a choice, and the least peak, do not depend on the clock. One call, one thread. */

@@ -5,9 +5,9 @@
  * costs alone cannot express that, so each form gets a variable with the values "made" and "not made". The maker
  * pays for "made", and a reader that needs the form forbids "not made".
  *
- * The search shrinks a network by removing values and variables. It always keeps a solution that is better than the
- * best known one, if there is any. A trail (trail.h) records every step, so that the search can recover the values
- * of eliminated variables and print a certificate.
+ * The search shrinks a network by removing values and variables. Shrinking always keeps a solution that is better
+ * than the best known one, if there is any. A trail (trail.h) records every step, so that the search can recover the
+ * values of eliminated variables and print a certificate.
  *
  * Costs are the net's costs times `scale`, a power of two, so that the dual can divide a cost of 1 among edges. One
  * owner, one thread. */

@@ -1,9 +1,10 @@
 /* along.h - improves a choice along one mesh axis at a time (inside sbp/).
  *
- * Each step chooses candidates for all nodes again, but each node may change only its entries on one mesh axis. This
- * restricted network has few candidates per node, so a search soon finds improvements that it misses in the complete
- * network. The steps cycle through the axes until the gain is small. There may be a second start choice: after a few
- * rounds from both, the search continues with the better one. Pure; any thread; deterministic unless stop() ends it. */
+ * Each step chooses candidates for all nodes again, but each node may change only its entries on one mesh axis. The
+ * network restricted in this way has few candidates per node, so a search soon finds improvements that a search of
+ * the complete network misses. The steps cycle through the axes until the gain is small. There may be a second start
+ * choice: after a few rounds from both, the search continues with the better one. Pure; any thread; deterministic
+ * unless stop() ends it. */
 #ifndef RILLE_SBP_ALONG_H
 #define RILLE_SBP_ALONG_H
 

@@ -1,9 +1,9 @@
 /* ties.h - breaks ties: among choices of equal cost, chooses one that sends fewer bytes (inside sbp/).
  *
  * Cost and bytes become one number in lexicographic order: any difference of cost outweighs all bytes of the present
- * choice. A search from this choice removes values that alone cost more. Its result is cheaper or sends fewer bytes.
- * A small net is searched completely; in a larger one, large neighbourhood search (around.h) runs for a counted
- * amount of work. Pure and deterministic, unless stop() ends it. One call, one thread. */
+ * choice. A search from this choice removes values that alone cost more. The result of the search is cheaper or
+ * sends fewer bytes. A small net is searched completely; in a larger one, large neighbourhood search (around.h) runs
+ * for a counted amount of work. Pure and deterministic, unless stop() ends it. One call, one thread. */
 #ifndef RILLE_SBP_TIES_H
 #define RILLE_SBP_TIES_H
 

@@ -30,8 +30,8 @@ struct certify_with {
     const char *name;
     double value;
 };
-/* Writes the certificate of s->net to `out`, which must be empty. It counts no bytes for converted copies; a lower
- * bound without copies also holds with copies. */
+/* Writes the certificate of s->net to `out`, which must be empty. The certificate counts no bytes for converted
+ * copies; a lower bound without copies also holds with copies. */
 void certify(const struct solved *s, int nwith, const struct certify_with *with, struct str *out);
 /* Appends the line "digest" to a complete certificate. */
 void certify_seal(struct str *out);

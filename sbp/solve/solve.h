@@ -1,11 +1,12 @@
 /* solve.h - solves a net: the optimal choice, or a choice and a bound on its distance from the optimum.
  *
- * SOLVE_OPTIMAL is exact. It uses reductions, a dual bound (which also yields solutions), pruning by the bound, and
- * branching (reduce.h, dual.h). It returns a choice and a lower bound; its cost equals the bound unless the search
- * was stopped. SOLVE_PROPAGATE proceeds outward from nodes with one candidate; each node minimises conversions to
- * neighbours that are decided. SOLVE_RECURSIVE decides one mesh axis after the other, heavy nodes first (MindSpore's
- * double recursion: Cai et al. 2021). SOLVE_GREEDY keeps the start choice, except for nodes that make it impossible.
- * The last three modes fall back to the start choice, then to the other rules, and finally to the exact search.
+ * SOLVE_OPTIMAL is exact. The search uses reductions, a dual bound (which also yields solutions), pruning by the
+ * bound, and branching (reduce.h, dual.h). It returns a choice and a lower bound. The choice's cost equals the bound
+ * unless the search was stopped. SOLVE_PROPAGATE proceeds outward from nodes with one candidate; each node minimises
+ * conversions to neighbours that are decided. SOLVE_RECURSIVE decides one mesh axis after the other, heavy nodes
+ * first (MindSpore's double recursion: Cai et al. 2021). SOLVE_GREEDY keeps the start choice, except for nodes that
+ * make it impossible. The last three modes fall back to the start choice, then to the other rules, and finally to
+ * the exact search.
  *
  * Under a memory limit the search is not exact: it returns a choice within the limit (squeeze.h) and a bound
  * (limited.h), or the least peak found. With `quick`, the search finds a choice for every limit from that peak on.

@@ -1,4 +1,4 @@
-/* collect.c - collects the nodes that compute requested values, in order, as a program.
+/* collect.c - makes the program (a list of operator calls in order) that computes requested values.
  *
  * A walk over the graph visits values that are not computed yet. A computed value is a leaf of the program. Numbers
  * are bound when the program starts. The key of the plan cache is written directly from the walk, so a known program
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Least size in bytes from which replicas of a variable on one host share a buffer. From this size on, the saving
- * per update (each device writes only a slice: 10 us and more) exceeds the cost of the messages that order the
- * writes. */
+/* Least size in bytes from which replicas of a variable on one host share a buffer. For smaller variables, the
+ * messages that order the writes cost more than sharing saves: each device writes only a slice, which saves 10 us or
+ * more per update. */
 enum { SHARED_LEAST = 64 << 10 };
 
 struct frame {

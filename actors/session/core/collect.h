@@ -1,5 +1,5 @@
-/* collect.h - collects the nodes that compute requested values as a program. The session owns the collection of the
- * last walk. Session's thread. */
+/* collect.h - makes the program (a list of operator calls in order) that computes requested values. The session owns
+ * the collection of the last walk. Session's thread. */
 #ifndef RILLE_SESSION_COLLECT_H
 #define RILLE_SESSION_COLLECT_H
 
@@ -15,7 +15,8 @@ struct collection {
     int32_t nnode, nleaf, nnumber, nroot;
     int32_t node_capacity, leaf_capacity, number_capacity, root_capacity, stack_capacity, use_capacity;
     struct frame *stack;
-    int32_t *use; /* reads that this run completes, by node * OP_OUT + output, then by leaf */
+    /* number of reads of each value that this run completes; index: node * OP_OUT + output, then leaves */
+    int32_t *use;
     /* by node: a later run must compute the node again, because a result that this run drops is still needed */
     bool *unfinished;
     int32_t unfinished_capacity;

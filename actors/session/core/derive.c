@@ -1,8 +1,8 @@
 /* derive.c - derives the types and layouts of a call's results, and remembers them.
  *
- * Types follow from the operator's dimension rule, layouts from the cheapest signature. Both are pure functions of
- * operator, attributes, operand types and layouts. So tracing a training loop again finds all derivations in the
- * memo. */
+ * Types follow from the operator's dimension rule, layouts from the cheapest signature. Types and layouts of results
+ * are pure functions of operator, attributes, operand types and layouts. So tracing a training loop again finds all
+ * derivations in the memo. */
 #include "actors/session/core/derive.h"
 #include "actors/plan/assign/assign.h"
 #include "actors/session/core/build_node.h"

@@ -4,7 +4,7 @@
  *
  * The checks return 0, or E_ARG or E_STATE after fail(). who: name of the public function. Only the thread that
  * opened a session may use it. Any argument of a face_ function may be NULL. The checks cannot detect freed handles.
- * They also reset the line that rille_error_line returns. */
+ * The checks also reset the line that rille_error_line returns. */
 #ifndef RILLE_SESSION_FACE_H
 #define RILLE_SESSION_FACE_H
 

@@ -13,7 +13,8 @@ struct op;
 struct rille_tensor;
 struct tracer {
     /* Called for each operator call in a step of several micro-batches. Replaces operands in place so that the
-     * call's result is right for the whole batch. E_PLAN: impossible; the error says how to write the call instead. */
+     * call's result is right for the whole batch. E_PLAN: no operands make the call right; the error says how to
+     * write the call instead. */
     int (*operands)(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
                     const struct attr *attr);
     /* Called for each new node; fails if the node cannot be part of the step. */

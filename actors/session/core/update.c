@@ -50,7 +50,7 @@ rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, con
     return build_settle(s, status);
 }
 
-/* After a failed step, makes the versions before the updates the present versions again. */
+/* After a failed step, restores the versions from before the updates. */
 static void
 undo_updates(struct session_updates *u)
 {
@@ -83,8 +83,8 @@ take_back_updates(struct session_updates *u)
         if (u->update[i].lent) val_keep(u->update[i].before);
 }
 
-/* Drops gradients that cannot be computed because data are invalid (a label out of range). Otherwise every reader
- * would fail, and also the sum with the next batch's gradient. */
+/* Drops gradients that cannot be computed because data are invalid (a label out of range). If such a gradient
+ * stayed, every reader would fail, and also the sum with the next batch's gradient. */
 static void
 drop_failed_grads(struct session_updates *u)
 {

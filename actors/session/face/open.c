@@ -80,7 +80,7 @@ open_engine(struct rille_session *s, const struct rille_options *o)
     return engine_new(&e, &s->engine);
 }
 
-/* Checks that all workers use NCCL. Users may start workers without it. */
+/* Checks that all workers use NCCL, because users may start workers without NCCL. */
 static int
 check_collectives(const struct rille_session *s)
 {

@@ -224,7 +224,7 @@ trace_layers(struct rille_session *s, struct rille_tensor *const x[1 + LAYERS], 
     return status;
 }
 
-/* Times products as in a training step: all three forms in turn, on random numbers. These are slower than
+/* Times products as in a training step: all three forms in turn, on random numbers. Such products are slower than
  * repetitions of one product whose operands stay in cache. */
 static int
 time_products(struct rille_session *s, int64_t n, double *ns)

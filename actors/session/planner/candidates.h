@@ -14,7 +14,8 @@ struct explain_candidates {
     const struct program *p;
     const struct assigned *planned; /* NULL: the step was not planned */
     struct arena *a;
-    /* bytes by move; candidates by node signature, without the data that depend on the choice */
+    /* caches: bytes by move; candidates by node signature, without the data that differ between nodes with equal
+     * signatures */
     struct hash_table sent, told;
     struct arena tmp;
     struct hash_table counted; /* memo of box_bytes_known(), allocated in tmp */

@@ -176,8 +176,8 @@ keep_faster(struct fitter *f, struct plan **best, struct plan *p)
         *best = p;
 }
 
-/* Makes the plan of least memory. E_MEMORY: even that exceeds the limit. Results in flight between stages are not
- * activations; their number is reduced only if memory is too small. */
+/* Makes the plan of least memory. E_MEMORY: even this plan exceeds the memory limit. Results in flight between
+ * stages are not activations; their number is reduced only if memory is too small. */
 static int
 plan_least(struct fitter *f, const int32_t *parts, struct plan **out)
 {

@@ -50,7 +50,7 @@ has_share(int nin, struct val *const *in, enum batch_share share)
 
 /* ---- signatures on the axis of micro-batches ---- */
 
-/* A call as read by one signature: how it reads each operand on the axis of micro-batches, and the shares of its
+/* A call under one signature on the axis of micro-batches: how well each operand fits, and the shares of the
  * results. */
 struct reading {
     struct call call;
@@ -424,7 +424,7 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
 
 /* ---- values of the batch ---- */
 
-/* The micro-batches' values that have a value for the batch so far, and that value. */
+/* Values of micro-batches for which the batch's value was made so far, each with the batch's value. */
 struct joined_pair {
     const struct val *of;
     struct val *is;

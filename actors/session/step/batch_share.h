@@ -32,13 +32,13 @@ enum batch_share batch_share_of(const struct val *v);
 bool batch_share_adds(const struct val *v);
 /* Sets the shares of a new node's results. */
 void batch_share_note(struct rille_session *s, struct node *n);
-/* Replaces operands of a call in place so that the call's result is right for the whole batch. E_PLAN: impossible;
- * the error says how to write the call instead. */
+/* Replaces operands of a call in place so that the call's result is right for the whole batch. E_PLAN: no operands
+ * make the call right; the error says how to write the call instead. */
 int batch_share_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
                          const struct attr *attr);
 
 /* Makes the batch's value of a value without rows, which each micro-batch has; the result is known after the last
- * micro-batch. E_PLAN: impossible. */
+ * micro-batch. E_PLAN: the batch's value cannot be computed. */
 int batch_share_join(const struct call_context *ctx, struct val *v, struct val **out);
 
 #endif

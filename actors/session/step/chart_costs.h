@@ -5,7 +5,7 @@
 #include "actors/plan/sim/schedule_search.h"
 #include "rille.h"
 
-/* Checks the costs. E_ARG: a cost is out of range. */
+/* Checks that all costs given by the user are in range. E_ARG: a cost is out of range. */
 int chart_costs_check(const struct rille_chart_costs *k);
 /* Checks the costs and converts them for a schedule search. E_ARG: a cost is out of range or missing. */
 int schedule_search_costs_of(const struct rille_chart_costs *k, struct schedule_search_costs *out);

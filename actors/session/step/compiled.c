@@ -177,8 +177,9 @@ undo_numbers(struct rille_graph *g, int32_t n)
         if (g->numbers.live[i]->undo) g->numbers.live[i]->undo(g->numbers.live[i]->arg);
 }
 
-/* Calls the function of each live number once per step, even if several operators read the number. This happens
- * before the call binds buffers, because such a function may change any variable that the step does not read. */
+/* Calls the function of each live number once per step, even if several operators read the number. The functions are
+ * called before buffers are bound, because a live number's function may change variables that the step does not
+ * read. */
 static int
 ask_numbers(struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {

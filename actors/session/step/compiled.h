@@ -3,7 +3,7 @@
  *
  * Each leaf of the program has an origin that supplies its bytes at every call: an argument, a variable's present
  * version, a gradient, or a value that the trace captured. Each root has one or several outcomes. A graph belongs to
- * its session and is used on the session's thread. It holds references to its tensors and values. */
+ * its session and is used on the session's thread. A graph holds references to its tensors and values. */
 #ifndef RILLE_SESSION_COMPILED_H
 #define RILLE_SESSION_COMPILED_H
 

@@ -24,8 +24,8 @@ void segments_free(struct segments *s);
 int32_t segments_alike(const struct segments *s);
 /* Returns true if a tensor's shards already have their rows sorted by micro-batch. rows: rows per micro-batch. */
 bool segments_in_order(const struct segments *s, const struct layout *l, int64_t rows);
-/* Returns true if every shard of such a tensor consists of complete segments; otherwise a step cannot join its
- * micro-batches. */
+/* Returns true if every shard of a tensor with this layout consists of complete segments; otherwise a step cannot
+ * join its micro-batches. */
 bool segments_fit(const struct segments *s, const struct layout *l, int64_t rows);
 /* Makes a new store with rows sorted by micro-batch. back: restores the tensor's own order instead. t: type of the
  * global tensor. */

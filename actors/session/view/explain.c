@@ -75,8 +75,8 @@ same_ref(struct ref a, struct ref b)
     return a.kind == b.kind && a.index == b.index && a.out == b.out;
 }
 
-/* Puts the chosen candidate first. It may not be the cheapest for its operands: a view may read a value that was
- * moved for other readers. */
+/* Puts the chosen candidate first. The chosen candidate may not be the cheapest for its operands: a view may read a
+ * value that was moved for other readers. */
 static void
 chosen_first(const struct prog_node *n, struct sig_choice *all)
 {
