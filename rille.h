@@ -201,8 +201,8 @@ void rille_doing(struct rille_session *s, char *text, size_t size);
  * Returns false if there is no such thread. Session's thread, async-signal-safe. */
 bool rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size);
 /* Describes what an idle device thread of this process waits for: "matmul (a.lua:3) waits for relu (a.lua:2) on
- * cpu:0"; "": nothing. "to read" follows if the relu has still to read registers of the matmul. Otherwise like
- * rille_doing_thread(). */
+ * cpu:0"; "": nothing. "to read" follows if the relu has still to read registers of the matmul. Apart from that, the
+ * function is like rille_doing_thread(). */
 bool rille_waiting_thread(struct rille_session *s, int thread, char *text, size_t size);
 void rille_seed(struct rille_session *s, uint64_t seed); /* sets the seed and resets the count of random calls */
 /* Get and set the state of the random numbers. Sessions with equal seed and count draw the same numbers from then
@@ -469,9 +469,9 @@ const char *rille_autocast_dtype(const struct rille_session *s); /* NULL: no aut
  * trace. No effect on cpu devices. Returns the previous setting. */
 bool rille_allow_tf32(struct rille_session *s, bool on);
 
-/* Sets whether every computation searches its results for NaN and infinities. It then fails (E_KERNEL) at the first
- * NaN, or at an infinity that is in no operand and no attribute. The error names the operator and its line. While
- * on, operators are not fused. A change makes compiled steps be traced again. Returns the previous setting. */
+/* Sets whether every computation searches its results for NaN and infinities. A computation then fails (E_KERNEL) at
+ * its first NaN, or at an infinity that no operand and no attribute has. The error names the operator and its line.
+ * While on, operators are not fused. A change makes compiled steps be traced again. Returns the previous setting. */
 bool rille_detect_nan(struct rille_session *s, bool on);
 
 /* Adds an update by an optimiser. op overwrites its first operands, which must be leaves, with its first results.

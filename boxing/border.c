@@ -136,7 +136,7 @@ read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, i
     add_border_read(v, (struct box_read){from_stage, true, from, number, slice});
 }
 
-/* Adds the reads of self's addend by the owners of the sum that use self's replica. Each reads its own share. */
+/* Adds the reads of self's addend by the owners of the sum that use self's replica. Each owner reads its own share. */
 static void
 read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
 {

@@ -43,7 +43,8 @@ struct box_step {
     const struct box *slice; /* slice in global positions */
 };
 
-/* The steps by which one rank fills a stage or a destination shard. Each element is filled once. */
+/* The steps by which one rank fills a stage or a destination shard. Each element of the stage or shard is filled
+ * once. */
 struct box_work {
     /* rank: device number; pos: stage number or, for a destination shard, its mesh position in `to` */
     int32_t rank, pos;

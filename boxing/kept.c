@@ -42,8 +42,8 @@ struct group {
     uint8_t ndim, naxis;
     int8_t dim[2][MAX_AXIS];
 };
-/* Present ranges of the enumeration. Each range is restricted by the coordinates of its axes, up to the first axis
- * that is not enumerated yet. */
+/* Present ranges of the enumeration. A dimension's range is restricted by the coordinates of the axes that split it,
+ * up to the first axis that is not enumerated yet. */
 struct ranges {
     struct span {
         int64_t lo, hi;

@@ -5,8 +5,8 @@
  * reductions. A signature that would make an operand partial without a request by the user is never tried. A
  * signature that cannot win is dropped before any price is computed, and each price is computed once (search.h).
  *
- * All combinations are tried if there are at most EXACT. Otherwise the search changes two mesh axes at a time,
- * starting from the best of several combinations. */
+ * All combinations are tried if there are at most EXACT. With more combinations, the search changes two mesh axes at
+ * a time, starting from the best of several combinations. */
 #include "sbp/search.h"
 
 #include "runtime/base/arena.h"

@@ -3,7 +3,7 @@
  * On an N-D mesh an operand's layout is one entry per axis, and many signatures share entries. So the entries of
  * each operand are numbered, a layout is an integer code, and a table caches prices by code on first use.
  *
- * Mesh axes with one rank are skipped, because all entries mean the same there. Such an axis gets the entry that
+ * Mesh axes with one rank are skipped, because all entries mean the same there. A skipped axis gets the entry that
  * most operands already have, so that printed layouts stay stable. A search belongs to one choice and its thread;
  * its memory is in the choice's arena. */
 #ifndef RILLE_SBP_SEARCH_H

@@ -60,8 +60,8 @@ sig_new(struct arena *a, struct sig_list *list, int factor)
     return s;
 }
 
-/* Returns true if the result has no elements, like the momentum of an optimiser without momentum. Such a result is
- * always broadcast. */
+/* Returns true if the result has no elements, like the momentum of an optimiser without momentum. A result without
+ * elements is always broadcast. */
 static bool
 is_empty(const struct rule *r, int k)
 {

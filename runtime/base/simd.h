@@ -47,8 +47,8 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-/* Keeps vector x in a register. Otherwise gcc would load a vector with several uses again for each use, as a memory
- * operand. A core loads fewer vectors per cycle than it multiplies. */
+/* Keeps vector x in a register. Without this macro, gcc would load a vector with several uses again for each use, as
+ * a memory operand. A core loads fewer vectors per cycle than it multiplies. */
 #if defined(__x86_64__)
 #define IN_REGISTER(x) __asm__("" : "+v"(x))
 #elif defined(__aarch64__)

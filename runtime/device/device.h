@@ -119,7 +119,7 @@ struct work_order {
     uint64_t begun;        /* number of the last work that was begun */
     _Atomic uint64_t done; /* all work up to this number is complete */
     /* Waits until the work with this number is complete. must: waits in any case, and errors are reported later.
-     * Otherwise, errors are reported now, and E_CANCEL means that the work is not complete. */
+     * Without `must`, errors are reported now, and E_CANCEL means that the work is not complete. */
     int (*await)(void *of, uint64_t number, bool must);
     void *of;
     uint64_t *failed; /* numbers of failed work; its results are invalid */
@@ -177,8 +177,8 @@ bool buffer_failed(const struct buffer *b);
 int buffer_on_host(const struct buffer *b, void **data, void **copy);
 /* Returns true if the content was lost together with the host that stored it. Reading it then fails with E_LOST. */
 bool buffer_is_lost(const struct buffer *b);
-/* Returns true if host code may access the bytes in place. Otherwise use buffer_copy or buffer_write, which writes
- * all bytes. */
+/* Returns true if host code may access the bytes in place. If not, use buffer_copy or buffer_write, which writes all
+ * bytes. */
 bool buffer_host_reads(const struct buffer *b);
 /* Returns true if the kind's functions can access the bytes; otherwise the pool's source does. */
 bool buffer_is_here(const struct buffer *b);

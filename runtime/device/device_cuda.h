@@ -156,8 +156,7 @@ struct cuda_plugin {
     void *(*captured)(int gpu);
     const char *(*replay)(int gpu, void *graph);
     void (*discard)(int gpu, void *graph);
-    /* The same functions for convolutions: convolver, convolution and convolve correspond to library, product and
-     * multiply. */
+    /* Functions for convolutions: convolver, convolution and convolve correspond to library, product and multiply. */
     const char *(*convolver)(const char **why);
     void *(*convolution)(int gpu, const struct cuda_convolution *c, size_t *scratch_bytes);
     cuda_way_fn *convolve;

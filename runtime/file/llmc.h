@@ -1,6 +1,7 @@
 /* llmc.h - reads files of llm.c: checkpoints of GPT-2 (as a set of tensors, format_llmc), and tokens.
  *
- * Both kinds begin with 256 32-bit numbers: magic, version, sizes. The caller owns the result; one thread at a time. */
+ * Checkpoints and token files begin with 256 32-bit numbers: magic, version, sizes. The caller owns the result; one
+ * thread at a time. */
 #ifndef RILLE_RUNTIME_FILE_LLMC_H
 #define RILLE_RUNTIME_FILE_LLMC_H
 

@@ -281,7 +281,7 @@ struct op_grad {
 /* Other calls that compute the same value with less work. Each function may be NULL. */
 struct op_rewrite {
     /* Returns the result of node n with its two dimensions exchanged, computed by another call; NULL: impossible.
-     * Otherwise the gradient of a transposed weight would be a transposed view, and all its readers would access
+     * Without this, the gradient of a transposed weight would be a transposed view, and all its readers would access
      * strided memory. */
     struct val *(*transposed)(struct build *b, const struct node *n);
     /* Returns the result of node n in f32, computed by another call, because n rounds its sums to 16 bits. So

@@ -27,8 +27,8 @@ int64_t view_numel(const struct view *v);
 int64_t view_bytes(const struct view *v); /* returns the total bytes of the elements */
 bool view_same(const struct view *a,
                const struct view *b); /* compares dtype, sizes and strides; ignores data and offset */
-/* Copies src to dst. Both have equal sizes and any strides; converts if the dtypes differ. If the calling thread's
- * work is cancelled (runtime/base/stop.h), the copy stops early. */
+/* Copies src to dst. The views have equal sizes and any strides; converts if the dtypes differ. If the calling
+ * thread's work is cancelled (runtime/base/stop.h), the copy stops early. */
 void view_copy(const struct view *dst, const struct view *src);
 /* A copy within one dtype as rows of bytes at constant distances. The function returns false if the copy needs more
  * loops. */

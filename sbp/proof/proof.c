@@ -409,8 +409,8 @@ least_pair(const struct state *s, int64_t v, const struct edge *a, int64_t i, co
     return best;
 }
 
-/* Eliminates a variable. If it has one value, adds its costs to the neighbours. Otherwise its neighbours, at most
- * two, pay for its best value. */
+/* Eliminates a variable. If it has one value, adds its costs to the neighbours. If the variable has several values,
+ * its neighbours, at most two, pay for its best value. */
 static int
 prove_removal(struct state *s)
 {

@@ -166,7 +166,7 @@ write_with(const struct call_context *ctx,
     return ctx->strategy ? compose_as_asked(ctx, write, &c, in, out) : compose(ctx, write, &c.call, in, out);
 }
 
-/* Adds the call as several operators if that costs less than a single operator. Otherwise out[0] stays NULL, and the
+/* Adds the call as several operators if that costs less than a single operator. If not, out[0] stays NULL, and the
  * nodes of the attempt are dropped. */
 static int
 add_split_form(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,

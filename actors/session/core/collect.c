@@ -312,7 +312,7 @@ besides_early(struct collection *c)
 }
 
 /* Adds as roots: present versions of variables that the walk computes, and results that have handles but were not
- * kept when an earlier run computed them. Otherwise every run would compute both again. */
+ * kept when an earlier run computed them. Without this, every run would compute both again. */
 static void
 collect_variables(struct collection *c)
 {

@@ -261,8 +261,8 @@ find_alive_bytes(const struct sweep *w, struct node *const *node, int32_t n, con
     free(gone);
 }
 
-/* Divides a step's single recomputation region into smaller ones. Otherwise all results of a stage would be in
- * memory at once. */
+/* Divides a step's single recomputation region into smaller ones. With a single region, all results of a stage would
+ * be in memory at once. */
 static void
 cut_region(struct sweep *w)
 {

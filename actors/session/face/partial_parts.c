@@ -1,9 +1,9 @@
 /* partial_parts.c - converts a partial tensor into a tensor of its addends, and back.
  *
  * A partial sum over n ranks becomes a tensor with one more dimension of size n, split along that dimension: the
- * addend of a rank is a row. Both tensors have the same bytes on the same devices, so the conversion moves nothing.
- * A checkpoint stores pending gradients as addends: reducing them early would round differently than reducing them
- * together with later addends. */
+ * addend of a rank is a row. The partial tensor and the tensor of addends have the same bytes on the same devices,
+ * so the conversion moves nothing. A checkpoint stores pending gradients as addends: reducing them early would round
+ * differently than reducing them together with later addends. */
 #include "actors/session/core/face.h"
 
 #include <string.h>

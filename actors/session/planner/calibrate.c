@@ -115,7 +115,7 @@ time_small(struct rille_session *s, int n, double *ns)
 
 enum { ROWS = 4096, COLUMNS = 2048 }; /* 32 MiB of f32: larger than caches */
 
-/* Times an exchange of shards between two devices. Each device receives a complete shard. */
+/* Times an exchange of shards between two devices. Each of the two devices receives a complete shard. */
 static int
 time_copy(struct rille_session *s, double *ns)
 {
@@ -125,7 +125,7 @@ time_copy(struct rille_session *s, double *ns)
     return time_move(s, m, 4, ns);
 }
 
-/* Times a reduction over two devices. Each device adds half of the two addends. */
+/* Times a reduction over two devices. Each of the two devices adds half of the elements. */
 static int
 time_sum(struct rille_session *s, double *ns)
 {

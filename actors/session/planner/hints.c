@@ -1,7 +1,8 @@
 /* hints.c - computes the cost of each hint of a planned step, by planning the step again without that hint.
  *
- * A hint is an explicit to_global, a strategy of an operator, or a variable with a layout from the user. Both plans
- * have lower and upper bounds, so the cost is known as an interval even if time runs out. */
+ * A hint is an explicit to_global, a strategy of an operator, or a variable with a layout from the user. The costs
+ * of both plans (with and without the hint) have lower and upper bounds, so the hint's cost is known as an interval
+ * even if time runs out. */
 #include "actors/session/core/build_node.h"
 #include "actors/session/core/face.h"
 #include "actors/session/planner/planned.h"

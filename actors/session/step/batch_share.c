@@ -239,8 +239,8 @@ note_plain(struct node *n)
     return true;
 }
 
-/* Returns true if a composite, such as mean, divides a sum over rows by a count of one micro-batch. Such a count is
- * a number, or a value that is the same for all micro-batches and is not a total of the batch. */
+/* Returns true if a composite, such as mean, divides a sum over rows by a count of one micro-batch. A count of one
+ * micro-batch is a number, or a value that is the same for all micro-batches and is not a total of the batch. */
 static bool
 divides_by_count(const struct node *n)
 {

@@ -548,7 +548,7 @@ bind_outcomes(struct rille_graph *g, const struct trace_made *y, const struct co
     hash_free(&roots);
 }
 
-/* Returns true if the step uses meta devices. Such a step is planned but never run. */
+/* Returns true if the step uses meta devices. A step on meta devices is planned but never run. */
 static bool
 graph_is_meta(struct rille_graph *g, const struct program *p)
 {
