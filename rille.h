@@ -212,8 +212,8 @@ void rille_random_restore(struct rille_session *s, uint64_t seed, uint64_t count
 
 /* Measured costs of this machine. Costs of moves decide whether a boxing (redistribution) is done directly or in
  * hops (collective steps), and how sums between hosts are computed. Planners also use the rates of computation.
- * rille_calibrate() measures all costs except those between hosts, on four cpu devices, in one or two seconds; it
- * does not change the session. A session reads a file of rille_cost_write() if its options name the file. */
+ * rille_calibrate() measures all costs except those between hosts, on four cpu devices, in one or two seconds; the
+ * session stays unchanged. A session reads a file of rille_cost_write() if its options name the file. */
 struct rille_cost {
     double alpha_ns;          /* cost per message, ns */
     double beta_ns_per_byte;  /* cost per byte received, ns */
@@ -445,16 +445,16 @@ int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* g 
 /* Sets the layout, on the leaf's placement, in which backward stores the leaf's gradient. NULL: a layout that suits
  * the leaf's. Changing the leaf's layout resets the setting. */
 int rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *l);
-/* Sets when compiled steps gather a sharded variable that they read replicated. true (the initial setting): they
- * free the gathered value after forward, and gather again for backward. false: they gather once, and keep the value
+/* Sets when compiled steps gather a sharded variable that they read replicated. true (the initial setting): steps
+ * free the gathered value after forward, and gather again for backward. false: steps gather once, and keep the value
  * until backward has read it. */
 int rille_tensor_set_reshard(struct rille_tensor *variable, bool on);
 /* sets whether gradients are recorded; returns the previous setting */
 bool rille_grad_mode(struct rille_session *s, bool on);
 
-/* Switches recomputation on or off. While it is on, calls save nothing for the backward pass. Backward recomputes
- * their results, bit for bit, from the inputs of the region; a region lasts from on to off. Switching on twice has
- * no further effect. Returns the previous setting. */
+/* Switches recomputation on or off. While recomputation is on, calls save nothing for the backward pass. Backward
+ * recomputes their results, bit for bit, from the inputs of the region; a region lasts from on to off. Switching on
+ * twice has no further effect. Returns the previous setting. */
 bool rille_recompute(struct rille_session *s, bool on);
 bool rille_recomputes(const struct rille_session *s); /* returns true while recomputation is on */
 
@@ -551,8 +551,8 @@ void rille_trace_abort(struct rille_session *s);
 bool rille_tracing(const struct rille_session *s);
 /* returns true while a step that a planner will lay out is being traced */
 bool rille_planning(const struct rille_session *s);
-/* Pauses or continues the trace. While it is paused, calls behave as outside a trace, for example when an optimiser
- * creates its state. Returns the previous setting. */
+/* Pauses or continues the trace. While the trace is paused, calls behave as outside a trace. An optimiser uses this
+ * to create its state. Returns the previous setting. */
 bool rille_trace_pause(struct rille_session *s, bool pause);
 /* Returns the mean of t over the micro-batches, which is known after the last one; without micro-batches, t itself.
  * For values that change once per step. */
@@ -592,8 +592,8 @@ struct rille_stats {
 };
 int rille_graph_stats(const struct rille_graph *g, struct rille_stats *out);
 /* Writes the act times of the last timed run on all hosts as Chrome trace JSON. The session times the first three
- * runs; after the first call of this function or of rille_graph_chart(), it times all runs. If no run has been timed
- * yet, the file is written when the next run ends. */
+ * runs; after the first call of this function or of rille_graph_chart(), the session times all runs. If no run has
+ * been timed yet, the file is written when the next run ends. */
 int rille_graph_timeline(struct rille_graph *g, const char *path);
 
 /* Pipeline chart of a step: its plan, simulated with every device independent of the others, and its last timed run. */

@@ -1,4 +1,4 @@
-/* border.c - lists the reads across the border of a set of ranks.
+/* border.c - lists what a set of ranks reads from other ranks in a move, and what other ranks read from the set.
  *
  * The plan of the set lists the reads from outside ranks. The inverse of the same deal (deal.h) finds the reads by
  * outside ranks. Ranks read the shard of a source position cell by cell. If the shard is an addend of a sum, the

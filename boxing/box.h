@@ -56,7 +56,7 @@ struct box_work {
 /* A hierarchical reduction, in which no owner reads all addends. Consecutive addends form segments ("legs"). A
  * segment adds its addends to the running sum of the segments before and passes the sum to the next segment. Sums
  * are passed in chunks, so segments work at the same time. The result is the same left fold, but only one running
- * sum is sent between hosts instead of every addend. Not for moves to P. */
+ * sum is sent between hosts instead of every addend. Moves to P have no hierarchical reduction. */
 struct box_relay {
     int32_t nleg; /* number of segments, at least 2 */
     /* nleg + 1 entries: index of each segment's first addend; last entry: number of addends */
@@ -127,8 +127,8 @@ struct box_read {
  * list is sorted by (to_stage, to, from_stage, from, slice), stages first, without duplicates. For two sets, the
  * reads in `in` of one that come from the other equal those in `out` of the other, entry by entry. Time and memory
  * are proportional to the data that these ranks exchange. */
-/* Selects reads within the set that `in` must list, too, because they cannot be done in place; NULL: none. Arguments
- * are mesh positions; `to` is in the source mesh if the read fills a stage. */
+/* Selects reads within the set that `in` must list, too, because these reads cannot be done in place; NULL: none.
+ * Arguments are mesh positions; `to` is in the source mesh if the read fills a stage. */
 typedef bool box_far_fn(const struct box_plan *p, bool to_stage, int32_t to, int32_t from);
 struct box_border {
     int32_t nin, nout;

@@ -57,7 +57,7 @@ same_collective_entry(struct sbp a, struct sbp b)
     return a.kind == b.kind && (a.kind != SBP_S || a.axis == b.axis) && (a.kind != SBP_P || a.reduce == b.reduce);
 }
 
-/* Finds the axes on which the layout changes. Returns false if there are none, or if they need different
+/* Finds the axes on which the layout changes. Returns false if no axis changes, or if the axes need different
  * collectives. */
 static bool
 find_axes(const struct layout *from, const struct layout *to, struct collective *c)
@@ -158,7 +158,8 @@ blocks_in_order(const struct box *part, int ndim, const struct box *block, int32
 typedef void block_fn(const struct collective *c, const struct type *t, const struct layout *from,
                       const struct layout *to, int32_t pos, int32_t i, struct box *out);
 
-/* Returns true if n blocks of `numel` elements cover the shard. Sets *scattered if they are not contiguous in order. */
+/* Returns true if n blocks of `numel` elements cover the shard. *scattered: the blocks are not contiguous in order
+ * of rank. */
 static bool
 fills_blocks(const struct collective *c, const struct type *t, const struct layout *from, const struct layout *to,
              int32_t pos, block_fn *block_at, int32_t n, const struct box *part, int64_t numel, bool *scattered)

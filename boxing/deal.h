@@ -36,8 +36,8 @@ struct deal {
 
 /* Initialises a deal. Allocates arrays for the addends of a cell and the members of a group in arena a. */
 void deal_init(struct deal *d, struct arena *a, const struct grid *from, const struct grid *to);
-/* Returns the number of shares into which a cell is divided, so that equally good groups each get one. Nearly always
- * 1. */
+/* Returns the number of shares into which a cell is divided, so that equally good groups each get one. The number is
+ * nearly always 1. */
 int32_t deal_shares(const struct deal *d, int32_t src, int32_t dst);
 /* Assigns the addends of share number `turn` of a cell to groups. */
 void deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn);

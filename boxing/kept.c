@@ -1,8 +1,8 @@
 /* kept.c - counts the elements that stay in place, without visiting every rank.
  *
- * A position holds a range of each dimension before the move and one after; it keeps the product of their overlaps.
- * The sum over positions factors into groups of dimensions that no mesh axis connects. Within a group the search
- * enumerates axis by axis, but only the coordinates that matter:
+ * A position holds a range of each dimension before the move and one after. The number of elements that the position
+ * keeps is the product of the overlaps. The sum over positions factors into groups of dimensions that no mesh axis
+ * connects. Within a group the search enumerates axis by axis, but only the coordinates that matter:
  * - an axis that cuts one side only, after all other axes there: its parts add up
  *   to the range that it cuts, so it is left out;
  * - parts that do not overlap the other side's range keep nothing: skipped;
@@ -31,13 +31,13 @@ struct move {
     const struct type *type;
     struct cuts cuts[2][MAX_DIM];
     int8_t dim[2][MAX_AXIS];  /* by side (before, after) and axis: dimension that the axis splits; -1: none */
-    uint32_t cut_by[MAX_DIM]; /* by dimension: axes that split it on either side, as bits */
+    uint32_t cut_by[MAX_DIM]; /* by dimension: axes that split the dimension before or after the move, as bits */
 };
 /* Dimensions that axes connect, and these axes, renumbered. Unused entries are 0, so that groups can be compared as
  * bytes up to `dim`. The fields from `dim` on follow from those before. */
 struct group {
     int64_t size[MAX_DIM];
-    int32_t parts[MAX_AXIS]; /* by axis: number of parts into which it splits */
+    int32_t parts[MAX_AXIS]; /* by axis: number of parts into which the axis splits its dimension */
     struct cuts cuts[2][MAX_DIM];
     uint8_t ndim, naxis;
     int8_t dim[2][MAX_AXIS];

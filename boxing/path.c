@@ -49,7 +49,7 @@ struct search {
     struct type type;
     const struct layout *from, *to;
     const struct box_cost *cost;
-    uint8_t stands[MAX_AXIS]; /* by axis: the first axis equal to it (find_equal_axes) */
+    uint8_t stands[MAX_AXIS]; /* by axis: the first axis that equals this axis (find_equal_axes) */
     int64_t bound;
     bool every;  /* list paths of every length, not only the cheapest */
     double best; /* price of the cheapest path so far, ns */
@@ -386,8 +386,8 @@ receives_no_more(const struct search *s, const struct state *x, const struct sta
     return true;
 }
 
-/* Returns true if a state makes state y useless: it is as cheap as y, and has as many hops, or fewer hops and no
- * more staging and received bytes. */
+/* Returns true if a state makes state y useless: the state is as cheap as y, and has as many hops, or fewer hops and
+ * no more staging and received bytes. */
 static bool
 is_needless(const struct search *s, const struct state *y)
 {

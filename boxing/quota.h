@@ -3,7 +3,7 @@
  *
  * A quota knows the bytes of each rank in the direct exchange. At an intermediate layout it adds, for each rank, the
  * bytes received so far and a lower bound of the bytes still to receive. So a path is rejected as soon as its excess
- * is certain, not only at its end. Ranks that are not listed are not checked.
+ * is certain, not only at its end. Only the ranks in the quota's list are checked.
  *
  * The function that makes a quota owns it; one thread. */
 #ifndef RILLE_BOXING_QUOTA_H

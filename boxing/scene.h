@@ -45,7 +45,7 @@ int32_t scene_pos(const struct scene *s, int page, int row, int col, int addend,
 void scene_label(const struct scene *s, int page, int row, int col, int addend, struct str *out);
 /* Prints the part of the tensor that a page shows, "[0:2, :, :]"; nothing if there is one page. */
 void scene_page_text(const struct scene *s, int page, struct str *out);
-/* Returns the steps that fill the shard at a mesh position. NULL: there is no move, or it moves nothing. */
+/* Returns the steps that fill the shard at a mesh position. NULL: there is no move, or the move sends nothing. */
 const struct box_work *scene_work(const struct scene *s, int32_t pos);
 /* Computes the extent of a slice along a drawn dimension, in fractions (0 to 1) of part i. */
 void scene_within(const struct parts *p, int i, const struct box *slice, int dim, double *from, double *to);

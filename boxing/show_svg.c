@@ -319,7 +319,7 @@ box_show_svg(const struct type *t, const struct layout *l, struct str *s)
     arena_fini(&a);
 }
 
-/* Draws one bar per rank for the bytes that it receives. Returns the y coordinate below. */
+/* Draws one bar per rank for the bytes that it receives. Returns the y coordinate below the drawing. */
 static double
 draw_bars(struct str *s, const struct move_text *m, double x, double y)
 {

@@ -467,8 +467,8 @@ largest_cut(const struct type *t, const struct layout *l, int d)
     return t->dim[d] ? (double)part.dim[d] / (double)t->dim[d] : 1;
 }
 
-/* Reduces the fractions of a dimension's factors so that their product is `is`. The major factor of a merged
- * dimension is reduced first, to a single value, then the next. */
+/* Reduces the fractions of a dimension's factors so that their product is the dimension's fraction `is`. The major
+ * factor of a merged dimension is reduced first, to a single value, then the next. */
 static void
 cut_dim(const struct rule *r, const struct rule_dim *dim, double is, double *cut)
 {

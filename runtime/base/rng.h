@@ -16,8 +16,8 @@ uint64_t rng_key(uint64_t seed, uint64_t ordinal);
  * counter (piece, i / 4). 64 bits: two words of block i / 2, the lower one first. piece: number of the micro-batch. */
 uint32_t rng_word(uint64_t key, uint64_t piece, uint64_t i);
 uint64_t rng_bits(uint64_t key, uint64_t piece, uint64_t i);
-/* Returns a uniform number in [0, 1) with `digits` binary digits: at most 32 from rng_word, at most 53 from the 64
- * bits. */
+/* Returns a uniform number in [0, 1) with `digits` random binary digits, at most 53. Up to 32 digits come from the
+ * element's 32 bits, more from its 64 bits. */
 double rng_uniform(uint64_t key, uint64_t piece, uint64_t i, int digits);
 /* Return standard normal numbers. Two neighbouring elements share a pair of words (f64: two pairs): the even element
  * uses the cosine, the odd one the sine. */

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* signals for faulty instructions of the thread itself, which the system delivers even if they are blocked */
+/* signals for faulty instructions of the thread itself; the system delivers these even if they are blocked */
 static const int own_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 
 static _Thread_local struct {

@@ -48,7 +48,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* Keeps vector x in a register. Without this macro, gcc would load a vector with several uses again for each use, as
- * a memory operand. A core loads fewer vectors per cycle than it multiplies. */
+ * a memory operand. That is slower, because a core can load fewer vectors per cycle than it can multiply. */
 #if defined(__x86_64__)
 #define IN_REGISTER(x) __asm__("" : "+v"(x))
 #elif defined(__aarch64__)

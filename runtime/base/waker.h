@@ -42,7 +42,7 @@ waker_sleep(struct waker *w, int64_t ns)
     waker_disarm(w);
 }
 
-/* Wakes the sleeper. Any thread. */
+/* Wakes the owner of the waker, if it sleeps. Any thread. */
 static inline void
 waker_wake(struct waker *w)
 {

@@ -69,7 +69,8 @@ launch_tape(const struct tape *t)
     return why;
 }
 
-/* Captures a tape. Returns NULL if CUDA cannot capture it; then nothing has been executed. */
+/* Captures the launches of a tape as a CUDA graph. Returns NULL if CUDA cannot capture it; then nothing has been
+ * executed. */
 static void *
 capture_tape(const struct tape *t)
 {

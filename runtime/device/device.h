@@ -46,8 +46,8 @@ struct device_events {
     void (*gather)(bool on);
 };
 
-/* A device kind. Only the session's thread calls these functions, between runs; exceptions are the functions of
- * streams. */
+/* The record of a device kind. Only the session's thread calls these functions, between runs; exceptions are the
+ * functions of streams. */
 struct device_kind {
     int number; /* number of the kind: DEV_CPU... (device_kinds.h) */
     unsigned flags;
@@ -92,7 +92,7 @@ struct device_kind {
      * library. */
     int (*connect)(int n, struct communicator *const *c, const struct communicator_post *post);
     /* Called by stream work: begins the part of a rank in a collective. On a link, the sender has no `out`, and the
-     * receiver no `in`. E_KERNEL; E_CANCEL: the communicator was cut. May return STREAM_HELD. */
+     * receiver no `in`. E_KERNEL; E_CANCEL: the communicator was cut. The function may return STREAM_HELD. */
     int (*collect)(struct communicator *c, int32_t comm_rank, const struct collective_call *call,
                    const struct stream *s, const void *in, void *out);
     /* Cuts communicators after a run has failed, because some ranks will not begin their parts. Waiting parts and
@@ -158,8 +158,9 @@ void pool_from(struct pool *p, const struct pool_source *source);
 void pool_order(struct pool *p, const struct work_order *order);
 void pool_free(struct pool **p); /* all buffers must have been dropped */
 void pool_limit(struct pool *p, size_t limit_bytes);
-/* Allocates a buffer. E_MEMORY: "cpu:1 wanted 2.1 GB, 0.4 GB of its limit free". bytes 0: a buffer without data. The
- * pool keeps freed blocks for requests of the same size class. The pool frees such blocks if many are idle. */
+/* Allocates a buffer. E_MEMORY: "out of memory on cpu:1: needs 2.1 GB, 0.4 GB of its limit free". bytes 0: a buffer
+ * without data. The pool keeps freed blocks for requests of the same size class. The pool frees such blocks if many
+ * are idle. */
 int buffer_new(struct pool *p, size_t bytes, struct buffer **out);
 /* Allocates a buffer that host code will write at once. Prefers blocks that no unfinished work accesses. */
 int buffer_new_for_host(struct pool *p, size_t bytes, struct buffer **out);

@@ -90,7 +90,8 @@ struct cuda_collective {
     int64_t numel; /* number of elements, > 0 */
 };
 
-/* The plug-in. Its functions return an error text that is valid until the process ends; NULL: success. Any thread. */
+/* The plug-in's functions. They return an error text that is valid until the process ends; NULL: success. Any
+ * thread. */
 struct cuda_plugin {
     int version;
     const char *(*count)(int *ngpu); /* returns the number of GPUs; the error says why there are none */
@@ -258,6 +259,6 @@ int cuda_index(int device);
 int cuda_note(const char *why);
 
 struct device_kind;
-extern struct device_kind device_cuda; /* only cuda_choose and cuda_join change it */
+extern struct device_kind device_cuda; /* the kind cuda; only cuda_choose and cuda_join change the record */
 
 #endif

@@ -11,7 +11,7 @@
 
 struct finding;
 
-/* What work a stream executes. Streams of one device run concurrently; only marks order them. */
+/* Kinds of work; a stream executes one kind. Streams of one device run concurrently; only marks order them. */
 enum stream_role {
     STREAM_COMPUTE, /* kernels; all work, if the device has only one stream */
     STREAM_IN,      /* copies from other memory spaces to this device */
@@ -34,8 +34,8 @@ struct stream {
  * the work is complete. Work accesses bytes only at addresses from stream_reach(). */
 enum { STREAM_HELD = -1 };
 struct stream_work {
-    /* Does the work. Returns 0, or an error code after fail() (see stream_trouble). On a driven stream it may return
-     * STREAM_HELD: the work waits for another device, and the stream will call run again. */
+    /* Does the item's work. Returns 0, or an error code after fail() (see stream_trouble). On a driven stream it may
+     * return STREAM_HELD: the work waits for another device, and the stream will call run again. */
     int (*run)(const struct stream_work *w, const struct stream *s);
     const void *of;
     void *const *in, *const *out;

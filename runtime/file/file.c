@@ -42,7 +42,7 @@ file_create(const char *what, const char *path, struct file_out *out)
     return out->f ? 0 : fail(E_IO, "%s: %s cannot be written: %s", what, path, strerror(errno));
 }
 
-/* Closes the file. Flushes its buffer first, so that errno belongs to the failed write. */
+/* Finishes writing a file. Flushes its buffer first, so that errno belongs to the failed write. */
 int
 file_finish(struct file_out *out)
 {

@@ -23,9 +23,9 @@ int build_written(const struct call_context *ctx, const struct op *op, int nin, 
 struct val *build_number(struct rille_session *s, bool is_int, double f, int64_t i);
 /* Returns v in that dtype: v itself if it already has the dtype. */
 int build_cast(const struct call_context *ctx, struct val *v, enum dtype d, struct val **out);
-/* Casts like build_cast. If v views all elements of another value, casts that value and returns the same view of the
- * result. So a weight and its gradient keep the weight's own layout, and the weight is cast once, even if readers
- * transpose it. */
+/* Casts v to a dtype, like build_cast. If v views all elements of another value, casts that value and returns the
+ * same view of the result. So a weight and its gradient keep the weight's own layout, and the weight is cast once,
+ * even if readers transpose it. */
 int build_cast_below(const struct call_context *ctx, struct val *v, enum dtype d, struct val **out);
 int build_to_global(const struct call_context *ctx, struct val *v, const struct layout *l, struct val **out);
 

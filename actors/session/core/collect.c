@@ -510,7 +510,7 @@ made_first(const struct program *p, struct ref r)
 }
 
 /* Returns true if nodes i and `of` read the same values, apart from moves and recomputation. Returns false if one of
- * them reads a leaf from an earlier run. */
+ * the two nodes reads a leaf from an earlier run. */
 static bool
 reads_alike(const struct program *p, int32_t i, int32_t of)
 {

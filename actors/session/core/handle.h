@@ -28,7 +28,7 @@ struct rille_tensor {
 
 struct rille_graph;
 struct rille_live;
-/* Lists of all handles. */
+/* Lists of all handles that the host program holds. */
 struct session_handles {
     struct rille_tensor *tensors; /* tensors with nref > 0; `lives` and `graphs` likewise */
     struct rille_live *lives;

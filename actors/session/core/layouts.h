@@ -1,4 +1,4 @@
-/* layouts.h - default and reduced layouts, and the texts of layouts. The atlas owns them. Session's thread. */
+/* layouts.h - default and reduced layouts, and the texts of layouts. The atlas owns all layouts. Session's thread. */
 #ifndef RILLE_SESSION_LAYOUTS_H
 #define RILLE_SESSION_LAYOUTS_H
 

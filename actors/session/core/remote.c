@@ -245,8 +245,8 @@ remote_rows(struct rille_session *s, struct runner *r)
 
 /* ---- sending programs ---- */
 
-/* Returns true if compiling the program asks a GPU library which products or convolutions it supports, and how much
- * scratch memory they need. */
+/* Returns true if compiling the program asks a GPU library which products or convolutions the library supports, and
+ * how much scratch memory these need. */
 static bool
 asks_a_library(const struct plan *p)
 {

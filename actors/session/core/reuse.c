@@ -38,7 +38,7 @@ same_number(const struct number *x, const struct number *y)
     return x->kind == NUM_LIVE ? x->live == y->live : x->kind == NUM_FIXED && x->i == y->i;
 }
 
-/* Merges equal numbers. Compares each number with all earlier ones, because there are few. */
+/* Merges equal number operands of the program. Compares each number with all earlier ones, because there are few. */
 static void
 merge_numbers(struct merge *m)
 {
@@ -116,7 +116,7 @@ find_equal(struct merge *m, int32_t i)
     hash_add(&m->nodes, hash, hash_index(i));
 }
 
-/* Removes merged nodes. */
+/* Removes the nodes that were merged into an earlier equal node from the program. */
 static void
 renumber_nodes(struct merge *m)
 {

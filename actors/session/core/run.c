@@ -154,8 +154,7 @@ was_computed(const struct node *n)
 }
 
 /* Returns true if uncomputed v reads a value that is being replaced. *doubtful: v checks data, which may be invalid.
- * Skips results that were computed before: their handles are garbage that is not collected yet, so they are not
- * worth computing again. */
+ * Skips results that were computed before, because only handles that await garbage collection refer to such results. */
 static bool
 waits_for_going(struct rille_session *s, struct val *v, bool *doubtful)
 {

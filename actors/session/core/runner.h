@@ -19,7 +19,7 @@ struct runner {
     /* stores by leaf and by root of the program; borrowed; the caller sets both before a run */
     struct store **leaf, **root;
     bool *donate; /* by root: the run overwrites the root's leaf instead of allocating a buffer */
-    /* by root: the plan allows that; tasks overwrite the leaf on all hosts that hold it */
+    /* by root: the plan allows that; tasks overwrite the leaf on all hosts that have a shard of the leaf */
     bool *overwrites;
     struct arena arena;
     struct rille_session *s;
@@ -37,7 +37,7 @@ size_t runner_bytes(const struct runner *r); /* approximate size in host memory,
 /* Creates a runner for a plan, and takes ownership of the plan. */
 struct runner *runner_new(struct rille_session *s, struct plan *p);
 void runner_free(struct runner **r);
-/* Runs the plan. First allocates buffers for roots that have none, or reuses those of the root's leaf. */
+/* Runs the runner's plan. First allocates buffers for roots that have none, or reuses those of the root's leaf. */
 int runner_run(struct rille_session *s, struct runner *r, bool timed);
 /* After a failed run: sets root[k] if an update had begun to overwrite the leaf of root k. */
 void runner_overwrote(const struct runner *r, bool *root);

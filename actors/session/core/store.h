@@ -8,7 +8,7 @@
 struct box;
 struct pool;
 struct rille_session;
-/* Allocates buffers for a value of this type and layout. Host code will write them. */
+/* Allocates buffers for a value of this type and layout. Host code will write the buffers. */
 int store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out);
 /* Allocates buffers with the given function. shared: equal shards share one buffer. */
 typedef int buffer_maker(struct pool *p, size_t bytes, struct buffer **out);

@@ -28,8 +28,8 @@ void explain_candidates_end(struct explain_candidates *t); /* keeps the reported
  * candidates and regrets share one array. node: net node of the prog_node; must have candidates. */
 void explain_candidates_report(struct explain_candidates *t, int32_t node, const struct prog_node *n,
                                struct rille_explain_op *op);
-/* Returns layouts as texts. Omits the layouts of numbers and absent operands. *count: number of texts; count may be
- * NULL. */
+/* Returns the texts of n layouts. Omits the layouts of numbers and absent operands. *count: number of texts; count
+ * may be NULL. */
 const char **explain_candidates_texts(struct explain_candidates *t, int n, const struct layout *const *l, int *count);
 
 #endif

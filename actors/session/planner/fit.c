@@ -35,7 +35,7 @@ struct fitter {
     /* memory limit given to the planner, which does not count all memory of a plan, bytes */
     int64_t reckoned;
     bool quick;                  /* quick search, as in solve.h */
-    struct assign_least counted; /* least memory by the planner's count, as lay_at_once knows it */
+    struct assign_least counted; /* least memory by the planner's count that lay_at_once() has found so far */
     /* least memory by the planner's count if the limit was too low; 0: the limit was not too low */
     struct assign_least possible;
     /* program with the planner's layouts, from which all plans are made; NULL: each plan starts from the traced
@@ -146,8 +146,8 @@ activations(struct fitter *f, const struct program *p)
     return schedule_search_read(p, f->costs, &d) ? d.bytes : 0;
 }
 
-/* Returns the predicted time of a step by simulating the tasks of its plan. The pipeline simulator is less exact: it
- * does not know which tasks are fused. */
+/* Returns the predicted time of a step by simulating the tasks of its plan. The pipeline simulator is less exact,
+ * because it does not know which tasks are fused. */
 static double
 program_time(struct fitter *f, const struct plan *p)
 {

@@ -10,8 +10,8 @@ struct fit_source {
     struct program *(*program)(void *arg);
     void *arg;
 };
-/* Makes the plan of g. E_MEMORY: no plan fits; the text reports the least memory found and, for a searched schedule,
- * the idle share. */
+/* Makes the plan of step g. E_MEMORY: no plan fits; the text reports the least memory found and, for a searched
+ * schedule, the idle share. */
 int fit_plan(struct rille_graph *g, const struct rille_graph_options *o, const struct fit_source *from,
              struct plan **out);
 

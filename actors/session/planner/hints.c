@@ -120,8 +120,8 @@ is_hint(const struct origin *o)
     return o->kind == FROM_VARIABLE && !o->free && !o->t->placed;
 }
 
-/* Returns an array by leaf: 1 + index of the node that updates the leaf or, without an update, that computes with it
- * first; 0: none. A leaf that only updates read counts for the leaf that they update. */
+/* Returns an array by leaf: 1 + index of the node that updates the leaf or, if none does, of the first node that
+ * reads the leaf; 0: none. A leaf that only updates read belongs to the leaf that these update. */
 static int32_t *
 readers_of(const struct program *p, struct arena *a)
 {

@@ -68,8 +68,8 @@ struct making {
     const struct trace_made *made;
 };
 
-/* Makes the program. If a planner chooses the layouts, also adds the second gathers of sharded variables, because
- * the planner must count their cost. */
+/* Makes the program of a trace. If a planner chooses the layouts, also adds the second gathers of sharded variables,
+ * because the planner must count their cost. */
 static struct program *
 make_program(void *arg)
 {

@@ -22,8 +22,8 @@ int planned_zero(struct rille_graph *g, struct program *p, int level);
 void planned_gather(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
 /* Lets a new version that a move produces overwrite the variable's old version. */
 void planned_land(struct rille_graph *g, struct program *p);
-/* Rewrites a program with layouts to save memory: gathers values a second time or offloads them until backward; lets
- * new versions overwrite old ones. */
+/* Rewrites a program with layouts to save memory: gathers values a second time, or offloads values until backward;
+ * lets new versions overwrite old ones. */
 int planned_offload(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
 /* Marks the leaves and roots of p whose layouts the planner may choose, and also leaf `also` (-1: none). leaf and
  * root have room for all leaves and roots. */
@@ -53,7 +53,7 @@ int planned_told(struct rille_graph *g);
 /* Records the memory that a plan with these layouts holds. */
 void planned_measure(struct assigned *a, const struct plan *p);
 struct assigned *graph_assigned(struct rille_graph *g);
-/* Converts variables permanently to the layouts that the step chose. Called after the trace. */
+/* Converts variables permanently to the layouts that the step chose. Called when the trace has ended. */
 int planned_settle(struct rille_graph *g);
 
 #endif

@@ -133,8 +133,8 @@ infer_signatures(struct rille_session *s, struct reading *r, struct rule *rule, 
     return sig_axis(&s->calls.scratch, &r->call, rule, list);
 }
 
-/* Finds the dimension of a reshape's result that has the rows: they stay the outer part of the dimension with as
- * many elements before it. */
+/* Finds the dimension of a reshape's result that has the rows: the rows stay the outer part of the dimension that
+ * has as many elements before it. */
 static void
 read_reshape(struct reading *r, const struct val *x, const struct type *y)
 {
@@ -186,7 +186,8 @@ is_number_cast(const struct op *op, const struct val *x, const struct attr *attr
     return to != DT_BOOL && from != DT_BOOL && (dtype_is_float(to) || !dtype_is_float(from));
 }
 
-/* Returns the operand that is a number, if the call adds or selects it together with shares of a sum; -1: none. */
+/* Returns the index of an operand that is a number, if the call adds that number to shares of a sum, or selects
+ * between them; -1: none. */
 static int
 number_beside(const struct op *op, int nin, struct val *const *in)
 {

@@ -2,7 +2,7 @@
  *
  * The micro-batches are treated as the ranks of one more mesh axis, on which a call has the signatures of sbp/sig.h.
  * So a micro-batch's sum over rows is a share of the batch's sum, like P(sum) on a mesh. An operator that is not
- * linear cannot read a share; it reads the batch's sum instead:
+ * linear cannot read a share. Such an operator reads the batch's sum instead:
  *
  *   if the sum follows from the arguments without a gradient (a count of labels, the sum of a mask), a step of its own
  *   computes it before the batch (trace_total)

@@ -41,8 +41,8 @@ struct gradient_state {
     bool before, after;
 };
 
-/* The plan of least memory that whatif found on one mesh. Kept so that a later search with the reported limit finds
- * it again. */
+/* The plan of least memory that whatif found on one mesh. The session keeps this plan so that a later search with
+ * the reported limit finds it again. */
 struct least_found {
     int naxis;
     int32_t mesh[MAX_AXIS];
@@ -51,7 +51,7 @@ struct least_found {
     int64_t counted;
     int32_t *choice, nchoice;
 };
-/* The arguments of a step. */
+/* How a step treats its arguments. */
 struct step_inputs {
     int32_t n;
     struct type *type;
@@ -76,7 +76,7 @@ struct step_variables {
     struct gradient_state *gradient;
     struct read_variable *variable;
 };
-/* How the step was planned. */
+/* Results and options of the step's planning. */
 struct step_planning {
     struct assigned *assigned; /* result of the planner (planner/planned.c); NULL: no planner was used */
     struct program *traced;    /* program before planning, for whatif; NULL: none */
@@ -91,8 +91,9 @@ struct rille_graph {
     struct runner *runner;
     /* owned: step that runs before each call and writes totals of the batch into variables; NULL: none */
     struct rille_graph *totals;
-    bool meta;           /* runs on meta devices: calls return tensors without values */
-    uint64_t generation; /* session's generation when the step was made; the step is stale if they differ */
+    bool meta; /* runs on meta devices: calls return tensors without values */
+    /* session's generation when the step was made; if the session's present generation differs, the step is stale */
+    uint64_t generation;
     int32_t nout, nleaf, noutcome;
     struct origin *origin;   /* by leaf */
     struct outcome *outcome; /* noutcome entries: results in order, then gradients, then variables */

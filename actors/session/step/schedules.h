@@ -15,7 +15,7 @@ struct lag_schedule {
 /* Returns the schedule that the options request by name or by numbers. For a searched schedule, returns the schedule
  * of its first plan. E_ARG: unknown schedule; the text lists all names. */
 int schedules_find(const struct rille_graph_options *o, struct lag_schedule *out);
-/* Checks the schedule's name. E_ARG: unknown schedule; the error lists all names. */
+/* Checks the name of the schedule in the options. E_ARG: unknown schedule; the error lists all names. */
 int schedules_check(const struct rille_graph_options *o);
 
 #endif

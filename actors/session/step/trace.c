@@ -40,7 +40,7 @@ struct unfed_loss {
 /* A sum over the whole batch that is computed before the step (trace_total): `of` summed over the micro-batches. */
 struct batch_total {
     struct val *of, *sum; /* references held */
-    /* reference held: the variable that the step reads; a separate step writes it before each call */
+    /* reference held: the variable that the step reads; a separate step writes this variable before each call */
     struct rille_tensor *t;
 };
 

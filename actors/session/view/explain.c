@@ -75,8 +75,8 @@ same_ref(struct ref a, struct ref b)
     return a.kind == b.kind && a.index == b.index && a.out == b.out;
 }
 
-/* Puts the chosen candidate first. The chosen candidate may not be the cheapest for its operands: a view may read a
- * value that was moved for other readers. */
+/* Moves the chosen candidate to the front of the list. The chosen candidate may not be the cheapest for its
+ * operands: a view may read a value that was moved for other readers. */
 static void
 chosen_first(const struct prog_node *n, struct sig_choice *all)
 {
@@ -196,9 +196,9 @@ one_space(const struct place *from, const struct place *to)
     return lies_in(space, from) && lies_in(space, to);
 }
 
-/* Limits for large hypothetical meshes. Above SPELT ranks, a move is shown without its steps. Above WALKED ranks, it
- * is also shown without bytes per rank, which would need a loop over all ranks. Each long mesh axis beyond
- * BOX_FEW_AXES counts as twice the ranks, because the number of paths grows with the axes. */
+/* Limits for large hypothetical meshes. Above SPELT ranks, a move is shown without its steps. Above WALKED ranks, a
+ * move is also shown without bytes per rank, because these would need a loop over all ranks. Each long mesh axis
+ * beyond BOX_FEW_AXES counts as twice the ranks, because the number of paths grows with the axes. */
 enum { SPELT = 8, WALKED = 64 };
 
 static int32_t
@@ -377,7 +377,8 @@ explain_paths(struct teller *t, const struct type *type, const struct layout *fr
     return 0;
 }
 
-/* Describes a move. Moves with equal type and layouts are computed once, because layers of a model are alike. */
+/* Adds the description of a move to the record. Moves with equal type and layouts are computed once, because layers
+ * of a model are alike. */
 static int
 tell_ways(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
           struct rille_explain_boxing *x, struct str *text)
@@ -557,7 +558,7 @@ print_all(struct teller *t)
         str_addf(s, "  over axis %d: %lld bytes\n", a, (long long)t->e->axis_bytes[a]);
 }
 
-/* Adds the planner's summary. */
+/* Fills in the planner's results: cost, bound, gap, search time and memory. */
 static void
 tell_plan(struct teller *t)
 {

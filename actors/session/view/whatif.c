@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Time limits of a search and of the regrets, ns of counted work (work.h). Together they are short enough for an
- * interactive user. On the step's own mesh, a search has the step's own time limit. */
+/* Time limits of a search and of the regrets, ns of counted work (work.h). The sum of both limits is short enough
+ * for an interactive user. On the step's own mesh, a search has the step's own time limit. */
 enum { SEARCH_NS = 300000000, REGRET_NS = 100000000 };
 /* least bandwidth (bytes/s) and speed (operations/s) that are accepted, as in cost files */
 enum { SLOWEST = 1000 };
@@ -257,8 +257,8 @@ measure(struct cluster *k, struct rille_graph *g, const struct program *q, struc
     return 0;
 }
 
-/* Searches once for layouts of at most `within` bytes without scratch memory (0: any). E_PLAN: none found; *least:
- * known figures of the least memory. */
+/* Searches once for layouts of at most `within` bytes without scratch memory (0: any). E_PLAN: no layouts were
+ * found; *least: known figures of the least memory. */
 static int
 lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, enum solve_mode mode, int64_t within,
         struct program *q, struct assigned **out, struct assign_least *least)
@@ -305,8 +305,8 @@ refuse(const struct cluster *k, const struct rille_graph *g, const struct assign
 
 /* Searches within the memory limit. First searches without a limit, and spends most of the time there if that plan
  * seems to fit: a plan that fits is then the best. Scratch memory is known only for given layouts, so each further
- * search subtracts the scratch memory of the last plan. E_PLAN: none found; *known: figures of the least memory from
- * the last search. */
+ * search subtracts the scratch memory of the last plan. E_PLAN: no layouts were found; *known: figures of the least
+ * memory from the last search. */
 static int
 search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
               struct assigned **out, struct assign_least *known)
