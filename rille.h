@@ -41,7 +41,7 @@ struct rille_live;
 
 struct rille_options {
     const char *devices; /* devices to open, "cpu:8,meta"; NULL: cpu:8, or one per core if there are more cores */
-    int threads;         /* most device threads; 0: RILLE_THREADS or, if unset, the number of cores */
+    int threads;         /* maximum number of device threads; 0: RILLE_THREADS or, if unset, the number of cores */
     const char *bus;     /* message bus, "zmq" or "sim:SEED"; NULL: RILLE_BUS or, if unset, "zmq" */
     uint64_t seed;       /* seed of random values */
     bool check_ref;      /* compare each kernel with its reference; applies to the whole process */
@@ -105,10 +105,11 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
 enum rille_mpi { RILLE_TCP, RILLE_MPI_IF_ALL, RILLE_MPI };
 struct rille_worker_options {
     const char *join, *key_file, *devices;
-    const char *collectives; /* as in struct rille_options; also applies to collectives with other workers' GPUs */
-    const char *root;        /* folders "/a:/b" in which the worker writes and reads checkpoints; NULL: none */
-    const char *host;        /* host name that the worker reports, for tests; NULL: the real one */
-    int rank;                /* rank that the worker requests; -1: any */
+    /* collectives as in struct rille_options; also applies to collectives with other workers' GPUs */
+    const char *collectives;
+    const char *root; /* folders "/a:/b" in which the worker writes and reads checkpoints; NULL: none */
+    const char *host; /* host name that the worker reports, for tests; NULL: the real one */
+    int rank;         /* rank that the worker requests; -1: any */
     /* secret that the starting session passed; all zero: no session started the process */
     unsigned char secret[RILLE_SECRET];
     int wait_seconds; /* how long to wait for the coordinator, s */
@@ -160,7 +161,8 @@ struct rille_worker_info {
     double busy;                            /* time in which the worker's devices had work, s, summed over devices */
     double slow; /* duration of the worker's acts relative to workers with the same tasks; 0: not much longer */
 };
-/* Describes the i-th worker. Returns false if there is none. Without a cluster, this process is the only worker. */
+/* Describes the i-th worker. Returns false if there are at most i workers. Without a cluster, this process is the
+ * only worker. */
 bool rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out);
 bool rille_in_cluster(struct rille_session *s);
 bool rille_was_lost(void); /* returns true if this thread's last error was the loss of a worker */
@@ -222,7 +224,7 @@ struct rille_cost {
     double hop_ns;            /* fixed cost per hop, ns */
     double wire_ns;           /* latency to another host, ns */
     double wire_ns_per_byte;  /* cost per byte sent to another host, ns */
-    double staging_bytes;     /* most bytes that a rank may hold between hops; 0: no limit */
+    double staging_bytes;     /* maximum number of bytes that a rank may hold between hops; 0: no limit */
     double flops_per_ns;      /* speed of matrix products, floating-point operations per ns */
     double bytes_per_ns;      /* speed of other operators, bytes read and written per ns */
 };
@@ -249,11 +251,11 @@ struct rille_counters {
     int64_t live_bytes; /* bytes in buffers, sum over all devices */
     int64_t arena_bytes;
     int64_t plans;      /* number of plans in the cache */
-    int64_t plan_bytes; /* approximate host memory of these plans, bytes */
+    int64_t plan_bytes; /* approximate host memory of the plans in the cache, bytes */
     /* number of rille_generation() calls; a compiled step with an older generation must be traced again */
     int64_t generation;
     int64_t cuda_graphs;  /* number of CUDA graphs that this process has created */
-    int64_t cuda_replays; /* number of launches of these graphs */
+    int64_t cuda_replays; /* number of launches of CUDA graphs */
 };
 void rille_count(struct rille_session *s, struct rille_counters *out);
 /* Returns an estimate of the bytes that only the host program's garbage collector can free (for lua_gc). */
@@ -264,13 +266,13 @@ struct rille_device_info {
     int device, thread; /* thread: number as in rille_doing_thread(); -1: the device is on another host */
     int64_t live_bytes, arena_bytes, peak_bytes, limit_bytes;
 };
-/* Describes the i-th device that the session has used. Returns false if there is none. */
+/* Describes the i-th device that the session has used. Returns false if it has used at most i devices. */
 bool rille_device_info(struct rille_session *s, int i, struct rille_device_info *out);
 struct rille_gpu_info {
     char name[256];
     int64_t memory;    /* memory of the GPU, bytes */
     int major, minor;  /* compute capability, major and minor */
-    char kernels[512]; /* compiler and cache of kernels, or why there are none */
+    char kernels[512]; /* compiler and cache of kernels, or why kernels cannot be compiled */
 };
 /* Describes the GPU of device cuda:device. */
 int rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *out);
@@ -309,7 +311,7 @@ struct rille_attr_info {
     const char *doc;
 };
 const struct rille_op *rille_op_find(const char *name);
-/* returns the i-th operator in order of name; NULL: there is none */
+/* returns the i-th operator in order of name; NULL: there are at most i operators */
 const struct rille_op *rille_op_at(int i);
 const char *rille_op_name(const struct rille_op *op);
 int rille_op_operands(const struct rille_op *op, struct rille_operand_info out[16]);
@@ -439,7 +441,7 @@ int rille_tensor_backward(struct rille_tensor *t);
 /* Sets out[i] to d sum(y) / d x[i], which is differentiable again; zeros if y does not depend on x[i]. y may have
  * any shape. */
 int rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out);
-/* Returns a new handle on the tensor's gradient; NULL: there is none. */
+/* Returns a new handle on the tensor's gradient; NULL: the tensor has no gradient. */
 struct rille_tensor *rille_tensor_grad(struct rille_tensor *t);
 int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* g NULL: removes the gradient */
 /* Sets the layout, on the leaf's placement, in which backward stores the leaf's gradient. NULL: a layout that suits
@@ -611,7 +613,7 @@ struct rille_chart_stall {
 enum { RILLE_CHART_POINTS = 256 };
 struct rille_chart_run {
     double time, bubble; /* time: duration, s; bubble: share of that time in which computing devices are idle */
-    int nspan, nstall;   /* nspan 0: there is no such run */
+    int nspan, nstall;   /* number of spans, and of stalls; nspan 0: no run was simulated or timed */
     struct rille_chart_span *span;
     struct rille_chart_stall *stall; /* idle times with their causes, longest first */
     double *busy;                    /* busy time by device, s */
@@ -634,7 +636,7 @@ struct rille_chart {
     bool reckoned;
     double forward, backward, weight, moving; /* planned time per micro-batch on a device of a stage, s */
     double bound;                             /* lower bound of the bubble, for any schedule with these costs */
-    /* most bytes that a device saves for backward, in this schedule and in 1F1B */
+    /* maximum number of bytes that a device saves for backward, in this schedule and in 1F1B */
     int64_t activations, activations_1f1b;
     double again; /* share of forward that backward recomputes */
     struct rille_chart_run planned, measured;
@@ -665,7 +667,7 @@ struct rille_actor {
     /* nhost: number of hosts with devices of the plan; nshown: number of hosts whose actors rille_actor() reports */
     int nhost, nshown;
 };
-/* Describes the i-th actor. Returns false if there is none. Its texts are valid until the next call. */
+/* Describes the i-th actor. Returns false if there are at most i actors. Its texts are valid until the next call. */
 bool rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_actor *out);
 
 /* ---- introspection ---- */
@@ -715,12 +717,12 @@ struct rille_explain_boxing {
     struct rille_explain_path { /* possible paths of the move; a run uses the first */
         const char *name;       /* names of its hops: "all-gather, all-gather" */
         int nhop;
-        const char **layouts; /* layouts after each hop */
-        /* bytes: bytes sent, sum over all ranks; staging: most bytes that a rank holds between hops */
+        const char **layouts; /* layout of the tensor after each hop */
+        /* bytes: bytes sent, sum over all ranks; staging: maximum number of bytes that a rank holds between hops */
         int64_t bytes, staging;
         double ns; /* time estimated by the cost model, ns */
     } * candidates;
-    const char *text; /* description as text */
+    const char *text; /* description of the move as text */
 };
 /* A conflict of hints, only for steps planned by "propagate": the layout of a value follows from one hint, and the
  * layout that a reader needs follows from another, so the value must move. Hints are arguments, variables, moves,
@@ -750,7 +752,7 @@ struct rille_explain {
     int64_t time;
     double gap;    /* relative distance from the bound: (cost - bound) / cost */
     double search; /* search time, seconds of one core */
-    /* most bytes that a device holds, with scratch memory; rille_graph_whatif(): estimated */
+    /* maximum number of bytes that a device holds, with scratch memory; rille_graph_whatif(): estimated */
     int64_t peak;
     int64_t scratch; /* largest scratch memory of a kernel, bytes */
     char *text;
@@ -785,7 +787,7 @@ struct rille_cluster {
     /* bandwidth by axis, bytes per second that a rank receives, at least 1000; 0: as on this machine */
     double bandwidth[RILLE_AXES];
     double latency[RILLE_AXES]; /* latency by axis, seconds per message, 0 to 1 */
-    bool has_latency;           /* false: latency as on this machine */
+    bool has_latency;           /* false: the cluster's latency is that of this machine */
     double flops;               /* speed of a device, operations per second; 0: as on this machine */
     int64_t memory;             /* memory limit per device, bytes; 0: none */
 };
@@ -824,16 +826,16 @@ struct rille_file;
 int rille_file_open(struct rille_session *s, const char *path, const char *format, struct rille_file **out);
 void rille_file_close(struct rille_file **f);
 struct rille_file_entry {
-    /* dtype: the file's name for it, if Rille has no such dtype; rille_file_load() then fails */
+    /* dtype: if Rille lacks the dtype, the file's name for it; rille_file_load() then fails */
     const char *name, *dtype;
     int ndim;
     const int64_t *shape;
 };
-/* Describes the i-th tensor in order of name. Returns false if there is none. */
+/* Describes the i-th tensor of the file in order of name. Returns false if there are at most i tensors. */
 bool rille_file_entry(const struct rille_file *f, int i, struct rille_file_entry *out);
 /* returns the index of a tensor; -1: not found */
 int rille_file_find(const struct rille_file *f, const char *name);
-/* Returns the i-th metadata entry in the order of the file. Returns false if there is none. */
+/* Returns the i-th metadata entry in the order of the file. Returns false if there are at most i entries. */
 bool rille_file_text(const struct rille_file *f, int i, const char **key, const char **value);
 /* Loads a tensor as a leaf. dtype: dtype to which floats are cast; NULL: the file's dtype. */
 int rille_file_load(struct rille_file *f, int i, const char *dtype, const struct rille_layout *layout,
@@ -851,10 +853,10 @@ int rille_load_npy(struct rille_session *s, const char *path, const struct rille
 struct rille_save_options {
     int nmetadata;
     const char *const *metadata; /* key, value, key, value, ... */
-    int64_t shard_bytes;         /* most bytes of a shard file in a folder; 0: 5 GB */
+    int64_t shard_bytes;         /* maximum number of bytes of a shard file in a folder; 0: 5 GB */
     bool digest;                 /* safetensors: add a digest of all bytes, for rille_verify() */
     int nold;
-    const char *const *old; /* files to remove when the new one is complete */
+    const char *const *old; /* files to remove once the new file is complete */
 };
 struct rille_saving; /* a save in progress on its own thread, of the values at the time of the call */
 /* Saves tensors. in_background NULL: returns when all data is written; else returns at once, with the save in

@@ -69,8 +69,9 @@ struct box_relay {
 /* A staging buffer in which one owner reduces. A stage holds the slices of its steps one after the other, dense and
  * row-major. A stage has the destination's dtype (layout_dtype of `to`) or, if the sum is passed to another segment,
  * the source's dtype (box_stage_layout). Stage number = mesh position in `from` + mesh size * level. A stage reads
- * only stages of lower levels. Without a hierarchical reduction there is one level. With one, there is a level for
- * each chunk of each segment and, on the way back, for each chunk of all segments except the last. */
+ * only stages of lower levels. Without a hierarchical reduction there is one level. With a hierarchical reduction,
+ * there is a level for each chunk of each segment and, on the way back, for each chunk of all segments except the
+ * last. */
 struct box_stage {
     struct box_work work;
     int64_t numel;

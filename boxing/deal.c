@@ -207,7 +207,8 @@ give_apart(struct deal *d)
     }
 }
 
-/* Assigns all remaining addends to one group: in turn, one that holds such an addend; if there is none, any group. */
+/* Assigns all remaining addends to one group: to the next group, in turn, that holds one of these addends; if no
+ * group does, to any group. */
 static void
 give_sum(struct deal *d)
 {

@@ -38,7 +38,7 @@ int32_t grid_tile(const struct grid *g, int32_t corner);
 /* Returns the part that contains element k, if n elements are split evenly: the first n mod parts parts have one
  * element more. */
 int32_t grid_part(int64_t n, int64_t parts, int64_t k);
-/* Returns the reduction of the P axes with more than one rank; RED_NONE: there is no such axis. */
+/* Returns the reduction of the P axes with more than one rank; RED_NONE: no P axis has more than one rank. */
 enum reduce grid_reduce(const struct grid *g);
 
 /* Iterates over the tiles of g that intersect a box, last dimension fastest. */

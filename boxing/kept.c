@@ -208,7 +208,7 @@ length_tells(const struct group *g, const struct ranges *r, int side, int a)
     return is_next_axis(g, r, side, a) && r->ncut[!side][d] == g->cuts[!side][d].n;
 }
 
-/* How an axis splits one side's range; the same for all parts. */
+/* How an axis splits one side's range. These data are the same for all parts. */
 struct parts {
     /* n: number of parts; within: the first part that does not end inside the other side's range */
     int32_t n, within;

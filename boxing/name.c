@@ -59,8 +59,8 @@ turn_by_axis(const struct layout *from, const struct layout *to)
     return t;
 }
 
-/* Returns the kind of SBP entry that all axes with more than one rank have; -1: the kinds differ. Returns B if there
- * is no such axis. */
+/* Returns the kind of SBP entry that all axes with more than one rank have; -1: the kinds differ. Returns B if all
+ * axes have one rank. */
 static int
 only_kind(const struct layout *l)
 {
@@ -93,8 +93,8 @@ box_name(const struct type *t, const struct layout *from, const struct layout *t
 /* ---- steps as text ---- */
 
 enum {
-    MANY = 6,   /* most steps per line, and most sources per step */
-    LINES = 64, /* most lines */
+    MANY = 6,   /* maximum number of steps per line, and most sources per step */
+    LINES = 64, /* maximum number of lines */
 };
 
 static void

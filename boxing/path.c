@@ -27,7 +27,8 @@
 
 enum {
     MAX_HOP = 2 * MAX_AXIS,
-    MAX_PROBE = 1 << MAX_AXIS, /* most ranks that are examined; equals the largest number of a mesh's corners */
+    /* maximum number of ranks that are examined; equals the largest number of a mesh's corners */
+    MAX_PROBE = 1 << MAX_AXIS,
 };
 
 /* A layout that the search reached by nhop hops, on the cheapest path. */
@@ -223,7 +224,7 @@ price_once(struct search *s, const struct layout *from, const struct layout *to)
 
 /* ---- bytes that single ranks receive ---- */
 
-/* Selects the ranks whose received bytes are checked. Without P there are none, because the total of all ranks
+/* Selects the ranks whose received bytes are checked. Without P no rank is checked, because the total of all ranks
  * suffices. */
 static void
 watch_ranks(struct search *s)

@@ -24,13 +24,13 @@ struct box_cost {
     double hop_ns;            /* fixed cost per hop, ns: actors, and waiting for the slowest rank */
     double wire_ns;           /* latency between hosts that do not share memory, ns */
     double wire_ns_per_byte;  /* cost per byte sent between such hosts, ns */
-    int64_t staging_bytes;    /* most bytes that a rank may hold between hops; 0: no limit */
+    int64_t staging_bytes;    /* maximum number of bytes that a rank may hold between hops; 0: no limit */
 };
 
 struct box_hop {
     const struct layout *from, *to;
     const char *name; /* result of box_name() */
-    int64_t bytes;    /* sum over all ranks */
+    int64_t bytes;    /* bytes sent by all ranks together */
     double ns;
 };
 
@@ -38,7 +38,7 @@ struct box_candidate {
     int nhop; /* number of hops; 1: the direct exchange */
     struct box_hop *hop;
     int64_t bytes;   /* bytes sent, sum over ranks and hops */
-    int64_t staging; /* most bytes that a rank holds between hops */
+    int64_t staging; /* maximum number of bytes that a rank holds between hops */
     double ns;
 };
 

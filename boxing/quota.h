@@ -12,7 +12,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/tensor/layout.h"
 
-/* most ranks for which tiles are checked; on larger meshes, ranks are checked only one by one */
+/* maximum number of ranks for which tiles are checked; on larger meshes, ranks are checked only one by one */
 enum { QUOTA_TILES = 1 << MAX_AXIS };
 
 struct quota {
@@ -22,7 +22,7 @@ struct quota {
     int32_t nrank;
     const int32_t *rank;    /* checked ranks, ascending; all ranks if the mesh has at most QUOTA_TILES */
     const int64_t *most;    /* by index of rank: bytes received in the direct exchange */
-    struct hash_table room; /* cache by layout */
+    struct hash_table room; /* cache of limits by layout */
 };
 
 /* Returns false if a path will certainly exceed the quota, given its present layout and the bytes received so far.

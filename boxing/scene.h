@@ -7,8 +7,8 @@
 #include "boxing/grid.h"
 
 enum {
-    SHOWN = 8,       /* most parts, addends, pages and bars that a picture shows */
-    LABEL_RANKS = 6, /* most ranks in a label; a label for more ranks shows four entries */
+    SHOWN = 8,       /* maximum number of parts, addends, pages and bars that a picture shows */
+    LABEL_RANKS = 6, /* maximum number of ranks in a label; a label for more ranks shows four entries */
 };
 
 /* Indices to draw out of many: all of them, or the first ones, a gap (-1) and the last. */

@@ -17,8 +17,8 @@ enum {
     SHEET_WIDTH = 24, /* width of a sheet if there is space, characters */
     SHEET_HEIGHT = 5,
     MAX_SHEET = 3,
-    PARTS = 4,  /* most parts that are listed with their origin */
-    BLOCKS = 4, /* most blocks per part, and ranks per block */
+    PARTS = 4,  /* maximum number of parts that are listed with their origin */
+    BLOCKS = 4, /* maximum number of blocks per part, and ranks per block */
 };
 
 struct cell {

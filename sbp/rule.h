@@ -56,7 +56,7 @@ int rule_keep(const struct call *c, int axis, struct str *rule);
 /* NumPy broadcasting of all operands. E_SHAPE: sizes differ */
 int rule_broadcast(const struct call *c, struct str *rule);
 int rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim,
-                struct str *rule);                     /* naxes 0: all axes */
+                struct str *rule);                     /* naxes 0: reduces all axes */
 int rule_same(const struct call *c, struct str *rule); /* all operands and results have one shape */
 /* Writes the rule for reshaping in[0] with elements in order ("(ab)c->a(bc)"). One dim[i] may be -1: its size is
  * inferred. make_rule() passes `rule`. infer() passes `size`, to receive the sizes of the rule's letters. Either may

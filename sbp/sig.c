@@ -48,7 +48,7 @@ static enum reduce
 reduce_of(const struct call *c)
 {
     enum reduce r = c->op->partial.reduce_of ? c->op->partial.reduce_of(c) : c->op->partial.reduce;
-    return r == RED_PROD ? RED_NONE : r; /* because there is no P(prod) */
+    return r == RED_PROD ? RED_NONE : r; /* a product is not passed on, because there is no P(prod) */
 }
 
 static struct sig *
@@ -327,7 +327,7 @@ merge_ranges(const struct rule *r, const struct rule_dim *dim, const struct rang
     bool open = false; /* true once an earlier factor has more than one value */
     *out = (struct range){0, 0};
     for (int i = 0; i < dim->nfactor; i++)
-        if (of[i].hi == of[i].lo) return true; /* the piece is empty */
+        if (of[i].hi == of[i].lo) return true; /* an empty piece equals any other empty piece */
     *out = (struct range){0, 1};
     for (int i = 0; i < dim->nfactor; i++) {
         int64_t n = r->factor[dim->factor[i]].size, count = of[i].hi - of[i].lo;

@@ -12,7 +12,7 @@
 
 #include "sbp/rule.h"
 
-enum { SIG_AXIS = 64 }; /* most signatures of an operator on one mesh axis */
+enum { SIG_AXIS = 64 }; /* maximum number of signatures of an operator on one mesh axis */
 
 /* A signature on one mesh axis. v[k] is the entry of operand k: first the inputs, then the results. */
 struct sig {

@@ -21,8 +21,8 @@
 
 /* Limits of shapes and meshes. Rille rejects anything larger with an error. */
 enum {
-    MAX_DIM = 8,  /* most dimensions of a tensor */
-    MAX_AXIS = 6, /* most axes of a mesh */
+    MAX_DIM = 8,  /* maximum number of dimensions of a tensor */
+    MAX_AXIS = 6, /* maximum number of axes of a mesh */
 };
 
 #endif

@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 64, LEAST = 3 /* LEAST: fewest launches of a graph */, MOST = 1 << 16 /* most bytes of a tape */ };
+/* KEPT: tapes that a thread keeps; LEAST: minimum number of launches of a graph; MOST: maximum bytes of a tape */
+enum { KEPT = 64, LEAST = 3, MOST = 1 << 16 };
 
 struct launch {
     size_t bytes; /* size of the struct including its data, bytes; a multiple of 16 */

@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 64 << 20 /* most bytes of a cache file */ };
+enum { MOST_BYTES = 64 << 20 /* maximum number of bytes of a cache file */ };
 
 struct cuda_kernel {
     char *name;

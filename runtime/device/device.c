@@ -170,7 +170,7 @@ pool_class(size_t bytes, size_t *capacity)
 {
     bytes = MAX(bytes, (size_t)(ALIGN * STEPS));
     int high = 63 - __builtin_clzll(bytes), shift = high - STEP_BITS;
-    size_t units = (bytes + ((size_t)1 << shift) - 1) >> shift; /* 8 to 16 */
+    size_t units = (bytes + ((size_t)1 << shift) - 1) >> shift; /* a number from 8 to 16 */
     *capacity = units << shift;
     return (high * STEPS + (int)units - STEPS) % NCLASS;
 }

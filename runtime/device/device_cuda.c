@@ -22,12 +22,13 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below until they are set */
 static const struct cuda_plugin *plugin;
 static struct cuda_choice choice;
-static struct cuda_gpu gpu_of[CUDA_DEVICES];     /* GPU by device of `choice` */
-static _Atomic size_t taken_bytes[CUDA_DEVICES]; /* bytes allocated by device of `choice` */
-static const char *_Atomic broken;               /* first error of a GPU; NULL: none */
-static int first;                                /* number within the cluster of the first device of `choice` */
-static unsigned abilities;                       /* flags COMPILES, MULTIPLIES... of the devices in `choice` */
-static bool elsewhere;                           /* true: other processes have all devices of the kind */
+static struct cuda_gpu gpu_of[CUDA_DEVICES]; /* GPU of each device in `choice`, by device number */
+/* bytes allocated on each device in `choice`, by device number */
+static _Atomic size_t taken_bytes[CUDA_DEVICES];
+static const char *_Atomic broken; /* first error of a GPU; NULL: none */
+static int first;                  /* number within the cluster of the first device of `choice` */
+static unsigned abilities;         /* flags COMPILES, MULTIPLIES... of the devices in `choice` */
+static bool elsewhere;             /* true: other processes have all devices of the kind */
 
 /* ---- the plug-in ---- */
 

@@ -39,7 +39,7 @@ struct cuda_matrix {
 };
 struct cuda_product {
     int64_t from, to;  /* enum cuda_real: of x and w (from); of bias, aux and y (to) */
-    int64_t after;     /* enum cuda_after: the epilogue f */
+    int64_t after;     /* the epilogue f: a value of enum cuda_after */
     int64_t bias, aux; /* 1: present. bias: n numbers; aux: has the strides of y */
     int64_t tf32;      /* 1: f32 operands x and w may be rounded to TF32 */
     int64_t m, n, k, batch;
@@ -254,7 +254,8 @@ int cuda_cut_work(void);
 /* For cuda_kernel.c, cuda_product.c and cuda_collective.c: return the open plug-in, device i of the process, and the
  * process's index of a device; report an error of a GPU, of which the process keeps the first. */
 const struct cuda_plugin *cuda_opened(void);
-const struct cuda_device *cuda_device_at(int i, int *major, int *minor); /* NULL: there is no such device */
+/* NULL: the process has at most i devices */
+const struct cuda_device *cuda_device_at(int i, int *major, int *minor);
 int cuda_index(int device);
 int cuda_note(const char *why);
 

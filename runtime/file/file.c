@@ -74,7 +74,7 @@ check_text(const char *what, const char *path, size_t most, size_t at, const cha
     return n > most - at ? fail(E_IO, "%s: %s is longer than %zu bytes", what, path, most) : 0;
 }
 
-/* Reads a file. most: most bytes of a text; 0: a file with any bytes and any length. */
+/* Reads a file. most: maximum number of bytes of a text; 0: a file with any bytes and any length. */
 static int
 read_stream(const char *what, const char *path, size_t most, char **out, size_t *n)
 {

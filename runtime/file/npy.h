@@ -9,7 +9,7 @@
 #include "runtime/file/save.h"
 #include "runtime/file/tensors.h"
 
-enum { NPY_HEAD = (1 << 16) + 12 }; /* most bytes of a header */
+enum { NPY_HEAD = (1 << 16) + 12 }; /* maximum number of bytes of a header */
 
 /* Parses the header from the first n bytes of an .npy file. Sets type, swap and fortran of e, and *head_bytes. If
  * Rille lacks the dtype, sets DT_NONE, and stores the file's name of the dtype in arena a. */

@@ -7,7 +7,7 @@
 #include "runtime/file/save.h"
 #include "runtime/file/tensors.h"
 
-enum { SAFETENSORS_HEAD = 100000000 }; /* most bytes of a header */
+enum { SAFETENSORS_HEAD = 100000000 }; /* maximum number of bytes of a header */
 const char *safetensors_dtype(enum dtype d);
 /* Sets the type of e from "dtype" and "shape" of the header. *bits: size of the value in bits. E_IO. */
 int safetensors_type(struct entry *e, const json_t *dtype, const json_t *shape, int64_t *bits);

@@ -111,7 +111,7 @@ struct node {
     uint8_t phase;              /* enum node_phase, by which schedules sort nodes */
     uint8_t per_piece;          /* in traces: the node is computed once per micro-batch */
     uint8_t accumulate;         /* in traces: the node sums over micro-batches into one value per batch */
-    uint8_t after;              /* in traces: the node depends on a sum over micro-batches */
+    uint8_t after;              /* in traces: the node depends on a value that was summed over micro-batches */
     uint8_t holding;            /* enum node_holding: how the node refers to its operands */
     uint8_t traced;             /* a trace added the node */
     struct strategy *strategy;  /* strategy of the user (sbp/strategy.h), owned; NULL: none */

@@ -28,11 +28,11 @@ enum { OP_OPERAND = 12, OP_ATTR = 8, OP_SAMPLE = 10, OP_OUT = 4, ATTR_LIST = 16 
 
 enum {
     IN_NUMBER = 1,   /* accepts a Lua number; it has a weak type and is bound at run time */
-    IN_OPTIONAL = 2, /* may be absent (nil) */
+    IN_OPTIONAL = 2, /* the operand may be absent (nil) */
     IN_LIST = 4,     /* a list of one or more tensors; only the last operand may be a list */
     IN_INDEX = 8,    /* must have an integer dtype (positions, labels) */
     IN_HIDDEN = 16,  /* set by the session (seed and ordinal of a random operator), never passed by the user */
-    IN_FLOAT = 32,   /* must have a float dtype */
+    IN_FLOAT = 32,   /* the operand must have a float dtype */
 };
 struct operand {
     const char *name;
@@ -48,7 +48,7 @@ enum attr_kind {
     ATTR_BOOL,
     ATTR_TEXT,  /* a word out of def.text, where words are separated by '|'; the first is the default */
     ATTR_INTS,  /* a list of integers; a single integer counts as a list of one */
-    ATTR_DTYPE, /* stored in field i */
+    ATTR_DTYPE, /* a dtype; its number is stored in field i */
 };
 enum {
     ATTR_REQUIRED = 1,
@@ -96,7 +96,8 @@ enum out_dtype {
     OUT_FLOAT,   /* like OUT_PROMOTE, but f32 for integers and bools */
     OUT_BOOL,
     OUT_I64,
-    OUT_SUM,  /* the attribute dtype; if not set, i64 for integers and bools, and unchanged for floats */
+    /* dtype that the attribute named "dtype" has; if not set, i64 for integers and bools, and unchanged for floats */
+    OUT_SUM,
     OUT_IN0,  /* dtype of operand 0 */
     OUT_IN1,  /* dtype of operand 1 */
     OUT_ATTR, /* the attribute dtype */
@@ -136,7 +137,7 @@ struct kcall {
     void *scratch;        /* scratch memory of scratch_bytes bytes, aligned to 64 */
     uint64_t piece;       /* number of the micro-batch, on which random operators depend */
     struct pieces pieces; /* for error texts, which give positions in the user's tensors */
-    int threads;          /* most threads that the kernel may use (oneDNN) */
+    int threads;          /* maximum number of threads that the kernel may use (oneDNN) */
     bool adds;            /* result 0, in f32, is a sum over micro-batches: later micro-batches add to it */
     bool find_nan;        /* search the results for NaN, and for infinities if no operand has one */
     bool unread;          /* no task of the run reads the results, so they need not stay in cache */
@@ -245,7 +246,7 @@ struct convolution {
 
 /* How the dimensions, sizes and dtypes of the results follow from the operands. */
 struct op_shape {
-    const char *rule; /* the rule; or make_rule(): */
+    const char *rule; /* the dimension rule as text; NULL: make_rule() writes it */
     int (*make_rule)(const struct call *c, struct str *rule);
     /* Checks attributes against operands (E_ATTR, E_SHAPE), and sets what the rule cannot express: dtypes of
      * results; in *size, the sizes of letters that only results have, in order of occurrence. */
@@ -351,7 +352,7 @@ struct op_gpu {
 
 struct op {
     const char *name;
-    const char *doc;    /* formula, in one line */
+    const char *doc;    /* formula of the operator, in one line, for help pages */
     const char *source; /* paper or other source; NULL: none */
     struct operand in[OP_OPERAND];
     int nout; /* number of results; 0: one result */
@@ -408,6 +409,7 @@ bool op_is_placed(const struct op *op);
 int op_noperand(const struct op *op);
 int op_attr_find(const struct op *op, const char *name); /* returns the attribute's index; -1: none */
 void op_attr_defaults(const struct op *op, struct attr *attr);
-bool op_attr_same(const struct op *op, const struct attr *a, const struct attr *b); /* compares bit by bit */
+/* compares attribute values bit by bit */
+bool op_attr_same(const struct op *op, const struct attr *a, const struct attr *b);
 
 #endif

@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct table {
-    const void **record; /* records by id */
+    const void **record; /* interned records by id */
     int32_t n, capacity;
     struct hash_table by_hash;
 };

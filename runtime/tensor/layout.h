@@ -21,7 +21,7 @@ const char *reduce_text(enum reduce r);
 enum sbp_kind { SBP_S, SBP_B, SBP_P }; /* in order of preference when costs are equal */
 
 struct sbp {
-    uint8_t kind;   /* enum sbp_kind */
+    uint8_t kind;   /* kind of the entry: a value of enum sbp_kind */
     uint8_t axis;   /* S: the tensor dimension that the entry splits */
     uint8_t reduce; /* P: RED_SUM, RED_MAX or RED_MIN */
 };
@@ -105,7 +105,8 @@ int layout_origin(const struct layout *l, int pos);
  * value, and the others are the identity. */
 bool layout_is_later_part(const struct layout *l, int pos);
 bool layout_has_partial(const struct layout *l);
-/* Returns the reduction of the partial axes of l; RED_NONE: there are none. An axis with one rank is never partial. */
+/* Returns the reduction of the partial axes of l; RED_NONE: no axis is partial. An axis with one rank is never
+ * partial. */
 enum reduce layout_partial(const struct layout *l);
 /* Returns true if every device holds exactly the same bytes under both layouts, so that a conversion moves nothing:
  * both have the same devices and boxes, and no P on axes with several ranks (unless the layouts are equal). */

@@ -302,7 +302,7 @@ copy_short(char *to, const char *from, size_t n)
 
 /* Runs the two innermost loops if the last one is contiguous in both views. Concatenating tensors of {50000, 3}
  * takes a fifth of the time of one copy per row (Zen 4). */
-/* most bytes of a row; between rows, the copy checks for cancellation */
+/* maximum number of bytes of a row; between rows, the copy checks for cancellation */
 enum { ROW_BYTES = 1 << 16 };
 
 static bool

@@ -127,7 +127,7 @@ struct search {
     bool found;  /* a match was found */
 };
 
-/* Finds the next match of step k in the text from position `at` on; [n, n): there is none. */
+/* Finds the next match of step k in the text from position `at` on; [n, n): there is no further match. */
 static int
 match_from(struct splitter *s, int k, const uint8_t *text, size_t n, size_t at, size_t *from, size_t *to)
 {

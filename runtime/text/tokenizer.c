@@ -225,7 +225,8 @@ special_fits(const struct tokenizer *t, const struct special *s, const uint8_t *
     return !s->word || (!word_before(t, text, at) && !tokenizer_word_at(t, text + end, n - end));
 }
 
-/* Finds the next special token from *at on, and sets *at to its start. NULL, with *at = n: there is none. */
+/* Finds the next special token from *at on, and sets *at to its start. NULL, with *at = n: there is no further
+ * special token. */
 static const struct special *
 next_special_in(const struct tokenizer *t, bool normalized, const uint8_t *text, size_t n, size_t *at)
 {

@@ -11,8 +11,8 @@
 
 enum {
     IDLE = 30,    /* number of bounds without gain after which the search ends */
-    BOUNDS = 300, /* most bounds of a search */
-    SWEEPS = 6,   /* dual sweeps per price vector */
+    BOUNDS = 300, /* maximum number of bounds of a search */
+    SWEEPS = 6,   /* number of dual sweeps per price vector */
     PATIENCE = 3, /* bounding rounds without gain after which a proof ends */
 };
 
@@ -64,7 +64,8 @@ limited_bound_now(struct limited *m)
     return d.bound - worth;
 }
 
-/* Returns the scaled bound to aim at: the best cost. If no choice is known, a little more than the bound. */
+/* Returns the scaled bound to aim at: the cost of the best choice or, if no choice is known, a little more than the
+ * present bound. */
 static double
 limited_goal(const struct limited *m)
 {

@@ -14,13 +14,13 @@
 #include <string.h>
 
 enum {
-    TURNS = 48,        /* most choices */
-    QUICK = 6,         /* most choices of a search that must end at counted work */
-    WORK = 2000000000, /* counted work of such a search */
+    TURNS = 48,        /* maximum number of choices */
+    QUICK = 6,         /* maximum number of choices of a search that must end at counted work */
+    WORK = 2000000000, /* counted work after which a search with QUICK ends */
     SURE = 6,          /* number of choices made regardless of the clock, until one is within the limit */
-    TIMES = 4,         /* most times with a price */
-    LOOKS = 12,        /* bounding rounds per price vector */
-    SWEEPS = 4,        /* coordinate sweeps over the prices */
+    TIMES = 4,         /* maximum number of times with a price */
+    LOOKS = 12,        /* number of bounding rounds per price vector */
+    SWEEPS = 4,        /* number of sweeps over the prices; each sweep improves one price after the other */
     DEAREST = 1000     /* at the highest price, a choice's bytes cost this many times its own cost */
 };
 

@@ -32,7 +32,7 @@ struct cfn_edge {
 };
 struct cfn_var {
     int32_t n;       /* number of remaining values; 0: the variable was eliminated */
-    int64_t *cost;   /* cost by value */
+    int64_t *cost;   /* unary cost of each value */
     uint16_t *value; /* by value: candidate of the node */
     int32_t nedge, capacity;
     int32_t *edge;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCOPE = 30 }; /* most variables of a table */
+enum { SCOPE = 30 }; /* maximum number of variables of a table */
 
 struct table {
     int32_t n, *scope;
@@ -42,7 +42,7 @@ struct margin {
     struct clique *clique;
     struct of_var *var;
     int32_t ntable, nclique, table_capacity, clique_capacity;
-    struct entry *heap; /* min-heap by size */
+    struct entry *heap; /* min-heap of variables by size of their clique */
     int32_t nheap, heap_capacity;
     int32_t *mark, stamp; /* mark: by variable: value of `stamp` at its last visit */
     int64_t *work, top, total, largest, constant;

@@ -12,7 +12,7 @@
 
 struct margin_options {
     int64_t below;   /* costs of at least this much need not be distinguished */
-    int64_t largest; /* most entries of one table */
+    int64_t largest; /* maximum number of entries of one table */
     int64_t most;    /* number of entries left for all tables; decreases */
 };
 /* Raises at[v][i] to the least cost of solutions with value i of variable v, but at most to `below`. Each value of

@@ -40,8 +40,9 @@ struct net_tensor {
     const int64_t *price;
     /* [from * nto + to]: bytes sent by all ranks; breaks ties of cost (ties.h). NULL: none */
     const int64_t *moved;
-    const int64_t *bytes; /* by form made: bytes on the fullest rank; NULL: none */
-    int32_t born, dies;   /* live range of the tensor: born <= t < dies */
+    /* by form in which the maker makes the tensor: its bytes on the fullest rank; NULL: it needs no memory */
+    const int64_t *bytes;
+    int32_t born, dies; /* live range of the tensor: born <= t < dies */
     /* [from * nto + to]: bytes of a copy, live from the first to the last reader of the form; NULL: none */
     const int64_t *copy;
     /* [moment of the first reader * nmoment + moment of the last]: most copies that are live at once, >= 1. Rounds

@@ -9,8 +9,8 @@
 #define NO_LAYER INT32_MIN
 
 enum {
-    LAYERS = 6,   /* fewest layers of a run */
-    PERIODS = 96, /* most periods that are tried */
+    LAYERS = 6,   /* minimum number of layers of a run */
+    PERIODS = 96, /* maximum number of periods that are tried */
     HUB = 64,     /* an item with at least this many neighbours tells nothing about layers */
 };
 

@@ -21,7 +21,7 @@ struct edge {
     int64_t end[2];   /* the edge's two variables */
     int64_t *cost;    /* [value of end 0][value of end 1] */
     int64_t *to[2];   /* messages to the values of each end; NULL: none */
-    int64_t *room[2]; /* memory for the messages */
+    int64_t *room[2]; /* memory to which `to` points */
     wide low;         /* least cost of the edge after subtracting messages */
 };
 struct var {

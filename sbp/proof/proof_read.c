@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { MOST = 1 << 22 }; /* most nodes, tensors, times and forms */
+enum { MOST = 1 << 22 }; /* maximum number of nodes, tensors, times and forms */
 
 int
 proof_wrong(const struct proof *r, const char *what)

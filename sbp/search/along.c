@@ -10,10 +10,10 @@
 #include <string.h>
 
 enum {
-    LOOKS = 24,   /* most bounding rounds along an axis */
-    RACE = 8,     /* most bounding rounds along an axis when two choices compete */
+    LOOKS = 24,   /* maximum number of bounding rounds along an axis */
+    RACE = 8,     /* maximum number of bounding rounds along an axis when the search compares two start choices */
     LITTLE = 256, /* another pass follows a gain of at least 1 / LITTLE of the cost */
-    GLANCE = 4,   /* most bounding rounds of a complete net after its net with few layers */
+    GLANCE = 4,   /* maximum number of bounding rounds of a complete net after its net with few layers */
     LAYERS = 8,   /* nets with at least this many layers are first solved with few of them */
 };
 

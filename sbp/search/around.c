@@ -9,7 +9,7 @@
 enum {
     SMALL = 16, /* number of nodes of the first neighbourhoods */
     LARGE = 60,
-    HUB = 32,  /* most readers of one tensor that are visited */
+    HUB = 32,  /* maximum number of readers of one tensor that are visited */
     SETUP = 3, /* cost of reading an entry during setup, relative to a sweep */
 };
 

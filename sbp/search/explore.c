@@ -11,8 +11,8 @@
 enum {
     SWEEPS = 4,   /* dual sweeps per bounding round */
     PATIENCE = 6, /* number of rounds without much gain after which the search branches */
-    DOMAIN = 64,  /* most values of a variable whose dominated values are removed */
-    MANY = 400,   /* fewest variables for which repeated layers are detected */
+    DOMAIN = 64,  /* maximum number of values of a variable whose dominated values are removed */
+    MANY = 400,   /* minimum number of variables for which repeated layers are detected */
 };
 
 static bool

@@ -22,7 +22,7 @@ struct explore {
     bool root; /* true: bounds only, without branching */
     /* number of bounding rounds without much gain after which the search branches or ends; 0: the default */
     int32_t patience;
-    int32_t looks; /* most bounding rounds; 0: unlimited */
+    int32_t looks; /* maximum number of bounding rounds; 0: unlimited */
     int32_t nlook;
     bool stopped;
     int64_t work;   /* counted work: approximate number of costs read, which is the same on every machine */

@@ -8,12 +8,13 @@
 #include <string.h>
 
 enum {
-    WHOLE = 300,   /* most nodes of a net that is searched completely */
-    LARGE = 20000, /* most nodes; a larger net is left unchanged, because other searches skip large nets, too */
-    LOOKS = 200,   /* most bounding rounds for a small net */
-    TURNS = 40,    /* counted work per node of a larger net */
+    WHOLE = 300, /* maximum number of nodes of a net that is searched completely */
+    /* maximum number of nodes; a larger net is left unchanged, because other searches skip large nets, too */
+    LARGE = 20000,
+    LOOKS = 200, /* maximum number of bounding rounds for a small net */
+    TURNS = 40,  /* counted work per node of a larger net */
 };
-/* most that a choice can cost, so that sums over a neighbourhood's tables do not overflow */
+/* maximum that a choice can cost, so that sums over a neighbourhood's tables do not overflow */
 #define MOST (NET_NEVER >> 8)
 
 /* A net whose costs combine cost and bytes lexicographically: cost * unit + bytes / grain. */

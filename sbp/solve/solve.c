@@ -16,8 +16,10 @@
 #include <string.h>
 
 enum {
-    GLANCE = 4, /* most bounding rounds of the search without the limit, because its result may exceed the limit */
-    /* most nodes; a larger net is only bounded before the limit is checked, because a search takes too long */
+    /* maximum number of bounding rounds of the search without the limit, because its result may exceed the limit */
+    GLANCE = 4,
+    /* maximum number of nodes; a larger net is only bounded before the limit is checked, because a search takes too
+     * long */
     LARGE = 20000,
 };
 
@@ -293,7 +295,8 @@ int
 net_regret(const struct net *n, const struct solved *s, bool (*stop)(void *arg), void *arg, int64_t *const *low,
            int64_t *const *high)
 {
-    enum { MOST_WORK = 4000000 }; /* most candidates x nodes, which takes a small fraction of a second */
+    /* maximum number of candidates x nodes, which takes a small fraction of a second */
+    enum { MOST_WORK = 4000000 };
     struct solve_options o = {.mode = SOLVE_OPTIMAL, .stop = stop, .arg = arg};
     struct local l;
     struct regrets r;

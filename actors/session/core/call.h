@@ -6,7 +6,8 @@
 
 #include "actors/session/core/session.h"
 
-enum { CALL_OPERANDS = 256 }; /* most entries of a list operand; longer lists are joined in several calls */
+/* maximum number of entries of a list operand; longer lists are joined in several calls */
+enum { CALL_OPERANDS = 256 };
 
 /* Returns the context of a call by the user, including the strategy that rille_strategy() set for that call. */
 struct call_context call_context_of(const struct rille_session *s);

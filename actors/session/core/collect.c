@@ -561,7 +561,7 @@ collection_uses(struct collection *c)
     return c->use;
 }
 
-/* Returns true if a result with `uses` readers in the walk has further readers, and the run does not keep the
+/* Returns true if a result is read by more than its `uses` readers in the walk, but the run does not keep the
  * result. */
 static bool
 is_value_wanted(const struct collection *c, const struct val *v, int32_t uses)

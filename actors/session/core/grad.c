@@ -23,7 +23,7 @@ struct sweep {
     bool pieces;                    /* the start value is per micro-batch, so gradients are, too */
     struct node **node;             /* reached nodes; later sorted by order of creation */
     int32_t nnode, node_capacity;
-    struct val **at;          /* reached values */
+    struct val **at;          /* values that the backward pass has reached */
     struct val **grad;        /* by value: sum of the gradient contributions so far; NULL: none */
     struct node **recomputed; /* by node: its recomputed copy; NULL: none yet */
     struct val *const *asked; /* values whose gradients are requested */

@@ -30,7 +30,8 @@ struct rille_graph;
 struct rille_live;
 /* Lists of all handles that the host program holds. */
 struct session_handles {
-    struct rille_tensor *tensors; /* tensors with nref > 0; `lives` and `graphs` likewise */
+    /* list of tensors with nref > 0; the lists `lives` and `graphs` also have only objects with handles */
+    struct rille_tensor *tensors;
     struct rille_live *lives;
     struct rille_graph *graphs;
     int64_t ntensor;

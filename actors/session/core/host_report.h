@@ -7,7 +7,7 @@
 
 struct actors;
 struct plan;
-enum { HOST_REPORT_ACTS = 1 << 22 }; /* most acts per host and run */
+enum { HOST_REPORT_ACTS = 1 << 22 }; /* maximum number of acts per host and run */
 
 /* Reports of a host's workers on the last run. */
 struct host_report {

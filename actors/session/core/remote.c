@@ -40,7 +40,7 @@ struct remote {
     int npart;
     struct remote_part *part; /* by host */
     struct places *places;
-    struct str *rows; /* by host: schedule rows for its workers */
+    struct str *rows; /* by host: schedule rows to send to its workers */
     uint32_t rows_number;
     bool *begun; /* by root: an update in a failed run had begun to overwrite the root's leaf */
     struct arena arena;

@@ -27,7 +27,7 @@ struct merge {
     int32_t *node;           /* by program node: an earlier equal node; the node itself: none */
     int32_t *number;         /* by number: an earlier equal number; the number itself: none */
     bool *kept;              /* by node: a result is needed after the run */
-    struct hash_table nodes; /* nodes without an earlier equal node */
+    struct hash_table nodes; /* hash table of the nodes that have no earlier equal node */
 };
 
 static bool

@@ -25,7 +25,7 @@ struct cluster;
 struct snapshot;
 /* Snapshots on a cluster (durable/snapshot.h). */
 struct session_snapshots {
-    struct snapshot *last;   /* the last complete snapshot; NULL: none */
+    struct snapshot *last;   /* the last snapshot that is complete; NULL: no snapshot yet */
     struct snapshot *taken;  /* the complete snapshot before `last`, if the user keeps two; NULL: none */
     struct snapshot *before; /* why the last recovery did not use the latest snapshot; empty: it did */
     struct str passed_over;  /* reason why the last recovery did not use the last snapshot; empty: it did */

@@ -413,7 +413,8 @@ copies_gone(struct rille_session *s, int32_t n, struct copy *const *c)
     return false;
 }
 
-/* Clears the damage marks of all shards. Damaged spares stay until new ones are made, and are freed then. */
+/* Clears the damage marks of all shards. Damaged spares (copies on other hosts) are freed later, when new copies are
+ * made. */
 static void
 forget_damage(struct copy *c)
 {

@@ -11,15 +11,16 @@ struct sums;
 struct copy {
     struct type type;
     const struct layout *layout;
-    struct store *store; /* reference held; NULL: none */
-    /* reference held; by mesh position: copy of the shard on another host; NULL: no copy, or none is needed */
+    struct store *store; /* holds a reference; NULL: none */
+    /* holds a reference; by mesh position: copy of the shard on another host ("spare"); NULL: no copy, or none is
+     * needed */
     struct store *spare;
     struct sums *sums; /* digests by mesh position; NULL: not computed */
 };
 bool copy_is_lost(const struct copy *c);  /* returns true if a shard or a spare is lost or damaged */
 bool copy_is_whole(const struct copy *c); /* returns true if no shard is lost or damaged; ignores spares */
 void copy_drop(struct copy *c);
-/* Begins to copy shards to new spares. The buffers stay held until copying_end(). E_MEMORY. */
+/* Begins to copy shards to other hosts, into new buffers. The buffers stay held until copying_end(). E_MEMORY. */
 struct copying;
 int copies_replicate(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
 /* Begins to compute the digests of all copies, for copies_check(). */

@@ -378,7 +378,7 @@ sum_operands(const struct call_context *ctx, const struct op *op, int nin, struc
     return 0;
 }
 
-/* Replaces operand k, a share of a sum, by the complete sum, because the operator is not linear in it. */
+/* Replaces operand k, a share of a sum, by the complete sum, because the operator is not linear in this operand. */
 static int
 replace_operand(const struct call_context *ctx, const struct op *op, int nin, struct val **in, int k, bool *again)
 {

@@ -16,15 +16,15 @@
 struct origin {
     enum origin_kind { FROM_INPUT, FROM_VARIABLE, FROM_GRADIENT, FROM_VALUE } kind;
     int32_t input; /* index of the argument */
-    /* reference held: the variable, the owner of the gradient, or an "auto" argument without a layout */
+    /* holds a reference: the variable, the owner of the gradient, or an "auto" argument without a layout */
     struct rille_tensor *t;
     bool free;       /* variables and arguments: the planner could choose the layout when the step was traced */
-    struct val *val; /* reference held; FROM_VALUE: the value that the trace captured */
+    struct val *val; /* holds a reference; FROM_VALUE: the value that the trace captured */
 };
 /* A variable that the traced calls read, even if the step does not need it. A call of the step requires that
  * requires_grad is as it was in the trace. */
 struct read_variable {
-    struct rille_tensor *t; /* reference held */
+    struct rille_tensor *t; /* holds a reference */
     bool requires_grad;
 };
 /* Use of root `root` after a call: a result of the step, the new version of a variable, or its gradient. Several
@@ -32,12 +32,12 @@ struct read_variable {
 struct outcome {
     enum outcome_kind { TO_RESULT, TO_VARIABLE, TO_GRADIENT } kind;
     int32_t root;
-    struct rille_tensor *t; /* reference held: the variable; NULL: a result */
+    struct rille_tensor *t; /* holds a reference: the variable; NULL: a result */
 };
 /* Whether a variable has a gradient. A call requires the state from before the trace, and leaves the state from
  * after it. */
 struct gradient_state {
-    struct rille_tensor *t; /* reference held */
+    struct rille_tensor *t; /* holds a reference */
     bool before, after;
 };
 
@@ -66,7 +66,7 @@ struct step_inputs {
 struct step_numbers {
     int32_t nnumber, nlive;
     struct number *number;
-    struct rille_live **live; /* references held; each number's function runs once per call */
+    struct rille_live **live; /* holds references; each number's function runs once per call */
     int64_t nrandom;          /* number of ordinals that random operators use per call */
     bool asking;              /* the functions of live numbers are running */
 };

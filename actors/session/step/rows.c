@@ -11,7 +11,7 @@
 
 #include "runtime/base/error.h"
 
-enum { MOST_ACTS = 1 << 20 }; /* most acts of the merged plan for which rows are made */
+enum { MOST_ACTS = 1 << 20 }; /* maximum number of acts of the merged plan for which rows are made */
 
 /* Returns true if lanes should follow schedule rows: the step has micro-batches and several lanes. */
 static bool

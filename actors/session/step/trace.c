@@ -25,9 +25,9 @@
 #include <string.h>
 
 struct journal_entry {
-    struct rille_tensor *t;    /* reference held */
-    struct val *val;           /* reference held */
-    struct rille_tensor *grad; /* reference held; NULL: none */
+    struct rille_tensor *t;    /* holds a reference */
+    struct val *val;           /* holds a reference */
+    struct rille_tensor *grad; /* holds a reference; NULL: none */
     bool had_grad;
 };
 
@@ -39,8 +39,8 @@ struct unfed_loss {
 
 /* A sum over the whole batch that is computed before the step (trace_total): `of` summed over the micro-batches. */
 struct batch_total {
-    struct val *of, *sum; /* references held */
-    /* reference held: the variable that the step reads; a separate step writes this variable before each call */
+    struct val *of, *sum; /* holds references */
+    /* holds a reference: the variable that the step reads; a separate step writes this variable before each call */
     struct rille_tensor *t;
 };
 
@@ -50,8 +50,8 @@ struct trace {
     bool split; /* weight gradients have separate credits */
     /* segments of the arguments' rows: micro-batch k consists of the k-th part of each */
     struct segments segments;
-    struct val **input; /* references held */
-    /* by argument: reference held, if a planner may choose the layout; else NULL */
+    struct val **input; /* holds references */
+    /* by argument: holds a reference, if a planner may choose the layout; else NULL */
     struct rille_tensor **auto_input;
     struct journal_entry *journal;
     int32_t njournal, capacity;
@@ -64,7 +64,7 @@ struct trace {
     struct hash_table variables; /* index of `variable` by address */
     struct batch_total *total;
     int32_t ntotal, total_capacity;
-    struct rille_live **ask; /* references held: live numbers that calls used, even if nothing reads them */
+    struct rille_live **ask; /* holds references: live numbers that calls used, even if nothing reads them */
     int32_t nask, ask_capacity;
 };
 

@@ -258,7 +258,7 @@ tell_run(struct charting *x, const struct act_time *act, int64_t nact, struct ri
     tell_stalls(x, &o, r);
 }
 
-/* Marks the devices that do more than move values; if there are none, marks all. */
+/* Marks the devices that do more than move values. If no device does, marks all devices. */
 static void
 find_computing(struct charting *x)
 {

@@ -196,9 +196,10 @@ one_space(const struct place *from, const struct place *to)
     return lies_in(space, from) && lies_in(space, to);
 }
 
-/* Limits for large hypothetical meshes. Above SPELT ranks, a move is shown without its steps. Above WALKED ranks, a
- * move is also shown without bytes per rank, because these would need a loop over all ranks. Each long mesh axis
- * beyond BOX_FEW_AXES counts as twice the ranks, because the number of paths grows with the axes. */
+/* Limits on the detail of explanations for large hypothetical meshes. Above SPELT ranks, a move is shown without its
+ * steps. Above WALKED ranks, a move is also shown without bytes per rank, because these would need a loop over all
+ * ranks. Each long mesh axis beyond BOX_FEW_AXES counts as twice the ranks, because the number of paths grows with
+ * the axes. */
 enum { SPELT = 8, WALKED = 64 };
 
 static int32_t

@@ -292,8 +292,8 @@ is_kept(const struct cluster *k, const struct rille_graph *g)
     return is_least_known(&g->planning.least, k->c) && keeps(k, g->planning.least.bytes);
 }
 
-/* Fails because no plan fits the limit. Reports the smallest plan found so far, with scratch memory; if there is
- * none, the least memory known to the search, without scratch memory. */
+/* Fails because no plan fits the limit. Reports the smallest plan found so far, with scratch memory. If no plan was
+ * found, reports the least memory known to the search, without scratch memory. */
 static int
 refuse(const struct cluster *k, const struct rille_graph *g, const struct assign_least *least)
 {
