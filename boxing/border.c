@@ -57,8 +57,8 @@ grid_digit(const struct grid *g, int32_t pos, int axis)
     return pos / g->stride[axis] % g->layout->place->axis[axis];
 }
 
-/* Restricts the members to those that read the replica at source position `self`. On one mesh, a device reads the
- * replica that has the device's own coordinates on the source's B axes. */
+/* Restricts the destination positions to those that read the replica at source position `self`. On one mesh, a
+ * device reads the replica that has the device's own coordinates on the source's B axes. */
 static void
 members_of_mesh(struct inverse *v)
 {
@@ -111,8 +111,8 @@ read_by_members(struct inverse *v, int32_t group, const struct box *cell)
     }
 }
 
-/* Adds the reads of a stage. All members of the group read the stage, whatever replica they use. If the sum is sent
- * back, only the members in self's segment read it. */
+/* Adds the reads of a stage. All members of the group read the stage, whatever replica they use. If the complete sum
+ * is sent back through the segments, only the members in the stage's own segment read the stage. */
 static void
 stage_read(struct inverse *v, int32_t number, int32_t group, const struct box *share)
 {
@@ -136,7 +136,8 @@ read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, i
     add_border_read(v, (struct box_read){from_stage, true, from, number, slice});
 }
 
-/* Adds the reads of self's addend by the owners of the sum that use self's replica. Each owner reads its own share. */
+/* Adds the reads of the addend at source position `self` by the owners of the sum that use the same replica. Each
+ * owner reads its own share. */
 static void
 read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
 {
@@ -163,8 +164,9 @@ reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, con
     read_by_stage(v, true, number, before, relay_back(r, leg - 1, before, chunk), piece);
 }
 
-/* Adds the reads of a chunk of a share in self's segment. Owners that use self's replica read its addend. If self is
- * the owner, the next segment's owner reads its sum; after the last segment, the members do. */
+/* Adds the reads of a chunk of a share in the segment of source position `self`. Owners that use the same replica
+ * read the addend at `self`. If `self` is the owner, the next segment's owner reads its sum; after the last segment,
+ * the members do. */
 static void
 reads_of_piece(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {

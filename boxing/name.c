@@ -93,7 +93,7 @@ box_name(const struct type *t, const struct layout *from, const struct layout *t
 /* ---- steps as text ---- */
 
 enum {
-    MANY = 6,   /* maximum number of steps per line, and most sources per step */
+    MANY = 6,   /* maximum numbers of steps per line, and of sources per step */
     LINES = 64, /* maximum number of lines */
 };
 

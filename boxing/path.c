@@ -12,9 +12,9 @@
  * equal; if a rank has one element more, the axis matters.
  *
  * Without P, equal totals mean equal shares: no rank receives less than in the direct exchange. With P, ranks are
- * compared hop by hop (quota.h). A state in which a rank receives more is dropped, so it cannot hide a valid one;
- * with uneven tiles few paths are left. On large meshes only the corner ranks are examined: balanced cuts make the
- * first shards the largest and the last the smallest. */
+ * compared hop by hop (quota.h). A state in which some rank receives more is dropped at once, so that it does not
+ * replace a valid state of the same layout. With uneven tiles, few paths remain. On large meshes only the corner
+ * ranks are examined: balanced cuts make the first shards the largest and the last the smallest. */
 #include "boxing/path.h"
 
 #include "boxing/quota.h"

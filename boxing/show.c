@@ -18,7 +18,7 @@ enum {
     SHEET_HEIGHT = 5,
     MAX_SHEET = 3,
     PARTS = 4,  /* maximum number of parts that are listed with their origin */
-    BLOCKS = 4, /* maximum number of blocks per part, and ranks per block */
+    BLOCKS = 4, /* maximum numbers of blocks per part, and of ranks per block */
 };
 
 struct cell {

@@ -78,8 +78,8 @@ struct val {
     int32_t hold, keep, remembered;
     /* variable of which this is a version; NULL: none; the code that sets the field counts the reference */
     struct rille_tensor *owner;
-    uint64_t mark; /* mark of the present walk (graph_mark) */
-    int32_t index; /* work space of the present walk */
+    uint64_t mark; /* mark of the last walk over the graph that visited the value (graph_mark) */
+    int32_t index; /* number that the present walk over the graph stores here */
 };
 
 enum node_phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_WEIGHT, PHASE_BATCH };

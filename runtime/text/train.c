@@ -24,7 +24,7 @@ struct seen {
     int64_t count;
     uint32_t *word; /* words that contain the pair, or contained it earlier */
     uint32_t nword, capacity;
-    bool fresh; /* the pair is on the `made` list of the present join */
+    bool fresh; /* the pair is on the list of pairs that the present merge has made */
 };
 
 struct trainer {
@@ -328,7 +328,7 @@ most_frequent(struct trainer *r, struct claims *c, uint64_t *key)
     return false;
 }
 
-/* Pairs that the present join has made, each once. They enter the heap after all words were joined. */
+/* Pairs that the present merge has made, each once. The pairs enter the heap when the merge is done in all words. */
 struct made {
     uint64_t *list;
     size_t n, capacity;
@@ -378,8 +378,8 @@ join_word(struct trainer *r, uint32_t w, uint32_t left, uint32_t right, uint32_t
     word->n = n;
 }
 
-/* Replaces the pair by id in each word that contains it. New pairs enter the heap at the end, with their final
- * counts. */
+/* Replaces the pair by id in each word that contains it. New pairs enter the heap after the last word, with their
+ * final counts. */
 static int
 join_words(struct trainer *r, struct claims *c, struct made *made, uint64_t key, uint32_t id)
 {

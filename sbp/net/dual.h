@@ -19,7 +19,7 @@ struct dual {
     struct dual_end_of *end;
     int64_t *messages;    /* messages of all edge ends, one after the other */
     bool pruned;          /* values were removed, so the network owns the messages */
-    int64_t *sum, *given; /* work space by value */
+    int64_t *sum, *given; /* work space, indexed by value of a variable */
     int32_t *pick;        /* by variable: index of its value in the present solution */
     int64_t bound;        /* lower bound on the whole network, including the constant */
     int64_t entries;      /* number of entries of all tables, which is the work of a sweep */

@@ -1,10 +1,10 @@
 /* net.h - a cost network: operators with candidates, and tensors with the cost of each conversion.
  *
- * A node is an operator. Its candidates are its possible signatures; each has a cost. A node makes a tensor in one
- * of several forms (for the planner: layouts). The candidate of each reading node determines the form that it needs.
- * A choice converts a tensor at most once to each form, whatever the number of readers. Costs are integer
- * nanoseconds, so sums and certificates are exact. The net is independent of layouts: bench/iopddl.c reads the files
- * of the IOPDDL contest into the same struct.
+ * A node is an operator. The candidates of a node are its possible signatures; each has a cost. A node makes a
+ * tensor in one of several forms (for the planner: layouts). The candidate of each reading node determines the form
+ * that it needs. A choice converts a tensor at most once to each form, whatever the number of readers. Costs are
+ * integer nanoseconds, so sums and certificates are exact. The net is independent of layouts: bench/iopddl.c reads
+ * the files of the IOPDDL contest into the same struct.
  *
  * A net is read-only. The code that makes a net owns it; any thread may read it. */
 #ifndef RILLE_SBP_NET_H

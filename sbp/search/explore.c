@@ -51,7 +51,7 @@ variables_left(const struct cfn *c)
 
 enum outcome { CLOSED, SMALLER, STUCK };
 
-/* Returns true if the most bounding rounds were done. */
+/* Returns true if the maximum number of bounding rounds was done. */
 static bool
 tired(const struct explore *s)
 {

@@ -163,7 +163,8 @@ choose_outward(struct local *l, const int32_t *start)
     for (int32_t k = 0; k < l->net->nnode; k++) l->choice[order[k]] = best_of(l, order[k], start, NULL);
 }
 
-struct word { /* a neighbour: cost of the conversion to it, and the most that another candidate would add */
+/* a neighbour: cost of the conversion to the neighbour's form, and the maximum that another candidate would add */
+struct word {
     int32_t of;
     int64_t pays, saves;
 };

@@ -13,7 +13,7 @@ struct local {
     struct arena arena;
     int32_t *choice;         /* by node: a candidate, or UNDECIDED */
     int32_t *first, *tensor; /* by node: the tensors that it makes or reads, without duplicates */
-    int32_t *seen, mark;     /* by form: work space */
+    int32_t *seen, mark;     /* work space, indexed by form of a tensor */
 };
 /* choice NULL: all nodes are undecided */
 void local_begin(struct local *l, const struct net *n, const int32_t *choice);

@@ -23,8 +23,8 @@ struct regrets {
     int64_t **least;
     /* by node: index of its entry in folded.node; -1: folding left the node one candidate */
     int32_t *of;
-    int32_t *choice, *value; /* work space by node and by variable */
-    uint8_t *keep;           /* work space by value */
+    int32_t *choice, *value; /* work space: choice is indexed by node, value by variable */
+    uint8_t *keep;           /* work space, indexed by value of a variable */
     struct arena arena;
 };
 /* Sets all entries of `low` by the dual. The caller sets all entries of `high`. */

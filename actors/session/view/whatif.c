@@ -258,7 +258,7 @@ measure(struct cluster *k, struct rille_graph *g, const struct program *q, struc
 }
 
 /* Searches once for layouts of at most `within` bytes without scratch memory (0: any). E_PLAN: no layouts were
- * found; *least: known figures of the least memory. */
+ * found; *least: what is known about the least memory of any layouts. */
 static int
 lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, enum solve_mode mode, int64_t within,
         struct program *q, struct assigned **out, struct assign_least *least)
@@ -305,8 +305,8 @@ refuse(const struct cluster *k, const struct rille_graph *g, const struct assign
 
 /* Searches within the memory limit. First searches without a limit, and spends most of the time there if that plan
  * seems to fit: a plan that fits is then the best. Scratch memory is known only for given layouts, so each further
- * search subtracts the scratch memory of the last plan. E_PLAN: no layouts were found; *known: figures of the least
- * memory from the last search. */
+ * search subtracts the scratch memory of the last plan. E_PLAN: no layouts were found; *known: what the last search
+ * found about the least memory of any layouts. */
 static int
 search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
               struct assigned **out, struct assign_least *known)
