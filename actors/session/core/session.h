@@ -26,28 +26,29 @@ struct snapshot;
 /* Snapshots on a cluster (durable/snapshot.h). */
 struct session_snapshots {
     struct snapshot *last;   /* the last snapshot that is complete; NULL: no snapshot yet */
-    struct snapshot *taken;  /* the complete snapshot before `last`, if the user keeps two; NULL: none */
-    struct snapshot *before; /* why the last recovery did not use the latest snapshot; empty: it did */
-    struct str passed_over;  /* reason why the last recovery did not use the last snapshot; empty: it did */
-    int64_t n;               /* State of random operators: the seed, and the number of calls so far (ordinal). */
+    struct snapshot *taken;  /* the snapshot whose copies are in progress; NULL: none */
+    struct snapshot *before; /* the complete snapshot before `last`, if the user keeps two; NULL: none */
+    struct str passed_over;  /* why the last recovery did not use the latest snapshot; empty: it did */
+    int64_t n;               /* number of snapshots taken */
 };
-/* The state of random operators: the seed, and the number of calls so far. */
+/* State of random operators: the seed, and the number of calls so far (ordinal). */
 struct session_random {
     uint64_t seed, ordinal;
 };
-/* thread that opened the session (face_thread) */
+/* Totals that rille_count() returns. */
 struct session_count {
     int64_t nodes, compiles, hits;
 };
 
 struct rille_session {
-    const void *owner; /* worker processes; NULL: all devices belong to this process */
+    const void *owner; /* mark of the thread that opened the session (face_thread) */
     struct atlas *atlas;
     struct graph *graph;
     struct engine *engine;
-    struct cluster *cluster;     /* a call that plans was interrupted; any thread or signal handler may set this */
-    atomic_int interrupted;      /* context for calls of public functions: line and gradient mode; no strategy */
-    struct call_context context; /* of calls from public functions: line and gradient mode; no strategy */
+    struct cluster *cluster; /* worker processes; NULL: all devices belong to this process */
+    /* true: a call that plans was interrupted; any thread or signal handler may set this */
+    atomic_int interrupted;
+    struct call_context context; /* context for calls of public functions: line and gradient mode; no strategy */
     uint64_t generation;         /* a compiled step with an older generation must be traced again */
     struct session_handles handles;
     struct session_devices devices;
