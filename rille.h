@@ -170,13 +170,13 @@ bool rille_was_lost(void); /* returns true if this thread's last error was the l
 /* rille_snapshot() saves all variables, their gradients and the counters of random values in memory. *number: number
  * of the snapshot. On several hosts, a second copy is sent to other hosts while the next runs compute. Until that
  * copy is complete, only the previous snapshot survives the loss of a host. The first snapshot waits for its copy,
- * and each later one waits for the copy of the one before. keep: how many snapshots are kept, 1 or 2; 2 doubles the
- * memory. *oldest: number of the oldest snapshot that is kept.
+ * and each later snapshot waits for the copy of the previous one. keep: how many snapshots are kept, 1 or 2; 2
+ * doubles the memory. *oldest: number of the oldest snapshot that is kept.
  *
  * rille_recover() restores the latest usable snapshot; *number: its number. Recovery first replaces lost workers, or
  * gives their devices to the remaining ones. workers: number of workers to continue with; 0: as many as before.
  * Handles and graphs stay valid. *why: why a later snapshot could not be used (damaged or lost); NULL: the latest
- * one was used. Valid until the next call. */
+ * one was used. The text is valid until the next call. */
 int rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest);
 bool rille_has_snapshot(struct rille_session *s);
 int rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why);

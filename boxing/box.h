@@ -144,8 +144,9 @@ const char *box_name(const struct type *t, const struct layout *from, const stru
 /* Returns the `bytes` that box_plan would compute, without making the steps. INT64_MAX: box_plan rejects the move.
  * Allocates nothing. */
 int64_t box_bytes(const struct type *t, const struct layout *from, const struct layout *to);
-/* Returns box_bytes. Faster for callers that price many moves, because common parts are counted once. known: cache
- * for any types, layouts and meshes, initially empty, with its arena set; one thread. NULL: no cache. */
+/* Returns the same number as box_bytes(), and takes less time for callers that price many moves, because common
+ * parts are counted once. known: cache for any types, layouts and meshes, initially empty, with its arena set; one
+ * thread. NULL: no cache. */
 int64_t box_bytes_known(const struct type *t, const struct layout *from, const struct layout *to,
                         struct hash_table *known);
 /* Returns true if the move changes only the layout's name (layout_same_boxes). bytes: box_bytes of the move. If both

@@ -10,7 +10,8 @@
 
 #include <limits.h>
 
-/* Returns true if this destination position is the first of its cell whose device also holds the cell in the source. */
+/* Returns true if, of the cell's destination positions whose devices also hold the cell in the source, `pos` is the
+ * first. */
 static bool
 first_of_cell(const struct grid *from, const struct grid *to, int32_t src, int32_t pos)
 {

@@ -57,7 +57,7 @@ best_group(const struct grid *from, const struct grid *to, int32_t src, int32_t 
     return best;
 }
 
-/* Returns true if some position holds the cell before and after the move. Only for moves within one mesh. */
+/* Returns true if some position holds the cell before and after the move. Source and destination must have one mesh. */
 static bool
 cell_is_held(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
 {

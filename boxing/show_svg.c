@@ -163,7 +163,7 @@ draw_svg_labels(struct str *s, const struct scene *sc, const struct edges *cols,
     str_free(&label);
 }
 
-/* Prints the positions of cuts, but omits a number that would touch the one before. */
+/* Prints the positions of cuts, but omits a number that would touch the previous number. */
 static void
 draw_svg_ticks(struct str *s, const struct scene *sc, const struct edges *cols, const struct edges *rows, double x,
                double y)

@@ -36,8 +36,8 @@ add_search_order(struct search *s, const uint8_t *order)
     s->inverted[s->norder++] = bits;
 }
 
-/* Lists the order of the mesh axes, then the cutting orders of the operands. At most 64, because given_orders has a
- * bit for each. */
+/* Lists the order of the mesh axes, then the cutting orders of the operands. Lists at most 64 orders, because
+ * given_orders has a bit for each. */
 static void
 find_orders(struct search *s)
 {

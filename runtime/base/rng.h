@@ -12,8 +12,9 @@
 void philox(uint64_t key, uint64_t hi, uint64_t lo, uint32_t out[4]);
 /* Returns the key of random call number `ordinal` under `seed`. */
 uint64_t rng_key(uint64_t seed, uint64_t ordinal);
-/* Return the random bits of element i. Elements use all four words of a block. 32 bits: word i % 4 of the block with
- * counter (piece, i / 4). 64 bits: two words of block i / 2, the lower one first. piece: number of the micro-batch. */
+/* Return the random bits of element i. Philox returns blocks of four 32-bit words, all of which are used. The 32
+ * bits of an element are word i % 4 of the block with counter (piece, i / 4). The 64 bits of an element are two
+ * words of block i / 2, the lower word first. piece: number of the micro-batch. */
 uint32_t rng_word(uint64_t key, uint64_t piece, uint64_t i);
 uint64_t rng_bits(uint64_t key, uint64_t piece, uint64_t i);
 /* Returns a uniform number in [0, 1) with `digits` random binary digits, at most 53. Up to 32 digits come from the

@@ -182,8 +182,8 @@ int cuda_parse(const char *text, bool here, struct cuda_choice *c);
 int cuda_choose(const struct cuda_choice *c);
 /* Returns the GPU of a device of this process. E_PLACE: no such device. */
 int cuda_gpu_of(int device, struct cuda_gpu *out);
-/* Returns those of the flags COMPILES, MULTIPLIES, CONVOLVES and COLLECTS that the devices of this process have.
- * Valid once devices are chosen. */
+/* Returns those of the flags COMPILES, MULTIPLIES, CONVOLVES and COLLECTS that the devices of this process have. The
+ * result is valid once devices are chosen. */
 unsigned cuda_abilities(void);
 /* Numbers the devices of the kind across the processes of a cluster. This process has the n devices from number
  * `first` on: all that it has chosen, or none. Plans use only the abilities that all processes have. A process

@@ -154,8 +154,8 @@ compare_entry_begin(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* Checks the sorted spans of values: each must begin at the end of the one before, and the last must end with the
- * file. */
+/* Checks the sorted spans of values: each span must begin at the end of the previous span, and the last must end
+ * with the file. */
 static int
 check_spans(const struct source *s, struct span *span, size_t n, int64_t size)
 {

@@ -296,7 +296,7 @@ struct op_rewrite {
      * their operators. `in` has room for all operands of the record. Returns the number of operands. */
     int (*absorb)(struct val **in, int nin);
     /* Returns the sum of the results of two calls of this operator, x and y, computed with less work than an
-     * addition. Used for gradients that are added. NULL: impossible. */
+     * addition. The session uses this to add gradients. NULL: impossible. */
     struct val *(*plus)(struct build *b, const struct node *x, const struct node *y);
     /* Returns the sum of value x, from any operator, and the result of node n, with less work than an addition.
      * NULL: impossible. */

@@ -119,7 +119,7 @@ normal_add(struct str *out, enum normal_form form, const uint8_t *text, size_t n
     for (size_t at = 0; at < n;) {
         size_t other = at, end;
         while (other < n && is_ascii(text[other])) other++;
-        /* the last ASCII character may compose with what follows */
+        /* the last ASCII character may compose with the marks that follow */
         size_t plain = other == n ? n : other == at ? at : other - 1;
         str_addn(out, text + at, plain - at);
         for (end = other; end < n && !is_ascii(text[end]);) end++;

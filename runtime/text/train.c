@@ -352,7 +352,8 @@ gain_pair(struct trainer *r, uint32_t left, uint32_t right, uint32_t w, struct m
     made->list[made->n++] = s->key;
 }
 
-/* Replaces the tokens left, right by id in word w. Only pairs with a neighbour of these change. */
+/* Replaces the tokens left, right by id in word w. Only the counts of pairs that contain a neighbour of these tokens
+ * change. */
 static void
 join_word(struct trainer *r, uint32_t w, uint32_t left, uint32_t right, uint32_t id, struct made *made)
 {

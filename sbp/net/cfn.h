@@ -1,9 +1,9 @@
 /* cfn.h - a cost function network (weighted CSP): variables with unary and binary costs (inside sbp/).
  *
- * The search works on such a network. Each node of the net is a variable, whose values are the node's candidates. A
- * tensor with one reader is an edge. If a tensor has several readers, they share one conversion to each form. Binary
- * costs alone cannot express that, so each form gets a variable with the values "made" and "not made". The maker
- * pays for "made", and a reader that needs the form forbids "not made".
+ * The search of a plan works on a cost function network. Each node of the net is a variable, whose values are the
+ * node's candidates. A tensor with one reader is an edge. If a tensor has several readers, they share one conversion
+ * to each form. Binary costs alone cannot express that, so each form gets a variable with the values "made" and "not
+ * made". The maker pays for "made", and a reader that needs the form forbids "not made".
  *
  * The search shrinks a network by removing values and variables. Shrinking always keeps a solution that is better
  * than the best known one, if there is any. A trail (trail.h) records every step, so that the search can recover the

@@ -199,7 +199,7 @@ dual_sum(const struct dual *d, int32_t k, int64_t *restrict sum)
 {
     const struct cfn_var *x = &d->c->var[d->order[k]];
     int32_t n = x->n, nend = d->first[k + 1] - d->first[k];
-    /* the messages of the other edge ends follow this one's */
+    /* in memory, the messages of the variable's other edge ends follow */
     const int64_t *m = nend ? d->end[d->first[k]].to : NULL;
     if (n == 2) {
         int64_t a = x->cost[0], b = x->cost[1];

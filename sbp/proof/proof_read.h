@@ -1,7 +1,7 @@
 /* proof_read.h - parses a certificate for the checker: the net, the claim, and the position of the first step
  * (inside sbp/).
  *
- * Neither this file nor proof.c includes any file of the search. Owned by one check and its thread. */
+ * Neither this file nor proof.c includes any file of the search. One check and its thread own struct proof. */
 #ifndef RILLE_SBP_PROOF_READ_H
 #define RILLE_SBP_PROOF_READ_H
 

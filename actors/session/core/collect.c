@@ -589,7 +589,7 @@ still_wanted(const struct collection *c, int32_t i)
     return false;
 }
 
-/* Finds unfinished nodes: a later run must compute such a node again, with its operands, because a result that this
+/* Finds unfinished nodes: nodes that a later run must compute again, with their operands, because a result that this
  * run drops is still needed. The operands of these nodes, and values that gradients will read, must not be
  * overwritten: the function subtracts those reads from `use`. */
 void

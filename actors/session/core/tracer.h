@@ -26,8 +26,8 @@ struct tracer {
     int (*total)(const struct call_context *ctx, struct val *v, struct val **out);
     /* Returns v summed over the micro-batches. */
     int (*sum)(const struct call_context *ctx, struct val *v, struct val **out);
-    /* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all of them;
-     * false: it is their mean. */
+    /* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all
+     * micro-batches. Returns false if it is their mean. */
     bool (*adds)(const struct val *v);
     /* Called for each value on which backward is called. */
     void (*loss)(struct rille_session *s, const struct val *y);

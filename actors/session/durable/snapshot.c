@@ -279,7 +279,7 @@ is_gone(struct rille_session *s, struct snapshot *p)
     return gone;
 }
 
-/* Restores the last snapshot. If no copy of some shard is left, restores the snapshot before. */
+/* Restores the last snapshot. If no copy of some shard is left, restores the previous snapshot. */
 static int
 mend_latest(struct rille_session *s)
 {

@@ -27,8 +27,8 @@ enum batch_share {
     SHARE_OTHER,   /* the value is a function of several rows of a micro-batch; the batch's value is unknown */
 };
 enum batch_share batch_share_of(const struct val *v);
-/* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all of them; false:
- * it is their mean. */
+/* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all micro-batches.
+ * Returns false if it is their mean. */
 bool batch_share_adds(const struct val *v);
 /* Sets the shares of a new node's results. */
 void batch_share_note(struct rille_session *s, struct node *n);

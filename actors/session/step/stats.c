@@ -17,7 +17,7 @@ task_received(const struct plan *p, int32_t i)
     return t->kind->flags & KIND_MOVE ? t->move.received * t->nact : 0;
 }
 
-/* Returns the text that lists the largest tensors. Made once, because a plan does not change. */
+/* Returns the text that lists the largest tensors. The text is made once, because a plan does not change. */
 static const char *
 live_ranges_text(struct rille_graph *g, const struct plan *p, int32_t device, const char *known)
 {
