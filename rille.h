@@ -71,7 +71,7 @@ struct rille_workers {
      * error to the user and returns non-zero. NULL: all workers join by themselves. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid);
     int started;
-    const char *devices; /* devices that start() gives to each worker; NULL: unknown */
+    const char *devices; /* list of the devices that start() gives to each worker; NULL: unknown */
     /* true: before it calls start(), the session waits 1.5 s for workers that an earlier session left running. Such
      * workers keep their devices; different devices are an error. */
     bool takes_over;
@@ -584,7 +584,8 @@ struct rille_device_stats {
     const char *tenants; /* the largest results in the device's registers at the peak, as text; "": none */
 };
 struct rille_stats {
-    /* time of the last run, s; ideal: the same if all devices that can act at the same time were always busy, s */
+    /* step_time: time of the last run, s; ideal: time of a run in which all devices that can act at the same time
+     * are always busy, s */
     double step_time, ideal;
     double bubble; /* idle share of step_time: 1 - ideal / step_time */
     int nhost;     /* number of hosts with devices of the step; at most 64 are reported */
@@ -707,8 +708,8 @@ struct rille_explain_boxing {
     const int64_t *received;
     const char *name;  /* usual name of the move: "all-gather", ... */
     const char *steps; /* steps of the move as text; NULL: more than 8 "meta" ranks */
-    /* for a sum between hosts: ", in 2 segments, 4 chunks: 95.0 us between hosts, not 160.0" (160.0: if owners read
-     * all addends); else "" */
+    /* for a hierarchical reduction between hosts: its shape and time, and the time if owners read all addends, ", in
+     * 2 segments, 4 chunks: 95.0 us between hosts, not 160.0"; else "" */
     const char *handed_on;
     const char *forced_by; /* reader that needs the move, "matmul (a.lua:3) -> relu (a.lua:4)"; NULL: none */
     int64_t times;         /* how often the move runs per step */

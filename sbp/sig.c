@@ -48,7 +48,8 @@ static enum reduce
 reduce_of(const struct call *c)
 {
     enum reduce r = c->op->partial.reduce_of ? c->op->partial.reduce_of(c) : c->op->partial.reduce;
-    return r == RED_PROD ? RED_NONE : r; /* a product is not passed on, because there is no P(prod) */
+    /* partial products are not passed on, because there is no SBP entry P(prod) */
+    return r == RED_PROD ? RED_NONE : r;
 }
 
 static struct sig *

@@ -87,8 +87,8 @@ int sig_list_all(struct arena *a, const struct sig_question *q, struct sig_choic
  * for numbers and absent operands). */
 double sig_share(const struct call *c, const struct rule *r, const struct layout *const *layout);
 
-/* Checks, for the verifier, that these layouts of operands and results form a legal signature. E_SBP: they do not;
- * the text says why. */
+/* Checks, for the verifier, that these layouts of operands and results form a legal signature. E_SBP: the layouts
+ * form no legal signature; the text says why. */
 int sig_check(struct arena *a, const struct call *c, const struct rule *r, const struct layout *const *layout);
 
 #endif

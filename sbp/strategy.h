@@ -17,7 +17,8 @@ struct strategy {
 
 /* Returns true if both request the same pieces. NULL requests nothing. */
 bool strategy_same(const struct strategy *x, const struct strategy *y);
-/* Checks a strategy. E_SBP: it must have one list per tensor, and one number per dimension. */
+/* Checks a strategy. E_SBP: the strategy lacks a list for some tensor, or a number for some dimension, or has too
+ * many. */
 int strategy_check(const struct strategy *s, const struct call *c);
 /* Returns true if operands with these layouts (NULL: a number, or absent) have the requested pieces. */
 bool strategy_fits(const struct strategy *s, const struct call *c, const struct layout *const *layout);

@@ -77,7 +77,8 @@ normal(double u, double v, bool odd)
     return sqrt(-2.0 * log(u)) * (odd ? sin(turn) : cos(turn));
 }
 
-/* Computes in double and rounds once. So every libm with an error below half a unit of a float gives the same bits. */
+/* Computes a normal number in double and rounds it once. So every libm with an error below half a unit of a float
+ * gives the same bits. */
 float
 rng_normal(uint64_t key, uint64_t piece, uint64_t i)
 {

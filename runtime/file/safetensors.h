@@ -21,9 +21,9 @@ struct safetensors_options {
     bool digest;
 };
 int safetensors_save(const char *path, int n, struct save_item *item, const struct safetensors_options *o);
-/* Checks that the file is complete and matches its digest. E_IO: it does not; the text names the path. Shard files
- * (shards.h) are only checked to exist with the right size, because reading a box verifies the digests of its
- * blocks. */
+/* Checks that the file is complete and matches its digest. E_IO: the file is incomplete or does not match; the text
+ * names the path. Shard files (shards.h) are only checked to exist with the right size, because reading a box
+ * verifies the digests of its blocks. */
 int safetensors_verify(const char *path);
 
 /* Saves a folder of shard files of at most shard_bytes each, with an index; or a single file, if one suffices.

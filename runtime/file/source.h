@@ -18,7 +18,7 @@ struct source {
     struct blocks *blocks; /* blocks with expected digests; NULL: none */
 };
 
-/* Opens a file. E_IO: it cannot be opened, or is no regular file; the text names the path. */
+/* Opens a file. E_IO: the file cannot be opened, or is no regular file; the text names the path. */
 int source_open(const char *path, struct source **out);
 /* Makes a source from an open file, and takes ownership of fd. name: for error texts. */
 int source_take(const char *name, int fd, struct source **out);

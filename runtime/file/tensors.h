@@ -65,7 +65,7 @@ void tensors_close(struct tensors **f);
 
 /* Returns the index of the entry with this name; -1: none. */
 int32_t tensors_find(const struct tensors *f, const char *name);
-/* Checks that Rille has the entry's dtype. E_DTYPE: it has not; the text names the entry. */
+/* Checks that Rille has the entry's dtype. E_DTYPE: Rille lacks the dtype; the text names the entry. */
 int entry_check(const struct tensors *f, const struct entry *e);
 /* Reads a box of entry i, dense and row-major, as `dtype` (DT_NONE: the entry's own). */
 int entry_read(struct tensors *f, int32_t i, const struct box *b, enum dtype dtype, void *out);

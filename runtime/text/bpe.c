@@ -177,7 +177,8 @@ find_pair(const struct bpe *b, uint32_t left, uint32_t right)
 
 /* A token of the piece that is being encoded, in a linked list of neighbours. */
 struct part {
-    /* id: the token; rank, becomes: merge with the right neighbour; rank NO_TOKEN: cannot merge */
+    /* id: the token; rank, becomes: rank and resulting token of a merge with the right neighbour; rank NO_TOKEN: the
+     * two cannot merge */
     uint32_t id, rank, becomes;
     int32_t left, right; /* indices of the neighbours; -1: none */
 };

@@ -297,7 +297,7 @@ encode_normal(const struct encoding *e, const uint8_t *text, size_t n)
     return encode_around(e, true, text, n, encode_plain);
 }
 
-/* Appends the text. Its valid UTF-8 is normalized; other bytes are unchanged. */
+/* Appends a text to `out`: normalizes its valid UTF-8, and leaves other bytes unchanged. */
 static void
 add_normal(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out)
 {

@@ -84,7 +84,7 @@ int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
 int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern, enum dialect dialect);
 /* copies the text of the token */
 int tokenizer_special(struct tokenizer *t, const char *name, const struct special *s);
-/* Checks the id of a token. E_ARG: it is negative, or far larger than ntoken tokens need. */
+/* Checks the id of a token. E_ARG: the id is negative, or far larger than ntoken tokens need. */
 int tokenizer_check_id(const char *name, const char *token, int64_t id, size_t ntoken);
 /* Checks special tokens. E_ARG: one is empty, or two are equal. */
 int tokenizer_check_specials(const char *name, int nspecial, const char *const *special);

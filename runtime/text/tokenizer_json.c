@@ -39,7 +39,7 @@ shown_id(const json_t *id, char out[static SHOWN_ID])
     return out;
 }
 
-/* Reads an id. E_ARG: it is no integer, or far larger than ntoken tokens need. */
+/* Reads an id. E_ARG: the id is no integer, or far larger than ntoken tokens need. */
 static int
 check_id(const char *path, const char *token, const json_t *id, size_t ntoken)
 {

@@ -21,7 +21,7 @@ most_bytes_of_node(const struct net_node *v, const int64_t *bytes, const uint16_
 }
 
 /* Changes of live bytes at one time. begin, more: number of live ranges that begin at the time, and their largest
- * possible bytes; end, less: the same for live ranges whose last time this is. */
+ * possible bytes; end, less: number and largest possible bytes of live ranges whose last time this is. */
 struct happening {
     int32_t begin, end;
     int64_t more, less;

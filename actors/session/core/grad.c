@@ -320,7 +320,7 @@ node_recompute(struct sweep *w, struct node *n)
     int status = build_add(&there, n->op, in, n->attr, &made, out);
     free(in);
     if (status) return status;
-    /* gradient rules in operators' records read needs_grad */
+    /* set here because gradient functions of operators' records read needs_grad */
     for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad;
     w->recomputed[n->index] = out[0]->node;
     w->recomputed[n->index]->recomputes = n->recomputes ? n->recomputes : n->serial;

@@ -76,7 +76,8 @@ join_replicas(const struct program *g, struct store *s, const struct val *v)
     for (int pos = 0; pos < s->n; pos++) store_share_first(s, v->layout, pos);
 }
 
-/* Hands the buffers of roots from the runner to the values. Overwritten leaves lose their buffers. */
+/* Moves the buffers of roots from the runner to the values that the roots compute. Overwritten leaves lose their
+ * buffers. */
 static void
 take_roots(struct collection *c, struct runner *r)
 {

@@ -36,7 +36,7 @@ struct ahead *read_ahead_new(const struct read_ahead_source *source);
 /* Waits for the read in progress, then frees the source. */
 void read_ahead_free(struct ahead **a);
 
-/* Takes the batch at a position. The caller owns it until read_ahead_give_back(). E_STATE: no thread could be
+/* Takes the batch at a position. The caller owns the batch until read_ahead_give_back(). E_STATE: no thread could be
  * started. Other errors come from the fill function. */
 int read_ahead_take(struct ahead *a, const struct batch_at *at, const void **out);
 void read_ahead_give_back(struct ahead *a);

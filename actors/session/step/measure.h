@@ -30,7 +30,7 @@ int64_t measure_held(const struct plan *p, int32_t *device);
 /* Checks that no device needs more than the limit. E_MEMORY: a device needs more; the text names its largest
  * tensors. */
 int measure_fits(const struct plan *p, int64_t limit);
-/* Keeps the act times of the run that just ended. */
+/* Copies the act times of the run that just ended into the step's record. */
 void measure_keep(struct rille_graph *g);
 
 #endif

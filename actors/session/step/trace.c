@@ -478,7 +478,7 @@ variable_origin(struct rille_tensor *t)
     return o;
 }
 
-/* Returns a table from values of variables and gradients to journal entries. The caller frees it. */
+/* Returns a table from values of variables and gradients to journal entries; the caller frees the table. */
 static struct hash_table
 journal_values(const struct trace *r)
 {
@@ -516,7 +516,7 @@ origin_of(const struct trace *r, const struct hash_table *values, struct val *v)
     return (struct origin){.kind = FROM_VALUE, .val = v};
 }
 
-/* Returns a table from values to roots of the collection. The caller frees it. */
+/* Returns a table from values to roots of the collection; the caller frees the table. */
 static struct hash_table
 collection_roots(const struct collection *c)
 {
