@@ -76,7 +76,7 @@ members_of_mesh(struct inverse *v)
     }
 }
 
-/* Lists the members of a group of the cell that read the replica at `self`. */
+/* Lists those destination positions of a cell's group that read the replica at source position `self`. */
 static void
 find_group_members(struct inverse *v, int32_t group)
 {

@@ -65,11 +65,12 @@ struct sig_candidate {
 };
 
 /* Chooses the signature with the fewest bytes moved now plus owed; a signature that leaves ranks without work counts
- * 5 % more. Ties that move or owe bytes: the smallest share of the busiest rank (not for updates in place, which stay
- * with their variable). Then fewer bytes moved now, more operands that stay, and the first in the order S, B, P. E_SBP:
- * no signature is reachable by moves.
+ * 5 % more. Ties that move or owe bytes: the smallest share of the busiest rank (not for updates in place, which
+ * stay with their variable). Then fewer bytes moved now, more operands that stay, and the first in the order S, B,
+ * P. E_SBP: no signature is reachable by moves.
  *
- * A value never becomes partial of its own accord, except a B operand beside a P(sum) operand on that axis.
+ * The choice never makes a value partial that was not partial before; the exception is a B operand, if another
+ * operand is P(sum) on that axis.
  *
  * Owed bytes are pending reductions: the least price of making the results' partial axes whole or split, minus the
  * pending reductions of operands on axes that the call accepts unchanged; never below 0. An axis that cuts a factor

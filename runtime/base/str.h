@@ -1,5 +1,5 @@
-/* str.h - a growable string. Initialise it with {0}. Text that is not NULL always ends with a 0 byte. The caller
- * owns and frees it; one thread at a time. */
+/* str.h - a growable string. Initialise a string with {0}. Text that is not NULL always ends with a 0 byte. The
+ * caller owns and frees it; one thread at a time. */
 #ifndef RILLE_RUNTIME_STR_H
 #define RILLE_RUNTIME_STR_H
 
