@@ -105,7 +105,7 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
 enum rille_mpi { RILLE_TCP, RILLE_MPI_IF_ALL, RILLE_MPI };
 struct rille_worker_options {
     const char *join, *key_file, *devices;
-    /* collectives as in struct rille_options; also applies to collectives with other workers' GPUs */
+    /* as in struct rille_options; also applies to collectives with other workers' GPUs */
     const char *collectives;
     const char *root; /* folders "/a:/b" in which the worker writes and reads checkpoints; NULL: none */
     const char *host; /* host name that the worker reports, for tests; NULL: the real one */
@@ -119,7 +119,7 @@ struct rille_worker_options {
     double link_seconds;
     /* time without a heartbeat after which the coordinator counts as lost, s; 0: 4.5 */
     double orphan_seconds;
-    bool check_ref;                /* as in struct rille_options */
+    bool check_ref;                /* compare each kernel with its reference */
     enum rille_mpi mpi;            /* transport between hosts */
     void (*say)(const char *text); /* receives news on any thread, in one worker of the job; NULL: no news */
     void (*joined)(void);          /* called when a coordinator has admitted the worker; NULL: not called */

@@ -251,7 +251,7 @@ compare_point_ranks(const void *a, const void *b)
     return point_compare(a, b);
 }
 
-/* Lists every legal combination, best first. If there are too many, lists only the best one. */
+/* Lists every legal combination, best first. If there are too many combinations, lists only the best one. */
 static void
 list_all(const struct search *s, const struct point *best, struct sig_choice *out)
 {

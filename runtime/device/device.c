@@ -31,8 +31,8 @@
 
 enum { ALIGN = 64, STEPS = 8, STEP_BITS = 3, NCLASS = 64 * STEPS };
 static const size_t idle_floor = (size_t)64 << 20; /* idle bytes that a pool may keep in any case */
-/* CREST_FADES: number of freed blocks after which the peak (crest) decays; CREST_SLACK: idle bytes up to 1 /
- * CREST_SLACK of the peak are kept */
+/* At each freed block, the recent peak (crest) moves towards the live bytes by 1 / CREST_FADES of the difference. A
+ * pool keeps idle bytes up to the peak plus 1 / CREST_SLACK of it. */
 enum { CREST_FADES = 4096, CREST_SLACK = 4 };
 
 /* ---- kinds ---- */

@@ -45,8 +45,8 @@ struct net_tensor {
     int32_t born, dies; /* live range of the tensor: born <= t < dies */
     /* [from * nto + to]: bytes of a copy, live from the first to the last reader of the form; NULL: none */
     const int64_t *copy;
-    /* [moment of the first reader * nmoment + moment of the last]: most copies that are live at once, >= 1. Rounds
-     * of the program overlap, so copies of other rounds are live from round_begin to round_end. NULL: 1 */
+    /* [moment of the first reader * nmoment + moment of the last]: number of copies that are live at once, >= 1.
+     * Rounds of the program overlap, so copies of other rounds are live from round_begin to round_end. NULL: 1 */
     const int32_t *credit;
 };
 struct net {

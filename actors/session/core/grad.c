@@ -238,12 +238,13 @@ bytes_made(const struct node *n)
     return bytes;
 }
 
-/* Returns, for each position in n ordered nodes, the bytes that are alive across it. work[k]: bytes that node k
- * makes. */
+/* Sets alive[k] to the bytes of results that nodes 0 to k of the list make and that a later node of the list reads.
+ * work[k]: bytes of the results of node k. */
 static void
 find_alive_bytes(const struct sweep *w, struct node *const *node, int32_t n, const double *work, int64_t *alive)
 {
-    /* first and last node that uses a value, by node number from 1 */
+    /* by node: 1 + its position in the list (at), and 1 + the position of its last reader (last); at 0: not in the
+     * list */
     int32_t *at = must_alloc(sizeof *at * 2 * (size_t)(w->nnode + 1)), *last = at + w->nnode;
     int64_t *gone = must_alloc(sizeof *gone * (size_t)(n + 1)), now = 0;
     for (int32_t k = 0; k < n; k++) at[node[k]->index] = last[node[k]->index] = k + 1;
