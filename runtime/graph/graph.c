@@ -16,8 +16,8 @@ struct file {
     char name[];
 };
 
-/* Freed nodes of up to SPARE_STEP * NSPARE bytes are kept for reuse, by size class in steps of 64 bytes. Larger
- * nodes are freed. */
+/* Freed nodes of up to SPARE_STEP * NSPARE bytes are kept for reuse, by size class in steps of 64 bytes. Nodes
+ * larger than that are freed. */
 enum { SPARE_STEP = 64, NSPARE = 32 };
 
 struct graph {

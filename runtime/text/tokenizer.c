@@ -272,8 +272,9 @@ trim_left(const uint8_t *text, size_t n)
 }
 
 /* Emits the ids of special tokens of one kind (`normalized`), and passes the text between tokens to `next`. A token
- * is found even if an earlier token has consumed the white space with which it begins. A token that consumes white
- * space before it starts behind text that was consumed already, and is dropped if nothing remains. */
+ * is found even if an earlier token has consumed the white space with which it begins. A token may consume the white
+ * space before it, but not text that an earlier token has consumed. If no text of the token remains, the token is
+ * dropped. */
 static int
 encode_around(const struct encoding *e, bool normalized, const uint8_t *text, size_t n,
               int (*next)(const struct encoding *e, const uint8_t *text, size_t n))

@@ -19,7 +19,7 @@ struct runner {
     /* stores by leaf and by root of the program; borrowed; the caller sets both before a run */
     struct store **leaf, **root;
     bool *donate; /* by root: the run overwrites the root's leaf instead of allocating a buffer */
-    /* by root: the plan allows that; tasks overwrite the leaf on all hosts that have a shard of the leaf */
+    /* by root: the run may overwrite the root's leaf, because tasks do so on all hosts that have a shard of the leaf */
     bool *overwrites;
     struct arena arena;
     struct rille_session *s;

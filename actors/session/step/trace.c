@@ -172,8 +172,10 @@ classify(struct rille_session *s, struct node *n)
     if (n->per_piece && n->op->flags & OP_UPDATE)
         return fail(E_PLAN, "%s: a value of one micro-batch is used in an update, which runs once per batch", n->name);
     if (n->per_piece && n->after)
-        return fail(E_PLAN, "%s: mixes a value of one micro-batch with one that is known only after all of them",
-                    n->name);
+        return fail(
+            E_PLAN,
+            "%s: one operand is a value of one micro-batch, but another is known only after the last micro-batch",
+            n->name);
     return 0;
 }
 
