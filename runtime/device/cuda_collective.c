@@ -70,7 +70,8 @@ mend_communicators(void)
     return 0;
 }
 
-/* Creates the plug-in's communicator; from then on a cut includes it. *abroad: other processes have ranks of it. */
+/* Creates the plug-in's communicator; from then on a cut includes it. *abroad: other processes have ranks of the
+ * communicator. */
 static void
 begin_connecting(struct cuda_communicator *c, bool *abroad)
 {
