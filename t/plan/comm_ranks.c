@@ -105,9 +105,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     collecting_begin(true);
     host_comm_buffers = seed % 2;
     bool good = !parts_compile(&x, bytes, s->atlas);
-    if (!good &&
-        strstr(err_text(),
-               "another is known only after the last")) { /* a sum over micro-batches is read per micro-batch */
+    if (!good && strstr(err_text(), "is known only after all")) { /* a sum over micro-batches is read per micro-batch */
         n->refused++;
         parts_close(&x);
         return;

@@ -150,8 +150,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     n->parts++;
     parts_map(&x, c);
     bool good = !parts_compile(&x, bytes, s->atlas);
-    bool refused = strstr(
-        err_text(), "another is known only after the last"); /* a sum over micro-batches is read per micro-batch */
+    bool refused = strstr(err_text(), "is known only after all"); /* a sum over micro-batches is read per micro-batch */
     if (!good && refused) {
         n->parts--;
         n->refused++;
