@@ -1,16 +1,17 @@
 /* rille.h - the public API of librille: tensors sharded over many devices, and programs on them.
  *
  * A session owns devices, threads, memory, the stored program and its plans. Only the thread that opened a session
- * may use it, except for rille_interrupt() and rille_doing(). Functions also refuse NULL and objects of another
- * session. On a refusal, a function that returns a pointer or a count returns NULL, 0 or -1, a void function does
- * nothing, and rille_error() says why. A session's values are lazy: an operator call adds a node (errors of shape,
- * dtype, layout and placement are reported at once), and a read computes the value.
+ * may use it, except for rille_interrupt() and rille_doing(). Functions also reject NULL and objects of another
+ * session. A function that rejects its arguments returns an error code, NULL, 0 or -1, or does nothing if it returns
+ * void; rille_error() says why. Values are lazy: an operator call only adds a node to the stored program, and
+ * reading the value computes it. Errors of shape, dtype, layout and placement are reported by the call.
  *
- * Functions that can fail return 0 or a code > 0. rille_error() then says what was expected, what was found, and the
- * program line set by rille_at(). The caller owns handles (rille_tensor, rille_graph, rille_file...) and passes them
- * to their free or close function, which also clears the pointer. The session owns placements and layouts; equal
- * ones have the same pointer. The caller must free() text returned as char *; the library owns const char *. Axes,
- * ranks and positions count from 0. dtypes are text: f32 f64 bf16 f16 i32 i64 u8 bool. */
+ * Functions that can fail return 0 or a code > 0. rille_error() then returns a text with the expected and the found
+ * value; rille_error_line() returns the user's program line that rille_at() has set. The caller owns handles
+ * (rille_tensor, rille_graph, rille_file...) and passes them to their free or close function, which also clears the
+ * pointer. The session owns placements and layouts; equal ones have the same pointer. The caller must free() text
+ * returned as char *; the library owns const char *. Axes, ranks and positions count from 0. dtypes are text: f32
+ * f64 bf16 f16 i32 i64 u8 bool. */
 #ifndef RILLE_H
 #define RILLE_H
 
@@ -39,217 +40,241 @@ struct rille_live;
 /* ---- session ---- */
 
 struct rille_options {
-    const char *devices;     /* "cpu:8,meta"; NULL: cpu:8 (or as many as cores, if more) */
-    int threads;             /* maximum number of device threads; 0: RILLE_THREADS, else the number of cores */
-    const char *bus;         /* "zmq" or "sim:SEED"; NULL: RILLE_BUS, else "zmq" */
-    uint64_t seed;           /* seed of random values */
-    bool check_ref;          /* compares kernels with their references, process-wide */
-    bool check_nan;          /* initial setting of rille_detect_nan() */
-    size_t memory_limit;     /* bytes per device; 0: no limit */
-    const char *collectives; /* "own" (NULL); "nccl": the library runs collectives among GPUs (docs/cuda.md) */
-    const char *cost;        /* file of rille_cost_write() with this machine's costs; NULL: built-in costs */
-    const struct rille_workers *cluster; /* workers that own the devices, read by rille_open(); NULL: this process */
+    const char *devices; /* devices to open, "cpu:8,meta"; NULL: cpu:8, or one per core if there are more cores */
+    int threads;         /* maximum number of device threads; 0: RILLE_THREADS or, if unset, the number of cores */
+    const char *bus;     /* message bus, "zmq" or "sim:SEED"; NULL: RILLE_BUS or, if unset, "zmq" */
+    uint64_t seed;       /* seed of random values */
+    bool check_ref;      /* compare each kernel with its reference; applies to the whole process */
+    bool check_nan;      /* initial setting of rille_detect_nan() */
+    size_t memory_limit; /* memory limit per device, bytes; 0: none */
+    /* who runs collectives among GPUs: "own" (NULL): Rille; "nccl": the library (docs/cuda.md) */
+    const char *collectives;
+    const char *cost; /* file that rille_cost_write() wrote with this machine's costs; NULL: built-in costs */
+    /* workers that own the devices; rille_open() reads the struct; NULL: this process owns them */
+    const struct rille_workers *cluster;
 };
 
-/* A session over worker processes. Devices are numbered through the workers in order of rank. rille_open() waits
- * until all workers have joined. */
+/* Options of a session over worker processes. Devices are numbered consecutively over the workers, in order of rank.
+ * rille_open() waits until all workers have joined. */
 enum { RILLE_SECRET = 16 };
 struct rille_workers {
     int workers;
-    const char *bind;     /* address that workers join, "tcp://127.0.0.1:5555"; NULL: sockets in a private folder */
-    const char *key_file; /* file of rille_key_new(), or a folder of keys; NULL: no keys, this host only */
-    const char *root;     /* folders, "/a:/b", for checkpoints that workers with the same folders share; NULL: none */
-    /* Starts the process of a rank, which calls rille_worker() with this address and secret (the secret is passed
-     * through a pipe, never in arguments or environment). The session calls start() for the first `started` ranks,
-     * and again for those it loses. Returns 0 and sets *pid, or reports the reason to the user and returns non-zero.
-     * NULL: workers join without being started. */
+    /* address on which workers join, "tcp://127.0.0.1:5555"; NULL: sockets in a private folder */
+    const char *bind;
+    /* key file of rille_key_new(), or a folder of such files; NULL: no keys, so workers must be on this host */
+    const char *key_file;
+    /* folders "/a:/b" for checkpoints, shared with workers that have the same folders; NULL: none */
+    const char *root;
+    /* Starts the worker process of a rank, which must call rille_worker() with this address and secret. Pass the
+     * secret through a pipe, never in arguments or the environment. The session calls start() for the first
+     * `started` ranks, and again for each of these that it loses. start() returns 0 and sets *pid, or reports an
+     * error to the user and returns non-zero. NULL: all workers join by themselves. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid);
     int started;
-    const char *devices; /* devices that start() gives to each worker; NULL: unspecified */
-    /* Before it calls start(), the session waits 1.5 s for workers that an earlier session left running. Such
-     * workers keep their devices; it is an error if those differ. */
+    const char *devices; /* list of the devices that start() gives to each worker; NULL: unknown */
+    /* true: before it calls start(), the session waits 1.5 s for workers that an earlier session left running. Such
+     * workers keep their devices; different devices are an error. */
     bool takes_over;
-    double silence_seconds;                   /* time without a heartbeat until a worker is lost; 0: 0.8 */
-    const char *(*host)(void *arg, int rank); /* host of a rank, for messages; NULL or NULL result: this host */
-    void (*say)(void *arg, const char *text); /* receives news, such as refused workers; any thread; NULL: no news */
+    /* time without a heartbeat after which a worker counts as lost, s; 0: 0.8 */
+    double silence_seconds;
+    /* returns the host of a rank, for error texts; NULL, or result NULL: this host */
+    const char *(*host)(void *arg, int rank);
+    /* receives news, such as rejected workers, on any thread; NULL: no news */
+    void (*say)(void *arg, const char *text);
     void *arg;
 };
 int rille_open(const struct rille_options *options, struct rille_session **s);
-/* Closes the session. If the caller did not free all handles, frees them and returns non-zero; rille_error() lists
- * them. */
+/* Closes the session. If the caller has not freed all handles, frees them and returns non-zero; rille_error() then
+ * lists them. */
 int rille_close(struct rille_session **s);
 
-const char *rille_error(void); /* text of the last failure on this thread */
+const char *rille_error(void); /* text of this thread's last error */
 int rille_error_code(void);
-const char *rille_error_kind(void); /* "shapes do not fit", ... */
-const char *rille_error_line(void); /* "file:line" set by rille_at() for the failed call; "": none */
+const char *rille_error_kind(void); /* kind of this thread's last error in words: "shapes do not fit", ... */
+/* user's line of the failed call, "file:line", as set by rille_at(); "": none */
+const char *rille_error_line(void);
 
-/* Sets the user's program line for the calls that follow; copies the texts. inside: "nn.Linear" or NULL. */
+/* Sets the user's program line for the following calls; copies the texts. inside: module that the line belongs to,
+ * "nn.Linear"; NULL: none. */
 void rille_at(struct rille_session *s, const char *file, int line, const char *inside);
 
 /* ---- worker processes ---- */
 
-/* Transport between workers of different hosts: TCP; MPI if all workers have its plug-in, until a worker is lost;
- * MPI, and an error if MPI cannot be used. */
+/* Transport between workers of different hosts. RILLE_TCP: TCP. RILLE_MPI_IF_ALL: MPI if all workers have its
+ * plug-in, until a worker is lost. RILLE_MPI: MPI; if that is impossible, an error. */
 enum rille_mpi { RILLE_TCP, RILLE_MPI_IF_ALL, RILLE_MPI };
 struct rille_worker_options {
     const char *join, *key_file, *devices;
-    const char *collectives; /* as in struct rille_options; also with GPUs of other workers */
-    const char *root;        /* folders, "/a:/b", in which the worker writes and reads checkpoints; NULL: none */
-    const char *host;        /* host that the worker reports (tests); NULL: its real host */
-    int rank;                /* requested rank; -1: any */
-    unsigned char secret[RILLE_SECRET]; /* all zero: the process was not started by a session */
-    int wait_seconds;                   /* time to wait for the coordinator, s */
-    int keep_seconds; /* time to wait for a new coordinator when the old one is gone, s; 0: the worker ends at once */
-    double link_seconds;           /* time until a broken connection to another worker is a loss; 0: 3 */
-    double orphan_seconds;         /* time without a heartbeat until the coordinator counts as gone; 0: 4.5 */
-    bool check_ref;                /* as in struct rille_options */
+    /* as in struct rille_options; also applies to collectives with other workers' GPUs */
+    const char *collectives;
+    const char *root; /* folders "/a:/b" in which the worker writes and reads checkpoints; NULL: none */
+    const char *host; /* host name that the worker reports, for tests; NULL: the real one */
+    int rank;         /* rank that the worker requests; -1: any */
+    /* secret that the starting session passed; all zero: no session started the process */
+    unsigned char secret[RILLE_SECRET];
+    int wait_seconds; /* how long to wait for the coordinator, s */
+    /* how long to wait for a new coordinator after the old one has ended, s; 0: the worker ends at once */
+    int keep_seconds;
+    /* how long a connection to another worker may be broken before that worker counts as lost, s; 0: 3 */
+    double link_seconds;
+    /* time without a heartbeat after which the coordinator counts as lost, s; 0: 4.5 */
+    double orphan_seconds;
+    bool check_ref;                /* compare each kernel with its reference */
     enum rille_mpi mpi;            /* transport between hosts */
-    void (*say)(const char *text); /* receives news, from one worker of the job; any thread; NULL: no news */
-    void (*joined)(void);          /* called when a coordinator has admitted the worker; NULL: no call */
-    void (*die)(int status);       /* ends the process (_exit) if a kernel does not return; NULL: waits for it */
+    void (*say)(const char *text); /* receives news on any thread, in one worker of the job; NULL: no news */
+    void (*joined)(void);          /* called when a coordinator has admitted the worker; NULL: not called */
+    /* must end the process (_exit); called if a kernel does not return when the worker must end; NULL: the worker
+     * waits for the kernel */
+    void (*die)(int status);
 };
-/* Runs the work that a controller sends until the job ends, and returns 0. Non-zero: rille_error() says why the
- * controller refused the worker or cut it off. */
+/* Runs the work that a controller sends, and returns 0 when the job ends. Non-zero: the controller rejected the
+ * worker or disconnected it; rille_error() says why. */
 int rille_worker(const struct rille_worker_options *options);
-/* Sets *out to the library that the MPI plug-in was built for, "Open MPI 4.1.4". Non-zero: rille_error() says why
- * this process cannot use the plug-in. */
+/* Sets *out to the name of the library for which the MPI plug-in was built, "Open MPI 4.1.4". Non-zero: this process
+ * cannot use the plug-in; rille_error() says why. */
 int rille_mpi_library(const char **out);
-/* Removes the sockets at that address if a killed controller left them. For a worker that ends by itself. */
+/* Removes the sockets of address `join`, if a killed controller has left them. For a worker that ends by itself. */
 void rille_sweep(const char *join);
-/* Writes the address of this host from which it reaches another host, IPv6 in brackets. Non-zero: there is no route. */
+/* Writes to `out` the address of this host on the route to another host, with IPv6 addresses in brackets. Non-zero:
+ * there is no route. */
 int rille_own_address(const char *host, char out[64]);
-int rille_address(const char *text); /* checks an address; non-zero: rille_error() says what is wrong */
-/* Checks the device list of a worker likewise. here: the worker is in this process, and its driver is asked for
- * GPUs. */
+/* checks the syntax of an address; non-zero: rille_error() says what is wrong */
+int rille_address(const char *text);
+/* Checks the device list of a worker. here: the worker is this process, so its GPU driver is asked, too. Non-zero:
+ * rille_error() says what is wrong. */
 int rille_devices(const char *text, bool here);
-int rille_key_new(char **text); /* creates the contents of a key file */
-/* Creates the contents of a folder of keys: text[0] is the coordinator's, text[1 + r] that of rank r, which
- * authenticates that rank. The caller must free() the texts. Non-zero: unsupported number of workers. */
+int rille_key_new(char **text); /* returns the text of a new key file */
+/* Returns the texts of a folder of key files, one per process, so that each key is valid only for its rank: text[0]
+ * is the coordinator's, text[1 + r] that of rank r. The caller must free() the texts. Non-zero: unsupported number
+ * of workers. */
 int rille_key_new_ranks(int workers, char **text);
 enum { RILLE_KEY_NAME = 24 };
-int rille_key_name(int rank, char out[RILLE_KEY_NAME]); /* file name in such a folder; rank -1: the coordinator's */
+/* returns the file name of a rank's key in such a folder; rank -1: the coordinator's key */
+int rille_key_name(int rank, char out[RILLE_KEY_NAME]);
 
 struct rille_worker_info {
-    int rank, pid, cores; /* cores, bytes: of the worker's host */
+    int rank, pid, cores; /* cores: number of cores of the worker's host */
     uint64_t bytes;
-    char host[64], devices[256], state[16]; /* devices: "cpu:2 cpu:3" */
-    double heartbeat;                       /* seconds since the last heartbeat */
-    int64_t acts;                           /* acts in all runs */
-    double busy;                            /* seconds in which the worker's devices had work, summed over devices */
-    double slow; /* duration of its acts relative to workers with the same tasks; 0: not much longer */
+    char host[64], devices[256], state[16]; /* devices: device names, "cpu:2 cpu:3" */
+    double heartbeat;                       /* time since the last heartbeat, s */
+    int64_t acts;                           /* number of acts in all runs */
+    double busy;                            /* time in which the worker's devices had work, s, summed over devices */
+    double slow; /* duration of the worker's acts relative to workers with the same tasks; 0: not much longer */
 };
-/* Describes the i-th worker; false: no such worker. Without a cluster this process is the only worker. */
+/* Describes the i-th worker. Returns false if there are at most i workers. Without a cluster, this process is the
+ * only worker. */
 bool rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out);
 bool rille_in_cluster(struct rille_session *s);
-bool rille_was_lost(void); /* true if the last failure on this thread was the loss of a worker */
+bool rille_was_lost(void); /* returns true if this thread's last error was the loss of a worker */
 
-/* rille_snapshot() saves in memory all variables, their gradients and the counters of random values, and sets
- * *number to the snapshot's number. On several hosts a second copy is sent to other hosts while the next runs
- * compute. Until that copy is complete, only the previous snapshot survives the loss of a host; the first snapshot
- * waits for its copy, and each snapshot waits for the copy of the one before. keep: number of snapshots kept, 1 or
- * 2; 2 doubles the memory. *oldest: the oldest snapshot still kept.
+/* rille_snapshot() saves all variables, their gradients and the counters of random values in memory. *number: number
+ * of the snapshot. On several hosts, a second copy is sent to other hosts while the next runs compute. Until that
+ * copy is complete, only the previous snapshot survives the loss of a host. The first snapshot waits for its copy,
+ * and each later snapshot waits for the copy of the previous one. keep: how many snapshots are kept, 1 or 2; 2
+ * doubles the memory. *oldest: number of the oldest snapshot that is kept.
  *
- * rille_recover() restores the latest snapshot that is left and sets *number. It first replaces lost workers, or
- * gives their devices to the remaining workers (workers: the number to continue with; 0: as many as before). Handles
- * and graphs stay valid. *why: the reason why a later, damaged or lost, snapshot was skipped, or NULL; valid until
- * the next call. */
+ * rille_recover() restores the latest usable snapshot; *number: its number. Recovery first replaces lost workers, or
+ * gives their devices to the remaining ones. workers: number of workers to continue with; 0: as many as before.
+ * Handles and graphs stay valid. *why: why a later snapshot could not be used (damaged or lost); NULL: the latest
+ * one was used. The text is valid until the next call. */
 int rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest);
 bool rille_has_snapshot(struct rille_session *s);
 int rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why);
 
-/* Waits until the work of all runs is done, and returns its failure. A run on one device with streams (async, cuda)
- * may return earlier: the device continues, and the call that waits reports a failure, with the line of the failed
- * operator. Reads and saves wait implicitly. "Interrupted" ends the wait, not the work. Call it before
- * rille_close(), which reports no failure of work. */
+/* Waits until the work of all runs is complete, and returns its error, if any. A run on one device with streams
+ * (async, cuda) may return before its work is complete. The call that waits then reports errors, with the line of
+ * the failed operator. Reads and saves wait by themselves. An interrupt ends the wait, but not the work. Call
+ * rille_wait() before rille_close(), which does not report errors of such work. */
 int rille_wait(struct rille_session *s);
 
-/* Requests cancellation of the run in progress: the run fails with "interrupted" at its next act and restores the
- * count of random numbers. A run that has begun to update variables finishes. A planner's search ends too. Any
- * thread, async-signal-safe. */
+/* Requests cancellation of the run in progress. The run fails with "interrupted" at its next act, and restores the
+ * count of random numbers. A run that has begun to update variables finishes first. A planner's search ends, too.
+ * Any thread, async-signal-safe. */
 void rille_interrupt(struct rille_session *s);
-/* Sets a function that long text and file operations call on this thread every few milliseconds. Once it returns
- * true they fail with "interrupted", and its answer stays true until they have failed. NULL: no function. */
+/* Sets a function that long text and file operations on this thread call every few milliseconds. If it returns true,
+ * the operation fails with "interrupted". The function must then return true until the operation has failed. NULL:
+ * no function. */
 void rille_stop_when(bool (*wanted)(void *arg), void *arg);
-/* Writes what the run in progress is doing: "matmul (a.lua:3)"; "a run" if this process cannot see it; for a device
- * with streams the work that a thread waits for, also after its run has returned, "matmul (a.lua:3) on async:0"; ""
- * for nothing. Any thread, async-signal-safe. */
+/* Describes what the run in progress does: "matmul (a.lua:3)"; "a run" if this process does not know; "": no run.
+ * For a device with streams, also after the run has returned: the work that a thread waits for, "matmul (a.lua:3) on
+ * async:0". Any thread, async-signal-safe. */
 void rille_doing(struct rille_session *s, char *text, size_t size);
-/* Writes what one device thread computes, or waits for on its devices, in this process or a worker on its host.
- * Returns false if the thread does not exist. Session's thread, async-signal-safe. */
+/* Describes what a device thread computes, or waits for on its devices, in this process or in a worker on its host.
+ * Returns false if there is no such thread. Session's thread, async-signal-safe. */
 bool rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size);
-/* Writes what an idle device thread of this process waits for in a run: "matmul (a.lua:3) waits for relu (a.lua:2)
- * on cpu:0", followed by "to read" if the relu still has to read the registers of the matmul; "" for nothing.
- * Otherwise as rille_doing_thread(). */
+/* Describes what an idle device thread of this process waits for: "matmul (a.lua:3) waits for relu (a.lua:2) on
+ * cpu:0"; "": nothing. "to read" follows if the relu has still to read registers of the matmul. Apart from that, the
+ * function is like rille_doing_thread(). */
 bool rille_waiting_thread(struct rille_session *s, int thread, char *text, size_t size);
 void rille_seed(struct rille_session *s, uint64_t seed); /* sets the seed and resets the count of random calls */
-/* Get and set the random state. Sessions of the same seed and count draw the same numbers from then on, compiled or
- * not. */
+/* Get and set the state of the random numbers. Sessions with equal seed and count draw the same numbers from then
+ * on, in compiled steps or not. */
 void rille_random_state(struct rille_session *s, uint64_t *seed, uint64_t *count);
 void rille_random_restore(struct rille_session *s, uint64_t seed, uint64_t count);
 
-/* Measured costs of this machine. Costs of data movement decide whether a boxing is direct or in hops, and how sums
- * between hosts are computed; planners also use the rates of computation. rille_calibrate() measures all but the
- * costs between hosts, on four cpu devices, in one or two seconds, and does not change the session. A session reads
- * the file of rille_cost_write() if its options name it. */
+/* Measured costs of this machine. Costs of moves decide whether a boxing (redistribution) is done directly or in
+ * hops (collective steps), and how sums between hosts are computed. Planners also use the rates of computation.
+ * rille_calibrate() measures all costs except those between hosts, on four cpu devices, in one or two seconds; the
+ * session stays unchanged. A session reads a file of rille_cost_write() if its options name the file. */
 struct rille_cost {
-    double alpha_ns;          /* per message */
-    double beta_ns_per_byte;  /* per byte received */
-    double gamma_ns_per_byte; /* per byte that a rank reads to combine */
-    double copy_ns_per_byte;  /* per byte that a rank copies of its own data */
-    double hop_ns;            /* per hop, whatever its size */
-    double wire_ns;           /* latency to another host */
-    double wire_ns_per_byte;  /* per byte sent to another host */
-    double staging_bytes;     /* maximum bytes that a rank holds between hops; 0: no limit */
-    double flops_per_ns;      /* floating-point operations of matrix products */
-    double bytes_per_ns;      /* bytes read and written by other operators */
+    double alpha_ns;          /* cost per message, ns */
+    double beta_ns_per_byte;  /* cost per byte received, ns */
+    double gamma_ns_per_byte; /* cost per byte that a rank reads to reduce, ns */
+    double copy_ns_per_byte;  /* cost per byte that a rank copies of its own data, ns */
+    double hop_ns;            /* fixed cost per hop, ns */
+    double wire_ns;           /* latency to another host, ns */
+    double wire_ns_per_byte;  /* cost per byte sent to another host, ns */
+    double staging_bytes;     /* maximum number of bytes that a rank may hold between hops; 0: no limit */
+    double flops_per_ns;      /* speed of matrix products, floating-point operations per ns */
+    double bytes_per_ns;      /* speed of other operators, bytes read and written per ns */
 };
 void rille_cost(struct rille_session *s, struct rille_cost *out);
 int rille_calibrate(struct rille_session *s, struct rille_cost *out);
 int rille_cost_write(const char *path, const struct rille_cost *c);
 
-/* Returns the number of the session's devices of a kind; -1 for an unknown kind, INT_MAX for meta. */
+/* Returns the number of the session's devices of a kind. -1: unknown kind; INT_MAX: meta. */
 int rille_device_count(struct rille_session *s, const char *kind);
 const char *rille_default_kind(struct rille_session *s);
 
 struct rille_counters {
-    int64_t nodes;      /* operator calls added since the session was opened */
-    int64_t compiles;   /* plans created */
-    int64_t cache_hits; /* plans found in the cache */
+    int64_t nodes;      /* number of operator calls since the session was opened */
+    int64_t compiles;   /* number of plans compiled */
+    int64_t cache_hits; /* number of plans found in the cache */
     int64_t runs;
     int64_t acts;
-    int64_t messages;        /* messages through the rings of device threads */
-    int64_t thread_messages; /* messages between different threads */
-    int64_t allocations;     /* buffers that pools allocated from the host */
-    int64_t run_allocations; /* allocations by Rille's code on device threads between START and END; expected: 0 */
-    int64_t live_values;     /* values and nodes stored now */
+    int64_t messages;        /* number of messages through the rings of device threads */
+    int64_t thread_messages; /* number of messages between different threads */
+    int64_t allocations;     /* number of buffers that pools allocated from the system or device */
+    int64_t run_allocations; /* number of allocations of Rille's code on device threads during runs; expected: 0 */
+    int64_t live_values;     /* number of stored values and nodes */
     int64_t live_nodes;
-    int64_t live_bytes; /* bytes in buffers, over all devices */
+    int64_t live_bytes; /* bytes in buffers, sum over all devices */
     int64_t arena_bytes;
-    int64_t plans;        /* plans in the cache */
-    int64_t plan_bytes;   /* host memory of the plans, approximate */
-    int64_t generation;   /* incremented by rille_generation(); compiled steps of older generations do not fit */
-    int64_t cuda_graphs;  /* CUDA graphs created by this process */
-    int64_t cuda_replays; /* launches of those graphs */
+    int64_t plans;      /* number of plans in the cache */
+    int64_t plan_bytes; /* approximate host memory of the plans in the cache, bytes */
+    /* number of rille_generation() calls; a compiled step with an older generation must be traced again */
+    int64_t generation;
+    int64_t cuda_graphs;  /* number of CUDA graphs that this process has created */
+    int64_t cuda_replays; /* number of launches of CUDA graphs */
 };
 void rille_count(struct rille_session *s, struct rille_counters *out);
-/* Returns an estimate of the bytes that only the caller's garbage collector can free (for lua_gc). */
+/* Returns an estimate of the bytes that only the host program's garbage collector can free (for lua_gc). */
 int64_t rille_external_bytes(struct rille_session *s);
 
 struct rille_device_info {
     const char *kind;
-    int device, thread; /* thread: as in rille_doing_thread(); -1: on another host */
+    int device, thread; /* thread: number as in rille_doing_thread(); -1: the device is on another host */
     int64_t live_bytes, arena_bytes, peak_bytes, limit_bytes;
 };
-/* Describes the i-th device that the session has used; false: no such device. */
+/* Describes the i-th device that the session has used. Returns false if it has used at most i devices. */
 bool rille_device_info(struct rille_session *s, int i, struct rille_device_info *out);
 struct rille_gpu_info {
     char name[256];
-    int64_t memory;    /* bytes */
-    int major, minor;  /* compute capability */
-    char kernels[512]; /* compiler and cache of the kernels, or why there are none */
+    int64_t memory;    /* memory of the GPU, bytes */
+    int major, minor;  /* compute capability, major and minor */
+    char kernels[512]; /* compiler and cache of kernels, or why kernels cannot be compiled */
 };
-/* Describes the GPU of the device cuda:device. */
+/* Describes the GPU of device cuda:device. */
 int rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *out);
 
 /* ---- placements and layouts ---- */
@@ -257,16 +282,19 @@ int rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *o
 int rille_place(struct rille_session *s, const char *kind, int naxis, const int32_t *sizes, const int32_t *ranks,
                 const struct rille_place **out);
 const char *rille_place_kind(const struct rille_place *p);
-int rille_place_axes(const struct rille_place *p, int32_t sizes[RILLE_AXES]); /* number of axes */
-int rille_place_ranks(const struct rille_place *p, const int32_t **ranks);    /* number of ranks, mesh order */
+int rille_place_axes(const struct rille_place *p, int32_t sizes[RILLE_AXES]); /* returns the number of axes */
+/* returns the number of ranks; *ranks: in mesh order */
+int rille_place_ranks(const struct rille_place *p, const int32_t **ranks);
 char *rille_place_text(const struct rille_place *p);
 
-/* Accepts one text per mesh axis ("S(0)", "B", "P(max)"), or a single text for all axes ("(B, S(0))"). order: NULL,
- * or every mesh axis once. ndim: number of dimensions of the tensor, which resolves S(-1) and limits S; -1: unknown. */
+/* Makes a layout from one text per mesh axis ("S(0)", "B", "P(max)"), or from a single text for all axes ("(B,
+ * S(0))"). order: every mesh axis once, in the order of splitting; NULL: mesh order. ndim: number of dimensions of
+ * the tensor, which resolves S(-1) and limits S; -1: unknown. */
 int rille_layout(struct rille_session *s, const struct rille_place *p, int n, const char *const *sbp, const int *order,
                  int ndim, const struct rille_layout **out);
 const struct rille_place *rille_layout_place(const struct rille_layout *l);
-const char *rille_layout_text(struct rille_session *s, const struct rille_layout *l); /* interned text */
+/* returns a text that the session owns */
+const char *rille_layout_text(struct rille_session *s, const struct rille_layout *l);
 
 /* ---- operators ---- */
 
@@ -279,17 +307,19 @@ struct rille_attr_info {
     const char *name;
     enum rille_attr_kind kind;
     bool required;
-    const char *words; /* RILLE_TEXT: the allowed words, separated by '|' */
+    const char *words; /* RILLE_TEXT: allowed words, separated by '|' */
     const char *doc;
 };
 const struct rille_op *rille_op_find(const char *name);
-const struct rille_op *rille_op_at(int i); /* operators in order of name; NULL past the end */
+/* returns the i-th operator in order of name; NULL: there are at most i operators */
+const struct rille_op *rille_op_at(int i);
 const char *rille_op_name(const struct rille_op *op);
 int rille_op_operands(const struct rille_op *op, struct rille_operand_info out[16]);
 int rille_op_attrs(const struct rille_op *op, struct rille_attr_info out[16]);
 int rille_op_results(const struct rille_op *op);
-bool rille_op_hidden(const struct rille_op *op); /* internal, not for users */
-bool rille_op_source(const struct rille_op *op); /* creates a tensor from no tensor: rille_create */
+bool rille_op_hidden(const struct rille_op *op); /* returns true if the operator is internal, not for users */
+/* returns true if the operator creates a tensor without tensor operands; call it with rille_create */
+bool rille_op_source(const struct rille_op *op);
 char *rille_op_help(struct rille_session *s, const struct rille_op *op); /* returns the operator's help page */
 
 enum rille_arg_kind { RILLE_ARG_NONE, RILLE_ARG_TENSOR, RILLE_ARG_INT, RILLE_ARG_FLOAT, RILLE_ARG_LIVE };
@@ -305,341 +335,371 @@ struct rille_arg {
 struct rille_attr {
     const char *name;
     enum rille_attr_kind kind;
-    int64_t i;        /* INT, BOOL */
-    double f;         /* FLOAT */
-    const char *text; /* TEXT, DTYPE */
-    int n;            /* INTS */
+    int64_t i;        /* value of RILLE_INT and RILLE_BOOL */
+    double f;         /* value of RILLE_FLOAT */
+    const char *text; /* value of RILLE_TEXT and RILLE_DTYPE */
+    int n;            /* length of RILLE_INTS */
     const int64_t *list;
 };
-/* Calls an operator. args: operands in order; trailing optional operands may be missing. out has room for
- * rille_op_results() handles. A FLOAT also accepts an integer, and INTS a single INT. */
+/* Calls an operator. args: operands in order; trailing optional operands may be omitted. out: room for
+ * rille_op_results() handles. A FLOAT attribute accepts an integer, and an INTS attribute a single INT. */
 int rille_call(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int nattrs,
                const struct rille_attr *attrs, struct rille_tensor **out);
-/* Sets into how many shards the next call splits each axis of its tensor operands: a constraint on the call's
- * layouts, for the default choice and for a planner. pieces: naxis[i] numbers for operand i, operand by operand. */
+/* Sets into how many pieces the next call splits each dimension of its tensor operands. The numbers constrain the
+ * call's layouts, for the default choice and for a planner. pieces: naxis[i] numbers for operand i, operand after
+ * operand. */
 int rille_strategy(struct rille_session *s, int noperand, const int *naxis, const int32_t *pieces);
-/* Calls an operator in place: leaf, a variable, is assigned the first result as by rille_tensor_assign(); no
- * gradient flows through the assignment. Refuses a result of a wider class than leaf's dtype (a float for an
- * integer, an integer for a bool). */
+/* Calls an operator in place: assigns its first result to leaf, a variable, like rille_tensor_assign(). No gradient
+ * flows through the assignment. Rejects a result whose dtype class is wider than the leaf's (a float for an integer,
+ * an integer for a bool). */
 int rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const struct rille_op *op, int nargs,
                     const struct rille_arg *args, int nattrs, const struct rille_attr *attrs);
-/* Calls a source operator ("zeros", "randn", "arange"...) and returns a leaf of this shape, dtype (NULL: the
- * operator's default) and layout (NULL: whole on device 0 of the default kind). args: the operator's numbers. */
+/* Calls a source operator ("zeros", "randn", "arange"...), and returns a leaf. dtype NULL: the operator's default.
+ * layout NULL: the complete tensor on device 0 of the default kind. args: the operator's number operands. */
 int rille_create(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int ndim,
                  const int64_t *shape, const char *dtype, const struct rille_layout *layout, struct rille_tensor **out);
 
 /* ---- tensors ---- */
 
-/* Copies host values into a leaf: the global value, dense, row-major, of dtype. */
+/* Copies host values into a new leaf. data: the global value, dense and row-major, of this dtype. */
 int rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
                            const struct rille_layout *layout, struct rille_tensor **out);
 void rille_tensor_free(struct rille_tensor **t);
-struct rille_tensor *rille_tensor_hold(struct rille_tensor *t); /* another handle on the same tensor */
+struct rille_tensor *rille_tensor_hold(struct rille_tensor *t); /* returns another handle on the same tensor */
 
 const char *rille_tensor_dtype(const struct rille_tensor *t);
 int rille_tensor_ndim(const struct rille_tensor *t);
 const int64_t *rille_tensor_shape(const struct rille_tensor *t);
 int64_t rille_tensor_numel(const struct rille_tensor *t);
-size_t rille_dtype_bytes(const char *dtype); /* 0: unknown */
+size_t rille_dtype_bytes(const char *dtype); /* returns 0 for an unknown dtype */
 const struct rille_layout *rille_tensor_layout(const struct rille_tensor *t);
 bool rille_tensor_is_leaf(const struct rille_tensor *t);
-bool rille_tensor_has_value(const struct rille_tensor *t); /* in memory; if false, a read computes the value */
+/* returns true if the value is in memory; false: reading computes it */
+bool rille_tensor_has_value(const struct rille_tensor *t);
 bool rille_tensor_requires_grad(const struct rille_tensor *t);
-/* Leaves of a float dtype only. A compiled step that holds the leaf fits only while the flag is as it was at the
- * trace. */
+/* Sets requires_grad of a leaf with a float dtype. A compiled step that reads the leaf can be called only while the
+ * flag is as it was in the trace. */
 int rille_tensor_set_requires_grad(struct rille_tensor *t, bool on);
-const char *rille_tensor_name(const struct rille_tensor *t); /* NULL: none */
+const char *rille_tensor_name(const struct rille_tensor *t); /* NULL: the tensor has no name */
 void rille_tensor_set_name(struct rille_tensor *t, const char *name);
 
-/* Computes the values of these tensors in one run, except those already computed. */
+/* Computes the values of these tensors in one run, except those that are computed already. */
 int rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t);
-/* Writes the global value to out: dense, row-major, numel * dtype_bytes bytes. */
+/* Writes the global value to `out`: dense, row-major, number of elements * rille_dtype_bytes() bytes. */
 int rille_tensor_read(struct rille_tensor *t, void *out);
-/* Writes the elements start[i] <= index < stop[i] along each axis i likewise. Requests data only from ranks that own
- * some of them. */
+/* Writes the elements with start[i] <= index < stop[i] along each axis i to `out`. Requests data only from ranks
+ * that own some of them. */
 int rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void *out);
-/* Returns the value of a tensor with one element: in *i with *is_int for integers and bools, else in *f. */
+/* Reads the value of a tensor with one element. Integers and bools: sets *is_int and *i; floats: *f. */
 int rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int);
-/* Returns the shard at a rank, as a tensor on that device alone. */
+/* Returns the shard of a rank, as a tensor on that device alone. */
 int rille_tensor_to_local(struct rille_tensor *t, int rank, struct rille_tensor **out);
-/* Returns the rank, local shape and offset of mesh position pos. */
+/* Returns the rank at mesh position pos, and the shape and global offset of its shard. */
 int rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *shape, int64_t *offset);
 
 int rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l,
-                           struct rille_tensor **out); /* differentiable */
-/* As rille_tensor_to_global, but the gradient is first converted to the layout of t (replicated where t is partial)
- * before any operator uses it. */
+                           struct rille_tensor **out); /* moves t to another layout; differentiable */
+/* Moves t like rille_tensor_to_global(). The gradient is first converted to the layout of t (replicated where t is
+ * partial), before any operator uses it. */
 int rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out);
 int rille_tensor_detach(struct rille_tensor *t, struct rille_tensor **out);
-/* rille_tensor_parts() stacks the addends of a partial tensor along a new first dimension; rille_tensor_of_parts()
- * makes a partial tensor from such a stack. Addends of bf16 and f16 are stored as f32. dtype: dtype of their sum
- * (NULL: that of the addends). */
+/* rille_tensor_parts() stacks the addends of a partial tensor along a new first dimension. rille_tensor_of_parts()
+ * makes a partial tensor from such a stack. Addends of bf16 and f16 are stored as f32. dtype: dtype of the sum;
+ * NULL: dtype of the addends. */
 int rille_tensor_parts(struct rille_tensor *t, struct rille_tensor **out);
 int rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *layout, const char *dtype,
                           struct rille_tensor **out);
 int rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out);
 /* Sets whether a planner may choose the leaf's layout (sbp = "auto"). The first planned step that reads the leaf, or
- * has it as an argument, chooses, and the leaf keeps that layout. Clears nothing else; to_global_ ends it. */
+ * has it as an argument, chooses a layout, which the leaf keeps. rille_tensor_relayout() clears the setting. */
 int rille_tensor_auto(struct rille_tensor *leaf, bool on);
-/* Assigns src's value to the leaf in place (cast to its dtype, boxed to its layout; shapes must broadcast to the
- * leaf's). Results computed from the old value keep it. */
+/* Assigns src's value to the leaf in place: casts to the leaf's dtype, and moves to its layout. The shape must
+ * broadcast to the leaf's. Results computed from the old value keep it. */
 int rille_tensor_assign(struct rille_tensor *leaf, struct rille_tensor *src);
-/* Assigns to n leaves, all or none; *wrong (unless NULL) is set to the index of the leaf that failed. Operators that
- * can fail on their data, such as an embedding on ids, are computed at once so that such a failure is detected. */
+/* Assigns to n leaves: to all or, after an error, to none. *wrong: index of the leaf that failed; wrong may be NULL.
+ * Operators that can fail because of their data, such as an embedding of ids, are computed at once so that their
+ * errors are reported here. */
 int rille_tensors_assign(struct rille_session *s, int n, struct rille_tensor *const *leaf,
                          struct rille_tensor *const *src, int *wrong);
-/* to_global_: changes the layout of the leaf and of its gradient. Clears rille_tensor_set_grad_layout; older
- * compiled steps do not fit. */
+/* Changes the layout of the leaf and of its gradient in place (to_global_). Resets rille_tensor_set_grad_layout().
+ * Compiled steps with the old layout must be traced again. */
 int rille_tensor_relayout(struct rille_tensor *leaf, const struct rille_layout *l);
-/* Changes the layouts of n leaves, all or none; *wrong (unless NULL) is set to the index of the leaf that failed. */
+/* Changes the layouts of n leaves: of all or, after an error, of none. *wrong: index of the leaf that failed; wrong
+ * may be NULL. */
 int rille_tensors_relayout(struct rille_session *s, int n, struct rille_tensor *const *leaf,
                            const struct rille_layout *const *l, int *wrong);
-/* Changes the dtype of n leaves and of their gradients, all or none; *wrong as above. Results computed from the old
- * values keep them; older compiled steps do not fit. */
+/* Changes the dtype of n leaves and of their gradients: of all or, after an error, of none. *wrong: index of the
+ * leaf that failed; wrong may be NULL. Results computed from the old values keep them. Compiled steps with the old
+ * dtype must be traced again. */
 int rille_tensors_retype(struct rille_session *s, int n, struct rille_tensor *const *leaf, const char *dtype,
                          int *wrong);
 
 /* ---- gradients ---- */
 
-/* Adds d t / d leaf to the gradient of each leaf with requires_grad; t must have one element. */
+/* Adds d t / d leaf to the gradient of each leaf with requires_grad. t must have one element. */
 int rille_tensor_backward(struct rille_tensor *t);
-/* Sets out[i] to d sum(y) / d x[i] (zeros if y does not depend on x[i]), differentiable again. y may have any shape. */
+/* Sets out[i] to d sum(y) / d x[i], which is differentiable again; zeros if y does not depend on x[i]. y may have
+ * any shape. */
 int rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out);
-/* Returns a new handle on the gradient; NULL: none. */
+/* Returns a new handle on the tensor's gradient; NULL: the tensor has no gradient. */
 struct rille_tensor *rille_tensor_grad(struct rille_tensor *t);
-int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* NULL clears */
-/* Sets the layout, on the leaf's placement, in which backward stores the leaf's gradient; NULL: a layout that suits
- * the leaf's. A new layout of the leaf resets the setting. */
+int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* g NULL: removes the gradient */
+/* Sets the layout, on the leaf's placement, in which backward stores the leaf's gradient. NULL: a layout that suits
+ * the leaf's. Changing the leaf's layout resets the setting. */
 int rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *l);
-/* Sets whether compiled steps free the gathered value of a sharded variable after forward and gather it again for
- * backward (true, the initial setting), or gather it once and keep it until backward has read it. */
+/* Sets when compiled steps gather a sharded variable that they read replicated. true (the initial setting): steps
+ * free the gathered value after forward, and gather again for backward. false: steps gather once, and keep the value
+ * until backward has read it. */
 int rille_tensor_set_reshard(struct rille_tensor *variable, bool on);
-bool rille_grad_mode(struct rille_session *s, bool on); /* returns the previous mode */
+/* sets whether gradients are recorded; returns the previous setting */
+bool rille_grad_mode(struct rille_session *s, bool on);
 
-/* While on, calls save nothing for the backward pass, which recomputes their results, bit for bit, from the inputs
- * of the region; a region lasts from on to off. Switching on twice changes nothing. Returns the previous mode. */
+/* Switches recomputation on or off. While recomputation is on, calls save nothing for the backward pass. Backward
+ * recomputes their results, bit for bit, from the inputs of the region; a region lasts from on to off. Switching on
+ * twice has no further effect. Returns the previous setting. */
 bool rille_recompute(struct rille_session *s, bool on);
-bool rille_recomputes(const struct rille_session *s); /* true while on */
+bool rille_recomputes(const struct rille_session *s); /* returns true while recomputation is on */
 
-/* From now on matrix products, conv2d and attention cast f32 operands to this 16-bit dtype, and sums, norms, losses
- * and powers cast 16-bit operands to f32. NULL: no casts. A compiled step keeps the setting of its trace. */
+/* Switches autocast. From now on, matrix products, conv2d and attention cast f32 operands to this 16-bit dtype;
+ * sums, norms, losses and powers cast 16-bit operands to f32. dtype NULL: no casts. A compiled step keeps the
+ * setting of its trace. */
 int rille_autocast(struct rille_session *s, const char *dtype);
-const char *rille_autocast_dtype(const struct rille_session *s); /* NULL: none */
+const char *rille_autocast_dtype(const struct rille_session *s); /* NULL: no autocast */
 
-/* While on, matrix products and convolutions of f32 on GPUs may round their factors to TF32 (a sign, 8 bits of
- * exponent, 10 of fraction) for tensor cores; sums stay f32. Initially off. A compiled step keeps the setting of its
- * trace. No effect on a cpu. Returns the previous setting. */
+/* Sets whether matrix products and convolutions of f32 on GPUs may round their factors to TF32 (sign, 8 exponent
+ * bits, 10 fraction bits) for tensor cores. Sums stay f32. Initially off. A compiled step keeps the setting of its
+ * trace. No effect on cpu devices. Returns the previous setting. */
 bool rille_allow_tf32(struct rille_session *s, bool on);
 
-/* While on, every computation searches its results, and fails (E_KERNEL) at the first NaN, or at an infinity that no
- * operand and no attribute has. The error names the operator and its line. Operators are not fused meanwhile.
- * Compiled steps are traced again after a change. Returns the previous setting. */
+/* Sets whether every computation searches its results for NaN and infinities. A computation then fails (E_KERNEL) at
+ * its first NaN, or at an infinity that no operand and no attribute has. The error names the operator and its line.
+ * While on, operators are not fused. A change makes compiled steps be traced again. Returns the previous setting. */
 bool rille_detect_nan(struct rille_session *s, bool on);
 
-/* Adds an update (optimisers): op writes its first results over its first operands, which must be leaves.
- * rille_step() runs all updates of a step together. */
+/* Adds an update by an optimiser. op overwrites its first operands, which must be leaves, with its first results.
+ * rille_step() runs all added updates together. */
 int rille_update(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args,
                  int nattrs, const struct rille_attr *attrs);
 /* Computes the updates added since the last step, the gradients of their leaves, and the values on which backward
- * was called. If it fails, the variables are unchanged; gradients that the data made impossible (a label out of
- * range) are dropped, others are kept. */
+ * was called. After an error, the variables are unchanged. Gradients that cannot be computed because of invalid data
+ * (a label out of range) are dropped; others are kept. */
 int rille_step(struct rille_session *s);
-/* Drops the updates added since the last step; their variables are unchanged. */
+/* Drops the updates added since the last step; the variables stay unchanged. */
 void rille_step_undo(struct rille_session *s);
 
-/* ---- live numbers: evaluated again at each call of a compiled step ---- */
+/* ---- live numbers: a function returns their value at each call of a compiled step ---- */
 
-typedef int rille_live_fn(void *arg, double *out); /* non-zero: failure, and the run does not start */
+typedef int rille_live_fn(void *arg, double *out); /* non-zero: failure; the run then does not start */
 int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg,
                    struct rille_live **out);
-/* Sets a function that the session calls when the run that asked for the number failed or was interrupted. */
+/* Sets a function that the session calls if the run that read the number fails or is interrupted. */
 void rille_live_undo(struct rille_live *l, void (*undo)(void *arg));
-/* Makes l stand for an integer, not a float, in operators that tell them apart. */
+/* Marks the live number as an integer, for operators that treat integers and floats differently. */
 void rille_live_whole(struct rille_live *l);
-/* Makes the step being traced ask l at each call, even if nothing reads the number. E_STATE: no trace is in
- * progress. */
+/* Makes the step that is being traced call the number's function at each call, even if nothing reads the number.
+ * E_STATE: no trace is in progress. */
 int rille_live_ask(struct rille_live *l);
 void rille_live_free(struct rille_live **l);
 
 /* ---- graphs: compiled steps ---- */
 
 struct rille_graph_options {
-    int micro_batches; /* 0 means 1 */
+    int micro_batches; /* number of micro-batches; 0: 1 */
     const char
-        *schedule; /* NULL: "1f1b"; or a name, "gpipe", "zb-v", "auto"; the error for an unknown name lists all names */
-    int lag;       /* lookahead, micro-batches; 0: default of the schedule */
-    double memory; /* above 0: chooses the schedule of least bubble within this memory; needs at least two micro-batches
-                      and no other schedule; up to 16: factor of what 1F1B saves for backward on the fullest device;
-                      above: bytes per device */
-    /* Costs for a schedule search; NULL: estimated. The caller keeps them until the step is made. */
+        /* name of the schedule, "1f1b", "gpipe", "zb-v", "auto"; NULL: "1f1b"; the error for an unknown name lists
+         * all names */
+        *schedule;
+    int lag; /* lookahead, micro-batches; 0: the schedule's default */
+    /* memory for which a search finds the schedule with the least bubble; needs at least two micro-batches and no
+     * other schedule. Up to 16: factor of the memory that 1F1B saves for backward on the fullest device; above 16:
+     * bytes per device; 0: no such search */
+    double memory;
+    /* Costs for a schedule search; NULL: estimated costs. The caller keeps them until the step is made. */
     const struct rille_chart_costs *costs;
     bool split_backward, recompute;
-    bool recompute_auto; /* recomputes parts of stages if the memory limit requires it, or if it is faster within the
-                            limit */
+    /* recompute parts of stages if the memory limit requires it, or if that is faster within the limit */
+    bool recompute_auto;
     int zero;
     const struct rille_place
-        *offload; /* placement for values saved for backward and for optimiser state, while unused; NULL: none */
-    int prefetch; /* number of values fetched, or gathered again (zero 3), before they are read; 0: 1 */
-    /* Method that chooses the layouts: "optimal", "propagate", "recursive", "greedy"; NULL: the program's own
-     * layouts. */
+        /* placement that stores values for backward, and optimiser state, while they are not used; NULL: none */
+        *offload;
+    int prefetch; /* how many values are fetched, or gathered again (zero = 3), before they are read; 0: 1 */
+    /* Planner that chooses the layouts: "optimal", "propagate", "recursive" or "greedy"; NULL: no planner, so the
+     * program's own layouts. */
     const char *auto_parallel;
-    int64_t memory_limit; /* bytes per device: limit for a planner and a schedule search; a plan above it is refused; 0:
-                             none */
-    bool check_nan;       /* searches this step's results as rille_detect_nan() does */
-    double time_limit; /* limit of the planner's search, seconds of one core as it counts them (the same plan on every
-                          machine; four times as much wall-clock time ends it too); 0: 1, or 0.1 for the bound alone of
-                          a choice that needs no search ("propagate", "greedy", without a memory limit) */
+    /* memory limit of a planner and of a schedule search, bytes per device; a plan above the limit is an error; 0:
+     * none */
+    int64_t memory_limit;
+    bool check_nan; /* search this step's results like rille_detect_nan() */
+    /* time limit of the planner's search, seconds of one core by a count of work, so that every machine finds the
+     * same plan; four times as much real time also ends the search. 0: 1, or 0.1 if the choice needs no search
+     * ("propagate" or "greedy" without a memory limit), because then only a bound is searched */
+    double time_limit;
 };
-/* Checks the options, as rille_trace_begin() does too. E_ARG: an option has an invalid value. */
+/* Checks the options, like rille_trace_begin(). E_ARG: an option has an invalid value. */
 int rille_graph_check(const struct rille_graph_options *o);
-/* Returns the micro-batches whose activations `device` (from 0) of `devices` holds at once, summed over its `stages`
- * stages, in a named schedule, if the batch has as many. "1f1b", "gpipe" (INT32_MAX: all), "zb-h1" and "zb-h2" have one
- * stage per device. 0: the name has no formula, or a number is out of range. */
+/* Returns how many micro-batches' activations a device holds at once in a named schedule, summed over its `stages`
+ * stages, if the batch has that many micro-batches. device: number from 0 to devices - 1. "1f1b", "gpipe"
+ * (INT32_MAX: all), "zb-h1" and "zb-h2" have one stage per device. 0: the name has no formula, or a number is out of
+ * range. */
 int rille_schedule_contexts(const char *schedule, int devices, int stages, int device);
-/* Tracing: begin, build the program on the inputs that begin returns (one micro-batch each), end with its results.
- * Between begin and end a trace records every call and runs nothing; reading a value is an error. abort after a
- * failure restores versions and gradients. */
+/* Trace a step: begin; call the function on the inputs that begin returns, each of which represents one micro-batch;
+ * end with the function's results. In between, calls are recorded and nothing runs; reading a value is an error.
+ * After an error, abort restores versions and gradients. */
 int rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin,
                       struct rille_tensor *const *in, struct rille_tensor **piece);
 int rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **g);
 void rille_trace_abort(struct rille_session *s);
 bool rille_tracing(const struct rille_session *s);
-bool rille_planning(const struct rille_session *s); /* true while a planned step is traced */
-/* While paused, calls behave as outside a trace (an optimiser creates its state). Returns the previous setting. */
+/* returns true while a step that a planner will lay out is being traced */
+bool rille_planning(const struct rille_session *s);
+/* Pauses or continues the trace. While the trace is paused, calls behave as outside a trace. An optimiser uses this
+ * to create its state. Returns the previous setting. */
 bool rille_trace_pause(struct rille_session *s, bool pause);
-/* Returns t; in a trace with micro-batches the mean of t over them, known after the last one. For values that change
- * once per step. */
+/* Returns the mean of t over the micro-batches, which is known after the last one; without micro-batches, t itself.
+ * For values that change once per step. */
 int rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out);
-/* Returns true if g fits these inputs (types and layouts; an "auto" input may have any layout if it was "auto" at
- * the trace), the captured variables, their gradients and the session's generation. */
+/* Returns true if g can be called with these inputs: types and layouts, the captured variables, their gradients and
+ * the session's generation are as in the trace. An "auto" input may have any layout, if it was "auto" in the trace. */
 bool rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *const *in);
-bool rille_graph_is_stale(const struct rille_graph *g); /* true if g is of an older generation: it fits no inputs */
-/* Runs the graph. out has room for rille_graph_results() handles. "auto" inputs keep the layouts in which the graph
- * reads them. */
+/* returns true if g has an older generation, so it can never be called again */
+bool rille_graph_is_stale(const struct rille_graph *g);
+/* Calls the compiled step. out: room for rille_graph_results() handles. "auto" inputs are converted to, and keep,
+ * the layouts in which the step reads them. */
 int rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, struct rille_tensor **out);
 int rille_graph_results(const struct rille_graph *g);
-/* Compares two traces of one step: sets *how to NULL if both compute the same, else to a text that names the first
- * difference, which the caller must free(). A live number equals a constant of its present value. */
+/* Compares two traces of one step. *how: NULL if both compute the same; else a text that describes the first
+ * difference, which the caller must free(). A live number equals a constant with its present value. */
 int rille_graph_compare(struct rille_graph *a, struct rille_graph *b, char **how);
 void rille_graph_free(struct rille_graph **g);
-/* Invalidates the graphs traced before, because something that traces depend on has changed (train/eval,
- * to_global_). */
+/* Makes all graphs traced so far stale, because something that traces depend on has changed (train or eval mode,
+ * layouts). */
 void rille_generation(struct rille_session *s);
 
 struct rille_device_stats {
     const char *kind;
     int device;
-    double busy, idle; /* seconds in the last run */
+    double busy, idle; /* busy and idle time in the last run, s */
     int64_t bytes_in, bytes_out, peak_memory;
     double flops;        /* floating-point operations of a run; a multiply-add counts as two */
-    const char *tenants; /* the largest results among its registers at their peak, as text; "": none */
+    const char *tenants; /* the largest results in the device's registers at the peak, as text; "": none */
 };
 struct rille_stats {
-    double step_time, ideal; /* seconds; ideal: with all devices that can act at once always busy */
-    double bubble;           /* share of step_time above ideal */
-    double flops;            /* floating-point operations of a run on all devices */
-    double peak;             /* flops per second that the devices could do at once; 0: costs were not measured */
-    int nhost;               /* number of hosts of the step's devices; at most 64 are reported */
+    /* step_time: time of the last run, s; ideal: time of a run in which all devices that can act at the same time
+     * are always busy, s */
+    double step_time, ideal;
+    double bubble; /* idle share of step_time: 1 - ideal / step_time */
+    double flops;  /* floating-point operations of a run on all devices */
+    double peak; /* floating-point operations per second of devices that can act at once; 0: costs were not measured */
+    int nhost;   /* number of hosts with devices of the step; at most 64 are reported */
     int ndevice;
-    struct rille_device_stats *device; /* owned by the graph; overwritten by the next rille_graph_stats() */
+    /* statistics by device; the graph owns them; the next rille_graph_stats() overwrites them */
+    struct rille_device_stats *device;
 };
 int rille_graph_stats(const struct rille_graph *g, struct rille_stats *out);
 /* Writes the act times of the last timed run on all hosts as Chrome trace JSON. The session times the first three
- * runs, and all runs after the first call of this function or of rille_graph_chart(). If no run has been timed yet,
- * path is written when the next run ends. */
+ * runs; after the first call of this function or of rille_graph_chart(), the session times all runs. If no run has
+ * been timed yet, the file is written when the next run ends. */
 int rille_graph_timeline(struct rille_graph *g, const char *path);
 
-/* Pipeline chart of a step: its plan simulated on a virtual clock, with every device independent, and its last timed
- * run. */
+/* Pipeline chart of a step: its plan, simulated with every device independent of the others, and its last timed run. */
 struct rille_chart_span { /* consecutive acts of a device on one micro-batch */
-    int device, stage;    /* index in the chart's devices; virtual stage */
-    int piece;            /* micro-batch; -1: once per batch */
-    const char *what;     /* "forward", "backward", "weight", "move", "update" */
-    double begin, end;    /* seconds since the first act */
+    int device, stage;    /* device: index in the chart's devices; stage: number of the virtual stage */
+    int piece;            /* number of the micro-batch; -1: work once per batch */
+    const char *what;     /* kind of work: "forward", "backward", "weight", "move", "update" */
+    double begin, end;    /* times since the first act, s */
 };
 struct rille_chart_stall {
     int stage;
-    double share;     /* share of the time of the stage's devices */
-    const char *text; /* "stage 1 waited 18 % for a register of matmul (train.lua:14)" */
+    double share;     /* share of the time of all the stage's devices */
+    const char *text; /* description: "stage 1 waited 18 % for a register of matmul (train.lua:14)" */
 };
 enum { RILLE_CHART_POINTS = 256 };
 struct rille_chart_run {
-    double time, bubble; /* seconds; share of time in which computing devices are idle */
-    int nspan, nstall;   /* nspan 0: no such run */
+    double time, bubble; /* time: duration, s; bubble: share of that time in which computing devices are idle */
+    int nspan, nstall;   /* number of spans, and of stalls; nspan 0: no run was simulated or timed */
     struct rille_chart_span *span;
-    struct rille_chart_stall *stall; /* longest first */
-    double *busy;                    /* by device */
-    int64_t *memory;                 /* [device][point]: peak bytes in registers, by equal intervals of the time */
+    struct rille_chart_stall *stall; /* idle times with their causes, longest first */
+    double *busy;                    /* busy time by device, s */
+    /* [device][point]: peak bytes in registers, in equal intervals of the run's time */
+    int64_t *memory;
 };
 struct rille_chart_device {
     const char *kind;
     int device, thread;
-    int64_t arena; /* bytes for all registers and scratch */
+    int64_t arena; /* bytes of all registers and scratch memory */
 };
 struct rille_chart {
     int ndevice, nstage, nthread, pieces;
-    int ncompute; /* devices that compute; others only hold offloaded values */
-    int natonce;  /* devices that can act at once; some share threads */
+    int ncompute; /* number of devices that compute; others only hold offloaded values */
+    int natonce;  /* number of devices that can act at the same time; some share threads */
     struct rille_chart_device *device;
-    bool split;                               /* weight gradients may be delayed */
-    int lag;                                  /* lookahead of its credits, micro-batches; 0: all micro-batches */
-    bool reckoned;                            /* costs from the built-in rates: no timed run and no costs were given */
-    double forward, backward, weight, moving; /* seconds per micro-batch on a device of a stage, planned */
-    double bound;                             /* lower bound of the bubble of any schedule with these costs */
-    int64_t activations, activations_1f1b;    /* peak bytes that a device saves for backward; the same with 1F1B */
-    double again;                             /* share of forward that backward recomputes */
+    bool split; /* weight gradients may be delayed */
+    int lag;    /* lookahead of its credits, micro-batches; 0: all micro-batches */
+    /* costs are estimates from built-in rates, because there is no timed run and no costs were given */
+    bool reckoned;
+    double forward, backward, weight, moving; /* planned time per micro-batch on a device of a stage, s */
+    double bound;                             /* lower bound of the bubble, for any schedule with these costs */
+    /* maximum number of bytes that a device saves for backward, in this schedule and in 1F1B */
+    int64_t activations, activations_1f1b;
+    double again; /* share of forward that backward recomputes */
     struct rille_chart_run planned, measured;
-    int64_t call, ncall; /* number of the measured call of the step, from 1; number of calls */
-    void *memory;        /* storage of all of the above */
+    int64_t call, ncall; /* call: number of the measured call of the step, from 1; ncall: number of calls */
+    void *memory;        /* memory of all arrays and texts above */
 };
-/* Seconds per micro-batch on each device of a stage (move: per segment of a move; update: per batch). */
+/* Times per micro-batch on each device of a stage, s. move: per segment of a move; update: per batch. */
 struct rille_chart_costs {
     double forward, backward, weight, move, update;
-    double jitter; /* relative random variation of the cost of each act, drawn with the seed */
+    double jitter; /* random variation of each act's cost, as a fraction; 0 to 1 */
     int64_t seed;
 };
-/* Creates a chart. costs NULL: measured costs, or built-in rates without a timed run. From then on all runs are
- * timed. */
+/* Creates a chart. costs NULL: measured costs or, without a timed run, costs from built-in rates. From then on, all
+ * runs are timed. */
 int rille_graph_chart(struct rille_graph *g, const struct rille_chart_costs *costs, struct rille_chart **out);
 void rille_chart_free(struct rille_chart **c);
 
-/* An actor of a step's plan or (g NULL) of the plan that ran last, with its acts in its last run. */
+/* An actor of a step's plan, with its acts in the last run; g NULL: of the plan that ran last. */
 struct rille_actor {
-    const char *name, *kind; /* operator, or name of the move; "compute", "box", ... */
+    const char *name, *kind; /* name: operator, or name of the move; kind: "compute", "box", ... */
     const char *device_kind;
     int device, thread, stage;
-    const char *phase;                  /* "forward", "backward", "weight", "batch" */
-    int64_t begun, acts, pieces, bytes; /* acts begun; acts of a whole run; micro-batches; bytes of its registers */
-    const char *state;                  /* "done", "ready", "waits for matmul (a.lua:3) on cpu:1" */
-    const char *line;                   /* "a.lua:3", "" */
-    int nhost, nshown;                  /* hosts of the plan's devices; hosts whose actors rille_actor() reports */
+    const char *phase; /* phase of the step: "forward", "backward", "weight", "batch" */
+    /* begun: acts begun; acts: acts of a complete run; pieces: number of micro-batches; bytes: of its registers */
+    int64_t begun, acts, pieces, bytes;
+    const char *state; /* state: "done", "ready", "waits for matmul (a.lua:3) on cpu:1" */
+    const char *line;  /* source line, "a.lua:3"; "": none */
+    /* nhost: number of hosts with devices of the plan; nshown: number of hosts whose actors rille_actor() reports */
+    int nhost, nshown;
 };
-/* Describes the i-th actor; its texts are valid until the next call. false: no such actor. */
+/* Describes the i-th actor. Returns false if there are at most i actors. Its texts are valid until the next call. */
 bool rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_actor *out);
 
 /* ---- introspection ---- */
 
 struct rille_explain_op {
     const char *name;
-    char *line; /* "file:3" */
+    char *line; /* source line, "file:3" */
     int ninput, noutput;
-    const char **inputs, **outputs; /* layouts as text */
-    struct rille_explain_result {   /* of each output: shape, and largest shard of a rank */
+    const char **inputs, **outputs; /* layouts of operands and of results, as texts */
+    struct rille_explain_result {   /* a result's shape, and the shape of the largest shard of a rank */
         int ndim;
         int64_t shape[RILLE_DIMS], part[RILLE_DIMS];
     } * results;
     int ncandidate;
     struct rille_explain_candidate {
         const char **inputs, **outputs;
-        int64_t bytes; /* bytes moved now */
-        int64_t owed;  /* added pending reduction: least bytes to make its partial results whole or split */
-        int64_t regret, regret_high; /* planned steps: lower and upper bound of the ns added to the step (upper
-                                        INT64_MAX: unknown); -1: not planned */
-        double share; /* share of the single-device work that the busiest rank does; 1: every rank does all */
+        int64_t bytes; /* bytes moved for the operands */
+        /* pending reduction that the call adds: least bytes to convert its partial results to B or S */
+        int64_t owed;
+        /* for planned steps: lower and upper bound of the time that the candidate adds to the step, ns (regret_high
+         * INT64_MAX: unknown); -1: not planned */
+        int64_t regret, regret_high;
+        /* work of the busiest rank as a share of the work on a single device; 1: every rank does all the work */
+        double share;
     } * candidates;
 };
 struct rille_explain_boxing {
-    const char *from, *to; /* "S(0) on cpu[0, 1]" is placement_from, ... */
+    const char *from, *to; /* layouts before and after, as texts: "S(0) on cpu[0, 1]" */
     const struct rille_place *from_place, *to_place;
     int ndim;
     int64_t shape[RILLE_DIMS];
@@ -647,58 +707,66 @@ struct rille_explain_boxing {
     int64_t bytes, bound;
     int nrank;
     const int32_t *rank;
-    const int64_t *received; /* NULL above 64 "meta" ranks (doubled by each axis after the third); nrank is 0 */
-    const char *name;        /* "all-gather", ... */
-    const char *steps;       /* text; NULL above 8 "meta" ranks */
-    const char *handed_on;   /* of a sum between hosts: ", handed on in 2 legs, 4 chunks: 95.0 us between hosts, not
-                              * 160.0" by owners that read all addends; else "" */
-    const char *forced_by;   /* "matmul (a.lua:3) -> relu (a.lua:4)" or NULL */
-    int64_t times;           /* times per step */
-    bool of_leaf;            /* moves a variable, which no call computes */
+    /* bytes received by rank. NULL (nrank 0): more than 64 "meta" ranks; each axis after the third counts double */
+    const int64_t *received;
+    const char *name;  /* usual name of the move: "all-gather", ... */
+    const char *steps; /* steps of the move as text; NULL: more than 8 "meta" ranks */
+    /* for a hierarchical reduction between hosts: its shape and time, and the time if owners read all addends, ", in
+     * 2 segments, 4 chunks: 95.0 us between hosts, not 160.0"; else "" */
+    const char *handed_on;
+    const char *forced_by; /* reader that needs the move, "matmul (a.lua:3) -> relu (a.lua:4)"; NULL: none */
+    int64_t times;         /* how often the move runs per step */
+    bool of_leaf;          /* moves a variable, which no call computes */
     int ncandidate;
-    struct rille_explain_path { /* alternative paths; a run uses the first */
+    struct rille_explain_path { /* possible paths of the move; a run uses the first */
         const char *name;       /* names of its hops: "all-gather, all-gather" */
         int nhop;
-        const char **layouts;   /* layout after each hop */
-        int64_t bytes, staging; /* over all ranks; peak bytes that a rank holds between hops */
-        double ns;              /* estimate of the cost model */
+        const char **layouts; /* layout of the tensor after each hop */
+        /* bytes: bytes sent, sum over all ranks; staging: maximum number of bytes that a rank holds between hops */
+        int64_t bytes, staging;
+        double ns; /* time estimated by the cost model, ns */
     } * candidates;
-    const char *text; /* full text */
+    const char *text; /* description of the move as text */
 };
-/* Only for steps planned by "propagate": a value whose layout follows from one hint is moved for a reader whose
- * layout follows from another. Hints are arguments, variables, moves, strategies, operators without a choice, and
- * results with a required layout. The line of a hint that no call made is that of its first reader. */
+/* A conflict of hints, only for steps planned by "propagate": the layout of a value follows from one hint, and the
+ * layout that a reader needs follows from another, so the value must move. Hints are arguments, variables, moves,
+ * strategies, operators without a choice, and results with a required layout. If no call made a hint, its line is
+ * that of its first reader. */
 struct rille_explain_meeting {
-    const char *op, *line; /* the reader; "to_global": a result with a required layout */
+    const char *op, *line; /* the reader and its line; "to_global": a result with a required layout */
     struct rille_explain_meeting_hint {
-        const char *what, *line; /* "variable f32{64, 64} S(1)", "a.lua:3" */
-    } hint[2];                   /* of the value; of its reader */
+        const char *what, *line; /* what: "variable f32{64, 64} S(1)"; line: "a.lua:3" */
+    } hint[2];                   /* hint of the value, and hint of its reader */
     const char *from, *to;
-    int64_t bytes, ns; /* of the move, per step; ns as estimated by the planner */
+    int64_t bytes, ns; /* cost of the move per step: bytes, and time estimated by the planner, ns */
 };
 struct rille_explain {
     int nop, nboxing, nmeeting;
     struct rille_explain_op *ops;
     struct rille_explain_boxing *boxing;
-    struct rille_explain_meeting *meetings; /* NULL: not planned by "propagate" */
+    struct rille_explain_meeting *meetings; /* conflicts of hints; NULL: not planned by "propagate" */
     int64_t bytes;                          /* bytes of all moves per step */
-    int naxis;                              /* mesh axes of the cluster in rille_graph_whatif(); else 0 */
-    int64_t axis_bytes[RILLE_AXES]; /* by mesh axis: bytes of moves whose slowest links are on that axis; they sum to
-                                       bytes */
-    bool planned;                   /* the next seven fields are valid */
-    int64_t cost, bound;            /* ns of all work; lower bound over all plans of these operators */
-    int64_t time;                   /* ns per step: cost, less the overlap of stages on different micro-batches */
-    double gap;                     /* (cost - bound) / cost */
-    double search;                  /* search time, seconds of one core */
-    int64_t peak;                   /* peak bytes of the fullest device, with scratch: of the plan; whatif: estimated */
-    int64_t scratch;                /* bytes of the largest kernel scratch */
+    int naxis;                              /* rille_graph_whatif(): number of mesh axes of the cluster; else 0 */
+    /* by mesh axis: bytes of moves whose slowest links are on that axis; the sum is `bytes` */
+    int64_t axis_bytes[RILLE_AXES];
+    bool planned; /* a planner chose the layouts, so the next seven fields are valid */
+    /* cost: time of all work, ns; bound: lower bound over all plans of these operators, ns */
+    int64_t cost, bound;
+    /* time per step, ns: cost minus the overlap of stages on different micro-batches */
+    int64_t time;
+    double gap;    /* relative distance from the bound: (cost - bound) / cost */
+    double search; /* search time, seconds of one core */
+    /* maximum number of bytes that a device holds, with scratch memory; rille_graph_whatif(): estimated */
+    int64_t peak;
+    int64_t scratch; /* largest scratch memory of a kernel, bytes */
     char *text;
-    void *memory; /* storage of all of the above */
+    void *memory; /* memory of all arrays and texts above */
 };
 int rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out);
 int rille_graph_explain(struct rille_graph *g, struct rille_explain **out);
-/* Price of each layout that the user set (to_global, strategy, variable; not one that follows another): lower and
- * upper bound of the ns that it adds to a planned step. Plans the step once without each, for a quarter of a second. */
+/* Cost of a layout that the user set (to_global, strategy, variable; not one that follows another): lower and upper
+ * bound of the time that it adds to a planned step, ns. For each, the step is planned again without that layout, for
+ * a quarter of a second. */
 struct rille_hint {
     const char *what, *line;
     int64_t price, price_high;
@@ -706,37 +774,39 @@ struct rille_hint {
 struct rille_hints {
     int n;
     struct rille_hint *hint;
-    void *memory; /* storage of all of the above */
+    void *memory; /* memory of all arrays and texts above */
 };
 int rille_graph_hints(struct rille_graph *g, struct rille_hints **out);
 void rille_hints_free(struct rille_hints **h);
-/* Writes the certificate of a planned step. rille_certificate_check() checks such a file with code independent of
- * the search: returns 0 and sets *said to the proven statement, or returns E_PLAN. */
+/* rille_graph_certify() writes the certificate of a planned step to a file. rille_certificate_check() checks such a
+ * file with code that shares nothing with the search: returns 0 and sets *said to the statement that was proved, or
+ * returns E_PLAN. */
 int rille_graph_certify(struct rille_graph *g, const char *path);
 int rille_certificate_check(const char *path, char **said);
-/* Plans the step for another cluster, on a mesh of meta devices. If the cluster has as many axes as the step's mesh,
- * the layouts that the program sets are kept; otherwise all layouts are free. */
+/* A cluster, for which rille_graph_whatif() plans the step on a mesh of meta devices. If the cluster has as many
+ * axes as the step's mesh, layouts that the program sets are kept; otherwise all layouts are free. */
 struct rille_cluster {
     int naxis;
     int32_t mesh[RILLE_AXES];
-    double bandwidth[RILLE_AXES]; /* bytes per second that a rank receives over each axis, at least 1000; 0: as here */
-    double latency[RILLE_AXES];   /* seconds per message, 0 to 1 */
-    bool has_latency;             /* false: latency as here */
-    double flops;                 /* per second and device; 0: as here */
-    int64_t memory;               /* bytes per device; 0: no limit */
+    /* bandwidth by axis, bytes per second that a rank receives, at least 1000; 0: as on this machine */
+    double bandwidth[RILLE_AXES];
+    double latency[RILLE_AXES]; /* latency by axis, seconds per message, 0 to 1 */
+    bool has_latency;           /* false: the cluster's latency is that of this machine */
+    double flops;               /* speed of a device, operations per second; 0: as on this machine */
+    int64_t memory;             /* memory limit per device, bytes; 0: none */
 };
 int rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct rille_explain **out);
 void rille_explain_free(struct rille_explain **e);
-/* Explains one boxing without a tensor. */
+/* Describes one boxing (redistribution) without a tensor. */
 int rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
                  const struct rille_layout *from, const struct rille_layout *to, struct rille_explain **out);
-/* Returns the plan as text: tasks, registers, memory; equal ranks are collapsed. physical: prints offsets and
- * scratch instead. */
+/* Returns the plan that computes n tensors as text: tasks, registers, memory. Ranks with equal work share lines.
+ * physical: prints offsets and scratch memory instead. */
 int rille_plan(struct rille_session *s, int n, struct rille_tensor *const *t, bool physical, char **out);
 int rille_graph_plan(struct rille_graph *g, bool physical, char **out);
 
-/* Pictures: a tensor's shards on its mesh, for a terminal of `columns` columns (color: one per rank) or as an SVG
- * document; and the hops of a tensor of this type from one layout to another. */
+/* Draw pictures: a tensor's shards on its mesh, for a terminal of `columns` columns (color: one colour per rank) or
+ * as an SVG document; and a move of a tensor of this type from one layout to another. */
 int rille_tensor_show(struct rille_tensor *t, int columns, bool color, char **out);
 int rille_tensor_show_svg(struct rille_tensor *t, char **out);
 int rille_show_move(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
@@ -747,89 +817,95 @@ int rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, co
 
 /* ---- files ---- */
 
-/* Writes a text of n bytes to a file atomically: an existing file stays until the new one is complete. who: prefix
- * of the path in errors. Any thread. */
+/* Writes a text of n bytes to a file atomically: an existing file stays until the new one is complete. who: word
+ * before the path in error texts. Any thread. */
 int rille_text_write(const char *who, const char *path, const char *text, size_t n);
-/* Reads a plain file of at most `most` bytes. The caller must free() *text, which ends in a zero. Any thread. */
+/* Reads a plain file of at most `most` bytes. A zero byte follows the text; the caller must free() it. Any thread. */
 int rille_text_read(const char *path, int64_t most, char **text, size_t *n);
 
-/* Named tensors in a file or a folder of shards, open for reading. rille_file_open() reads and checks the whole
- * header; a load reads for each rank only its own shard. format: "safetensors", "npy", "npz", "gguf", "llmc"; NULL:
- * by the suffix of the path. */
+/* Named tensors in a file, or in a folder of shard files, open for reading. rille_file_open() reads and checks the
+ * complete header. Loading reads only each rank's own shard. format: "safetensors", "npy", "npz", "gguf" or "llmc";
+ * NULL: by the path's ending. */
 struct rille_file;
 int rille_file_open(struct rille_session *s, const char *path, const char *format, struct rille_file **out);
 void rille_file_close(struct rille_file **f);
 struct rille_file_entry {
-    const char *name, *dtype; /* dtype: the file's word if Rille has no such dtype; then rille_file_load() fails */
+    /* dtype: if Rille lacks the dtype, the file's name for it; rille_file_load() then fails */
+    const char *name, *dtype;
     int ndim;
     const int64_t *shape;
 };
-/* Describes the i-th tensor, in order of name; false past the end. */
+/* Describes the i-th tensor of the file in order of name. Returns false if there are at most i tensors. */
 bool rille_file_entry(const struct rille_file *f, int i, struct rille_file_entry *out);
-int rille_file_find(const struct rille_file *f, const char *name); /* returns the index; -1: not found */
-/* Returns the i-th metadata entry, in file order; false past the end. */
+/* returns the index of a tensor; -1: not found */
+int rille_file_find(const struct rille_file *f, const char *name);
+/* Returns the i-th metadata entry in the order of the file. Returns false if there are at most i entries. */
 bool rille_file_text(const struct rille_file *f, int i, const char **key, const char **value);
-/* Loads a tensor as a leaf. dtype: dtype to which floats are cast; NULL: the file's. */
+/* Loads a tensor as a leaf. dtype: dtype to which floats are cast; NULL: the file's dtype. */
 int rille_file_load(struct rille_file *f, int i, const char *dtype, const struct rille_layout *layout,
                     struct rille_tensor **out);
-/* Loads the positions from[axis] <= position < to[axis] of each axis; both NULL: all. The first `skip` axes, which
- * must have one position each, are dropped from the leaf. */
+/* Loads the positions from[axis] <= position < to[axis] of each axis; both NULL: all. The first `skip` axes must
+ * have one position each; the leaf omits them. */
 int rille_file_load_window(struct rille_file *f, int i, const int64_t *from, const int64_t *to, int skip,
                            const char *dtype, const struct rille_layout *layout, struct rille_tensor **out);
 /* Loads the tensor of a .npy file. */
 int rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout,
                    struct rille_tensor **out);
 
-/* Writes named tensors to path.safetensors, to path.npy (one tensor, any name), or, if path is a folder, to shards
- * with an index, which replace those of an earlier save. A single file is written atomically. */
+/* Writes named tensors to a .safetensors file, to a .npy file (one tensor, whatever its name) or, if path is a
+ * folder, to shard files with an index, which replace those of an earlier save. A single file is written atomically. */
 struct rille_save_options {
     int nmetadata;
-    const char *const *metadata; /* key, value, key, value ... */
-    int64_t shard_bytes;         /* maximum bytes of a shard in a folder; 0: 5 GB */
-    bool digest;                 /* safetensors: adds a digest of all bytes, for rille_verify() */
+    const char *const *metadata; /* key, value, key, value, ... */
+    int64_t shard_bytes;         /* maximum number of bytes of a shard file in a folder; 0: 5 GB */
+    bool digest;                 /* safetensors: add a digest of all bytes, for rille_verify() */
     int nold;
-    const char *const *old; /* files to remove when the new one is complete */
+    const char *const *old; /* files to remove once the new file is complete */
 };
-struct rille_saving; /* a save in progress, on its own thread, of the values at the time of the call */
-/* in_background NULL: returns when all data is written. */
+struct rille_saving; /* a save in progress on its own thread, of the values at the time of the call */
+/* Saves tensors. in_background NULL: returns when all data is written; else returns at once, with the save in
+ * progress. */
 int rille_save(struct rille_session *s, const char *path, int n, const char *const *name, struct rille_tensor *const *t,
                const struct rille_save_options *o, struct rille_saving **in_background);
-/* Checks that a save to path could begin: to a file, or (folder) to a folder that exists or can be made in an
- * existing one. Changes nothing. Any thread. */
+/* Checks that a save to path can begin: to a file; or, if folder is true, to a folder that exists or can be created
+ * in an existing one. Changes nothing. Any thread. */
 int rille_may_save(const char *path, bool folder);
-/* Claims a folder until rille_close(), so that a set of files in it (a list of checkpoints) belongs to one session.
- * Fails if another session, of any process, has claimed it; the error names both. */
+/* Claims a folder until rille_close(), so that its set of files (a list of checkpoints) belongs to one session.
+ * Fails if another session of any process has claimed it; the error names both. */
 int rille_claim_folder(struct rille_session *s, const char *folder);
-/* Waits for the save and returns its result. Call it before rille_close(). */
+/* Waits for the save, and returns its error code, or 0. Call before rille_close(). */
 int rille_saving_end(struct rille_saving **saving);
-/* Checks that all bytes of the file match the digest written by a save; fails if there is none. */
+/* Checks that the file's bytes match the digest that a save added. Fails if there is no digest. */
 int rille_verify(const char *path);
 
 /* ---- text ---- */
 
-/* A byte-level BPE tokenizer, from tokenizer.json or *.tiktoken. For *.tiktoken only: pattern (NULL: cl100k's), and
- * special tokens with their ids (NULL: the ids after the last). Needs no session; one thread at a time. Text may be
- * any bytes. */
+/* A byte-level BPE tokenizer, from tokenizer.json or *.tiktoken. Only for *.tiktoken: pattern (NULL: that of
+ * cl100k), and special tokens with their ids (NULL: the ids after the last). Needs no session; one thread at a time.
+ * Text may be any bytes. */
 struct rille_tokenizer;
 int rille_tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special,
                          const int64_t *ids, struct rille_tokenizer **out);
 void rille_tokenizer_free(struct rille_tokenizer **t);
 int64_t rille_tokenizer_size(const struct rille_tokenizer *t); /* number of ids, including special tokens */
-/* The caller must free() *ids. */
+/* Encodes n bytes of text. The caller must free() *ids. */
 int rille_tokenizer_encode(struct rille_tokenizer *t, const char *text, size_t n, uint32_t **ids, size_t *nids);
-/* The caller must free() *text, which ends in a zero. */
+/* Decodes n ids. A zero byte follows *text; the caller must free() it. */
 int rille_tokenizer_decode(const struct rille_tokenizer *t, size_t n, const int64_t *ids, char **text, size_t *ntext);
-int rille_tokenizer_save(struct rille_tokenizer *t, const char *path); /* tokenizer.json */
-/* Returns the special tokens that the file's template puts before and after a text; the tokenizer owns them. */
+int rille_tokenizer_save(struct rille_tokenizer *t, const char *path); /* writes a tokenizer.json */
+/* Returns the special tokens that the tokenizer's template puts before and after a text. The tokenizer owns the
+ * arrays. */
 int rille_tokenizer_template(const struct rille_tokenizer *t, const uint32_t **before, size_t *nbefore,
                              const uint32_t **after, size_t *nafter);
-int rille_tokenizer_is_special(const struct rille_tokenizer *t, int64_t id); /* not part of plain text */
-/* Returns which batch settings tokenizer.json has: "truncation", "padding" or "truncation and padding"; NULL: none.
- * encode ignores these settings, save keeps them. */
+/* returns true if the id is not part of plain text */
+int rille_tokenizer_is_special(const struct rille_tokenizer *t, int64_t id);
+/* Returns the names of the batch settings in tokenizer.json: "truncation", "padding" or "truncation and padding";
+ * NULL: none. Encoding ignores these settings; saving keeps them. */
 const char *rille_tokenizer_batches(const struct rille_tokenizer *t);
 
-/* Trains a tokenizer of `size` ids from texts that the caller adds one by one. Special tokens have the last ids;
- * reserved ids precede them if the texts yield too few. pattern NULL: GPT-2's. One thread at a time. */
+/* Trains a tokenizer with `size` ids, from texts that the caller adds one by one. Special tokens get the last ids.
+ * If the texts yield too few tokens, reserved ids precede the special tokens. pattern NULL: that of GPT-2. One
+ * thread at a time. */
 struct rille_trainer;
 int rille_trainer_new(const char *pattern, int nspecial, const char *const *special, struct rille_trainer **out);
 void rille_trainer_free(struct rille_trainer **r);
@@ -838,47 +914,50 @@ int rille_trainer_end(struct rille_trainer *r, int64_t size, struct rille_tokeni
 
 /* ---- tokens to train on ---- */
 
-/* A sequence of ids, or several, one per file (llm.c's token files, of 16 or 32 bits). Files are read on demand. A
- * file is divided into consecutive windows of length + 1 ids, each sharing its last id with the next window; no
+/* One or several sequences of token ids, one per file (llm.c's token files, with 16 or 32 bits per id). Files are
+ * read on demand. Each file is divided into consecutive windows of length + 1 ids; adjacent windows share one id. No
  * window spans two files. */
 struct rille_tokens;
 int rille_tokens_open(struct rille_session *s, int n, const char *const *path, struct rille_tokens **out);
-int rille_tokens_of(struct rille_session *s, int64_t n, const int64_t *ids, struct rille_tokens **out); /* copies */
+/* copies the ids */
+int rille_tokens_of(struct rille_session *s, int64_t n, const int64_t *ids, struct rille_tokens **out);
 void rille_tokens_close(struct rille_tokens **t);
-int64_t rille_tokens_count(const struct rille_tokens *t, int64_t *most); /* of all files; of the longest */
+/* returns the number of ids in all files; *most: in the longest file */
+int64_t rille_tokens_count(const struct rille_tokens *t, int64_t *most);
 int64_t rille_tokens_windows(const struct rille_tokens *t, int64_t length);
-/* Hashes the number of ids of each file and a sample of the ids, to tell files of equal length apart. The result is
- * the same in every process. */
+/* Hashes the number of ids of each file and a sample of the ids, which distinguishes files of equal length. The
+ * result is the same in every process. */
 int rille_tokens_digest(const struct rille_tokens *t, uint64_t *out);
-/* Rows first .. first + n - 1 of an epoch, in the order given by seed and epoch: x {n, length} i64, and y, shifted
- * by one. A background thread prefetches the next n rows, at the end of an epoch those of the next epoch. */
+/* Rows first to first + n - 1 of an epoch, in the order that seed and epoch determine: x, i64 {n, length}, and y,
+ * which is x shifted by one id. A background thread prefetches the next n rows; at the end of an epoch, those of the
+ * next epoch. */
 struct rille_token_rows {
     int64_t length, first, n;
-    int64_t vocab; /* upper bound of the ids read (exclusive), else E_ARG names file and place; 0: any ids */
+    int64_t vocab; /* ids must be less than vocab, else E_ARG with file and position; 0: any ids */
     uint64_t seed, epoch;
-    const struct rille_layout *x, *y; /* NULL: whole on device 0 */
+    const struct rille_layout *x, *y; /* layouts of x and y; NULL: complete on device 0 */
 };
 int rille_tokens_batch(struct rille_tokens *t, const struct rille_token_rows *rows, struct rille_tensor **x,
                        struct rille_tensor **y);
-/* Prefetch statistics of batches. Ideally the reader waits for credits, and callers never wait. */
+/* Statistics of prefetching. In the best case the reader waits for credits, and callers never wait. */
 struct rille_source_stats {
-    int64_t depth;       /* credits: batches that the reader may be ahead */
-    int64_t read, taken; /* batches */
-    int64_t full;        /* times the reader waited for a credit */
-    int64_t waited;      /* times a caller waited for its batch; the first batch always counts */
-    double wait;         /* seconds that callers waited */
+    int64_t depth;       /* credits: number of batches that the reader may be ahead */
+    int64_t read, taken; /* number of batches read, and taken by callers */
+    int64_t full;        /* how often the reader waited for a credit */
+    int64_t waited;      /* how often a caller waited for its batch; the first batch always counts */
+    double wait;         /* time that callers waited, s */
 };
 void rille_tokens_stats(const struct rille_tokens *t, struct rille_source_stats *out);
-/* Returns all ids, i64 {n}. */
+/* Returns all ids as one tensor, i64 {n}. */
 int rille_tokens_all(struct rille_tokens *t, const struct rille_layout *layout, struct rille_tensor **out);
 
 /* ---- for tests ---- */
 
-/* Makes the k-th act from now fail like a failing kernel (0: none). */
+/* Makes the k-th act from now on fail like a failing kernel; 0: none. */
 void rille_fail_act(struct rille_session *s, int64_t k);
-/* Makes kernels of the operator with this name sleep this long as well (0: none); at most four operators. */
+/* Makes kernels of this operator take so many seconds longer; 0: no longer. At most four operators. */
 void rille_slow_op(struct rille_session *s, const char *op, double seconds);
-/* Returns the program of a step as sent to workers: n bytes, which the caller must free(). */
+/* Returns the program of a step as it is sent to workers: n bytes, which the caller must free(). */
 int rille_graph_program(struct rille_graph *g, char **out, size_t *n);
 
 #if defined __GNUC__

@@ -1,10 +1,10 @@
-/* border.c - reads across the border of a set of ranks.
+/* border.c - lists what a set of ranks reads from other ranks in a move, and what other ranks read from the set.
  *
- * Reads from outside are listed in the plan of the set. Reads by outside ranks are found by the inverse of the same
- * deal. The shard of a source position is read cell by cell. Its readers are the owners of the sum to which the
- * shard contributes an addend or, without a sum, the members of that group. The members also read the sums that the
- * position reduced. The readers of a replica are computed directly if both sides have one mesh or no device in
- * common, so the search visits readers only. */
+ * The plan of the set lists the reads from outside ranks. To find the reads by outside ranks, the code inverts the
+ * deal (deal.h): from a source position to its readers. Ranks read the shard of a source position cell by cell. If
+ * the shard is an addend of a sum, the owners of that sum read it; otherwise the members of the cell's group do. The
+ * members also read the sums that the source position reduced. If source and destination have one mesh or no common
+ * device, a formula gives the readers of a replica, so the search visits only readers. */
 #include "boxing/box.h"
 #include "boxing/deal.h"
 #include "boxing/relay.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct inverse {
-    struct arena *arena, tmp; /* of the result; of this call */
+    struct arena *arena, tmp; /* arena: of the result; tmp: of this call */
     const struct box_plan *plan;
     const struct box_ranks *mine;
     box_far_fn *far;
@@ -21,10 +21,10 @@ struct inverse {
     struct deal deal;
     struct relay relay; /* set if the plan has a relay */
     bool apart;
-    int32_t self; /* the source position whose readers are searched */
+    int32_t self; /* source position whose readers are searched */
     struct spot at;
-    int32_t *member, nmember; /* destination positions */
-    struct box_read *read;    /* malloc */
+    int32_t *member, nmember; /* member: destination positions */
+    struct box_read *read;    /* reads found so far; malloc */
     int32_t nread, capacity;
 };
 
@@ -57,8 +57,8 @@ grid_digit(const struct grid *g, int32_t pos, int axis)
     return pos / g->stride[axis] % g->layout->place->axis[axis];
 }
 
-/* Narrows the members to those that read self's replica. One mesh: a device reads the replica with its own
- * coordinates on the source's B axes. */
+/* Restricts the destination positions to those that read the replica at source position `self`. On one mesh, a
+ * device reads the replica that has the device's own coordinates on the source's B axes. */
 static void
 members_of_mesh(struct inverse *v)
 {
@@ -76,7 +76,7 @@ members_of_mesh(struct inverse *v)
     }
 }
 
-/* Lists the members of a group of the cell that read self's replica. */
+/* Lists those destination positions of a cell's group that read the replica at source position `self`. */
 static void
 find_group_members(struct inverse *v, int32_t group)
 {
@@ -88,7 +88,7 @@ find_group_members(struct inverse *v, int32_t group)
         members_of_mesh(v);
         return;
     }
-    if (v->apart) { /* members take turns over the replicas */
+    if (v->apart) { /* members use the replicas in turn */
         step = from->nreplica;
         first = (v->at.replica + step - tile % step) % step;
     }
@@ -111,8 +111,8 @@ read_by_members(struct inverse *v, int32_t group, const struct box *cell)
     }
 }
 
-/* Adds reads of a stage. All members of the group read it, whatever their replica; if the sum is sent back, only the
- * members in self's leg. */
+/* Adds the reads of a stage. All members of the group read the stage, whatever replica they use. If the complete sum
+ * is sent back through the segments, only the members in the stage's own segment read the stage. */
 static void
 stage_read(struct inverse *v, int32_t number, int32_t group, const struct box *share)
 {
@@ -127,7 +127,7 @@ stage_read(struct inverse *v, int32_t number, int32_t group, const struct box *s
     }
 }
 
-/* Adds the read by a stage of a slice of a stage, or of self's shard. */
+/* Adds one stage's read of a slice of another stage, or of the shard at `self`. */
 static void
 read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, int32_t number, const struct box *share)
 {
@@ -136,7 +136,8 @@ read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, i
     add_border_read(v, (struct box_read){from_stage, true, from, number, slice});
 }
 
-/* Adds reads by the owners: of self's addend if self has the owner's replica, for the owner's share. */
+/* Adds the reads of the addend at source position `self` by the owners of the sum that use the same replica. Each
+ * owner reads its own share. */
 static void
 read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
 {
@@ -149,7 +150,8 @@ read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
     }
 }
 
-/* Adds reads of self's complete sum in its leg: by the members, and on the way back by the leg before. */
+/* Adds the reads of the complete sum at `self` in its segment: by the members and, on the way back, by the previous
+ * segment's owner. */
 static void
 reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {
@@ -162,8 +164,9 @@ reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, con
     read_by_stage(v, true, number, before, relay_back(r, leg - 1, before, chunk), piece);
 }
 
-/* Adds reads of a chunk of a share in self's leg. Owners with self's replica read its addend. If self is the owner,
- * the next leg's owner reads its sum; after the last leg the members do. */
+/* Adds the reads of a chunk of a share in the segment of source position `self`. Owners that use the same replica
+ * read the addend at `self`. If `self` is the owner, the next segment's owner reads its sum; after the last segment,
+ * the members do. */
 static void
 reads_of_piece(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {
@@ -189,7 +192,8 @@ read_by_legs(struct inverse *v, const struct box *cell)
             if (relay_piece(&v->relay, cell, k, chunk, &piece)) reads_of_piece(v, leg, k, chunk, &piece);
 }
 
-/* Adds the reads of a source position's shard and stage, cell by cell, in the group that gets its addend. */
+/* Adds the reads of the shard and stage at a source position, cell by cell, in the group that gets the shard's
+ * addend. */
 static void
 reads_of(struct inverse *v, int32_t pos)
 {

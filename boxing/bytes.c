@@ -1,15 +1,17 @@
-/* bytes.c - prices a move in closed form, without planning it.
+/* bytes.c - computes the bytes of a move in closed form, without planning it.
  *
- * An element that no destination holds costs addends + members - 1 transmissions, in every cell alike. Cheaper are
- * the cells that some rank has on both sides. On one mesh these cells have a common cost, and kept.c computes their
- * volume. Between two meshes their ranks are visited, and each cell is counted at its first rank. */
+ * An element that no destination rank holds costs addends + members - 1 transmissions, in every cell. A cell
+ * (deal.h) that some rank holds both before and after the move costs less. On one mesh, all such cells have the same
+ * cost, and kept.c computes their volume. Between two meshes, all ranks with such cells are visited, and each cell
+ * is counted at its first rank. */
 #include "boxing/box.h"
 #include "boxing/deal.h"
 #include "boxing/kept.h"
 
 #include <limits.h>
 
-/* Returns true if this destination position is the first of its cell whose device is a source of the cell. */
+/* Returns true if, of the cell's destination positions whose devices also hold the cell in the source, `pos` is the
+ * first. */
 static bool
 first_of_cell(const struct grid *from, const struct grid *to, int32_t src, int32_t pos)
 {
@@ -22,7 +24,7 @@ first_of_cell(const struct grid *from, const struct grid *to, int32_t src, int32
     }
 }
 
-/* Returns the bytes saved in cells that ranks have on both sides, over all ranks of two meshes. */
+/* Returns the bytes saved in cells that ranks hold before and after the move, over all ranks of two meshes. */
 static int64_t
 saved_across(const struct grid *from, const struct grid *to)
 {
@@ -66,8 +68,8 @@ box_bytes_known(const struct type *t, const struct layout *from, const struct la
     return sent;
 }
 
-/* Without partials, a rank that receives nothing already has its shard. With as many replicas as before, no rank has
- * more than that. */
+/* Returns true if the move changes only the layout's name. Without partial values, a rank that receives nothing
+ * already has its shard. If there are as many replicas as before, no rank holds more than its shard. */
 bool
 box_renames(const struct type *t, const struct layout *from, const struct layout *to, int64_t bytes)
 {

@@ -1,15 +1,15 @@
-/* collective.c - recognises the collective on changing mesh axes, and computes the blocks that ranks exchange.
+/* collective.c - recognises moves that are one collective along some mesh axes, and computes the blocks that ranks
+ * exchange.
  *
- * Cuts and their order are not examined: the boxes of all positions show where blocks are. Shards that are cut along
- * the axes of a group are disjoint. So blocks within a shard that have as many elements as the shard cover the
- * shard. */
+ * The code does not examine cuts and their order, but the boxes of all positions. Shards that are split along the
+ * axes of a group are disjoint. So if blocks in a shard have as many elements as the shard in total, they cover it. */
 #include "boxing/collective.h"
 
 #include <string.h>
 
 /* ---- groups ---- */
 
-/* Returns the distance of positions that differ by 1 along an axis. */
+/* Returns the distance in mesh order between positions that differ by 1 along an axis. */
 static int32_t
 axis_stride(const struct place *p, int axis)
 {
@@ -57,7 +57,8 @@ same_collective_entry(struct sbp a, struct sbp b)
     return a.kind == b.kind && (a.kind != SBP_S || a.axis == b.axis) && (a.kind != SBP_P || a.reduce == b.reduce);
 }
 
-/* Finds the changing axes; false: no axis changes, or two axes differ in verb. */
+/* Finds the axes on which the layout changes. Returns false if no axis changes, or if the axes need different
+ * collectives. */
 static bool
 find_axes(const struct layout *from, const struct layout *to, struct collective *c)
 {
@@ -96,14 +97,15 @@ box_of_rank(const struct collective *c, const struct type *t, const struct layou
     layout_box(l, t, collective_pos(c, l->place, first, comm_rank), out);
 }
 
-/* Intersects two boxes; an empty box if disjoint. */
+/* Intersects two boxes; the result is empty if they are disjoint. */
 static void
 intersect_or_empty(const struct box *a, const struct box *b, int ndim, struct box *out)
 {
     if (!box_intersect(a, b, ndim, out)) *out = (struct box){0};
 }
 
-/* Computes one of n blocks of the position's shard in `own`: its intersection with rank i's shard in `other`. */
+/* Computes one of n blocks of the position's shard in layout `own`: the intersection with rank i's shard in layout
+ * `other`. */
 static void
 block_box(const struct collective *c, const struct type *t, const struct layout *own, const struct layout *other,
           int32_t n, int32_t pos, int32_t i, struct box *out)
@@ -139,8 +141,8 @@ collective_numel(const struct collective *c, const struct type *t, const struct 
     return box_numel(&block, t->ndim);
 }
 
-/* Returns true if block i of n is contiguous in the shard's memory, right behind block i - 1. The blocks cover the
- * shard. */
+/* Returns true if block i of n is contiguous in the shard's memory, directly behind block i - 1. The blocks must
+ * cover the shard. */
 static bool
 blocks_in_order(const struct box *part, int ndim, const struct box *block, int32_t i, int32_t n)
 {
@@ -156,7 +158,8 @@ blocks_in_order(const struct box *part, int ndim, const struct box *block, int32
 typedef void block_fn(const struct collective *c, const struct type *t, const struct layout *from,
                       const struct layout *to, int32_t pos, int32_t i, struct box *out);
 
-/* Returns true if n blocks of numel elements cover the shard. Sets *scattered if they are not in order. */
+/* Returns true if n blocks of `numel` elements cover the shard. *scattered: the blocks are not contiguous in order
+ * of rank. */
 static bool
 fills_blocks(const struct collective *c, const struct type *t, const struct layout *from, const struct layout *to,
              int32_t pos, block_fn *block_at, int32_t n, const struct box *part, int64_t numel, bool *scattered)
@@ -172,8 +175,8 @@ fills_blocks(const struct collective *c, const struct type *t, const struct layo
     return box_numel(part, t->ndim) == numel * n;
 }
 
-/* Returns true if the blocks that the position sends have its group's length and cover its shard, and the received
- * blocks cover its result. */
+/* Returns true if all blocks that the position sends have the length of its group's blocks and cover its shard, and
+ * the blocks that it receives cover its result. */
 static bool
 collective_fits(struct collective *c, const struct type *t, const struct layout *from, const struct layout *to,
                 int32_t pos)

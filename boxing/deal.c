@@ -1,15 +1,15 @@
 /* deal.c - assigns the addends of a cell to the groups, at the least cost.
  *
- * An addend held by all members of a group is assigned to that group without a transmission. The remaining addends
- * either form a single sum, or each is assigned to the group with most holders of it, whichever sends less. If two
- * of them end up in the same group, they are summed there, which sends no more. If groups have a single member, each
- * remaining addend costs one transmission wherever it is sent: it is assigned to the group of its own holder, so
- * that ranks share the work as in a reduce-scatter. */
+ * An addend that all members of a group hold is assigned to that group, without a transmission. The remaining
+ * addends either form a single sum, or each is assigned to the group with the most holders of it, whichever sends
+ * less. If two addends are assigned to the same group, they are summed there, which sends no more. If groups have a
+ * single member, each remaining addend costs one transmission wherever it is sent. In this case, the addend is
+ * assigned to the group of its own holder, so that ranks share the work as in a reduce-scatter. */
 #include "boxing/deal.h"
 
 #include <string.h>
 
-/* Returns the group, in the destination tile, of a source position's device; -1: none. */
+/* Returns the group, in the destination tile, to which the device at a source position belongs; -1: none. */
 static int32_t
 source_group(const struct grid *from, const struct grid *to, int32_t dst, int32_t source_pos)
 {
@@ -19,7 +19,7 @@ source_group(const struct grid *from, const struct grid *to, int32_t dst, int32_
     return s.corner == dst ? s.addend : -1;
 }
 
-/* Returns the addend of the cell that a destination position's device holds; -1: none. */
+/* Returns the addend of the cell that the device at a destination position holds; -1: none. */
 static int32_t
 addend_of(const struct grid *from, const struct grid *to, int32_t src, int32_t dest_pos)
 {
@@ -30,11 +30,12 @@ addend_of(const struct grid *from, const struct grid *to, int32_t src, int32_t d
 }
 
 struct best {
-    int32_t group, held; /* the group with most members that hold the addend, and their number; -1, 0: none */
+    /* group: group with the most members that hold the addend; -1: none; held: their number */
+    int32_t group, held;
 };
 
-/* Returns the best group for an addend; of equals the first at or after `turn`. Counts groups in windows of fixed
- * size to avoid an allocation. */
+/* Returns the best group for an addend; among equal ones, the first at or after `turn`. Counts in windows of a fixed
+ * number of groups, to avoid an allocation. */
 static struct best
 best_group(const struct grid *from, const struct grid *to, int32_t src, int32_t dst, int32_t addend, int32_t turn)
 {
@@ -56,7 +57,7 @@ best_group(const struct grid *from, const struct grid *to, int32_t src, int32_t 
     return best;
 }
 
-/* Returns true if some position holds the cell on both sides. One mesh. */
+/* Returns true if some position holds the cell before and after the move. Source and destination must have one mesh. */
 static bool
 cell_is_held(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
 {
@@ -78,15 +79,16 @@ group_touches(const struct grid *from, const struct grid *to, int32_t src, int32
     return false;
 }
 
-/* The addends that no group holds in full, and their cost. */
+/* The addends that no group holds completely, and their cost. */
 struct rest {
     int32_t n;
-    int64_t missing; /* transmissions if each is assigned to the group with most holders */
-    bool held;       /* a possible receiver holds an addend */
+    int64_t missing; /* number of transmissions if each addend is assigned to the group with the most holders */
+    bool held;       /* a possible receiver holds one of the addends */
 };
 
-/* rest_of on one mesh. An axis P -> S leaves one of its addends near the cell. On an axis B -> B every member of a
- * group holds the addend; on an axis that is B only afterwards, one member does. */
+/* Computes struct rest like rest_of(), on one mesh. On an axis that changes from P to S, one addend stays near the
+ * cell. On an axis that is B before and after, every member of a group holds the addend; on an axis that is B only
+ * afterwards, one member does. */
 static struct rest
 rest_within(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
 {
@@ -97,7 +99,7 @@ rest_within(const struct grid *from, const struct grid *to, int32_t src, int32_t
         if (l->sbp[a].kind == SBP_B && m->sbp[a].kind == SBP_B) members *= l->place->axis[a];
     }
     int32_t far = from->naddend - near;
-    if (members == to->nreplica) near = 0; /* a group holds the near addends in full */
+    if (members == to->nreplica) near = 0; /* some group holds the near addends completely */
     return (struct rest){far + near, (int64_t)far * to->nreplica + (int64_t)near * (to->nreplica - members), near > 0};
 }
 
@@ -157,7 +159,7 @@ assign_group(struct deal *d, int32_t addend, int32_t group)
     d->ntaken[group]++;
 }
 
-/* Returns the first group at or after `turn` without an addend; if every group has addends, the group `turn`. */
+/* Returns the first group at or after `turn` without an addend. If every group has addends, returns group `turn`. */
 static int32_t
 free_group(const struct deal *d, int32_t turn)
 {
@@ -167,8 +169,8 @@ free_group(const struct deal *d, int32_t turn)
     return turn % n;
 }
 
-/* Returns the group of a holder of the addend, whatever its tile; without a group, a free one. nth: index among the
- * remaining addends. */
+/* Returns the group of a holder of the addend, in any tile. If no holder is in a group, returns a group without
+ * addends. nth: index among the remaining addends. */
 static int32_t
 own_group(const struct deal *d, int32_t addend, int32_t nth)
 {
@@ -177,7 +179,7 @@ own_group(const struct deal *d, int32_t addend, int32_t nth)
     return pos < 0 ? free_group(d, d->turn + nth) : (grid_spot(d->to, pos).addend + d->turn) % d->to->naddend;
 }
 
-/* Assigns addends that a group holds in full; marks the rest with -1. */
+/* Assigns each addend that a group holds completely to that group; marks the others with -1. */
 static void
 keep_whole_addends(struct deal *d)
 {
@@ -188,8 +190,8 @@ keep_whole_addends(struct deal *d)
     }
 }
 
-/* Assigns each remaining addend to the group with most holders of it. Without holders, the holders' own groups and
- * free groups take turns. */
+/* Assigns each remaining addend to the group with the most holders. If no group has a holder, assigns the addends to
+ * the holders' own groups and to free groups in turn. */
 static void
 give_apart(struct deal *d)
 {
@@ -205,7 +207,8 @@ give_apart(struct deal *d)
     }
 }
 
-/* Assigns the remaining addends to a single group: the next in turn that holds such an addend, else any group. */
+/* Assigns all remaining addends to one group: to the next group, in turn, that holds one of these addends; if no
+ * group does, to any group. */
 static void
 give_sum(struct deal *d)
 {
@@ -224,8 +227,8 @@ give_sum(struct deal *d)
         if (d->give[i] < 0) assign_group(d, i, group);
 }
 
-/* One share suffices if nothing is sent, if every group gets the same number of remaining addends, or if the tiles
- * already take turns. */
+/* Returns the number of shares of a cell. One share suffices if nothing is sent, if every group gets the same number
+ * of remaining addends, or if the tiles already alternate between groups. */
 int32_t
 deal_shares(const struct deal *d, int32_t src, int32_t dst)
 {
@@ -246,7 +249,7 @@ deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn)
     d->dst = dst;
     d->turn = turn;
     d->owned = -1;
-    if (d->to->naddend == 1) return; /* all addends belong to the single group */
+    if (d->to->naddend == 1) return; /* the only group gets all addends */
     memset(d->ntaken, 0, sizeof *d->ntaken * (size_t)d->to->naddend);
     keep_whole_addends(d);
     struct rest r = rest_of_grid(d->from, d->to, src, dst);
@@ -256,7 +259,8 @@ deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn)
         give_sum(d);
 }
 
-/* Members that hold an addend of their sum reduce a share each; if no member holds one, the holders do. */
+/* Selects the owners of a group's sum: the members that hold an addend of it, each for one share. If no member holds
+ * an addend, selects the holders. */
 void
 deal_owners(struct deal *d, int32_t group)
 {

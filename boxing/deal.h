@@ -1,9 +1,9 @@
-/* deal.h - assigns the transmissions and reductions of one cell to ranks: the core of a move.
+/* deal.h - decides which ranks reduce and send the elements of one cell: the core of a move.
  *
- * A cell is the intersection of a source tile and a destination tile. The elements of a cell are in the same case: p
- * addends, each with holders (source positions), and q groups of destination positions, each with one value (q > 1
- * only under P, where the groups' values combine to the whole). The deal assigns each addend to a group so that
- * transmissions are fewest:
+ * A cell is the intersection of a source tile and a destination tile. All elements of a cell have the same p
+ * addends, each with its holders (source positions), and the same q groups of destination positions. All members of
+ * a group get one value. q > 1 only for a P destination, where the groups' values combine to the complete value. The
+ * deal assigns each addend to a group so that transmissions are fewest:
  * - a group without addends fills itself with the identity, without a transmission;
  * - a group with one addend copies it: a member that does not hold the addend
  *   receives it once;
@@ -13,7 +13,7 @@
  *   further member needs one afterwards. The first are as wide as an addend, the
  *   others as the group's value: a sum of halves is f32 until it is complete.
  *
- * Its maker owns a deal; one thread. */
+ * The function that makes a deal owns it; one thread. */
 #ifndef RILLE_BOXING_DEAL_H
 #define RILLE_BOXING_DEAL_H
 
@@ -22,38 +22,41 @@
 
 struct deal {
     const struct grid *from, *to;
-    int32_t ntile;    /* number of source tiles */
-    bool apart;       /* no device is in both placements; set for a partial destination only */
-    int32_t src, dst; /* corners of the cell's tiles */
-    int32_t turn;     /* number of the share */
-    int32_t *give;    /* by addend: its group */
-    int32_t *ntaken;  /* by group: number of its addends */
-    int32_t owned;    /* group of the last deal_owners; -1: none yet */
-    bool direct;      /* result of deal_owners: every member reduces for itself */
+    int32_t ntile;    /* number of tiles of the source layout */
+    bool apart;       /* no device is in both placements; set only for a partial destination */
+    int32_t src, dst; /* corners of the source tile and destination tile that form the cell */
+    int32_t turn;     /* number of the share that is dealt */
+    int32_t *give;    /* by addend: the group that it is assigned to */
+    int32_t *ntaken;  /* by group: number of addends assigned to it */
+    int32_t owned;    /* group of the last deal_owners() call; -1: none yet */
+    bool direct;      /* result of deal_owners(): every member reduces for itself */
     int32_t nowner;
     int32_t *owner;
 };
 
-/* Allocates in a, for the addends of a cell and the members of a group. */
+/* Initialises a deal. Allocates arrays for the addends of a cell and the members of a group in arena a. */
 void deal_init(struct deal *d, struct arena *a, const struct grid *from, const struct grid *to);
-/* Returns the number of shares of a cell: groups that serve equally well take turns. Nearly always 1. */
+/* Returns the number of shares into which a cell is divided, so that equally good groups each get one. The number is
+ * nearly always 1. */
 int32_t deal_shares(const struct deal *d, int32_t src, int32_t dst);
-/* Deals share number `turn` of a cell. */
+/* Assigns the addends of share number `turn` of a cell to groups. */
 void deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn);
-/* Selects who reduces for a group with several addends: the source positions in owner[], one share each; or, if
- * `direct`, every member for itself, which costs the same and saves a hop. */
+/* Selects the ranks that reduce for a group with several addends. owner[]: their source positions, one share each.
+ * With `direct`, every member reduces for itself, which costs the same and saves a hop. */
 void deal_owners(struct deal *d, int32_t group);
-/* Computes share k of n of a cell, cut along the dimension for which the largest share is smallest; false: empty. */
+/* Computes share k of n of a cell. Splits the cell along the dimension that makes the largest share smallest.
+ * Returns false if the share is empty. */
 bool deal_share(const struct box *cell, int ndim, int32_t n, int32_t k, struct box *share);
-/* Returns the bytes sent per element of a cell, the least possible. No allocation. */
+/* Returns the least possible bytes sent per element of a cell. Allocates nothing. */
 int64_t deal_cost(const struct grid *from, const struct grid *to, int32_t src, int32_t dst);
-/* deal_cost of a cell of which no destination holds an element. */
+/* Returns deal_cost() of a cell of which no destination rank holds an element. */
 int64_t deal_cost_apart(const struct grid *from, const struct grid *to);
 
-/* Returns the replica whose addends a device reads. reader: the device's own source position; it reads itself if
- * possible, else the replica with its coordinates on the source's B axes. -1: no position, and replicas take turns. */
+/* Returns the replica whose addends a device reads. reader: the device's own source position; the device reads its
+ * own shard if possible, else the replica with its coordinates on the source's B axes. reader -1: the device has no
+ * source position, and uses the replicas in turn. */
 int32_t deal_replica(const struct grid *from, int32_t reader, int32_t turn);
-/* Returns the source position with an addend of the cell. */
+/* Returns the source position that holds an addend of the cell, in the given replica. */
 int32_t deal_source(const struct deal *d, int32_t replica, int32_t addend);
 
 #endif

@@ -1,4 +1,4 @@
-/* grid.c - digits of mesh positions, and the walk over tiles that meet a box. */
+/* grid.c - computes coordinates of mesh positions, and iterates over the tiles that intersect a box. */
 #include "boxing/grid.h"
 
 struct grid
@@ -114,7 +114,7 @@ grid_part(int64_t n, int64_t parts, int64_t k)
     return (int32_t)(k < head ? k / (size + 1) : longer + (k - head) / size);
 }
 
-/* Sets dimension d of the walk to the part that holds position k. */
+/* Sets dimension d of the walk to the part of the dimension at coordinate k. */
 static void
 walk_seek(struct cell_walk *w, int d, int64_t k)
 {

@@ -1,9 +1,9 @@
 /* grid.h - a layout as a grid of tiles, so that boxing never compares all pairs of ranks.
  *
  * The S axes of a mesh cut the tensor into tiles. A tile is stored at several mesh positions: along P axes its
- * addends, along B axes replicas of each addend. So a position is three numbers: the corner of its tile (the
- * position with all P and B coordinates 0), an addend, a replica. Searching the holders of an element takes one
- * division per cut. A value; borrows type and layout; any thread. */
+ * addends, along B axes replicas of each addend. So a position is described by three numbers: the corner of its tile
+ * (the position of the same tile with all P and B coordinates 0), an addend, and a replica. Finding the holders of
+ * an element takes one division per cut. A grid is a plain value that borrows type and layout; any thread. */
 #ifndef RILLE_BOXING_GRID_H
 #define RILLE_BOXING_GRID_H
 
@@ -12,11 +12,11 @@
 struct grid {
     const struct layout *layout;
     const struct type *type;
-    int32_t stride[MAX_AXIS]; /* of mesh positions */
-    int32_t naddend;          /* positions of a tile along P axes */
-    int32_t nreplica;         /* positions of a tile along B axes */
+    int32_t stride[MAX_AXIS]; /* by axis: distance in mesh order between positions that differ by 1 */
+    int32_t naddend;          /* number of a tile's positions along P axes */
+    int32_t nreplica;         /* number of a tile's positions along B axes */
     uint8_t ncut[MAX_DIM];
-    uint8_t cut[MAX_DIM][MAX_AXIS]; /* mesh axes that cut a dimension, in order */
+    uint8_t cut[MAX_DIM][MAX_AXIS]; /* by dimension: mesh axes that split it, in cutting order */
     int64_t width;                  /* bytes of an element in a shard */
 };
 
@@ -28,27 +28,28 @@ struct spot {
 struct grid grid_of(const struct layout *l, const struct type *t);
 struct spot grid_spot(const struct grid *g, int32_t pos);
 int32_t grid_pos(const struct grid *g, struct spot s);
-/* Returns the position in grid `in` of the device at a position of grid `of`; -1: none. */
+/* Returns the position, in grid `in`, of the device at position `pos` of grid `of`; -1: none. */
 int32_t grid_other(const struct grid *of, const struct grid *in, int32_t pos);
 int32_t grid_rank(const struct grid *g, int32_t pos);
 /* Returns true if the grids have no device in common. */
 bool grid_apart(const struct grid *g, const struct grid *h);
-/* Returns the index of a tile in mesh order, for taking turns. */
+/* Returns the index of a tile in mesh order, by which equal choices take turns. */
 int32_t grid_tile(const struct grid *g, int32_t corner);
-/* Returns the part that contains k, if n is split evenly: the first n mod parts parts have one element more. */
+/* Returns the part that contains element k, if n elements are split evenly: the first n mod parts parts have one
+ * element more. */
 int32_t grid_part(int64_t n, int64_t parts, int64_t k);
-/* Returns the kind of P on axes longer than one; RED_NONE: no such axis. */
+/* Returns the reduction of the P axes with more than one rank; RED_NONE: no P axis has more than one rank. */
 enum reduce grid_reduce(const struct grid *g);
 
 /* Iterates over the tiles of g that intersect a box, last dimension fastest. */
 struct cell_walk {
     const struct grid *g;
     struct box within;
-    struct box box; /* current tile, clipped to within */
-    int32_t corner; /* corner of the current tile */
+    struct box box; /* present tile, clipped to the box */
+    int32_t corner; /* corner of the present tile */
     int32_t part[MAX_DIM];
 };
-/* Use: for (bool more = cell_begin(&w, &g, &box); more; more = cell_next(&w)) */
+/* Begins the iteration. Use: for (bool more = cell_begin(&w, &g, &box); more; more = cell_next(&w)) */
 bool cell_begin(struct cell_walk *w, const struct grid *g, const struct box *within);
 bool cell_next(struct cell_walk *w);
 

@@ -1,8 +1,8 @@
 /* kept.c - counts the elements that stay in place, without visiting every rank.
  *
- * A position holds a range of each dimension before the move and one after; it keeps the product of their overlaps.
- * The sum over positions factors into groups of dimensions that no mesh axis connects. Within a group the search
- * enumerates axis by axis, but only the coordinates that matter:
+ * A position holds a range of each dimension before the move and one after. The number of elements that the position
+ * keeps is the product of the overlaps. The sum over positions factors into groups of dimensions that no mesh axis
+ * connects. Within a group the search enumerates axis by axis, but only the coordinates that matter:
  * - an axis that cuts one side only, after all other axes there: its parts add up
  *   to the range that it cuts, so it is left out;
  * - parts that do not overlap the other side's range keep nothing: skipped;
@@ -22,7 +22,7 @@
 
 enum { FROM, TO };
 
-struct cuts { /* the axes that cut a dimension on one side */
+struct cuts { /* the axes that split a dimension before the move, or after it */
     uint8_t n, axis[MAX_AXIS];
 };
 /* A move; axes and dimensions are numbered as in the mesh and the tensor. */
@@ -30,28 +30,29 @@ struct move {
     const struct place *place;
     const struct type *type;
     struct cuts cuts[2][MAX_DIM];
-    int8_t dim[2][MAX_AXIS];  /* by side and axis: dimension that the axis cuts; -1: none */
-    uint32_t cut_by[MAX_DIM]; /* by dimension: mask of the axes that cut it on either side */
+    int8_t dim[2][MAX_AXIS];  /* by side (before, after) and axis: dimension that the axis splits; -1: none */
+    uint32_t cut_by[MAX_DIM]; /* by dimension: axes that split the dimension before or after the move, as bits */
 };
-/* Connected dimensions and their axes, renumbered. Unused entries are 0, so that groups compare as bytes up to
- * `dim`, a function of the fields before it. */
+/* Dimensions that axes connect, and these axes, renumbered. Unused entries are 0, so that groups can be compared as
+ * bytes up to `dim`. The values of `dim` and the fields behind it are functions of the fields before `dim`. */
 struct group {
     int64_t size[MAX_DIM];
-    int32_t parts[MAX_AXIS]; /* by axis: number of parts */
+    int32_t parts[MAX_AXIS]; /* by axis: number of parts into which the axis splits its dimension */
     struct cuts cuts[2][MAX_DIM];
     uint8_t ndim, naxis;
     int8_t dim[2][MAX_AXIS];
 };
-/* Current ranges: enumerated axes have coordinates, and each range is cut by its axes up to the first one without. */
+/* Present ranges of the enumeration. A dimension's range is restricted by the coordinates of the axes that split it,
+ * up to the first axis that is not enumerated yet. */
 struct ranges {
     struct span {
         int64_t lo, hi;
     } span[2][MAX_DIM];
-    int32_t coord[MAX_AXIS]; /* -1: not yet enumerated */
+    int32_t coord[MAX_AXIS]; /* by axis: coordinate; -1: not enumerated yet */
     uint8_t ncut[2][MAX_DIM];
 };
 
-/* ---- which axes matter ---- */
+/* ---- relevant axes ---- */
 
 static void
 leave_out(struct move *m, int side)
@@ -84,7 +85,7 @@ describe_move(const struct grid *from, const struct grid *to, struct move *m)
             if (m->dim[side][a] >= 0) m->cut_by[m->dim[side][a]] |= 1u << a;
 }
 
-/* Returns the mask of dimensions that axes connect to the first. */
+/* Returns, as bits, the dimensions that axes connect to the first dimension. */
 static uint32_t
 tied_to(const struct move *m, int first)
 {
@@ -114,7 +115,8 @@ dims_in_order(const struct move *m, uint32_t dims, int *order)
     return n;
 }
 
-/* Returns the side to put first: the one with more cuts in the first dimension with a difference. */
+/* Returns the side that comes first in the canonical form: the one with more cuts in the first dimension where the
+ * sides differ. */
 static int
 first_side(const struct move *m, const int *order, int n)
 {
@@ -151,7 +153,7 @@ cell_group(const struct move *m, uint32_t dims, struct group *g)
 
 /* ---- one axis after the other ---- */
 
-/* Returns true if axis a is the next to cut this side's range of its dimension. */
+/* Returns true if axis a is the next axis that splits this side's range of its dimension. */
 static bool
 is_next_axis(const struct group *g, const struct ranges *r, int side, int a)
 {
@@ -159,7 +161,7 @@ is_next_axis(const struct group *g, const struct ranges *r, int side, int a)
     return d >= 0 && r->ncut[side][d] < g->cuts[side][d].n && g->cuts[side][d].axis[r->ncut[side][d]] == a;
 }
 
-/* Cuts a range by the coordinates known so far. */
+/* Restricts a range by the coordinates known so far. */
 static void
 cut_ranges(const struct group *g, struct ranges *r, int side, int d)
 {
@@ -173,7 +175,7 @@ cut_ranges(const struct group *g, struct ranges *r, int side, int d)
     }
 }
 
-/* Narrows the coordinates of an axis to parts of this side that overlap the other side's range. */
+/* Restricts the coordinates of an axis to those whose parts, on this side, overlap the other side's range. */
 static void
 narrow_cells(const struct group *g, const struct ranges *r, int side, int a, int32_t *first, int32_t *end)
 {
@@ -196,8 +198,8 @@ same_range(const struct group *g, const struct ranges *r, int a)
     return r->span[FROM][d].lo == r->span[TO][d].lo && r->span[FROM][d].hi == r->span[TO][d].hi;
 }
 
-/* Returns true if, on this side, the elements that a part keeps depend on its length only, for parts inside the
- * other side's range. */
+/* Returns true if the number of elements that a part keeps on this side depends only on its length, for parts inside
+ * the other side's range. */
 static bool
 length_tells(const struct group *g, const struct ranges *r, int side, int a)
 {
@@ -206,11 +208,12 @@ length_tells(const struct group *g, const struct ranges *r, int side, int a)
     return is_next_axis(g, r, side, a) && r->ncut[!side][d] == g->cuts[!side][d].n;
 }
 
-/* How an axis cuts one side's range; common to all parts. */
+/* How an axis splits one side's range. These data are the same for all parts. */
 struct parts {
-    int32_t n, within; /* number of parts; parts below `within` end inside the other side's range */
+    /* n: number of parts; within: the first part that does not end inside the other side's range */
+    int32_t n, within;
     int64_t least, longer;
-    struct span s, o; /* range of this side; range of the other side */
+    struct span s, o; /* s: range of this side; o: range of the other side */
     bool cuts, tells, same;
 };
 
@@ -230,7 +233,7 @@ cell_parts(const struct group *g, const struct ranges *r, int side, int a)
     return p;
 }
 
-/* Returns the end of the coordinates from c on whose parts keep as many elements, on one side. */
+/* Returns the end of the coordinates, from c on, whose parts keep the same number of elements on one side. */
 static int32_t
 alike_until(const struct parts *p, int32_t c)
 {
@@ -242,8 +245,8 @@ alike_until(const struct parts *p, int32_t c)
     return lo < p->o.lo || hi > p->o.hi ? c + 1 : MIN(end, p->within);
 }
 
-/* Returns the next axis to enumerate: among the axes that cut a current range, the one with the fewest coordinates
- * to examine (*first to before *end). -1: no axis is left. */
+/* Returns the next axis to enumerate: of the axes that split a present range, the one with the fewest coordinates to
+ * examine (*first <= coordinate < *end). -1: no axis is left. */
 static int
 next_axis(const struct group *g, const struct ranges *r, int32_t *first, int32_t *end)
 {
@@ -282,7 +285,7 @@ in_common(const struct group *g, const struct ranges *r)
 
 static int64_t sum_over(const struct group *g, struct ranges *r);
 
-/* Returns sum_over with the axis at this coordinate. */
+/* Returns the result of sum_over() with the axis fixed at this coordinate. */
 static int64_t
 sum_at(const struct group *g, struct ranges *r, int a, int32_t c)
 {
@@ -334,7 +337,7 @@ count_cells(const struct group *g)
     return sum_over(g, &whole);
 }
 
-/* ---- what was counted before ---- */
+/* ---- the cache ---- */
 
 struct answer {
     struct group group;

@@ -5,9 +5,9 @@
 #include "boxing/grid.h"
 #include "runtime/base/hash.h"
 
-/* Returns how many elements positions of one mesh hold under both layouts: summed over tiles, counting one position
- * per tile. Time depends on the number and shorter sizes of mesh axes, not on the number of ranks. known: cache
- * shared by all moves of its owner, initially empty, in an arena; NULL: no cache, no allocation. */
+/* Returns how many elements the positions of one mesh hold both before and after a move, summed over tiles; counts
+ * one position per tile. Time depends on the number and the shorter sizes of mesh axes, not on the number of ranks.
+ * known: cache for all moves of one owner, initially empty, in an arena; NULL: no cache and no allocation. */
 int64_t kept_volume(const struct grid *from, const struct grid *to, struct hash_table *known);
 
 #endif

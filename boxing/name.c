@@ -1,13 +1,13 @@
-/* name.c - the usual name of a move, and its steps as text.
+/* name.c - finds the usual name of a move, and prints the steps of its plan.
  *
- * On one mesh a move has a name if all changing axes do the same, looked up in a table of (before, after). Between
- * meshes only plain cases have a name. */
+ * On one mesh, a table of (entry before, entry after) gives the effect of the move on each axis. The move has a name
+ * if all axes that change have the same effect. Between two meshes only simple moves have a name. */
 #include "boxing/box.h"
 #include "boxing/grid.h"
 
 #include <string.h>
 
-/* Effect of a move on a mesh axis; effects after LOCAL outweigh it. */
+/* Effect of a move on a mesh axis. If the axes' effects differ, an effect after LOCAL takes precedence. */
 enum turn { STAY, LOCAL, GATHER, ALL_TO_ALL, REDUCE_SCATTER, ALL_REDUCE, MIXED };
 static const char *const turn_text[] = {"permute",        "slice",      "all-gather", "all-to-all",
                                         "reduce-scatter", "all-reduce", "exchange"};
@@ -17,7 +17,7 @@ static const uint8_t turn_of[3][3] = {
     [SBP_P] = {[SBP_S] = REDUCE_SCATTER, [SBP_B] = ALL_REDUCE, [SBP_P] = STAY},
 };
 
-/* Combines the effects of two axes: the one that is not local. */
+/* Combines the effects of two axes: takes the one that is not local. */
 static enum turn
 combine_turns(enum turn a, enum turn b)
 {
@@ -47,7 +47,7 @@ same_named_entry(struct sbp a, struct sbp b)
     return a.kind == b.kind && (a.kind != SBP_S || a.axis == b.axis);
 }
 
-/* Combines the effects of all axes; both meshes have the same shape. */
+/* Combines the effects of all axes. Both meshes must have the same shape. */
 static enum turn
 turn_by_axis(const struct layout *from, const struct layout *to)
 {
@@ -59,7 +59,8 @@ turn_by_axis(const struct layout *from, const struct layout *to)
     return t;
 }
 
-/* Returns the kind of all axes longer than one; -1: different kinds. Without such an axis: B. */
+/* Returns the kind of SBP entry that all axes with more than one rank have; -1: the kinds differ. Returns B if all
+ * axes have one rank. */
 static int
 only_kind(const struct layout *l)
 {
@@ -81,7 +82,7 @@ box_name(const struct type *t, const struct layout *from, const struct layout *t
     int x = only_kind(from), y = only_kind(to);
     if (p == q) {
         enum turn turn = turn_by_axis(from, to);
-        return turn_text[turn == LOCAL ? MIXED : turn]; /* a cut inside the changed one moved, too */
+        return turn_text[turn == LOCAL ? MIXED : turn]; /* an inner cut of the same dimension also moved */
     }
     if (same_mesh(p, q) && turn_by_axis(from, to) == STAY && x != SBP_B && !layout_has_partial(from)) return "permute";
     if (x == SBP_B && y == SBP_B) return p->nrank == q->nrank && p->nrank == 1 ? "permute" : "broadcast";
@@ -92,8 +93,8 @@ box_name(const struct type *t, const struct layout *from, const struct layout *t
 /* ---- steps as text ---- */
 
 enum {
-    MANY = 6,   /* maximum steps per line, and sources per step */
-    LINES = 64, /* maximum lines */
+    MANY = 6,   /* maximum numbers of steps per line, and of sources per step */
+    LINES = 64, /* maximum number of lines */
 };
 
 static void
@@ -119,7 +120,7 @@ print_plan_step(const struct box_plan *p, const struct box_step *step, struct st
     if (step->nsource > MANY) str_addf(s, ", ... (%d in total)", step->nsource);
 }
 
-/* Prints the work as a line, without the rank. */
+/* Prints the work of a rank in one line, without the rank's number. */
 static void
 print_work(const struct box_plan *p, const struct box_work *w, struct str *s)
 {
@@ -131,7 +132,7 @@ print_work(const struct box_plan *p, const struct box_work *w, struct str *s)
     if (w->nstep > MANY) str_addf(s, "; ... (%d in total)", w->nstep);
 }
 
-/* Returns the i-th work: stages, then parts; NULL: no more. */
+/* Returns the i-th work of a plan: first the stages, then the destination shards; NULL: no more. */
 static const struct box_work *
 work_at(const struct box_plan *p, int32_t i)
 {
@@ -153,7 +154,7 @@ box_relay_print(int32_t nleg, bool back, int32_t nchunk, struct str *s)
     str_addf(s, ", in %d segments%s, %d chunks", (int)nleg, back ? " and back" : "", (int)nchunk);
 }
 
-/* Prints equal work of consecutive ranks as one line. */
+/* Prints the work of all ranks. Consecutive ranks with equal work share a line. */
 void
 box_print(const struct box_plan *p, struct str *s)
 {

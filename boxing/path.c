@@ -1,19 +1,20 @@
-/* path.c - searches the cheapest sequence of hops that sends as few bytes as the direct exchange.
+/* path.c - searches for the cheapest sequence of hops (collective steps) that sends as few bytes as the direct
+ * exchange.
  *
  * No sequence sends fewer bytes than the bound, so every intermediate layout must be on a shortest path: bytes(from,
  * mid) + bytes(mid, to) = bytes(from, to). box_bytes is a closed form, and the test rejects most layouts. Over the
  * rest, Bellman's recursion finds the cheapest sequence of each length, one length after the other (hops are few).
  *
- * On many axes too many layouts remain: 25,000 for the sums of 64 ranks in six axes of two. There the search prunes.
- * It continues only from states that may become the cheapest, given a lower bound for the bytes left to move, and
- * prices no hop beyond the best path so far. Layouts that differ only by a permutation of equal axes share a
- * representative: 84 for the 25,000. That holds if all shards are equal; if a rank has one element more, the axis
- * matters.
+ * On many axes too many layouts remain: 25,000 for the sums of 64 ranks in six axes of two. For such meshes the
+ * search prunes: it continues only from states that may become the cheapest, given a lower bound for the bytes that
+ * are left to move. It does not price a hop if the path already costs more than the best path so far. Layouts that
+ * differ only by a permutation of equal axes share a representative: 84 for the 25,000. That holds if all shards are
+ * equal; if a rank has one element more, the axis matters.
  *
  * Without P, equal totals mean equal shares: no rank receives less than in the direct exchange. With P, ranks are
- * compared hop by hop (quota.h). A state in which a rank receives more is dropped, so it cannot hide a valid one;
- * with uneven tiles few paths are left. On large meshes only the corner ranks are examined: balanced cuts make the
- * first shards the largest and the last the smallest. */
+ * compared hop by hop (quota.h). A state in which some rank receives more is dropped at once, so that it does not
+ * replace a valid state of the same layout. With uneven tiles, few paths remain. On large meshes only the corner
+ * ranks are examined: balanced cuts make the first shards the largest and the last the smallest. */
 #include "boxing/path.h"
 
 #include "boxing/quota.h"
@@ -26,20 +27,21 @@
 
 enum {
     MAX_HOP = 2 * MAX_AXIS,
-    MAX_PROBE = 1 << MAX_AXIS, /* ranks examined; a larger mesh has at most that many corners */
+    /* maximum number of ranks that are examined; equals the largest number of a mesh's corners */
+    MAX_PROBE = 1 << MAX_AXIS,
 };
 
-/* A layout reached in nhop hops, by the cheapest path. */
+/* A layout that the search reached by nhop hops, on the cheapest path. */
 struct state {
     const struct layout *at;
-    const struct layout *as; /* representative of the layouts that differ by equal axes only */
-    int32_t before;          /* state before the last hop; -1: start */
+    const struct layout *as; /* layout that represents all layouts that differ only by equal axes */
+    int32_t before;          /* index of the state before the last hop; -1: start */
     int8_t nhop;
     int64_t bytes; /* bytes of the last hop */
-    int64_t rest;  /* bytes left to move */
+    int64_t rest;  /* bytes still to be moved */
     int64_t staging;
     double ns, hop_ns;
-    const int64_t *received; /* by watched rank: bytes so far */
+    const int64_t *received; /* bytes received so far, by examined rank */
 };
 
 struct search {
@@ -48,16 +50,16 @@ struct search {
     struct type type;
     const struct layout *from, *to;
     const struct box_cost *cost;
-    uint8_t stands[MAX_AXIS]; /* by axis: the first equal axis (find_equal_axes) */
+    uint8_t stands[MAX_AXIS]; /* by axis: the first axis that equals this axis (find_equal_axes) */
     int64_t bound;
-    bool every;  /* list paths of every length */
+    bool every;  /* list paths of every length, not only the cheapest */
     double best; /* price of the cheapest path so far, ns */
     struct state *state;
     int32_t nstate, capacity;
-    int32_t level;           /* first state of the current length */
-    struct hash_table found; /* states, by representative */
-    struct arena kept;       /* owns the fields below */
-    struct hash_table known; /* cache of box_bytes_known */
+    int32_t level;           /* index of the first state with the present number of hops */
+    struct hash_table found; /* states by representative layout */
+    struct arena kept;       /* memory of the fields below */
+    struct hash_table known; /* cache of box_bytes_known() */
     struct hash_table price; /* cache of hop prices */
     struct quota quota;
 };
@@ -65,16 +67,17 @@ struct search {
 struct price {
     const struct layout *from, *to;
     double ns;
-    int64_t *received; /* by watched rank */
+    int64_t *received; /* bytes received, by examined rank */
 };
 
 /* ---- the price of one hop ---- */
 
 struct load {
-    double alpha, beta, gamma, copy; /* messages, bytes received, bytes reduced, own bytes copied */
+    /* load of a rank: messages, bytes received, bytes reduced, own bytes copied */
+    double alpha, beta, gamma, copy;
 };
 
-/* Lists the positions of a mesh to examine: all, or the corners. */
+/* Lists the positions of a mesh to examine: all positions, or the corners. */
 static int32_t
 probes(const struct place *p, int32_t *pos)
 {
@@ -96,7 +99,7 @@ probes(const struct place *p, int32_t *pos)
     return n;
 }
 
-/* Returns the number of different ranks that these steps read, without `self`. */
+/* Returns the number of different ranks that these steps read, other than `self`. */
 static int32_t
 count_senders(struct arena *a, const struct box_work *w, int32_t self)
 {
@@ -109,8 +112,8 @@ count_senders(struct arena *a, const struct box_work *w, int32_t self)
     return n - (sorted_find(rank, n, self) >= 0);
 }
 
-/* Returns the load of one rank at one level. self: the rank as a source; -1: no source, because the device kinds
- * differ. */
+/* Returns the load of one rank at one level of stages. self: the rank as a source; -1: the rank is no source,
+ * because the device kinds differ. */
 static struct load
 load_of(struct arena *a, const struct box_plan *p, const struct box_work *w, int32_t self)
 {
@@ -170,7 +173,8 @@ load_side(struct search *s, const struct place *place, struct price *price, stru
     }
 }
 
-/* load_side for a mesh whose ranks are all examined: a single plan for these ranks makes common lists once. */
+/* Adds the loads of one mesh like load_side(), if all ranks are examined. Plans all ranks together, so that lists
+ * that they share are made once. */
 static void
 add_loads(struct search *s, struct price *price, struct load worst[2])
 {
@@ -202,7 +206,7 @@ price_hop(struct search *s, struct price *price)
                      worst[k].gamma * c->gamma_ns_per_byte + worst[k].copy * c->copy_ns_per_byte;
 }
 
-/* Returns the price of a hop, cached, because many paths share hops. */
+/* Returns the price of a hop from a cache, because many paths share hops. */
 static const struct price *
 price_once(struct search *s, const struct layout *from, const struct layout *to)
 {
@@ -218,9 +222,10 @@ price_once(struct search *s, const struct layout *from, const struct layout *to)
     return p;
 }
 
-/* ---- what single ranks receive ---- */
+/* ---- bytes that single ranks receive ---- */
 
-/* Selects the watched ranks: none without P, because totals suffice. */
+/* Selects the ranks whose received bytes are checked. Without P no rank is checked, because the total of all ranks
+ * suffices. */
 static void
 watch_ranks(struct search *s)
 {
@@ -234,7 +239,8 @@ watch_ranks(struct search *s)
     s->quota.most = price_once(s, s->from, s->to)->received;
 }
 
-/* Returns the bytes received after a further hop; NULL: a rank is certain to exceed the direct exchange. */
+/* Returns the bytes that ranks have received after one more hop. NULL: some rank will certainly receive more than in
+ * the direct exchange. */
 static const int64_t *
 received_after(struct search *s, const struct state *was, const struct price *hop)
 {
@@ -251,8 +257,8 @@ same_path_entry(struct sbp x, struct sbp y)
     return x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
 }
 
-/* Returns true if shards, and shares of shards, have equal sizes on all ranks: the number of ranks divides every cut
- * dimension, and one along which shares are cut. */
+/* Returns true if shards, and shares of shards, have equal sizes on all ranks: the number of ranks divides every
+ * split dimension, and a dimension along which shares can be cut. */
 static bool
 parts_are_equal(const struct search *s, const struct layout *l)
 {
@@ -264,8 +270,8 @@ parts_are_equal(const struct search *s, const struct layout *l)
     return equal;
 }
 
-/* Finds equal axes: of equal size, with the same entries in `from` and in `to`, neither of which cuts along them.
- * Exchanging two of them in all layouts of a path renames ranks, and yields an equivalent path. */
+/* Finds equal axes: of equal size, with the same entries in `from` and in `to`, and with no split along them.
+ * Exchanging two such axes in all layouts of a path only renumbers ranks, and so gives an equivalent path. */
 static void
 find_equal_axes(struct search *s)
 {
@@ -281,7 +287,7 @@ find_equal_axes(struct search *s)
     }
 }
 
-/* Returns an entry as a number for sorting; cuts also count their order. */
+/* Returns an entry as a number for sorting. The number of a split also depends on its position in the cutting order. */
 static int
 weight(const struct layout *l, int axis)
 {
@@ -291,11 +297,12 @@ weight(const struct layout *l, int axis)
     return (x.kind << 8 | x.axis) * MAX_AXIS + (x.kind == SBP_S ? at : 0);
 }
 
-/* Returns the representative of the layouts that differ from l by equal axes: their entries sorted by weight. */
+/* Returns the layout that represents all layouts that differ from l only by equal axes: sorts the entries of equal
+ * axes. */
 static const struct layout *
 layout_stands_for(const struct search *s, const struct layout *l)
 {
-    int n = l->place->naxis, has[MAX_AXIS]; /* by axis: the axis whose entry it gets */
+    int n = l->place->naxis, has[MAX_AXIS]; /* has: by axis: the axis whose entry it gets */
     bool moved = false, equal = l->place == s->from->place && parts_are_equal(s, l);
     for (int a = 0; a < n; a++) has[a] = a;
     for (int a = 0; a < n && equal; a++)
@@ -319,12 +326,12 @@ layout_stands_for(const struct search *s, const struct layout *l)
     }
     for (int i = 0; i < n; i++) order[i] = gives[l->order[i]];
     int status = layout_new(s->atlas, l->place, sbp, order, &out);
-    assert(!status); /* l with renamed ranks */
+    assert(!status); /* cannot fail, because the layout equals l with renumbered ranks */
     UNUSED(status);
     return out;
 }
 
-/* Returns true if an earlier equal axis has the same entry. */
+/* Returns true if an earlier axis is equal and has the same entry. */
 static bool
 is_repeated_axis(const struct search *s, const struct layout *l, int a)
 {
@@ -337,7 +344,8 @@ is_repeated_axis(const struct search *s, const struct layout *l, int a)
 
 /* ---- the search ---- */
 
-/* Returns the bytes of the largest shard, at position 0: the first part of every cut is the largest. */
+/* Returns the bytes of the largest shard, which is at position 0, because the first part of every split is the
+ * largest. */
 static int64_t
 largest_part_bytes(const struct layout *l, const struct type *t)
 {
@@ -345,7 +353,8 @@ largest_part_bytes(const struct layout *l, const struct type *t)
     return type_bytes(&part);
 }
 
-/* Returns a lower bound of a hop's price: some rank receives at least the mean bytes, in a message. */
+/* Returns a lower bound of a hop's price: some rank receives at least the mean number of bytes, in at least one
+ * message. */
 static double
 least_ns(const struct search *s, const struct layout *to, int64_t bytes)
 {
@@ -353,14 +362,14 @@ least_ns(const struct search *s, const struct layout *to, int64_t bytes)
     return c->hop_ns + (bytes ? c->alpha_ns + c->beta_ns_per_byte * (double)bytes / to->place->nrank : 0);
 }
 
-/* Returns true if a path with this price at a layout may become the cheapest. */
+/* Returns true if a path that reaches a layout with this price may still become the cheapest. */
 static bool
 may_be_best(const struct search *s, double ns, const struct layout *at, int64_t rest)
 {
     return s->every || ns + (at == s->to ? 0 : least_ns(s, s->to, rest)) < s->best;
 }
 
-/* Returns the next state with a representative; NULL: no more. *at is 0 before the first call. */
+/* Returns the next state with the same representative; NULL: no more. *at must be 0 before the first call. */
 static struct state *
 next_state(const struct search *s, const struct layout *as, uint32_t *at)
 {
@@ -378,8 +387,8 @@ receives_no_more(const struct search *s, const struct state *x, const struct sta
     return true;
 }
 
-/* Returns true if a state makes y useless: as cheap, and either as long, or shorter and no worse in staging and
- * received bytes. */
+/* Returns true if a state makes state y useless: the state is as cheap as y, and has as many hops, or fewer hops and
+ * no more staging and received bytes. */
 static bool
 is_needless(const struct search *s, const struct state *y)
 {
@@ -419,7 +428,7 @@ bytes_once(struct search *s, const struct layout *from, const struct layout *to)
     return box_bytes_known(&s->type, from, to, &s->known);
 }
 
-/* Adds a state by one more hop, if it is on a shortest path in bytes and within the staging limit. */
+/* Adds a state with one more hop, if it is on a path with the fewest bytes and within the staging limit. */
 static void
 try_hop(struct search *s, int32_t before, const struct layout *to)
 {
@@ -444,7 +453,7 @@ try_hop(struct search *s, int32_t before, const struct layout *to)
     if (next.received && !is_needless(s, &next)) add_state(s, next);
 }
 
-/* Tries the layout with axis a changed and cut innermost, and the same in the destination's order. */
+/* Tries the layout with axis a changed and split innermost, and the same layout in the destination's cutting order. */
 static void
 try_entry(struct search *s, int32_t before, int a, struct sbp entry)
 {
@@ -461,7 +470,7 @@ try_entry(struct search *s, int32_t before, int a, struct sbp entry)
     if (l->place == s->to->place && !layout_new(s->atlas, l->place, sbp, s->to->order, &next)) try_hop(s, before, next);
 }
 
-/* Tries the same entries on the destination's mesh, if the shapes are equal. */
+/* Tries a layout with the same entries on the destination's mesh, if both meshes have the same shape. */
 static void
 try_crossing(struct search *s, int32_t before)
 {
@@ -518,8 +527,8 @@ path_arrive(struct search *s, int32_t last, struct box_path *p)
     s->best = MIN(s->best, s->state[last].ns);
 }
 
-/* Handles the states of one length: a path to `to` becomes a candidate, the others are continued. false: no new
- * states. */
+/* Processes the states with one number of hops. A path that reaches `to` becomes a candidate; the others are
+ * continued. Returns false if there are no new states. */
 static bool
 path_goes_on(struct search *s, struct box_path *p)
 {
@@ -561,7 +570,8 @@ box_path(struct arena *a, struct atlas *at, const struct type *t, const struct l
     watch_ranks(&s);
     int64_t *none = ARENA_ARRAY(&s.kept, int64_t, s.quota.nrank);
     add_state(&s, (struct state){.at = from, .as = from, .before = -1, .received = none});
-    if (layout_same_boxes(from, to, t)) { /* the same bytes under another layout: no hop is cheaper */
+    /* the destination has the same bytes under another layout, so no hop is needed */
+    if (layout_same_boxes(from, to, t)) {
         struct box_hop hop = {.from = from, .to = to, .name = box_name(t, from, to)};
         p->candidate[p->ncandidate++] = (struct box_candidate){.nhop = 1, .hop = arena_dup(a, &hop, sizeof hop)};
     } else {

@@ -1,4 +1,4 @@
-/* plan.c - box_plan: turns the deal of every cell into the steps of every rank.
+/* plan.c - makes the plan of a move: turns the deal of every cell (deal.h) into the steps of every rank.
  *
  * The part of each rank can be planned alone: its stage (the cells of its source shard of which it reduces a share)
  * and its destination shard (whose cells are copied, reduced or filled). A whole plan is the concatenation of the
@@ -17,30 +17,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A cache with one slot per low bits of the key; a new entry replaces an old one. */
+/* A direct-mapped cache: the low bits of a key select its slot, and a new entry replaces the old one. */
 struct memo_slot {
     int64_t key;
     const void *value;
 };
 struct memo {
     struct memo_slot *slot;
-    int32_t nslot; /* a power of two */
+    int32_t nslot; /* number of slots, a power of two */
 };
 
 struct maker {
-    struct arena *arena, tmp; /* for the plan; for this call */
+    struct arena *arena, tmp; /* arena: memory of the plan; tmp: memory of this call */
     struct grid from, to;
     struct deal deal;
-    struct relay relay; /* set if the plan has a relay */
-    int32_t leg;        /* in a relay with `back`: leg of the current destination shard */
+    struct relay relay; /* set if the plan has a hierarchical reduction */
+    int32_t leg;        /* hierarchical reduction with `back`: segment of the present destination shard */
     struct box_plan *plan;
-    struct memo addends, parts; /* caches of source lists; of works */
-    int32_t replica;            /* source replica that the current steps read */
-    struct box_step *step;      /* current steps (malloc) */
+    struct memo addends, parts; /* caches: lists of sources, and works */
+    int32_t replica;            /* source replica that the present steps read */
+    struct box_step *step;      /* steps of the present work; malloc */
     int32_t nstep, capacity;
 };
 
-/* ---- what was made before ---- */
+/* ---- caches ---- */
 
 static void
 memo_init(struct memo *m, struct arena *a, int32_t n)
@@ -49,7 +49,7 @@ memo_init(struct memo *m, struct arena *a, int32_t n)
     m->slot = ARENA_ARRAY(a, struct memo_slot, m->nslot);
 }
 
-/* Returns the slot of a key, or of a newer key with equal low bits. */
+/* Returns the slot of a key. The slot may hold another key with the same low bits. */
 static struct memo_slot *
 memo_at(const struct memo *m, int64_t key)
 {
@@ -87,7 +87,7 @@ copy_share(struct maker *m, const struct box *share, struct box_source source)
     append_step(m, step, share);
 }
 
-/* Moves the steps added since the last call into *w. */
+/* Moves the steps that were added since the last call into *w. */
 static void
 plan_take_steps(struct maker *m, struct box_work *w)
 {
@@ -110,7 +110,7 @@ list_addends(struct maker *m, int32_t group)
     return source;
 }
 
-/* Sets the sources of a step. If there is a single group, all steps that read this tile and replica share a list. */
+/* Sets the sources of a step. If there is one group, all steps that read this tile and replica share a list. */
 static void
 set_sources(struct maker *m, struct box_step *step, int32_t group)
 {
@@ -125,7 +125,8 @@ set_sources(struct maker *m, struct box_step *step, int32_t group)
 
 /* ---- stages ---- */
 
-/* Adds the step for the share that source position `pos` reduces, if it is an owner of the group's sum over a cell. */
+/* Adds the step for the share that source position `pos` reduces, if that position is an owner of the group's sum of
+ * a cell. */
 static void
 plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
 {
@@ -140,7 +141,7 @@ plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
     append_step(m, step, &share);
 }
 
-/* Makes a stage of this number from the current steps, with their slices in sequence. */
+/* Makes the stage with this number from the present steps; stores their slices one after the other. */
 static void
 add_stage(struct maker *m, int32_t number)
 {
@@ -180,9 +181,10 @@ plan_stage(struct maker *m, int32_t pos)
     add_stage(m, pos);
 }
 
-/* ---- a sum that is handed on ---- */
+/* ---- hierarchical reductions ---- */
 
-/* Returns the source with the running sum of a share after a leg: the owner's stage, or in a bare leg its shard. */
+/* Returns the source that holds the running sum of a share after a segment: the owner's stage or, if the segment is
+ * a single addend, the addend's shard. */
 static struct box_source
 handed_source(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
 {
@@ -191,7 +193,8 @@ handed_source(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
     return (struct box_source){grid_rank(&m->from, pos), number, box_stage_at(m->plan, number)};
 }
 
-/* Returns the source of the complete sum for a leg: the owner's stage on the way back, or else the last leg's stage. */
+/* Returns the source of the complete sum for a segment: on the way back the owner's stage, else the last segment's
+ * stage. */
 static struct box_source
 whole(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
 {
@@ -201,8 +204,8 @@ whole(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
     return (struct box_source){grid_rank(&m->from, pos), number, box_stage_at(m->plan, number)};
 }
 
-/* Adds the step for a chunk of a share: the sum of the legs before, then the addends of this leg, in the owner's
- * replica. */
+/* Adds the step for a chunk of a share: the sum of the segments before, then the addends of this segment, in the
+ * owner's replica. */
 static void
 plan_handed(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const struct box *cell)
 {
@@ -220,7 +223,7 @@ plan_handed(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const st
     append_step(m, step, &piece);
 }
 
-/* Adds the copy of a chunk, on the way back, from the owner in the next leg. */
+/* Adds the step that copies a chunk, on the way back, from the next segment's owner. */
 static void
 plan_back(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const struct box *cell)
 {
@@ -228,7 +231,7 @@ plan_back(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const stru
     if (relay_piece(&m->relay, cell, share, chunk, &piece)) copy_share(m, &piece, whole(m, leg + 1, share, chunk));
 }
 
-/* Plans the stage of source position `pos` for a chunk, forward or back. */
+/* Plans the stage of source position `pos` for one chunk, forward or on the way back. */
 static void
 plan_leg(struct maker *m, int32_t pos, int32_t leg, int32_t chunk, bool back)
 {
@@ -249,7 +252,7 @@ plan_leg(struct maker *m, int32_t pos, int32_t leg, int32_t chunk, bool back)
     add_stage(m, back ? relay_back(&m->relay, leg, pos, chunk) : relay_stage(&m->relay, leg, pos, chunk));
 }
 
-/* Plans the stages of the leg's positions that are in `mine`. */
+/* Plans the stages of the segment's positions that are in `mine`. */
 static void
 plan_legs(struct maker *m, const struct box_ranks *mine, int32_t leg, bool back)
 {
@@ -313,7 +316,7 @@ copy_cell_shares(struct maker *m, const struct box *cell)
     }
 }
 
-/* Copies the sum of a cell, chunk by chunk, from the owners in the reader's segment (leg). */
+/* Copies the sum of a cell, chunk by chunk, from the owners in the reader's segment. */
 static void
 copy_pieces(struct maker *m, const struct box *cell)
 {
@@ -324,7 +327,7 @@ copy_pieces(struct maker *m, const struct box *cell)
             if (relay_piece(&m->relay, cell, k, chunk, &piece)) copy_share(m, &piece, whole(m, m->leg, k, chunk));
 }
 
-/* Plans a cell of a destination shard: a copy, a sum or a fill, as dealt. */
+/* Plans a cell of a destination shard: a copy, a sum or a fill, as the deal decided. */
 static void
 plan_cell(struct maker *m, const struct box *cell, int32_t group)
 {
@@ -385,7 +388,7 @@ plan_part(struct maker *m, int32_t pos)
     derived_deal_put(&m->parts, key, w);
 }
 
-/* ---- the whole ---- */
+/* ---- the plan ---- */
 
 static int
 refuse_other_partial(const struct grid *from, const struct grid *to)
@@ -425,7 +428,8 @@ box_rank_at(const struct box_plan *p, int32_t rank)
     return at;
 }
 
-/* Adds up received bytes. all: the sides differ in device kind, so that equal numbers are different devices. */
+/* Adds up the bytes received by each device. all: source and destination differ in device kind, so equal numbers are
+ * different devices. */
 static void
 count_work(struct box_plan *p, const struct box_work *w, bool all)
 {

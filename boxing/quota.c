@@ -1,4 +1,4 @@
-/* quota.c - lower bounds of the bytes that ranks receive from a layout on.
+/* quota.c - computes lower bounds of the bytes that ranks will still receive on a path from a given layout.
  *
  * A rank receives a needed element once if the element is missing or incomplete, whichever rank reduces it. Ranks
  * that hold addends of one tile receive more together: of p addends, p - 1 are sent to ranks with an addend before a
@@ -10,12 +10,12 @@
 #include "boxing/grid.h"
 #include "runtime/base/sorted.h"
 
-/* Bytes that may have been received when a path is at a layout. */
+/* Bytes that ranks may have received at most when a path reaches a layout. */
 struct room {
     const struct layout *at;
-    int64_t *alone;    /* by index of rank */
-    int32_t *tile;     /* by index of rank: corner of its tile, or -1; NULL: tiles are not checked */
-    int64_t *together; /* by corner */
+    int64_t *alone;    /* by index of rank: limit for this rank alone */
+    int32_t *tile;     /* by index of rank: corner of its tile; -1: none; NULL: tiles are not checked */
+    int64_t *together; /* by corner: limit for all ranks of the tile together */
 };
 
 static int64_t
@@ -25,8 +25,8 @@ overlap_volume(const struct quota *q, const struct box *a, const struct box *b)
     return box_intersect(a, b, q->type->ndim, &both) ? box_numel(&both, q->type->ndim) : 0;
 }
 
-/* Returns a lower bound of the bytes that a rank still receives: 0 if the destination is partial, because an addend
- * may be the identity. */
+/* Returns a lower bound of the bytes that a rank will still receive. Returns 0 if the destination is partial,
+ * because the rank's addend may be the identity. */
 static int64_t
 left_alone(const struct quota *q, const struct layout *at, int32_t rank)
 {
@@ -42,9 +42,9 @@ left_alone(const struct quota *q, const struct layout *at, int32_t rank)
     return n * (int64_t)dtype_bytes((enum dtype)q->type->dtype);
 }
 
-/* Returns the least transmissions for an element with p addends, each at r ranks of a tile, in groups of at least m
- * of these ranks. A group with k addends takes k - 1 transmissions to reduce them, and a transmission to each member
- * that did not reduce; with k = 1, to each member without the addend. */
+/* Returns the least number of transmissions for an element with p addends, each held by r ranks of a tile, in groups
+ * of at least m of these ranks. A group with k > 1 addends needs k - 1 transmissions to reduce them, and one to each
+ * member that did not reduce. A group with one addend needs one to each member without that addend. */
 static int64_t
 least_sent(int64_t p, int64_t r, int32_t ngroup, int64_t m)
 {
@@ -53,8 +53,8 @@ least_sent(int64_t p, int64_t r, int32_t ngroup, int64_t m)
     return m ? MAX(all, 0) : 0;
 }
 
-/* The tiles of a mesh position, by corner: `has` is the tile of its rank's addend, `wants` the tile that the rank
- * needs, as a member of `group`. -1: none. */
+/* Tiles of a mesh position, by corner. has: tile of which its rank holds an addend; wants: tile that the rank needs
+ * as a member of `group`. -1: none. */
 struct claim {
     int32_t has, wants, group;
 };
@@ -69,8 +69,8 @@ claims_of(const struct grid *g, const struct grid *h, struct claim *claim)
     }
 }
 
-/* Counts the ranks in each group with the tiles of this position, and returns the smallest count; -1: counted at an
- * earlier position. */
+/* Counts the ranks in each group that have the same tiles as this position, and returns the smallest count. -1: an
+ * earlier position counted them. */
 static int32_t
 smallest_group(const struct grid *g, const struct grid *h, const struct claim *claim, int32_t pos)
 {
@@ -85,8 +85,8 @@ smallest_group(const struct grid *g, const struct grid *h, const struct claim *c
     return least;
 }
 
-/* Returns a lower bound of the bytes that the ranks of a claim receive together, in addition to the bound of each
- * rank alone. */
+/* Returns a lower bound of the bytes that the ranks of a claim receive together, beyond the sum of their individual
+ * bounds. */
 static int64_t
 left_to_add(const struct quota *q, const struct grid *g, const struct grid *h, const struct claim *at, int32_t members)
 {

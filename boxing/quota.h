@@ -1,29 +1,31 @@
-/* quota.h - bounds the bytes that ranks receive on a path: no rank may receive more than in the direct exchange.
+/* quota.h - limits the bytes that each rank receives on a path: no rank may receive more than in the direct
+ * exchange.
  *
  * A quota knows the bytes of each rank in the direct exchange. At an intermediate layout it adds, for each rank, the
- * bytes received so far and a lower bound of the bytes still to receive. A path is thus cut off as soon as its
- * excess is certain, not only at its end. Ranks that are not listed are not checked.
+ * bytes received so far and a lower bound of the bytes still to receive. So a path is rejected as soon as its excess
+ * is certain, not only at its end. Only the ranks in the quota's list are checked.
  *
- * Owned by its maker; one thread. */
+ * The function that makes a quota owns it; one thread. */
 #ifndef RILLE_BOXING_QUOTA_H
 #define RILLE_BOXING_QUOTA_H
 
 #include "runtime/base/hash.h"
 #include "runtime/tensor/layout.h"
 
-enum { QUOTA_TILES = 1 << MAX_AXIS }; /* on larger meshes ranks are checked individually only */
+/* maximum number of ranks for which tiles are checked; on larger meshes, ranks are checked only one by one */
+enum { QUOTA_TILES = 1 << MAX_AXIS };
 
 struct quota {
-    struct arena *arena; /* owns the cache and the lists */
+    struct arena *arena; /* memory of the cache and the lists */
     const struct type *type;
     const struct layout *to;
     int32_t nrank;
-    const int32_t *rank;    /* ascending; all ranks, if the mesh has at most QUOTA_TILES */
+    const int32_t *rank;    /* checked ranks, ascending; all ranks if the mesh has at most QUOTA_TILES */
     const int64_t *most;    /* by index of rank: bytes received in the direct exchange */
-    struct hash_table room; /* cache, by layout */
+    struct hash_table room; /* cache of limits by layout */
 };
 
-/* Returns false if a path is certain to exceed the quota, given its current layout and the bytes received so far.
+/* Returns false if a path will certainly exceed the quota, given its present layout and the bytes received so far.
  * The path must send the least bytes over all ranks. */
 bool quota_lasts(struct quota *q, const struct layout *at, const int64_t *received);
 

@@ -14,7 +14,7 @@
  *
  * Non-temporal stores (movnt) gain nothing, and the next reader would miss the caches: plain stores are used. Copies
  * use memcpy, which decides by itself. */
-#pragma GCC optimize("O3", "no-trapping-math") /* a reduction's time is spent in the loops below */
+#pragma GCC optimize("O3", "no-trapping-math") /* a reduction spends its time in the loops below */
 #include "boxing/box.h"
 
 #include "runtime/tensor/half.h"
@@ -25,11 +25,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 2048 }; /* elements per block: two blocks of f64 fit a first-level cache */
+enum { BLOCK = 2048 }; /* elements per block: two blocks of f64 fit into a first-level cache */
 
 typedef void combine_fn(void *dst, const void *a, const void *b, int64_t n);
 
-/* to[i] = x op y of a[i] and b[i], contiguous. to may be a, because elements are independent (INDEPENDENT). */
+/* Computes to[i] = x op y from a[i] and b[i]; arrays are contiguous. `to` may be `a`, because elements are
+ * independent (INDEPENDENT). */
 #define COMBINE(name, type, expr)                                                                                      \
     static VECTOR void name(void *dst, const void *a, const void *b, int64_t n)                                        \
     {                                                                                                                  \
@@ -52,7 +53,7 @@ COMBINE(both_max_bf16, uint16_t, from_bf16(x) > from_bf16(y) || from_bf16(x) != 
 COMBINE(both_min_bf16, uint16_t, from_bf16(x) < from_bf16(y) || from_bf16(x) != from_bf16(x) ? x : y)
 COMBINE(both_max_f16, uint16_t, from_f16(x) > from_f16(y) || from_f16(x) != from_f16(x) ? x : y)
 COMBINE(both_min_f16, uint16_t, from_f16(x) < from_f16(y) || from_f16(x) != from_f16(x) ? x : y)
-COMBINE(both_sum_i32, int32_t, (uint32_t)x + (uint32_t)y) /* wraps */
+COMBINE(both_sum_i32, int32_t, (uint32_t)x + (uint32_t)y) /* unsigned, so that overflow wraps */
 COMBINE(both_max_i32, int32_t, x > y ? x : y)
 COMBINE(both_min_i32, int32_t, x < y ? x : y)
 COMBINE(both_sum_i64, int64_t, (uint64_t)x + (uint64_t)y)
@@ -77,10 +78,10 @@ static combine_fn *const combine[NDTYPE][NREDUCE] = {
 
 /* ---- views as rows ---- */
 
-/* The outer dimensions of views whose rows are processed at once; a row is the last dimensions that are dense in all
- * views. */
+/* The outer dimensions of views whose rows are processed at once. A row consists of the last dimensions that are
+ * dense in all views. */
 struct rows {
-    int ndim;    /* outer dimensions */
+    int ndim;    /* number of outer dimensions */
     int64_t row; /* elements per row */
     int64_t nrow;
 };
@@ -121,9 +122,9 @@ row_at(const struct view *v, const void *data, const struct rows *r, int64_t row
     return (char *)(uintptr_t)data + at * (int64_t)dtype_bytes(v->dtype);
 }
 
-/* ---- what steps do ---- */
+/* ---- computing steps ---- */
 
-/* A reduction in progress, in the dtype of the operands; f32 if halves and floats are mixed. */
+/* State of a reduction, in the dtype of the operands; f32 if some operands are halves and others floats. */
 struct summing {
     combine_fn *fn;
     enum dtype dtype;
@@ -134,7 +135,7 @@ struct summing {
     const void *of;
 };
 
-/* Returns the elements of source k, converted in `room` if they are halves among floats. */
+/* Returns the elements of source k. If halves and floats are mixed, converts halves into `room`. */
 static const void *
 source_at(const struct summing *s, int k, int64_t row, int64_t i, int64_t n, float *room)
 {
@@ -159,7 +160,8 @@ sum_block(const struct summing *s, int64_t row, int64_t i, int64_t n)
     if (rounds) half_round(s->dst->dtype, to, block, n);
 }
 
-/* Returns the dtype of a sum: f32 if an operand is f32, as partials are, or the sum of earlier micro-batches. */
+/* Returns the dtype of a sum: f32 if one operand is f32, as partials are, and as the sum of earlier micro-batches
+ * is. */
 static enum dtype
 dtype_of_sum(int n, box_operand_fn *at, const void *of)
 {

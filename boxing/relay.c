@@ -1,11 +1,11 @@
-/* relay.c - legs, shares and chunks of a hierarchical reduction. */
+/* relay.c - computes segments (legs), shares and chunks of a hierarchical reduction. */
 #include "boxing/relay.h"
 
 #include "boxing/deal.h"
 
 #include <string.h>
 
-/* Returns the number of owners in a leg. */
+/* Returns the number of owners in a segment. */
 static int32_t
 leg_size(const struct relay *r, int32_t leg)
 {

@@ -1,11 +1,11 @@
 /* relay.h - the owners and stages of a hierarchical reduction (struct box_relay).
  *
- * The addends of a cell are cut into legs (segments). The holders of a leg's addends share the cell. The owner of a
- * share receives the running sum from that share's owner in the leg before. It adds the addends of its own leg in
- * order and hands the sum on, chunk by chunk. So a single running sum moves between legs instead of every addend,
- * with the same left fold.
+ * The addends of a cell are divided into segments ("legs"). The holders of a segment's addends divide the cell into
+ * shares. The owner of a share receives the running sum from that share's owner in the segment before. The owner
+ * adds the addends of its own segment in order, and passes the sum to the next segment, chunk by chunk. So a single
+ * running sum moves between segments instead of every addend, and the order of additions stays the same.
  *
- * A value; borrows the grid and the legs; any thread. */
+ * A plain value that borrows the grid and the segments; any thread. */
 #ifndef RILLE_BOXING_RELAY_H
 #define RILLE_BOXING_RELAY_H
 
@@ -15,24 +15,24 @@
 struct relay {
     const struct grid *from;
     const struct box_relay *how;
-    int32_t nshare; /* shares per cell: the largest number of owners in a leg */
-    bool bare;      /* leg 0 is a single addend, which leg 1 reads in place */
+    int32_t nshare; /* number of shares per cell: the largest number of owners in a segment */
+    bool bare;      /* segment 0 is a single addend, which segment 1 reads in place */
 };
 
 struct relay relay_of(const struct grid *from, const struct box_relay *how);
 int32_t relay_segment(const struct relay *r, int32_t addend);
-/* Returns the position that owns a share of the source tile at `corner` in a leg; in a bare leg, the position to
- * read. */
+/* Returns the position that owns a share of the source tile at `corner` in a segment. If the segment is a single
+ * addend, returns the position that holds it. */
 int32_t relay_owner(const struct relay *r, int32_t corner, int32_t leg, int32_t share);
-/* Returns the first share that a position owns in its leg; *step: distance to its next share. */
+/* Returns the first share that a position owns in its segment. *step: distance to its next share. */
 int32_t relay_first(const struct relay *r, struct spot at, int32_t *step);
-/* Computes a chunk of a share of a cell; false: empty. */
+/* Computes a chunk of a share of a cell. Returns false if the chunk is empty. */
 bool relay_piece(const struct relay *r, const struct box *cell, int32_t share, int32_t chunk, struct box *piece);
-/* Returns the number of the stage that holds a position's running sum of a chunk in its leg. */
+/* Returns the number of the stage in which a position holds the running sum of a chunk in its segment. */
 int32_t relay_stage(const struct relay *r, int32_t leg, int32_t pos, int32_t chunk);
-/* Returns the number of the stage for the complete sum on its way back; not for the last leg. */
+/* Returns the number of the stage for the complete sum on its way back. The last segment has no such stage. */
 int32_t relay_back(const struct relay *r, int32_t leg, int32_t pos, int32_t chunk);
-/* Returns true if exactly the holders of a tile's addends need its sum. */
+/* Returns true if exactly the ranks that hold a tile's addends need the tile's sum. */
 bool relay_may_go_back(const struct layout *from, const struct layout *to);
 
 #endif

@@ -1,4 +1,5 @@
-/* scene.c - selects drawn dimensions and cuts, finds holders of tiles, and makes the texts around them. */
+/* scene.c - prepares a picture of a layout: selects the dimensions and cuts to draw, finds the holders of tiles, and
+ * makes labels. */
 #include "boxing/scene.h"
 
 #include "runtime/base/error.h"
@@ -45,7 +46,7 @@ is_cut(const struct layout *l, int dim)
     return false;
 }
 
-/* Selects two dimensions to draw: dimensions that are cut first, then from the last. */
+/* Selects two dimensions to draw. Prefers split dimensions, and among these the last ones. */
 static void
 choose_dims(struct scene *s, const struct type *t, const struct layout *l, const struct layout *other)
 {
@@ -75,7 +76,7 @@ scene_of(struct scene *s, struct arena *a, const struct type *t, const struct la
     }
 }
 
-/* Returns the part of page dimension k on a page. */
+/* Returns which part of page dimension k a page shows. */
 static int
 page_part(const struct scene *s, int page, int k)
 {

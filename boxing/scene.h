@@ -1,5 +1,5 @@
-/* scene.h - what to draw of a layout, independent of characters and pixels. Owned by its maker, one thread; borrows
- * layouts. */
+/* scene.h - describes the picture of a layout, independent of characters and pixels. The function that makes a scene
+ * owns it; one thread. A scene borrows its layouts. */
 #ifndef RILLE_BOXING_SCENE_H
 #define RILLE_BOXING_SCENE_H
 
@@ -8,17 +8,17 @@
 
 enum {
     SHOWN = 8,       /* maximum number of parts, addends, pages and bars that a picture shows */
-    LABEL_RANKS = 6, /* maximum number of ranks in a label; of more ranks, a label shows four entries */
+    LABEL_RANKS = 6, /* maximum number of ranks in a label; a label for more ranks shows four entries */
 };
 
-/* Indices to draw out of many: all, or the first ones, a gap (-1) and the last. */
+/* Indices to draw out of many: all of them, or the first ones, a gap (-1) and the last. */
 struct shown {
     int n;
     int index[SHOWN];
 };
 struct shown shown_of(int n, int most);
 
-/* Cuts of a dimension: part i is at[i] <= k < at[i + 1]. A missing dimension has one part of size 1. */
+/* Parts of a split dimension: part i is at[i] <= k < at[i + 1]. A missing dimension has one part of size 1. */
 struct parts {
     int n;
     int64_t *at;
@@ -26,50 +26,51 @@ struct parts {
 
 struct scene {
     struct grid grid;
-    int row, col; /* dimensions drawn downwards and across; -1: none */
+    int row, col; /* dimension drawn downwards, and dimension drawn across; -1: none */
     struct parts rows, cols;
-    int npage; /* combinations of parts of the other cut dimensions */
+    int npage; /* number of pages: combinations of parts of the other split dimensions */
     int npage_dim, page_dim[MAX_DIM];
     struct parts page[MAX_DIM];
-    const char *between;         /* "+", "max" or "min" between addends */
-    bool empty;                  /* no elements: nothing to draw */
-    const struct box_plan *plan; /* the move that fills the layout block by block; NULL: none */
+    const char *between;         /* text between addends: "+", "max" or "min" */
+    bool empty;                  /* the tensor has no elements, so nothing is drawn */
+    const struct box_plan *plan; /* move that fills the layout block by block; NULL: none */
 };
 
-/* Makes a scene. other: a layout drawn beside l with the same dimensions; NULL: none. */
+/* Makes a scene. other: layout drawn beside l with the same dimensions; NULL: none. */
 void scene_of(struct scene *s, struct arena *a, const struct type *t, const struct layout *l,
               const struct layout *other);
-/* Returns the mesh position of a tile of one sheet. */
+/* Returns the mesh position that holds a tile of one sheet. */
 int32_t scene_pos(const struct scene *s, int page, int row, int col, int addend, int replica);
 /* Prints the ranks that hold a tile of one addend: "0, 2, ..., 14". */
 void scene_label(const struct scene *s, int page, int row, int col, int addend, struct str *out);
-/* Prints "[0:2, :, :]", or an empty text for a single page. */
+/* Prints the part of the tensor that a page shows, "[0:2, :, :]"; nothing if there is one page. */
 void scene_page_text(const struct scene *s, int page, struct str *out);
-/* Returns the steps that fill the shard at a mesh position; NULL: no move, or nothing moves. */
+/* Returns the steps that fill the shard at a mesh position. NULL: there is no move, or the move sends nothing. */
 const struct box_work *scene_work(const struct scene *s, int32_t pos);
-/* Computes the extent of a slice along a drawn dimension, as fractions (0 to 1) of part i. */
+/* Computes the extent of a slice along a drawn dimension, in fractions (0 to 1) of part i. */
 void scene_within(const struct parts *p, int i, const struct box *slice, int dim, double *from, double *to);
-/* Prints "[0:2, :]". */
+/* Prints a slice: "[0:2, :]". */
 void scene_slice_text(const struct scene *s, const struct box *slice, struct str *out);
-/* Print "cpu[0, 1]", or the size of a large mesh; and "f32{4, 5}, axis 0 down, axis 1 across". */
+/* scene_place_text prints "cpu[0, 1]" or, for a large mesh, its size. scene_type_text prints "f32{4, 5}, axis 0
+ * down, axis 1 across". */
 void scene_place_text(const struct scene *s, struct str *out);
 void scene_type_text(const struct scene *s, struct str *out);
-/* Returns the colour of a rank, less than n. Neighbours along any mesh axis differ, because axes are often powers of
- * two. */
+/* Returns the number of a rank's colour, less than n. Neighbours along any mesh axis get different colours, if axis
+ * sizes are powers of two. */
 size_t scene_color(int32_t rank, size_t n);
 
-/* Prints 96 B, 1.5 KiB, 32 MiB. */
+/* Prints a number of bytes with a unit: 96 B, 1.5 KiB, 32 MiB. */
 void bytes_print(int64_t bytes, struct str *out);
 
-/* The figures of a move's plan; without those of ranks if the meshes are too large to plan. */
+/* Figures of a move's plan. Figures of single ranks are left out if the meshes are too large to plan. */
 struct move_text {
     const char *name;
     int64_t bytes;
     int nrank;
     const int32_t *rank;
     const int64_t *received;
-    const char *refused;         /* why the move is impossible; NULL: possible */
-    const struct box_plan *plan; /* NULL: too large, or refused */
+    const char *refused;         /* why the move is impossible; NULL: it is possible */
+    const struct box_plan *plan; /* plan of the move; NULL: the meshes are too large, or the move is impossible */
 };
 void move_text_of(struct move_text *m, struct arena *a, const struct type *t, const struct layout *from,
                   const struct layout *to);

@@ -1,8 +1,8 @@
-/* show.c - layouts drawn with characters.
+/* show.c - draws layouts and moves with characters.
  *
- * A canvas of characters is painted from back to front, so that sheets of a
- * stack hide each other, and then printed line by line. Tiles are as wide and
- * high as their share of the tensor, but never too small for their label. */
+ * The functions paint a canvas of characters from back to front, so that front sheets of a stack hide those behind,
+ * and then print it line by line. Tiles have sizes in proportion to their share of the tensor, but at least the size
+ * of their label. */
 #include "boxing/show.h"
 
 #include "boxing/scene.h"
@@ -14,27 +14,28 @@
 enum {
     WIDTH = 220,
     HEIGHT = 120,
-    SHEET_WIDTH = 24, /* width of a sheet if space permits */
+    SHEET_WIDTH = 24, /* width of a sheet if there is space, characters */
     SHEET_HEIGHT = 5,
     MAX_SHEET = 3,
-    PARTS = 4,  /* maximum parts listed with their origin */
-    BLOCKS = 4, /* maximum blocks per part, and ranks per block */
+    PARTS = 4,  /* maximum number of parts that are listed with their origin */
+    BLOCKS = 4, /* maximum numbers of blocks per part, and of ranks per block */
 };
 
 struct cell {
-    char glyph[4]; /* one UTF-8 character, NUL-terminated; empty: blank */
-    uint8_t color; /* ANSI 256: FAINT text, or background of black text; 0: none */
+    char glyph[4]; /* a UTF-8 character, NUL-terminated; empty: blank */
+    /* colour of the 256 ANSI colours: FAINT: of the text; else of the background of black text; 0: none */
+    uint8_t color;
 };
 
 struct canvas {
     struct cell cell[HEIGHT][WIDTH];
-    int width, height; /* painted so far */
-    int columns;       /* to fit into, if possible */
+    int width, height; /* size of the painted area, characters */
+    int columns;       /* width to fit into, if possible, characters */
 };
 
 enum { FAINT = 245 };
 
-/* Backgrounds on which black is readable, on light and dark terminals. */
+/* Background colours on which black text is readable, on light and dark terminals. */
 static const uint8_t palette[] = {117, 222, 157, 218, 183, 229, 116, 187};
 static const char on_ground[] = "\033[30;48;5;%dm";
 static void
@@ -74,7 +75,7 @@ canvas_print(const struct canvas *c, bool color, struct str *s)
 
 /* ---- one sheet ---- */
 
-/* Line positions: edge[0] to edge[n], relative to the sheet. */
+/* Positions of lines, edge[0] to edge[n], relative to the sheet. */
 struct edges {
     struct shown part;
     int edge[SHOWN + 1];
@@ -92,7 +93,7 @@ set_text_edges(struct edges *e, const struct parts *p, int space, const int *lea
     }
 }
 
-/* Returns the character for lines to the left, right, above, below. */
+/* Returns the box-drawing character for lines that leave to the left, right, top and bottom. */
 static const char *
 joint(bool left, bool right, bool up, bool down)
 {
@@ -148,7 +149,7 @@ draw_text_labels(struct canvas *c, const struct scene *s, const struct edges *co
 
 /* ---- stacks and pages ---- */
 
-/* Sizes tiles by their share of `space`, but wide enough for their labels. */
+/* Gives each tile a size in proportion to its share of `space`, but at least the size of its label. */
 static void
 measure_text(const struct scene *s, int space, struct edges *cols, struct edges *rows)
 {
@@ -171,7 +172,7 @@ measure_text(const struct scene *s, int space, struct edges *cols, struct edges 
     str_free(&label);
 }
 
-/* Prints the positions of cuts, below and left of the first stack. */
+/* Prints the positions of cuts, below and to the left of the first stack. */
 static void
 draw_text_ticks(struct canvas *c, const struct scene *s, const struct edges *cols, const struct edges *rows, int x0,
                 int y0)
@@ -192,7 +193,7 @@ draw_text_ticks(struct canvas *c, const struct scene *s, const struct edges *col
     }
 }
 
-/* Draws one page at (x, y): its stacks with a plus between. Returns the first line below. */
+/* Draws one page at (x, y): its stacks, with a plus between them. Returns the first line below. */
 static int
 draw_text_page(struct canvas *c, const struct scene *s, int page, int x, int y)
 {
@@ -226,7 +227,7 @@ draw_text_page(struct canvas *c, const struct scene *s, int page, int x, int y)
     return y + depth + h + 2;
 }
 
-/* Draws a layout at column x from line y on. Returns the first line below. */
+/* Draws a layout from column x and line y on. Returns the first line below. */
 static int
 draw_text_scene(struct canvas *c, const struct scene *s, int x, int y)
 {
@@ -268,13 +269,13 @@ box_show_text(const struct type *t, const struct layout *l, int columns, bool co
 
 /* ---- moves ---- */
 
-/* Text in lines that fit the columns; continuation lines are indented. */
+/* Prints text in lines that fit the columns, and indents continuation lines. */
 struct words {
     struct str *s;
-    int columns, at; /* at: characters in the current line */
+    int columns, at; /* at: number of characters in the present line */
 };
 
-/* Returns the number of visible characters: ASCII, except escapes, which end in 'm'. */
+/* Returns the number of visible characters. Text is ASCII; escape sequences, which end in 'm', do not count. */
 static int
 seen(const char *text)
 {
@@ -311,7 +312,7 @@ end_line(struct words *w)
     w->at = 0;
 }
 
-/* Prints "[0:2, :] of 0 + 1". */
+/* Prints a block and the ranks that it comes from: "[0:2, :] of 0 + 1". */
 static void
 print_scene_step(const struct scene *sc, const struct box_step *step, bool color, struct str *s)
 {
@@ -351,7 +352,7 @@ print_origins(const struct scene *sc, bool color, struct words *w)
     str_free(&word);
 }
 
-/* Prints the ranks from i on that receive as much as i, "0-2, 5". */
+/* Prints the ranks from i on that receive as many bytes as i: "0-2, 5". */
 static void
 print_alike(const struct move_text *m, int i, struct str *s)
 {
@@ -367,7 +368,7 @@ print_alike(const struct move_text *m, int i, struct str *s)
     if (runs > SHOWN) str_addf(s, ", ... (%d ranks)", n);
 }
 
-/* Prints "ranks 0-2 receive 96 B each", a line per amount. */
+/* Prints the bytes that ranks receive, "ranks 0-2 receive 96 B each", one line per amount. */
 static void
 print_move_received(const struct move_text *m, struct words *w)
 {

@@ -1,4 +1,4 @@
-/* show.h - pictures of layouts and of moves between them, for a terminal and as SVG.
+/* show.h - draws layouts, and moves between them, for a terminal and as SVG.
  *
  * B axes stack sheets (each a replica), S axes cut a sheet into tiles marked with their ranks, P axes put stacks
  * side by side with a plus (or max, min) between. Cut dimensions beyond two become pages. Pictures of large meshes
@@ -8,13 +8,14 @@
 
 #include "boxing/box.h"
 
-/* Draws the tensor cut over its mesh, within that many columns if possible. color: an ANSI colour per rank. */
+/* Draws a tensor as it is split over its mesh, in at most `columns` characters per line if possible. color: one ANSI
+ * colour per rank. */
 void box_show_text(const struct type *t, const struct layout *l, int columns, bool color, struct str *s);
 /* Draws both layouts, the name of the move, its bytes, and the bytes that each rank receives. */
 void box_show_move_text(const struct type *t, const struct layout *from, const struct layout *to, int columns,
                         bool color, struct str *s);
 
-/* Draw the same as a complete SVG document. */
+/* Draw the same pictures as complete SVG documents. */
 void box_show_svg(const struct type *t, const struct layout *l, struct str *s);
 void box_show_move_svg(const struct type *t, const struct layout *from, const struct layout *to, struct str *s);
 

@@ -1,9 +1,9 @@
-/* show_svg.c - draws layouts as SVG.
+/* show_svg.c - draws layouts and moves as SVG.
  *
- * The same scene as in a terminal, in pixels. The tiles of a sheet have the colour of the rank that holds them.
+ * The picture shows the same scene as in a terminal (scene.h). Each tile has the colour of the rank that holds it.
  * Replicas are drawn behind each other in the colours of their ranks, to show where a tile is stored. In the second
- * half of a move each block has the colours of its source ranks. A colour is one rank. Colours are CSS classes,
- * which follow the reader's light or dark page. */
+ * half of a move each block has the colours of its source ranks. Each colour stands for one rank. Colours are CSS
+ * classes, so pictures adapt to a light or dark page. */
 #include "boxing/scene.h"
 #include "boxing/show.h"
 
@@ -15,12 +15,12 @@ enum {
     TICK_LEFT = 44,
     SHEET_WIDTH = 216,
     SHEET_HEIGHT = 150,
-    LINE_HEIGHT = 44, /* height of a vector */
-    LEAST = 34,       /* minimum size of a tile */
-    SHIFT = 11,       /* offset between stacked sheets */
+    LINE_HEIGHT = 44, /* height of a tile of a one-dimensional tensor, pixels */
+    LEAST = 34,       /* smallest width and height of a tile, pixels */
+    SHIFT = 11,       /* offset between stacked sheets, pixels */
     MAX_SHEET = 4,
-    HEAD = 72,    /* title and two lines below */
-    MIDDLE = 220, /* between the two halves of a move */
+    HEAD = 72,    /* height of the title and the two lines below, pixels */
+    MIDDLE = 220, /* distance between the two halves of a move, pixels */
     BARS = 8,
 };
 
@@ -55,7 +55,7 @@ fill_of(int32_t rank)
 
 /* ---- one sheet ---- */
 
-/* Part positions of a dimension, in pixels from the sheet's corner. */
+/* Positions of a dimension's parts, in pixels from the sheet's corner. */
 struct edges {
     struct shown part;
     double edge[SHOWN + 1];
@@ -72,7 +72,7 @@ set_svg_edges(struct edges *e, const struct parts *p, double capacity, double le
     }
 }
 
-/* Returns the width of the longest possible label. */
+/* Returns the width of the longest possible label, pixels. */
 static double
 label_width(const struct scene *s)
 {
@@ -98,7 +98,7 @@ extent(const struct edges *e)
     return e->edge[e->part.n];
 }
 
-/* Draws one block of a tile, in a stripe per source rank. */
+/* Draws one block of a tile, with one stripe per source rank. */
 static void
 draw_block(struct str *s, const struct box_step *step, double x, double y, double w, double h)
 {
@@ -109,7 +109,7 @@ draw_block(struct str *s, const struct box_step *step, double x, double y, doubl
                  w / stripes, h, fill_of(step->source[k % n].rank));
 }
 
-/* Draws the rectangle of a tile and its filled blocks. */
+/* Draws the rectangle of a tile, and the blocks that fill it. */
 static void
 draw_tile(struct str *s, const struct scene *sc, int row, int col, int32_t pos, double x, double y, double w, double h)
 {
@@ -163,7 +163,7 @@ draw_svg_labels(struct str *s, const struct scene *sc, const struct edges *cols,
     str_free(&label);
 }
 
-/* Prints the positions of cuts, except those that would touch the one before. */
+/* Prints the positions of cuts, but omits a number that would touch the previous number. */
 static void
 draw_svg_ticks(struct str *s, const struct scene *sc, const struct edges *cols, const struct edges *rows, double x,
                double y)
@@ -188,7 +188,7 @@ draw_svg_ticks(struct str *s, const struct scene *sc, const struct edges *cols, 
 
 /* ---- stacks, pages, layouts ---- */
 
-/* Draws the sheets of one addend, first replica in front. */
+/* Draws the sheets of one addend; the first replica is in front. */
 static void
 draw_stack(struct str *s, const struct scene *sc, const struct edges *cols, const struct edges *rows, int page,
            int addend, double x, double y)
@@ -202,7 +202,7 @@ draw_stack(struct str *s, const struct scene *sc, const struct edges *cols, cons
     draw_svg_labels(s, sc, cols, rows, page, addend, x, y + depth * SHIFT);
 }
 
-/* Returns the width between two stacks: that of the word. */
+/* Returns the distance between two stacks: the width of the word between them, pixels. */
 static double
 gap_of(const struct scene *s)
 {
@@ -235,7 +235,7 @@ draw_svg_page(struct str *s, const struct scene *sc, int page, double x, double 
     return (struct size){x - left, depth + extent(&rows) + 26};
 }
 
-/* Prints layout, placement and type, a line each. */
+/* Prints layout, placement and type, one line each. Returns the size of the text. */
 static struct size
 draw_title(struct str *s, const struct scene *sc, double x, double y)
 {
@@ -319,7 +319,7 @@ box_show_svg(const struct type *t, const struct layout *l, struct str *s)
     arena_fini(&a);
 }
 
-/* Draws a bar per rank, for the bytes received. */
+/* Draws one bar per rank for the bytes that it receives. Returns the y coordinate below the drawing. */
 static double
 draw_bars(struct str *s, const struct move_text *m, double x, double y)
 {
@@ -355,7 +355,7 @@ draw_bars(struct str *s, const struct move_text *m, double x, double y)
     return y + 19;
 }
 
-/* Draws the arrow with the move's name and bytes, and the bars below. Returns the line below. */
+/* Draws the arrow with the move's name and bytes, and the bars below it. Returns the y coordinate below. */
 static double
 draw_arrow(struct str *s, const struct move_text *m, double x, double y)
 {
@@ -377,7 +377,7 @@ draw_arrow(struct str *s, const struct move_text *m, double x, double y)
     return m->bytes > 0 && m->nrank > 0 ? draw_bars(s, m, x + 14, y + 72) : y + 48;
 }
 
-/* Returns the legend of the colours in the second half. */
+/* Returns the legend that explains the colours in the second half of a move. */
 static const char *
 origin_words(const struct box_plan *p)
 {

@@ -37,7 +37,7 @@ for line in io.lines() do
   if part then
     has[part] = names
   else
-    assert(from and known[from] and known[to], "structure.lua: a part without a line here: " .. line)
+    assert(from and known[from] and known[to], "structure.lua: no row in `about` for the parts of this line: " .. line)
     takes[from][to] = how
   end
 end

@@ -1,10 +1,12 @@
-/* choose.c - chooses the signature with the fewest bytes, moved now plus owed; of equal ones the most balanced.
+/* choose.c - chooses the signature of a call with the fewest bytes, moved now or in pending reductions; of equal
+ * ones, the most balanced.
  *
- * Moved bytes are the sum of prices of the operands that move; owed bytes (pending reductions) are computed in
- * debt.c. A signature that makes an operand partial of its own accord is never tried. A signature that cannot win is
- * dropped before any price is computed, and each price is computed once (search.h).
+ * Bytes moved now are the sum of the prices of the operands that move. debt.c computes the bytes of pending
+ * reductions. A signature that would make an operand partial without a request by the user is never tried. A
+ * signature that cannot win is dropped before any price is computed, and each price is computed once (search.h).
  *
- * Up to EXACT combinations are all tried. Beyond, two axes at a time are improved, from the best of several starts. */
+ * All combinations are tried if there are at most EXACT. With more combinations, the search changes two mesh axes at
+ * a time, starting from the best of several combinations. */
 #include "sbp/search.h"
 
 #include "runtime/base/arena.h"
@@ -15,7 +17,7 @@
 
 /* ---- cost of a point ---- */
 
-/* Returns the price of a move; twins share the cache. */
+/* Returns the price of a move. Movers of the same value (twins) share the cache. */
 static int64_t
 price_of(const struct search *s, const struct mover *m, int code, const struct point *p)
 {
@@ -29,7 +31,8 @@ price_of(const struct search *s, const struct mover *m, int code, const struct p
     return bytes;
 }
 
-/* Returns true if an earlier twin moves to the same layout: a value moves there once. */
+/* Returns true if an earlier mover of the same value moves to the same layout, because a value moves there only
+ * once. */
 static bool
 moved_before(const struct search *s, int i, int code, const struct point *p)
 {
@@ -40,7 +43,7 @@ moved_before(const struct search *s, int i, int code, const struct point *p)
     return false;
 }
 
-/* Returns the bytes in all, and over 5 % more for a point that leaves ranks without work. */
+/* Returns bytes moved now plus bytes of pending reductions; 5 % more for a point that leaves ranks without work. */
 static int64_t
 point_bytes(const struct point *p)
 {
@@ -48,8 +51,8 @@ point_bytes(const struct point *p)
     return p->idle && all ? all + all / 20 + 1 : all;
 }
 
-/* Compares by bytes in all, then the busiest rank's load (unless neither moves anything), then bytes
- * moved now, number of operands that stay, and order S, B, P on the first different axis. */
+/* Compares two points: by total bytes; then by the busiest rank's load, unless neither moves anything; then by bytes
+ * moved now, by the number of operands that stay, and by the order S, B, P on the first axis that differs. */
 static int
 point_compare(const struct point *a, const struct point *b)
 {
@@ -63,7 +66,8 @@ point_compare(const struct point *a, const struct point *b)
     return (a->order > b->order) - (a->order < b->order);
 }
 
-/* Prices p. Returns false as soon as p cannot come before bound, is illegal, or needs an impossible move. */
+/* Computes the price of p. Returns false as soon as p is known to rank behind `bound`, is illegal, or needs an
+ * impossible move. */
 static bool
 price_point(const struct search *s, struct point *p, const struct point *bound)
 {
@@ -95,7 +99,7 @@ improve_point(const struct search *s, const struct point *p, struct point *best,
     if (price_point(s, &q, *found ? best : NULL)) *best = q, *found = true;
 }
 
-/* ---- searching ---- */
+/* ---- the search ---- */
 
 /* Returns the number of operands that already have signature g's entry on axis x. */
 static int
@@ -139,7 +143,8 @@ greedy_point(const struct search *s)
     return p;
 }
 
-/* Advances *g to the next allowed signature of free axis i; wraps to the first and returns false after the last. */
+/* Advances *g to the next allowed signature of free axis i. After the last, resets *g to the first and returns
+ * false. */
 static bool
 next_signature(const struct search *s, int i, int *g)
 {
@@ -177,7 +182,7 @@ search_all(const struct search *s, struct point *best)
     return found;
 }
 
-/* Tries every pair of signatures on two free axes, with the other axes as in *best. */
+/* Tries every pair of signatures on two free axes; the other axes stay as in *best. */
 static void
 improve_pair(const struct search *s, int i, int j, struct point *best)
 {
@@ -191,7 +196,7 @@ improve_pair(const struct search *s, int i, int j, struct point *best)
     while (next_signature(s, i, g));
 }
 
-/* Changes two axes at a time while that helps, because often no single axis can change alone. */
+/* Changes two axes at a time until that brings no gain. Often no single axis can change alone. */
 static void
 descend(const struct search *s, struct point *best)
 {
@@ -246,7 +251,7 @@ compare_point_ranks(const void *a, const void *b)
     return point_compare(a, b);
 }
 
-/* Lists every legal combination, best first; if there are too many, only the best. */
+/* Lists every legal combination, best first. If there are too many combinations, lists only the best one. */
 static void
 list_all(const struct search *s, const struct point *best, struct sig_choice *out)
 {
@@ -265,7 +270,7 @@ list_all(const struct search *s, const struct point *best, struct sig_choice *ou
     for (int i = 0; i < n; i++) point_candidate(s, &point[i], &out->candidate[i]);
 }
 
-/* Returns true if all operands are broadcast, as is usual on one rank. */
+/* Returns true if all operands are broadcast, as is usual on a single rank. */
 static bool
 all_broadcast(const struct call *c, const struct rule *r, const struct layout *broadcast)
 {

@@ -1,9 +1,9 @@
 /* debt.c - pending reductions: the future cost of a call's partial results.
  *
- * A P result costs nothing now, and costs a reduction later, when it is made whole or split. A choice that counted
- * only moves would postpone every reduction. So nothing becomes partial of its own accord, and a signature's pending
- * reductions count like its moves. The exception is a P that the user's layouts imply: if operands are already cut
- * along a reduced factor, P is the meaning of these layouts. */
+ * A P result costs nothing when it is computed, but a reduction later, when it becomes B or S. If a choice counted
+ * only present moves, it would postpone every reduction. So the bytes of a signature's pending reductions count like
+ * those of its moves. The exception is a P that the user's layouts imply: if operands are already split along a
+ * reduced factor, the result is P by definition. */
 #include "sbp/search.h"
 
 #include "runtime/base/arena.h"
@@ -20,9 +20,10 @@ lies_partial_sum(const struct search *s, int x)
     return false;
 }
 
-/* Returns true if an operand in entry `given` may be used as `want`. P is reached from the same P, or from B beside
- * an operand that is P(sum): one rank keeps the value, the others hold zeros. From S the shard would be padded to
- * the full size, and the identity of a maximum is not neutral in arithmetic (inf - inf). */
+/* Returns true if an operand with entry `given` may be converted to entry `want`. P can be made from the same P, or
+ * from B if another operand is P(sum): then one rank keeps the value, and the others hold zeros. P is not made from
+ * S, because the shard would have to be padded to the full size; and the identity of a maximum is not neutral in
+ * arithmetic (inf - inf). */
 static bool
 may_take(struct sbp given, struct sbp want, bool beside_sum)
 {
@@ -40,8 +41,8 @@ signature_may(const struct search *s, const struct sig *g, int x, bool beside_su
     return true;
 }
 
-/* Returns true if the operands' layouts imply this cut on axis x: at least one operand with the factor is already
- * cut like this, and the rest of them are cut like this or B. */
+/* Returns true if the operands' layouts imply that the signature splits its factor on axis x: at least one operand
+ * with the factor is already split like this, and all others with the factor are split like this or B. */
 static bool
 signature_forced(const struct search *s, const struct sig *g, int x)
 {
@@ -72,8 +73,8 @@ debt_init(struct search *s)
 
 /* ---- pending reduction of a partial layout ---- */
 
-/* Returns the layout with entry v on the given axes, moved to the end of the cutting order. Each shard then stays on
- * a rank with an addend of it, so splits along that dimension cannot be cheaper. */
+/* Returns the layout with entry v on the given axes, which become last in the cutting order. Then each shard stays
+ * on a rank that holds an addend of it, so no other split along that dimension is cheaper. */
 static const struct layout *
 paid_layout(const struct search *s, const struct layout *l, uint32_t axes, struct sbp v)
 {
@@ -115,8 +116,8 @@ debt_of(const struct search *s, const struct type *t, const struct layout *l, ui
 
 /* ---- pending reductions that a call adds ---- */
 
-/* Returns the axes on which an operand or result is partial at p. but: by free axis, signatures that do not count;
- * NULL: none. */
+/* Returns, as bits, the free axes on which an operand or result is partial at p. but: by free axis, signatures whose
+ * partial results do not count; NULL: all count. */
 static uint32_t
 partial_axes(const struct search *s, int operand, const struct point *p, const uint64_t *but)
 {
@@ -128,8 +129,8 @@ partial_axes(const struct search *s, int operand, const struct point *p, const u
     return axes;
 }
 
-/* Returns the pending reduction of mover i's value before the call, on axes where it stays partial. A value that is
- * several operands counts once. */
+/* Returns the bytes of mover i's pending reduction before the call, on axes where the value stays partial. A value
+ * that is several operands counts once. */
 static int64_t
 owed_before(const struct search *s, int i, const struct point *p)
 {

@@ -1,7 +1,7 @@
-/* infer.c - checks a call first of all: operands, dtypes, rule, shapes.
+/* infer.c - checks operands, dtypes, rule and shapes of a call, before anything else.
  *
- * Users see these messages first if a line is wrong. Every message begins with the operator, says what was expected
- * and found, and ends with the operands. */
+ * Every error text begins with the operator's name, states the expected and the found values, and ends with the
+ * operands. */
 #include "sbp/rule.h"
 
 #include "runtime/base/error.h"
@@ -13,7 +13,7 @@
 
 /* ---- operands as text ---- */
 
-/* Returns the declaration of operand i; members of a list share the last one. */
+/* Returns the record's declaration of operand i. All members of a list share the last declaration. */
 static const struct operand *
 declared(const struct call *c, int i, int *position)
 {
@@ -73,7 +73,7 @@ call_print_operands(const struct call *c, struct str *s)
     }
 }
 
-/* Fails with "op: NAME ", the given text, and all operands. */
+/* Fails with the operator's name, the operand's name, the given text, and all operands. */
 static int __attribute__((format(printf, 4, 5)))
 refuse_operand(enum err_code code, const struct call *c, int i, const char *fmt, ...)
 {
@@ -100,7 +100,7 @@ dtype_class(enum dtype d)
     return dtype_is_float(d) ? 'F' : dtype_is_int(d) ? 'I' : 'B';
 }
 
-/* Returns true if d is in a set of class letters and names, such as "FI" or "F i64". */
+/* Returns true if d is in a set of dtypes, given as class letters and names, such as "FI" or "F i64". */
 static bool
 set_has(const char *set, enum dtype d)
 {
@@ -116,7 +116,7 @@ set_has(const char *set, enum dtype d)
     return false;
 }
 
-/* Prints a set in words: "float or integer" for "FI"; names are printed as they are. */
+/* Prints a set of dtypes in words: "float or integer" for "FI"; dtype names are printed unchanged. */
 static void
 print_set(const char *set, struct str *s)
 {
@@ -143,7 +143,7 @@ check_class(const struct call *c, int i, const char *set)
 {
     enum dtype d = c->in[i].dtype;
     if (set_has(set, d)) return 0;
-    /* An integer fits where floats do, and the width of a number is ignored. */
+    /* A number's width is ignored, and an integer number fits a float class. */
     if (c->in[i].weak && (strchr(set, 'F') || (strchr(set, 'I') && dtype_is_int(d)))) return 0;
     struct str want = {0};
     print_set(set, &want);
@@ -202,7 +202,8 @@ out_dtype(const struct call *c)
 
 /* ---- complete check ---- */
 
-/* Builds the rule of a source: no operand corresponds, so all result letters are new, with the sizes of the call. */
+/* Makes the rule of a source operator. A source has no operands, so all letters of the result are new, with the
+ * sizes of the call. */
 static int
 source_rule(struct arena *a, const struct call *c, struct rule *r)
 {
@@ -234,7 +235,7 @@ call_rule(struct arena *a, const struct call *c, const int64_t *size, struct rul
     return source ? source_rule(a, c, r) : rule_of_call(a, c, size, r);
 }
 
-/* Repeats the last error, with the operator and its operands. */
+/* Fails again with the last error text, preceded by the operator and followed by its operands. */
 static int
 call_refuse(const struct call *c)
 {

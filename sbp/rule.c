@@ -24,8 +24,8 @@
 struct reader {
     const char *text, *at;
     struct rule *rule;
-    int8_t index[128]; /* by letter: factor; -1: none */
-    uint64_t seen;     /* factors of the current operand */
+    int8_t index[128]; /* by letter: its factor; -1: none yet */
+    uint64_t seen;     /* factors that the present operand has, as bits */
 };
 
 static int
@@ -37,7 +37,7 @@ rule_expected(const struct reader *r, const char *expected)
     return fail(E_ARG, "rule \"%s\", position %d: expected %s, found '%c'", r->text, position, expected, *r->at);
 }
 
-/* Returns the factor of the current letter; makes it if new. */
+/* Returns the factor of the present letter; makes a new factor for a new letter. */
 static int
 rule_factor_index(struct reader *r)
 {
@@ -172,8 +172,8 @@ read_rule(struct arena *a, const char *text, int nin, struct rule *out)
     return 0;
 }
 
-/* Marks the sides on which each factor occurs. A factor of no operand is new, and unsplit unless ranks make their
- * shards. */
+/* Records on which sides of the rule each factor occurs. A factor that no operand has is new; it must stay unsplit,
+ * unless ranks make their own shards. */
 static void
 mark_sides(struct rule *r)
 {
@@ -203,7 +203,7 @@ rule_parse(struct arena *a, const char *text, struct rule *out)
 
 /* ---- binding ---- */
 
-/* Fails with "op: what was found; a is ..., b is ...". */
+/* Fails with the operator, the given text, and all operands: "op: what was found; a is ..., b is ...". */
 static int __attribute__((format(printf, 2, 3))) misfit(const struct call *c, const char *fmt, ...)
 {
     char what[512];
@@ -218,7 +218,7 @@ static int __attribute__((format(printf, 2, 3))) misfit(const struct call *c, co
     return code;
 }
 
-/* Reports that dimension d of operand k disagrees with the first dimension of factor f alone. */
+/* Reports that dimension d of operand k has another size than the first dimension that factor f has alone. */
 static int
 two_sizes(const struct call *c, const struct rule *r, int f, int k, int d)
 {
@@ -264,7 +264,7 @@ wrong_ndim(const struct call *c, int k, int expected)
     return code;
 }
 
-/* Binds factors from dimensions of one letter. */
+/* Gives sizes to factors that are a whole dimension of some operand. */
 static int
 bind_single(const struct call *c, struct rule *r)
 {
@@ -284,7 +284,7 @@ bind_single(const struct call *c, struct rule *r)
     return 0;
 }
 
-/* Binds factors to sizes from infer(), in order of appearance on the right side. */
+/* Gives the sizes that infer() returned to the remaining factors, in order of appearance on the right side. */
 static int
 bind_new(const struct call *c, const int64_t *new_size, struct rule *r)
 {
@@ -301,7 +301,8 @@ bind_new(const struct call *c, const int64_t *new_size, struct rule *r)
     return 0;
 }
 
-/* Binds a merged dimension of n elements: one unknown factor follows by division; the product must be n. */
+/* Gives sizes to the factors of a merged dimension of n elements. The product must be n, so one unknown factor
+ * follows by division. */
 static int
 bind_merged_dim(const struct call *c, struct rule *r, int k, int d)
 {
@@ -336,7 +337,7 @@ bind_merged(const struct call *c, struct rule *r)
     return 0;
 }
 
-/* Ignores absent operands and numbers, whatever the text says. */
+/* Marks absent operands and numbers as ignored, even if the rule has letters for them. */
 static void
 ignore_absent(const struct call *c, struct rule *r)
 {
@@ -344,8 +345,8 @@ ignore_absent(const struct call *c, struct rule *r)
         if (c->in[k].dtype == DT_NONE || c->in[k].weak) r->operand[k].ignored = true;
 }
 
-/* Gives the rule the call's number of operands: the text may omit trailing ignored operands, and the call absent
- * ones. */
+/* Adapts the rule's operand count to the call: the text may omit trailing ignored operands, and the call may omit
+ * absent ones. */
 static int
 fit_count(const struct call *c, struct rule *r)
 {
@@ -372,7 +373,7 @@ bind_letters(struct arena *a, const struct call *c, const char *text, const int6
     TRY(bind_new(c, new_size, r));
     TRY(bind_merged(c, r));
     for (int f = 0; f < r->nfactor; f++)
-        if (r->factor[f].size < 0) r->factor[f].size = 1; /* occurs only in ignored operands */
+        if (r->factor[f].size < 0) r->factor[f].size = 1; /* the factor occurs only in ignored operands */
     return 0;
 }
 
@@ -399,7 +400,7 @@ rule_shape(const struct rule *r, int k, struct type *out)
     out->ndim = o->ndim;
     for (int d = 0; d < o->ndim; d++) {
         int64_t n = 1;
-        for (int i = 0; i < o->dim[d].nfactor; i++) /* type_check rejects overflow */
+        for (int i = 0; i < o->dim[d].nfactor; i++) /* cannot overflow, because type_check() rejects such sizes */
             if (__builtin_mul_overflow(n, r->factor[o->dim[d].factor[i]].size, &n)) n = INT64_MAX;
         out->dim[d] = n;
     }

@@ -1,8 +1,8 @@
-/* rule.h - dimension rules: the correspondence between dimensions of an operator's operands and results.
+/* rule.h - dimension rules: the correspondence between the dimensions of an operator's operands and results.
  *
- * rule_parse parses the string of an operator record (syntax in runtime/graph/op.h); rule_of_call binds the rule to the
- * sizes of a call. A bound rule gives the shapes of the results, the factors that a layout may split, and the work
- * of a call. Pure; any thread. */
+ * rule_parse parses the string of an operator record (syntax in runtime/graph/op.h); rule_of_call binds the rule to
+ * the sizes of a call. A bound rule gives the shapes of the results, the factors that a layout may split, and the
+ * work of a call. Pure; any thread. */
 #ifndef RILLE_SBP_RULE_H
 #define RILLE_SBP_RULE_H
 
@@ -11,56 +11,62 @@
 enum { RULE_FACTOR = 26 + 26, RULE_MERGE = 8, RULE_OPERAND = 64 };
 
 struct rule_dim {
-    uint8_t nfactor; /* 0: a size-one dimension; more than 1: merged, major first */
+    /* number of factors; 0: a dimension of size 1; more than 1: a merged dimension, major factor first */
+    uint8_t nfactor;
     int8_t factor[RULE_MERGE];
 };
 struct rule_operand {
-    bool ignored; /* "=": operand is absent or a number */
+    bool ignored; /* "=": the operand is absent or a number */
     uint8_t ndim;
     struct rule_dim dim[MAX_DIM];
 };
 struct rule_factor {
     char letter;
-    bool unsplit; /* [x], or a letter only on the right side */
-    bool made;    /* x+: only on the right side, but each rank may make its shard */
+    bool unsplit; /* [x], or a letter that only results have */
+    bool made;    /* x+: only results have the letter, but each rank can make its own shard */
     bool in_input, in_output;
-    int64_t size; /* -1 before binding */
+    int64_t size; /* size of the factor; -1: not bound yet */
 };
 struct rule {
     int nin, nout, nfactor;
-    struct rule_operand *operand; /* nin inputs, then nout outputs; in the caller's arena */
+    struct rule_operand *operand; /* nin operands, then nout results; allocated in the caller's arena */
     struct rule_factor factor[RULE_FACTOR];
 };
 
 struct arena;
-/* Parses a rule. E_ARG with text and position; rules are built in, so only tests see this error. */
+/* Parses a rule. E_ARG: a syntax error; the text gives the position. Rules are built in, so only tests see this
+ * error. */
 int rule_parse(struct arena *a, const char *text, struct rule *out);
-/* Returns the rule of a call: the record's string or make_rule(), parsed, with sizes bound from c->in. new_size
- * (from infer): sizes of right-hand letters without an operand dimension to themselves (new letters, and factors of
- * a merged dimension), in order of appearance; RULE_FACTOR entries, unused entries -1; NULL: none. Absent and number
- * operands are ignored, whatever the text says. E_SHAPE names operator, operands and dimension: "matmul: dimension 1
- * of a is 5 but dimension 0 of b is 6 (k); a is f32{4, 5}, b is f32{6, 8}". */
+/* Returns the rule of a call: the record's string or make_rule(), parsed, with sizes bound from c->in. new_size:
+ * sizes, from infer(), of the results' letters that are no whole dimension of an operand (new letters, and factors
+ * of merged dimensions), in order of appearance. new_size has RULE_FACTOR entries, unused entries -1; NULL: none.
+ * Absent operands and numbers are ignored, even if the rule has letters for them. E_SHAPE names operator, operands
+ * and dimension: "matmul: dimension 1 of a is 5 but dimension 0 of b is 6 (k); a is f32{4, 5}, b is f32{6, 8}". */
 int rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, struct rule *out);
-/* Sets ndim and dims of output k; leaves its dtype. */
+/* Sets the dimensions of result k; leaves its dtype unchanged. */
 void rule_shape(const struct rule *r, int k, struct type *out);
-/* Returns the number of points computed: the product of all operand factors or of all result factors, whichever is
- * larger. Factors only in operands and factors only in results do not multiply (rows of x and rows of a slice of x). */
+/* Returns the number of points that the call computes: the product of all factors of operands or of all factors of
+ * results, whichever is larger. Factors that only operands have and factors that only results have are not
+ * multiplied (rows of x, and rows of a slice of x). */
 double rule_points(const struct rule *r);
 
-/* Write common rules, for make_rule(). They pick the letters; absent operands and numbers become "=". */
-int rule_keep(const struct call *c, int axis, struct str *rule); /* "ab[c]->ab[c]": every operand like in[0] */
-int rule_broadcast(const struct call *c, struct str *rule);      /* NumPy broadcasting of all operands; E_SHAPE */
+/* Write common rules, for make_rule(). These functions choose the letters; absent operands and numbers become "=". */
+/* "ab[c]->ab[c]": every operand has the dimensions of in[0] */
+int rule_keep(const struct call *c, int axis, struct str *rule);
+/* NumPy broadcasting of all operands. E_SHAPE: sizes differ */
+int rule_broadcast(const struct call *c, struct str *rule);
 int rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim,
-                struct str *rule);                     /* naxes 0: all */
-int rule_same(const struct call *c, struct str *rule); /* one shape for all operands and results */
-/* Reshapes in[0], elements in order ("(ab)c->a(bc)"). One dim[i] may be -1: inferred. make_rule() passes rule;
- * infer() passes size, to receive the sizes of the rule. Either may be NULL. */
+                struct str *rule);                     /* naxes 0: reduces all axes */
+int rule_same(const struct call *c, struct str *rule); /* all operands and results have one shape */
+/* Writes the rule for reshaping in[0] with elements in order ("(ab)c->a(bc)"). One dim[i] may be -1: its size is
+ * inferred. make_rule() passes `rule`. infer() passes `size`, to receive the sizes of the rule's letters. Either may
+ * be NULL. */
 int rule_reshape(const struct call *c, int ndim, const int64_t *dim, struct str *rule, int64_t *size);
 
 /* ---- complete check of a call: dtypes, rule, shapes ---- */
 
-/* Fills c->out (types) from c->in and c->attr, and *r with the bound rule. Errors name the operator and operands
- * (with layouts if c->layout is set). */
+/* Fills in c->out (types) from c->in and c->attr, and *r with the bound rule. Error texts name the operator and the
+ * operands (with layouts if c->layout is set). */
 int call_infer(struct arena *a, struct call *c, struct rule *r);
 /* Prints "a is f32{4, 5} S(0) on cpu[0, 1], b is ..." for messages. */
 void call_print_operands(const struct call *c, struct str *s);

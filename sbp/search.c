@@ -1,4 +1,5 @@
-/* search.c - numbers what the operands of a call may have: cutting orders, entries, codes. */
+/* search.c - prepares the choice of a signature: numbers the cutting orders, entries and layouts that each operand
+ * may have. */
 #include "sbp/search.h"
 
 #include "runtime/base/arena.h"
@@ -35,7 +36,8 @@ add_search_order(struct search *s, const uint8_t *order)
     s->inverted[s->norder++] = bits;
 }
 
-/* Lists mesh order, then the orders of the operands: at most 64, for given_orders. */
+/* Lists the order of the mesh axes, then the cutting orders of the operands. Lists at most 64 orders, because
+ * given_orders has a bit for each. */
 static void
 find_orders(struct search *s)
 {
@@ -49,7 +51,8 @@ find_orders(struct search *s)
         if (!s->q->rule->operand[k].ignored) add_search_order(s, s->q->call->layout[k]->order);
 }
 
-/* Returns the pairs of axes that cut the same dimension of some operand; orders differ only in such pairs. */
+/* Returns, as bits, the pairs of axes that split the same dimension of some operand. Cutting orders differ only in
+ * such pairs. */
 static uint32_t
 meeting_pairs(const struct search *s, const int *choice)
 {
@@ -103,7 +106,8 @@ find_entry(const struct mover *m, struct sbp v)
     return -1;
 }
 
-/* Numbers the entries that signatures give this operand. Twins share numbers, which makes their codes comparable. */
+/* Numbers the entries that signatures assign to this operand. Movers of the same value share the numbers, so that
+ * their codes are comparable. */
 static void
 number_entries(struct search *s, struct mover *m)
 {
@@ -118,7 +122,7 @@ number_entries(struct search *s, struct mover *m)
     }
 }
 
-/* Returns the pairs of axes that cut the same dimension in a layout. */
+/* Returns, as bits, the pairs of axes that split the same dimension in a layout. */
 static uint32_t
 layout_pairs(const struct search *s, const struct layout *l)
 {
@@ -200,7 +204,7 @@ point_layout(const struct search *s, int operand, const struct point *p)
     const struct layout *l = NULL;
     for (int x = 0; x < s->q->place->naxis; x++) sbp[x] = s->list.sig[p->choice[x]].v[operand];
     int status = layout_new(s->q->atlas, s->q->place, sbp, s->order[p->order], &l);
-    assert(!status); /* sig_legal has checked it */
+    assert(!status); /* cannot fail, because sig_legal() accepted the layout */
     UNUSED(status);
     return l;
 }

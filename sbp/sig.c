@@ -7,8 +7,8 @@
  *     pass        partial values pass through operands in which the operator is linear or monotone
  *
  * On several axes each axis has its own signature, and axes that split the same factor do so in the cutting order. A
- * dimension that is one factor is cut like the factor, in every operand. A merged dimension in general is not: it is
- * cut into contiguous pieces, which are pieces of its factors only if boundaries coincide (cuts_agree). */
+ * dimension with a single factor is split like the factor, in every operand. A merged dimension is split into
+ * contiguous pieces. Such pieces are pieces of the dimension's factors only if the boundaries coincide (cuts_agree). */
 #include "sbp/sig.h"
 
 #include "runtime/base/arena.h"
@@ -48,7 +48,8 @@ static enum reduce
 reduce_of(const struct call *c)
 {
     enum reduce r = c->op->partial.reduce_of ? c->op->partial.reduce_of(c) : c->op->partial.reduce;
-    return r == RED_PROD ? RED_NONE : r; /* there is no P(prod) */
+    /* partial products are not passed on, because there is no SBP entry P(prod) */
+    return r == RED_PROD ? RED_NONE : r;
 }
 
 static struct sig *
@@ -60,7 +61,8 @@ sig_new(struct arena *a, struct sig_list *list, int factor)
     return s;
 }
 
-/* Returns true if the result has no elements (the momentum of an optimiser that keeps none); it is always broadcast. */
+/* Returns true if the result has no elements, like the momentum of an optimiser without momentum. A result without
+ * elements is always broadcast. */
 static bool
 is_empty(const struct rule *r, int k)
 {
@@ -82,7 +84,7 @@ splits(const struct rule *r, int f, enum reduce red)
 
 /* ---- passing partial values ---- */
 
-/* A property of the record and what it permits: P(in) on a group of operands gives P(out) on the results. */
+/* A property of an operator and the signatures it permits: P(in) on a group of operands gives P(out) on the results. */
 static const struct pass {
     enum { LINEAR, INCREASING, DECREASING } property;
     enum reduce in, out;
@@ -108,8 +110,8 @@ hex(char c)
     return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
 }
 
-/* Returns the operands of the group at `text` (up to '|' or the end) as bits. An absent operand is skipped. A number
- * excludes the whole linear group: it is no partial sum, and x + 5 is not linear in x. */
+/* Returns the operands of the group at `text` (up to '|' or the end), as bits. Skips absent operands. A number makes
+ * the whole linear group invalid, because a number is no partial sum: x + 5 is not linear in x. */
 static uint64_t
 group_members(const struct call *c, const struct rule *r, const char *text, bool linear)
 {
@@ -130,8 +132,8 @@ group_members(const struct call *c, const struct rule *r, const char *text, bool
     return members;
 }
 
-/* Returns, as bits, the operands added to a sum over f: the linear group of an operand with f. Each rank adds to its
- * own sum, so these operands must be partial, too. */
+/* Returns, as bits, the operands that are added to a sum over f: the linear group of an operand with f. Operands of
+ * that group must be partial, too, because each rank adds them to its own sum. */
 static uint64_t
 added_to(const struct call *c, const struct rule *r, int f, enum reduce red)
 {
@@ -173,7 +175,7 @@ reduces_any(const struct rule *r)
     return false;
 }
 
-/* Drops the last signature if an earlier one is equal: groups may differ only in absent operands or numbers. */
+/* Removes the last signature if it equals an earlier one. Two groups may differ only in absent operands or numbers. */
 static void
 drop_repeated(struct sig_list *list)
 {
@@ -198,9 +200,9 @@ add_pass(struct arena *a, const struct rule *r, const struct pass *p, uint64_t m
     drop_repeated(list);
 }
 
-/* Returns true if a monotone operator stays monotone at the identity of a maximum, which a rank without contribution
- * holds. Floats and bools do. Integer arithmetic wraps around the least integer, so for integers only operators that
- * pass elements on unchanged do. */
+/* Returns true if the operator is still monotone at the identity of a maximum, which a rank without contribution
+ * holds. Floats and bools always are. Integer arithmetic wraps around at the least integer, so integers are only if
+ * the operator passes elements on unchanged. */
 static bool
 reaches_identity(const struct call *c, const struct rule *r, uint64_t members, bool hands_on)
 {
@@ -209,8 +211,8 @@ reaches_identity(const struct call *c, const struct rule *r, uint64_t members, b
     return true;
 }
 
-/* Returns true if results wrap around as the operands do. A sum of integers wraps on overflow; a wider result does
- * not, if each rank widens its own addends first. */
+/* Returns true if results overflow like the operands. A sum of integers wraps on overflow. A wider result does not,
+ * so it would differ if each rank widened its own sum first. */
 static bool
 wraps_alike(const struct call *c, const struct rule *r, uint64_t members)
 {
@@ -223,9 +225,9 @@ wraps_alike(const struct call *c, const struct rule *r, uint64_t members)
     return true;
 }
 
-/* Adds the signatures that pass partial values. A maximum of maxima is a maximum, but a maximum of minima is not. So
- * if a factor is reduced, a monotone operator passes only the kind of its own reduction. A view reduces nothing;
- * letters that it drops are renamed. */
+/* Adds the signatures that pass partial values on. If the operator reduces a factor, a monotone operator passes only
+ * partial values of the same kind: a maximum of maxima is a maximum, but a maximum of minima is not. A view reduces
+ * nothing, even if it renames letters. */
 static void
 add_passes(struct arena *a, const struct call *c, const struct rule *r, enum reduce red, struct sig_list *list)
 {
@@ -251,8 +253,8 @@ count_passes(const struct call *c)
     return n;
 }
 
-/* Returns true if a view repeats this dimension. The whole dimension costs a rank nothing, so it is cut only on
- * request. */
+/* Returns true if a view repeats this dimension. Holding the complete dimension costs a rank nothing, so it is split
+ * only on request. */
 static bool
 is_repeated_factor(const struct call *c, const struct rule *r, int f)
 {
@@ -277,7 +279,7 @@ sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig
 
 /* ---- a mesh ---- */
 
-/* One signature number per mesh axis, and the cutting order of the axes. */
+/* A signature per mesh axis, and the cutting order of the axes. */
 struct spread {
     const struct place *place;
     const struct sig_list *list;
@@ -293,7 +295,7 @@ factor_on(const struct spread *s, int axis)
     return s->list->sig[s->choice[axis]].factor;
 }
 
-/* Lists the axes that cut a merged dimension, in cutting order; axes of one rank do not cut. */
+/* Lists the axes that split a merged dimension, in cutting order. Skips axes with one rank. */
 static int
 axes_of_dim(const struct spread *s, const struct rule_dim *dim, int axis[MAX_AXIS])
 {
@@ -317,16 +319,16 @@ cut_range(struct range r, int64_t parts, int64_t i)
     return (struct range){r.lo + lo, r.lo + hi};
 }
 
-/* Merges one range per factor into positions of the merged dimension. Returns false if they are not contiguous:
- * leading factors must have single values and trailing factors full ranges; the factor in between may have any
- * range. */
+/* Combines one range per factor to a range of positions in the merged dimension. Returns false if these positions
+ * are not contiguous. For contiguity, the leading factors must have a single value and the trailing factors their
+ * full range; the factor in between may have any range. */
 static bool
 merge_ranges(const struct rule *r, const struct rule_dim *dim, const struct range *of, struct range *out)
 {
-    bool open = false; /* an earlier factor has more than one value */
+    bool open = false; /* true once an earlier factor has more than one value */
     *out = (struct range){0, 0};
     for (int i = 0; i < dim->nfactor; i++)
-        if (of[i].hi == of[i].lo) return true; /* empty */
+        if (of[i].hi == of[i].lo) return true; /* an empty piece equals any other empty piece */
     *out = (struct range){0, 1};
     for (int i = 0; i < dim->nfactor; i++) {
         int64_t n = r->factor[dim->factor[i]].size, count = of[i].hi - of[i].lo;
@@ -338,8 +340,8 @@ merge_ranges(const struct rule *r, const struct rule_dim *dim, const struct rang
     return true;
 }
 
-/* Returns true if the piece at mesh position `at` (over the axes that cut this dimension) equals that of its
- * factors. */
+/* Returns true if the piece of the dimension at mesh position `at` (over the axes that split the dimension) equals
+ * the piece of its factors. */
 static bool
 piece_agrees(const struct spread *s, const struct rule *r, const struct rule_dim *dim, const int *axis, int naxis,
              int64_t at)
@@ -360,8 +362,8 @@ piece_agrees(const struct spread *s, const struct rule *r, const struct rule_dim
     return want.hi - want.lo == got.hi - got.lo && (want.hi == want.lo || want.lo == got.lo);
 }
 
-/* Returns true in the usual case: axes cut the factors from the major side, and each cut divides. Every piece agrees
- * then. */
+/* Returns true if axes split the factors from the major factor on, and each split divides evenly, which is the usual
+ * case. Then every piece agrees. */
 static bool
 cuts_divide(const struct spread *s, const struct rule *r, const struct rule_dim *dim, const int *axis, int naxis)
 {
@@ -399,7 +401,7 @@ cuts_agree(const struct spread *s, const struct rule *r)
     return true;
 }
 
-/* Checks that no tensor is both a partial sum and a partial maximum. */
+/* Checks that no tensor is a partial sum on one axis and a partial maximum on another. */
 static bool
 partials_agree(const struct spread *s)
 {
@@ -441,7 +443,7 @@ sig_layouts(struct atlas *at, const struct place *p, const struct call *c, const
     return true;
 }
 
-/* Returns true for all-B: every other signature splits, or passes a partial value. */
+/* Returns true if all entries are B: every other signature splits a factor or passes a partial value. */
 static bool
 sig_is_broadcast(const struct sig *s, int noperand)
 {
@@ -466,8 +468,8 @@ largest_cut(const struct type *t, const struct layout *l, int d)
     return t->dim[d] ? (double)part.dim[d] / (double)t->dim[d] : 1;
 }
 
-/* Lowers the cuts of a dimension's factors to the fraction `is`. A merged dimension is cut from its major factor on,
- * each to single values before the next. */
+/* Reduces the fractions of a dimension's factors so that their product is the dimension's fraction `is`. The major
+ * factor of a merged dimension is reduced first, to a single value, then the next. */
 static void
 cut_dim(const struct rule *r, const struct rule_dim *dim, double is, double *cut)
 {
@@ -480,7 +482,7 @@ cut_dim(const struct rule *r, const struct rule_dim *dim, double is, double *cut
     }
 }
 
-/* Lowers the cuts of factors that stand alone in a dimension, or (merged) of those in merged dimensions. */
+/* Reduces the fractions of factors that are a whole dimension; or, with `merged`, of factors in merged dimensions. */
 static void
 cut_factors(const struct call *c, const struct rule *r, const struct layout *const *layout, bool merged, double *cut)
 {
@@ -493,7 +495,7 @@ cut_factors(const struct call *c, const struct rule *r, const struct layout *con
     }
 }
 
-/* Each factor is cut wherever it occurs. */
+/* Each factor is split wherever it occurs. */
 double
 sig_share(const struct call *c, const struct rule *r, const struct layout *const *layout)
 {
@@ -521,7 +523,8 @@ sig_matches(const struct rule *r, const struct sig *s, const struct layout *cons
     return true;
 }
 
-/* Returns 1 if axes x and y cut the same dimension in l and x cuts first, -1 if y does, 0 if they do not. */
+/* Returns 1 if axes x and y split the same dimension in l and x splits first; -1 if y splits first; 0 if they do
+ * not. */
 static int
 cuts_before(const struct layout *l, int x, int y)
 {
@@ -534,7 +537,7 @@ cuts_before(const struct layout *l, int x, int y)
     return 0;
 }
 
-/* Finds a cutting order that every operand follows (topological sort). Returns false if the operands' orders
+/* Finds a cutting order that agrees with every operand (topological sort). Returns false if the operands' orders
  * conflict. */
 static bool
 common_order(const struct rule *r, const struct layout *const *layout, int noperand, int naxis, uint8_t *order)
@@ -554,14 +557,14 @@ common_order(const struct rule *r, const struct layout *const *layout, int noper
     return true;
 }
 
-/* Tries matching signatures, axis by axis (depth first). */
+/* Tries all matching signatures, axis by axis (depth first). */
 static bool
 any_legal(const struct place *p, const struct rule *r, const struct sig_list *list, const struct layout *const *layout,
           const uint8_t *order, int *choice, int x)
 {
     if (x == p->naxis) return sig_legal(p, r, list, choice, order);
     for (choice[x] = 0; choice[x] < list->nsig; choice[x]++) {
-        /* On an axis of one rank all entries mean the same; only all-B is tried. */
+        /* On an axis with one rank all entries mean the same, so only the all-B signature is tried. */
         const struct sig *s = &list->sig[choice[x]];
         bool fits =
             p->axis[x] == 1 ? sig_is_broadcast(s, list->noperand) : sig_matches(r, s, layout, list->noperand, x);
@@ -570,7 +573,7 @@ any_legal(const struct place *p, const struct rule *r, const struct sig_list *li
     return false;
 }
 
-/* "matmul: a S(0), b S(1) -> S(0): not a legal signature" */
+/* Fails with the layouts: "matmul: a S(0), b S(1) -> S(0): not a legal signature" */
 static int
 no_signature(const struct call *c, const struct rule *r, const struct layout *const *layout, const char *why)
 {

@@ -1,72 +1,76 @@
 /* sig.h - SBP signatures: the layouts an operator may have on its operands and results.
  *
- * On one mesh axis the legal signatures follow from the dimension rule (split a factor wherever it occurs) and from
- * .linear/.increasing/.decreasing (partial values pass); all-B is always legal. A signature on an N-D mesh has one
- * of these per axis. It is legal if every shard is a box of its operand and all uses of one factor have the same
- * cutting order.
+ * On one mesh axis, the legal signatures follow from the dimension rule (split a factor wherever it occurs) and from
+ * the record's fields .linear, .increasing and .decreasing (partial values pass). All-B is always legal. On an N-D
+ * mesh, a signature has one of these per axis. A signature is legal if every shard is a box of its operand, and all
+ * occurrences of a factor are split in the same cutting order.
  *
- * The choice weighs the bytes moved now against pending reductions (debts) of partial results. Pure, any thread; the
- * caller passes the price of moves. */
+ * The choice weighs bytes moved now against the pending reductions of partial results. Pure, any thread; the caller
+ * passes the price of moves. */
 #ifndef RILLE_SBP_SIG_H
 #define RILLE_SBP_SIG_H
 
 #include "sbp/rule.h"
 
-enum { SIG_AXIS = 64 }; /* signatures of one operator on one mesh axis */
+enum { SIG_AXIS = 64 }; /* maximum number of signatures of an operator on one mesh axis */
 
-/* A signature of one mesh axis: v[k] is the entry of operand k (inputs, then outputs). */
+/* A signature on one mesh axis. v[k] is the entry of operand k: first the inputs, then the results. */
 struct sig {
     struct sbp *v;
-    int8_t factor; /* factor it splits; -1: none */
+    int8_t factor; /* factor that the signature splits; -1: none */
 };
 struct sig_list {
     int nsig, noperand;
     struct sig *sig;
 };
 
-/* Lists all signatures of one mesh axis, in the order S (by factor, in order of appearance), B, S of a dimension
+/* Lists all signatures on one mesh axis, in this order: S by factor (in order of appearance), B, S of a dimension
  * that a view repeats, P. */
 int sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig_list *out);
 
-/* Returns the number of the all-B signature. */
+/* Returns the index of the all-B signature. */
 int sig_whole(const struct sig_list *list);
 
-/* Fills the layouts of all operands (inputs, outputs) for signature choice[axis] on each axis of placement p and a
- * cutting order (NULL: mesh order). layout[k] is NULL for ignored operands. Returns false if illegal for these
- * sizes. */
+/* Fills in the layouts of all operands (inputs, then results) for signature choice[axis] on each axis of placement
+ * p. order: cutting order; NULL: mesh order. layout[k] is NULL for ignored operands. Returns false if the signature
+ * is illegal for these sizes. */
 bool sig_layouts(struct atlas *at, const struct place *p, const struct call *c, const struct rule *r,
                  const struct sig_list *list, const int *choice, const uint8_t *order, const struct layout **layout);
 
-/* Returns what sig_layouts would, without making layouts. order NULL: mesh order. */
+/* Returns what sig_layouts() would return, without making layouts. order NULL: mesh order. */
 bool sig_legal(const struct place *p, const struct rule *r, const struct sig_list *list, const int *choice,
                const uint8_t *order);
 
-/* Returns the bytes that a move of a tensor of type t receives over all ranks; INT64_MAX: impossible. Pure. */
+/* Returns the bytes that all ranks together receive for a move of a tensor of type t. INT64_MAX: the move is
+ * impossible. Pure. */
 typedef int64_t sig_price_fn(void *arg, const struct type *t, const struct layout *from, const struct layout *to);
 
-/* The question: a call with operands in the layouts call->layout, all on one placement, and the price of moves. */
+/* Input of the choice: a call whose operands have the layouts call->layout, all on one placement, and the price of
+ * moves. */
 struct sig_question {
     struct atlas *atlas;
     const struct place *place;
     const struct call *call;
     const struct rule *rule;
     sig_price_fn *price;
-    void *arg; /* argument of price */
+    void *arg; /* first argument of `price` */
 };
 struct sig_candidate {
-    const struct layout **layout; /* inputs, outputs */
-    int64_t bytes;                /* bytes moved for the operands (in an in-place update also the results' way back) */
-    int64_t owed;                 /* bytes added to pending reductions (see below) */
-    double share;                 /* fraction of the work on the busiest rank */
-    int nsame;                    /* number of operands that do not move */
+    const struct layout **layout; /* layouts of inputs, then of results */
+    /* bytes moved for the operands and, for an in-place update, to move the results back */
+    int64_t bytes;
+    int64_t owed; /* bytes added to pending reductions (see sig_choose) */
+    double share; /* fraction of the work that the busiest rank does */
+    int nsame;    /* number of operands that do not move */
 };
 
 /* Chooses the signature with the fewest bytes moved now plus owed; a signature that leaves ranks without work counts
- * 5 % more. Ties that move or owe bytes: the smallest share of the busiest rank (not for updates in place, which stay
- * with their variable). Then fewer bytes moved now, more operands that stay, and the first in the order S, B, P. E_SBP:
- * no signature is reachable by moves.
+ * 5 % more. Ties that move or owe bytes: the smallest share of the busiest rank (not for updates in place, which
+ * stay with their variable). Then fewer bytes moved now, more operands that stay, and the first in the order S, B,
+ * P. E_SBP: no signature is reachable by moves.
  *
- * A value never becomes partial of its own accord, except a B operand beside a P(sum) operand on that axis.
+ * The choice never makes a value partial that was not partial before; the exception is a B operand, if another
+ * operand is P(sum) on that axis.
  *
  * Owed bytes are pending reductions: the least price of making the results' partial axes whole or split, minus the
  * pending reductions of operands on axes that the call accepts unchanged; never below 0. An axis that cuts a factor
@@ -74,18 +78,18 @@ struct sig_candidate {
  * are cut like that or B: the program laid that P out. Results of an in-place update owe nothing, because their move
  * back is priced. */
 int sig_choose(struct arena *a, const struct sig_question *q, struct sig_candidate *best);
-/* All candidates of the choice, best first. Only the chosen one if there are more than a few thousand combinations. */
+/* All candidates of the choice, best first; only the chosen one if there are more than a few thousand combinations. */
 struct sig_choice {
     int ncandidate;
     struct sig_candidate *candidate;
 };
 int sig_list_all(struct arena *a, const struct sig_question *q, struct sig_choice *out);
-/* Returns the fraction of the call's points that the busiest rank computes under these layouts (inputs, outputs;
- * NULL for numbers and absent operands). */
+/* Returns the fraction of the call's work that the busiest rank does under these layouts (inputs, then results; NULL
+ * for numbers and absent operands). */
 double sig_share(const struct call *c, const struct rule *r, const struct layout *const *layout);
 
-/* Checks that these layouts of operands and results form a legal signature; for the verifier. E_SBP names the
- * violation. */
+/* Checks, for the verifier, that these layouts of operands and results form a legal signature. E_SBP: the layouts
+ * form no legal signature; the text says why. */
 int sig_check(struct arena *a, const struct call *c, const struct rule *r, const struct layout *const *layout);
 
 #endif

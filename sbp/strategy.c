@@ -1,4 +1,4 @@
-/* strategy.c - constraints on signatures by number of pieces. */
+/* strategy.c - restricts a call's signatures to those with the numbers of pieces that the user requested. */
 #include "sbp/strategy.h"
 
 #include "runtime/base/error.h"
@@ -87,7 +87,7 @@ struct cutting {
     const struct layout *from, *best;
     sig_price_fn *price;
     int64_t least;
-    int32_t left[MAX_DIM]; /* pieces that mesh axes still have to cut */
+    int32_t left[MAX_DIM]; /* by dimension: pieces that the remaining mesh axes have to split it into */
     struct sbp sbp[MAX_AXIS];
 };
 

@@ -1,7 +1,7 @@
 /* write.c - writes common dimension rules from the shapes of a call.
  *
- * Dimension i of the first operand, or of the result when shapes broadcast, gets the i-th letter. Generic
- * code receives only this text, which looks like a rule written by hand. */
+ * Dimension i of the first operand, or of the result when shapes broadcast, gets the i-th letter. Generic code
+ * receives only this text, which looks like a rule written by hand. */
 #include "sbp/rule.h"
 
 #include "runtime/base/error.h"
@@ -30,7 +30,7 @@ takes_part(const struct call *c, int k)
     return c->in[k].dtype != DT_NONE && !c->in[k].weak;
 }
 
-/* Writes operands separated by commas: `text` for a tensor, "=" otherwise. */
+/* Writes the operands, separated by commas: `text` for a tensor, "=" otherwise. */
 static void
 write_operands(const struct call *c, const char *text, struct str *rule)
 {
@@ -89,7 +89,7 @@ rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim, 
 
 /* ---- broadcasting ---- */
 
-/* Returns the size that operand t has in dimension d of the result (of ndim dimensions); 1 if t has fewer
+/* Returns the size of operand t in dimension d of the result (which has ndim dimensions); 1 if t has fewer
  * dimensions. */
 static int64_t
 aligned_size(const struct type *t, int ndim, int d)
@@ -98,7 +98,7 @@ aligned_size(const struct type *t, int ndim, int d)
     return own < 0 ? 1 : t->dim[own];
 }
 
-/* "add: a is f32{4, 5}, b is f32{6, 5}: dimension 0 is 4 and 6, neither is 1" */
+/* Fails with the sizes: "add: a is f32{4, 5}, b is f32{6, 5}: dimension 0 is 4 and 6, neither is 1" */
 static int
 cannot_broadcast(const struct call *c, int d, int64_t one, int64_t other)
 {
@@ -158,9 +158,9 @@ rule_broadcast(const struct call *c, struct str *rule)
 
 /* ---- reshaping ----
  *
- * Both shapes are walked from the major side. The common major part of two dimensions is one factor of both; the
- * rest is compared with the next dimension of the other shape. If nothing divides, the rest of the group (up to
- * where the products agree again) is unsplit on both sides:
+ * The code walks the old and the new shape from the major side. The common major part of two dimensions is one
+ * factor of both; the rest is compared with the next dimension of the other shape. If nothing divides, the rest of
+ * the group (up to where the products agree again) is unsplit on both sides:
  *
  *     {12} -> {2, 2, 3}   (abc)->abc
  *     {4, 6} -> {6, 4}    (a[b])[c]->(a[d])[e]     a = 2 is common */
@@ -168,13 +168,13 @@ rule_broadcast(const struct call *c, struct str *rule)
 struct reshape {
     int nletter;
     struct side {
-        int ndim, d;  /* number of dimensions; current dimension */
-        int64_t rest; /* part of the current dimension not matched yet */
+        int ndim, d;  /* number of dimensions, and the present dimension */
+        int64_t rest; /* part of the present dimension that is not matched yet */
         const int64_t *dim;
-        char text[MAX_DIM][4 * MAX_DIM + 4]; /* by dimension: its factors */
+        char text[MAX_DIM][4 * MAX_DIM + 4]; /* by dimension: letters of its factors */
         int nfactor[MAX_DIM];
     } in, out;
-    int64_t size[RULE_FACTOR]; /* by letter */
+    int64_t size[RULE_FACTOR]; /* by letter: its size */
 };
 
 static void
@@ -187,7 +187,7 @@ put_factor(struct side *s, int d, int f, bool unsplit)
     s->nfactor[d]++;
 }
 
-/* Moves on from a used-up dimension to the next one larger than 1. */
+/* Advances from a dimension that is used up to the next one larger than 1. */
 static void
 next_dim(struct side *s)
 {
@@ -204,7 +204,7 @@ side_start(struct side *s, int ndim, const int64_t *dim)
     next_dim(s);
 }
 
-/* Makes the rest of the current dimension an unsplit factor of this side only. Returns its size. */
+/* Makes the rest of the present dimension an unsplit factor of this side only. Returns the factor's size. */
 static int64_t
 close_dim(struct reshape *r, struct side *s)
 {
@@ -216,7 +216,7 @@ close_dim(struct reshape *r, struct side *s)
     return n;
 }
 
-/* Adds unsplit factors on both sides until the products agree. */
+/* Adds unsplit factors to both sides until the products agree. */
 static void
 close_group(struct reshape *r)
 {
@@ -229,7 +229,8 @@ close_group(struct reshape *r)
     }
 }
 
-/* Makes the common major part of both dimensions one factor. Returns false if neither rest divides the other. */
+/* Makes the common major part of both present dimensions one factor. Returns false if neither rest divides the
+ * other. */
 static bool
 match_factors(struct reshape *r)
 {
@@ -254,7 +255,7 @@ write_side(const struct side *s, struct str *rule)
         str_addf(rule, s->nfactor[d] == 0 ? "1" : s->nfactor[d] == 1 ? "%s" : "(%s)", s->text[d]);
 }
 
-/* Makes every dimension unsplit: an empty tensor has no useful correspondence. */
+/* Makes every dimension unsplit, because an empty tensor has no useful correspondence. */
 static void
 match_empty(struct reshape *r)
 {
@@ -267,7 +268,7 @@ match_empty(struct reshape *r)
         }
 }
 
-/* Returns true if factor f is a whole dimension of the operand, so that its size is known. */
+/* Returns true if factor f is a whole dimension of the operand, so that the factor's size is known. */
 static bool
 is_lone_factor(const struct side *in, char f)
 {
@@ -287,7 +288,7 @@ write_sizes(const struct reshape *r, int64_t *size)
         }
 }
 
-/* Replaces -1 by the size that is left. E_SHAPE: the number of elements does not fit. */
+/* Replaces a size of -1 by the inferred size. E_SHAPE: the number of elements does not match. */
 static int
 complete_shape(const struct call *c, int ndim, const int64_t *dim, struct type *out)
 {

@@ -1,8 +1,8 @@
-/* arena.c - memory by lifetime: a chain of chunks, newest first, filled from the front.
+/* arena.c - arenas: memory that is freed together, in a chain of chunks, newest first, each filled from the front.
  *
- * A chunk is twice as large as the chunk before (up to CHUNK_MAX), so an arena of n bytes makes O(log n) calls to
- * the host. A chunk of CHUNK_MAX is one huge page: plans of 100,000 tasks are read many times, and not in the order
- * of memory. */
+ * A chunk is twice as large as the chunk before (up to CHUNK_MAX), so an arena of n bytes calls malloc O(log n)
+ * times. A chunk of CHUNK_MAX bytes is one huge page, which saves TLB misses: runs read large plans many times, in
+ * another order than that of memory. */
 #include "runtime/base/arena.h"
 
 #include "runtime/base/pages.h"
@@ -11,15 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 16, CHUNK_MIN = 1024, CHUNK_MAX = HUGE_PAGE }; /* with its header */
+enum { ALIGN = 16, CHUNK_MIN = 1024, CHUNK_MAX = HUGE_PAGE }; /* chunk sizes in bytes, including the header */
 
 struct arena_chunk {
     struct arena_chunk *older;
-    size_t used, capacity; /* bytes of data */
+    size_t used, capacity; /* bytes of data: used so far, and available */
     _Alignas(ALIGN) unsigned char data[];
 };
 
-/* Prints a message and ends the process: without memory for bookkeeping, an error cannot be reported either. */
+/* Prints a message and ends the process. An error could not be reported, because there is no memory for bookkeeping. */
 static void
 out_of_memory(size_t bytes)
 {

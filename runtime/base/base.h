@@ -1,4 +1,4 @@
-/* base.h - the few macros that everyone may use. Any thread. */
+/* base.h - the macros that all files may use. Any thread. */
 #ifndef RILLE_RUNTIME_BASE_H
 #define RILLE_RUNTIME_BASE_H
 
@@ -12,17 +12,17 @@
 #define MAX(a, b)  ((a) > (b) ? (a) : (b))
 #define UNUSED(x)  ((void)(x))
 
-/* Passes a failure on: the callee has already said what happened (error.h). */
+/* Returns the error code of `expr`, if it fails. The called function has already set the error text (error.h). */
 #define TRY(expr)                                                                                                      \
     do {                                                                                                               \
         int try_status_ = (expr);                                                                                      \
         if (try_status_) return try_status_;                                                                           \
     } while (0)
 
-/* Limits of what a value may be; Rille refuses anything larger with an error. */
+/* Limits of shapes and meshes. Rille rejects anything larger with an error. */
 enum {
-    MAX_DIM = 8,  /* dimensions of a tensor */
-    MAX_AXIS = 6, /* axes of a mesh */
+    MAX_DIM = 8,  /* maximum number of dimensions of a tensor */
+    MAX_AXIS = 6, /* maximum number of axes of a mesh */
 };
 
 #endif

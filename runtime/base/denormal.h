@@ -13,17 +13,17 @@
 #include <xmmintrin.h>
 #endif
 
-/* Sets the mode and returns the previous one, for denormals_restore(). */
+/* Sets the mode, and returns the previous mode for denormals_restore(). */
 static inline uint64_t
 denormals_flush(void)
 {
 #if defined(__x86_64__)
-    enum { FLUSH = 0x8040 }; /* results (FTZ), operands (DAZ) */
+    enum { FLUSH = 0x8040 }; /* bits that flush results (FTZ) and operands (DAZ) */
     unsigned was = _mm_getcsr();
     if ((was & FLUSH) != FLUSH) _mm_setcsr(was | FLUSH);
     return was;
 #elif defined(__aarch64__)
-    const uint64_t flush = 1 << 24; /* FZ: both */
+    const uint64_t flush = 1 << 24; /* the bit FZ flushes both results and operands */
     uint64_t was;
     __asm__ volatile("mrs %0, fpcr" : "=r"(was));
     if (!(was & flush)) __asm__ volatile("msr fpcr, %0" : : "r"(was | flush));

@@ -21,7 +21,7 @@ device_kind_parse(const char *text)
 {
     for (int k = 0; k < NDEVICE_KIND; k++)
         if (!strcmp(text, names[k])) return k;
-    if (!strcmp(text, "late")) return DEV_ASYNC; /* its name before 0.2; the shell warns */
+    if (!strcmp(text, "late")) return DEV_ASYNC; /* name of "async" before version 0.2; the shell warns */
     fail(E_PLACE, "unknown device kind \"%s\": expected cpu, meta or cuda", text);
     return -1;
 }

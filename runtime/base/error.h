@@ -1,4 +1,4 @@
-/* error.h - errors are values: a code, and a text that the thread keeps.
+/* error.h - errors: functions return a code, and each thread keeps a text.
  *
  * A function that can fail for reasons outside the program returns int: 0, or a code of errors.def. Before it
  * returns the code, it calls fail() with the expected and the found value. Functions that return a pointer return
@@ -17,28 +17,28 @@ enum err_code {
     NERR
 };
 
-/* Sets this thread's error and returns code (never 0). It cuts the text at 2000 bytes. */
+/* Sets this thread's error and returns `code` (never 0). Truncates the text to 2000 bytes. */
 int fail(enum err_code code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Puts "note: " before the text of the present error. */
 void err_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Puts "who: " before the text, unless the text already begins so. */
+/* Puts "who: " before the error text, unless the text already begins with it. */
 void err_of(const char *who);
 
-/* Sets the line of the user's program that later failures of this thread are reported with; file must stay valid.
- * NULL: none. */
+/* Sets the line of the user's program that later errors of this thread report. `file` must stay valid. file NULL: no
+ * line. */
 void err_at(const char *file, int line);
 
-/* Returns the line of the last failure, "file:line", or "". Valid until the next err_line(). */
+/* Returns the user's line of the last error, as "file:line"; "": unknown. Valid until the next err_line(). */
 const char *err_line(void);
 
-/* Returns the text of this thread's last failure; "": none. Valid until the next fail(). */
+/* Returns the text of this thread's last error; "": none. Valid until the next fail(). */
 const char *err_text(void);
 enum err_code err_last(void);
 void err_clear(void);
 
-/* "E_SHAPE" -> "shape error"; for messages that have only a code. */
+/* Returns a code's name in words, "E_SHAPE" -> "shape error", for messages that have only a code. */
 const char *err_name(enum err_code code);
 
 #endif

@@ -1,15 +1,16 @@
 /* hash.h - hashes of bytes and numbers, and a hash table.
  *
- * A table stores pointers to items owned by others, by hash; a lookup compares the items with equal hash. A table
- * belongs to one thread. hash_number and digests are the same in every process.
+ * A table maps hashes to pointers; it does not own the items. The caller of a lookup compares the items with equal
+ * hash. A table belongs to one thread. hash_number and digests are the same in every process.
  *
- * runtime/text/ has its own tables, with the keys in the slots, because there a byte of text takes nanoseconds. */
+ * runtime/text/ has its own tables, which store keys in the slots, because tokenizers spend only nanoseconds per
+ * byte of text. */
 #ifndef RILLE_RUNTIME_HASH_H
 #define RILLE_RUNTIME_HASH_H
 
 #include "runtime/base/arena.h"
 
-/* Continues the hash h of the preceding bytes; h 0: starts a hash. */
+/* Hashes n bytes, and continues the hash h of the preceding bytes. h 0: no preceding bytes. */
 uint64_t hash_bytes(uint64_t h, const void *p, size_t n);
 static inline uint64_t
 hash_number(uint64_t h, uint64_t w)
@@ -27,24 +28,24 @@ hash_address(const void *p)
 
 struct hash_slot {
     uint64_t hash;
-    void *item; /* NULL: empty */
+    void *item; /* NULL: the slot is empty */
 };
-struct hash_table {      /* all 0: empty */
-    struct arena *arena; /* owner of the slots; NULL: the heap, until hash_free */
+struct hash_table {      /* a table with all fields 0 is empty */
+    struct arena *arena; /* arena that owns the slots; NULL: the heap owns them until hash_free() */
     struct hash_slot *slot;
-    int32_t n, capacity; /* a power of two, at least twice n */
+    int32_t n, capacity; /* n: number of items; capacity: number of slots, a power of two, at least 2 n */
 };
 
-/* Returns the next item with this hash; NULL after the last. *at must be 0 before the first call. */
+/* Returns the next item with this hash; NULL: no more. *at must be 0 before the first call. */
 void *hash_next(const struct hash_table *t, uint64_t hash, uint32_t *at);
-void hash_add(struct hash_table *t, uint64_t hash, void *item); /* not NULL */
+void hash_add(struct hash_table *t, uint64_t hash, void *item); /* item must not be NULL */
 void hash_remove(struct hash_table *t, uint64_t hash, const void *item);
 void hash_free(struct hash_table *t);
-/* Interns an array: returns the address of the first copy with these bytes, which the table's arena owns. All items
- * of such a table must be created by hash_keep. */
+/* Interns an array: returns the address of the first array with these bytes, which the table's arena owns. Only
+ * hash_keep may add items to such a table. */
 const void *hash_keep(struct hash_table *t, const void *data, size_t bytes);
 
-/* Convert an index to an item, and back. */
+/* Convert an index to an item pointer, and back. */
 static inline void *
 hash_index(int32_t i)
 {
@@ -56,7 +57,7 @@ hash_index_of(const void *item)
     return (int32_t)((intptr_t)item - 1);
 }
 
-/* A 128-bit digest of numbers in order; detects mistakes, not forgeries. */
+/* A 128-bit digest of a sequence of numbers. A digest detects mistakes, but no forgeries. */
 struct digest {
     uint64_t a, b;
 };

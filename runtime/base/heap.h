@@ -1,5 +1,5 @@
-/* heap.h - a heap of numbers with keys, least key first. The creator sets its capacity; the arrays belong to the
- * arena. One thread at a time. */
+/* heap.h - a binary heap of numbers with keys, least key first. The capacity is fixed; an arena owns the arrays. One
+ * thread at a time. */
 #ifndef RILLE_RUNTIME_HEAP_H
 #define RILLE_RUNTIME_HEAP_H
 
@@ -10,7 +10,7 @@ struct heap {
     int32_t *value, n;
 };
 
-/* Returns an empty heap for `most` numbers, which belongs to the arena. */
+/* Returns an empty heap for at most `most` numbers. The arena owns it. */
 static inline struct heap
 heap_for(int64_t most, struct arena *a)
 {
@@ -55,7 +55,7 @@ heap_push(struct heap *h, uint64_t key, int32_t value)
     heap_up(h, h->n++);
 }
 
-/* Removes the i-th number of the heap; 0: the number of the least key. */
+/* Removes the number at position i of the heap; i 0: the number with the least key. */
 static inline int32_t
 heap_take(struct heap *h, int32_t i)
 {

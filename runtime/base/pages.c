@@ -1,8 +1,8 @@
-/* pages.c - regions of huge pages, and their free ranges.
+/* pages.c - manages regions of huge pages and their free ranges.
  *
  * A block is allocated from the first free range that is large enough; a freed range is merged with its neighbours.
- * A region that is entirely free returns to the host. In other regions, each huge page without any block returns. A
- * block larger than a region gets its own region. */
+ * A region that is entirely free is returned to the system. In other regions, each huge page without a block is
+ * returned. A block larger than a region gets its own region. */
 #include "runtime/base/pages.h"
 
 #include "runtime/base/arena.h"
@@ -20,8 +20,8 @@ struct range {
 
 struct region {
     struct range all;
-    bool small;         /* its blocks are smaller than a huge page */
-    struct range *free; /* by address, no two adjacent */
+    bool small;         /* true: blocks are smaller than a huge page */
+    struct range *free; /* free ranges by address; no two are adjacent */
     int nfree, capacity;
 };
 
@@ -67,7 +67,7 @@ remove_range(struct region *r, int i)
     memmove(r->free + i, r->free + i + 1, sizeof *r->free * (size_t)(r->nfree - i));
 }
 
-/* ---- taking ---- */
+/* ---- allocating ---- */
 
 static void *
 cut_from_region(struct region *r, size_t bytes)
@@ -118,9 +118,9 @@ pages_take(size_t bytes)
     return p;
 }
 
-/* ---- giving back ---- */
+/* ---- freeing ---- */
 
-/* Adds a range to the free list and returns the free range that contains it. */
+/* Adds a range to the free list, and returns the merged free range that contains it. */
 static struct range
 merge_free_ranges(struct region *r, struct range given)
 {
@@ -139,7 +139,7 @@ merge_free_ranges(struct region *r, struct range given)
     return given;
 }
 
-/* Returns to the host the huge pages that only `given` was using: pages of the free range `f` that overlap `given`. */
+/* Returns to the system the huge pages in free range f that only the freed range `given` was using. */
 static void
 forget_pages(const struct region *r, struct range f, struct range given)
 {

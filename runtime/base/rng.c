@@ -2,8 +2,8 @@
  * key that a Weyl sequence advances.
  *
  * Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The counter of a block is
- * (micro-batch, block number). Its four words belong to four elements or to two, by their position in the global
- * tensor. */
+ * (micro-batch, block number). The four words of a block belong to four elements, or to two, depending on the number
+ * of bits per element. */
 #include "runtime/base/rng.h"
 
 #include <math.h>
@@ -11,8 +11,8 @@
 enum { ROUNDS = 10 };
 #define MULTIPLIER_0 0xD2511F53u
 #define MULTIPLIER_1 0xCD9E8D57u
-#define WEYL_0       0x9E3779B9u /* the golden ratio */
-#define WEYL_1       0xBB67AE85u /* sqrt(3) - 1 */
+#define WEYL_0       0x9E3779B9u /* 32 bits of the golden ratio */
+#define WEYL_1       0xBB67AE85u /* 32 bits of sqrt(3) - 1 */
 
 void
 philox(uint64_t key, uint64_t hi, uint64_t lo, uint32_t out[4])
@@ -35,7 +35,7 @@ philox(uint64_t key, uint64_t hi, uint64_t lo, uint32_t out[4])
     out[3] = c3;
 }
 
-/* Mixes seed and ordinal by the block cipher itself, so that near seeds and ordinals share no stream. */
+/* Mixes seed and ordinal with the block cipher itself, so that nearby seeds and ordinals give unrelated streams. */
 uint64_t
 rng_key(uint64_t seed, uint64_t ordinal)
 {
@@ -77,8 +77,8 @@ normal(double u, double v, bool odd)
     return sqrt(-2.0 * log(u)) * (odd ? sin(turn) : cos(turn));
 }
 
-/* Computes in double and rounds once, so that every libm that is accurate to half a unit of a float gives the same
- * bits. */
+/* Computes a normal number in double and rounds it once. So every libm with an error below half a unit of a float
+ * gives the same bits. */
 float
 rng_normal(uint64_t key, uint64_t piece, uint64_t i)
 {

@@ -1,4 +1,4 @@
-/* signals.c - blocks signals for stretches of a thread. */
+/* signals.c - blocks and unblocks signals of the calling thread. */
 #include "runtime/base/signals.h"
 
 #include "runtime/base/base.h"
@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* signals of a thread's own faulty instructions, which are delivered even if blocked */
+/* signals for faulty instructions of the thread itself; the system delivers these even if they are blocked */
 static const int own_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 
 static _Thread_local struct {

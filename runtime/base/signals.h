@@ -1,20 +1,21 @@
 /* signals.h - blocks signals while a thread computes.
  *
  * oneDNN 2.6 keeps values below the end of the stack in its AVX-512 products, beyond the red zone of the ABI: the
- * frame of a signal handler would overwrite them. Threads that a kernel's team starts must not handle signals
- * either. Blocking and unblocking takes two system calls, half a microsecond, as long as a small product. A
- * computing thread therefore blocks signals from its first product or team on. It unblocks them before it waits, and
- * when a run or a kernel called alone ends. If they have been blocked for a millisecond, it also unblocks them after
- * a product, after a team's work, and when it polls for cancellation. All functions act on the calling thread. */
+ * frame of a signal handler would overwrite them. Helper threads of a kernel must not handle signals, either.
+ * Blocking and unblocking takes two system calls, half a microsecond, as long as a small product. So a computing
+ * thread blocks signals from its first product or first use of helpers on. The thread unblocks signals before it
+ * waits, and at the end of a run or of a kernel called alone. If signals have been blocked for a millisecond, it
+ * also unblocks them after a product, after work with helpers, and when it polls for cancellation. All functions act
+ * on the calling thread. */
 #ifndef RILLE_RUNTIME_SIGNALS_H
 #define RILLE_RUNTIME_SIGNALS_H
 
-/* Blocks signals for this thread and for threads that it then starts. Signals of a thread's own faulty instructions
- * stay unblocked. */
+/* Blocks signals for this thread and for threads that it starts afterwards. Signals for the thread's own faulty
+ * instructions stay unblocked. */
 void signals_hold(void);
 /* Unblocks signals, if this thread has blocked them. */
 void signals_pass(void);
-/* Unblocks signals if they have been blocked for a millisecond. */
+/* Unblocks signals if this thread has blocked them for at least a millisecond. */
 void signals_pass_in_time(void);
 
 #endif

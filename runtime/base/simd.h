@@ -1,13 +1,15 @@
-/* simd.h - marks for loops that the compiler vectorises for the machine that runs them.
+/* simd.h - macros for loops that the compiler vectorises for the processor that runs them.
  *
- * The compiler makes a function marked VECTOR for several x86-64 levels, and the loader picks one (an ifunc), so one
- * build runs everywhere and is fast. Helpers of such loops are INLINE, so that each helper gets the level of its
- * caller. Under a sanitizer there is one version, because the loader picks before the sanitizer's run-time is ready.
+ * The compiler makes a function marked VECTOR in several versions, one per x86-64 level, and the loader chooses one
+ * (an ifunc). So one build runs on all processors and is fast. Helper functions of such loops are INLINE, so that
+ * each is compiled for the level of its caller. Sanitizer builds have one version, because the loader chooses before
+ * the sanitizer's run-time is ready.
  *
- * clang 14 to 17 pick by single features, so they make two versions: AVX-512 and the lowest level. Other files call
- * the picked version as NAME.ifunc, and the function NAME.resolver that picks is global even if the function is
- * static. A function that other files call is therefore followed by EXPORTED(name), and function names are unique
- * over all files (.ci/clang links them). Other clangs before 19 make one version, by their options (-march).
+ * clang 14 to 17 can choose only by single features, so they make two versions: AVX-512 and the lowest level. Other
+ * files call the chosen version as NAME.ifunc. The function NAME.resolver, which chooses, is global even if the
+ * function is static. A function that other files call is therefore followed by EXPORTED(name), and function names
+ * are unique over all files (.ci/clang links them). Other clangs before 19 make one version, by their options
+ * (-march).
  *
  * A file of such loops begins with #pragma GCC optimize("O3", "no-trapping-math"): gcc vectorises fully at O3 only,
  * and only if it may compute comparisons whose result is not used. clang needs no pragma. Macros; any thread. */
@@ -19,7 +21,7 @@
 
 #if defined(__clang__)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED /* a sanitizer checks loads and stores */
+#define SANITIZED /* true if a sanitizer checks loads and stores */
 #endif
 #if __clang_major__ < 14 || __clang_major__ == 18
 #define ONE_LEVEL
@@ -37,7 +39,7 @@
 #define VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #define EXPORTED(name)
 #endif
-/* The iterations of the next loop are independent, whatever its pointers may suggest. */
+/* Declares that the iterations of the next loop are independent, even if its pointers could overlap. */
 #ifdef __clang__
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -45,8 +47,8 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-/* Keeps vector x in a register. gcc would load a vector with several uses again for each use, as a memory operand,
- * although a core loads fewer vectors per cycle than it multiplies. */
+/* Keeps vector x in a register. Without this macro, gcc would load a vector with several uses again for each use, as
+ * a memory operand. That is slower, because a core can load fewer vectors per cycle than it can multiply. */
 #if defined(__x86_64__)
 #define IN_REGISTER(x) __asm__("" : "+v"(x))
 #elif defined(__aarch64__)
@@ -55,13 +57,14 @@
 #define IN_REGISTER(x) UNUSED(x)
 #endif
 
-/* A loop whose vectors must be as wide as the machine's registers is compiled once per level, and chosen when it
- * runs. */
+/* Loops whose vectors must be as wide as the machine's registers are compiled once per level, and the program
+ * chooses one at run time. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define X86_LEVELS
-#define X86_V3      __attribute__((target("arch=x86-64-v3")))
-#define X86_V4      __attribute__((target("arch=x86-64-v4")))
-#define X86_V4_BF16 __attribute__((target("arch=x86-64-v4,avx512bf16"))) /* where machine_rounds_bf16() */
+#define X86_V3 __attribute__((target("arch=x86-64-v3")))
+#define X86_V4 __attribute__((target("arch=x86-64-v4")))
+/* use where machine_rounds_bf16() returns 1 */
+#define X86_V4_BF16 __attribute__((target("arch=x86-64-v4,avx512bf16")))
 #endif
 enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4 };
 INLINE int
@@ -78,8 +81,8 @@ machine_level(void)
 #endif
 }
 
-/* Returns 1 if the core prefetches far enough ahead by itself. More prefetching by software would then cost more
- * than it saves. */
+/* Returns 1 if the core prefetches far enough ahead by itself, so that software prefetching costs more than it
+ * saves. */
 INLINE int
 machine_fetches_ahead(void)
 {
@@ -101,8 +104,8 @@ machine_rounds_bf16(void)
 #endif
 }
 
-/* Returns 1 if a core multiplies twice as many bf16 as floats per cycle: AMD's with AVX512_BF16. Intel's multiply as
- * many. */
+/* Returns 1 if a core multiplies twice as many bf16 numbers as floats per cycle, as AMD's cores with AVX512_BF16 do.
+ * Intel's multiply as many bf16 numbers as floats. */
 INLINE int
 machine_doubles_bf16(void)
 {
@@ -113,7 +116,7 @@ machine_doubles_bf16(void)
 #endif
 }
 
-/* Returns 1 if a core computes 64-byte vectors in one piece. Zen 4 splits them in two. */
+/* Returns 1 if a core computes 64-byte vectors in one operation. Zen 4 splits them into two. */
 INLINE int
 machine_takes_wide(void)
 {

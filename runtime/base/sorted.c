@@ -1,4 +1,4 @@
-/* sorted.c - numbers by size. */
+/* sorted.c - sorted lists of numbers without duplicates. */
 #include "runtime/base/sorted.h"
 
 #include <stdlib.h>

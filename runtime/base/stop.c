@@ -1,4 +1,4 @@
-/* stop.c - cancellation of this thread's kernels. */
+/* stop.c - cancels kernels and other long operations of the calling thread. */
 #include "runtime/base/stop.h"
 
 #include "runtime/base/error.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for n more bytes and the terminator. */
+/* Makes room for n more bytes and the terminator. */
 static void
 str_reserve(struct str *s, size_t n)
 {

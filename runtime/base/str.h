@@ -1,26 +1,28 @@
-/* str.h - a growable string. Initially {0}; non-empty text always ends with a 0. The caller owns and frees it; one
- * thread at a time. */
+/* str.h - a growable string. Initialise a string with {0}. Text that is not NULL always ends with a 0 byte. The
+ * caller owns and frees it; one thread at a time. */
 #ifndef RILLE_RUNTIME_STR_H
 #define RILLE_RUNTIME_STR_H
 
 #include "runtime/base/base.h"
 
 struct str {
-    char *text; /* NULL when empty */
+    char *text; /* NULL: empty */
     size_t len, capacity;
 };
 
 void str_add(struct str *s, const char *text);
 void str_addn(struct str *s, const void *bytes, size_t n);
 void str_addf(struct str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void str_add_int(struct str *s, int64_t x);          /* decimal; fast enough for millions of numbers */
-void str_add_plain(struct str *s, const char *text); /* untrusted text: escapes all but printable ASCII as \x1b */
-void str_pad(struct str *s, size_t column);          /* spaces up to column, counted from the last newline */
-const char *str_text(const struct str *s);           /* never NULL */
-void str_clear(struct str *s);                       /* keeps its capacity */
-void str_cut(struct str *s, size_t len);             /* truncates to len, if longer */
+void str_add_int(struct str *s, int64_t x); /* appends x in decimal; fast enough for millions of numbers */
+/* appends untrusted text; writes everything except printable ASCII as \x1b */
+void str_add_plain(struct str *s, const char *text);
+/* appends spaces up to a column, counted from the last newline */
+void str_pad(struct str *s, size_t column);
+const char *str_text(const struct str *s); /* returns the text; never NULL */
+void str_clear(struct str *s);             /* empties the string, and keeps its capacity */
+void str_cut(struct str *s, size_t len);   /* truncates to len bytes, if longer */
 void str_free(struct str *s);
-/* Returns true if text ends with end. */
+/* Returns true if `text` ends with `end`. */
 bool text_ends(const char *text, const char *end);
 
 #endif

@@ -1,4 +1,4 @@
-/* thread.c - threads that take no signals. */
+/* thread.c - starts threads that handle no signals, and counts cores. */
 #include "runtime/base/thread.h"
 
 #include "runtime/base/error.h"
@@ -24,5 +24,5 @@ thread_cores(void)
 {
     cpu_set_t mine;
     if (sched_getaffinity(0, sizeof mine, &mine) == 0) return CPU_COUNT(&mine);
-    return (int)sysconf(_SC_NPROCESSORS_ONLN); /* more than such a set has */
+    return (int)sysconf(_SC_NPROCESSORS_ONLN); /* the machine has more cores than a cpu_set_t can hold */
 }

@@ -1,10 +1,11 @@
-/* thread.h - threads for work that is not a device's. The thread that starts one owns and joins it. */
+/* thread.h - threads for work that belongs to no device. The thread that starts a thread owns and joins it. */
 #ifndef RILLE_RUNTIME_THREAD_H
 #define RILLE_RUNTIME_THREAD_H
 
 #include <pthread.h>
 
-/* Starts a thread that blocks signals, which the caller handles. E_STATE: the thread could not be started. */
+/* Starts a thread with all signals blocked, so that the caller handles them. E_STATE: the thread could not be
+ * started. */
 int thread_start(pthread_t *out, void *(*run)(void *arg), void *arg);
 
 /* Returns the number of cores that this process may use: those that its launcher bound it to, or all. */

@@ -1,8 +1,8 @@
-/* waker.h - futex words on which threads sleep until woken: a waker for one sleeper, a bell for many.
+/* waker.h - lets threads sleep on a futex until another thread wakes them: a waker for one sleeper, a bell for many.
  *
  * The sleeper announces that it is about to sleep (waker_arm), checks its condition once more, and sleeps. The other
- * thread makes the condition true and then wakes the sleeper. Each side stores first and loads second, sequentially
- * consistent, so at least one sees the other's store. A late wake is harmless, because the sleeper checks its
+ * thread makes the condition true and then wakes the sleeper. Each side first stores and then loads, with sequential
+ * consistency, so at least one side sees the other's store. A late wake is harmless, because the sleeper checks its
  * condition again. A waker has one sleeper; any thread may wake. The word may be in memory shared between processes.
  * (Linux: futex(2).) */
 #ifndef RILLE_RUNTIME_WAKER_H
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 struct waker {
-    _Atomic uint32_t asleep; /* 1: the owner sleeps or is about to sleep */
+    _Atomic uint32_t asleep; /* 1: the owner sleeps, or is about to */
 };
 
 static inline void
@@ -26,14 +26,14 @@ waker_arm(struct waker *w)
     atomic_store(&w->asleep, 1);
 }
 
-/* Cancels waker_arm, if the owner need not sleep. */
+/* Cancels waker_arm(), if the owner need not sleep. */
 static inline void
 waker_disarm(struct waker *w)
 {
     atomic_store_explicit(&w->asleep, 0, memory_order_relaxed);
 }
 
-/* Sleeps, after waker_arm, until a wake, a signal, or ns nanoseconds have passed; ns 0: no timeout. */
+/* Sleeps after waker_arm(), until a wake, a signal, or a timeout of ns nanoseconds; ns 0: no timeout. */
 static inline void
 waker_sleep(struct waker *w, int64_t ns)
 {
@@ -42,7 +42,7 @@ waker_sleep(struct waker *w, int64_t ns)
     waker_disarm(w);
 }
 
-/* Any thread. */
+/* Wakes the owner of the waker, if it sleeps. Any thread. */
 static inline void
 waker_wake(struct waker *w)
 {
@@ -54,8 +54,8 @@ struct bell {
     _Atomic uint32_t rung, nsleeper;
 };
 
-/* Announces a sleeper, before it checks its condition once more and sleeps. Returns the value to pass to bell_sleep.
- * Any thread. */
+/* Announces that the caller is about to sleep. The caller then checks its condition once more. Returns the value for
+ * bell_sleep(). Any thread. */
 static inline uint32_t
 bell_arm(struct bell *b)
 {
@@ -69,7 +69,7 @@ bell_disarm(struct bell *b)
     atomic_fetch_sub(&b->nsleeper, 1);
 }
 
-/* Sleeps until the bell rings, unless it has rung since bell_arm, or until a signal. */
+/* Sleeps until the bell rings or a signal arrives. Returns at once if the bell has rung since bell_arm(). */
 static inline void
 bell_sleep(struct bell *b, uint32_t armed)
 {
@@ -77,7 +77,7 @@ bell_sleep(struct bell *b, uint32_t armed)
     bell_disarm(b);
 }
 
-/* Wakes all sleepers. */
+/* Wakes all threads that sleep on the bell. */
 static inline void
 bell_ring(struct bell *b)
 {
@@ -86,7 +86,7 @@ bell_ring(struct bell *b)
     syscall(SYS_futex, &b->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Pauses briefly in a polling loop. */
+/* Pauses briefly, for use in a polling loop. */
 static inline void
 relax(void)
 {

@@ -1,4 +1,4 @@
-/* communicator.c - the name of a communicator. */
+/* communicator.c - computes the name (digest) of a communicator. */
 #include "runtime/device/communicator.h"
 
 #include "runtime/base/hash.h"

@@ -1,9 +1,9 @@
-/* communicator.h - devices of one kind among which a library runs collectives, or a point-to-point link.
+/* communicator.h - a list of devices of one kind, among which a library runs collectives or a point-to-point link.
  *
- * Each device has a rank in the communicator. A device's part in a collective is work of its stream. The part is
+ * Each device has a rank in the communicator. A device's part in a collective is work on its stream. The part is
  * done when all ranks have begun their parts and the device's data has arrived. The n-th collective of one rank
- * matches the n-th of every other rank. All ranks must begin their parts in the same order, else they deadlock; the
- * verifier proves the order of a plan (actors/plan/verify/verify_collective.c).
+ * matches the n-th of every other rank. If ranks begin their parts in different orders, they deadlock; the verifier
+ * proves the order of a plan (actors/plan/verify/verify_collective.c).
  *
  * The devices may belong to several processes, each with the ranks of its own devices. A kind has one communicator
  * for the same devices and keeps it for the life of the process. Any thread may read struct communicator. The
@@ -20,32 +20,37 @@
 struct communicator {
     int kind;
     int32_t n;
-    const int32_t *device; /* device number within the kind, by rank */
-    bool edge;             /* true: a link; false: a group */
-    uint64_t name;         /* digest of the fields above, equal in all processes */
+    const int32_t *device; /* by rank: device number within the kind */
+    bool edge;             /* true: a point-to-point link; false: a group */
+    uint64_t name;         /* digest of the fields above, which is the same in all processes */
 };
 uint64_t communicator_name(int kind, bool edge, int32_t n, const int32_t *device);
 
-/* Rendezvous of processes: the process with rank 0 creates an id and sends it to those with the other ranks. */
-enum { COMMUNICATOR_ID = 128 /* bytes */ };
+/* How processes exchange a communicator's id: the process with rank 0 creates the id and sends it to the processes
+ * with the other ranks. */
+enum { COMMUNICATOR_ID = 128 /* size of an id, bytes */ };
 struct communicator_post {
     void *of;
-    int (*tell)(void *of, const struct communicator *c, const unsigned char id[COMMUNICATOR_ID]); /* E_BUS */
-    /* Receives the id. Blocks. E_CANCEL: the run has failed in another process, so no id will arrive. */
+    /* sends the id; E_BUS: the message cannot be sent */
+    int (*tell)(void *of, const struct communicator *c, const unsigned char id[COMMUNICATOR_ID]);
+    /* Receives the id; blocks until it arrives. E_CANCEL: the run has failed in another process, so no id will
+     * arrive. */
     int (*hear)(void *of, const struct communicator *c, unsigned char id[COMMUNICATOR_ID]);
-    bool (*left)(void *of); /* returns true if the run has failed elsewhere; polled while waiting */
+    /* returns true if the run has failed in another process; called repeatedly while waiting */
+    bool (*left)(void *of);
 };
 
 enum collective_verb {
-    COLLECT_REDUCE,   /* every rank gets the reduction of all parts */
+    COLLECT_REDUCE,   /* every rank gets the reduction of all ranks' parts */
     COLLECT_SCATTER,  /* rank i gets block i of the reduction */
-    COLLECT_GATHER,   /* every rank gets the blocks of all ranks, in order of the ranks */
-    COLLECT_EXCHANGE, /* rank i gets block i of every rank, in order of the ranks */
-    COLLECT_PASS,     /* link only: rank 1 gets the block of rank 0 */
+    COLLECT_GATHER,   /* every rank gets the blocks of all ranks, in order of rank */
+    COLLECT_EXCHANGE, /* rank i gets block i of every rank, in order of rank */
+    COLLECT_PASS,     /* only for links: rank 1 gets the block of rank 0 */
 };
 struct collective_call {
     uint8_t verb, reduce, dtype; /* reduce: enum reduce; RED_NONE: no reduction */
-    int64_t numel;               /* elements of a dense block (COLLECT_REDUCE: of a part); > 0 */
+    /* number of elements of a dense block, > 0; COLLECT_REDUCE: of a rank's complete part */
+    int64_t numel;
 };
 
 #endif

@@ -1,4 +1,5 @@
-/* cuda_collective.c - communicators of GPUs: one per list of devices and use, connected again after a run was cut. */
+/* cuda_collective.c - keeps communicators of GPUs, one per list of devices and use, and reconnects them after a
+ * failed run. */
 #include "runtime/base/arena.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
@@ -11,17 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static_assert((int)CUDA_ID == (int)COMMUNICATOR_ID, "the library's id is the post's");
+static_assert((int)CUDA_ID == (int)COMMUNICATOR_ID, "CUDA_ID must equal COMMUNICATOR_ID");
 
 struct cuda_communicator {
-    struct communicator face; /* first member, so pointers convert */
-    void *in;                 /* the plug-in's communicator; NULL: not connected */
+    struct communicator face; /* must be the first member, so that pointers can be converted */
+    void *in;                 /* communicator of the plug-in; NULL: not connected */
     struct cuda_communicator *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list, which grows between runs, and `in` */
+/* protects `in`, and the list `all`, which grows between runs */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cuda_communicator *all;
-static atomic_bool cut; /* communicators in `all` have been cut */
+static atomic_bool cut; /* a failed run has cut communicators in `all` */
 
 struct communicator *
 cuda_communicator_get(bool edge, int32_t n, const int32_t *device)
@@ -52,7 +54,7 @@ gpu_of_rank(const struct communicator *c, int32_t comm_rank)
     return d ? d->gpu : -1;
 }
 
-/* After a cut, drops the plug-in's communicators. No thread uses them now, because connect is called between runs. */
+/* Frees the plug-in's communicators after a cut. No thread uses them then, because connect is called between runs. */
 static int
 mend_communicators(void)
 {
@@ -68,7 +70,8 @@ mend_communicators(void)
     return 0;
 }
 
-/* Creates the plug-in's communicator, from then on visible to a cut. *abroad: other processes have ranks. */
+/* Creates the plug-in's communicator; from then on a cut includes it. *abroad: other processes have ranks of the
+ * communicator. */
 static void
 begin_connecting(struct cuda_communicator *c, bool *abroad)
 {
@@ -88,7 +91,7 @@ begin_connecting(struct cuda_communicator *c, bool *abroad)
 static int
 find_id(const struct cuda_communicator *c, bool abroad, const struct communicator_post *post, unsigned char *id)
 {
-    if (abroad && !post) return fail(E_CANCEL, "the run failed, and its collectives with it");
+    if (abroad && !post) return fail(E_CANCEL, "the run failed on another device, so its collectives were aborted");
     if (gpu_of_rank(&c->face, 0) < 0) return post->hear(post->of, &c->face, id);
     const char *why = cuda_opened()->identify(id);
     if (why) return fail(E_KERNEL, "cuda: a communicator of %d GPUs could not be made: %s", (int)c->face.n, why);
@@ -108,7 +111,8 @@ make_communicator(struct cuda_communicator *c, const struct communicator_post *p
     return why ? fail(E_KERNEL, "cuda: a communicator of %d GPUs could not be made: %s", (int)c->face.n, why) : 0;
 }
 
-/* If one communicator cannot be connected, cuts all, so that the next call connects all again. */
+/* Connects all communicators. If one cannot be connected, cuts all of them, so that the next call connects all
+ * again. */
 int
 cuda_communicators_connect(int n, struct communicator *const *c, const struct communicator_post *post)
 {
@@ -121,7 +125,7 @@ cuda_communicators_connect(int n, struct communicator *const *c, const struct co
     return status;
 }
 
-/* ---- a part ---- */
+/* ---- a rank's part in a collective ---- */
 
 static const int element_of[NDTYPE] = {
     [DT_F32] = CUDA_F32, [DT_F64] = CUDA_F64, [DT_BF16] = CUDA_BF16, [DT_F16] = CUDA_F16,
@@ -147,12 +151,12 @@ cuda_collect(struct communicator *c, int32_t comm_rank, const struct collective_
     return cuda_note(cuda_opened()->collect(own->in, comm_rank, &what, in, out));
 }
 
-/* ---- runs that fail ---- */
+/* ---- failed runs ---- */
 
 int
 cuda_cut_work(void)
 {
-    return atomic_load(&cut) ? fail(E_CANCEL, "the run failed, and its collectives with it") : 0;
+    return atomic_load(&cut) ? fail(E_CANCEL, "the run failed on another device, so its collectives were aborted") : 0;
 }
 
 void

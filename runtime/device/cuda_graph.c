@@ -1,11 +1,11 @@
 /* cuda_graph.c - replays repeated sequences of launches as CUDA graphs.
  *
- * A thread that gathers records its launches on a tape (kernels with the bytes of their arguments, library calls
- * with their addresses) until it waits, or records or follows an event. Tapes are compared byte by byte, so a graph
- * has exactly the launches from which it was captured. Different buffers, micro-batches or random numbers make a
- * different tape. A tape is captured as a graph when it occurs the second time, and is a single launch from then on.
- * A tape that never repeats, or that CUDA cannot capture, is launched item by item. A thread keeps KEPT tapes and
- * evicts the least recently used. All state is thread-local except the counts. */
+ * With gathering on, a thread records its launches on a tape (kernels with the bytes of their arguments, library
+ * calls with their addresses). A tape ends when the thread waits, records an event, or waits for one. Tapes are
+ * compared byte by byte, so a graph has exactly the launches from which it was captured. Other buffers,
+ * micro-batches or random numbers make another tape. A tape is captured as a graph when it occurs the second time,
+ * and is a single launch from then on. A tape that never repeats, or that CUDA cannot capture, is launched item by
+ * item. A thread keeps KEPT tapes and evicts the least recently used. All state is thread-local except the counts. */
 #include "runtime/base/arena.h"
 #include "runtime/device/device_cuda.h"
 #include "runtime/base/error.h"
@@ -15,11 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 64, LEAST = 3 /* minimum launches of a graph */, MOST = 1 << 16 /* maximum bytes of a tape */ };
+/* KEPT: tapes that a thread keeps; LEAST: minimum number of launches of a graph; MOST: maximum bytes of a tape */
+enum { KEPT = 64, LEAST = 3, MOST = 1 << 16 };
 
 struct launch {
-    size_t bytes; /* size of the struct with its data, a multiple of 16 */
-    void *kernel; /* NULL: a library call with the algorithm: */
+    size_t bytes; /* size of the struct including its data, bytes; a multiple of 16 */
+    void *kernel; /* kernel; NULL: a library call with the algorithm `algo` */
     cuda_algo_fn *by;
     const void *algo;
     int64_t blocks, threads;
@@ -38,7 +39,7 @@ struct kept {
     struct tape tape;
     uint64_t hash, seen_at;
     void *graph;
-    bool refused; /* CUDA cannot capture it */
+    bool refused; /* CUDA cannot capture this tape */
 };
 struct gathering {
     bool on;
@@ -69,7 +70,8 @@ launch_tape(const struct tape *t)
     return why;
 }
 
-/* Captures a tape. Returns NULL if CUDA cannot capture it; then nothing has been executed. */
+/* Captures the launches of a tape as a CUDA graph. Returns NULL if CUDA cannot capture it; then nothing has been
+ * executed. */
 static void *
 capture_tape(const struct tape *t)
 {
@@ -82,7 +84,7 @@ capture_tape(const struct tape *t)
     return whole ? graph : NULL;
 }
 
-/* ---- tapes seen before ---- */
+/* ---- known tapes ---- */
 
 static void
 forget_graph(struct kept *k)
@@ -98,7 +100,7 @@ tapes_equal(const struct tape *a, const struct tape *b)
     return a->n == b->n && a->gpu == b->gpu && !memcmp(a->bytes, b->bytes, a->n);
 }
 
-/* Returns the record of this tape, new or known. *again: true if the tape was seen before. */
+/* Returns the record of this tape, known or new. *again: the tape is known. */
 static struct kept *
 find_kept_graph(struct gathering *g, bool *again)
 {
@@ -152,7 +154,7 @@ void
 cuda_graph_gather(bool on)
 {
     struct gathering *g = &own;
-    if (cuda_graph_launch()) err_clear(); /* a later wait reports the failure */
+    if (cuda_graph_launch()) err_clear(); /* a later wait reports the error */
     g->on = on;
     if (on) return;
     for (; g->nkept; g->nkept--) {
@@ -173,8 +175,8 @@ cuda_graphs(void)
 
 /* ---- gathering ---- */
 
-/* Returns zeroed space for one more launch, because tapes are compared by their bytes. NULL: the launch is not
- * gathered. */
+/* Returns zeroed space for one more launch on the tape; zeroed because tapes are compared by their bytes. NULL: the
+ * launch must be made at once. */
 static struct launch *
 add_launch(int gpu, size_t argument_bytes)
 {

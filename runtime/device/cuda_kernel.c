@@ -1,4 +1,5 @@
-/* cuda_kernel.c - compiles each kernel text once per compute capability of the process's GPUs, and caches it.
+/* cuda_kernel.c - compiles each CUDA kernel once per compute capability of the process's GPUs, and caches the
+ * result.
  *
  * The cache is the folder $RILLE_CACHE, else $XDG_CACHE_HOME/rille, else ~/.cache/rille. A compiled kernel is a file
  * named after the kernel, the capability and a digest of compiler and prologue. The file begins with the digest of
@@ -23,11 +24,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 64 << 20 /* maximum size of a file */ };
+enum { MOST_BYTES = 64 << 20 /* maximum number of bytes of a cache file */ };
 
 struct cuda_kernel {
     char *name;
-    void *of[CUDA_DEVICES]; /* by device of the process */
+    void *of[CUDA_DEVICES]; /* by device of the process: the loaded kernel */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
@@ -35,7 +36,7 @@ static struct hash_table kernels;
 
 /* ---- the cache on disk ---- */
 
-/* Sets the cache folder; "": none. */
+/* Sets the cache folder; "": no cache on disk. */
 static void
 folder_of(struct str *folder)
 {
@@ -48,7 +49,7 @@ folder_of(struct str *folder)
         str_addf(folder, "%s/.cache/rille", home);
 }
 
-/* Sets the file of a kernel; "" without a cache folder. */
+/* Sets the path of a kernel's cache file; "": there is no cache folder. */
 static void
 cache_path(const char *name, const char *prologue, int major, int minor, struct str *path)
 {
@@ -71,7 +72,7 @@ binary_digest(const char *path, const void *bytes, size_t n)
     return d;
 }
 
-/* Opens a regular file, because reading a pipe might never end. NULL: there is none. */
+/* Opens a regular file. Rejects others, because reading a pipe might never end. NULL: the file cannot be opened. */
 static FILE *
 open_cached_file(const char *path, struct stat *st)
 {
@@ -81,7 +82,7 @@ open_cached_file(const char *path, struct stat *st)
     return f;
 }
 
-/* Reads the content after the digest, allocated by malloc. Returns false if the file is missing or damaged. */
+/* Reads the content behind the digest into memory of malloc. Returns false if the file is missing or damaged. */
 static bool
 read_cached_binary(const char *path, void **binary, size_t *bytes)
 {
@@ -101,7 +102,7 @@ read_cached_binary(const char *path, void **binary, size_t *bytes)
     return false;
 }
 
-/* Creates the folder of path, like mkdir -p. */
+/* Creates the folder `path` and its parents, like mkdir -p. */
 static void
 make_cache_folder(const char *path)
 {
@@ -129,8 +130,8 @@ write_cached_binary(const char *path, const void *binary, size_t bytes)
     str_free(&beside);
 }
 
-/* Tests whether a folder is writable by writing and removing a file: permissions depend on more than the mode, and a
- * full disk can still create files, but not fill them. Sets errno on failure. */
+/* Tests whether a folder is writable by writing and removing a file. The mode alone does not tell: other permissions
+ * matter, and on a full disk files can be created but not filled. Sets errno on failure. */
 static bool
 may_write(const char *folder)
 {
@@ -147,7 +148,7 @@ may_write(const char *folder)
     return good;
 }
 
-/* Appends "; products by cuBLASLt 13.0", or the reason why the library is missing. */
+/* Appends the name of a library, "; products by cuBLASLt 13.0", or the reason why it is missing. */
 static void
 add_library(struct str *text, const char *what, const char *(*library)(const char **why))
 {
@@ -188,7 +189,7 @@ compile_text(const char *name, const char *prologue, const char *text, int major
     return why ? fail(E_KERNEL, "cuda: a kernel does not compile for sm_%d%d: %s", major, minor, why) : 0;
 }
 
-/* Loads from disk, or compiles and stores. */
+/* Reads the compiled kernel from disk; if that fails, compiles it and writes it to disk. */
 static int
 binary_of(const char *name, const char *prologue, const char *text, int major, int minor, void **binary, size_t *bytes)
 {
@@ -203,7 +204,7 @@ binary_of(const char *name, const char *prologue, const char *text, int major, i
     return status;
 }
 
-/* Returns the kernel of an earlier device on the same GPU. */
+/* Returns the kernel that an earlier device has loaded on the same GPU; NULL: none. */
 static void *
 shared_kernel(const struct cuda_kernel *k, int device, int gpu)
 {
@@ -213,7 +214,7 @@ shared_kernel(const struct cuda_kernel *k, int device, int gpu)
     return NULL;
 }
 
-/* Loads a kernel for every device; consecutive GPUs of one capability share the compiled binary. */
+/* Loads a kernel for every device. Consecutive GPUs with one compute capability share the compiled binary. */
 static int
 load_cubin(struct cuda_kernel *k, const char *prologue, const char *text)
 {

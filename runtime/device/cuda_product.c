@@ -1,6 +1,6 @@
-/* cuda_product.c - algorithms of library products and convolutions, requested once per GPU of the process and
- * cached. So compiling a plan again is fast, and equal calls of one process have the same algorithm and the same
- * bits. */
+/* cuda_product.c - caches the algorithms of library products and convolutions, which are requested once per GPU of
+ * the process. So compiling a plan again is fast, and equal calls of one process have the same algorithm and the
+ * same bits. */
 #include "runtime/device/device_cuda.h"
 
 #include "runtime/base/error.h"
@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
-struct question { /* 64-bit words without padding, compared byte by byte */
+struct question { /* key of the table: 64-bit words without padding, compared byte by byte */
     int64_t convolves;
     union {
         struct cuda_product product;
@@ -18,9 +18,9 @@ struct question { /* 64-bit words without padding, compared byte by byte */
 };
 struct cuda_algo {
     struct question question;
-    void *of[CUDA_DEVICES]; /* algorithm, by device of the process */
-    bool known;             /* every device has an algorithm */
-    size_t scratch_bytes;   /* largest need of any device */
+    void *of[CUDA_DEVICES]; /* algorithm by device of the process */
+    bool known;             /* every device has an algorithm for it */
+    size_t scratch_bytes;   /* scratch memory, bytes: the most that any device needs */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the table */

@@ -1,10 +1,10 @@
-/* device.c - pools: the memory of a device.
+/* device.c - memory pools of devices.
  *
  * A request is rounded up to a size class, eight classes per power of two, so a block wastes at most an eighth. A
  * freed block stays in the list of its class until it is requested again, until idle blocks exceed recent needs, or
- * until the limit or the host needs the memory. A program that allocates and frees the same sizes in every step
- * therefore makes no calls to the host. (Writing fresh pages costs ten times as much as writing used ones.) Under
- * AddressSanitizer, idle bytes and the tail of a block are poisoned. */
+ * until the limit or the host needs the memory. So a program that allocates and frees the same sizes in every step
+ * makes no system calls. (Writing fresh pages costs ten times as much as writing used ones.) Under AddressSanitizer,
+ * idle bytes and the tail of a block are poisoned. */
 #include "runtime/device/device.h"
 
 #include "runtime/base/arena.h"
@@ -25,19 +25,21 @@
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) (UNUSED(p), UNUSED(n))
 #endif
 
-#ifndef FAULT /* t/lib/faults.h: a test compiles this file once more, with mistakes */
+#ifndef FAULT /* t/lib/faults.h compiles this file once more with deliberate faults, for a test */
 #define FAULT(mistake) false
 #endif
 
 enum { ALIGN = 64, STEPS = 8, STEP_BITS = 3, NCLASS = 64 * STEPS };
-static const size_t idle_floor = (size_t)64 << 20; /* idle bytes that a pool may always keep */
-/* number of freed blocks after which the crest fades; a fraction of the crest */
+static const size_t idle_floor = (size_t)64 << 20; /* idle bytes that a pool may keep in any case */
+/* At each freed block, the recent peak (crest) moves towards the live bytes by 1 / CREST_FADES of the difference. A
+ * pool keeps idle bytes up to the peak plus 1 / CREST_SLACK of it. */
 enum { CREST_FADES = 4096, CREST_SLACK = 4 };
 
 /* ---- kinds ---- */
 
-/* Blocks of at least this many bytes are mapped from the system and unmapped again. In the heap, 4,000 tensor sizes
- * one after another left 410 MB of holes; so they leave 190 MB. (Sanitizers watch the heap.) */
+/* Blocks of at least this many bytes get their own mapping. In the heap, 4,000 different tensor sizes one after
+ * another left holes of 410 MB; with mappings they leave 190 MB. (Sanitizers watch the heap, so their builds use
+ * it.) */
 #if defined(__SANITIZE_ADDRESS__)
 static const size_t mapped = SIZE_MAX;
 #else
@@ -95,7 +97,7 @@ static const struct device_kind device_cpu = {
     .copy = host_copy,
     .fill = host_fill,
 };
-/* A plan for meta devices equals a plan for cpu devices. */
+/* The kind meta has the flags of cpu, so that plans for both kinds are equal. */
 static const struct device_kind device_meta = {.number = DEV_META, .flags = NO_BYTES | FUSES, .variants = DEV_CPU};
 
 static const struct device_kind *const kinds[NDEVICE_KIND] = {
@@ -112,7 +114,7 @@ device_kind(int kind)
     return kinds[kind];
 }
 
-/* Devices without bytes count as the host's space, so that their plans equal a cpu's. */
+/* Devices without bytes count as the host's memory space, so that their plans equal those for cpu devices. */
 int32_t
 device_space(int kind, int32_t device)
 {
@@ -121,7 +123,8 @@ device_space(int kind, int32_t device)
     return flags & ONE_SPACE ? kind : NDEVICE_KIND + device * NDEVICE_KIND + kind;
 }
 
-/* Work on a stream reaches the host's bytes and those of devices of its kind. */
+/* Returns true if work on the kind's streams can access the bytes: those of the host, and those of devices of its
+ * own kind. */
 int
 device_carrier(int from, int to)
 {
@@ -141,32 +144,33 @@ stream_role_text(int role)
 /* ---- blocks ---- */
 
 struct block {
-    struct buffer buffer; /* first: a buffer handed out is its block */
-    struct block *next;   /* in the list of idle blocks of its class */
-    size_t capacity;      /* bytes of its class, 0 without data */
+    struct buffer buffer; /* must be the first member, because a buffer pointer is its block's pointer */
+    struct block *next;   /* next idle block of the same size class */
+    size_t capacity;      /* bytes of the size class; 0: a block without data */
 };
 
 struct pool {
     int device;
     const struct device_kind *kind;
-    struct pool_source source;      /* replaces the kind's memory; take NULL: no source */
-    const struct work_order *order; /* NULL: no work accesses its bytes between runs */
-    size_t limit_bytes;             /* 0: no limit */
+    /* where the pool allocates instead of the kind's memory; take NULL: from the kind's memory */
+    struct pool_source source;
+    const struct work_order *order; /* work that may access the pool's bytes between runs; NULL: none */
+    size_t limit_bytes;             /* memory limit, bytes; 0: no limit */
     size_t idle_bytes;
-    size_t crest; /* largest number of bytes that were live recently */
+    size_t crest; /* recent peak of live bytes */
     void *arena;
     struct pool_count count;
     struct block *idle[NCLASS];
 };
 
-/* Returns the class of a request and the bytes of that class: the request rounded up to three bits below its leading
- * one. */
+/* Returns the size class of a request, and the class's bytes: the request rounded up to three bits below its leading
+ * bit. */
 static int
 pool_class(size_t bytes, size_t *capacity)
 {
     bytes = MAX(bytes, (size_t)(ALIGN * STEPS));
     int high = 63 - __builtin_clzll(bytes), shift = high - STEP_BITS;
-    size_t units = (bytes + ((size_t)1 << shift) - 1) >> shift; /* 8..16 */
+    size_t units = (bytes + ((size_t)1 << shift) - 1) >> shift; /* a number from 8 to 16 */
     *capacity = units << shift;
     return (high * STEPS + (int)units - STEPS) % NCLASS;
 }
@@ -192,14 +196,14 @@ used_bytes(const struct pool *p)
     return p->count.live_bytes + p->count.arena_bytes;
 }
 
-/* Returns true if the work with this number is not done yet. */
+/* Returns true if the work with this number is not complete. */
 static bool
 is_number_open(const struct pool *p, uint64_t number)
 {
     return p->order && number > atomic_load(&p->order->done);
 }
 
-/* Waits until the last work that accesses the memory is done. A failure of that work is reported elsewhere. */
+/* Waits until the last work that accesses the memory is complete. Ignores its errors, which are reported elsewhere. */
 static void
 await_all(const struct pool *p, uint64_t number)
 {
@@ -227,8 +231,8 @@ list_take(const struct pool *p, struct block **list, bool any)
     return b;
 }
 
-/* Returns idle blocks to the host, large ones first, until at most `keep` bytes are idle. must: also blocks that
- * work still accesses. */
+/* Frees idle blocks, large ones first, until at most `keep` bytes are idle. must: also frees blocks that running
+ * work accesses. */
 static void
 pool_trim(struct pool *p, size_t keep, bool must)
 {
@@ -237,7 +241,7 @@ pool_trim(struct pool *p, size_t keep, bool must)
         while (p->idle_bytes > keep && (b = list_take(p, &p->idle[c], must))) block_release(p, b);
 }
 
-/* "2.1 GB" */
+/* Prints a size: "2.1 GB" */
 static const char *
 bytes_text(size_t bytes, char text[32])
 {
@@ -263,7 +267,7 @@ refuse_allocation(const struct pool *p, size_t bytes)
                 p->device, wanted, free_text);
 }
 
-/* Allocates capacity bytes from the device, within the limit; frees idle blocks if necessary. */
+/* Allocates `capacity` bytes on the device within the limit. Frees idle blocks if necessary. */
 static int
 memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
 {
@@ -276,13 +280,14 @@ memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
         pool_trim(p, 0, true);
         *out = pool_take(p, capacity);
     }
-    bool gone = err_last() == E_LOST || err_last() == E_KERNEL; /* the source's host, or the device, is lost */
+    /* the source's host was lost, or the device is broken */
+    bool gone = err_last() == E_LOST || err_last() == E_KERNEL;
     if (!*out) return gone ? (int)err_last() : refuse_allocation(p, bytes);
     p->count.nalloc++;
     return 0;
 }
 
-/* Returns an idle block of the class, or a fresh one. */
+/* Returns an idle block of the size class, or a new one. */
 static int
 block_find(struct pool *p, size_t bytes, bool for_host, struct block **out)
 {
@@ -446,7 +451,8 @@ buffer_copy(const struct buffer *to, const struct buffer *from)
     return buffer_copy_part(to, from, 0, to->bytes);
 }
 
-/* Frees idle blocks of other classes first, because a block freed just now is usually requested next. */
+/* Frees idle blocks of other size classes first, because the next request usually has the class of the block that
+ * was just freed. */
 static void
 block_idle(struct pool *p, struct block *b)
 {
@@ -539,7 +545,8 @@ pool_limit(struct pool *p, size_t limit_bytes)
     p->limit_bytes = limit_bytes;
 }
 
-/* Frees the old block before it allocates, because the old content is not needed and both blocks might not fit. */
+/* Enlarges the arena. Frees the old block before it allocates the new one, because the content is not needed and
+ * both blocks might not fit. */
 int
 pool_arena(struct pool *p, size_t bytes, void **out)
 {

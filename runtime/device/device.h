@@ -5,8 +5,8 @@
  * fixed offsets in it. Only the session's thread allocates and frees buffers, so a pool needs no lock. Host code
  * accesses the bytes of a device only through its kind, unless the kind has HOST_READS.
  *
- * Kinds: cpu (completes work before it returns); meta (as many ranks as the program names, no values); late (tests:
- * enqueues work on streams and does it later, and its memory faults if host code touches it); cuda (GPUs, by a
+ * Kinds: cpu (completes work before it returns); meta (as many ranks as the program names, no values); async (for
+ * tests: does the work of its streams later, and its memory faults if host code touches it); cuda (GPUs, by a
  * plug-in: device_cuda.h). */
 #ifndef RILLE_RUNTIME_DEVICE_H
 #define RILLE_RUNTIME_DEVICE_H
@@ -15,12 +15,12 @@
 #include "runtime/base/device_kinds.h"
 
 enum device_flags {
-    HOST_READS = 1,  /* host code may access its bytes directly */
-    NO_BYTES = 2,    /* values have a layout and no bytes: a session prints plans and runs none */
+    HOST_READS = 1,  /* host code may access the device's bytes directly */
+    NO_BYTES = 2,    /* values have a layout but no bytes; a session prints plans, but runs none */
     FUSES = 4,       /* computes chains of element-wise operators in one pass */
-    ONE_SPACE = 8,   /* devices of the kind share one memory space and read each other's bytes in place */
+    ONE_SPACE = 8,   /* devices of the kind share one memory space, and read each other's bytes in place */
     COMPILES = 16,   /* has compiled kernels (kernels/cuda) */
-    ROLES = 32,      /* one stream per role (stream.h); unset: one stream per device, if the kind has streams */
+    ROLES = 32,      /* has one stream per role (stream.h); unset: one stream per device, if the kind has streams */
     MULTIPLIES = 64, /* a library may compute matrix products (kernels/cuda) */
     COLLECTS = 128,  /* a library runs collectives among its devices (communicator.h); implies ROLES */
     CONVOLVES = 256, /* a library may compute convolutions (kernels/cuda) */
@@ -34,160 +34,171 @@ struct collective_call;
 struct view_rows;
 
 /* Events of a device that launches work. A thread records an event (note); the event then stands for all work that
- * the thread has launched on the device so far. E_KERNEL: the device is broken. */
+ * this thread has launched on the device so far. E_KERNEL: the device is broken. */
 struct device_events {
     int (*make)(int device, void **event);
     void (*drop)(int device, void *event);
     int (*note)(int device, void *event);
-    int (*await)(int device, void *event);  /* blocks until that work is done; any thread may call */
-    int (*follow)(int device, void *event); /* makes later launches of this thread wait for that work */
-    /* Lets launches of this thread be deferred from now on, until it notes, follows or settles; NULL: launches are
+    int (*await)(int device, void *event);  /* blocks until the event's work is complete; any thread */
+    int (*follow)(int device, void *event); /* makes later launches of this thread wait for the event's work */
+    /* Sets whether launches of this thread may be deferred until it calls note, follow or settle. NULL: launches are
      * never deferred. */
     void (*gather)(bool on);
 };
 
-/* All functions except those of streams are called by the session's thread, between runs. */
+/* The record of a device kind. Only the session's thread calls these functions, between runs; exceptions are the
+ * functions of streams. */
 struct device_kind {
-    int number; /* of enum DEV_CPU.. (device_kinds.h) */
+    int number; /* number of the kind: DEV_CPU... (device_kinds.h) */
     unsigned flags;
-    int variants;        /* the kind whose kernel variants it uses */
-    const char *missing; /* reason why there are no devices of this kind; NULL: there may be devices */
-    /* Allocates 64-byte aligned memory; NULL if there is none, or after E_KERNEL: the device is broken. */
+    int variants;        /* number of the kind whose kernel variants this kind uses */
+    const char *missing; /* why there are no devices of this kind; NULL: there may be some */
+    /* Allocates memory aligned to 64 bytes. NULL: there is no memory, or (after E_KERNEL) the device is broken. */
     void *(*take)(int device, size_t bytes);
     void (*give)(int device, void *p, size_t bytes);
-    /* Both functions block. E_KERNEL: the device is broken. */
-    int (*copy)(void *dst, const void *src, size_t bytes); /* between its memory and the host's, or in it */
+    /* copy and fill block. E_KERNEL: the device is broken. */
+    /* copies between the device's memory and the host's, or within the device's */
+    int (*copy)(void *dst, const void *src, size_t bytes);
     int (*fill)(void *p, int byte, size_t bytes);
-    /* ---- streams (stream.h); NULL: an act's work ends before the act returns ---- */
-    /* role: enum stream_role. driven: the stream works only when step is called (the simulator). E_MEMORY, E_KERNEL. */
+    /* ---- streams (stream.h); NULL: an act's work is complete when the act returns ---- */
+    /* Creates a stream. role: enum stream_role. driven: the stream works only when step is called (for the
+     * simulator). E_MEMORY, E_KERNEL. */
     int (*stream_new)(int device, int role, bool driven, struct stream **out);
-    void (*stream_free)(struct stream **s); /* the stream must be drained */
+    void (*stream_free)(struct stream **s); /* all work of the stream must be complete */
     int (*enqueue)(struct stream *s, const struct stream_work *w);
     int64_t (*mark)(const struct stream *s);
     bool (*passed)(const struct stream *s, int64_t mark);
     void (*wait)(struct stream *s, const struct stream *other, int64_t mark);
-    void (*show)(struct stream *s); /* NULL: the completion of each work item is visible at once */
+    void (*show)(struct stream *s); /* as stream_show(); NULL: the completion of each item is visible at once */
     int (*trouble)(struct stream *s, int64_t mark);
     bool (*step)(struct stream *s);
-    /* Host streams that launch work on a device: waits until all work is done that this thread has launched on the
-     * device. */
-    int (*settle)(int device);          /* NULL: nothing is launched. E_KERNEL */
-    const struct device_events *events; /* set if settle is set */
-    /* Called by stream work: begins a copy between spaces, for which settle waits. *begun false: host code must
+    /* For host streams that launch work on a device: waits until all work that this thread has launched on the
+     * device is complete. */
+    int (*settle)(int device);          /* NULL: the kind's work launches nothing. E_KERNEL */
+    const struct device_events *events; /* not NULL if settle is not NULL */
+    /* Called by stream work: begins a copy between memory spaces; settle waits for it. *begun false: host code must
      * copy, because the host memory is not pinned. NULL: host code always copies. E_KERNEL. */
     int (*carry)(int device, void *to, const void *from, const struct view_rows *rows, bool *begun);
-    /* Sets a callback: fn(of) is called when work is done; NULL: the stream's owner must poll. */
+    /* Sets the callback fn(of), which is called when work is complete. NULL: the stream's owner must poll. */
     void (*tell)(struct stream *s, void (*fn)(void *of), void *of);
-    void *(*reach)(void *p); /* the address by which its work, in host code, accesses p */
-    /* ---- collectives; used only with COLLECTS, but for connect ---- */
-    /* Returns the communicator of these devices, by rank, owned by the kind and created by connect. edge: it is an
-     * edge. */
+    void *(*reach)(void *p); /* returns the address through which the kind's work, in host code, accesses p */
+    /* ---- collectives: only for kinds with COLLECTS, except connect ---- */
+    /* Returns the communicator of these devices, listed by rank; the kind owns it, and connect() creates the
+     * library's part. edge: it is a point-to-point link. */
     struct communicator *(*communicator)(bool edge, int32_t n, const int32_t *device);
-    /* Prepares collectives before a run: makes communicators usable again after a cut, and creates those of the n
-     * that do not exist yet, in order. Blocks until all processes with ranks have called. post NULL: no missing
-     * communicator has ranks in other processes. E_KERNEL; E_CANCEL: cut meanwhile. NULL: the kind has no library. */
+    /* Prepares collectives before a run: makes communicators usable again after a cut, and creates the missing ones
+     * of the n communicators, in order. Blocks until all processes with ranks have called connect. post NULL: no
+     * missing communicator has ranks in other processes. E_KERNEL; E_CANCEL: cut meanwhile. NULL: the kind has no
+     * library. */
     int (*connect)(int n, struct communicator *const *c, const struct communicator_post *post);
-    /* Called by stream work: begins the part of a rank. The sender of an edge has no `out`, the receiver no `in`.
-     * E_KERNEL, E_CANCEL: cut. STREAM_HELD. */
+    /* Called by stream work: begins the part of a rank in a collective. On a link, the sender has no `out`, and the
+     * receiver no `in`. E_KERNEL; E_CANCEL: the communicator was cut. The function may return STREAM_HELD. */
     int (*collect)(struct communicator *c, int32_t comm_rank, const struct collective_call *call,
                    const struct stream *s, const void *in, void *out);
-    /* Cuts communicators after a run has failed, because some ranks will not begin their parts: the parts of others
-     * end, and connect returns, with E_CANCEL, until the next run. Any thread. */
+    /* Cuts communicators after a run has failed, because some ranks will not begin their parts. Waiting parts and
+     * connect() then return E_CANCEL until the next run. Any thread. */
     void (*cut)(void);
 };
 const struct device_kind *device_kind(int kind);
 /* Returns the memory space of a device; devices in one space read each other's bytes in place. 0: the host's space. */
 int32_t device_space(int kind, int32_t device);
-/* Returns the kind whose streams copy bytes from a device of one kind to a device of another in a different space:
- * they reach both. Within one kind the reader's streams copy. -1: neither kind's. */
+/* Returns the kind whose streams copy bytes between devices of two kinds in different memory spaces, because they
+ * can access both. Within one kind, the reader's streams copy. -1: neither kind's streams can. */
 int device_carrier(int from, int to);
-/* Tests clear ONE_SPACE to imitate GPUs without access to each other, and ROLES to imitate work without overlap. */
+/* Test kinds: tests clear ONE_SPACE to imitate GPUs without peer access, and ROLES to imitate work without overlap. */
 extern struct device_kind device_late;
-/* Minimum size of pinned cpu blocks, bytes: they are copied to and from GPUs during computation, if there are GPUs. */
+/* Least size of cpu blocks that are pinned if there are GPUs, bytes. Pinned blocks can be copied to and from GPUs
+ * during computation. */
 enum { PINNED = 128 << 10 };
 
-/* Unfinished work on streams may still access bytes of pools. The owner of a work order numbers the work in order of
- * completion. Each buffer stores the number of the last work that accesses the buffer, and of the last that writes
- * it. Work for which a buffer is created is ordered after all of these; host code waits, in the functions below.
- * Session's thread; any thread reads `done`. */
+/* Unfinished work on streams may still access bytes of pools. The owner of a work order numbers work in the order in
+ * which it completes. Each buffer stores two numbers: of the last work that accesses the buffer, and of the last
+ * work that writes it. New work that uses a reused block runs after that work; host code waits for it in the
+ * functions below. Session's thread; any thread reads `done`. */
 struct work_order {
-    uint64_t begun;        /* number of the last work */
-    _Atomic uint64_t done; /* work with numbers up to this one is done */
-    /* Waits until the work with this number is done. must: waits in any case, and a failure is reported later.
-     * Otherwise a failure is reported now, and E_CANCEL means that the work is not done. */
+    uint64_t begun;        /* number of the last work that was begun */
+    _Atomic uint64_t done; /* all work up to this number is complete */
+    /* Waits until the work with this number is complete. must: waits in any case, and errors are reported later.
+     * Without `must`, errors are reported now, and E_CANCEL means that the work is not complete. */
     int (*await)(void *of, uint64_t number, bool must);
     void *of;
-    uint64_t *failed; /* numbers of failed work, whose results are invalid */
+    uint64_t *failed; /* numbers of failed work; its results are invalid */
     int32_t nfailed, failed_capacity;
 };
 
 struct pool;
 struct buffer {
     struct pool *pool;
-    void *data; /* 64-byte aligned */
+    void *data; /* address, aligned to 64 bytes */
     size_t bytes;
     int32_t nref;
-    uint32_t generation;       /* generation of the pool's memory at buffer_new */
-    uint64_t touched, written; /* numbers of the last work that accesses, and of the last that writes, the buffer
-                                  (work_order); 0: none */
+    uint32_t generation; /* generation of the pool's memory when the buffer was created */
+    /* number of the last work that accesses the buffer (touched), and of the last that writes it (written); 0: none */
+    uint64_t touched, written;
 };
 
-/* Creates the pool of a device, owned by the session. limit_bytes 0: no limit except the host's. */
+/* Creates the memory pool of a device; the session owns it. limit_bytes: memory limit; 0: only the host's. */
 struct pool *pool_new(int kind, int device, size_t limit_bytes);
-/* Makes a new pool allocate from this source from now on. take: 64-byte aligned, or NULL. */
+/* Another source of memory, from which a new pool allocates from now on. take: returns memory aligned to 64 bytes,
+ * or NULL. */
 struct pool_source {
     void *(*take)(void *of, size_t bytes);
     void (*give)(void *of, void *p);
-    /* Read and write bytes of another host, by addresses of this process that are never dereferenced. Any thread.
-     * NULL: the bytes are local. */
+    /* Read and write bytes of another host. Addresses are those of this process, which never dereferences them. Any
+     * thread. NULL: the bytes are local. */
     int (*read)(void *of, void *to, const void *from, size_t bytes);
     int (*write)(void *of, void *to, const void *from, size_t bytes);
-    /* Copies bytes here from another source of a pool of the same cluster; NULL: use read and write. */
+    /* Copies bytes to this source from another source of a pool in the same cluster. NULL: use read and write. */
     int (*bring)(void *of, void *to, void *source_of, const void *from, size_t bytes);
     void *of;
-    const uint32_t *generation; /* changes when all content is lost; NULL: never lost */
+    const uint32_t *generation; /* changes when all content is lost; NULL: content is never lost */
 };
 void pool_from(struct pool *p, const struct pool_source *source);
-/* Declares that work of this order, which outlives the pool, may access the pool's bytes. */
+/* Declares that work of this order may access the pool's bytes. The order must outlive the pool. */
 void pool_order(struct pool *p, const struct work_order *order);
-void pool_free(struct pool **p); /* call after the last buffer_drop */
+void pool_free(struct pool **p); /* all buffers must have been dropped */
 void pool_limit(struct pool *p, size_t limit_bytes);
-/* Allocates a buffer. E_MEMORY: "cpu:1 wanted 2.1 GB, 0.4 GB of its limit free". bytes 0: a buffer without data. The
- * pool keeps freed blocks for requests of the same size class, and returns them to the host if many are idle. */
+/* Allocates a buffer. E_MEMORY: "out of memory on cpu:1: needs 2.1 GB, 0.4 GB of its limit free". bytes 0: a buffer
+ * without data. The pool keeps freed blocks for requests of the same size class. The pool frees such blocks if many
+ * are idle. */
 int buffer_new(struct pool *p, size_t bytes, struct buffer **out);
-/* Allocates a buffer that host code may write at once: prefers blocks that no unfinished work accesses. */
+/* Allocates a buffer that host code will write at once. Prefers blocks that no unfinished work accesses. */
 int buffer_new_for_host(struct pool *p, size_t bytes, struct buffer **out);
 void buffer_hold(struct buffer *b);
 void buffer_drop(struct buffer **b);
-void buffer_retire(struct buffer **b); /* drops the buffer and returns the memory to the host */
-/* Waits until host code may read (writes: write) the bytes by the functions of the kind. The functions below call
- * buffer_await. E_KERNEL, E_CANCEL: see work_order.await. */
+/* drops the buffer, and frees its memory instead of keeping it in the pool */
+void buffer_retire(struct buffer **b);
+/* Waits until host code may read (writes: write) the bytes with the kind's functions. The functions below call
+ * buffer_await() themselves. E_KERNEL, E_CANCEL: see work_order.await. */
 int buffer_await(const struct buffer *b, bool writes);
-/* Returns true if the work that wrote the buffer failed after it was begun. */
+/* Returns true if work that wrote the buffer has failed. */
 bool buffer_failed(const struct buffer *b);
-/* Returns the bytes in host memory: in place (*copy NULL), or in a copy that the caller frees, also after a failure.
- * Between runs. Other threads than the session's only if no unfinished work writes the bytes. */
+/* Returns the bytes in host memory: in place (*copy NULL), or in a copy that the caller frees, even after an error.
+ * Call between runs. A thread other than the session's may call it only if no unfinished work writes the bytes. */
 int buffer_on_host(const struct buffer *b, void **data, void **copy);
-/* Returns true if the content was lost with the host that stored it. Reading it is E_LOST. */
+/* Returns true if the content was lost together with the host that stored it. Reading it then fails with E_LOST. */
 bool buffer_is_lost(const struct buffer *b);
-/* Returns true if host code may access the bytes in place. Otherwise use buffer_write, which writes all bytes, or
- * buffer_copy. */
+/* Returns true if host code may access the bytes in place. If not, use buffer_copy or buffer_write, which writes all
+ * bytes. */
 bool buffer_host_reads(const struct buffer *b);
-/* Returns true if the functions of the kind reach the bytes; otherwise a source does. */
+/* Returns true if the kind's functions can access the bytes; otherwise the pool's source does. */
 bool buffer_is_here(const struct buffer *b);
 int buffer_write(const struct buffer *b, const void *from);
-int buffer_copy(const struct buffer *to, const struct buffer *from); /* equal size and kind */
-/* Copies a part likewise. Any thread, for buffers that the session holds meanwhile. */
+/* both buffers must have equal size and kind */
+int buffer_copy(const struct buffer *to, const struct buffer *from);
+/* Copies a part of a buffer. Any thread, if the session holds both buffers meanwhile. */
 int buffer_copy_part(const struct buffer *to, const struct buffer *from, size_t at, size_t bytes);
-/* Returns the device's arena block, of at least this many bytes. It grows only between runs, when all work is done,
- * and its content is then lost. E_MEMORY. */
+/* Returns the device's arena block, with at least this many bytes. The block grows only between runs, when all work
+ * is complete, and then loses its content. E_MEMORY. */
 int pool_arena(struct pool *p, size_t bytes, void **out);
 
 struct pool_count {
     size_t live_bytes; /* bytes of allocated buffers */
     size_t arena_bytes;
     size_t peak_bytes;
-    int64_t nbuffer, nalloc; /* allocated buffers; requests passed on to the host */
+    /* nbuffer: number of allocated buffers; nalloc: number of requests that the pool passed on to the system or
+     * device */
+    int64_t nbuffer, nalloc;
 };
 struct pool_count pool_count(const struct pool *p);
 

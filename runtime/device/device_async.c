@@ -1,8 +1,8 @@
 /* device_async.c - a device kind for tests: enqueued work is done later, and its bytes fault if host code touches
  * them.
  *
- * The kind stands for a GPU on machines without GPUs. Its memory is a range of inaccessible addresses; the bytes of
- * address p are at p + LATE_BYTES, where the kind's work accesses them (reach). Streams are host streams
+ * The kind stands for a GPU on machines without GPUs. The kind's memory is a range of inaccessible addresses; the
+ * bytes of address p are at p + LATE_BYTES, where the kind's work accesses them (reach). Streams are host streams
  * (stream_host.h). */
 #include "runtime/base/arena.h"
 #include "runtime/base/pages.h"
@@ -18,14 +18,15 @@
 
 static const size_t LATE_BYTES = (size_t)1 << 38;
 
-/* freed address ranges of all devices; allocation is first fit */
+/* A freed address range of any device. Allocation takes the first range that is large enough. */
 struct range {
     struct range *next;
     char *at;
     size_t bytes;
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char *base; /* LATE_BYTES of addresses that fault, followed by the same number with the bytes */
+/* start of LATE_BYTES of addresses that fault, followed by LATE_BYTES with the actual bytes */
+static char *base;
 static size_t used;
 static struct range *idle;
 
@@ -97,8 +98,8 @@ async_take(int device, size_t bytes)
     return NULL;
 }
 
-/* Discards the bytes and protects the addresses. The next owner then reads zeros, as in fresh memory, and accesses
- * after the release fault. */
+/* Discards the bytes of a range, and protects its addresses. Accesses after the release then fault, and the next
+ * owner reads zeros, as in fresh memory. */
 static void
 async_give(int device, void *p, size_t bytes)
 {

@@ -1,8 +1,8 @@
-/* device_cuda.c - the kind cuda: memory of GPUs by the plug-in, and work on streams of host threads.
+/* device_cuda.c - the device kind cuda: the plug-in allocates GPU memory, and host threads execute the streams.
  *
- * A device is a part of a GPU. It allocates at most that part of the memory that was free when the GPU was opened.
- * Host and GPU access the plug-in's memory at one address, so CPU kernels can compute for the kind on host streams.
- * The first error of a GPU is kept; after it, every allocation and all work report that error. */
+ * A device is a part of a GPU. A device allocates at most the same part of the memory that was free when the GPU was
+ * opened. Host and GPU access the plug-in's memory at one address, so CPU kernels can compute for the kind on host
+ * streams. The first error of a GPU is kept; after it, every allocation and all work report that error. */
 #include "runtime/device/device_cuda.h"
 
 #include "runtime/base/error.h"
@@ -19,15 +19,16 @@
 #include <string.h>
 #include <unistd.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below while they are set */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below until they are set */
 static const struct cuda_plugin *plugin;
 static struct cuda_choice choice;
-static struct cuda_gpu gpu_of[CUDA_DEVICES];     /* by device of `choice` */
-static _Atomic size_t taken_bytes[CUDA_DEVICES]; /* bytes allocated, by device of `choice` */
-static const char *_Atomic broken;               /* first error of a GPU; NULL: none */
-static int first;                                /* cluster: number of the first device of `choice` */
-static unsigned abilities;                       /* abilities of the devices in `choice` */
-static bool elsewhere;                           /* other processes have all devices of the kind */
+static struct cuda_gpu gpu_of[CUDA_DEVICES]; /* GPU of each device in `choice`, by device number */
+/* bytes allocated on each device in `choice`, by device number */
+static _Atomic size_t taken_bytes[CUDA_DEVICES];
+static const char *_Atomic broken; /* first error of a GPU; NULL: none */
+static int first;                  /* number within the cluster of the first device of `choice` */
+static unsigned abilities;         /* flags COMPILES, MULTIPLIES... of the devices in `choice` */
+static bool elsewhere;             /* true: other processes have all devices of the kind */
 
 /* ---- the plug-in ---- */
 
@@ -64,7 +65,7 @@ add_gpu(struct cuda_choice *c, int gpu, int parts)
     return 0;
 }
 
-/* Reads "0" or "0x4". */
+/* Parses a GPU with an optional number of parts: "0" or "0x4". */
 static bool
 read_gpu_number(const char *text, long *gpu, long *parts)
 {
@@ -78,7 +79,7 @@ read_gpu_number(const char *text, long *gpu, long *parts)
     return *end == '\0';
 }
 
-/* Reads "all", or one GPU. */
+/* Parses the text behind "cuda:": "all", or one GPU. */
 static int
 read_device_text(const char *text, bool *all, long *gpu, long *parts)
 {
@@ -130,7 +131,7 @@ choices_equal(const struct cuda_choice *a, const struct cuda_choice *b)
     return a->n == b->n && a->nccl == b->nccl && !memcmp(a->device, b->device, sizeof *a->device * (size_t)a->n);
 }
 
-/* Refuses collectives if devices share a GPU, because the library allows one rank per GPU. */
+/* Rejects library collectives if devices share a GPU, because the library allows only one rank per GPU. */
 static int
 check_collectives(const struct cuda_choice *c)
 {
@@ -233,7 +234,7 @@ cuda_opened(void)
     return plugin;
 }
 
-/* Needs no lock: the devices do not change once the kind has work. */
+/* Returns the device with this index. Needs no lock, because devices do not change once the kind has work. */
 const struct cuda_device *
 cuda_device_at(int i, int *major, int *minor)
 {

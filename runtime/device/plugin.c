@@ -1,4 +1,4 @@
-/* plugin.c - finds and opens a plug-in. */
+/* plugin.c - finds and opens plug-ins. */
 #include "runtime/device/plugin.h"
 
 #include <dlfcn.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Sets the path of the file with this code: the program, whatever its name, or a library. "": unknown. */
+/* Sets the path of the file that contains this code: the program or a library. "": unknown. */
 static void
 library_path(char *path, size_t capacity)
 {

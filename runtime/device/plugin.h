@@ -5,9 +5,9 @@
 
 #include "runtime/base/base.h"
 
-/* Opens "librille-NAME.so": in the folder of the program or library with this code, in the install folder relative
- * to that, or by the loader's search path. everywhere: the symbols of its dependencies become global (RTLD_GLOBAL).
- * NULL: dlerror() says why. */
+/* Opens "librille-NAME.so". Searches the folder of the program or library that contains this code, then the install
+ * folder relative to it, then the loader's search path. everywhere: the symbols of the plug-in's dependencies become
+ * global (RTLD_GLOBAL). NULL: failed; dlerror() says why. */
 void *plugin_open(const char *file, bool everywhere);
 
 #endif

@@ -1,19 +1,19 @@
 /* stream_host.c - streams whose work a host thread executes.
  *
- * A stream is a ring of work items and a thread that executes them in order. A driven stream is the ring alone: the
- * simulator executes the oldest item when its seed says so. The owner counts the enqueued items, the thread counts
- * the completed ones; a mark is such a count.
+ * A stream is a ring of work items and a thread that executes them in order. A driven stream has only the ring: the
+ * simulator executes the oldest item when its random numbers decide so. The owner counts enqueued items, and the
+ * thread counts completed items; a mark is such a count.
  *
- * An item that only launches device work is done when the device has finished that work. An event follows each group
- * of such items: consecutive items up to one that others wait for (show), at most GROUP, and no more than are
- * enqueued. The thread queries the device when it has nothing else to launch, before host code touches bytes, and,
- * for the older half of the groups, when LAUNCHED groups are in flight, so the device always has work. An item that
- * waits for work in flight lets the device wait (follow), so its stream continues to launch as soon as the other
- * stream has launched.
+ * An item that only launches device work is complete when the device has finished that work. An event follows each
+ * group of such items. A group is a run of consecutive enqueued items, at most GROUP, that ends early at an item
+ * that others wait for (show). The thread waits for the device when it has nothing else to launch, and before host
+ * code accesses bytes. When LAUNCHED groups are in flight, it waits for the older half of them, so the device always
+ * has work. If an item waits for work in flight on another stream, the device waits (follow), and the item's stream
+ * continues to launch.
  *
  * The thread sleeps if there is no work (on its own waker), or if the oldest item waits for another stream (on that
- * stream's count). It spins briefly first, no longer than a sleep costs, because there may be more streams than
- * cores. */
+ * stream's count). Before it sleeps, the thread spins briefly: at most as long as a sleep costs, because there may
+ * be more streams than cores. */
 #include "runtime/device/stream_host.h"
 
 #include "runtime/base/arena.h"
@@ -30,7 +30,8 @@
 enum { CAPACITY = 4096, SPIN_NS = 2000, LAUNCHED = 8, GROUP = 32 };
 
 struct item {
-    struct stream_work work; /* run NULL: waits for `mark` of `other`; or, if `other` is NULL, ends a group */
+    /* run NULL: not work: waits for `mark` of `other`; if `other` is NULL, ends a group */
+    struct stream_work work;
     const struct stream *other;
     int64_t mark;
 };
@@ -39,19 +40,22 @@ struct host_stream {
     struct stream stream;
     bool driven;
     pthread_t thread;
-    struct waker more; /* wakes the thread when work is enqueued */
+    struct waker more; /* wakes the stream's thread when work is enqueued */
     _Atomic bool quit;
-    _Atomic int64_t enqueued, done; /* written by the owner; written by the thread */
-    _Atomic int64_t begun; /* written by the thread; items from `done` to `begun` are in flight on the device */
-    int64_t taken;         /* items from `begun` to `taken` are in the group being launched */
-    int64_t ngroup, ngone; /* groups launched; groups done */
-    void *event[LAUNCHED]; /* event g % LAUNCHED follows group g; NULL: the kind has no events */
+    /* enqueued: items so far, written by the owner; done: completed items, written by the thread */
+    _Atomic int64_t enqueued, done;
+    /* items launched so far, written by the thread; items from `done` to `begun` are in flight on the device */
+    _Atomic int64_t begun;
+    /* items taken so far; items from `begun` to `taken` belong to the group that is being launched */
+    int64_t taken;
+    int64_t ngroup, ngone;          /* number of groups launched, and of groups completed */
+    void *event[LAUNCHED];          /* the event after group g, at index g % LAUNCHED; NULL: the kind has no events */
     _Atomic int64_t upto[LAUNCHED]; /* mark at the end of group g, at index g % LAUNCHED */
     struct bell progress;           /* wakes other streams that wait for marks of this stream */
-    void (*tell)(void *of);         /* NULL: no callback */
+    void (*tell)(void *of);         /* callback after completed work; NULL: none */
     void *tell_of;
     struct item item[CAPACITY];
-    int status; /* status of the failed item; the worker's, until `done` has passed the item */
+    int status; /* error code of the failed item; owned by the thread until `done` has passed the item */
     char text[1024];
     _Atomic int64_t failed; /* mark of the work before the failed item; INT64_MAX: no failure */
 };
@@ -74,7 +78,7 @@ host_stream_mark(const struct stream *s)
     return atomic_load_explicit(&host(s)->enqueued, memory_order_relaxed);
 }
 
-/* Copies the error of the failing thread for the owner. n: the mark of the work before the failed item. */
+/* Copies the error text of the stream's thread for the owner. n: mark of the work before the failed item. */
 static void
 keep_stream_failure(struct host_stream *s, int status, int64_t n)
 {
@@ -83,8 +87,8 @@ keep_stream_failure(struct host_stream *s, int status, int64_t n)
     atomic_store_explicit(&s->failed, n, memory_order_release);
 }
 
-/* Returns true if work behind this wait may begin: if the other stream's work is done, or in flight and the device
- * can wait. */
+/* Returns true if work behind this wait may begin: the other stream's work is complete, or it is in flight and the
+ * device can wait for it. */
 static bool
 may_follow(const struct item *i)
 {
@@ -94,8 +98,8 @@ may_follow(const struct item *i)
            (waits && atomic_load_explicit(&other->begun, memory_order_acquire) >= i->mark);
 }
 
-/* Returns the event of the first group that contains the mark. If its slot was reused meanwhile, the event covers
- * later work too, but only launched work, so that no wait lasts for ever. */
+/* Returns the event of the first group that contains the mark. If the event's slot was reused, the event includes
+ * later work, too. That is only launched work, so the wait still ends. */
 static void *
 event_behind(const struct host_stream *s, int64_t mark)
 {
@@ -118,7 +122,7 @@ follow_event(const struct host_stream *s, const struct item *i)
     return s->stream.kind->events->follow(s->stream.device, event_behind(host(i->other), i->mark));
 }
 
-/* Executes an item, or nothing after a failure. Returns false if the item waits. */
+/* Executes an item, or skips it after a failure. Returns false if the item waits. */
 static bool
 run_item(struct host_stream *s, const struct item *i, int64_t n)
 {
@@ -137,7 +141,7 @@ is_done(struct host_stream *s, int64_t n)
     if (s->tell) s->tell(s->tell_of);
 }
 
-/* Records the first failure that the device reports for work after mark n. */
+/* Records the first error that the device reports for work after mark n. */
 static void
 hear_status(struct host_stream *s, int status, int64_t n)
 {
@@ -145,7 +149,7 @@ hear_status(struct host_stream *s, int status, int64_t n)
         keep_stream_failure(s, status, n);
 }
 
-/* Waits for launched work, and marks n items as done. */
+/* Waits for launched work, and then marks n items as complete. */
 static void
 finish_item(struct host_stream *s, int64_t n)
 {
@@ -156,7 +160,7 @@ finish_item(struct host_stream *s, int64_t n)
     is_done(s, n);
 }
 
-/* Waits for the work in flight and marks it as done. Returns false if nothing is in flight. */
+/* Waits for the work in flight, and marks it as complete. Returns false if nothing is in flight. */
 static bool
 settle_begun(struct host_stream *s)
 {
@@ -165,8 +169,8 @@ settle_begun(struct host_stream *s)
     return true;
 }
 
-/* Closes the group of taken items, which is now in flight. If LAUNCHED groups are in flight, waits for the older
- * half. Returns false if no item was taken. */
+/* Ends the present group, which is then in flight. If LAUNCHED groups are in flight, waits for the older half.
+ * Returns false if the group is empty. */
 static bool
 launch_taken(struct host_stream *s)
 {
@@ -243,7 +247,7 @@ begin_next_item(struct host_stream *s)
     if (launches) {
         if (!i->work.run || s->taken - s->begun == GROUP) launch_taken(s);
     } else {
-        finish_item(s, n + 1); /* host code may have launched work, too, without an event */
+        finish_item(s, n + 1); /* host code may have launched work that no event follows */
         s->begun = n + 1;
     }
     return true;
@@ -297,7 +301,7 @@ stream_spin(struct host_stream *s)
     return false;
 }
 
-/* Sleeps until there may be work. With a group open, first waits briefly for more items of the group. */
+/* Sleeps until there may be work. If a group is being launched, first waits briefly for more items of the group. */
 static void
 await_items(struct host_stream *s)
 {

@@ -1,13 +1,14 @@
 /* stream_host.h - streams whose work a host thread executes, for kinds without streams of their own. The functions
- * of struct device_kind (device.h); host_stream_new also receives the kind. Owner and threads: as in stream.h. */
+ * have the meaning of those in struct device_kind (device.h); host_stream_new also gets the kind. Owner and threads
+ * as in stream.h. */
 #ifndef RILLE_RUNTIME_STREAM_HOST_H
 #define RILLE_RUNTIME_STREAM_HOST_H
 
 #include "runtime/device/stream.h"
 
-/* E_MEMORY, E_KERNEL. */
+/* Creates a host stream of this kind. E_MEMORY, E_KERNEL. */
 int host_stream_new(const struct device_kind *kind, int device, int role, bool driven, struct stream **out);
-void host_stream_free(struct stream **s); /* the stream must be drained */
+void host_stream_free(struct stream **s); /* all work of the stream must be complete */
 int host_stream_enqueue(struct stream *s, const struct stream_work *w);
 int64_t host_stream_mark(const struct stream *s);
 bool host_stream_passed(const struct stream *s, int64_t mark);

@@ -1,4 +1,4 @@
-/* claim.c - exclusive write access to a folder. */
+/* claim.c - gives a session exclusive write access to a folder. */
 #include "runtime/file/claim.h"
 
 #include "runtime/base/arena.h"
@@ -17,11 +17,11 @@
 
 struct claim {
     struct claim *before;
-    char *path; /* of the file .owner */
+    char *path; /* path of the file .owner */
     int fd;
 };
 
-/* Returns true if the open file is still the file of that name. */
+/* Returns true if the open file is still the one with this path. */
 static bool
 is_there(int fd, const char *path)
 {
@@ -45,7 +45,7 @@ say_self(struct str *out)
     str_addf(out, "process %ld on %s", (long)getpid(), host);
 }
 
-/* Appends the printable characters of the file. */
+/* Appends the printable characters of the file to a text. */
 static void
 say_owner(int fd, struct str *out)
 {
@@ -69,8 +69,8 @@ refuse_claim(int fd, const char *folder)
     return status;
 }
 
-/* Opens the file and locks it. Tries again if the previous owner removed the file in between, because the lock is
- * then on a nameless file. */
+/* Opens the file and locks it. If the previous owner removed the file in between, tries again, because the lock is
+ * then on a file without a name. */
 static int
 claim_file(const char *folder, const char *path, int *out)
 {
@@ -89,7 +89,8 @@ claim_file(const char *folder, const char *path, int *out)
     }
 }
 
-/* Writes the owner for the message only; ignores a full disk, which the save itself will report. */
+/* Writes the owner's name, which only serves error texts. Ignores a full disk, because the save itself will report
+ * it. */
 static void
 write_owner(int fd)
 {

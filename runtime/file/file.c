@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Opens the temporary file, with the permissions of the existing one. An existing file that is not writable is not
- * replaced. */
+/* Opens the temporary file, with the permissions of the existing file. Refuses to replace an existing file that is
+ * not writable. */
 static FILE *
 open_beside(const char *path, struct file_out *out)
 {
@@ -42,7 +42,7 @@ file_create(const char *what, const char *path, struct file_out *out)
     return out->f ? 0 : fail(E_IO, "%s: %s cannot be written: %s", what, path, strerror(errno));
 }
 
-/* Flushes the buffer first, so that errno is that of the last attempt. */
+/* Finishes writing a file. Flushes its buffer first, so that errno belongs to the failed write. */
 int
 file_finish(struct file_out *out)
 {
@@ -65,7 +65,7 @@ file_write(const char *what, const char *path, const char *text, size_t n)
     return file_finish(&out);
 }
 
-/* Checks that a block of n bytes may follow the first `at` bytes of a text. */
+/* Checks that a text may contain this block of n bytes, which follows `at` earlier bytes. */
 static int
 check_text(const char *what, const char *path, size_t most, size_t at, const char *block, size_t n)
 {
@@ -74,7 +74,7 @@ check_text(const char *what, const char *path, size_t most, size_t at, const cha
     return n > most - at ? fail(E_IO, "%s: %s is longer than %zu bytes", what, path, most) : 0;
 }
 
-/* most: maximum bytes of a text; 0: any bytes, no limit. */
+/* Reads a file. most: maximum number of bytes of a text; 0: a file with any bytes and any length. */
 static int
 read_stream(const char *what, const char *path, size_t most, char **out, size_t *n)
 {

@@ -1,8 +1,9 @@
-/* file.h - reads and writes whole text files; reports the reason of a failure.
+/* file.h - reads and writes complete text files, and reports why that fails.
  *
- * what: prefix of the file name in messages, such as "trace". A file is written under a temporary name and renamed
- * when it is complete; until then, and after a failure, readers find the old file. A path that is not a plain file -
- * a device, a pipe, a link - is written in place. Any thread; a file belongs to the caller until file_finish. */
+ * what: word before the file name in error texts, such as "trace". A file is written under a temporary name and
+ * renamed when it is complete; until then, and after a failure, readers find the old file. If the path is no plain
+ * file (a device, a pipe, a link), it is written in place. Any thread; a file belongs to the caller until
+ * file_finish. */
 #ifndef RILLE_RUNTIME_FILE_H
 #define RILLE_RUNTIME_FILE_H
 
@@ -11,20 +12,20 @@
 #include <stdio.h>
 
 struct file_out {
-    const char *what, *path; /* owned by the caller */
+    const char *what, *path; /* the caller owns both texts */
     FILE *f;
-    char *beside; /* temporary name; NULL: written in place */
+    char *beside; /* path of the temporary file; NULL: the file is written in place */
 };
-/* Creates a file. After E_IO do not call file_finish. */
+/* Creates a file. After E_IO, do not call file_finish(). */
 int file_create(const char *what, const char *path, struct file_out *out);
-/* Closes the file. E_IO: this or an earlier write failed. */
+/* Closes the file. E_IO: closing or an earlier write failed. */
 int file_finish(struct file_out *out);
 /* Writes a file of n bytes. E_IO. */
 int file_write(const char *what, const char *path, const char *text, size_t n);
 
-/* Reads a whole file; a 0 follows its n bytes. The caller frees *out. E_IO. */
+/* Reads a complete file of n bytes, and appends a 0 byte. The caller frees *out. E_IO. */
 int file_read(const char *what, const char *path, char **out, size_t *n);
-/* Reads a text of at most `most` bytes likewise. E_IO, also if it contains a 0 byte: such a file is not text, and
+/* Reads a text of at most `most` bytes. E_IO: also if the file contains a 0 byte, because then it is not text, and
  * devices like /dev/zero have no end. */
 int file_read_text(const char *what, const char *path, size_t most, char **out, size_t *n);
 

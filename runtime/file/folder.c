@@ -1,4 +1,4 @@
-/* folder.c - a model in a folder: safetensors shards and the index that maps tensors to shards. */
+/* folder.c - opens a model in a folder: safetensors shards and the index that maps tensors to shards. */
 #include "runtime/file/folder.h"
 
 #include "runtime/base/error.h"
@@ -27,7 +27,7 @@ folder_is_set(const char *path)
     return text_ends(path, INDEX) || is_folder(path);
 }
 
-/* Returns the path of a file in the folder, allocated in f's arena. */
+/* Returns the path of a file in the folder. The arena of f owns the text. */
 static char *
 join_path(struct tensors *f, const char *folder, size_t n, const char *name)
 {
@@ -46,7 +46,8 @@ open_shard(struct tensors *f, const char *path)
     return format_safetensors.open(f, tensors_add_source(f, s));
 }
 
-/* A shard is a file beside the index, whatever the index would like. */
+/* Returns the name of a shard file. The file must be in the same folder as the index, even if the index gives
+ * another folder. */
 static int
 check_shard_name(const char *index, const char *name)
 {
@@ -54,7 +55,7 @@ check_shard_name(const char *index, const char *name)
     return fail(E_IO, "%s: weight_map names '%.200s', which is not a .safetensors file of this folder", index, name);
 }
 
-/* Opens each file of the map once. */
+/* Opens each file that the index names, once. */
 static int
 open_shards(struct tensors *f, const char *index, size_t folder, json_t *map)
 {
@@ -73,7 +74,7 @@ open_shards(struct tensors *f, const char *index, size_t folder, json_t *map)
     return 0;
 }
 
-/* Checks that the map and the shards agree on every tensor. */
+/* Checks that the index and the shards agree about every tensor. */
 static int
 check_map(const struct tensors *f, const char *index, size_t folder, json_t *map)
 {

@@ -1,12 +1,12 @@
-/* gguf.c - reading GGUF files, versions 2 and 3: heads of named values, then tensors.
+/* gguf.c - reads GGUF files, versions 2 and 3: a head with named values, then tensors.
  *
  *   "GGUF" u32 version, u64 ntensor, u64 nvalue
  *   nvalue times:  key, u32 type, value        texts are u64 length and bytes
  *   ntensor times: name, u32 ndim, u64 sizes (last axis first), u32 type, u64 offset
  *   padding to the alignment; tensors, each at its offset
  *
- * Blocks of quantised types have no dtype here: such tensors can be listed, not
- * read. ggml's docs/gguf.md describes the format. */
+ * Rille has no dtype for blocks of quantised types: such tensors can be listed, but not read. ggml's docs/gguf.md
+ * describes the format. */
 #include "runtime/base/error.h"
 #include "runtime/file/tensors.h"
 
@@ -15,10 +15,10 @@
 
 enum { MAX_KEY = 65535, MAX_TEXT = 1 << 16, MAX_NEST = 4, ALIGNMENT = 32 };
 
-/* ---- types of tensors ---- */
+/* ---- dtypes of tensors ---- */
 
 static const struct {
-    const char *name; /* NULL: unused number */
+    const char *name; /* NULL: the format does not use this number */
     uint8_t dtype;
 } types[] = {
     [0] = {"F32", DT_F32},    [1] = {"F16", DT_F16},  [2] = {"Q4_0", 0},      [3] = {"Q4_1", 0},
@@ -35,8 +35,8 @@ static const struct {
 
 enum { VALUE_BOOL = 7, VALUE_TEXT, VALUE_LIST };
 static const struct {
-    uint8_t bytes; /* 0: texts and lists */
-    char kind;     /* u, i, f, b: how to print the value */
+    uint8_t bytes; /* bytes of a value; 0: a text or a list */
+    char kind;     /* how to print the value: u: unsigned, i: signed, f: float, b: bool */
 } values[] = {{1, 'u'}, {1, 'i'}, {2, 'u'}, {2, 'i'}, {4, 'u'}, {4, 'i'}, {4, 'f'},
               {1, 'b'}, {0, 0},   {0, 0},   {8, 'u'}, {8, 'i'}, {8, 'f'}};
 
@@ -46,7 +46,7 @@ gguf_malformed(const struct cursor *c, const char *why)
     return fail(E_IO, "%s: not a GGUF file: %s", c->source->name, why);
 }
 
-/* Reads a text of at most `most` bytes into out, which has room for one byte more; a longer text is an error. */
+/* Reads a text of at most `most` bytes. out: room for most + 1 bytes. A longer text is an error. */
 static int
 take_text(struct cursor *c, char *out, uint64_t most)
 {
@@ -140,7 +140,7 @@ gguf_take_tensor(struct tensors *f, struct cursor *c, char *scratch)
     uint64_t size, offset;
     TRY(take_text(c, scratch, MAX_TEXT));
     TRY(cursor_u32(c, &ndim));
-    if (ndim > MAX_DIM) return gguf_malformed(c, "a tensor has too many axes");
+    if (ndim > MAX_DIM) return gguf_malformed(c, "a tensor has more axes than are supported");
     struct entry *e = tensors_add(f, scratch, c->source);
     e->type.ndim = (uint8_t)ndim;
     for (uint32_t i = 0; i < ndim; i++) {
@@ -167,15 +167,15 @@ by_offset(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* Returns the minimum bytes of a tensor: 1 if the dtype is unknown here and the shape is not empty, because the size
- * is unknown. */
+/* Returns the fewest bytes that a tensor can have. If Rille lacks the dtype, returns 1, or 0 for an empty shape,
+ * because the size is unknown. */
 static int64_t
 least_bytes(const struct entry *e)
 {
     return e->type.dtype != DT_NONE ? type_bytes(&e->type) : type_numel(&e->type) > 0;
 }
 
-/* Checks that no two tensors overlap; no known program writes such files. */
+/* Checks that no two tensors overlap. No known program writes such files. */
 static int
 lie_apart(const struct tensors *f)
 {
@@ -195,8 +195,8 @@ lie_apart(const struct tensors *f)
     return status;
 }
 
-/* Converts offsets to positions in the file and checks that the tensors fit. For an unknown dtype only the shape is
- * checked. */
+/* Converts offsets to positions in the file, and checks that the tensors fit into the file. If Rille lacks a dtype,
+ * checks only the shape. */
 static int
 place_tensors(struct tensors *f, const struct cursor *c, int64_t alignment)
 {

@@ -1,4 +1,4 @@
-/* json.c - strict reading of JSON: duplicate names are refused, and errors name the file. */
+/* json.c - parses JSON strictly: rejects duplicate names, and names the file in errors. */
 #include "runtime/file/json.h"
 
 #include "runtime/base/error.h"

@@ -1,5 +1,5 @@
-/* json.h - strict reading of JSON: duplicate names are refused, and errors name the file. The library is jansson.
- * The caller owns the result; any thread. */
+/* json.h - parses JSON strictly: rejects duplicate names, and names the file in errors. The library is jansson. The
+ * caller owns the result; any thread. */
 #ifndef RILLE_RUNTIME_FILE_JSON_H
 #define RILLE_RUNTIME_FILE_JSON_H
 
@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-/* Read an object, which the caller frees by json_decref(). E_IO. */
+/* Parse a JSON object from a text or a file. The caller frees the object with json_decref(). E_IO. */
 int json_text(const char *file, const char *text, size_t n, json_t **out);
 int json_file(const char *path, int64_t most, json_t **out);
 

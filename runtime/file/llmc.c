@@ -1,4 +1,5 @@
-/* llmc.c - files of llm.c: checkpoints of GPT-2 and tokens. github.com/karpathy/llm.c describes them by its code. */
+/* llmc.c - reads files of llm.c: checkpoints of GPT-2, and tokens. The code of github.com/karpathy/llm.c defines the
+ * formats. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "runtime/file/llmc.h"
 
@@ -17,7 +18,7 @@ enum size { LENGTH, VOCAB, LAYERS, HEADS, WIDTH, PADDED, NSIZE };
 static const char *const size_names[NSIZE] = {"max_seq_len", "vocab_size", "num_layers",
                                               "num_heads",   "channels",   "padded_vocab_size"};
 
-/* The tensors in the order of the file. An axis is `times` of a size; 0 ends the shape. */
+/* The tensors in the order of the file. The length of an axis is `times` a size; times 0 ends the shape. */
 static const struct {
     const char *name;
     struct {
@@ -43,7 +44,7 @@ static const struct {
     {"lnfb", {{1, WIDTH}}},
 };
 
-/* Reads the numbers at the start. magic: expected first number. */
+/* Reads the numbers at the start of the file. magic: the first number that is expected. */
 static int
 read_numbers(const struct source *s, int32_t number[NHEAD])
 {
@@ -56,7 +57,7 @@ check_sizes(struct tensors *f, const struct source *s, const int32_t *size)
 {
     for (int i = 0; i < NSIZE; i++) {
         char text[16];
-        if (size[i] <= 0 || size[i] > 1 << 24) /* so that no product passes 2^62 */
+        if (size[i] <= 0 || size[i] > 1 << 24) /* so that products of sizes stay below 2^62 */
             return fail(E_IO, "%s: %s is %d", s->name, size_names[i], (int)size[i]);
         snprintf(text, sizeof text, "%d", (int)size[i]);
         tensors_tell(f, size_names[i], text);
@@ -135,7 +136,7 @@ token_file_of(int64_t *ids, int64_t n)
     return (struct token_file){source_of_bytes("ids", ids, sizeof *ids * (size_t)n), n, 0, sizeof *ids};
 }
 
-/* ---- ids, made wide in blocks ---- */
+/* ---- ids, converted to 64 bits in blocks ---- */
 
 VECTOR static void
 widen_u16(const void *in, int64_t n, int64_t *out)

@@ -1,9 +1,9 @@
-/* npy.c - reading and writing .npy files.
+/* npy.c - reads and writes .npy files.
  *
  *   "\x93NUMPY" major minor length header data
  *
- * The header is a Python dict of three keys: descr, fortran_order, shape. The parser never passes the end of the
- * header and refuses any other syntax. numpy.lib.format describes the format. */
+ * The header is a Python dict of three keys: descr, fortran_order, shape. The parser never reads behind the end of
+ * the header, and rejects any other syntax. numpy.lib.format describes the format. */
 #include "runtime/file/npy.h"
 
 #include "runtime/base/error.h"
@@ -15,7 +15,7 @@ static const char magic[] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
 enum { MAX_HEADER = 1 << 16, ALIGN = 64 };
 
 static const struct {
-    char text[3]; /* descr without its byte order */
+    char text[3]; /* NumPy's name of the dtype (descr) without the byte order */
     enum dtype dtype;
 } descrs[] = {
     {"f4", DT_F32}, {"f8", DT_F64}, {"f2", DT_F16}, {"i4", DT_I32}, {"i8", DT_I64}, {"u1", DT_U8}, {"b1", DT_BOOL},
@@ -24,7 +24,7 @@ static const struct {
 /* ---- the header ---- */
 
 struct parser {
-    const char *name; /* file name for messages */
+    const char *name; /* file name for error texts */
     const char *at, *end;
     struct arena *arena;
 };
@@ -50,7 +50,7 @@ take_char(struct parser *c, char ch)
     return true;
 }
 
-/* Parses 'text' or "text", at most size - 1 bytes, without zero bytes. */
+/* Parses a quoted string, 'text' or "text", of at most size - 1 bytes and without zero bytes. */
 static bool
 take_string(struct parser *c, char *out, size_t size)
 {
@@ -78,7 +78,7 @@ take_size(struct parser *c, int64_t *out)
     int digits = 0;
     skip_header_spaces(c);
     for (*out = 0; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++) {
-        if (++digits > 18) return false; /* more than any file holds */
+        if (++digits > 18) return false; /* more digits than the sizes in any real file */
         *out = *out * 10 + (*c->at - '0');
     }
     return digits > 0;
@@ -166,7 +166,7 @@ parse_dict(struct parser *c, struct entry *h)
     return seen == all ? 0 : npy_malformed(c, "the header lacks descr, fortran_order or shape");
 }
 
-/* Checks magic, version and length, and locates the dict. */
+/* Checks magic, version and length of the header, and finds the dict. */
 static int
 parse_preamble(const char *name, const uint8_t *b, size_t n, struct parser *c)
 {
@@ -191,7 +191,7 @@ npy_head(const char *name, const void *bytes, size_t n, struct arena *a, struct 
     c.arena = a;
     const char *end = c.end;
     TRY(parse_dict(&c, h));
-    skip_header_spaces(&c); /* padding */
+    skip_header_spaces(&c); /* padding behind the dict */
     if (c.at != end) return npy_malformed(&c, "unexpected text after the header's dict");
     *head_bytes = (size_t)(end - (const char *)bytes);
     return 0;
@@ -241,7 +241,7 @@ write_header(const struct type *t, struct str *s)
     s->text[9] = (char)((s->len - 10) >> 8);
 }
 
-/* Writes bf16 as f32, because NumPy lacks bf16. */
+/* Writes values; bf16 as f32, because NumPy has no bf16. */
 static int
 write_npy(struct saving *s, const struct save_item *item)
 {

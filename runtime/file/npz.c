@@ -1,11 +1,11 @@
-/* npz.c - NumPy's .npz: a zip file of .npy files, stored or deflated (zlib).
+/* npz.c - reads NumPy's .npz: a zip file of .npy files, stored or deflated (zlib).
  *
  *   members: local head, packed bytes | central directory: one record per member | end record
  *
  * Numbers beyond 32 bits are stored in an extra field of the record, and a 64-bit end record precedes the ordinary
- * end record (ZIP64). Opening reads the directory and the head of each array. The first read of a member unpacks all
- * of it and verifies the checksum; the packed size bounds the unpacked size. PKWARE's APPNOTE.TXT describes the
- * format. */
+ * end record (ZIP64). Opening a file reads the directory and the header of each array. The first read of a member
+ * unpacks it completely and verifies its checksum. The packed size gives an upper bound for the unpacked size.
+ * PKWARE's APPNOTE.TXT describes the format. */
 #include "runtime/base/error.h"
 #include "runtime/file/npy.h"
 #include "runtime/file/tensors.h"
@@ -20,7 +20,8 @@ enum { STORED = 0, DEFLATED = 8, DEFLATE_MOST = 1032, ENCRYPTED = 1 };
 struct member {
     uint16_t flags, method;
     uint32_t crc;
-    int64_t packed, bytes, local; /* sizes, bytes; position of the local head */
+    /* packed, bytes: sizes before and after unpacking, bytes; local: position of the local header */
+    int64_t packed, bytes, local;
 };
 
 static uint64_t
@@ -37,7 +38,7 @@ damaged(const struct source *s, const char *why)
     return fail(E_IO, "%s: not an .npz file, or damaged: %s", s->name, why);
 }
 
-/* A size or a position within the file. */
+/* Reads a size or a position, which must be within the file. */
 static int
 is_offset_within(const struct source *s, uint64_t v, int64_t *out)
 {
@@ -49,10 +50,10 @@ is_offset_within(const struct source *s, uint64_t v, int64_t *out)
 /* ---- the directory ---- */
 
 struct directory {
-    int64_t at, n; /* position of the next record; records left */
+    int64_t at, n; /* at: position of the next record; n: number of records left */
 };
 
-/* Reads the 64-bit end record, if a locator before the ordinary end record points to it. */
+/* Reads the 64-bit end record, if there is one: a locator before the ordinary end record points to it. */
 static int
 find_end64(const struct source *s, int64_t end, struct directory *d)
 {
@@ -63,12 +64,13 @@ find_end64(const struct source *s, int64_t end, struct directory *d)
     if (little_endian(b, 4) != 0x07064b50) return 0;
     TRY(is_offset_within(s, little_endian(b + 8, 8), &at));
     TRY(source_read(s, at, b, END64));
-    if (little_endian(b, 4) != 0x06064b50) return damaged(s, "its end record of 64 bits is not where it should be");
+    if (little_endian(b, 4) != 0x06064b50)
+        return damaged(s, "its 64-bit end record is not at the position that its locator gives");
     TRY(is_offset_within(s, little_endian(b + 32, 8), &d->n));
     return is_offset_within(s, little_endian(b + 48, 8), &d->at);
 }
 
-/* Finds the end record: the last one whose comment ends with the file. */
+/* Finds the end record: the last one in the file whose comment ends exactly at the end of the file. */
 static int
 find_end(const struct source *s, uint8_t *b, struct directory *d)
 {
@@ -83,7 +85,7 @@ find_end(const struct source *s, uint8_t *b, struct directory *d)
     return damaged(s, "no directory at the end of the file");
 }
 
-/* Replaces numbers with all bits set by those of the extra field of kind 1, in this order. */
+/* Replaces each number whose bits are all set by the next number in the record's extra field of kind 1. */
 static int
 wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *value[3])
 {
@@ -94,7 +96,7 @@ wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *
         if (little_endian(extra, 2) != 1) continue;
         for (int i = 0; i < 3; i++) {
             if (*value[i] != UINT32_MAX) continue;
-            if ((size -= 8) < 0) return damaged(s, "a number of 64 bits is missing");
+            if ((size -= 8) < 0) return damaged(s, "a 64-bit size or position is missing");
             *value[i] = little_endian(p, 8);
             p += 8;
         }
@@ -102,13 +104,13 @@ wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *
     return 0;
 }
 
-/* Reads the next record and stores its name in scratch, which has room for three lengths of 16 bits. */
+/* Reads the next record, and stores its name in `scratch`, which has room for three lengths of 16 bits each. */
 static int
 next_record(const struct source *s, struct directory *d, struct member *m, uint8_t *scratch, const char **name)
 {
     uint8_t b[RECORD];
     TRY(source_read(s, d->at, b, RECORD));
-    if (little_endian(b, 4) != 0x02014b50) return damaged(s, "its directory is broken");
+    if (little_endian(b, 4) != 0x02014b50) return damaged(s, "its directory is damaged");
     int64_t nname = (int64_t)little_endian(b + 28, 2), nextra = (int64_t)little_endian(b + 30, 2);
     uint64_t bytes = little_endian(b + 24, 4), packed = little_endian(b + 20, 4), local = little_endian(b + 42, 4);
     TRY(source_read(s, d->at + RECORD, scratch, nname + nextra));
@@ -131,13 +133,14 @@ next_record(const struct source *s, struct directory *d, struct member *m, uint8
 
 /* ---- members ---- */
 
-/* Returns the position of the packed bytes. */
+/* Returns the position of the member's packed bytes. */
 static int
 find_packed(const struct source *s, const struct member *m, int64_t *at)
 {
     uint8_t b[LOCAL];
     TRY(source_read(s, m->local, b, LOCAL));
-    if (little_endian(b, 4) != 0x04034b50) return damaged(s, "a member is not where the directory says");
+    if (little_endian(b, 4) != 0x04034b50)
+        return damaged(s, "a member is not at the position that the directory gives");
     *at = m->local + LOCAL + (int64_t)little_endian(b + 26, 2) + (int64_t)little_endian(b + 28, 2);
     return *at <= s->size && m->packed <= s->size - *at ? 0 : damaged(s, "a member extends beyond the end of the file");
 }
@@ -156,7 +159,7 @@ inflate_blocks(const struct source *s, int64_t at, int64_t packed, z_stream *z, 
         }
         status = inflate(z, Z_NO_FLUSH);
     }
-    return status == Z_OK || status == Z_STREAM_END ? 0 : damaged(s, "deflated bytes are broken");
+    return status == Z_OK || status == Z_STREAM_END ? 0 : damaged(s, "compressed bytes are damaged");
 }
 
 /* Unpacks in several calls, because zlib counts in 32 bits. */
@@ -171,7 +174,7 @@ unpack_deflated(const struct source *s, int64_t at, int64_t packed, uint8_t *out
         int64_t turn = MIN(n - given, INT64_C(1) << 30), before = packed - (int64_t)z.total_in;
         z.next_out = out + given;
         z.avail_out = (uInt)turn;
-        /* the rest of the block is unpacked first */
+        /* zlib first unpacks the rest of the present block */
         status = inflate_blocks(s, at + packed - before + z.avail_in, before - z.avail_in, &z, block);
         if (!status && z.avail_out) status = damaged(s, "a member has fewer bytes than its header says");
         given += turn;
@@ -181,7 +184,7 @@ unpack_deflated(const struct source *s, int64_t at, int64_t packed, uint8_t *out
     return status;
 }
 
-/* Unpacks the first n bytes. */
+/* Unpacks only the first n bytes of a member. */
 static int
 unpack_first(const struct source *s, const struct member *m, uint8_t *out, int64_t n)
 {
@@ -254,7 +257,7 @@ check_sum(const struct source *s, const struct entry *e, const uint8_t *bytes, i
     return fail(E_IO, "%s: '%.200s' is damaged: its checksum differs", s->name, e->name);
 }
 
-/* Unpacks the member into memory, which becomes the entry's source. */
+/* Unpacks a member into memory, which then is the entry's source. */
 static int
 unpack(struct tensors *f, struct entry *e)
 {

@@ -1,4 +1,4 @@
-/* pieces.c - a box cut into pieces of limited size, in row-major order. */
+/* pieces.c - iterates over a box in pieces of limited size, in row-major order. */
 #include "runtime/file/pieces.h"
 
 struct pieces

@@ -1,4 +1,4 @@
-/* pieces.h - a box cut into pieces of limited size, so that values can pass through a small buffer.
+/* pieces.h - iterates over a box in pieces of limited size, so that values can pass through a small buffer.
  *
  * The pieces are in row-major order: their values, concatenated, are the values of the box. The caller owns the
  * iterator; any thread. */
@@ -10,16 +10,18 @@
 struct pieces {
     struct box whole, piece;
     int ndim;
-    int cut; /* axis that is cut: pieces have size 1 on earlier axes, full size on later axes; -1: one piece */
+    /* axis along which the box is cut: pieces have size 1 on earlier axes and full size on later axes; -1: the box
+     * is one piece */
+    int cut;
     int64_t step;
     bool begun;
 };
 
-/* Starts a walk over pieces of at most `most` elements, but at least one. */
+/* Begins an iteration over pieces of at most `most` elements; each piece has at least one element. */
 struct pieces pieces_begin(const struct box *b, int ndim, int64_t most);
-/* Sets `piece` to the next piece; returns false after the last. */
+/* Advances to the next piece. Returns false after the last. */
 bool pieces_next(struct pieces *w);
-/* Returns the box that covers the value. */
+/* Returns the box that covers the complete value. */
 struct box box_all(const struct type *t);
 
 #endif

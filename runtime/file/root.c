@@ -1,4 +1,4 @@
-/* root.c - a path below a root, opened folder by folder. */
+/* root.c - opens a path below a root folder, one folder after the other. */
 #include "runtime/file/root.h"
 
 #include "runtime/base/arena.h"
@@ -42,13 +42,13 @@ roots_free(struct roots *r)
     *r = (struct roots){0};
 }
 
-/* Returns the part of the path after the root and its slash; NULL: the path is not below the root. */
+/* Returns the part of the path behind the root and its slash; NULL: the path is not below the root. */
 static const char *
 path_behind(const char *root, const char *path)
 {
     size_t n = strlen(root);
     if (strncmp(root, path, n)) return NULL;
-    if (n && root[n - 1] == '/') return path + n; /* the root is "/" */
+    if (n && root[n - 1] == '/') return path + n; /* the root ends with a slash, because it is "/" */
     return path[n] == '/' ? path + n + 1 : NULL;
 }
 
@@ -73,7 +73,7 @@ root_cannot(const char *path, int why)
     return fail(E_IO, "%s: %s", path, strerror(why));
 }
 
-/* Copies the next component of the path. E_IO: empty, too long, "." or "..". */
+/* Copies the next component of the path. E_IO: the component is empty, too long, "." or "..". */
 static int
 take_name(const char *path, const char *at, char name[NAME_MAX + 1])
 {
@@ -84,7 +84,7 @@ take_name(const char *path, const char *at, char name[NAME_MAX + 1])
     return strcmp(name, ".") && strcmp(name, "..") ? 0 : fail(E_IO, "%s: a path must not contain '%s'", path, name);
 }
 
-/* Enters the next folder of the path. */
+/* Opens the next folder of the path, and closes its parent. */
 static int
 enter_root(const char *path, struct rooted *at)
 {

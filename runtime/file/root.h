@@ -1,7 +1,7 @@
-/* root.h - access to files below declared root folders only, even if an untrusted party chooses the path.
+/* root.h - opens files only below declared root folders, even if the path comes from an untrusted sender.
  *
- * A path must be absolute and begin with the exact text of a root. Each folder of the path is opened relative to its
- * parent; "..", "." and links are refused. The caller owns what is opened; any thread. */
+ * A path must be absolute, and must begin with the exact text of a root. Each folder of the path is opened relative
+ * to its parent; "..", "." and links are refused. The caller owns what is opened; any thread. */
 #ifndef RILLE_RUNTIME_FILE_ROOT_H
 #define RILLE_RUNTIME_FILE_ROOT_H
 
@@ -9,22 +9,22 @@
 
 struct roots {
     int n, capacity;
-    char **path; /* as returned by realpath() */
+    char **path; /* paths as returned by realpath() */
 };
-/* Reads a list of folders, separated by ":"; NULL: none. E_IO: a folder does not exist. */
+/* Parses a list of folders separated by ":"; list NULL: no folders. E_IO: a folder does not exist. */
 int roots_read(const char *list, struct roots *out);
 void roots_free(struct roots *r);
 bool roots_have(const struct roots *r, const char *path);
 
 struct rooted {
-    int folder, fd;   /* -1: closed */
+    int folder, fd;   /* descriptors of the folder and of the file; -1: closed */
     const char *name; /* file name without folders; points into the path */
 };
-/* Opens a file to read. E_IO naming the path. */
+/* Opens a file for reading. E_IO: the text names the path. */
 int rooted_open(const struct roots *r, const char *path, struct rooted *out);
-/* Creates a file to write, replacing the name: processes that have the old file open keep the old file. E_IO naming
- * the path. */
+/* Creates a file for writing, and replaces an existing file of that name. Processes that have the old file open keep
+ * it. E_IO: the text names the path. */
 int rooted_create(const struct roots *r, const char *path, struct rooted *out);
-void rooted_close(struct rooted *f); /* does not close fd if the caller took fd and set -1 */
+void rooted_close(struct rooted *f); /* closes the descriptors; a caller that keeps fd sets it to -1 first */
 
 #endif

@@ -1,10 +1,10 @@
-/* safetensors.c - reading the head of a .safetensors file.
+/* safetensors.c - reads the header of a .safetensors file.
  *
  *   u64 length | JSON of that length | values, contiguous
  *
- * The JSON maps names to {"dtype", "shape", "data_offsets": [begin, end]}, the offsets relative to the values, and
- * "__metadata__" to texts. The reader is strict: values must have no gaps, must not overlap, and must end with the
- * file. The format is described at github.com/huggingface/safetensors. */
+ * The JSON maps names to {"dtype", "shape", "data_offsets": [begin, end]}; offsets count from the start of the
+ * values. It maps "__metadata__" to texts. The reader is strict: values must have no gaps, must not overlap, and
+ * must end with the file. The format is described at github.com/huggingface/safetensors. */
 #include "runtime/base/error.h"
 #include "runtime/file/json.h"
 #include "runtime/file/safetensors.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All dtypes of the format. A file may contain tensors of a dtype that Rille lacks, but they are not read. */
+/* All dtypes of the format. A file may contain tensors of a dtype that Rille lacks; these cannot be read. */
 static const struct {
     const char *name;
     uint8_t dtype, bits;
@@ -51,7 +51,7 @@ safetensors_dtype(enum dtype d)
     return NULL;
 }
 
-/* Reports an invalid entry. */
+/* Fails because an entry is invalid. */
 static int
 safetensors_bad(const struct entry *e, const char *why)
 {
@@ -73,7 +73,7 @@ read_dtype(struct entry *e, const json_t *value, int64_t *bits)
     return fail(E_IO, "%s: '%.200s' has an unknown dtype '%.40s'", e->source->name, e->name, text);
 }
 
-/* Reads the shape, and sets *bits to the size of the value in bits. */
+/* Reads the shape. *bits: size of the value in bits. */
 static int
 read_shape(struct entry *e, const json_t *value, int64_t *bits)
 {
@@ -103,7 +103,7 @@ safetensors_type(struct entry *e, const json_t *dtype, const json_t *shape, int6
     return read_shape(e, shape, bits);
 }
 
-/* Reads one entry and sets *end to the end of its values. Offsets stay relative to the values. */
+/* Reads one entry. *end: end of its values. Offsets stay relative to the start of the values. */
 static int
 read_tensor_entry(struct entry *e, const json_t *value, int64_t *end)
 {
@@ -117,7 +117,7 @@ read_tensor_entry(struct entry *e, const json_t *value, int64_t *end)
         return safetensors_bad(e, "has no data_offsets [begin, end]");
     e->offset = json_integer_value(begin);
     *end = json_integer_value(stop);
-    if (e->offset < 0 || *end < e->offset) return safetensors_bad(e, "has data_offsets whose end is before the begin");
+    if (e->offset < 0 || *end < e->offset) return safetensors_bad(e, "has data_offsets that end before they begin");
     if (*end - e->offset != bits / 8)
         return fail(E_IO, "%s: '%.200s' has %lld bytes by its shape, %lld by its data_offsets", e->source->name,
                     e->name, (long long)(bits / 8), (long long)(*end - e->offset));
@@ -154,7 +154,8 @@ compare_entry_begin(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* Checks the sorted spans: each begins at the end of the previous span, and the last ends with the file. */
+/* Checks the sorted spans of values: each span must begin at the end of the previous span, and the last must end
+ * with the file. */
 static int
 check_spans(const struct source *s, struct span *span, size_t n, int64_t size)
 {

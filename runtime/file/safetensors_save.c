@@ -1,7 +1,7 @@
-/* safetensors_save.c - writing .safetensors files, one or a folder of shards.
+/* safetensors_save.c - writes a .safetensors file, or a folder of shard files.
  *
- * The digest of a file is the XXH3 of its bytes, with the digest's own characters replaced by "0". The digest has a
- * fixed position, right after the opening of "__metadata__", so readers need not search for it. */
+ * The digest of a file is the XXH3 of its bytes, with the digest's own characters replaced by "0". The digest is
+ * always the first entry of "__metadata__", so readers need not search for it. */
 #include "runtime/base/error.h"
 #include "runtime/file/folder.h"
 #include "runtime/file/json.h"
@@ -21,9 +21,9 @@
 #define DIGEST_HEAD "{\"__metadata__\":{\"rille.digest\":\""
 enum { DIGEST_AT = 8 + sizeof DIGEST_HEAD - 1, DIGEST_SIZE = sizeof NO_DIGEST - 1, BLOCK = 1 << 20 };
 
-/* ---- the head ---- */
+/* ---- the header ---- */
 
-/* Wider dtypes first, so that each value lies on a multiple of its width. */
+/* Orders items for writing: wider dtypes first, so that each value begins at a multiple of its width. */
 static int
 by_width_and_name(const void *a, const void *b)
 {
@@ -37,7 +37,7 @@ head_metadata(const struct safetensors_options *o)
 {
     json_t *map = json_object();
     if (o->digest) json_object_set_new(map, "rille.digest", json_string(NO_DIGEST));
-    json_object_set_new(map, "format", json_string("pt")); /* other readers require this key */
+    json_object_set_new(map, "format", json_string("pt")); /* other readers need this key */
     for (int i = 0; i < o->nmetadata; i++)
         if (json_object_set_new(map, o->metadata[i].key, json_string(o->metadata[i].value))) {
             json_decref(map);
@@ -81,7 +81,7 @@ head_object(const char *path, int n, const struct save_item *item, const struct 
     return 0;
 }
 
-/* Writes the u64 length and the JSON, padded with spaces to a multiple of 8. */
+/* Writes the u64 length and the JSON, which is padded with spaces to a multiple of 8 bytes. */
 static int
 head_make(const char *path, int n, const struct save_item *item, const struct safetensors_options *o, struct str *out)
 {
@@ -128,7 +128,7 @@ write_saved_file(struct saving *s, int n, const struct save_item *item, const st
     return saving_write_at(s, DIGEST_AT, text, DIGEST_SIZE);
 }
 
-/* Writes and flushes a file under its temporary name. */
+/* Writes a file under its temporary name, and flushes it to disk. */
 static int
 prepare_save(const char *path, int n, struct save_item *item, const struct safetensors_options *o, struct saving *s)
 {
@@ -197,7 +197,7 @@ safetensors_verify(const char *path)
     free(block);
     source_close(&s);
     if (status) return status;
-    struct tensors *f; /* checks that the shards exist and have the right sizes */
+    struct tensors *f; /* opening checks that the shard files exist and have the right sizes */
     status = tensors_open(path, "safetensors", &f);
     tensors_close(&f);
     return status;
@@ -215,13 +215,13 @@ compare_saved_names(const void *a, const void *b)
 }
 
 struct shard {
-    int first, n; /* range of the items, sorted by name */
+    int first, n; /* range of the items, which are sorted by name */
     char *path;
     struct saving saving;
 };
 
-/* Distributes the items over shards in order of name; a value larger than a shard has a shard of its own. Returns
- * the number of shards, at least 1. */
+/* Distributes the items over shard files in order of name. A value larger than a shard gets its own. Returns the
+ * number of shard files, at least 1. */
 static int
 deal(int n, const struct save_item *item, int64_t shard_bytes, struct shard *shard)
 {
@@ -256,7 +256,7 @@ is_shard_name(const char *name)
     return sscanf(name, "model-%5u-of-%5u.safetensors%n", &i, &n, &end) == 2 && end && !name[end];
 }
 
-/* Removes the index and then the shards of an earlier save. */
+/* Removes the index, and then the shard files of an earlier save. */
 static int
 remove_old(const char *folder)
 {
@@ -306,7 +306,7 @@ write_index(const char *folder, json_t *index)
     return status;
 }
 
-/* Renames the shards, which are on disk under temporary names, to their final names, and then writes the index. */
+/* Renames the shard files, which are on disk under temporary names, to their final names, and then writes the index. */
 static int
 publish_shards(const char *folder, int nshard, struct shard *shard, json_t *index)
 {

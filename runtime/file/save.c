@@ -60,7 +60,7 @@ saving_write(struct saving *s, const void *bytes, int64_t n)
     return 0;
 }
 
-/* Converts n values to another dtype, dense in out. */
+/* Converts n values to another dtype, densely in `out`. */
 static void
 convert(enum dtype from, const void *in, enum dtype to, void *out, int64_t n)
 {
@@ -118,7 +118,8 @@ folder_sync(const char *path)
     int fd = open(name.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC), why = fd < 0 || fsync(fd) ? errno : 0;
     if (fd >= 0) close(fd);
     str_free(&name);
-    return why && why != EINVAL && why != EACCES ? save_cannot(path, why) : 0; /* some systems cannot flush folders */
+    /* some file systems cannot flush folders */
+    return why && why != EINVAL && why != EACCES ? save_cannot(path, why) : 0;
 }
 
 int

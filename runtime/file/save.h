@@ -8,7 +8,7 @@
 
 #include "runtime/tensor/layout.h"
 
-/* A value to write: `read` returns any box of the value, dense and row-major; it may run on another thread. */
+/* A value to write. `read` returns any box of the value, dense and row-major; it may run on another thread. */
 struct save_item {
     const char *name;
     struct type type;
@@ -23,24 +23,25 @@ struct saving {
     const char *path;
     char *temporary;
     int fd;
-    int64_t at; /* bytes written so far */
+    int64_t at; /* number of bytes written so far */
 };
 int saving_begin(const char *path, struct saving *s);
 int saving_write(struct saving *s, const void *bytes, int64_t n);
 int saving_write_at(struct saving *s, int64_t offset, const void *bytes, int64_t n);
-/* Writes all values of the item as dtype `as` (DT_NONE: the item's own). `see`, unless NULL, is called with each
- * written block. */
+/* Writes all values of the item with dtype `as` (DT_NONE: the item's own). Calls `see`, unless NULL, with each block
+ * that was written. */
 int saving_item(struct saving *s, const struct save_item *item, enum dtype as,
                 void (*see)(void *arg, const void *bytes, int64_t n), void *arg);
-/* Flushes the file to disk under its temporary name, for files that are renamed together. */
+/* Flushes the file to disk under its temporary name. For several files that are renamed together. */
 int saving_flush(struct saving *s);
-/* Renames the file to its target; flushes first if saving_flush was not called. */
+/* Renames the file to its final name; before that, flushes it if saving_flush() was not called. */
 int saving_end(struct saving *s);
-/* Removes the temporary file, after an error or without one. Keeps the present error. Safe after saving_end. */
+/* Removes the temporary file, whether or not there was an error. Keeps the present error text. Does nothing after
+ * saving_end(). */
 void saving_drop(struct saving *s);
-/* Writes a file with this text as its content. */
+/* Writes a file that contains this text. */
 int saving_text(const char *path, const char *text);
 
-int folder_sync(const char *path_of_file); /* flushes the folder of the file */
+int folder_sync(const char *path_of_file); /* flushes the folder that contains the file */
 
 #endif

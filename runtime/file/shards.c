@@ -1,4 +1,4 @@
-/* shards.c - sharded values: reading and writing the manifest, and the copies that assemble a box. */
+/* shards.c - reads and writes the manifest of sharded values, and lists the copies that assemble a box. */
 #include "runtime/file/shards.h"
 
 #include "runtime/base/error.h"
@@ -73,7 +73,8 @@ manifest_bad(const struct source *s, const char *why)
     return fail(E_IO, "%s: %s: %s", s->name, SHARDS_KEY, why);
 }
 
-/* Returns the path of a shard, which must be in the folder of its manifest, whatever the manifest says. */
+/* Returns the path of a shard file. The file must be in the folder of its manifest, even if the manifest gives
+ * another folder. */
 static char *
 path_beside(struct tensors *f, const struct source *manifest, const char *name)
 {
@@ -128,7 +129,7 @@ numbers_read(const json_t *list, int n, int64_t *out)
     return true;
 }
 
-/* Reads a shard: a box of the value, completely within its file. Returns false if invalid. */
+/* Reads the description of a shard: a box of the value, completely within its file. Returns false if it is invalid. */
 static bool
 part_read(const struct tensors *f, int32_t first, const struct type *t, const json_t *json, struct shard_part *out)
 {
@@ -138,7 +139,8 @@ part_read(const struct tensors *f, int32_t first, const struct type *t, const js
     out->at = json_integer_value(json_object_get(json, "at"));
     for (int i = 0; good && i < t->ndim; i++) {
         good = out->box.lo[i] >= 0 && out->box.lo[i] <= out->box.hi[i] && out->box.hi[i] <= t->dim[i];
-        bytes *= out->box.hi[i] - out->box.lo[i]; /* at most the value's size: no overflow */
+        /* the product is at most the value's size, so it does not overflow */
+        bytes *= out->box.hi[i] - out->box.lo[i];
     }
     if (!good || file < 0 || file >= f->nsource - first || out->at < 0) return false;
     out->file = first + (int32_t)file;
@@ -185,12 +187,11 @@ shards_read(struct tensors *f, const struct source *manifest, const char *text)
 
 /* ---- copies ---- */
 
-struct axis { /* of the intersection of two boxes */
+struct axis { /* an axis of the intersection of two boxes */
     int64_t n, from_stride, to_stride;
 };
 
-/* Sets *run to the number of elements that are contiguous in both boxes, and returns the number of axes before the
- * run. */
+/* Returns the number of axes before the elements that are contiguous in both boxes. *run: number of such elements. */
 static int
 run_length(const struct box *file, const struct box *memory, const struct box *both, int ndim, int64_t *run)
 {
@@ -223,7 +224,7 @@ shard_copies(const struct box *file, int64_t from, const struct box *memory, int
     }
     int outer = run_length(file, memory, &both, ndim, &run);
     struct axis row = outer ? axis[--outer] : (struct axis){.n = 1};
-    for (int i = 0; i >= 0;) { /* odometer over the axes before the rows */
+    for (int i = 0; i >= 0;) { /* odometer over the axes before the contiguous run */
         int64_t f = from, t = to;
         for (int k = 0; k < outer; k++) {
             f += at[k] * axis[k].from_stride;

@@ -1,9 +1,10 @@
 /* shards.h - values sharded over several files, written by several processes: the manifest that locates the shards.
  *
- * The manifest is text in the metadata of a .safetensors file, under SHARDS_KEY. For each value it has the type and
- * the shards (file, position in the file, and box of the value, dense and row-major). For each file it has the size
- * and the digests of the blocks (source.h). A reader of a box reads and checks only the blocks that hold the box.
- * Shard files are in the folder of the .safetensors file. Plain values; any thread. */
+ * The manifest is text in the metadata of a .safetensors file, under SHARDS_KEY. For each value it contains the type
+ * and the shards. A shard has a file, a position in the file, and a box of the value; it is stored dense and
+ * row-major. For each file the manifest contains the size and the digests of the blocks (source.h). A reader of a
+ * box reads and checks only the blocks that hold the box. Shard files are in the folder of the .safetensors file.
+ * Plain values; any thread. */
 #ifndef RILLE_RUNTIME_FILE_SHARDS_H
 #define RILLE_RUNTIME_FILE_SHARDS_H
 
@@ -14,9 +15,9 @@
 #define SHARD_ENDING ".shard"
 
 struct shard_file {
-    const char *name; /* without a folder */
+    const char *name; /* name of the file, without a folder */
     int64_t bytes;
-    const uint64_t *digest; /* one per block */
+    const uint64_t *digest; /* digest of each block */
 };
 struct shard_value {
     const char *name;
@@ -24,19 +25,19 @@ struct shard_value {
     int32_t npart;
     const struct shard_part *part;
 };
-/* Writes the manifest. E_ARG: a name is not UTF-8. */
+/* Writes the manifest. E_ARG: a name is not valid UTF-8. */
 int shards_write(int nfile, const struct shard_file *file, int nvalue, const struct shard_value *value,
                  struct str *out);
-/* Opens the files that the text of `manifest` names and adds their values. E_IO: a file is missing or has another
+/* Opens the files that the manifest's text names, and adds their values to f. E_IO: a file is missing or has another
  * size, or the text is inconsistent. */
 int shards_read(struct tensors *f, const struct source *manifest, const char *text);
 
-/* A strided copy from a file to memory: nrow rows of `bytes` bytes. Positions and strides are in bytes. */
+/* A strided copy from a file to memory: nrow rows of `bytes` bytes each. Positions and strides are in bytes. */
 struct shard_copy {
     int64_t from, to, bytes, nrow, from_stride, to_stride;
 };
-/* Appends to *list the copies that bring the overlap of two boxes of a value from a file to memory (dense). width:
- * bytes per element. */
+/* Appends to *list the copies that read the overlap of two boxes of a value from a file into memory, where it is
+ * dense. width: bytes per element. */
 void shard_copies(const struct box *file, int64_t from, const struct box *memory, int64_t to, int ndim, size_t width,
                   struct shard_copy **list, int32_t *n, int32_t *capacity);
 

@@ -1,4 +1,4 @@
-/* source.c - a file to read from: bytes at positions, or an error. */
+/* source.c - reads bytes at given positions from a file or from memory. */
 #include "runtime/file/source.h"
 
 #include "runtime/base/arena.h"
@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are little-endian and read as the host has numbers");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the host must be little-endian, like the files");
 
 int
 source_take(const char *name, int fd, struct source **out)
@@ -92,7 +92,7 @@ read_source_bytes(const struct source *s, int64_t offset, void *out, int64_t n)
 
 struct blocks {
     int64_t first, n;
-    atomic_bool *good; /* stored after the digests */
+    atomic_bool *good; /* by block: it was verified; the array follows the digests in memory */
     uint64_t digest[];
 };
 
@@ -124,8 +124,8 @@ source_digests(const struct source *s)
     return s->blocks ? s->blocks->digest : NULL;
 }
 
-/* Reads n bytes at `at` within block i. The first read of a block verifies its digest and returns the verified
- * bytes. */
+/* Reads n bytes at `at`, within block i. The first read of a block verifies its digest, and returns the bytes that
+ * were verified. */
 static int
 read_checked(const struct source *s, int64_t i, int64_t at, char *out, int64_t n)
 {

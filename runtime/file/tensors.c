@@ -1,4 +1,4 @@
-/* tensors.c - a file of named tensors: choosing a format, finding an entry, reading a box. */
+/* tensors.c - opens files of named tensors: chooses the format, finds entries, and reads boxes. */
 #include "runtime/file/tensors.h"
 
 #include "runtime/base/error.h"
@@ -41,7 +41,7 @@ tensors_new(const char *path)
     return f;
 }
 
-/* Finishes opening: seals the set, or closes it on an error. */
+/* Finishes opening a set: sorts its entries or, after an error, closes it. */
 static int
 opened(struct tensors *f, int status, struct tensors **out)
 {
@@ -135,7 +135,7 @@ tensors_find(const struct tensors *f, const char *name)
     return e ? (int32_t)(e - f->entry) : -1;
 }
 
-/* 'w'; a format that holds one tensor has no name for it. */
+/* Names an entry in error texts: 'w'. A format that holds a single tensor has no names. */
 enum { TOLD = 256 };
 static const char *
 entry_told(const struct entry *e, char out[static TOLD])
@@ -167,8 +167,8 @@ entry_check(const struct tensors *f, const struct entry *e)
     return fail(E_DTYPE, "%s: %s has dtype %s, which is not supported", f->path, entry_told(e, is), e->foreign);
 }
 
-/* Runs shorter than SHORT bytes are read through a window of the file, so that reading a column needs fewer system
- * calls. */
+/* SHORT: contiguous runs of fewer bytes are read through a window of WINDOW bytes of the file, so that reading a
+ * column needs fewer system calls. */
 enum { SHORT = 512, WINDOW = 1 << 16, PIECE = 1 << 20 };
 struct window {
     int64_t first, end;
@@ -188,7 +188,7 @@ read_run(const struct source *s, struct window *w, int64_t at, int64_t end, void
     return 0;
 }
 
-/* Reads a box of a row-major value of type t that begins at offset, one contiguous run after the other. */
+/* Reads a box of a row-major value of type t that begins at `offset`, one contiguous run after the other. */
 static int
 read_runs(const struct source *s, int64_t offset, const struct type *t, const struct box *b, char *out)
 {
@@ -197,7 +197,7 @@ read_runs(const struct source *s, int64_t offset, const struct type *t, const st
     struct window w = {0};
     if (box_numel(b, t->ndim) == 0) return 0;
     type_strides(t, stride);
-    while (outer > 0 && run == stride[outer - 1]) { /* the box has all of the later axes */
+    while (outer > 0 && run == stride[outer - 1]) { /* the box covers all later axes completely */
         outer--;
         run *= b->hi[outer] - b->lo[outer];
     }
@@ -220,7 +220,7 @@ read_runs(const struct source *s, int64_t offset, const struct type *t, const st
     }
 }
 
-/* Reads a column-major value: the file holds its transpose, row-major. */
+/* Reads a column-major value. The file holds its transpose in row-major order. */
 static int
 read_fortran(const struct entry *e, const struct box *b, void *out)
 {
@@ -259,7 +259,7 @@ swap_bytes(uint8_t *p, size_t width, int64_t n)
         }
 }
 
-/* Copies the overlap of a shard with the box into its place in the box. */
+/* Copies the overlap of a shard and the box to its place in the box. */
 static int
 read_shard_part(const struct tensors *f, const struct entry *e, const struct shard_part *p, const struct box *b,
                 void *out)

@@ -16,18 +16,19 @@ struct file {
     char name[];
 };
 
-/* Freed nodes are kept for reuse by size class, in steps of 64 bytes; larger nodes are returned to the host. */
+/* Freed nodes of up to SPARE_STEP * NSPARE bytes are kept for reuse, by size class in steps of 64 bytes. Nodes
+ * larger than that are freed. */
 enum { SPARE_STEP = 64, NSPARE = 32 };
 
 struct graph {
-    struct node **work; /* nodes with no live output, to be released */
+    struct node **work; /* nodes whose results are all dropped; drain() releases them */
     int nwork, capacity;
     bool draining;
     uint64_t mark, serial;
-    struct node *oldest, *newest; /* computed nodes that remember their operands */
+    struct node *oldest, *newest; /* computed nodes that remember their operands, in a list */
     struct graph_count count;
     struct file *file;
-    void *spare_val; /* freed values, chained through their first word */
+    void *spare_val; /* freed values for reuse, linked through their first word */
     void *spare_node[NSPARE];
     void (*orphan)(struct rille_tensor *owner);
     void (*release)(struct rille_live *live);
@@ -39,7 +40,8 @@ graph_new(void)
     return must_alloc(sizeof(struct graph));
 }
 
-/* ---- spare records, chained through their first word: the one freed last is taken first, while it is in cache ---- */
+/* ---- freed records for reuse, linked through their first word: the last freed is reused first, because it is in
+ * cache ---- */
 
 static void *
 spare_take(void **list, size_t bytes)
@@ -180,7 +182,7 @@ unkeep(struct val *v)
     if (--v->keep == 0) store_drop(&v->store);
 }
 
-/* Puts a node on the work list: drain() releases the node if possible. */
+/* Puts a node on the work list. drain() releases it if possible. */
 static void
 enqueue(struct graph *g, struct node *n)
 {
@@ -190,7 +192,7 @@ enqueue(struct graph *g, struct node *n)
     g->work[g->nwork++] = n;
 }
 
-/* Decrements `hold`. A leaf is freed when it is neither held nor remembered; a result is freed with its node. */
+/* Decrements `hold`. Frees a leaf that is neither held nor remembered. A result is freed together with its node. */
 static void
 unhold(struct graph *g, struct val *v)
 {
@@ -264,7 +266,7 @@ graph_number(struct graph *g, struct number n)
 
 /* ---- nodes ---- */
 
-/* Returns the size of the block that holds a node, its attributes, operands and requested layouts. */
+/* Returns the size of the memory block for a node, its attributes, operands and requested layouts. */
 static size_t
 node_bytes(int nin, int nattr)
 {
@@ -329,7 +331,7 @@ graph_add(struct graph *g, const struct op *op, int nin, struct val *const *in, 
 bool
 node_saves_in(const struct node *n, int i)
 {
-    if (n->region) return true; /* recomputation reads every operand */
+    if (n->region) return true; /* recomputing the node reads every operand */
     const char *s = n->op->grad.saves;
     return s && strchr(s, '0' + i) != NULL;
 }
@@ -379,7 +381,8 @@ unremember(struct graph *g, struct val *v)
         val_free(g, v);
 }
 
-/* Lowers n's holding state to `next`; releases the references that `next` does not need. */
+/* Lowers n's holding state (enum node_holding) to `next`. Drops the references to operands that `next` does not
+ * need. */
 static void
 hold_less(struct graph *g, struct node *n, enum node_holding next)
 {
@@ -413,7 +416,7 @@ hold_less(struct graph *g, struct node *n, enum node_holding next)
     if (next == HOLD_NONE) n->state = NODE_FORGOTTEN;
 }
 
-/* Releases a node if none of its results is held or remembered. */
+/* Frees a node if none of its results is held or remembered. */
 static void
 maybe_free(struct graph *g, struct node *n)
 {

@@ -1,15 +1,16 @@
 /* graph.h - the stored program: nodes (one operator call each) and values (one result each).
  *
- * A graph belongs to a session and its thread. It keeps nodes and values in slabs and counts, of each value:
+ * A graph belongs to a session and its thread. A graph reuses the memory of nodes and values, and counts three kinds
+ * of references to each value:
  *
  *   hold   a handle, or a node still to be computed or differentiated, keeps the value's record and how to compute it
  *   keep   somebody needs the value's bytes: a handle; a consumer that is not computed yet; a consumer whose gradient
  *          saves it; its own node, when the gradient saves its output
  *   remembered   a computed node remembers its operands for explain; it keeps neither bytes nor liveness
  *
- * When keep falls to 0 the value drops its store (bytes). When hold falls to 0 a computed node lets go of what it held.
- * When hold and remembered are 0 the value goes. The last NREMEMBERED computed nodes remember their operands; older
- * ones forget. */
+ * When `keep` becomes 0, the value drops its store (bytes). When `hold` becomes 0 for all results of a computed
+ * node, the node drops its references to operands. When `hold` and `remembered` are 0, the value is freed. Only the
+ * last NREMEMBERED computed nodes remember their operands. */
 #ifndef RILLE_RUNTIME_GRAPH_H
 #define RILLE_RUNTIME_GRAPH_H
 
@@ -19,20 +20,22 @@ enum { NREMEMBERED = 10000 };
 
 struct buffer;
 
-/* The bytes of a value: one buffer per mesh position (NULL where the shard is empty). Values with identical bytes
- * (detach, a move between equal layouts) share a store; nref counts them. */
+/* The buffers of a value, by mesh position; NULL: the shard is empty. Values with identical bytes (after detach, or
+ * a move between equal layouts) share a store; nref is their number. */
 struct store {
     int32_t nref;
     int32_t n;
     struct buffer *part[];
 };
 
-/* A number in a program, bound when a run starts; not part of the plan. */
+/* Kinds of numbers in a program. Numbers are not part of the plan; they are bound when a run starts. */
 enum number_kind {
-    NUM_FIXED,   /* i or f as given */
-    NUM_LIVE,    /* evaluated again by the session before each call of a traced graph */
-    NUM_SEED,    /* operand of a random operator: the session's seed */
-    NUM_ORDINAL, /* operand of a random operator: the session's count, plus one per call of a traced graph */
+    NUM_FIXED, /* the value i or f is given */
+    NUM_LIVE,  /* a function of the user, which the session calls before each call of a traced graph */
+    NUM_SEED,  /* operand of a random operator: the session's seed */
+    /* operand of a random operator: the session's count of random calls, plus an increment per call of a traced
+     * graph */
+    NUM_ORDINAL,
 };
 struct number {
     uint8_t kind;
@@ -41,79 +44,88 @@ struct number {
         double f;
         int64_t i;
     };
-    struct rille_live *live; /* NUM_LIVE: actors/session/core/session.h; the number counts it */
+    /* NUM_LIVE: the live number (actors/session/core/live.h), to which the number holds a reference */
+    struct rille_live *live;
 };
 
-struct line { /* position in the user's program; the graph interns file */
+struct line { /* a line in the user's program; the graph interns `file` */
     const char *file;
     int32_t line;
-    const char *inside; /* "nn.Linear" or NULL */
+    const char *inside; /* module that the line belongs to: "nn.Linear"; NULL: none */
 };
 
-enum { NO_INPUT = -1, ENDED_INPUT = -2 /* the trace is over */ };
+enum { NO_INPUT = -1, ENDED_INPUT = -2 /* ENDED_INPUT: the trace of which the value was an input has ended */ };
 
 struct val {
-    struct node *node; /* producer; NULL: a number, an input of a trace, or forgotten */
-    uint8_t out;       /* index among node's outputs */
+    /* node that computes the value; NULL: a number, an input of a trace, or the node is forgotten */
+    struct node *node;
+    uint8_t out; /* index among the node's results */
     uint8_t is_number;
-    uint8_t needs_grad;   /* backward may pass through the value */
-    uint8_t keep_next;    /* the last run computed but did not keep it, though it has a handle; the next run keeps it */
-    uint8_t half_written; /* the run that wrote the value failed; reading is an error until it is set again */
-    uint8_t leaving;      /* a step is about to replace it (session_release) */
-    uint8_t share, rows;  /* traces with micro-batches: relation to the batch's value, and the rows' dimension
-                             (actors/session/step/batch_share.h) */
-    int16_t input;        /* index of a traced graph's input, NO_INPUT, ENDED_INPUT */
+    uint8_t needs_grad; /* backward may pass through the value */
+    /* the last run computed the value, which has a handle, but did not keep it; the next run keeps it */
+    uint8_t keep_next;
+    /* a run that wrote the value failed; reading it is an error until the user sets it again */
+    uint8_t half_written;
+    uint8_t leaving; /* a step is about to replace the value (session_release) */
+    /* in traces with micro-batches: share: relation to the batch's value; rows: dimension of the rows
+     * (actors/session/step/batch_share.h) */
+    uint8_t share, rows;
+    int16_t input; /* index of the value among a traced graph's inputs; or NO_INPUT, ENDED_INPUT */
     struct type type;
-    const struct layout *layout; /* NULL for numbers */
-    struct store *store;         /* NULL: not computed, or released */
+    const struct layout *layout; /* NULL: the value is a number */
+    struct store *store;         /* NULL: the value is not computed, or was dropped */
     struct number number;
     int32_t hold, keep, remembered;
-    struct rille_tensor *owner; /* variable of which this is a version, or NULL; the setter counts the reference */
-    uint64_t mark;              /* mark of the current graph walk (graph_mark) */
-    int32_t index;              /* scratch of that walk */
+    /* variable of which this is a version; NULL: none; the code that sets the field counts the reference */
+    struct rille_tensor *owner;
+    uint64_t mark; /* mark of the last walk over the graph that visited the value (graph_mark) */
+    int32_t index; /* number that the present walk over the graph stores here */
 };
 
 enum node_phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_WEIGHT, PHASE_BATCH };
 enum node_holding {
-    HOLD_ALL,        /* not computed: holds and keeps operands */
-    HOLD_SAVED,      /* computed, backward may follow: holds operands, and keeps those that the gradient saves */
-    HOLD_REMEMBERED, /* computed: remembers operands for explain */
-    HOLD_NONE,       /* forgotten */
+    HOLD_ALL, /* not computed: holds references to operands, and keeps their bytes */
+    /* computed, and backward may follow: holds references to operands, and keeps the bytes that the gradient saves */
+    HOLD_SAVED,
+    HOLD_REMEMBERED, /* computed: only remembers its operands, for explain */
+    HOLD_NONE,       /* has no references to operands */
 };
 enum node_state { NODE_NEW, NODE_DONE, NODE_FORGOTTEN };
 struct node {
     const struct op *op;
     uint8_t state;
-    uint8_t spent; /* backward has passed through the node and released its saved values */
+    uint8_t spent; /* backward has passed through the node, and its saved values were dropped */
     uint8_t nout;
     uint16_t nin;
-    int32_t nlive;   /* outputs with hold > 0 */
-    struct val **in; /* nin, NULL where absent */
+    int32_t nlive;   /* number of results with hold > 0 */
+    struct val **in; /* [nin] operands; NULL: absent */
     struct val *out[OP_OUT];
-    const struct layout **want; /* layouts of the chosen signature, by operand; NULL: number or absent */
-    struct attr *attr;          /* op_nattr(op) values, NULL if none */
+    const struct layout **want; /* by operand: layout in the chosen signature; NULL: number or absent */
+    struct attr *attr;          /* values of op_nattr(op) attributes; NULL: there are none */
     struct line line;
-    const char *name; /* name of the composite that built the node ("cross_entropy"), or NULL */
-    uint64_t serial;  /* creation number: a topological order */
+    const char *name; /* name of the composite that added the node ("cross_entropy"); NULL: none */
+    uint64_t serial;  /* number of the node in order of creation, which is a topological order */
     uint64_t mark;
     int32_t index;
-    struct node *older, *newer; /* list of computed nodes that remember */
-    uint8_t phase;              /* enum node_phase: sort key of schedules */
-    uint8_t per_piece;          /* traces only: computed once per micro-batch */
-    uint8_t accumulate;         /* traces only: sums over micro-batches into one value per batch */
-    uint8_t after;              /* traces only: depends on an accumulated value */
-    uint8_t holding;            /* enum node_holding: how graph.c holds the operands */
-    uint8_t traced;             /* created by a trace */
-    struct strategy *strategy;  /* strategy set by the user (sbp/strategy.h), owned; or NULL */
-    uint8_t asked;              /* a move written by the user, which a planner must keep */
-    uint8_t pins;               /* a move whose gradient returns to the operand's layout */
-    uint64_t shows;             /* serial of the view below this cast or move, whose gradient is shared; 0: none */
-    uint64_t recomputes;        /* serial of the node whose results this node recomputes for backward; 0: none */
-    int32_t region;             /* recompute region, recomputed as a whole by backward; 0: results are saved */
-    uint8_t queued;             /* on graph.c's work list */
+    struct node *older, *newer; /* neighbours in the list of computed nodes that remember their operands */
+    uint8_t phase;              /* enum node_phase, by which schedules sort nodes */
+    uint8_t per_piece;          /* in traces: the node is computed once per micro-batch */
+    uint8_t accumulate;         /* in traces: the node sums over micro-batches into one value per batch */
+    uint8_t after;              /* in traces: the node depends on a value that was summed over micro-batches */
+    uint8_t holding;            /* enum node_holding: how the node refers to its operands */
+    uint8_t traced;             /* a trace added the node */
+    struct strategy *strategy;  /* strategy of the user (sbp/strategy.h), owned; NULL: none */
+    uint8_t asked;              /* the user wrote this move, so a planner must keep it */
+    uint8_t pins;               /* a move whose gradient gets the layout of the move's operand */
+    /* serial of the view that this cast or move was made below; their gradient is shared; 0: none */
+    uint64_t shows;
+    uint64_t recomputes; /* serial of the node that this node recomputes for backward; 0: none */
+    /* recomputation region, which backward recomputes as a whole; 0: results are kept instead */
+    int32_t region;
+    uint8_t queued; /* the node is on the work list of graph.c */
 };
 
-/* Returns the serial of the view that n is or shows. */
+/* Returns the serial of n, or of the view that n stands for. */
 static inline uint64_t
 node_shown(const struct node *n)
 {
@@ -121,53 +133,54 @@ node_shown(const struct node *n)
 }
 
 struct rille_live;
-struct rille_tensor; /* a public handle (actors/session/core/handle.h); opaque here */
+struct rille_tensor; /* a public handle, defined in actors/session/core/handle.h */
 struct graph;
 struct graph *graph_new(void);
 void graph_free(struct graph **g);
 
-/* Adds a node, which holds and keeps operands in[], with fresh outputs of the given types and layouts; outputs start
- * with hold = keep = 0: the caller takes a handle on them (val_hold) or gives them to other nodes. Copies want and
- * attr. */
+/* Adds a node with new results of the given types and layouts. The node takes references to its operands in[] and
+ * keeps their bytes. Results begin with hold = keep = 0: the caller takes references (val_hold), or passes them to
+ * other nodes. Copies want and attr. */
 struct node *graph_add(struct graph *g, const struct op *op, int nin, struct val *const *in,
                        const struct layout *const *want, const struct attr *attr, int nout, const struct type *out_type,
                        const struct layout *const *out_layout, struct line line);
-/* Add a leaf with bytes (takes over the store's reference; NULL for a traced input), and a number. hold = keep = 0. */
+/* Add a leaf with bytes, or a number. Takes ownership of the store's reference; store NULL: an input of a trace.
+ * hold = keep = 0. */
 struct val *graph_leaf(struct graph *g, const struct type *t, const struct layout *l, struct store *store);
 struct val *graph_number(struct graph *g, struct number n);
 
-/* val_hold adds a handle to a value: increments hold and keep. val_drop may free the value and all that only it
- * needed. */
+/* val_hold adds a handle's reference to a value: increments hold and keep. val_drop removes it, and may free the
+ * value and everything that only the value needed. */
 void val_hold(struct val *v);
 void val_drop(struct graph *g, struct val **v);
-/* Increment and decrement the number of users of the value's bytes. */
+/* Increment and decrement the number of users of a value's bytes. */
 void val_keep(struct val *v);
 void val_unkeep(struct graph *g, struct val *v);
 
 /* Sets the function that the graph calls when a value with an owner is freed. */
 void graph_on_orphan(struct graph *g, void (*orphan)(struct rille_tensor *owner));
-/* Sets the function that the graph calls when a number that refers to a live number is freed; the creator of the
- * number counted the reference. */
+/* Sets the function that the graph calls when a number with a live number is freed. The code that created the number
+ * counted the reference. */
 void graph_on_live(struct graph *g, void (*release)(struct rille_live *live));
 
-/* Marks a node as computed after a run; the caller has set the stores of the planned outputs. Releases the operands,
- * except those that the gradient saves while backward may still follow. */
+/* Marks a node as computed after a run. The caller has set the stores of the results that the plan keeps. Drops the
+ * references to operands, except those that the gradient saves if backward may still follow. */
 void node_done(struct graph *g, struct node *n);
-/* Holds and keeps the operands of a computed node again, to recompute it. Returns false if the node has forgotten
- * its operands. */
+/* Takes references to the operands of a computed node again, so that it can be recomputed. Returns false if the node
+ * has forgotten its operands. */
 bool node_revive(struct graph *g, struct node *n);
-/* Return true if the gradient of n's operator reads operand i, or output k. */
+/* Return true if the gradient of n's operator reads operand i, or result k. */
 bool node_saves_in(const struct node *n, int i);
 bool node_saves_out(const struct node *n, int k);
-/* Returns true if backward may pass through n: not a second time, and not if n's results are versions of variables,
- * where differentiation stops. */
+/* Returns true if backward may pass through n. Backward may not pass a second time, and not if n's results are
+ * versions of variables, because differentiation stops there. */
 bool node_has_gradient(const struct node *n);
-/* Releases the saved values of n, after backward has built its nodes. */
+/* Drops the saved values of n, after backward has added its nodes. */
 void node_spend(struct graph *g, struct node *n);
 
-/* Returns a new mark for a walk, which sets val->mark and node->mark to it. */
+/* Returns a new mark for a walk, which stores it in val->mark and node->mark of visited values and nodes. */
 uint64_t graph_mark(struct graph *g);
-/* Returns the interned file name. */
+/* Returns the interned copy of a file name. */
 const char *graph_file(struct graph *g, const char *name);
 
 struct graph_count {
@@ -177,6 +190,6 @@ struct graph_count graph_count(const struct graph *g);
 
 struct store *store_new(int n);
 void store_hold(struct store *s);
-void store_drop(struct store **s); /* the last reference returns the buffers to their pools */
+void store_drop(struct store **s); /* dropping the last reference frees the buffers */
 
 #endif

@@ -1,4 +1,4 @@
-/* op.c - queries on an operator's record: the number of operands and attributes, and defaults. */
+/* op.c - functions on an operator's record: numbers of operands and attributes, and default values. */
 #include "runtime/graph/op.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* op.h - the operator record: everything that defines an operator, in one const struct.
  *
- * kernels/op/NAME.c defines a record (op_NAME), and kernels/op/lib/ops.def lists it. No other code tests which operator
- * a node has: it reads the record.
+ * kernels/op/NAME.c defines a record (op_NAME), and kernels/op/lib/ops.def lists it. Other code never tests which
+ * operator a node has, but reads the record.
  *
  * The central field is the dimension rule, an einsum-like string (sbp/rule.h):
  *
@@ -27,12 +27,12 @@ enum { OP_OPERAND = 12, OP_ATTR = 8, OP_SAMPLE = 10, OP_OUT = 4, ATTR_LIST = 16 
 /* ---- operands ---- */
 
 enum {
-    IN_NUMBER = 1,   /* accepts a Lua number: a weak type, bound at run time */
-    IN_OPTIONAL = 2, /* may be absent (nil) */
-    IN_LIST = 4,     /* any number of tensors, at least one; only the last operand may be a list */
+    IN_NUMBER = 1,   /* accepts a Lua number; it has a weak type and is bound at run time */
+    IN_OPTIONAL = 2, /* the operand may be absent (nil) */
+    IN_LIST = 4,     /* a list of one or more tensors; only the last operand may be a list */
     IN_INDEX = 8,    /* must have an integer dtype (positions, labels) */
     IN_HIDDEN = 16,  /* set by the session (seed and ordinal of a random operator), never passed by the user */
-    IN_FLOAT = 32,   /* must have a float dtype */
+    IN_FLOAT = 32,   /* the operand must have a float dtype */
 };
 struct operand {
     const char *name;
@@ -46,22 +46,23 @@ enum attr_kind {
     ATTR_INT,
     ATTR_FLOAT,
     ATTR_BOOL,
-    ATTR_TEXT,  /* one of the words in def.text, separated by '|'; the first is the default */
-    ATTR_INTS,  /* list of integers; a single integer is a list of one */
-    ATTR_DTYPE, /* value in i */
+    ATTR_TEXT,  /* a word out of def.text, where words are separated by '|'; the first is the default */
+    ATTR_INTS,  /* a list of integers; a single integer counts as a list of one */
+    ATTR_DTYPE, /* a dtype; its number is stored in field i */
 };
 enum {
     ATTR_REQUIRED = 1,
-    ATTR_AXIS = 2, /* INT, INTS: axes of operand 0 (ATTR_AXIS_NEW: of a tensor with one more dimension). The session
-                      makes negative axes positive and rejects those out of range before other code sees them. */
+    /* ATTR_INT, ATTR_INTS: numbers of axes of operand 0 (ATTR_AXIS_NEW: of a tensor with one more dimension). The
+     * session converts negative numbers and rejects invalid ones before other code sees them. */
+    ATTR_AXIS = 2,
     ATTR_AXIS_NEW = 4,
-    ATTR_ABSENT = 8,  /* "not set" has a meaning of its own, described in doc; help pages show no default */
-    ATTR_HIDDEN = 16, /* hidden from users: needed by others of a family that shares the attributes, or set by a mode */
+    ATTR_ABSENT = 8,  /* "not set" has its own meaning, described in doc; help pages show no default */
+    ATTR_HIDDEN = 16, /* hidden from users: other operators that share the attributes need it, or a mode sets it */
 };
 struct attr {
-    bool set;  /* true if the user passed it; false: the default */
-    int32_t n; /* ATTR_INTS: length */
-    int64_t i; /* INT, BOOL, DTYPE; TEXT: index of the word */
+    bool set;  /* true: the user passed the attribute; false: it has its default */
+    int32_t n; /* ATTR_INTS: number of integers */
+    int64_t i; /* value of ATTR_INT, ATTR_BOOL and ATTR_DTYPE; ATTR_TEXT: index of the word */
     double f;
     int64_t list[ATTR_LIST];
 };
@@ -69,7 +70,7 @@ struct attr_def {
     const char *name;
     enum attr_kind kind;
     unsigned flags;
-    int64_t i; /* defaults; an INTS default is unset (n = 0) */
+    int64_t i; /* default value; ATTR_INTS: unset (n = 0) */
     double f;
     const char *text;
     const char *doc;
@@ -80,118 +81,123 @@ struct attr_def {
 struct call {
     const struct op *op;
     int nin, nout;
-    const struct type *in; /* dtype DT_NONE: absent; weak: a number */
-    struct type *out;      /* dtype and, after shape inference, shape */
+    const struct type *in; /* types of operands; dtype DT_NONE: absent; weak: a number */
+    struct type *out;      /* types of results: dtype and, after shape inference, shape */
     const struct attr *attr;
-    const struct layout *const *layout; /* layouts of the operands (NULL for numbers, absent); NULL when unknown */
-    const uint8_t *same; /* same[i] <= i: operand i is the same value as that one, and moves once; NULL: all differ */
+    /* layouts of the operands (NULL: a number, or absent); layout NULL: unknown */
+    const struct layout *const *layout;
+    /* same[i] <= i: the first operand that is the same value as operand i, so the value moves once; NULL: all differ */
+    const uint8_t *same;
 };
 
-/* How the dtype of the outputs follows from the operands, unless infer() sets it. */
+/* How the dtype of the results follows from the operands, unless infer() sets it. */
 enum out_dtype {
-    OUT_PROMOTE, /* promotion of all operands */
-    OUT_FLOAT,   /* as OUT_PROMOTE, but f32 for integers and bools */
+    OUT_PROMOTE, /* promotion of all operands' dtypes */
+    OUT_FLOAT,   /* like OUT_PROMOTE, but f32 for integers and bools */
     OUT_BOOL,
     OUT_I64,
-    OUT_SUM,  /* the attribute dtype; without it i64 for integers and bools, unchanged for floats */
-    OUT_IN0,  /* as operand 0 */
-    OUT_IN1,  /* as operand 1 */
-    OUT_ATTR, /* the attribute named dtype */
+    /* dtype that the attribute named "dtype" has; if not set, i64 for integers and bools, and unchanged for floats */
+    OUT_SUM,
+    OUT_IN0,  /* dtype of operand 0 */
+    OUT_IN1,  /* dtype of operand 1 */
+    OUT_ATTR, /* the attribute dtype */
 };
 
 /* ---- computing ---- */
 
-/* Position of micro-batch operands in their batch: micro-batch k is the k-th of n parts of each of `cut` equal parts
- * of the batch's rows (dimension 0). */
+/* Position of micro-batches in their batch. The batch's rows (dimension 0) are cut into `cut` equal segments.
+ * Micro-batch k is the k-th of n equal parts of each segment. */
 struct pieces {
     int32_t n, cut;
     uint32_t of; /* bit i: operand i is a micro-batch */
 };
 
-/* The first error that a kernel found in its data, in memory shared by device and host. */
+/* The first invalid element that a kernel found in its data. In memory that device and host share. */
 struct finding {
-    int64_t at;       /* 1 + row-major index in the shard; 0: no error */
-    int64_t value[2]; /* the value found; the least allowed value */
+    int64_t at;       /* 1 + row-major index in the shard; 0: no invalid element */
+    int64_t value[2]; /* the invalid value, and the least allowed value */
 };
 
-/* The allowed values of an operand: `count` values from lo on (wrapping from the greatest to the least), and one
- * more. */
+/* The allowed values of an operand: `count` values from lo on (which wrap around from the largest to the smallest
+ * integer), and one additional value. */
 struct allowed {
     int operand;
-    int after; /* 1 + index of a number operand that values must exceed; 0: values begin at lo */
+    int after; /* 1 + index of a number operand that values must exceed; 0: allowed values begin at lo */
     int64_t lo;
     uint64_t count;
-    const int64_t *also; /* NULL: none */
+    const int64_t *also; /* additional allowed value; NULL: none */
 };
 
-/* One rank's work: the global call, and local views of its inputs and outputs. in[i].dtype is DT_NONE if absent. A
- * number is a view of no dimensions whose data is a double (F64) or an int64_t (I64). */
+/* One rank's work for a call: the global call, and local views of its operands and results. in[i].dtype DT_NONE:
+ * operand i is absent. A number is a view without dimensions whose data is a double (F64) or an int64_t (I64). */
 struct kcall {
     const struct call *call;
     const struct view *in;
     const struct view *out;
-    void *scratch;        /* scratch memory of scratch_bytes, 64-byte aligned */
-    uint64_t piece;       /* micro-batch number, which random operators count in */
-    struct pieces pieces; /* for messages, which report positions in the user's tensors */
-    int threads;          /* maximum number of threads of the kernel (oneDNN) */
-    bool adds;            /* result 0, f32, is a sum over micro-batches, to which each later micro-batch adds */
-    bool find_nan;        /* results are searched for NaN, and for infinities that no operand has */
-    bool unread;          /* no task of the run reads the results, so they need not stay in caches */
-    struct finding *find; /* zero-initialised; written by operators with say(); NULL: do not check */
+    void *scratch;        /* scratch memory of scratch_bytes bytes, aligned to 64 */
+    uint64_t piece;       /* number of the micro-batch, on which random operators depend */
+    struct pieces pieces; /* for error texts, which give positions in the user's tensors */
+    int threads;          /* maximum number of threads that the kernel may use (oneDNN) */
+    bool adds;            /* result 0, in f32, is a sum over micro-batches: later micro-batches add to it */
+    bool find_nan;        /* search the results for NaN, and for infinities if no operand has one */
+    bool unread;          /* no task of the run reads the results, so they need not stay in cache */
+    struct finding *find; /* zero-initialised; operators with say() write it; NULL: do not check data */
 };
 
-/* A fast implementation of an operator. exec.c uses the first, in order, whose accepts() returns true. Variants
- * receive strided views. A variant that needs dense memory rejects strided views, or sets dense_in to have them
- * copied. */
+/* A fast implementation of an operator. exec.c uses the first variant whose accepts() returns true. Variants get
+ * strided views. A variant that needs dense memory rejects strided views, or sets dense_in to have operands copied. */
 struct kernel_variant {
-    const char *name;                            /* "dnnl", "avx512"; for explain and bench */
-    int device;                                  /* device kind: DEV_CPU, ... */
-    bool dense_in;                               /* exec.c makes operands dense before run(), */
-    bool (*takes)(const struct kcall *k, int i); /* except operands for which takes() returns true; NULL: none */
+    const char *name; /* name for explain and benchmarks: "dnnl", "avx512" */
+    int device;       /* kind of device: DEV_CPU, ... */
+    bool dense_in;    /* exec.c copies strided operands to dense memory before run(), */
+    /* except operands for which takes() returns true; NULL: no exceptions */
+    bool (*takes)(const struct kcall *k, int i);
     bool (*accepts)(const struct kcall *k);
-    /* Creates what run() needs for these shapes and strides (oneDNN primitives); may be NULL. Called by the
-     * session's thread at compile time; drop frees *state. *scratch_bytes is 0 initially. */
+    /* Creates what run() needs for these shapes and strides (oneDNN primitives). Called by the session's thread when
+     * a plan is compiled; drop() frees *state. *scratch_bytes is 0 initially. NULL: nothing to create. */
     int (*prepare)(const struct kcall *k, void **state, size_t *scratch_bytes);
-    int (*run)(const struct kcall *k, const void *state); /* device thread; E_KERNEL after fail() */
-    /* Returns true, after run(), if some values may differ from those of ref (zeros that ref does not multiply by an
-     * infinity). exec.c then computes the call by ref. NULL: never. */
+    /* called on the device's thread; E_KERNEL after fail() */
+    int (*run)(const struct kcall *k, const void *state);
+    /* Returns true, after run(), if some values may differ from those of ref, for example because ref does not
+     * multiply zeros by infinities. exec.c then computes the call with ref. NULL: never. */
     bool (*doubts)(const struct kcall *k);
     void (*drop)(void *state);
 };
 
-/* Epilogues that product libraries support: v + x, v x, gelu(v) by tanh and its derivative. */
+/* Epilogues that matrix product libraries support: v + x; v x; gelu(v), computed with tanh; and v gelu'(x). */
 enum follow { FOLLOW_NONE, FOLLOW_ADD, FOLLOW_MUL, FOLLOW_GELU, FOLLOW_GELU_SLOPE, FOLLOW_CAST };
 
-/* Element-wise operators: y = f(x0, x1, x2). kernels/cpu/eltwise/eltwise.c computes them block by block and fuses
- * chains. The compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool), by promotion of
- * its operands. f is the definition for reals, i for integers (NULL: f computes integers too). c gives attributes.
- * The texts are the bodies of f and i, for compilers of other machines (kernels/op/lib/eltwise.h). */
+/* How to compute an element-wise operator, y = f(x0, x1, x2). kernels/cpu/eltwise/eltwise.c computes them block by
+ * block and fuses chains. The compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool),
+ * by promotion of its operands. f defines the operator for floats, i for integers (NULL: f, too). c: call with the
+ * attributes. The texts are the bodies of f and i, for the compilers of other devices (kernels/op/lib/eltwise.h). */
 struct eltwise {
     double (*f)(const struct call *c, const double *x);
     int64_t (*i)(const struct call *c, const int64_t *x);
     const char *f_text, *i_text;
-    /* Optional, fast: tile_op of plain arithmetic (kernels/cpu/eltwise/tile.h), or f32 and f64 functions of blocks:
-     * n contiguous elements; operand k at x[k]; y may alias an operand. */
+    /* Optional fast code: tile: a tile_op of plain arithmetic (kernels/cpu/eltwise/tile.h). f32, f64: functions on
+     * blocks of n contiguous elements; x[k]: elements of operand k; y may be one of them. */
     int tile;
     void (*block_f32)(const struct call *c, int64_t n, const float *const *x, float *y);
     void (*block_f64)(const struct call *c, int64_t n, const double *const *x, double *y);
-    /* An operator of the same single operand and attributes that costs little extra, for example the derivative.
-     * f32_beside computes both operators, with this operator's result in y, which may alias x. NULL: none. */
+    /* An operator with the same single operand and attributes that costs little extra to compute together, such as
+     * the derivative. f32_beside computes both; this operator's result is in y, which may be x. NULL: none. */
     const struct op *beside;
     void (*f32_beside)(const struct call *c, int64_t n, const float *x, float *y, float *beside);
-    enum follow (*follow)(const struct call *c); /* NULL: no library supports it */
+    /* returns the epilogue that the call is; NULL: no library supports it */
+    enum follow (*follow)(const struct call *c);
 };
 
-/* A pass over lines, for machines that compile kernel texts. Lines are cut from operand 0 (of == 0) or from result
- * of - 1, along the dimensions that `dims` sets (NULL: those of line_dims; for a result, the last). keeps: numbers
- * per line stored for the next pass. parted: a line may be cut into parts, and the next pass joins the numbers of
- * the parts. lanes: the body also works on several adjacent lines at once. copies: the pass copies operand 0 to
- * result 0, and is omitted if both share memory. A list of passes ends with body NULL. */
+/* A pass over lines, for devices that compile kernel texts. A line runs along the dimensions that `dims` sets (NULL:
+ * those of line_dims; for a result, the last dimension). of: 0: lines of operand 0; else lines of result of - 1.
+ * keeps: numbers per line that the next pass reads. parted: a line may be divided into parts; the next pass then
+ * combines the numbers of the parts. lanes: the body can process several adjacent lines at once. copies: the pass
+ * copies operand 0 to result 0, and is omitted if both share memory. A list of passes ends with body NULL. */
 struct line_pass {
     const char *body;
     int of;
     void (*dims)(const struct call *c, bool *gone);
-    uint32_t writes; /* set of the results that the pass writes */
+    uint32_t writes; /* results that the pass writes, as bits */
     int keeps;
     bool parted, lanes, copies;
 };
@@ -204,31 +210,35 @@ struct build;
 struct line_call;
 
 enum {
-    OP_ELTWISE = 1,          /* .eltwise is set; ref follows from it */
-    OP_VIEW = 2,             /* out[0] is a strided view of in[0], see .view; no task */
-    OP_RANDOM = 4,           /* the last two operands are hidden: seed, ordinal */
-    OP_SOURCE = 8,           /* no tensor operands: the call specifies placement and sbp */
-    OP_INPLACE = 32,         /* may write out[k] over in[k] for k < ninplace, element by element (adamw, sgd) */
-    OP_MOVE = 64,            /* to_global: the call specifies the output's layout; computes nothing */
-    OP_HIDDEN = 128,         /* hidden from users (gradient helpers) */
-    OP_UPDATE = 256,         /* acts once per batch on accumulated values (optimisers) */
-    OP_BOUNDED_DOMAIN = 512, /* bounded domain (log, sqrt). The identity of max or min may be outside it, so P(max) and
-                                P(min) do not propagate */
-    OP_NARROW = 1024,        /* autocast: casts float operands to 16 bits (products) */
-    OP_WIDE = 2048,          /* autocast: casts 16-bit operands to f32 (sums and powers) */
-    OP_UNPLACED = 4096,      /* values do not depend on the position of a shard: ranks may share a kernel */
-    OP_NONZERO = 8192,       /* no element of the result is 0: safe as an integer divisor */
-    OP_LEADS = 16384,        /* element-wise operators may follow its first result in one chain: a product, or, where
-                              * kernels are compiled, an operator along lines that writes this result, in operand 0's
-                              * shape, by each_of; checks no data */
-    OP_FOLLOWS = 32768,      /* can end a product's task: has one result, which may overwrite operand 0, the product's
-                              * result */
-    OP_ANY_ORDER = 65536, /* operands and results may have their dimensions in any order at no cost; where kernels are
-                           * compiled, the last dimension must stay last */
+    OP_ELTWISE = 1,  /* .eltwise is set, and defines ref */
+    OP_VIEW = 2,     /* out[0] is a strided view of in[0] (.view), so the call needs no task */
+    OP_RANDOM = 4,   /* the last two operands are hidden: seed and ordinal */
+    OP_SOURCE = 8,   /* no tensor operands: the call gives placement and sbp */
+    OP_INPLACE = 32, /* may overwrite in[k] by out[k], element by element, for k < ninplace (adamw, sgd) */
+    OP_MOVE = 64,    /* to_global: the call gives the result's layout; the operator computes nothing */
+    OP_HIDDEN = 128, /* hidden from users (gradient helpers) */
+    OP_UPDATE = 256, /* runs once per batch on values summed over the batch (optimisers) */
+    /* the domain is bounded (log, sqrt). The identity of a max or min may be outside the domain, so P(max) and
+     * P(min) do not pass */
+    OP_BOUNDED_DOMAIN = 512,
+    OP_NARROW = 1024,   /* autocast: float operands are cast to 16 bits (products) */
+    OP_WIDE = 2048,     /* autocast: 16-bit operands are cast to f32 (sums and powers) */
+    OP_UNPLACED = 4096, /* values do not depend on the shard's position, so ranks may share a kernel */
+    OP_NONZERO = 8192,  /* no element of the result is 0, so the result is safe as an integer divisor */
+    /* element-wise operators that follow the first result may be fused with this operator. It is a product or, where
+     * kernels are compiled, an operator along lines whose each_of writes this result with operand 0's shape. It does
+     * not check data */
+    OP_LEADS = 16384,
+    /* the operator can be fused as a product's epilogue: it has one result, which may overwrite operand 0, the
+     * product's result */
+    OP_FOLLOWS = 32768,
+    /* operands and results may have their dimensions in any memory order at no cost; where kernels are compiled, the
+     * last dimension must stay last */
+    OP_ANY_ORDER = 65536,
 };
 
-/* A convolution: indices of the operands that are its image, kernel and result (-1: the result of this call), and
- * how windows move, by height and width. */
+/* A convolution: which operands are its image, kernel and result (-1: the result of this call), and the stride,
+ * padding and dilation by height and width. */
 struct convolution {
     int image, kernel, result;
     int64_t stride[2], padding[2], dilation[2];
@@ -236,102 +246,116 @@ struct convolution {
 
 /* How the dimensions, sizes and dtypes of the results follow from the operands. */
 struct op_shape {
-    const char *rule; /* or: */
+    const char *rule; /* the dimension rule as text; NULL: make_rule() writes it */
     int (*make_rule)(const struct call *c, struct str *rule);
     /* Checks attributes against operands (E_ATTR, E_SHAPE), and sets what the rule cannot express: dtypes of
-     * outputs, and in *size the sizes of letters that occur only on the right, in order of occurrence. */
+     * results; in *size, the sizes of letters that only results have, in order of occurrence. */
     int (*infer)(const struct call *c, int64_t *size);
     enum out_dtype dtype;
-    /* Allowed dtypes of operands, as class letters and names: "F", "FI", "FIB". NULL: all. */
+    /* Allowed dtypes of each operand, as class letters and names: "F", "FI", "FIB". NULL: all. */
     const char *accepts;
 };
 
-/* How partial values pass through the operator. '|' separates groups, hexadecimal digits name operands: "0|1" linear
- * in operand 0 alone and in 1 alone; "01" linear in both together; "*" in all tensors together. linear carries
- * P(sum); increasing carries P(max) and P(min) (where the operator reduces a factor, only the kind of that
- * reduction); decreasing carries them crosswise. */
+/* How partial values pass through the operator. '|' separates groups of operands, which are hexadecimal digits.
+ * "0|1": in operand 0 alone, and in operand 1 alone; "01": in both together; "*": in all tensors together. linear:
+ * P(sum) passes. increasing: P(max) and P(min) pass; if the operator reduces a factor, only the kind of that
+ * reduction passes. decreasing: P(max) becomes P(min), and P(min) becomes P(max). */
 struct op_partial {
     const char *linear, *increasing, *decreasing;
-    const char *(*linear_of)(const struct call *c); /* linear, if it depends on the call; overrides linear */
-    enum reduce reduce; /* reduction that a split of a reduced factor leaves; RED_NONE: no split */
+    /* returns `linear` if it depends on the call; replaces linear */
+    const char *(*linear_of)(const struct call *c);
+    /* reduction that combines the parts if a reduced factor is split; RED_NONE: it must not be split */
+    enum reduce reduce;
     enum reduce (*reduce_of)(const struct call *c);
-    uint32_t sums; /* several results: bit k: result k is a sum over the RED_SUM factor, f32 until complete */
+    /* for several results: bit k: result k is a sum over the RED_SUM factor, which is f32 until complete */
+    uint32_t sums;
 };
 
-/* build: builds the nodes of the gradient. dout[k] is NULL where no gradient arrives; din[i] is initially NULL, and
- * stays NULL where there is none. saves: operands ('0'..) and outputs ('a'..) that the gradient reads, e.g. "1a". */
+/* build: adds the nodes of the gradient. dout[k]: gradient of result k; NULL: none. din[i]: receives the gradient of
+ * operand i; stays NULL if there is none. saves: operands ('0'..) and results ('a'..) that the gradient reads, such
+ * as "1a". */
 struct op_grad {
     void (*build)(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
     const char *saves;
 };
 
-/* Other calls that compute the same with less work; each may be NULL. */
+/* Other calls that compute the same value with less work. Each function may be NULL. */
 struct op_rewrite {
-    /* Returns the result of node n with its two dimensions exchanged, by another call; NULL: not possible. Otherwise
-     * the gradient of a transposed weight would be a transposed view, and all its readers would access strided
-     * memory. */
+    /* Returns the result of node n with its two dimensions exchanged, computed by another call; NULL: impossible.
+     * Without this, the gradient of a transposed weight would be a transposed view, and all its readers would access
+     * strided memory. */
     struct val *(*transposed)(struct build *b, const struct node *n);
-    /* Returns the result of node n in f32, by another call; n rounds its sums to 16 bits. So weights that products
-     * read in 16 bits get f32 gradients. NULL: not possible. */
+    /* Returns the result of node n in f32, computed by another call, because n rounds its sums to 16 bits. So
+     * weights that products read in 16 bits get f32 gradients. NULL: impossible. */
     struct val *(*unrounded)(struct build *b, const struct node *n);
-    /* Returns an existing value that equals the result of a call on x: x (a cast to its own dtype), or the operand
-     * of the call that produced x (a transpose of a transpose). NULL: none. before: the call that produced x; NULL:
-     * forgotten. */
+    /* Returns an existing value that equals the result of a call on x: x itself (a cast to its own dtype), or the
+     * operand of the call that produced x (a transpose of a transpose). NULL: none. before: the call that produced
+     * x; NULL: unknown. */
     struct val *(*fold)(const struct call *c, struct val *x, const struct node *before);
-    /* Absorbs the operators that produce operands: replaces operands without a value in `in`, which has room for all
-     * operands of the record, by the inputs of their operators. Returns the number of operands. */
+    /* Fuses operators that produce operands: replaces operands in `in` that are not computed by the operands of
+     * their operators. `in` has room for all operands of the record. Returns the number of operands. */
     int (*absorb)(struct val **in, int nin);
-    /* Returns the sum of the results of two calls of this operator, x and y, with less work than an addition: for
-     * gradients that are added at a value. NULL: none. */
+    /* Returns the sum of the results of two calls of this operator, x and y, computed with less work than an
+     * addition. The session uses this to add gradients. NULL: impossible. */
     struct val *(*plus)(struct build *b, const struct node *x, const struct node *y);
-    /* Returns the sum of x, from any operator, and the result of node n likewise. */
+    /* Returns the sum of value x, from any operator, and the result of node n, with less work than an addition.
+     * NULL: impossible. */
     struct val *(*onto)(struct build *b, const struct node *n, struct val *x);
 };
 
 /* How the host computes a call. */
 struct op_host {
-    int (*ref)(const struct kcall *k); /* one obvious loop over dense views: floats as f64, integers and bools as i64 */
+    /* definition: a simple loop over dense views; floats are computed as f64, integers and bools as i64 */
+    int (*ref)(const struct kcall *k);
     enum reduce
-        folds; /* reduction over the dimensions of the attribute axis (kernels/cpu/rows/reduce.h), or RED_NONE */
-    const struct kernel_variant *kernel; /* ends with a variant whose name is NULL; may be NULL */
-    /* Describes the work of variant "lines" on each line of a call (kernels/cpu/rows/lines.h); false: the lines are not
-     * contiguous. */
+        /* reduction over the dimensions of the attribute axis (kernels/cpu/rows/reduce.h); RED_NONE: the operator is
+         * none */
+        folds;
+    const struct kernel_variant *kernel; /* list that ends with a variant whose name is NULL; NULL: no variants */
+    /* Describes the work of variant "lines" on each line of a call (kernels/cpu/rows/lines.h). Returns false if the
+     * lines are not contiguous. */
     bool (*lines)(const struct kcall *k, struct line_call *c);
-    /* OP_VIEW: fills out[0]'s strides and *skip (elements from the start of in[0]) for local shards. E_STATE if
-     * strides cannot express the view (a reshape of a transpose); the call is then an ordinary task, and exec_new
+    /* OP_VIEW: sets out[0]'s strides, and *skip (elements from the start of in[0]), for local shards. E_STATE:
+     * strides cannot express the view (a reshape of a transpose). The call is then an ordinary task, and exec_new
      * copies. */
     int (*view)(const struct call *c, const struct view *in, struct view *out, int64_t *skip);
-    /* Operators whose result is the concatenation of their operands: returns the window of out[0] that operand i
-     * fills, and in *skip its first element. */
+    /* For operators whose result is the concatenation of their operands: returns the part of out[0] that operand i
+     * fills, and its first element in *skip. */
     void (*window)(const struct kcall *k, int i, struct view *window, int64_t *skip);
-    /* Operators that check data: ref and run() report errors in k->find, and continue with harmless results. say
-     * turns the report into E_VALUE, on the host and later, when k's views have no data. Updates wait for the check. */
+    /* For operators that check data: ref and run() report errors in k->find, and continue with harmless results.
+     * say() turns the report into E_VALUE, later and on the host, when k's views have no data. Updates wait for the
+     * check. */
     int (*say)(const struct kcall *k, const struct finding *f);
-    void (*allows)(const struct kcall *k, struct allowed *a); /* sets the allowed values; k's views need no data */
+    /* returns the allowed values; k's views need no data */
+    void (*allows)(const struct kcall *k, struct allowed *a);
 };
 
-/* How machines that compile texts compute a call (kernels/cuda/source.h), besides eltwise and folds: bodies in C++.
- * All NULL: the host computes the call instead. */
+/* How devices that compile kernel texts compute a call (kernels/cuda/source.h), besides eltwise and folds. The texts
+ * are bodies in C++. All NULL: the host computes the call. */
 struct op_gpu {
-    const char *element;          /* body: the value at a position of the result */
-    const char *line;             /* body: a complete line of operand 0 */
-    const struct line_pass *pass; /* bodies: lines in several passes */
+    const char *element;          /* body that computes the value at one position of the result */
+    const char *line;             /* body that computes a complete line of operand 0 */
+    const struct line_pass *pass; /* bodies that compute lines in several passes */
     void (*line_dims)(const struct call *c,
-                      bool *gone); /* dimensions of a line; NULL: the attribute axis, or the last */
-    uint32_t by_position;          /* set of operands that are not cut into lines; a body reads them by position */
-    const char *product;           /* body: operands and result of a matrix product */
-    const char *attends[2];        /* 16-bit floats: the templates of kernels/cuda/attention.cuh, one per pass */
-    void (*convolution)(const struct call *c, struct convolution *w); /* convolutions and their gradients; pure */
-    uint32_t halves; /* set of operands, halves cast to f32, that the operator can read as halves with the same results,
-                        because it computes in f32 */
+                      /* sets the dimensions of a line; NULL: those of the attribute axis, or the last dimension */
+                      bool *gone);
+    /* operands, as bits, that are not divided into lines; bodies read them by position */
+    uint32_t by_position;
+    const char *product;    /* body that defines operands and result of a matrix product */
+    const char *attends[2]; /* for 16-bit floats: the templates of kernels/cuda/attention.cuh, one per pass */
+    /* describes a convolution, or a gradient of one; pure */
+    void (*convolution)(const struct call *c, struct convolution *w);
+    /* operands, as bits, that the operator can read as halves with the same results as cast to f32, because it
+     * computes in f32 */
+    uint32_t halves;
 };
 
 struct op {
     const char *name;
-    const char *doc;    /* formula, one line */
+    const char *doc;    /* formula of the operator, in one line, for help pages */
     const char *source; /* paper or other source; NULL: none */
     struct operand in[OP_OPERAND];
-    int nout; /* number of results; 0 means 1 */
+    int nout; /* number of results; 0: one result */
     struct attr_def attr[OP_ATTR];
     unsigned flags;
     int ninplace; /* OP_INPLACE: number of results that may overwrite operands */
@@ -341,48 +365,51 @@ struct op {
     struct op_grad grad;
     struct op_rewrite rewrite;
 
-    /* Builds a composite from other operators; writes nout values. out[0] left NULL without a failure: the call is a
-     * primitive (and rule, ref... are set). */
+    /* Expands a composite into other operators, and writes nout values. out[0] NULL without an error: the call is a
+     * primitive, for which rule, ref... are set. */
     int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
-    /* Builds the same call from others that work on shards, for layouts that split an axis which must stay unsplit
-     * (out[0] stays NULL if no such axis is split). The session uses the form that moves fewer bytes. */
+    /* Expands the same call into operators that work on shards, for layouts that split an axis that must stay
+     * unsplit. out[0] stays NULL if no such axis is split. The session uses the form that moves fewer bytes. */
     int (*split_form)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
 
-    struct eltwise eltwise; /* OP_ELTWISE: definition for host and GPUs */
+    struct eltwise eltwise; /* OP_ELTWISE: the definition for host and GPUs */
     struct op_host host;
     struct op_gpu gpu;
-    double (*flops)(const struct call *c); /* default: 2 per point of the rule (rule_points()) */
+    /* number of operations of a call; NULL: 2 per point of the rule (rule_points()) */
+    double (*flops)(const struct call *c);
 
-    /* Samples that the tests try: "f32{4,6} f32{6,8}", "f32{4,6} axis=0", "i64{5}<7 f32{7,3}" (values below 7),
-     * "f32{4}>0.5" (above 0.5), "-" absent, "#2.5" a number. At least two samples, including an unusual one. */
+    /* Sample calls for tests: "f32{4,6} f32{6,8}", "f32{4,6} axis=0", "i64{5}<7 f32{7,3}" (values below 7),
+     * "f32{4}>0.5" (above 0.5), "-": absent, "#2.5": a number. At least two samples, including an unusual one. */
     const char *sample[OP_SAMPLE];
 };
 
-/* Returns the epilogue that an element-wise call applies to its first operand, or FOLLOW_NONE. */
+/* Returns the epilogue that an element-wise call applies to its first operand; FOLLOW_NONE: none. */
 static inline enum follow
 call_follow(const struct call *c)
 {
     return c->op->eltwise.follow ? c->op->eltwise.follow(c) : FOLLOW_NONE;
 }
 
-/* Builds nodes of gradients and composites (kernels/op/lib/build.h has a helper per operator). Belongs to a session and
- * its thread. */
+/* Adds nodes of gradients and composites. kernels/op/lib/build.h has a helper function per operator. Belongs to a
+ * session and its thread. */
 struct build {
-    /* Adds a node; NULL after a failure, and then for every later call (sticky): check once at the end. in[i] may be
-     * NULL (absent). Several outputs: res has room for op's nout. */
+    /* Adds a node. After an error, returns NULL for this and every later call, so one check at the end suffices.
+     * in[i] NULL: absent. Several results: res has room for all results of op. */
     struct val *(*add)(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
                        struct val **res);
-    struct val *(*number)(struct build *b, double f);   /* a weak float */
-    struct val *(*integer)(struct build *b, int64_t i); /* a weak integer */
+    struct val *(*number)(struct build *b, double f);   /* adds a float number of weak type */
+    struct val *(*integer)(struct build *b, int64_t i); /* adds an integer number of weak type */
     bool failed;
 };
 
-/* Queries on a record (runtime/graph/op.c). */
+/* ---- functions on a record (runtime/graph/op.c) ---- */
 int op_nattr(const struct op *op);
-bool op_is_placed(const struct op *op); /* values may depend on the position of a shard in the global tensor */
+/* returns true if values may depend on a shard's position in the global tensor */
+bool op_is_placed(const struct op *op);
 int op_noperand(const struct op *op);
-int op_attr_find(const struct op *op, const char *name); /* index or -1 */
+int op_attr_find(const struct op *op, const char *name); /* returns the attribute's index; -1: none */
 void op_attr_defaults(const struct op *op, struct attr *attr);
-bool op_attr_same(const struct op *op, const struct attr *a, const struct attr *b); /* bitwise */
+/* compares attribute values bit by bit */
+bool op_attr_same(const struct op *op, const struct attr *a, const struct attr *b);
 
 #endif

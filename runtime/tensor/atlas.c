@@ -1,7 +1,7 @@
-/* atlas.c - interning of the placements and layouts of a session.
+/* atlas.c - interns the placements and layouts of a session.
  *
- * Records live in an arena and are found by a hash of their content in a table that holds their ids; ids count from
- * 0 in the order of appearance. A layout is brought to canonical form first, so that equal layouts are one pointer. */
+ * An arena owns the records. A hash table finds them by content; ids count from 0 in order of creation. A layout is
+ * first converted to canonical form, so that equal layouts have the same pointer. */
 #include "runtime/tensor/layout.h"
 
 #include "runtime/base/arena.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct table {
-    const void **record; /* by id */
+    const void **record; /* interned records by id */
     int32_t n, capacity;
     struct hash_table by_hash;
 };
@@ -110,7 +110,7 @@ count_ranks(int naxis, const int32_t *axis, int32_t *nrank)
     return 0;
 }
 
-struct ranked { /* a rank and its mesh position */
+struct ranked { /* a rank and its mesh position, for sorting */
     int32_t rank, pos;
 };
 
@@ -121,7 +121,7 @@ compare_ranks(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* Sorts mesh positions by ascending rank, for place_find; rejects a repeated rank. */
+/* Sorts mesh positions by ascending rank, for place_find(). Rejects a repeated rank. */
 static int
 sort_ranks(struct place *p)
 {
@@ -147,7 +147,7 @@ place_new(struct atlas *a, int kind, int naxis, const int32_t *axis, const int32
     assert(kind >= 0 && kind < NDEVICE_KIND);
     TRY(count_ranks(naxis, axis, &key.nrank));
     memcpy(key.axis, axis, (size_t)naxis * sizeof *axis);
-    key.rank = (int32_t *)(uintptr_t)rank; /* only read */
+    key.rank = (int32_t *)(uintptr_t)rank; /* the lookup only reads the key */
     *out = table_find(&a->places, place_hash(&key), place_same, &key);
     if (*out) return 0;
 
@@ -235,14 +235,14 @@ check_partials(const struct place *p, const struct sbp *sbp)
     return 0;
 }
 
-/* Clears the fields that the kind does not use. */
+/* Clears the fields of an entry that its kind does not use. */
 static struct sbp
 sbp_canonical(struct sbp s)
 {
     return (struct sbp){.kind = s.kind, .axis = s.kind == SBP_S ? s.axis : 0, .reduce = s.kind == SBP_P ? s.reduce : 0};
 }
 
-/* Chooses the least order of splitting. The order of two mesh axes matters only if they split one dimension.
+/* Finds the canonical order of splitting. The order of two mesh axes matters only if they split the same dimension.
  * Repeatedly takes the lowest mesh axis that no remaining axis must precede. */
 static void
 order_canonical(const struct place *p, const struct sbp *sbp, const uint8_t *order, uint8_t *out)
@@ -259,7 +259,7 @@ order_canonical(const struct place *p, const struct sbp *sbp, const uint8_t *ord
                        sbp[k].axis != sbp[m].axis;
             if (free) next = m;
         }
-        assert(next >= 0); /* the first untaken axis of `order` is always free */
+        assert(next >= 0); /* the first remaining axis of `order` is always possible */
         taken |= 1u << next;
         out[n] = (uint8_t)next;
     }

@@ -1,4 +1,4 @@
-/* half.c - conversion of contiguous halves to f32 and back. */
+/* half.c - converts arrays of halves (bf16, f16) to f32 and back. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "runtime/tensor/half.h"
 
@@ -14,8 +14,8 @@
     }
 
 #ifdef X86_LEVELS
-/* Converts f16 by eights with the processor's instruction, which keeps subnormals: 8 times as fast as the code
- * without branches on a Zen 4 core. */
+/* Converts f16 numbers in groups of eight with the processor's instruction, which keeps subnormals. On a Zen 4 core
+ * it is 8 times as fast as the code without branches. */
 enum { EIGHT = 8, SIXTEEN = 16 };
 
 X86_V3 static void
@@ -40,7 +40,8 @@ round_sixteens(void *to, const void *from, int64_t n)
         _mm256_storeu_si256((void *)((uint16_t *)to + i), to_bf16_sixteen(_mm512_loadu_ps((const float *)from + i)));
 }
 
-/* Returns the number of elements that the processor's instructions converted; the caller converts the rest. */
+/* Converts with the processor's instructions as many elements as they can. Returns the number; the caller converts
+ * the rest. */
 static int64_t
 widened(enum dtype d, float *to, const void *from, int64_t n)
 {

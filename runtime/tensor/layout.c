@@ -1,7 +1,7 @@
-/* layout.c - the geometry of layouts: the box of a tensor at each mesh position.
+/* layout.c - computes the geometry of layouts: the box of a tensor that each mesh position holds.
  *
- * A mesh axis with S cuts one dimension. Axes that cut the same dimension do so in the layout's order, within the
- * range left by the axis before. Only shard_range() knows how a range is cut. */
+ * A mesh axis with S splits one dimension. Axes that split the same dimension do so in the layout's order, each
+ * within the ranges that the axis before has left. Only shard_range() knows how a range is cut. */
 #include "runtime/tensor/layout.h"
 
 #include "runtime/base/error.h"
@@ -115,7 +115,7 @@ layout_has_partial(const struct layout *l)
     return false;
 }
 
-/* Returns true if two boxes are equal; empty boxes are equal wherever they are, because they have no bytes. */
+/* Returns true if two boxes are equal. All empty boxes are equal, because they have no bytes. */
 static bool
 same_box(const struct box *a, const struct box *b, int ndim)
 {
@@ -125,7 +125,7 @@ same_box(const struct box *a, const struct box *b, int ndim)
     return true;
 }
 
-/* Returns true if the device at position pos of one layout has a different box in the other layout. */
+/* Returns true if the device at position `pos` of one layout has another box in the other layout. */
 static bool
 other_box(const struct layout *a, const struct layout *b, const struct type *t, int pos)
 {
@@ -143,8 +143,8 @@ layout_same_boxes(const struct layout *a, const struct layout *b, const struct t
     const struct place *p = a->place, *q = b->place;
     if (a == b) return true;
     if (p->kind != q->kind || p->nrank != q->nrank || layout_partial(a) || layout_partial(b)) return false;
-    /* Compares the positions one step away along each axis first, because a difference usually shows there. So the
-     * walk over a mesh of many devices usually ends early. */
+    /* Compares the positions one step away along each axis first, because these usually show a difference. So the
+     * loop over a large mesh usually ends early. */
     for (int step = p->nrank, i = 0; i < p->naxis; i++)
         if ((step /= p->axis[i]) < p->nrank && other_box(a, b, t, step)) return false;
     for (int pos = 0; pos < p->nrank; pos++)

@@ -1,14 +1,15 @@
-/* layout.h - the layout of a tensor: a placement (devices in a mesh) and an SBP entry per mesh axis.
+/* layout.h - layouts of tensors: a placement (devices in a mesh), and an SBP entry per mesh axis.
  *
  * An atlas interns both, so equal ones have the same pointer (and id). An atlas belongs to a session and its thread;
  * its objects are read-only, and any thread may read them while the session exists.
  *
  * A split of n over p shards is always balanced: the first n mod p shards have one extra element (shard_range). If
- * several mesh axes split one dimension, they split it in `order`, each the range left by the one before.
+ * several mesh axes split one dimension, `order` is the order of splitting: each axis splits the ranges that the
+ * axis before has left.
  *
  * Canonical form: S(-1) is replaced by its axis (when parsed with ndim); `order` is the least permutation that keeps
- * the relative order of the axes that split one dimension. Layouts of equal geometry on meshes of different shape
- * are different values; layout_same_boxes() tells whether a conversion would move any data. */
+ * the relative order of the axes that split one dimension. Layouts on meshes of different shape are never equal,
+ * even if every device holds the same box; layout_same_boxes() compares the boxes. */
 #ifndef RILLE_RUNTIME_LAYOUT_H
 #define RILLE_RUNTIME_LAYOUT_H
 
@@ -17,31 +18,32 @@
 enum reduce { RED_NONE, RED_SUM, RED_MAX, RED_MIN, RED_PROD, NREDUCE };
 const char *reduce_text(enum reduce r);
 
-enum sbp_kind { SBP_S, SBP_B, SBP_P }; /* in order of preference among equals */
+enum sbp_kind { SBP_S, SBP_B, SBP_P }; /* in order of preference when costs are equal */
 
 struct sbp {
-    uint8_t kind;   /* enum sbp_kind */
-    uint8_t axis;   /* S: the tensor dimension that it splits */
-    uint8_t reduce; /* P: RED_SUM, RED_MAX, RED_MIN */
+    uint8_t kind;   /* kind of the entry: a value of enum sbp_kind */
+    uint8_t axis;   /* S: the tensor dimension that the entry splits */
+    uint8_t reduce; /* P: RED_SUM, RED_MAX or RED_MIN */
 };
 
-/* The kinds of devices are in device.h; a place stores only the number. */
+/* A placement: devices of one kind, arranged as a mesh. device.h describes the kinds; a placement stores only the
+ * number. */
 struct place {
     int32_t id;
-    uint8_t kind; /* kind of device: DEV_CPU, ... */
+    uint8_t kind; /* kind of the devices: DEV_CPU, ... */
     uint8_t naxis;
     int32_t nrank;
-    int32_t axis[MAX_AXIS]; /* sizes, major first */
+    int32_t axis[MAX_AXIS]; /* sizes of the mesh axes, major axis first */
     int32_t *rank;          /* device numbers in mesh order (row-major), not sorted */
     int32_t *by_rank;       /* mesh positions by ascending device number, for place_find */
-    bool dense;             /* rank[i] = rank[0] + i: finding a rank is a subtraction */
+    bool dense;             /* rank[i] = rank[0] + i, so finding a rank takes a subtraction */
 };
 
 struct layout {
     int32_t id;
     const struct place *place;
     struct sbp sbp[MAX_AXIS];
-    uint8_t order[MAX_AXIS]; /* mesh axes in the order in which they split */
+    uint8_t order[MAX_AXIS]; /* mesh axes in the order in which they split dimensions */
 };
 
 /* A box of positions of the global tensor: lo <= i < hi in each dimension. */
@@ -49,66 +51,71 @@ struct box {
     int64_t lo[MAX_DIM], hi[MAX_DIM];
 };
 
-struct atlas; /* the interned placements and layouts of a session */
+struct atlas; /* placements and layouts of a session, each stored once */
 struct atlas *atlas_new(void);
 void atlas_free(struct atlas **a);
 
-/* Interns a placement of naxis sizes and their product of ranks. E_PLACE: no ranks, a rank negative or repeated, too
- * many axes. The session checks whether the devices exist (device.h). */
+/* Interns a placement. axis: naxis sizes; rank: as many device numbers as the product of the sizes. E_PLACE: there
+ * are no ranks, too many axes, or a rank that is negative or repeated. The session checks whether the devices exist
+ * (device.h). */
 int place_new(struct atlas *a, int kind, int naxis, const int32_t *axis, const int32_t *rank, const struct place **out);
 /* Returns the mesh position of a device number; -1 if it is not in the placement. */
 int place_find(const struct place *p, int rank);
 /* Returns the coordinates of a mesh position, one per axis. */
 void place_coord(const struct place *p, int pos, int32_t *coord);
-void place_print(const struct place *p, struct str *s); /* cpu[[0, 1], [2, 3]] */
+void place_print(const struct place *p, struct str *s); /* prints "cpu[[0, 1], [2, 3]]" */
 
-/* Interns a layout. order NULL: mesh order. E_SBP: order is no permutation, or the layout mixes two kinds of P. Does
- * not check the layout against a tensor: see layout_fits. */
+/* Interns a layout. order NULL: mesh order. E_SBP: `order` is no permutation, or the layout mixes two kinds of P.
+ * layout_fits() checks a layout against a tensor. */
 int layout_new(struct atlas *a, const struct place *p, const struct sbp *sbp, const uint8_t *order,
                const struct layout **out);
-const struct layout *layout_broadcast(struct atlas *a, const struct place *p); /* all B */
+/* returns the layout with B on every axis */
+const struct layout *layout_broadcast(struct atlas *a, const struct place *p);
 
-/* Returns true if the place or layout was created by this atlas. */
+/* Return true if this atlas created the placement or layout. */
 bool atlas_has_place(const struct atlas *a, const struct place *p);
 bool atlas_has_layout(const struct atlas *a, const struct layout *l);
 
 /* Checks that every S names a dimension of this type. E_SBP. */
 int layout_fits(const struct layout *l, const struct type *t);
 
-/* Text: "S(0)", "(B, S(0))", "(S(0), S(0)) order (1, 0)". Parsing accepts all of these and, with ndim >= 0, S(-1);
- * errors quote the text. "B" alone stands for B on every mesh axis. For entries given one by one: sbp_parse for each,
- * then layout_new. */
+/* Print and parse layouts: "S(0)", "(B, S(0))", "(S(0), S(0)) order (1, 0)". "B" alone stands for B on every mesh
+ * axis. With ndim >= 0, parsing accepts S(-1), too. Errors quote the text. To parse entries one by one, call
+ * sbp_parse for each, then layout_new. */
 void sbp_print(struct sbp s, struct str *out);
 void layout_print(const struct layout *l, struct str *out);
 int sbp_parse(const char *text, int ndim, struct sbp *out);
 int layout_parse(struct atlas *a, const struct place *p, const char *text, int ndim, const struct layout **out);
 
-/* Returns the range of shard i of `parts` of n elements: *lo <= k < *hi. Balanced; empty if there are more shards
- * than elements. */
+/* Returns the range of elements *lo <= k < *hi of shard i, if n elements are split into `parts` balanced shards. The
+ * range is empty if there are more shards than elements. */
 void shard_range(int64_t n, int64_t parts, int64_t i, int64_t *lo, int64_t *hi);
-/* Returns the box of a tensor of global type t that mesh position pos holds. P and B axes do not split. */
+/* Returns the box, of a tensor of global type t, that mesh position `pos` holds. P and B axes do not split. */
 void layout_box(const struct layout *l, const struct type *t, int pos, struct box *out);
 /* Returns the dtype in which a rank stores elements of dtype d: f32 for an addend of a sum of bf16 or f16, because
- * the sum is not complete; else d. The boxing that completes the sum rounds it (boxing/reduce.c). */
+ * only the complete sum is rounded; otherwise d. The boxing (redistribution) that completes the sum rounds it
+ * (boxing/reduce.c). */
 enum dtype layout_dtype(const struct layout *l, enum dtype d);
-/* Returns the local type at pos, with layout_dtype. */
+/* Returns the type of the shard at mesh position `pos`, with the dtype of layout_dtype(). */
 struct type layout_shard(const struct layout *l, const struct type *t, int pos);
-/* Returns the first mesh position with the same bytes as pos: 0 on every B axis. Readers and writers of a value use
- * this position, to access each shard once. */
+/* Returns the first mesh position with the same bytes as `pos`: the one with coordinate 0 on every B axis. Readers
+ * and writers of a value use this position, to access each shard once. */
 int layout_origin(const struct layout *l, int pos);
-/* Returns true if pos holds an addend of a partial value other than the first. The first addend of a leaf is its
- * value, the others are the identity. */
+/* Returns true if `pos` holds an addend of a partial value other than the first. In a leaf, the first addend is the
+ * value, and the others are the identity. */
 bool layout_is_later_part(const struct layout *l, int pos);
 bool layout_has_partial(const struct layout *l);
-/* Returns the kind of partial in l; RED_NONE: none. An axis of one rank is never partial. */
+/* Returns the reduction of the partial axes of l; RED_NONE: no axis is partial. An axis with one rank is never
+ * partial. */
 enum reduce layout_partial(const struct layout *l);
-/* Returns true if every device holds exactly the same under b as under a (same device set, same boxes, no P on axes
- * longer than one in either unless the layouts are equal), so that a conversion moves nothing. */
+/* Returns true if every device holds exactly the same bytes under both layouts, so that a conversion moves nothing:
+ * both have the same devices and boxes, and no P on axes with several ranks (unless the layouts are equal). */
 bool layout_same_boxes(const struct layout *a, const struct layout *b, const struct type *t);
-/* Hashes the conversion of a value of type t between two layouts of this atlas. */
+/* Hashes a move of a value of type t between two layouts of this atlas. */
 uint64_t layout_hash_move(const struct type *t, const struct layout *from, const struct layout *to);
 
 int64_t box_numel(const struct box *b, int ndim);
-bool box_intersect(const struct box *a, const struct box *b, int ndim, struct box *out); /* false: empty */
+/* returns false if the boxes are disjoint */
+bool box_intersect(const struct box *a, const struct box *b, int ndim, struct box *out);
 
 #endif

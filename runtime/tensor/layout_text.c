@@ -1,10 +1,10 @@
-/* layout_text.c - layouts and placements as text, and back.
+/* layout_text.c - prints and parses layouts and placements.
  *
  *   sbp    = "S(" integer ")" | "B" | "P" | "P(" ("sum" | "max" | "min") ")"
  *   layout = (sbp | "(" sbp {"," sbp} ")") ["order" "(" integer {"," integer} ")"]
  *
- * Spaces may separate words. A parser advances a cursor and returns whether it found its words; the caller with the
- * whole text reports the error. */
+ * Spaces may separate words. A parsing function advances the cursor and returns true if it found its words. The
+ * function that has the complete text reports errors. */
 #include "runtime/tensor/layout.h"
 
 #include "runtime/base/device_kinds.h"
@@ -81,7 +81,7 @@ skip_layout_spaces(struct cursor *c)
     while (*c->at == ' ' || *c->at == '\t') c->at++;
 }
 
-/* Accepts a word at the cursor. */
+/* Accepts a word at the cursor: skips it and returns true. */
 static bool
 accept_word(struct cursor *c, const char *word)
 {
@@ -122,7 +122,7 @@ take_reduce(struct cursor *c, uint8_t *out)
     return false;
 }
 
-/* Parses one entry; *axis is the number inside S( ), perhaps negative. */
+/* Parses one entry. *axis: the number in S( ), which may be negative. */
 static bool
 take_sbp(struct cursor *c, struct sbp *out, int *axis)
 {
@@ -142,7 +142,8 @@ take_sbp(struct cursor *c, struct sbp *out, int *axis)
     return !accept_word(c, "(") || (take_reduce(c, &out->reduce) && accept_word(c, ")"));
 }
 
-/* Converts an axis; negative axes count from the end, and need a tensor's number of dimensions. */
+/* Converts an axis number. Negative numbers count from the last dimension, and need the tensor's number of
+ * dimensions. */
 static int
 resolve_axis(const char *text, int axis, int ndim, struct sbp *s)
 {
@@ -190,7 +191,7 @@ take_order(struct cursor *c, const struct place *p, uint8_t *order)
     return n == p->naxis && accept_word(c, ")");
 }
 
-/* Reports a wrong number of entries, with the expected form. */
+/* Fails because the number of entries is wrong; the text shows the expected form. */
 static int
 wrong_count(const char *text, int n, const struct place *p)
 {

@@ -1,4 +1,4 @@
-/* type.c - dtypes, shapes, promotion, and single elements of memory. */
+/* type.c - functions on dtypes and shapes: promotion, sizes, half precision, and single elements in memory. */
 #include "runtime/tensor/type.h"
 
 #include "runtime/base/error.h"
@@ -78,7 +78,7 @@ dtype_class_fits(enum dtype from, enum dtype to)
     return class_rank(from) <= class_rank(to);
 }
 
-/* Returns the dtype of a class to which only numbers contribute. */
+/* Returns the dtype of a promotion to whose class only numbers contribute. */
 static enum dtype
 class_default(enum dtype d)
 {
@@ -172,7 +172,7 @@ refuse_shape(const struct type *t, const char *why)
     return status;
 }
 
-/* Empty dimensions count as one element, so that strides do not overflow either. */
+/* Checks a type. Empty dimensions count as one element, so that strides do not overflow, either. */
 int
 type_check(const struct type *t)
 {
@@ -237,7 +237,7 @@ f32_to_f16(float f)
 
 /* ---- elements ---- */
 
-/* Truncates towards zero and saturates to lo..hi; NaN gives 0. */
+/* Converts a float to an integer: truncates towards zero, and limits the result to lo..hi. NaN gives 0. */
 static int64_t
 clamp_int(double v, int64_t lo, int64_t hi)
 {
@@ -283,11 +283,11 @@ elem_set_f(enum dtype d, void *p, int64_t i, double v)
     case DT_U8: ((uint8_t *)p)[i] = (uint8_t)clamp_int(v, 0, UINT8_MAX); break;
     case DT_I32: ((int32_t *)p)[i] = (int32_t)clamp_int(v, INT32_MIN, INT32_MAX); break;
     case DT_I64: ((int64_t *)p)[i] = clamp_int(v, INT64_MIN, INT64_MAX); break;
-    default: assert(!"an element has a dtype");
+    default: assert(!"unknown dtype of an element");
     }
 }
 
-/* Integers to narrower integers keep the low bits, as a C cast does. */
+/* Writes an integer element. A narrower dtype gets the low bits, as in a C cast. */
 void
 elem_set_i(enum dtype d, void *p, int64_t i, int64_t v)
 {

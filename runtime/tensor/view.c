@@ -52,11 +52,12 @@ view_is_dense(const struct view *v)
     return true;
 }
 
-/* A copy as nested loops. Dimensions of size one are left out, and neighbouring dimensions that are contiguous in
- * both views are merged. */
+/* A copy as nested loops. Dimensions of size 1 are omitted, and adjacent dimensions that are contiguous in both
+ * views are merged. */
 struct loops {
     int n;
-    int64_t size[MAX_DIM], to[MAX_DIM], from[MAX_DIM]; /* strides in elements, outermost first */
+    /* size of each loop; strides in elements; outermost loop first */
+    int64_t size[MAX_DIM], to[MAX_DIM], from[MAX_DIM];
 };
 
 static struct loops
@@ -98,7 +99,7 @@ view_as_rows(const struct view *dst, const struct view *src, struct view_rows *r
     return true;
 }
 
-/* Copies n elements of one width in reverse order; `from` is the last element. The loop uses vector lanes: 2048 rows
+/* Copies n elements of one width in reverse order. `from`: the last element. The loop uses vector lanes: 2048 rows
  * of 1024 floats take 0.29 ms instead of 0.83. */
 #define COPY_BACKWARDS(type, name)                                                                                     \
     VECTOR static void name(type *to, const type *from, int64_t n)                                                     \
@@ -142,12 +143,12 @@ copy_run(size_t width, void *to, int64_t to_stride, const void *from, int64_t fr
     case 2: COPY_STRIDED(uint16_t); break;
     case 4: COPY_STRIDED(uint32_t); break;
     case 8: COPY_STRIDED(uint64_t); break;
-    default: assert(!"a dtype of 1, 2, 4 or 8 bytes");
+    default: assert(!"dtype width is not 1, 2, 4 or 8 bytes");
     }
 }
 
-/* Converts n elements. Integers are converted through int64, so none is rounded; u8 and i32 take its low bits, as a
- * C cast does. */
+/* Converts n elements. Integers are converted through int64_t, so no integer is rounded. u8 and i32 get its low
+ * bits, as in a C cast. */
 static void
 convert_run(enum dtype d, void *to, int64_t to_stride, enum dtype s, const void *from, int64_t from_stride, int64_t n)
 {
@@ -168,10 +169,10 @@ convert_run(enum dtype d, void *to, int64_t to_stride, enum dtype s, const void 
     }
 }
 
-/* ---- transposing loops: each view is contiguous along another loop ---- */
+/* ---- transposition: each view is contiguous along another loop ---- */
 
-/* Copies n elements of the first loop by m of the second, at most a cache line each, through a block on the stack.
- * Each cache line of both views is then touched once, whatever the strides are. */
+/* Copies n elements of the first loop by m of the second, at most a cache line of each, through a block on the
+ * stack. So each cache line of both views is touched only once, whatever the strides are. */
 #define COPY_BLOCK(n, m)                                                                                               \
     do {                                                                                                               \
         for (int64_t i = 0; i < (n); i++) memcpy(block[i], s + i * from_stride, (size_t)(m) * sizeof **block);         \
@@ -194,7 +195,7 @@ convert_run(enum dtype d, void *to, int64_t to_stride, enum dtype s, const void 
             }                                                                                                          \
     } while (0)
 
-/* Transposes a block: element (i, j), i < n, j < m, is at i + j * to_stride and at i * from_stride + j. */
+/* Transposes a block. Element (i, j), i < n, j < m, is at to[i + j * to_stride] and at from[i * from_stride + j]. */
 static void
 copy_crossed(size_t width, void *to, int64_t to_stride, const void *from, int64_t from_stride, int64_t n, int64_t m)
 {
@@ -203,7 +204,7 @@ copy_crossed(size_t width, void *to, int64_t to_stride, const void *from, int64_
     case 2: COPY_CROSSED(uint16_t); break;
     case 4: COPY_CROSSED(uint32_t); break;
     case 8: COPY_CROSSED(uint64_t); break;
-    default: assert(!"a dtype of 1, 2, 4 or 8 bytes");
+    default: assert(!"dtype width is not 1, 2, 4 or 8 bytes");
     }
 }
 
@@ -221,7 +222,7 @@ move_loop(struct loops *l, int k, int to)
     l->from[to] = f;
 }
 
-/* Moves the two transposing loops, if there are any, to the end: first the loop along which the source is
+/* Moves the two loops that transpose, if there are such, to the end: first the loop along which the source is
  * contiguous. */
 static bool
 loops_cross(struct loops *l)
@@ -237,9 +238,9 @@ loops_cross(struct loops *l)
     return true;
 }
 
-/* ---- all loops ---- */
+/* ---- loops over all dimensions ---- */
 
-/* Advances the counters of all but the innermost `inner` loops; false after the last. */
+/* Advances the counters of all loops except the innermost `inner` loops. Returns false after the last iteration. */
 static bool
 loops_next(const struct loops *l, int inner, int64_t *at, int64_t *to, int64_t *from)
 {
@@ -254,7 +255,8 @@ loops_next(const struct loops *l, int inner, int64_t *at, int64_t *to, int64_t *
     return false;
 }
 
-/* Copies n entries of the last loop; if the last two loops transpose, for m entries of the loop before it. */
+/* Copies n iterations of the last loop. If the last two loops transpose, copies m iterations of the loop before it,
+ * too. */
 static void
 copy_piece(const struct loops *l, bool crossed, enum dtype d, void *to, enum dtype s, const void *from, int64_t n,
            int64_t m)
@@ -268,8 +270,8 @@ copy_piece(const struct loops *l, bool crossed, enum dtype d, void *to, enum dty
         convert_run(d, to, l->to[last], s, from, l->from[last], n);
 }
 
-/* Copies `bytes` bytes. memcpy() of a constant size is an instruction or two; memcpy() of another size is a call,
- * which costs a short row more than its bytes do. Two pieces may overlap. */
+/* Copies `bytes` bytes. A memcpy() of constant size is one or two instructions. Any other memcpy() is a call, which
+ * costs more than the bytes of a short row. So this copies two constant-size pieces, which may overlap. */
 INLINE void
 copy_short(char *to, const char *from, size_t n)
 {
@@ -298,9 +300,9 @@ copy_short(char *to, const char *from, size_t n)
 #undef TWO
 }
 
-/* Runs the two innermost loops if the last one is a run of bytes in both views. As part of a concatenation,
- * {50000, 3} takes a fifth of the time of copies run by run (Zen 4). */
-/* most bytes of a row; between rows the copy checks whether its result is still wanted */
+/* Runs the two innermost loops if the last one is contiguous in both views. Concatenating tensors of {50000, 3}
+ * takes a fifth of the time of one copy per row (Zen 4). */
+/* maximum number of bytes of a row; between rows, the copy checks for cancellation */
 enum { ROW_BYTES = 1 << 16 };
 
 static bool
@@ -323,16 +325,17 @@ copy_rows(const struct loops *l, size_t width, char *to, const char *from, int64
     return true;
 }
 
-/* Cuts the innermost loop, or the two transposing loops, into pieces of a few milliseconds. */
+/* Divides the innermost loop, or the two transposing loops, into pieces that take a few milliseconds. */
 struct cut {
-    int loop;            /* index of the loop that is cut */
-    int64_t piece, rest; /* entries of that loop in a piece; entries of the other transposing loop */
+    int loop;            /* index of the loop that is divided */
+    int64_t piece, rest; /* iterations of that loop per piece; iterations of the other transposing loop */
 };
 
 static struct cut
 loops_cut(const struct loops *l, bool crossed)
 {
-    enum { PIECE = 1 << 19, LINE = 64 }; /* elements; elements of a cache line, for transposing loops */
+    /* PIECE: elements per piece; LINE: elements of a cache line, for transposing loops */
+    enum { PIECE = 1 << 19, LINE = 64 };
     int last = l->n - 1;
     if (!crossed) return (struct cut){last, PIECE, 1};
     int longer = l->size[last - 1] > l->size[last] ? last - 1 : last;
@@ -340,7 +343,7 @@ loops_cut(const struct loops *l, bool crossed)
     return (struct cut){longer, (PIECE / rest / LINE + 1) * LINE, rest};
 }
 
-/* Copies piece by piece; between pieces it checks whether the result is still wanted. Returns false if it is not. */
+/* Copies piece by piece, and checks for cancellation between pieces. Returns false if cancelled. */
 static bool
 copy_inner(const struct loops *l, bool crossed, const struct cut *c, enum dtype d, char *to, enum dtype s,
            const char *from, int64_t *since)

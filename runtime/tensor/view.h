@@ -2,8 +2,8 @@
  *
  * dim and stride are local; strides are in elements (0 repeats an element: a broadcast or a number). offset and
  * global locate the shard in the global tensor, for kernels whose values depend on position (random, arange,
- * one_hot, tril, lookups in a split axis). data may be NULL while a kernel is prepared: strides and sizes are those
- * of every later run. A value; it does not own data; any thread. */
+ * one_hot, tril, lookups in a split axis). While a kernel is prepared, data may be NULL; strides and sizes are
+ * already those of all later runs. A plain value that does not own its data; any thread. */
 #ifndef RILLE_RUNTIME_VIEW_H
 #define RILLE_RUNTIME_VIEW_H
 
@@ -15,21 +15,22 @@ struct view {
     uint8_t ndim;
     int64_t dim[MAX_DIM];
     int64_t stride[MAX_DIM];
-    int64_t offset[MAX_DIM]; /* position of local element 0 in the global tensor */
-    int64_t global[MAX_DIM]; /* global sizes */
+    int64_t offset[MAX_DIM]; /* index in the global tensor of the shard's first element */
+    int64_t global[MAX_DIM]; /* sizes of the global tensor */
 };
 
-/* Returns a dense row-major view of a local type, with offset 0 and global = dim. */
+/* Returns a dense row-major view for a local type, with offset 0 and global = dim. */
 struct view view_dense(const struct type *t, void *data);
-bool view_is_dense(const struct view *v); /* row-major without gaps (sizes 0 and 1 are free) */
+/* returns true if the view is row-major without gaps; strides of dimensions of size 0 and 1 may be anything */
+bool view_is_dense(const struct view *v);
 int64_t view_numel(const struct view *v);
-int64_t view_bytes(const struct view *v); /* bytes of all elements together */
+int64_t view_bytes(const struct view *v); /* returns the total bytes of the elements */
 bool view_same(const struct view *a,
-               const struct view *b); /* equal dtype, sizes and strides; data and offset may differ */
-/* Copies src to dst: equal dims, any strides, with conversion if the dtypes differ. Stops early if the result is not
- * wanted any more (runtime/base/stop.h); the next call then does the same. */
+               const struct view *b); /* compares dtype, sizes and strides; ignores data and offset */
+/* Copies src to dst. The views have equal sizes and any strides; converts if the dtypes differ. If the calling
+ * thread's work is cancelled (runtime/base/stop.h), the copy stops early. */
 void view_copy(const struct view *dst, const struct view *src);
-/* Describes a copy within one dtype as rows of bytes at a constant distance. Returns false if the copy has more
+/* A copy within one dtype as rows of bytes at constant distances. The function returns false if the copy needs more
  * loops. */
 struct view_rows {
     size_t nrow, row, to, from;

@@ -1,4 +1,5 @@
-/* alphabet.c - GPT-2's table, by which byte-level vocabularies spell bytes as visible characters. */
+/* alphabet.c - converts text that spells bytes as visible characters, as byte-level vocabularies do, to bytes
+ * (GPT-2's table). */
 #include "runtime/text/alphabet.h"
 
 enum { FIRST_OTHER = 256, NOTHERS = 68 };
@@ -9,7 +10,8 @@ is_itself(int byte)
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
 }
 
-/* Returns the k-th byte that is not its own character: 0 .. 32, 127 .. 160, 173. Builds the table from this rule. */
+/* Returns the k-th byte that is not spelled as its own character: 0 .. 32, 127 .. 160, 173. The table follows from
+ * this rule. */
 static int
 byte_symbol(int k)
 {
@@ -30,7 +32,7 @@ alphabet_read(const char *text, uint8_t *out, size_t *n)
     for (*n = 0; *p; ++*n) {
         int c = *p++;
         if (c >= 0xc2 && c <= 0xdf)
-            c = (c & 0x1f) << 6 | (*p++ & 0x3f); /* the text is UTF-8 */
+            c = (c & 0x1f) << 6 | (*p++ & 0x3f); /* reads the second byte of a UTF-8 character */
         else if (c >= 0x80)
             return false;
         if (c >= FIRST_OTHER ? c >= FIRST_OTHER + NOTHERS : !is_itself(c)) return false;

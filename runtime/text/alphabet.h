@@ -1,14 +1,15 @@
-/* alphabet.h - GPT-2's table, by which byte-level vocabularies spell bytes as visible characters.
+/* alphabet.h - converts text that spells bytes as visible characters, as byte-level vocabularies do, to bytes
+ * (GPT-2's table).
  *
- * A byte that is a visible character of Latin-1 maps to that character; the other bytes map, in order, to characters
- * from U+0100 on. Pure; any thread. */
+ * A byte that is a visible character of Latin-1 is spelled as that character. The other bytes are spelled, in order,
+ * as characters from U+0100 on. Pure; any thread. */
 #ifndef RILLE_RUNTIME_TEXT_ALPHABET_H
 #define RILLE_RUNTIME_TEXT_ALPHABET_H
 
 #include "runtime/base/str.h"
 
-/* Decodes the bytes that a text spells into out, which has room for strlen(text) bytes; returns false if a character
- * spells no byte. */
+/* Decodes the bytes that a text spells into `out`, which has room for strlen(text) bytes. Returns false if some
+ * character spells no byte. */
 bool alphabet_read(const char *text, uint8_t *out, size_t *n);
 void alphabet_write(const uint8_t *bytes, size_t n, struct str *out);
 

@@ -1,4 +1,5 @@
-/* bpe.c - byte-level byte-pair encoding: hash tables, merging neighbours, the cache of short pieces. */
+/* bpe.c - byte-level byte-pair encoding: hash tables of tokens and pairs, merging of neighbours, and the cache of
+ * short pieces. */
 #include "runtime/text/bpe.h"
 
 #include "runtime/base/error.h"
@@ -18,18 +19,18 @@ ids_add(struct ids *ids, uint32_t id)
 /* ---- tokens ---- */
 
 struct pair {
-    uint32_t left, right, rank, id; /* id NO_TOKEN: free slot */
+    uint32_t left, right, rank, id; /* id NO_TOKEN: the slot is free */
 };
 
-/* A cached piece of at most PIECE bytes and its encoding of at most NID tokens, in 64 bytes; the hash selects the
- * slot. */
+/* A cache entry of 64 bytes: a piece of at most PIECE bytes and its encoding in at most NID tokens. The piece's hash
+ * selects the slot. */
 enum { PIECE = 26, NID = 9, CACHE = 1 << 15 };
 struct cached_piece {
-    uint8_t n, nid; /* n 0: free slot */
+    uint8_t n, nid; /* n: bytes of the piece; 0: the slot is free; nid: number of tokens */
     uint8_t bytes[PIECE];
     uint32_t id[NID];
 };
-_Static_assert(sizeof(struct cached_piece) == 64, "a slot is a line of cache");
+_Static_assert(sizeof(struct cached_piece) == 64, "a slot must fill a cache line");
 
 void
 bpe_init(struct bpe *b)
@@ -63,7 +64,7 @@ put_slot(struct bpe *b, uint32_t id)
     b->slot[i] = id + 1;
 }
 
-/* Grows the table so that half of the slots stay free. */
+/* Enlarges the table so that at least half of the slots are free. */
 static void
 grow_slots(struct bpe *b)
 {
@@ -172,12 +173,14 @@ find_pair(const struct bpe *b, uint32_t left, uint32_t right)
     return p->id == NO_TOKEN ? NULL : p;
 }
 
-/* ---- joining ---- */
+/* ---- merging ---- */
 
-/* A token of the piece being encoded, in a linked list of neighbours. */
+/* A token of the piece that is being encoded, in a linked list of neighbours. */
 struct part {
-    uint32_t id, rank, becomes; /* merge with the right neighbour; NO_TOKEN: cannot merge */
-    int32_t left, right;        /* -1: none */
+    /* id: the token; rank, becomes: rank and resulting token of a merge with the right neighbour; rank NO_TOKEN: the
+     * two cannot merge */
+    uint32_t id, rank, becomes;
+    int32_t left, right; /* indices of the neighbours; -1: none */
 };
 
 static void
@@ -207,7 +210,7 @@ join_part(const struct bpe *b, struct part *part, int32_t i)
     if (part[i].left >= 0) price_merge(b, part, part[i].left);
 }
 
-/* Encodes a short piece: searches the lowest rank before each merge. */
+/* Encodes a short piece: searches for the pair of lowest rank before each merge. */
 static void
 join_few(const struct bpe *b, struct part *part)
 {
@@ -221,7 +224,7 @@ join_few(const struct bpe *b, struct part *part)
     }
 }
 
-/* Encodes a long piece with a heap of candidates, ordered by rank and position; stale candidates are skipped. */
+/* Encodes a long piece with a heap of candidate merges, ordered by rank and position. Stale candidates are skipped. */
 struct candidate {
     uint32_t rank;
     int32_t at;
@@ -255,13 +258,14 @@ heap_pop(struct candidate *heap, size_t *n)
     return top;
 }
 
-enum { JOIN = 16 }; /* cost of a merge, in bytes of text */
+enum { JOIN = 16 }; /* counted work of a merge, in bytes of text */
 
-/* Leaves parts unmerged if the caller stops waiting; tokenizer_encode then returns the error. */
+/* Merges until no pair can merge, or until the call is cancelled. tokenizer_encode() then returns the error. */
 static void
 join_many(const struct bpe *b, struct part *part, int32_t n)
 {
-    struct candidate *heap = must_realloc(NULL, sizeof *heap * 3 * (size_t)n); /* each merge adds two at most */
+    /* each merge adds at most two candidates */
+    struct candidate *heap = must_realloc(NULL, sizeof *heap * 3 * (size_t)n);
     size_t nheap = 0;
     for (int32_t i = 0; i < n; i++)
         if (part[i].becomes != NO_TOKEN) heap_push(heap, &nheap, (struct candidate){part[i].rank, i});

@@ -1,55 +1,57 @@
 /* bpe.h - byte-level byte-pair encoding: a vocabulary of byte strings, and ranked merges of neighbours.
  *
- * Every byte is a token. A piece of text begins as its bytes; the encoder repeatedly merges the pair of lowest rank,
- * the leftmost of equals, until no pair can merge (Sennrich, Haddow & Birch 2016; on bytes as in GPT-2). A cache
- * holds the encodings of short pieces, so a vocabulary belongs to one thread. */
+ * Every byte is a token. The encoder first splits a piece of text into its bytes. It repeatedly merges the pair of
+ * lowest rank (of equal ranks the leftmost), until no pair can merge (Sennrich, Haddow & Birch 2016; on bytes as in
+ * GPT-2). A vocabulary contains a cache with the encodings of short pieces, so only one thread may use it. */
 #ifndef RILLE_RUNTIME_TEXT_BPE_H
 #define RILLE_RUNTIME_TEXT_BPE_H
 
 #include "runtime/base/arena.h"
 
 struct bpe_token {
-    const uint8_t *bytes; /* NULL: no token has this id */
+    const uint8_t *bytes; /* bytes of the token; NULL: no token has this id */
     uint32_t n;
 };
 
-struct ids { /* a growing list; free() releases `list` */
+struct ids { /* growable list of ids; free() releases `list` */
     uint32_t *list;
     size_t n, capacity;
 };
 void ids_add(struct ids *ids, uint32_t id);
 
-struct pair; /* two tokens, the rank of their merge, and the merged token */
+struct pair; /* a pair of tokens, the rank of its merge, and the merged token */
 struct cached_piece;
 struct bpe {
-    struct bpe_token *token; /* by id */
+    struct bpe_token *token; /* tokens by id */
     uint32_t ntoken, token_capacity;
-    uint32_t ndistinct; /* number of ids in use */
-    uint32_t byte[256]; /* token of each byte */
-    bool whole_piece;   /* a piece that is a token is encoded as that token, without merges */
-    uint32_t *slot;     /* hash table of tokens: id + 1 */
-    struct pair *pair;  /* hash table */
+    uint32_t ndistinct; /* number of ids that have a token */
+    uint32_t byte[256]; /* by byte value: its token */
+    bool whole_piece;   /* a piece that equals a token is encoded as that token, without merges */
+    uint32_t *slot;     /* hash table of tokens; entries are id + 1 */
+    struct pair *pair;  /* hash table of pairs */
     uint32_t slot_capacity, pair_capacity, npair;
     struct cached_piece *cache;
-    struct arena arena; /* bytes of tokens */
+    struct arena arena; /* memory of the tokens' bytes */
 };
 
 #define NO_TOKEN UINT32_MAX
 
 void bpe_init(struct bpe *b);
 void bpe_fini(struct bpe *b);
-/* Adds a token. known: encoding can produce the token (special tokens: false). Returns false if the id has other
- * bytes. */
+/* Adds a token. known: the encoder may produce it (not for special tokens). Returns false if the id has a token with
+ * other bytes. */
 bool bpe_add(struct bpe *b, uint32_t id, const void *bytes, size_t n, bool known);
-uint32_t bpe_find(const struct bpe *b, const void *bytes, size_t n); /* NO_TOKEN: none */
-/* Adds the merge of left and right into id. Lower ranks merge first; a pair added twice keeps its first rank. */
+/* returns the token with these bytes; NO_TOKEN: none */
+uint32_t bpe_find(const struct bpe *b, const void *bytes, size_t n);
+/* Adds the merge of left and right into token id. Lower ranks are merged first. A pair that is added twice keeps its
+ * first rank. */
 void bpe_join(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t id);
-/* Adds every split of a token into two tokens as a pair, with the token's id as rank (as in tiktoken). */
+/* Adds, for each token, every split into two tokens as a pair, with the token's id as rank (as in tiktoken). */
 void bpe_join_by_id(struct bpe *b);
-/* Checks that every byte is a token. E_ARG naming a byte without a token. */
+/* Checks that every byte is a token. E_ARG: some byte is not; the text names it. */
 int bpe_seal(struct bpe *b, const char *name);
 
-/* Appends the tokens of a piece. */
+/* Appends the tokens of a piece to `out`. */
 void bpe_encode(struct bpe *b, const uint8_t *piece, size_t n, struct ids *out);
 
 #endif

@@ -1,9 +1,9 @@
 /* normal.c - Unicode normalization.
  *
- * An ASCII character is its own normal form and never composes with an earlier character, so ASCII splits a text
- * into independent stretches. ASCII is copied; each stretch of other characters, with the ASCII character before it,
- * is decomposed, sorted and composed. Marks are sorted by counting, because a run of marks may be as long as the
- * text. */
+ * An ASCII character is its own normal form, and never composes with an earlier character. So ASCII characters
+ * divide a text into independent stretches. ASCII is copied. Each stretch of other characters, together with the
+ * ASCII character before it, is decomposed, sorted and composed. Marks are sorted by counting, because a run of
+ * marks may be as long as the text. */
 #include "runtime/text/normal.h"
 
 #include "runtime/base/arena.h"
@@ -14,7 +14,8 @@
 
 static const struct {
     const char *name;
-    utf8proc_option_t apart, together; /* options to decompose and compose; 0: does not */
+    /* utf8proc options for decomposing, and for composing; 0: this form does not do that */
+    utf8proc_option_t apart, together;
 } forms[] = {
     [NORMAL_NONE] = {"", 0, 0},
     [NORMAL_NFC] = {"NFC", UTF8PROC_DECOMPOSE, UTF8PROC_COMPOSE | UTF8PROC_STABLE},
@@ -49,7 +50,7 @@ points_room(struct points *p, size_t more)
 static void
 take_apart(struct points *p, utf8proc_option_t how, const uint8_t *text, size_t n)
 {
-    enum { LONGEST = 32 }; /* a character decomposes into 18 at most */
+    enum { LONGEST = 32 }; /* a character decomposes into at most 18 characters */
     p->n = 0;
     for (size_t at = 0; at < n;) {
         utf8proc_int32_t c;
@@ -65,7 +66,7 @@ mark_class(utf8proc_int32_t c)
     return (int)utf8proc_get_property(c)->combining_class;
 }
 
-/* Sorts the marks in [from, to) stably by class. */
+/* Sorts the marks at positions from <= i < to by class. The sort is stable. */
 static void
 sort_run(struct points *p, size_t from, size_t to)
 {
@@ -118,7 +119,8 @@ normal_add(struct str *out, enum normal_form form, const uint8_t *text, size_t n
     for (size_t at = 0; at < n;) {
         size_t other = at, end;
         while (other < n && is_ascii(text[other])) other++;
-        size_t plain = other == n ? n : other == at ? at : other - 1; /* the last may join what follows */
+        /* the last ASCII character may compose with the marks that follow */
+        size_t plain = other == n ? n : other == at ? at : other - 1;
         str_addn(out, text + at, plain - at);
         for (end = other; end < n && !is_ascii(text[end]);) end++;
         if (end > other) add_stretch(out, &p, form, text + plain, end - plain);

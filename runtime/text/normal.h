@@ -1,6 +1,6 @@
 /* normal.h - Unicode normalization (utf8proc).
  *
- * Unicode encodes some characters in several ways; a normal form chooses one encoding (Unicode Standard Annex 15).
+ * Some characters have several encodings in Unicode; a normal form chooses one of them (Unicode Standard Annex 15).
  * Composed forms (C) merge a letter and its marks if a merged character exists; compatibility forms (K) also replace
  * characters that differ only in appearance. Any thread. */
 #ifndef RILLE_RUNTIME_TEXT_NORMAL_H
@@ -10,10 +10,10 @@
 
 enum normal_form { NORMAL_NONE, NORMAL_NFC, NORMAL_NFD, NORMAL_NFKC, NORMAL_NFKD };
 
-/* Returns the form of this name, such as "NFC"; NORMAL_NONE if unknown. */
+/* Returns the normal form with this name, such as "NFC"; NORMAL_NONE: unknown name. */
 enum normal_form normal_find(const char *name);
 
-/* Appends the normalized text. text: valid UTF-8. */
+/* Appends the normal form of `text`, which must be valid UTF-8. */
 void normal_add(struct str *out, enum normal_form form, const uint8_t *text, size_t n);
 
 #endif

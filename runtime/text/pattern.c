@@ -6,18 +6,18 @@
 #include <pcre2.h>
 #include <string.h>
 
-/* ---- spelling ---- */
+/* ---- spelling in PCRE2's syntax ---- */
 
 #define WORDS           "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 #define ONIGURUMA_WORDS WORDS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 #define RUST_WORDS      WORDS "\\x{200c}\\x{200d}"
 
-/* Classes whose meaning differs, by the letter after the backslash: in PCRE2 \s also matches U+180E, and \w excludes
- * marks. within: spelling inside a set; NULL: impossible. */
+/* Character classes that differ from PCRE2's, by the letter after the backslash: in PCRE2, \s also matches U+180E,
+ * and \w excludes marks. within: spelling inside a set; NULL: impossible. */
 enum { RUST = 1, OTHERS = 2 };
 static const struct {
     char letter;
-    int of; /* dialects (bit set) */
+    int of; /* dialects to which the entry applies, as bits */
     const char *alone, *within;
 } classes[] = {
     {'s', RUST | OTHERS, "\\p{White_Space}", "\\p{White_Space}"},
@@ -28,7 +28,7 @@ static const struct {
     {'W', OTHERS, "[^" ONIGURUMA_WORDS "]", NULL},
 };
 
-/* Returns the end of an escape: \s, \p{L}, \x{20}. */
+/* Returns the end of an escape sequence: \s, \p{L}, \x{20}. */
 static const char *
 skip_escape(const char *p)
 {
@@ -37,8 +37,8 @@ skip_escape(const char *p)
     return end ? end + 1 : p + 2;
 }
 
-/* Returns true if the name is a script. In PCRE2 \p{Han} also matches characters shared by several scripts; in the
- * other libraries only characters of that script. */
+/* Returns true if the name is that of a script. In PCRE2, \p{Han} also matches characters that several scripts
+ * share; in the other libraries it matches only characters of that script. */
 static bool
 is_script(const char *name, size_t n)
 {
@@ -79,7 +79,7 @@ spell_escape(const char *p, bool within, enum dialect dialect, struct str *out)
     return end;
 }
 
-/* Returns the length of "[" or "[^", including a directly following "]", which is a member of the set. */
+/* Returns the length of "[" or "[^", including a "]" directly behind it, which is a member of the set. */
 static size_t
 set_begin(const char *p)
 {
@@ -104,9 +104,9 @@ pattern_spell(const char *pattern, enum dialect dialect, struct str *out)
     }
 }
 
-/* ---- what means something else ---- */
+/* ---- syntax with another meaning ---- */
 
-/* Letters after a backslash that differ in meaning, outside and inside a set, by dialect. */
+/* Letters that have another meaning in PCRE2 after a backslash, by dialect: outside and inside a set. */
 static const struct {
     const char *alone, *set, *alone_told, *set_told;
 } letters[] = {
@@ -141,7 +141,7 @@ foreign_in_set(const char *p, enum dialect dialect)
     return dialect == DIALECT_ONIGURUMA && !braced ? "\\p without { }" : NULL;
 }
 
-/* Returns the end of a set, and sets *part to the first syntax inside that differs in meaning. */
+/* Returns the end of a set. *part: the first syntax inside that has another meaning in PCRE2. */
 static const char *
 skip_set(const char *p, enum dialect dialect, const char **part)
 {
@@ -152,7 +152,7 @@ skip_set(const char *p, enum dialect dialect, const char **part)
     return *p ? p + 1 : p;
 }
 
-/* Reports {,3} and {2}?. The caller reports }+ at the end of the interval. */
+/* Returns a description of {,3} or {2}?; NULL: neither. The caller reports }+ at the end of the interval. */
 static const char *
 foreign_interval(const char *p, enum dialect dialect)
 {
@@ -163,8 +163,7 @@ foreign_interval(const char *p, enum dialect dialect)
                : NULL;
 }
 
-/* Returns true at letters that fold to several letters, or several to one, if case is ignored: ss is a form of
- * U+00DF. */
+/* Returns true at letters that, without regard to case, equal several letters or the reverse: "ss" equals U+00DF. */
 static bool
 folds_to_several(const unsigned char *p)
 {
@@ -175,7 +174,8 @@ folds_to_several(const unsigned char *p)
     return false;
 }
 
-/* Reports syntax with another meaning if case is ignored, from p to the end of the group. */
+/* Returns a description of syntax, from p to the end of the group, that has another meaning in PCRE2 if case is
+ * ignored. */
 static const char *
 foreign_caseless(const char *p, enum dialect dialect)
 {

@@ -1,4 +1,4 @@
-/* split.c - cuts text into pieces by patterns. */
+/* split.c - splits text into pieces with patterns. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/text/split.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The patterns of GPT-2 (its ByteLevel pre-tokenizer) and GPT-4. */
+/* The patterns of GPT-2 (also of its ByteLevel pre-tokenizer) and of GPT-4. */
 const char split_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 const char split_cl100k[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
                             " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
@@ -32,8 +32,8 @@ split_manner(const char *name)
 }
 
 struct step {
-    struct split_step how; /* pattern is not kept */
-    pcre2_code *code;      /* NULL: cuts nothing */
+    struct split_step how; /* options of the step; its pattern is not kept */
+    pcre2_code *code;      /* compiled pattern; NULL: the step does not split */
     pcre2_match_data *match;
 };
 struct splitter {
@@ -42,7 +42,7 @@ struct splitter {
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
     bool jit;
-    int64_t since; /* work since the last check that the caller still waits */
+    int64_t since; /* work since the last check for cancellation */
 };
 
 struct splitter *
@@ -112,9 +112,9 @@ splitter_add(struct splitter *s, const char *name, const struct split_step *step
     return 0;
 }
 
-/* ---- cutting ---- */
+/* ---- splitting ---- */
 
-struct cut { /* receives the pieces */
+struct cut { /* the function that receives the pieces, and its argument */
     struct splitter *s;
     void (*piece)(void *arg, const uint8_t *bytes, size_t n);
     void *arg;
@@ -122,12 +122,12 @@ struct cut { /* receives the pieces */
 
 /* State of a step's search for matches. */
 struct search {
-    size_t at;   /* where the search continues */
+    size_t at;   /* position where the search continues */
     size_t last; /* end of the last match */
     bool found;  /* a match was found */
 };
 
-/* Finds the next match of step k in text from `at` on; [n, n) if none. */
+/* Finds the next match of step k in the text from position `at` on; [n, n): there is no further match. */
 static int
 match_from(struct splitter *s, int k, const uint8_t *text, size_t n, size_t at, size_t *from, size_t *to)
 {
@@ -142,8 +142,8 @@ match_from(struct splitter *s, int k, const uint8_t *text, size_t n, size_t at, 
     return stop_caller_after(&s->since, (int64_t)(*to - at) + 1);
 }
 
-/* Finds the next match as the peers do: skips an empty match at the end of the last match, and continues one
- * character later. Finds nothing at the end of the text. */
+/* Finds the next match, as other tokenizers do: if an empty match is at the end of the last match, skips it and
+ * continues one character later. Finds nothing at the end of the text. */
 static int
 match_next(struct splitter *s, int k, const uint8_t *text, size_t n, struct search *at, size_t *from, size_t *to)
 {
@@ -174,7 +174,7 @@ cut_isolated(const struct cut *c, int k, const uint8_t *text, size_t n)
 
 struct span {
     size_t from, to;
-    bool hit; /* a match, possibly empty; inverted: a gap */
+    bool hit; /* the piece is a match, possibly empty (with `invert`: a gap) */
 };
 struct spans {
     struct span *list;
@@ -188,8 +188,8 @@ spans_add(struct spans *s, size_t from, size_t to, bool hit)
     s->list[s->n++] = (struct span){from, to, hit};
 }
 
-/* Returns true if span i joins the previous span. A match joins one neighbour, unless the neighbour on the other
- * side, from which the manner counts, is also a match. */
+/* Returns true if piece i is merged with the piece before. A match is merged with one neighbour, unless the
+ * neighbour on the other side is also a match. */
 static bool
 joins_previous(const struct spans *s, enum split_manner manner, size_t i)
 {
@@ -242,7 +242,7 @@ cut_spaced(const struct cut *c, int k, const uint8_t *text, size_t n)
     return status;
 }
 
-/* Cuts by step k and the later steps. text: UTF-8, not empty. */
+/* Splits a text with step k and all later steps. text: valid UTF-8, not empty. */
 static int
 cut_by(const struct cut *c, int k, const uint8_t *text, size_t n)
 {

@@ -1,4 +1,4 @@
-/* tiktoken.c - *.tiktoken files: per line a token in base64 and its rank, which is its id. */
+/* tiktoken.c - reads *.tiktoken files. Each line has a token in base64 and its rank, which is also its id. */
 #include "runtime/base/error.h"
 #include "runtime/file/source.h"
 #include "runtime/text/tokenizer.h"
@@ -17,7 +17,7 @@ base64_digit(uint8_t c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Decodes whole groups of four, the last possibly padded. out has room for 3 / 4 of n bytes. */
+/* Decodes complete groups of four characters, the last of which may be padded. out: room for 3 / 4 of n bytes. */
 static bool
 base64(const char *text, size_t n, uint8_t *out, size_t *bytes)
 {
@@ -37,7 +37,7 @@ base64(const char *text, size_t n, uint8_t *out, size_t *bytes)
     return true;
 }
 
-/* Reads one line, up to the newline or the end. */
+/* Reads one line, up to the newline or the end of the text. */
 static int
 read_token_line(struct tokenizer *t, const char *path, int number, char *line, size_t n, size_t file_bytes)
 {
@@ -63,7 +63,7 @@ read_lines(struct tokenizer *t, const char *path, char *text, size_t n)
     int number = 0;
     for (char *at = text, *end; at < text + n; at = end + 1) {
         end = memchr(at, '\n', (size_t)(text + n - at));
-        if (!end) end = text + n; /* the text ends with a zero */
+        if (!end) end = text + n; /* the last line may lack a newline */
         size_t length = (size_t)(end - at);
         *end = '\0';
         if (length && at[length - 1] == '\r') at[--length] = '\0';

@@ -1,4 +1,4 @@
-/* tokenizer.c - from text to ids and back. */
+/* tokenizer.c - encodes text as ids, and decodes ids. */
 #include "runtime/text/tokenizer.h"
 
 #include "runtime/base/error.h"
@@ -53,7 +53,7 @@ tokenizer_open(const char *path, const char *pattern, int nspecial, const char *
     return status;
 }
 
-/* ---- what readers add ---- */
+/* ---- functions for readers ---- */
 
 int
 tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern, enum dialect dialect)
@@ -64,7 +64,7 @@ tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern, enum d
                         &(struct split_step){.pattern = pattern ? pattern : split_gpt2, .dialect = dialect});
 }
 
-/* Clears out and writes the tokenizer's normal form of text, which is valid UTF-8. */
+/* Writes the tokenizer's normal form of a text, which is valid UTF-8, to `out`, after clearing it. */
 static void
 normalize(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out)
 {
@@ -149,7 +149,8 @@ struct encoding {
     struct ids *out;
 };
 
-/* Returns the bytes of the white-space character at the start of the text; 0: none. */
+/* Returns the number of bytes of the white-space character at the start of the text; 0: it starts with another
+ * character. */
 static size_t
 space_length(const uint8_t *text, size_t n)
 {
@@ -164,7 +165,8 @@ space_length(const uint8_t *text, size_t n)
     return 0;
 }
 
-/* Returns the bytes of the white-space character at the end of the text; 0: none. */
+/* Returns the number of bytes of the white-space character at the end of the text; 0: it ends with another
+ * character. */
 static size_t
 space_before(const uint8_t *text, size_t n)
 {
@@ -173,7 +175,7 @@ space_before(const uint8_t *text, size_t n)
     return 0;
 }
 
-/* Returns the longest special token at the start of the text, among those with this value of `normalized`. */
+/* Returns the longest special token at the start of the text, of those with this value of `normalized`; NULL: none. */
 static const struct special *
 special_at(const struct tokenizer *t, bool normalized, const uint8_t *text, size_t n)
 {
@@ -191,7 +193,7 @@ found_other(void *arg, const uint8_t *bytes, size_t n)
     *(bool *)arg = *(bool *)arg || n > 0;
 }
 
-/* Returns true if the one character is a word character. */
+/* Returns true if the text, which is one character, is a word character. */
 static bool
 is_known_word(const struct tokenizer *t, const uint8_t *text, size_t n)
 {
@@ -215,7 +217,7 @@ word_before(const struct tokenizer *t, const uint8_t *text, size_t n)
     return false;
 }
 
-/* Returns true unless the token must be a word of its own and a word character precedes or follows. */
+/* Returns false if the token must be a separate word, but a word character is directly before or after it. */
 static bool
 special_fits(const struct tokenizer *t, const struct special *s, const uint8_t *text, size_t n, size_t at)
 {
@@ -223,7 +225,8 @@ special_fits(const struct tokenizer *t, const struct special *s, const uint8_t *
     return !s->word || (!word_before(t, text, at) && !tokenizer_word_at(t, text + end, n - end));
 }
 
-/* Finds the next special token from *at on and sets *at to its start; NULL, with *at = n: none. */
+/* Finds the next special token from *at on, and sets *at to its start. NULL, with *at = n: there is no further
+ * special token. */
 static const struct special *
 next_special_in(const struct tokenizer *t, bool normalized, const uint8_t *text, size_t n, size_t *at)
 {
@@ -233,7 +236,7 @@ next_special_in(const struct tokenizer *t, bool normalized, const uint8_t *text,
             t->starts[normalized][text[*at]] ? special_at(t, normalized, text + *at, n - *at) : NULL;
         if (!s) continue;
         if (special_fits(t, s, text, n, *at)) return s;
-        *at += s->n - 1; /* skip: nothing inside the rejected text is a token */
+        *at += s->n - 1; /* no token begins inside the rejected text */
     }
     *at = n;
     return NULL;
@@ -252,7 +255,7 @@ encode_plain(const struct encoding *e, const uint8_t *text, size_t n)
     return splitter_run(e->t->splitter, text, n, encode_split_piece, (void *)(uintptr_t)e);
 }
 
-/* Returns the length without trailing white space. */
+/* Returns the length of the text without trailing white space. */
 static size_t
 trim_right(const uint8_t *text, size_t n)
 {
@@ -268,9 +271,10 @@ trim_left(const uint8_t *text, size_t n)
     return at;
 }
 
-/* Emits ids of the special tokens of one kind (`normalized`) and passes the text between tokens to `next`. A token
- * is found even if the previous token consumed white space with which it begins. A token that itself consumes white
- * space starts after the consumed text, and is dropped if nothing remains. */
+/* Emits the ids of special tokens of one kind (`normalized`), and passes the text between tokens to `next`. A token
+ * is found even if an earlier token has consumed the white space with which it begins. A token may consume the white
+ * space before it, but not text that an earlier token has consumed. If no text of the token remains, the token is
+ * dropped. */
 static int
 encode_around(const struct encoding *e, bool normalized, const uint8_t *text, size_t n,
               int (*next)(const struct encoding *e, const uint8_t *text, size_t n))
@@ -294,7 +298,7 @@ encode_normal(const struct encoding *e, const uint8_t *text, size_t n)
     return encode_around(e, true, text, n, encode_plain);
 }
 
-/* Appends the text with valid UTF-8 normalized and other bytes unchanged. */
+/* Appends a text to `out`: normalizes its valid UTF-8, and leaves other bytes unchanged. */
 static void
 add_normal(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out)
 {

@@ -1,6 +1,7 @@
-/* tokenizer_json.c - Hugging Face's tokenizer.json: its vocabulary, merges and added tokens.
+/* tokenizer_json.c - reads vocabulary, merges and added tokens of Hugging Face's tokenizer.json.
  *
- * Anything but byte-level BPE is refused by name: a tokenizer that returns almost the same ids is worse than none. */
+ * Every kind except byte-level BPE is rejected with an error that names the kind: a tokenizer that returns almost
+ * the right ids is worse than none. */
 #include "runtime/text/tokenizer_json.h"
 
 #include "runtime/base/error.h"
@@ -38,7 +39,7 @@ shown_id(const json_t *id, char out[static SHOWN_ID])
     return out;
 }
 
-/* E_ARG if the id is no integer, or far above what ntoken tokens need. */
+/* Reads an id. E_ARG: the id is no integer, or far larger than ntoken tokens need. */
 static int
 check_id(const char *path, const char *token, const json_t *id, size_t ntoken)
 {
@@ -48,8 +49,8 @@ check_id(const char *path, const char *token, const json_t *id, size_t ntoken)
                 shown_id(id, text));
 }
 
-/* Maps the text of added tokens to ids. The vocabulary may also list added tokens, as plain text instead of in
- * byte-level encoding. */
+/* Returns a map from the texts of added tokens to ids. The vocabulary may also list added tokens, as plain text
+ * instead of in byte-level encoding. */
 static json_t *
 added_ids(const json_t *list)
 {
@@ -75,7 +76,8 @@ read_vocabulary(struct tokenizer *t, const char *path, json_t *vocab, const json
         uint8_t *bytes = must_realloc(NULL, n + 1);
         int status = check_id(path, text, id, ntoken);
         const json_t *own = json_object_get(added, text);
-        bool spelled = alphabet_read(text, bytes, &n); /* others: their own bytes, never made by merges */
+        /* an added token has the bytes of its text, and merges never make it */
+        bool spelled = alphabet_read(text, bytes, &n);
         if (own && json_equal(own, id)) spelled = spelled && n == strlen(text);
         if (!spelled) n = strlen(text);
         if (!status && n &&
@@ -88,7 +90,7 @@ read_vocabulary(struct tokenizer *t, const char *path, json_t *vocab, const json
     return 0;
 }
 
-/* Reads a merge: "a b", or ["a", "b"]. */
+/* Reads a merge, given as "a b" or as ["a", "b"]. */
 static int
 read_halves(const char *path, const json_t *merge, struct str *left, struct str *right)
 {
@@ -134,7 +136,8 @@ read_merges(struct tokenizer *t, const char *path, const json_t *vocab, const js
     return status;
 }
 
-/* Checks the kind of model first: other errors of an unsupported kind would not help the user. */
+/* Reads the model. Checks its kind first, because other errors in a model of an unsupported kind would not help the
+ * user. */
 static int
 check_model(const char *path, json_t *model)
 {

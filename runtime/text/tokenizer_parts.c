@@ -1,6 +1,7 @@
-/* tokenizer_parts.c - the parts of tokenizer.json besides the vocabulary: normal forms, steps that cut, templates.
+/* tokenizer_parts.c - reads the parts of tokenizer.json besides the vocabulary: normal forms, steps that split text,
+ * templates.
  *
- * Each part has a type, found in a table; unknown types are refused by name. */
+ * A table lists the types of each part; an unknown type is an error that names it. */
 #include "runtime/base/error.h"
 #include "runtime/text/tokenizer_json.h"
 
@@ -14,7 +15,7 @@ const char *const part_names[NPARTS] = {[PART_NORMALIZER] = "normalizer",
                                         [PART_TRUNCATION] = "truncation",
                                         [PART_PADDING] = "padding"};
 
-/* A reader for a type of part. A table ends with a NULL type. */
+/* The reader for one type of a part. A table of readers ends with type NULL. */
 struct part_kind {
     const char *type;
     int (*read)(struct tokenizer *t, const char *path, const json_t *part);
@@ -58,9 +59,10 @@ read_forms(struct tokenizer *t, const char *path, const json_t *part)
     return read_part_list(t, path, PART_NORMALIZER, forms, json_object_get(part, "normalizers"));
 }
 
-/* ---- cutting ---- */
+/* ---- splitting ---- */
 
-/* Adds a step. ByteLevel spells bytes as characters, so a later step would cut the spelling and is refused. */
+/* Adds a step that splits text. A step after ByteLevel is rejected, because ByteLevel spells bytes as characters,
+ * and the step would split that spelling. */
 static int
 parse_step(struct tokenizer *t, const char *path, const json_t *part, const struct split_step *step)
 {
@@ -107,7 +109,8 @@ read_split(struct tokenizer *t, const char *path, const json_t *part)
     struct split_step step = {.invert = json_is_true(json_object_get(part, "invert")), .dialect = DIALECT_ONIGURUMA};
     if (!regex && (!text || !*text)) return refuse(path, "a Split", "without a pattern");
     TRY(read_manner(path, part, &step.manner));
-    if (step.invert && step.manner == SPLIT_ISOLATED) step.invert = false; /* the pieces are the same */
+    /* inverting changes nothing here, because matches and gaps are both kept */
+    if (step.invert && step.manner == SPLIT_ISOLATED) step.invert = false;
     if (text) spell_text(text, &spelled);
     step.pattern = regex ? regex : str_text(&spelled);
     int status = parse_step(t, path, part, &step);
@@ -183,7 +186,7 @@ known_id(const struct tokenizer *t, const char *path, const json_t *id, struct i
     return 0;
 }
 
-/* Refuses a second template, because it would treat the pieces of the first as a pair of texts. */
+/* Rejects a second template, because it would treat the pieces of the first as a pair of texts. */
 static int
 first_template(struct tokenizer *t, const char *path)
 {
@@ -192,7 +195,8 @@ first_template(struct tokenizer *t, const char *path)
     return 0;
 }
 
-/* {"single": [{"SpecialToken": {"id": name}}, {"Sequence": ...}], "special_tokens": {name: {"ids": [...]}}} */
+/* Reads a template: {"single": [{"SpecialToken": {"id": name}}, {"Sequence": ...}], "special_tokens": {name: {"ids":
+ * [...]}}} */
 static int
 read_template_processing(struct tokenizer *t, const char *path, const json_t *part)
 {
@@ -215,7 +219,7 @@ read_template_processing(struct tokenizer *t, const char *path, const json_t *pa
     return behind ? 0 : refuse(path, "post_processor", "a template without the text");
 }
 
-/* {"cls": [text, id], "sep": [text, id]} */
+/* Reads a template: {"cls": [text, id], "sep": [text, id]} */
 static int
 read_cls_sep(struct tokenizer *t, const char *path, const json_t *part)
 {
@@ -224,7 +228,7 @@ read_cls_sep(struct tokenizer *t, const char *path, const json_t *part)
     return known_id(t, path, json_array_get(json_object_get(part, "sep"), 1), &t->after);
 }
 
-/* Ignores a part that only trims offsets; Rille has no offsets. */
+/* Ignores a part that only changes offsets, because Rille returns no offsets. */
 static int
 read_nothing(struct tokenizer *t, const char *path, const json_t *part)
 {

@@ -17,7 +17,7 @@ spelled(const struct tokenizer *t, uint32_t id)
     return value;
 }
 
-/* Returns true if the id is a special token that the vocabulary lacks. */
+/* Returns true if the id is that of a special token that is not in the vocabulary. */
 static bool
 is_added(const struct tokenizer *t, uint32_t id)
 {
@@ -34,7 +34,7 @@ by_id(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Returns all special tokens in order of id; the caller frees the list. */
+/* Returns all special tokens in order of id. The caller frees the list. */
 static const struct special **
 specials_in_order(const struct tokenizer *t)
 {
@@ -44,16 +44,17 @@ specials_in_order(const struct tokenizer *t)
     return order;
 }
 
-/* Returns the token's text before normalization. */
+/* Returns the token's text from before normalization. */
 static const char *
 own_text(const struct tokenizer *t, const struct special *s)
 {
     return (const char *)t->bpe.token[s->id].bytes;
 }
 
-/* A reader takes the id of an added token from the vocabulary if its text is there; the other added tokens are
- * numbered from the vocabulary's size on. If that numbering would change ids, the vocabulary lists the added tokens
- * too, as plain text, not spelled by bytes. No other token may have that spelling. */
+/* Decides whether the vocabulary lists the added tokens. A reader takes the id of an added token from the
+ * vocabulary, if its text is there, and numbers the others from the vocabulary's size on. If that numbering would
+ * change ids, the vocabulary also lists the added tokens, as plain text instead of in byte-level encoding. Then no
+ * other token may have that spelling. */
 static int
 write_added_ids(const struct tokenizer *t, const char *path, const struct special *const *order, json_t *vocab)
 {
@@ -95,7 +96,7 @@ note_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id)
     t->join[t->njoin++] = (struct join){left, right, id};
 }
 
-/* Makes merges for a vocabulary without merges: every split of a token into two tokens, in order of rank. */
+/* Makes merges for a tokenizer that has none: every split of a token into two tokens, in order of rank. */
 static void
 derive_joins(struct tokenizer *t)
 {
@@ -140,7 +141,7 @@ write_added(const struct tokenizer *t)
     return list;
 }
 
-/* Returns the part as it was read, or else made from the single pattern. */
+/* Returns a part as it was read from a file, or else made from the single pattern. */
 static json_t *
 write_tokenizer_part(const struct tokenizer *t, enum part which)
 {
@@ -155,7 +156,7 @@ write_tokenizer_part(const struct tokenizer *t, enum part which)
     return json_pack("{s:s, s:[o, o]}", "type", "Sequence", "pretokenizers", split, last);
 }
 
-/* Builds the file; takes ownership of vocab. */
+/* Makes the content of the file. Takes ownership of `vocab`. */
 static json_t *
 write_root(struct tokenizer *t, json_t *vocab)
 {

@@ -1,4 +1,4 @@
-/* train.c - learning a vocabulary: repeatedly, the most frequent pair becomes a token.
+/* train.c - learns a vocabulary: repeatedly, the most frequent pair becomes a token.
  *
  * Texts are first cut into words; each distinct word is stored once, with its count. Each pair lists the words that
  * contain it, so a join visits only those words. Ties go to the pair of lower ids, so the same texts produce the
@@ -14,17 +14,17 @@
 #include <xxhash.h>
 
 struct word {
-    uint32_t first, n; /* range in the trainer's token list */
+    uint32_t first, n; /* first, n: range in the trainer's list of tokens */
     int64_t count;
 };
 
-/* A pair of neighbours, its count, and the words that contain it. */
+/* A pair of neighbouring tokens, its count, and the words that contain it. */
 struct seen {
     uint64_t key; /* left << 32 | right */
     int64_t count;
-    uint32_t *word; /* words that contain the pair, or did so earlier */
+    uint32_t *word; /* words that contain the pair, or contained it earlier */
     uint32_t nword, capacity;
-    bool fresh; /* on the `made` list of the present join */
+    bool fresh; /* the pair is on the list of pairs that the present merge has made */
 };
 
 struct trainer {
@@ -32,25 +32,25 @@ struct trainer {
     char *pattern;
     int nspecial;
     char **special;
-    uint32_t *token; /* tokens of all words */
+    uint32_t *token; /* tokens of all words, one word after the other */
     uint32_t ntoken, token_capacity;
     struct word *word;
     uint32_t nword, word_capacity;
-    uint32_t *slot; /* hash table of words by their bytes: index + 1 */
+    uint32_t *slot; /* hash table of words by their bytes; entries are index + 1 */
     uint32_t slot_capacity;
-    struct seen *seen; /* hash table; a key of all ones is free */
+    struct seen *seen; /* hash table of pairs; a key with all bits set is free */
     uint32_t nseen, seen_capacity;
     struct arena arena;
-    int64_t since; /* work since the last check that the caller still waits */
+    int64_t since; /* work since the last check for cancellation */
     int status;
 };
 
-enum { WORD = 16 }; /* cost of a token of a word, in bytes of text */
+enum { WORD = 16 }; /* counted work of a token of a word, in bytes of text */
 
 static const uint64_t no_pair = UINT64_MAX;
-static const char who[] = "tokenizer.train"; /* replaces the file name in errors */
+static const char who[] = "tokenizer.train"; /* replaces the file name in error texts */
 
-/* Refuses a special token that tokenizer.json could not distinguish from the token of a byte. */
+/* Rejects a special token that tokenizer.json could not distinguish from the token of a byte. */
 static int
 refuse_bytes(int nspecial, const char *const *special)
 {
@@ -106,7 +106,7 @@ is_same_word(const struct trainer *r, const struct word *w, const uint8_t *bytes
     return true;
 }
 
-/* Returns the slot of the word with these bytes, or the free slot for it. */
+/* Returns the slot of the word with these bytes, or the free slot where it belongs. */
 static uint32_t
 word_slot(const struct trainer *r, const uint8_t *bytes, size_t n)
 {
@@ -149,7 +149,7 @@ train_add_word(void *arg, const uint8_t *bytes, size_t n)
     for (size_t i = 0; i < n; i++) r->token[r->ntoken++] = bytes[i];
 }
 
-/* Returns the next occurrence of the k-th special token from p on; end: none. The result is cached in next[k]. */
+/* Returns the next occurrence, from p on, of special token k; `end`: there is none. The result is cached in next[k]. */
 static const uint8_t *
 next_special_from(const struct trainer *r, const uint8_t **next, int k, const uint8_t *p, const uint8_t *end)
 {
@@ -161,7 +161,7 @@ next_special_from(const struct trainer *r, const uint8_t **next, int k, const ui
     return next[k] = p ? p : end;
 }
 
-/* Finds the next special token and sets *size to its bytes; special tokens are not part of words. */
+/* Finds the next special token, and sets *size to its length in bytes. Special tokens are not part of words. */
 static const uint8_t *
 find_special(const struct trainer *r, const uint8_t **next, const uint8_t *p, const uint8_t *end, size_t *size)
 {
@@ -189,7 +189,7 @@ train_add_text(struct trainer *r, const uint8_t **next, const uint8_t *p, const 
     }
 }
 
-/* Returns the error that made the trainer unusable: a bad pattern, or an interrupted call. */
+/* Returns the error that has made the trainer unusable: an invalid pattern, or an interrupted call. */
 static int
 trainer_status(const struct trainer *r)
 {
@@ -270,7 +270,8 @@ count_word(struct trainer *r, uint32_t w)
     }
 }
 
-/* ---- the most frequent pair: a heap of claims; a claim whose count has changed is pushed again ---- */
+/* ---- the most frequent pair: a heap of pairs with their counts; an entry whose count has changed is pushed again
+ * ---- */
 
 struct claim {
     int64_t count;
@@ -310,7 +311,7 @@ claim_pop(struct claims *c)
     return top;
 }
 
-/* Sets *key to the most frequent pair; returns false if none is left. */
+/* Sets *key to the most frequent pair. Returns false if no pair is left. */
 static bool
 most_frequent(struct trainer *r, struct claims *c, uint64_t *key)
 {
@@ -327,7 +328,7 @@ most_frequent(struct trainer *r, struct claims *c, uint64_t *key)
     return false;
 }
 
-/* Pairs made by a join, each once; claimed after all words of the join are done. */
+/* Pairs that the present merge has made, each once. The pairs enter the heap when the merge is done in all words. */
 struct made {
     uint64_t *list;
     size_t n, capacity;
@@ -351,7 +352,8 @@ gain_pair(struct trainer *r, uint32_t left, uint32_t right, uint32_t w, struct m
     made->list[made->n++] = s->key;
 }
 
-/* Replaces left, right by id in word w; only pairs with a neighbour change. */
+/* Replaces the tokens left, right by id in word w. Only the counts of pairs that contain a neighbour of these tokens
+ * change. */
 static void
 join_word(struct trainer *r, uint32_t w, uint32_t left, uint32_t right, uint32_t id, struct made *made)
 {
@@ -377,8 +379,8 @@ join_word(struct trainer *r, uint32_t w, uint32_t left, uint32_t right, uint32_t
     word->n = n;
 }
 
-/* Replaces the pair by id in each word that contains it. New pairs are claimed at the end, with the counts that
- * remain after later joins in the same word. */
+/* Replaces the pair by id in each word that contains it. New pairs enter the heap after the last word, with their
+ * final counts. */
 static int
 join_words(struct trainer *r, struct claims *c, struct made *made, uint64_t key, uint32_t id)
 {
@@ -402,7 +404,7 @@ join_words(struct trainer *r, struct claims *c, struct made *made, uint64_t key,
 
 /* ---- the vocabulary ---- */
 
-/* Returns the token that the pair becomes: a new token, unless an earlier join made the same bytes. */
+/* Returns the token that the pair becomes: a new token, or the one that an earlier join made with the same bytes. */
 static uint32_t
 add_join(struct tokenizer *t, uint64_t key, uint32_t id)
 {
@@ -448,7 +450,7 @@ is_special(const struct trainer *r, const char *text)
     return false;
 }
 
-/* Reserves the remaining ids if the texts run out of pairs, so that the vocabulary has the requested size. */
+/* Reserves the remaining ids if the texts have no more pairs, so that the vocabulary has the requested size. */
 static int
 reserve(const struct trainer *r, struct tokenizer *t, uint32_t size)
 {

@@ -1,4 +1,4 @@
-/* limit.c - Lagrangian prices of memory: worth of bytes, and subgradient steps. */
+/* limit.c - Lagrangian prices of memory: costs of bytes at given prices, and subgradient steps. */
 #include "sbp/limit/limit.h"
 
 #include "sbp/net/work.h"
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IDLE = 6 }; /* steps without gain before the step length shrinks */
+enum { IDLE = 6 }; /* number of steps without gain after which the step length shrinks */
 
-/* ---- times that matter ---- */
+/* ---- relevant times ---- */
 
 static int64_t
 most_bytes_of_node(const struct net_node *v, const int64_t *bytes, const uint16_t *form)
@@ -20,8 +20,8 @@ most_bytes_of_node(const struct net_node *v, const int64_t *bytes, const uint16_
     return most;
 }
 
-/* By time: live ranges beginning then (begin) and ending after it (end), and their largest possible bytes (more,
- * less). */
+/* Changes of live bytes at one time. begin, more: number of live ranges that begin at the time, and their largest
+ * possible bytes; end, less: number and largest possible bytes of live ranges whose last time this is. */
 struct happening {
     int32_t begin, end;
     int64_t more, less;
@@ -37,8 +37,8 @@ happens(struct happening *h, int32_t born, int32_t dies, int64_t bytes)
     h[dies - 1].less += bytes;
 }
 
-/* Lists the times that matter: the limit may be exceeded, a live range ends after the time, and one has begun since
- * the last listed time. Returns their number. */
+/* Lists the relevant times: the limit may be exceeded, a live range ends after the time, and another began since the
+ * last listed time. Returns their number. */
 static int32_t
 list_happening_times(const struct net *n, const struct happening *h, int32_t end, int32_t *time)
 {
@@ -186,7 +186,7 @@ limit_worth(int64_t price, int64_t bytes, int64_t most)
     return x >= most ? most : (int64_t)x;
 }
 
-/* Caps a cost at NET_NEVER / 64; limit_price halves the prices before any cap takes effect. */
+/* Caps a cost at NET_NEVER / 64. limit_price() halves the prices before a cap takes effect. */
 static int64_t
 limit_bytes_worth(int64_t price, int64_t bytes)
 {
@@ -201,7 +201,7 @@ price_tensor(struct limit *m, const struct net_tensor *t)
         extra[k] = MIN(NET_NEVER / 64, extra[k] + limit_bytes_worth(price, t->bytes[t->form[k]]));
 }
 
-/* Fills sum and extra. Returns the most that all extra costs and the limit's worth can add up to. */
+/* Fills in sum and extra. Returns an upper bound on the sum of all extra costs and of the limit's worth. */
 static double
 fill_peaks(struct limit *m)
 {
@@ -235,8 +235,9 @@ limit_live(struct limit *m, const int32_t *choice)
     return net_live(m->net, choice, m->live);
 }
 
-/* Sets the step direction: the subgradient, plus a multiple of the last direction if they form an obtuse angle, so
- * that they no longer do (deflected subgradient: Camerini, Fratta & Maffioli 1975). */
+/* Sets the step direction to the subgradient. If the last direction forms an obtuse angle with it, adds a multiple
+ * of the last direction so that the angle is no longer obtuse (deflected subgradient: Camerini, Fratta & Maffioli
+ * 1975). */
 static void
 deflect(struct limit *m)
 {
@@ -251,7 +252,7 @@ deflect(struct limit *m)
     for (int32_t t = 0; t < m->ntime; t++) m->way[t] = (double)m->live[t] / limit - 1 + keep * m->way[t];
 }
 
-/* Shortens the steps and returns to the best prices. */
+/* Shortens the step length, and returns to the best prices so far. */
 static void
 shorten_times(struct limit *m)
 {

@@ -1,4 +1,4 @@
-/* limited.c - bounds under a memory limit: Lagrangian prices of bytes, raised by subgradient steps. */
+/* limited.c - bounds under a memory limit: Lagrangian prices of bytes, improved by subgradient steps. */
 #include "sbp/limit/limited.h"
 
 #include "sbp/limit/limit.h"
@@ -10,23 +10,23 @@
 #include <string.h>
 
 enum {
-    IDLE = 30,    /* bounds without gain before the search ends */
-    BOUNDS = 300, /* bounds of a search */
-    SWEEPS = 6,   /* dual sweeps at each price */
-    PATIENCE = 3, /* bounding rounds of a proof without gain */
+    IDLE = 30,    /* number of bounds without gain after which the search ends */
+    BOUNDS = 300, /* maximum number of bounds of a search */
+    SWEEPS = 6,   /* number of dual sweeps per price vector */
+    PATIENCE = 3, /* bounding rounds without gain after which a proof ends */
 };
 
 struct limited {
-    const struct net *net, *relaxed; /* relaxed: without copies, and with the times that matter */
+    const struct net *net, *relaxed; /* net; relaxed: the same net without copies, with only the relevant times */
     const struct solve_options *o;
     struct limit limit;
     struct folded folded;
-    struct cfn *priced; /* the folded network at the current prices, with the last messages */
+    struct cfn *priced; /* folded network at the present prices, with the messages of the last sweep */
     struct best *best;
     int64_t scale;
-    int32_t *value, *choice; /* minimiser of the last bound: by folded variable; by node */
+    int32_t *value, *choice; /* minimiser of the last bound, by folded variable (value) and by node (choice) */
     int64_t *best_price;     /* by time of `relaxed`: prices of the best bound */
-    int64_t best_bound;      /* scaled */
+    int64_t best_bound;      /* best bound so far, scaled */
 };
 
 int64_t
@@ -45,7 +45,7 @@ limited_offer(struct limited *m)
     memcpy(m->best->choice, m->choice, sizeof *m->choice * (size_t)m->net->nnode);
 }
 
-/* Returns the scaled bound at the current prices, by a few sweeps that continue from the last messages. */
+/* Returns the scaled bound at the present prices, after a few sweeps that continue from the last messages. */
 static int64_t
 limited_bound_now(struct limited *m)
 {
@@ -64,7 +64,8 @@ limited_bound_now(struct limited *m)
     return d.bound - worth;
 }
 
-/* Returns the scaled bound to aim at: the best cost or, while no choice is known, somewhat more than the bound. */
+/* Returns the scaled bound to aim at: the cost of the best choice or, if no choice is known, a little more than the
+ * present bound. */
 static double
 limited_goal(const struct limited *m)
 {
@@ -126,8 +127,8 @@ limited_bound(const struct net *n, const struct solve_options *o, struct best *r
     arena_fini(&tmp);
 }
 
-/* Bounds the network at the limit's prices, with a proof that no solution costs less than `below`; stops when that
- * is shown. below NET_NEVER: stops when the bound stalls. */
+/* Bounds the network at the present prices, and proves that no solution costs less than `below`; stops when that is
+ * shown. below NET_NEVER: stops when the bound stalls. */
 static int64_t
 proven(const struct limit *l, int64_t scale, int64_t below, struct str *text)
 {

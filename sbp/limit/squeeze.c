@@ -1,4 +1,5 @@
-/* squeeze.c - column generation by memory prices, and mixtures of two choices by layer. */
+/* squeeze.c - finds a choice within a memory limit: column generation with prices of memory, and mixtures of two
+ * choices by layer. */
 #include "sbp/limit/squeeze.h"
 
 #include "runtime/base/hash.h"
@@ -14,16 +15,16 @@
 
 enum {
     TURNS = 48,        /* maximum number of choices */
-    QUICK = 6,         /* choices of a search under counted work */
-    WORK = 2000000000, /* work of such a search */
-    SURE = 6,          /* choices made regardless of the clock while none meets the limit */
+    QUICK = 6,         /* maximum number of choices of a search that must end at counted work */
+    WORK = 2000000000, /* counted work after which a search with QUICK ends */
+    SURE = 6,          /* number of choices made regardless of the clock, until one is within the limit */
     TIMES = 4,         /* maximum number of times with a price */
-    LOOKS = 12,        /* bounding rounds per price vector */
-    SWEEPS = 4,        /* coordinate sweeps over the prices */
-    DEAREST = 1000     /* at the highest price, the bytes of a choice cost this many times its cost */
+    LOOKS = 12,        /* number of bounding rounds per price vector */
+    SWEEPS = 4,        /* number of sweeps over the prices; each sweep improves one price after the other */
+    DEAREST = 1000     /* at the highest price, a choice's bytes cost this many times its own cost */
 };
 
-struct found { /* a choice; over: its live bytes minus the limit, at the times with a price */
+struct found { /* a choice; over: its live bytes minus the limit, at each time with a price */
     const int32_t *choice;
     double cost, over[TIMES];
     bool fits;
@@ -36,15 +37,15 @@ struct squeeze {
     struct lowest *lowest;
     int32_t *choice; /* the current choice */
     int32_t time[TIMES], ntime;
-    double price[TIMES], dearest; /* nanoseconds per byte: by time in `time`; the highest */
+    double price[TIMES], dearest; /* ns per byte: prices of the times in `time`, and the highest price allowed */
     struct found found[TURNS];
-    int32_t nfound, first; /* first: index of the first choice of this search */
-    int64_t until;         /* with `quick`: work count at which this search ends */
+    int32_t nfound, first; /* nfound: number of choices; first: index of the first choice of this search */
+    int64_t until;         /* with `quick`: count of work at which this search ends */
 };
 
 /* ---- the priced net ---- */
 
-struct priced { /* a price table that was already made */
+struct priced { /* a price table that was made before, and the tensor that it was made for */
     const int64_t *price, *copy, *span, *is;
     int32_t nto;
 };
@@ -52,12 +53,13 @@ struct pricing {
     struct arena arena;
     const struct net *net;
     const struct limit *limit;
-    const int32_t *choice; /* copies are priced beside this choice; NULL: as if all readers that may want one did */
+    /* the choice whose readers determine which copies have a price; NULL: all readers that may need a copy */
+    const int32_t *choice;
     struct net to;
     struct hash_table arrays, tables;
 };
 
-/* Caps a cost: the sum of all of them stays far below NET_NEVER. */
+/* Caps a cost, so that the sum of all costs stays far below NET_NEVER. */
 static int64_t
 squeeze_worth(int64_t price, int64_t bytes)
 {
@@ -92,7 +94,8 @@ struct span {
     int32_t begin, end;
 };
 
-/* Returns the live range of a copy from the first to the last reader that wants the form: in the choice, or in any. */
+/* Returns the live range of a copy, from its first to its last reader that needs the form: in the choice, or in any
+ * choice. */
 static struct span
 span_of_all(const struct pricing *p, const struct net_tensor *t, int32_t form)
 {
@@ -106,7 +109,7 @@ span_of_all(const struct pricing *p, const struct net_tensor *t, int32_t form)
     return s;
 }
 
-/* Returns the cheapest live range of a copy that one reader alone may want. */
+/* Returns the cheapest live range that a copy can have if only one reader needs it. */
 static struct span
 span_of_one(const struct pricing *p, const struct net_tensor *t, int32_t form)
 {
@@ -120,7 +123,7 @@ span_of_one(const struct pricing *p, const struct net_tensor *t, int32_t form)
     return s;
 }
 
-/* Returns, by form, the price of a byte of a copy; NULL: all 0. */
+/* Returns, by form, the price of a byte of a tensor's copy; NULL: all prices are 0. */
 static const int64_t *
 span_prices(struct pricing *p, const struct net_tensor *t)
 {
@@ -180,7 +183,7 @@ squeeze_stops(const struct squeeze *q)
     return !sure && q->o->stop && q->o->stop(q->o->arg);
 }
 
-/* Keeps the current choice if it is the best within the limit. Returns true if it meets the limit. */
+/* Keeps the present choice if it is within the limit and the best so far. Returns true if it is within the limit. */
 static bool
 squeeze_offer(struct squeeze *q)
 {
@@ -204,7 +207,7 @@ over(const struct squeeze *q, int32_t time)
     return (double)(q->limit.live[time] - q->net->memory_limit);
 }
 
-/* Records the current choice. Returns false if it is known, or no room is left. */
+/* Records the present choice. Returns false if it was recorded before, or the list is full. */
 static bool
 remember_choice(struct squeeze *q)
 {
@@ -219,8 +222,8 @@ remember_choice(struct squeeze *q)
     return true;
 }
 
-/* Improves the current choice at these prices. With several mesh axes, searching one axis at a time finds all that a
- * short search of the whole would. */
+/* Improves the present choice at these prices. With several mesh axes, searching one axis at a time finds as good
+ * choices as a short search over all axes jointly. */
 static void
 improve_choice(struct squeeze *q, const struct net *n)
 {
@@ -247,8 +250,8 @@ fullest_moment(const struct squeeze *q)
     return most;
 }
 
-/* Gives the fullest time, if over the limit, a price, initially the highest. Returns false if it has a price
- * already, or no more prices are allowed. */
+/* Adds a price, initially the highest, for the time with the most live bytes, if these exceed the limit. Returns
+ * false if that time has a price, or no more prices are allowed. */
 static bool
 price_fullest(struct squeeze *q)
 {
@@ -266,8 +269,8 @@ price_fullest(struct squeeze *q)
     return true;
 }
 
-/* Returns the Lagrangian dual at these prices: the least priced cost of any recorded choice, minus the limit's
- * worth. */
+/* Returns the Lagrangian dual at these prices: the least cost at these prices over all recorded choices, minus the
+ * limit's worth. */
 static double
 dual_at(const struct squeeze *q)
 {
@@ -280,7 +283,7 @@ dual_at(const struct squeeze *q)
     return least;
 }
 
-/* Returns the price of the k-th time at which two choices cost the same; negative: none. */
+/* Returns the price of the k-th time at which two choices cost the same; negative: there is none. */
 static double
 crossing(const struct squeeze *q, const struct found *x, const struct found *y, int32_t k)
 {
@@ -290,7 +293,7 @@ crossing(const struct squeeze *q, const struct found *x, const struct found *y, 
     return slope == 0 || gap / slope > q->dearest ? -1 : gap / slope;
 }
 
-/* Sets the price of the k-th time to the maximum of the dual with the other prices fixed. The dual is piecewise
+/* Sets the price of the k-th time so that the dual is largest, with the other prices fixed. The dual is piecewise
  * linear, so only crossings and end points are tried. */
 static void
 best_price(struct squeeze *q, int32_t k)
@@ -316,7 +319,7 @@ set_prices(struct squeeze *q)
     for (int32_t k = 0; k < q->ntime; k++) q->limit.price[q->time[k]] = (int64_t)(q->price[k] * (1 << LIMIT_SHIFT));
 }
 
-/* Makes choices until one recurs. beside: prices copies beside the current choice. */
+/* Generates choices until one recurs. beside: prices only copies that readers need in the present choice. */
 static void
 search_prices(struct squeeze *q, bool beside)
 {
@@ -336,9 +339,10 @@ search_prices(struct squeeze *q, bool beside)
     set_prices(q);
 }
 
-/* ---- between two choices ---- */
+/* ---- mixtures of two choices ---- */
 
-/* Takes layers below `cut` from low, the others from high, and nodes without a layer from rest. */
+/* Makes a mixture: layers before `cut` from `low`, layers from `cut` on from `high`, and nodes without a layer from
+ * `rest`. */
 static void
 mix(struct squeeze *q, const struct fewer *f, const int32_t *low, const int32_t *high, const int32_t *rest, int32_t cut)
 {
@@ -348,8 +352,8 @@ mix(struct squeeze *q, const struct fewer *f, const int32_t *low, const int32_t 
     }
 }
 
-/* Takes as many layers of y, the first or the last, as the limit allows (bisection), the others from x, which meets
- * the limit. */
+/* Makes a mixture of x, which is within the limit, and y: takes as many of y's first or last layers as the limit
+ * allows (bisection). */
 static void
 mix_most(struct squeeze *q, const struct fewer *f, const struct found *x, const struct found *y, bool first,
          const int32_t *rest)

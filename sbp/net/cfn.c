@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EACH = 50 }; /* work of an allocation, besides its costs */
+enum { EACH = 50 }; /* counted work of an allocation, in addition to its costs */
 
 /* ---- tables and edges ---- */
 
@@ -79,7 +79,7 @@ cfn_is_sum(const struct cfn *c, const struct cfn_edge *e)
     return t->sum == CFN_YES;
 }
 
-/* Lets edges with equal costs, as in similar layers, share one table, so that sweeps read it from a near cache. */
+/* Lets edges with equal costs, as in similar layers, share one table. Sweeps then find the table in a near cache. */
 void
 cfn_share(struct cfn *c)
 {
@@ -189,7 +189,7 @@ cfn_cut(struct cfn *c, int32_t edge)
     e->to_u = e->to_v = NULL;
 }
 
-/* ---- dropping values ---- */
+/* ---- removing values ---- */
 
 static void
 keep_rows(struct cfn *c, struct cfn_edge *e, int32_t v, const uint8_t *keep, int32_t nleft)
@@ -248,12 +248,13 @@ cfn_scale(const struct net *n)
         sum += table[i] * t->nuse;
     }
     arena_fini(&tmp);
-    int64_t most = n->memory_limit ? NET_NEVER / 4096 : NET_NEVER / 16; /* memory prices add to the costs */
+    /* a limit's prices of memory add to the costs */
+    int64_t most = n->memory_limit ? NET_NEVER / 4096 : NET_NEVER / 16;
     while (scale < 1 << 16 && sum < most / scale) scale *= 2;
     return scale;
 }
 
-/* Tensors with the same prices and forms share their tables. */
+/* Tensors with identical tables of prices and forms, which share cost tables. */
 struct same {
     struct same *next;
     const void *price, *from, *to;
@@ -265,7 +266,7 @@ struct making {
     const struct net *net;
     struct arena tmp;
     struct same *same[SAME];
-    int32_t *made; /* by form of the current tensor: its variable; -1: none */
+    int32_t *made; /* by form of the present tensor: its variable; -1: none */
 };
 
 static struct same *
@@ -286,7 +287,7 @@ cfn_scaled(const struct cfn *c, int64_t cost)
     return cost >= NET_NEVER ? NET_NEVER : cost * c->scale;
 }
 
-/* Returns the joint costs of a tensor's maker and its only reader. */
+/* Returns the table of a tensor with one reader: costs by candidate of the maker and of the reader. */
 static struct cfn_table *
 price_table(struct making *m, const struct net_tensor *t, const struct net_use *u)
 {
@@ -330,7 +331,7 @@ made_new(struct making *m, const struct net_tensor *t)
     return v;
 }
 
-/* Sets the cost of value 1, "made", of the form's variable, by the maker's form. */
+/* Sets the cost of value 1 ("made") of the form's variable, by the form in which the maker makes the tensor. */
 static void
 pay_made(struct making *m, const struct net_tensor *t, int32_t form, int32_t made)
 {
@@ -342,7 +343,7 @@ pay_made(struct making *m, const struct net_tensor *t, int32_t form, int32_t mad
     cfn_table_drop(&table);
 }
 
-/* Forbids value 0, "not made", for a reader's candidates that need the form. */
+/* Forbids value 0 ("not made") together with a reader's candidates that need the form. */
 static void
 want_made(struct making *m, const struct net_use *u, int32_t form, int32_t made)
 {

@@ -1,15 +1,15 @@
 /* cfn.h - a cost function network (weighted CSP): variables with unary and binary costs (inside sbp/).
  *
- * The search works on this form. A node of the net is a variable, and its candidates are values of the variable. A
- * tensor with one reader is an edge. Several readers share one conversion to each form, which binary costs alone
- * cannot express. So each form gets a variable with the values "made" and "not made". The maker pays for "made", and
- * a reader that needs the form forbids "not made".
+ * The search of a plan works on a cost function network. Each node of the net is a variable, whose values are the
+ * node's candidates. A tensor with one reader is an edge. If a tensor has several readers, they share one conversion
+ * to each form. Binary costs alone cannot express that, so each form gets a variable with the values "made" and "not
+ * made". The maker pays for "made", and a reader that needs the form forbids "not made".
  *
- * The search shrinks a network: it drops values and eliminates variables, but always keeps a solution better than
- * the best known one, if any exists. A trail (trail.h) records every step, so that the search can recover the values
- * of eliminated variables and print a certificate.
+ * The search shrinks a network by removing values and variables. Shrinking always keeps a solution that is better
+ * than the best known one, if there is any. A trail (trail.h) records every step, so that the search can recover the
+ * values of eliminated variables and print a certificate.
  *
- * Costs are those of the net times `scale`, a power of two, so that the dual can divide one unit among edges. One
+ * Costs are the net's costs times `scale`, a power of two, so that the dual can divide a cost of 1 among edges. One
  * owner, one thread. */
 #ifndef RILLE_SBP_CFN_H
 #define RILLE_SBP_CFN_H
@@ -17,53 +17,55 @@
 #include "sbp/net/net.h"
 
 enum cfn_known { CFN_UNKNOWN, CFN_NO, CFN_YES };
-struct cfn_table { /* costs [value of u][value of v]; shared, reference-counted */
+struct cfn_table { /* table of costs [value of u][value of v]; shared, reference-counted */
     int32_t nref;
-    uint8_t possible, sum; /* cached: enum cfn_known, is every entry possible; cfn_is_sum */
-    int64_t *turned;       /* transpose [value of v][value of u], made by cfn_transposed; NULL: not asked for yet */
+    /* cached answers (enum cfn_known): possible: all entries are possible; sum: cfn_is_sum() */
+    uint8_t possible, sum;
+    /* transposed table [value of v][value of u], made by cfn_transposed(); NULL: not made yet */
+    int64_t *turned;
     int64_t cost[];
 };
 struct cfn_edge {
     int32_t u, v;
     struct cfn_table *table; /* NULL: the edge was removed */
-    int64_t *to_u, *to_v;    /* dual messages: cost that the edge hands to each value of either end */
+    int64_t *to_u, *to_v;    /* dual messages: cost that the edge moves to each value of u, and of v */
 };
 struct cfn_var {
-    int32_t n;       /* number of values left; 0: eliminated */
-    int64_t *cost;   /* by value */
-    uint16_t *value; /* candidate of the node, by value */
+    int32_t n;       /* number of remaining values; 0: the variable was eliminated */
+    int64_t *cost;   /* unary cost of each value */
+    uint16_t *value; /* by value: candidate of the node */
     int32_t nedge, capacity;
     int32_t *edge;
 };
 struct trail;
-struct cfn_fate { /* substitution of a variable by another variable; to NULL: not substituted */
+struct cfn_fate { /* replacement of a variable by another variable; to NULL: not replaced */
     int32_t into, n;
-    uint16_t *to; /* to[i]: candidate of this variable implied by candidate i of variable `into`; n entries */
+    uint16_t *to; /* to[i]: candidate of this variable that candidate i of variable `into` implies; n entries */
 };
 struct cfn {
     int32_t nvar, nedge, capacity;
-    int32_t nnode; /* number of node variables, which precede the "made" variables */
+    int32_t nnode; /* number of variables that are nodes; the "made" variables follow */
     struct cfn_var *var;
     struct cfn_edge *edge;
-    double *rank; /* by variable: position in the sweeps of the dual */
+    double *rank; /* by variable: position in the order of dual sweeps */
     int64_t constant, scale;
-    int64_t work;         /* approximate number of costs read by reductions */
-    struct trail *trail;  /* NULL: no record is kept */
-    bool (*stop)(void *); /* true ends the reductions early; NULL: never */
+    int64_t work;         /* counted work of reductions: approximate number of costs read */
+    struct trail *trail;  /* record of all steps; NULL: none is kept */
+    bool (*stop)(void *); /* ends the reductions early when it returns true; NULL: never */
     void *arg;
-    struct cfn_fate *fate; /* by variable, filled by cfn_fold; NULL: not recorded */
+    struct cfn_fate *fate; /* by variable, set by cfn_fold(); NULL: not recorded */
 };
 
-/* Makes a network from a checked net; the caller frees it. extra: scaled costs to add to each node's candidates;
+/* Makes a network from a checked net; the caller frees it. extra: scaled costs, added to the candidates by node;
  * NULL: none. */
 struct cfn *cfn_new(const struct net *n, int64_t scale, const int64_t *const *extra);
 struct cfn *cfn_copy(const struct cfn *c); /* Copies a network; the copy has the same trail. */
 void cfn_free(struct cfn **c);
-/* Lets edges of equal costs share their tables. */
+/* Lets edges with equal costs share one table. */
 void cfn_share(struct cfn *c);
-/* Returns the number of costs in tables and variables. */
+/* Returns the number of costs in all tables and variables. */
 int64_t cfn_entries(const struct cfn *c);
-/* Returns the largest power of two, up to 2^16, by which the net's costs can be scaled without overflow of any sum. */
+/* Returns the largest power of two, at most 2^16, by which the net's costs can be scaled so that no sum overflows. */
 int64_t cfn_scale(const struct net *n);
 
 static inline int32_t
@@ -71,7 +73,7 @@ edge_other(const struct cfn_edge *e, int32_t v)
 {
     return e->u == v ? e->v : e->u;
 }
-/* Returns the cost of value i of variable v with value j of the edge's other end. */
+/* Returns the edge's cost of value i of v and value j of the variable at the other end. */
 static inline int64_t
 edge_cost(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t i, int32_t j)
 {
@@ -85,7 +87,7 @@ cost_add(int64_t a, int64_t b)
     return a >= NET_NEVER || b >= NET_NEVER ? NET_NEVER : a + b;
 }
 
-/* Adds binary costs of u and v, [value of u][value of v]. A new edge shares the table. */
+/* Adds binary costs [value of u][value of v] to the edge between u and v. A new edge shares the table. */
 void cfn_join(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t);
 /* Returns the edge between u and v; -1: none. */
 int32_t cfn_edge_between(const struct cfn *c, int32_t u, int32_t v);
@@ -93,12 +95,12 @@ struct cfn_table *cfn_table_new(int64_t n);
 void cfn_table_drop(struct cfn_table **t);
 /* Returns the transpose of an edge's table, valid as long as the table. */
 const int64_t *cfn_transposed(const struct cfn *c, const struct cfn_edge *e);
-/* Returns true if every pair of values is possible. The table, and the table that replaces it, cache the answer. */
+/* Returns true if every pair of values is possible. The table caches the answer. */
 bool cfn_all_possible(const struct cfn *c, const struct cfn_edge *e);
-/* Returns true if the edge's costs separate into a cost of u's value and one of v's value: T(i, j) = T(i, 0) + T(0,
- * j) - T(0, 0), all possible. */
+/* Returns true if the edge's costs are a sum of a cost of u's value and a cost of v's value: T(i, j) = T(i, 0) +
+ * T(0, j) - T(0, 0), with all pairs possible. */
 bool cfn_is_sum(const struct cfn *c, const struct cfn_edge *e);
-/* Removes an edge, or a variable without edges. */
+/* Removes an edge. */
 void cfn_cut(struct cfn *c, int32_t edge);
 /* Keeps only the values of v whose keep[] is set. */
 void cfn_keep(struct cfn *c, int32_t v, const uint8_t *keep);

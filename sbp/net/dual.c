@@ -1,7 +1,7 @@
 /* dual.c - TRW-S sweeps, bounds, and pruning.
  *
- * Sweeps read far more than they compute, so the edge ends of a variable, and their messages, are stored side by
- * side in sweep order; dual_end copies the messages back to the network. */
+ * Sweeps are limited by memory access. So the edge ends of each variable and their messages are stored side by side,
+ * in sweep order. dual_end() copies the messages back to the network. */
 #pragma GCC optimize("O3")
 #include "sbp/net/dual.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EACH = 10 }; /* work of an edge end, besides its costs */
+enum { EACH = 10 }; /* counted work of an edge end, in addition to its costs */
 
 INLINE int64_t
 lesser(int64_t a, int64_t b)
@@ -20,7 +20,7 @@ lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* to[j] = min over i of t[i][j] - from[i]. */
+/* Sets to[j] = min over i of t[i][j] - from[i]. */
 INLINE void
 over_rows(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
@@ -34,7 +34,7 @@ over_rows(const int64_t *restrict from, int32_t n, const int64_t *restrict t, in
         for (int32_t j = 0; j < m; j++) to[j] = lesser(to[j], t[(int64_t)i * m + j] - from[i]);
 }
 
-/* to[i] = min over j of t[i][j] - from[j]. */
+/* Sets to[i] = min over j of t[i][j] - from[j]. */
 INLINE void
 over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
@@ -47,17 +47,18 @@ over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t,
 
 /* ---- begin, end ---- */
 
-struct dual_end_of {  /* an edge as seen from one of its variables */
-    int32_t other;    /* the variable at the other end */
-    int32_t nother;   /* number of its values */
-    bool ahead, rows; /* ahead: the other end comes later in the order. rows: table rows are this end's values */
+struct dual_end_of { /* an edge as seen from one of its variables */
+    int32_t other;   /* variable at the other end */
+    int32_t nother;  /* number of values of that variable */
+    /* ahead: the other end comes later in the sweep order; rows: this end's values index the rows of `swept` */
+    bool ahead, rows;
     const int64_t *table;
-    const int64_t *swept; /* the table or its transpose, in the layout that sweeps read */
-    int64_t *to, *from;   /* messages to this variable; to the other one */
+    const int64_t *swept; /* the edge's table or its transpose, whichever sweeps read */
+    int64_t *to, *from;   /* messages to this variable, and to the variable at the other end */
 };
 
-/* Returns true if a row of `swept` ranges over the values of the other end. Most edges have an end with two values
- * (a "made" variable); rows then range over the other, longer end. */
+/* Returns true if each row of `swept` runs over the values of the other end. Most edges have an end with two values
+ * (a "made" variable); rows then run over the longer end. */
 INLINE bool
 sweeps_by_columns(const struct dual_end_of *e, int32_t n)
 {
@@ -82,7 +83,8 @@ dual_order(const struct cfn *c, int32_t *order)
     return n;
 }
 
-/* Stores the messages to each variable contiguously. at, by edge, two entries: messages to u, to v. */
+/* Stores the messages to each variable contiguously. at: two entries per edge: positions of the messages to u and to
+ * v. */
 static void
 lay_messages(struct dual *d, int64_t **at)
 {
@@ -190,14 +192,15 @@ dual_add(int64_t *restrict sum, const int64_t *restrict m, int32_t n)
     for (int32_t i = 0; i < n; i++) sum[i] += m[i];
 }
 
-/* Writes to sum, for each value of the k-th variable, its unary cost plus the messages of all edges. Two values, the
- * most common case, are summed in registers. */
+/* Writes to sum, for each value of the k-th variable, its unary cost plus the messages of all edges. Keeps the sums
+ * in registers in the most common case of two values. */
 INLINE void
 dual_sum(const struct dual *d, int32_t k, int64_t *restrict sum)
 {
     const struct cfn_var *x = &d->c->var[d->order[k]];
     int32_t n = x->n, nend = d->first[k + 1] - d->first[k];
-    const int64_t *m = nend ? d->end[d->first[k]].to : NULL; /* followed by the messages of the remaining ends */
+    /* in memory, the messages of the variable's other edge ends follow */
+    const int64_t *m = nend ? d->end[d->first[k]].to : NULL;
     if (n == 2) {
         int64_t a = x->cost[0], b = x->cost[1];
         for (int32_t j = 0; j < nend; j++) {
@@ -212,7 +215,7 @@ dual_sum(const struct dual *d, int32_t k, int64_t *restrict sum)
     for (int32_t j = 0; j < nend; j++, m += n) dual_add(sum, m, n);
 }
 
-/* Writes to `to`, for each value at this end, the least cost that remains on the edge. */
+/* Writes to `to`, for each value at this end, the least remaining cost on the edge. */
 INLINE void
 dual_reach(const struct dual_end_of *e, int32_t n, int64_t *to)
 {
@@ -231,7 +234,7 @@ least_position(const int64_t *x, int32_t n)
     return best;
 }
 
-/* Returns the edge's cost of value i here and the picked value at the other end. */
+/* Returns the edge's cost of value i at this end and the chosen value at the other end. */
 INLINE int64_t
 dual_beside(const struct dual *d, const struct dual_end_of *e, int32_t n, int32_t i)
 {
@@ -239,7 +242,8 @@ dual_beside(const struct dual *d, const struct dual_end_of *e, int32_t n, int32_
     return e->rows ? e->table[(int64_t)i * e->nother + j] : e->table[j * n + i];
 }
 
-/* Picks the best value given the values already picked, at ends with this `ahead`, and the messages from other ends. */
+/* Chooses the best value of a variable, given the chosen values of neighbours on one side (`ahead` or behind in the
+ * sweep order), and the messages from neighbours on the other side. */
 INLINE void
 dual_choose(struct dual *d, int32_t k, bool ahead)
 {
@@ -264,7 +268,8 @@ take_from(int64_t *restrict m, const int64_t *restrict given, int32_t n)
 }
 
 /* Processes the k-th variable as TRW-S does: collects cost from the edges behind, and distributes the excess over
- * its least value to the edges ahead. Each receives an equal part, 1 / max(edges ahead, edges behind). */
+ * the variable's least cost to the edges ahead. Each edge ahead gets the fraction 1 / max(edges ahead, edges
+ * behind). */
 INLINE void
 dual_pass_on(struct dual *d, int32_t k, bool forth, bool picks)
 {
@@ -274,7 +279,7 @@ dual_pass_on(struct dual *d, int32_t k, bool forth, bool picks)
         if (end[j].ahead == forth)
             ahead++;
         else
-            dual_reach(&end[j], n, end[j].to); /* all that the edge can give */
+            dual_reach(&end[j], n, end[j].to); /* moves as much cost as the edge can give */
     }
     int32_t parts = MAX(1, MAX(ahead, nend - ahead));
     dual_sum(d, k, d->sum);
@@ -287,7 +292,8 @@ dual_pass_on(struct dual *d, int32_t k, bool forth, bool picks)
         if (end[j].ahead == forth) take_from(end[j].to, given, n);
 }
 
-/* Shifts messages to a least entry of 0, which keeps them small. Constants cancel between the two ends of an edge. */
+/* Subtracts the least entry from the messages, which keeps them small. The constants cancel between the two ends of
+ * an edge. */
 static void
 normalize_messages(struct dual *d)
 {
@@ -299,7 +305,7 @@ normalize_messages(struct dual *d)
         }
 }
 
-/* Returns the work of one sweep back and forth, which reads each edge at both ends. */
+/* Returns the counted work of one sweep in both directions, which reads each edge at both ends. */
 static int64_t
 sweep_work(const struct dual *d)
 {
@@ -347,7 +353,8 @@ dual_bound(struct dual *d)
 }
 EXPORTED(dual_bound)
 
-/* Writes to d->given the rise of the bound if the k-th variable takes each value (reduced costs). */
+/* Writes to d->given, for each value of the k-th variable, how much the bound rises if the variable takes that value
+ * (reduced cost). */
 VECTOR static void
 rises(struct dual *d, int32_t k)
 {
@@ -374,7 +381,7 @@ dual_value_bounds(struct dual *d, int32_t k)
 
 /* ---- solutions ---- */
 
-/* Writes to d->sum the costs of the k-th variable's values, given the picked values of all others. */
+/* Writes to d->sum the cost of each value of the k-th variable, given the chosen values of all others. */
 static void
 costs_here(struct dual *d, int32_t k)
 {
@@ -458,7 +465,8 @@ dual_prune(struct dual *d, int64_t below, int64_t *gone)
     hand_back(d);
     d->pruned = true;
     say_messages(d, below);
-    for (int32_t k = 0; k < d->n && possible; k++) { /* tests all values with the same messages, then drops some */
+    /* tests the values of all variables with the same messages before any value is removed */
+    for (int32_t k = 0; k < d->n && possible; k++) {
         int32_t v = d->order[k], left = 0;
         rises(d, k);
         for (int32_t i = 0; i < c->var[v].n; i++) left += keep[i] = d->bound + d->given[i] < below;

@@ -1,10 +1,11 @@
 /* dual.h - TRW-S dual ascent: a lower bound on a cost function network, and pruning by that bound (inside sbp/).
  *
- * Messages move cost from edges to the values of their ends. The cost of every solution stays the same, but the sum
- * of the least entries of all variables and edges rises; that sum is a lower bound on every solution. A sweep sends
- * messages in the order of the variables and back (TRW-S: Kolmogorov 2006). Messages are integers, so the bound is
- * exact despite rounding. During a sweep, values are chosen one after the other, which gives solutions, and so upper
- * bounds, at no extra cost. A dual belongs to the search that made it, and its thread. */
+ * Messages move cost from edges to the values of the variables at their ends. The cost of every solution stays the
+ * same, but the sum of the least entries of all variables and edges rises. That sum is a lower bound on every
+ * solution. A sweep sends messages along the order of the variables, and back (TRW-S: Kolmogorov 2006). Messages are
+ * integers, so the bound is exact despite rounding. Each sweep also chooses a value for one variable after the
+ * other, which gives a solution, and so an upper bound, at no extra cost. A struct dual belongs to one search and
+ * its thread. */
 #ifndef RILLE_SBP_DUAL_H
 #define RILLE_SBP_DUAL_H
 
@@ -13,35 +14,36 @@
 struct dual_end_of;
 struct dual {
     struct cfn *c;
-    int32_t n, *order; /* the remaining variables, by rank */
-    int32_t *first;    /* by position in that order, with an end mark: first edge end of the variable */
+    int32_t n, *order; /* remaining variables in sweep order */
+    int32_t *first;    /* by position in that order, with an end mark: index of the variable's first edge end */
     struct dual_end_of *end;
-    int64_t *messages;    /* messages of all edge ends, concatenated */
-    bool pruned;          /* the network has changed since, and owns the messages */
-    int64_t *sum, *given; /* scratch, by value */
-    int32_t *pick;        /* by variable: index of its value in the current solution */
-    int64_t bound;        /* bound on the whole network, constant included */
-    int64_t entries;      /* entries of all tables: the work of a sweep */
-    int64_t nmessage;     /* length of `messages` */
+    int64_t *messages;    /* messages of all edge ends, one after the other */
+    bool pruned;          /* values were removed, so the network owns the messages */
+    int64_t *sum, *given; /* work space, indexed by value of a variable */
+    int32_t *pick;        /* by variable: index of its value in the present solution */
+    int64_t bound;        /* lower bound on the whole network, including the constant */
+    int64_t entries;      /* number of entries of all tables, which is the work of a sweep */
+    int64_t nmessage;     /* number of entries of `messages` */
 };
-/* Writes the remaining variables in sweep order to `order`, which must have room for all. Returns their number. */
+/* Writes the remaining variables in sweep order to `order`, which must have room for all variables. Returns their
+ * number. */
 int32_t dual_order(const struct cfn *c, int32_t *order);
-/* Starts on a reduced network, in which every value is possible. Continues from the network's messages; dual_end
- * stores them back and frees the arrays. */
+/* Begins with a reduced network in which every value is possible, and with the network's messages. dual_end() stores
+ * the messages in the network and frees the arrays. */
 void dual_begin(struct dual *d, struct cfn *c);
 void dual_end(struct dual *d);
-/* Does n sweeps back and forth, at least one. Afterwards pick holds a solution. */
+/* Does n sweeps in both directions, at least one. Afterwards `pick` holds a solution. */
 void dual_sweep(struct dual *d, int n);
-/* Sets `bound` to the exact bound of the current messages. */
+/* Sets `bound` to the exact lower bound of the present messages. */
 void dual_bound(struct dual *d);
-/* Improves pick by local search, one variable at a time, until no change gains. Returns the cost of pick. */
+/* Improves `pick` by local search, one variable at a time, until no change helps. Returns the cost of `pick`. */
 int64_t dual_polish(struct dual *d);
-/* Drops values whose lower bound reaches `below` (reduced-cost fixing), and writes the justifying messages into the
- * proof. Needs dual_bound; dual_end must follow. *gone: number of values dropped. Returns false if a variable lost
- * its last value: no solution costs less than `below`. */
+/* Removes values whose lower bound reaches `below` (reduced-cost fixing), and writes the messages that justify this
+ * into the proof. Call dual_bound() before, and dual_end() afterwards. *gone: number of removed values. Returns
+ * false if a variable lost its last value: then no solution costs less than `below`. */
 bool dual_prune(struct dual *d, int64_t below, int64_t *gone);
-/* Returns lower bounds on the solutions with each value of the k-th variable in sweep order, given `bound`; valid
- * until the next call. */
+/* Returns, for each value of the k-th variable in sweep order, a lower bound on the solutions with that value. Needs
+ * `bound`. The result is valid until the next call. */
 const int64_t *dual_value_bounds(struct dual *d, int32_t k);
 
 #endif

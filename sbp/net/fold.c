@@ -1,4 +1,4 @@
-/* fold.c - reductions that do not depend on unary costs, applied once. */
+/* fold.c - reduces a network once, by the reductions that do not depend on unary costs. */
 #include "sbp/net/fold.h"
 
 #include "sbp/net/reduce.h"
@@ -7,15 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The role of an original variable in the folded network. */
+/* How the folded network determines an original variable. */
 struct fate {
-    int32_t left;       /* deciding variable of the folded network; -1: the value is fixed */
-    const uint16_t *to; /* by candidate of that variable; NULL: the same number */
+    int32_t left; /* variable of the folded network that decides the value; -1: the value is fixed */
+    /* by candidate of that variable: the original variable's candidate; NULL: the same number */
+    const uint16_t *to;
     int32_t sure;
 };
 
-/* Returns the fate of an eliminated variable. Variables must be visited in reverse order of elimination, so that the
- * fate of the deciding variable is known. */
+/* Returns the fate of an eliminated variable. Call in reverse order of elimination, so that the fate of the variable
+ * that decides it is known. */
 static struct fate
 fate_of(struct folded *f, const struct cfn_fate *became, const struct fate *fate, const struct gone *g)
 {

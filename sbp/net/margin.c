@@ -1,6 +1,6 @@
-/* margin.c - bucket elimination, forward and backward.
+/* margin.c - computes min-marginals by bucket elimination, forward and backward.
  *
- * Tables hold cost above the dual's bound, so entries are >= 0. Entries saturate at `top`. */
+ * Tables hold the cost above the dual's bound, so entries are >= 0. Entries are capped at `top`. */
 #pragma GCC optimize("O3")
 #include "sbp/net/margin.h"
 
@@ -15,21 +15,22 @@ enum { SCOPE = 30 }; /* maximum number of variables of a table */
 
 struct table {
     int32_t n, *scope;
-    int64_t *cost; /* row-major: the last variable of the scope is contiguous */
-    bool used;     /* a clique contains it */
-    bool made;     /* made by a clique; in the backward pass it holds the cost of the rest */
+    int64_t *cost; /* costs in row-major order: the last variable of the scope is contiguous */
+    bool used;     /* a clique already contains the table */
+    /* a clique made the table; in the backward pass the table holds the cost of the rest of the network */
+    bool made;
 };
-struct clique { /* bucket: tables that contain `var`, combined into one */
+struct clique { /* bucket: the tables that contain `var`, combined into one table */
     int32_t var, n, scope[SCOPE];
-    int32_t ntable, *table, out; /* out: the table passed to its neighbours */
+    int32_t ntable, *table, out; /* out: the table passed to the neighbours of `var` */
     int64_t size;
 };
 struct of_var {
     int32_t n, capacity, *table;
-    double size; /* size of its clique if eliminated now */
+    double size; /* by variable: size of its clique's table if it were eliminated now */
     bool gone;
 };
-struct entry { /* heap entry; stale if the variable's size has changed */
+struct entry { /* heap entry; stale if the variable's size has changed since */
     double size;
     int32_t v;
 };
@@ -41,9 +42,9 @@ struct margin {
     struct clique *clique;
     struct of_var *var;
     int32_t ntable, nclique, table_capacity, clique_capacity;
-    struct entry *heap; /* min-heap */
+    struct entry *heap; /* min-heap of variables by size of their clique */
     int32_t nheap, heap_capacity;
-    int32_t *mark, stamp; /* by variable */
+    int32_t *mark, stamp; /* mark: by variable: value of `stamp` at its last visit */
     int64_t *work, top, total, largest, constant;
     bool split;
 };
@@ -114,7 +115,7 @@ pop_heap(struct margin *m)
     return least;
 }
 
-/* Computes the size of v's clique if v is eliminated now. */
+/* Computes the size of v's clique table if v were eliminated now. */
 static void
 measure_variable(struct margin *m, int32_t v)
 {
@@ -146,7 +147,7 @@ clique_new(struct margin *m, int32_t v)
     return k;
 }
 
-/* Puts the variable with the most values last in the scope, so that inner loops are long. */
+/* Moves the variable with the most values to the end of the scope, so that inner loops are long. */
 static void
 finish_clique(struct margin *m, struct clique *k)
 {
@@ -164,13 +165,14 @@ finish_clique(struct margin *m, struct clique *k)
     m->largest = MAX(m->largest, k->size);
 }
 
-/* Eliminates v: combines all tables with v in one clique, or in as few as the size limit allows (mini-buckets). */
+/* Eliminates v: combines all tables that contain v in one clique. If its table would be too large, uses as few
+ * cliques as the size limit allows (mini-buckets). */
 static void
 eliminate_variable(struct margin *m, int32_t v)
 {
     struct of_var *x = &m->var[v];
     int32_t first = m->nclique, n = x->n;
-    bool decided = m->c->var[v].n == 1; /* one value: a split loses nothing */
+    bool decided = m->c->var[v].n == 1; /* a variable with one value: splitting its bucket loses nothing */
     x->gone = true;
     clique_new(m, v);
     for (int32_t k = 0; k < n; k++) {
@@ -208,8 +210,8 @@ decide(struct margin *m)
 
 /* ---- tables ---- */
 
-/* Strides through another table in the order of a clique's table (row-major); step 0: the other table lacks the
- * variable. Adjacent dimensions with compatible strides are merged. */
+/* Strides through another table in the row-major order of a clique's table. step 0: the other table does not contain
+ * the variable. Adjacent dimensions with compatible strides are merged. */
 struct way {
     int n;
     int64_t size[SCOPE], step[SCOPE];
@@ -272,7 +274,8 @@ walk_factor_row(enum walk how, int64_t *restrict row, int64_t *restrict x, int64
         for (int64_t i = 0; i < n; i++) x[i * step] = row[i] < x[i * step] ? row[i] : x[i * step];
 }
 
-/* Walks over the clique's table row by row: sets it to x, adds x to it, or lowers x to its minimum. */
+/* Combines the clique's table with another table x, row by row: sets the table to x, adds x, or lowers x to the
+ * table's minimum. */
 VECTOR static void
 walk_rows(const struct way *w, enum walk how, int64_t *restrict table, int64_t size, int64_t *restrict x, int64_t top)
 {
@@ -312,7 +315,7 @@ full_table(struct margin *m, struct arena *a, const struct table *t)
     return x;
 }
 
-/* Subtracts the least entry and adds it to the constant. */
+/* Subtracts the table's least entry from all entries, and adds it to the constant. */
 static void
 normalize_factor(struct margin *m, int64_t *x, int64_t n)
 {
@@ -322,7 +325,7 @@ normalize_factor(struct margin *m, int64_t *x, int64_t n)
     for (int64_t i = 0; i < n; i++) x[i] = x[i] >= NET_NEVER ? NET_NEVER : x[i] - low;
 }
 
-/* Fills the tables of variables and edges with their costs, reparametrised by the dual's messages. */
+/* Fills the tables of variables and edges with their costs after the dual's messages. */
 static void
 begin_tables(struct margin *m)
 {
@@ -378,7 +381,7 @@ forth(struct margin *m)
     return sum;
 }
 
-/* Sets a table made by a clique to the cost of everything else, for the backward pass. */
+/* Sets a table that a clique made to the cost of the rest of the network, for the backward pass. */
 static void
 hear_table(struct margin *m, const struct clique *k, struct table *t)
 {

@@ -1,4 +1,4 @@
-/* net.c - cost and memory of a choice: the definitions that search and checker follow. */
+/* net.c - defines the cost and the memory of a choice. The search and the checker follow these definitions. */
 #include "sbp/net/net.h"
 
 #include "runtime/base/error.h"
@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* Returns the tensor's cost; each needed form is paid once. seen: nto marks; `mark` is this tensor's. */
+/* Returns the cost of a tensor's conversions; each needed form counts once. seen: nto marks; `mark`: mark of this
+ * tensor. */
 static int64_t
 net_tensor_cost(const struct net_tensor *t, const int32_t *choice, int32_t *seen, int32_t mark)
 {
@@ -78,7 +79,8 @@ is_use_shared(const struct net_tensor *t, const int32_t *choice, int32_t use, in
     return false;
 }
 
-/* Adds the copies of a tensor to the changes of live bytes. A copy is live from its first to its last reader. */
+/* Adds the bytes of a tensor's copies to the changes of live bytes. A copy is live from its first to its last
+ * reader. */
 static void
 copies_live(const struct net *n, const struct net_tensor *t, const int32_t *choice, int64_t *live)
 {
@@ -169,13 +171,13 @@ net_same_tables(struct arena *a, const struct net *n)
 
 /* ---- validity ---- */
 
-/* Checks costs; *most: the largest possible one. */
+/* Checks that costs are in range. *most: the largest possible cost. */
 static int
 check_net_costs(const int64_t *cost, int64_t n, const char *what, int32_t of, int64_t *most)
 {
     *most = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (cost[i] < 0) return fail(E_PLAN, "cost network: %s %d has a cost below zero", what, (int)of);
+        if (cost[i] < 0) return fail(E_PLAN, "cost network: %s %d has a negative cost", what, (int)of);
         if (cost[i] < NET_NEVER) *most = MAX(*most, cost[i]);
     }
     return 0;
@@ -194,7 +196,7 @@ check_net_node(const struct net *n, int32_t i, int64_t *most)
 {
     const struct net_node *v = &n->node[i];
     if (v->ncand < 1 || v->ncand > UINT16_MAX)
-        return fail(E_PLAN, "cost network: node %d has %d candidates", (int)i, (int)v->ncand);
+        return fail(E_PLAN, "cost network: node %d must have 1 to 65535 candidates, found %d", (int)i, (int)v->ncand);
     if (v->time < 0)
         return fail(E_PLAN, "cost network: node %d has time %d; a time must not be negative", (int)i, (int)v->time);
     return check_net_costs(v->cost, v->ncand, "node", i, most);
@@ -204,24 +206,26 @@ static int
 check_forms(const struct net *n, int32_t node, const uint16_t *form, int32_t nform, int32_t tensor)
 {
     if (node < 0 || node >= n->nnode)
-        return fail(E_PLAN, "cost network: tensor %d names node %d", (int)tensor, (int)node);
+        return fail(E_PLAN, "cost network: tensor %d names node %d, which does not exist", (int)tensor, (int)node);
     for (int32_t c = 0; c < n->node[node].ncand; c++)
         if (form[c] >= nform) return fail(E_PLAN, "cost network: tensor %d has no form %d", (int)tensor, (int)form[c]);
     return 0;
 }
 
-/* looked: this tensor's table was checked before, and *most is set. */
+/* Checks a tensor. looked: its table was checked before, and *most is set. */
 static int
 check_tensor(const struct net *n, int32_t i, bool looked, int64_t *most)
 {
     const struct net_tensor *t = &n->tensor[i];
     TRY(check_forms(n, t->maker, t->form, t->nfrom, i));
     for (int32_t k = 0; k < t->nuse; k++) TRY(check_forms(n, t->use[k].node, t->use[k].form, t->nto, i));
-    if (t->born < 0) return fail(E_PLAN, "cost network: tensor %d is produced at time %d", (int)i, (int)t->born);
+    if (t->born < 0)
+        return fail(E_PLAN, "cost network: tensor %d is produced at time %d; a time must not be negative", (int)i,
+                    (int)t->born);
     for (int32_t k = 0; t->copy && k < t->nuse; k++)
         if (t->use[k].begin < 0 || t->use[k].end <= t->use[k].begin)
-            return fail(E_PLAN, "cost network: tensor %d is read from time %d to %d", (int)i, (int)t->use[k].begin,
-                        (int)t->use[k].end);
+            return fail(E_PLAN, "cost network: tensor %d must be read in a range of times from 0 on, found %d to %d",
+                        (int)i, (int)t->use[k].begin, (int)t->use[k].end);
     return t->nuse && !looked ? check_net_costs(t->price, (int64_t)t->nfrom * t->nto, "tensor", i, most) : 0;
 }
 

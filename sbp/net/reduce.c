@@ -1,4 +1,4 @@
-/* reduce.c - applies the steps of reduce.h until none applies. */
+/* reduce.c - applies the reductions of reduce.h until none is possible. */
 #pragma GCC optimize("O3")
 #include "sbp/net/reduce.h"
 
@@ -9,14 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits of an elimination with two neighbours: entries of the joint table, and steps to make it. */
+/* Limits for eliminating a variable with two neighbours: entries of the joint table, steps to compute it, and growth
+ * of tables. */
 enum { PAIR_ENTRIES = 1 << 16, PAIR_STEPS = 1 << 24, GROWTH = 4 };
 
-struct work { /* queue of variables to visit, without duplicates */
+struct work { /* queue of variables to process, without duplicates */
     struct cfn *c;
     int32_t *queue, head, n;
     uint8_t *queued;
-    bool fold; /* only the steps of cfn_fold */
+    bool fold; /* apply only the reductions of cfn_fold() */
     bool stopped;
     int64_t step;
 };
@@ -47,7 +48,7 @@ value_has_support(const struct cfn *c, const struct cfn_edge *e, int32_t v, int3
     return false;
 }
 
-/* Drops unsupported values of v. Returns true if any was dropped. */
+/* Removes unsupported values of v. Returns true if any was removed. */
 static bool
 keep_supported(struct cfn *c, int32_t v)
 {
@@ -123,7 +124,8 @@ cut_sums(struct work *w, int32_t v)
 
 /* ---- out ---- */
 
-/* Returns the cost of v's best value given values a and b of its neighbours (edge -1: no such neighbour). */
+/* Returns the least cost over v's values, given value a of one neighbour and b of the other (edge -1: no such
+ * neighbour). */
 static int64_t
 least_pair_cost(const struct cfn *c, int32_t v, int32_t ea, int32_t a, int32_t eb, int32_t b)
 {
@@ -147,7 +149,7 @@ remove_from_net(struct work *w, int32_t v)
     c->var[v].n = 0;
 }
 
-/* Adds the cost of a variable's only value to each neighbour's values. */
+/* Adds the cost of a variable's only value to the values of each neighbour. */
 static void
 out_decided(struct work *w, int32_t v)
 {
@@ -170,13 +172,13 @@ out_leaf(struct work *w, int32_t v)
     for (int32_t j = 0; j < o->n; j++) o->cost[j] = cost_add(o->cost[j], least_pair_cost(c, v, edge, j, -1, 0));
 }
 
-/* pay[i][j] = min over v's values of the cost with value i of a and value j of b. Costs may be negative, so an
- * impossible cost counts twice: added to a negative cost it still exceeds NET_NEVER. */
+/* Sets pay[i][j] = min over v's values of the cost with value i of a and value j of b. An impossible cost counts
+ * twice, because other costs may be negative: the sum still exceeds NET_NEVER. */
 VECTOR static void
 pay_together(const struct cfn *c, int32_t v, int32_t ea, int32_t na, int32_t eb, int32_t nb, int64_t *restrict pay)
 {
     const struct cfn_var *x = &c->var[v];
-    int64_t *to_b = must_alloc(sizeof *to_b * (size_t)x->n * (size_t)nb); /* [value of v][j] */
+    int64_t *to_b = must_alloc(sizeof *to_b * (size_t)x->n * (size_t)nb); /* [value of v][value j of b] */
     for (int32_t k = 0; k < x->n; k++)
         for (int32_t j = 0; j < nb; j++) {
             int64_t cost = edge_cost(c, &c->edge[eb], v, k, j);
@@ -239,7 +241,7 @@ remove_variable(struct work *w, int32_t v)
 
 /* ---- as ---- */
 
-/* Returns the only value of v possible with value j of the edge's other end; -1 if there are several (or none). */
+/* Returns the only value of v that is possible with value j at the edge's other end; -1: several or none. */
 static int32_t
 only_value(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t j)
 {
@@ -273,7 +275,7 @@ tell_fate(struct cfn *c, int32_t v, int32_t u, const int32_t *map)
     for (int32_t j = 0; j < x->n; j++) f->to[x->value[j]] = c->var[v].value[map[j]];
 }
 
-/* Substitutes map[value of u] for v: v's costs and edges become u's. */
+/* Replaces v by map[value of u]: adds v's costs and edges to those of u. */
 static void
 become(struct work *w, int32_t v, int32_t edge, const int32_t *map)
 {
@@ -312,11 +314,11 @@ substitute_variable(struct work *w, int32_t v)
     return false;
 }
 
-/* ---- all steps ---- */
+/* ---- all reductions ---- */
 
-enum { OFTEN = 16 }; /* stop() is polled every OFTEN steps */
+enum { OFTEN = 16 }; /* stop() is called every OFTEN steps */
 
-/* Polls stop(). Stopping early leaves a network with the same least cost, possibly larger. */
+/* Returns true if stop() asks to end. A network that is reduced only partly has the same least cost. */
 static bool
 is_stopped(struct work *w)
 {
@@ -400,7 +402,7 @@ cfn_fold(struct cfn *c)
 
 /* ---- drop ---- */
 
-/* Returns true if value s of v costs at least as much as t for all values of the neighbours. */
+/* Returns true if value s of v costs at least as much as value t, for all values of the neighbours. */
 static bool
 beaten(const struct cfn *c, int32_t v, int32_t s, int32_t t)
 {
@@ -423,7 +425,7 @@ beaten(const struct cfn *c, int32_t v, int32_t s, int32_t t)
     return worse <= 0;
 }
 
-/* Writes the costs of v's values if all neighbours take their first (or last) value. */
+/* Computes the costs of v's values if all neighbours take their first (or last) value. */
 static void
 prune_variable(const struct cfn *c, int32_t v, bool last, int64_t *cost)
 {
@@ -437,7 +439,7 @@ prune_variable(const struct cfn *c, int32_t v, bool last, int64_t *cost)
     }
 }
 
-/* Drops one dominated value. Costs at the neighbours' first and last values rule out most pairs quickly. */
+/* Removes one dominated value. Costs at the neighbours' first and last values rule out most pairs quickly. */
 static bool
 drop_beaten(struct cfn *c, int32_t v, int64_t *first, int64_t *last)
 {

@@ -14,14 +14,15 @@
 
 #include "sbp/net/cfn.h"
 
-/* Reduces until no step applies, variables in order. Returns false if a variable lost its last value: there is no
- * solution. */
+/* Reduces until no reduction applies, variable by variable. Returns false if a variable lost its last value: there
+ * is no solution. */
 bool cfn_reduce(struct cfn *c);
-/* Applies only the steps that do not depend on unary costs: support, cut, as, and out for variables of one value. */
+/* Applies only the reductions that do not depend on unary costs: support, cut, as, and out for variables with one
+ * value. */
 bool cfn_fold(struct cfn *c);
-/* Applies support only. Returns false if a variable lost its last value. */
+/* Applies only `support`. Returns false if a variable lost its last value. */
 bool cfn_support(struct cfn *c);
-/* Drops dominated values of variables with at most `most` values. Returns true if any was dropped. */
+/* Removes dominated values of variables with at most `most` values. Returns true if any was removed. */
 bool cfn_dominate(struct cfn *c, int32_t most);
 
 #endif

@@ -1,4 +1,4 @@
-/* repeat.c - finds runs and numbers their layers. */
+/* repeat.c - finds runs of similar items, and numbers their layers. */
 #include "sbp/net/repeat.h"
 
 #include "runtime/base/hash.h"
@@ -10,8 +10,8 @@
 
 enum {
     LAYERS = 6,   /* minimum number of layers of a run */
-    PERIODS = 96, /* maximum number of periods tried */
-    HUB = 64,     /* an item with as many neighbours says nothing about layers */
+    PERIODS = 96, /* maximum number of periods that are tried */
+    HUB = 64,     /* an item with at least this many neighbours tells nothing about layers */
 };
 
 /* ---- runs ---- */
@@ -36,7 +36,7 @@ compare_run_counts(const void *a, const void *b, void *count)
     return x != y ? (x > y ? -1 : 1) : i < j ? -1 : i > j;
 }
 
-/* Finds the most frequent distances between an item and the next similar one. */
+/* Finds the most frequent distances between an item and the next similar item. */
 static int32_t
 find_periods(struct repeat *r, int32_t *period)
 {
@@ -106,14 +106,15 @@ repeat_moved(const struct repeat *r, int32_t i, int32_t by)
     return to < 0 || to >= r->n || r->head[r->row[to]] != r->head[i] ? -1 : r->row[to];
 }
 
-/* Lets items of other runs, neighbours of this run, vote on its first layer and, if *way is 0, on its direction.
- * Asks the items from `from` on, `step` apart. vote: all 0, restored. Returns false if there is no vote. */
+/* Determines a run's first layer and, if *way is 0, its direction, by a vote of items in other runs that are
+ * neighbours of this run. Uses the run's items from `from` on, `step` apart. vote: all 0; restored. Returns false if
+ * there is no vote. */
 static bool
 ask_beside(const struct repeat *r, int32_t run, int32_t from, int32_t step, int32_t *vote, int32_t *way, int32_t *base)
 {
     const struct repeat_run *x = &r->run[run];
     int32_t most = 0, only = *way;
-    for (int pass = 0; pass < 2; pass++) /* first counts, then clears */
+    for (int pass = 0; pass < 2; pass++) /* the first pass counts, the second clears */
         for (int32_t i = from; i < x->end; i += step)
             for (int32_t k = r->first[i]; k < r->first[i + 1] && r->first[i + 1] - r->first[i] < HUB; k++) {
                 int32_t layer = r->layer[r->near[k]];
@@ -130,7 +131,7 @@ ask_beside(const struct repeat *r, int32_t run, int32_t from, int32_t step, int3
     return most > 0;
 }
 
-/* Aligns a run's layers with those of neighbouring runs: first the whole run, then each position of the period. */
+/* Aligns a run's layers with those of neighbouring runs: first the run as a whole, then each position of the period. */
 static bool
 align(struct repeat *r, int32_t run, int32_t *vote)
 {
@@ -161,7 +162,7 @@ count_layers(struct repeat *r, const struct repeat_run *x)
     }
 }
 
-/* Matches neighbours of the counterparts i and `on` if they are similar; appends the new pairs to the queue. */
+/* Matches neighbours of the counterparts i and `on` if the neighbours are similar. Appends new pairs to the queue. */
 static int32_t
 grow_pair(struct repeat *r, int32_t i, int32_t on, int32_t *queue, int32_t n)
 {
@@ -199,7 +200,7 @@ grow_repeat(struct repeat *r)
     }
 }
 
-/* Appends the chain of i to the row. Returns the new length of the row. */
+/* Appends the chain of item i to the row. Returns the row's new length. */
 static int32_t
 stand_in_row(struct repeat *r, int32_t i, int32_t n)
 {
@@ -221,10 +222,10 @@ stand_in_rows(struct repeat *r)
     memset(r->head, 0xff, sizeof *r->head * (size_t)(r->n + 1));
     for (int32_t i = 0; i < r->n; i++)
         if (r->last[i] < 0) n = stand_in_row(r, i, n);
-    for (int32_t i = 0; i < r->n; i++) n = stand_in_row(r, i, n); /* cycles */
+    for (int32_t i = 0; i < r->n; i++) n = stand_in_row(r, i, n); /* items in cycles, which have no first item */
 }
 
-/* Puts an item without run into the layer of its neighbours, if they agree. */
+/* Assigns an item without a run to the layer of its neighbours, if these agree. */
 static void
 join_layer(struct repeat *r, int32_t i)
 {
@@ -237,7 +238,7 @@ join_layer(struct repeat *r, int32_t i)
     if (high != NO_LAYER && high - low <= 1) r->layer[i] = high;
 }
 
-/* Numbers layers from 0; -1: none. Incomplete layers at either end join the nearest full one. */
+/* Numbers layers from 0; -1: none. Incomplete layers at either end join the nearest complete layer. */
 static void
 number_layers(struct repeat *r)
 {
@@ -279,7 +280,8 @@ find_layers(struct repeat *r)
             any = true;
         }
     }
-    if (align(r, 0, vote)) count_layers(r, &r->run[0]); /* again, now that other runs have layers */
+    /* aligns the first run again, now that other runs have layers */
+    if (align(r, 0, vote)) count_layers(r, &r->run[0]);
     if (r->ordered) grow_repeat(r);
     for (int32_t i = 0; r->ordered && i < r->n; i++)
         if (r->layer[i] == NO_LAYER) join_layer(r, i);

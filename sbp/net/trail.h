@@ -1,4 +1,4 @@
-/* trail.h - the record of what a search did to a cost function network (inside sbp/).
+/* trail.h - the record of a search's changes to a cost function network (inside sbp/).
  *
  * The trail restores the values of eliminated variables: an eliminated variable takes the best value for its
  * neighbours' values, so its costs at elimination are kept. The trail also writes the text of a proof. That text
@@ -11,10 +11,10 @@
 #include "sbp/net/cfn.h"
 
 struct gone_edge {
-    int32_t other, n; /* the edge's other end, and the values that end had then */
+    int32_t other, n; /* other: variable at the edge's other end; n: number of values that it had then */
     uint16_t *value;
-    struct cfn_table *table; /* counted reference */
-    bool first;              /* the variable indexes the table's rows */
+    struct cfn_table *table; /* counted reference to the edge's table */
+    bool first;              /* the eliminated variable indexes the table's rows */
 };
 struct gone {
     int32_t v, n, nedge;
@@ -25,17 +25,17 @@ struct gone {
 struct trail {
     struct gone *gone;
     int32_t ngone, capacity;
-    struct str *text; /* NULL: no proof is wanted */
+    struct str *text; /* text of the proof; NULL: no proof is needed */
 };
 
-/* Records v's unary costs and edges, before v is removed from c. */
+/* Records the unary costs and edges of v, before v is removed from c. */
 void trail_gone(struct trail *t, const struct cfn *c, int32_t v);
-/* Drops the records after a branching point. */
+/* Drops the records that were added after a branching point. */
 void trail_cut(struct trail *t, int32_t ngone);
-/* Sets the values of eliminated variables. The caller has set value[v], a candidate, for every variable left in the
- * network. */
+/* Computes the values of eliminated variables. The caller has set value[v] (a candidate) of every variable that is
+ * left in the network. */
 void trail_restore(const struct trail *t, int32_t *value);
-/* Writes one line of the proof; does nothing without a text. */
+/* Writes one line of the proof. Does nothing if there is no text. */
 void trail_say(struct trail *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,7 +1,7 @@
 /* work.h - the work counter of the calling thread: a deterministic clock for searches.
  *
- * A search adds the approximate number of costs read; one count is about a nanosecond of a core. A search with a
- * time limit ends at a work count, so it ends at the same point on every machine, under any load. Any thread;
+ * A search adds the approximate number of costs that it reads; one count takes about a nanosecond. A search with a
+ * time limit ends at a count of work, so it ends at the same point on every machine and under any load. Any thread;
  * counters are per thread and only grow. */
 #ifndef RILLE_SBP_WORK_H
 #define RILLE_SBP_WORK_H

@@ -1,7 +1,8 @@
-/* proof.c - replays a certificate.
+/* proof.c - checks a certificate by replaying its steps.
  *
- * The network is stored in the simplest way: variables keep all values, with a mark for those left; edges have full
- * tables; removed edges leave the lists. Bounds are summed in 128 bits; an impossible cost stays impossible. */
+ * The network has the simplest data structures: variables keep all values, with a mark for remaining ones; edges
+ * have full tables; removed edges leave the lists. Bounds are summed in 128 bits; an impossible cost stays
+ * impossible. */
 #include "sbp/proof/proof.h"
 
 #include "runtime/base/error.h"
@@ -14,33 +15,34 @@
 __extension__ typedef __int128 wide;
 enum { MOST = 1 << 22, MOST_ENTRIES = 1 << 28, SHIFT = 24, DEPTH = 1000 };
 static const char TOO_LARGE[] = "tables larger than can be checked";
-#define FAR ((wide)1 << 96) /* above any sum of costs */
+#define FAR ((wide)1 << 96) /* more than any sum of costs */
 
 struct edge {
-    int64_t end[2];   /* its two variables */
+    int64_t end[2];   /* the edge's two variables */
     int64_t *cost;    /* [value of end 0][value of end 1] */
-    int64_t *to[2];   /* messages to the values of either end; NULL: none */
-    int64_t *room[2]; /* storage of the messages */
-    wide low;         /* least cost of the edge minus messages */
+    int64_t *to[2];   /* messages to the values of each end; NULL: none */
+    int64_t *room[2]; /* memory to which `to` points */
+    wide low;         /* least cost of the edge after subtracting messages */
 };
 struct var {
     int64_t n, nedge, capacity, *cost;
-    uint8_t *here; /* by value: not removed */
+    uint8_t *here; /* by value: true until the value is removed */
     struct edge **edge;
     wide low;
     bool out;
 };
-struct state { /* a network at some step of the proof */
+struct state { /* the network at some step of the proof */
     struct arena arena;
     struct proof *r;
-    int64_t nvar, capacity, constant, below, entries; /* entries: of all tables, bounded by MOST_ENTRIES */
+    /* entries: number of entries of all tables, at most MOST_ENTRIES */
+    int64_t nvar, capacity, constant, below, entries;
     struct var *var;
     int depth;
-    bool closed; /* no solution below the claim is left */
+    bool closed; /* no solution below the claimed bound is left */
 };
 
-/* Adds two costs. A result capped from above proves less, never more. A sum below the representable range ends the
- * proof. */
+/* Adds two costs. A sum that is too large is capped, which can only weaken the proof. A sum that is too small ends
+ * the proof. */
 static int64_t
 add_saturated(const struct state *s, int64_t a, int64_t b)
 {
@@ -52,7 +54,7 @@ add_saturated(const struct state *s, int64_t a, int64_t b)
 
 /* ---- cost of the choice ---- */
 
-/* Returns the tensor's cost: each form that readers need is paid once. seen: by form, marks of earlier tensors. */
+/* Returns the cost of a tensor's conversions; each needed form counts once. seen: by form: marks of earlier tensors. */
 static wide
 cost_of_tensor(const struct proof *r, int64_t i, int64_t *seen)
 {
@@ -149,7 +151,7 @@ proof_add_edge(struct state *s, int64_t u, int64_t v, struct edge **out)
     return 0;
 }
 
-/* Finds the edge of two variables, or makes one. */
+/* Returns the edge between two variables; makes a new edge if there is none. */
 static int
 between(struct state *s, int64_t u, int64_t v, struct edge **out)
 {
@@ -163,7 +165,7 @@ far_end(const struct edge *e, int64_t v)
     return e->end[e->end[0] == v];
 }
 
-/* Returns the entry for value i of v and value j of the other end. */
+/* Returns the table entry for value i of v and value j at the edge's other end. */
 static int64_t *
 edge_entry(const struct state *s, const struct edge *e, int64_t v, int64_t i, int64_t j)
 {
@@ -178,7 +180,7 @@ proof_scaled(const struct proof *r, int64_t x)
     return (wide)x * r->scale >= PROOF_NEVER ? PROOF_NEVER : x * r->scale;
 }
 
-/* Caps the price of bytes: a lower cost proves less. */
+/* Caps the price of bytes. A lower price can only weaken the proof. */
 static int64_t
 proof_worth(int64_t price, int64_t bytes)
 {
@@ -199,7 +201,8 @@ add_one_reader(struct state *s, const struct proof_tensor *t)
     return 0;
 }
 
-/* Adds, by form, the variable "made" (value 1), for which the maker pays; -1 if the form is free or never needed. */
+/* Adds, for a form of a tensor, the variable with the values "not made" (0) and "made" (1), for which the maker
+ * pays. Returns -1 if the form is free or never needed. */
 static int
 prove_made(struct state *s, const struct proof_tensor *t, int64_t *made)
 {
@@ -219,9 +222,9 @@ prove_made(struct state *s, const struct proof_tensor *t, int64_t *made)
     return 0;
 }
 
-/* Adds a tensor with several readers, which share its forms: a reader forbids "not made" of the form it needs.
- * reads: by node, the last tensor that the node made or read; if it is i, the node may have edges to this tensor's
- * forms. */
+/* Adds a tensor with several readers, which share its conversions: each reader forbids "not made" of the form that
+ * it needs. reads: by node, the last tensor that the node made or read; if it is i, the node may already have edges
+ * to this tensor's forms. */
 static int
 add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
 {
@@ -245,7 +248,7 @@ add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
     return 0;
 }
 
-/* Builds the network. Bytes cost the prices of their times; the limit is worth the sum of all prices times the
+/* Builds the network. Bytes cost the prices of their times. The limit is worth the sum of all prices times the
  * limit. */
 static int
 prove_build(struct state *s)
@@ -300,7 +303,7 @@ read_variable(struct state *s, int64_t *v)
     return s->var[*v].out ? proof_wrong(s->r, "a variable that was already removed") : 0;
 }
 
-/* Reads two variables that have an edge. */
+/* Reads the numbers of two variables that have an edge. */
 static int
 read_variables(struct state *s, int64_t *u, int64_t *v, struct edge **e)
 {
@@ -324,7 +327,7 @@ no_messages(struct state *s)
         for (int64_t k = 0; k < s->var[v].nedge; k++) s->var[v].edge[k]->to[0] = s->var[v].edge[k]->to[1] = NULL;
 }
 
-/* Returns the least remaining cost of the edge with value i of v. */
+/* Returns the least cost on the edge after messages, with value i of v. */
 static wide
 message_left(const struct state *s, const struct edge *e, int64_t v, int64_t i)
 {
@@ -336,7 +339,7 @@ message_left(const struct state *s, const struct edge *e, int64_t v, int64_t i)
     return best - (own ? own[i] : 0);
 }
 
-/* Returns true if some value of each neighbour is possible with value i. */
+/* Returns true if each neighbour has a value that is possible together with value i. */
 static bool
 has_support(const struct state *s, int64_t v, int64_t i)
 {
@@ -362,8 +365,8 @@ support(struct state *s)
     return 0;
 }
 
-/* Removes an edge with separable costs: every entry equals (first entry of its row) + (first entry of its column) -
- * corner. */
+/* Removes an edge whose costs are sums: every entry equals (first entry of its row) + (first entry of its column) -
+ * (first entry of the table). */
 static int
 proof_cut(struct state *s)
 {
@@ -390,8 +393,8 @@ proof_cut(struct state *s)
     return 0;
 }
 
-/* Returns the least cost of v's values, given value i at the other end of a and value j at that of b (NULL: no
- * edge). */
+/* Returns the least cost of v's values, given value i at the other end of edge a and value j at that of edge b
+ * (NULL: no edge). */
 static int64_t
 least_pair(const struct state *s, int64_t v, const struct edge *a, int64_t i, const struct edge *b, int64_t j)
 {
@@ -406,8 +409,8 @@ least_pair(const struct state *s, int64_t v, const struct edge *a, int64_t i, co
     return best;
 }
 
-/* Eliminates a variable. A single value is charged to the neighbours; otherwise at most two neighbours pay for the
- * best value. */
+/* Eliminates a variable. If it has one value, adds its costs to the neighbours. If the variable has several values,
+ * its neighbours, at most two, pay for its best value. */
 static int
 prove_removal(struct state *s)
 {
@@ -436,7 +439,7 @@ prove_removal(struct state *s)
     return 0;
 }
 
-/* Substitutes v, whose value u decides: every value of u leaves v exactly one value. */
+/* Replaces v, whose value u decides: every value of u leaves v exactly one value. */
 static int
 prove_substitution(struct state *s)
 {
@@ -468,7 +471,7 @@ prove_substitution(struct state *s)
     return 0;
 }
 
-/* Drops value a, because b costs no more for all values of the neighbours. */
+/* Removes value a, because value b costs no more for all values of the neighbours. */
 static int
 proof_drop(struct state *s)
 {
@@ -513,7 +516,7 @@ messages(struct state *s)
     return proof_line_ends(s->r);
 }
 
-/* Returns the unary cost of value i of v plus all messages to it. */
+/* Returns the cost of value i of v plus all messages to that value. */
 static wide
 sum_handed(const struct state *s, int64_t v, int64_t i)
 {
@@ -550,7 +553,7 @@ prove_lower_bound(struct state *s)
     return sum;
 }
 
-/* Returns the rise of the lower bound if v takes value i. */
+/* Returns how much the lower bound rises if v takes value i. */
 static wide
 rise(const struct state *s, int64_t v, int64_t i)
 {
@@ -562,7 +565,7 @@ rise(const struct state *s, int64_t v, int64_t i)
     return sum;
 }
 
-/* Reads a round of messages, and drops all values they rule out together. */
+/* Reads one round of messages, and removes all values that these messages rule out. */
 static int
 bound_round(struct state *s)
 {
@@ -634,7 +637,7 @@ state_copy(const struct state *from, struct state *s)
 
 static int steps(struct state *s);
 
-/* Replays a split: every value left needs a case, and every case must close. */
+/* Replays a split: every remaining value needs a case, and every case must be closed. */
 static int
 proof_split(struct state *s)
 {
@@ -666,13 +669,13 @@ proof_split(struct state *s)
 static const struct {
     const char *name;
     int (*step)(struct state *s);
-    bool has_lines; /* consumes the end of its last line */
+    bool has_lines; /* reads the end of the last line, too */
 } step_of[] = {{"support", support, false}, {"out", prove_removal, false}, {"as", prove_substitution, false},
                {"cut", proof_cut, false},   {"drop", proof_drop, false},   {"round", bound_round, false},
                {"split", proof_split, true}};
 
-/* Skips the remaining steps up to "end" once nothing below the claim is left. The search took these steps before
- * finding its best choice, and the proof does not need them. */
+/* Skips the remaining steps up to "end" if no solution below the claim is left. The search took these steps before
+ * it found its best choice; the proof does not need them. */
 static int
 pass_steps(struct state *s)
 {
@@ -705,7 +708,7 @@ steps(struct state *s)
     return proof_line_ends(s->r);
 }
 
-/* ---- the whole ---- */
+/* ---- the certificate ---- */
 
 static void
 print_proof_error(const struct proof *r, struct str *said)
@@ -722,7 +725,7 @@ print_proof_error(const struct proof *r, struct str *said)
                  (long long)r->searched, part * (double)(r->cost - r->searched));
 }
 
-/* Checks the last line: the digest of everything read. */
+/* Checks the last line: the digest of the text above. */
 static int
 check_digest(struct proof *r, const char *text)
 {

@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { MOST = 1 << 22 }; /* limit of nodes, tensors, times and forms */
+enum { MOST = 1 << 22 }; /* maximum number of nodes, tensors, times and forms */
 
 int
 proof_wrong(const struct proof *r, const char *what)
@@ -68,7 +68,7 @@ proof_number(struct proof *r, int64_t least, int64_t most, int64_t *out)
     bool minus = p < r->end && *p == '-';
     int64_t x = 0;
     if (minus) p++;
-    if (minus && word_ends(r, p)) x = -PROOF_NEVER; /* a dash */
+    if (minus && word_ends(r, p)) x = -PROOF_NEVER; /* a dash stands for PROOF_NEVER */
     for (; p < r->end && isdigit((unsigned char)*p); p++)
         if (__builtin_mul_overflow(x, 10, &x) || __builtin_add_overflow(x, *p - '0', &x))
             return proof_wrong(r, "a number is out of range");
@@ -87,7 +87,7 @@ read_lists(struct proof *r)
     while (proof_word(r, "list")) {
         int64_t id, n;
         TRY(proof_number(r, r->nlist, r->nlist, &id));
-        TRY(proof_number(r, 0, r->end - r->at, &n)); /* each needs at least one byte of text */
+        TRY(proof_number(r, 0, r->end - r->at, &n)); /* each entry needs at least one byte of text */
         ARENA_GROW(&r->arena, r->list, r->nlist + 1, r->capacity);
         struct proof_list *l = &r->list[r->nlist++];
         *l = (struct proof_list){n, ARENA_ARRAY(&r->arena, int64_t, n + 1), -1};
@@ -100,7 +100,7 @@ read_lists(struct proof *r)
     return 0;
 }
 
-/* Reads a list of n numbers (-1: any number), each at most `most`. A dash stands for no list, where allowed. */
+/* Reads a list of n numbers (-1: any count), each at most `most`. If allowed, a dash stands for no list. */
 static int
 list_of(struct proof *r, int64_t n, int64_t most, bool optional, const struct proof_list **out)
 {
@@ -109,7 +109,7 @@ list_of(struct proof *r, int64_t n, int64_t most, bool optional, const struct pr
     TRY(proof_number(r, 0, optional ? PROOF_NEVER : MOST * 64, &id));
     if (id == PROOF_NEVER) return 0;
     if (id >= r->nlist) return proof_wrong(r, "an unknown list");
-    const struct proof_list *l = *out = &r->list[id]; /* stays valid when the array grows */
+    const struct proof_list *l = *out = &r->list[id]; /* the pointer stays valid when the array of lists grows */
     if (n >= 0 && l->n != n) return proof_wrong(r, "a list has a wrong length");
     return l->most > most ? proof_wrong(r, "a list with a number out of range") : 0;
 }
@@ -135,7 +135,7 @@ read_tensor(struct proof *r, struct proof_tensor *t)
     TRY(list_of(r, r->node[t->maker].cost->n, t->nfrom - 1, false, &t->form));
     TRY(list_of(r, t->nfrom * t->nto, PROOF_NEVER, true, &t->price));
     TRY(list_of(r, t->nfrom, PROOF_NEVER - 1, true, &t->bytes));
-    TRY(proof_number(r, 0, INT32_MAX, &t->born)); /* ignored if the tensor never dies */
+    TRY(proof_number(r, 0, INT32_MAX, &t->born)); /* the time is ignored if the tensor never dies */
     TRY(proof_number(r, 0, r->ntime, &t->dies));
     TRY(proof_number(r, 0, MIN(MOST, r->end - r->at), &t->nuse));
     if (t->nuse && !t->price) return proof_wrong(r, "a tensor that is read has no prices");

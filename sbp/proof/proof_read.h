@@ -1,6 +1,7 @@
-/* proof_read.h - parses a certificate for the checker: net, claim, and text of the steps (inside sbp/).
+/* proof_read.h - parses a certificate for the checker: the net, the claim, and the position of the first step
+ * (inside sbp/).
  *
- * Neither this file nor proof.c includes any file of the search. Owned by one check and its thread. */
+ * Neither this file nor proof.c includes any file of the search. One check and its thread own struct proof. */
 #ifndef RILLE_SBP_PROOF_READ_H
 #define RILLE_SBP_PROOF_READ_H
 
@@ -9,7 +10,7 @@
 #define PROOF_NEVER (INT64_MAX / 4)
 
 struct proof_list {
-    int64_t n, *x, most; /* most: maximum of x; -1: no entries */
+    int64_t n, *x, most; /* most: largest entry of x; -1: no entries */
 };
 struct proof_node {
     const struct proof_list *cost, *memory;
@@ -30,23 +31,25 @@ struct proof {
     int line;
     int64_t nlist, capacity;
     struct proof_list *list;
-    int64_t nnode, ntensor, ntime, limit, scale, cost, bound, searched; /* searched: 0 if equal to bound */
-    int64_t *choice, *price;                                            /* by node; by time */
+    /* searched: lower bound that the search found; 0: it equals `bound` */
+    int64_t nnode, ntensor, ntime, limit, scale, cost, bound, searched;
+    /* choice: candidate by node; price: price of a byte by time */
+    int64_t *choice, *price;
     struct proof_tensor *tensor;
     struct proof_node *node;
-    bool fell; /* a cost fell below the smallest number that can be written */
+    bool fell; /* a cost fell below the least representable number */
 };
 
-/* Reads everything up to the proof's first step. E_PLAN: what is wrong, and the line; also below. */
+/* Reads everything before the proof's first step. E_PLAN, here and below: the text names the fault and its line. */
 int proof_read(struct proof *r);
 
-/* Skips the next word of the line if it equals w; else returns false. */
+/* If the next word of the line equals w, skips it and returns true. */
 bool proof_word(struct proof *r, const char *w);
 int proof_wants(struct proof *r, const char *w);
 int proof_line_ends(struct proof *r);
 /* Skips the rest of the line. */
 int proof_pass_line(struct proof *r);
-/* Reads an integer from least to most, or a dash as PROOF_NEVER if most allows that. */
+/* Reads an integer from least to most. If `most` allows PROOF_NEVER, a dash stands for that. */
 int proof_number(struct proof *r, int64_t least, int64_t most, int64_t *out);
 int proof_wrong(const struct proof *r, const char *what);
 

@@ -1,4 +1,4 @@
-/* along.c - builds and searches networks whose candidates differ on one mesh axis only. */
+/* along.c - improves a choice by searching networks whose candidates differ on one mesh axis only. */
 #include "sbp/search/along.h"
 
 #include "runtime/base/hash.h"
@@ -10,19 +10,19 @@
 #include <string.h>
 
 enum {
-    LOOKS = 24,   /* bounding rounds along an axis */
-    RACE = 8,     /* bounding rounds along an axis, for two choices in competition */
-    LITTLE = 256, /* a gain of 1 / LITTLE of the cost is worth another pass */
-    GLANCE = 4,   /* bounding rounds of a whole net with few layers */
-    LAYERS = 8,   /* nets with at least this many layers are first solved with a few of them */
+    LOOKS = 24,   /* maximum number of bounding rounds along an axis */
+    RACE = 8,     /* maximum number of bounding rounds along an axis when the search compares two start choices */
+    LITTLE = 256, /* another pass follows a gain of at least 1 / LITTLE of the cost */
+    GLANCE = 4,   /* maximum number of bounding rounds of a complete net after its net with few layers */
+    LAYERS = 8,   /* nets with at least this many layers are first solved with few of them */
 };
 
-/* Remaining candidates of a node; nodes with equal lists share one. */
+/* The remaining candidates of a node. Nodes with equal lists share one. */
 struct left {
     int32_t n;
     uint16_t *candidate;
 };
-struct shortened { /* an array by candidate, restricted to the remaining candidates */
+struct shortened { /* an array by candidate, reduced to the remaining candidates */
     const void *was;
     const struct left *left;
     void *is;
@@ -31,8 +31,8 @@ struct along {
     struct arena arena;
     const struct net *net;
     struct net few;
-    const struct left **left; /* by node */
-    bool hold;                /* nodes without decisions per axis keep their candidate */
+    const struct left **left; /* by node: its remaining candidates */
+    bool hold;                /* nodes without a decision for each axis keep their candidate */
     struct hash_table lists, arrays;
 };
 
@@ -83,7 +83,8 @@ is_used(const struct net *n, int32_t level)
 
 /* ---- restricted network ---- */
 
-/* Restricts an array to the remaining candidates, once per array and list, so that shared arrays stay shared. */
+/* Reduces an array to the remaining candidates. Does that once per array and list, so that shared arrays stay
+ * shared. */
 static const void *
 shorten_left(struct along *w, const void *was, size_t size, const struct left *left)
 {
@@ -125,7 +126,7 @@ make_level_net(struct along *w, const int32_t *choice, int32_t level)
     }
 }
 
-/* Searches for a better choice of a net, starting from the present one. */
+/* Searches for a better choice of a net, starting from the present choice. */
 static void
 glance_along(const struct net *n, struct explore *s, int32_t *choice)
 {
@@ -139,7 +140,7 @@ glance_along(const struct net *n, struct explore *s, int32_t *choice)
     cfn_free(&c);
 }
 
-/* Returns true if the choice improved noticeably. */
+/* Returns true if the choice has improved by at least 1 / LITTLE. */
 static bool
 along_axis(const struct net *n, int32_t level, bool hold, struct explore *s, int32_t *choice)
 {
@@ -156,7 +157,8 @@ along_axis(const struct net *n, int32_t level, bool hold, struct explore *s, int
     return s->best < before - before / LITTLE;
 }
 
-/* Improves two choices along each axis, in few rounds. Returns true if `other` wins; its result is then in `choice`. */
+/* Improves two choices along each axis, in few rounds. Returns true if `other` becomes the better one; then moves it
+ * to `choice`. */
 static bool
 race(const struct net *n, struct explore *s, const int32_t *other, int32_t *choice)
 {
@@ -183,7 +185,7 @@ race(const struct net *n, struct explore *s, const int32_t *other, int32_t *choi
     return better;
 }
 
-/* Cycles through the axes until no axis gains enough. */
+/* Improves the choice along one axis after the other until no axis gains enough. */
 static void
 all_axes(const struct net *n, struct explore *s, int32_t used, bool hold, int32_t *choice)
 {
@@ -191,8 +193,8 @@ all_axes(const struct net *n, struct explore *s, int32_t used, bool hold, int32_
         if (is_used(n, level)) idle = along_axis(n, level, hold, s, choice) ? 1 : idle + 1;
 }
 
-/* Extends a choice of the net with few layers to all layers (other nodes: from `from`), and improves it node by
- * node. Keeps the result if it is better. */
+/* Extends a choice of the net with few layers to all layers, and takes the other nodes' candidates from `from`.
+ * Improves the result node by node, and keeps it if it is better. */
 static void
 all_layers(const struct fewer *f, const int32_t *now, const int32_t *from, struct explore *s, int32_t *choice)
 {
@@ -211,8 +213,8 @@ all_layers(const struct fewer *f, const int32_t *now, const int32_t *from, struc
     arena_fini(&tmp);
 }
 
-/* Solves a net with few layers first, then a few rounds of it as a whole. Returns false if the choice did not
- * improve, or costs so much more in all layers that these cannot be as similar as they seem. */
+/* Solves a net with few layers, and then the complete net with a few bounding rounds. Returns false if the choice
+ * did not improve, or if its cost for all layers is so high that layers are not as similar as they seem. */
 static bool
 few_layers(const struct net *n, struct explore *s, int32_t used, const int32_t *other, int32_t *choice)
 {
@@ -256,7 +258,7 @@ along_axes(const struct net *n, int64_t scale, bool (*stop)(void *arg), void *ar
     if (used < 2 || n->nnode == 0) return false;
     int64_t also = other ? net_cost(n, other) : NET_NEVER;
     struct arena tmp = {0};
-    if (also < *cost) { /* continue with the cheaper choice */
+    if (also < *cost) { /* the search continues with the cheaper choice */
         const int32_t *was = arena_dup(&tmp, choice, sizeof *choice * (size_t)n->nnode);
         memcpy(choice, other, sizeof *choice * (size_t)n->nnode);
         other = was;

@@ -7,10 +7,10 @@
 #include <string.h>
 
 enum {
-    SMALL = 16, /* nodes of a neighbourhood at first */
+    SMALL = 16, /* number of nodes of the first neighbourhoods */
     LARGE = 60,
     HUB = 32,  /* maximum number of readers of one tensor that are visited */
-    SETUP = 3, /* time per cost read, relative to a sweep */
+    SETUP = 3, /* cost of reading an entry during setup, relative to a sweep */
 };
 
 static int32_t
@@ -59,7 +59,7 @@ take_around_node(struct around *w, int32_t node)
     }
 }
 
-/* Collects nodes breadth first, so that similar nodes in similar surroundings get neighbourhoods in the same order. */
+/* Collects nodes breadth first, so that similar nodes with similar neighbours get neighbourhoods in the same order. */
 static void
 choose_near_nodes(struct around *w, int32_t seed)
 {
@@ -80,10 +80,11 @@ struct making {
     struct around *w;
     struct arena *a;
     struct net *to;
-    int32_t *outer, nouter; /* nodes outside, next to the neighbourhood */
+    int32_t *outer, nouter; /* nodes outside the neighbourhood that share a tensor with it */
 };
 
-/* Returns a node's number in the small network. A node outside gets only its current candidate, at cost 0. */
+/* Returns a node's number in the small network. A node outside the neighbourhood gets only its present candidate,
+ * with cost 0. */
 static int32_t
 number_node(struct making *m, int32_t node)
 {
@@ -94,7 +95,8 @@ number_node(struct making *m, int32_t node)
     return m->w->at[node] = m->to->nnode++;
 }
 
-/* Returns the forms of a node. Copies those of a node outside, because cfn.c takes forms at one address for equal. */
+/* Returns the forms of a node. Copies the forms of a node outside the neighbourhood, because cfn.c treats forms at
+ * one address as equal. */
 static const uint16_t *
 form_of(const struct making *m, int32_t node, const uint16_t *form)
 {
@@ -102,7 +104,7 @@ form_of(const struct making *m, int32_t node, const uint16_t *form)
     return arena_dup(m->a, &form[m->w->local.choice[node]], sizeof *form);
 }
 
-/* Adds a tensor. One outside reader per needed form is enough. */
+/* Adds a tensor. Of the readers outside the neighbourhood, keeps one for each needed form. */
 static void
 add_tensor(struct making *m, const struct net_tensor *t)
 {
@@ -132,7 +134,7 @@ make_near_net(struct making *m)
     struct around *w = m->w;
     int32_t nnode = w->nnear, ntensor = 0;
     w->tries++;
-    for (int pass = 0; pass < 2; pass++) { /* first counts, then adds; each tensor once */
+    for (int pass = 0; pass < 2; pass++) { /* the first pass counts, the second adds each tensor once */
         for (int32_t k = 0; k < w->nnear; k++) {
             int32_t node = w->near[k];
             if (pass) m->to->node[k] = w->net->node[node];
@@ -156,7 +158,7 @@ make_near_net(struct making *m)
 
 /* ---- solving a neighbourhood ---- */
 
-/* The neighbourhood as a network of its own, with its current choice. Released by small_end. */
+/* A neighbourhood as a network of its own, with its present choice. small_end() frees it. */
 struct small {
     struct arena arena;
     struct net net;
@@ -193,7 +195,7 @@ keep_step(struct around *w, const int32_t *choice, int64_t gain)
     w->cost -= gain;
 }
 
-/* Tries the improvement of a neighbourhood at all similar places, because layers of a model are similar. */
+/* Tries to make the same improvement at all similar places, because layers of a model are similar. */
 static void
 repeat_choice(struct around *w, const int32_t *near, const int32_t *was, const int32_t *then, int32_t n)
 {
@@ -267,12 +269,12 @@ around_look(struct around *w, int64_t work)
     return any;
 }
 
-/* ---- as part of a search ---- */
+/* ---- use by a search ---- */
 
-/* Share of work relative to bounding; after searches without gain, down to a quarter. */
+/* Work relative to bounding; after searches without gain, down to a quarter of it. */
 enum { SHARE = 3, IDLE = 2 };
 
-/* Restarts from a cheaper choice. */
+/* Restarts from a cheaper choice that the search found. */
 static void
 keep_choice(struct around *w, const int32_t *choice, int64_t cost)
 {

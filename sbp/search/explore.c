@@ -10,9 +10,9 @@
 
 enum {
     SWEEPS = 4,   /* dual sweeps per bounding round */
-    PATIENCE = 6, /* rounds without much gain before branching */
-    DOMAIN = 64,  /* dominated values are searched in variables of at most this many values */
-    MANY = 400,   /* number of variables from which repeated layers are looked for */
+    PATIENCE = 6, /* number of rounds without much gain after which the search branches */
+    DOMAIN = 64,  /* maximum number of values of a variable whose dominated values are removed */
+    MANY = 400,   /* minimum number of variables for which repeated layers are detected */
 };
 
 static bool
@@ -22,14 +22,14 @@ explore_stops(struct explore *s)
     return s->stopped;
 }
 
-/* Returns the cost that better solutions must stay below. */
+/* Returns the cost that better solutions must be below. */
 static int64_t
 explore_below(const struct explore *s)
 {
     return s->best >= NET_NEVER ? NET_NEVER : s->best - s->scale + 1;
 }
 
-/* Records a solution of the reduced network as one of the whole network, if it is better. */
+/* Converts a solution of the reduced network to one of the original network, and records it if it is better. */
 static void
 found(struct explore *s, const struct cfn *c, const int32_t *pick, int64_t cost)
 {
@@ -51,14 +51,14 @@ variables_left(const struct cfn *c)
 
 enum outcome { CLOSED, SMALLER, STUCK };
 
-/* Returns true if the maximum number of bounding rounds is reached. */
+/* Returns true if the maximum number of bounding rounds was done. */
 static bool
 tired(const struct explore *s)
 {
     return s->looks && s->nlook >= s->looks;
 }
 
-/* Initialises the dual. If layers of c repeat, starts from the messages of a network with fewer layers, and returns
+/* Initialises the dual. If layers of c repeat, starts from the messages of a network with few layers, and returns
  * true. */
 static bool
 begin_with_fewer(struct explore *s, struct cfn *c, struct dual *d)
@@ -76,14 +76,14 @@ begin_with_fewer(struct explore *s, struct cfn *c, struct dual *d)
     return known;
 }
 
-/* Sweeps until the network is closed or the bound stalls, then prunes. *bound: raised to the last bound. */
+/* Sweeps until the network is closed or the bound stalls, then removes values. *bound: raised to the last bound. */
 static enum outcome
 tighten(struct explore *s, struct cfn *c, int64_t *bound)
 {
     struct dual d;
     int64_t before = -NET_NEVER;
     enum outcome is = STUCK;
-    bool known = begin_with_fewer(s, c, &d); /* then at least one round follows */
+    bool known = begin_with_fewer(s, c, &d); /* in this case at least one round must follow */
     int sweeps = known ? 1 : SWEEPS;
     for (int idle = 0;
          idle < (s->patience ? s->patience : PATIENCE) && is == STUCK && (known || (!tired(s) && !explore_stops(s)));) {
@@ -102,7 +102,7 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
         sweeps = SWEEPS;
     }
     int64_t gone;
-    *bound = MAX(*bound, d.bound); /* bound of the messages in the proof */
+    *bound = MAX(*bound, d.bound); /* bound of the messages that the proof contains */
     if (!dual_prune(&d, explore_below(s), &gone))
         is = CLOSED;
     else if (gone > 0)
@@ -111,8 +111,8 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
     return is;
 }
 
-/* Returns the variable to branch on: the largest gap between its best and second best value, weighted by its edges
- * and number of values. order: value indices, sorted by lower bound. */
+/* Returns the variable to branch on: that with the largest gap between its best and second-best value, weighted by
+ * its number of edges and values. order: receives the value indices, sorted by lower bound. */
 static int32_t
 branch_variable(struct cfn *c, int32_t *order)
 {
@@ -136,7 +136,7 @@ branch_variable(struct cfn *c, int32_t *order)
     }
     const int64_t *at = dual_value_bounds(&d, best);
     int32_t v = d.order[best];
-    for (int32_t i = 0; i < c->var[v].n; i++) { /* insertion sort by bound */
+    for (int32_t i = 0; i < c->var[v].n; i++) { /* insertion sort by lower bound */
         int32_t k = i;
         for (; k > 0 && at[order[k - 1]] > at[i]; k--) order[k] = order[k - 1];
         order[k] = i;
@@ -172,7 +172,8 @@ branch(struct explore *s, struct cfn *c)
     return closed;
 }
 
-/* Searches a network. Returns true if no solution better than the best known one is left. bound: of this network. */
+/* Searches a network. Returns true if no solution better than the best known one is left. bound: known lower bound
+ * of this network. */
 static bool
 explore_look(struct explore *s, struct cfn *c, int64_t *bound)
 {
@@ -193,7 +194,8 @@ explore_look(struct explore *s, struct cfn *c, int64_t *bound)
     if (s->root) return false;
     size_t len = s->trail.text ? s->trail.text->len : 0;
     bool closed = branch(s, c);
-    if (!closed && s->trail.text) str_cut(s->trail.text, len); /* an unfinished split proves nothing */
+    /* an unfinished split proves nothing, so its text is removed */
+    if (!closed && s->trail.text) str_cut(s->trail.text, len);
     return closed;
 }
 

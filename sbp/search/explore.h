@@ -8,26 +8,27 @@
 #include "sbp/net/trail.h"
 
 struct explore {
-    bool (*stop)(void *arg); /* NULL: never */
+    bool (*stop)(void *arg); /* ends the search when it returns true; NULL: never */
     void *arg;
-    struct trail trail; /* trail; with text if a proof is wanted */
-    int64_t scale;      /* every solution's cost is a multiple of this; 1: arbitrary costs */
-    int64_t best;       /* cost of the best solution known; NET_NEVER: none */
-    int32_t nchoice;    /* number of leading variables that have a candidate in `choice` */
-    int32_t *choice;    /* their candidates in the best solution; written at each improvement */
-    /* Called between bounding rounds with the work of the last round. Returns true if it has put a better solution
-     * into best and choice. NULL: not called. */
+    struct trail trail; /* record of the steps; with a text if a proof is needed */
+    int64_t scale;      /* a number that divides every solution's cost; 1: nothing is known */
+    int64_t best;       /* cost of the best known solution; NET_NEVER: none */
+    int32_t nchoice;    /* number of variables, from the first on, whose candidates `choice` holds */
+    int32_t *choice;    /* by variable: candidate in the best known solution; updated at each improvement */
+    /* Called between bounding rounds with the work of the last round. Returns true if it has found a better solution
+     * and stored it in best and choice. NULL: not called. */
     bool (*better)(struct explore *s, int64_t work);
-    void *of;         /* context of better() */
-    bool root;        /* bound only, without branching */
-    int32_t patience; /* bounding rounds without much gain before the search branches or ends; 0: the default */
-    int32_t looks;    /* maximum number of bounding rounds; 0: unlimited */
+    void *of;  /* argument of better() */
+    bool root; /* true: bounds only, without branching */
+    /* number of bounding rounds without much gain after which the search branches or ends; 0: the default */
+    int32_t patience;
+    int32_t looks; /* maximum number of bounding rounds; 0: unlimited */
     int32_t nlook;
     bool stopped;
-    int64_t work;   /* approximate number of costs read: the same on every machine */
-    int32_t *value; /* by variable: scratch */
+    int64_t work;   /* counted work: approximate number of costs read, which is the same on every machine */
+    int32_t *value; /* work space, indexed by variable */
 };
-/* Searches c, which shrinks. Returns a lower bound on the cost of its solutions; s->best if none is cheaper. */
+/* Searches c, and shrinks it. Returns a lower bound on the cost of its solutions; s->best if no solution is cheaper. */
 int64_t explore(struct explore *s, struct cfn *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* fewer.c - networks with few layers, and the transfer of their results to the whole. */
+/* fewer.c - makes networks with few layers, and transfers their results to the network with all layers. */
 #include "sbp/search/fewer.h"
 
 #include "runtime/base/hash.h"
@@ -9,11 +9,11 @@
 #include <string.h>
 
 enum {
-    BOUND = 8,  /* layers kept at either end for messages */
-    CHOICE = 2, /* layers kept at either end for choices */
+    BOUND = 8,  /* number of layers kept at either end for messages */
+    CHOICE = 2, /* number of layers kept at either end for choices */
     SWEEPS = 8, /* dual sweeps per bounding round */
     LOOKS = 12,
-    ROUNDS = 2, /* radius of the surroundings in a variable's hash */
+    ROUNDS = 2, /* radius of the neighbourhood that a variable's hash covers */
 };
 
 /* ---- kept layers ---- */
@@ -25,8 +25,8 @@ is_repeat_kept(const struct repeat *like, int32_t side, int32_t i)
     return layer < side || layer >= like->nlayer - side;
 }
 
-/* Returns the replacement for item `to`, left out, as a neighbour of `from`: the counterpart of `to` across the gap;
- * -1: none. */
+/* Returns the item that replaces omitted item `to` as a neighbour of `from`: the counterpart of `to` on the other
+ * side of the gap; -1: none. */
 static int32_t
 across(const struct repeat *like, int32_t side, int32_t from, int32_t to)
 {
@@ -34,7 +34,7 @@ across(const struct repeat *like, int32_t side, int32_t from, int32_t to)
     return layer < 0 ? -1 : repeat_moved(like, to, layer < side ? gap : -gap);
 }
 
-/* Returns the representative of an item that is left out: its counterpart in the last layer before the gap. */
+/* Returns the item that represents an omitted one: its counterpart in the last layer before the gap. */
 static int32_t
 side_stands_for(const struct repeat *like, int32_t side, int32_t i)
 {
@@ -44,13 +44,13 @@ side_stands_for(const struct repeat *like, int32_t side, int32_t i)
 /* ---- messages ---- */
 
 struct few {
-    struct repeat like; /* items are the remaining variables, in sweep order */
+    struct repeat like; /* the remaining variables as items, in sweep order */
     struct cfn *whole, *c;
     int32_t *order, *place; /* by item: its variable; by variable: its item */
-    int32_t *is;            /* by item: its number in c; -1: left out */
+    int32_t *is;            /* by item: its number in c; -1: omitted */
 };
 
-/* Hashes a sample of costs; differences elsewhere only cost sweeps. */
+/* Hashes a sample of the costs. Differences elsewhere only cost more sweeps. */
 static uint64_t
 hash_some(const int64_t *x, int64_t n)
 {
@@ -59,7 +59,7 @@ hash_some(const int64_t *x, int64_t n)
     return h;
 }
 
-/* Hashes a variable's costs and neighbours, whatever the order of the neighbours. */
+/* Hashes a variable's costs and neighbours, independently of the neighbours' order. */
 static uint64_t
 variable_key(const struct cfn *c, int32_t v, const uint64_t *alone, const uint64_t *table)
 {
@@ -130,7 +130,7 @@ keep_variables(struct few *f)
     }
 }
 
-/* Joins edges across the gap, from the lower side; those from the upper side are the same. */
+/* Connects edges across the gap, starting from the lower side. Edges from the upper side would be the same. */
 static void
 keep_edges(struct few *f)
 {
@@ -165,12 +165,12 @@ sweep_fewer(struct few *f, bool (*stop)(void *arg), void *arg, int32_t *pick, in
     dual_end(&d);
 }
 
-/* Returns the edge that represents e; NULL: none. *same: the ends are in the same order. */
+/* Returns the edge that represents e; NULL: none. *same: both edges have their ends in the same order. */
 static const struct cfn_edge *
 stand_in(const struct few *f, const struct cfn_edge *e, bool *same)
 {
     int32_t u = f->place[e->u], v = f->place[e->v];
-    if (f->is[u] < 0 || f->is[v] < 0) { /* shift both ends until the later end is right before the gap */
+    if (f->is[u] < 0 || f->is[v] < 0) { /* shifts both ends until the later end is directly before the gap */
         int32_t by = BOUND - 1 - MAX(f->like.layer[u], f->like.layer[v]);
         u = repeat_moved(&f->like, u, by);
         v = repeat_moved(&f->like, v, by);
@@ -225,10 +225,10 @@ fewer_messages(struct cfn *c, bool (*stop)(void *arg), void *arg, int32_t *pick,
     return known;
 }
 
-/* ---- a net ---- */
+/* ---- nets ---- */
 
-/* Detects repetition. Nodes are similar if they have as many neighbours and the same cost of the first candidate;
- * last candidates may exist on one node only. */
+/* Detects repetition. Nodes are similar if they have equally many neighbours and the same cost of the first
+ * candidate. (Later candidates may exist on one node only.) */
 static bool
 nodes_repeat(struct fewer *f, struct arena *a)
 {
@@ -275,7 +275,8 @@ keep_nodes(struct fewer *f)
     }
 }
 
-/* Keeps a tensor whose maker is kept. Readers left out are replaced by counterparts on the other side of the gap. */
+/* Keeps a tensor whose maker is kept. Omitted readers are replaced by their counterparts on the other side of the
+ * gap. */
 static void
 keep_tensor(struct fewer *f, const struct net_tensor *t)
 {

@@ -1,32 +1,32 @@
-/* fewer.h - a network with a few of the repeated layers that stands for the whole (inside sbp/).
+/* fewer.h - makes a network with a few of the repeated layers, which represents the complete one (inside sbp/).
  *
  * If layers repeat (repeat.h), the messages and choices in the middle of many layers equal those in the middle of a
- * few. So a network of few layers is bounded, or chosen, first. Each layer of the whole then starts from the values
- * of its representative. Correctness does not depend on the similarity of layers: messages prove a bound whatever
- * their origin, and the cost of a choice is always computed. Differences only cost time. Deterministic. One owner,
- * one thread. */
+ * few. So a network with few layers is bounded or solved first. Each layer of the complete network then starts from
+ * the values of its representative. Correctness does not depend on the similarity of layers: messages prove a bound
+ * whatever their origin, and the cost of a choice is always computed. Differences only cost time. Deterministic. One
+ * owner, one thread. */
 #ifndef RILLE_SBP_FEWER_H
 #define RILLE_SBP_FEWER_H
 
 #include "sbp/net/cfn.h"
 #include "sbp/net/repeat.h"
 
-/* Sets initial messages of a reduced network; pick: by remaining variable, index of its value. Returns false,
- * with nothing changed, if too little repeats. stop: true ends the sweeps; NULL: never. Adds the approximate number
- * of costs read to *work. */
+/* Sets initial messages of a reduced network. pick: receives, by remaining variable, the index of its value. Returns
+ * false, without changes, if too little repeats. stop: ends the sweeps when it returns true; NULL: never. *work:
+ * increased by the approximate number of costs read. */
 bool fewer_messages(struct cfn *c, bool (*stop)(void *arg), void *arg, int32_t *pick, int64_t *work);
 
 /* A net made of a few layers of another net. */
 struct fewer {
-    struct repeat like; /* items are nodes of the whole net */
+    struct repeat like; /* the nodes of the complete net as items */
     const struct net *whole;
     struct net net;
-    int32_t *is; /* by node of the whole net: its number in `net`; -1: left out */
+    int32_t *is; /* by node of the complete net: its number in `net`; -1: omitted */
 };
-/* Returns false if too little repeats; fewer_end is not needed then. */
+/* Makes the net with few layers. Returns false if too little repeats; then fewer_end() is not needed. */
 bool fewer_begin(struct fewer *f, const struct net *n);
 void fewer_end(struct fewer *f);
-/* Convert a choice of the whole net to one of the small net, and back. */
+/* fewer_of converts a choice of the complete net to the small net; fewer_whole, back. */
 void fewer_of(const struct fewer *f, const int32_t *whole, int32_t *few);
 void fewer_whole(const struct fewer *f, const int32_t *few, int32_t *whole);
 

@@ -1,4 +1,4 @@
-/* local.c - the cost of a change, and choices made node by node. */
+/* local.c - computes the cost of a change, and chooses candidates node by node. */
 #include "sbp/search/local.h"
 
 #include "sbp/net/options.h"
@@ -83,7 +83,8 @@ local_cost(struct local *l, int32_t node, int32_t k, int64_t most)
     return sum;
 }
 
-/* Returns the best candidate given the decided neighbours. Ties: cheapest by itself, then start's, then the first. */
+/* Returns the best candidate given the decided neighbours. Among equal ones, prefers the cheapest by itself, then
+ * start's, then the first. */
 static int32_t
 best_of(struct local *l, int32_t node, const int32_t *start, const uint8_t *allowed)
 {
@@ -105,7 +106,7 @@ best_of(struct local *l, int32_t node, const int32_t *start, const uint8_t *allo
 
 /* ---- SOLVE_PROPAGATE ---- */
 
-struct front { /* neighbours of decided nodes, in the order reached */
+struct front { /* neighbours of decided nodes, in the order in which they were reached */
     int32_t *node, head, n;
     uint8_t *reached;
 };
@@ -136,7 +137,7 @@ possible(const struct net_node *v)
     return n;
 }
 
-/* Returns the nodes in breadth-first order from the nodes with one candidate; the order is independent of choices. */
+/* Returns the nodes in breadth-first order from the nodes with one candidate. The order does not depend on choices. */
 static const int32_t *
 outward_order(struct local *l)
 {
@@ -146,7 +147,7 @@ outward_order(struct local *l)
     for (int32_t i = 0; i < n->nnode; i++)
         if (possible(&n->node[i]) == 1) reach_node(&f, i);
     for (int32_t next = 0; f.head < n->nnode; f.head++) {
-        if (f.head == f.n) { /* a component of the program without hints */
+        if (f.head == f.n) { /* this component of the program has no hints */
             while (f.reached[next]) next++;
             reach_node(&f, next);
         }
@@ -162,13 +163,14 @@ choose_outward(struct local *l, const int32_t *start)
     for (int32_t k = 0; k < l->net->nnode; k++) l->choice[order[k]] = best_of(l, order[k], start, NULL);
 }
 
-struct word { /* a neighbour: conversion cost to it, and the most that another candidate would add */
+/* a neighbour: cost of the conversion to the neighbour's form, and the maximum that another candidate would add */
+struct word {
     int32_t of;
     int64_t pays, saves;
 };
 
-/* Returns the weight of a neighbour: the maker of t (reader: -1), which node reads, or a reader of t, which node
- * makes. */
+/* Returns the weight of a neighbour: of the maker of t (reader: -1), which `node` reads; or of a reader of t, which
+ * `node` makes. */
 static struct word
 tensor_word(const struct local *l, const struct net_tensor *t, int32_t reader, int32_t node)
 {
@@ -270,7 +272,7 @@ choose_by_levels(struct local *l, const int32_t *start)
         }
 }
 
-/* Takes the cheapest candidate. Returns true if the choice changed. */
+/* Chooses the cheapest candidate for a node. Returns true if the choice changed. */
 static bool
 choose_one(struct local *l, int32_t node)
 {

@@ -1,7 +1,7 @@
 /* local.h - a choice of a net that changes one node at a time (inside sbp/).
  *
- * Lists the tensors of each node, so that the cost of a change is computed from the neighbours only. A node may be
- * undecided: conversions from or to it then cost nothing. One owner, one thread. */
+ * Each node has a list of its tensors, so the cost of a change depends only on the node's neighbours. A node may be
+ * undecided; conversions from or to it then cost nothing. One owner, one thread. */
 #ifndef RILLE_SBP_LOCAL_H
 #define RILLE_SBP_LOCAL_H
 
@@ -12,28 +12,31 @@ struct local {
     const struct net *net;
     struct arena arena;
     int32_t *choice;         /* by node: a candidate, or UNDECIDED */
-    int32_t *first, *tensor; /* by node: tensors made or read, without duplicates */
-    int32_t *seen, mark;     /* by form: scratch */
+    int32_t *first, *tensor; /* by node: the tensors that it makes or reads, without duplicates */
+    int32_t *seen, mark;     /* work space, indexed by form of a tensor */
 };
-void local_begin(struct local *l, const struct net *n, const int32_t *choice); /* choice NULL: all undecided */
+/* choice NULL: all nodes are undecided */
+void local_begin(struct local *l, const struct net *n, const int32_t *choice);
 void local_end(struct local *l);
 /* Returns the cost of a node with candidate k, including all conversions of its tensors between decided nodes. The
- * result is exact up to `most`; above, only that the cost exceeds `most` is known. most NET_NEVER: always exact. */
+ * result is exact up to `most`; a larger result only means that the cost exceeds `most`. most NET_NEVER: always
+ * exact. */
 int64_t local_cost(struct local *l, int32_t node, int32_t k, int64_t most);
 
-/* Apply a rule to the whole net; `start` breaks ties (NULL: the first candidate). */
+/* Choose candidates for all nodes of the net by a rule. start: breaks ties; NULL: the first candidate does. */
 void choose_outward(struct local *l, const int32_t *start);   /* SOLVE_PROPAGATE */
 void choose_by_levels(struct local *l, const int32_t *start); /* SOLVE_RECURSIVE */
-/* Improves a possible choice: nodes of `some` (NULL: all) take the best candidate beside unchanged neighbours. */
+/* Improves a possible choice: each node of `some` (NULL: all) takes its best candidate while its neighbours stay as
+ * they are. */
 void choose_beside(struct local *l, const uint8_t *some);
-/* Repairs a choice: nodes that make the choice impossible take the best candidate given their neighbours. */
+/* Repairs a choice: each node that makes the choice impossible takes its best candidate given its neighbours. */
 void choose_possible(struct local *l);
-/* Improves the choice around a fixed node: first neighbours of the node, then neighbours of changed nodes, up to a
- * limit. */
+/* Improves the choice around a fixed node: first the neighbours of the node, then the neighbours of changed nodes,
+ * up to a limit. */
 void choose_around(struct local *l, int32_t node);
 
-/* Explains a choice by SOLVE_PROPAGATE. follows[i]: the earlier decided neighbour with which node i agrees without
- * conversion, preferably the neighbour with most to pay otherwise; i itself: none. */
+/* Explains a choice that SOLVE_PROPAGATE made. follows[i]: the neighbour, decided earlier, with which node i agrees
+ * without conversion; of several, the one for which any other candidate would cost most; i itself: none. */
 void net_follows(const struct net *n, const int32_t *choice, int32_t *follows);
 
 #endif

@@ -1,4 +1,4 @@
-/* ties.c - breaks ties between choices of equal cost by the bytes sent. */
+/* ties.c - breaks ties between choices of equal cost by the number of bytes sent. */
 #include "sbp/search/ties.h"
 
 #include "sbp/search/around.h"
@@ -8,26 +8,28 @@
 #include <string.h>
 
 enum {
-    WHOLE = 300,   /* maximum number of nodes of a net that is searched completely */
-    LARGE = 20000, /* nodes; a larger net is left as it is, because other searches skip large nets, too */
-    LOOKS = 200,   /* bounding rounds for a small net */
-    TURNS = 40,    /* work per node of a larger net */
+    WHOLE = 300, /* maximum number of nodes of a net that is searched completely */
+    /* maximum number of nodes; a larger net is left unchanged, because other searches skip large nets, too */
+    LARGE = 20000,
+    LOOKS = 200, /* maximum number of bounding rounds for a small net */
+    TURNS = 40,  /* counted work per node of a larger net */
 };
-#define MOST (NET_NEVER >> 8) /* limit of a choice's sum: sums over a neighbourhood's tables must not overflow */
+/* maximum that a choice can cost, so that sums over a neighbourhood's tables do not overflow */
+#define MOST (NET_NEVER >> 8)
 
-/* A net with lexicographic costs: cost * unit + bytes / grain. */
+/* A net whose costs combine cost and bytes lexicographically: cost * unit + bytes / grain. */
 struct pairs {
     const struct net *of;
     struct arena arena;
-    int64_t cost;  /* cost of the current choice minus the least costs of its nodes */
-    int64_t bytes; /* bytes the current choice sends */
+    int64_t cost;  /* cost of the present choice minus the sum of its nodes' least costs */
+    int64_t bytes; /* bytes that the present choice sends */
     int64_t unit, grain;
     struct net net;
 };
 
 /* ---- numbers ---- */
 
-/* Returns the bytes that a choice sends: its cost in a net with bytes for costs. */
+/* Returns the bytes that a choice sends: the cost in a net whose costs are bytes. */
 static int64_t
 choice_bytes_sent(const struct net *n, const int32_t *choice)
 {
@@ -54,7 +56,8 @@ least_cost(const struct net_node *v)
     return least;
 }
 
-/* Sets grain and unit. Moves of more bytes than the current choice sends are impossible; grain divides all others. */
+/* Sets grain and unit. A move of more bytes than the present choice sends in total is made impossible; `grain`
+ * divides the bytes of all other moves. */
 static void
 set_grain(struct pairs *p)
 {
@@ -66,7 +69,8 @@ set_grain(struct pairs *p)
         for (int64_t k = 0; same[i] == i && t->moved && k < (int64_t)t->nfrom * t->nto && grain > 1; k++)
             if (t->price[k] < NET_NEVER && t->moved[k] <= p->bytes) grain = common_divisor(t->moved[k], grain);
     }
-    while ((p->cost + 1) > MOST / (p->bytes / grain + 1)) grain *= 2; /* rounds bytes; ties_break compares exact ones */
+    /* bytes are rounded here, but ties_break compares exact ones */
+    while ((p->cost + 1) > MOST / (p->bytes / grain + 1)) grain *= 2;
     p->grain = grain;
     p->unit = p->bytes / grain + 1;
 }
@@ -79,7 +83,8 @@ ties_pair(const struct pairs *p, int64_t cost, int64_t bytes)
 
 /* ---- the net ---- */
 
-/* Tables at one address stay so, because equal tables are read only once. */
+/* A table of the net and the table made from it. Tables that shared an address still do, because equal tables are
+ * read only once. */
 struct table {
     const int64_t *price, *moved, *is;
     int32_t n;

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* A list already written. Its length counts, too: one array of zeros may serve lists of two lengths. */
+/* A list that was written before, with its length: one array of zeros may serve as lists of two lengths. */
 struct listed {
     struct listed *next;
     const void *at;

@@ -30,10 +30,10 @@ struct certify_with {
     const char *name;
     double value;
 };
-/* Writes the certificate of s->net. Converted copies count no bytes in it, so a bound within a memory limit holds for
- * the net with copies, too. `out` must be empty. */
+/* Writes the certificate of s->net to `out`, which must be empty. The certificate counts no bytes for converted
+ * copies; a lower bound without copies also holds with copies. */
 void certify(const struct solved *s, int nwith, const struct certify_with *with, struct str *out);
-/* Appends the line "digest". */
+/* Appends the line "digest" to a complete certificate. */
 void certify_seal(struct str *out);
 
 #endif

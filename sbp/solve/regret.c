@@ -1,4 +1,5 @@
-/* regret.c - bounds of all regrets by the dual and by min-marginals, then a search for each open candidate. */
+/* regret.c - computes regrets: bounds all of them by the dual and by min-marginals, then searches for each candidate
+ * that is still open. */
 #include "sbp/solve/regret.h"
 
 #include "sbp/net/dual.h"
@@ -10,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SWEEPS = 24, MOST_SWEEPS = 400, PART = 1000 }; /* sweeping continues while a round gains 1 / PART of the gap */
+/* sweeps continue while a round gains at least 1 / PART of the gap */
+enum { SWEEPS = 24, MOST_SWEEPS = 400, PART = 1000 };
 
 static bool
 regret_stops(const struct solve_options *o)
@@ -18,7 +20,7 @@ regret_stops(const struct solve_options *o)
     return o->stop && o->stop(o->arg);
 }
 
-/* Sweeps until the gain is small. */
+/* Sweeps until a round gains little. */
 static void
 regret_raise(struct dual *d, const struct regrets *r)
 {
@@ -31,7 +33,7 @@ regret_raise(struct dual *d, const struct regrets *r)
     }
 }
 
-/* Sets low of a node's candidates from the bounds of the variable that decides the node. */
+/* Sets `low` of a node's candidates from the bounds of the folded variable that decides the node. */
 static void
 tell_node(struct regrets *r, int32_t v, const struct fold_node *f)
 {
@@ -113,8 +115,8 @@ regrets_offer(struct regrets *r, const int32_t *choice, int64_t cost)
     }
 }
 
-/* Keeps only values that plans with a regret below `high` may take, with candidate k of a node (node -1: any).
- * Returns false if no such plan exists. */
+/* Keeps only the values that occur in plans with a regret below `high` and with candidate k of `node` (node -1:
+ * any). Returns false if there is no such plan. */
 static bool
 keep_possible(struct regrets *r, struct cfn *c, int64_t high, int32_t node, int32_t k)
 {
@@ -135,8 +137,8 @@ keep_possible(struct regrets *r, struct cfn *c, int64_t high, int32_t node, int3
     return true;
 }
 
-/* Finds the best plan in which a node takes candidate k; bounds it if o->stop() ends the search. Folding has left the
- * node a choice. */
+/* Finds the best plan in which a node takes candidate k; if o->stop() ends the search, only bounds it. Folding must
+ * have left the node more than one candidate. */
 static void
 find_one(struct regrets *r, int32_t node, int32_t k)
 {
@@ -159,7 +161,7 @@ find_one(struct regrets *r, int32_t node, int32_t k)
 
 /* ---- all candidates at once ---- */
 
-/* Returns the largest known upper bound of an open regret; 0: none is open. */
+/* Returns the largest upper bound of an open regret; 0: no regret is open. */
 static int64_t
 most_open(const struct regrets *r)
 {
@@ -170,7 +172,7 @@ most_open(const struct regrets *r)
     return most;
 }
 
-/* Closes regrets whose lower bound is below `below`, because these bounds are exact. */
+/* Closes the regrets whose lower bound is less than `below`, because these bounds are exact. */
 static void
 close_known(struct regrets *r, int64_t below)
 {
@@ -179,8 +181,8 @@ close_known(struct regrets *r, int64_t below)
             if (r->low[i][k] < below) r->high[i][k] = MIN(r->high[i][k], r->low[i][k]);
 }
 
-/* Bounds plans with a regret below `high`, for all candidates at once. Returns true if the tables fit but some were
- * split, so larger tables may close more. */
+/* Bounds all plans with a regret below `high`, for all candidates at once. Returns true if tables fit but some were
+ * split, so larger tables may close more regrets. */
 static bool
 bound_all(struct regrets *r, int64_t high, int64_t largest, int64_t *most)
 {
@@ -208,7 +210,7 @@ bound_all(struct regrets *r, int64_t high, int64_t largest, int64_t *most)
     return fits && !exact;
 }
 
-/* Bounds small regrets first, because less of the network remains then and no table is split. */
+/* Bounds small regrets first: fewer values of the network then remain, and no table needs splitting. */
 static void
 bound_rising(struct regrets *r)
 {

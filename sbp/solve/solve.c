@@ -16,8 +16,11 @@
 #include <string.h>
 
 enum {
-    GLANCE = 4,    /* bounding rounds of the search without the limit, as its result may exceed the limit */
-    LARGE = 20000, /* nodes; a larger net is only bounded before the limit is checked, because more takes too long */
+    /* maximum number of bounding rounds of the search without the limit, because its result may exceed the limit */
+    GLANCE = 4,
+    /* maximum number of nodes; a larger net is only bounded before the limit is checked, because a search takes too
+     * long */
+    LARGE = 20000,
 };
 
 /* ---- without a memory limit ---- */
@@ -41,7 +44,7 @@ work_alone(const struct net *n)
     return sum;
 }
 
-/* Solves n without the memory limit, starting from the choice in r, if any. root: bound only. looks: as in
+/* Solves n without the memory limit, starting from the choice in r, if any. root: only bounds. looks: as in
  * explore.h. */
 static void
 solve_free(const struct net *n, const struct solve_options *o, bool root, int32_t looks, struct str *proof,
@@ -54,7 +57,7 @@ solve_free(const struct net *n, const struct solve_options *o, bool root, int32_
     s.trail.text = proof;
     struct around near = {.net = n};
     if (!root && r->cost < NET_NEVER) along_axes(n, s.scale, o->stop, o->arg, o->other, r->choice, &r->cost);
-    if (r->cost < NET_NEVER && solve_stops(o)) { /* no time for the whole network */
+    if (r->cost < NET_NEVER && solve_stops(o)) { /* no time is left for the complete network */
         r->bound = MIN(r->cost, work_alone(n));
         return;
     }
@@ -70,7 +73,7 @@ solve_free(const struct net *n, const struct solve_options *o, bool root, int32_
 
 /* ---- all modes ---- */
 
-/* Applies a rule and keeps its choice if cheaper than that of r. */
+/* Applies a rule, and keeps its choice if that costs less than the choice in r. */
 static void
 by_rule(const struct net *n, enum solve_mode mode, const int32_t *start, struct best *r)
 {
@@ -87,8 +90,8 @@ by_rule(const struct net *n, enum solve_mode mode, const int32_t *start, struct 
     local_end(&l);
 }
 
-/* Applies the rules. SOLVE_OPTIMAL starts from the best of all rules; another mode uses its own rule, or the first
- * that finds a choice. */
+/* Applies the rules. SOLVE_OPTIMAL starts from the best result of all rules. Any other mode uses its own rule or, if
+ * that fails, the first rule that finds a choice. */
 static void
 by_rules(const struct net *n, const struct solve_options *o, struct best *r)
 {
@@ -98,7 +101,8 @@ by_rules(const struct net *n, const struct solve_options *o, struct best *r)
         if (optimal || r->cost >= NET_NEVER) by_rule(n, (enum solve_mode)mode, o->start, r);
 }
 
-/* Reports that no choice within the limit was found, the least peak known, and a bound on every peak. */
+/* Fails because no choice within the limit was found. The text reports the least peak known, and a lower bound on
+ * every peak. */
 static int
 nothing_meets(const struct net *n, int64_t least_peak, int64_t floor)
 {
@@ -113,18 +117,18 @@ nothing_meets(const struct net *n, int64_t least_peak, int64_t floor)
         (long long)least_peak);
 }
 
-/* Solves without the limit, in a few bounding rounds. Returns true if nothing more can be learnt so: the choice exceeds
- * the limit, or none is possible. */
+/* Solves without the limit, in a few bounding rounds. Returns true if more rounds would not help: the choice exceeds
+ * the limit, or no choice is possible. */
 static bool
 ends_at_once(const struct net *n, const struct solve_options *o, struct best *r)
 {
     solve_free(n, o, n->nnode > LARGE, GLANCE, NULL, r);
-    if (r->cost >= NET_NEVER) return r->bound >= NET_NEVER; /* proved, if a few rounds suffice */
+    if (r->cost >= NET_NEVER) return r->bound >= NET_NEVER; /* NET_NEVER is proved if a few rounds suffice */
     return net_peak(n, r->choice) > n->memory_limit;
 }
 
-/* Looks for the least peak, as if nothing met the limit, so what is found does not depend on the limit. Returns true,
- * with that choice in r, if it meets the limit. */
+/* Searches for the least peak as if no choice were within the limit, so that the result does not depend on the
+ * limit. Returns true, with that choice in r, if it is within the limit. */
 static bool
 find_lowest(struct arena *a, const struct net *n, const struct solve_options *o, const int32_t *start, struct best *r,
             struct lowest *lowest)
@@ -138,7 +142,7 @@ find_lowest(struct arena *a, const struct net *n, const struct solve_options *o,
     return true;
 }
 
-/* Solves within the limit. r: in, the best choice without the limit; out, the best within it. */
+/* Solves within the limit. r: in: the best choice without the limit; out: the best choice within it. */
 static void
 solve_limited(struct arena *a, const struct net *n, const struct solve_options *o, struct best *r,
               struct lowest *lowest, struct solved *out)
@@ -162,14 +166,14 @@ copy_best(struct arena *a, const struct net *n, const struct best *r)
     return to;
 }
 
-/* Finds the choice into *r, by the mode. lowest: receives the choice of the least peak seen. */
+/* Finds the choice into *r, according to the mode. lowest: receives the choice with the least peak found. */
 static void
 find_choice(struct arena *a, const struct net *n, const struct solve_options *o, struct best *r, struct lowest *lowest,
             struct solved *out)
 {
     bool optimal = o->mode == SOLVE_OPTIMAL, over = false;
     by_rules(n, o, r);
-    bool root = !optimal && r->cost < NET_NEVER; /* a choice is known, and only its bound is missing */
+    bool root = !optimal && r->cost < NET_NEVER; /* a choice is known, so only its bound is missing */
     struct best all = copy_best(a, n, r);
     if (n->memory_limit && optimal) over = ends_at_once(n, o, &all);
     bool closed = n->memory_limit && optimal && all.cost == all.bound && !o->proof;
@@ -207,7 +211,7 @@ solve_all(struct arena *a, const struct net *n, const struct solve_options *o, s
     return 0;
 }
 
-/* Replaces the choice by one of equal cost that sends fewer bytes, if there is one. */
+/* Replaces the choice by one with the same cost that sends fewer bytes, if there is one. */
 static void
 settle_ties(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out)
 {
@@ -235,7 +239,7 @@ void
 net_prove(struct arena *a, struct solved *s)
 {
     int64_t *price[] = {s->price, ARENA_ARRAY(a, int64_t, s->ntime + 1)};
-    for (int k = 0; k < 2 && s->owed; k++) { /* the second time with zero prices, if the first proves nothing */
+    for (int k = 0; k < 2 && s->owed; k++) { /* the second pass uses prices of 0, if the first proves nothing */
         s->certified = limited_prove(s->net, price[k], s->bound, &s->proof);
         s->price = price[k];
         s->owed = s->certified == 0;
@@ -245,7 +249,8 @@ net_prove(struct arena *a, struct solved *s)
 
 /* ---- regret ---- */
 
-/* Builds a plan in which the node takes candidate k and nodes around it adapt. Returns its cost; l holds the plan. */
+/* Builds a plan in which the node takes candidate k and the nodes around it adapt. Returns the plan's cost; l holds
+ * the plan. */
 static int64_t
 plan_with(struct local *l, const struct solved *s, int32_t node, int32_t k)
 {
@@ -255,7 +260,7 @@ plan_with(struct local *l, const struct solved *s, int32_t node, int32_t k)
     return net_cost(l->net, l->choice);
 }
 
-/* Bounds the best plan within the limit in which the node takes candidate k. */
+/* Computes a lower bound on the best plan within the limit in which the node takes candidate k. */
 static void
 regret_limited(const struct net *n, const struct solved *s, int32_t node, int32_t k, const struct solve_options *o,
                int64_t *low, int64_t *high)
@@ -290,7 +295,8 @@ int
 net_regret(const struct net *n, const struct solved *s, bool (*stop)(void *arg), void *arg, int64_t *const *low,
            int64_t *const *high)
 {
-    enum { MOST_WORK = 4000000 }; /* candidates x nodes: a small fraction of a second */
+    /* maximum number of candidates x nodes, which takes a small fraction of a second */
+    enum { MOST_WORK = 4000000 };
     struct solve_options o = {.mode = SOLVE_OPTIMAL, .stop = stop, .arg = arg};
     struct local l;
     struct regrets r;

@@ -1,5 +1,5 @@
-/* build.c - calls an operator on values: adds its node, or the nodes of a composite operator, which builds itself from
- * others. */
+/* build.c - calls an operator on values: adds the operator's node or, for a composite operator, the nodes of its
+ * parts. */
 #include "actors/session/core/build.h"
 #include "actors/session/core/derive.h"
 #include "actors/session/core/reuse.h"
@@ -27,7 +27,7 @@ axis_normalise(const struct op *op, const struct attr_def *def, struct val *x, i
     return 0;
 }
 
-/* Makes negative axes positive. E_ATTR: out of range. */
+/* Makes negative axis numbers positive by counting from the last axis. E_ATTR: an axis is out of range. */
 static int
 attr_axes(const struct op *op, struct attr *attr, struct val *first)
 {
@@ -43,7 +43,7 @@ attr_axes(const struct op *op, struct attr *attr, struct val *first)
         }
         bool scalar = def->kind == ATTR_INTS && ndim == 0;
         for (int k = 0; scalar && k < attr[i].n; k++) scalar = attr[i].list[k] == 0 || attr[i].list[k] == -1;
-        if (scalar) attr[i].n = 0; /* a scalar counts as one-dimensional: all dimensions */
+        if (scalar) attr[i].n = 0; /* a scalar counts as one-dimensional: the list names all dimensions */
         for (int k = 0; def->kind == ATTR_INTS && k < attr[i].n; k++) {
             TRY(axis_normalise(op, def, first, ndim, &attr[i].list[k]));
             for (int j = 0; j < k; j++)
@@ -63,7 +63,8 @@ add_derived(const struct call_context *ctx, const struct op *op, struct val *con
 {
     struct val *moved[BUILD_OPERANDS];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
-    struct call_context plain = build_plain(ctx); /* the strategy does not apply to views remade below a move */
+    /* the strategy applies to the call, not to views that are recreated above a moved value */
+    struct call_context plain = build_plain(ctx);
     for (int i = 0; i < d->nin; i++) {
         moved[i] = in[i];
         if (tracing(ctx->s) && d->want[i]) TRY(reuse_below(&plain, d->want[i], &moved[i]));
@@ -83,7 +84,7 @@ add_source(const struct call_context *ctx, const struct op *op, int nin, struct 
     return build_add(ctx, op, in, attr, &made, out);
 }
 
-/* Lets the operator's record write the call with other operators. */
+/* Lets a function of the operator's record express the call by other operators. */
 static int
 compose(const struct call_context *ctx,
         int (*write)(struct build *, const struct call *, struct val *const *, struct val **), const struct call *c,
@@ -98,7 +99,7 @@ compose(const struct call_context *ctx,
     return status;
 }
 
-/* Gives operands the layouts that the strategy's splits require, each the cheapest to reach. */
+/* Moves operands to layouts that have the strategy's splits; of these layouts, chooses the cheapest to reach. */
 static int
 lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct called *c)
 {
@@ -116,7 +117,8 @@ lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct ca
 static int add_primitive(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
                          const struct attr *attr, struct val **out);
 
-/* If a call returns its operand, adds a reshape to the same shape, so that the strategy has a node. */
+/* If a call returns its operand, adds a reshape to the same shape, so that the strategy belongs to a node of its
+ * own. */
 static int
 look_as_asked(const struct call_context *ctx, const struct op *op, struct val **out)
 {
@@ -133,7 +135,8 @@ look_as_asked(const struct call_context *ctx, const struct op *op, struct val **
     return add_primitive(&inner, reshape, 1, &x, attr, out);
 }
 
-/* Composes a call with a strategy: as if its operands had the requested layouts. Operators inside are split alike. */
+/* Expands a composite call with a strategy as if its operands already had the layouts that the strategy requires,
+ * and splits the operators inside in the same way. */
 static int
 compose_as_asked(const struct call_context *ctx,
                  int (*write)(struct build *, const struct call *, struct val *const *, struct val **),
@@ -151,8 +154,8 @@ compose_as_asked(const struct call_context *ctx,
     return 0;
 }
 
-/* Writes the call with other operators, as the operator's record says; out[0] stays NULL if the call stays a single
- * operator. */
+/* Expands the call into other operators, as the operator's record defines. out[0] stays NULL if the call stays a
+ * single operator. */
 static int
 write_with(const struct call_context *ctx,
            int (*write)(struct build *, const struct call *, struct val *const *, struct val **), const struct op *op,
@@ -163,8 +166,8 @@ write_with(const struct call_context *ctx,
     return ctx->strategy ? compose_as_asked(ctx, write, &c, in, out) : compose(ctx, write, &c.call, in, out);
 }
 
-/* Adds the call in parts if that costs less than in one piece; else out[0] stays NULL and the nodes are
- * dropped. */
+/* Adds the call as several operators if that costs less than a single operator. If not, out[0] stays NULL, and the
+ * nodes of the attempt are dropped. */
 static int
 add_split_form(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
                const struct attr *attr, int64_t price, struct val **out)
@@ -185,16 +188,18 @@ add_one(const struct call_context *ctx, const struct op *op, int nin, struct val
     struct derived made = {.want = want};
     const struct derived *d;
     int status = derive_call(ctx, op, nin, in, attr, &made, &d);
-    if (status == E_SBP && ctx->strategy && op->split_form) { /* parts may split an axis that one piece cannot */
+    /* the operators of split_form may split an axis that the single operator cannot */
+    if (status == E_SBP && ctx->strategy && op->split_form) {
         TRY(write_with(ctx, op->split_form, op, nin, in, attr, out));
         if (out[0]) return (err_clear(), 0);
-        status = derive_call(ctx, op, nin, in, attr, &made, &d); /* for the error */
+        status = derive_call(ctx, op, nin, in, attr, &made, &d); /* derives again to report the error */
     }
     TRY(status);
     if (op->split_form && d->bytes > 0 && !ctx->strategy) {
         TRY(add_split_form(ctx, op, nin, in, attr, d->price, out));
         if (out[0]) return 0;
-        TRY(derive_call(ctx, op, nin, in, attr, &made, &d)); /* the parts may have evicted it from the memo */
+        /* derives again, because split_form may have evicted the entry from the memo */
+        TRY(derive_call(ctx, op, nin, in, attr, &made, &d));
     }
     ctx->s->calls.price += d->price;
     return add_derived(ctx, op, in, attr, d, out);
@@ -232,10 +237,10 @@ add_primitive(const struct call_context *ctx, const struct op *op, int nin, stru
     return (inside ? add_inside : add_one)(ctx, op, nin, in, attr, out);
 }
 
-/* Returns a value that already is the result of the call; NULL: none. Never with a strategy, which asks for a node
- * of its own. Outside a trace, only an operand itself qualifies, because older values may be freed. After a move, a
- * view back counts only in the layout of the moved value. A value with a gradient does not replace a value without,
- * nor another value with a gradient. */
+/* Returns an existing value that equals the result of the call; NULL: none. A call with a strategy always gets a
+ * node of its own. Outside a trace, only an operand itself qualifies, because older values may be freed. After a
+ * move, an inverse view equals the original value only if the layouts agree, too. A value that needs a gradient
+ * never replaces another value. */
 static struct val *
 folded(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -320,8 +325,8 @@ build_cast(const struct call_context *ctx, struct val *v, enum dtype d, struct v
     return 0;
 }
 
-/* Returns true if v is a pending view of all elements of its operand. False if only one of the two needs a gradient,
- * or for values older than a trace: those stay as they were, while the trace follows the variable. */
+/* Returns true if v is an uncomputed view of all elements of its operand. Returns false if only one of the two needs
+ * a gradient, or if a trace is in progress and v was made before it. */
 static bool
 shows_all(const struct call_context *ctx, const struct val *v)
 {
@@ -332,7 +337,8 @@ shows_all(const struct call_context *ctx, const struct val *v)
     return type_numel(&v->type) == type_numel(&n->in[0]->type);
 }
 
-/* Returns the value below the views of all elements of v, at most DEEP; view: n views, outermost first. */
+/* Follows v through at most DEEP views of all elements, and returns the value that they show. view: receives the n
+ * views, outermost first. */
 enum { DEEP = 8 };
 static struct val *
 shown_below(const struct call_context *ctx, struct val *v, const struct node **view, int *n)
@@ -341,7 +347,7 @@ shown_below(const struct call_context *ctx, struct val *v, const struct node **v
     return v;
 }
 
-/* Applies the same n views to x instead. */
+/* Applies the same n views to x. */
 static int
 show_above(const struct call_context *ctx, struct val *x, int n, const struct node *const *view, const struct val *v,
            struct val **out)
@@ -367,8 +373,8 @@ build_cast_below(const struct call_context *ctx, struct val *v, enum dtype d, st
     return show_above(ctx, x, n, view, v, out);
 }
 
-/* If v is an uncomputed cast of half-precision values to f32, also below views of all elements, returns the halves
- * under the same views; else v. */
+/* If v is an uncomputed cast from half precision to f32, returns the half-precision value; else v. Looks through
+ * views of all elements and applies the same views to the result. */
 static int
 halves_below(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -404,7 +410,7 @@ build_to_global(const struct call_context *ctx, struct val *v, const struct layo
     return build_call(ctx, op_find("to_global"), 1, &v, NULL, &source, out);
 }
 
-/* ---- the builder of kernels ---- */
+/* ---- the interface for gradients and composites ---- */
 
 static struct val *
 builder_add(struct build *base, const struct op *op, int nin, struct val *const *in, const struct attr *attr,

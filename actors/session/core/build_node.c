@@ -1,4 +1,5 @@
-/* build_node.c - adds one node, whose types and layouts are known, and holds its results until the call ends. */
+/* build_node.c - adds one node, whose types and layouts are known, to the graph, and holds the node's results until
+ * the call ends. */
 #include "actors/session/core/build_node.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
@@ -60,8 +61,8 @@ any_needs_grad(int nin, struct val *const *in)
     return false;
 }
 
-/* Returns the region of a new node. A region ends where a value moves to another placement: the moved value is kept,
- * and a new region begins, so recomputation runs stage by stage. */
+/* Returns the recomputation region of a new node. A region ends at a move to another placement: the moved value is
+ * kept, and a new region begins. So the backward pass recomputes stage by stage. */
 static int32_t
 region_of(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct node_made *d)
 {

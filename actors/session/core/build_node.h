@@ -1,4 +1,4 @@
-/* build_node.h - adds one node, whose types and layouts are known.
+/* build_node.h - adds one node with known types and layouts to the graph.
  *
  * New values belong to the call in progress until build_settle() ends the call. Session's thread. */
 #ifndef RILLE_SESSION_BUILD_NODE_H
@@ -10,7 +10,7 @@
 
 enum { BUILD_OPERANDS = 256 };
 
-/* A call on values, with space for its arrays. */
+/* A call with its operands as values, and space for the call's arrays. */
 struct called {
     struct call call;
     struct type type[BUILD_OPERANDS];
@@ -19,41 +19,42 @@ struct called {
 };
 
 void build_called(const struct op *op, int nin, struct val *const *in, const struct attr *attr, struct called *c);
-/* Returns the first operand that is the same value as operand i. */
+/* Returns the index of the first operand that is the same value as operand i. */
 uint8_t build_same_as(struct val *const *in, int i);
-/* Fails with what is wrong with a call, followed by its operands with type and layout. */
+/* Fails with the given error text, followed by the types and layouts of the call's operands. */
 int build_refuse(int code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* The calls of a session: what new nodes get beside the context, and the values of the call in progress. */
+/* State of a session's operator calls: settings for new nodes that call_context does not hold, and the values of the
+ * call in progress. */
 struct session_calls {
-    /* The region that new nodes belong to; the backward pass recomputes the nodes of a region. 0: the forward pass
-     * keeps their results. */
+    /* region: recomputation region of new nodes; the backward pass recomputes all nodes of a region; 0: none, so
+     * results are kept from the forward pass. nregion: number of regions so far. */
     int32_t region, nregion;
     int32_t step_region;       /* first region of a compiled step that is recomputed; 0: none */
     struct strategy *strategy; /* strategy of the next call, owned; NULL: none */
-    int32_t nstrategy;         /* number of composites that were called with a strategy */
+    int32_t nstrategy;         /* number of composite calls with a strategy so far */
     enum dtype autocast;       /* dtype that calls cast operands to; DT_NONE: no cast */
     bool tf32;                 /* products and convolutions get the attribute tf32 */
     struct arena scratch;      /* scratch memory of a call; reset at the end of the outermost call */
-    struct val **fresh;        /* held values that the call in progress created */
+    struct val **fresh;        /* values that the call in progress created; a reference is held */
     int32_t nfresh, fresh_capacity;
-    int64_t price; /* price of all calls so far (build.c); that of a call in parts is a difference */
+    int64_t price; /* bytes moved by all calls so far; differences give the price of one expanded call */
 };
 
-/* Adds the node of a call with the given requested layouts, types and result layouts. */
+/* Types and layouts of a new node, for build_add(). */
 struct node_made {
     int nin, nout;
-    const struct layout *const *want; /* nin */
-    const struct type *type;          /* nout */
+    const struct layout *const *want; /* [nin] requested layouts of operands */
+    const struct type *type;          /* [nout] result types */
     const struct layout *const *layout;
 };
 int build_add(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct attr *attr,
               const struct node_made *made, struct val **out);
-/* Returns the context without its strategy, which is meant for the called operator only. */
+/* Returns a copy of the context without its strategy, because a strategy applies only to the called operator. */
 struct call_context build_plain(const struct call_context *ctx);
-/* build_fresh holds a value that a call created until build_settle ends the call. After that a value lives only by
- * its handles and readers. build_settle returns status. */
+/* build_fresh takes a reference to a value that a call created; build_settle drops these references at the end of
+ * the call. Afterwards only handles and readers keep the value. build_settle returns `status`. */
 struct val *build_fresh(struct rille_session *s, struct val *v);
 int build_settle(struct rille_session *s, int status);
 

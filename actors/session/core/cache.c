@@ -18,7 +18,7 @@ cached_free(struct cached *e)
     free(e);
 }
 
-/* Removes a plan from the list by use. */
+/* Removes a plan from the list that is ordered by last use. */
 static void
 unlist(struct cache *c, struct cached *e)
 {

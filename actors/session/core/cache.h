@@ -9,7 +9,7 @@ struct collection;
 struct rille_session;
 struct runner;
 struct cached {
-    struct cached *before, *after; /* links by last use, latest first */
+    struct cached *before, *after; /* neighbours in the list by last use, latest first */
     uint64_t hash;
     size_t nkey, bytes;
     unsigned char *key;

@@ -163,7 +163,7 @@ attr_value(const struct op *op, const struct attr_def *d, const struct rille_att
     return 0;
 }
 
-/* Without operands, attributes are not checked. */
+/* Parses the attributes of a call by the operator's record. nin, in: operands, for error texts. */
 static int
 attributes(const struct op *op, int n, const struct rille_attr *given, int nin, struct val *const *in, struct attr *out)
 {
@@ -197,7 +197,7 @@ live_value(struct rille_session *s, struct rille_live *live)
     struct number n = {.kind = NUM_FIXED};
     if (tracing(s)) {
         n = (struct number){.kind = NUM_LIVE, .is_int = live->whole, .live = live};
-        live->nref++; /* held by the number until the graph frees it */
+        live->nref++; /* the number takes a reference; the graph drops it */
     } else {
         double f;
         if (live->fn(live->arg, &f)) return NULL;
@@ -233,8 +233,8 @@ operand(struct rille_session *s, const struct op *op, const struct operand *d, c
     return *out ? 0 : fail(E_VALUE, "%s: a live number's function failed", op->name);
 }
 
-/* Returns the number for a random operator's seed or ordinal. In a trace, the ordinal counts from the begin of the
- * trace. */
+/* Returns the number operand for a random operator's seed or ordinal. In a trace, the ordinal counts from the start
+ * of the trace. */
 static struct val *
 hidden_number(struct rille_session *s, enum number_kind kind)
 {
@@ -255,7 +255,7 @@ operands(struct rille_session *s, const struct op *op, int n, const struct rille
         const struct operand *d = operand_at(op, noperand, i);
         if (!d) return fail(E_ARG, "%s: expected at most %d operands, found %d", op->name, noperand, n);
         if (i >= n && d->flags & IN_LIST && i > 0) break;
-        if (count == capacity) return fail(E_ARG, "%s: at most %d operands are supported", op->name, capacity);
+        if (count == capacity) return fail(E_ARG, "%s: expected at most %d operands, found more", op->name, capacity);
         if (d->flags & IN_HIDDEN) {
             in[count++] = hidden_number(s, i == noperand - 1 ? NUM_ORDINAL : NUM_SEED);
             continue;
@@ -269,8 +269,8 @@ operands(struct rille_session *s, const struct op *op, int n, const struct rille
     return 0;
 }
 
-/* Returns the dtype that autocast gives an operand: f32 to the 16-bit dtype for products, 16 bits to f32 for sums
- * and powers. */
+/* Returns the dtype to which autocast casts an operand. Products: f32 becomes the 16-bit dtype. Sums and powers:
+ * 16-bit dtypes become f32. */
 static enum dtype
 autocast_dtype(const struct rille_session *s, const struct op *op, enum dtype d)
 {
@@ -278,8 +278,8 @@ autocast_dtype(const struct rille_session *s, const struct op *op, enum dtype d)
     return op->flags & OP_WIDE && dtype_is_half(d) ? DT_F32 : d;
 }
 
-/* Casts an operand for autocast. The cast is a node before the operator's, so a following move moves cast values.
- * The call's strategy does not apply to the cast. */
+/* Casts an operand for autocast. The cast is a node before the operator's node, so a move in between moves cast
+ * values. The call's strategy does not apply to the cast. */
 static int
 autocast(const struct call_context *ctx, const struct op *op, int nin, struct val **in)
 {
@@ -355,7 +355,7 @@ rille_strategy(struct rille_session *s, int noperand, const int *naxis, const in
     TRY(face_given(naxis, "naxis", __func__));
     TRY(face_given(pieces, "pieces", __func__));
     if (noperand < 0 || noperand > STRATEGY_OPERAND)
-        return fail(E_ARG, "strategy: at most %d operands can have a strategy", STRATEGY_OPERAND);
+        return fail(E_ARG, "strategy: the number of operands must be from 0 to %d", STRATEGY_OPERAND);
     struct strategy *to = must_alloc(sizeof *to);
     to->noperand = noperand;
     for (int i = 0; i < noperand; i++) {
@@ -387,8 +387,8 @@ rille_call(struct rille_session *s, const struct rille_op *rop, int nargs, const
     return build_settle(s, status);
 }
 
-/* Rejects an in-place result whose dtype class is wider than the target's, because values would be cut: 1.5 in an
- * integer, 2 in a bool. */
+/* Rejects an in-place call whose result does not fit the target's dtype class, because values would be truncated:
+ * 1.5 in an integer, 2 in a bool. */
 static int
 call_into(struct rille_session *s, struct rille_tensor *leaf, const struct op *op, int nargs,
           const struct rille_arg *args, int nattrs, const struct rille_attr *attrs, struct rille_tensor **out)

@@ -1,8 +1,9 @@
-/* call_context.h - the settings that a call of an operator has from the code around it.
+/* call_context.h - settings of an operator call that come from the surrounding code: source line, phase, gradient
+ * mode, strategy.
  *
  * A context is an argument: functions pass it down and never change it. A function that needs other settings for the
- * calls below it makes a copy. The session holds one context (session.h), with the settings that public functions set
- * between calls: the line and the gradient mode. A copy belongs to the function that makes it. Session's thread. */
+ * calls below it makes a copy. The session holds one context (session.h), whose line and gradient mode public
+ * functions set between calls. A copy belongs to the function that makes it. Session's thread. */
 #ifndef RILLE_SESSION_CALL_CONTEXT_H
 #define RILLE_SESSION_CALL_CONTEXT_H
 
@@ -13,11 +14,12 @@ struct rille_session;
 struct strategy;
 struct call_context {
     struct rille_session *s;
-    struct line at;                   /* source line of new nodes */
-    const char *composite;            /* name of new nodes: the composite operator they are made for; NULL: their own */
+    struct line at; /* source line of new nodes */
+    /* name of the composite operator that new nodes are part of; NULL: not part of one */
+    const char *composite;
     enum node_phase phase;            /* phase of new nodes */
-    bool grad;                        /* new nodes may be differentiated */
-    const struct strategy *strategy;  /* strategy of the called operator, borrowed; NULL: none */
+    bool grad;                        /* new nodes are recorded for differentiation */
+    const struct strategy *strategy;  /* strategy for the called operator, borrowed; NULL: none */
     struct split_propagation *inside; /* splits inside the enclosing call with a strategy; NULL: none */
 };
 

@@ -1,4 +1,4 @@
-/* cluster_view.c - compiles plan partitions of other hosts on demand, and keeps what workers reported of runs. */
+/* cluster_view.c - compiles plan partitions of other hosts on demand, and keeps the workers' reports of runs. */
 #include "actors/session/core/cluster_view.h"
 #include "actors/session/core/host_report.h"
 #include "actors/session/core/remote.h"
@@ -24,7 +24,7 @@ cluster_view_count(const struct runner *r)
     return MIN(n, CLUSTER_VIEW_PARTS);
 }
 
-/* Returns the i-th shown memory: the session's own, then the others. */
+/* Returns the i-th shown host: the session's own host first, then the others. */
 static int
 memory_at(const struct plan *p, int i)
 {
@@ -47,7 +47,7 @@ compile(struct rille_session *s, const struct runner *r, int memory, struct host
     return 0;
 }
 
-/* Applies a worker's report to the actors. Ignores tasks and devices that do not exist. */
+/* Copies a worker's report into the actors of its plan partition. Ignores tasks and devices that do not exist. */
 static void
 mark(struct host_report *h)
 {

@@ -1,8 +1,8 @@
-/* collect.c - makes a program from requested values: the nodes to compute, in order.
+/* collect.c - makes the program (a list of operator calls in order) that computes requested values.
  *
- * The walk visits values without bytes. A value with bytes is a leaf of the program; numbers are bound when the
- * program starts. The key of the plan cache is written directly from the walk, so a known program costs no more than
- * the walk; only a new one is copied out of the graph. */
+ * A walk over the graph visits values that are not computed yet. A computed value is a leaf of the program. Numbers
+ * are bound when the program starts. The key of the plan cache is written directly from the walk, so a known program
+ * costs no more than the walk; only a new one is copied out of the graph. */
 #include "actors/session/core/session.h"
 
 #include "actors/cluster/controller/controller.h"
@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Size in bytes from which replicas of a variable in one memory share a buffer. From there on, the saving per update
- * (each device writes only a slice; 10 us and more) outweighs the messages that order the writes. */
+/* Least size in bytes from which replicas of a variable on one host share a buffer. For smaller variables, the
+ * messages that order the writes cost more than sharing saves: each device writes only a slice, which saves 10 us or
+ * more per update. */
 enum { SHARED_LEAST = 64 << 10 };
 
 struct frame {
@@ -21,7 +22,7 @@ struct frame {
     int32_t next;
 };
 
-/* Returns true if the run that wrote the store failed after its return (open_run.c). */
+/* Returns true if the run that wrote the store failed after rille's function had returned (open_run.c). */
 static bool
 store_failed(const struct store *s)
 {
@@ -53,7 +54,7 @@ unknown(const struct val *v)
                 NREMEMBERED);
 }
 
-/* Enters a leaf or a number, once. */
+/* Adds the value to the leaves or to the numbers, once. */
 static void
 enter_leaf(struct collection *c, struct val *v)
 {
@@ -65,8 +66,8 @@ enter_leaf(struct collection *c, struct val *v)
     (*list)[(*n)++] = v;
 }
 
-/* Returns true if the walk ends at this value. COLLECT_RUN: the value has bytes. COLLECT_TRACE: the value was made
- * outside this trace. COLLECT_EXPLAIN: a variable, or a discarded node's result. */
+/* Returns true if the walk does not continue to the operands of v. COLLECT_RUN: v is computed. COLLECT_TRACE: v was
+ * made outside this trace. COLLECT_EXPLAIN: v is a variable or the result of a discarded node. */
 static bool
 is_walk_end(const struct val *v, enum collect_mode mode)
 {
@@ -92,10 +93,10 @@ visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t
     v->mark = mark;
     if (v->node->mark == mark) return 0;
     v->node->mark = mark;
-    return -1; /* to be entered */
+    return -1; /* the walk must visit the node's operands */
 }
 
-/* Walks depth first, operands before their node, with an explicit stack, because programs may be deep. */
+/* Walks depth first, operands before their reader. Uses an explicit stack, because programs may be deep. */
 static int
 walk_graph(struct rille_session *s, struct collection *c, struct val *root, uint64_t mark, enum collect_mode mode)
 {
@@ -108,7 +109,8 @@ walk_graph(struct rille_session *s, struct collection *c, struct val *root, uint
         struct frame *f = &c->stack[depth - 1];
         if (f->next == f->node->nin) {
             GROW(c->node, c->nnode + 1, c->node_capacity);
-            for (int k = 0; k < f->node->nout; k++) /* results with bytes that are read as leaves keep their index */
+            /* computed results that are read as leaves keep their leaf index */
+            for (int k = 0; k < f->node->nout; k++)
                 if (f->node->out[k]->mark != mark || !is_walk_end(f->node->out[k], mode)) f->node->out[k]->index = -1;
             f->node->index = c->nnode;
             c->node[c->nnode++] = f->node;
@@ -150,8 +152,8 @@ by_serial(const void *a, const void *b)
     return (x->serial > y->serial) - (x->serial < y->serial);
 }
 
-/* Sorts nodes by creation if something is recomputed. The walk would reach the gradient of a weight only at its
- * update, and would keep the operands of that gradient until then. */
+/* Sorts nodes by creation if the walk contains recomputation. In the order of the walk, the gradient of a weight
+ * would be computed only right before its update, and its operands would stay in memory until then. */
 static void
 as_made(struct collection *c)
 {
@@ -160,7 +162,7 @@ as_made(struct collection *c)
     for (int32_t i = 0; i < c->nnode; i++) c->node[i]->index = i;
 }
 
-/* Moves updates and their dependents to the end, so that all readers of old versions come first. */
+/* Moves updates and the nodes that depend on updates to the end, so that all readers of old versions come first. */
 static void
 updates_last(struct collection *c)
 {
@@ -189,24 +191,24 @@ updates_last(struct collection *c)
     free(tail);
 }
 
-/* Returns true if a node of this walk makes the value. */
+/* Returns true if a node of this walk computes the value. */
 static bool
 is_made(const struct val *x)
 {
     return x && !x->is_number && x->index < 0;
 }
 
-/* Returns true if n reduces a value of this walk to a small one. */
+/* Returns true if n reduces a value of this walk to at most 1/LITTLE of its elements. */
 static bool
 folds_to_little(const struct node *n)
 {
-    enum { LITTLE = 16 }; /* size ratio */
+    enum { LITTLE = 16 }; /* least ratio of operand size to result size */
     const struct val *x = n->op->host.folds != RED_NONE && n->nin == 1 ? n->in[0] : NULL;
     return is_made(x) && type_numel(&n->out[0]->type) <= type_numel(&x->type) / LITTLE;
 }
 
-/* Emits node i, then the nodes hosted by it. hosted[i]: first node to follow node i, next[j]: the one after j; -1:
- * none. */
+/* Emits node i, then recursively the nodes that follow it. hosted[i]: first node that follows node i; next[j]: the
+ * next node that follows the same node as j; -1: none. */
 static void
 emit_node(struct collection *c, int32_t i, const int32_t *hosted, const int32_t *next, struct node **order, int32_t *n)
 {
@@ -214,8 +216,9 @@ emit_node(struct collection *c, int32_t i, const int32_t *hosted, const int32_t 
     for (int32_t j = hosted[i]; j >= 0; j = next[j]) emit_node(c, j, hosted, next, order, n);
 }
 
-/* Moves reductions right behind their operand's node and the element-wise nodes that follow it. The walk reaches the
- * gradient of a bias late, when its operand has left the caches. The result is small and can stay in memory. */
+/* Moves each large reduction directly behind the node of its operand and the element-wise nodes after that node. In
+ * the order of the walk, the gradient of a bias comes late, when its operand has left the caches. The early result
+ * costs little memory, because it is small. */
 static void
 folds_early(struct collection *c)
 {
@@ -241,13 +244,14 @@ folds_early(struct collection *c)
     free(moves);
 }
 
-/* The last reader of a value, and the reader before; -1: none. kept: the value outlives the walk. */
+/* last: last reader of a value; before: the reader before the last; -1: none. kept: the value is needed after the
+ * walk. */
 struct readers {
     int32_t last, before;
     bool kept;
 };
 
-/* Finds the readers, by node and output. The caller frees the array. */
+/* Returns the readers by node * OP_OUT + output. The caller frees the array. */
 static struct readers *
 collect_readers(const struct collection *c)
 {
@@ -265,9 +269,9 @@ collect_readers(const struct collection *c)
     return list;
 }
 
-/* Returns the node after i that can be computed beside node i (struct eltwise), if no other node after i reads the
- * common operand; -1: none. Never on devices that compile kernels: libraries there recognise a derivative by the
- * node before it. */
+/* Returns the node that can share one pass over a common operand with node i (eltwise.beside), if these two are the
+ * operand's last readers; -1: none. Never on devices that compile kernels, because their libraries recognise a
+ * derivative by the node before it. */
 static int32_t
 node_beside(const struct collection *c, const struct readers *readers, int32_t i)
 {
@@ -280,8 +284,8 @@ node_beside(const struct collection *c, const struct readers *readers, int32_t i
     return other->op == n->op->eltwise.beside && op_attr_same(n->op, n->attr, other->attr) ? r->last : -1;
 }
 
-/* Moves such nodes right before the node that they are computed beside, and into its phase. Then the result can
- * reuse the memory of their operand, which was kept only for them. */
+/* Moves each node that node_beside() finds right before its partner, and into the earlier of their phases. Then the
+ * common operand dies earlier, and its memory can be reused. */
 static void
 besides_early(struct collection *c)
 {
@@ -307,8 +311,8 @@ besides_early(struct collection *c)
     free(moves);
 }
 
-/* Adds as roots the present versions of variables that are computed on the way, and results with handles that were
- * computed before and not kept. Both would be recomputed in every run. */
+/* Adds as roots: present versions of variables that the walk computes, and results that have handles but were not
+ * kept when an earlier run computed them. Without this, every run would compute both again. */
 static void
 collect_variables(struct collection *c)
 {
@@ -399,7 +403,7 @@ put_program_type(struct str *k, const struct type *t, const struct layout *l)
     put_key_bytes(k, t->dim, sizeof(t->dim[0]) * t->ndim);
 }
 
-/* Packs the ref into a number, because padding bytes of a struct are undefined. */
+/* Adds a reference to a value as a packed number, because padding bytes of a struct are undefined. */
 static void
 put_ref(struct str *k, const struct val *v)
 {
@@ -431,8 +435,8 @@ put_node(struct str *k, const struct node *n)
     for (int o = 0; o < n->nout; o++) put_program_type(k, &n->out[o]->type, n->out[o]->layout);
 }
 
-/* Returns the leaf that root v (a result of an in-place operator) may overwrite; -1: none. Operators that may reject
- * their data never overwrite: then the old version must survive. */
+/* Returns the leaf that root v (the result of an in-place operator) may overwrite; -1: none. An operator that may
+ * reject its data never overwrites, because the old version must survive an error. */
 static int32_t
 overwritten_leaf(const struct val *v)
 {
@@ -489,7 +493,7 @@ copy_graph_node(struct arena *a, const struct node *n, struct prog_node *p)
     if (p->line.file) p->line.file = arena_strdup(a, p->line.file);
 }
 
-/* Returns the original of r, below moves and recomputation. */
+/* Returns the value that r moves or recomputes: follows moves and recomputed nodes back to their originals. */
 static struct ref
 made_first(const struct program *p, struct ref r)
 {
@@ -505,8 +509,8 @@ made_first(const struct program *p, struct ref r)
     return r;
 }
 
-/* Returns true if nodes i and `of` read the same originals. Fails if one of them reads a leaf left by an earlier
- * run. */
+/* Returns true if nodes i and `of` read the same values, apart from moves and recomputation. Returns false if one of
+ * the two nodes reads a leaf from an earlier run. */
 static bool
 reads_alike(const struct program *p, int32_t i, int32_t of)
 {
@@ -519,8 +523,8 @@ reads_alike(const struct program *p, int32_t i, int32_t of)
     return alike;
 }
 
-/* Links each node to the node that it recomputes, or to itself: the original is not in the program or reads other
- * operands. */
+/* Sets prog_node.recompute: the node that each node recomputes; the node itself if the original is not in the
+ * program or reads other operands. */
 static void
 link_recomputed(const struct collection *c, struct program *p)
 {
@@ -541,7 +545,7 @@ link_recomputed(const struct collection *c, struct program *p)
     arena_fini(&tmp);
 }
 
-/* Counts the reads of each value by nodes of the walk: results at node * OP_OUT + out, then leaves. */
+/* Counts how many nodes of the walk read each value. Index: node * OP_OUT + output, then leaves. */
 int32_t *
 collection_uses(struct collection *c)
 {
@@ -553,18 +557,19 @@ collection_uses(struct collection *c)
             const struct val *v = c->node[i]->in[k];
             if (v && !v->is_number) c->use[collection_slot(c, v)]++;
         }
-    memcpy(c->use + n, c->use, sizeof(*c->use) * (size_t)n); /* copy for collection_unfinished */
+    memcpy(c->use + n, c->use, sizeof(*c->use) * (size_t)n); /* second copy, which collection_unfinished changes */
     return c->use;
 }
 
-/* Returns true if a result with `uses` reads in the walk is also needed elsewhere, and the run does not keep it. */
+/* Returns true if a result is read by more than its `uses` readers in the walk, but the run does not keep the
+ * result. */
 static bool
 is_value_wanted(const struct collection *c, const struct val *v, int32_t uses)
 {
     return !v->store && v->mark != c->root_mark && v->keep > uses;
 }
 
-/* Marks results that are needed for their own sake, not only by an unfinished reader. */
+/* Sets keep_next for results that have readers of their own outside the walk, not only through an unfinished reader. */
 static void
 keep_next_time(const struct collection *c, int32_t i)
 {
@@ -584,9 +589,9 @@ still_wanted(const struct collection *c, int32_t i)
     return false;
 }
 
-/* Finds unfinished nodes: a result that the run does not keep is still needed, so the node stays to be computed
- * again, with the nodes it reads. Operands of such nodes, and values that gradients will read, must not be
- * overwritten: those reads are subtracted from `use`. */
+/* Finds unfinished nodes: nodes that a later run must compute again, with their operands, because a result that this
+ * run drops is still needed. The operands of these nodes, and values that gradients will read, must not be
+ * overwritten: the function subtracts those reads from `use`. */
 void
 collection_unfinished(struct collection *c)
 {

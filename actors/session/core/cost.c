@@ -1,9 +1,9 @@
-/* cost.c - costs of moves and computing on this machine: built in, or read from a file of rille_calibrate() results.
+/* cost.c - costs of moves and computing on this machine: built in, or read from a file that rille_calibrate() wrote.
  *
  * Costs of moves only choose among paths with equal bytes, and rates only among layouts that a planner may choose.
  * So the built-in costs are good enough to start with, and nothing is measured unless the user asks. The built-in
- * costs were measured by rille_calibrate() on two cores of an AMD EPYC (Zen 5). A file has a name and a number per
- * line. */
+ * costs were measured by rille_calibrate() on two cores of an AMD EPYC (Zen 5). Each line of a file has a name and a
+ * number. */
 #include "actors/session/core/cost.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
@@ -24,7 +24,7 @@ static const struct box_cost built_in = {
     .gamma_ns_per_byte = 0.03,
     .copy_ns_per_byte = 0.06,
     .hop_ns = 600,
-    .wire_ns = 40e3, /* half a round trip over TCP with its acts (bench/cluster) */
+    .wire_ns = 40e3, /* half a round trip over TCP, including the acts at both ends (bench/cluster) */
     .wire_ns_per_byte = 0.2,
     .staging_bytes = 256 << 20,
 };
@@ -35,8 +35,8 @@ static const struct compute_rates built_in_rates = {FLOPS_PER_NS, BYTES_PER_NS, 
 
 static const struct {
     const char *name;
-    size_t at;          /* offset of a double in struct rille_cost */
-    double least, most; /* plausible range, up to 1 s per message or hop and 1 kB/s */
+    size_t at;          /* offset in struct rille_cost of the double that holds this cost */
+    double least, most; /* plausible range: at most 1 s per message or hop, at least 1 kB/s */
 } parameter[] = {
     {"alpha_ns", offsetof(struct rille_cost, alpha_ns), 0, 1e9},
     {"beta_ns_per_byte", offsetof(struct rille_cost, beta_ns_per_byte), 0, 1e6},
@@ -84,8 +84,8 @@ used(const struct rille_cost *c)
                              .staging_bytes = (int64_t)c->staging_bytes};
 }
 
-/* Reads the next word of a line, at most room - 1 characters. Returns false at the end of the line, which stays
- * unread. */
+/* Reads the next word of a line, at most room - 1 characters. Returns false at the end of the line, without reading
+ * the line break. */
 static bool
 next_cost_word(FILE *f, char *out, size_t room)
 {
@@ -99,7 +99,7 @@ next_cost_word(FILE *f, char *out, size_t room)
     return n > 0;
 }
 
-/* Fails with what is wrong and the offending text. */
+/* Fails with an error text and the offending word. */
 static int
 refuse_cost(const char *where, const char *what, const char *text)
 {

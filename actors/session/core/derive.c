@@ -1,7 +1,8 @@
 /* derive.c - derives the types and layouts of a call's results, and remembers them.
  *
- * Types come from the dimension rule, layouts from the cheapest signature. Both are pure functions of operator,
- * attributes, types and layouts, so a training loop that is traced again derives nothing. */
+ * Types follow from the operator's dimension rule, layouts from the cheapest signature. Types and layouts of results
+ * are pure functions of operator, attributes, operand types and layouts. So tracing a training loop again finds all
+ * derivations in the memo. */
 #include "actors/session/core/derive.h"
 #include "actors/plan/assign/assign.h"
 #include "actors/session/core/build_node.h"
@@ -21,7 +22,7 @@ enum { KEY_MAX = 4096 };
 
 struct key {
     size_t n;
-    bool full; /* too long for the memo */
+    bool full; /* the key is too long for the memo */
     unsigned char byte[KEY_MAX];
 };
 
@@ -95,7 +96,7 @@ memo_free(struct memo *m)
     hash_free(&m->calls);
 }
 
-/* Entry limit; the memo is then cleared. Programs without repeated derivations (growing shapes) would otherwise fill
+/* Most entries of the memo; a full memo is cleared. Without the limit, a program with ever new shapes would fill
  * memory. */
 enum { MEMO_MOST = 1 << 16 };
 
@@ -146,7 +147,7 @@ common_place(const struct call *c, const struct place **out)
     return 0;
 }
 
-/* Finds the cheapest signature that splits the operands as the user's strategy says. */
+/* Finds the cheapest signature that splits the operands as the user's strategy requires. */
 static int
 choose_as_asked(const struct call_context *ctx, const struct sig_question *q, struct sig_candidate *best)
 {
@@ -161,7 +162,7 @@ choose_as_asked(const struct call_context *ctx, const struct sig_question *q, st
     return strategy_fail(ctx->strategy, q->call, q->place);
 }
 
-/* Predicts the time of a call on operands that are moved to these layouts, ns. */
+/* Predicts the time in ns of a call whose operands are moved to the requested layouts first. */
 static int64_t
 call_time(const struct rille_session *s, const struct call *c, const struct rule *rule,
           const struct layout *const *layout)

@@ -44,7 +44,7 @@ session_pool(struct rille_session *s, int kind, int rank, struct pool **out)
     return 0;
 }
 
-/* Fails: names the missing device and the devices that the session has. */
+/* Fails with the missing device and the list of the session's devices. */
 static int
 no_device(const struct rille_session *s, int kind, int32_t rank)
 {

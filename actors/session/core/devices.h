@@ -11,20 +11,20 @@ struct place;
 struct rille_session;
 struct session_devices {
     struct pool **pool[NDEVICE_KIND];
-    int32_t npool[NDEVICE_KIND];   /* capacity of the array */
-    int32_t ndevice[NDEVICE_KIND]; /* number of devices by kind */
+    int32_t npool[NDEVICE_KIND];   /* number of entries of pool[kind] */
+    int32_t ndevice[NDEVICE_KIND]; /* number of devices, by kind */
     int default_kind;
-    size_t memory_limit; /* bytes per device; 0: none */
+    size_t memory_limit; /* memory limit in bytes per device; 0: none */
     int32_t threads;
-    struct box_cost cost;       /* costs of moves: built in, or calibrated (cost.h) */
-    struct compute_rates rates; /* rates for planners: likewise */
+    struct box_cost cost;       /* costs of moves, built in or calibrated (cost.h) */
+    struct compute_rates rates; /* rates for planners, built in or calibrated */
 };
-/* Returns the pool of a device; makes it at the first call. */
+/* Returns the memory pool of a device. Creates the pool at the first call. */
 int session_pool(struct rille_session *s, int kind, int rank, struct pool **out);
-/* Chooses how moves among these GPUs are made: "nccl" (by the library) or "own" (each rank reads the others'
- * shards). E_ARG: unknown name. E_PLACE: "nccl", but `devices` names no GPU. */
+/* Chooses how these GPUs run collectives: "nccl" (with the library) or "own" (each rank reads the others' shards).
+ * E_ARG: unknown name. E_PLACE: "nccl", but `devices` names no GPU. */
 int session_collectives(const char *how, const char *devices, struct cuda_choice *gpus);
-/* Checks that the session has all devices of the placement. E_PLACE. */
+/* Checks that the session has all devices of the placement. E_PLACE: a device is missing. */
 int place_exists(struct rille_session *s, const struct place *p);
 
 #endif

@@ -40,7 +40,7 @@ int
 face_tensors(const struct rille_session *s, int n, struct rille_tensor *const *t, const char *who)
 {
     TRY(face_session(s, who));
-    if (n < 0) return fail(E_ARG, "%s: %d tensors", who, n);
+    if (n < 0) return fail(E_ARG, "%s: the number of tensors must not be negative, found %d", who, n);
     if (n && !t) return fail(E_ARG, "%s: the list of tensors is NULL", who);
     for (int i = 0; i < n; i++) {
         if (!t[i]) return fail(E_ARG, "%s: tensor %d is NULL", who, i);
@@ -52,7 +52,7 @@ face_tensors(const struct rille_session *s, int n, struct rille_tensor *const *t
 int
 face_args(const struct rille_session *s, int n, const struct rille_arg *args, const char *who)
 {
-    if (n < 0) return fail(E_ARG, "%s: %d operands", who, n);
+    if (n < 0) return fail(E_ARG, "%s: the number of operands must not be negative, found %d", who, n);
     if (n && !args) return fail(E_ARG, "%s: the list of operands is NULL", who);
     for (int i = 0; i < n; i++) {
         bool tensor = args[i].kind == RILLE_ARG_TENSOR, live = args[i].kind == RILLE_ARG_LIVE;
@@ -68,7 +68,7 @@ face_args(const struct rille_session *s, int n, const struct rille_arg *args, co
 int
 face_attrs(int n, const struct rille_attr *attrs, const char *who)
 {
-    if (n < 0) return fail(E_ARG, "%s: %d attributes", who, n);
+    if (n < 0) return fail(E_ARG, "%s: the number of attributes must not be negative, found %d", who, n);
     if (n && !attrs) return fail(E_ARG, "%s: the list of attributes is NULL", who);
     for (int i = 0; i < n; i++) {
         const struct rille_attr *a = &attrs[i];

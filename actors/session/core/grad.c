@@ -1,8 +1,8 @@
-/* grad.c - reverse-mode differentiation; a gradient is more nodes of the same graph.
+/* grad.c - reverse-mode differentiation: adds the nodes that compute gradients to the same graph.
  *
  * Visits nodes from a value back to the leaves, in reverse order of creation. Each operator's record expresses its
  * gradient by other operators, so gradients have layouts, prices and gradients of their own. The gradient of a leaf
- * is summed over the micro-batches where it is deposited, before anything moves it. */
+ * is summed over the micro-batches at the leaf, before any move. */
 #include "actors/session/core/grad.h"
 #include "actors/session/core/build.h"
 #include "actors/session/core/layouts.h"
@@ -17,14 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* State of a backward pass. val->index: index of a reached value in `at` and `grad`. */
+/* State of a backward pass. val->index of a reached value is its index in `at` and `grad`. */
 struct sweep {
-    const struct call_context *ctx; /* of the nodes of the pass: phase backward, line of the start value */
-    bool pieces;                    /* gradients are per micro-batch of the start value */
-    struct node **node;             /* reached nodes; sorted by serial later */
+    const struct call_context *ctx; /* context for new nodes: phase backward, line of the start value */
+    bool pieces;                    /* the start value is per micro-batch, so gradients are, too */
+    struct node **node;             /* reached nodes; later sorted by order of creation */
     int32_t nnode, node_capacity;
-    struct val **at;          /* reached values */
-    struct val **grad;        /* sum of gradients so far, by value; NULL: none */
+    struct val **at;          /* values that the backward pass has reached */
+    struct val **grad;        /* by value: sum of the gradient contributions so far; NULL: none */
     struct node **recomputed; /* by node: its recomputed copy; NULL: none yet */
     struct val *const *asked; /* values whose gradients are requested */
     int nasked;
@@ -45,7 +45,7 @@ gradient_slot(struct sweep *w, struct val *v)
     return w->nat++;
 }
 
-/* Returns true if differentiation stops at v: v is a version of a variable, or has no node. */
+/* Returns true if differentiation stops at v: v is a variable's version, or v has no node. */
 static bool
 ends_sweep(const struct val *v)
 {
@@ -69,8 +69,8 @@ by_serial_down(const void *a, const void *b)
     return x->serial < y->serial ? 1 : x->serial > y->serial ? -1 : 0;
 }
 
-/* Returns v, or the requested value that v stands for: a cast (build_cast_below) or a move (reuse_below) was made
- * below that value, and v is its view. */
+/* Returns the requested value that v replaces in the program; v itself: none. build_cast_below and reuse_below
+ * insert a cast or a move below a requested value, and v is the view above it. */
 static struct val *
 val_asked(const struct sweep *w, struct val *v)
 {
@@ -112,15 +112,15 @@ call2(const struct call_context *ctx, const char *op, struct val *a, struct val 
     return 0;
 }
 
-/* Returns true if an operator may fuse the addition into node n: n is not computed yet. */
+/* Returns true if node n is not computed yet, so that an operator may fuse an addition into it. */
 static bool
 is_gradient_asked(const struct node *n)
 {
     return n && n->state == NODE_NEW;
 }
 
-/* Adds an earlier gradient of the same value to *g. If both are results of one operator (plus), or one operator can
- * add onto an existing value (onto), uses that shorter form. */
+/* Adds an earlier gradient of the same value to *g. Uses a shorter form if there is one: an operator that computes
+ * the sum of both (plus), or an operator that adds its result to an existing value (onto). */
 static int
 add_gradient(const struct call_context *ctx, struct val *before, struct val **g)
 {
@@ -146,8 +146,8 @@ is_after(const struct val *v)
     return v->node && (v->node->accumulate || v->node->after);
 }
 
-/* Sums a gradient over the micro-batches. A gradient that no data enter is the same for all micro-batches:
- * multiplies the gradient by their number. */
+/* Sums a gradient over the micro-batches. A gradient that does not depend on data is the same for all micro-batches:
+ * multiplies that gradient by their number. */
 static int
 sum_of_pieces(const struct sweep *w, const struct call_context *ctx, struct val *g, struct val **out)
 {
@@ -157,8 +157,8 @@ sum_of_pieces(const struct sweep *w, const struct call_context *ctx, struct val 
     return call2(ctx, "mul", g, build_number(ctx->s, false, trace_microbatches(ctx->s), 0), out);
 }
 
-/* Returns true if the layout of v stems from its operands of equal shape, without moves. After a move, such as a
- * scatter of partial sums, the node that made the addends needs the gradient unsplit. */
+/* Returns true if v has the layout that its operands of equal shape have, without a move in between. After a move,
+ * such as a reduce-scatter, the node that made the addends needs the unsplit gradient. */
 static bool
 lies_as_value(const struct val *v)
 {
@@ -175,8 +175,8 @@ lies_as_value(const struct val *v)
     return true;
 }
 
-/* If v is split and the gradient replicated, keeps only each rank's shard of the gradient: less work in what
- * follows. */
+/* If v is split and the gradient is replicated, each rank keeps only its shard of the gradient, because later
+ * operators then do less work. */
 static int
 cut_as(const struct call_context *ctx, const struct val *v, struct val **g)
 {
@@ -192,9 +192,9 @@ cut_as(const struct call_context *ctx, const struct val *v, struct val **g)
     return (*g)->layout == l ? 0 : build_to_global(ctx, *g, l, g);
 }
 
-/* Adds g to the gradient of v: moves g to v's placement, casts it to v's dtype, and splits it as v is where it is
- * replicated. If v is the same for all micro-batches (a weight of two stages), moves to another placement once per
- * batch. */
+/* Adds g to the gradient of v. First moves g to v's placement, casts it to v's dtype, and splits g as v is split if
+ * g is replicated. If v is the same for all micro-batches (a weight that two stages share), the move to another
+ * placement happens once per batch. */
 static int
 receive_gradient(struct sweep *w, const struct call_context *ctx, struct val *v, struct val *g)
 {
@@ -218,7 +218,7 @@ receive_gradient(struct sweep *w, const struct call_context *ctx, struct val *v,
     return 0;
 }
 
-/* Gives the gradient of a pinned move the layout of the move's operand. */
+/* Converts the gradient of a pinned move to the layout of the move's operand. */
 static int
 propagate_back(const struct call_context *ctx, const struct node *n, struct val **din)
 {
@@ -238,11 +238,14 @@ bytes_made(const struct node *n)
     return bytes;
 }
 
-/* Finds the bytes alive behind each of n ordered nodes; work[k]: bytes that node k makes. */
+/* Sets alive[k] to the bytes of results that nodes 0 to k of the list make and that a later node of the list reads.
+ * work[k]: bytes of the results of node k. */
 static void
 find_alive_bytes(const struct sweep *w, struct node *const *node, int32_t n, const double *work, int64_t *alive)
 {
-    int32_t *at = must_alloc(sizeof *at * 2 * (size_t)(w->nnode + 1)), *last = at + w->nnode; /* by node, from 1 */
+    /* by node: 1 + its position in the list (at), and 1 + the position of its last reader (last); at 0: not in the
+     * list */
+    int32_t *at = must_alloc(sizeof *at * 2 * (size_t)(w->nnode + 1)), *last = at + w->nnode;
     int64_t *gone = must_alloc(sizeof *gone * (size_t)(n + 1)), now = 0;
     for (int32_t k = 0; k < n; k++) at[node[k]->index] = last[node[k]->index] = k + 1;
     for (int32_t k = 0; k < n; k++)
@@ -259,8 +262,8 @@ find_alive_bytes(const struct sweep *w, struct node *const *node, int32_t n, con
     free(gone);
 }
 
-/* Cuts the region of a step that is recomputed as a whole into smaller regions. Otherwise all results of a stage
- * would be live at once. */
+/* Divides a step's single recomputation region into smaller ones. With a single region, all results of a stage would
+ * be in memory at once. */
 static void
 cut_region(struct sweep *w)
 {
@@ -294,15 +297,15 @@ val_recomputed(const struct sweep *w, struct val *v)
     return w->recomputed[v->node->index]->out[v->out];
 }
 
-/* Returns true if the node is recomputed. Nodes alike for all micro-batches (casts and views of weights) are not:
- * they are computed once per batch and stay. */
+/* Returns true if the backward pass recomputes the node. Nodes that are the same for all micro-batches (casts and
+ * views of weights) are computed once per batch and kept. */
 static bool
 is_repeated_node(const struct sweep *w, const struct node *n)
 {
     return n->region && (trace_microbatches(w->ctx->s) == 1 || n->per_piece);
 }
 
-/* Adds the call again on recomputed operands, with the same result layouts. */
+/* Adds a copy of the call that reads recomputed operands; its results have the same layouts. */
 static int
 node_recompute(struct sweep *w, struct node *n)
 {
@@ -318,14 +321,15 @@ node_recompute(struct sweep *w, struct node *n)
     int status = build_add(&there, n->op, in, n->attr, &made, out);
     free(in);
     if (status) return status;
-    for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad; /* records ask for it */
+    /* set here because gradient functions of operators' records read needs_grad */
+    for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad;
     w->recomputed[n->index] = out[0]->node;
     w->recomputed[n->index]->recomputes = n->recomputes ? n->recomputes : n->serial;
     return 0;
 }
 
-/* Returns the node to build the gradient on: n, or its recomputed copy. The first request recomputes the whole
- * region. */
+/* Returns the node whose results the gradient reads: n, or its recomputed copy. The first request for a region
+ * recomputes the whole region. */
 static int
 node_for_grad(struct sweep *w, struct node *n, struct node **out)
 {
@@ -338,7 +342,7 @@ node_for_grad(struct sweep *w, struct node *n, struct node **out)
     return status;
 }
 
-/* ---- the sweep ---- */
+/* ---- the backward pass ---- */
 
 static int
 through_node(struct sweep *w, struct node *n)
@@ -372,8 +376,7 @@ through_node(struct sweep *w, struct node *n)
     return status;
 }
 
-/* Makes the initial gradient: ones in y's shape; 1/m each if the batch's value is the mean of those of m
- * micro-batches. */
+/* Makes the initial gradient in y's shape: ones, or 1/m if the batch's value is the mean over m micro-batches. */
 static int
 seed(const struct call_context *ctx, struct val *y, struct val **out)
 {
@@ -453,7 +456,7 @@ grad_suiting(struct rille_session *s, const struct layout *l, const struct layou
     return layout_new(s->atlas, l->place, want, l->order, out);
 }
 
-/* Converts g to the layout of t's gradient. */
+/* Moves g to the layout of t's gradient. */
 static int
 suit(const struct call_context *ctx, const struct rille_tensor *t, struct val **g)
 {

@@ -1,4 +1,4 @@
-/* handle.c - tensor handles: which value a handle shows, and how long its struct lives. */
+/* handle.c - tensor handles: the value that a handle refers to, and the lifetime of the handle's struct. */
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
 
@@ -104,7 +104,7 @@ rille_tensor_free(struct rille_tensor **tp)
     if (!t || --t->nref > 0) return;
     struct rille_session *s = t->s;
     LIST_TAKE(s->handles.tensors, t);
-    tensor_refer(t); /* keeps the struct meanwhile */
+    tensor_refer(t); /* keeps the struct alive during the call */
     unwatch(s, t);
     rille_tensor_free(&t->grad);
     val_drop(s->graph, &t->val);

@@ -7,42 +7,45 @@
 #include "runtime/graph/graph.h"
 
 struct rille_session;
-/* The user's handle on a value. A leaf is a variable; val is the present version. The struct lives while the
+/* The user's handle for a value. A leaf is a variable: val is its present version. The struct lives while the
  * variable has handles (nref), or versions or snapshots that refer to it (nref_weak). */
 struct rille_tensor {
     struct rille_session *s;
-    struct val *val; /* held while nref > 0 */
+    struct val *val; /* a reference is held while nref > 0 */
     int32_t nref, nref_weak;
-    bool leaf, requires_grad, watched; /* watched: backward was called on it since the last step */
-    bool planned;                      /* a planner may choose the layout */
-    bool placed;                       /* a planner has chosen the layout */
-    bool keeps_gathered;               /* compiled steps keep its gathered value for backward */
+    bool leaf, requires_grad, watched; /* watched: backward was called on this tensor since the last step */
+    bool planned;                      /* a planner may choose the tensor's layout */
+    bool placed;                       /* a planner has chosen the tensor's layout */
+    /* a compiled step gathers this sharded tensor once and keeps the gathered value for backward */
+    bool keeps_gathered;
     struct rille_tensor *grad;
-    const struct layout *grad_layout; /* layout of the deposited gradient; NULL: as grad_suiting() says */
+    const struct layout *grad_layout; /* layout of the gradient at the leaf; NULL: grad_suiting() chooses it */
     char *name;
-    int32_t journal;                  /* entry of the trace in progress; -1: none */
-    struct rille_tensor *next, *back; /* links of the session's list, while nref > 0 */
+    /* index of this tensor's entry in the journal of the trace in progress; -1: none */
+    int32_t journal;
+    struct rille_tensor *next, *back; /* neighbours in the session's list, while nref > 0 */
 };
 
 struct rille_graph;
 struct rille_live;
-/* Lists of all handles. */
+/* Lists of all handles that the host program holds. */
 struct session_handles {
-    struct rille_tensor *tensors; /* with handles; the next two lists likewise */
+    /* list of tensors with nref > 0; the lists `lives` and `graphs` also have only objects with handles */
+    struct rille_tensor *tensors;
     struct rille_live *lives;
     struct rille_graph *graphs;
     int64_t ntensor;
 };
 
 struct rille_tensor *tensor_new(struct rille_session *s, struct val *v, bool leaf);
-/* Makes v the present version of the leaf. Readers of the old version keep it. */
+/* Makes v the present version of the leaf. Earlier readers keep the old version. */
 void tensor_rebind(struct rille_tensor *t, struct val *v);
-/* Makes g the gradient of the leaf. Holders of the previous gradient, if any, still see that one. */
+/* Makes g the gradient of the leaf. Earlier holders of the old gradient keep it. */
 void tensor_rebind_grad(struct rille_tensor *t, struct val *g);
-/* Gives an "auto" leaf the layout that a planner chose, for good. */
+/* Sets the final layout of an "auto" leaf to the layout that a planner chose. */
 int tensor_place(struct rille_tensor *t, const struct layout *l);
-/* Refers to t without holding its value. tensor_orphan ends that, and frees the struct of a variable without handles.
- */
+/* tensor_refer adds a weak reference: the struct stays, but the value may be freed. tensor_orphan drops a weak
+ * reference, and frees the struct of a variable without handles. */
 struct rille_tensor *tensor_refer(struct rille_tensor *t);
 void tensor_orphan(struct rille_tensor *t);
 /* Returns true if v is the present version of variable t. */

@@ -1,4 +1,4 @@
-/* host_report.c - keeps what the workers of a host report of a run. */
+/* host_report.c - keeps the reports of a host's workers about a run. */
 #include "actors/session/core/host_report.h"
 #include "actors/act/run/actors.h"
 #include "actors/plan/model/plan.h"

@@ -1,5 +1,5 @@
-/* host_report.h - what the workers of a host report of the last run. The runner's state in the cluster owns the
- * reports. Session's thread. */
+/* host_report.h - reports of a host's workers about the last run. struct remote of a runner owns the reports.
+ * Session's thread. */
 #ifndef RILLE_SESSION_HOST_REPORT_H
 #define RILLE_SESSION_HOST_REPORT_H
 
@@ -7,7 +7,7 @@
 
 struct actors;
 struct plan;
-enum { HOST_REPORT_ACTS = 1 << 22 }; /* limit per host and run */
+enum { HOST_REPORT_ACTS = 1 << 22 }; /* maximum number of acts per host and run */
 
 /* Reports of a host's workers on the last run. */
 struct host_report {
@@ -15,15 +15,15 @@ struct host_report {
     int64_t nact, act_capacity;
     int32_t *acted; /* pairs (task, acts), after a failed run */
     int64_t nacted, acted_capacity;
-    uint64_t *busy; /* pairs (device, busy ns) */
+    uint64_t *busy; /* pairs (device, busy time in ns) */
     int64_t nbusy, busy_capacity;
-    bool good, marked; /* good: the run succeeded; marked: `actors` below are up to date */
-    bool settled;      /* times are aligned with other hosts' times */
+    bool good, marked; /* good: the run succeeded; marked: plan partition and actors show this report */
+    bool settled;      /* act times are aligned with those of other hosts */
     struct plan *plan; /* partition of that host; NULL: not compiled yet */
     struct actors *actors;
 };
-void host_report_begin(struct host_report *h, bool timed); /* called when a run begins */
-/* began: begin of the run on the worker's clock; here: on this clock. */
+void host_report_begin(struct host_report *h, bool timed); /* resets the report at the start of a run */
+/* Stores act times. began: start of the run on the worker's clock; here: the same start on this process's clock. */
 void host_report_acts(struct host_report *h, const void *times, size_t bytes, int64_t began, int64_t here);
 void host_report_acted(struct host_report *h, int32_t task, int32_t acts);
 void host_report_busy(struct host_report *h, uint64_t device, uint64_t ns);

@@ -1,4 +1,4 @@
-/* layouts.c - placements and layouts of public functions, and their texts. */
+/* layouts.c - public functions for placements, layouts and their texts. */
 #include "actors/session/core/layouts.h"
 #include "actors/session/core/devices.h"
 #include "actors/session/core/face.h"

@@ -1,4 +1,4 @@
-/* live.c - live numbers: operands that a function of the user gives anew at each call of a compiled step. */
+/* live.c - live numbers: operands whose value a function of the user returns anew at each call of a compiled step. */
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
 

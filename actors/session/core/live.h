@@ -1,5 +1,5 @@
-/* live.h - live numbers: the user's functions that give a number at each call. A live number belongs to its session.
- * Session's thread. */
+/* live.h - live numbers: operands whose value a function of the user returns at each call of a compiled step. A live
+ * number belongs to its session. Session's thread. */
 #ifndef RILLE_SESSION_LIVE_H
 #define RILLE_SESSION_LIVE_H
 
@@ -7,14 +7,14 @@
 
 struct rille_live {
     struct rille_session *s;
-    struct rille_live *next, *back; /* links of the session's list */
+    struct rille_live *next, *back; /* neighbours in the session's list */
     rille_live_fn *fn;
     void (*drop)(void *arg);
-    void (*undo)(void *arg); /* NULL: nothing to undo */
+    void (*undo)(void *arg); /* reverts the last call of fn after an error; NULL: nothing to revert */
     void *arg;
     int32_t nref;
-    bool whole;   /* an integer, not a float */
-    double value; /* last answer of fn */
+    bool whole;   /* the number is an integer, not a float */
+    double value; /* last value that fn returned */
 };
 
 #endif

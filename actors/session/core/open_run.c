@@ -1,9 +1,9 @@
-/* open_run.c - waits for open runs, and records open and failed runs for the pools.
+/* open_run.c - waits for open runs, and reports open and failed runs to the memory pools.
  *
- * A run on one device with streams returns when all work is on the streams (actors/act/run/engine.h). The next run is
- * ordered behind the open run. Others wait until the run is complete: a run that cannot be ordered, host access to
- * bytes (pools ask, by the run numbers in buffers), freeing the plan, reading times, closing the session. Only the
- * engine knows which runs are open; open_run_after() copies that to the pools. */
+ * A run on one device with streams returns when all work is on the streams (actors/act/run/engine.h). The next run
+ * is ordered behind the open run. The following wait until the run is complete: a run that cannot be ordered behind
+ * it; host access to a buffer (the pool compares the buffer's run number); freeing the plan; reading times; closing
+ * the session. Only the engine knows which runs are open; open_run_after() copies that knowledge to the pools. */
 #include "actors/session/core/open_run.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"

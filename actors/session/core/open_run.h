@@ -7,19 +7,19 @@
 
 struct rille_session;
 struct runner;
-/* Lets pools wait for open runs. Called before the first pool is made. */
+/* Registers the function by which memory pools wait for open runs. Called before the first pool is created. */
 void work_order_begin(struct rille_session *s);
-/* Sets whether the run may stay open. Waits for open runs if this run cannot be ordered behind them. E_KERNEL,
+/* Decides whether the run may stay open. Waits for open runs if this run cannot be ordered behind them. E_KERNEL,
  * E_CANCEL. */
 int open_run_before(struct rille_session *s, struct runner *r);
-/* Marks the bound buffers of a run that stays open with the run's number. */
+/* Stores the run's number in the bound buffers if the run stays open. */
 void open_run_bound(struct rille_session *s, struct runner *r);
-/* After a run: updates what pools know of open and of failed runs. */
+/* Reports to the pools, after a run, which runs are open and which failed. */
 void open_run_after(struct rille_session *s);
-/* Waits until no run is open. A failure of open work is reported now, as that of its act. E_CANCEL: interrupted, and
- * a run is still open. Reads and writes of buffers wait by themselves. */
+/* Waits until no run is open. Reports an error of an open run as the error of the act that failed. E_CANCEL:
+ * interrupted while a run is still open. Functions that read or write buffers call this themselves. */
 int session_settle(struct rille_session *s);
-/* Waits until no run is open, even if interrupted. The next session_settle() reports failures. */
+/* Waits until no run is open, even if interrupted. The next session_settle() reports errors. */
 void session_drain(struct rille_session *s);
 
 #endif

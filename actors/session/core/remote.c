@@ -1,9 +1,9 @@
-/* remote.c - runs on workers: ships programs, starts runs, and adds lines to failures.
+/* remote.c - runs on workers: sends programs, starts runs, and adds source lines to errors.
  *
- * The session compiles and verifies the plan partition of its own host's memory, as it does alone, and binds leaves
- * and roots to buffers of all memories. Workers make the partitions of their memories (digests are compared) and
- * report the arenas that they need. The session sends them the positions of all buffers as numbers. A worker's
- * failure names a node; the session knows the node's line. */
+ * The session compiles and verifies the plan partition of its own host, as it does without workers, and binds leaves
+ * and roots to buffers on all hosts. Workers compile the partitions of their hosts and report the arena sizes that
+ * they need; digests of the partitions are compared. The session sends the workers the positions of all buffers as
+ * numbers. A worker's failure names a node; the session knows the node's line. */
 #include "actors/session/core/remote.h"
 #include "actors/session/core/cluster_view.h"
 #include "actors/session/core/devices.h"
@@ -18,36 +18,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The plan partition of one memory. */
+/* The plan partition of one host. */
 struct remote_part {
     struct local_set mines;
     bool known;      /* a worker has reported the partition */
-    uint64_t *arena; /* pairs (device, bytes) */
-    int narena;      /* number of devices */
+    uint64_t *arena; /* pairs (device, bytes): arenas that the partition needs */
+    int narena;      /* number of pairs */
     void **base;     /* base addresses of the arenas */
-    uint64_t *place; /* positions of leaf shards, root shards, arenas */
+    uint64_t *place; /* positions of leaf shards, root shards and arenas, in this order */
     int nplace;
-    struct host_report report; /* reports; only of other hosts */
+    struct host_report report; /* reports of runs; only for other hosts */
 };
 
-/* The state of a runner in the cluster. */
+/* The cluster state of a runner. */
 struct remote {
     uint64_t id;
     struct str bytes;
     unsigned char digest[CLUSTER_ID];
-    bool alone; /* the session's digest is not compared: workers ask GPU libraries */
+    /* partitions of other hosts use GPU libraries, so their digests are not compared with the session's */
+    bool alone;
     int npart;
-    struct remote_part *part; /* by memory */
+    struct remote_part *part; /* by host */
     struct places *places;
-    struct str *rows; /* by memory */
+    struct str *rows; /* by host: schedule rows to send to its workers */
     uint32_t rows_number;
-    bool *begun; /* by root: an update in a failed run had begun to overwrite the root */
+    bool *begun; /* by root: an update in a failed run had begun to overwrite the root's leaf */
     struct arena arena;
 };
 
 /* ---- positions ---- */
 
-/* Writes the positions of a value's shards in one memory, in mesh order. */
+/* Writes the positions of a value's shards on one host, in mesh order. */
 static int
 put_store(const struct cluster *c, struct remote_part *part, const struct layout *l, const struct store *store)
 {
@@ -96,8 +97,8 @@ on_acts(void *arg, int memory, int64_t began, const void *times, size_t n)
     }
     GROW(own->act, own->nact + more, own->act_capacity);
     memcpy(own->act + own->nact, times, sizeof *own->act * (size_t)more);
-    for (int64_t i = own->nact; i < own->nact + more; i++)
-        if (own->act[i].task < 0 || own->act[i].task >= reply->r->plan->ntask) return; /* ignores invalid reports */
+    for (int64_t i = own->nact; i < own->nact + more; i++) /* invalid reports are ignored */
+        if (own->act[i].task < 0 || own->act[i].task >= reply->r->plan->ntask) return;
     own->nact += more;
 }
 
@@ -129,7 +130,7 @@ on_busy(void *arg, int memory, uint64_t device, uint64_t ns)
         if (device_number(p->device[d].kind, p->device[d].rank) == device) reply->r->actors->busy_ns[d] = (int64_t)ns;
 }
 
-/* Checks a worker's report: all devices belong to the worker's memory, and each root has an entry. */
+/* Checks a worker's report: all devices must be on the worker's host, and every root must have an entry. */
 static bool
 is_part(const struct reply *reply, int memory, const struct cluster_part *part)
 {
@@ -164,7 +165,7 @@ on_have(void *arg, int memory, const struct cluster_part *made)
         if (made->replaces[k] == ROOT_NEW) reply->r->overwrites[k] = false;
 }
 
-/* Counts every update of the run as begun, because nobody knows what a lost worker wrote. */
+/* Marks every update of the run as begun, because it is unknown which bytes a lost worker wrote. */
 static void
 mark_updates(struct runner *r)
 {
@@ -195,7 +196,8 @@ runner_line(const struct runner *r, int32_t node)
     return known ? r->run.line[node] : (struct line){0};
 }
 
-/* Fails with the lost worker: "worker 2 (b, pid 4711) was killed by signal 9 while it ran matmul (train.lua:14)". */
+/* Fails with a description of the lost worker: "worker 2 (b, pid 4711) was killed by signal 9 while it ran matmul
+ * (train.lua:14)". */
 static int
 tell_loss(struct rille_session *s, const struct runner *r)
 {
@@ -241,10 +243,10 @@ remote_rows(struct rille_session *s, struct runner *r)
     return m->rows;
 }
 
-/* ---- shipping ---- */
+/* ---- sending programs ---- */
 
-/* Returns true if compiling asks a library on the GPU which products or convolutions it computes, and with how much
- * scratch. */
+/* Returns true if compiling the program asks a GPU library which products or convolutions the library supports, and
+ * how much scratch memory these need. */
 static bool
 asks_a_library(const struct plan *p)
 {

@@ -3,11 +3,11 @@
  * Equal calls on equal operands become one node of the program. So a step that casts or transposes a weight three
  * times, or whose gradient repeats a call of the forward pass, does the work once. The pass runs after derivation
  * and differentiation, so no value changes by a bit. Random calls, updates and sources are never equal, nor are
- * calls with different strategies. Values that outlive the run keep nodes of their own.
+ * calls with different strategies. A value that is needed after the run keeps its own node.
  *
- * A move is made below a view if that costs no more. A reader that needs the replicated transpose of a split weight
- * gathers the weight and views the result. So all readers of the weight, with the gradient, share the gathered
- * value. A view with a strategy keeps its layout. */
+ * If the cost is no higher, the viewed value is moved instead of the view. For example, a reader that needs the
+ * replicated transpose of a split weight gathers the weight, and then transposes the gathered value. So all readers
+ * of the weight, including its gradient, share one gathered value. A view with a strategy keeps its layout. */
 #include "actors/session/core/reuse.h"
 #include "actors/session/core/build_node.h"
 #include "actors/session/core/session.h"
@@ -24,20 +24,21 @@ struct merge {
     struct program *p;
     const struct collection *c;
     struct arena scratch;
-    int32_t *node;           /* by program node: the equal node before it, or itself */
-    int32_t *number;         /* by number: likewise */
-    bool *kept;              /* by node: a result outlives the run */
-    struct hash_table nodes; /* nodes without an equal node before */
+    int32_t *node;           /* by program node: an earlier equal node; the node itself: none */
+    int32_t *number;         /* by number: an earlier equal number; the number itself: none */
+    bool *kept;              /* by node: a result is needed after the run */
+    struct hash_table nodes; /* hash table of the nodes that have no earlier equal node */
 };
 
 static bool
 same_number(const struct number *x, const struct number *y)
 {
     if (x->kind != y->kind || x->is_int != y->is_int) return false;
-    return x->kind == NUM_LIVE ? x->live == y->live : x->kind == NUM_FIXED && x->i == y->i; /* i shares the bits of f */
+    /* compares the bits of a float, too, because i and f are a union */
+    return x->kind == NUM_LIVE ? x->live == y->live : x->kind == NUM_FIXED && x->i == y->i;
 }
 
-/* Merges equal numbers, by comparison with all before, because numbers are few. */
+/* Merges equal number operands of the program. Compares each number with all earlier ones, because there are few. */
 static void
 merge_numbers(struct merge *m)
 {
@@ -50,7 +51,7 @@ merge_numbers(struct merge *m)
     }
 }
 
-/* Returns the operand after merging. */
+/* Returns the operand that replaces r after merging. */
 static struct ref
 settled(const struct merge *m, struct ref r)
 {
@@ -96,7 +97,7 @@ is_repeatable(const struct merge *m, int32_t i)
            !m->kept[i];
 }
 
-/* Finds an equal node for node i. The remaining node gets the earlier of the two phases. */
+/* Finds an earlier node equal to node i. The remaining node gets the earlier of the two phases. */
 static void
 find_equal(struct merge *m, int32_t i)
 {
@@ -115,7 +116,7 @@ find_equal(struct merge *m, int32_t i)
     hash_add(&m->nodes, hash, hash_index(i));
 }
 
-/* Removes merged nodes. */
+/* Removes the nodes that were merged into an earlier equal node from the program. */
 static void
 renumber_nodes(struct merge *m)
 {
@@ -159,8 +160,8 @@ reuse_equal(struct program *p, const struct collection *c)
 
 /* ---- moves below views ---- */
 
-/* Returns the cheapest layout of a view's operand from which the view has the layout `want` without a move; NULL: a
- * move above the view costs less. */
+/* Returns the cheapest layout of a view's operand that gives the view the layout `want` without a move of the view.
+ * NULL: a move of the view costs less. */
 static const struct layout *
 layout_below(struct rille_session *s, const struct node *n, const struct layout *want)
 {

@@ -1,4 +1,5 @@
-/* reuse.h - common subexpressions, and moves below views. Session's thread; nothing is owned. */
+/* reuse.h - merges common subexpressions, and moves viewed values instead of views. Session's thread; nothing is
+ * owned. */
 #ifndef RILLE_SESSION_REUSE_H
 #define RILLE_SESSION_REUSE_H
 
@@ -6,10 +7,10 @@
 
 struct collection;
 struct program;
-/* Merges equal calls of p, the program of c. */
+/* Merges equal calls of program p, which was made from collection c. */
 void reuse_equal(struct program *p, const struct collection *c);
-/* In a trace: if *v, which a reader needs in layout `want`, is a view and it costs no more to move the viewed value,
- * makes *v a view of the moved value. */
+/* In a trace, if *v is a view that a reader needs in layout `want`, and moving the viewed value costs no more, makes
+ * *v a view of the moved value. */
 int reuse_below(const struct call_context *ctx, const struct layout *want, struct val **v);
 
 #endif

@@ -1,5 +1,5 @@
-/* run.c - computes requested values: collects, finds the plan, binds leaves and numbers, runs, and releases what
- * nobody needs any more. */
+/* run.c - computes requested values: collects, finds the plan, binds leaves and numbers, runs, and frees values that
+ * nothing needs any more. */
 #include "actors/session/core/run.h"
 #include "actors/session/core/remote.h"
 #include "actors/session/core/session.h"
@@ -22,7 +22,7 @@ number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
         f = n->live->value;
         i = (int64_t)f;
     } else if (n->kind == NUM_ORDINAL) {
-        i += (int64_t)s->random.ordinal; /* n->i: index of the call in the trace */
+        i += (int64_t)s->random.ordinal; /* n->i: ordinal of the call within the trace */
     } else if (n->kind == NUM_SEED) {
         i = (int64_t)s->random.seed;
     }
@@ -34,8 +34,8 @@ number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
 
 /* ---- one evaluation ---- */
 
-/* Returns true if the run may overwrite the leaf: only nodes of this run still need the bytes, and nothing else
- * holds the store. */
+/* Returns true if the run may overwrite the leaf: only nodes of this run still need its bytes, and nothing else
+ * holds its buffers. */
 static bool
 may_donate(const struct collection *c, const struct val *leaf)
 {
@@ -50,7 +50,7 @@ bind_runner(struct rille_session *s, struct collection *c, struct runner *r)
     if (s->cluster) TRY(remote_ready(s, r));
     for (int32_t i = 0; i < c->nleaf; i++) r->leaf[i] = c->leaf[i]->store;
     for (int32_t i = 0; i < c->nnode; i++) r->run.line[i] = c->node[i]->line;
-    for (int32_t i = 0; i < c->nnumber; i++) { /* uncomputed calls of a trace may read live numbers */
+    for (int32_t i = 0; i < c->nnumber; i++) { /* an uncomputed call that was traced may read live numbers */
         struct rille_live *live = c->number[i]->number.kind == NUM_LIVE ? c->number[i]->number.live : NULL;
         if (live && live->fn(live->arg, &live->value)) return fail(E_VALUE, "a live number's function failed");
         number_bind(s, &c->number[i]->number, &r->run.number[i]);
@@ -60,7 +60,7 @@ bind_runner(struct rille_session *s, struct collection *c, struct runner *r)
     return 0;
 }
 
-/* Returns true if the bytes are needed after the run: by handles or readers of the value, or by the gradient of its
+/* Returns true if the value's bytes are needed after the run: by handles, by readers, or by the gradient of its
  * node. */
 static bool
 is_value_kept(const struct val *v)
@@ -68,7 +68,7 @@ is_value_kept(const struct val *v)
     return v->keep > 0 || (v->node && node_has_gradient(v->node) && node_saves_out(v->node, v->out));
 }
 
-/* Lets replicas that a run wrote separately share one buffer, because their bytes are equal. */
+/* Makes replicas of one value share one buffer if a run wrote them separately, because their bytes are equal. */
 static void
 join_replicas(const struct program *g, struct store *s, const struct val *v)
 {
@@ -76,7 +76,8 @@ join_replicas(const struct program *g, struct store *s, const struct val *v)
     for (int pos = 0; pos < s->n; pos++) store_share_first(s, v->layout, pos);
 }
 
-/* Moves bytes of roots from the runner to the values; overwritten leaves lose the bytes. */
+/* Moves the buffers of roots from the runner to the values that the roots compute. Overwritten leaves lose their
+ * buffers. */
 static void
 take_roots(struct collection *c, struct runner *r)
 {
@@ -153,9 +154,8 @@ was_computed(const struct node *n)
     return was;
 }
 
-/* Returns true if pending v reads a value that is being replaced. *doubtful: v checks data, which may be invalid.
- * Results that were computed once are skipped: the garbage collector has not yet freed their handles, and nothing
- * should be computed twice for those. */
+/* Returns true if uncomputed v reads a value that is being replaced. *doubtful: v checks data, which may be invalid.
+ * Skips results that were computed before, because only handles that await garbage collection refer to such results. */
 static bool
 waits_for_going(struct rille_session *s, struct val *v, bool *doubtful)
 {
@@ -172,7 +172,7 @@ waits_for_going(struct rille_session *s, struct val *v, bool *doubtful)
     return waits;
 }
 
-/* Computes values. A value that cannot be computed stays pending, and its reader gets the error. */
+/* Computes values. A value that cannot be computed stays uncomputed; its reader gets the error. */
 static int
 try_eval(struct rille_session *s, int n, struct val *const *v)
 {
@@ -180,7 +180,7 @@ try_eval(struct rille_session *s, int n, struct val *const *v)
     return status == E_CANCEL || status == E_LOST ? status : 0;
 }
 
-/* Computes all pending readers, one by one if a reader checks data. */
+/* Computes all uncomputed readers of the replaced values, one by one if a reader checks data. */
 static int
 compute_waiting(struct rille_session *s)
 {

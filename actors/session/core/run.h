@@ -6,11 +6,11 @@
 
 struct number;
 struct rille_session;
-/* Computes those of the values that have no bytes yet, in one run. */
+/* Computes, in one run, those of the n values that are not computed yet. */
 int session_eval(struct rille_session *s, int n, struct val *const *v);
-/* Called before a step replaces these values (NULL: no value): computes the pending values with handles that read
- * them, because old versions would pile up behind unread results. A value that cannot be computed stays pending, and
- * its reader gets the error. Fails only on an interrupt or a lost worker. */
+/* Called before a step replaces these values (NULL: no value). Computes all uncomputed values with handles that read
+ * them; otherwise unread results would keep ever more old versions in memory. A value that cannot be computed stays
+ * uncomputed; its reader gets the error. Fails only on an interrupt or a lost worker. */
 int session_release(struct rille_session *s, int n, struct val *const *going);
 /* Binds a number: stores the bits that a kernel reads, an int64_t or a double. */
 void number_bind(struct rille_session *s, const struct number *n, uint64_t *out);

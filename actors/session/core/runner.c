@@ -1,4 +1,4 @@
-/* runner.c - runs a plan: makes arenas and roots, binds buffers, and starts the actors.
+/* runner.c - runs a plan: allocates arenas and buffers for roots, binds buffers, and starts the actors.
  *
  * A variable's new version overwrites the old version if only this run reads the old version. */
 #include "actors/act/run/address.h"
@@ -57,7 +57,7 @@ bind_parts(void **address, const int32_t *first, int32_t i, const struct store *
     for (int pos = 0; pos < store->n; pos++) address[first[i] + pos] = store->part[pos] ? store->part[pos]->data : NULL;
 }
 
-/* Adds to an out-of-memory error what the memory was for: "zeros: f32{1024, 1024} S(0) on cpu[0, 1]: ...". */
+/* Adds the purpose of the memory to an out-of-memory error: "zeros: f32{1024, 1024} S(0) on cpu[0, 1]: ...". */
 static int
 no_capacity(int status, const char *name, const struct type *t, const struct layout *l)
 {
@@ -72,7 +72,7 @@ no_capacity(int status, const char *name, const struct type *t, const struct lay
     return status;
 }
 
-/* Adds to an out-of-memory error the largest tenants of the arena, because an arena holds many values. */
+/* Adds the largest tensors of the arena to an out-of-memory error, because an arena holds many values. */
 static int
 no_arena(int status, const struct plan *p, int32_t device)
 {
@@ -83,7 +83,7 @@ no_arena(int status, const struct plan *p, int32_t device)
     return status;
 }
 
-/* Makes the buffers of root k. Joined micro-batches make dimension 0 longer. */
+/* Allocates the buffers of root k. If micro-batches are joined, dimension 0 is longer. */
 static int
 make_root(struct rille_session *s, struct runner *r, int32_t k)
 {
@@ -102,7 +102,7 @@ drop_roots(struct runner *r, int32_t n)
     for (int32_t k = 0; k < n; k++) store_drop(&r->root[k]);
 }
 
-/* Takes the arenas of this process's devices. */
+/* Allocates the arenas of this process's devices. */
 static int
 take_arenas(struct rille_session *s, struct runner *r)
 {
@@ -118,7 +118,7 @@ take_arenas(struct rille_session *s, struct runner *r)
     return 0;
 }
 
-/* Gives a shard that shares a buffer its own buffer, with the same bytes. Returns false if there is no memory. */
+/* Copies a shared buffer, so that the shard has a buffer of its own. Returns false if there is no memory. */
 static bool
 part_from(struct rille_session *s, struct store *store, const struct layout *l, int pos)
 {
@@ -132,8 +132,8 @@ part_from(struct rille_session *s, struct store *store, const struct layout *l, 
     return true;
 }
 
-/* Makes the replicas of a leaf share buffers, or not, like the root that takes the replicas over; their bytes are
- * equal. Returns false if another tensor holds a buffer, or there is no memory. */
+/* Makes the replicas of a leaf share buffers, or stop sharing, to match the root that overwrites the leaf. The
+ * replicas' bytes are equal. Returns false if another tensor holds a buffer, or there is no memory. */
 static bool
 lies_alone(struct rille_session *s, struct store *leaf, const struct layout *l, bool shared)
 {
@@ -178,7 +178,7 @@ int
 runner_run(struct rille_session *s, struct runner *r, bool timed)
 {
     const struct program *g = r->plan->program;
-    actors_clear(r->actors); /* if the run does not begin, no update has begun */
+    actors_clear(r->actors); /* no update has begun if the run does not start */
     r->run.timed = timed;
     r->run.poison = s->runs.poison;
     TRY(open_run_before(s, r));

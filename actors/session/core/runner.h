@@ -10,32 +10,34 @@ struct plan;
 struct rille_session;
 struct remote;
 struct store;
-/* A plan with its actors and the addresses of a run's bytes. The plan cache or a compiled step owns it and uses it
- * for one run at a time (run.c). */
+/* A plan with its actors and the buffers of a run. The plan cache or a compiled step owns a runner and uses it for
+ * one run at a time (run.c). */
 struct runner {
     struct plan *plan;
     struct actors *actors;
     struct run run;
-    struct store **leaf, **root; /* by leaf and root of the program; borrowed; set by the caller before a run */
-    bool *donate;                /* root k reuses the bytes of its leaf */
-    bool *overwrites;            /* root k may: tasks overwrite the leaf in all memories that hold it */
+    /* stores by leaf and by root of the program; borrowed; the caller sets both before a run */
+    struct store **leaf, **root;
+    bool *donate; /* by root: the run overwrites the root's leaf instead of allocating a buffer */
+    /* by root: the run may overwrite the root's leaf, because tasks do so on all hosts that have a shard of the leaf */
+    bool *overwrites;
     struct arena arena;
     struct rille_session *s;
-    struct remote *remote; /* state of the runner in a cluster; NULL before its first run */
+    struct remote *remote; /* cluster state; NULL before the first run on workers */
 };
-/* The runs of a session. */
+/* State of a session's runs. */
 struct session_runs {
-    struct runner *last;     /* the runner that ran last; NULL: none, or freed */
-    struct work_order order; /* the order of runs, by run number (engine.h); shared with all pools */
+    struct runner *last;     /* runner that ran last; NULL: none, or it was freed */
+    struct work_order order; /* state of runs by run number (engine.h), shared with all pools */
     struct str inspected;    /* texts of the last inspected actor */
-    bool find_nan;           /* tasks search their results for NaN and infinities */
-    bool poison;             /* arenas are filled with 0xff before a run, for tests */
+    bool find_nan;           /* debugging option: tasks search their results for NaN and infinities */
+    bool poison;             /* for tests: arenas are filled with 0xff bytes before a run */
 };
-size_t runner_bytes(const struct runner *r); /* approximate bytes of host memory */
-/* Creates the runner of a plan and takes the plan over. */
+size_t runner_bytes(const struct runner *r); /* approximate size in host memory, bytes */
+/* Creates a runner for a plan, and takes ownership of the plan. */
 struct runner *runner_new(struct rille_session *s, struct plan *p);
 void runner_free(struct runner **r);
-/* Makes stores for roots that have none (or reuses their leaf's), then runs. */
+/* Runs the runner's plan. First allocates buffers for roots that have none, or reuses those of the root's leaf. */
 int runner_run(struct rille_session *s, struct runner *r, bool timed);
 /* After a failed run: sets root[k] if an update had begun to overwrite the leaf of root k. */
 void runner_overwrote(const struct runner *r, bool *root);

@@ -1,4 +1,4 @@
-/* session.h - the state of one session, for the files that implement the session. Private to actors/.
+/* session.h - the state of one session, for the files that implement sessions. Private to actors/.
  *
  * The session thread owns the whole state. Device threads see plans and runs only. */
 #ifndef RILLE_SESSION_SESSION_H
@@ -25,30 +25,31 @@ struct cluster;
 struct snapshot;
 /* Snapshots on a cluster (durable/snapshot.h). */
 struct session_snapshots {
-    struct snapshot *last;   /* the last complete snapshot; NULL: none */
-    struct snapshot *taken;  /* the snapshot being copied; NULL: none */
-    struct snapshot *before; /* the complete snapshot before the last, if kept; NULL: none */
-    struct str passed_over;  /* reason why the last recovery did not use the last snapshot; empty: it did */
+    struct snapshot *last;   /* the last snapshot that is complete; NULL: no snapshot yet */
+    struct snapshot *taken;  /* the snapshot whose copies are in progress; NULL: none */
+    struct snapshot *before; /* the complete snapshot before `last`, if the user keeps two; NULL: none */
+    struct str passed_over;  /* why the last recovery did not use the latest snapshot; empty: it did */
     int64_t n;               /* number of snapshots taken */
 };
-/* The state of random operators: the seed, and the number of calls so far. */
+/* State of random operators: the seed, and the number of calls so far (ordinal). */
 struct session_random {
     uint64_t seed, ordinal;
 };
-/* Totals for rille_count(). */
+/* Totals that rille_count() returns. */
 struct session_count {
     int64_t nodes, compiles, hits;
 };
 
 struct rille_session {
-    const void *owner; /* mark of the thread that opened the session (face.h) */
+    const void *owner; /* mark of the thread that opened the session (face_thread) */
     struct atlas *atlas;
     struct graph *graph;
     struct engine *engine;
-    struct cluster *cluster;     /* worker processes; NULL: the devices belong to this process */
-    atomic_int interrupted;      /* a call that plans was interrupted; set by any thread and by signal handlers */
-    struct call_context context; /* of calls from public functions: line and gradient mode; no strategy */
-    uint64_t generation;         /* compiled steps of an earlier generation are stale */
+    struct cluster *cluster; /* worker processes; NULL: all devices belong to this process */
+    /* true: a call that plans was interrupted; any thread or signal handler may set this */
+    atomic_int interrupted;
+    struct call_context context; /* context for calls of public functions: line and gradient mode; no strategy */
+    uint64_t generation;         /* a compiled step with an older generation must be traced again */
     struct session_handles handles;
     struct session_devices devices;
     struct session_calls calls;
@@ -63,7 +64,7 @@ struct rille_session {
     struct session_snapshots snapshots;
     struct session_count count;
     struct layout_texts texts;
-    struct claims claims; /* folders in which the session saves checkpoints */
+    struct claims claims; /* folders into which the session saves checkpoints */
 };
 
 #endif

@@ -25,7 +25,7 @@ split_propagation_begin(struct split_propagation *w, struct arena *a, const stru
         if (in[i] && in[i]->layout) know_pieces(w, a, in[i], s->pieces[k++]);
 }
 
-/* Returns the split of v; NULL: unknown. */
+/* Returns the split of v by dimension; NULL: unknown. */
 static const int32_t *
 split_pieces(const struct split_propagation *w, const struct val *v)
 {
@@ -34,7 +34,7 @@ split_pieces(const struct split_propagation *w, const struct val *v)
     return NULL;
 }
 
-/* Splits the letters of a dimension that is split into `pieces`: the first letter as far as its size allows, then
+/* Splits the letters of a dimension into `pieces` pieces in total: the first letter as far as its size allows, then
  * the next. */
 static void
 cut_letters(const struct rule *r, const struct rule_dim *d, int32_t pieces, int32_t *cut)
@@ -63,7 +63,7 @@ split_propagation_operator(const struct split_propagation *w, struct arena *a, s
     struct rule r;
     int32_t cut[RULE_FACTOR];
     *out = (struct split_propagation_op){0};
-    if (call_infer(a, c, &r)) { /* deriving the call reports the error */
+    if (call_infer(a, c, &r)) { /* the error is reported when the call is derived */
         err_clear();
         return;
     }
@@ -75,7 +75,7 @@ split_propagation_operator(const struct split_propagation *w, struct arena *a, s
             cut_letters(&r, &r.operand[i].dim[d], pieces[d], cut);
     }
     for (int f = 0; f < r.nfactor; f++)
-        if (cut[f] > 1 && r.factor[f].unsplit && !c->op->split_form) { /* needs the letter unsplit */
+        if (cut[f] > 1 && r.factor[f].unsplit && !c->op->split_form) { /* the operator needs this letter unsplit */
             out->known = false;
             return;
         }

@@ -1,11 +1,12 @@
 /* split_propagation.h - propagates a strategy's splits through the operators inside a composite call.
  *
  * A strategy splits the operands of the call into pieces. An operator inside the call splits each letter of its rule
- * into as many pieces as its operands do (the maximum if they differ), and its results likewise. Thus attention's
- * two products and the softmax between them are split as the operands say, even if sizes are equal by chance. An
- * operator that needs a split dimension unsplit chooses its layouts freely.
+ * into as many pieces as its operands do (the maximum if they differ), and splits its results in the same way.
+ * Letters, not sizes, determine the split: so it is right in attention's two products and the softmax between them,
+ * even if two sizes are equal by chance. If an operator cannot compute with a split dimension, its layouts are
+ * chosen freely.
  *
- * The struct lives while the call is made, in the session's scratch arena, on the session's thread. */
+ * The struct lives during the call, in the session's scratch arena, on the session's thread. */
 #ifndef RILLE_SESSION_SPLIT_PROPAGATION_H
 #define RILLE_SESSION_SPLIT_PROPAGATION_H
 
@@ -13,7 +14,7 @@
 #include "sbp/strategy.h"
 
 struct split_propagation {
-    int32_t group; /* group number, as in strategy.h */
+    int32_t group; /* number that the operators of one call share (strategy.h) */
     int32_t nval, capacity;
     struct split_propagation_val {
         const struct val *val;
@@ -22,12 +23,12 @@ struct split_propagation {
 };
 /* Split of an operator inside the call. */
 struct split_propagation_op {
-    bool known; /* the split of an operand is known */
+    bool known; /* the split of at least one operand is known */
     struct strategy own;
-    int32_t result[OP_OUT][MAX_DIM]; /* pieces by result and dimension */
+    int32_t result[OP_OUT][MAX_DIM]; /* number of pieces, by result and dimension */
 };
 
-/* Begins with the call's operands, split as its (checked) strategy says. */
+/* Initialises w with the splits of the call's operands, from the call's checked strategy. */
 void split_propagation_begin(struct split_propagation *w, struct arena *a, const struct strategy *s, int nin,
                              struct val *const *in);
 /* Finds the split of call c, and fills c's result types. */

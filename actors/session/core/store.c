@@ -1,4 +1,4 @@
-/* store.c - buffers of a value's shards: makes them, and reads a box of the value. */
+/* store.c - buffers of a value's shards: allocates them, and reads a box of the value. */
 #include "actors/session/core/store.h"
 #include "actors/session/core/devices.h"
 #include "actors/session/core/session.h"
@@ -47,8 +47,8 @@ store_make(struct rille_session *s, const struct type *t, const struct layout *l
     return store_make_by(s, t, l, false, buffer_new_for_host, out);
 }
 
-/* Copies or adds the overlap of shard box `from`, stored at `data`, and box `to`, stored densely at `out`. t: type
- * with the dtype that ranks hold. */
+/* Copies or adds the overlap of two boxes: `from` of a shard, stored at `data`, and `to`, stored densely at `out`.
+ * t: type with the dtype that ranks store. */
 static void
 read_overlap(const struct type *t, const struct box *from, void *data, const struct box *to, void *out, enum reduce r,
              bool first)
@@ -74,7 +74,7 @@ read_overlap(const struct type *t, const struct box *from, void *data, const str
     box_combine(r, first, &dst, &src);
 }
 
-/* Reads all shards and combines them in the dtype that ranks hold. */
+/* Reads all shards and combines them in the dtype that ranks store. */
 static int
 read_held(struct val *v, const struct type *held, const struct box *part, void *out)
 {

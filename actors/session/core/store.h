@@ -8,16 +8,17 @@
 struct box;
 struct pool;
 struct rille_session;
-/* Makes buffers for a value of this type and layout that host code will write. */
+/* Allocates buffers for a value of this type and layout. Host code will write the buffers. */
 int store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out);
-/* Makes buffers by the given function. shared: equal shards share one buffer. */
+/* Allocates buffers with the given function. shared: equal shards share one buffer. */
 typedef int buffer_maker(struct pool *p, size_t bytes, struct buffer **out);
 int store_make_by(struct rille_session *s, const struct type *t, const struct layout *l, bool shared,
                   buffer_maker *make, struct store **out);
-/* Makes the shard at this position share the buffer of the first position with the same shard. Returns false if this
- * is the first. */
+/* Makes the shard at position `pos` share the buffer of the first position with the same shard. Returns false if
+ * `pos` is that first position. */
 bool store_share_first(struct store *s, const struct layout *l, int pos);
-/* Reads a box of a computed value, in global indices, into dense host memory, from the workers if they own it. */
+/* Reads a box of a computed value, in global indices, into dense host memory. If workers own the shards, fetches the
+ * bytes from them. */
 int session_read(struct rille_session *s, struct val *v, const struct box *part, void *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* tensor.c - properties of tensors, tensors from bytes, reading, and moves to other layouts. */
+/* tensor.c - public functions of tensors: properties, creation from bytes, reading, and moves to other layouts. */
 #include "actors/session/core/build.h"
 #include "actors/session/core/devices.h"
 #include "actors/session/core/face.h"
@@ -133,8 +133,8 @@ rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *sh
 
 /* ---- leaves from bytes ---- */
 
-/* Fills shard pos of a global value. A partial layout has the value on the first rank and the identity of the
- * reduction on all others. */
+/* Fills shard `pos` with its box of a global value. In a partial layout, the first rank gets the value, and all
+ * others the reduction's identity. */
 static int
 fill_part(const struct view *whole, const struct layout *l, const struct type *t, int pos, void *data)
 {
@@ -156,7 +156,8 @@ fill_part(const struct view *whole, const struct layout *l, const struct type *t
     return 0;
 }
 
-/* Fills the shard in place or, if the host cannot write the device, in a host copy that is then written. */
+/* Fills the shard's buffer directly. If the host cannot write the device's memory, fills a host copy and writes that
+ * to the device. */
 static int
 write_shard(const struct view *whole, const struct layout *l, const struct type *t, int pos, const struct buffer *b)
 {
@@ -325,8 +326,8 @@ rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct ri
     return moved(t, l, true, __func__, out);
 }
 
-/* Makes a new handle on the same value. The bytes are shared if they exist. The layout stays the planner's to choose
- * if t's is. */
+/* Makes a new handle for the same value; computed bytes are shared. If a planner may choose t's layout, it may
+ * choose the new handle's, too. */
 static int
 same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
 {

@@ -1,4 +1,4 @@
-/* tracer.c - what the functions that add nodes ask of a trace in progress. */
+/* tracer.c - forwards events from the functions that add nodes to the trace in progress. */
 #include "actors/session/core/tracer.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"

@@ -50,7 +50,7 @@ rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, con
     return build_settle(s, status);
 }
 
-/* Restores the versions before the updates after a failed step. */
+/* After a failed step, restores the versions from before the updates. */
 static void
 undo_updates(struct session_updates *u)
 {
@@ -65,8 +65,7 @@ updates_forget(struct rille_session *s)
     u->nupdate = u->nwatch = 0;
 }
 
-/* Lets the updates of a step overwrite the versions before them. A version that no update reads any more keeps its
- * bytes. */
+/* Lets each update of a step overwrite the old version. If no update reads an old version any more, its bytes stay. */
 static void
 lend_updates(struct session_updates *u, struct graph *g)
 {
@@ -84,8 +83,8 @@ take_back_updates(struct session_updates *u)
         if (u->update[i].lent) val_keep(u->update[i].before);
 }
 
-/* Drops gradients that invalid data (a label out of range) made impossible. Otherwise every reader would fail, and
- * so would the sum with the next batch's gradient. */
+/* Drops gradients that cannot be computed because data are invalid (a label out of range). If such a gradient
+ * stayed, every reader would fail, and also the sum with the next batch's gradient. */
 static void
 drop_failed_grads(struct session_updates *u)
 {

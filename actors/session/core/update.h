@@ -6,11 +6,11 @@
 
 struct rille_session;
 struct rille_tensor;
-/* A pending update, applied by rille_step, and the version that the update started from. */
+/* An update that rille_step will apply, and the version that it starts from. */
 struct pending_update {
     struct rille_tensor *t;
     struct val *before;
-    bool lent; /* the step in progress may overwrite the bytes of `before` */
+    bool lent; /* the step in progress may overwrite the bytes of the old version `before` */
 };
 /* Pending updates, and variables that backward was called on since the last step. */
 struct session_updates {
@@ -19,7 +19,8 @@ struct session_updates {
     struct rille_tensor **watch;
     int32_t nwatch, watch_capacity;
 };
-/* Drops all pending updates and watched variables; the variables keep their present versions. */
+/* Drops all pending updates, and the list of variables with backward calls. The variables keep their present
+ * versions. */
 void updates_forget(struct rille_session *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* variable.c - variables get new values, layouts and dtypes in place. */
+/* variable.c - changes values, layouts and dtypes of variables in place. */
 #include "actors/session/core/build.h"
 #include "actors/session/core/devices.h"
 #include "actors/session/core/face.h"
@@ -20,7 +20,7 @@ must_be_leaf(const struct rille_tensor *t)
                 "in place: cannot assign to the result of an operator, only to a variable; clone or detach it first");
 }
 
-/* Returns true if a value of this type broadcasts to the shape `to`. */
+/* Returns true if a value of type t broadcasts to the shape `to`. */
 static bool
 fits_in(const struct type *from, const struct type *to)
 {
@@ -45,8 +45,8 @@ does_not_fit(const struct type *from, const struct type *to)
 }
 
 /* Makes v the next version of t: broadcasts to t's shape, converts to t's dtype and layout, and makes the result
- * dense. Kernels may add in another order for other strides, so a view could give its first reader other bits than
- * later readers. */
+ * dense. A view is not enough: kernels may sum in another order for other strides, so results could depend on
+ * whether the value was read before. */
 static int
 version_of(const struct call_context *ctx, struct rille_tensor *t, struct val *v, struct val **out)
 {
@@ -68,7 +68,7 @@ version_of(const struct call_context *ctx, struct rille_tensor *t, struct val *v
     return v->node && v->node->op->flags & OP_VIEW ? build_call(ctx, op_find("contiguous"), 1, &v, NULL, NULL, out) : 0;
 }
 
-/* Makes the next value of a leaf, without gradients. */
+/* Computes the next value of a leaf; gradients are not recorded. */
 typedef int next_fn(const struct call_context *ctx, struct rille_tensor *leaf, const void *of, struct val **out);
 
 static bool
@@ -109,7 +109,7 @@ next_place(const struct call_context *ctx, struct rille_tensor *t, const void *o
     return l == t->val->layout ? 0 : next_move(ctx, t, of, out);
 }
 
-/* Makes the next values of n leaves, in out, before any leaf changes. *wrong: index of the leaf that failed. */
+/* Computes the next values of n leaves into `out`, before any leaf changes. *wrong: index of the leaf that failed. */
 static int
 next_of_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, const void *const *of, next_fn *next,
             int *wrong, struct val **out)
@@ -124,7 +124,7 @@ next_of_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, co
     return status;
 }
 
-/* Replaces the leaf's value with v, which was made without gradients. */
+/* Replaces the leaf's value with v, for which no gradient was recorded. */
 static void
 assign(struct rille_tensor *t, struct val *v)
 {
@@ -149,7 +149,7 @@ is_pending(const struct val *v)
     return !v->store && !is_meta(v);
 }
 
-/* Finds whether pending v checks data, which may be invalid. */
+/* Sets *out to whether uncomputed v checks data, which may be invalid. */
 static int
 may_fail(struct rille_session *s, struct val *v, bool *out)
 {
@@ -160,7 +160,7 @@ may_fail(struct rille_session *s, struct val *v, bool *out)
     return 0;
 }
 
-/* Computes the pending values that may fail. *wrong: index of the first that fails. */
+/* Computes the uncomputed values that check data. *wrong: index of the first value that failed. */
 static int
 compute_doubtful(struct rille_session *s, int n, struct rille_tensor *const *src, int *wrong)
 {
@@ -193,7 +193,7 @@ rille_tensor_assign(struct rille_tensor *t, struct rille_tensor *src)
     return assign_all(t->s, 1, &t, &src, NULL);
 }
 
-/* Moves the gradient of a leaf along to the leaf's new layout l; NULL: no gradient, or no move needed. */
+/* Moves the gradient of a leaf to the leaf's new layout l. NULL: no gradient, or no move needed. */
 static int
 next_gradient_place(const struct call_context *ctx, struct rille_tensor *t, const void *of, struct val **out)
 {
@@ -203,7 +203,7 @@ next_gradient_place(const struct call_context *ctx, struct rille_tensor *t, cons
     return to == t->grad->val->layout ? 0 : build_to_global(ctx, t->grad->val, to, out);
 }
 
-/* Returns v in another dtype, always as a new value. */
+/* Returns v cast to another dtype, always as a new value. */
 static int
 cast_of(const struct call_context *ctx, struct val *v, enum dtype d, struct val **out)
 {
@@ -233,8 +233,8 @@ next_gradient_type(const struct call_context *ctx, struct rille_tensor *t, const
     return cast_of(ctx, t->grad->val, *d, out);
 }
 
-/* Gives each leaf its next value and its next gradient; all or none. *wrong: index of the leaf that failed;
- * *changed: number of leaves changed. Resets grad_layout, which belongs to the old layout. */
+/* Sets the next value and gradient of each leaf: of all leaves or, after an error, of none. *wrong: index of the
+ * leaf that failed; *changed: number of leaves changed. Resets grad_layout, which applied to the old layout. */
 static int
 change_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, const void *const *of, next_fn *next,
            next_fn *next_gradient, int *wrong, int *changed)
@@ -245,7 +245,7 @@ change_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, con
     if (!status) status = next_of_all(s, n, leaf, of, next_gradient, wrong, g);
     for (int i = 0; !status && i < n; i++) {
         if (g[i]) tensor_rebind_grad(leaf[i], g[i]);
-        if (!v[i]) continue; /* unchanged */
+        if (!v[i]) continue; /* the leaf is unchanged */
         if (v[i]->layout != leaf[i]->val->layout) leaf[i]->grad_layout = NULL;
         tensor_rebind(leaf[i], v[i]);
         ++*changed;
@@ -308,6 +308,6 @@ rille_tensor_auto(struct rille_tensor *t, bool on)
     TRY(must_be_leaf(t));
     t->planned = on;
     t->placed = false;
-    if (on && t->nref > 1) t->s->generation++; /* plans with the old layout are invalid */
+    if (on && t->nref > 1) t->s->generation++; /* compiled steps with the old layout become invalid */
     return 0;
 }

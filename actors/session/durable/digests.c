@@ -1,6 +1,6 @@
-/* digests.c - digests of buffers by blocks of 1 MiB, as in checkpoint files (runtime/file/source.h).
+/* digests.c - computes digests of buffers in blocks of 1 MiB, as in checkpoint files (runtime/file/source.h).
  *
- * Bytes of another host are digested on that host. One request covers blocks of many buffers. */
+ * Each host computes the digests of its own buffers. One request covers blocks of many buffers. */
 #include "actors/session/durable/digests.h"
 #include "actors/session/core/session.h"
 
@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AT_ONCE = 4 << 20 }; /* bytes per request; *stop is checked in between */
+enum { AT_ONCE = 4 << 20 }; /* bytes per request; the thread checks *stop between requests */
 
-struct blocks {      /* blocks of several buffers */
-    uint64_t *place; /* pairs (position, bytes) */
+struct blocks {      /* blocks of several buffers on one host */
+    uint64_t *place; /* pairs (position of a block, bytes) */
     int n, capacity;
     uint64_t bytes;
 };
@@ -68,7 +68,7 @@ add_blocks(struct rille_session *s, const struct summed *x, struct blocks *all)
     return 0;
 }
 
-/* Digests the blocks, in one memory, of the buffers from x to end. */
+/* Computes the digests of blocks on one host, of the buffers from x to end. */
 static int
 ask_digests(struct rille_session *s, struct summed *x, const struct summed *end, int memory, struct blocks *all)
 {

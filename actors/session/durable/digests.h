@@ -11,10 +11,10 @@ struct summed {
     const struct buffer *buffer;
     int kind; /* device kind of the buffer */
     int32_t device;
-    uint64_t *digest; /* out: digests of the buffer's blocks, freed by the caller; NULL: not taken */
+    uint64_t *digest; /* out: digests of the buffer's blocks; the caller frees them; NULL: not computed */
 };
-/* Takes the digests of n buffers, which the session holds meanwhile. Any thread. E_CANCEL: *stop was set (NULL:
- * never). E_LOST. */
+/* Computes the digests of n buffers. The session holds the buffers meanwhile. Any thread. E_CANCEL: *stop was set
+ * (stop NULL: never). E_LOST: a host was lost. */
 int digests_of_buffers(struct rille_session *s, int32_t n, struct summed *list, const atomic_bool *stop);
 
 #endif

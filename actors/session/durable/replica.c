@@ -1,12 +1,13 @@
-/* replica.c - spares: second copies of a snapshot's shards on other hosts, so that no single host is needed.
+/* replica.c - copies the shards of a snapshot to other hosts ("spares"), so that a snapshot survives the loss of one
+ * host.
  *
- * Each device has a neighbour: the device with the same index in the next memory. A shard that no other host holds
- * is copied to the neighbour of the shard's device, and back when the host is lost. Copies are of shards, not of
- * values, so partial sums keep their bits. A thread lets the workers send the copies
- * (cluster/controller/remote_access.h), in chunks, while the next runs compute. No run overwrites bytes that a snapshot
- * holds. The session's thread makes and holds all buffers.
+ * Each device has a neighbour: the device with the same index on the next host. A shard that no other host holds is
+ * copied to the neighbour of the shard's device. When the host is lost, the shard is copied back. Copies are of
+ * shards, not of values, so partial sums keep their bits. A thread lets the workers send the copies
+ * (cluster/controller/remote_access.h) in chunks, while the next runs compute. No run overwrites bytes that a
+ * snapshot holds. The session's thread allocates and holds all buffers.
  *
- * Another thread reads all shards once to compute digests, by block of 1 MiB as in checkpoint files. Before recovery
+ * Another thread reads all shards once to compute digests of 1 MiB blocks, as in checkpoint files. Before recovery
  * the shards are read again: a shard that changed counts as lost, and is restored from an unchanged copy. */
 #include "actors/session/durable/replica.h"
 #include "actors/session/core/devices.h"
@@ -25,16 +26,16 @@
 
 /* ---- copying ---- */
 
-enum { PIECE = 4 << 20 }; /* chunk; bounds the wait of other readers of a host's values */
+enum { PIECE = 4 << 20 }; /* bytes per chunk; bounds how long other readers of a host's values must wait */
 
-struct pair { /* borrowed; buffers of equal size and device kind */
+struct pair { /* a copy to make; both buffers are borrowed, and have equal size and device kind */
     const struct buffer *from;
     struct buffer *to;
 };
-/* The sides of a shard: PART is the shard itself, SPARE its spare. */
+/* The copies of a shard: PART is the shard itself, SPARE its copy on another host. */
 enum { PART, SPARE, NSIDE };
 struct sum {
-    uint64_t *digest; /* by block; NULL: not taken */
+    uint64_t *digest; /* by block of 1 MiB; NULL: not computed */
     bool damaged[NSIDE];
 };
 struct sums {
@@ -45,13 +46,13 @@ struct copying {
     struct pair *pair;
     int32_t n, capacity;
     struct rille_session *s;
-    struct summed *summed; /* summed[i]: buffer for the digests of sum[i] */
+    struct summed *summed; /* summed[i]: request for the digests of sum[i] */
     struct sum **sum;
     int32_t nsum, summed_capacity, sum_capacity;
     pthread_t thread;
     bool runs;
     atomic_bool stop, ended;
-    int status; /* written by the thread, before `ended` */
+    int status; /* result of the thread, valid after `ended` */
     char text[512];
 };
 
@@ -119,7 +120,7 @@ copying_end(struct copying **cp, bool whole)
     return status;
 }
 
-/* Makes a buffer for shard `pos` of a store, and adds the copy from `from` to the list. */
+/* Allocates a buffer for shard `pos` of a store, and adds a copy from `from` into that buffer to the list. */
 static int
 add_replica_pair(struct rille_session *s, struct copying *c, const struct buffer *from, int kind, int32_t to,
                  struct store *store, int32_t pos)
@@ -180,7 +181,7 @@ copy_drop(struct copy *c)
     sums_free(&c->sums);
 }
 
-/* Returns the device with the same index in the next memory, or the last one there. */
+/* Returns the device with the same index on the next host, or the last device there. */
 static int32_t
 neighbour(const struct rille_session *s, int kind, int32_t device)
 {
@@ -203,7 +204,8 @@ host_of(const struct rille_session *s, int kind, int rank)
     return s->cluster ? cluster_memory_of(s->cluster, kind, rank) : 0;
 }
 
-/* Returns another position with the same shard: on another host or, if lost, anywhere with intact bytes; -1: none. */
+/* Returns another mesh position with the same shard; -1: none. The position must be on another host or, if the shard
+ * is lost, anywhere with intact bytes. */
 static int32_t
 replica(const struct rille_session *s, const struct copy *c, int32_t pos, bool lost)
 {
@@ -218,7 +220,7 @@ replica(const struct rille_session *s, const struct copy *c, int32_t pos, bool l
 
 /* ---- digests ---- */
 
-/* Returns the request for the digests of one side of a shard. */
+/* Returns the digest request for the shard or for its spare. */
 static struct summed
 summed_of(const struct rille_session *s, const struct copy *c, int32_t pos, int side)
 {
@@ -252,13 +254,13 @@ copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, struct 
     *out = all;
 }
 
-struct check { /* present and former digests of a side */
+struct check { /* present and earlier digests of a shard or spare */
     struct summed now;
     struct sum *was;
     int side;
 };
 
-/* Lists all sides that exist and have digests, and returns their number; out NULL: only counts. */
+/* Lists all shards and spares that exist and have digests; returns their number. out NULL: only counts. */
 static int32_t
 list_checks(const struct rille_session *s, int32_t n, struct copy *const *c, struct check *out)
 {
@@ -351,7 +353,7 @@ refuse_lost(const struct copy *c, int32_t pos)
     return status;
 }
 
-/* Prints a lost shard, with the worker and host that own its device now. */
+/* Prints the name of a lost shard, and the worker and host that own its device now. */
 static void
 tell_lost(struct rille_session *s, const struct copy *c, int32_t pos, struct str *out)
 {
@@ -411,7 +413,8 @@ copies_gone(struct rille_session *s, int32_t n, struct copy *const *c)
     return false;
 }
 
-/* Marks all shards as undamaged. Damaged spares are freed when new ones are made. */
+/* Clears the damage marks of all shards. Damaged spares (copies on other hosts) are freed later, when new copies are
+ * made. */
 static void
 forget_damage(struct copy *c)
 {

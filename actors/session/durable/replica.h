@@ -1,4 +1,4 @@
-/* replica.h - replicas of a snapshot on other hosts, and checks that its bytes have not changed. The snapshot owns its
+/* replica.h - keeps replicas of a snapshot's shards on other hosts, and detects changed bytes. The snapshot owns its
  * copies. Session's thread. */
 #ifndef RILLE_SESSION_REPLICA_H
 #define RILLE_SESSION_REPLICA_H
@@ -11,29 +11,34 @@ struct sums;
 struct copy {
     struct type type;
     const struct layout *layout;
-    struct store *store; /* held; NULL: none */
-    struct store *spare; /* held: by mesh position, replica of the shard on another host, if needed; NULL: none */
-    struct sums *sums;   /* digests by mesh position; NULL: not taken */
+    struct store *store; /* holds a reference; NULL: none */
+    /* holds a reference; by mesh position: copy of the shard on another host ("spare"); NULL: no copy, or none is
+     * needed */
+    struct store *spare;
+    struct sums *sums; /* digests by mesh position; NULL: not computed */
 };
-bool copy_is_lost(const struct copy *c);  /* a shard or a spare is lost or damaged */
-bool copy_is_whole(const struct copy *c); /* no shard is lost or damaged; ignores spares */
+bool copy_is_lost(const struct copy *c);  /* returns true if a shard or a spare is lost or damaged */
+bool copy_is_whole(const struct copy *c); /* returns true if no shard is lost or damaged; ignores spares */
 void copy_drop(struct copy *c);
-/* Begins to make new spares for all copies. Their buffers stay held until copying_end(). E_MEMORY. */
+/* Begins to copy shards to other hosts, into new buffers. The buffers stay held until copying_end(). E_MEMORY. */
 struct copying;
 int copies_replicate(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
-/* Begins to take the digests of all copies, for copies_check(). */
+/* Begins to compute the digests of all copies, for copies_check(). */
 void copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
-/* Compares shards and spares with their digests; a shard or spare that differs counts as lost from now on. Skips
- * copies without digests. E_LOST: a host that held some is lost. */
+/* Compares shards and spares with their digests. A shard or spare that differs counts as lost from now on. Skips
+ * copies without digests. E_LOST: a host with shards or spares was lost. */
 int copies_check(struct rille_session *s, int32_t n, struct copy *const *c);
 bool copying_ended(const struct copying *c);
-/* Ends the copying. whole: waits until all is done, and reports the error. Not whole: stops after the transfer in
- * progress, and leaves the error text as it was. Returns the outcome; E_CANCEL: stopped early. */
+/* Ends the work that copies_replicate() or copies_digest() began. whole: waits until all is done and reports an
+ * error. Not whole: stops after the transfer in progress, and leaves the error text unchanged. Returns the status;
+ * E_CANCEL: stopped early. */
 int copying_end(struct copying **c, bool whole);
-/* Restores lost shards from replicas and spares. E_LOST; E_IO names what is damaged. */
+/* Restores lost shards from replicas and spares. E_LOST: no copy of a shard is left. E_IO: a shard is damaged; the
+ * text names it. */
 int copies_mend(struct rille_session *s, int32_t n, struct copy *const *c);
-/* Prints the first shard that was lost with its host. */
+/* Prints the name of the first shard that was lost together with its host. */
 void copies_tell_lost(struct rille_session *s, int32_t n, struct copy *const *c, struct str *out);
-bool copies_gone(struct rille_session *s, int32_t n, struct copy *const *c); /* a shard is lost without a replica */
+/* returns true if a shard is lost and has no replica */
+bool copies_gone(struct rille_session *s, int32_t n, struct copy *const *c);
 
 #endif

@@ -1,5 +1,4 @@
-/* shards.c - assigns the shards of a checkpoint to workers' files, and the bytes of files to the workers that read
- * them. */
+/* shards.c - plans which worker writes which shards of a checkpoint, and which worker reads which bytes. */
 #include "actors/session/durable/shards.h"
 #include "actors/session/core/store.h"
 
@@ -11,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns the path with its folder resolved by realpath, for the caller to free; NULL: no such folder. */
+/* Returns the path with its folder resolved by realpath; the caller frees it. NULL: the folder does not exist. */
 static char *
 real_path(const char *path)
 {
@@ -49,18 +48,18 @@ position(const struct rille_session *s, const struct layout *l, int pos, const s
 
 /* ---- writing ---- */
 
-struct shard { /* a worker's file */
+struct shard { /* shards that one worker writes to its file */
     uint64_t *place;
     int32_t n, capacity;
     int64_t bytes;
     char *path;
-    int32_t file; /* index among the written files; -1: empty, not written */
+    int32_t file; /* index of the file in the checkpoint; -1: the worker writes nothing, so it has no file */
 };
 
 struct saving_shards {
     struct rille_session *s;
     int world;
-    struct shard *shard; /* by rank */
+    struct shard *shard; /* by worker rank */
     struct shard_value *value;
     struct shard_file *file;
     struct cluster_file *wish;
@@ -68,7 +67,7 @@ struct saving_shards {
     struct arena arena;
 };
 
-/* Chooses, for each shard, the replica whose worker has the shortest file so far. */
+/* Chooses which replica of each shard is written: that of the worker with the shortest file so far. */
 static void
 choose_writers(const struct saving_shards *g, const struct layout *l, int *writer)
 {
@@ -127,7 +126,7 @@ shard_path(struct saving_shards *g, const char *path, int rank)
     return out;
 }
 
-/* Numbers the files of workers that have something to write. */
+/* Numbers the files of the workers that write something. */
 static void
 number_files(struct saving_shards *g, const char *path)
 {
@@ -141,7 +140,7 @@ number_files(struct saving_shards *g, const char *path)
     }
 }
 
-/* Checks that a worker's file is visible to this process, too. If not, the folder is not shared by all hosts. */
+/* Checks that this process sees a worker's file, too. If not, the hosts do not share the folder. */
 static int
 check_file(const struct saving_shards *g, int i)
 {
@@ -210,7 +209,7 @@ shards_save(struct rille_session *s, const char *path, int n, const struct saved
 
 /* ---- reading ---- */
 
-struct reading { /* the parts of one file that a worker reads */
+struct reading { /* ranges of one file that one worker reads */
     struct shard_copy *copy;
     int32_t n, capacity;
 };
@@ -219,7 +218,7 @@ struct loading_shards {
     struct rille_session *s;
     const struct tensors *f;
     int world;
-    struct reading *reading; /* by rank and source */
+    struct reading *reading; /* by worker rank and source file */
     struct cluster_file *wish;
     int32_t nwish, capacity;
     struct arena arena;
@@ -231,7 +230,7 @@ reading_of(const struct loading_shards *g, int rank, int32_t file)
     return &g->reading[rank * g->f->nsource + file];
 }
 
-/* Adds the reads, from all files, of the shard at a mesh position. */
+/* Adds the reads that the shard at a mesh position needs, from all files. */
 static int
 add_reads(struct loading_shards *g, const struct entry *e, const struct layout *l, int pos, const struct buffer *b)
 {

@@ -1,15 +1,16 @@
-/* snapshot.c - snapshots: a consistent copy of all variables during training, and recovery from one.
+/* snapshot.c - takes snapshots (consistent copies of all variables during training) and recovers from them.
  *
- * A snapshot holds the present bytes of variables and gradients, and the counters of random values. Taking one costs
- * only the references: an update overwrites a variable's bytes only if nobody else holds them, so the next update
- * writes elsewhere. Bytes of the cluster's devices outlive the worker that wrote them (segment.h), so a snapshot
- * survives any worker. An unchanged version is stored once, however many snapshots hold it.
+ * A snapshot holds the present bytes of variables and gradients, and the counters of random values. Taking a
+ * snapshot only adds references to buffers. An update overwrites a variable's bytes only if nothing else refers to
+ * them, so the next update allocates new buffers. Bytes of the cluster's devices outlive the worker that wrote them
+ * (segment.h), so a snapshot survives any worker. An unchanged version is stored once, however many snapshots hold
+ * it.
  *
  * A host's memory is lost with the host. So with several hosts, other hosts get a second copy (replica.c) while the
- * next runs compute; only the first snapshot is waited for. The old snapshot stays until the new one is complete,
- * and is used if a host is lost before that; scripts see by the number which snapshot was used. Digests of the bytes
- * are checked before recovery. If no copy of some shard is left, recovery uses the snapshot before, if the user
- * asked to keep it. */
+ * next runs compute. Only the first snapshot waits until the copies are complete. The previous snapshot stays until
+ * the new one is complete. If a host is lost before, recovery uses the previous one. The snapshot's number tells
+ * scripts which one was used. Digests of the bytes are checked before recovery. If no copy of some shard is left,
+ * recovery uses the previous snapshot, if the user asked to keep two. */
 #include "actors/session/durable/snapshot.h"
 #include "actors/session/core/run.h"
 #include "actors/session/core/session.h"
@@ -20,19 +21,19 @@
 
 #include <stdlib.h>
 
-/* The copies of one variable. */
+/* Kinds of copies of a variable: its value and its gradient. */
 enum { VALUE, GRADIENT, NCOPY };
 struct kept {
-    struct rille_tensor *t;  /* referred to, not held: a snapshot keeps no variable alive */
-    struct copy copy[NCOPY]; /* store NULL: no gradient */
+    struct rille_tensor *t;  /* weak reference: a snapshot does not keep the variable alive */
+    struct copy copy[NCOPY]; /* copy[GRADIENT].store NULL: no gradient */
 };
 struct snapshot {
     int32_t n;
     int64_t number;
-    int keep;                /* snapshots to keep, 1 or 2; 2: also the one before */
-    struct copying *copying; /* spares being made; NULL: none */
-    bool spared;             /* the spares are complete */
-    struct copying *summing; /* digests being taken; NULL: none */
+    int keep;                /* number of complete snapshots to keep, 1 or 2 */
+    struct copying *copying; /* copies to other hosts in progress; NULL: none */
+    bool spared;             /* the copies on other hosts are complete */
+    struct copying *summing; /* computation of digests in progress; NULL: none */
     uint64_t seed, ordinal;
     struct kept kept[];
 };
@@ -52,7 +53,8 @@ snapshot_free(struct snapshot **sp)
     free(p);
 }
 
-/* Returns true if v has bytes or can be computed: not on meta devices, not part of a trace, not lost with a host. */
+/* Returns true if v has bytes or can be computed: v is not on meta devices, not part of a trace, and not lost with a
+ * host. */
 static bool
 has_bytes(const struct val *v)
 {
@@ -66,7 +68,7 @@ is_variable(const struct rille_tensor *t)
     return t->leaf && t->nref > 0 && has_bytes(t->val);
 }
 
-/* Computes pending variables and gradients in one run. */
+/* Computes all uncomputed variables and gradients in one run. */
 static int
 compute(struct rille_session *s, int32_t count)
 {
@@ -96,7 +98,7 @@ keep_variable(struct rille_tensor *t, struct kept *k)
     if (t->grad && has_bytes(t->grad->val)) k->copy[GRADIENT] = copy_value(t->grad->val);
 }
 
-/* Lists all copies of the snapshot, for replica.c; the caller frees the list. */
+/* Lists all copies of the snapshot for replica.c. The caller frees the list. */
 static struct copy **
 copies_of(struct snapshot *p)
 {
@@ -105,7 +107,7 @@ copies_of(struct snapshot *p)
     return list;
 }
 
-/* Begins to make spares of all copies, if there are several hosts. */
+/* Begins to copy all shards to other hosts, if there are several hosts. */
 static int
 keep_spares(struct rille_session *s, struct snapshot *p)
 {
@@ -132,7 +134,7 @@ end_copying(struct snapshot *p, bool whole)
     return status;
 }
 
-/* Makes the snapshot being taken the last one. */
+/* Makes the snapshot in progress the last complete one. */
 static void
 advance_snapshot(struct session_snapshots *h)
 {
@@ -148,7 +150,7 @@ drop_before(struct session_snapshots *h)
     if (h->last->keep < 2) snapshot_free(&h->before);
 }
 
-/* Ends the snapshot being taken: status 0: complete; else dropped. */
+/* Ends the snapshot in progress. status 0: it becomes the last complete snapshot; else it is dropped. */
 static int
 settle_snapshot(struct session_snapshots *h, int status)
 {
@@ -161,13 +163,13 @@ settle_snapshot(struct session_snapshots *h, int status)
     return 0;
 }
 
-/* Promotes the snapshot being copied if it is complete by now. Called between runs; costs nothing. */
+/* Completes the snapshot in progress if its copies are ready by now. Called between runs; never waits. */
 static void
 snapshot_look(struct rille_session *s)
 {
     struct snapshot *p = s->snapshots.taken;
     if (!p || (p->copying && !copying_ended(p->copying))) return;
-    if (settle_snapshot(&s->snapshots, end_copying(p, true))) err_clear(); /* a lost host, which the next run reports */
+    if (settle_snapshot(&s->snapshots, end_copying(p, true))) err_clear(); /* the next run reports a lost host */
 }
 
 static int
@@ -198,12 +200,13 @@ rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *olde
     TRY(face_given(oldest, "oldest", __func__));
     if (keep < 1 || keep > 2) return fail(E_ARG, "snapshot: keep must be 1 or 2, found %d", keep);
     TRY(trace_refuses(s, "snapshot"));
-    TRY(rille_step(s)); /* pending updates belong to the snapshot */
+    TRY(rille_step(s)); /* a snapshot includes the pending updates */
     struct session_snapshots *h = &s->snapshots;
     if (h->taken) TRY(settle_snapshot(h, end_copying(h->taken, true)));
     s->remote.after_run = snapshot_look;
     TRY(snapshot_take(s, keep, &h->taken));
-    if (!h->last) TRY(settle_snapshot(h, end_copying(h->taken, true))); /* the first snapshot is waited for */
+    /* without an earlier snapshot, waits for the copies */
+    if (!h->last) TRY(settle_snapshot(h, end_copying(h->taken, true)));
     snapshot_look(s);
     *number = h->n;
     *oldest = h->before ? h->before->number : h->last->number;
@@ -218,13 +221,14 @@ rille_has_snapshot(struct rille_session *s)
 
 /* ---- recovery ---- */
 
-/* Restores shards that are lost or damaged from other hosts, and makes new spares. */
+/* Restores lost or damaged shards from other hosts, and copies shards to other hosts again. */
 static int
 mend_snapshot(struct rille_session *s, struct snapshot *p)
 {
     struct copy **list = copies_of(p);
     bool lost = false;
-    if (copying_end(&p->summing, true)) err_clear(); /* shards lost before they were read have no digest */
+    /* shards that were lost before the digests were computed have none */
+    if (copying_end(&p->summing, true)) err_clear();
     int status = copies_check(s, NCOPY * p->n, list);
     for (int32_t i = 0; i < NCOPY * p->n; i++) lost |= copy_is_lost(list[i]);
     if (!status) status = lost ? copies_mend(s, NCOPY * p->n, list) : 0;
@@ -253,7 +257,8 @@ pass_over_taken(struct rille_session *s)
     snapshot_free(&h->taken);
 }
 
-/* Chooses the latest usable snapshot: the snapshot being taken, if its spares are complete or nothing of it is lost. */
+/* Returns the latest usable snapshot. A snapshot in progress is usable if its copies are complete or nothing of it
+ * is lost. */
 static int
 choose_snapshot(struct rille_session *s)
 {
@@ -274,7 +279,7 @@ is_gone(struct rille_session *s, struct snapshot *p)
     return gone;
 }
 
-/* Restores the last snapshot or, if no copy of some shard is left, the one before. */
+/* Restores the last snapshot. If no copy of some shard is left, restores the previous snapshot. */
 static int
 mend_latest(struct rille_session *s)
 {
@@ -301,7 +306,7 @@ static void
 restore_snapshot(struct rille_session *s, const struct kept *k)
 {
     struct rille_tensor *t = k->t;
-    if (!t->nref) return; /* the program dropped it after the snapshot */
+    if (!t->nref) return; /* the program has freed the tensor since the snapshot */
     const struct copy *value = &k->copy[VALUE], *grad = &k->copy[GRADIENT];
     if (t->val->store != value->store || t->val->half_written) tensor_rebind(t, value_of(s, value));
     rille_tensor_free(&t->grad);
@@ -319,8 +324,7 @@ restore_all(struct rille_session *s)
 }
 
 /* Recovers until the cluster is complete and holds a complete snapshot. A worker lost meanwhile counts as one more
- * loss. A worker that was started for this recovery and is lost ends it with an error, because it would be lost
- * again. */
+ * loss. If a worker that this recovery started is lost, recovery fails, because it would probably be lost again. */
 static int
 regain(struct rille_session *s, int workers)
 {

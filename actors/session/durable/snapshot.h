@@ -1,4 +1,5 @@
-/* snapshot.h - snapshots of a cluster's variables. The session owns them. Session's thread. */
+/* snapshot.h - takes snapshots of a cluster's variables and recovers from them. The session owns the snapshots.
+ * Session's thread. */
 #ifndef RILLE_SESSION_SNAPSHOT_H
 #define RILLE_SESSION_SNAPSHOT_H
 

@@ -29,7 +29,7 @@ static int
 set_collectives(const struct rille_options *o, struct cuda_choice *gpus)
 {
     bool text = o->devices || !o->cluster;
-    struct cuda_choice any = {.n = 1}; /* unknown before workers report */
+    struct cuda_choice any = {.n = 1}; /* any GPUs, because workers have not yet reported theirs */
     TRY(session_collectives(o->collectives, o->devices, text && !gpus->all ? gpus : &any));
     if (gpus->nccl && o->bus && !strncmp(o->bus, "sim", 3))
         return fail(E_STATE, "collectives = \"nccl\" needs several threads, but the simulator (RILLE_BUS=sim) has one");
@@ -48,7 +48,7 @@ set_devices(struct rille_session *s, const struct rille_options *o)
     }
     TRY(device_counts_parse(o->devices, !o->cluster, &d));
     TRY(set_collectives(o, &d.gpus));
-    if (o->cluster) return 0; /* reported by workers (open_cluster) */
+    if (o->cluster) return 0; /* with workers, open_cluster checks the workers' reports */
     TRY(cuda_choose(&d.gpus));
     for (int k = 0; k < NDEVICE_KIND; k++)
         if (k != DEV_META) s->devices.ndevice[k] = d.n[k];
@@ -80,7 +80,7 @@ open_engine(struct rille_session *s, const struct rille_options *o)
     return engine_new(&e, &s->engine);
 }
 
-/* Checks that workers have nccl; somebody may have started them without. */
+/* Checks that all workers use NCCL, because users may start workers without NCCL. */
 static int
 check_collectives(const struct rille_session *s)
 {
@@ -91,7 +91,7 @@ check_collectives(const struct rille_session *s)
                 "collectives = \"nccl\": not all workers use NCCL; start each with rille worker --collectives nccl");
 }
 
-/* Opens the cluster. All devices belong to workers then. */
+/* Opens the cluster. Workers then own all devices. */
 static int
 open_cluster(struct rille_session *s, const struct rille_workers *o, bool nccl)
 {
@@ -150,7 +150,7 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     return status;
 }
 
-/* Handles that the host program did not free. */
+/* Counts of handles that the host program did not free. */
 struct forgotten {
     struct str names;
     int n;
@@ -174,7 +174,7 @@ forget_tensor(struct forgotten *f, const struct rille_tensor *t)
     str_free(&type);
 }
 
-/* Frees gradients first, because tensors hold them. The remaining handles are the user's. */
+/* Frees gradients first, because tensors hold them. The remaining handles belong to the host program. */
 static void
 forget_tensors(struct rille_session *s, struct forgotten *f)
 {
@@ -190,7 +190,7 @@ forget_tensors(struct rille_session *s, struct forgotten *f)
     }
 }
 
-/* Frees all remaining handles. */
+/* Frees all remaining handles, and lists them if the host program left any. */
 static int
 forget_handles(struct rille_session *s)
 {

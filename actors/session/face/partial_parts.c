@@ -1,14 +1,14 @@
 /* partial_parts.c - converts a partial tensor into a tensor of its addends, and back.
  *
  * A partial sum over n ranks becomes a tensor with one more dimension of size n, split along that dimension: the
- * addend of a rank is a row. Both tensors have the same bytes in the same places, so nothing moves. A checkpoint
- * stores gradients that were not applied as addends, because reducing them early would round differently from
- * reducing them with later addends. */
+ * addend of a rank is a row. The partial tensor and the tensor of addends have the same bytes on the same devices,
+ * so the conversion moves nothing. A checkpoint stores pending gradients as addends: reducing them early would round
+ * differently than reducing them together with later addends. */
 #include "actors/session/core/face.h"
 
 #include <string.h>
 
-/* Makes the type and layout of the addends. Returns false if the tensor has MAX_DIM dimensions already. */
+/* Makes the type and layout of the tensor of addends. Returns false if the tensor already has MAX_DIM dimensions. */
 static bool
 parts_layout(struct rille_session *s, const struct type *t, const struct layout *l, struct type *type,
              const struct layout **layout)
@@ -47,7 +47,7 @@ rille_tensor_parts(struct rille_tensor *t, struct rille_tensor **out)
     TRY(face_tensor(t, __func__));
     TRY(face_given(out, "out", __func__));
     if (!layout_has_partial(t->val->layout) || !parts_layout(t->s, &t->val->type, t->val->layout, &type, &l))
-        return fail(E_SBP, "parts: the tensor is not a partial sum, or has %d dimensions", MAX_DIM);
+        return fail(E_SBP, "parts: expected a partial tensor with fewer than %d dimensions", MAX_DIM);
     TRY(rille_eval(t->s, 1, &t));
     share_store(t->s, t->val->store, &type, l, out);
     return 0;
@@ -70,7 +70,7 @@ rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *lay
     memcpy(type.dim, have->dim + 1, sizeof *type.dim * type.ndim);
     TRY(layout_fits(l, &type));
     if (!layout_has_partial(l) || !parts_layout(parts->s, &type, l, &twin, &there) || !type_equal(&twin, have))
-        return fail(E_SBP, "parts: the layout is not that of a sum of %lld shards",
+        return fail(E_SBP, "parts: the layout must be that of a partial tensor with %lld addends of this shape",
                     have->ndim ? (long long)have->dim[0] : 0);
     TRY(rille_tensor_to_global(parts, (const struct rille_layout *)there, &moved));
     int status = rille_eval(parts->s, 1, &moved);

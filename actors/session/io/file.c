@@ -1,9 +1,9 @@
-/* file.c - loads tensors from files and saves tensors to files: each shard reads its own bytes, a file collects the
- * shards.
+/* file.c - loads tensors from files and saves tensors to files. Each device loads only its own shard; saving
+ * collects the shards in one file.
  *
- * A save holds the stores that it writes, from the call on. Held stores are never overwritten, so a save in the
- * background needs no copy; the next step uses other buffers. The saving thread reads those bytes, calls the writers
- * of runtime/file, and touches nothing else of the session. */
+ * A save holds references to the buffers that it writes. The next step does not overwrite such buffers, so a save in
+ * the background needs no copy. The saving thread reads the buffers, calls the writers of runtime/file, and uses
+ * nothing else of the session. */
 #include "actors/session/io/file.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/layouts.h"
@@ -114,8 +114,8 @@ read_layout_bytes(const struct type *t, const struct layout *l, int pos, leaf_re
     return status;
 }
 
-/* Reads the shard at mesh position pos into its buffer. A replica is copied from the first position with the same
- * shard. */
+/* Reads the shard at mesh position `pos` into its buffer. If an earlier position has the same shard, copies that
+ * buffer. */
 static int
 read_layout_part(const struct type *t, const struct layout *l, struct store *store, int pos, leaf_reader *read,
                  void *arg)
@@ -148,15 +148,15 @@ leaf_read(struct rille_session *s, const struct type *t, const struct layout *l,
     return 0;
 }
 
-struct wanted { /* a window of an entry of a file, as a dtype */
+struct wanted { /* window of an entry of a file, and the dtype to convert to */
     struct tensors *tensors;
     int32_t entry;
     enum dtype dtype;
-    int skip;          /* number of leading axes to drop */
-    struct box window; /* in the entry's coordinates */
+    int skip;          /* number of leading axes of size 1 that the result omits */
+    struct box window; /* box in the entry's coordinates */
 };
 
-/* Reads box b of the tensor. */
+/* Reads box b of the requested tensor. */
 static int
 read_wanted(void *arg, const struct box *b, void *out)
 {
@@ -169,12 +169,13 @@ read_wanted(void *arg, const struct box *b, void *out)
     return entry_read(w->tensors, w->entry, &at, w->dtype, out);
 }
 
-/* Sets the box and the type of a window; from NULL: the complete entry. */
+/* Sets the box and the type of the requested window. from NULL: the complete entry. */
 static int
 window_read(const struct entry *e, const int64_t *from, const int64_t *to, struct wanted *w, struct type *t)
 {
     int n = e->type.ndim;
-    if (w->skip < 0 || w->skip > n) return fail(E_ARG, "%d of %d axes cannot be omitted", w->skip, n);
+    if (w->skip < 0 || w->skip > n)
+        return fail(E_ARG, "the number of omitted axes is %d, but the tensor has %d axes", w->skip, n);
     *t = (struct type){.dtype = e->type.dtype, .ndim = (uint8_t)(n - w->skip)};
     for (int i = 0; i < n; i++) {
         int64_t lo = from ? from[i] : 0, hi = from ? to[i] : e->type.dim[i];
@@ -182,7 +183,7 @@ window_read(const struct entry *e, const int64_t *from, const int64_t *to, struc
             return fail(E_SHAPE, "positions %lld to %lld are out of range for axis %d, which has %lld", (long long)lo,
                         (long long)hi, i, (long long)e->type.dim[i]);
         if (i < w->skip && hi != lo + 1)
-            return fail(E_SHAPE, "axis %d is omitted, so the window must have one position of it", i);
+            return fail(E_SHAPE, "axis %d is omitted, so the window must have exactly one position on this axis", i);
         w->window.lo[i] = lo;
         w->window.hi[i] = hi;
         if (i >= w->skip) t->dim[i - w->skip] = hi - lo;
@@ -190,7 +191,7 @@ window_read(const struct entry *e, const int64_t *from, const int64_t *to, struc
     return 0;
 }
 
-/* Returns true if the layout's devices have bytes, and no shard is partial. */
+/* Returns true if the layout's devices can hold bytes, and no axis is partial. */
 static bool
 is_plain_layout(const struct layout *l)
 {
@@ -257,12 +258,12 @@ rille_load_npy(struct rille_session *s, const char *path, const struct rille_lay
     return status;
 }
 
-/* Returns the errno that explains why no new file or folder can have this name; 0: it can. */
+/* Returns the errno for which no file or folder can be created under this name; 0: it can. */
 static int
 refuses_name(const char *path, bool folder)
 {
     struct stat st;
-    if (!lstat(path, &st)) return ENOENT; /* a dangling link */
+    if (!lstat(path, &st)) return ENOENT; /* the path is a dangling link */
     if (errno != ENOENT) return errno;
     if (!folder && path[0] && path[strlen(path) - 1] == '/') return EISDIR;
     char *copy = must_copy(path, strlen(path) + 1);
@@ -303,7 +304,7 @@ rille_verify(const char *path)
 
 /* ---- what is saved ---- */
 
-/* Reads a box of a saved value, densely, from the overlapping shards. Saving thread. */
+/* Reads a box of a saved value densely, from the shards that overlap it. Runs on the saving thread. */
 static int
 saved_read(void *arg, const struct box *b, void *out)
 {
@@ -340,7 +341,7 @@ saved_read(void *arg, const struct box *b, void *out)
     return 0;
 }
 
-/* Computes the values of n tensors in one run, with partial sums reduced. */
+/* Computes the values of n tensors in one run, and reduces partial sums. */
 static int
 take_values(struct rille_session *s, int n, const char *const *name, struct rille_tensor *const *t, struct saved *out)
 {
@@ -356,7 +357,7 @@ take_values(struct rille_session *s, int n, const char *const *name, struct rill
             status = rille_tensor_to_global(t[i], (const struct rille_layout *)summed, &whole[i]);
     }
     if (!status) status = rille_eval(s, n, whole);
-    if (!status) status = session_settle(s); /* another thread may write */
+    if (!status) status = session_settle(s); /* the saving thread reads the buffers and must not wait for runs */
     for (int i = 0; i < n && whole[i]; i++) {
         struct val *v = whole[i]->val;
         if (!status) {
@@ -384,7 +385,7 @@ struct rille_saving {
     bool background;
     pthread_t thread;
     int status;
-    char *why; /* text of the failure, because errors are per thread */
+    char *why; /* error text for the session's thread, because error texts are per thread */
 };
 
 static int

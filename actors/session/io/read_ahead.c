@@ -1,8 +1,8 @@
-/* read_ahead.c - a data source that reads ahead on a thread of its own.
+/* read_ahead.c - implements the prefetching data source of read_ahead.h.
  *
- * While the source works, the two threads share only two counters: the source raises `filled`, and the session
- * raises `taken` when it is done with a register. To send the source elsewhere, the session halts it first; a
- * resting source belongs to the session. */
+ * While the source's thread works, both threads share only two counters. The source increments `filled`; the session
+ * increments `taken` when it is done with a register. To change the position, the session first halts the source's
+ * thread. While that thread rests, the session owns all state. */
 #include "actors/session/io/read_ahead.h"
 
 #include "runtime/base/arena.h"
@@ -19,8 +19,8 @@ struct reg {
     struct batch_at at;
     void *data;
     size_t bytes;
-    int status; /* of the fill */
-    char *why;  /* error text of the fill; NULL: none */
+    int status; /* status of the fill function */
+    char *why;  /* error text of the fill function; NULL: none */
 };
 
 enum order { WORK, REST, END };
@@ -29,14 +29,15 @@ struct ahead {
     struct read_ahead_source source;
     struct reg reg[READ_AHEAD_DEPTH];
     pthread_t thread;
-    bool begun, held; /* held: the caller owns the register at `taken` */
+    bool begun, held; /* begun: the thread was started; held: the caller owns the register at `taken` */
     _Atomic int order;
     _Atomic bool rests;
     _Atomic int64_t filled, taken;
-    struct waker session, worker; /* sleeping session or source */
-    struct batch_at next;         /* next batch to read; owned by the working source */
-    struct batch_at expected;     /* the session's: batch in the register at `taken` */
-    int64_t nread;                /* batches read before the last halt; part of the counts */
+    struct waker session, worker; /* wake the session's thread, and the source's thread */
+    struct batch_at next;         /* next batch to read; owned by the source's thread while it works */
+    struct batch_at expected;     /* batch in the register at `taken`; owned by the session */
+    /* number of batches read before the last halt; `filled` counts those read since */
+    int64_t nread;
     int64_t ntaken, nwait;
     double wait;
     _Atomic int64_t nfull;
@@ -66,7 +67,7 @@ ahead_has_work(const struct ahead *a)
     return a->order == WORK && a->filled - a->taken < READ_AHEAD_DEPTH;
 }
 
-/* Waits for a credit or a new order. */
+/* Waits for a free register or an order of the session. */
 static void
 wait_for_credit(struct ahead *a)
 {
@@ -155,7 +156,7 @@ wait_until(struct ahead *a, bool (*there)(const struct ahead *a))
     }
 }
 
-/* Restarts the source at a position, whatever the source is doing. */
+/* Restarts reading at another position, whatever the source's thread is doing. */
 static int
 go_to(struct ahead *a, const struct batch_at *at)
 {

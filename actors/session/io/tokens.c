@@ -1,8 +1,8 @@
-/* tokens.c - token ids for training: windows in an order determined by seed and epoch.
+/* tokens.c - serves token ids for training: windows of the ids, in an order that seed and epoch determine.
  *
- * Window positions are computed, so an epoch of any length needs no table, and a position within an epoch is a
- * single number. A source (read_ahead.h) reads the next batches while a step runs. A rank takes its rows of each batch.
- */
+ * A formula gives the position of each window, so an epoch of any length needs no table, and a single number is the
+ * position within an epoch. A source (read_ahead.h) reads the next batches while a step runs. Each rank takes its
+ * rows of a batch. */
 #include "actors/session/core/face.h"
 #include "actors/session/core/layouts.h"
 #include "actors/session/io/file.h"
@@ -30,8 +30,8 @@ tokens_given(const struct rille_tokens *t, const char *who)
 
 /* ---- opening ---- */
 
-/* Checks that all files have the same id width. GPT-2's ids have 2 bytes, Llama 3's 4: different widths mean
- * different vocabularies. */
+/* Checks that all files have ids of the same width. GPT-2's ids have 2 bytes, Llama 3's 4; another width means
+ * another vocabulary. */
 static int
 same_width(const struct rille_tokens *t, const char *const *path)
 {
@@ -61,14 +61,14 @@ rille_tokens_open(struct rille_session *s, int n, const char *const *path, struc
     return status;
 }
 
-/* Opens tokens from memory, as a file with ids of 8 bytes. */
+/* Opens tokens from memory, like a file with ids of 8 bytes. */
 int
 rille_tokens_of(struct rille_session *s, int64_t n, const int64_t *ids, struct rille_tokens **out)
 {
     TRY(face_session(s, __func__));
     TRY(n ? face_given(ids, "the ids", __func__) : 0);
     TRY(face_given(out, "out", __func__));
-    if (n < 0) return fail(E_ARG, "tokens: found %lld ids", (long long)n);
+    if (n < 0) return fail(E_ARG, "tokens: the number of ids must not be negative, found %lld", (long long)n);
     struct rille_tokens *t = must_alloc(sizeof *t);
     size_t bytes = sizeof *ids * (size_t)n;
     t->s = s;
@@ -104,7 +104,7 @@ rille_tokens_count(const struct rille_tokens *t, int64_t *most)
     return n;
 }
 
-/* Adds a file to the digest: its length, and runs of ids at evenly spaced places. */
+/* Adds a file to the digest: the file's length, and runs of ids at evenly spaced positions. */
 static int
 digest_file(const struct token_file *f, uint64_t *h)
 {
@@ -191,7 +191,8 @@ batch_fill(void *arg, const struct batch_at *at, void *out)
     return 0;
 }
 
-/* Returns the next batch of as many rows; from the next epoch, if too few rows are left. */
+/* Returns the next batch with the same number of rows. If the epoch has too few rows left, returns the first batch
+ * of the next epoch. */
 static struct batch_at
 batch_next(void *arg, const struct batch_at *at)
 {
@@ -220,7 +221,7 @@ rille_tokens_stats(const struct rille_tokens *t, struct rille_source_stats *out)
 
 /* ---- batches on the session's thread ---- */
 
-struct rows { /* rows of a batch; shift 0: inputs x, 1: targets y */
+struct rows { /* rows of a batch, as a tensor: shift 0: inputs x; shift 1: targets y */
     const int64_t *id;
     int64_t width, shift;
 };

@@ -1,7 +1,7 @@
-/* calibrate.c - measures what moves and computing cost on this machine.
+/* calibrate.c - measures the cost of moves and of computing on this machine.
  *
- * A value moves back and forth between two layouts in one compiled step, so that only moves are timed; two devices
- * compute at once. Uses rille.h only, and measures what a user sees. */
+ * A value moves back and forth between two layouts in one compiled step, so that only moves are timed. To measure
+ * rates, two devices compute at the same time. The file uses only rille.h, so it measures times that a user sees. */
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
 #include "actors/session/step/compiled.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A value that moves n times between two layouts in one compiled step. */
+/* A compiled step that moves a value n times between two layouts. */
 struct shuttle {
     const struct rille_layout *at[2];
     int64_t shape[2];
@@ -60,7 +60,7 @@ trace_shuttle(struct rille_session *s, const struct shuttle *m, struct rille_ten
 
 enum { LAYERS = 2, RESULTS = 2 * LAYERS + 1 };
 
-/* Returns the shortest of several runs, because disturbances only add time. */
+/* Returns the shortest time of several runs, because disturbances only add time. */
 static int
 best_run(struct rille_graph *g, int n, struct rille_tensor *const *x, double *ns)
 {
@@ -90,7 +90,7 @@ time_shuttle(struct rille_session *s, const struct shuttle *m, double *ns)
     return status;
 }
 
-/* Returns the time of one move without the fixed cost of a run. */
+/* Returns the time of one move, without the fixed cost of a run. */
 static int
 time_move(struct rille_session *s, struct shuttle m, int moves, double *ns)
 {
@@ -103,7 +103,7 @@ time_move(struct rille_session *s, struct shuttle m, int moves, double *ns)
     return 0;
 }
 
-/* Times a small all-to-all over n devices: a hop and n - 1 messages. */
+/* Times a small all-to-all over n devices: one hop and n - 1 messages per device. */
 static int
 time_small(struct rille_session *s, int n, double *ns)
 {
@@ -115,7 +115,7 @@ time_small(struct rille_session *s, int n, double *ns)
 
 enum { ROWS = 4096, COLUMNS = 2048 }; /* 32 MiB of f32: larger than caches */
 
-/* Times an exchange of shards between two devices. A device receives its complete shard. */
+/* Times an exchange of shards between two devices. Each of the two devices receives a complete shard. */
 static int
 time_copy(struct rille_session *s, double *ns)
 {
@@ -125,7 +125,7 @@ time_copy(struct rille_session *s, double *ns)
     return time_move(s, m, 4, ns);
 }
 
-/* Times a reduction over two devices. Each device adds half of the two addends. */
+/* Times a reduction over two devices. Each of the two devices adds half of the elements. */
 static int
 time_sum(struct rille_session *s, double *ns)
 {
@@ -135,7 +135,7 @@ time_sum(struct rille_session *s, double *ns)
     return time_shuttle(s, &m, ns);
 }
 
-/* Traces op(a, b) on shards; returns a new graph. */
+/* Traces op(a, b) on sharded operands; returns a new graph. */
 static int
 trace_op(struct rille_session *s, const char *op, struct rille_tensor *const x[2], struct rille_graph **g)
 {
@@ -189,7 +189,7 @@ calibrate_transposed(struct rille_session *s, struct rille_tensor *a, struct ril
     return rille_call(s, rille_op_find("transpose"), 1, &arg, 2, at, out);
 }
 
-/* Adds the products of a layer: y = x w and, with y as the gradient, y w' and x' y. */
+/* Adds the three products of a layer: y = x w and, with y as the gradient, y w' and x' y. */
 static int
 trace_layer(struct rille_session *s, struct rille_tensor *x, struct rille_tensor *w, struct rille_tensor **y,
             struct rille_tensor *back[2])
@@ -224,8 +224,8 @@ trace_layers(struct rille_session *s, struct rille_tensor *const x[1 + LAYERS], 
     return status;
 }
 
-/* Times products as in a training step: all three forms in turn, on random numbers. They take longer than a repeated
- * product with operands in a cache. */
+/* Times products as in a training step: all three forms in turn, on random numbers. Such products are slower than
+ * repetitions of one product whose operands stay in cache. */
 static int
 time_products(struct rille_session *s, int64_t n, double *ns)
 {
@@ -246,8 +246,8 @@ time_products(struct rille_session *s, int64_t n, double *ns)
     return status;
 }
 
-/* Measures the rates: products of layers, and a sum of values in a cache, as activations and gradients of a step may
- * be. */
+/* Measures the rates: products of layers, and a sum of values in cache, because activations and gradients of a step
+ * may be in cache. */
 static int
 time_rates(struct rille_session *s, struct rille_cost *out)
 {
@@ -267,7 +267,8 @@ rille_calibrate(struct rille_session *s, struct rille_cost *out)
     TRY(face_session(s, __func__));
     TRY(face_given(out, "out", __func__));
     double two, four, copy, sum, bytes = 4.0 * ROWS * COLUMNS;
-    if (rille_device_count(s, "cpu") < 4) return fail(E_PLACE, "calibrate: at least four cpu devices are needed");
+    if (rille_device_count(s, "cpu") < 4)
+        return fail(E_PLACE, "calibrate: needs at least four cpu devices; start rille with -d cpu:4");
     TRY(time_small(s, 2, &two));
     TRY(time_small(s, 4, &four));
     TRY(time_copy(s, &copy));
@@ -277,7 +278,7 @@ rille_calibrate(struct rille_session *s, struct rille_cost *out)
     out->alpha_ns = MAX(1, (four - two) / 2);
     out->hop_ns = MAX(0, two - out->alpha_ns);
     out->beta_ns_per_byte = MAX(0, copy - two) / (bytes / 2);
-    out->copy_ns_per_byte = out->beta_ns_per_byte; /* the same loop in a single process */
+    out->copy_ns_per_byte = out->beta_ns_per_byte; /* in a single process, a move is the same copy loop */
     out->gamma_ns_per_byte = MAX(0, sum - two - out->beta_ns_per_byte * bytes / 2) / bytes;
     return 0;
 }

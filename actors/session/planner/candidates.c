@@ -1,27 +1,28 @@
-/* candidates.c - lists the candidates of a planned step's nodes by regret, each distinct list once. */
+/* candidates.c - lists the layout candidates of a planned step's nodes, in order of regret. Equal lists are stored
+ * once. */
 #include "actors/session/planner/candidates.h"
 
 #include <string.h>
 
-struct sent { /* bytes of a move that a candidate would need; 0: none */
+struct sent { /* memo entry: bytes of a move that a candidate would need; 0: no move */
     struct type type;
     const struct layout *from, *to;
     int64_t bytes;
 };
-struct ranked { /* candidates by regret */
+struct ranked { /* candidates of one node in order of regret */
     int32_t choice, n;
     const int64_t *low, *high;
     struct rille_explain_candidate *candidates;
     struct ranked *next;
 };
-struct told { /* candidates of a node, for given operand types and layouts, without the facts that depend on the choice
-               */
+/* memo entry: candidates of a node with given operand types and layouts, without the data that depend on the choice */
+struct told {
     const struct assign_candidate *of;
     int nin;
-    struct type *type; /* types and layouts of operands */
+    struct type *type; /* types and layouts of the operands */
     const struct layout **has;
     struct rille_explain_candidate *row;
-    struct ranked *ranked; /* rankings of the nodes so far */
+    struct ranked *ranked; /* rankings of all nodes so far */
 };
 
 void
@@ -51,7 +52,7 @@ explain_candidates_texts(struct explain_candidates *t, int n, const struct layou
     return out;
 }
 
-/* Returns the bytes of a move, computed once per move, because layers and candidates repeat. */
+/* Returns the bytes of a move. Computes each move once, because layers and candidates repeat. */
 static int64_t
 candidate_bytes_sent(struct explain_candidates *t, const struct type *type, const struct layout *from,
                      const struct layout *to)
@@ -86,7 +87,7 @@ is_candidate_told(const struct told *x, const struct told *y)
     return true;
 }
 
-/* Returns the shared list of nodes with the same candidates and equal operands, because layers repeat. */
+/* Returns the list that all nodes with these candidates and operands share, because layers repeat. */
 static struct told *
 told_of(struct explain_candidates *t, const struct prog_node *n, const struct assign_candidate *c, int32_t count)
 {
@@ -120,7 +121,7 @@ is_better_candidate(const struct rille_explain_candidate *x, const struct rille_
     return x->regret != y->regret ? x->regret < y->regret : x->regret_high < y->regret_high;
 }
 
-/* Ranks the candidates: the chosen one first, then by regret. */
+/* Orders the candidates: the chosen one first, then by regret. */
 static void
 rank_candidates(struct explain_candidates *t, const struct told *x, int32_t count, struct ranked *r)
 {

@@ -1,4 +1,4 @@
-/* candidates.h - the planner's candidates, for explain().
+/* candidates.h - lists the planner's layout candidates, for explain().
  *
  * Layers of a model are alike: nodes with equal lists share one array. The caller of explain() owns the struct and
  * uses it on one thread; results are allocated in the arena of the explain record. */
@@ -14,19 +14,22 @@ struct explain_candidates {
     const struct program *p;
     const struct assigned *planned; /* NULL: the step was not planned */
     struct arena *a;
-    struct hash_table sent, told; /* bytes by move; facts by list of candidates (without the choice) */
+    /* caches: bytes by move; candidates by node signature, without the data that differ between nodes with equal
+     * signatures */
+    struct hash_table sent, told;
     struct arena tmp;
-    struct hash_table counted; /* known results of box_bytes_known, in tmp */
+    struct hash_table counted; /* memo of box_bytes_known(), allocated in tmp */
 };
 
 void explain_candidates_begin(struct explain_candidates *t, struct rille_session *s, const struct program *p,
                               const struct assigned *planned, struct arena *a);
-void explain_candidates_end(struct explain_candidates *t); /* keeps the results */
-/* Fills candidates and ncandidate: the chosen candidate first, then the others by regret. Nodes with equal
+void explain_candidates_end(struct explain_candidates *t); /* keeps the reported results */
+/* Fills op->candidates and op->ncandidate: the chosen candidate first, then the others by regret. Nodes with equal
  * candidates and regrets share one array. node: net node of the prog_node; must have candidates. */
 void explain_candidates_report(struct explain_candidates *t, int32_t node, const struct prog_node *n,
                                struct rille_explain_op *op);
-/* Returns layouts as text, without those of numbers and absent operands; *count (may be NULL): their number. */
+/* Returns the texts of n layouts. Omits the layouts of numbers and absent operands. *count: number of texts; count
+ * may be NULL. */
 const char **explain_candidates_texts(struct explain_candidates *t, int n, const struct layout *const *l, int *count);
 
 #endif

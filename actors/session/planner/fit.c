@@ -1,10 +1,11 @@
-/* fit.c - makes plans until one fits, and keeps the fastest that fits.
+/* fit.c - makes plans with different memory limits until one fits on the devices, and keeps the fastest that fits.
  *
  * The memory of a plan beside activations (leaves, scratch, gradients, values in flight) is known only when the plan
  * has been made. If a plan holds too much, the next one gets that much less for activations. With recompute =
- * "auto", plans first recompute 0, 25, 50, 75 and 100 % of each stage, then as much of each stage as must be for a
- * series of memory budgets; at last, single stages keep more. The budgets do not depend on the memory limit, so a
- * larger limit tries all plans of a smaller limit, and is no slower. */
+ * "auto", plans first recompute 0, 25, 50, 75 and 100 % of each stage. Then, for a series of memory budgets, plans
+ * recompute as little of each stage as fits the budget. Finally, single stages recompute less. The budgets do not
+ * depend on the memory limit. So a larger limit tries all plans of a smaller limit, and its result is never a slower
+ * step. */
 #include "actors/session/planner/fit.h"
 #include "actors/plan/memory/peak.h"
 #include "actors/plan/outline/estimate.h"
@@ -25,24 +26,29 @@ struct fitter {
     struct rille_graph *g;
     const struct rille_graph_options *o;
     const struct fit_source *from;
-    int64_t limit;                             /* bytes per device; 0: none */
-    int64_t base;                              /* bytes of 1F1B without recomputation; 0: not known yet */
-    int64_t allowed;                           /* limit of activations in the last plan, bytes; 0: none */
-    int64_t least;                             /* least bytes of a plan or schedule found; 0: not known */
-    const struct schedule_search_costs *costs; /* NULL: estimated */
-    int64_t reckoned;             /* memory limit given to the planner, which counts less than a plan holds */
-    bool quick;                   /* as solve.h has it */
-    struct assign_least counted;  /* figures of the planner for the least memory, known to lay_at_once */
-    struct assign_least possible; /* least bytes known to the planner, if the limit was too low; 0: it was not */
-    struct program *planned;      /* laid out by the planner; all plans are made from it; NULL: not so */
+    int64_t limit;   /* memory limit, bytes per device; 0: none */
+    int64_t base;    /* memory of 1F1B without recomputation, bytes; 0: not known yet */
+    int64_t allowed; /* limit for activations in the last plan, bytes; 0: none */
+    /* memory of the smallest plan or schedule found, bytes; 0: none found */
+    int64_t least;
+    const struct schedule_search_costs *costs; /* costs for the schedule search; NULL: estimated */
+    /* memory limit given to the planner, which does not count all memory of a plan, bytes */
+    int64_t reckoned;
+    bool quick;                  /* quick search, as in solve.h */
+    struct assign_least counted; /* least memory by the planner's count that lay_at_once() has found so far */
+    /* least memory by the planner's count if the limit was too low; 0: the limit was not too low */
+    struct assign_least possible;
+    /* program with the planner's layouts, from which all plans are made; NULL: each plan starts from the traced
+     * program */
+    struct program *planned;
     struct arena tmp;
-    bool searched;  /* the schedule is searched */
-    int32_t nstage; /* number of stages with a recomputed part each; 0: none */
+    bool searched;  /* a schedule search chooses the schedule */
+    int32_t nstage; /* number of stages, each with a share to recompute; 0: no recomputation by shares */
 };
 
 /* ---- one plan ---- */
 
-/* Returns the schedule as the search knows it: a name, or "memory" for numbers. */
+/* Returns the schedule's name for the schedule search; "memory" for a schedule given by numbers. */
 static const char *
 schedule_of(const struct fitter *f)
 {
@@ -62,8 +68,8 @@ assign_program(struct fitter *f, struct program *p)
     return f->o->zero ? planned_zero(f->g, p, f->o->zero) : 0;
 }
 
-/* Returns a new program with layouts. With auto_parallel, no pass may reorder nodes, because the planner's result
- * refers to nodes by index. */
+/* Returns a new program with layouts. If a planner chose them, no pass may reorder nodes, because the planner's
+ * result refers to nodes by index. */
 static struct program *
 laid_out(struct fitter *f, const int32_t *parts, int *status)
 {
@@ -81,9 +87,9 @@ laid_out(struct fitter *f, const int32_t *parts, int *status)
 
 /* Constraints of a schedule search. */
 struct search {
-    int64_t most; /* most bytes of activations per device; 0: any */
-    bool least;   /* find the least memory */
-    bool narrow;  /* with the fewest results in flight between stages */
+    int64_t most; /* limit for activations, bytes per device; 0: none */
+    bool least;   /* search for the schedule with the least memory */
+    bool narrow;  /* allow the fewest results in flight between stages */
 };
 
 static int
@@ -140,8 +146,8 @@ activations(struct fitter *f, const struct program *p)
     return schedule_search_read(p, f->costs, &d) ? d.bytes : 0;
 }
 
-/* Returns the time of a step, by simulating the plan's own tasks: the pipeline simulator of stages does not know
- * which tasks are fused. */
+/* Returns the predicted time of a step by simulating the tasks of its plan. The pipeline simulator is less exact,
+ * because it does not know which tasks are fused. */
 static double
 program_time(struct fitter *f, const struct plan *p)
 {
@@ -170,8 +176,8 @@ keep_faster(struct fitter *f, struct plan **best, struct plan *p)
         *best = p;
 }
 
-/* Makes the plan of least memory; E_MEMORY: too much. Results in flight are no activations; they are limited only if
- * there is no memory for more. */
+/* Makes the plan of least memory. E_MEMORY: even this plan exceeds the memory limit. Results in flight between
+ * stages are not activations; their number is reduced only if memory is too small. */
 static int
 plan_least(struct fitter *f, const int32_t *parts, struct plan **out)
 {
@@ -190,8 +196,8 @@ plan_least(struct fitter *f, const int32_t *parts, struct plan **out)
 
 enum { TRIES = 8 };
 
-/* Searches a schedule within the memory limit by bisection: the next limit of activations is halfway between the
- * largest that fitted and the smallest that did not fit. */
+/* Searches for a schedule within the memory limit, by bisection. The next limit for activations is halfway between
+ * the largest limit whose plan fitted and the smallest whose plan did not fit. */
 static int
 search_plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
 {
@@ -201,7 +207,7 @@ search_plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
     for (int i = 0; i < TRIES && bad - good > 1; i++) {
         struct plan *p;
         status = plan_once(f, parts, (struct search){.most = most}, &p);
-        if (status && i == 0) return status; /* fails at any limit */
+        if (status && i == 0) return status; /* the search fails at any limit */
         if (status) break;
         int64_t held = activations(f, p->program), over = measure_held(p, NULL) - f->limit;
         *(over > 0 ? &bad : &good) = MAX(1, over > 0 ? held : most);
@@ -227,8 +233,8 @@ next_share(const struct fitter *f, int64_t share)
     return share ? share + MAX(1, share / 4) : MAX(1, f->base / 4);
 }
 
-/* Tries lower limits of activations, because a schedule with less memory may be faster in the simulation of all
- * tasks. */
+/* Tries lower limits for activations, because a schedule with less memory may be faster when all tasks are
+ * simulated. */
 static int
 search_below(struct fitter *f, const int32_t *parts, struct plan **best)
 {
@@ -248,7 +254,7 @@ search_below(struct fitter *f, const int32_t *parts, struct plan **best)
     return 0;
 }
 
-/* Returns true if the schedule's name leaves the choice open: any fast schedule. */
+/* Returns true if the schedule's name asks for any fast schedule. */
 static bool
 is_any(const struct fitter *f)
 {
@@ -256,8 +262,8 @@ is_any(const struct fitter *f)
     return f->searched && !f->costs && (!strcmp(name, "auto") || !strcmp(name, "memory"));
 }
 
-/* Makes a plan with layouts of at most `reckoned` bytes as the planner counts them, and a searched schedule. *out
- * stays NULL if the plan holds too much. *held: bytes held, or at least needed. */
+/* Makes one plan: layouts of at most `reckoned` bytes by the planner's count, and a searched schedule. *out stays
+ * NULL if the plan exceeds the memory limit. *held: bytes that the plan holds, or a lower bound. */
 static int
 lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
 {
@@ -267,7 +273,7 @@ lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
     *held = INT64_MAX;
     program_free(&f->planned);
     int status = f->searched ? search_plan_within(f, NULL, out) : plan_once(f, NULL, (struct search){0}, out);
-    if (status == E_MEMORY && f->least) { /* for these layouts */
+    if (status == E_MEMORY && f->least) { /* the schedule search found the least memory for these layouts */
         *held = f->least;
         return 0;
     }
@@ -277,8 +283,8 @@ lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
     return 0;
 }
 
-/* Plans again with a lower limit for the planner while the plan holds too much: lower by the excess of the last plan
- * and a little more, because other layouts hold other amounts of uncounted memory. */
+/* Plans again with lower limits for the planner until the plan fits. The next limit is lower by the excess of the
+ * last plan and a little more, because other layouts hold other amounts of memory that the planner does not count. */
 static int
 lay_below(struct fitter *f, int64_t held, struct plan **out)
 {
@@ -290,9 +296,9 @@ lay_below(struct fitter *f, int64_t held, struct plan **out)
     return status;
 }
 
-/* Fallback if time runs out without a plan: plans greedily for limits up to twice the least that the planner knows, or,
- * if that is too much, for the least alone. Independent of clock and limit, so a request for the reported minimum finds
- * the same plan; plans found before are not reported. */
+/* Makes a plan if the time runs out before any plan fits. Plans greedily for limits up to twice the planner's known
+ * minimum or, if such plans are too large, for that minimum. The result does not depend on the clock or on the
+ * limit, so a request for the reported minimum finds the same plan. Plans found earlier are not reported. */
 static int
 lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
 {
@@ -305,7 +311,7 @@ lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
     for (int i = possible > f->limit ? 0 : STEPS; i >= 0 && !*out && (!status || f->possible.bytes); i--) {
         int64_t within = possible + possible * i / STEPS;
         if (i < STEPS && f->g->planning.assigned && f->g->planning.assigned->solved.peak <= within)
-            continue; /* same result */
+            continue; /* a plan for this limit would be the same */
         status = lay_once(f, within, out, &held);
         *least = MIN(*least, held);
     }
@@ -313,7 +319,7 @@ lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
     return status;
 }
 
-/* Reports the least plan found, which may not be the minimum, and the planner's proven lower bound. */
+/* Reports the smallest plan found, which may not be the minimum, and the planner's proven lower bound. */
 static int
 no_plan_fits(const struct fitter *f, int64_t held)
 {
@@ -332,9 +338,9 @@ no_plan_fits(const struct fitter *f, int64_t held)
     return status;
 }
 
-/* Makes a plan with a planner's layouts within the limit: first without a limit, then with lower ones. A plan may
- * hold more or less than the planner counts, because of kernels' scratch memory and of chains that a layout breaks
- * up. */
+/* Makes a plan with a planner's layouts within the limit: first without a limit for the planner, then with lower
+ * ones. A plan may hold more or less than the planner counts, because of kernels' scratch memory and of fusions that
+ * a layout prevents. */
 static int
 lay_plan_within(struct fitter *f, struct plan **out)
 {
@@ -367,11 +373,11 @@ plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
 
 /* ---- how much to recompute ---- */
 
-/* The fastest plan so far, and the combinations tried. */
+/* The fastest plan so far, and the recomputation choices that were tried. */
 struct found {
     struct plan *plan;
     double time;
-    int64_t most; /* limit of activations, bytes */
+    int64_t most; /* limit for activations, bytes */
     int32_t *parts;
     const int32_t **tried;
     int32_t ntried, capacity;
@@ -385,7 +391,7 @@ is_tried(const struct found *best, const int32_t *parts, int32_t n)
     return false;
 }
 
-/* Tries the plan that recomputes these parts, and keeps it if it fits and is faster. */
+/* Tries the plan that recomputes these shares of the stages; keeps the plan if it fits and is faster. */
 static int
 try_parts(struct fitter *f, const int32_t *parts, int32_t n, struct found *best)
 {
@@ -408,7 +414,7 @@ try_parts(struct fitter *f, const int32_t *parts, int32_t n, struct found *best)
     return 0;
 }
 
-/* Returns true if activations fit into `bytes` under 1F1B with these parts recomputed. */
+/* Returns true if the activations of 1F1B fit into `bytes` when these shares of the stages are recomputed. */
 static bool
 has_room(struct fitter *f, const int32_t *parts, int64_t bytes)
 {
@@ -422,8 +428,8 @@ has_room(struct fitter *f, const int32_t *parts, int64_t bytes)
 
 enum { STEP = RECOMPUTE_PARTS / 4 };
 
-/* Recomputes less on stages where `bytes` suffice, from the last stage back, because the first holds the most
- * micro-batches. */
+/* Reduces recomputation on stages where `bytes` suffice. Starts with the last stage, because the first stage holds
+ * the most micro-batches. */
 static int32_t *
 keep_more(struct fitter *f, int32_t n, const int32_t *most, int64_t bytes)
 {
@@ -433,7 +439,7 @@ keep_more(struct fitter *f, int32_t n, const int32_t *most, int64_t bytes)
     return parts;
 }
 
-/* Recomputes one step less on single stages, as long as that makes the plan faster. */
+/* Reduces recomputation of single stages by one step at a time, as long as the plan gets faster. */
 static int
 improve_parts(struct fitter *f, int32_t n, struct found *best)
 {
@@ -449,7 +455,8 @@ improve_parts(struct fitter *f, int32_t n, struct found *best)
     return 0;
 }
 
-/* Tries memory budgets up to the limit, with the recomputation that each stage needs under 1F1B. */
+/* Tries memory budgets up to the limit; each stage recomputes as much as it needs under 1F1B to keep within the
+ * budget. */
 static int
 try_levels(struct fitter *f, int32_t n, struct found *best)
 {
@@ -463,7 +470,7 @@ try_levels(struct fitter *f, int32_t n, struct found *best)
     return 0;
 }
 
-/* Tries the same amount `again` on each stage. */
+/* Tries plans that recompute the same share `again` of each stage. */
 static int
 try_again(struct fitter *f, int32_t again, int32_t n, struct found *best)
 {
@@ -490,7 +497,7 @@ plan_auto(struct fitter *f, struct plan **out)
         smallest = again;
     }
     if (!status && best.plan) status = try_levels(f, n, &best);
-    if (!best.plan) best.ntried = 0; /* try once more, for the error */
+    if (!best.plan) best.ntried = 0; /* no plan fits: tries one again to report its error */
     if (!status) status = best.plan ? improve_parts(f, n, &best) : try_again(f, smallest, n, &best);
     if (!status && !best.plan) status = E_MEMORY; /* the last try reported the error */
     arena_fini(&f->tmp);

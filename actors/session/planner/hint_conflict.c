@@ -1,4 +1,4 @@
-/* hint_conflict.c - finds the hint that determines a node's layouts, and the hints at both ends of a move. */
+/* hint_conflict.c - finds the hint that determines a node's layouts, and the hints that cause a move. */
 #include "actors/session/planner/hint_conflict.h"
 
 #include "actors/plan/rewrite/rewrite.h"
@@ -37,7 +37,7 @@ hint_conflict_begin(struct hint_conflicts *m, const struct program *p, const str
     }
 }
 
-/* Returns the net node of the hint from which v has its layouts. */
+/* Returns the net node of the hint that determines v's layout. */
 static int32_t
 hint_of(const struct hint_conflicts *m, int32_t v)
 {
@@ -65,8 +65,8 @@ conflict_line(const struct hint_conflicts *m, int32_t node)
     return keep_conflict_text(m, &s);
 }
 
-/* Describes a hint: a call with its line, an argument or a variable with the line of its first reader, a result with
- * the line that computes it. */
+/* Describes a hint. A call: with its source line. An argument or a variable: with the line of its first reader. A
+ * result: with the line that computes it. */
 static void
 tell_hint(const struct hint_conflicts *m, int32_t v, struct rille_explain_meeting_hint *out)
 {
@@ -95,7 +95,8 @@ tell_hint(const struct hint_conflicts *m, int32_t v, struct rille_explain_meetin
     out->line = conflict_line(m, node);
 }
 
-/* Returns the net node that reads in program node i; for a move that the planner added, the node of the root. */
+/* Returns the net node that reads an operand in program node i. If i is a move that the planner added, returns the
+ * node of the root that the move serves. */
 static int32_t
 reader_of(const struct hint_conflicts *m, int32_t i)
 {

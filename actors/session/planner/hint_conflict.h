@@ -2,9 +2,9 @@
  * different hints.
  *
  * A hint is a node with a single layout: a placed argument or variable, an explicit to_global or strategy, an
- * operator with one candidate, a result with a fixed layout. All other nodes get their layouts from a hint, by way
- * of other nodes (net_follows). Two hints meet at a move if the value's layout stems from one hint and the reader's
- * from the other; the cost of the conflict is that move. One owner, one thread. */
+ * operator with one candidate, a result with a fixed layout. All other nodes get their layouts from a hint, directly
+ * or through other nodes (net_follows). Two hints conflict at a move if the value's layout stems from one hint and
+ * the reader's layout from the other. The cost of the conflict is the cost of that move. One owner, one thread. */
 #ifndef RILLE_SESSION_HINT_CONFLICT_H
 #define RILLE_SESSION_HINT_CONFLICT_H
 
@@ -13,18 +13,21 @@
 
 struct hint_conflicts {
     const struct program *p;
-    const struct assigned *a; /* NULL: planned in another mode; no meetings are reported */
-    int32_t *follows;         /* by net node: the node whose layouts the node follows; itself: a hint */
+    /* result of the planner; NULL: planned in another mode, so no conflicts are reported */
+    const struct assigned *a;
+    /* by net node: the node that determines its layouts; the node itself: a hint */
+    int32_t *follows;
     const struct origin *origin;
-    struct arena *arena;                  /* for reported texts */
-    int32_t *of_node, *of_leaf, *of_root; /* by net node: index in the program; -1: none */
-    int32_t *reader;                      /* by leaf: the first node that reads the leaf; -1: none */
+    struct arena *arena; /* memory for reported texts */
+    /* by net node: index of its node, leaf or root in the program; -1: none */
+    int32_t *of_node, *of_leaf, *of_root;
+    int32_t *reader; /* by leaf: its first reader; -1: none */
 };
-/* origin: by leaf. All arguments must outlive m. */
+/* Initialises m. origin: by leaf. All arguments must outlive m. */
 void hint_conflict_begin(struct hint_conflicts *m, const struct program *p, const struct assigned *a,
                          const struct origin *origin, struct arena *arena);
-/* Returns true if a move of r for node i joins layouts of two hints. Fills *out with the hints, the move and its
- * line; the caller adds the layouts. */
+/* Returns true if the move of r for node i connects layouts of two hints. Fills *out with the hints, the move and
+ * its line. The caller adds the layouts. */
 bool hint_conflict_at(const struct hint_conflicts *m, struct ref r, int32_t i, struct rille_explain_meeting *out);
 
 #endif

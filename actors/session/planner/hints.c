@@ -1,8 +1,8 @@
-/* hints.c - prices the hints of a planned step: plans the step once more without each hint.
+/* hints.c - computes the cost of each hint of a planned step, by planning the step again without that hint.
  *
- * A hint is an explicit to_global, a strategy of an operator, or a variable with a layout from the user, whether the
- * step updates the variable or only reads it. Both plans have bounds, so the price is known within an interval even
- * if time runs out. */
+ * A hint is an explicit to_global, a strategy of an operator, or a variable with a layout from the user. The costs
+ * of both plans (with and without the hint) have lower and upper bounds, so the hint's cost is known as an interval
+ * even if time runs out. */
 #include "actors/session/core/build_node.h"
 #include "actors/session/core/face.h"
 #include "actors/session/planner/planned.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HINT_NS = 250000000 }; /* counted time per hint (work.h), ns */
+enum { HINT_NS = 250000000 }; /* computing time per hint, ns of counted work (work.h) */
 
 struct pricing {
     struct rille_graph *g;
@@ -35,7 +35,7 @@ is_with(const struct prog_node *x, const struct prog_node *y)
     return x->strategy && y->strategy && x->strategy->group && x->strategy->group == y->strategy->group;
 }
 
-/* Plans the traced program without the hint of `node`, or with `leaf` free (-1: none). */
+/* Plans the traced program without the hint of node `node`, or with a free layout for leaf `leaf` (-1: none). */
 static int
 plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned **out)
 {
@@ -113,15 +113,15 @@ price_nodes(struct pricing *w)
     return status;
 }
 
-/* Returns true for a variable with a layout from the user, not from this or an earlier plan. */
+/* Returns true for a variable whose layout came from the user, not from this or an earlier plan. */
 static bool
 is_hint(const struct origin *o)
 {
     return o->kind == FROM_VARIABLE && !o->free && !o->t->placed;
 }
 
-/* Returns, by leaf, 1 + the updating node or, if no node updates the leaf, the first node that computes with it; 0:
- * none. Leaves that only updates read follow the leaf they update. */
+/* Returns an array by leaf: 1 + index of the node that updates the leaf or, if none does, of the first node that
+ * reads the leaf; 0: none. A leaf that only updates read belongs to the leaf that these update. */
 static int32_t *
 readers_of(const struct program *p, struct arena *a)
 {

@@ -19,7 +19,8 @@ rille_graph_check(const struct rille_graph_options *o)
     if (o->micro_batches < 0) return fail(E_ARG, "graph: micro_batches must be at least 1, found %d", o->micro_batches);
     if (!(o->memory >= 0 && o->memory < 1e18)) return fail(E_ARG, "graph: memory must be above 0, found %g", o->memory);
     if (o->memory > 0 && (o->schedule || o->lag || o->split_backward))
-        return fail(E_ARG, "graph: memory = %g searches for a schedule, but %s is one; give one or the other",
+        return fail(E_ARG,
+                    "graph: memory = %g requests a schedule search, but %s already sets the schedule; use one of them",
                     o->memory, o->schedule ? o->schedule : "lag and split_backward");
     if (o->memory > 0 && o->micro_batches <= 1)
         return fail(E_ARG,
@@ -61,14 +62,14 @@ rille_trace_abort(struct rille_session *s)
     build_settle(s, 0);
 }
 
-/* The inputs for making the program of a trace several times. */
+/* Inputs for making the program of a trace, which may happen several times. */
 struct making {
     struct rille_graph *g;
     const struct trace_made *made;
 };
 
-/* Makes the program. With a planner, adds the second gathers of sharded variables, because a planner must count
- * them. */
+/* Makes the program of a trace. If a planner chooses the layouts, also adds the second gathers of sharded variables,
+ * because the planner must count their cost. */
 static struct program *
 make_program(void *arg)
 {

@@ -1,4 +1,4 @@
-/* planned.c - the layouts that a planner may choose in a step, and the conversion of variables to the chosen
+/* planned.c - runs the planner on a step: finds the layouts that it may choose, and converts variables to the chosen
  * layouts. */
 #include "actors/session/planner/planned.h"
 #include "actors/session/step/measure.h"
@@ -47,7 +47,8 @@ planned_leaf_behind(const struct program *p, struct ref r)
     return r.kind == REF_LEAF ? r.index : -1;
 }
 
-/* Lets an optimiser's state follow its parameter: variables of equal shape that an update of a free leaf reads. */
+/* Frees the layouts of an optimiser's state to follow the parameter's: variables of equal shape that the update of a
+ * free leaf reads. */
 static void
 follow_updates(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf)
 {
@@ -64,8 +65,8 @@ follow_updates(const struct rille_graph *g, const struct program *p, struct assi
     }
 }
 
-/* Returns the leaf of a variable's version before the step; -1: the step does not read it. variables: leaves by
- * variable. */
+/* Returns the leaf that holds a variable's version before the step; -1: the step does not read the variable.
+ * variables: leaves by variable. */
 static int32_t
 leaf_of(const struct rille_graph *g, const struct hash_table *variables, const struct rille_tensor *t)
 {
@@ -76,7 +77,8 @@ leaf_of(const struct rille_graph *g, const struct hash_table *variables, const s
     return leaf;
 }
 
-/* Sets the roots: a variable's new version gets the variable's layout; gradients and joined results keep theirs. */
+/* Sets the layouts of roots: a variable's new version gets the variable's layout; gradients and joined results keep
+ * theirs. */
 static void
 fix_roots(const struct rille_graph *g, const struct program *p, struct assign_root *root)
 {
@@ -107,7 +109,7 @@ planned_freedom(const struct rille_graph *g, const struct program *p, int32_t al
     fix_roots(g, p, root);
 }
 
-/* Keeps the program as traced, for rille_graph_whatif. */
+/* Keeps a copy of the traced program for rille_graph_whatif(). */
 static void
 planned_keep(struct rille_graph *g, const struct program *p)
 {
@@ -124,7 +126,8 @@ planned_call(struct rille_session *s)
 struct planned_clock
 planned_clock(struct rille_session *s, int64_t ns)
 {
-    enum { SLOWER = 4 }; /* the search ends by the clock on machines this much slower than counted */
+    /* how much longer than the counted time a slow machine may take before the clock ends a search */
+    enum { SLOWER = 4 };
     return (struct planned_clock){s, work_done() + ns, computed_ns() + SLOWER * ns};
 }
 
@@ -141,8 +144,8 @@ planned_end(const struct planned_clock *c, int status)
     return atomic_load(&c->s->interrupted) ? fail(E_CANCEL, "interrupted") : status;
 }
 
-/* Starts the search from the last choice, which may be from another limit. A lower bound under a looser limit holds
- * under a tighter one, too. */
+/* Starts the search from the last choice, even if that was made under another limit. A lower bound under a higher
+ * limit also holds under a lower limit. */
 static void
 remember_bound(struct rille_graph *g, struct assign_options *a)
 {
@@ -154,15 +157,15 @@ remember_bound(struct rille_graph *g, struct assign_options *a)
     a->known = arena_dup(&g->arena, g->planning.assigned->solved.choice, sizeof *a->known * (size_t)n->nnode);
 }
 
-/* Returns the step's time limit, ns, at most 30 years; 1 s if none is given. */
+/* Returns the time limit of the step's search, ns: at most 30 years; 1 s if the user gave none. */
 static int64_t
 time_limit_ns(const struct rille_graph_options *o)
 {
     return (int64_t)((o->time_limit > 0 ? MIN(o->time_limit, 1e9) : 1) * 1e9);
 }
 
-/* Returns the part of the limit that a search may use. 0.1 s if no limit is given and the choice needs no search
- * ("propagate" and "greedy" without a memory limit): only a bound is searched then. */
+/* Returns the share of the time limit for a search, ns. Returns 0.1 s if the user gave no limit and the choice needs
+ * no search ("propagate" and "greedy" without a memory limit), because then only a bound is searched. */
 static int64_t
 search_limit_ns(const struct rille_graph_options *o)
 {
@@ -171,7 +174,8 @@ search_limit_ns(const struct rille_graph_options *o)
     return simple && !o->memory_limit && !(o->time_limit > 0) ? BOUND_NS : time_limit_ns(o);
 }
 
-/* Counted cost (work.h) of a program node outside the search: trace, prices, compilation; approximate. */
+/* Approximate counted cost (work.h) per program node of everything except the search: trace, prices, compilation;
+ * ns. */
 enum { MADE_NS = 50000 };
 
 int
@@ -182,8 +186,8 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     struct planned_clock clock = planned_clock(s, search_limit_ns(o));
     g->planning.search_ns = time_limit_ns(o);
     work_add(p->nnode * MADE_NS);
-    /* Leave time for later searches. If the plan holds too much, others follow: a search without a limit may use a
-     * quarter of the time left, a search with a limit 5/8. */
+    /* Leaves time for later searches, which follow if the plan exceeds the memory limit. A search without a limit
+     * may use a quarter of the remaining time, a search with a limit 5/8. */
     if (o->memory_limit) clock.until -= MAX(0, clock.until - work_done()) * (limit ? 3 : 6) / 8;
     if (quick) clock.until = clock.late = INT64_MAX;
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
@@ -198,7 +202,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     if (!quick) remember_bound(g, &a);
     assigned_free(&g->planning.assigned);
     TRY(planned_mode(o->auto_parallel, &a.mode));
-    if (quick) a.mode = SOLVE_OPTIMAL; /* the minimum is the same in all modes */
+    if (quick) a.mode = SOLVE_OPTIMAL; /* the least memory is the same in all modes */
     a.rates = s->devices.rates;
     planned_keep(g, p);
     planned_freedom(g, p, -1, leaf, root);
@@ -208,7 +212,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     return status;
 }
 
-/* Returns, by root, the leaf whose new version the root is; -1: none. */
+/* Returns an array by root: the leaf of which the root is the new version; -1: none. */
 static int32_t *
 root_leaves(struct rille_graph *g, const struct program *p)
 {
@@ -227,7 +231,7 @@ planned_zero(struct rille_graph *g, struct program *p, int level)
     return zero_layouts(p, g->s->atlas, level, root_leaves(g, p));
 }
 
-/* Returns, by leaf, whether the leaf is a variable. */
+/* Returns an array by leaf: true if the leaf is a variable. */
 static bool *
 planned_variables(struct rille_graph *g, const struct program *p)
 {
@@ -236,7 +240,7 @@ planned_variables(struct rille_graph *g, const struct program *p)
     return is;
 }
 
-/* Gathers sharded variables again for backward, except those whose gathered value is kept. */
+/* Adds second gathers of sharded variables for backward, except for variables whose gathered value is kept. */
 void
 planned_gather(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
 {
@@ -251,9 +255,9 @@ planned_land(struct rille_graph *g, struct program *p)
     rewrite_land(p, root_leaves(g, p));
 }
 
-/* Gathers sharded variables that are read replicated a second time for backward (ZeRO 3); with a planner,
- * planned_gather did so before, because the planner counts it. Then offloads what backward reads. At last, lets new
- * versions that come from a move overwrite the old ones. */
+/* Rewrites the program for its memory: adds second gathers for backward of sharded variables that are read
+ * replicated (ZeRO 3), offloads values that backward reads, and lets moved new versions overwrite the old ones. With
+ * a planner, planned_gather() has added the gathers before, because the planner must count them. */
 int
 planned_offload(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
 {
@@ -274,7 +278,8 @@ is_laid(const struct origin *o)
     return o->kind == FROM_VARIABLE || (o->kind == FROM_INPUT && o->free);
 }
 
-/* Checks that no tensor is needed in two layouts: one tensor may be an argument and a variable, or two arguments. */
+/* Checks that no tensor is needed in two layouts. One tensor may be both an argument and a variable, or be two
+ * arguments. */
 static int
 lie_as_wanted(const struct rille_graph *g, const struct program *p)
 {
@@ -285,7 +290,7 @@ lie_as_wanted(const struct rille_graph *g, const struct program *p)
     return 0;
 }
 
-/* Fixes the layout of an "auto" argument: later arguments in its place have the same layout. */
+/* Fixes the layout of an "auto" argument: later arguments at its position must have the same layout. */
 static void
 settle_argument(struct rille_graph *g, struct origin *o)
 {
@@ -323,7 +328,7 @@ planned_settle(struct rille_graph *g)
 int
 planned_regret(struct rille_graph *g)
 {
-    const int64_t most = 2000000000; /* a user waits for the result */
+    const int64_t most = 2000000000; /* time limit, ns, because a user waits for the result */
     struct planned_clock clock = planned_clock(g->s, MIN(g->planning.search_ns, most));
     if (!g->planning.assigned) return 0;
     planned_call(g->s);

@@ -1,4 +1,5 @@
-/* planned.h - the planner's part in a compiled step: the layouts that it may choose, and the report of its choice.
+/* planned.h - runs the planner on a step that is being compiled: the layouts that it may choose, and the report of
+ * its choice.
  *
  * Called between the trace (trace.c) and plan_compile(). The compiled step owns the result. Session's thread. */
 #ifndef RILLE_SESSION_PLANNED_H
@@ -7,50 +8,52 @@
 #include "actors/plan/assign/assign.h"
 #include "actors/session/step/compiled.h"
 
-/* Parses a mode's name; E_ARG lists the modes. */
+/* Parses the name of a planner mode. E_ARG: unknown name; the text lists all modes. */
 int planned_mode(const char *name, enum solve_mode *out);
 /* Chooses layouts for g's program p (leaves come from g->origin, roots become g->outcome) and keeps the result in g.
- * limit: bytes per device as the planner counts bytes, 0: none. quick: as in solve.h; plans by "optimal" whatever
- * the mode. *least: known lower figures if no layouts keep within the limit; 0: success, or another error. */
+ * limit: bytes per device by the planner's count; 0: none. quick: as in solve.h; then always uses mode "optimal".
+ * *least: the least memory known if no layouts fit the limit; 0: success, or another error. */
 int planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o, int64_t limit,
                    bool quick, struct assign_least *least);
-/* ZeRO: splits updates and optimisers' state over the ranks that hold a parameter alike. */
+/* ZeRO: splits updates and the optimiser's state over the ranks that hold the same shard of a parameter. */
 int planned_zero(struct rille_graph *g, struct program *p, int level);
-/* Gathers sharded variables a second time for the backward pass (offload.h), in a step that a planner will lay out. */
+/* Gathers sharded variables a second time for the backward pass (offload.h). Called before a planner chooses
+ * layouts. */
 void planned_gather(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
-/* Lets new versions of variables that a move produces overwrite the old versions. */
+/* Lets a new version that a move produces overwrite the variable's old version. */
 void planned_land(struct rille_graph *g, struct program *p);
-/* Rewrites a planned program: gathers values again or offloads them until backward; lets new versions overwrite the
- * old. */
+/* Rewrites a program with layouts to save memory: gathers values a second time, or offloads values until backward;
+ * lets new versions overwrite old ones. */
 int planned_offload(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
-/* Sets which leaves and roots of p are free for the planner, and leaf `also` (-1: none). leaf and root have room for
- * all of the program's. */
+/* Marks the leaves and roots of p whose layouts the planner may choose, and also leaf `also` (-1: none). leaf and
+ * root have room for all leaves and roots. */
 void planned_freedom(const struct rille_graph *g, const struct program *p, int32_t also, struct assign_leaf *leaf,
                      struct assign_root *root);
-/* Returns the leaf that a value is, ignoring moves; -1: none. */
+/* Returns the leaf that r is, ignoring moves in between; -1: none. */
 int32_t planned_leaf_behind(const struct program *p, struct ref r);
-/* Begins a call that may search several times: forgets earlier interrupts. */
+/* Begins a public call that may search several times: clears earlier interrupts. */
 void planned_call(struct rille_session *s);
-/* When a search ends: at a count of work (work_done), which is the same on every machine; at a much later computing
- * time of this thread (computed_ns), so that slow machines end, too; or at rille_interrupt() after the call began. */
+/* Conditions that end a search: a count of work (work_done), which is the same on every machine; a much later limit
+ * of this thread's computing time (computed_ns), so that slow machines end, too; or rille_interrupt() after the call
+ * began. */
 struct planned_clock {
     struct rille_session *s;
     int64_t until, late;
 };
-/* Returns a clock that begins now and lasts ns counted nanoseconds. */
+/* Returns a clock that starts now and ends after `ns` nanoseconds of counted work. */
 struct planned_clock planned_clock(struct rille_session *s, int64_t ns);
 bool planned_is_late(void *clock);
-/* Returns the outcome of a search: status, or E_CANCEL if its call was interrupted. */
+/* Returns the status of a search, or E_CANCEL if the call was interrupted. */
 int planned_end(const struct planned_clock *c, int status);
-/* Computes, once, the regret of each candidate that was not chosen. Does nothing for a step without a planner. */
+/* Computes the regret of each candidate that was not chosen, once. Does nothing if no planner was used. */
 int planned_regret(struct rille_graph *g);
-/* Adds to the planner's record the predicted time, the memory of the plan, and the scratch memory of kernels. Does
- * nothing for a step without a planner. */
+/* Adds to the planner's record: predicted time, memory of the plan, and scratch memory of kernels. Does nothing if
+ * no planner was used. */
 int planned_told(struct rille_graph *g);
-/* Records what a plan of these layouts holds. */
+/* Records the memory that a plan with these layouts holds. */
 void planned_measure(struct assigned *a, const struct plan *p);
 struct assigned *graph_assigned(struct rille_graph *g);
-/* Converts variables, for good, to the layouts that the step chose for them. Called after the trace. */
+/* Converts variables permanently to the layouts that the step chose. Called when the trace has ended. */
 int planned_settle(struct rille_graph *g);
 
 #endif

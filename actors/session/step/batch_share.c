@@ -1,4 +1,4 @@
-/* batch_share.c - how a value of one micro-batch belongs to the value of the whole batch. */
+/* batch_share.c - tracks how a value of one micro-batch relates to the value of the whole batch. */
 #include "actors/session/step/batch_share.h"
 #include "actors/session/core/build.h"
 #include "actors/session/core/session.h"
@@ -50,16 +50,19 @@ has_share(int nin, struct val *const *in, enum batch_share share)
 
 /* ---- signatures on the axis of micro-batches ---- */
 
-/* A call, how it reads each operand on the axis of micro-batches, and the entries of its results. */
+/* A call under one signature on the axis of micro-batches: how well each operand fits, and the shares of the
+ * results. */
 struct reading {
     struct call call;
     struct type in[OPERANDS], out[OP_OUT];
-    int cost, each[OPERANDS]; /* cost: NEVER: no signature fits */
+    /* cost: sum of the operands' costs; NEVER: no signature fits. each: cost of each operand */
+    int cost, each[OPERANDS];
     enum batch_share share[OP_OUT];
     int rows[OP_OUT];
 };
 
-/* Returns how well an operand fits an entry. sums: another operand of the call is a share of a sum. */
+/* Returns how well an operand's share fits an entry of a signature. sums: another operand of the call is a share of
+ * a sum. */
 static int
 entry_cost(struct sbp want, const struct val *v, bool sums)
 {
@@ -84,7 +87,7 @@ share_of_entry(struct sbp entry, int nin, struct val *const *in)
     return has_share(nin, in, SHARE_DRAWN) ? SHARE_DRAWN : SHARE_OTHER;
 }
 
-/* Reads the call by one signature if that costs less than the best so far. */
+/* Tries one signature; keeps it if it costs less than the best so far. */
 static void
 try_signature(struct reading *r, const struct rule *rule, const struct sig *sig, int nin, struct val *const *in)
 {
@@ -104,7 +107,8 @@ try_signature(struct reading *r, const struct rule *rule, const struct sig *sig,
     }
 }
 
-/* Fills the types of operands. A single row is taken as many: a dimension of size 1 belongs to no factor. */
+/* Fills in the operands' types, with `times` times as many rows. A dimension of size 1 belongs to no factor of a
+ * rule, so a single row must count as several. */
 static void
 operand_types(struct reading *r, int nin, struct val *const *in, int times)
 {
@@ -129,7 +133,8 @@ infer_signatures(struct rille_session *s, struct reading *r, struct rule *rule, 
     return sig_axis(&s->calls.scratch, &r->call, rule, list);
 }
 
-/* Reads a reshape: rows stay the outer part of the dimension before which there are as many elements. */
+/* Finds the dimension of a reshape's result that has the rows: the rows stay the outer part of the dimension that
+ * has as many elements before it. */
 static void
 read_reshape(struct reading *r, const struct val *x, const struct type *y)
 {
@@ -146,7 +151,7 @@ read_reshape(struct reading *r, const struct val *x, const struct type *y)
     r->rows[0] = d;
 }
 
-/* Finds the best reading of a call; its cost is NEVER if there is none. */
+/* Finds the signature with the least cost for a call. cost NEVER: no signature fits. */
 static void
 read_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
           const struct type *out, struct reading *r)
@@ -172,7 +177,7 @@ read_call(struct rille_session *s, const struct op *op, int nin, struct val *con
     for (int i = 0; i < list.nsig; i++) try_signature(r, &rule, &list.sig[i], nin, in);
 }
 
-/* Returns true for a cast between numbers, which is linear but for rounding. */
+/* Returns true for a cast between float dtypes, which is linear except for rounding. */
 static bool
 is_number_cast(const struct op *op, const struct val *x, const struct attr *attr)
 {
@@ -181,7 +186,8 @@ is_number_cast(const struct op *op, const struct val *x, const struct attr *attr
     return to != DT_BOOL && from != DT_BOOL && (dtype_is_float(to) || !dtype_is_float(from));
 }
 
-/* Returns the operand that is a number beside shares of a sum, if the call adds or selects them; -1: none. */
+/* Returns the index of an operand that is a number, if the call adds that number to shares of a sum, or selects
+ * between them; -1: none. */
 static int
 number_beside(const struct op *op, int nin, struct val *const *in)
 {
@@ -204,7 +210,8 @@ set_share(struct node *n, int k, enum batch_share share, int rows)
     n->out[k]->rows = (uint8_t)rows;
 }
 
-/* Returns true if a sum reduces the rows of an operand of unknown share: rows are its first dimension, if any. */
+/* Returns true if n sums over the first dimension of an operand with unknown share, because rows can only be the
+ * first dimension. */
 static bool
 sums_rows(const struct node *n)
 {
@@ -215,7 +222,7 @@ sums_rows(const struct node *n)
     return axis->n == 0;
 }
 
-/* Sets the share of a node that needs no signature. Returns false if the node is no such node. */
+/* Sets the shares of a node that needs no signature. Returns false if n needs one. */
 static bool
 note_plain(struct node *n)
 {
@@ -233,8 +240,8 @@ note_plain(struct node *n)
     return true;
 }
 
-/* Returns true if a composite, such as mean, divides a sum over rows by a count of the micro-batch: a number, or a
- * value that is the same for all micro-batches and no total of the batch. */
+/* Returns true if a composite, such as mean, divides a sum over rows by a count of one micro-batch. A count of one
+ * micro-batch is a number, or a value that is the same for all micro-batches and is not a total of the batch. */
 static bool
 divides_by_count(const struct node *n)
 {
@@ -261,7 +268,8 @@ batch_share_note(struct rille_session *s, struct node *n)
 
 /* ---- operands ---- */
 
-/* Returns true if v can be computed before the step begins: it needs no gradient, no random and no live number. */
+/* Returns true if v can be computed before the step begins: v needs no gradient, and depends on no random or live
+ * number. */
 static bool
 is_known_before(struct rille_session *s, struct val *v)
 {
@@ -285,7 +293,8 @@ is_known_before(struct rille_session *s, struct val *v)
     return known;
 }
 
-/* Returns the type that the sum v was taken of; NULL: unknown. *rows: the dimension of the rows. */
+/* Returns the type of the operand of which v is the sum; NULL: unknown. *rows: dimension of the operand that has the
+ * rows. */
 static const struct type *
 type_summed(const struct val *v, int *rows)
 {
@@ -300,7 +309,7 @@ type_summed(const struct val *v, int *rows)
     return &v->type;
 }
 
-/* Returns true if `count` is a product of dimensions of t, that of the rows among them. */
+/* Returns true if `count` is a product of dimensions of t that includes the row dimension. */
 static bool
 counts_elements(const struct type *t, int rows, double count)
 {
@@ -313,7 +322,8 @@ counts_elements(const struct type *t, int rows, double count)
     return false;
 }
 
-/* Checks that no sum is divided by a number that may be a count of the micro-batch: the whole batch has another. */
+/* Checks that no sum is divided by a number that may be the row count of one micro-batch, because the whole batch
+ * has more rows. */
 static int
 check_count(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in)
 {
@@ -337,7 +347,7 @@ times_number(const struct call_context *ctx, struct val *v, double f, struct val
     return 0;
 }
 
-/* Makes a value that is the same for all micro-batches, or a mean of them, a share of a sum. */
+/* Converts a value that is the same for all micro-batches, or a mean over them, to a share of a sum. */
 static int
 share_operand(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -348,7 +358,7 @@ share_operand(const struct call_context *ctx, struct val *v, struct val **out)
     return 0;
 }
 
-/* Replaces all operands by those of the whole batch, known after its last micro-batch. */
+/* Replaces all operands by values of the whole batch, which are known after the last micro-batch. */
 static int
 sum_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in)
 {
@@ -368,12 +378,13 @@ sum_operands(const struct call_context *ctx, const struct op *op, int nin, struc
     return 0;
 }
 
-/* Replaces operand k, a share of a sum that the call reads as a whole. */
+/* Replaces operand k, a share of a sum, by the complete sum, because the operator is not linear in this operand. */
 static int
 replace_operand(const struct call_context *ctx, const struct op *op, int nin, struct val **in, int k, bool *again)
 {
     bool divides = op == op_find("div") && k == 1;
-    if (ctx->composite && !divides) return 0; /* a library's statistic of the micro-batch */
+    /* a statistic of the micro-batch that a composite operator uses itself */
+    if (ctx->composite && !divides) return 0;
     *again = true;
     if (is_known_before(ctx->s, in[k])) return trace_total(ctx, in[k], &in[k]);
     *again = !ctx->composite;
@@ -414,7 +425,7 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
 
 /* ---- values of the batch ---- */
 
-/* The values of micro-batches that have a value of the batch so far, and that value. */
+/* Values of micro-batches for which the batch's value was made so far, each with the batch's value. */
 struct joined_pair {
     const struct val *of;
     struct val *is;
@@ -422,7 +433,7 @@ struct joined_pair {
 struct joined {
     struct joined_pair *pair;
     int n, capacity;
-    bool known; /* no function reads anything but means and sums of a micro-batch */
+    bool known; /* all leaves of the function are means and sums over micro-batches */
 };
 
 static int join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out);
@@ -446,7 +457,7 @@ join_operand(const struct call_context *ctx, struct val *v, struct joined *j, st
     return 0;
 }
 
-/* Makes the batch's value of a function of means and sums: the same calls on the batch's means and sums. */
+/* Makes the batch's value of a function of means and sums, by the same calls on the batch's means and sums. */
 static int
 join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out)
 {

@@ -1,8 +1,8 @@
-/* batch_share.h - how a value of one micro-batch belongs to the value of the whole batch.
+/* batch_share.h - tracks how a value of one micro-batch relates to the value of the whole batch.
  *
- * The micro-batches are treated as the ranks of one more mesh axis, and a call has the signatures of sbp/sig.h on it.
- * So a sum over rows is a share of the batch's sum, as P(sum) is on a mesh. An operator that is not linear cannot read
- * a share; it reads the batch's sum instead:
+ * The micro-batches are treated as the ranks of one more mesh axis, on which a call has the signatures of sbp/sig.h.
+ * So a micro-batch's sum over rows is a share of the batch's sum, like P(sum) on a mesh. An operator that is not
+ * linear cannot read a share. Such an operator reads the batch's sum instead:
  *
  *   if the sum follows from the arguments without a gradient (a count of labels, the sum of a mask), a step of its own
  *   computes it before the batch (trace_total)
@@ -16,28 +16,29 @@
 
 struct attr;
 enum batch_share {
-    SHARE_WHOLE,      /* the same for all micro-batches */
-    SHARE_ROWS,       /* the batch's value joins the micro-batches' along one axis (val->rows) */
-    SHARE_SUM,        /* the batch's value is the sum of the micro-batches' */
-    SHARE_MEAN,       /* the batch's value is their mean */
-    SHARE_FROM_MEANS, /* a function of means and sums; a gradient takes it for a mean, as of a batch norm's statistics
-                       */
-    SHARE_EXTREME,    /* the batch's value is the greatest or the least of them */
-    SHARE_DRAWN,      /* random numbers */
-    SHARE_OTHER,      /* a function of several rows of a micro-batch */
+    SHARE_WHOLE, /* the value is the same for all micro-batches */
+    SHARE_ROWS,  /* the batch's value joins the micro-batches' values along axis val->rows */
+    SHARE_SUM,   /* the batch's value is the sum of the micro-batches' values */
+    SHARE_MEAN,  /* the batch's value is the mean of the micro-batches' values */
+    /* the value is a function of means and sums, such as a batch norm's statistics; gradients treat it as a mean */
+    SHARE_FROM_MEANS,
+    SHARE_EXTREME, /* the batch's value is the maximum or minimum of the micro-batches' values */
+    SHARE_DRAWN,   /* the values are random numbers */
+    SHARE_OTHER,   /* the value is a function of several rows of a micro-batch; the batch's value is unknown */
 };
 enum batch_share batch_share_of(const struct val *v);
-/* Returns true if the batch's value is the sum of the values (or of all rows) of its micro-batches, and not their
- * mean. */
+/* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all micro-batches.
+ * Returns false if it is their mean. */
 bool batch_share_adds(const struct val *v);
 /* Sets the shares of a new node's results. */
 void batch_share_note(struct rille_session *s, struct node *n);
-/* Replaces operands of a call in place, so that the call is right for the whole batch. E_PLAN: no such call exists; the
- * error says what to write instead. */
+/* Replaces operands of a call in place so that the call's result is right for the whole batch. E_PLAN: no operands
+ * make the call right; the error says how to write the call instead. */
 int batch_share_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
                          const struct attr *attr);
 
-/* Makes the batch's value of a value of each micro-batch that has no rows: known after the last micro-batch. E_PLAN. */
+/* Makes the batch's value of a value without rows, which each micro-batch has; the result is known after the last
+ * micro-batch. E_PLAN: the batch's value cannot be computed. */
 int batch_share_join(const struct call_context *ctx, struct val *v, struct val **out);
 
 #endif

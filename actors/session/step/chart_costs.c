@@ -1,4 +1,4 @@
-/* chart_costs.c - costs that the user gives for a chart or for the search of a schedule. */
+/* chart_costs.c - checks costs that the user gives for a chart or a schedule search. */
 #include "actors/session/step/chart_costs.h"
 #include "runtime/base/error.h"
 

@@ -1,4 +1,4 @@
-/* compare.c - says whether two compiled steps compute the same, and if not, which call of the user's differs. */
+/* compare.c - compares two compiled steps, and describes the first of the user's calls that differs. */
 #include "actors/session/core/face.h"
 #include "actors/session/core/store.h"
 #include "actors/session/core/tracer.h"
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads a number's value. Counts of calls are not asked, because asking counts. */
+/* Returns the value of a number in *out. Skips numbers with an undo function (counts of calls), because reading
+ * changes them. */
 static int
 number_value(const struct number *n, double *out)
 {
@@ -19,7 +20,7 @@ number_value(const struct number *n, double *out)
     return 0;
 }
 
-/* A live number equals a constant that has its present value. */
+/* Returns true if two numbers are equal. A live number equals a constant with its present value. */
 static int
 numbers_equal(const struct number *a, const struct number *b, bool *equal)
 {
@@ -33,7 +34,7 @@ numbers_equal(const struct number *a, const struct number *b, bool *equal)
     return 0;
 }
 
-/* Reads all elements of a value. The caller frees them. */
+/* Reads all elements of a value; the caller frees the array. */
 static int
 read_value(struct rille_session *s, struct val *v, void **out)
 {
@@ -57,7 +58,7 @@ values_equal(struct rille_session *s, struct val *a, struct val *b, bool *equal)
     return status;
 }
 
-/* Constants that each trace made anew are equal if their elements are. */
+/* Compares two values that traces captured. Constants that each trace created anew are equal if their elements are. */
 static int
 origins_equal(const struct rille_graph *g, const struct origin *a, const struct origin *b, bool *equal)
 {
@@ -144,7 +145,7 @@ find_other_number(const struct rille_graph *a, const struct rille_graph *b, stru
     return 0;
 }
 
-/* Compares what a step reads and writes. */
+/* Compares the tensors that two steps read and write. */
 static int
 ends_equal(const struct rille_graph *a, const struct rille_graph *b, bool *equal)
 {

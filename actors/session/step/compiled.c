@@ -1,7 +1,7 @@
-/* compiled.c - calls a compiled step: binds bytes, runs, and takes new versions.
+/* compiled.c - calls a compiled step: binds buffers, runs the plan, and sets the variables' new versions.
  *
- * A variable's new version overwrites the old one if only the variable's handle needs the old bytes; then nothing is
- * allocated or rebound. */
+ * A variable's new version overwrites the old version if nothing but the variable's handle needs the old bytes. Then
+ * the call allocates no buffer and binds none again. */
 #include "actors/session/step/compiled.h"
 #include "actors/plan/assign/assign.h"
 #include "actors/session/core/cluster_view.h"
@@ -77,7 +77,7 @@ origin_value(const struct origin *o, struct rille_tensor *const *in)
     }
 }
 
-/* Returns true if argument i has the layout that the step reads, or may be converted to it. */
+/* Returns true if argument i has the layout that the step reads, or if the call may convert it. */
 static bool
 lies_as_planned(const struct rille_graph *g, int i, const struct rille_tensor *t)
 {
@@ -136,7 +136,7 @@ replaced(const struct outcome *o)
     return o->kind == TO_GRADIENT && o->t->grad ? o->t->grad->val : NULL;
 }
 
-/* Computes pending readers of the variables before the step replaces them. */
+/* Computes uncomputed readers of the variables before the step replaces the variables' values. */
 static int
 release_replaced(struct rille_graph *g)
 {
@@ -147,7 +147,7 @@ release_replaced(struct rille_graph *g)
     return status;
 }
 
-/* Returns true if the outcome replaces the leaf. */
+/* Returns true if the outcome is the new version of the leaf. */
 static bool
 replaces(const struct outcome *o, const struct origin *leaf)
 {
@@ -156,8 +156,8 @@ replaces(const struct outcome *o, const struct origin *leaf)
            (o->kind == TO_GRADIENT && leaf->kind == FROM_GRADIENT);
 }
 
-/* Returns true if the outcome may overwrite the bytes of the leaf: only the variable's handle needs them, and no
- * argument is the same value. A gradient with another holder is not overwritten. */
+/* Returns true if the outcome may overwrite the buffer of the leaf: nothing but the variable's handle needs it, and
+ * no argument is the same value. A gradient that has another holder is not overwritten. */
 static bool
 donates(const struct rille_graph *g, const struct outcome *o, int32_t leaf, int nin, struct rille_tensor *const *in)
 {
@@ -169,7 +169,7 @@ donates(const struct rille_graph *g, const struct outcome *o, int32_t leaf, int 
     return v->keep == 1 && v->store->nref == 1;
 }
 
-/* Undoes the first n live numbers that were asked, because the call did not happen. */
+/* Reverts the first n live numbers, because the call failed after their functions had run. */
 static void
 undo_numbers(struct rille_graph *g, int32_t n)
 {
@@ -177,8 +177,9 @@ undo_numbers(struct rille_graph *g, int32_t n)
         if (g->numbers.live[i]->undo) g->numbers.live[i]->undo(g->numbers.live[i]->arg);
 }
 
-/* Asks each live number once per call, however many operators read it. This happens before the call binds anything,
- * because a number's function may run and assign anything, except this step. */
+/* Calls the function of each live number once per step, even if several operators read the number. The functions are
+ * called before buffers are bound, because a live number's function may change variables that the step does not
+ * read. */
 static int
 ask_numbers(struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
@@ -197,7 +198,7 @@ ask_numbers(struct rille_graph *g, int nin, struct rille_tensor *const *in)
     return status;
 }
 
-/* Sorts arguments whose micro-batches are not contiguous. */
+/* Sorts the rows of arguments whose micro-batches are not contiguous. */
 static int
 sort_arguments(struct rille_graph *g, struct rille_tensor *const *in)
 {
@@ -215,7 +216,7 @@ sort_arguments(struct rille_graph *g, struct rille_tensor *const *in)
     return 0;
 }
 
-/* Restores the row order of results that are joined from micro-batches. */
+/* Restores the original row order of results that are joined from micro-batches. */
 static int
 sort_results(struct rille_graph *g)
 {
@@ -235,7 +236,7 @@ sort_results(struct rille_graph *g)
     return 0;
 }
 
-/* Binds the leaves to the bytes of variables and arguments. */
+/* Binds the leaves to the buffers of variables and arguments. */
 static int
 bind_leaves(struct rille_graph *g, struct rille_tensor *const *in)
 {
@@ -279,8 +280,8 @@ root_value(struct rille_graph *g, int32_t k)
     return graph_leaf(g->s->graph, &t, ref_layout(p, p->root[k].ref), g->runner->root[k]);
 }
 
-/* Gives the variable its new version. The version stays the same object if it was overwritten in place and nothing
- * else holds it. */
+/* Sets the variable's new version. If the run overwrote the old bytes and nothing else holds the old version, the
+ * version object is reused. */
 static void
 take_variable(struct rille_graph *g, struct rille_tensor *t, int32_t k)
 {

@@ -1,9 +1,9 @@
 /* compiled.h - a compiled step: recorded by trace.c, called by compiled.c, measured by measure.c. Private to the
  * session.
  *
- * Each leaf of the program has a source for its bytes at every call: an argument, a variable's present version, a
- * gradient, or a value that the trace captured. Each root has an outcome. A graph belongs to its session and is used
- * on the session's thread. It holds the tensors and values that it names. */
+ * Each leaf of the program has an origin that supplies its bytes at every call: an argument, a variable's present
+ * version, a gradient, or a value that the trace captured. Each root has one or several outcomes. A graph belongs to
+ * its session and is used on the session's thread. A graph holds references to its tensors and values. */
 #ifndef RILLE_SESSION_COMPILED_H
 #define RILLE_SESSION_COMPILED_H
 
@@ -12,17 +12,19 @@
 #include "actors/session/step/segments.h"
 #include "actors/session/core/session.h"
 
-/* Source of the bytes of leaf i of the program at a call. */
+/* Where leaf i of the program gets its bytes at a call. */
 struct origin {
     enum origin_kind { FROM_INPUT, FROM_VARIABLE, FROM_GRADIENT, FROM_VALUE } kind;
-    int32_t input;          /* index of the argument */
-    struct rille_tensor *t; /* held: the variable, or the owner of the gradient; an unplaced "auto" argument */
-    bool free;       /* of a variable or an argument: the planner could choose the layout when the step was traced */
-    struct val *val; /* held: FROM_VALUE, the value that the trace captured */
+    int32_t input; /* index of the argument */
+    /* holds a reference: the variable, the owner of the gradient, or an "auto" argument without a layout */
+    struct rille_tensor *t;
+    bool free;       /* variables and arguments: the planner could choose the layout when the step was traced */
+    struct val *val; /* holds a reference; FROM_VALUE: the value that the trace captured */
 };
-/* A variable that the traced calls read, whether the step needs it or not. A call requires the same requires_grad. */
+/* A variable that the traced calls read, even if the step does not need it. A call of the step requires that
+ * requires_grad is as it was in the trace. */
 struct read_variable {
-    struct rille_tensor *t; /* held */
+    struct rille_tensor *t; /* holds a reference */
     bool requires_grad;
 };
 /* Use of root `root` after a call: a result of the step, the new version of a variable, or its gradient. Several
@@ -30,76 +32,82 @@ struct read_variable {
 struct outcome {
     enum outcome_kind { TO_RESULT, TO_VARIABLE, TO_GRADIENT } kind;
     int32_t root;
-    struct rille_tensor *t; /* held: the variable; NULL for a result */
+    struct rille_tensor *t; /* holds a reference: the variable; NULL: a result */
 };
-/* Whether a variable has a gradient. A call requires the state before the trace and leaves the state after it. */
+/* Whether a variable has a gradient. A call requires the state from before the trace, and leaves the state from
+ * after it. */
 struct gradient_state {
-    struct rille_tensor *t; /* held */
+    struct rille_tensor *t; /* holds a reference */
     bool before, after;
 };
 
-/* The plan of least memory that whatif found on one mesh; kept so that a later search finds the reported minimum
- * again. */
+/* The plan of least memory that whatif found on one mesh. The session keeps this plan so that a later search with
+ * the reported limit finds it again. */
 struct least_found {
     int naxis;
     int32_t mesh[MAX_AXIS];
-    int64_t bytes;   /* per device, with scratch memory */
-    int64_t counted; /* as a search counts bytes: devices of all stages as one, without scratch */
+    int64_t bytes; /* memory per device with scratch memory, bytes */
+    /* memory by the planner's count, bytes: counts devices of all stages as one device, without scratch memory */
+    int64_t counted;
     int32_t *choice, nchoice;
 };
-/* The arguments of a step. */
+/* How a step treats its arguments. */
 struct step_inputs {
     int32_t n;
     struct type *type;
     const struct layout **layout;
-    bool *placed;             /* by argument: a planner chose the layout; a call converts an "auto" argument to it */
+    /* by argument: a planner chose the layout; a call converts an "auto" argument to that layout */
+    bool *placed;
     struct segments segments; /* segments of the arguments' rows */
-    struct store **sorted; /* by leaf: argument with rows sorted by micro-batch, for one run; NULL: already in order */
+    /* by leaf: argument with rows sorted by micro-batch, for the run in progress; NULL: needs no sorting */
+    struct store **sorted;
 };
 /* The numbers that a step binds at each call. */
 struct step_numbers {
     int32_t nnumber, nlive;
     struct number *number;
-    struct rille_live **live; /* held: each is asked once per call */
-    int64_t nrandom;          /* ordinals of random operators per call */
-    bool asking;              /* a call is asking live numbers */
+    struct rille_live **live; /* holds references; each number's function runs once per call */
+    int64_t nrandom;          /* number of ordinals that random operators use per call */
+    bool asking;              /* the functions of live numbers are running */
 };
-/* What a call requires of variables. */
+/* State of variables that a call requires. */
 struct step_variables {
     int32_t ngradient, nvariable;
     struct gradient_state *gradient;
     struct read_variable *variable;
 };
-/* How the step was planned. */
+/* Results and options of the step's planning. */
 struct step_planning {
-    struct assigned *assigned; /* the planner's result (planner/planned.c); NULL: not planned */
-    struct program *traced;    /* the program before planning, for whatif; NULL: none */
-    int64_t search_ns;         /* time limit of the search */
-    bool searched;             /* the schedule is searched, after the layouts */
-    bool sliced;               /* updates are sliced (ZeRO) or offloaded */
+    struct assigned *assigned; /* result of the planner (planner/planned.c); NULL: no planner was used */
+    struct program *traced;    /* program before planning, for whatif; NULL: none */
+    int64_t search_ns;         /* time limit of the search, ns */
+    bool searched;             /* a schedule search follows the choice of layouts */
+    bool sliced;               /* ZeRO splits the updates, or values are offloaded */
     struct least_found least;
 };
 struct rille_graph {
     struct rille_session *s;
-    struct rille_graph *next, *back; /* links of the session's list */
+    struct rille_graph *next, *back; /* neighbours in the session's list */
     struct runner *runner;
-    struct rille_graph *totals; /* owned: runs before each call, writes totals of the batch into variables; or NULL */
-    bool meta;                  /* runs on meta devices: calls return tensors without values */
-    uint64_t generation;        /* the session's when the step was made; stale if they differ */
+    /* owned: step that runs before each call and writes totals of the batch into variables; NULL: none */
+    struct rille_graph *totals;
+    bool meta; /* runs on meta devices: calls return tensors without values */
+    /* session's generation when the step was made; if the session's present generation differs, the step is stale */
+    uint64_t generation;
     int32_t nout, nleaf, noutcome;
     struct origin *origin;   /* by leaf */
-    struct outcome *outcome; /* noutcome: results in order, then gradients, then variables */
+    struct outcome *outcome; /* noutcome entries: results in order, then gradients, then variables */
     struct step_inputs inputs;
     struct step_numbers numbers;
     struct step_variables variables;
     struct step_planning planning;
     struct step_times times;
-    char *trace_path; /* file that write_trace writes after the next call; NULL: none */
+    char *trace_path; /* file for write_trace after the next call; NULL: none */
     int (*write_trace)(struct rille_graph *g, const char *path);
     struct arena arena;
 };
 
-/* compiled.c: does the checks of core/face.h for a compiled step. */
+/* compiled.c: checks a step argument of a public function, like the functions of core/face.h. */
 int face_graph(const struct rille_graph *g, const char *who);
 
 /* Returns the program of the step's plan. */

@@ -1,4 +1,4 @@
-/* measure.c - memory that devices hold during a step, and the act times of its last timed run. */
+/* measure.c - measures the memory that devices hold during a step, and keeps the act times of its last timed run. */
 #include "actors/session/step/measure.h"
 #include "actors/plan/memory/peak.h"
 #include "actors/session/step/compiled.h"
@@ -30,7 +30,8 @@ measure_values(const struct plan *p, const bool *over, struct rille_device_stats
         int64_t *held = &device[measure_device(p, l->place, part->pos)].peak_memory;
         bool later = p->shared[part->index] && layout_origin(l, part->pos) != part->pos;
         if (!over[part->index] && !later) *held += part->bytes;
-        if (over[part->index] && later) *held -= part->bytes; /* of the leaf, in the first one's buffer */
+        /* the first device with this shard counted the leaf, whose buffer is shared */
+        if (over[part->index] && later) *held -= part->bytes;
     }
 }
 

@@ -5,8 +5,8 @@
 #include "actors/session/core/tracer.h"
 #include "kernels/op/lib/table.h"
 
-/* Sums v over the micro-batches. Half-precision sums are f32 until the last micro-batch is added; partial sums are
- * f32 by their layout. */
+/* Sums v over the micro-batches. Half-precision values are summed in f32 and rounded after the last micro-batch.
+ * Partial sums are f32 by their layout. */
 static int
 sum_up(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -16,7 +16,7 @@ sum_up(const struct call_context *ctx, struct val *v, struct val **out)
     return 0;
 }
 
-/* Returns true if the operand is a tensor per micro-batch, not partial, and read without a move. */
+/* Returns true if the operand is a tensor of one micro-batch, not partial, and read without a move. */
 static bool
 lies_so(const struct node *n, int k)
 {
@@ -38,7 +38,7 @@ is_fixed(const struct node *n, int k, const struct val *v)
     return x->is_number || (!trace_per_microbatch(x) && alike(x, v) && x->layout == n->want[k]);
 }
 
-/* Returns the operands of n (bits) that can be summed instead of its result v; 0: none. */
+/* Returns, as bits, the operands of n that can be summed instead of n's result v; 0: none. */
 static unsigned
 sums_of(const struct node *n, const struct val *v)
 {
@@ -51,8 +51,8 @@ sums_of(const struct node *n, const struct val *v)
     return 0;
 }
 
-/* Sums half-precision values in f32. Moves the sum before a cast to half precision, a reshape, or a product with a
- * constant, and gives two addends a sum each, so that no value of a single micro-batch is rounded. */
+/* Sums half-precision values in f32 so that no single micro-batch's value is rounded. To this end sums before a cast
+ * to half precision, a reshape, or a product with a constant, and sums the two addends of an addition separately. */
 static int
 sum_up_wide(const struct call_context *ctx, struct val *v, struct val **out)
 {

@@ -4,9 +4,10 @@
 
 #include "actors/session/core/call_context.h"
 
-/* Returns v summed over the micro-batches; v itself without micro-batches, or if it is computed once per batch. */
+/* Returns the sum of v over the micro-batches. Returns v itself if the step has no micro-batches, or v is computed
+ * once per batch. */
 int microbatch_sum(const struct call_context *ctx, struct val *v, struct val **out);
-/* Returns the mean over the micro-batches of a value that differs between them; known after the last micro-batch. */
+/* Returns the mean of a per-micro-batch value over the micro-batches. The mean is known after the last micro-batch. */
 int microbatch_mean(const struct call_context *ctx, struct val *v, struct val **out);
 
 #endif

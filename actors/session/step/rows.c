@@ -1,8 +1,8 @@
-/* rows.c - makes the schedule rows of a step, in all processes, from the times of an early call (WARM_CALLS).
+/* rows.c - makes the schedule rows of a step (the order of tasks on each lane), in all processes, from the act times
+ * of call number WARM_CALLS.
  *
- * With several hosts, the session joins the plan partitions, with moves as in a single memory, and makes the rows of
- * the whole plan. Workers get the rows of their partitions, and so follow the order that a single process would
- * have. */
+ * With several hosts, the session merges the plan partitions as if all devices were on one host, and makes the rows
+ * of the merged plan. Workers get the rows of their partitions, so they follow the same order as a single process. */
 #include "actors/session/step/rows.h"
 #include "actors/plan/sim/account.h"
 #include "actors/session/core/cluster_view.h"
@@ -11,9 +11,9 @@
 
 #include "runtime/base/error.h"
 
-enum { MOST_ACTS = 1 << 20 }; /* of joined partitions */
+enum { MOST_ACTS = 1 << 20 }; /* maximum number of acts of the merged plan for which rows are made */
 
-/* Returns true if lanes should follow rows: the step has micro-batches, and several lanes. */
+/* Returns true if lanes should follow schedule rows: the step has micro-batches and several lanes. */
 static bool
 wants_rows(const struct rille_graph *g)
 {

@@ -1,5 +1,5 @@
-/* schedules.c - the named schedules of pipelines: those given as numbers of credits, and the names of those that are
- * searched (actors/plan/sim/schedule_family.h). */
+/* schedules.c - the table of named pipeline schedules. Some are defined by numbers of credits; others are searched
+ * (actors/plan/sim/schedule_family.h). */
 #include "actors/session/step/schedules.h"
 #include "actors/plan/outline/stage.h"
 #include "actors/plan/sim/schedule_family.h"
@@ -27,7 +27,7 @@ no_schedule(const char *name)
     return status;
 }
 
-/* Returns the schedule of that name that is given as numbers of credits; NULL: none. */
+/* Returns the named schedule if it is defined by numbers of credits; else NULL. */
 static const struct lag_schedule *
 schedule_of_lag(const char *name)
 {
@@ -56,7 +56,7 @@ schedules_check(const struct rille_graph_options *o)
 int
 rille_schedule_contexts(const char *schedule, int devices, int stages, int device)
 {
-    enum { MOST = 1 << 15 }; /* products fit in 31 bits */
+    enum { MOST = 1 << 15 }; /* largest number in a schedule, so that products fit in 31 bits */
     if (face_given(schedule, "the schedule", __func__)) return 0;
     if (device < 0 || device >= devices || stages < 1 || devices > MOST || stages > MOST) return 0;
     const struct lag_schedule *named = schedule_of_lag(schedule);

@@ -20,7 +20,7 @@ add_bounds(struct segments *s, const struct type *t, const struct layout *l)
     }
 }
 
-/* Lists the numbers that divide every segment: "1, 2, 4". */
+/* Writes a list of the numbers of micro-batches that divide every segment: "1, 2, 4". */
 static int
 segments_no_pieces(const struct segments *s, int64_t rows)
 {
@@ -33,8 +33,8 @@ segments_no_pieces(const struct segments *s, int64_t rows)
     int32_t bad = 0;
     while ((s->bound[bad + 1] - s->bound[bad]) % s->pieces == 0) bad++;
     int status = fail(E_SHAPE,
-                      "graph: micro_batches = %d does not divide the %lld rows from %lld on, of %lld, that all "
-                      "arguments store contiguously; %s would do",
+                      "graph: micro_batches = %d must divide the %lld rows from row %lld on, of %lld, that all "
+                      "arguments store contiguously; possible numbers: %s",
                       (int)s->pieces, (long long)(s->bound[bad + 1] - s->bound[bad]), (long long)s->bound[bad],
                       (long long)rows, str_text(&good));
     str_free(&good);
@@ -90,7 +90,7 @@ segments_alike(const struct segments *s)
     return MAX(1, s->n);
 }
 
-/* Returns the number of segments in rows lo to hi; -1: a segment is cut. */
+/* Returns the number of segments in rows lo to hi; -1: lo or hi is inside a segment. */
 static int32_t
 count_in(const struct segments *s, int64_t lo, int64_t hi)
 {
@@ -133,7 +133,7 @@ segments_fit(const struct segments *s, const struct layout *l, int64_t rows)
     return s->n == 0 || s->bound[s->n] != rows * s->pieces || most_in(s, l, rows) >= 0;
 }
 
-/* Copies between buffers on a device or (kind NULL) in host memory. */
+/* Copies between buffers of one device kind. kind NULL: both are in host memory. */
 static int
 copy_segment(const struct device_kind *kind, char *to, const char *from, size_t bytes)
 {
@@ -142,7 +142,7 @@ copy_segment(const struct device_kind *kind, char *to, const char *from, size_t 
     return 0;
 }
 
-/* Sorts one shard: for micro-batch k, the k-th part of each segment. */
+/* Sorts the rows of one shard: micro-batch k is the k-th part of each segment. */
 static int
 sort_shard(const struct segments *s, const struct device_kind *kind, const struct box *b, int64_t row_bytes,
            const char *from, char *to, bool back)
@@ -159,7 +159,7 @@ sort_shard(const struct segments *s, const struct device_kind *kind, const struc
     return 0;
 }
 
-/* Sorts one buffer. Bytes in another process's memory are copied through the host. */
+/* Sorts the rows of one buffer. If another process owns the bytes, copies them through the host. */
 static int
 sort_buffer(const struct segments *s, const struct box *b, int64_t row_bytes, const struct buffer *from,
             const struct buffer *to, int kind, bool back)

@@ -12,23 +12,23 @@
 
 struct segments {
     int32_t pieces, n;
-    int64_t *bound; /* n + 1 row indices: begin of each segment, and the end; malloc */
+    int64_t *bound; /* n + 1 row indices: start of each segment, then the end of the last; malloc */
 };
 
-/* Finds the segments of the arguments, whose first axes must be equally long. E_SHAPE: they differ, or the number of
- * micro-batches does not divide a segment; the text names the segment and numbers that would work. */
+/* Finds the segments of the arguments. E_SHAPE: first axes have different lengths, or the number of micro-batches
+ * does not divide a segment; the text names the segment and possible numbers. */
 int segments_find(struct segments *s, int32_t pieces, int n, struct rille_tensor *const *in);
 struct segments segments_copy(const struct segments *s);
 void segments_free(struct segments *s);
-/* Returns the number of segments if they are equally long (error messages then give positions); else 0. */
+/* Returns the number of segments if all have equal length; else 0. Error texts use the number to give positions. */
 int32_t segments_alike(const struct segments *s);
-/* Returns true if a tensor with this layout and `rows` rows per micro-batch already has its rows sorted by
- * micro-batch. */
+/* Returns true if a tensor's shards already have their rows sorted by micro-batch. rows: rows per micro-batch. */
 bool segments_in_order(const struct segments *s, const struct layout *l, int64_t rows);
-/* Returns true if every shard of such a tensor consists of complete segments. Only then can a step join
- * micro-batches. */
+/* Returns true if every shard of a tensor with this layout consists of complete segments; otherwise a step cannot
+ * join its micro-batches. */
 bool segments_fit(const struct segments *s, const struct layout *l, int64_t rows);
-/* Makes a new store with rows sorted by micro-batch; back: from that order to the tensor's own. t: global type. */
+/* Makes a new store with rows sorted by micro-batch. back: restores the tensor's own order instead. t: type of the
+ * global tensor. */
 int segments_sort(const struct segments *s, struct rille_session *session, const struct type *t, const struct layout *l,
                   const struct store *from, bool back, struct store **out);
 

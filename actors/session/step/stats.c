@@ -1,4 +1,4 @@
-/* stats.c - statistics of a compiled step: busy time, traffic and memory by device. */
+/* stats.c - collects statistics of a compiled step by device: busy time, traffic and memory. */
 #include "actors/act/run/actor.h"
 #include "actors/plan/memory/peak.h"
 #include "actors/plan/outline/estimate.h"
@@ -9,7 +9,7 @@
 #include "actors/session/step/compiled.h"
 #include "actors/session/step/measure.h"
 
-/* Returns the bytes of other devices that a task reads in a run. Without a cluster, the acts count these bytes
+/* Returns the bytes of other devices that a task reads in a run. Without workers, the actors count these bytes
  * themselves. */
 static int64_t
 task_received(const struct plan *p, int32_t i)
@@ -18,7 +18,7 @@ task_received(const struct plan *p, int32_t i)
     return t->kind->flags & KIND_MOVE ? t->move.received * t->nact : 0;
 }
 
-/* Returns the text of the largest tenants; made once, because a plan does not change. */
+/* Returns the text that lists the largest tensors. The text is made once, because a plan does not change. */
 static const char *
 live_ranges_text(struct rille_graph *g, const struct plan *p, int32_t device, const char *known)
 {
@@ -80,7 +80,7 @@ bytes_out(const struct plan *p, struct rille_device_stats *device)
     }
 }
 
-/* Allocates statistics for the devices of all partitions, and counts how many devices can act at once. */
+/* Allocates statistics for the devices of all hosts, and counts how many devices can act at the same time. */
 static int
 find_devices(struct rille_graph *g, int npart, int *natonce)
 {

@@ -1,11 +1,10 @@
-/* trace.c - compiled steps: records a function's calls once, to run many times.
+/* trace.c - records the calls of a function once, as a compiled step that can run many times.
  *
- * Between begin and end, calls add nodes and nothing runs. A journal keeps the state of variables and gradients
- * before the trace, so that everything is restored afterwards, also after a failure. The changes become results of
- * the plan.
+ * Between begin and end, calls add nodes but nothing runs. A journal keeps the state of variables and gradients
+ * before the trace, so that trace_end() can restore it, also after an error. The changes become results of the plan.
  *
- * With micro-batches, arguments stand for one micro-batch. A gradient is summed over the micro-batches where it is
- * deposited; everything after that happens once per batch. */
+ * With micro-batches, arguments stand for one micro-batch. A gradient is summed over the micro-batches when it
+ * reaches its leaf. All later calls happen once per batch. */
 #include "actors/session/step/trace.h"
 #include "actors/plan/outline/stage.h"
 #include "actors/session/core/build.h"
@@ -26,43 +25,46 @@
 #include <string.h>
 
 struct journal_entry {
-    struct rille_tensor *t;    /* held */
-    struct val *val;           /* held */
-    struct rille_tensor *grad; /* held, or NULL */
+    struct rille_tensor *t;    /* holds a reference */
+    struct val *val;           /* holds a reference */
+    struct rille_tensor *grad; /* holds a reference; NULL: none */
     bool had_grad;
 };
 
-/* A loss that depends on parameters alone, and so is the same for each micro-batch. */
+/* A loss that depends on parameters alone, so it is the same for each micro-batch. */
 struct unfed_loss {
     const struct place *place;
     struct line line;
 };
 
-/* A sum over the whole batch that exists before the step (trace_total): `of` summed over the micro-batches. */
+/* A sum over the whole batch that is computed before the step (trace_total): `of` summed over the micro-batches. */
 struct batch_total {
-    struct val *of, *sum;   /* held */
-    struct rille_tensor *t; /* held: the variable that the step reads; a step of its own writes it before */
+    struct val *of, *sum; /* holds references */
+    /* holds a reference: the variable that the step reads; a separate step writes this variable before each call */
+    struct rille_tensor *t;
 };
 
 struct trace {
     struct rille_graph_options options;
     int32_t pieces, lag, nin;
-    bool split;                       /* weight gradients have credits of their own */
-    struct segments segments;         /* of the arguments' rows: micro-batch k is the k-th part of each */
-    struct val **input;               /* held */
-    struct rille_tensor **auto_input; /* by argument: held, if a planner may choose the layout; else NULL */
+    bool split; /* weight gradients have separate credits */
+    /* segments of the arguments' rows: micro-batch k consists of the k-th part of each */
+    struct segments segments;
+    struct val **input; /* holds references */
+    /* by argument: holds a reference, if a planner may choose the layout; else NULL */
+    struct rille_tensor **auto_input;
     struct journal_entry *journal;
     int32_t njournal, capacity;
-    const struct place **fed; /* placements with work per micro-batch */
+    const struct place **fed; /* placements with nodes that run per micro-batch */
     int32_t nfed, fed_capacity;
     struct unfed_loss *unfed;
     int32_t nunfed, unfed_capacity;
-    struct read_variable *variable; /* read by calls */
+    struct read_variable *variable; /* variables that the traced calls read */
     int32_t nvariable, variable_capacity;
-    struct hash_table variables; /* the same, by address */
+    struct hash_table variables; /* index of `variable` by address */
     struct batch_total *total;
     int32_t ntotal, total_capacity;
-    struct rille_live **ask; /* held: live numbers asked by calls, whether read or not */
+    struct rille_live **ask; /* holds references: live numbers that calls used, even if nothing reads them */
     int32_t nask, ask_capacity;
 };
 
@@ -111,8 +113,8 @@ rille_live_ask(struct rille_live *l)
     return 0;
 }
 
-/* Checks that every stage with a loss gets data. A loss without data is a regulariser on a placement with data, and
- * an error elsewhere. */
+/* Checks that every stage with a loss gets data. A loss without data is allowed as a regulariser, on a placement
+ * that gets data; elsewhere it is an error. */
 static int
 all_fed(const struct trace *r)
 {
@@ -134,7 +136,7 @@ all_fed(const struct trace *r)
     return 0;
 }
 
-/* Notes that a call reads the variable. */
+/* Records that a call reads the variable. */
 static void
 note_variable(struct trace *r, struct rille_tensor *t)
 {
@@ -150,7 +152,7 @@ static int
 classify(struct rille_session *s, struct node *n)
 {
     n->traced = 1;
-    for (int i = 0; i < n->nin; i++) { /* a handle on a result of the trace would keep its nodes */
+    for (int i = 0; i < n->nin; i++) { /* a handle for a result of the trace would keep its nodes in memory */
         const struct val *v = n->in[i];
         bool made_here = v && v->node && v->node->traced;
         if (v && !made_here && v->owner && v->owner->leaf && v->owner->nref > 0) note_variable(s->trace.now, v->owner);
@@ -170,12 +172,14 @@ classify(struct rille_session *s, struct node *n)
     if (n->per_piece && n->op->flags & OP_UPDATE)
         return fail(E_PLAN, "%s: a value of one micro-batch is used in an update, which runs once per batch", n->name);
     if (n->per_piece && n->after)
-        return fail(E_PLAN, "%s: mixes a value of one micro-batch with one that is known only after all of them",
-                    n->name);
+        return fail(
+            E_PLAN,
+            "%s: one operand is a value of one micro-batch, but another is known only after the last micro-batch",
+            n->name);
     return 0;
 }
 
-/* Makes a variable of zeros outside the trace, for a total of v's type and layout. */
+/* Creates a variable of zeros, outside the trace, that holds a total with v's type and layout. */
 static int
 total_variable(const struct call_context *ctx, const struct val *v, struct rille_tensor **out)
 {
@@ -224,7 +228,7 @@ note_change(struct rille_session *s, struct rille_tensor *t)
 
 /* ---- begin, abort ---- */
 
-/* Fails with the possible numbers of micro-batches: the divisors of the rows of every rank. */
+/* Fails with the possible numbers of micro-batches: the common divisors of all ranks' row counts. */
 static int
 trace_no_pieces(const struct trace *r, int i, const struct val *v)
 {
@@ -238,14 +242,14 @@ trace_no_pieces(const struct trace *r, int i, const struct val *v)
     for (int64_t n = 1, told = 0; n <= all && told < 12 && n <= 1 << 20; n++)
         if (all % n == 0) str_addf(&which, "%s%lld", told++ ? ", " : "", (long long)n);
     int status = fail(E_SHAPE,
-                      "graph: argument %d has %lld rows, which micro_batches = %d does not divide on every rank; what "
-                      "does: %s",
+                      "graph: argument %d has %lld rows, which micro_batches = %d does not divide on every rank; "
+                      "possible numbers: %s",
                       i + 1, (long long)v->type.dim[0], (int)r->pieces, str_text(&which));
     str_free(&which);
     return status;
 }
 
-/* Returns the type of one micro-batch. Every shard must be divisible, because rows are split in place. */
+/* Returns the type of one micro-batch. The rows of every shard must be divisible, because rows are divided in place. */
 static int
 piece_type(const struct trace *r, int i, const struct val *v, struct type *out)
 {
@@ -276,7 +280,7 @@ trace_end(struct rille_session *s)
         rille_tensor_free(&e->t);
     }
     for (int32_t i = 0; i < r->nin; i++) {
-        r->input[i]->input = ENDED_INPUT; /* kept handles are no input of the next trace */
+        r->input[i]->input = ENDED_INPUT; /* handles that the user keeps are not inputs of a later trace */
         val_drop(s->graph, &r->input[i]);
         rille_tensor_free(&r->auto_input[i]);
     }
@@ -303,7 +307,8 @@ trace_end(struct rille_session *s)
     s->trace.paused = false;
 }
 
-/* Checks that an "auto" argument is not split into micro-batches: a planner may only place complete arguments. */
+/* Checks that an "auto" argument is not divided into micro-batches, because a planner may only choose layouts of
+ * complete arguments. */
 static int
 lies_nowhere(const struct trace *r, int i)
 {
@@ -322,7 +327,7 @@ static const struct tracer tracer = {.operands = batch_share_operands,
                                      .adds = batch_share_adds,
                                      .loss = note_loss};
 
-/* Makes the values that stand for the arguments. */
+/* Creates the values that represent the arguments. */
 static void
 make_inputs(struct rille_session *s, const struct type *type, int nin, struct rille_tensor *const *in,
             struct rille_tensor **piece)
@@ -378,8 +383,8 @@ trace_begin(struct rille_session *s, const struct rille_graph_options *o, int ni
 
 /* ---- end: the compiled step ---- */
 
-/* Checks that a result can be joined from micro-batches, which are the k-th part of each segment. A result with the
- * rows of an argument must consist of complete segments, or its rows would come out in another order. */
+/* Checks that a result can be joined from micro-batches, each of which is the k-th part of every segment. A result
+ * that has an argument's rows must consist of complete segments; otherwise its rows would be in another order. */
 static int
 can_join(const struct trace *r, const struct val *v)
 {
@@ -395,8 +400,7 @@ can_join(const struct trace *r, const struct val *v)
     return status;
 }
 
-/* Makes the value of a result: rows are joined, sums are added up, other numbers are averaged over the micro-batches.
- */
+/* Makes the batch's value of a result: joins rows, adds sums, and averages other values over the micro-batches. */
 static int
 result_value(const struct call_context *ctx, struct val *v, struct val **out, bool *join)
 {
@@ -416,10 +420,10 @@ result_value(const struct call_context *ctx, struct val *v, struct val **out, bo
     return can_join(ctx->s->trace.now, v);
 }
 
-/* The outcomes of a trace: results first, then changed gradients, then changed variables. */
+/* The outcomes of a trace in order: results, changed gradients, changed variables. */
 struct trace_made {
     struct val **val;
-    struct outcome *outcome; /* roots are set later */
+    struct outcome *outcome; /* root indices are set later */
     bool *join;
     int32_t n;
 };
@@ -451,7 +455,7 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
     return 0;
 }
 
-/* Computes captured values that are still pending. */
+/* Computes captured values that are not computed yet. */
 static int
 capture_trace(struct rille_session *s, int n, struct val *const *root)
 {
@@ -476,7 +480,7 @@ variable_origin(struct rille_tensor *t)
     return o;
 }
 
-/* Indexes journal entries by the values of variables and gradients. The caller frees the table. */
+/* Returns a table from values of variables and gradients to journal entries; the caller frees the table. */
 static struct hash_table
 journal_values(const struct trace *r)
 {
@@ -514,7 +518,7 @@ origin_of(const struct trace *r, const struct hash_table *values, struct val *v)
     return (struct origin){.kind = FROM_VALUE, .val = v};
 }
 
-/* Indexes the roots of the collection by value. The caller frees the table. */
+/* Returns a table from values to roots of the collection; the caller frees the table. */
 static struct hash_table
 collection_roots(const struct collection *c)
 {
@@ -529,7 +533,7 @@ root_of(const struct collection *c, const struct hash_table *roots, const struct
     uint32_t at = 0;
     for (const void *found; (found = hash_next(roots, hash_address(v), &at));)
         if (c->root[hash_index_of(found)] == v) return hash_index_of(found);
-    assert(!"every outcome was collected");
+    assert(!"an outcome was not collected");
     return -1;
 }
 
@@ -546,7 +550,7 @@ bind_outcomes(struct rille_graph *g, const struct trace_made *y, const struct co
     hash_free(&roots);
 }
 
-/* Returns true if the step uses meta devices; such steps are planned and never run. */
+/* Returns true if the step uses meta devices. A step on meta devices is planned but never run. */
 static bool
 graph_is_meta(struct rille_graph *g, const struct program *p)
 {
@@ -582,7 +586,8 @@ add_live_number(struct rille_graph *g, struct rille_live *live)
     live->nref++;
 }
 
-/* Takes over what the calls read, except gradients, which a step may overwrite if nothing holds them. */
+/* Takes over the references to tensors that the calls read. Excludes gradients, because a step may overwrite a
+ * gradient that nothing else holds. */
 static void
 graph_variables(struct rille_graph *g, const struct trace *r)
 {
@@ -622,7 +627,7 @@ graph_sources(struct rille_graph *g, struct rille_session *s)
     }
 }
 
-/* Fills the counts that change with each call of the step: random numbers, live numbers, and gradients. */
+/* Fills in counts that each call of the step changes: random numbers, live numbers, and gradients. */
 static void
 graph_counts(struct rille_graph *g, struct rille_session *s)
 {
@@ -651,8 +656,8 @@ graph_inputs(struct rille_graph *g, const struct trace *r)
     }
 }
 
-/* Makes a compiled step of the outcomes y; `plan` makes its plan. totals: the step that runs before, to compute the
- * totals of the batch. */
+/* Makes a compiled step with outcomes y; the function `plan` makes its plan. totals: step that computes the totals
+ * of the batch before; NULL: none. */
 static int
 make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, bool totals,
            struct rille_graph **out)
@@ -679,7 +684,7 @@ make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_
     return 0;
 }
 
-/* Makes the step that computes the totals of the batch. No option of the traced step is about it. */
+/* Makes the step that computes the totals of the batch. The options of the traced step do not apply to it. */
 static int
 make_totals(struct rille_session *s, trace_plan_fn *plan, struct rille_graph **out)
 {
@@ -701,7 +706,7 @@ make_totals(struct rille_session *s, trace_plan_fn *plan, struct rille_graph **o
     return status;
 }
 
-/* Makes the compiled step and the step of its totals. */
+/* Makes the compiled step, and the step that computes its totals. */
 static int
 make_steps(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, struct rille_graph **gp)
 {

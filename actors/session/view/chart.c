@@ -1,10 +1,10 @@
-/* chart.c - the schedule of a compiled step as data for a picture: planned (simulated) and measured.
+/* chart.c - makes the data for a picture of a compiled step's schedule, as planned (simulated) or as measured.
  *
- * With several hosts, the plan is the joined plan partitions, and the acts are the reports of each host
+ * With several hosts, the plan is the merged plan of all hosts, and the act times come from the hosts' reports
  * (cluster_view.h).
  *
- * Consecutive acts of one device with equal stage, micro-batch and kind of work form a span. Costs in the simulation
- * are given by the caller, or the means of measured times, or estimated. */
+ * Consecutive acts of one device with equal stage, micro-batch and kind of work form a span. The simulation uses
+ * costs from the caller, mean measured times, or estimates. */
 #include "actors/plan/outline/estimate.h"
 #include "actors/plan/sim/account.h"
 #include "actors/plan/sim/lower_bound.h"
@@ -35,7 +35,8 @@ is_once(const struct plan *p, int32_t task)
     return p->task[task].nact < p->pieces || p->task[task].phase == PHASE_BATCH;
 }
 
-/* Returns the kind of cost of a task. Work once per batch counts as UPDATE, because it belongs to no micro-batch. */
+/* Returns the kind of work for which a task has a cost. Work once per batch counts as UPDATE, because it belongs to
+ * no micro-batch. */
 static enum work
 chart_task_cost(const struct plan *p, int32_t task)
 {
@@ -45,17 +46,18 @@ chart_task_cost(const struct plan *p, int32_t task)
 struct charting {
     const struct rille_graph *g;
     const struct plan *p;
-    const struct act_time *act; /* of the last timed run */
+    const struct act_time *act; /* act times of the last timed run */
     int64_t nact;
     struct rille_chart *c;
     struct arena *a;
-    int64_t *cost;  /* by task */
-    bool *computes; /* by device */
+    int64_t *cost;  /* cost by task, ns */
+    bool *computes; /* by device: it has tasks that do more than move values */
 };
 
 /* ---- costs ---- */
 
-/* Returns the index of the task's group: tasks of a device, stage and kind of work share one given cost. */
+/* Returns the index of the task's group. Tasks with the same device, stage and kind of work form a group with one
+ * given cost. */
 static int32_t
 task_group(const struct charting *x, int32_t task)
 {
@@ -63,7 +65,8 @@ task_group(const struct charting *x, int32_t task)
     return (t->device * x->c->nstage + t->stage) * NWORK + (int32_t)chart_task_cost(x->p, task);
 }
 
-/* Returns the given cost of a group, ns. If the input needs no gradient, all of backward counts as weight gradient. */
+/* Returns the given cost of a group, ns. If the stage's input needs no gradient, all of backward counts as weight
+ * gradient. */
 static double
 given_for(const struct rille_chart_costs *given, const double *weight, int32_t group)
 {
@@ -73,8 +76,8 @@ given_for(const struct rille_chart_costs *given, const double *weight, int32_t g
     return 1e9 * (of[work] + (joint ? given->backward : 0));
 }
 
-/* Distributes each group's given cost over the tasks of the group, in proportion to estimated costs. Rounding
- * carries over, so that the sum is exact. */
+/* Distributes each group's given cost over its tasks, in proportion to their estimated costs. Carries rounding
+ * errors over, so that the sum is exact. */
 static void
 given_costs(struct charting *x, const struct rille_chart_costs *given)
 {
@@ -93,8 +96,8 @@ given_costs(struct charting *x, const struct rille_chart_costs *given)
     }
 }
 
-/* Computes mean costs per micro-batch over devices and stages, and the mean per move, in seconds. Skips a stage
- * whose backward is all weight gradient, because the split into both kinds is unknown there. */
+/* Computes mean costs per micro-batch over devices and stages, and the mean cost per move, in seconds. Skips a stage
+ * whose backward computes only weight gradients, because its time for input gradients is unknown. */
 static void
 mean_costs(struct charting *x)
 {
@@ -122,7 +125,7 @@ mean_costs(struct charting *x)
 
 /* ---- spans ---- */
 
-struct placed { /* an act and the device that it is drawn on */
+struct placed { /* an act, and the device in whose row it is drawn */
     int32_t device;
     struct act_time act;
 };
@@ -232,7 +235,7 @@ tell_stalls(struct charting *x, const struct account *o, struct rille_chart_run 
 
 /* ---- the chart ---- */
 
-/* Returns the idle share of the computing devices during `time`. */
+/* Returns the idle share of the devices that compute, during `time`. */
 static double
 idle_share(const struct charting *x, const double *busy, double time)
 {
@@ -255,7 +258,7 @@ tell_run(struct charting *x, const struct act_time *act, int64_t nact, struct ri
     tell_stalls(x, &o, r);
 }
 
-/* Finds the devices that do more than move values; if no device does, takes all. */
+/* Marks the devices that do more than move values. If no device does, marks all devices. */
 static void
 find_computing(struct charting *x)
 {
@@ -289,7 +292,7 @@ tell_devices(struct charting *x)
                                                    .arena = x->p->device[d].arena_bytes};
 }
 
-/* Fills in the memory of the schedule. */
+/* Fills in the memory that devices hold over time. */
 static void
 report_search(struct charting *x)
 {
@@ -302,7 +305,7 @@ report_search(struct charting *x)
     c->again = d.again;
 }
 
-/* Sets the lower bound of the idle share: no schedule of the same work has less. */
+/* Sets the lower bound of the idle share: no schedule of the same work is idle less. */
 static void
 tell_bound(struct charting *x, const struct act_time *act, int64_t nact)
 {
@@ -335,7 +338,7 @@ tell_planned(struct charting *x, const struct rille_chart_costs *costs)
     return 0;
 }
 
-/* Gets the joined plan and the acts of all shown hosts. */
+/* Gets the merged plan and the acts of all shown hosts. */
 static int
 gather_chart(struct charting *x)
 {

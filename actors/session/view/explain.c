@@ -1,7 +1,8 @@
-/* explain.c - explains a program: operators with candidates, moves with costs and lower bounds.
+/* explain.c - describes a program: its operators with their layout candidates, and its moves with costs and lower
+ * bounds.
  *
- * The program is that of requested values, computed or not, or of a traced graph. Candidates are derived again by
- * the same pure functions that chose. */
+ * The program computes requested values (which may be computed already), or belongs to a traced graph. The same pure
+ * functions that chose the layouts derive the candidates again. */
 #include "actors/session/view/explain.h"
 #include "actors/cluster/controller/controller.h"
 #include "actors/plan/outline/hierarchical.h"
@@ -21,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct way { /* an explained move */
+struct way { /* a move that was described */
     struct type type;
     const struct layout *from, *to;
     const struct rille_explain_boxing *found;
@@ -32,14 +33,14 @@ struct teller {
     struct rille_explain *e;
     struct arena *a;
     struct str text;
-    /* explained moves: (value, target layout) */
+    /* moves that were described, by value and target layout */
     struct ref *moved;
     const struct layout **moved_to;
     struct hash_table ways;
     struct explain_candidates alternatives;
-    struct assigned *planned; /* of a planned step; else NULL */
+    struct assigned *planned; /* result of the planner, for a planned step; else NULL */
     struct hint_conflicts conflicts;
-    struct local_set mines; /* with several hosts */
+    struct local_set mines; /* positions on the session's host, if there are several hosts */
 };
 
 static void
@@ -74,8 +75,8 @@ same_ref(struct ref a, struct ref b)
     return a.kind == b.kind && a.index == b.index && a.out == b.out;
 }
 
-/* Puts the node's own candidate first. It need not be the cheapest: a view may read a value that was moved for its
- * readers. */
+/* Moves the chosen candidate to the front of the list. The chosen candidate may not be the cheapest for its
+ * operands: a view may read a value that was moved for other readers. */
 static void
 chosen_first(const struct prog_node *n, struct sig_choice *all)
 {
@@ -136,7 +137,7 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
     return 0;
 }
 
-/* Returns the largest size of dimension d on a rank, for balanced shards. */
+/* Returns the largest size of dimension d on a rank, if shards are balanced. */
 static int64_t
 largest_part_of_dim(const struct layout *l, const struct type *type, int d)
 {
@@ -195,9 +196,10 @@ one_space(const struct place *from, const struct place *to)
     return lies_in(space, from) && lies_in(space, to);
 }
 
-/* Limits for large hypothetical meshes: above SPELT ranks the steps of a move are left out; above WALKED ranks also
- * the bytes per rank, which would need a walk over all ranks. Each long mesh axis beyond BOX_FEW_AXES counts as
- * twice the ranks, because paths over many axes are many. */
+/* Limits on the detail of explanations for large hypothetical meshes. Above SPELT ranks, a move is shown without its
+ * steps. Above WALKED ranks, a move is also shown without bytes per rank, because these would need a loop over all
+ * ranks. Each long mesh axis beyond BOX_FEW_AXES counts as twice the ranks, because the number of paths grows with
+ * the axes. */
 enum { SPELT = 8, WALKED = 64 };
 
 static int32_t
@@ -277,7 +279,7 @@ keep_explain_text(struct teller *t, struct str *s)
     return out;
 }
 
-/* Makes the plan of a hop as in a run: between hosts, a reduction may be hierarchical. */
+/* Makes the plan of a hop in the same way as a run: between hosts, a reduction may be hierarchical. */
 static int
 plan_hop(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
          struct rille_explain_boxing *x, struct box_plan **out)
@@ -292,7 +294,7 @@ plan_hop(struct teller *t, const struct type *type, const struct layout *from, c
     return box_plan_all(t->a, type, from, to, legs.relay, out);
 }
 
-/* Finds the bytes that each rank at both ends receives over all hops, and the steps as text. */
+/* Computes the bytes that each rank of both placements receives over all hops, and the steps as text. */
 static int
 tell_way(struct teller *t, const struct type *type, const struct box_candidate *way, struct rille_explain_boxing *x)
 {
@@ -315,7 +317,7 @@ tell_way(struct teller *t, const struct type *type, const struct box_candidate *
         }
         x->bytes += b->bytes;
         box_print(b, &steps);
-        for (int i = 0, m = 0; i < b->nrank; i++) { /* both ascending */
+        for (int i = 0, m = 0; i < b->nrank; i++) { /* both lists ascend */
             while (x->rank[m] != b->rank[i]) m++;
             received[m] += b->received[i];
         }
@@ -339,7 +341,7 @@ explain_path(struct teller *t, const struct box_candidate *c)
     return p;
 }
 
-/* Adds the bytes of a move. All count at the mesh axis whose links bound its time. */
+/* Adds the bytes of a move to the totals. All bytes count for the mesh axis whose links bound the move's time. */
 static void
 count_bytes(struct teller *t, const struct layout *from, const struct layout *to, int64_t bytes)
 {
@@ -348,7 +350,7 @@ count_bytes(struct teller *t, const struct layout *from, const struct layout *to
     t->e->axis_bytes[MAX(0, assign_axis(from, to, t->planned->links))] += bytes;
 }
 
-/* Explains a move over too many ranks by the closed form, which is the least possible. */
+/* Describes a move over too many ranks, with the least possible bytes from the closed form. */
 static void
 tell_priced(const struct type *type, const struct layout *from, const struct layout *to, struct rille_explain_boxing *x,
             struct str *text)
@@ -376,7 +378,8 @@ explain_paths(struct teller *t, const struct type *type, const struct layout *fr
     return 0;
 }
 
-/* Explains a move once per type and pair of layouts, because layers of a model are alike. */
+/* Adds the description of a move to the record. Moves with equal type and layouts are computed once, because layers
+ * of a model are alike. */
 static int
 tell_ways(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
           struct rille_explain_boxing *x, struct str *text)
@@ -427,7 +430,7 @@ tell_move(struct teller *t, const struct type *type, const struct layout *from, 
     return 0;
 }
 
-/* Skips moves to the same layout (to_global to the present layout), and returns the value before. */
+/* Skips moves to the same layout (to_global to the present layout), and returns the value before them. */
 static struct ref
 ref_source(const struct program *p, struct ref r)
 {
@@ -461,8 +464,8 @@ forced_by(struct teller *t, struct ref r, const struct prog_node *n)
     return keep_explain_text(t, &s);
 }
 
-/* Returns how often a step makes and moves a value. If node n fetches the value again, the move runs at each act of
- * n. */
+/* Returns how often per step a value is made and moved. If node n fetches the value again, the move runs at each act
+ * of n. */
 static int64_t
 explain_times(const struct program *p, const struct prog_node *n, struct ref r)
 {
@@ -471,7 +474,7 @@ explain_times(const struct program *p, const struct prog_node *n, struct ref r)
     return piece ? p->pieces : 1;
 }
 
-/* Adds the conflict of hints, if any, at the move explained last. */
+/* Adds the conflict of hints that caused the move described last, if any. */
 static void
 tell_meeting(struct teller *t, struct ref r, const struct prog_node *n, const struct type *type,
              const struct layout *from, const struct layout *to)
@@ -510,7 +513,7 @@ tell_moves(struct teller *t, const struct prog_node *n)
 
 /* ---- as text ---- */
 
-/* Prints, for "propagate", the moves between layouts of different hints. */
+/* Prints, for "propagate", the moves that conflicting hints cause. */
 static void
 print_meetings(struct teller *t)
 {
@@ -525,7 +528,7 @@ print_meetings(struct teller *t)
         ns += x->ns;
     }
     if (t->e->nmeeting)
-        str_addf(&t->text, "hints conflict %d time%s: %lld bytes, %lld ns per step\n", t->e->nmeeting,
+        str_addf(&t->text, "%d conflict%s between hints: moves cost %lld bytes, %lld ns per step\n", t->e->nmeeting,
                  t->e->nmeeting == 1 ? "" : "s", (long long)bytes, (long long)ns);
     else if (t->conflicts.a)
         str_add(&t->text, "no hints conflict\n");
@@ -556,7 +559,7 @@ print_all(struct teller *t)
         str_addf(s, "  over axis %d: %lld bytes\n", a, (long long)t->e->axis_bytes[a]);
 }
 
-/* Adds the planner's summary. */
+/* Fills in the planner's results: cost, bound, gap, search time and memory. */
 static void
 tell_plan(struct teller *t)
 {

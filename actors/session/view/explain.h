@@ -1,4 +1,4 @@
-/* explain.h - explains a program. The caller owns the result. Session's thread. */
+/* explain.h - describes a program's operators and moves. The caller owns the result. Session's thread. */
 #ifndef RILLE_SESSION_EXPLAIN_H
 #define RILLE_SESSION_EXPLAIN_H
 
@@ -7,8 +7,8 @@
 struct program;
 struct assigned;
 struct origin;
-/* Explains a program. planned: result of the planner, with regrets; NULL: not planned. origin: by leaf of a planned
- * step. */
+/* Describes a program. planned: result of the planner, with regrets; NULL: no planner was used. origin: by leaf, for
+ * a planned step. */
 int explain_program(struct rille_session *s, const struct program *p, struct assigned *planned,
                     const struct origin *origin, struct rille_explain **out);
 

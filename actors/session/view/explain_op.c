@@ -1,4 +1,5 @@
-/* explain_op.c - prints an operator of explain(): layouts, line, shards of results, candidates. */
+/* explain_op.c - prints the description of one operator for explain(): layouts, source line, shards of results,
+ * candidates. */
 #include "actors/session/view/explain_op.h"
 #include "actors/session/core/session.h"
 

@@ -1,4 +1,4 @@
-/* inspect.c - shows the actors of a plan. */
+/* inspect.c - describes the states of a plan's actors. */
 #include "actors/act/run/inspect.h"
 #include "actors/plan/model/deadlock.h"
 #include "actors/session/core/cluster_view.h"
@@ -16,8 +16,8 @@ shown_register_bytes(const struct task *t)
     return bytes;
 }
 
-/* Prints the state of an actor on a worker. After a failed run, the number of acts of each actor is known, and so
- * the missing inputs. */
+/* Prints the state of an actor on a worker. After a failed run, workers report the number of acts of each actor, so
+ * the missing inputs are known. */
 static void
 print_far(const struct cluster_view *x, int32_t task, struct str *out)
 {
@@ -38,7 +38,7 @@ print_far(const struct cluster_view *x, int32_t task, struct str *out)
     if (gap[0] == 'w') str_add(out, "stopped");
 }
 
-/* Writes the state, a zero byte, and the line. */
+/* Writes the actor's state, a zero byte, and the source line. */
 static void
 print_texts(const struct rille_session *s, const struct runner *r, const struct cluster_view *x, int32_t task,
             struct str *out)
@@ -54,7 +54,8 @@ print_texts(const struct rille_session *s, const struct runner *r, const struct 
     if (line.file) str_addf(out, "%s:%d", line.file, (int)line.line);
 }
 
-/* Returns the index within its partition of the i-th task of all partitions; -1: none, or (after fail) unknown. */
+/* Returns the index within its partition of the i-th task of all partitions; -1: there are at most i tasks, or
+ * (after fail) an error. */
 static int32_t
 find_task(struct rille_session *s, struct runner *r, int i, struct cluster_view *x)
 {

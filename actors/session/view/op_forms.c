@@ -1,10 +1,10 @@
 /* op_forms.c - the layouts of a composite call, found by building the call for all combinations of operand layouts.
  *
  * The operands of the record's first sample get layouts on two meta devices, in all combinations. The call is built
- * like any other, and rille_explain lists the operators and the moves between them. The page shows combinations
- * without moves. For a layout of the first operand that has none of these, the page shows the cheapest combination
- * that leaves the operands in place. Other combinations are the same after a move, and are shown only if no such
- * combination has the same operators. */
+ * like any other, and rille_explain lists the operators and the moves between them. The help page shows combinations
+ * without moves. If a layout of the first operand has no such combination, the page shows the cheapest one that
+ * moves no operand. A combination that moves operands equals another one after the move. The page shows such a
+ * combination only if no combination without moves of operands has the same operators. */
 #include "actors/session/view/op_forms.h"
 #include "actors/session/core/build.h"
 #include "actors/session/core/session.h"
@@ -18,22 +18,23 @@
 
 enum { WAYS = MAX_DIM + 2 };
 
-/* Layouts of operands and result for which the call can be built, and the operators it becomes. */
+/* A combination of operand layouts for which the call can be built, and the operators that the call becomes. */
 struct made {
     struct made *next;
-    const char *of, *layouts;  /* "sum, div"; "S(0), B -> P" */
+    const char *of, *layouts;  /* texts of operators and layouts: "sum, div"; "S(0), B -> P" */
     const struct layout *lead; /* layout of the first operand */
     int64_t bytes;
-    int nmove;        /* number of moves, with moves that only split */
-    bool moved, told; /* moved: an operand is moved */
+    int nmove;        /* number of moves, including moves that only split */
+    bool moved, told; /* moved: an operand is moved; told: already printed */
 };
 
 struct maker {
     struct rille_session *s;
     struct arena a;
     struct sample sample;
-    const struct layout *way[SAMPLE_IN][WAYS]; /* layouts of each operand */
-    int nway[SAMPLE_IN], at[SAMPLE_IN];        /* nway 0: a number, or absent */
+    const struct layout *way[SAMPLE_IN][WAYS]; /* possible layouts of each operand */
+    /* nway: number of layouts; 0: a number, or absent; at: present choice */
+    int nway[SAMPLE_IN], at[SAMPLE_IN];
     struct made *first, **end;
 };
 
@@ -49,7 +50,7 @@ layout_of(struct maker *m, struct sbp sbp)
     return l;
 }
 
-/* Lists the layouts of an operand: S of each dimension, B, P. Indices and truth values have no P. */
+/* Lists the possible layouts of an operand: S of each dimension, B, P. Integer indices and bool values have no P. */
 static void
 list_operand_ways(struct maker *m, int i)
 {
@@ -114,7 +115,7 @@ add_form_made(struct maker *m, struct rille_tensor *y, const struct rille_explai
     m->end = &made->next;
 }
 
-/* Builds the call with the present operand layouts. Combinations that cannot be built are skipped. */
+/* Builds the call with the present operand layouts. Skips combinations that cannot be built. */
 static void
 make_form(struct maker *m)
 {
@@ -135,7 +136,7 @@ make_form(struct maker *m)
     for (int i = 0; i < c->nin; i++) rille_tensor_free(&handle[i]);
 }
 
-/* Advances to the next combination; false after the last. */
+/* Advances to the next combination; returns false after the last. */
 static bool
 next_form(struct maker *m)
 {
@@ -162,7 +163,8 @@ fits_group(const struct made *m, const struct made *group, const struct layout *
     return !strcmp(m->of, group->of) && (!lead || m->lead == lead);
 }
 
-/* Returns the cheapest combination of the group with this first layout (NULL: any); the first of equals. */
+/* Returns the cheapest combination of the group whose first operand has layout `lead` (NULL: any); if several are
+ * equal, the first. */
 static const struct made *
 cheapest_form(const struct made *group, const struct layout *lead, bool moved)
 {
@@ -180,7 +182,7 @@ leads_at_rest(const struct made *group, const struct layout *lead)
     return false;
 }
 
-/* Prints all combinations with the same operators as `group`, the first of them. */
+/* Prints all combinations with the same operators as `group`, which is the first of them. */
 static void
 print_form_group(struct made *group, struct str *s)
 {

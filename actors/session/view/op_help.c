@@ -1,7 +1,7 @@
 /* op_help.c - the help page of an operator, made from its record: calls, meaning, layouts.
  *
- * The shell's ?name and operators.md (docs/operators.lua) print this text. Signatures are derived from the rule of one
- * of the record's samples, by the function that derives those of a call. For composite operators see op_forms.c. */
+ * The shell's ?name and operators.md (docs/operators.lua) print this text. The signatures come from the rule of one
+ * of the record's samples, as for a call. op_forms.c prints composite operators. */
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
 #include "actors/session/view/op_forms.h"
@@ -91,7 +91,7 @@ print_attributes(const struct op *op, struct str *s)
 
 /* ---- layouts ---- */
 
-/* Returns true if the signature is legal on two ranks. Some need shards that the sample's sizes do not have. */
+/* Returns true if the signature is legal on two ranks. The sample's sizes may be indivisible for some signatures. */
 static bool
 legal(const struct rule *r, const struct sig_list *list, int i)
 {
@@ -170,7 +170,7 @@ print_rows(const struct op *op, struct str *s)
     str_add(s, "the reference\n");
 }
 
-/* Returns how the operator is differentiated. An operator with a zero gradient builds none. */
+/* Returns a text that says how the operator is differentiated. An operator with a zero gradient adds no nodes. */
 static const char *
 gradient_text(const struct op *op)
 {

@@ -1,5 +1,5 @@
-/* show.c - draws the layouts of tensors, and moves between two layouts; boxing draws, this file finds types and
- * layouts. */
+/* show.c - public functions that draw layouts of tensors and moves between layouts. This file finds types and
+ * layouts; boxing/ draws. */
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
 

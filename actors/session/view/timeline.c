@@ -1,6 +1,6 @@
-/* timeline.c - writes a run as Chrome trace JSON, for Perfetto. Acts are slices on a track per device or stream.
- * Arrows are values sent between devices of a host. Counters show bytes and registers in use. A host is several
- * processes of the trace; clocks are aligned by the messages between hosts. */
+/* timeline.c - writes a run as Chrome trace JSON, for Perfetto. Each device or stream has a track on which its acts
+ * are slices. Arrows show values sent between devices of a host. Counters show bytes and registers in use. Each
+ * device kind of a host is a process of the trace. Messages between hosts align the clocks. */
 #include "actors/plan/model/sync.h"
 #include "actors/plan/sim/account.h"
 #include "actors/session/core/cluster_view.h"
@@ -15,14 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct timeline { /* of one host's partition */
+struct timeline { /* state while writing one host's plan partition */
     const struct rille_graph *g;
     const struct plan *p;
     const struct act_time *act;
     int64_t nact;
     int part;
-    const char *host; /* "": single host */
-    bool *any;        /* whether something was written already */
+    const char *host; /* name of the host; "": the session has a single host */
+    bool *any;        /* an event was written before, so a comma must come first */
     FILE *f;
     struct arena tmp;
 };
@@ -44,7 +44,8 @@ micros(const struct timeline *t, int64_t ns)
     return (double)(ns - t->g->times.begin_ns) * 1e-3;
 }
 
-/* Returns the process id of a device kind of a host. Threads are devices, or streams if each role has a stream. */
+/* Returns the process id of one device kind of a host. The process's threads are devices or, if each role has a
+ * stream, streams. */
 static int
 pid_of(const struct timeline *t, int32_t device)
 {
@@ -113,7 +114,7 @@ put_act(const struct timeline *t, int64_t i)
     fprintf(t->f, "}}");
 }
 
-/* Writes one end of an arrow. Viewers attach it to the slice that encloses the time. */
+/* Writes one end of an arrow. Trace viewers attach the arrow to the slice that encloses the time. */
 static void
 put_end(const struct timeline *t, const char *end, int64_t id, int32_t task, int64_t ns)
 {
@@ -130,7 +131,7 @@ put_messages(struct timeline *t)
     int64_t n, id = ((int64_t)t->part << 32) + 1;
     plan_crossings(t->p, t->act, t->nact, &t->tmp, &list, &n);
     for (int64_t i = 0; i < n; i++) {
-        put_end(t, "\"s\"", id + i, list[i].from, list[i].sent - 1); /* within the slice */
+        put_end(t, "\"s\"", id + i, list[i].from, list[i].sent - 1); /* 1 ns earlier, to be within the slice */
         put_end(t, "\"f\",\"bp\":\"e\"", id + i, list[i].to, list[i].taken);
     }
 }
@@ -147,7 +148,8 @@ all_registers(struct timeline *t)
     return total;
 }
 
-/* Writes counters of free registers (credits), registers in use and their bytes; one value per point in time. */
+/* Writes counters over time: free registers (credits), registers in use, and their bytes. Writes one value per point
+ * in time. */
 static void
 put_trace_counters(struct timeline *t)
 {

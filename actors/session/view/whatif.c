@@ -1,5 +1,5 @@
-/* whatif.c - plans a step for a cluster that does not exist: moves its program to a mesh of meta devices and plans
- * it anew. */
+/* whatif.c - plans a step for a cluster that does not exist: moves the step's program to a mesh of meta devices, and
+ * plans it again. */
 #include "actors/session/core/build_node.h"
 #include "actors/session/core/face.h"
 #include "actors/session/planner/planned.h"
@@ -14,10 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counted time (work.h) of a search and of the regrets, ns; together less than an interactive user waits. On the
- * step's own mesh a search has the step's own time limit. */
+/* Time limits of a search and of the regrets, ns of counted work (work.h). The sum of both limits is short enough
+ * for an interactive user. On the step's own mesh, a search has the step's own time limit. */
 enum { SEARCH_NS = 300000000, REGRET_NS = 100000000 };
-enum { SLOWEST = 1000 }; /* least accepted bytes or operations per second, as in cost files */
+/* least bandwidth (bytes/s) and speed (operations/s) that are accepted, as in cost files */
+enum { SLOWEST = 1000 };
 
 struct cluster {
     struct rille_session *s;
@@ -25,8 +26,8 @@ struct cluster {
     struct arena arena;
     int32_t nplace;
     const struct place **from, **to;
-    bool free; /* another number of axes: all layouts are free */
-    bool own;  /* the mesh is the step's own */
+    bool free; /* the mesh has another number of axes, so all layouts are free */
+    bool own;  /* the mesh is the step's own mesh */
 };
 
 static int
@@ -49,7 +50,7 @@ check_cluster(const struct rille_cluster *c)
     return 0;
 }
 
-/* Makes a mesh of meta devices that no other mesh of k has. */
+/* Creates a mesh of meta devices that differs from all other meshes of k. */
 static int
 storage_place(const struct cluster *k, const struct place **out)
 {
@@ -62,7 +63,7 @@ storage_place(const struct cluster *k, const struct place **out)
     return status;
 }
 
-/* Returns the mesh that stands for a placement: a new one for each placement of the step, or the placement itself
+/* Returns the mesh that replaces a placement: a new mesh for each placement of the step, or the placement itself
  * (own). */
 static int
 place_for(struct cluster *k, const struct place *p, const struct place **out)
@@ -129,8 +130,8 @@ program_for(struct cluster *k, const struct program *p, struct program *q)
     return 0;
 }
 
-/* Reuses the step's searched schedule. Skips it if the number of stages differs, because stages share devices on the
- * new mesh. */
+/* Reuses the step's searched schedule. If the number of stages differs, does not, because stages share devices on
+ * the new mesh. */
 static int
 schedule_for(const struct program *is, struct program *q)
 {
@@ -148,7 +149,7 @@ schedule_for(const struct program *is, struct program *q)
     return status;
 }
 
-/* Sets the planner's options for the cluster; leaf, root and links live as long as k. */
+/* Sets the planner's options for the cluster. leaf, root and links must live as long as k. */
 static void
 options_for(struct cluster *k, struct rille_graph *g, struct program *q, struct assign_options *o)
 {
@@ -176,7 +177,8 @@ static int
 too_little(const struct cluster *k, const struct assign_least *least, const char *how)
 {
     struct str proved = {0};
-    int64_t floor = (least->floor + k->nplace - 1) / k->nplace; /* a search counts devices of all stages as one */
+    /* the search counts devices of all stages as one device */
+    int64_t floor = (least->floor + k->nplace - 1) / k->nplace;
     if (floor) str_addf(&proved, "none needs less than %lld, and ", (long long)floor);
     int status =
         fail(E_PLAN, "memory: no plan found fits in %lld byte%s per device; %sthe least found needs %lld, %s",
@@ -191,7 +193,7 @@ is_least_known(const struct least_found *m, const struct rille_cluster *c)
     return m->choice && m->naxis == c->naxis && !memcmp(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
 }
 
-/* Returns the bytes that a plan holds beyond the planner's count: scratch memory or, if the plan was compiled, the
+/* Returns by how many bytes a plan exceeds the planner's count: scratch memory or, if the plan was compiled, the
  * exact difference (negative if the planner counted too much). */
 static int64_t
 beside(const struct assigned *a)
@@ -217,7 +219,7 @@ traced(const struct rille_graph *g)
     return g->planning.assigned ? g->planning.traced : graph_program(g);
 }
 
-/* Returns true if the mesh is that of all nodes of the step, and no schedule is to be searched. */
+/* Returns true if all nodes of the step are on this mesh, and no schedule is to be searched. */
 static bool
 is_own(const struct rille_graph *g, const struct rille_cluster *c)
 {
@@ -230,7 +232,7 @@ is_own(const struct rille_graph *g, const struct rille_cluster *c)
     return same;
 }
 
-/* Sets the choice to start from: under a limit the least plan met, else the step's own. */
+/* Sets the choice from which a search starts: under a memory limit the smallest plan found, else the step's own. */
 static void
 begin_with(const struct cluster *k, const struct rille_graph *g, int64_t within, struct assign_options *o)
 {
@@ -241,7 +243,7 @@ begin_with(const struct cluster *k, const struct rille_graph *g, int64_t within,
     }
 }
 
-/* Compiles the plan on the step's own mesh, and measures what it holds. */
+/* Compiles the plan on the step's own mesh, and measures its memory. */
 static int
 measure(struct cluster *k, struct rille_graph *g, const struct program *q, struct assigned *a)
 {
@@ -255,8 +257,8 @@ measure(struct cluster *k, struct rille_graph *g, const struct program *q, struc
     return 0;
 }
 
-/* Searches once for layouts of at most `within` bytes without scratch memory (0: any). E_PLAN: none found; *least:
- * facts about the minimum. */
+/* Searches once for layouts of at most `within` bytes without scratch memory (0: any). E_PLAN: no layouts were
+ * found; *least: what is known about the least memory of any layouts. */
 static int
 lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, enum solve_mode mode, int64_t within,
         struct program *q, struct assigned **out, struct assign_least *least)
@@ -290,8 +292,8 @@ is_kept(const struct cluster *k, const struct rille_graph *g)
     return is_least_known(&g->planning.least, k->c) && keeps(k, g->planning.least.bytes);
 }
 
-/* Fails because no plan keeps within the limit. Reports the least plan ever met, with scratch memory, else the least
- * that the search knows, without. */
+/* Fails because no plan fits the limit. Reports the smallest plan found so far, with scratch memory. If no plan was
+ * found, reports the least memory known to the search, without scratch memory. */
 static int
 refuse(const struct cluster *k, const struct rille_graph *g, const struct assign_least *least)
 {
@@ -301,9 +303,10 @@ refuse(const struct cluster *k, const struct rille_graph *g, const struct assign
     return too_little(k, &all, "with scratch memory of kernels");
 }
 
-/* Searches within the memory limit. First searches without a limit: if that plan fits, it is the best; most of the
- * time goes there if it seems to fit. Scratch memory is known only with the layouts, so each next search gets less
- * by the scratch memory of the last one. E_PLAN: none found; *known: facts about the minimum from the last search. */
+/* Searches within the memory limit. First searches without a limit, and spends most of the time there if that plan
+ * seems to fit: a plan that fits is then the best. Scratch memory is known only for given layouts, so each further
+ * search subtracts the scratch memory of the last plan. E_PLAN: no layouts were found; *known: what the last search
+ * found about the least memory of any layouts. */
 static int
 search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
               struct assigned **out, struct assign_least *known)
@@ -316,7 +319,8 @@ search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *cl
         TRY(lay_out(k, g, clock, SOLVE_OPTIMAL, within, q, out, known));
         bool open = !turn && limit && (*out)->solved.bound < (*out)->solved.cost;
         bool kept = keeps(k, (*out)->peak + beside(*out));
-        int64_t others = (*out)->solved.peak - (*out)->peak; /* a search also counts what other stages' devices hold */
+        /* the search also counts memory on devices of other stages */
+        int64_t others = (*out)->solved.peak - (*out)->peak;
         if (kept && !open) {
             clock->until = end;
             return 0;
@@ -330,8 +334,8 @@ search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *cl
     return E_PLAN;
 }
 
-/* Searches within the limit. If that fails, searches for the least memory, in additional time; the plan met there,
- * or by an earlier search, may fit. */
+/* Searches within the limit. If that fails, searches for the least memory, with additional time, because a plan
+ * found there or before may fit. */
 static int
 lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
            struct assigned **out)

@@ -1,4 +1,4 @@
-/* workers.c - public functions for clusters: being a worker, making keys, listing workers. */
+/* workers.c - public functions for clusters: run as a worker, make keys, list workers. */
 #include "actors/session/core/devices.h"
 #include "actors/session/core/session.h"
 
@@ -16,8 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert((int)RILLE_KEY_NAME == (int)KEY_FILE, "a name of a key file is a name");
-_Static_assert((int)RILLE_SECRET == (int)CLUSTER_ID, "a secret has the bytes of an id");
+_Static_assert((int)RILLE_KEY_NAME == (int)KEY_FILE, "RILLE_KEY_NAME must equal KEY_FILE");
+_Static_assert((int)RILLE_SECRET == (int)CLUSTER_ID, "RILLE_SECRET must equal CLUSTER_ID");
 
 int
 rille_worker(const struct rille_worker_options *o)
@@ -123,7 +123,7 @@ rille_was_lost(void)
     return err_last() == E_LOST;
 }
 
-/* Describes worker 0 of a session without workers: this process. */
+/* Describes this process as worker 0, for a session without workers. */
 static bool
 alone(struct rille_session *s, int i, struct rille_worker_info *out)
 {
