@@ -23,10 +23,11 @@ struct clique_use {
 };
 struct clique {
     struct live live;
-    int32_t words, nuse, nbit; /* words: number of 64-bit words per event set; nbit: per use set */
-    uint64_t *before;          /* by event: its predecessors and itself */
+    /* words: 64-bit words per set of events; nuse: number of uses; nbit: 64-bit words per set of uses */
+    int32_t words, nuse, nbit;
+    uint64_t *before; /* index: event; the set of its predecessors and itself */
     struct clique_use *use;
-    uint64_t *then; /* by use: the uses written after its end */
+    uint64_t *then; /* index: use; the set of uses that are written after its end */
 };
 
 static bool
