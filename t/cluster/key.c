@@ -1,4 +1,5 @@
-/* Tests of actors/cluster/wire/key.c and curve.c: key files, and the rank that a link's key stands for. */
+/* Tests of actors/cluster/wire/key.c and curve.c: key files, and the rank that the coordinator derives from a link's
+ * key. */
 #include "actors/cluster/wire/link.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
@@ -120,7 +121,8 @@ test_damage(const struct str *text, const char *what)
     ok(!taken, "%d damaged keys do no harm", n);
 }
 
-/* Makes keys for many ranks. The last rank has its own key, and a copy stays valid after the original is erased. */
+/* Makes keys for many ranks. Checks that the last rank has a key of its own, and that a copy stays valid after the
+ * original is erased. */
 static void
 test_many(void)
 {
@@ -147,8 +149,8 @@ key_of(const struct str *text)
     return k;
 }
 
-/* Returns the rank of the key that the coordinator sees. KEY_COORDINATORS: the worker was denied, or nothing arrived
- * within two seconds. */
+/* Returns the rank that the coordinator derives from the worker's key; KEY_COORDINATORS if the worker was denied, or
+ * nothing arrived within two seconds. */
 static int
 seen(struct key *served, struct key *joined)
 {

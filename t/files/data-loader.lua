@@ -1,4 +1,4 @@
--- Tests rille.data.loader: each row once per epoch, in an order that depends on seed and epoch.
+-- Tests rille.data.loader: it returns each row once per epoch, in an order that depends on seed and epoch.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local data = rille.data

@@ -12,7 +12,7 @@
 set -u
 cd "$(dirname "$0")/../.."
 fuzz=build/fuzz/fuzz learnt=build/fuzz/corpus
-of_files=(safetensors:20 gguf:15 npz:15 npy:15 llmc:15 tokens:14 files:2 tokenizer:2 tiktoken:2) # SUBJECT:per cent of the inputs; the slow ones get least
+of_files=(safetensors:20 gguf:15 npz:15 npy:15 llmc:15 tokens:14 files:2 tokenizer:2 tiktoken:2) # SUBJECT:PERCENT of all inputs; slow subjects get the fewest inputs
 much=${1:-60}
 [ $# -gt 0 ] && shift
 if [ "$much" = files ]; then
@@ -23,7 +23,7 @@ else
   [ $# -gt 0 ] || subjects=($(grep -oE '\{"[a-z]+", fuzz_' t/fuzz/fuzz.c | cut -d'"' -f2))
 fi
 
-pack() { # pack FOLDER ARCHIVE: writes the same bytes for the same files
+pack() { # pack FOLDER ARCHIVE: packs the files; equal files give an archive of equal bytes
   (cd "$1" && LC_ALL=C ls) | tar -C "$1" -b1 --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=644 -T - -cf "$2"
 }
 
