@@ -10,7 +10,7 @@ ok "each link of a page leads to an existing file and heading" links "${pages[@]
 ok "there are at least 30 links" test "$(grep -o '^[0-9]*' "$dir/links")" -ge 30
 printf '%s\n' '# A b' '[one](#a-b) `[no](code)` [two](gone.md) [three](#c) [four](x.md#a-b)' >"$dir/x.md"
 is "a link to a missing file or heading is found" "$(perl t/lib/links.pl "$dir/x.md" | sed 's,.*/x.md: ,,')" "gone.md: no such file
-#c: no such heading
+# the expected report: the heading of link c does not exist
 4 links"
 
 # stale PAGE...: prints call-tree lines ("    function  file.c  ...") whose file does not define the function.
@@ -26,7 +26,7 @@ printf '    gone_away   t/lib/programs.c   a function that does not exist\n' >"$
 is "a missing function is found" "$(stale "$dir/y.md" | sed 's,.*/y.md: ,,')" "gone_away is not in t/lib/programs.c
 1 functions"
 
-brackets() { # prints missing files among those in brackets in the glossary
+brackets() { # brackets: prints missing files among those that the glossary names in brackets
   grep -oE '\[[^]]*\]' GLOSSARY.md | grep -oE '[a-z_]+(/[a-z_0-9]+)+\.(h|c|lua)' | sort -u | while read -r file; do [ -e "$file" ] || echo "$file"; done
 }
 is "each file in brackets of the glossary exists" "$(brackets)" ""

@@ -85,7 +85,7 @@ ok "generate.lua: generation_config.json determines the end id, if it exists" cm
 echo "{\"eos_token_id\": $(cat "$bos/stop")}" >"$bos/generation_config.json"
 ok "generate.lua: generation_config.json may have a single end id" cmp <(hello) "$bos/stopped"
 example "gpt $small --bpe 300" "300 different" "held back" "The "
-few() { # a text with fewer tokens than requested: the model has only these tokens and writes no others
+few() { # few ...: the text has fewer tokens than requested; the model then has only these tokens and writes no others
   local out
   head -c 1000 README.md >"$dir/short"
   out=$("$rille" -d cpu:1 examples/gpt.lua $small --batch 1 --text "$dir/short" --bpe 2000 --temperature 3 --write 200 2>&1) || { echo "$out"; return 1; }
@@ -132,7 +132,7 @@ ok "gpt.lua: a negative number of bytes is refused before training" refuses "--w
 ok "gpt.lua: an empty list of texts is refused before training" refuses "--text ,," "--text names no file"
 ok "gpt.lua: --every 0 is refused before training" refuses "--every 0" "--every is at least 1, not 0"
 
-resumes() { # an interrupted training continues with the same losses, tests and log
+resumes() { # resumes ...: an interrupted training continues with the same losses, tests and log
   local call="$rille -d cpu:2 examples/gpt.lua --layers 1 --width 16 --heads 2 --length 16 --batch 4 --every 2 --write 1"
   $call --steps 12 --log "$dir/whole" --checkpoint "$dir/one" >"$dir/whole.out" 2>/dev/null
   $call --steps 12 --checkpoint "$dir/two" >/dev/null 2>&1
@@ -141,7 +141,7 @@ resumes() { # an interrupted training continues with the same losses, tests and 
     diff <(tail -n +2 "$dir/whole.out") <(tail -n +3 "$dir/part.out")
 }
 ok "gpt.lua: with --resume, losses, tests and log equal those of an uninterrupted training" resumes
-another_text() { # texts of equal length and characters: reversed lines, one changed character, two swapped letters
+another_text() { # another_text ...: changes the text, keeping its length and characters: reversed lines, one changed character, two swapped letters
   local call="$rille -d cpu:1 examples/gpt.lua --layers 1 --width 16 --heads 2 --length 16 --batch 4 --every 2 --write 1 --prompt a"
   for i in $(seq 400); do echo "ab$((i * i % 7))c"; done >"$dir/text"
   $call --text "$dir/text" --steps 2 --checkpoint "$dir/learned" >/dev/null 2>&1
