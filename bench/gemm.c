@@ -1,4 +1,4 @@
-/* gemm.c - matrix products: Rille's matmul beside oneDNN called directly, and the limit of the core.
+/* gemm.c - times matrix products: Rille's matmul, oneDNN called directly, and the limit of the core.
  *
  * Each row computes one product by oneDNN's primitive (executed as its manual shows) and by Rille's operator
  * (through exec_enqueue(), as an actor calls it). Both run in turns on the same memory, and the least time of each
@@ -95,7 +95,7 @@ raw_memory(const dnnl_memory_desc_t *desc, void *data)
     return memory;
 }
 
-/* Makes a product. packed: weights in oneDNN's preferred layout, for the limit. */
+/* Makes oneDNN's primitive of a product. packed: operand b is in oneDNN's preferred layout, which gives the limit. */
 static void
 raw_open(struct raw *r, const struct product *p, void *const *data, bool packed)
 {

@@ -24,7 +24,7 @@ local layouts = {
   {"tp", all, "B", "S(0)", "S(1)"},
 }
 
--- Purpose of a task, by the first operator in its name; an operator without an entry is element-wise.
+-- Purposes of tasks, by the first operator in the task's name. A task whose operator has no entry is element-wise.
 local class = {matmul = "products", contract = "products", adamw = "AdamW", copy = "moves", exchange = "moves",
   ["all-reduce"] = "moves", ["reduce-scatter"] = "moves", ["all-gather"] = "moves", ["all-to-all"] = "moves",
   slice = "moves", broadcast = "moves", fill = "moves", permute = "moves"}

@@ -147,8 +147,8 @@ is_open_now(const struct steps *x)
     return engine_done(x->t.s->engine) < engine_last(x->t.s->engine);
 }
 
-/* Makes the first calls of a graph, which are timed and therefore waited for. They use few rows, so that the arena
- * grows later, while other runs are open. */
+/* Makes the first calls of a graph, which are timed and therefore waited for. These calls use few rows, so that the
+ * arena grows later, while other runs are open. */
 static int
 step(struct steps *x, struct rille_tensor **loss)
 {

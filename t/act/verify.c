@@ -573,8 +573,7 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
 
 /* ---- changes that are more than one number ---- */
 
-/* Gives an operand a random other layout. The verifier must report an illegal signature as such, and must not accept
- * a wrong plan. */
+/* Changes an operand's layout at random. Illegal signatures must be reported as such; wrong plans must not pass. */
 static void
 test_layouts(struct rille_session *s, uint64_t seed)
 {
@@ -606,8 +605,7 @@ test_layouts(struct rille_session *s, uint64_t seed)
     engine_free(&e);
 }
 
-/* Plans h = 2 x; s = sum of h over the micro-batches; y = h + s. So each micro-batch of h is kept until the last one.
- */
+/* Plans h = 2 x; s = sum of h over the micro-batches; y = h + s. So every micro-batch of h is kept for y. */
 static struct plan *
 reconvergent(struct rille_session *s, int32_t lag, int *status)
 {

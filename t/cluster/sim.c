@@ -548,7 +548,7 @@ form_four(struct coordinator *c)
     for (int r = 0; r < FOUR; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
 }
 
-/* Relays heartbeats by worker `from` for 20 ticks; without `on`, stops when a worker is lost. */
+/* Relays heartbeats by worker `from` for 20 ticks. If `on` is false, stops as soon as a worker is lost. */
 static void
 speak_on(struct coordinator *c, const struct notices *t, int from, uint32_t first, bool on)
 {

@@ -2,12 +2,11 @@
  *
  * The sources that kernels/cuda generates from operator records are compiled for the host with t/host/shim.h and run
  * there, with thread orders drawn from seeds. Tries samples of every operator in every dtype, on dense, strided,
- * repeated, overlapping and unaligned memory, also NaN and infinities. Operators without a kernel are listed by
- * name. Also tests reductions of boxing (redistribution) bit for bit, data checks, and fused chains that begin with
- * a row kernel. If the plug-in was built, NVRTC compiles an eighth of the sources in each turn, for one GPU
- * architecture. ONLY=matmul tries this operator alone; TURN=all compiles all sources. t/bin/cuda kernels WORD: a
- * file receives the sources; table prints the table of docs/cuda.md; names prints the values of ONLY; gpu runs
- * everything on GPU 0. */
+ * repeated, overlapping and unaligned memory, also NaN and infinities. Operators without a kernel are listed by name.
+ * Also tests reductions of boxing (redistribution) bit for bit, data checks, and fused chains that begin with a row
+ * kernel. If the plug-in was built, NVRTC compiles an eighth of the sources in each turn, for one GPU architecture.
+ * ONLY=matmul tries only that operator; TURN=all compiles all sources. "t/bin/cuda kernels FILE" also writes the
+ * sources to FILE. Instead of FILE, `table` prints the table of docs/cuda.md, `names` the values of ONLY; `gpu` uses GPU 0. */
 #include "boxing/box.h"
 #include "kernels/cuda/source.h"
 #include "kernels/op/lib/lookup.h"
@@ -40,8 +39,7 @@ struct work {
     const char *memory;
     char text[128];
     bool strange;
-    /* several works with equal sources share a bundled source, kept in the first of these works */
-    struct cuda_source many;
+    struct cuda_source many; /* bundled source of works with equal sources; in the first of these works */
     struct work *mate[MATES];
     int nmate;
     struct work *next;
@@ -330,11 +328,9 @@ add_bundles(void)
 
 /* ---- the sources, each once ---- */
 
-/* number of shares of the sources, and number of turns; a run compiles the shares of one turn for GPUs */
-enum { SHARES = 24, TURNS = 8 };
+enum { SHARES = 24, TURNS = 8 }; /* each run (turn) compiles SHARES / TURNS shares of the sources for GPUs */
 
-/* Returns source i of a work. 0: kernel; 1: bundle; 2: first kernel of the chain; 3: rest of the chain. NULL: the
- * work has none. */
+/* Returns source i of a work, by i: kernel, bundle, first kernel of a chain, rest of the chain; NULL: none. */
 enum { SOURCES = 4 };
 static const struct cuda_source *
 source_of(const struct work *w, int i)
@@ -358,8 +354,7 @@ write_text(FILE *f, int share, struct hash_table *seen, const struct work *w, co
     return true;
 }
 
-/* Writes the sources of one share; share -1: all sources, with entry points for the host. Returns the number of
- * sources. */
+/* Writes the sources of a share (-1: all, with entry points for the host). Returns the number of sources. */
 static int
 write_texts(FILE *f, int share)
 {

@@ -393,7 +393,8 @@ tap.group("training", function()
   tap.ok(#tok:encode(text) < #text / 2 and tok:decode(tok:encode(text)) == text, "a text of the corpus is compressed, and decoded unchanged")
   tok:save(dir .. "/t.json")
   tap.is(rille.tokenizer(dir .. "/t.json"):encode(text), tok:encode(text), "a trained tokenizer is saved and read again")
-  -- Counted by hand for "aaab aaab ab": pairs aa 4, ab 3; then aa+a and aa+b.
+  -- The expected vocabulary of "aaab aaab ab", found by hand: the pair aa occurs 4 times and ab 3 times, so aa is merged
+  -- first; then aa with a, then aa with b.
   local small = rille.tokenizer.train({"aaab", "aaab", "ab"}, {size = 258})
   tap.is(small:encode("aaab"), {256, 257}, "training merges the most frequent pair first, then pairs of the result")
   local poor = rille.tokenizer.train("aaaaaaaa", {size = 300})

@@ -455,7 +455,7 @@ open_carrier(struct carrier *c, struct plan *p)
     c->run = 5;
 }
 
-/* Takes every act that the carrier reports as received, as the device's thread does. */
+/* Consumes every act that the carrier reports as received, as the receiving device's thread does. */
 static void
 take_acts(struct carrier *c, const struct channel *channel)
 {

@@ -5,10 +5,10 @@
 #   t/fuzz/run.sh [SECONDS per subject] [SUBJECT...]
 #   t/fuzz/run.sh files [INPUTS in total, 10^7]    the subjects that parse files
 #
-# The archive t/fuzz/SUBJECT.tar has the inputs of a subject. `tar xf` unpacks it, pack (below) writes it. libFuzzer keeps new
-# inputs in build/fuzz/corpus/. `run.sh merge [SUBJECT...]` adds a minimal set of new inputs to the archive.
-# `run.sh relearn [SUBJECT...]` reduces archive and corpus to a minimal set with the same coverage. Use it when old inputs
-# have changed their meaning. Inputs that fail are left in build/fuzz/.
+# The archive t/fuzz/SUBJECT.tar has the inputs of a subject. `tar xf` unpacks it, pack (below) writes it. libFuzzer
+# keeps new inputs in build/fuzz/corpus/. `run.sh merge [SUBJECT...]` adds a minimal set of new inputs to the archive.
+# `run.sh relearn [SUBJECT...]` reduces archive and corpus to a minimal set with the same coverage. Run this after a
+# change that gives old inputs another meaning. Inputs that fail are left in build/fuzz/.
 set -u
 cd "$(dirname "$0")/../.."
 fuzz=build/fuzz/fuzz learnt=build/fuzz/corpus

@@ -214,8 +214,7 @@ cudaMemGetInfo(size_t *left, size_t *all)
     return e;
 }
 
-/* Allocates managed memory: up to ten times the GPU's memory, because real managed memory can be oversubscribed, too.
- */
+/* Allocates managed memory: up to ten times the GPU's memory, because real managed memory can exceed it, too. */
 cudaError_t
 cudaMallocManaged(void **out, size_t bytes, unsigned flags)
 {
@@ -609,8 +608,7 @@ copy_later(struct rows what)
     return fake_put_off(copy_rows, &what, sizeof what);
 }
 
-/* Returns the kind of memory that contains these bytes, because a copy from pageable memory would read the bytes
- * after the call. */
+/* Returns the kind of memory of these bytes. (A copy from pageable memory would read them after the call.) */
 static const char *
 memory_at(const void *p, size_t bytes)
 {

@@ -75,7 +75,8 @@ make_operand(struct chain *c, struct input *o)
     fill_operand(c, o, draw(c, 4) == 0 ? 2 : 1);
 }
 
-/* Makes step `index` a product of {full 0, full 1, k} and {k, full 2}. The factors are not read by other steps. */
+/* Makes step `index` a matrix product of factors with shapes {full[0], full[1], k} and {k, full[2]}. No other step
+ * reads the factors. */
 static void
 make_product(struct chain *c, int index)
 {

@@ -1,5 +1,6 @@
 -- layouts.lua - small versions of real programs for tests of planned steps, in layouts of data, tensor and sequence
--- parallelism, or with free layouts. Returns programs and hints, both by name, and lay(net, program, hint).
+-- parallelism, or with free layouts. Returns a table of programs by name, a table of hints by name, and lay(net,
+-- program, hint), which gives the network's parameters the hint's layouts.
 local nn = rille.nn
 
 local one, line, grid = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})

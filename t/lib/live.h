@@ -2,11 +2,11 @@
  *
  * The events of a run are the begin and the end of each act. Edges of the plan and the number of credits order the
  * events. A moment of the run is a set of events that contains all predecessors of its members. A register is live
- * from the begin of the writing act until the end of the last reading act. So a moment weighs the bytes of registers
- * begun, less the bytes of registers ended. No arena in which the plan runs is smaller than the heaviest moment. The
- * heaviest moment is a maximum-weight closure, found by a minimum cut (Picard 1976) with Dinic's algorithm (1970).
- * If a register has several readers, only one is modelled: the reader of the last phase, and of those the last in
- * the list. Functions keep no state and may run on any thread. */
+ * from the begin of the writing act until the end of the last reading act. The weight of a moment is the bytes of
+ * registers that have become live, less the bytes of registers that are no longer live. No arena in which the plan
+ * runs is smaller than the heaviest moment. The heaviest moment is a maximum-weight closure, found by a minimum cut
+ * (Picard 1976) with Dinic's algorithm (1970). If a register has several readers, only one is modelled: the reader
+ * of the last phase, and of those the last in the list. Functions keep no state and may run on any thread. */
 #ifndef RILLE_T_LIVE_H
 #define RILLE_T_LIVE_H
 

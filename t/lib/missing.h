@@ -90,7 +90,7 @@ struct sound_walk {
     struct sbp v[SAMPLE_IN + OP_OUT];
     const struct layout *layout[SAMPLE_IN + OP_OUT];
     uint64_t inputs; /* number of combinations of operand layouts tried so far */
-    uint64_t known;  /* key of the run that `may` describes (from sound_run_key) */
+    uint64_t known;  /* key (sound_run_key) of the last computation of all ranks, which set `may` */
     bool may[OP_OUT][MAX_DIM + 4];
 };
 

@@ -1,5 +1,5 @@
 -- panels.lua - checks that the plan of a SUMMA product gathers each panel while the previous panel is multiplied, on
--- devices with streams. Two panels are in memory at a time. t/act/streams.c runs such panels.
+-- devices with streams. Two panels are in memory at a time. t/act/streams.c runs products with such panels.
 
 local rille = require "rille"
 local panels = require "rille.nn.panels"

@@ -66,11 +66,9 @@ struct file_job { /* a job of a file thread */
 };
 
 struct sim_worker {
-    /* cut: lost, but still running, on a host where the coordinator cannot kill processes */
-    bool alive, silent, cut;
+    bool alive, silent, cut; /* cut: lost but still running, on a host where it cannot be killed */
     struct cluster *of;
-    /* peer: index of its connection; rank: the rank it was started for; life: index of its coordinator */
-    int peer, rank, life;
+    int peer, rank, life; /* its connection; the rank it was started for; its coordinator */
     unsigned char secret[CLUSTER_ID];
     struct worker_member *member;
     struct queue up, down;
@@ -82,8 +80,7 @@ struct sim_worker {
     uint32_t stop;         /* number of the run that must stop */
     uint32_t anew;         /* the field `anew` of the last START packet */
     uint32_t reported_run; /* last run for which a communicator id arrived */
-    /* told_id: the id that arrived for reported_run; id: that of its own communicator, 0: none */
-    uint64_t told_id, id;
+    uint64_t told_id, id;  /* id that arrived for reported_run; id of its own communicator, 0: none */
     struct slot slot[WORLD];
     bool left, kept;
     int memory; /* index of the mapped segment; -1: no segment */
@@ -102,9 +99,8 @@ struct cluster {
     bool takes_over;    /* true: still waits for workers of the previous coordinator */
     struct sim_worker worker[WORKERS];
     int nworker, world, faults, lost, taken, wrong;
-    uint32_t run; /* number of the last run started */
-    /* step: next step of the training loop; saved_step: that of the snapshot */
-    int step, saved_step;
+    uint32_t run;                     /* number of the last run started */
+    int step, saved_step;             /* next step of the training loop, now and in the snapshot */
     uint64_t memory[MEMORIES][WORLD]; /* indices: segment, rank; the numbers that runs change */
     /* nmemory: number of segments; own: index of the segment of the coordinator's host */
     int nmemory, own;
@@ -623,8 +619,7 @@ deliver(struct cluster *s, struct sim_worker *w, struct queue *q)
     }
 }
 
-/* Reports the end of a process to the coordinator, as the operating system would. Does so only if the rank of the
- * process is known. */
+/* Reports the end of a process whose rank is known to the coordinator, as the operating system does. */
 static void
 gone(struct cluster *s, const struct sim_worker *w, const char *how)
 {
@@ -670,8 +665,7 @@ misfortune(struct cluster *s)
         return;
     }
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
-    /* the process that started this worker handles its loss */
-    if (!w->alive || w->cut || member_rank(w->member) < 0) return;
+    if (!w->alive || w->cut || member_rank(w->member) < 0) return; /* without a rank, its starter handles it */
     if (fault(s, 4000)) {
         worker_kill(w);
         coordinator_cut(s->c, w->peer, "was killed");

@@ -133,7 +133,7 @@ differentiate(struct eager *e, const struct trial *t, struct gradients *s)
     return e->build.failed ? (int)err_last() : 0;
 }
 
-/* Returns f and g after element i of operand k is moved by h. */
+/* Returns f and g after h is added to element i of operand k. */
 static void
 move(struct trial *t, int k, int64_t i, double h, double *f, double *g)
 {

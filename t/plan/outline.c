@@ -224,7 +224,7 @@ try_program(struct engine *e, struct plan *p, struct count *c, const unsigned ch
 
 /* ---- spoilt bytes ---- */
 
-/* Reads damaged bytes. Returns true if they are rejected with a reason, or are a program that can be planned or
+/* Reads damaged bytes. Returns true if the bytes are rejected with a reason, or are a program that can be planned or
  * rejected. */
 static bool
 is_safe(const char *bytes, size_t n, int *accepted)
