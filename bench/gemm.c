@@ -1,9 +1,9 @@
 /* gemm.c - times matrix products: Rille's matmul, oneDNN called directly, and the limit of the core.
  *
  * Each row computes one product by oneDNN's primitive (executed as its manual shows) and by Rille's operator
- * (through exec_enqueue(), as an actor calls it). Both run in turns on the same memory, and the least time of each
- * is printed. The limit is oneDNN's best rate on a packed 1024^3, measured again between the rows, because other
- * work slows the machine at times.
+ * (through exec_enqueue(), as an actor calls it). Primitive and operator run in turns on the same memory, and the
+ * least time of each is printed. The limit is oneDNN's best rate on a packed 1024^3, measured again between the
+ * rows, because other work slows the machine at times.
  *
  *   bench/gemm [threads] */
 #include "kernels/exec/kernel.h"

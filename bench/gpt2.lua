@@ -5,9 +5,9 @@
 --
 -- Prints lines "name, case, least, median, peak": milliseconds per step or id, and the process's peak memory in GB (of
 -- one row only, if just this row runs). A case is batch x length and a dtype. The limit is measured here as the sum of
--- two times. One is that of each product of a step alone, repeated on the same memory; attention counts only the
--- unmasked half. The other is AdamW's traffic at the speed of memory: 3 reads and 3 writes per parameter, and a read of
--- the gradient. The limit contains no softmax, norms or loss.
+-- two times. The first is the time of each product of a step alone, repeated on the same memory; attention counts only
+-- the unmasked half. The second is the time of AdamW's traffic at the speed of memory: 3 reads and 3 writes per
+-- parameter, and a read of the gradient. The limit contains no softmax, norms or loss.
 
 local rille = require "rille"
 local optim = rille.optim

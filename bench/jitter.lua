@@ -2,9 +2,9 @@
 --
 --   rille -d cpu:1 bench/jitter.lua
 --
--- A "table" keeps the order that the acts of the same plan have without jitter. Both sides give an act of a stage and
--- micro-batch the same duration: F = B = W = 1 (interleaved: B = 2, W included), up to 10 % more or less. The first rows
--- have free transfers. In the other rows each transfer costs the receiving device 10 % of F: at arrival, or, in a table,
+-- A "table" keeps the order that the acts of the same plan have without jitter. Credits and tables are compared with
+-- equal durations of acts: F = B = W = 1 (interleaved: B = 2, W included), up to 10 % more or less. The first rows have
+-- free transfers. In the other rows each transfer costs the receiving device 10 % of F: at arrival, or, in a table,
 -- before the act that reads the data. Prints makespans in units of F: without jitter; then mean and worst of SEEDS
 -- random draws, by credits and by the table.
 

@@ -4,10 +4,10 @@
  *   build/release/bench/ops [threads [name]]
  *
  * A row is an operator (or a program of several), called through rille.h with a cached plan. The peer is the same
- * work in oneDNN, called directly on dense memory, or a plain copy of as many bytes. Both run in turns, and the
- * least time of each counts. The limit is the larger of two times, both measured here on the same threads. One is
- * the operator's arithmetic at the rate of a packed 1024^3 product. The other is its bytes at the rate of memory
- * (the faster of a streaming copy and an increment in place). */
+ * work in oneDNN, called directly on dense memory, or a plain copy of as many bytes. Operator and peer run in turns,
+ * and the least time of each counts. The limit is the larger of two times, both measured here on the same threads.
+ * The first is the time of the operator's arithmetic at the rate of a packed 1024^3 product. The second is the time
+ * of the operator's bytes at the rate of memory (the faster of a streaming copy and an increment in place). */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "rille.h"
@@ -288,7 +288,8 @@ pooled(const struct pooling *p)
     return (SIDE + 2 * p->padding - p->kernel) / 2 + 1;
 }
 
-/* Makes the gradient of pooling. Its inputs include the positions of the maxima, which the forward pass stores. */
+/* Makes the gradient of pooling. The inputs of the gradient include the positions of the maxima, which the forward
+ * pass stores. */
 static struct raw
 raw_pooling(const struct pooling *p)
 {
@@ -604,8 +605,8 @@ raw_attention(void *arg)
     }
 }
 
-/* Makes the peer: the six products alone. They cover the whole square of scores, although causal attention needs half.
- */
+/* Makes the peer: the six products alone. The products cover the whole square of scores, although causal attention
+ * needs half. */
 static void
 attention_row(void)
 {

@@ -6,7 +6,7 @@
  * every kind of move and real kernels; freed registers are filled with NaN. Loss and weights must have the same bits
  * as in a run with real threads (t/act/sim.c). A seed of a cluster runs a coordinator and its workers with faults,
  * snapshots and recovery: packets lost or doubled, links cut, workers killed or silent, coordinators killed and
- * replaced. Its numbers must equal those of a run without faults (t/lib/simulated.h). */
+ * replaced. The cluster's numbers must equal those of a run without faults (t/lib/simulated.h). */
 #include "bench/clock.h"
 #include "t/lib/simulated.h"
 #include "t/lib/train.h"

@@ -111,7 +111,7 @@ repeat(struct rille_session *s, struct runner *r, const char *name)
     ok(after.runs - before.runs == RUNS && after.acts > before.acts, "%s: the plan did run", name);
 }
 
-/* Checks a step without micro-batches. It has values, gradients and updates, so every other kind of actor. */
+/* Checks a step without micro-batches. The step has values, gradients and updates, so every other kind of actor. */
 static void
 plain(int threads, const char *kind, bool timed)
 {

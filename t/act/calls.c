@@ -246,8 +246,8 @@ count_calls(void (*work)(void), struct tally *t)
     return true;
 }
 
-/* Returns the number of calls that libzmq makes to poll its mailboxes and to grow the heap for its queues. This
- * number depends on chance. Steps allocate nothing of their own (below, and t/act/alloc.c). */
+/* Returns the number of calls that libzmq makes to poll its mailboxes and to grow the heap for its queues. The
+ * number of these calls depends on chance. Steps allocate nothing of their own (below, and t/act/alloc.c). */
 static int64_t
 library_calls(const struct tally *t)
 {

@@ -2,9 +2,9 @@
  * the same values as if the run had been waited for.
  *
  * Two training steps on one async test device alternate over the same weights, with other rows, random numbers and
- * learning rate each time. Their losses are read at the end. The two plans use different streams, so the order
- * within one stream does not suffice. All bits must equal those of steps that are waited for, on threads and on the
- * simulator with many seeds (the simulator delays async work).
+ * learning rate each time. The losses of all steps are read at the end. The two plans use different streams, so the
+ * order within one stream does not suffice. All bits must equal those of steps that are waited for, on threads and
+ * on the simulator with many seeds (the simulator delays async work).
  *
  * The test must find each injected mistake: a stream that does not wait for the previous run, numbers written too
  * early, host code that reads or writes too early, memory freed too early.

@@ -1,6 +1,6 @@
-/* Tests of actors/cluster/transport/carrier.c: messages and byte lists between workers of two hosts. They must
- * arrive in order, only within one epoch and job, and only from holders of the job's key. (t/launch/launch.sh tests
- * the bytes of channels.) */
+/* Tests of actors/cluster/transport/carrier.c: messages and byte lists between workers of two hosts. Messages and
+ * lists must arrive in order, only within one epoch and job, and only from holders of the job's key.
+ * (t/launch/launch.sh tests the bytes of channels.) */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/wire/machine.h"

@@ -5,8 +5,8 @@
  * repeated, overlapping and unaligned memory, also NaN and infinities. Operators without a kernel are listed by name.
  * Also tests reductions of boxing (redistribution) bit for bit, data checks, and fused chains that begin with a row
  * kernel. If the plug-in was built, NVRTC compiles an eighth of the sources in each turn, for one GPU architecture.
- * ONLY=matmul tries only that operator; TURN=all compiles all sources. "t/bin/cuda kernels FILE" also writes the
- * sources to FILE. Instead of FILE, `table` prints the table of docs/cuda.md, `names` the values of ONLY; `gpu` uses GPU 0. */
+ * ONLY=matmul tries only that operator. "t/bin/cuda kernels FILE" also writes the sources to FILE. Instead of FILE,
+ * `table` prints the table of docs/cuda.md, `names` the values of ONLY; `gpu` uses GPU 0. */
 #include "boxing/box.h"
 #include "kernels/cuda/source.h"
 #include "kernels/op/lib/lookup.h"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Kills a training (signal 9) at random moments, mostly while it saves, and restarts it each time. It must end with the
-# same bits as an uninterrupted training. After any kill, the newest checkpoint in the folder must be complete. Run:
-# checkpoint-kill.sh path/to/rille. SEED= repeats the moments; RILLE_LONG=1 kills a hundred times during a save.
+# Kills a training (signal 9) at random moments, mostly while it saves, and restarts it each time. The training must end
+# with the same bits as an uninterrupted training. After any kill, the newest checkpoint in the folder must be complete.
+# Run: checkpoint-kill.sh path/to/rille. SEED= repeats the moments; RILLE_LONG=1 kills a hundred times during a save.
 rille=$1 seed=$((${SEED:-$$} % 32768)) times=8
 RANDOM=$seed
 [ -n "${RILLE_LONG:-}" ] && times=100

@@ -612,8 +612,8 @@ tap.group("interrupts", function()
   tap.is((rille.checkpoint.load(at, a.parts)), 2, "the newest checkpoint still loads")
 end)
 
--- Checks which temporary files are deleted. Their names contain the writer's process id: process 1 runs on every
--- machine, process 4194305 cannot exist.
+-- Checks which temporary files are deleted. Names of temporary files contain the writer's process id: process 1 runs on
+-- every machine, process 4194305 cannot exist.
 tap.group("files of killed saves", function()
   local at = dir .. "/others"
   local function leave(name) io.open(at .. "/" .. name, "w"):close() end

@@ -3,11 +3,11 @@
  *
  * FAKE_NCCL_BOARD names a file that all processes map; without it the board is private to the process. Call n of a
  * rank matches call n of every other rank, and completes when all ranks have made it. A rank writes its data to its
- * own block of memory and reads the other ranks' blocks. It writes new data only after all ranks have read its
- * previous data. The board reports errors that would give wrong results or a deadlock: ranks that call different
- * collectives, and devices whose call orders conflict. A point-to-point send, from rank 0 to rank 1 of two, needs no
- * other call: its streams wait for nothing else. If a process ends, the ranks of other processes wait until they are
- * aborted. Any thread may call. */
+ * own block of memory and reads the other ranks' blocks. A rank writes new data only after all ranks have read the
+ * rank's previous data. The board reports errors that would give wrong results or a deadlock: ranks that call
+ * different collectives, and devices whose call orders conflict. A point-to-point send, from rank 0 to rank 1 of
+ * two, needs no other call: its streams wait for nothing else. If a process ends, the ranks of other processes wait
+ * until they are aborted. Any thread may call. */
 #ifndef RILLE_T_HOST_BOARD_H
 #define RILLE_T_HOST_BOARD_H
 

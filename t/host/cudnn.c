@@ -1,7 +1,7 @@
 /* cudnn.c - a cuDNN stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls
- * (kernels/cuda/cudnn_abi.h). It checks attributes, their types and their order as strictly as the real library. A
- * convolution is deferred like a kernel. With FAKE_CUDA=noengine no convolution has an engine. As in the real
- * library, halves with an f32 result have no engine.
+ * (kernels/cuda/cudnn_abi.h). The stand-in checks attributes, their types and their order as strictly as the real
+ * library. A convolution is deferred like a kernel. With FAKE_CUDA=noengine no convolution has an engine. As in the
+ * real library, halves with an f32 result have no engine.
  *
  * The engine list begins with all engines that the plug-in must reject; an acceptable one follows. An engine to be
  * rejected computes twice the right result, so that a wrong choice is noticed. */

@@ -156,8 +156,8 @@ __syncthreads_or(int is)
     return all;
 }
 
-/* Defines a kernel's entry function run_<name>. It returns the size of the kernel's argument in bytes. With words ==
- * NULL it does nothing else. */
+/* Defines a kernel's entry function run_<name>. The function returns the size of the kernel's argument in bytes.
+ * With words == NULL it does nothing else. */
 #define SHIM_KERNEL(name)                                                                                              \
     static void call_##name(const void *words) { name##_::name(*(const name##_::argument *)words); }                   \
     extern "C" __attribute__((visibility("default"))) long run_##name(const void *words, long blocks, int threads,     \

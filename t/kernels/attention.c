@@ -2,8 +2,8 @@
  *
  * Tries all combinations of lengths around blocks and tiles, masks, causality, dtypes and memory layouts. Also tries
  * queries at an offset in the complete sequence, queries that see no key, and negative scales. bf16 is tried with
- * and without the machine's instruction for products of bf16 pairs. One thread and three threads must give the same
- * bits. */
+ * and without the machine's instruction for products of bf16 pairs. Results must have the same bits with one thread
+ * and with three threads. */
 #include "kernels/exec/kernel.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/gemm/gemm_few.h"

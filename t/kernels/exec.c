@@ -211,8 +211,8 @@ check_edges(const struct op *op, int nin, enum dtype d, enum dtype to)
     return good ? NULL : err_text();
 }
 
-/* Checks results that wrap around or overflow in the result's dtype. They count as right, although the reference
- * computes in 64 bits. */
+/* Checks results that wrap around or overflow in the result's dtype. Such results count as right, although the
+ * reference computes in 64 bits. */
 static void
 test_edges(void)
 {

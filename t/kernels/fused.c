@@ -134,8 +134,8 @@ full_view(const struct chain *c, enum dtype d, void *data)
     return view_dense(&t, data);
 }
 
-/* Computes one step alone into a dense result of the full shape. This is right because broadcasting may be done
- * before or after the step. */
+/* Computes one step alone into a dense result of the full shape. The shape may be full because broadcasting before
+ * or after the step gives the same values. */
 static int
 run_alone(struct chain *c, int index)
 {

@@ -284,8 +284,8 @@ test_groups(const char *op, enum dtype d, const char *window, uint64_t seed)
 
 /* ---- the number of windows ---- */
 
-/* Returns true if window u exists. It must fit into the padded image; with ceil_mode, it must start in or before the
- * image, and the previous window must not reach the end. */
+/* Returns true if window u exists. The window must fit into the padded image; with ceil_mode, the window must start
+ * in or before the image, and the previous window must not reach the end. */
 static bool
 is_window(const struct window *w, bool ceil_mode, int64_t n, int64_t u)
 {

@@ -239,7 +239,7 @@ true
 1	true"
 wait
 
-# Loses one of six hosts. Its shards are restored from the next host, replicated values from any host.
+# Loses one of six hosts. The host's shards are restored from the next host, replicated values from any host.
 cat >mend.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3, 4, 5})
 local b = rille.randn({300, 100}, {placement = P, sbp = "B"})

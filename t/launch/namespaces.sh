@@ -1,7 +1,7 @@
 #!/bin/bash
-# Uses two network namespaces, joined by a virtual cable, as two hosts. They must give the same bits as one process,
-# also over a slow cable. A cable that is cut, or works in one direction only, must lead to an error with the running
-# line, and lost values must be restored.
+# Uses two network namespaces, joined by a virtual cable, as two hosts. Workers there must give the same bits as one
+# process, also over a slow cable. A cable that is cut, or works in one direction only, must lead to an error with the
+# running line, and lost values must be restored.
 rille=$1
 . t/lib/tap.sh
 a=rille-a-$$ b=rille-b-$$

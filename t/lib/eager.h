@@ -164,7 +164,7 @@ eager_close(struct eager **e)
 }
 
 /* Checks that the gradient's nodes, from `first` on, read only those operands and results of n that its operator
- * saves (.saves). Others may have been freed. */
+ * saves (.saves). Other values may have been freed. */
 static inline void
 eager_look_for_unsaved(struct eager *e, const struct node *n, int first)
 {

@@ -4,10 +4,10 @@
 --   rille -d cpu:2 endure.lua COUNT [NAME...]          one process
 --   ENDURE_JOB=1 rille launch -n 2 -d cpu:1 endure.lua COUNT        controller and workers
 --
--- A feature is called in four rounds of COUNT / 4. It leaks if a quantity rises in each of the last three rounds:
--- private bytes by more than SLACK per round, any other quantity at all. A cache stops growing when it is full; a leak
--- does not. `few` divides the number of calls of a slow feature; `caches` is the size in kB of caches that fill slowly.
--- Prints TAP.
+-- A feature is called in four rounds of COUNT / 4. The feature leaks if a quantity rises in each of the last three
+-- rounds: private bytes by more than SLACK per round, any other quantity at all. A cache stops growing when it is full;
+-- a leak does not. `few` divides the number of calls of a slow feature; `caches` is the size in kB of caches that fill
+-- slowly. Prints TAP.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"

@@ -53,8 +53,8 @@ sound_sizes_agree(const struct sound *s, const struct type *local, int noperand)
     return true;
 }
 
-/* Returns true if v splits a dimension that no operand has and no rank computes in shards. Such a size comes from
- * the call's attributes, not from a layout. */
+/* Returns true if v splits a dimension that no operand has and no rank computes in shards. The size of such a
+ * dimension comes from the call's attributes, not from a layout. */
 static inline bool
 sound_cuts_new(const struct sound *s, int k, struct sbp v)
 {

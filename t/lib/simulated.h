@@ -1,17 +1,17 @@
 /* simulated.h - simulates a complete cluster in one thread, driven by a seed. For t/cluster/sim.c and bench/sim.c.
  *
  * Packets travel as bytes, in one queue per worker and direction. The seed decides which queue delivers next, when
- * an executor runs its next job, and when the clock ticks. It also decides the faults: lost or duplicated packets, cut
- * links, crashed or silent workers, and a killed coordinator, whose workers end or join the next coordinator.
- * The simulated program is a training loop. Every run changes one number per worker, and every second run is
- * followed by a snapshot. A loss is followed by recovery, with the same number of workers or fewer. Workers save
- * snapshots to disk while runs continue. When the program goes back to a snapshot, workers load it in some cases.
- * The simulated user interrupts some saves and loads. In some trials a run needs a communicator, which its workers
- * create before the run begins.
- * Ranks are on one host or on two. Their numbers are in memory segments. The coordinator makes the segment of its
- * own host; a worker makes the segment of the second host, and other workers map it. When no worker maps that
- * segment any more, the next worker makes a fresh one. A worker that was cut off still writes into the old segment.
- * The checks: every trial ends, and the numbers equal those of a run without faults. */
+ * an executor runs its next job, and when the clock ticks. The seed also decides the faults: lost or duplicated
+ * packets, cut links, crashed or silent workers, and a killed coordinator, whose workers end or join the next
+ * coordinator. The simulated program is a training loop. Every run changes one number per worker, and every second
+ * run is followed by a snapshot. A loss is followed by recovery, with the same number of workers or fewer. Workers
+ * save snapshots to disk while runs continue. When the program goes back to a snapshot, workers load it in some
+ * cases. The simulated user interrupts some saves and loads. In some trials a run needs a communicator, which its
+ * workers create before the run begins. Ranks are on one host or on two. The numbers of the ranks are in memory
+ * segments. The coordinator makes the segment of its own host; a worker makes the segment of the second host, and
+ * other workers map it. When no worker maps that segment any more, the next worker makes a fresh one. A worker that
+ * was cut off still writes into the old segment. The checks: every trial ends, and the numbers equal those of a run
+ * without faults. */
 #ifndef RILLE_T_SIMULATED_H
 #define RILLE_T_SIMULATED_H
 
@@ -383,8 +383,8 @@ on_cut(void *arg, int peer)
 {
     struct cluster *s = arg;
     struct sim_worker *w = &s->worker[peer];
-    /* The controller kills a lost worker of its own host before it continues. It cannot kill one on the other host:
-     * workers of that host that still map the segment do so. */
+    /* The controller kills a lost worker of its own host before it continues. The controller cannot kill a worker on
+     * the other host: workers of that host that still map the segment do so. */
     bool others = false;
     for (int i = 0; i < s->nworker; i++)
         others |= i != peer && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&

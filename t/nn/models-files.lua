@@ -222,7 +222,7 @@ tap.group("names", function()
   tap.fails(function() q:save(at) end, {"int8", "models-files.lua"}, "int8 weights are not saved")
 end)
 
--- Saves models that differ from the folder's config.json. They must be rejected, and nothing may be written.
+-- Saves models that differ from the folder's config.json. Such models must be rejected, and nothing may be written.
 tap.group("models that differ from their config", function()
   local at, nn = dir .. "others", rille.nn
   local function refused(kind, words, name, change)

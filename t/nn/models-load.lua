@@ -1,5 +1,5 @@
--- models-load.lua - tests rille.models.load. It detects the kind of a folder, and reads older entries of config.json.
--- For damaged entries, the error names the file and points at the user's line.
+-- models-load.lua - tests rille.models.load. The function detects the kind of a folder, and reads older entries of
+-- config.json. For damaged entries, the error names the file and points at the user's line.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local check = require "rille.check"

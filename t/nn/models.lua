@@ -425,7 +425,8 @@ tap.group("resnet", function()
   tap.fails(function() rille.models.resnet.new{classes = 3, blocks = {2, nil, 2}} end, {"count of blocks", "nil"}, "blocks with a hole")
 end)
 
--- Checks that a model's source is short and states no layouts. Its classes name roles of their layers (lua/parallel/classes.lua).
+-- Checks that a model's source is short and states no layouts. The model's classes name roles of their layers
+-- (lua/parallel/classes.lua).
 tap.group("models are short", function()
   for _, name in ipairs{"gpt2", "llama", "moe", "resnet"} do
     local lines, splits = 0, {}

@@ -55,7 +55,7 @@ local function parts(x, slant, again, place, sbp)
 end
 
 -- Checks that 16-bit inputs are computed in f32 and rounded once. In f16, squares of large deviations would overflow,
--- and squares of small ones would vanish.
+-- and squares of small deviations would vanish.
 tap.group("every dtype", function()
   local one = rille.placement("cpu", {0})
   local base, slant, again = rille.randn{8, 3, 6, 6}, rille.randn{8, 3, 6, 6}, rille.randn{8, 3, 6, 6} * 8

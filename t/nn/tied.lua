@@ -98,7 +98,7 @@ for _, place in ipairs(places) do
   end
 end
 
--- Reads the product's gradient first. It must keep its values when the embedding's gradient is read.
+-- Reads the product's gradient first. The gradient must keep its values when the embedding's gradient is read.
 for _, place in ipairs(places) do
   local ids = global(rille.tensor({{0, 1, 2}, {2, 1, 2}}, {dtype = "i64"}), place[2], place[4])
   local x = global(rille.ones{2, 3, WIDTH}, place[2], place[4])

@@ -1,7 +1,7 @@
 /* shape.c - tests that every operator's record is well formed, and that every sample has the right types.
  *
- * infer() must return the types that the reference needs. It must reject a wrong size or dtype with a message that
- * names the operator. */
+ * infer() must return the types that the reference needs. infer() must reject a wrong size or dtype with a message
+ * that names the operator. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/exec/sample.h"

@@ -1,8 +1,8 @@
 /* sound.c - tests that every derived signature of every operator is sound. On two ranks also tests that every sound
  * signature is derived, or that a reason is listed here.
  *
- * The test tries all operators in the table, so no cases are written here. It leaves out sources, which have no
- * operands; composites, whose signatures are those of their parts; and to_global. */
+ * The test tries all operators in the table, so no cases are written here. The test leaves out sources, which have
+ * no operands; composites, whose signatures are those of their parts; and to_global. */
 #include "t/lib/missing.h"
 #include "kernels/op/lib/table.h"
 

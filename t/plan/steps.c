@@ -137,8 +137,8 @@ step_close(struct stepped *t)
     net_close(&t->net);
 }
 
-/* Checks that the partition has channels and results. It must have transfers exactly if host code cannot read its
- * devices' memory. */
+/* Checks that the partition has channels and results. The partition must have transfers exactly if host code cannot
+ * read its devices' memory. */
 static bool
 is_whole(const struct plan *p)
 {

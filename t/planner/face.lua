@@ -1,7 +1,7 @@
 -- face.lua - tests what the documentation promises about planned steps.
 --
--- The same program gives the same plan. Variables, and tensors that follow them, have the chosen layouts. Other graphs
--- and clusters respect or ignore hints as documented. Prices of hints, texts, and certificates are right.
+-- Equal programs get equal plans. Variables, and tensors that follow them, have the chosen layouts. Other graphs and
+-- clusters respect or ignore hints as documented. Prices of hints, texts, and certificates are right.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim

@@ -48,7 +48,7 @@ touch "$dir/file"
 ok "finetune.lua: a target that is a file is refused before training" unsaved "$dir/file" "$dir/file is a file, expected a folder"
 ok "finetune.lua: a target in a missing folder is refused before training" unsaved "$dir/nowhere/tuned" "$dir/nowhere/tuned cannot be written: No such file"
 example "generate $dir/told --prompt Rille --count 5" "Rille" "ids/s"
-# A model folder. Its tokenizer begins texts with id 298; its end id is the third id written by greedy decoding.
+# A model folder. The folder's tokenizer begins texts with id 298; its end id is the third id written by greedy decoding.
 bos=$dir/bos
 "$rille" -d cpu:1 -e "local json = require 'rille.json'
   local function put(name, t) local f = io.open('$bos/' .. name, 'w') f:write(json.encode(t)) f:close() end

@@ -160,7 +160,7 @@ shell_sees_the_public_face_alone() { quoted shell | grep -vE ':(rille\.h|shell/.
 examples_see_the_public_face_alone() { quoted examples | grep -vE ':rille\.h$'; }
 lua_is_only_in_shell() { only_in shell '(lua[0-9.]*/)?(lua|lauxlib|lualib|luaconf)\.h'; }
 readline_is_only_in_shell() { only_in shell '(readline|editline)/.*'; }
-# One file of the shell may include ZeroMQ, too, because the Jupyter protocol uses it; its sockets carry no actor messages.
+# One file of the shell may include ZeroMQ, too, because the Jupyter protocol uses ZeroMQ; these sockets carry no actor messages.
 zmq_is_only_in_actors() { only_in actors 'zmq.*\.h' | grep -v '^shell/jupyter/jupyter_sockets\.c:'; }
 dnnl_is_only_in_kernels() { only_in kernels '(oneapi/dnnl/)?dnnl.*\.h' | grep -v '"kernels/cpu/base/dnnl.h"'; }
 cuda_is_only_in_its_plugin() { only_in kernels/cuda 'cu(da|blas|dnn).*\.h|nccl\.h' | grep -v '^runtime/device/device_'; }

@@ -1,7 +1,7 @@
 /* stream.c - tests of host streams: work runs in order, streams wait for each other, and waiting threads wake up.
  *
  * More streams than cores add to one number, in an order that only their waits determine. The owner of the streams
- * sleeps until it is notified; a lost wake-up would make the test hang. The same test runs on a simulated device
+ * sleeps until it is notified; a lost wake-up would make the test hang. The test also runs on a simulated device
  * with launches: the device does nothing until a thread waits for it, and then runs launched work in a random order. */
 #include "runtime/base/error.h"
 #include "runtime/device/stream_host.h"

@@ -24,8 +24,8 @@ dearest(const struct net *n, int32_t *choice)
     return most >= 0;
 }
 
-/* Checks that the search finds the optimum. These networks are smaller than a region, so each connected component is
- * optimised as one region. */
+/* Checks that the search finds the optimum. The test's networks are smaller than a region, so each connected
+ * component is optimised as one region. */
 static bool
 finds_the_least(struct arena *a, uint64_t seed)
 {

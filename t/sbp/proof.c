@@ -1,6 +1,6 @@
 /* Tests of sbp/proof/proof.c and sbp/solve/certify.c: the checker must accept every certificate of the search, and
- * reject every damaged one. It must also reject every false claim in a certificate with a right digest, made by
- * changing one field or line or by random steps. */
+ * reject every damaged one. The checker must also reject every false claim in a certificate with a right digest,
+ * made by changing one field or line or by random steps. */
 #include "sbp/proof/proof.h"
 
 #include "runtime/base/error.h"

@@ -57,7 +57,7 @@ tap.group("metamethods and methods with wrong objects", function()
   tap.is(a:sum():item(), 190.0, "the session still works")
 end)
 
--- A program for a new process. It closes its session, then calls every function with objects of the closed session.
+-- A program for a new process. The program closes its session, then calls every function with objects of the closed session.
 local closed = [[
 local x, held
 do

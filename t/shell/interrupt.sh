@@ -31,8 +31,9 @@ unset devices
 session 'type x = rille.ones({9000, 9000}); x:sum():item()\n' 'wait 8' prompt 'type io.stderr:write("mul", "ti") x:matmul(x):sum():item()\n' \
   'wait multi' pause 'type \003\003\003' 'within 10 interrupted' 'within 10 rille> ' 'type "al" .. "ive"\n' 'wait alive'
 ok "Ctrl-C stops a single large product" grep -qx alive seen
-# Interrupts Lua's library functions, which call no hook while they run. Their data must be unchanged afterwards. ASan's
-# memcmp reads both texts completely before comparing, so the last case would take hours without strict_memcmp=0.
+# Interrupts Lua's library functions, which call no hook while they run. The data of these functions must be unchanged
+# afterwards. ASan's memcmp reads both texts completely before comparing, so the last case would take hours without
+# strict_memcmp=0.
 export ASAN_OPTIONS=strict_memcmp=0:$ASAN_OPTIONS
 begin='keep = "a*a*a*a*a*a*a*b" io.stderr:write("beg", "un ")' many='("a"):rep(9999)'
 for call in "$many:find(keep)" "$many:match(keep)" "$many:gsub(keep, '')" "$many:gsub(keep, print)" "$many:gsub('.', function() $many:find(keep) end)" \
