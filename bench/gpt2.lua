@@ -4,10 +4,10 @@
 --   rille bench/gpt2.lua --list
 --
 -- Prints lines "name, case, least, median, peak": milliseconds per step or id, and the process's peak memory in GB (of
--- one row only, if just this row runs). A case is batch x length and a dtype. The limit is measured here as the sum of
--- two times. The first is the time of each product of a step alone, repeated on the same memory; attention counts only
--- the unmasked half. The second is the time of AdamW's traffic at the speed of memory: 3 reads and 3 writes per
--- parameter, and a read of the gradient. The limit contains no softmax, norms or loss.
+-- one row only, if just this row runs). A case is batch x length and a dtype. The limit is measured here and has two
+-- addends: the time of a step's products alone, each repeated on the same memory (of attention only the unmasked half);
+-- and the time of AdamW's traffic at the speed of memory: 3 reads and 3 writes per parameter, and a read of the
+-- gradient. The limit contains no softmax, norms or loss.
 
 local rille = require "rille"
 local optim = rille.optim

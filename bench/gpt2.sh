@@ -1,5 +1,6 @@
 #!/bin/bash
-# gpt2.sh - one table of GPT-2 124M: a training step and text generation by Rille and peers, and the limit, in one run.
+# gpt2.sh - prints one table of times for GPT-2 124M: a training step and text generation by Rille and peers, and the
+# limit, in one run.
 #
 #   bench/gpt2.sh [build/release [steps [layers]]]      peers are left out when bench/venv.sh has not been run; 6 GB of memory
 #

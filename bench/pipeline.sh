@@ -1,7 +1,7 @@
 #!/bin/bash
-# pipeline.sh - one table of pipelines whose kernels sleep: Rille on cpu devices, one thread per device; Rille on async
-# devices, whose streams sleep, with eight, two and one threads (async/2, async/1); simulated time, lower bound,
-# PyTorch's pipeline.
+# pipeline.sh - prints one table of times of pipelines whose kernels sleep: Rille on cpu devices, one thread per device;
+# Rille on async devices, whose streams sleep, with eight, two and one threads (async/2, async/1); simulated time, lower
+# bound, PyTorch's pipeline.
 #
 #   bench/pipeline.sh [build/release]      PyTorch is left out when bench/venv.sh has not been run
 #

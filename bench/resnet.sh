@@ -1,5 +1,6 @@
 #!/bin/bash
-# resnet.sh - one table of a small residual network on images of 32 x 32: Rille, PyTorch and the limit, measured in turns.
+# resnet.sh - prints one table of times of a small residual network on images of 32 x 32: Rille, PyTorch and the limit,
+# measured in turns.
 #
 #   bench/resnet.sh [build/release [rounds = 3]]      PyTorch is left out when bench/venv.sh has not been run
 #

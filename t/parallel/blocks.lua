@@ -93,8 +93,8 @@ tap.is(dealt(LINE, {layers = 6}, {input = ids, micro_batches = 4}), "2 2 2", "a 
 tap.is(dealt(LINE, {layers = 6, vocab = 20000}, {input = ids, cost = {1, 1, 1, 1, 1, 1}, micro_batches = 4}), "2 2 2", "the user's list of costs replaces the estimate")
 tap.is(dealt({LINE[1]}, {layers = 3}, {input = ids}), "3", "one stage has all blocks")
 
--- Checks lists of costs: with the least memory limit that the error names, the blocks can be divided; with a byte less
--- they cannot.
+-- Checks the least memory limit that an error names: with this limit the blocks can be divided into stages; with a byte
+-- less they cannot.
 local lists = {cost = {1, 1, 1, 1, 1, 1}, memory = {5, 2, 3, 4, 1, 6}, activations = {1, 2, 1, 2, 1, 2}, micro_batches = 4}
 local function limited(limit)
   local o = {memory_limit = limit}

@@ -222,7 +222,8 @@ headers_say_whose_they_are() { # expects in the first comment the owner of the d
     sed '/\*\//q' "$file" | grep -qiE 'thread|belongs|\bowns?\b|owner|pure|read-only|constants' || echo "$file does not say"
   done
 }
-# Header comments are contracts: a function, struct or file that they name must exist. Quoted text is what users see.
+# Header comments are contracts: a function, struct or file that they name must exist. Quoted text is exempt, because it
+# is text that users see.
 headers_speak_of_what_is_there() {
   { sources "${folders[@]}"; find lua t -name '*.lua' -o -name '*.[ch]' 2>/dev/null; } | sort -u | xargs -r -d '\n' perl -0777 -e '
     for my $file (@ARGV) {
