@@ -623,7 +623,7 @@ test_doing(void)
         must(step(&x, &loss), "a step");
         is_str(begun, "a run", "rille_doing reports \"a run\" before any task runs");
         rille_doing(x.t.s, text, sizeof text);
-        is_str(text, "", "rille_doing reports nothing while nobody waits");
+        is_str(text, "", "rille_doing reports nothing while no thread waits");
         pthread_t thread = begin_asking(x.t.s, "sgd x 2 (train.lua:6) on async:0");
         row[i].wait(&x, loss);
         pthread_join(thread, NULL);

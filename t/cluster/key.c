@@ -167,7 +167,7 @@ seen(struct key *served, struct key *joined)
         if (link_receive(c, LINK_CONTROL, &peer, &bytes, &n)) who = link_rank(c, LINK_CONTROL, peer);
         if (who == 1)
             ok(!link_is_of(c, LINK_CONTROL, peer, 0) && link_is_of(c, LINK_CONTROL, peer, 1),
-               "a rank's key stands for no other rank");
+               "a rank's key is valid for no other rank");
     }
     link_free(&w);
     link_free(&c);
@@ -180,10 +180,10 @@ test_links(void)
     struct str others[RANKS + 1] = {0};
     struct key all = key_of(&one), coordinator = key_of(&of[0]), stranger;
     key_new_ranks(RANKS, others);
-    is_int(seen(&all, &all), KEY_ANY, "the shared key stands for any rank");
+    is_int(seen(&all, &all), KEY_ANY, "the shared key is valid for any rank");
     for (int r = 0; r < RANKS; r++) {
         struct key k = key_of(&of[1 + r]);
-        is_int(seen(&coordinator, &k), r, "a rank's key stands for that rank");
+        is_int(seen(&coordinator, &k), r, "a rank's key is valid for that rank");
         key_forget(&k);
     }
     stranger = key_of(&others[1]);

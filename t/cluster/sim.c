@@ -256,7 +256,7 @@ test_memory(void)
     coordinator_form(c, &form);
     is_int(t.flags[0], MAKE_MEMORY | MAKE_FRESH, "the first worker of a host creates the host's memory");
     say(c, 0, made, 1, 2);
-    ok(t.made[0] == 1 && t.made[1] == 1, "all workers are told the memory's epoch");
+    ok(t.made[0] == 1 && t.made[1] == 1, "all workers receive the memory's epoch");
     coordinator_cut(c, 0, "was killed"); /* cuts the link while the other worker's READY packet is in flight */
     coordinator_recover(c, 2);
     say(c, 2, hello(0, "1", "other"), 0, 1);
@@ -265,7 +265,7 @@ test_memory(void)
            "without a READY from a worker that maps the memory, it is created afresh");
     say(c, 1, ready, 1, 2);
     say(c, 2, made, 2, 2);
-    ok(t.made[1] == 2 && t.made[2] == 2, "a worker with the old memory is told of the new one");
+    ok(t.made[1] == 2 && t.made[2] == 2, "a worker with the old memory receives the name of the new memory");
     say(c, 1, ready, 2, 3);
     coordinator_cut(c, 2, "was killed");
     coordinator_recover(c, 2);
@@ -430,12 +430,12 @@ test_meeting(void)
     coordinator_form(c, &form);
     for (int r = 0; r < HOSTS; r++)
         say(c, r, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text(port[r])}, 1, 2);
-    ok(!strcmp(t.ports[0], "1 B\n4 E\n"), "a worker is told only its neighbours' ports");
+    ok(!strcmp(t.ports[0], "1 B\n4 E\n"), "a worker receives only its neighbours' ports");
     for (int r = 0; r < HOSTS; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 3);
     say(c, 0, (struct packet){.kind = PACKET_MEET, .memories = {(const void *)&two, sizeof two}}, 1, 4);
     ok(!strcmp(t.ports[0], "2 C\n") && !strcmp(t.ports[2], "0 A\n"),
-       "a worker that requests another's port is told it, and the other is told the worker's");
-    is_int(t.sent[PACKET_PORTS], 2, "no other worker is told");
+       "a worker that requests another's port receives it, and the other receives the worker's");
+    is_int(t.sent[PACKET_PORTS], 2, "no other worker receives a port");
     coordinator_cut(c, 4, "was killed");
     coordinator_recover(c, HOSTS);
     say(c, 5, hello(4, "1", "e"), 0, 1);
@@ -488,7 +488,7 @@ test_found_again(void)
     say(c, 0, (struct packet){.kind = PACKET_READY}, 1, 2);
     is_int(ship_one(c, &t, 7, &seq), 1, "a program is shipped");
     is_int(ship_one(c, &t, 7, &seq), 0, "a worker that has the program is not sent it again");
-    ok(t.arenas == 7, "the run's owner is told the arenas of a known program");
+    ok(t.arenas == 7, "the run's owner receives the arenas of a known program");
     coordinator_forget(c, 7);
     ok(ship_one(c, &t, 7, &seq) == 0 && t.arenas == 7, "a program that was unused for a while is not sent again");
     coordinator_forget(c, 7);

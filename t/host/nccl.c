@@ -84,7 +84,7 @@ ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId given, int rank, nc
     if (config->blocking || cudaGetDeviceProperties(&gpu, fake_current())) return ncclInvalidArgument;
     struct board *b = board_lock();
     bool known = id.number >= 0 && id.number < b->ncomm && b->comm[id.number].secret == id.secret;
-    const char *why = known ? take_rank(&b->comm[id.number], n, rank, board_gpu(&gpu.uuid)) : "an id is nobody's";
+    const char *why = known ? take_rank(&b->comm[id.number], n, rank, board_gpu(&gpu.uuid)) : "an unknown id";
     if (!why) here[id.number].nrank++;
     board_unlock();
     if (why) fprintf(stderr, "fake nccl: %s\n", why);

@@ -111,7 +111,7 @@ good(struct trial *t, const char *text, const struct split *split, int64_t parts
     int status = compute(t, split);
     bool same = !memcmp(t->got[0].memory, t->want[0].memory, (size_t)view_bytes(&t->got[0].view));
     if (!status && same && looks >= parts - 1) return true;
-    diag("%s, %ld rows, %d threads: %s, %ld looks of %ld; %s", text, (long)split->part.rows, split->threads,
+    diag("%s, %ld rows, %d threads: %s, %ld polls of %ld; %s", text, (long)split->part.rows, split->threads,
          same ? "the same" : "others", looks, (long)parts - 1, status ? err_text() : "");
     return false;
 }

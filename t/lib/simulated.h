@@ -330,7 +330,7 @@ worker_execute(struct cluster *s, struct sim_worker *w)
         made.segment = made.bus = name;
     }
     if (j.kind == WORK_MAKE) member_made(w->member, j.epoch, &made);
-    if (j.kind == WORK_FORM && j.memory < 0) wrong(s, "a worker is told of no memory");
+    if (j.kind == WORK_FORM && j.memory < 0) wrong(s, "a FORM packet names no memory");
     if (j.kind == WORK_FORM) map_memory(s, w, &j);
     if (j.kind == WORK_FORM) memcpy(w->slot, j.slot, sizeof w->slot);
     if (j.kind == WORK_FORM) w->bus = j.bus, w->id = 0;
@@ -434,7 +434,7 @@ begin_files(struct cluster *s, bool loads)
         const struct packet p = {.kind = loads ? PACKET_LOAD : PACKET_SAVE,
                                  .count = ++s->nfile,
                                  .places = {(const void *)part, sizeof s->filing.part[r]}};
-        if (!coordinator_file(s->c, s->filing.owner[r], &p)) wrong(s, "a file is refused where the epoch stands");
+        if (!coordinator_file(s->c, s->filing.owner[r], &p)) wrong(s, "a file is rejected in a formed epoch");
     }
 }
 
@@ -473,8 +473,8 @@ on_tell(void *arg, const struct notice *n)
     if (n->kind != NOTICE_ENDED) return;
     if (!s->running) wrong(s, "a run ended that did not run");
     s->running = false;
-    if (n->status && !s->failing) wrong(s, "a run failed that nothing made fail");
-    if (n->status && strcmp(n->text, "made to fail")) wrong(s, "the first failure is not the one that is told");
+    if (n->status && !s->failing) wrong(s, "a run failed without an injected fault");
+    if (n->status && strcmp(n->text, "made to fail")) wrong(s, "the reported failure is not the first");
     if (n->status) {
         s->restore = true; /* a failed run leaves undefined numbers, so the program goes back to the snapshot */
         return;

@@ -198,7 +198,7 @@ tap.group("names that are not there", function()
   tap.is({net.bias, seq[2], mine.more, mine(rille.ones{1}):item()}, {[4] = 1}, "a field that a class may lack is nil, and so is any of a user's class")
   for name, says in pairs{wieght = "nn.Linear has no 'wieght'; the nearest name is 'weight'", cuda = "no 'cuda': write net:to_global",
     getParameters = "write net:parameters()", requires_grad_ = "write for _, p in ipairs", add = "nn.Linear has no 'add': write"} do
-    tap.fails(function() return net[name] end, {"module.lua:", says}, name .. " is told")
+    tap.fails(function() return net[name] end, {"module.lua:", says}, name .. " is reported")
   end
   tap.fails(function() seq:add(net) end, {"nn.Sequential has no 'add': write net[#net + 1] = module"}, "Torch7's names")
   tap.fails(function() mine:register_forward_hook(print) end, {"a module has no 'register_forward_hook': hooks are not supported"}, "PyTorch's names, of a user's class, too")

@@ -51,7 +51,7 @@ tap.group("memory", function()
     tap.ok(chart.planned.time <= last, name .. "no slower than with less memory", ("%g after %g"):format(chart.planned.time, last))
     local good, alone = pcall(meta, memory, false)
     if good then tap.ok(chart.planned.time <= alone.planned.time, name .. "no slower than without recompute", ("%g, %g"):format(chart.planned.time, alone.planned.time))
-    else tap.ok(tostring(alone):find("the least is", 1, true), name .. "no plan without recompute meets it", alone) end
+    else tap.ok(tostring(alone):find("the least is", 1, true), name .. "no plan without recompute meets the limit", alone) end
     last = chart.planned.time
   end
   tap.ok(meta(0.5, "auto").planned.time < 0.6 * meta(0.5, false).planned.time, "with half the memory, recomputing is faster than waiting")
@@ -166,7 +166,7 @@ tap.group("memory_limit bounds all memory of a device", function()
   for _, recompute in ipairs{false, "auto"} do
     local _, why = pcall(limited, 1, recompute)
     local least = tonumber(tostring(why):match("limit 1; the least is (%d+) bytes, on cpu:%d, with %d+ %% idle"))
-    tap.ok(least and tostring(why):find("largest tensors: .*recompute%-auto.lua:%d+"), "a limit that no plan meets is refused with the least, its bubble and lines", why)
+    tap.ok(least and tostring(why):find("largest tensors: .*recompute%-auto.lua:%d+"), "if no plan meets a limit, the error names the least limit, its bubble and lines", why)
     local last, much = math.huge, (limited(1 << 30, recompute))
     for k = 0, 4 do
       local limit = least + (much - least) * k // 4

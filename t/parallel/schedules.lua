@@ -299,7 +299,7 @@ tap.group("schedule = {memory = factor}", function()
           last = near(chart.planned.time)
         else
           local least = tonumber(tostring(step):match("the least is %d+ bytes, ([%d.]+) of 1F1B's, with %d+ %% idle"))
-          tap.ok(least and least > memory and last == math.huge, what .. "no schedule meets it, and the error names the least", step)
+          tap.ok(least and least > memory and last == math.huge, what .. "no schedule meets the limit, and the error names the least limit", step)
         end
       end
       tap.is(last, 3 * v * m + p - 1, ("%d devices, %d stages on each: with much memory the time is the bound"):format(p, v))
@@ -311,7 +311,7 @@ tap.group("the least bubble within a limit", function()
   local function limited(limit) return pipeline(dealt(4, 2, true), 8, "auto", {memory_limit = limit}):chart() end
   local _, why = pcall(limited, 1)
   local least = tonumber(tostring(why):match("the limit 1; the least is (%d+) bytes, on meta:%d, with %d+ %% idle"))
-  tap.ok(least, "a limit that no schedule meets: the error names the least and its bubble", why)
+  tap.ok(least, "if no schedule meets a limit, the error names the least limit and its bubble", why)
   tap.fails(function() limited(least - 1) end, {"the least is " .. least}, "a byte less than the least is refused")
   local last = math.huge
   for _, more in ipairs(tap.which and {0, 700} or {0, 200, 400, 700, 5000}) do

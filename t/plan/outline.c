@@ -321,9 +321,9 @@ main(void)
     diag("%d hops, %d moves, %d changes, %d of them of credits", c.hops, c.moves, c.changes, c.credits);
     sizes(s);
     contracts(s);
-    diag("%d programs; %d spoilt, %d of them another program", c.programs, tried, accepted);
-    is_int(unsafe, 0, "spoilt bytes are refused with a reason, or are a program");
-    ok(accepted < tried / 2, "most spoilt bytes are refused");
+    diag("%d programs; %d damaged, %d of them another program", c.programs, tried, accepted);
+    is_int(unsafe, 0, "damaged bytes are rejected with a reason, or are a program");
+    ok(accepted < tried / 2, "most damaged bytes are rejected");
     engine_free(&e);
     rille_close(&s);
     return done();

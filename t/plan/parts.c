@@ -527,7 +527,7 @@ mistakes(struct rille_session *s, uint64_t first)
         plan_free(&p);
         str_free(&bytes);
     }
-    ok(accepted < tried / 4, "a spoilt list of channels is refused (all but %d of %d)", accepted, tried);
+    ok(accepted < tried / 4, "a damaged list of channels is rejected (all but %d of %d)", accepted, tried);
     for (int k = 0; k < KINDS; k++)
         ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", name[k] ? name[k] : "nothing", found[k],
            planted[k]);
