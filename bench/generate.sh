@@ -1,5 +1,6 @@
 #!/bin/bash
-# generate.sh - ids per second of GPT-2 124M, one text: Rille, llama.cpp and the speed of memory, in turns, in one run.
+# generate.sh - prints the speed of text generation (ids per second) with GPT-2 124M: Rille, llama.cpp, and the limit,
+# measured in turns.
 #
 #   bench/generate.sh [build/release] [threads = 1] [rounds = 3]
 #

@@ -50,12 +50,12 @@ struct outcome {
 struct job { /* a job of an executor */
     enum work_kind kind;
     uint32_t epoch, run, flags;
-    struct slot slot[WORLD]; /* FORM: owner of each slot */
-    uint32_t lost[WORKERS];  /* MAKE: peers on its host that must be killed */
+    struct slot slot[WORLD]; /* job FORM: owner of each slot */
+    uint32_t lost[WORKERS];  /* job MAKE: lost peers on its host to be killed */
     int nlost;
     uint64_t program;
-    int memory; /* FORM: number of the segment */
-    int bus;    /* FORM: number of the bus */
+    int memory; /* job FORM: number of the segment */
+    int bus;    /* job FORM: number of the bus */
     uint32_t made, anew;
 };
 

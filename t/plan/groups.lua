@@ -73,7 +73,7 @@ local function at_once(n)
   return {list}
 end
 
--- Returns two numbers for the first device: updates in groups, and groups.
+-- Returns two numbers for the first device: the number of updates in groups, and the number of groups.
 local function groups(plan, name)
   local members, n = 0, 0
   for size in plan:gmatch(name .. " x (%d+) +cpu%[0") do members, n = members + math.tointeger(size), n + 1 end
