@@ -10,7 +10,7 @@ ok "each link of a page leads to an existing file and heading" links "${pages[@]
 ok "there are at least 30 links" test "$(grep -o '^[0-9]*' "$dir/links")" -ge 30
 printf '%s\n' '# A b' '[one](#a-b) `[no](code)` [two](gone.md) [three](#c) [four](x.md#a-b)' >"$dir/x.md"
 is "a link to a missing file or heading is found" "$(perl t/lib/links.pl "$dir/x.md" | sed 's,.*/x.md: ,,')" "gone.md: no such file
-# the expected report: the heading of link c does not exist
+#c: no such heading
 4 links"
 
 # stale PAGE...: prints call-tree lines ("    function  file.c  ...") whose file does not define the function.
