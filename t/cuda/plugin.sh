@@ -133,7 +133,8 @@ done
 
 ok "if another process holds the first GPU, values are moved to the second GPU and back" \
   prints held=0 $'32\tright' "${carried/'{0, 1}'/'{0}'}" cpu:1,cuda:1
-launched() { # launched ...: checks that the number of copies is the same if the first GPU is busy. A thread's first copy, too, must run on the right GPU.
+# launched ...: checks that the number of copies is the same if the first GPU is busy. A thread's first copy, too, must run on the right GPU.
+launched() {
   local n=()
   for wrong in gpus=2 held=0; do
     rm -f "$dir/told"
@@ -336,7 +337,8 @@ again=${again/nn.Linear(16, 5)/nn.Linear(16, 16), nn.SiLU(), nn.Linear(16, 16), 
   for i = 1, 40 do shown[i] = ("%a"):format(step(i % 3 == 0 and other or x, labels):item()) end
   local now = rille.counters()
   print(table.concat(shown, " ")) print(now.cuda_graphs - before.cuda_graphs, now.cuda_replays - before.cuda_replays)'
-steps() { # steps WRONG DEVICES RANKS: sets $losses to the losses of 40 steps on two batches, in hex, and $counts to the numbers of graphs and replays
+# steps WRONG DEVICES RANKS: sets $losses to the losses of 40 steps on two batches, in hex, and $counts to the numbers of graphs and replays
+steps() {
   rm -f "$dir/told"
   FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout $hang "$rille" -d "$2" -e "KIND, RANKS, TYPE = 'cuda', $3, 'f32' $again" >"$dir/out" 2>"$dir/err"
   losses=$(sed -n 1p "$dir/out") counts=$(sed -n 2p "$dir/out")

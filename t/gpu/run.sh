@@ -197,7 +197,8 @@ light() {
   ok "hidden GPUs are not found" sh -c "CUDA_VISIBLE_DEVICES= '$rille' -d cuda:0 -e 'print(1)' 2>&1 | tee /dev/stderr | grep -q 'no GPU'"
 }
 
-one_operator() { # tests one operator in a new process, because a CUDA error is permanent for its process; `cudnn` stands for the convolutions
+# tests one operator in a new process, because a CUDA error is permanent for its process; `cudnn` stands for the convolutions
+one_operator() {
   local test=kernels
   [ "$1" != cudnn ] || test=convolutions
   timeout 120 env ONLY="$1" "$build/t/bin/cuda" "$test" gpu >"$scratch/op.$1" 2>&1

@@ -40,7 +40,8 @@ local layouts = { -- Columns: name, placement, layouts of q, k, v and the mask.
   {"keys split", TWO, "B", "S(2)", "S(2)", "S(3)"},
   {"widths split", TWO, "S(3)", "S(3)", "S(3)", "B"},
 }
-local lengths = {{1, 5}, {4, 4}, {20, 20}, {40, 70}, {70, 70}} -- {queries, keys}: few queries; a short square, computed by separate operators; several blocks
+-- {queries, keys}: few queries; a short square, computed by separate operators; several blocks
+local lengths = {{1, 5}, {4, 4}, {20, 20}, {40, 70}, {70, 70}}
 
 local function placed(t, layout, i) return t:to_global{placement = layout[2], sbp = layout[2 + i] or "B"}:detach() end
 

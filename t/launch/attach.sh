@@ -120,7 +120,8 @@ for my $p (@packets) { send($s, $p, 0) or last }
 my $set = ""; vec($set, fileno($s), 1) = 1;
 select($set, undef, undef, 10) or print("nothing\n"), exit;
 my $answer = "";
-for (1 .. 2) { last if defined recv($s, $answer, 512, 0) && length $answer } # the connection may be reset before the answer can be read
+# the connection may be reset before the answer can be read
+for (1 .. 2) { last if defined recv($s, $answer, 512, 0) && length $answer }
 print length($answer) ? "$answer\n" : "end\n";
 PL
 name="rille-attach/$(id -u)/$controller/$job"

@@ -170,7 +170,8 @@ is "old checkpoints are deleted with all their files" "$(ls shared/two | tr '\n'
 
 # ---- folders ----
 
-one_root() { # one_root NAME PREFIX...: runs save.lua with two workers started by hand; PREFIX stands before the second worker's command
+# one_root NAME PREFIX...: runs save.lua with two workers started by hand; PREFIX stands before the second worker's command
+one_root() {
   local name=$1 address
   shift
   address=tcp://127.0.0.1:$(free_port)
@@ -346,7 +347,8 @@ for turn in 1 2 3 4; do
   [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null && killed=$((killed + 1))
   wait $pid 2>/dev/null
   grep -q "damaged\|not a checkpoint" err && bad=1
-  [ -z "$(ls shared/broken 2>/dev/null | grep "step-$steps\.safetensors")" ] || rm -rf shared/broken # the training reached its end, so a new one starts
+  # the training reached its end, so a new one starts
+  [ -z "$(ls shared/broken 2>/dev/null | grep "step-$steps\.safetensors")" ] || rm -rf shared/broken
 done
 await gone
 is "after $killed kills of controller and workers the training resumes from a complete checkpoint, with the same bits" \

@@ -151,7 +151,8 @@ is "a controller without the plug-in receives values of the workers' GPUs" "$std
 mkdir "$dir/less"
 cp "$rille" "$dir/librille-cuda.so" "$dir/libtoolkit.so" "$dir/less"
 ln -s libtoolkit.so "$dir/less/libnvrtc.so.99"
-for library in cublasLt.so.99 cudnn.so.9; do cc -shared -o "$dir/less/lib$library" -x c /dev/null; done # empty libraries that are found before the real libraries
+# empty libraries that are found before the real libraries
+for library in cublasLt.so.99 cudnn.so.9; do cc -shared -o "$dir/less/lib$library" -x c /dev/null; done
 export FAKE_CUDA_LOG=$dir/told
 join 0 cuda:0,cpu:1
 LD_LIBRARY_PATH=$dir/less rille=$dir/less/rille join 1 cuda:3,cpu:1

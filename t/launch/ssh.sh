@@ -25,7 +25,8 @@ chmod +x "$dir/bin/ssh"
 
 PATH=$dir/bin:$PATH
 new_address() { address=tcp://127.0.0.1:$(free_port); }
-over() { new_address; go launch --bind "$address" "$@"; } # over ARGUMENTS...: binds an address of this host, because the host names do not resolve here
+# over ARGUMENTS...: binds an address of this host, because the host names do not resolve here
+over() { new_address; go launch --bind "$address" "$@"; }
 none_left() { [ -z "$(xargs -r -n 1 ps -o pid= -p <"$dir/pids")" ]; }
 
 # ---- the same bits ----

@@ -10,5 +10,7 @@ tell() { head -20 "$dir/out" "$dir/err" 2>/dev/null; }
 # go ARGUMENTS...: runs $rille; sets $code, $stdout and $stderr, and writes the files out and err in $dir.
 go() { timeout -k 5 $hang "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); stderr=$(cat "$dir/err"); }
 says() { local t; for t; do grep -qF -e "$t" "$dir/err" || return 1; done; } # says TEXT...: succeeds if stderr contains each text
-are_gone() { ! kill -0 "$@" 2>/dev/null; }                                      # are_gone PID...: succeeds if none of the processes exists
-ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }          # ends CODE TEXT...: succeeds if the exit code is CODE and stderr contains each text
+# are_gone PID...: succeeds if none of the processes exists
+are_gone() { ! kill -0 "$@" 2>/dev/null; }
+# ends CODE TEXT...: succeeds if the exit code is CODE and stderr contains each text
+ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }

@@ -10,7 +10,8 @@
 n=0 failed=0
 hang=900 # timeout of every command that should end, s; far longer than any command takes, even on a busy machine
 dir=$(mktemp -d) || exit
-. () { builtin . "$@" || { echo "Bail out! $1 cannot be read"; exit 1; }; } # stops if a helper is missing, because the test would then write into the current folder
+# stops if a helper is missing, because the test would then write into the current folder
+. () { builtin . "$@" || { echo "Bail out! $1 cannot be read"; exit 1; }; }
 trap 'rm -rf "$dir"' EXIT
 
 report() { # report STATUS NAME: prints a result; returns the status

@@ -153,7 +153,8 @@ local changes = { -- changes of a layer after which the layers must stay separat
   ["a pinned layer"] = function(m) rille.parallel(m, {q_proj = {input = "B"}}) end,
   ["16-bit weights"] = function(m) m.k_proj:to("bf16") end,
   ["a layer without bias"] = function(m) m.k_proj.bias = nil end,
-  ["int8 weights"] = function(m) m.v_proj = require "rille.nn.int8_linear"(m.v_proj) end, -- with many rows the int8 layer computes a product
+  -- with many rows the int8 layer computes a product
+  ["int8 weights"] = function(m) m.v_proj = require "rille.nn.int8_linear"(m.v_proj) end,
 }
 
 tap.group("attention", function()

@@ -13,7 +13,8 @@ local places = {
   {"split rows", rille.placement("cpu", {0, 1}), "S(0)", "B"},
   {"split width", rille.placement("cpu", {0, 1}), "S(1)", "B"},
   {"rows and batch", rille.placement("cpu", {{0, 1}, {2, 3}}), {"S(0)", "B"}, {"B", "S(0)"}},
-  {"uneven", rille.placement("cpu", {0, 1, 2}), "B", "S(0)", whole = true}, -- micro-batches of two rows, which three devices do not divide evenly
+  -- micro-batches of two rows, which three devices do not divide evenly
+  {"uneven", rille.placement("cpu", {0, 1, 2}), "B", "S(0)", whole = true},
 }
 
 -- Values are integers, so sums are exact in any order.

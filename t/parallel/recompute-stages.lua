@@ -7,7 +7,8 @@ local tap = dofile("t/lib/tap.lua")
 local dealt = dofile("t/lib/dealt.lua")
 local nn = rille.nn
 
-local WIDTH <const>, ROWS <const>, LAYERS <const>, BLOCKS <const> = 8, 16, 8, 2 -- LAYERS, BLOCKS: number of layers and of blocks per device
+-- LAYERS, BLOCKS: number of layers and of blocks per device
+local WIDTH <const>, ROWS <const>, LAYERS <const>, BLOCKS <const> = 8, 16, 8, 2
 local UNIT <const> = 4 * WIDTH * ROWS -- unit of memory: bytes of a layer's result per micro-batch
 
 -- Trains blocks of layers that the devices share in turn; place(d) is the placement of device d. Returns the loss and

@@ -5,7 +5,8 @@
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local optim = rille.optim
-local ROWS <const>, COLUMNS <const>, BATCH <const> = 130, 128, 24 -- a weight of 66,560 bytes, above the threshold for sharing; devices do not divide its rows evenly
+-- a weight of 66,560 bytes, above the threshold for sharing; devices do not divide its rows evenly
+local ROWS <const>, COLUMNS <const>, BATCH <const> = 130, 128, 24
 
 -- Values are small integers, so sums have the same bits in any order.
 local function whole(shape, how) return rille.randint(-2, 3, shape, how):to("f32") end

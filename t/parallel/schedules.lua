@@ -252,7 +252,8 @@ end)
 -- holds fewer micro-batches at once than with 1F1B.
 tap.group("waves of four", function()
   local bubble_1f1b = 4 * 3 * 7 -- bubble of 1F1B, in slots of a stage; 1F1B has a quarter as many stages
-  local cases = { -- Entries by number of micro-batches: share of 1F1B's bytes, share of 1F1B's bubble, micro-batches on a device at once (1F1B: 32).
+  -- Entries by number of micro-batches: share of 1F1B's bytes, share of 1F1B's bubble, micro-batches on a device at once (1F1B: 32).
+  local cases = {
     [16] = {{0.6, 0.515, 20}, {0.75, 0.3, 22}, {0.88, 0.205, 24}, {1, 0.12, 30}, {1.2, 1 / 12, 38}},
     [32] = {{0.75, 0.335, 25}, {0.85, 0.24, 24}, {1, 0.16, 30}, {1.2, 1 / 12, 38}},
     [64] = {{0.75, 0.31, 22}, {0.88, 0.25, 24}, {1, 0.17, 31}, {1.2, 0.1, 34}},

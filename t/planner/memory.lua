@@ -72,7 +72,8 @@ end
 
 -- Checks that reported scratch memory equals that of the plan. On the step's own mesh, whatif must report the memory of
 -- the step's plan.
-local KEPT <const> = {moe = 16 * 4 * 4} -- bytes of a mixture of experts' load balance, kept from tracing because it reads the router's earlier value
+-- bytes of a mixture of experts' load balance, kept from tracing because it reads the router's earlier value
+local KEPT <const> = {moe = 16 * 4 * 4}
 local alike, tried = 0, drawn(some and 2 or 5, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)
 for _, draw in ipairs(tried) do
   local name, how = table.unpack(draw)

@@ -19,7 +19,8 @@ local function train(program, hint, mode)
     local loss = (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y)
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
-  end, {auto_parallel = mode, time_limit = mode == true and 600 or nil}) -- a time limit so long that the proof does not depend on the clock
+  -- a time limit so long that the proof does not depend on the clock
+  end, {auto_parallel = mode, time_limit = mode == true and 600 or nil})
   local at = {placement = hint[1], sbp = hint[2]}
   local x, ids = rille.randn({16, table.unpack(program[2])}, at), rille.randint(0, 40, {16}, at)
   local y, losses = rille.randint(0, 8, {16}, at), {}

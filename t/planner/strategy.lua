@@ -200,7 +200,8 @@ for _, length in ipairs{16, 128} do
     local place, sbp, pieces_q, pieces_k = table.unpack(cut)
     local q, k, v = operand({4, 4, length, 16}, place, sbp), operand({4, 4, 256, 16}, place, sbp), operand({4, 4, 256, 16}, place, sbp)
     local at = {placement = place, sbp = type(sbp) == "table" and {"B", "S(1)"} or "S(0)"}
-    local masks = {false, (rille.rand({length, 256}, at) * rille.arange(256, {placement = place}):to("f32")):lt(2)} -- masks in which all queries see key 0
+    -- masks in which all queries see key 0
+    local masks = {false, (rille.rand({length, 256}, at) * rille.arange(256, {placement = place}):to("f32")):lt(2)}
     for _, causal in ipairs{false, true} do
       for _, mask in ipairs(masks) do
         if not tap.share() then goto next0 end

@@ -141,7 +141,8 @@ resumes() { # resumes ...: an interrupted training continues with the same losse
     diff <(tail -n +2 "$dir/whole.out") <(tail -n +3 "$dir/part.out")
 }
 ok "gpt.lua: with --resume, losses, tests and log equal those of an uninterrupted training" resumes
-another_text() { # another_text ...: changes the text, keeping its length and characters: reversed lines, one changed character, two swapped letters
+# another_text ...: changes the text, keeping its length and characters: reversed lines, one changed character, two swapped letters
+another_text() {
   local call="$rille -d cpu:1 examples/gpt.lua --layers 1 --width 16 --heads 2 --length 16 --batch 4 --every 2 --write 1 --prompt a"
   for i in $(seq 400); do echo "ab$((i * i % 7))c"; done >"$dir/text"
   $call --text "$dir/text" --steps 2 --checkpoint "$dir/learned" >/dev/null 2>&1

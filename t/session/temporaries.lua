@@ -49,7 +49,8 @@ end)
 tap.group("values computed next to a training", function()
   local nn, optim = rille.nn, rille.optim
   local P = rille.placement("cpu", {0, 1})
-  local readers = { -- Functions by name. Each gets the network and returns two functions: one to call after each step, and one that reads the result.
+  -- Functions by name. Each gets the network and returns two functions: one to call after each step, and one that reads the result.
+  local readers = {
     ["an average in place"] = function(net)
       local ema = rille.zeros(net.weight.shape, {placement = P})
       return function() ema:mul_(0.5); ema:add_(net.weight * 0.5) end, function() return ema:sum():item() end

@@ -37,7 +37,8 @@ local function positional(sign)
   return names
 end
 
-local KNOWN = {x = true, y = true, ["true"] = true, ["false"] = true, Net = true} -- names that are no parameters: the object itself, and values
+-- names that are no parameters: the object itself, and values
+local KNOWN = {x = true, y = true, ["true"] = true, ["false"] = true, Net = true}
 
 -- Returns the faults of a page's form, as one string.
 local function faults(name)
