@@ -9,7 +9,8 @@
 --   lua            part of the page's program; blocks run in order and share locals
 --   sh             runs in sh, in its place between the Lua blocks; it must succeed, unless its output is shown
 --   LANGUAGE FILE  is written to FILE
---   text           the output of the block before it; "..." stands for any text. After "text within 20 %" numbers may differ by up to 20 %
+--   text           the output of the block before it; "..." stands for any text. After "text within 20 %" numbers
+--                  may differ by up to 20 %
 --   console        is not run: the test has no such machine
 --
 -- `--> TEXT` at the end of a line in a Lua block states the next line that the block prints. If the second column of a
