@@ -2,8 +2,8 @@
  *
  * A compiled chain of small kernels runs on one device. The time of the same kernels, called in sequence, is
  * subtracted; the rest is dispatch. A chain of moves between two devices on two threads has a message and an act per
- * hop. The limit: three messages between two threads, on a separate bus. Prints "what, least, median" of ROUNDS
- * runs. */
+ * hop. The limit is the time of three messages between two threads on a separate bus. Prints "what, least, median"
+ * of ROUNDS runs. */
 #include "actors/act/bus/bus.h"
 #include "actors/plan/model/plan.h"
 #include "actors/session/step/compiled.h"
@@ -71,7 +71,7 @@ moved(struct rille_tensor *x, int i)
     return y;
 }
 
-/* Compiles a chain of ACTS steps that begins with x. */
+/* Compiles a chain of ACTS operators; x is the input of the first. */
 static struct rille_graph *
 chain(struct rille_tensor *x, struct rille_tensor *(*step)(struct rille_tensor *x, int i))
 {
@@ -156,7 +156,7 @@ time_hops(void)
     rille_close(&session);
 }
 
-/* ---- messages alone ---- */
+/* ---- messages between two threads, without a plan ---- */
 
 static struct bus *bus;
 
@@ -178,7 +178,7 @@ answer(void *arg)
     return NULL;
 }
 
-/* Sends ACTS messages in sequence, half of them back. */
+/* Sends ACTS messages one after the other: half of them to the other thread, half of them back. */
 static void
 time_messages(void)
 {

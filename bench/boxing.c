@@ -1,8 +1,8 @@
 /* boxing.c - time of planning moves on large meshes: 8 x 16 x 8 ranks.
  *
- * Prints for each move: time of the price (box_bytes), time of one rank's plan without and with its border (the
- * slowest of 64 ranks, for each the best of 5), and the memory of both plans. Then mean and maximum of the prices of
- * all pairs of layouts of a matrix, on meshes of up to 100,000 ranks. Nothing runs. */
+ * Only planning is timed; nothing moves. Prints for each move: time to compute its price (box_bytes); time to plan
+ * one rank's part, without and with its border (best of 5, slowest of 64 ranks); memory of both plans. Then prints
+ * mean and maximum time of the price over all pairs of layouts of a matrix, on meshes of up to 100,000 ranks. */
 #include "bench/clock.h"
 #include "boxing/box.h"
 #include "runtime/base/error.h"

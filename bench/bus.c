@@ -1,9 +1,9 @@
-/* bus.c - time of a message between two threads, beside other carriers.
+/* bus.c - time of a message between two threads by the bus and by other carriers.
  *
  * Two threads on two cores return a 32-byte message to each other; a one-way time is half a round trip. One run
- * measures the limit (a ring in shared memory, spinning), the bus spinning and sleeping, and plain inproc sockets,
- * polling and blocking. The cores of a virtual machine may be near or far and may move. So the time of a bare cache
- * line is printed before and after, to make tables comparable. */
+ * measures the limit (a spinning ring in shared memory), the bus with spinning and with sleeping receivers, and
+ * ZeroMQ inproc sockets, polling and blocking. A virtual machine may move its cores nearer to or farther from each
+ * other. So the time that a cache line takes between the cores is printed before and after the table. */
 #include "actors/act/bus/bus.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
@@ -53,12 +53,12 @@ ring_take(struct ring *r, struct msg *m)
     atomic_store_explicit(&r->head, head + 1, memory_order_release);
 }
 
-/* ---- the ways to carry a message ---- */
+/* ---- the carriers of a message ---- */
 
 struct wire {
-    struct ring *ring[2]; /* by receiver */
+    struct ring *ring[2]; /* index: receiving side */
     struct bus *bus;
-    void *context, *socket[2]; /* by owner */
+    void *context, *socket[2]; /* socket: index is the side that owns it */
 };
 
 static void

@@ -2,14 +2,14 @@
 --
 --   rille launch -n 2 -d cpu:1 bench/cached.lua 2      bench/cluster.sh runs it over workers and hosts
 --
--- Shows whether sleepers are woken by messages or by the next tick. Prints "median, mean, worst" in microseconds of 3,000
--- runs.
+-- Shows whether a message wakes a sleeping worker, or the worker waits for its next tick. Prints median, mean and worst
+-- of 3,000 runs, in microseconds.
 local rille = require "rille"
 local ranks = {}
 for i = 1, tonumber(arg[1]) do ranks[i] = i - 1 end
 local x = rille.ones({16, 8}, {placement = rille.placement("cpu", ranks), sbp = "S(0)"})
 local us, total = {}, 0
-for round = -100, 3000 do -- those below 1 warm up
+for round = -100, 3000 do -- rounds below 1 warm up
   local start = rille.clock()
   assert((x * 2):sum():item() == 256)
   us[round] = (rille.clock() - start) * 1e6

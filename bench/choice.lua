@@ -1,11 +1,11 @@
--- choice.lua - bytes that whole training steps move with the chosen layouts, over all ranks.
+-- choice.lua - bytes that all ranks move in a training step with the layouts that Rille chooses.
 --
 --   rille -d cpu:8 bench/choice.lua [program]
 --
 -- A step is forward, backward and AdamW back into the parameters' layouts, so every pending reduction is paid. Columns:
--- bytes of an earlier choice that counted moves alone; bytes of the step now; the least known bytes if no operator does more
--- work on a rank ("<": the best found by annealing, without proof). In the first and last column each call is a node of its
--- own, so a step of today may need fewer bytes than the last column.
+-- bytes with an earlier chooser that counted moves only; bytes with today's chooser; the least known bytes if no
+-- operator does more work per rank ("<": found by annealing, not proven least). The first and the last column count each
+-- call as a separate node, so today's bytes may be below the last column.
 
 local rille = require "rille"
 local programs, make = dofile("bench/programs.lua")

@@ -2,12 +2,12 @@
 --
 --   RILLE_THREADS=2 rille -d cpu:1 bench/clip.lua [--layers 12] [--rounds 9] [--memory $(build/release/bench/memory 2)]
 --
--- First alone, eagerly and as a compiled step, with a bound that cuts and with a larger one: the first call, the least of
--- --rounds further calls (eager ones without the texts that have gradients computed), and the most bytes beside the
--- parameters. Beside them, the time of reading all gradients once and three times at --memory GB/s; a cut reads gradients
--- twice and writes them once. Then fused with the update: a training step with AdamW, with and without clipping, in turns.
--- Last: the acts that sum squares and compute the factor, and the extra time of the updates, whose gradients have left the
--- caches.
+-- Part 1 times clipping alone, eagerly and as a compiled step, with a bound that is exceeded and with one that is not.
+-- Columns: time of the first call; least of --rounds further calls (eager: without the time of computing gradients);
+-- peak bytes without the parameters. The limit is the time of reading all gradients once and three times at --memory
+-- GB/s; clipping reads gradients twice and writes them once. Part 2 times a training step with AdamW, with and without
+-- clipping, in turns. Part 3 prints the time of the acts that sum squares and compute the factor, and the extra time of
+-- the updates, whose gradients are no longer in the caches.
 
 local rille = require "rille"
 local o = rille.args(arg, {layers = 12, rounds = 9, memory = 0.0})
@@ -33,7 +33,7 @@ end
 local function times(fn, beside)
   local first, least
   for i = 0, o.rounds do
-    collectgarbage() -- not while the clock runs
+    collectgarbage() -- collects garbage outside the timed region
     local start = clock()
     fn()
     local took = clock() - start
@@ -47,7 +47,7 @@ local function times(fn, beside)
   return first, least
 end
 
--- Printing a tensor computes all of it, and shows a little.
+-- Printing a tensor computes all of it, but shows only a few elements.
 local function compute_grads()
   for _, p in ipairs(params) do
     local g <close> = p.grad
@@ -99,7 +99,7 @@ if o.memory > 0 then
   line("reading all once", nil, 4e-9 * count / o.memory)
   line("three times", nil, 12e-9 * count / o.memory)
 end
--- The bound is 0, so every call clips again.
+-- The bound LITTLE is 0, so every call clips again.
 local LITTLE, MUCH = 0, 1e9
 line("compiled, within the bound", times(compiled(MUCH)))
 line("compiled, cut", times(compiled(LITTLE)))

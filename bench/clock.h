@@ -1,4 +1,4 @@
-/* clock.h - shared by benchmarks that measure time: clocks in microseconds, and a comparison of times. */
+/* clock.h - clocks in microseconds and a comparison of times, shared by the benchmarks. */
 #ifndef RILLE_BENCH_CLOCK_H
 #define RILLE_BENCH_CLOCK_H
 

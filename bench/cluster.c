@@ -1,12 +1,14 @@
-/* cluster.c - messages and bytes between two processes of one host, beside their building blocks.
+/* cluster.c - latency and bandwidth between two processes of one host, compared with the limits of shared memory,
+ * tcp and ZeroMQ.
  *
  *   bench/cluster [round trips [ROWS]]   bench/cluster.sh adds Open MPI and gloo; ROWS: prefix of the rows' names
  *
- * A round trip is 64 bytes there and 64 back: by shared memory, bytes and a message about them; by tcp, a message of
- * the carrier. The waiting side spins, or sleeps at once. Bandwidth: 64 MiB after 64 MiB, which the receiver copies
- * to its own memory (a plan reads shared memory in place). The building blocks: a word of shared memory to spin on,
- * a futex, memcpy; a tcp socket with one thread per side; ZeroMQ with an I/O thread per side. Rows run in turns,
- * ROUNDS times, and the best part counts, because other programs use the machine. */
+ * A round trip carries 64 bytes in each direction. With shared memory the sender writes the bytes and sends a
+ * message on the bus; with tcp it sends a carrier message. The waiting side spins, or sleeps at once. For bandwidth,
+ * blocks of 64 MiB are sent one after the other, and the receiver copies each to its own memory (a plan would read
+ * shared memory in place). The limits: a word of shared memory to spin on, a futex, memcpy; a tcp socket with one
+ * thread per side; ZeroMQ with an I/O thread per side. Rows run in turns, ROUNDS times, and the best time counts,
+ * because other programs use the machine. */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/memory/segment.h"
@@ -41,23 +43,23 @@ enum {
 
 /* Memory that both processes map. */
 struct board {
-    _Alignas(64) _Atomic uint32_t ball; /* messages in both directions */
+    _Alignas(64) _Atomic uint32_t ball; /* number of messages sent, both directions together */
     _Alignas(64) _Atomic int met;
     char port[2][CARRIER_PORT];
     _Alignas(64) char small[SMALL], large[LARGE];
 };
 
-/* A process's end; side 0 begins. */
+/* State of one of the two processes; side 0 sends first. */
 struct side {
     int side;
     bool spins;
     struct board *board;
-    char *own; /* LARGE bytes */
+    char *own; /* this process's block of LARGE bytes */
     uint32_t turn;
     int socket;
-    void *context, *in, *out; /* ZeroMQ's */
+    void *context, *in, *out; /* ZeroMQ context, receiving and sending socket */
     struct bus *bus;
-    struct segment *segment; /* of the bus */
+    struct segment *segment; /* shared-memory segment of the bus */
     struct carrier *carrier;
     struct carrier_channels *carrying;
     struct plan plan;
@@ -67,7 +69,8 @@ struct side {
     struct view view;
 };
 
-/* send and hear: SMALL bytes; give and get: LARGE bytes. ahead: unacknowledged gifts allowed. */
+/* A way to transfer data. send and hear: send and receive SMALL bytes. give and get: send and receive LARGE bytes.
+ * ahead: maximum number of unacknowledged blocks. */
 struct method {
     const char *name;
     int ahead;
@@ -89,7 +92,7 @@ must_be(bool good)
     if (!good) exit((perror("cluster"), 1));
 }
 
-/* Waits until both sides have called this for the n-th time. */
+/* Waits until both sides have made their n-th call of this function. */
 static void
 meet(struct side *s, int n)
 {
@@ -97,7 +100,7 @@ meet(struct side *s, int n)
     while (atomic_load(&s->board->met) < 2 * n) sched_yield();
 }
 
-/* ---- a word of shared memory ---- */
+/* ---- limit: a word of shared memory ---- */
 
 static void
 word_open(struct side *s, const struct method *w)
@@ -136,7 +139,7 @@ word_get(struct side *s)
     memcpy(s->own, s->board->large, LARGE);
 }
 
-/* ---- the bus of a host ---- */
+/* ---- Rille: the bus of a host ---- */
 
 static void
 bus_open(struct side *s, void *segment, int nslot, const uint32_t *owner)
@@ -197,7 +200,7 @@ host_get(struct side *s)
     memcpy(s->own, s->board->large, LARGE);
 }
 
-/* ---- a tcp socket ---- */
+/* ---- limit: a tcp socket ---- */
 
 static void
 socket_open(struct side *s, const struct method *w)
@@ -273,7 +276,7 @@ socket_get(struct side *s)
     socket_read(s, LARGE);
 }
 
-/* ---- ZeroMQ alone: a link in each direction, and only its own threads ---- */
+/* ---- limit: ZeroMQ, a socket pair in each direction ---- */
 
 static void
 zmq_open(struct side *s, const struct method *w)
@@ -309,7 +312,7 @@ zmq_hear(struct side *s)
     while (zmq_recv(s->in, s->own, SMALL, s->spins ? ZMQ_DONTWAIT : 0) < 0) must_be(s->spins);
 }
 
-/* Sends in pieces, which ZeroMQ does not copy. */
+/* Sends in pieces; ZeroMQ does not copy them. */
 static void
 zmq_give(struct side *s)
 {
@@ -332,7 +335,7 @@ zmq_get(struct side *s)
     }
 }
 
-/* ---- the carrier, with the one channel of a plan partition ---- */
+/* ---- Rille: the carrier between hosts, with a single channel ---- */
 
 static void
 make_part(struct side *s)
@@ -453,14 +456,14 @@ play_side(struct side *s, const struct method *w, player *play, int n)
         play(s, w, n);
         best = MIN(best, (now_us() - begin) / n);
     }
-    while (atomic_load(&s->board->met) % 2 != s->side) usleep(1000); /* side 1 waits until side 0 has the message */
+    while (atomic_load(&s->board->met) % 2 != s->side) usleep(1000); /* side 1 waits until side 0 has arrived */
     atomic_fetch_add(&s->board->met, 1);
     w->close(s);
     free(s->own);
     return best;
 }
 
-/* Returns the microseconds of a message or gift, measured by side 0. */
+/* Returns the microseconds per message or block, measured by side 0. */
 static double
 measure(const struct method *w, player *play, bool spins, int n)
 {

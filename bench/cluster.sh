@@ -1,5 +1,6 @@
 #!/bin/bash
-# cluster.sh - bench/cluster, rows of its peers below it, and the digits step over processes, in one run.
+# cluster.sh - prints the table of bench/cluster, the rows of its peers, and the time of the digits step over processes,
+# in one run.
 #
 #   bench/cluster.sh [build/release]
 #
@@ -26,7 +27,7 @@ if [ -f /usr/include/gloo/context.h ] &&
 fi
 echo
 printf '%-28s %12s %12s\n' "digits step, least us" dp tp
-step() { # NAME ARGUMENTS...
+step() { # step NAME ARGUMENTS...: times the digits step
   timeout 300 "$build/rille" "${@:2}" bench/step.lua 2 |
     awk -F '\t' -v name="$1" '$1 == "Rille, compiled" { us[$2] = $3 }
       END { printf "%-28s %12s %12s\n", name, us["dp"], us["tp"] }'
@@ -35,9 +36,9 @@ step "one process, two devices" -d cpu:2
 step "two processes" launch -n 2 -d cpu:1
 RILLE_HOSTS=2 step "two processes, by tcp" launch -n 2 -d cpu:1
 echo
-# Reductions by owners that read all addends: without a cost per byte, no hierarchical reduction is chosen.
+# Removes the cost per byte on the wire. Then the planner chooses no hierarchical reduction; owners read all addends.
 printf 'wire_ns 1e9\nwire_ns_per_byte 0\n' >"$made/owners"
-sums() { # HOSTS DEVICES: of each host
+sums() { # sums HOSTS DEVICES: DEVICES is the number per host
   for _ in 1 2 3; do
     for way in "handed on" "by owners"; do
       RILLE_COST=$([ "$way" = "handed on" ] || echo "$made/owners") RILLE_HOSTS=$1 \
@@ -54,15 +55,15 @@ sums 2 4
 sums 4 4
 echo
 printf '%-28s %12s %12s %12s\n' "a cached sum, us" median mean worst
-cached() { # NAME DEVICES ARGUMENTS...
+cached() { # cached NAME DEVICES ARGUMENTS...
   timeout 100 "$build/rille" "${@:3}" bench/cached.lua "$2" | awk -F '\t' -v name="$1" '{ printf "%-28s %12s %12s %12s\n", name, $1, $2, $3 }'
 }
 cached "one process, two devices" 2 -d cpu:2
 for n in 2 4; do cached "$n workers" $n launch -n $n -d cpu:1; done
 RILLE_HOSTS=2 cached "2 workers, 2 hosts" 2 launch -n 2 -d cpu:1
 echo
-# Prints the time from start to end of a command without work; the least of ten.
-start() { # NAME COMMAND...
+# Prints the time that a command without work takes from start to end, the least of ten runs.
+start() { # start NAME COMMAND...
   for _ in 1 2 3 4 5 6 7 8 9 10; do
     begin=$(date +%s%N)
     timeout 60 "${@:2}" >/dev/null 2>&1 || echo "$1 failed" >&2

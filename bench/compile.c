@@ -4,8 +4,9 @@
  *
  * A row runs in a separate process, to measure its peak memory. Seconds: rille_trace_end on one core, which collects
  * the program, makes and proves the plan, and makes its actors; for a plan partition, making and proving the plan.
- * "proof": time of a second proof. "MB": peak memory of the process until then. "B/task": bytes of the plan.
- * "arena": registers of the fullest device. "/live": that over the registers in use at the worst moment (live.h). */
+ * "proof": time of a second proof. "MB": peak memory of the process when the plan is finished. "B/task": bytes of
+ * the plan. "arena": bytes of registers on the fullest device. "/live": arena divided by the peak bytes in use at
+ * once (live.h). */
 #include "actors/plan/model/plan.h"
 #include "actors/session/step/compiled.h"
 #include "t/lib/live.h"
@@ -22,12 +23,12 @@ enum { WIDE = 8 };
 
 struct bench {
     struct net net;
-    int n, ranks, pieces; /* operators or layers, devices, micro-batches */
-    int cut;              /* devices of the trace: 2 if a plan partition is compiled alone */
+    int n, ranks, pieces; /* n: operators or layers; ranks: devices; pieces: micro-batches */
+    int cut;              /* number of devices in the trace; 2 if only one plan partition is compiled */
     struct rille_tensor *w;
 };
 
-/* ---- programs: initial values, and the traced function ---- */
+/* ---- programs: each has a function for initial values and a function to trace ---- */
 
 static void
 data_inputs(struct bench *b)
@@ -128,7 +129,7 @@ tp(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     return x;
 }
 
-/* Traces the same on a mesh of two axes, 2 x 2: the first splits the batch, the second the layers. */
+/* Traces pairs of layers on a mesh of 2 x 2: the first axis splits the batch, the second splits the layers. */
 static const struct rille_layout *
 layout_of(struct bench *b, const char *data, const char *layer)
 {
@@ -168,7 +169,7 @@ grid(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     return x;
 }
 
-/* Traces a pipeline with that many layers per stage, a device per stage. */
+/* Traces a pipeline with n layers per stage and one device per stage. */
 static void
 pp_before(struct bench *b)
 {
@@ -287,7 +288,8 @@ control_edges(const struct plan *p)
     return n;
 }
 
-/* Returns the peak memory of this program; getrusage would include the program that the process ran before. */
+/* Returns the peak memory of this program. getrusage would return the peak of the program that this process executed
+ * before, if larger. */
 static long
 most_mb(void)
 {
@@ -299,7 +301,7 @@ most_mb(void)
     return kib / 1024;
 }
 
-/* Returns the device with the most register bytes. */
+/* Returns the device with the largest arena of registers. */
 static int32_t
 fullest(const struct plan *p)
 {
@@ -327,7 +329,7 @@ tell(const struct row *r, const struct plan *p, double seconds)
 
 /* ---- one partition ---- */
 
-/* Returns the same layout on a larger mesh. */
+/* Returns layout l on a larger mesh. */
 static const struct layout *
 widen(struct atlas *at, const struct layout *l, const struct place *p)
 {
@@ -344,7 +346,7 @@ widen_all(struct arena *a, struct atlas *at, const struct layout *const *l, int 
     return wide;
 }
 
-/* Rewrites a program traced on two ranks for many ranks. */
+/* Rewrites a program that was traced on two ranks into one on many ranks. */
 static void
 widen_program(struct program *g, struct atlas *at, int32_t ranks, int32_t group)
 {
@@ -370,8 +372,8 @@ must_plan(int status)
     exit(1);
 }
 
-/* Compiles the partition of the host with rank `ranks / 2`, with `host` ranks per host. Reads the program from
- * bytes, in a process that has traced nothing. */
+/* Compiles the plan partition of the host of rank `ranks / 2`; each host has `host` ranks. The program is read from
+ * bytes, because this process has traced nothing. */
 static void
 run_part(const struct row *r, const char *bytes, size_t n)
 {
@@ -393,7 +395,7 @@ run_part(const struct row *r, const char *bytes, size_t n)
     _exit(0);
 }
 
-/* Executes this program again, with the bytes as input. */
+/* Executes this program in a child process that gets the bytes as input. */
 static void
 start_part(const struct row *r, const struct program *g)
 {

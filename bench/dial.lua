@@ -1,18 +1,19 @@
--- dial.lua - schedule search: idle time beside published tables, four waves, and the gain of recomputation.
+-- dial.lua - schedule search: idle time compared with published schedules and with interleaved ones, and the gain of
+-- recomputation.
 --
 --   rille -d cpu:1 bench/dial.lua
 --
--- On the virtual clock. Part 1, F = B = W: memory in bytes of 1F1B and in its micro-batches (in flight from forward to the
--- end of weight gradients), slots of a step, bubble as a share of 1F1B's, the lower bound of all schedules, slots of the
--- published table, seconds of search. Part 2, a pipeline of layers with estimated costs: microseconds of three
--- steps, with all values kept, with all recomputed, and with the best mixture.
+-- All times are simulated. Part 1 has F = B = W. Columns: memory as a share of 1F1B's bytes; memory in micro-batches in
+-- flight (from forward to the end of weight gradients); slots per step; bubble as a share of 1F1B's; lower bound for all
+-- schedules; slots of the published schedule; search time, s. Part 2 has a pipeline of layers with estimated costs.
+-- Columns: microseconds of a step with all values kept, with all recomputed, and with the best mixture.
 
 local rille = require "rille"
 local nn = rille.nn
 local dealt, pipeline = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
 local APART <const> = {forward = 1, backward = 1, weight = 1}
 
--- Returns the most micro-batches that a device holds at once.
+-- Returns the most micro-batches that a device has in flight at once.
 local function pieces_of(chart)
   local events, now, most = {}, {}, 0
   for _, s in ipairs(chart.planned.spans) do

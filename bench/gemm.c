@@ -1,9 +1,9 @@
-/* gemm.c - matrix products: Rille's matmul beside oneDNN called directly, and the limit of the core.
+/* gemm.c - times matrix products: Rille's matmul, oneDNN called directly, and the limit of the core.
  *
- * A row computes one product by both methods, in turns, on the same memory, and keeps the least time of either:
- * oneDNN's primitive, executed as its manual shows, and the operator through exec_enqueue(), as an actor calls it.
- * The limit is oneDNN's best rate on a packed 1024^3, measured again between the rows, because other work slows the
- * machine at times.
+ * Each row computes one product by oneDNN's primitive (executed as its manual shows) and by Rille's operator
+ * (through exec_enqueue(), as an actor calls it). Primitive and operator run in turns on the same memory, and the
+ * least time of each is printed. The limit is oneDNN's best rate on a packed 1024^3, measured again between the
+ * rows, because other work slows the machine at times.
  *
  *   bench/gemm [threads] */
 #include "kernels/exec/kernel.h"
@@ -95,7 +95,7 @@ raw_memory(const dnnl_memory_desc_t *desc, void *data)
     return memory;
 }
 
-/* Makes a product. packed: weights in oneDNN's preferred layout, for the limit. */
+/* Makes oneDNN's primitive of a product. packed: operand b is in oneDNN's preferred layout, which gives the limit. */
 static void
 raw_open(struct raw *r, const struct product *p, void *const *data, bool packed)
 {
@@ -136,7 +136,7 @@ raw_close(struct raw *r)
     free(r->scratch);
 }
 
-/* ---- ours ---- */
+/* ---- Rille's matmul ---- */
 
 struct ours {
     struct exec *exec;

@@ -2,8 +2,9 @@
 --
 --   rille -d cpu:1 bench/generate.lua [--what all] [--layers 12] [--ids 64] [--wall]
 --
--- Prints lines "row, seconds per id, bytes of weights per id", the least of --ids; and "first, second": seconds to the first
--- id of a text, with compilation and without. Seconds are processor time of one thread, or wall-clock time with --wall.
+-- Prints lines "row, seconds per id, bytes of weights per id", where the time is the least of --ids. Prints lines
+-- "first, second": seconds until the first id of a text, with compilation and without. Seconds are processor time of one
+-- thread, or wall-clock time with --wall.
 
 local rille = require "rille"
 local o = rille.args(arg, {what = "all", layers = 12, ids = 64, wall = false})
@@ -28,7 +29,7 @@ local function write(model, how)
   return first, least
 end
 
--- Returns the bytes that one id reads: all weights, except that of a table only one row is read. A head that shares a table is read in full.
+-- Returns the bytes of weights read per id. Of an embedding table only one row is read, unless the head shares the table.
 local function bytes_of(model)
   local bytes, sizes = 0, {f32 = 4, bf16 = 2, u8 = 1}
   for _, found in ipairs(model:named_tensors()) do

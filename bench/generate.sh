@@ -1,5 +1,6 @@
 #!/bin/bash
-# generate.sh - ids per second of GPT-2 124M, one text: Rille, llama.cpp and the speed of memory, in turns, in one run.
+# generate.sh - prints the speed of text generation (ids per second) with GPT-2 124M: Rille, llama.cpp, and the limit,
+# measured in turns.
 #
 #   bench/generate.sh [build/release] [threads = 1] [rounds = 3]
 #
@@ -23,7 +24,7 @@ else
   echo "$peer has no llama.cpp: it is left out" >&2
   peer_runs=
 fi
-for _ in $(seq "$rounds"); do # in turns: a machine that is busy elsewhere is so for all
+for _ in $(seq "$rounds"); do # The programs run in turns, so other work on the machine slows all of them.
   printf 'memory\t%s\n' "$("$build/bench/memory" "$threads")" >>"$made/lines"
   RILLE_THREADS=$threads "$build/rille" -d cpu:1 bench/generate.lua $([ "$threads" = 1 ] || echo --wall) >>"$made/lines"
   [ -z "$peer_runs" ] || "$peer" bench/peers/llama.py run "$made" "$threads" >>"$made/lines" 2>/dev/null

@@ -3,10 +3,11 @@
 --   rille bench/gpt2.lua [--row NAME] [--case CASE] [--steps 8] [--layers 12]      bench/gpt2.sh runs it beside the peers
 --   rille bench/gpt2.lua --list
 --
--- Prints lines "name, case, least, median, peak": milliseconds per step or id, and the process's peak memory in GB (of the
--- row, if the row runs alone). A case is batch x length and a dtype. The limit is measured here: each product of a step
--- alone, repeated on the same memory (of attention, the products of the unmasked half), and AdamW's traffic at the speed of
--- memory (3 reads and 3 writes per parameter, and a read of the gradient). The limit contains no softmax, norms or loss.
+-- Prints lines "name, case, least, median, peak": milliseconds per step or id, and the process's peak memory in GB (of
+-- one row only, if just this row runs). A case is batch x length and a dtype. The limit is measured here and has two
+-- addends: the time of a step's products alone, each repeated on the same memory (of attention only the unmasked half);
+-- and the time of AdamW's traffic at the speed of memory: 3 reads and 3 writes per parameter, and a read of the
+-- gradient. The limit contains no softmax, norms or loss.
 
 local rille = require "rille"
 local optim = rille.optim
@@ -32,7 +33,7 @@ local function timed(rounds, run)
   for i = 0, rounds do
     local start = rille.clock()
     run()
-    if i > 0 then times[i] = rille.clock() - start end -- the first one compiles
+    if i > 0 then times[i] = rille.clock() - start end -- the first step compiles
   end
   return times
 end
@@ -76,8 +77,9 @@ local function least(run)
   return best
 end
 
--- Returns the seconds of a product alone, with operands laid out as in a step: "nn", "nt" (b transposed, as weights are),
--- "tn" (a transposed, as in a weight's gradient). The result stays in the step, so every run writes the same memory.
+-- Returns the seconds of a product alone, with operands laid out as in a step. form: "nn"; "nt" (b transposed, as
+-- weights are); "tn" (a transposed, as for a weight's gradient). The result stays in the step, so every run writes the
+-- same memory.
 local function product(dtype, m, k, n, form, batch)
   local function operand(transposed, rows, cols)
     local size = transposed and {cols, rows} or {rows, cols}
@@ -91,7 +93,8 @@ local function product(dtype, m, k, n, form, batch)
   return least(function() run(a, b) end)
 end
 
--- Returns the seconds of one layer's attention, all heads: two products forward and four backward, unmasked half only.
+-- Returns the seconds of one layer's attention with all heads: two products forward and four backward, only for the
+-- unmasked half.
 local function attention(dtype, batch, length)
   local d = WIDTH // HEADS
   local n = batch * HEADS
@@ -99,8 +102,8 @@ local function attention(dtype, batch, length)
     2 * product(dtype, length, length, d, "tn", n)) / 2
 end
 
--- Returns the seconds per float read or written by AdamW at the speed of memory: the better of a copy and of AdamW alone.
--- AdamW writes in place, so it need not load a cache line before overwriting it.
+-- Returns the seconds per float that AdamW reads or writes at the speed of memory: the better rate of a copy and of
+-- AdamW alone. AdamW writes in place, so a store does not first load the cache line.
 local function memory()
   local n = 32 << 20
   local x = rille.ones({n}, {placement = one, sbp = "B"})
@@ -135,7 +138,7 @@ local function writing(name, case, how)
     if last then times[#times + 1] = now - last end
     last = now
   end})
-  table.remove(times, 1) -- the step is compiled
+  table.remove(times, 1) -- drops the first time, which includes compilation
   report(name, case, times)
 end
 

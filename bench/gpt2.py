@@ -142,7 +142,7 @@ def jax_cases():
     for case in WANTED:
         batch, length, bf16 = CASES[case]
         if bf16:
-            continue  # it has no autocast
+            continue  # JAX has no autocast
         run = jax.jit(update, donate_argnums=(0, 1, 2))
         ids, labels = (jnp.asarray(rng.integers(0, VOCAB, (batch, length))) for _ in range(2))
         p = start()

@@ -1,9 +1,11 @@
 #!/bin/bash
-# gpt2.sh - one table of GPT-2 124M: a training step and text generation by Rille and peers, and the limit, in one run.
+# gpt2.sh - prints one table of times for GPT-2 124M: a training step and text generation by Rille and peers, and the
+# limit, in one run.
 #
 #   bench/gpt2.sh [build/release [steps [layers]]]      peers are left out when bench/venv.sh has not been run; 6 GB of memory
 #
-# Milliseconds, least / median; then gigabytes. Each row runs in a separate process, for a separate peak.
+# Prints milliseconds (least / median) and gigabytes of peak memory. Each row runs in a separate process, so that its
+# peak is its own.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release} steps=${2:-8} layers=${3:-12}
@@ -11,7 +13,7 @@ python=build/venv/bin/python
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
 
-peers() { # CASE: what the peers say of it
+peers() { # peers CASE: selects the peers' lines of this case
   [ -x "$python" ] && [ "$1" != "an id" ] || return 0
   for peer in torch compile jax; do
     "$python" bench/gpt2.py "$peer" "$1" "$steps" "$layers" 2>/dev/null || echo "$peer could not be run: $1" >&2

@@ -2,7 +2,7 @@
 --
 --   rille bench/gpt2_ops.lua --out FOLDER [--steps 4] [--batch 4] [--length 64] [--layers 12] [--bf16]
 --
--- writes FOLDER/1.json ...
+-- Writes the traces to FOLDER/1.json, FOLDER/2.json, ...
 
 local rille = require "rille"
 local o = rille.args(arg, {out = ".", steps = 4, batch = 4, length = 64, layers = 12, bf16 = false})
@@ -21,5 +21,5 @@ local step = rille.graph(function(a, b)
 end)
 for i = 0, o.steps do
   step(x, y):item()
-  if i > 0 then step:trace(o.out .. "/" .. i .. ".json") end -- the first one compiles
+  if i > 0 then step:trace(o.out .. "/" .. i .. ".json") end -- the first step compiles
 end

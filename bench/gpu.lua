@@ -1,12 +1,12 @@
--- gpu.lua - one GPU: products, convolutions, attention, norms, AdamW, a training step of GPT-2 in bf16.
+-- gpu.lua - speed of one GPU: products, convolutions, attention, norms, AdamW, and a training step of GPT-2 in bf16.
 --
 --   rille -d cuda:0 bench/gpu.lua [--rounds 10] [--peak 989] [--small] [--kind cuda]      bench/gpu.sh runs it beside PyTorch
 --
--- Prints lines "case, who, least, median, rate, unit": milliseconds, and the rate of the least. For steps without a wait in
--- between: the lesser and the greater mean of two rounds. MFU of a training step: 6 operations per parameter and token, and
--- 12 x layers x width x length per token for attention, masked or not (Chowdhery et al. 2022, appendix B), over --peak, the
--- card's nominal dense bf16 TFLOP/s. Without --peak no MFU is printed. --small: sizes for a cpu, or for a stand-in without
--- GPUs.
+-- Prints lines "case, who, least, median, rate, unit". Times are in milliseconds; the rate is computed from the least.
+-- For steps that run without waits between them, two rounds are timed, and "least" and "median" are the smaller and the
+-- larger mean. MFU of a training step: 6 operations per parameter and token, and 12 x layers x width x length per token
+-- for attention, masked or not (Chowdhery et al. 2022, appendix B), over --peak, the card's nominal dense bf16 TFLOP/s.
+-- Without --peak no MFU is printed. --small: sizes for a cpu, or for a stand-in without GPUs.
 
 local rille = require "rille"
 local o = rille.args(arg, {rounds = 10, peak = 0, small = false, kind = "cuda", only = ""})
@@ -23,13 +23,13 @@ local function tell(case, least, median, work, unit)
   io.stdout:flush()
 end
 
--- Times runs one by one, with a wait after each.
+-- Times runs one by one, each with a wait for its result.
 local function report(case, work, unit, run)
   local times = {}
   for i = 0, o.rounds do
     local start = rille.clock()
     wait(run())
-    if i > 0 then times[i] = rille.clock() - start end -- the first one compiles
+    if i > 0 then times[i] = rille.clock() - start end -- the first run compiles
   end
   table.sort(times)
   tell(case, times[1], times[(#times + 1) // 2], work, unit)
@@ -62,14 +62,14 @@ local function products()
   end
 end
 
--- Gradients with respect to the image and to the kernel; sizes of a middle layer of a ResNet.
+-- Times a convolution and its gradients by image and kernel; the sizes are those of a middle layer of a ResNet.
 local function convolutions()
   local batch, c, size = small and 2 or 64, small and 8 or 128, small and 8 or 28
   for _, dtype in ipairs {"f32", "bf16"} do
     local x = random({batch, c, size, size}, dtype):detach():requires_grad_(true)
     local w = random({c, c, 3, 3}, dtype):detach():requires_grad_(true)
     local g = random({batch, c, size, size}, dtype)
-    local function slope(of) -- a pass over g, and the gradient
+    local function slope(of) -- a backward function: it reads g once, and returns the gradient
       return rille.grad((x:conv2d(w, {padding = 1}) * g):sum(), {of})
     end
     local methods = {
@@ -90,7 +90,7 @@ local function attention()
     local case = ("attention %d x %d x %d x %d bf16"):format(b, h, t, d)
     local q, k, v = random({b, h, t, d}, "bf16"), random({b, h, t, d}, "bf16"), random({b, h, t, d}, "bf16")
     local step = rille.graph(function(x, y, z) return rille.scaled_dot_product_attention(x, y, z, {is_causal = true}) end)
-    -- half of the scores count
+    -- causal: half of the scores count
     if wanted(case) then report(case, 2 * b * h * t * t * d / 1e12, "TFLOP/s", function() return step(q, k, v) end) end
   end
 end

@@ -1,11 +1,11 @@
 #!/bin/bash
-# gpu.sh - one table of one GPU: Rille beside PyTorch, eager and compiled, on the same card in one run.
+# gpu.sh - prints one table of times on one GPU: Rille beside PyTorch, eager and compiled, on the same card in one run.
 #
 #   bench/gpu.sh [build/release [rounds [peak]]]      PyTorch of bench/venv.sh or python3, if installed
 #
-# Milliseconds, least / median, and the rate of the least; each case is printed on stderr when it ends. peak: the card's nominal
-# dense bf16 TFLOP/s, for MFU (defined in bench/gpu.lua): A100 312, H100 SXM 989. Without a GPU the script prints the reason and
-# exits with 0.
+# Prints milliseconds (least / median) and the rate computed from the least. Prints the name of each finished case on
+# stderr. peak: the card's nominal dense bf16 TFLOP/s, for MFU (defined in bench/gpu.lua): A100 312, H100 SXM 989.
+# Without a GPU the script prints the reason and exits with 0.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release} rounds=${2:-10} peak=${3:-0}

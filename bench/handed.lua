@@ -1,6 +1,7 @@
--- handed.lua N - an all-reduce over N devices and all hosts: rows of bench/cluster.sh.
+-- handed.lua N - times an all-reduce over N devices and all hosts, for bench/cluster.sh.
 --
--- Prints bytes, and the least time of many runs in microseconds. A thin slice of the result is kept, so only the move counts.
+-- Prints bytes, and the least time of many runs in microseconds. The step returns only a thin slice of the result, so
+-- that the move alone determines the time.
 
 local rille = require "rille"
 

@@ -2,8 +2,8 @@
  *
  *   iopddl [-t SECONDS] [-f] [-o DIR] FILE.json[.gz] ...     -f: without the memory limit; -o: choices to DIR/NAME.json
  *
- * Prints for each instance the value, the certified bound, the gap and the time of one core, beside the best published
- * value and bound (contest's table; ti2-group 2026). The instances are at github google/iopddl. */
+ * Prints for each instance the cost found, the proven lower bound, the gap, the processor time, and the best
+ * published cost and bound (the contest's table; ti2-group 2026). The instances are at github.com/google/iopddl. */
 #include "bench/clock.h"
 #include "runtime/base/error.h"
 #include "sbp/solve/solve.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Best published value and lower bound, February 2026. */
+/* Best published cost and lower bound of each instance, February 2026. */
 static const struct published {
     char name;
     int64_t value, bound;
@@ -45,7 +45,7 @@ static const struct published {
     {'Y', 595085773000, 495260745493},
 };
 
-static double deadline; /* microseconds of one core */
+static double deadline; /* end of the search, us of processor time */
 
 static bool
 late(void *arg)
@@ -78,8 +78,8 @@ identity(struct arena *a)
     return f;
 }
 
-/* Converts an instance to a net: a node's usage becomes a tensor without readers, and an edge a tensor with one
- * reader. */
+/* Converts an instance to a cost network. A node's memory usage becomes a tensor without readers, and an edge a
+ * tensor with one reader. */
 static struct net *
 read_net(struct arena *a, const json_t *p)
 {
@@ -140,7 +140,7 @@ find_published(const char *path)
     return NULL;
 }
 
-/* Checks the cost and the memory limit of the choice by the contest's definition. */
+/* Checks the chosen strategies' cost and memory limit by the contest's definition. */
 static bool
 holds(const struct net *n, const struct solved *s)
 {
@@ -148,7 +148,7 @@ holds(const struct net *n, const struct solved *s)
            (!n->memory_limit || net_peak(n, s->choice) <= n->memory_limit);
 }
 
-/* Writes the choice in the contest's form, a list of strategies, so that any evaluator can judge it. */
+/* Writes the chosen strategies in the contest's format, a list, for any evaluator. */
 static void
 write_choice(const char *dir, char name, const struct net *n, const struct solved *s)
 {

@@ -1,14 +1,15 @@
-/* kernels.c - speed of kernels: time of a call, and bytes of operands and results per second.
+/* kernels.c - speed of each kernel: time of a call, and bytes of operands and results per second.
  *
- *   bench-kernels [NAME [SAMPLE]]      lines are operator and sample, as in the records
+ *   bench-kernels [NAME [SAMPLE]]      prints lines that begin with operator and sample
  *
- * Values are those of the sample: "i64{5}<7" below 7, "f32{4}>0.5" above it. A call is prepared once and runs for some
- * milliseconds, ten times; the best processor time of one thread is printed. A failed call is an error.
+ * A sample states dtype, shape and range of values: "i64{5}<7" means below 7, "f32{4}>0.5" above 0.5. A call is
+ * prepared once and runs for some milliseconds, ten times; the best processor time of one thread is printed. A
+ * failed call is an error.
  *
  *   bench-kernels -
  *
- * reads lines "operator<TAB>sample", and answers each with its microseconds, the microseconds of a copy of as many
- * bytes, and the variant: bench/kernels.py asks it, in turns with PyTorch. */
+ * reads lines "operator<TAB>sample", and answers each with the call's microseconds, the microseconds of a copy of as
+ * many bytes, and the kernel's variant. bench/kernels.py uses this form, in turns with PyTorch. */
 #include "bench/clock.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
@@ -114,11 +115,12 @@ static const char *const lines[][2] = {
     {"arange", "1048576"},
 };
 
-/* Operands and results begin at pages, like PyTorch's large tensors, each 64 bytes further into its page. Otherwise
- * speed depends on chance: a core is slower if one buffer begins shortly after another (kernels/cpu/eltwise/tile.c). */
+/* Every operand and result begins at a page, as PyTorch's large tensors do, plus a multiple of 64 bytes that differs
+ * per buffer. Otherwise speed depends on chance: a core is slower if one buffer begins shortly after another
+ * (kernels/cpu/eltwise/tile.c). */
 enum { PAGE = 4096 };
 
-/* Returns values of the sample: reals from -1 to 2 above the sample's bound, integers below it. */
+/* Returns random values in the sample's range: reals from -1 to 2 above the sample's bound, integers below it. */
 static void *
 fill(const struct type *t, int64_t below, double above)
 {
@@ -136,7 +138,7 @@ fill(const struct type *t, int64_t below, double above)
     return p;
 }
 
-/* A call that is measured. */
+/* A prepared call to time. */
 struct measured {
     struct exec *exec;
     void **data, *scratch;
@@ -166,7 +168,7 @@ run_times(int (*run)(const struct measured *m), const struct measured *m, int64_
     return 0;
 }
 
-/* Sets the least microseconds of a call, over ten rounds of at least a millisecond. */
+/* Sets the least microseconds per call, over ten rounds of at least a millisecond. */
 static int
 measure(int (*run)(const struct measured *m), const struct measured *m, double *us)
 {
@@ -186,7 +188,7 @@ measure(int (*run)(const struct measured *m), const struct measured *m, double *
     return 0;
 }
 
-/* Sets the element count of a source, for its sample. */
+/* Sets the number of elements of the sample's source operand. */
 static bool
 read_line(const char *name, const char *text, struct sample *s)
 {
@@ -199,7 +201,7 @@ read_line(const char *name, const char *text, struct sample *s)
     return good;
 }
 
-/* Result of a line. bytes: of operands and results. */
+/* Times of a line. bytes: of all operands and results. */
 struct result {
     double us, bytes, elements;
     const char *variant;
@@ -220,7 +222,8 @@ bench(const char *name, const char *text, struct result *r)
     for (int i = 0; i < n; i++) {
         const struct type *t = i < s.call.nin ? &s.in[i] : &s.out[i - s.call.nin];
         view[i] = view_dense(t, NULL);
-        bool in = i < s.call.nin, over = !in && i - s.call.nin < s.call.op->ninplace; /* an update is in place */
+        /* an update writes its operands in place */
+        bool in = i < s.call.nin, over = !in && i - s.call.nin < s.call.op->ninplace;
         data[i] = over ? data[i - s.call.nin] : t->dtype ? fill(t, in ? s.below[i] : 0, in ? s.above[i] : 0) : NULL;
         if (t->weak) elem_set_f(t->dtype, data[i], 0, s.number[i]);
         r->bytes += (double)type_bytes(t);
@@ -286,7 +289,7 @@ int
 main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : NULL;
-    denormals_flush(); /* as the threads of devices do */
+    denormals_flush(); /* threads of devices flush denormals, too */
     int status = only && !strcmp(only, "-") ? answer() : table(only, argc > 2 ? argv[2] : NULL);
     if (status) fprintf(stderr, "%s\n", err_text());
     return status != 0;

@@ -1,9 +1,9 @@
--- kills.lua - kills workers at random moments during training: wrong bits, detection time, recovery time.
+-- kills.lua - kills workers at random moments during training; checks the results' bits, and times detection and recovery.
 --
 --   rille launch -n 4 -d cpu:1 bench/kills.lua [kills = 200]
 --
--- The same steps are computed first without a loss. Every later loss must have the same bits. Detection: from the kill to
--- the error in this script. Recovery: from the error to the end of the next step.
+-- A first run without kills records the loss of every step. Each later loss must have the same bits. Detection: from the
+-- kill to the error in this script. Recovery: from the error to the end of the next step.
 
 local kills = tonumber(arg[1]) or 200
 local P = rille.placement("cpu", {0, 1, 2, 3})
@@ -24,7 +24,7 @@ end
 
 local function batch() return rille.randn({16, 32}, {placement = P, sbp = "S(0)"}) end
 local function text(loss) return ("%a"):format(loss:item()) end
-local function now() -- of the wall, as the killer tells it
+local function now() -- wall-clock time, like the times that the killing process prints
   local p <close> = io.popen("date +%s.%N")
   return p:read("n")
 end

@@ -1,8 +1,8 @@
-/* latency.c - the smallest operations from C, and one large product through the whole system.
+/* latency.c - times the smallest operations from C, and one large product through the whole system.
  *
- * An operator call adds a node. Reading the node's result finds the plan and runs the plan: everything in a step
- * except work. A product of two 1024 x 1024 matrices takes the same path, in turns with oneDNN called directly on
- * the same thread. Prints "what, least, median", microseconds; Gflop/s for the product. */
+ * An operator call adds a node. Reading the node's result looks up the cached plan and runs it. So its time is the
+ * overhead of a step. A product of two 1024 x 1024 matrices takes the same path, in turns with oneDNN called
+ * directly on the same thread. Prints "what, least, median", microseconds; Gflop/s for the product. */
 #include "bench/clock.h"
 #include "rille.h"
 #include "runtime/base/base.h"
@@ -43,7 +43,7 @@ call(const char *op, struct rille_tensor *x, struct rille_tensor *y)
     return result;
 }
 
-/* ---- small things ---- */
+/* ---- small operations ---- */
 
 static void
 add(struct rille_tensor *x, struct rille_tensor *y)
@@ -103,8 +103,8 @@ add_memory(struct raw *r, int i, const dnnl_memory_desc_t *d)
     check(dnnl_memory_create(&r->arg[i].memory, d, r->engine, data));
 }
 
-/* Makes the product in oneDNN. packed: the second operand is in oneDNN's preferred layout, the best rate of the
- * core. */
+/* Makes the product in oneDNN. packed: stores the second operand in oneDNN's preferred layout, which gives the
+ * core's best rate. */
 static void
 raw_open(struct raw *r, bool packed)
 {

@@ -1,15 +1,15 @@
--- latency.lua - the smallest operations from Lua: an operator call, and a value from a cached program.
+-- latency.lua - times the smallest operations from Lua: an operator call, and a value from a cached program.
 --
 --   rille -d cpu:2 bench/latency.lua      bench/latency.sh runs it beside C and the peers
 --
--- Prints "what, least, median" in microseconds, of ROUNDS times CALLS calls, garbage collection included.
+-- Prints "what, least, median": microseconds per call, over ROUNDS rounds of CALLS calls, garbage collection included.
 
 local rille = require "rille"
 local ROUNDS, CALLS = 15, 2000
 
 local function time(what, f)
   local times = {}
-  for round = 0, ROUNDS do -- the first one warms up
+  for round = 0, ROUNDS do -- the first round warms up
     local start = rille.clock()
     for _ = 1, CALLS do f() end
     times[round] = (rille.clock() - start) / CALLS * 1e6
@@ -18,7 +18,7 @@ local function time(what, f)
   print(("%s\t%.2f\t%.2f"):format(what, times[1], times[(ROUNDS + 1) // 2]))
 end
 
--- Leaves with computed values.
+-- Returns leaf tensors with computed values.
 local function leaves(shape, how)
   local x, y = rille.ones(shape, how), rille.ones(shape, how)
   x:sum():item()

@@ -1,5 +1,5 @@
 #!/bin/bash
-# latency.sh - one table of the smallest operations, in Lua, in C and in the peers, in one run.
+# latency.sh - prints one table of the times of the smallest operations, in Lua, in C and in the peers.
 #
 #   bench/latency.sh [build/release]      peers are left out when bench/venv.sh has not been run
 set -eu

@@ -1,12 +1,12 @@
--- llama.lua - a training step and a forward pass of a small Llama, or of GPT-2 with a mixture of experts; and the products
--- alone.
+-- llama.lua - times a training step and a forward pass of a small Llama, or of GPT-2 with a mixture of experts, and
+-- their products alone.
 --
 --   RILLE_THREADS=1 rille -d cpu:1 bench/llama.lua [--model llama|moe] [--bf16] [--batch 4] [--length 128] [--layers 4]
 --     [--width 512] [--steps 10]                                            bench/llama.sh runs it beside PyTorch
 --
--- Prints lines "name, what, least, median": milliseconds of processor time. The limit of a pass: each matrix product alone,
--- repeated on the same memory (of an expert, the product of its chosen rows). The limit of a step: three of each. The limit
--- contains no attention, norms, loss or update.
+-- Prints lines "name, what, least, median": milliseconds of processor time. The limit of a pass: each matrix product
+-- alone, repeated on the same memory (of an expert, the product of its chosen rows). The limit of a step is three times
+-- as long, for forward, input gradients and weight gradients. The limit contains no attention, norms, loss or update.
 
 local rille = require "rille"
 local o = rille.args(arg, {model = "llama", bf16 = false, batch = 4, length = 128, layers = 4, width = 512, steps = 10})

@@ -10,7 +10,7 @@ build=${1:-build/release} rounds=${2:-2}
 python=${PYTHON:-build/venv/bin/python}
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
-for _ in $(seq "$rounds"); do # in turns: a machine that is busy elsewhere is so for all
+for _ in $(seq "$rounds"); do # The programs run in turns, so other work on the machine slows all of them.
   for model in llama moe; do
     for dtype in "" bf16; do
       RILLE_THREADS=1 "$build/rille" -d cpu:1 bench/llama.lua --model "$model" ${dtype:+--$dtype} >>"$lines"

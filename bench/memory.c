@@ -22,7 +22,7 @@ static const size_t BYTES = (size_t)512 << 20;
 
 struct part {
     const float *from;
-    size_t n; /* floats */
+    size_t n; /* number of floats */
     int streams;
     bool once;
     float sum;

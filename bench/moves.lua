@@ -1,7 +1,8 @@
 -- moves.lua - time of a move in a compiled step: Rille's part of bench/moves.sh.
 --
--- Prints "move, devices, bytes, column, microseconds". Small moves are timed in a chain, there and back, large moves alone. A
--- thin slice of the result is kept, so the move writes warm memory, as within a step.
+-- Prints "move, devices, bytes, column, microseconds". Small moves are timed in a chain to the target layout and back,
+-- large moves alone. The step returns only a thin slice of the result, so the move writes memory that is in use already,
+-- as within a training step.
 
 local rille = require "rille"
 
@@ -51,7 +52,7 @@ for _, n in ipairs{2, 4} do
       else
         time = least(chain_of(m, 0), x, 0.06)
       end
-      -- A time below 0 means that a thread lost its core.
+      -- A negative time means that a thread was descheduled.
       if time > 0 then print(("%s\t%d\t%d\t%s\t%.2f"):format(m.name, n, bytes, column, 1e6 * time)) end
       x = nil
       collectgarbage()

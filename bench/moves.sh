@@ -1,5 +1,5 @@
 #!/bin/bash
-# moves.sh - one table of moves between layouts by Rille and peers, and the limit, in one run.
+# moves.sh - prints one table of times of moves between layouts, by Rille and peers, and of the limit.
 #
 #   bench/moves.sh [build/release]      JAX is left out when bench/venv.sh has not been run
 #

@@ -1,12 +1,13 @@
-/* ops.c - large operators through the whole system, beside oneDNN or a copy of memory, and the limit of the machine.
+/* ops.c - times large operators through the whole system, compared with oneDNN or a copy of memory, and with the
+ * limit of the machine.
  *
  *   build/release/bench/ops [threads [name]]
  *
- * A row is an operator (or a program of some), called through rille.h with a cached plan. The peer is the same work in
- * oneDNN, called directly on dense memory, or a plain copy of as many bytes. Both run in turns, and the least time of
- * each counts. The limit is the larger of two times, measured here on the same threads: the arithmetic at the rate of a
- * packed 1024^3 product; and the bytes at the rate of memory (the faster of a streaming copy and an increment in
- * place). */
+ * A row is an operator (or a program of several), called through rille.h with a cached plan. The peer is the same
+ * work in oneDNN, called directly on dense memory, or a plain copy of as many bytes. Operator and peer run in turns,
+ * and the least time of each counts. The limit is the larger of two times, both measured here on the same threads.
+ * The first is the time of the operator's arithmetic at the rate of a packed 1024^3 product. The second is the time
+ * of the operator's bytes at the rate of memory (the faster of a streaming copy and an increment in place). */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "rille.h"
@@ -25,7 +26,8 @@
 #endif
 
 enum { ROUNDS = 7, OPERANDS = 4, CHAIN = 10 };
-enum { AT_LEAST_US = 20000 }; /* least time of a round, so that the caches left by the other side do not matter */
+/* minimum length of a round, us: so long that data left in caches by the peer does not matter */
+enum { AT_LEAST_US = 20000 };
 
 static struct rille_session *session;
 static dnnl_engine_t engine;
@@ -65,7 +67,8 @@ memory(size_t bytes)
     exit(1);
 }
 
-/* Returns operand value i, from 0 to 1. Zeros, or equal numbers, would need less power and run faster. */
+/* Returns the i-th operand value, from 0 to 1. Values vary, because zeros or equal numbers need less power and run
+ * faster. */
 static float
 value(size_t i)
 {
@@ -95,7 +98,7 @@ copy_close(struct copy *c)
     free(c->to);
 }
 
-/* Copies share i of n. */
+/* Copies share i of n of the buffer. */
 static size_t
 share(size_t bytes, int i, int n)
 {
@@ -267,7 +270,7 @@ enum { IMAGES = 32, CHANNELS = 64, SIDE = 112 };
 static const struct pooling {
     const char *name, *op;
     bool max, back;
-    int64_t kernel, padding; /* equal in both directions; stride 2 */
+    int64_t kernel, padding; /* kernel and padding are equal in both directions; the stride is 2 */
 } poolings[] = {
     {"pool max 3x3", "max_pool2d", true, false, 3, 1},
     {"pool max 2x2", "max_pool2d", true, false, 2, 0},
@@ -285,7 +288,8 @@ pooled(const struct pooling *p)
     return (SIDE + 2 * p->padding - p->kernel) / 2 + 1;
 }
 
-/* The gradient's input includes the positions of the maxima, which the forward pass has stored. */
+/* Makes the gradient of pooling. The inputs of the gradient include the positions of the maxima, which the forward
+ * pass stores. */
 static struct raw
 raw_pooling(const struct pooling *p)
 {
@@ -436,7 +440,7 @@ adamw_run(void *arg)
 /* ---- rows ---- */
 
 static const char *only;             /* prefix of the names of rows to run */
-static double f32_flops, bf16_flops; /* per microsecond */
+static double f32_flops, bf16_flops; /* flop per microsecond */
 static double bytes_rate;            /* bytes of memory read and written per microsecond */
 
 static double
@@ -521,7 +525,7 @@ product_row(const struct product *p)
     struct ours o = {.op = "matmul", .nin = 2};
     o.in[0] = numbers(p->dtype, ndim, (int64_t[]){p->batch, p->m, p->k} + skip);
     o.in[1] = numbers(p->dtype, ndim, (int64_t[]){p->batch, p->k, p->n} + skip);
-    double memory_us = bytes > 64e6 ? bytes / bytes_rate : 0; /* smaller operands stay in cache */
+    double memory_us = bytes > 64e6 ? bytes / bytes_rate : 0; /* operands up to 64 MB may stay in the cache */
     row(p->name, ours_run, &o, raw_run, &r, MAX(flop / (wide ? bf16_flops : f32_flops), memory_us));
     ours_close(&o);
     raw_close(&r);
@@ -594,14 +598,15 @@ summed_row(void)
 static void
 raw_attention(void *arg)
 {
-    struct raw *r = arg; /* scores, values and their four gradients: three of each shape */
+    struct raw *r = arg; /* scores, values, and their four gradients: three products of each of two shapes */
     for (int i = 0; i < 3; i++) {
         raw_run(&r[0]);
         raw_run(&r[1]);
     }
 }
 
-/* Makes the peer: the six products alone, of the whole square, although causality needs only half. */
+/* Makes the peer: the six products alone. The products cover the whole square of scores, although causal attention
+ * needs half. */
 static void
 attention_row(void)
 {
@@ -637,7 +642,8 @@ rows_of_memory(void)
     snprintf(name, sizeof name, "adamw on %lld M; memcpy", (long long)values / 1000000);
     struct ours o = {.nin = 4};
     for (int i = 0; i < 4; i++) o.in[i] = numbers("f32", 1, &values);
-    c = copy_open((size_t)values * 14); /* 4 arrays read, 3 written: 28 bytes per value, half each way */
+    /* 4 arrays are read and 3 written: 28 bytes per value; the copy reads half of them and writes half */
+    c = copy_open((size_t)values * 14);
     row(name, adamw_run, &o, copy_run, &c, 28.0 * (double)values / bytes_rate);
     copy_close(&c);
     ours_close(&o);

@@ -1,9 +1,9 @@
--- packed.lua - packing of registers in training steps of language models.
+-- packed.lua - how tightly the planner packs registers in training steps of language models.
 --
 --   rille -d cpu:1 bench/packed.lua
 --
--- Prints, for the fullest device: the bytes of its registers, the most bytes in use at once in simulations of the plan (a
--- lower bound of every arena), and the quotient.
+-- Prints three numbers for the fullest device: the bytes of its registers; the peak bytes in use at once in simulations
+-- of the plan (a lower bound for any packing); and their quotient.
 
 local packed = dofile("t/lib/packed.lua")
 

@@ -1,11 +1,12 @@
 #!/bin/bash
-# pipeline.sh - one table of pipelines of sleeping kernels: Rille on cpu devices, one thread per device; on async devices, whose
-# streams sleep, with eight, two and one threads (async/2, async/1); the virtual clock, the bound, PyTorch's pipeline.
+# pipeline.sh - prints one table of times of pipelines whose kernels sleep: Rille on cpu devices, one thread per device;
+# Rille on async devices, whose streams sleep, with eight, two and one threads (async/2, async/1); simulated time, lower
+# bound, PyTorch's pipeline.
 #
 #   bench/pipeline.sh [build/release]      PyTorch is left out when bench/venv.sh has not been run
 #
-# Milliseconds per step, the least of ROUNDS (6; schedule rows from the third on). F = B = W = 10 ms per stage and micro-batch;
-# the first stage of Rille's pipeline has no B.
+# Milliseconds per step, the least of ROUNDS (default 6). F = B = W = 10 ms per stage and micro-batch; the first stage
+# of Rille's pipeline has no B.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}

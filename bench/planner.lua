@@ -1,12 +1,13 @@
--- planner.lua - forty training steps laid out by each mode of the planner: cost of a step, and time of planning.
+-- planner.lua - forty training steps whose layouts each mode of the planner chooses: cost of a step, and time of planning.
 --
 --   rille -d cpu:8 bench/planner.lua [program | "regrets" | "large" | "within" | "deep"]
 --
--- Costs are nanoseconds of the cost model: moves, and compute of the busiest rank. The bound is proven. Handwritten layouts
--- stay; the planner chooses the rest. "plan": time of one core from the call of the step to its plan in mode "optimal",
--- traces included. "large": GPT-2 and Llama on simulated devices, and whatif on up to 100,000 devices in meshes of up to six
--- axes. "within": memory limits. "deep": stacks of 109 and 543 layers. "regrets": time of explain() per program, and the
--- number of candidates whose regret is known only as an interval. bench/predict.lua measures such steps.
+-- Costs are nanoseconds of the cost model: moves, and compute of the busiest rank. The lower bound is proven. Layouts
+-- that a program states are kept; the planner chooses the rest. "plan": processor time from the call of the step to its
+-- plan in mode "optimal", tracing included. "large": GPT-2 and Llama on simulated devices, and whatif on up to 100,000
+-- devices in meshes of up to six axes. "within": memory limits. "deep": stacks of 109 and 543 layers. "regrets": time of
+-- explain() per program, and the number of candidates whose regret is known only as an interval. bench/predict.lua
+-- measures such steps.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, make = dofile("bench/programs.lua")
@@ -18,7 +19,7 @@ local function planned(step, mode, limit, memory, ...)
   return graph, os.clock() - begin
 end
 
--- Returns the cost and the bound of a plan from its certificate, because explain() would compute regrets first.
+-- Returns cost and bound of a plan from its certificate; explain() would take longer, because it computes regrets.
 local function reported(graph)
   local path = os.tmpname()
   graph:certify(path)
@@ -100,8 +101,8 @@ local clusters = {
   {mesh = {100000}, bandwidth = 25e9, latency = 5e-6, flops = 4e14},
 }
 
--- Plans a training step within a time and a memory limit. Returns the record, the graph, and the seconds of a core from the
--- call to the plan.
+-- Plans a training step within a time and a memory limit. Returns the record, the graph, and the processor seconds from
+-- the call to the plan.
 local function step_of(o, mesh, sbp, limit, memory)
   local P = rille.placement("meta", mesh)
   local net = Model(o)

@@ -2,15 +2,15 @@
 --
 --   local timed, report = dofile("bench/processor.lua")(20)
 --
--- timed(run) returns least and median of that many runs, in milliseconds. report(name, what, least, median) prints a line for
--- bench/processor.awk.
+-- timed(run) returns least and median time of 20 runs, in milliseconds. report(name, what, least, median) prints a line
+-- for bench/processor.awk.
 return function(steps)
   local function timed(run)
     local times = {}
     for i = 0, steps do
       local start = os.clock()
       run()
-      if i > 0 then times[i] = os.clock() - start end -- the first one compiles
+      if i > 0 then times[i] = os.clock() - start end -- the first run compiles
     end
     table.sort(times)
     return times[1] * 1e3, times[(#times + 1) // 2] * 1e3

@@ -1,7 +1,8 @@
 -- programs.lua - forty training steps in handwritten layouts, for choice.lua and planner.lua.
 --
--- Returns two values. The first is a list of {name, build, placement, what, bytes of a choice by moves alone, least known
--- bytes, "<" if the least is unproven, argument, function}. The second is make(e), which returns a step and its arguments.
+-- Returns two values. The first is a list of entries {name, build, placement, what, bytes with a chooser that counts
+-- moves only, least known bytes, "<" if the least is unproven, argument, function}. The second is the function
+-- make(entry); make returns a step and its arguments.
 
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -20,7 +21,7 @@ local function mesh(...)
   return rille.placement("cpu", build(1))
 end
 
--- Returns the given entries by mesh axis (from 1), with B on the remaining axes.
+-- Returns layout entries by mesh axis: the given ones (axes count from 1), and B on the remaining axes.
 local function on(placement, entries)
   local sbp = {}
   for axis = 1, #placement.shape do sbp[axis] = entries and entries[axis] or "B" end
@@ -35,13 +36,13 @@ local function rows(x, placement, axis)
   return x:to_global{placement = placement, sbp = on(placement, axis and {[axis] = "S(0)"})}
 end
 
--- A column-parallel layer, then a row-parallel one.
+-- Splits a linear layer by columns, or by rows.
 local function columns(linear, placement, axis)
   lay(linear.weight, placement, axis, "S(0)")
   lay(linear.bias, placement, axis, "S(0)")
 end
 
--- ---- programs, which return a function and its arguments; o.dp and o.tp are mesh axes ----
+-- ---- programs: each returns a function and its arguments; o.dp and o.tp are mesh axes ----
 
 -- Returns a step that trains net on a loss.
 local function trained(parameters, loss)

@@ -1,8 +1,8 @@
-/* reads.c - time of reading a file in the page cache: as a source does, by pread (runtime/file/source.h); from a new
- * mapping in each turn; and from the process's own memory, which is the limit.
+/* reads.c - time of reading a file that is in the page cache. Compares pread, as a source reads
+ * (runtime/file/source.h), a new mapping in each turn, and the limit: a copy from the process's own memory.
  *
- * Reads the complete file in pieces, as tensors are loaded; and windows of ids at random places, as batches are. The
- * least of some turns counts.
+ * Reads the complete file in pieces, as tensors are loaded. Then reads windows of ids at random places, as batches
+ * are loaded. The least of some turns counts.
  *
  *   bench/reads [MiB = 500] [turns = 9] */
 #include "bench/clock.h"
@@ -44,7 +44,8 @@ window_us(enum method method, int64_t bytes)
     uint64_t state = 1;
     double start = now_us();
     for (int i = 0; i < WINDOWS; i++) {
-        state = state * 6364136223846793005u + 1442695040888963407u; /* Knuth's generator, TAOCP 2 */
+        /* linear congruential generator (Knuth, TAOCP 2) */
+        state = state * 6364136223846793005u + 1442695040888963407u;
         if (token_file_read(&f, (int64_t)((state >> 20) % (uint64_t)(f.n - WINDOW)), WINDOW, id)) return -1;
     }
     return (now_us() - start) / WINDOWS;
@@ -59,7 +60,7 @@ map(int64_t bytes)
     return s->bytes == MAP_FAILED ? fail(E_IO, "%s cannot be mapped", s->name) : 0;
 }
 
-/* Makes the same bytes in an unnamed file, in a mapping of the file, and in memory. */
+/* Makes three copies of the same bytes: in an unnamed file, in a mapping of the file, and in memory. */
 static int
 make(int64_t bytes)
 {

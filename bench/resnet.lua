@@ -1,4 +1,5 @@
--- resnet.lua - a training step and a forward pass of rille.models.resnet on images of 32 x 32; and the convolutions alone.
+-- resnet.lua - times a training step and a forward pass of rille.models.resnet on images of 32 x 32, and their
+-- convolutions alone.
 --
 --   RILLE_THREADS=1 rille -d cpu:1 bench/resnet.lua [--batch 32] [--width 16] [--steps 20]     bench/resnet.sh runs it beside PyTorch
 --
@@ -37,7 +38,7 @@ local function convolution(n, m, size, window, stride, first)
   local dy = rille.randn{o.batch, m, size // stride, size // stride}
   local function y() return rille.conv2d(image, kernel, nil, {stride = stride, padding = window // 2}) end
   local forward = rille.graph(function() return rille.no_grad(y) end)
-  local both = rille.graph(function(dy) -- the sum itself, which nobody asks for, is not computed
+  local both = rille.graph(function(dy) -- the value of `sum` is not returned, so only the gradients are computed
     (y() * dy):sum():backward()
     local a, b = image.grad, kernel.grad
     image.grad, kernel.grad = nil, nil

@@ -1,5 +1,6 @@
 #!/bin/bash
-# resnet.sh - a small residual network on images of 32 x 32: Rille, PyTorch and the limit, in turns, in one run.
+# resnet.sh - prints one table of times of a small residual network on images of 32 x 32: Rille, PyTorch and the limit,
+# measured in turns.
 #
 #   bench/resnet.sh [build/release [rounds = 3]]      PyTorch is left out when bench/venv.sh has not been run
 #
@@ -11,7 +12,7 @@ build=${1:-build/release} rounds=${2:-3}
 python=build/venv/bin/python
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
-for _ in $(seq "$rounds"); do # in turns: a machine that is busy elsewhere is so for all
+for _ in $(seq "$rounds"); do # The programs run in turns, so other work on the machine slows all of them.
   RILLE_THREADS=1 "$build/rille" -d cpu:1 bench/resnet.lua >>"$lines"
   [ ! -x "$python" ] || "$python" bench/resnet.py >>"$lines"
 done

@@ -1,10 +1,11 @@
-/* scale.c - cost of a large cluster for its coordinator; all workers are state machines in one process.
+/* scale.c - time and bytes that a large cluster costs its coordinator; all workers are state machines in one process.
  *
- * Packets are encoded and decoded as bytes; sockets are not included. A host has eight workers. Columns: gather:
- * every HELLO, until the epoch stands. run: START to all and END from all, of the coordinator alone, and of all
- * state machines. each: a heartbeat from and to each worker, and a tick (every 100 ms). beat: the same with one
- * worker per host that relays the heartbeats of the others. The limit is a memcpy of the bytes of a run. FORM: bytes
- * of the longest FORM packet, for workers with a device and a thread each, up to the number of slots. */
+ * Packets are encoded and decoded as bytes; sockets are not included. A host has eight workers. Columns: "gather":
+ * time from the first HELLO until the epoch is formed. "run": time of START to all and END from all, for the
+ * coordinator alone and for all state machines. "each": time of a tick (every 100 ms) with a heartbeat from and to
+ * each worker. "beat": time of a tick if one worker per host relays the heartbeats of the others. The limit is a
+ * memcpy of the bytes of a run. FORM: bytes of the longest FORM packet, for workers with a device and a thread each,
+ * up to the number of slots. */
 #include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/coordinator/member.h"
 #include "bench/clock.h"
@@ -23,12 +24,13 @@ struct cluster {
         struct worker_member *member;
         int rank;
         uint32_t sent;
-        _Atomic uint64_t word[2]; /* shared words of the host */
+        _Atomic uint64_t word[2]; /* words in memory that all workers of the host share */
     } * worker;
     int world;
-    struct str packet, up; /* up: packets for the coordinator, each preceded by rank and length */
-    size_t form;           /* bytes of the longest FORM */
-    bool alone;            /* discard the coordinator's packets */
+    /* packet: scratch for one packet. up: packets for the coordinator, each preceded by rank and length. */
+    struct str packet, up;
+    size_t form; /* bytes of the longest FORM packet */
+    bool alone;  /* true: discards the coordinator's packets, to time it without workers */
     bool full, formed, ended;
 };
 
@@ -237,7 +239,7 @@ run_alone(struct cluster *s, struct places *places, size_t *bytes)
 static bool
 next_packet(const struct str *all, size_t *at, struct packet *out)
 {
-    uint64_t body; /* length of the body, by packet_write() */
+    uint64_t body; /* length of the packet's body */
     if (*at == all->len) return false;
     memcpy(&body, all->text + *at + 16, sizeof body);
     fail_if(packet_read(all->text + *at, WIRE_HEAD + (size_t)body, out), "a heartbeat cannot be read");
@@ -245,7 +247,7 @@ next_packet(const struct str *all, size_t *at, struct packet *out)
     return true;
 }
 
-/* Simulates a tick with all heartbeats that are due. Adds the coordinator's own time to *alone. */
+/* Simulates a tick with all heartbeats that are due. Adds the coordinator's processor time to *alone. */
 static double
 tick(struct cluster *s, double *alone)
 {
@@ -268,7 +270,7 @@ tick(struct cluster *s, double *alone)
     return now_us() - begin;
 }
 
-/* Measures the mean over the ticks of the longest heartbeat interval; the least of several tries. */
+/* Prints the mean time of a tick over the longest heartbeat interval, the least of several tries. */
 static void
 beat(struct cluster *s, double *alone, double *all)
 {

@@ -1,10 +1,12 @@
-/* sim.c - orders of events per second in the simulators: bench/sim [SEEDS]; SEEDS of a cluster, default 1,000,000.
+/* sim.c - how many random orders of events the simulators try per second.
  *
- * Sessions: a seed is a session with two training steps over two stages, four devices and four micro-batches: every
- * kind of move, real kernels, freed registers filled with NaN. Loss and weights must have the bits of threads
- * (t/act/sim.c). Clusters: a seed is a coordinator and its workers with faults, snapshots and recovery: packets lost or
- * doubled, links cut, workers killed or silent, coordinators killed and replaced. A seed must end with the numbers of a
- * run without faults (t/lib/simulated.h). */
+ *   bench/sim [SEEDS]      SEEDS: number of cluster runs, default 1,000,000
+ *
+ * A seed of a session runs two training steps over two stages, four devices and four micro-batches. The step has
+ * every kind of move and real kernels; freed registers are filled with NaN. Loss and weights must have the same bits
+ * as in a run with real threads (t/act/sim.c). A seed of a cluster runs a coordinator and its workers with faults,
+ * snapshots and recovery: packets lost or doubled, links cut, workers killed or silent, coordinators killed and
+ * replaced. The cluster's numbers must equal those of a run without faults (t/lib/simulated.h). */
 #include "bench/clock.h"
 #include "t/lib/simulated.h"
 #include "t/lib/train.h"

@@ -1,9 +1,10 @@
-/* step.c - the least time of the digits step on one core: eight products in oneDNN and one pass of AdamW.
+/* step.c - the least possible time of the digits step on one core: eight products in oneDNN and one pass of AdamW.
  *
  * A perceptron 64-256-256-10 on a batch of 64: three products forward, two for input gradients, three for weight
- * gradients; then an update of 85,002 values. No other work; all data is in cache. Prints "name, layout, least, median"
- * in microseconds, like bench/step.lua; bench/step.sh makes the table. Prints on stderr the time of a cache line
- * between two cores, which decides the cost of sharing for four devices on two cores. */
+ * gradients; then an update of 85,002 values. The program does no other work, and all data is in cache. Prints
+ * "name, layout, least, median" in microseconds, like bench/step.lua; bench/step.sh makes the table. Prints on
+ * stderr the time that a cache line takes between two cores, because it determines the cost of sharing data between
+ * four devices on two cores. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "bench/clock.h"
 #include "runtime/base/simd.h"
@@ -90,7 +91,7 @@ gemm_close(struct gemm *g)
     must(dnnl_primitive_destroy(g->primitive));
 }
 
-/* Updates the parameters (AdamW, Loshchilov & Hutter 2019) with the factors of one step. */
+/* Updates the parameters with AdamW (Loshchilov & Hutter 2019); the step-dependent factors are constants. */
 VECTOR static void
 adamw(int64_t n, float *restrict p, float *restrict m, float *restrict v, const float *restrict g)
 {
@@ -142,8 +143,8 @@ answer(void *arg)
     return NULL;
 }
 
-/* Returns the one-way time of a cache line, ns; the least of several tries, because other programs may use the
- * cores. */
+/* Returns the one-way time of a cache line between two cores, ns; the least of several tries, because other programs
+ * may use the cores. */
 static double
 cache_line(void)
 {

@@ -1,11 +1,12 @@
--- step.lua - the digits step (perceptron 64-256-256-10, batch 64, AdamW) on one device and on four, and its time by purpose.
+-- step.lua - times the digits step (perceptron 64-256-256-10, batch 64, AdamW) on one device and on four, in all and by purpose.
 --
 --   rille -d cpu:4 bench/step.lua          bench/step.sh runs it beside the peers
 --   RILLE_THREADS=1 rille -d cpu:4 bench/step.lua own     compiled steps alone, by processor time
 --   rille launch -n 2 -d cpu:1 bench/step.lua 2      on two worker processes (bench/cluster.sh)
 --
--- A step is a call and a read of its loss. Prints lines "name, layout, least, median" (microseconds, of ROUNDS times STEPS
--- steps). Then, for each compiled step, the time of a thread by purpose, from step:trace(), averaged over the threads.
+-- A timed step is the call of the step and a read of its loss. Prints lines "name, layout, least, median" (microseconds,
+-- of ROUNDS times STEPS steps). Then, for each compiled step, the time of a thread by purpose, from step:trace(),
+-- averaged over the threads.
 
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -23,7 +24,7 @@ local layouts = {
   {"tp", all, "B", "S(0)", "S(1)"},
 }
 
--- Purpose of a task, by the first operator in its name; an operator without an entry is element-wise.
+-- Purposes of tasks, by the first operator in the task's name. A task whose operator has no entry is element-wise.
 local class = {matmul = "products", contract = "products", adamw = "AdamW", copy = "moves", exchange = "moves",
   ["all-reduce"] = "moves", ["reduce-scatter"] = "moves", ["all-gather"] = "moves", ["all-to-all"] = "moves",
   slice = "moves", broadcast = "moves", fill = "moves", permute = "moves"}
@@ -56,7 +57,7 @@ end
 -- Returns the least and median microseconds of a step.
 local function measure(step, x, y)
   local times = {}
-  for round = 0, ROUNDS do -- the first one warms up
+  for round = 0, ROUNDS do -- the first round warms up
     local start = clock()
     for _ = 1, STEPS do step(x, y):item() end
     times[round] = (clock() - start) / STEPS * 1e6
@@ -65,7 +66,7 @@ local function measure(step, x, y)
   return times[1], times[(ROUNDS + 1) // 2]
 end
 
--- Runs some steps, and adds the time of the last by purpose to `sum`, in microseconds of one thread.
+-- Runs some steps. Adds to `sum`, by purpose, the microseconds of one thread in the last step.
 local function add_trace(step, x, y, sum)
   local path = os.tmpname()
   step:trace(path)

@@ -3,7 +3,7 @@
 #
 #   bench/step.sh [build/release]      peers are left out when bench/venv.sh has not been run
 #
-# Microseconds, least / median. "one" is one device, "dp" and "tp" are four, the batch or the weights split over them.
+# Microseconds, least / median. "one" is one device; "dp" splits the batch over four devices, "tp" the weights.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}

@@ -1,8 +1,8 @@
 /* stop.c - time between two polls of the stop flag by a kernel (runtime/base/stop.h), on one core.
  *
- * Runs calls of tenths of a second to seconds. Prints the longest time without a poll, the time of the call, and the
- * time of the same call with undivided oneDNN products and convolutions, in turns. The least of three counts; of
- * calls of seconds there is only one.
+ * Runs calls that take from a tenth of a second to several seconds. Prints the longest time without a poll, the time
+ * of the call, and the time of the same call if oneDNN products and convolutions are not divided. The least of three
+ * runs counts; calls of seconds run once.
  *
  *   bench/stop [WORD]: only operators whose name contains WORD
  *   bench/stop NAME SAMPLE: only this call */
@@ -105,7 +105,7 @@ filled(const struct sample *s, int i)
     return data;
 }
 
-/* Times the call as users make it, and with undivided products and convolutions. */
+/* Times the call as users run it, and with undivided products and convolutions. */
 static int
 exec_both(const struct kcall *k, struct exec *e[2])
 {

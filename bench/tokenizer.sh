@@ -3,8 +3,8 @@
 #
 #   bench/tokenizer.sh [build/release] [TEXT]      TEXT: by default this repository's sources and pages
 #
-# The script trains a vocabulary by tokenizers, and checks that all three programs return the same ids. Time is processor time, to
-# exclude other programs. The peers are installed from PyPI into build/tokenizers (20 MB).
+# The script trains a vocabulary with PyPI's tokenizers, and checks that all three programs return the same ids. Time is
+# processor time, to exclude other programs. The peers are installed from PyPI into build/tokenizers (20 MB).
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -21,7 +21,7 @@ if [ -z "$text" ]; then
 fi
 export RAYON_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false RILLE_DEVICES=cpu:1
 $peers/bin/python bench/peers/tokenizer.py make "$text" "$made" >"$made/lines"
-for _ in 1 2 3; do # in turns: a machine that is busy elsewhere is so for all
+for _ in 1 2 3; do # The programs run in turns, so other work on the machine slows all of them.
   $peers/bin/python bench/peers/tokenizer.py run "$text" "$made" >>"$made/lines"
   "$build/rille" bench/tokenizer.lua "$text" "$made" >>"$made/lines"
 done

@@ -1,7 +1,7 @@
 /* cluster_mpi.c - round trips and bandwidth of MPI between two processes; a peer in bench/cluster.sh, built there by
  * mpicc.
  *
- * mpirun -np 2 cluster_mpi NAME; prints a row of bench/cluster. Who waits spins: Open MPI cannot sleep. */
+ * mpirun -np 2 cluster_mpi NAME; prints a row of bench/cluster. The receiver spins, because Open MPI cannot sleep. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ trips(int n)
     }
 }
 
-/* AHEAD under way, then word that all has come. */
+/* Keeps AHEAD messages in flight; the receiver confirms when all have arrived. */
 static void
 gifts(int n)
 {

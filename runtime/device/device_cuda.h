@@ -137,7 +137,7 @@ struct cuda_plugin {
     /* Returns name and version of the library for collectives. NULL: there is none (*why: reason). */
     const char *(*collectives)(const char **why);
     /* Allocates a communicator of n ranks on different GPUs, which is not connected yet. gpu: by rank; -1: a GPU of
-     * another process. Any thread may cut it, even during meet(); only the session's thread makes all other calls. */
+     * another process. Any thread may cut it, even during connect(); only the session's thread makes all other calls. */
     void *(*communicator)(int n, const int *gpu);
     /* Creates an id of CUDA_ID bytes for one communicator. */
     const char *(*identify)(void *id);
@@ -148,7 +148,7 @@ struct cuda_plugin {
      * must launch in the same order. On a cut communicator, launches nothing. */
     const char *(*collect)(void *communicator, int comm_rank, const struct cuda_collective *what, const void *in,
                            void *out);
-    void (*cut)(void *communicator);  /* ends waiting parts, whose results are then invalid, and a waiting meet() */
+    void (*cut)(void *communicator);  /* ends waiting parts, whose results are then invalid, and a waiting connect() */
     void (*drop)(void *communicator); /* frees a cut communicator, which no thread may use */
     /* CUDA graphs. Between capture() and captured(), launches of this thread on the GPU are recorded instead of
      * executed. Meanwhile, the thread may launch only kernels and products that it has launched before. captured()

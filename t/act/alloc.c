@@ -1,8 +1,8 @@
 /* alloc.c - tests that Rille's own code allocates no memory during a run.
  *
- * malloc and its kin are replaced by functions that count calls. The return address tells whether the caller is this
- * program (which contains the library) or a shared library (oneDNN, OpenMP, ZeroMQ). To measure the run alone, the
- * test takes the runner from the plan cache and passes it to the engine again. */
+ * malloc and its kin are replaced by functions that count calls. The return address tells if the caller is this
+ * program, which contains Rille, or a shared library (oneDNN, OpenMP, ZeroMQ). To count only the run, the test takes
+ * the runner from the plan cache and runs it again. */
 #include "actors/session/core/session.h"
 #include "t/lib/train.h"
 
@@ -20,7 +20,7 @@ main(void)
 
 /* ---- counting ---- */
 
-extern char __executable_start, etext; /* defined by the linker */
+extern char __executable_start, etext; /* symbols that the linker defines: begin and end of the program's code */
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
@@ -38,7 +38,7 @@ count(const void *caller)
     atomic_fetch_add(own ? &ours : &theirs, 1);
 }
 
-/* Must not be inlined, because count() needs the return address. */
+/* Counts and allocates. Must not be inlined, because count() needs the return address. */
 __attribute__((noinline)) void *
 malloc(size_t n)
 {
@@ -96,7 +96,7 @@ repeat(struct rille_session *s, struct runner *r, const char *name)
 {
     enum { RUNS = 50 };
     struct rille_counters before, after;
-    int status = engine_run(s->engine, &r->run); /* lets libraries allocate what they keep */
+    int status = engine_run(s->engine, &r->run); /* a first run, in which libraries allocate what they keep */
     rille_count(s, &before);
     atomic_store(&ours, 0);
     atomic_store(&theirs, 0);
@@ -111,7 +111,7 @@ repeat(struct rille_session *s, struct runner *r, const char *name)
     ok(after.runs - before.runs == RUNS && after.acts > before.acts, "%s: the plan did run", name);
 }
 
-/* Checks a plain step with values, gradients and updates: every kind of actor except those of micro-batches. */
+/* Checks a step without micro-batches. The step has values, gradients and updates, so every other kind of actor. */
 static void
 plain(int threads, const char *kind, bool timed)
 {
@@ -128,7 +128,7 @@ plain(int threads, const char *kind, bool timed)
     train_close(&t);
 }
 
-/* Checks a sum over more devices than any table on the stack holds. */
+/* Checks a sum over more devices than the fixed-size tables on the stack can hold. */
 static void
 wide(void)
 {
@@ -159,7 +159,7 @@ wide(void)
     rille_close(&s);
 }
 
-/* Checks the session's own counter over compiled steps, the first call included. */
+/* Checks that the session's own counter counts no allocation in runs of compiled steps, the first call included. */
 static void
 compiled(int threads, const char *schedule)
 {

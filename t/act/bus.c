@@ -39,7 +39,7 @@ say(struct bus *b, int from, int to, struct msg m)
     return bus_send(b, &m);
 }
 
-/* Returns true if m is message number seq of its channel to thread `to`. */
+/* Returns true if m is message number seq of the channel from its sender to thread `to`. */
 static bool
 genuine(const struct msg *m, int to, uint32_t seq)
 {
@@ -139,8 +139,8 @@ test_undelivered(const struct bus_kind *kind)
 
 /* ---- the simulator ---- */
 
-/* Returns what one receive delivers of two messages on two channels. 0: none. 1, 2: only the first, only the second.
- * 3, 4: both, in order or reversed. */
+/* Returns which of two messages, on two channels, a single receive delivers. 0: none. 1, 2: only the first, only the
+ * second. 3, 4: both, in order or reversed. */
 static int
 outcome(uint64_t seed)
 {
@@ -234,7 +234,7 @@ test_sim_chooses(uint64_t seed)
 struct crowd {
     struct bus *bus;
     uint64_t seed;
-    int *shared; /* NTHREAD x NTHREAD x NEACH numbers in plain memory that messages publish */
+    int *shared; /* NTHREAD x NTHREAD x NEACH numbers in ordinary memory; a message announces each */
 };
 struct member {
     struct crowd *crowd;
@@ -284,8 +284,8 @@ chatter(void *arg)
     return NULL;
 }
 
-/* Waits for tokens and passes each to a random other thread, `piece` times in all. The last receiver reports the
- * token's end to thread 0. */
+/* Waits for messages that carry tokens, and passes each token to a random other thread, `piece` times in all. The
+ * last receiver tells thread 0 that the token has ended. */
 static void *
 relay(void *arg)
 {
@@ -344,7 +344,7 @@ test_crowd(int64_t spin_ns, uint64_t seed)
 
 /* ---- waking up ---- */
 
-struct table { /* two players; the ball is plain memory that messages publish */
+struct table { /* State of two players; the ball is ordinary memory, and a message tells whose turn it is. */
     struct bus *bus;
     int64_t ball;
     atomic_int interrupted;
@@ -422,7 +422,7 @@ on_signal(int sig)
     UNUSED(sig);
 }
 
-/* Checks that a signal ends a wait with 0 messages, and that later messages still wake the thread. */
+/* Checks that a signal ends a wait without messages, and that later messages still wake the thread. */
 static void
 test_signals(void)
 {

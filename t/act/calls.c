@@ -1,4 +1,4 @@
-/* calls.c - counts the system calls of a run: only sleeping, waking, and blocking signals during kernels.
+/* calls.c - checks the system calls of a run: it may only sleep, wake threads, and block signals during kernels.
  *
  * A child process does the work and marks where counting begins and ends. This process traces the child and counts
  * the system calls of all its threads between the marks.
@@ -38,9 +38,9 @@ enum { RUNS = 50, MESSAGES = 2000, WARM = 500, MARK = 0x72696c, CALLS = 512 };
 
 /* ---- calls made through syscall() ---- */
 
-static atomic_llong slept; /* futex calls: sleep or wake */
+static atomic_llong slept; /* number of futex calls, which sleep or wake */
 
-/* Replaces libc's syscall(), counts futex calls, and calls libc's. */
+/* Replaces libc's syscall(): counts futex calls, then calls libc's function. */
 long
 syscall(long number, ...)
 {
@@ -81,7 +81,7 @@ repeat(const struct train_options *o)
     must(train_step(&t, &loss), "step");
     struct runner *r = t.s->cache.latest->runner;
     must(engine_run(t.s->engine, &r->run), "run");
-    usleep(200000); /* libzmq's own threads have started by now */
+    usleep(200000); /* waits until libzmq's own threads have started */
     mark(true);
     for (int i = 0; i < RUNS; i++) must(engine_run(t.s->engine, &r->run), "run");
     mark(false);
@@ -144,7 +144,7 @@ pipeline(void)
 
 static struct bus *bus;
 
-/* Forwards each received message to the other thread without ever sleeping, `most` times. */
+/* Returns each received message to the other thread, `most` times, without ever sleeping. */
 static void
 hand_on(uint32_t self, int most)
 {
@@ -184,8 +184,8 @@ spinning(void)
 /* ---- the tracer's side ---- */
 
 struct tally {
-    int64_t call[CALLS], all; /* by system call number */
-    int64_t ns;               /* time between the marks */
+    int64_t call[CALLS], all; /* index: system call number; number of calls */
+    int64_t ns;               /* time between the marks, ns */
     bool counting, marked;
 };
 
@@ -246,8 +246,8 @@ count_calls(void (*work)(void), struct tally *t)
     return true;
 }
 
-/* Returns the calls that libzmq makes: polling its mailboxes, and growing the heap for its queues. Their number
- * depends on chance. Steps allocate nothing of their own (below, and t/act/alloc.c). */
+/* Returns the number of calls that libzmq makes to poll its mailboxes and to grow the heap for its queues. The
+ * number of these calls depends on chance. Steps allocate nothing of their own (below, and t/act/alloc.c). */
 static int64_t
 library_calls(const struct tally *t)
 {
@@ -261,8 +261,8 @@ show(const struct tally *t)
         if (t->call[n]) diag("system call %d: %lld", n, (long long)t->call[n]);
 }
 
-/* Checks that RUNS of up to MOST steps make no futex call. Threads that share a core sleep, so a loaded machine
- * needs more steps. */
+/* Runs up to MOST steps until RUNS of them have made no futex call. On a loaded machine threads share a core and
+ * sleep, so more steps are needed. */
 static void
 awake(const char *name)
 {
@@ -314,7 +314,8 @@ main(void)
     if (!is_int(t.all - library_calls(&t), 0,
                 "messages between threads that are awake cause no system call of Rille's code"))
         show(&t);
-    int64_t sending = 2 * 2 * t.ns / 1000000; /* two threads, two calls per mailbox check */
+    int64_t sending = 2 * 2 * t.ns / 1000000; /* at most: two threads, two calls per check of a mailbox, a check per
+                                                 millisecond, twice as a margin */
     if (!ok(library_calls(&t) <= 2 * MESSAGES / 10 + sending,
             "messages between threads that are awake cause few system calls of libzmq"))
         show(&t);

@@ -1,8 +1,8 @@
-/* collect.c - tests collectives of a library in plans.
+/* collect.c - tests plans whose moves call a collective library.
  *
- * Random programs run on async test devices with a stand-in for the library (t/lib/collecting.h). Their values equal
- * those of plain moves between devices in every order of events. A failing act ends the run on all devices. The
- * verifier refuses planted mistakes. */
+ * Random programs run on async test devices with a stand-in for the library (t/lib/collecting.h). In every order of
+ * events their values equal those of moves without the library. A failing act ends the run on all devices. The
+ * verifier rejects plans with an injected mistake. */
 #include "t/lib/plans.h"
 
 #include "t/lib/collecting.h"
@@ -25,8 +25,8 @@ threads(void)
     return engine_new(&o, &e) ? NULL : e;
 }
 
-/* Returns the seed's plan with library collectives, and in *plain the plan without. Returns NULL if the plan has no
- * collective. */
+/* Returns the plan of a seed with library collectives, and sets *plain to the plan without them. Returns NULL if the
+ * plan has no collective. */
 static struct plan *
 draw(struct rille_session *s, uint64_t *seed, bool pieces, struct plan **plain)
 {
@@ -79,7 +79,7 @@ test_values(struct rille_session *s, uint64_t seed)
 
 /* ---- failures ---- */
 
-/* Makes act k fail and returns true if there is an act k. The error must be the injected failure, not a consequence
+/* Makes act k fail; returns false if the run has no act k. The error must be the injected failure, not a consequence
  * of the cancelled run. */
 static bool
 fail_at(struct engine *e, struct plan *p, int64_t k, int *wrong)
@@ -97,7 +97,7 @@ fail_at(struct engine *e, struct plan *p, int64_t k, int *wrong)
     return status;
 }
 
-/* Makes each act fail once; after each failure the plan must run as before. */
+/* Makes each act fail in turn. After each failure the plan must run as before. */
 static void
 fail_each(struct engine *e, struct plan *p, bool driven, int *n, int *wrong)
 {
@@ -139,7 +139,7 @@ is_refused(const struct plan *p, const char *text)
     return refused;
 }
 
-/* Removes input port k of a task and its reader entry. A fan left without readers must be the last one. */
+/* Removes input port k of a task and its reader entry. The task may be the last reader only of the plan's last fan. */
 static void
 drop_port(struct plan *p, int32_t task, int32_t k)
 {
@@ -163,7 +163,7 @@ drop_port(struct plan *p, int32_t task, int32_t k)
     t->nin--;
 }
 
-/* Returns the port that alone orders a collective after the previous one of its device; -1 if there is none. */
+/* Returns the only port that orders a collective after the previous one of its device; -1 if there is none. */
 static int32_t
 order_port(const struct plan *p, int32_t task)
 {
@@ -183,7 +183,7 @@ struct tried {
     int orders, members, streams, refused, wrong, events, late, ncopy, copies;
 };
 
-/* Shifts the offsets of a packed or unpacked block. */
+/* Shifts the offsets of a block that is packed or unpacked. */
 static void
 try_copy(struct plan *p, struct move_comm_rank *member, const struct move_comm_rank *was, struct tried *n)
 {

@@ -20,7 +20,8 @@ says(const char *text)
     return strstr(rille_error(), text) != NULL;
 }
 
-/* Returns true if the variable has its old value, or if reading it fails with "only partly written" and its name. */
+/* Returns true if the variable has its old value, or if reading it fails with an error that contains "only partly
+ * written" and the variable's name. */
 static bool
 old_or_refused(struct rille_tensor *w, const float *old, int n, bool *half_written)
 {
@@ -67,7 +68,7 @@ goes_on(struct train *t, const struct train_state *want)
     return !status && !memcmp(&got, want, sizeof got);
 }
 
-/* Records the state before the first step (loss 0) and after it. */
+/* Records the state before the first step (with loss 0) and the state after the step. */
 static void
 expect(struct train *t, struct train_state *start, struct train_state *want)
 {
@@ -129,8 +130,8 @@ every_act(const struct train_options *o)
     train_close(&t);
 }
 
-/* The result of an update is replaced before the step. The step fails, and the variable keeps its value from before
- * the update. */
+/* Replaces the result of an update before the step. The step fails, and the variable keeps its value from before the
+ * update. */
 static void
 replaced_update(void)
 {
@@ -146,7 +147,7 @@ replaced_update(void)
     other = train_tensor(&t, WIDTH, HIDDEN, 0, "B", 5);
     must(rille_tensor_assign(t.w1, other), "assign");
     rille_tensor_free(&other);
-    rille_tensor_free(&loss); /* the old bytes have no other reader */
+    rille_tensor_free(&loss); /* frees the last other reader of the old bytes */
     must(rille_tensor_set_grad(t.w1, NULL), "grad");
     must(rille_tensor_set_grad(t.w2, NULL), "grad");
     rille_fail_act(t.s, 1);
@@ -157,7 +158,7 @@ replaced_update(void)
     train_close(&t);
 }
 
-/* A plan found in the cache reports the lines of the current call, not those of the first. */
+/* Checks that a plan from the cache reports the source lines of the current call, not those of the first. */
 static void
 lines_of_the_call(void)
 {
@@ -181,7 +182,7 @@ lines_of_the_call(void)
 
 /* ---- bad data ---- */
 
-/* One label is out of range. No rank may have updated any variable. */
+/* Makes one label invalid. After the error, no rank may have updated any variable. */
 static void
 bad_labels(const struct train_options *o, const char *name, int seeds)
 {
@@ -229,7 +230,8 @@ limit_pools(struct rille_session *s, size_t spare)
         }
 }
 
-/* Limits each device's free memory at the start of the step to `spare` bytes, from 64 bytes up. */
+/* Limits each device's free memory at the start of the step to `spare` bytes, and repeats this with larger limits
+ * from 64 bytes up. */
 static void
 no_memory(const struct train_options *o)
 {

@@ -2,15 +2,15 @@
  * the same values as if the run had been waited for.
  *
  * Two training steps on one async test device alternate over the same weights, with other rows, random numbers and
- * learning rate each time. Their losses are read at the end. The two plans use different streams, so the order
- * within one stream does not suffice. All bits must equal those of steps that are waited for, on threads and on the
- * simulator with many seeds (the simulator delays async work).
+ * learning rate each time. The losses of all steps are read at the end. The two plans use different streams, so the
+ * order within one stream does not suffice. All bits must equal those of steps that are waited for, on threads and
+ * on the simulator with many seeds (the simulator delays async work).
  *
- * Each planted mistake is found: a stream that does not wait for the previous run, numbers written too early, host
- * code that reads or writes too early, memory freed too early.
+ * The test must find each injected mistake: a stream that does not wait for the previous run, numbers written too
+ * early, host code that reads or writes too early, memory freed too early.
  *
- * Further tests: failures that show later, interrupts during a wait, the task that rille_doing reports, and closing
- * a session with an open run. */
+ * Further tests: failures that are reported later, interrupts during a wait, the task that rille_doing reports, and
+ * closing a session with an open run. */
 #include "actors/session/step/compiled.h"
 #include "actors/session/core/session.h"
 #include "t/lib/faults.h"
@@ -23,13 +23,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CALLS = 14, SEEDS = 24, FEW = 8 /* rows of the smaller step */ };
+enum { CALLS = 14, SEEDS = 24, FEW = 8 /* number of rows of the smaller step */ };
 
 struct trial {
     const char *bus;
     int threads;
     size_t memory_limit;
-    bool waits; /* waits after each step */
+    bool waits; /* true: waits after each step */
 };
 struct result {
     float loss[CALLS], w1[WIDTH * HIDDEN], w2[HIDDEN * CLASSES];
@@ -39,9 +39,9 @@ struct result {
 
 struct steps {
     struct train t;
-    struct rille_graph *graph[2]; /* the steps with FEW and with ROWS rows */
+    struct rille_graph *graph[2]; /* graphs of the steps with FEW rows and with ROWS rows */
     struct rille_live *rate;
-    int done, opened; /* number of steps, and number of steps that returned before their work was done */
+    int done, opened; /* done: number of steps; opened: number of steps that returned before their work was done */
 };
 
 static int
@@ -109,7 +109,7 @@ trace(struct steps *x, int rows, struct rille_graph **g)
     }
 }
 
-/* Puts all work of the plan on the stream of moves. With a single stream, the plan's synchronisation stays valid. */
+/* Puts all work of the plan on the stream of moves. The plan's synchronisation is still valid then. */
 static void
 move_to_other_stream(struct rille_graph *g)
 {
@@ -125,7 +125,7 @@ steps_open(struct steps *x, const struct trial *how)
     struct train_options o = {
         .bus = how->bus, .kind = "async", .threads = how->threads, .single = true, .memory_limit = how->memory_limit};
     train_open(&x->t, &o);
-    x->t.s->runs.poison = false; /* a run that poisons registers is always waited for */
+    x->t.s->runs.poison = false; /* switched off, because a run that poisons registers is always waited for */
     must(rille_live_new(x->t.s, rate_of, NULL, x, &x->rate), "a live number");
     trace(x, FEW, &x->graph[0]);
     trace(x, ROWS, &x->graph[1]);
@@ -147,8 +147,8 @@ is_open_now(const struct steps *x)
     return engine_done(x->t.s->engine) < engine_last(x->t.s->engine);
 }
 
-/* The first calls of a graph are timed and waited for. They use few rows, so that the arena grows later, while other
- * runs are open. */
+/* Makes the first calls of a graph, which are timed and therefore waited for. These calls use few rows, so that the
+ * arena grows later, while other runs are open. */
 static int
 step(struct steps *x, struct rille_tensor **loss)
 {
@@ -256,7 +256,7 @@ test_threads(void)
     }
 }
 
-/* Returns a trial on the simulator; odd seeds have little memory. */
+/* Returns the trial of a seed on the simulator. With odd seeds the device has little memory. */
 static struct trial
 of_seed(int seed, char bus[40])
 {
@@ -285,7 +285,7 @@ test_seeds(void)
 
 /* ---- mistakes ---- */
 
-/* Returns true if the seed's result differs. Runs in a child process, because a mistake may crash it. */
+/* Returns true if the seed's result is wrong. Runs in a child process, because the injected mistake may crash it. */
 static bool
 differs(int seed)
 {
@@ -330,7 +330,7 @@ test_mistakes(void)
 /* ---- failures that show later, and interrupts ---- */
 
 static int (*enqueue_late)(struct stream *s, const struct stream_work *w);
-static int64_t countdown; /* stream works until the replaced one; 0: none is replaced */
+static int64_t countdown; /* number of works until the replaced one; 0: none is replaced */
 static int (*instead)(const struct stream_work *w, const struct stream *s);
 static struct rille_session *begins; /* session whose activity is read at the next work; NULL: none */
 static char begun[40];
@@ -355,7 +355,7 @@ refuse_work(const struct stream_work *w, const struct stream *s)
 
 static _Atomic bool released;
 
-/* Runs until the test sets `released`. */
+/* Blocks until the test sets `released`; runs as the work of a stream. */
 static int
 linger(const struct stream_work *w, const struct stream *s)
 {
@@ -407,7 +407,7 @@ set_again(struct steps *x)
     return good;
 }
 
-/* Returns true if the next step gives the bits of a session where nothing failed. */
+/* Returns true if the next step gives the same bits as a session without failures. */
 static bool
 goes_on(struct steps *x)
 {
@@ -428,7 +428,7 @@ goes_on(struct steps *x)
     return good;
 }
 
-/* Makes the work of the last update fail. The failure is reported to the next step or to the read of a result. */
+/* Makes the work of the last update fail. The next step, or the read of a result, must report the failure. */
 static void
 fails_later(bool next_step)
 {
@@ -520,7 +520,7 @@ test_interrupt(void)
 
 static struct {
     struct rille_session *s;
-    pthread_t waits; /* the session's thread */
+    pthread_t waits; /* the session's thread, which waits */
     const char *want;
     char text[200];
     _Atomic bool reported;
@@ -535,8 +535,8 @@ ask_doing(int number)
     if (!strcmp(asked.text, asked.want)) atomic_store(&asked.reported, true);
 }
 
-/* Signals the waiting thread until its handler sees the expected activity, because other work may not have ended at
- * first. Then lets the work end. */
+/* Interrupts the waiting thread again and again until its signal handler sees the expected activity, because other
+ * work may run at first. Then lets the blocked work end. */
 static void *
 ask(void *of)
 {
@@ -594,8 +594,8 @@ free_plan(struct steps *x, struct rille_tensor *loss)
     UNUSED(loss);
 }
 
-/* Makes the work of the updates, the last of a step, take long. Every wait after the step's return must report
- * this work. */
+/* Makes the work of the updates take long; it is the last work of a step. Every wait after the step's return must
+ * report this work. */
 static void
 test_doing(void)
 {
@@ -623,7 +623,7 @@ test_doing(void)
         must(step(&x, &loss), "a step");
         is_str(begun, "a run", "rille_doing reports \"a run\" before any task runs");
         rille_doing(x.t.s, text, sizeof text);
-        is_str(text, "", "rille_doing reports nothing while nobody waits");
+        is_str(text, "", "rille_doing reports nothing while no thread waits");
         pthread_t thread = begin_asking(x.t.s, "sgd x 2 (train.lua:6) on async:0");
         row[i].wait(&x, loss);
         pthread_join(thread, NULL);
@@ -643,7 +643,7 @@ linger_on_second(struct stream *s, const struct stream_work *w)
     return enqueue_late(s, &other);
 }
 
-/* A run on two devices of two threads waits for its own work. */
+/* Checks a run on two devices with two threads: it waits for the work of its own devices. */
 static void
 test_doing_in_run(void)
 {

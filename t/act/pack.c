@@ -14,8 +14,8 @@ by_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Walks through time with the live items sorted by offset. Counts items that overlap another one, exceed the arena
- * or are misaligned. */
+/* Steps through time with the live items sorted by offset. Returns the number of items that overlap another item,
+ * exceed the arena or are misaligned. */
 static int64_t
 clashes(const struct pack_item *item, int n, int64_t align, int64_t arena)
 {
@@ -60,11 +60,11 @@ test_judge(void)
 struct life {
     int32_t first, last, group;
 };
-/* Live ranges of items that exist once. */
+/* Live ranges of items that are live once per run. */
 static const struct life once[] = {{0, 0, 0}, {0, 1, 0}, {0, 2, 0}, {0, 3, 0}, {1, 1, 0},
                                    {1, 2, 0}, {1, 3, 0}, {2, 2, 0}, {2, 3, 0}, {3, 3, 0}};
-/* Live ranges of items that recur every PERIOD positions, in two groups, with first and last in the first period.
- * Group 0 items exist once. */
+/* Live ranges of items that are live once per period of PERIOD positions; `first` and `last` are those in the first
+ * period. Items of group 0 do not recur. */
 enum { PERIOD = 3 };
 static const struct life often[] = {{0, 3, 1}, {0, 4, 1}, {1, 4, 1}, {1, 5, 1}, {2, 5, 1}, {0, 3, 2}, {1, 5, 2},
                                     {2, 5, 2}, {0, 0, 0}, {0, 2, 0}, {1, 4, 0}, {3, 3, 0}, {4, 5, 0}};
@@ -99,7 +99,8 @@ pairs_that_clash(const struct pack_item *item, int n)
     return wrong;
 }
 
-/* Returns the size of the smallest arena. Placing each item into the lowest gap in some order reaches the minimum. */
+/* Returns the size of the smallest arena. Tries all orders of items and places each item into the lowest gap,
+ * because one of these orders is optimal. */
 static int64_t
 least(struct pack_item *item, int n, int placed)
 {
@@ -180,7 +181,7 @@ training(struct pack_item *item, int n, uint64_t *seed)
     }
 }
 
-/* Fills in inference: a chain where each item is read a little later. */
+/* Fills in inference: a chain whose items are read one step after they are written. */
 static void
 chain(struct pack_item *item, int n, uint64_t *seed)
 {
@@ -188,7 +189,7 @@ chain(struct pack_item *item, int n, uint64_t *seed)
         item[i] = (struct pack_item){between(seed, 1, 4096) * 256, i, i + 1 + (int32_t)between(seed, 0, 3), 0, 0};
 }
 
-/* Fills in random lifetimes and sizes over six decades. */
+/* Fills in items with random lifetimes, and sizes that differ by up to six orders of magnitude. */
 static void
 noise(struct pack_item *item, int n, uint64_t *seed)
 {
@@ -199,7 +200,7 @@ noise(struct pack_item *item, int n, uint64_t *seed)
     }
 }
 
-/* Fills in equal registers, as a pipeline has. */
+/* Fills in items of equal size, like the registers of a pipeline. */
 static void
 equal(struct pack_item *item, int n, uint64_t *seed)
 {
@@ -209,7 +210,7 @@ equal(struct pack_item *item, int n, uint64_t *seed)
 static const struct {
     const char *name;
     void (*fill)(struct pack_item *item, int n, uint64_t *seed);
-    int most; /* largest number of items; the checker is slow where half of them are live at once */
+    int most; /* largest number of items; the checker is slow if half of the items are live at once */
 } shapes[] = {{"training", training, 20000},
               {"a chain", chain, 100000},
               {"noise", noise, 100000},

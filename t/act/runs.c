@@ -14,7 +14,7 @@ layout(struct rille_session *s, const char *sbp)
     return rille_place(s, "cpu", 1, &size, rank, &p) || rille_layout(s, p, 1, &sbp, NULL, 1, &l) ? NULL : l;
 }
 
-/* Gathers a value that is split over two threads and returns its last element. */
+/* Gathers a tensor that is split over two threads and returns the tensor's last element. */
 static float
 gather(struct rille_session *s)
 {
@@ -36,7 +36,7 @@ test_wrap(void)
     int good = 0;
     if (rille_open(&o, &s)) return;
     good += gather(s) == 4;
-    s->engine->run_id = UINT32_MAX - 2; /* as after 2^32 - 3 runs */
+    s->engine->run_id = UINT32_MAX - 2; /* the state after 2^32 - 3 runs */
     for (int t = 0; t < 2; t++) s->engine->worker[t].run_id = UINT32_MAX - 2;
     for (int i = 0; i < 6; i++) good += gather(s) == 4;
     is_int(good, 7, "runs continue when run numbers wrap around to 0");

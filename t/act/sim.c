@@ -13,7 +13,7 @@
 
 enum { STEPS = 2 };
 
-/* A kind of plan: device kinds, schedule and net. */
+/* A kind of plan: device kinds, schedule and network. */
 struct variant {
     const char *kind, *second, *schedule;
     bool exact;
@@ -34,7 +34,7 @@ list_variants(void)
     static const char *const kind[] = {"cpu", "async"}, *const schedule[] = {"1f1b", "gpipe", NULL};
     for (int i = 0; i < 12; i++)
         variant[i] = (struct variant){.kind = kind[i % 2], .exact = i / 2 % 2, .schedule = schedule[i / 4]};
-    for (int i = 0; i < 6; i++) /* pipeline stages on two kinds of devices */
+    for (int i = 0; i < 6; i++) /* variants whose pipeline stages are on two kinds of devices */
         variant[12 + i] = (struct variant){
             .kind = kind[i / 3], .second = kind[!(i / 3)], .exact = i % 2, .schedule = schedule[i % 3]};
 }
@@ -69,7 +69,7 @@ distance(const struct train_state *a, const struct train_state *b)
     return worst;
 }
 
-/* On threads, a plan gives the numbers of one device, and the same bits on one to four threads. */
+/* Checks that on threads a plan computes the values of one device, and that one to four threads give the same bits. */
 static void
 on_threads(struct variant *v)
 {
@@ -91,7 +91,7 @@ on_threads(struct variant *v)
         ok(distance(&one, &v->want) < 1e-5, "%s: gives the numbers of one device up to rounding", text_of(v));
 }
 
-/* The exact net gives the same bits with every schedule and device kind. */
+/* Checks that the exact network gives the same bits with every schedule and device kind. */
 static void
 exact_ones_agree(void)
 {
@@ -114,7 +114,7 @@ seed_agrees(const struct variant *v, uint64_t seed)
     snprintf(bus, sizeof bus, "sim:%llu", (unsigned long long)seed);
     struct train_options o = options_of(v, bus);
     struct train_state got;
-    o.threads = seed % 2 ? 2 : 4; /* two threads: streams of the same thread wait for each other */
+    o.threads = seed % 2 ? 2 : 4; /* with two threads, streams of one thread wait for each other */
     int status = train_once(&o, STEPS, &got);
     if (!status && same(&got, &v->want)) return true;
     diag("%s, RILLE_BUS=sim:%llu: %s", text_of(v), (unsigned long long)seed, status ? rille_error() : "another result");
@@ -132,12 +132,12 @@ many_seeds(void)
 
 /* ---- mistakes ---- */
 
-/* A training step with a planted mistake. */
+/* A training step into which a mistake is injected. */
 struct trial {
     enum fault mistake;
     struct train_options o;
     const struct train_state *want;
-    const char *words; /* expected in the error */
+    const char *words; /* text expected in the error */
     uint64_t seed;
     char bus[40];
 };
@@ -150,7 +150,7 @@ trial_of(enum fault mistake, struct train_options o, uint64_t seed)
     return t;
 }
 
-/* y: labels; NULL: the training step's own. */
+/* Runs the step with labels y; NULL: the training step's own labels. */
 static int
 run_trial(const struct trial *trial, const int64_t *y, struct train_state *got)
 {
@@ -215,22 +215,22 @@ is_caught_of(const struct variant *of, int nvariant, enum fault mistake, const c
     if (caught) diag("by %d of %d seeds, first by %d; %d times by an assertion", caught, SEEDS / 2, first, asserted);
 }
 
-/* Checks steps with micro-batches. */
+/* Injects mistakes into steps with micro-batches. */
 static void
 is_caught(enum fault mistake, const char *name, const char *kind, int threads)
 {
     is_caught_of(variant, 8, mistake, name, kind, threads);
 }
 
-/* Checks plain steps, where each register is filled once. */
+/* Injects mistakes into steps without micro-batches, where each register is filled once. */
 static void
 is_caught_at_once(enum fault mistake, const char *name, const char *kind, int threads)
 {
     is_caught_of(variant + 8, 4, mistake, name, kind, threads);
 }
 
-/* An invalid label must end the step with E_VALUE. If the result of the check is read before the check is done, some
- * seeds end without an error. */
+/* Returns true if an invalid label ends the step with E_VALUE. With the mistake, the check's result is read before
+ * the check is done, so some seeds end without an error. */
 static bool
 says_so(const struct trial *t)
 {

@@ -1,10 +1,10 @@
 /* streams.c - tests the streams of a device: moves and kernels run at the same time, in the order that the plan's
  * synchronisation demands.
  *
- * A program on an async test device has a kernel, a transfer in, a transfer out, and a move between devices. Each
- * task waits until all four have begun, which would hang on a single stream. Likewise the products of panels overlap
- * with the moves of the next panels. Then the verifier must refuse plans where an edge between two streams only
- * waits until work is enqueued, and plans where a task is on a wrong stream. */
+ * A program on an async test device has a kernel, a transfer in, a transfer out, and a move between devices. Each of
+ * the four waits until all have begun; on a single stream that would hang. Likewise the products of panels must
+ * overlap with the moves of the next panels. Finally the verifier must reject two kinds of faulty plans: an edge
+ * between two streams waits only until work is enqueued, or a task is on a wrong stream. */
 #include "runtime/device/stream.h"
 #include "t/lib/net.h"
 #include "t/lib/plans.h"
@@ -16,8 +16,9 @@
 /* ---- work that waits for work of other streams ---- */
 
 static int (*enqueue_late)(struct stream *s, const struct stream_work *w);
-static unsigned expected;      /* bit mask of stream roles whose first work waits for each other */
-static _Atomic unsigned begun; /* bit mask of stream roles whose work has begun */
+/* set of stream roles (bits); the first works on these streams wait for each other */
+static unsigned expected;
+static _Atomic unsigned begun; /* set of stream roles (bits) whose first work has begun */
 static struct stream_work first[NSTREAM];
 
 static int
@@ -29,8 +30,8 @@ meet(const struct stream_work *w, const struct stream *s)
     return first[s->role].run(&first[s->role], s);
 }
 
-/* Replaces enqueue of the async device: the first work of each role on device 0 waits for the first work of the
- * other roles. */
+/* Replaces the enqueue function of the async device: the first work of each role on device 0 waits for the first
+ * work of the other roles. */
 static int
 enqueue(struct stream *s, const struct stream_work *w)
 {
@@ -92,8 +93,8 @@ holds(struct rille_tensor *y, float factor)
     return good;
 }
 
-/* Runs the program while the first works of these roles wait for each other. Returns true if it ends with the right
- * values. */
+/* Runs the program; the first works of the given stream roles wait for each other. Returns true if the program ends
+ * with the right values. */
 static bool
 ends(unsigned roles)
 {
@@ -140,7 +141,9 @@ enum {
     PANELS = 6,
     ROWS = 128,
     WIDTH = 16
-}; /* WIDTH: columns of a panel; a panel has more bytes than fusion keeps alive (WAITS_FREELY) */
+    /* WIDTH: number of columns of a panel; so many that a panel has more bytes than fusion keeps alive (WAITS_FREELY)
+     */
+};
 
 /* Work of device 0 in order of arrival: product k and move k + ahead wait until both have begun. */
 static struct work {
@@ -148,7 +151,7 @@ static struct work {
     int k;
 } work[NSTREAM][PANELS];
 static int ahead, nwork[NSTREAM];
-static _Atomic unsigned under_way[NSTREAM]; /* bit k: work k has begun; never cleared */
+static _Atomic unsigned under_way[NSTREAM]; /* index: stream; bit k: its work k has begun; never cleared */
 
 static int
 meet_panel(const struct stream_work *w, const struct stream *s)
@@ -183,7 +186,7 @@ panel_of(struct net *b, int64_t k)
     return panel;
 }
 
-/* y[0]: the sum of the products of each panel, gathered by itself, with w. */
+/* Sets y[0] to the sum of the products of w with each panel; the panels are gathered one by one. */
 static int
 gather_and_multiply(struct net *b, const struct rille_layout *whole, struct rille_tensor **y)
 {
@@ -198,7 +201,7 @@ gather_and_multiply(struct net *b, const struct rille_layout *whole, struct rill
     return 1;
 }
 
-/* y[k]: the gathered product of panel k and w. */
+/* Sets y[k] to the product of panel k, gathered, and w. */
 static int
 multiply_and_gather(struct net *b, const struct rille_layout *whole, struct rille_tensor **y)
 {
@@ -210,7 +213,7 @@ multiply_and_gather(struct net *b, const struct rille_layout *whole, struct rill
     return PANELS;
 }
 
-/* Computes b->x b->y while products and moves wait for each other. Returns false if the number of works is not
+/* Multiplies b->x by b->y while products and moves wait for each other. Returns false if the number of works is not
  * PANELS per stream. */
 static bool
 multiply(struct net *b, int way, float *got)
@@ -268,8 +271,8 @@ is_refused(const struct plan *p, const char *why)
     return plan_verify(p) == E_PLAN && strstr(err_text(), why);
 }
 
-/* Weakens each event edge between two streams of a device to "enqueued", which suffices within one stream only. Each
- * plan must be refused. */
+/* Weakens each event edge between two streams of a device to "enqueued". The verifier must reject each plan, because
+ * "enqueued" suffices only within one stream. */
 static void
 try_edges(struct plan *p, struct count *c)
 {
@@ -281,14 +284,16 @@ try_edges(struct plan *p, struct count *c)
             c->crossing++;
             c->early += in->token == SYNC_EVENT;
             uint8_t was = in->token;
-            if (was == SYNC_HOST) continue; /* host edge, because the task may refuse its data */
+            /* skips edges that wait for the host because the task may reject its data */
+            if (was == SYNC_HOST) continue;
             in->token = SYNC_ENQUEUED;
             c->refused += is_refused(p, "does not wait until the work of task");
             in->token = was;
         }
 }
 
-/* Moves tasks to every wrong stream in turn; the plan must be refused or give the same result. */
+/* Moves each task to every wrong stream in turn. The verifier must reject the plan, or the plan must compute the same
+ * result. */
 static void
 try_streams(struct engine *e, struct plan *p, uint64_t want, struct count *c)
 {
@@ -329,7 +334,7 @@ test_proof(struct rille_session *s, uint64_t seed)
     engine_free(&e);
 }
 
-/* A device with a single stream runs all work there, with the same results. */
+/* Checks that a device with a single stream runs all work on it, with the same results. */
 static void
 test_one_stream(struct rille_session *s, uint64_t seed)
 {

@@ -1,9 +1,9 @@
-/* Tests of actors/plan/verify: valid plans pass; a plan with one number changed is refused, or computes the same
+/* Tests of actors/plan/verify: valid plans pass; a plan with one changed number is rejected, or computes the same
  * bytes.
  *
  * A copy of each random plan is changed in one field at a time. A changed plan that passes must compute the same
- * bytes on the simulator, with poisoned registers and buffers of exactly the promised size. A simple token
- * simulation (runs_greedily) must finish it, too. */
+ * bytes on the simulator, with poisoned registers and buffers of exactly the sizes that the plan states. A simple
+ * token simulation (runs_greedily) must finish it, too. */
 #include "t/lib/plans.h"
 
 #include "kernels/op/lib/table.h"
@@ -98,7 +98,7 @@ copy_task(struct arena *a, struct task *t)
     if (task_hop(t)) copy_moves(a, &t->move);
 }
 
-/* The copy shares kernels with the original. */
+/* Returns a copy of the plan; both share kernels. */
 static struct plan *
 copy_plan(struct arena *a, const struct plan *from)
 {
@@ -479,7 +479,7 @@ changed(const struct slot *s, enum change c, int64_t v)
     }
 }
 
-/* Returns false if the mutant passed the verifier but computed another result. */
+/* Returns false if the changed plan passed the verifier but computed another result. */
 static bool
 try_mutant(struct engine *e, struct plan *p, const struct slot *s, enum change c, uint64_t want)
 {
@@ -504,7 +504,7 @@ try_mutant(struct engine *e, struct plan *p, const struct slot *s, enum change c
     return fine;
 }
 
-/* Changes one random slot of each field, or (all) every slot. */
+/* Changes one random element of each field, or (all) every element. */
 static int
 try_plan(struct engine *e, struct plan *p, struct slots *s, uint64_t *rng, bool all)
 {
@@ -573,7 +573,7 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
 
 /* ---- changes that are more than one number ---- */
 
-/* Gives an operand a random other layout. Illegal signatures are refused as such, and no wrong plan passes. */
+/* Changes an operand's layout at random. Illegal signatures must be reported as such; wrong plans must not pass. */
 static void
 test_layouts(struct rille_session *s, uint64_t seed)
 {
@@ -605,7 +605,7 @@ test_layouts(struct rille_session *s, uint64_t seed)
     engine_free(&e);
 }
 
-/* h = 2 x; s = sum of h over the micro-batches; y = h + s: a micro-batch of h is held until the last micro-batch. */
+/* Plans h = 2 x; s = sum of h over the micro-batches; y = h + s. So every micro-batch of h is kept for y. */
 static struct plan *
 reconvergent(struct rille_session *s, int32_t lag, int *status)
 {
@@ -653,10 +653,10 @@ test_deadlock(struct rille_session *s)
     plan_free(&p);
 }
 
-/* Declares the second call a recomputation of the first. Returns the verifier's status. */
+/* Two equal calls, of which the second is declared a recomputation of the first. */
 struct twice {
     const char *op[2];
-    int operand[2]; /* leaf index of each call's operand */
+    int operand[2]; /* index of the leaf that each call reads */
     const char *name;
 };
 static int
@@ -693,7 +693,7 @@ test_recomputed(struct rille_session *s)
     }
 }
 
-/* Puts two registers of a device at the same offset. The plan must be refused, unless they are never live together. */
+/* Puts two registers of a device at the same offset. The verifier must reject the plan if both can be live at once. */
 static void
 test_shared(struct rille_session *s, uint64_t seed)
 {
@@ -727,7 +727,7 @@ test_shared(struct rille_session *s, uint64_t seed)
     engine_free(&e);
 }
 
-/* The printed plan does not depend on the number of threads. */
+/* Checks that the printed plan does not depend on the number of threads. */
 static void
 test_text(struct rille_session *s)
 {

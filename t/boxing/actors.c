@@ -3,9 +3,10 @@
  *
  * Every pair of layouts on meshes [2], [3], [2, 2] and [2, 3]: on the same ranks, to overlapping ranks, to other
  * ranks, and to and from asynchronous test devices; samples between meshes of different shapes. The addends of a P
- * differ, because they come from a sum. Each pair is traced into a step and run in an order of events that a seed
- * decides, or on threads. Actors count bytes read from other devices. The counts must equal those of explain() and
- * of the plan, rank by rank. A second pass with expensive messages makes moves of several hops. */
+ * differ, because they come from a sum. Each pair is traced as a step and run on threads, or on the simulator in an
+ * order of events that depends on a seed. Actors count the bytes that they read from other devices. On each rank the
+ * count must equal that of explain() and of the plan. In a second pass messages are expensive, which leads to moves
+ * of several hops. */
 #include "actors/session/step/compiled.h"
 #include "boxing/box.h"
 #include "t/lib/must.h"
@@ -17,7 +18,7 @@ enum { ROWS = 5, COLUMNS = 7, DEPTH = 4, NELEM = ROWS * COLUMNS, NDEV = 18, MAX_
 
 static struct rille_session *s;
 static uint64_t seed;
-static int npair, nhop; /* pairs run so far; moves with several hops */
+static int npair, nhop; /* npair: pairs run so far; nhop: moves with several hops among them */
 
 /* ---- meshes and layouts ---- */
 
@@ -45,7 +46,7 @@ layout_of(const struct rille_place *p, int naxis, const char *const *sbp, const 
     return l;
 }
 
-/* Lists all layouts of a matrix, with partial values of one kind each. */
+/* Lists all layouts of a matrix; a layout has P of one kind at most. */
 static int
 list_layouts(const struct mesh *m, const struct rille_place *p, const struct rille_layout **out)
 {
@@ -133,8 +134,8 @@ reduced(struct rille_tensor *x, bool max)
 
 /* ---- one pair of layouts ---- */
 
-/* Traces the step: reduces x and moves the result. read: one more operator reads the moved value, so that shards may
- * be shared. */
+/* Traces the step: reduces x and moves the result. read: adds an operator that reads the moved value, so that shards
+ * may be shared. */
 static struct rille_graph *
 trace(struct rille_tensor *x, const struct rille_layout *from, const struct rille_layout *to, bool read, bool *as_meant)
 {
@@ -169,7 +170,7 @@ value_stays(struct rille_tensor *y, bool max, bool read)
     return true;
 }
 
-/* Returns true if actors counted the bytes of the plan and of explain(), on each device. */
+/* Returns true if, on each device, actors counted as many bytes as the plan and explain() state. */
 static bool
 counts_agree(struct rille_graph *g, const struct rille_layout *from, const struct rille_layout *to)
 {
@@ -199,7 +200,7 @@ counts_agree(struct rille_graph *g, const struct rille_layout *from, const struc
     return agree;
 }
 
-/* Returns false for pairs that are refused, or need another move first. */
+/* Returns false for pairs that are rejected, or that require another move first. */
 static bool
 is_pair(const struct rille_layout *from, const struct rille_layout *to)
 {
@@ -238,12 +239,12 @@ open_session(bool simulated, const char *cost)
 }
 
 struct route {
-    const char *from, *to; /* device kinds */
+    const char *from, *to; /* device kinds of source and target */
     int first;             /* first rank of the target placement */
     const char *text;
 };
 
-/* share: on average every share-th pair is tried. */
+/* Tries pairs of layouts: on average every share-th pair. */
 static bool
 pairs_are_right(const struct mesh *m, const struct mesh *n, const struct route *w, int share)
 {

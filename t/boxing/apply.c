@@ -1,10 +1,10 @@
-/* apply.c - every move gives the right values and sends the minimum of bytes.
+/* apply.c - tests that every move gives the right values and sends the minimum of bytes.
  *
  * For a pair of layouts the test works element by element with sets of ranks, without tiles: the holders of each
- * addend, and the ranks that need the result. A search over all ways to assign addends to groups yields the minimum
- * of transmissions. Compared are values after box_apply, bytes, bound, and received bytes. A hierarchical reduction
- * must give the same bits. Pairs on small meshes are enumerated, pairs on larger ones drawn by seed; RILLE_LONG=1
- * draws twenty times as many. */
+ * addend, and the ranks that need the result. A search over all ways to assign addends to groups finds the minimum
+ * of transmissions. The test compares values after box_apply, sent bytes, the bound, and received bytes. A
+ * hierarchical reduction must give the same bits. Pairs on small meshes are enumerated, pairs on larger ones drawn
+ * by seed; RILLE_LONG=1 draws twenty times as many. */
 #include "boxing/box.h"
 #include "runtime/base/error.h"
 #include "t/lib/moves.h"
@@ -18,8 +18,8 @@ static long npairs, nrefused, nrelays;
 
 /* ---- geometry, independent of boxing/ ---- */
 
-/* Returns true if mesh position pos holds index k of dimension d. Splits the range by hand; the first shards are
- * longer. */
+/* Returns true if mesh position pos holds index k of dimension d. Computes the shards' ranges itself; the first
+ * shards are longer. */
 static bool
 holds_index(const struct layout *l, const struct type *t, const int32_t *coord, int d, int64_t k)
 {
@@ -51,7 +51,7 @@ holds(const struct layout *l, const struct type *t, int pos, const int64_t *inde
     return true;
 }
 
-/* Returns the coordinates along P axes as one number. */
+/* Returns the coordinates on the P axes as one number. */
 static int
 addend_at(const struct layout *l, int pos)
 {
@@ -106,7 +106,7 @@ index_of(const struct type *t, int64_t e, int64_t *index)
     }
 }
 
-/* Returns the dtype of addends: f32 for sums of 16-bit floats. */
+/* Returns the dtype in which addends are stored: f32 for sums of 16-bit floats. */
 static enum dtype
 part_of(enum reduce r, enum dtype d)
 {
@@ -123,8 +123,10 @@ held(const struct layout *l, const struct type *t)
 
 struct element {
     int p, q;
-    int addend, sum;                                 /* bytes per element of an addend, of a group's sum */
-    uint32_t holder[MAX_ADDEND], member[MAX_ADDEND]; /* sets of ranks */
+    /* addend: bytes per element of an addend; sum: bytes per element of a group's sum */
+    int addend, sum;
+    /* holder: ranks that hold addend i; member: ranks that need the sum of group i; bit sets */
+    uint32_t holder[MAX_ADDEND], member[MAX_ADDEND];
 };
 
 static int
@@ -139,7 +141,7 @@ group_cost(const struct element *e, int j, int addends)
     return (n - 1) * e->addend + (members - !!(e->member[j] & held)) * e->sum;
 }
 
-/* Returns the least cost over all ways to assign each addend to one group. */
+/* Returns the least bytes over all ways to assign each addend to one group. */
 static int
 least_cost(const struct element *e)
 {
@@ -261,8 +263,8 @@ ignored(enum reduce r, enum dtype d)
     return r == RED_MAX ? INT32_MIN : INT32_MAX;
 }
 
-/* Checks one element of the result: replicas agree, groups combine to the value, and a value that was not partial is
- * kept by one group only. */
+/* Checks one element of the result. Replicas must be equal, and the groups must combine to the value. A value that
+ * was not partial must be in one group only. */
 static bool
 element_is_right(void **part, const struct layout *l, const struct type *t, int64_t e, bool was_whole)
 {
@@ -347,7 +349,7 @@ check_values(const struct box_plan *p, const struct type *t, const struct layout
     parts_free(dst, to);
 }
 
-/* Checks that a hierarchical reduction gives the bits of owners that read all addends. */
+/* Checks that a hierarchical reduction gives the same bits as a reduction in which each owner reads all addends. */
 static void
 check_relay(const struct box_plan *p, const struct type *t, const struct layout *from, const struct layout *to)
 {
@@ -447,7 +449,7 @@ draw_pairs(const struct place *p, const struct place *q, long n, const char *wha
 
 enum { SEARCH_RANKS = 4, SEARCH_ADDENDS = 3 };
 
-/* Returns all sums that a rank can compute by adding disjoint sums, as one bit per set of addends. */
+/* Returns all sums that a rank can compute by adding disjoint sums; bit s: the sum of the set s of addends. */
 static uint32_t
 closure(uint32_t has)
 {
@@ -478,7 +480,8 @@ can_finish(uint32_t state, int p, int wanted, int sends)
     return false;
 }
 
-/* Tries every placement of p addends on 4 ranks (0: no addend), and every set of ranks that need the sum. */
+/* Tries every way to store p addends on 4 ranks, including ranks without an addend, and every set of ranks that need
+ * the sum. */
 static void
 bound_is_least(void)
 {
@@ -532,7 +535,8 @@ reductions_keep_the_order(void)
     parts_free(dst, to);
 }
 
-/* Reduces strided views of 3 x 5 from 3 sources: the loops of every dtype against one element at a time. */
+/* Reduces strided views of 3 x 5 elements from 3 sources. Compares the loops of every dtype with a sum element by
+ * element. */
 static double
 reduced_by_hand(enum dtype d, enum reduce r, const double *v, int n)
 {

@@ -1,9 +1,9 @@
-/* bytes.c - the price of a move equals the bytes that ranks receive, on large meshes.
+/* bytes.c - tests that the price of a move equals the bytes that ranks receive, on large meshes.
  *
  * t/boxing/apply.c compares plans with the minimum on small meshes. Here all pairs of layouts on meshes of longer
- * axes, with uneven shards, are priced and planned. Pairs without P on 100,000 ranks, and on many axes, are compared
- * with the bytes that each rank lacks. Counts of one move may be cached for all others, on any mesh, and for the way
- * back. */
+ * axes, with uneven shards, are priced and planned. For pairs without P, the prices on 100,000 ranks and on many
+ * axes must equal the bytes that the ranks lack. The cached counts of a move may serve all other moves, on any mesh,
+ * and the move back. */
 #include "t/lib/moves.h"
 
 static const struct layout *list[MAX_LAYOUT];
@@ -22,7 +22,7 @@ differs(const struct type *t, const struct layout *from, const struct layout *to
     str_free(&s);
 }
 
-/* Checks that box_renames() tells, without inspecting the ranks, if a move only changes the layout's name. */
+/* Checks box_renames(): it reports, without a loop over the ranks, if a move only changes the layout's name. */
 static bool
 tells_names(const struct type *t, const struct layout *from, const struct layout *to)
 {
@@ -31,7 +31,7 @@ tells_names(const struct type *t, const struct layout *from, const struct layout
 
 /* ---- comparison with the plan ---- */
 
-static struct arena counted; /* caches counts for the whole test: */
+static struct arena counted; /* cache of counts for the whole test; the caller resets it */
 static struct hash_table known = {.arena = &counted};
 
 static int
@@ -60,7 +60,7 @@ every_pair_as_planned(void)
         for (size_t k = 0; k < countof(shapes); k++) {
             int ndim = 1 + (shapes[k][1] > 0) + (shapes[k][2] > 0);
             struct type t = type_of(DT_BF16, ndim, shapes[k]);
-            if ((meshes[m][2] && ndim == 3) || !share_next()) continue; /* 64,000 pairs */
+            if ((meshes[m][2] && ndim == 3) || !share_next()) continue; /* skips 64,000 pairs */
             ok(pairs_as_planned(mesh(meshes[m][0], meshes[m][1], meshes[m][2]), &t) == 0,
                "every move of %d dimensions, the first of size %d, on a mesh of %d x %d x %d: the price is that of the "
                "plan",
@@ -84,7 +84,7 @@ lacking(const struct type *t, const struct layout *from, const struct layout *to
     return numel * (int64_t)dtype_bytes((enum dtype)t->dtype);
 }
 
-/* Draws a layout without P, with a random order of splits. */
+/* Draws a layout without P; the order of its splits is random. */
 static const struct layout *
 draw_layout(const struct place *p, int ndim)
 {

@@ -1,7 +1,7 @@
-/* collective.c - moves that are one library collective.
+/* collective.c - tests moves that a library can do by one collective.
  *
- * Carried out as a collective on plain memory, such a move gives the result of box_plan(), and every move that a
- * library can do is found. Layouts of small meshes are enumerated. */
+ * The test runs each such move as a collective on host memory and compares the result with that of box_plan(). Every
+ * move that a library can do must be found. Layouts of small meshes are enumerated. */
 #include "boxing/collective.h"
 #include "boxing/grid.h"
 #include "t/lib/moves.h"
@@ -43,7 +43,7 @@ parts_new(const struct layout *l, const struct type *t)
     return part;
 }
 
-/* Fills shards with small integers, equal at positions that hold the same shard. */
+/* Fills shards with small integers; positions that hold the same shard get equal values. */
 static void
 fill(void **part, const struct layout *l, const struct type *t)
 {
@@ -68,7 +68,7 @@ struct blocks {
     const struct collective *c;
     const struct type *t;
     const struct layout *from, *to;
-    int64_t n; /* elements of a block */
+    int64_t n; /* number of elements per block */
 };
 
 /* Returns the view of a block within its shard. */
@@ -82,7 +82,7 @@ window(const struct blocks *b, bool came, void *part, int32_t pos, int32_t i)
     return box_slice(b->t, l, &whole, part, &block);
 }
 
-/* Returns the view of block i in a dense buffer `at`. */
+/* Returns the view of block i in the dense buffer at address `at`. */
 static struct view
 dense(const struct blocks *b, const struct view *like, void *at, int32_t i)
 {
@@ -96,7 +96,7 @@ room(const struct blocks *b, int32_t nblock)
     return arena_alloc(&arena, (size_t)(b->n * nblock) * dtype_bytes((enum dtype)b->c->dtype) + 1);
 }
 
-/* Returns what a position sends: the shard itself, unless blocks must be packed. */
+/* Returns the data that a position sends: the shard itself, or a packed copy of its blocks. */
 static void *
 sent(const struct blocks *b, void *part, int32_t pos)
 {
@@ -185,8 +185,8 @@ same_parts(const struct type *t, const struct layout *l, void *const *a, void *c
     return true;
 }
 
-/* Compares values. A collective may move addends of other axes separately, which box_plan() need not do, so partial
- * results are compared by their sums. */
+/* Compares the values of two results. Partial results are compared by their sums, because a collective may
+ * distribute addends in another way than box_plan(). */
 static bool
 same_value(const struct type *t, const struct layout *l, void *const *a, void *const *b)
 {
@@ -195,7 +195,7 @@ same_value(const struct type *t, const struct layout *l, void *const *a, void *c
     return same_parts(t, whole, boxed(t, l, whole, a), boxed(t, l, whole, b));
 }
 
-/* Returns true if a library must be able to do the move: one axis, and equal blocks at all positions. */
+/* Returns true if a library must be able to do the move: it changes one axis, and blocks are equal at all positions. */
 static bool
 must_be_found(const struct type *t, const struct layout *from, const struct layout *to)
 {

@@ -1,4 +1,4 @@
--- cost.lua - the path of a move depends on machine costs, which are built in, read from a file, or measured.
+-- cost.lua - tests that the path of a move depends on machine costs: built-in ones, costs in a file, and measured costs.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
@@ -7,7 +7,7 @@ local program, first = arg[0], 0
 while arg[first - 1] do first = first - 1 end
 program = arg[first]
 
--- Runs rille and returns the output.
+-- Runs rille and returns its output.
 local function run(env, options)
   local p = assert(io.popen(("%s %s -d cpu:4 --no-init %s 2>&1"):format(env, program, options)))
   local text = p:read("a")
@@ -26,7 +26,7 @@ local function has(text, ...)
   return true
 end
 
--- Candidates of one move.
+-- Lists the candidate paths of one move.
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 local two = rille.boxing{shape = {8, 8}, dtype = "f32", from = {placement = P22, sbp = {"S(0)", "S(1)"}},
                          to = {placement = P22, sbp = {"B", "B"}}}
@@ -40,7 +40,7 @@ for _, c in ipairs(two.candidates) do
 end
 tap.ok(has(tostring(two), "chosen", "or", " via "), "the text shows both candidates")
 
--- Costs in a file: the cost of messages decides the number of hops of the move above.
+-- Checks that the cost of messages in a file decides the number of hops of this move.
 local script, file = os.tmpname(), os.tmpname()
 write(script, [[
 local rille = require "rille"
@@ -75,7 +75,7 @@ for _, n in ipairs{100, 199, 200, 201, 5000} do
   tap.ok(has(with_cost(line .. "\n" .. ("x"):rep(n) .. "\n"), ":2: "), "lines are counted")
 end
 
--- Costs of computation in a file are used by the planner.
+-- Checks that the planner uses the costs of computation in a file.
 local planned = os.tmpname()
 write(planned, [[
 local rille = require "rille"
@@ -87,7 +87,7 @@ local product, pass = 2 * 64 ^ 3, 2 * 4 * 64 * 64
 tap.is(with_cost("flops_per_ns 0.5\nbytes_per_ns 0.25\n", planned),
   ("%d\t%d\n"):format(product / 0.5 + pass / 0.25 + 200, product / 0.5 + pass / 0.25 + 200), "costs of products, of element-wise passes and of acts are used")
 
--- A planner counts the sent bytes of a move as added memory, even if moves cost nothing.
+-- Checks that a planner counts the sent bytes of a move as added memory, even if moves cost nothing.
 write(planned, [[
 local rille = require "rille"
 local P = rille.placement("cpu", {0, 1, 2, 3})
@@ -102,7 +102,8 @@ for _, name in ipairs{"alpha_ns", "beta_ns_per_byte", "gamma_ns_per_byte", "copy
 end
 tap.is({with_cost("", planned), with_cost(free, planned)}, {"from 12288 to 16384\n", "from 12288 to 16384\n"}, "a free move adds the bytes of one that costs time")
 
--- A file of all costs, with random damage, is either read or refused with its name. Costs that are read give a plan.
+-- Damages a file of all costs at random. Rille must read it, and then plan with it, or reject it with an error that
+-- names the file.
 do
   local absurd = os.tmpname()
   write(absurd, [[
@@ -130,7 +131,7 @@ print(math.abs(y - 2) < 1e-4 and e.bound >= 0 and e.bound <= e.cost and far.boun
     end
   end
   tap.is({with_cost(table.concat(least, "\n"), absurd), with_cost(table.concat(most, "\n"), absurd)}, {"fine\n", "fine\n"}, "all costs at their minimum, and all at their maximum")
-  table.sort(lines) -- pairs() differs between processes, and only the seed may decide the damage
+  table.sort(lines) -- sorts, because the order of pairs() differs between processes, and only the seed may decide the damage
   local whole, seed = table.concat(lines, "\n") .. "\n", tap.seed(1)
   math.randomseed(seed)
   local read, wrong = 0, nil
@@ -153,7 +154,7 @@ print(math.abs(y - 2) < 1e-4 and e.bound >= 0 and e.bound <= e.cost and far.boun
   os.remove(absurd)
 end
 
--- Measured costs are saved and read at the next start.
+-- Checks that measured costs are saved, and read at the next start.
 local home = os.tmpname()
 os.remove(home)
 local reported = run("XDG_CONFIG_HOME=" .. home, "--calibrate")

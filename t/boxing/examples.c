@@ -1,4 +1,4 @@
-/* examples.c - moves that can be checked with a pencil.
+/* examples.c - tests moves that can be checked by hand.
  *
  * The nine 2-D layouts of a 4 x 4 matrix on [[0, 1], [2, 3]]; a product split like MindSpore's strategy ((2, 1), (1,
  * 4)); two rearrangements; and a table of bytes and names. */
@@ -48,8 +48,8 @@ move(const struct type *t, const struct layout *from, const struct layout *to)
     return p;
 }
 
-/* Moves a matrix of 0, 1, 2, ... from device 0 to the layout. Returns the first and last element and the size of the
- * shard at pos. */
+/* Moves a matrix with values 0, 1, 2, ... from device 0 to the layout. Returns the first and the last element, and
+ * the size, of the shard at mesh position pos. */
 static void
 part_of(const struct type *t, const struct layout *l, int pos, int *first, int *last, int *numel)
 {
@@ -71,7 +71,7 @@ part_of(const struct type *t, const struct layout *l, int pos, int *first, int *
 
 struct parts {
     const char *sbp;
-    int8_t row[4][2], column[4][2]; /* by device, half-open */
+    int8_t row[4][2], column[4][2]; /* index: device; half-open ranges of rows and columns */
 };
 static const struct parts nine[] = {
     {"(S(0), S(0))", {{0, 1}, {1, 2}, {2, 3}, {3, 4}}, {{0, 4}, {0, 4}, {0, 4}, {0, 4}}},

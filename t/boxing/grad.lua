@@ -1,5 +1,4 @@
--- grad.lua - gradients pass back through every move: for any layouts on a value's path, d sum(w * f(x)) / dx is that of
--- one device.
+-- grad.lua - tests gradients through every move: for any layouts, d sum(w * f(x)) / dx equals the gradient on one device.
 --
 -- Moves on one mesh axis: on the same ranks, to overlapping ranks and to other ranks; samples on two axes.
 
@@ -38,7 +37,7 @@ end
 
 local function name(l) return type(l.sbp) == "table" and "(" .. table.concat(l.sbp, ", ") .. ")" or l.sbp end
 
--- Moves the value from one layout to another and weights it there: the value itself, then its square.
+-- Checks the gradient of a weighted sum after a move: first of the value, then of its square.
 local function gradients_are_right(from, to)
   local w = matrix(weights)
   local x = rille.tensor(values, {dtype = "f32", requires_grad = true})
@@ -49,7 +48,7 @@ local function gradients_are_right(from, to)
   return same(d1:reshape{ROWS, COLUMNS}, first) and same(d2:reshape{ROWS, COLUMNS}, second)
 end
 
--- A leaf in the first layout must get its gradient in that layout's placement.
+-- Checks that a leaf gets its gradient in the placement of its own layout.
 local function leaf_gradient_is_right(from, to)
   local x = rille.tensor(first, {dtype = "f32"}):to_global(from):detach()
   x:requires_grad_()
@@ -116,7 +115,7 @@ all_pairs("2 x 2 to other ranks, samples", square, placed(mesh{{6, 4}, {7, 5}}, 
 all_pairs("2 x 2 to 2 x 3, samples", square, placed(mesh{{0, 1, 2}, {3, 4, 5}}, two), 6, state)
 all_pairs("2 x 2 to 3 ranks, samples", square, placed(mesh{1, 2, 3}, one), 4, state)
 
--- A second gradient passes the moves twice.
+-- Computes a second gradient, which passes the moves twice.
 local P, Q = mesh{0, 1}, mesh{2, 3}
 local x = rille.tensor(values, {dtype = "f32", requires_grad = true})
 local m = x:reshape{ROWS, COLUMNS}:to_global{placement = P, sbp = "S(0)"}:to_global{placement = Q, sbp = "S(1)"}

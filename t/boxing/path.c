@@ -1,12 +1,11 @@
-/* path.c - every candidate of box_path makes the move correctly, and none sends more to any rank than the direct
- * exchange.
+/* path.c - tests that every candidate path of box_path makes the move correctly, and sends no rank more than the
+ * direct exchange.
  *
- * On small meshes the hops of each candidate are carried out, the result is compared with the combined addends, and
- * received bytes are added up per rank. On up to three axes the best candidate is compared with a full search over
- * the paths that send no rank more, for shapes with uneven shards. On four axes box_path continues only from layouts
- * that may become the cheapest. There the best candidate is compared with all paths over layouts in the mesh's
- * order, and all hops of small meshes show that equal axes may be exchanged. RILLE_LONG=1 draws twenty times as many
- * pairs. */
+ * On small meshes the test runs the hops of each candidate, compares the result with the combined addends, and adds
+ * up the received bytes per rank. On up to three axes, also with uneven shards, a full search over all such paths
+ * checks that the best candidate is the cheapest. On four axes box_path prunes layouts that cannot be on a cheapest
+ * path; there the best candidate is compared with all paths over layouts in mesh order. Finally all hops on small
+ * meshes show that axes of equal size may be exchanged. RILLE_LONG=1 draws twenty times as many pairs. */
 #include "boxing/path.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -38,7 +37,7 @@ layout(const struct place *p, const char *text)
 
 /* ---- values ---- */
 
-/* Returns element e of addend i. */
+/* Returns element e of the i-th addend. */
 static int64_t
 addend_value(int i, int64_t e)
 {
@@ -78,7 +77,7 @@ parts_free(void **part, const struct layout *l)
     free(part);
 }
 
-/* Makes the shards of all positions: each a slice of the position's addend. */
+/* Makes the shards of all positions; each shard is a slice of its position's addend. */
 static void **
 sources_new(const struct layout *l, const struct type *t)
 {
@@ -112,7 +111,7 @@ want(const struct layout *from, int64_t e)
     return v;
 }
 
-/* Returns the shards after one more move. Frees the shards before. */
+/* Makes one more move. Returns the new shards and frees the old ones. */
 static void **
 moved(const struct type *t, const struct layout *from, void **part, const struct layout *to)
 {
@@ -170,7 +169,7 @@ sends_nobody_more(const struct type *t, const struct layout *from, const struct 
 
 static int nwrong, npair, ncandidate;
 
-/* Prints a line per candidate: hops with names, bytes, price. */
+/* Prints a line per candidate: its hops with names, bytes and price. */
 static void
 print_path(const struct box_path *p, struct str *s)
 {
@@ -231,7 +230,7 @@ check_pair(const struct type *t, const struct layout *from, const struct layout 
     if (!direct) complain("no direct exchange", t, from, to, p);
 }
 
-/* Entry k: S of dimension k, then B, then P. */
+/* Returns the k-th SBP entry: S of each dimension, then B, then P. */
 static struct sbp
 entry(int k, int ndim, enum reduce r)
 {
@@ -287,8 +286,8 @@ every_layout(const struct place *p, const struct layout **out)
 
 static int64_t received[MAX_LAYOUT][MAX_LAYOUT][RANKS];
 
-/* Returns the most that a rank receives on the path from i over x and y to j; -1 if the path sends more than the
- * minimum. */
+/* Returns the most bytes that a rank receives on the path i, x, y, j of layouts; -1 if the path sends more than the
+ * minimum in total. */
 static int64_t
 busiest(int i, int x, int y, int j)
 {
@@ -302,7 +301,7 @@ busiest(int i, int x, int y, int j)
     return sum > least ? -1 : most;
 }
 
-/* Tries all sequences of three moves or fewer that send the minimum in total. (A move to the same layout is no
+/* Tries all sequences of up to three moves that send the minimum of bytes in total. (A move to the same layout is no
  * move.) */
 static void
 no_sequence_is_kinder(const struct place *p, const char *what)
@@ -331,7 +330,7 @@ no_sequence_is_kinder(const struct place *p, const char *what)
 
 enum { MANY = 64, EIGHT = 8 };
 static struct hop {
-    double ns; /* INFINITY: the hop makes something partial */
+    double ns; /* price of the hop, ns; INFINITY: the hop makes something partial */
     int64_t bytes, received[EIGHT];
 } hops[MANY][MANY];
 
@@ -350,8 +349,7 @@ changes_one(const struct layout *x, const struct layout *y)
     return n == 1;
 }
 
-/* Continues from layout `at` over all paths that send the minimum of bytes. left: bytes that each rank may still
- * receive. */
+/* Searches all paths from layout `at` that send the minimum of bytes. left: bytes that each rank may still receive. */
 static void
 go_through(struct ends *e, int at, int nhop, double ns, int64_t bytes, const int64_t *left)
 {
@@ -387,8 +385,8 @@ fill_hops(const struct type *t, const struct layout *const *l, int n, const stru
         }
 }
 
-/* Checks that the best candidate is as cheap as the best path over the layouts of a list, for shapes with uneven
- * shards. step: every step-th pair is tried. */
+/* Checks, for shapes with uneven shards, that the best candidate costs no more than the best path over the layouts
+ * of a list. Tries every step-th pair. */
 static void
 none_is_passed_over(const struct place *p, const struct layout *const *l, int n, int step, const char *what)
 {
@@ -431,17 +429,18 @@ no_way_is_passed_over(const struct place *square, const struct place *six, const
 
 /* ---- cheapest path on many axes ---- */
 
-/* Layouts of one dimension on 2 x 2 x 2 x 2. Layout k has one entry per digit of k in base ENTRIES. */
+/* Layouts of a one-dimensional tensor on a mesh 2 x 2 x 2 x 2. The digits of k in base ENTRIES are the SBP entries
+ * of layout k. */
 enum { AXES = 4, ENTRIES = 3, ALL = 81, HOPS = 8 };
 static const struct layout *all[ALL];
-static double direct[ALL][ALL]; /* price of the direct exchange; 0: not computed yet */
+static double direct[ALL][ALL]; /* price of the direct exchange, ns; 0: not computed yet */
 
 struct route {
     double ns;
-    int before; /* layout before the hop */
+    int before; /* layout before the last hop */
 };
 
-/* Returns the layout with one entry changed to S(0) or B; -1: no change. */
+/* Returns the layout with one entry changed to S(0) or B; -1 if the entry already has this value. */
 static int
 changed(int k, int axis, int to)
 {
@@ -450,7 +449,7 @@ changed(int k, int axis, int to)
     return was == to ? -1 : k + (to - was) * power[axis];
 }
 
-/* Returns the price of the direct exchange. A staging limit of one byte excludes other paths. */
+/* Returns the price of the direct exchange. Excludes other paths by a staging limit of one byte. */
 static double
 direct_ns(const struct type *t, const struct box_cost *c, int i, int j)
 {
@@ -473,7 +472,8 @@ relax(const struct type *t, const struct box_cost *c, int from, int to, int i, i
     if (ns < next[j].ns) next[j] = (struct route){ns, i};
 }
 
-/* Returns the cheapest path of at most HOPS hops. Each hop but the last changes one entry of the layout. */
+/* Returns the cheapest path of at most HOPS hops, in which every hop except the last changes one entry of the layout.
+ */
 static struct box_candidate
 cheapest(const struct type *t, const struct box_cost *c, int from, int to)
 {
@@ -546,7 +546,7 @@ best(const struct type *t, const struct layout *from, const struct layout *to, c
     return &p->candidate[0];
 }
 
-/* Returns the layout with the mesh axes renamed by swap. */
+/* Returns the layout on a mesh whose axes are permuted by `swap`. */
 static const struct layout *
 swapped(const struct layout *l, const int *swap)
 {
@@ -561,7 +561,7 @@ swapped(const struct layout *l, const int *swap)
     return out;
 }
 
-/* Returns true for hops of box_path: they make nothing partial. */
+/* Returns true if box_path may use the hop: it makes nothing partial. */
 static bool
 is_hop(const struct layout *from, const struct layout *to)
 {
@@ -579,7 +579,7 @@ hop_ns(const struct type *t, const struct layout *from, const struct layout *to,
     return best(t, from, to, &alone)->ns;
 }
 
-/* Checks all hops with two axes of equal size swapped: if shards are equal, prices are equal. */
+/* Swaps two mesh axes of equal size in all hops, and checks that the price stays the same if the shards do. */
 static void
 equal_axes(int naxis, const int32_t *axis, const int64_t *shape)
 {

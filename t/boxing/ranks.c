@@ -1,9 +1,10 @@
-/* ranks.c - the plan that a set of ranks makes for itself equals its part of the plan for all ranks.
+/* ranks.c - tests that the move plan of a set of ranks equals the set's part of the plan for all ranks.
  *
  * The devices of a pair of layouts are dealt into sets by seed. The plan of each set is compared with the full plan
- * step by step. The set's reads from others, and others' reads from the set, are compared with all reads of the full
- * plan. So the sets together make the full plan, and both sides of a read agree. The same holds for hierarchical
- * reductions with random segments. Memory is proportional to what is exchanged, also on 1,024 ranks. */
+ * step by step. The reads between the set and other ranks, in both directions, are compared with all reads of the
+ * full plan. So the sets together make the full plan, and both sides of a read agree. Hierarchical reductions with
+ * random segments are tested likewise. The memory of a plan must be proportional to the exchanged bytes, also on
+ * 1,024 ranks. */
 #include "runtime/device/device.h"
 #include "t/lib/moves.h"
 
@@ -35,7 +36,7 @@ complain(const char *what, const struct box_plan *p)
 
 struct set {
     struct box_ranks ranks;
-    bool *from, *to; /* by mesh position */
+    bool *from, *to; /* index: mesh position; true if the position's device belongs to the set */
 };
 
 static const int32_t *
@@ -48,7 +49,8 @@ positions(const bool *in, int32_t n, int32_t *count)
     return pos;
 }
 
-/* Returns the set of positions whose device has this number. of: a number per device of each kind. */
+/* Returns set number n: the mesh positions whose device has number n in `of`, which numbers the devices of each kind.
+ */
 static struct set
 set_of(const struct box_plan *p, const uint8_t *of, int number)
 {
@@ -139,7 +141,7 @@ by_reader(const void *a, const void *b)
     return 0;
 }
 
-/* Adds reads between the set and other ranks. in: reads by the set from others; else reads by others from the set. */
+/* Adds reads between the set and other ranks. in: true for reads by the set; false for reads by the other ranks. */
 static void
 add_reads(struct reads *r, const struct box_plan *p, const struct box_work *w, bool stage, const struct set *s, bool in)
 {
@@ -154,7 +156,8 @@ add_reads(struct reads *r, const struct box_plan *p, const struct box_work *w, b
         }
 }
 
-/* in: checks the reads of the set from others; else the reads of others from the set. */
+/* Checks the reads between the set and other ranks. in: true for reads by the set; false for reads by the other ranks.
+ */
 static void
 check_reads(const struct box_plan *whole, const struct set *s, bool in, int32_t n, const struct box_read *got)
 {
@@ -173,7 +176,7 @@ check_reads(const struct box_plan *whole, const struct set *s, bool in, int32_t 
     free(want.read);
 }
 
-/* relay: segments of a hierarchical reduction; NULL: none. */
+/* Checks one pair of layouts. relay: segments of a hierarchical reduction; NULL: none. */
 static void
 check_sets(const struct type *t, const struct layout *from, const struct layout *to, const struct box_relay *relay)
 {
@@ -267,7 +270,8 @@ sources_of(const struct box_work *w)
     return n;
 }
 
-/* One of 1,024 ranks that exchanges little needs little memory: EACH bytes per step, source and read, and REST. */
+/* Checks that the plan of one of 1,024 ranks is small if the rank exchanges little: EACH bytes per step, source and
+ * read, plus REST. */
 static void
 memory_is_of_what_is_exchanged(void)
 {
@@ -298,7 +302,8 @@ memory_is_of_what_is_exchanged(void)
     ok(wrong == 0, "one rank of 1,024 plans in memory proportional to what it exchanges");
 }
 
-/* Replicas share their steps: 1,024 x 1,024 copies of an all-reduce take less than one byte each. */
+/* Checks that replicas share their steps: an all-reduce on 1,024 ranks has 1,024 x 1,024 copies, and the plan has
+ * less than one byte per copy. */
 static void
 replicas_share(const char *from_text, const char *to_text)
 {

@@ -1,4 +1,4 @@
-/* show.c - pictures of layouts: exact comparisons for a few, well-formedness for all.
+/* show.c - tests pictures of layouts: a few are compared exactly, all are checked for well-formedness.
  *
  * Every layout of small meshes is drawn. The text must name each rank that holds something, and the SVG must be
  * balanced XML with finite numbers. */
@@ -149,7 +149,7 @@ entry(int k, int ndim)
     return (struct sbp){.kind = SBP_P, .reduce = RED_SUM};
 }
 
-/* Ranks begin at 20, so that they cannot be confused with ticks. */
+/* Numbers the ranks from 20, so that they cannot be confused with tick marks. */
 static void
 every_layout(const struct place *p, const struct type *t, const char *what)
 {
@@ -167,7 +167,8 @@ every_layout(const struct place *p, const struct type *t, const char *what)
         box_show_text(t, l, 110, false, &s);
         for (int pos = 0; pos < p->nrank; pos++) {
             struct type local = layout_shard(l, t, pos);
-            if (strstr(str_text(&s), "...")) continue; /* more than six ranks or four addends are abbreviated */
+            /* skips pictures with more than six ranks or four addends, because these are abbreviated */
+            if (strstr(str_text(&s), "...")) continue;
             named++;
             unnamed += type_numel(&local) > 0 && !names(str_text(&s), p->rank[pos]);
         }

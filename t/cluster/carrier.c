@@ -1,6 +1,6 @@
-/* Tests of actors/cluster/transport/carrier.c: messages and lists between two workers of different hosts. They
- * arrive in order, only within one epoch and job, and only from holders of the key. (t/launch/launch.sh tests the
- * bytes of channels.) */
+/* Tests of actors/cluster/transport/carrier.c: messages and byte lists between workers of two hosts. Messages and
+ * lists must arrive in order, only within one epoch and job, and only from holders of the job's key.
+ * (t/launch/launch.sh tests the bytes of channels.) */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/wire/machine.h"
@@ -22,7 +22,7 @@ struct side {
     struct bus *bus;
     char port[CARRIER_PORT];
     atomic_int asked, listed, brought, lost;
-    uint64_t count; /* position of the bytes fetched last */
+    uint64_t count; /* position of the most recently fetched bytes */
     uint64_t program;
     size_t n;
     bool same;
@@ -48,7 +48,7 @@ on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *byte
     atomic_fetch_add(&s->listed, 1);
 }
 
-/* Serves the list as this side's memory. */
+/* Answers a fetch: serves the list as if it were this side's memory. */
 static int
 on_give(void *of, uint64_t at, size_t n, void *to)
 {
@@ -105,7 +105,7 @@ side_open(struct side *s, int rank, const char *host, const struct key *key)
     must(bus_host.open(&(struct bus_options){.process = rank, .nthread = 1, .with = s->bus}, &s->bus), "bus");
 }
 
-/* ports: those of both sides, by rank. */
+/* Opens a carrier. ports: the ports of both sides, by rank. */
 static void
 side_join(struct side *s, uint32_t epoch, const unsigned char *of, const char *ports)
 {
@@ -150,8 +150,8 @@ hear(struct side *s, uint32_t first, int n)
     return wrong;
 }
 
-/* Each fetch is answered exactly once, with the bytes or with their absence. The request's count equals the position
- * read. */
+/* Checks that each fetch is answered exactly once, with the bytes or with an error. The request's count equals the
+ * position read. */
 static void
 test_bring(struct side *a, const char *how)
 {
@@ -175,7 +175,7 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     side_open(&b, 1, host, other);
     snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
-    say(&a, 0); /* before b has joined: the message waits in a's link */
+    say(&a, 0); /* sent before side b has joined: the message waits in side a's link */
     side_join(&b, 1, job, ports);
     for (uint32_t i = 1; i < MESSAGES; i++) say(&a, i);
     ok(hear(&b, 0, MESSAGES) == 0, "%s: %d messages arrive in order, also messages sent before the other side joined",
@@ -188,7 +188,7 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     test_bring(&a, how);
     side_join(&b, 2, job, ports);
     carrier_fetch(a.carrier, 1, 5, 5, 9);
-    say(&a, 1000); /* the fetch and the message belong to epoch 1, which is over */
+    say(&a, 1000); /* sends a fetch and a message in epoch 1, which is over */
     side_join(&a, 2, job, ports);
     say(&a, 2000);
     ok(hear(&b, 2000, 1) == 0, "%s: messages of a past epoch are dropped", how);
@@ -220,7 +220,7 @@ new_key(struct key *k)
     return good;
 }
 
-/* Side b has a wrong key or no key. After a while b must report the link as lost. */
+/* Gives side b a wrong key or no key. After a while b must report the link as lost. */
 static void
 test_stranger(const struct key *key, const struct key *other)
 {
@@ -238,8 +238,8 @@ test_stranger(const struct key *key, const struct key *other)
     side_close(&b);
 }
 
-/* A worker's key is valid only for its own rank, also on links between workers. Messages sent as another rank are
- * dropped. */
+/* Checks that a worker's key is valid only for its own rank, also on links between workers. The receiver drops
+ * messages that claim another rank. */
 static void
 test_impostor(void)
 {
@@ -256,7 +256,7 @@ test_impostor(void)
     snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
     side_join(&b, 1, job, ports);
-    b.rank = 2; /* pretends to be rank 2 */
+    b.rank = 2; /* claims to be rank 2 */
     say_to(&b, 0, 1000);
     b.rank = 1;
     say_to(&b, 0, 2000);

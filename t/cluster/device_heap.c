@@ -1,5 +1,6 @@
 /* Tests of actors/cluster/memory/device_heap.c and position.c. The allocations of a device heap are compared with a
- * model that searches a list. The device heaps are checked for every device of every map of small worlds. */
+ * model that searches a list. The positions of devices are checked for all assignments of devices to hosts in small
+ * clusters. */
 #include "actors/cluster/memory/device_heap.h"
 #include "actors/cluster/wire/position.h"
 #include "runtime/base/error.h"
@@ -22,7 +23,7 @@ is_free(const struct model *m, int at, size_t units)
     return true;
 }
 
-/* Returns how many ranges of whole and half units are found where the model has none, or vice versa. */
+/* Returns the number of ranges, in whole and half units, for which heap and model differ. */
 static int
 differs(const struct device_heap *h, const struct model *m, uint64_t first)
 {
@@ -60,7 +61,7 @@ test_held(void)
         }
         if (i % 500 == 0) wrong += differs(&h, m, first);
     }
-    device_heap_give(&h, 1); /* a position without an allocation */
+    device_heap_give(&h, 1); /* frees a position without an allocation */
     is_int(wrong, 0, "exactly the allocated ranges are found");
     ok(said > 0, "overlapping allocations are refused");
     const char *bytes = "kept as it is";

@@ -1,5 +1,5 @@
-/* Tests of actors/cluster/controller/files.c and load_request.c: load requests and write answers for files of any
- * size. */
+/* Tests of actors/cluster/controller/files.c and load_request.c: requests to load, and answers to writes, of files
+ * of any size. */
 #include "actors/cluster/controller/files.h"
 #include "actors/cluster/controller/load_request.h"
 #include "actors/cluster/coordinator/member.h"
@@ -8,12 +8,12 @@
 
 /* ---- requests ---- */
 
-struct piece { /* consecutive bytes */
+struct piece { /* A run of consecutive bytes. */
     int64_t from, to, n;
 };
 static struct piece expected[1 << 16], found[1 << 16];
 
-/* Appends a copy's rows, and joins consecutive bytes. */
+/* Appends the rows of a copy to the list of runs, and joins consecutive ones. */
 static int
 add_rows(struct piece *list, int n, const struct shard_copy *c)
 {
@@ -40,7 +40,8 @@ fits_packet(const struct load_requests *l, const struct load_request *r)
            sizeof(struct shard_copy) * (size_t)r->n <= WIRE_PIECE;
 }
 
-/* Checks that the requests read what the copies read, in that order, and that each fits into a packet. */
+/* Checks that the requests read the same bytes as the copies, in the same order, and that each request fits into a
+ * packet. */
 static bool
 right(const struct shard_copy *copy, int32_t n)
 {

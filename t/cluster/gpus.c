@@ -1,5 +1,5 @@
-/* Tests of actors/cluster/wire/gpus.c and devices.c: the text in which a worker reports its GPUs is read back and
- * validated, and device lists that name GPUs are matched. */
+/* Tests of actors/cluster/wire/gpus.c and devices.c: the text in which a worker reports its GPUs is parsed and
+ * validated, and device lists that name GPUs are compared with it. */
 #include "actors/cluster/wire/devices.h"
 #include "actors/cluster/wire/gpus.h"
 #include "runtime/base/error.h"
@@ -25,7 +25,7 @@ test_read(void)
     ok(!gpus_check("", 0), "a worker without GPUs reports an empty text");
 }
 
-/* A truncated or changed text is either valid or refused. gpus_read never reads beyond the text. */
+/* Checks that gpus_read() accepts or rejects a truncated or changed text, and never reads beyond its end. */
 static void
 test_damaged(void)
 {

@@ -1,5 +1,5 @@
-/* Tests of actors/cluster/controller/controller.c: the last worker to join leaves at once. The controller reports
- * the loss with the worker's reason and does not form the world without it. */
+/* Tests of actors/cluster/controller/controller.c: a worker that joins last and leaves at once. The controller must
+ * report the loss with the worker's reason, and must not start without this worker. */
 #include "actors/cluster/wire/link.h"
 #include "actors/cluster/wire/machine.h"
 #include "actors/cluster/wire/wire.h"
@@ -23,8 +23,8 @@ say(struct link *l, struct packet p)
     str_free(&bytes);
 }
 
-/* Runs a worker process (worker ADDRESS RANK, secret on stdin) that sends HELLO and LEAVE. Then it waits to be
- * killed, so that only its LEAVE packet reports its end. */
+/* Runs a worker process (worker ADDRESS RANK, secret on stdin) that sends HELLO and LEAVE. Then the process waits to
+ * be killed, so that only the LEAVE packet reports its departure. */
 static int
 leave_at_once(char **argv)
 {

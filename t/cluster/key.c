@@ -1,4 +1,5 @@
-/* Tests of actors/cluster/wire/key.c and curve.c: key files, and the rank that a link's key stands for. */
+/* Tests of actors/cluster/wire/key.c and curve.c: key files, and the rank that the coordinator derives from a link's
+ * key. */
 #include "actors/cluster/wire/link.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
@@ -120,7 +121,8 @@ test_damage(const struct str *text, const char *what)
     ok(!taken, "%d damaged keys do no harm", n);
 }
 
-/* Makes keys for many ranks. The last rank has its own key, and a copy stays valid after the original is erased. */
+/* Makes keys for many ranks. Checks that the last rank has a key of its own, and that a copy stays valid after the
+ * original is erased. */
 static void
 test_many(void)
 {
@@ -147,8 +149,8 @@ key_of(const struct str *text)
     return k;
 }
 
-/* Returns the rank of the key that the coordinator sees. KEY_COORDINATORS: the worker was denied, or nothing arrived
- * within two seconds. */
+/* Returns the rank that the coordinator derives from the worker's key; KEY_COORDINATORS if the worker was denied, or
+ * nothing arrived within two seconds. */
 static int
 seen(struct key *served, struct key *joined)
 {
@@ -165,7 +167,7 @@ seen(struct key *served, struct key *joined)
         if (link_receive(c, LINK_CONTROL, &peer, &bytes, &n)) who = link_rank(c, LINK_CONTROL, peer);
         if (who == 1)
             ok(!link_is_of(c, LINK_CONTROL, peer, 0) && link_is_of(c, LINK_CONTROL, peer, 1),
-               "a rank's key stands for no other rank");
+               "a rank's key is valid for no other rank");
     }
     link_free(&w);
     link_free(&c);
@@ -178,10 +180,10 @@ test_links(void)
     struct str others[RANKS + 1] = {0};
     struct key all = key_of(&one), coordinator = key_of(&of[0]), stranger;
     key_new_ranks(RANKS, others);
-    is_int(seen(&all, &all), KEY_ANY, "the shared key stands for any rank");
+    is_int(seen(&all, &all), KEY_ANY, "the shared key is valid for any rank");
     for (int r = 0; r < RANKS; r++) {
         struct key k = key_of(&of[1 + r]);
-        is_int(seen(&coordinator, &k), r, "a rank's key stands for that rank");
+        is_int(seen(&coordinator, &k), r, "a rank's key is valid for that rank");
         key_forget(&k);
     }
     stranger = key_of(&others[1]);

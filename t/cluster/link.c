@@ -1,4 +1,4 @@
-/* Tests of actors/cluster/wire/link.c: the last words of an end that closes at once are still received. */
+/* Tests of actors/cluster/wire/link.c: messages that an end sends just before it closes are still received. */
 #include "actors/cluster/wire/link.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -7,7 +7,7 @@
 
 enum { WORDS = 512, BYTES = 1 << 14, PATIENCE_MS = 60000 };
 
-/* Links a worker and returns its peer number once the coordinator has received "hello"; -1 on failure. */
+/* Links a worker. Returns the worker's peer number after the coordinator has received "hello"; -1 on failure. */
 static int
 join(struct link *c, struct link **w)
 {
@@ -29,7 +29,8 @@ join(struct link *c, struct link **w)
     return -1;
 }
 
-/* Returns how many words arrive from a closed end. tells: this end's link state reports when the other end is down. */
+/* Returns the number of messages that arrive from a closed end. tells: link_state() of this end reports that the
+ * other end is down. */
 static int
 hear(struct link *l, bool tells)
 {
@@ -67,7 +68,7 @@ test_last_words(const char *bind)
     }
 }
 
-/* address to bind, and the expected error; NULL: it can be bound */
+/* Tries to bind an address. Checks the expected error; NULL: binding must succeed. */
 static void
 test_bind(void)
 {

@@ -1,6 +1,6 @@
-/* Tests of actors/cluster/wire/plan_digest.c and actors/plan/model/program_bytes.c: a program written by one process
- * is read by another, which makes the same plan. Invalid bytes are refused. The programs are those of a training
- * step, its parts, and a chain of moves. */
+/* Tests of actors/cluster/wire/plan_digest.c and actors/plan/model/program_bytes.c: a process that reads the program
+ * of another process makes the same plan, and invalid bytes are rejected. The programs are those of a training step,
+ * of its partitions, and of a chain of moves. */
 #include "actors/cluster/wire/plan_digest.h"
 #include "actors/session/step/compiled.h"
 #include "actors/session/core/session.h"
@@ -9,7 +9,7 @@
 enum { PROGRAMS = 64 };
 
 static uint64_t state;
-static struct plan *plans[PROGRAMS]; /* owned by the sessions */
+static struct plan *plans[PROGRAMS]; /* plans that the sessions own */
 static int nplan;
 
 static void
@@ -20,7 +20,7 @@ gather(struct train *t)
     if (t->graph && nplan < PROGRAMS) plans[nplan++] = t->graph->runner->plan;
 }
 
-/* Result of reading the bytes in a fresh atlas. plan NULL: the program was refused or cannot be planned. */
+/* Result of reading the bytes with a new atlas. plan: NULL if the program was rejected or cannot be planned. */
 struct made {
     struct atlas *atlas;
     struct plan *plan;
@@ -77,8 +77,8 @@ test_round(void)
     ok(!pairs, "different plans have different digests");
 }
 
-/* Runs moves written by the user, where one value is moved on and also moved directly: x -> {2, 3} -> {0, 1}, x ->
- * {0, 1}. */
+/* Runs moves that the user wrote. One value reaches the devices {0, 1} by two paths: x -> {2, 3} -> {0, 1} and x -> {0,
+ * 1}. */
 static void
 move_twice(struct train *t)
 {
@@ -96,7 +96,7 @@ move_twice(struct train *t)
     rille_tensor_free(&sum);
 }
 
-/* Programs that are truncated, or one byte too long, are refused. */
+/* Checks that programs which are truncated, or one byte too long, are rejected. */
 static void
 test_cuts(void)
 {
@@ -113,7 +113,7 @@ test_cuts(void)
     str_free(&s);
 }
 
-/* Damaged programs are refused, or are valid programs that can be planned and verified. */
+/* Checks that a damaged program is rejected, or is a valid program that can be planned and verified. */
 static void
 test_mutations(void)
 {

@@ -34,9 +34,9 @@ test_seeds(int hosts)
     }
 }
 
-/* Seeds of two hosts that failed once. In the first rows, a disconnected worker wrote into a memory that all
- * simulated hosts shared. In the last row, a worker kept its mapped memory although its READY arrived too late, and
- * its host created another memory. */
+/* Seeds with two hosts that failed once. First rows: a disconnected worker wrote into memory that all simulated
+ * hosts shared. Last row: a worker kept its mapped memory although its READY packet was late, and its host created
+ * another memory. */
 static void
 test_known(void)
 {
@@ -63,11 +63,12 @@ struct notices {
     struct notice last;
     char text[256];
     int n[NOTICE_ENDED + 1], sent[NPACKET], cuts;
-    uint64_t arenas, forgotten; /* first number of the last HAVE; program of the last FORGET */
+    /* arenas: first number of the last HAVE packet; forgotten: program of the last FORGET packet */
+    uint64_t arenas, forgotten;
     char refusal[256];
-    int slow;                   /* rank of the last SLOW */
-    uint32_t flags[6], made[6]; /* from the last MAKE and FORM, by peer */
-    char ports[6][64];          /* from the last FORM or PORTS, by peer */
+    int slow;                   /* rank in the last SLOW notice */
+    uint32_t flags[6], made[6]; /* flags of the last MAKE and the last FORM packet; index: peer */
+    char ports[6][64];          /* ports in the last FORM or PORTS packet; index: peer */
 };
 
 static void
@@ -113,7 +114,7 @@ hello(int rank, const char *version, const char *machine)
                            .rank = rank};
 }
 
-/* A worker whose device list is invalid is refused with a reason, and its rank stays free. */
+/* Checks that a worker with an invalid device list is rejected with a reason, and that its rank stays free. */
 static void
 test_devices(void)
 {
@@ -164,7 +165,8 @@ test_refusals(void)
         {-1, "2", "m", "the coordinator is rille 1, the worker is rille 2"},
         {2, "1", "m", "rank 2 is out of range: the job has 2 workers"},
         {0, "1", "m", "rank 0 is already taken by another worker"},
-        {1, "1", "m", "rank 1 is already taken by another worker"}, /* this rank requires a secret */
+        /* this rank requires the secret of its own worker */
+        {1, "1", "m", "rank 1 is already taken by another worker"},
     };
     static const unsigned char secret[2][CLUSTER_ID] = {{0}, "only the started"};
     struct notices t = {0};
@@ -204,7 +206,7 @@ test_refusals(void)
     coordinator_free(&c);
 }
 
-/* Links 0 and 1 have the key of rank 1, link 2 that of rank 4. */
+/* Links 0 and 1 use the key of rank 1; link 2 uses that of rank 4. */
 static void
 test_vouched(void)
 {
@@ -236,8 +238,8 @@ say(struct coordinator *c, int peer, struct packet p, uint32_t epoch, uint32_t s
     coordinator_receive(c, peer, &p);
 }
 
-/* Two workers share a host that is not the coordinator's. Checks which worker creates their shared memory, and when it
- * is created afresh. */
+/* Checks which of two workers on a host without the coordinator creates their shared memory, and when a new memory
+ * is created. */
 static void
 test_memory(void)
 {
@@ -254,8 +256,8 @@ test_memory(void)
     coordinator_form(c, &form);
     is_int(t.flags[0], MAKE_MEMORY | MAKE_FRESH, "the first worker of a host creates the host's memory");
     say(c, 0, made, 1, 2);
-    ok(t.made[0] == 1 && t.made[1] == 1, "all workers are told the memory's epoch");
-    coordinator_cut(c, 0, "was killed"); /* while the other worker's READY is on its way */
+    ok(t.made[0] == 1 && t.made[1] == 1, "all workers receive the memory's epoch");
+    coordinator_cut(c, 0, "was killed"); /* cuts the link while the other worker's READY packet is in flight */
     coordinator_recover(c, 2);
     say(c, 2, hello(0, "1", "other"), 0, 1);
     coordinator_form(c, &form);
@@ -263,7 +265,7 @@ test_memory(void)
            "without a READY from a worker that maps the memory, it is created afresh");
     say(c, 1, ready, 1, 2);
     say(c, 2, made, 2, 2);
-    ok(t.made[1] == 2 && t.made[2] == 2, "a worker with the old memory is told of the new one");
+    ok(t.made[1] == 2 && t.made[2] == 2, "a worker with the old memory receives the name of the new memory");
     say(c, 1, ready, 2, 3);
     coordinator_cut(c, 2, "was killed");
     coordinator_recover(c, 2);
@@ -273,7 +275,8 @@ test_memory(void)
     coordinator_free(&c);
 }
 
-/* Until the world has been full once, the devices of missing workers are unknown, so the world cannot shrink. */
+/* Checks that the cluster cannot shrink before all workers have joined once, because the devices of missing workers
+ * are unknown. */
 static void
 test_never_full(void)
 {
@@ -288,7 +291,7 @@ test_never_full(void)
     coordinator_free(&c);
 }
 
-/* Two of three workers are lost, the second while the first one's successor is awaited. */
+/* Loses two of three workers: the second is lost while the replacement of the first is awaited. */
 static void
 test_lost_meanwhile(void)
 {
@@ -342,9 +345,9 @@ test_stall(void)
 
 /* ---- workers without a coordinator ---- */
 
-/* Runs a cluster of `hosts` without faults for `steps` steps, then removes its coordinator. Packets on their way to
- * workers arrive, or (cut) are lost. Returns how many workers have not left after MOST_TICKS ticks. *over: the
- * training ended before. */
+/* Runs a cluster of `hosts` without faults for `steps` steps, then removes its coordinator. Packets in flight to
+ * workers arrive, or (cut) are lost. Returns the number of workers that have not left after MOST_TICKS ticks. Sets
+ * *over if the training ended before. */
 static int
 left_behind(uint64_t seed, int hosts, int steps, bool cut, bool *over)
 {
@@ -379,8 +382,8 @@ test_orphans(void)
     }
 }
 
-/* The time limit for joining does not apply to a worker that was welcomed, even if another worker relays its
- * heartbeat. */
+/* Checks that the time limit for joining does not apply to a worker that was welcomed, even if another worker relays
+ * its heartbeat. */
 static void
 test_waiting(void)
 {
@@ -409,7 +412,7 @@ test_waiting(void)
     free(s);
 }
 
-/* Checks which other hosts' ports a worker is told, with five hosts of one worker each. */
+/* Checks which other hosts' ports the coordinator sends to a worker; there are five hosts with one worker each. */
 static void
 test_meeting(void)
 {
@@ -427,12 +430,12 @@ test_meeting(void)
     coordinator_form(c, &form);
     for (int r = 0; r < HOSTS; r++)
         say(c, r, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text(port[r])}, 1, 2);
-    ok(!strcmp(t.ports[0], "1 B\n4 E\n"), "a worker is told only its neighbours' ports");
+    ok(!strcmp(t.ports[0], "1 B\n4 E\n"), "a worker receives only its neighbours' ports");
     for (int r = 0; r < HOSTS; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 3);
     say(c, 0, (struct packet){.kind = PACKET_MEET, .memories = {(const void *)&two, sizeof two}}, 1, 4);
     ok(!strcmp(t.ports[0], "2 C\n") && !strcmp(t.ports[2], "0 A\n"),
-       "a worker that requests another's port is told it, and the other is told the worker's");
-    is_int(t.sent[PACKET_PORTS], 2, "no other worker is told");
+       "a worker that requests another's port receives it, and the other receives the worker's");
+    is_int(t.sent[PACKET_PORTS], 2, "no other worker receives a port");
     coordinator_cut(c, 4, "was killed");
     coordinator_recover(c, HOSTS);
     say(c, 5, hello(4, "1", "e"), 0, 1);
@@ -446,7 +449,7 @@ test_meeting(void)
     coordinator_free(&c);
 }
 
-/* Starts a run of the program. Returns how many packets shipped the program. */
+/* Starts a run of the program. Returns the number of packets that contain the program. */
 static int
 ship_one(struct coordinator *c, struct notices *t, uint64_t program, uint32_t *seq)
 {
@@ -485,7 +488,7 @@ test_found_again(void)
     say(c, 0, (struct packet){.kind = PACKET_READY}, 1, 2);
     is_int(ship_one(c, &t, 7, &seq), 1, "a program is shipped");
     is_int(ship_one(c, &t, 7, &seq), 0, "a worker that has the program is not sent it again");
-    ok(t.arenas == 7, "the run's owner is told the arenas of a known program");
+    ok(t.arenas == 7, "the run's owner receives the arenas of a known program");
     coordinator_forget(c, 7);
     ok(ship_one(c, &t, 7, &seq) == 0 && t.arenas == 7, "a program that was unused for a while is not sent again");
     coordinator_forget(c, 7);
@@ -501,7 +504,7 @@ test_found_again(void)
     coordinator_free(&c);
 }
 
-/* Sends a heartbeat of `from`, which relays the heartbeats of the other workers. */
+/* Sends a heartbeat of worker `from`, which includes the heartbeats of the other workers. */
 static void
 speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
 {
@@ -521,7 +524,7 @@ speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
     coordinator_beat(c, &p);
 }
 
-/* Four workers of one host; rank 0 is the heartbeat relay (speaker). */
+/* Number of workers, all on one host; rank 0 relays the heartbeats. */
 enum { FOUR = 4 };
 static const struct coordinator_options spoken = {
     .world = FOUR, .silence = 3, .direct = FOUR - 1, .version = "1", .machine = "m", .job = "job of the seed"};
@@ -545,7 +548,7 @@ form_four(struct coordinator *c)
     for (int r = 0; r < FOUR; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
 }
 
-/* `from` relays heartbeats for 20 ticks, or until a worker is lost unless `on`. */
+/* Relays heartbeats by worker `from` for 20 ticks. If `on` is false, stops as soon as a worker is lost. */
 static void
 speak_on(struct coordinator *c, const struct notices *t, int from, uint32_t first, bool on)
 {
@@ -579,13 +582,12 @@ test_silent_speaker(void)
     struct notices t = {0};
     struct coordinator *c = gather_four(&t);
     form_four(c);
-    speak_on(c, &t, 1, 1, false); /* rank 1 is not the relay */
+    speak_on(c, &t, 1, 1, false); /* rank 1 is not the heartbeat relay */
     ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 0, "a silent relay is lost, and no worker behind it");
     coordinator_free(&c);
 }
 
-/* Simulates n runs in which rank r performs acts[r] acts and is busy for ms[r] ms, with the schedule rows of this
- * number. */
+/* Simulates n runs with schedule `rows`. In each run rank r performs acts[r] acts and is busy for ms[r] ms. */
 static void
 run_four(struct coordinator *c, uint32_t *seq, int n, const int acts[FOUR], const int ms[FOUR], const struct str *rows,
          uint32_t number)
@@ -628,7 +630,8 @@ static void
 test_slow(void)
 {
     static const struct {
-        int acts[FOUR], ms[FOUR], slow; /* rank; -1: none */
+        /* acts: number of acts by rank; ms: busy time by rank, ms; slow: expected slow rank, -1: none */
+        int acts[FOUR], ms[FOUR], slow;
         const char *name;
     } row[] = {
         {{9, 9, 9, 9}, {50, 51, 49, 50}, -1, "of equally fast workers none is slow"},
@@ -661,7 +664,7 @@ test_rows(void)
     static const struct {
         const struct str *rows;
         uint32_t number;
-        int packets; /* number sent to each worker */
+        int packets; /* number of packets sent to each worker */
         const char *name;
     } row[] = {
         {NULL, 0, 0, "runs without schedule rows send none"},
@@ -701,7 +704,8 @@ test_scale(void)
     coordinator_free(&c);
 }
 
-/* The programs of two memories declare their collectives. Either the run begins, or it ends with `why`. */
+/* Two hosts declare the collectives of their programs. Checks that the run begins, or that it ends with the error
+ * `why`. */
 static void
 test_comm_ranks(void)
 {

@@ -15,7 +15,7 @@ enum { SOCKETS = NLINK_SOCKET + 2, PATIENCE_MS = 60000 };
 
 /* A listening address: the three links of a coordinator, then the two sockets of a worker. */
 struct place {
-    const char *name, *peer; /* name, and the socket type of a legitimate peer */
+    const char *name, *peer; /* name of the address; peer: socket type of a legitimate peer */
     char address[CARRIER_PORT];
 };
 
@@ -44,7 +44,7 @@ is_cut_off(int fd)
 
 /* ---- what strangers send ---- */
 
-/* Sends a ZMTP 3.0 (rfc.zeromq.org/spec/23) greeting with this security mechanism. */
+/* Sends a ZMTP 3.0 greeting (rfc.zeromq.org/spec/23) that names this security mechanism. */
 static void
 greet(int fd, const char *mechanism)
 {
@@ -154,7 +154,7 @@ main(void)
     }
     find_places(c, k, place);
     for (size_t s = 0; s < countof(stranger);
-         s++) /* all at once, because a silent connection is closed after two seconds */
+         s++) /* opens all connections at once, because a silent one is closed after two seconds */
         for (int i = 0; i < SOCKETS; i++) stranger[s].say(fd[s][i] = connect_to(place[i].address), &place[i]);
     ok(is_heard(c), "a worker is heard while strangers are connected");
     for (size_t s = 0; s < countof(stranger); s++)

@@ -79,7 +79,7 @@ test_round(void)
     }
 }
 
-/* Each packet has one encoding: bytes that are read are written back as the same bytes. */
+/* Checks that each packet has one encoding: bytes that can be read are written back unchanged. */
 static void
 test_mutations(void)
 {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # collectives.sh - tests collectives by NCCL: the real plug-in runs on stand-ins for CUDA and NCCL (t/host/toolkit.c,
-# t/host/nccl.c). Values equal those of plain moves. A failing run leaves no rank waiting. Unsupported
-# setups are refused. collectives.sh path/to/rille; prints TAP.
+# t/host/nccl.c). Checks that values equal those of moves without NCCL, that no rank keeps waiting after a failed run,
+# and that unsupported setups are rejected. collectives.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
 . t/lib/tap.sh
 . t/lib/toolkit.sh
@@ -91,7 +91,7 @@ training='local nn, p = rille.nn, rille.placement(KIND, RANKS)
     return loss
   end, OPTIONS)
   for i = 1, 3 do print(string.format("%.5f", step(x, labels):item())) end'
-trains() { # trains OPTIONS: compares losses on four GPUs with those on one cpu, within a tolerance
+trains() { # trains OPTIONS: checks that losses on four GPUs equal those on one cpu within a tolerance
   local want
   want=$("$own" -d cpu:1 -e "KIND, RANKS, OPTIONS = 'cpu', {0}, {} $training")
   go gpus=4 cuda:all "KIND, RANKS, OPTIONS = 'cuda', {0, 1, 2, 3}, $1 $training"

@@ -1,9 +1,9 @@
 /* convolutions.c - tests that library convolutions found by kernels/cuda equal the calls they replace.
  *
- * Tries samples of every operator, and more convolutions (strides, padding, dilation, groups, odd sizes, sums of
- * halves as f32) in every float dtype. Layouts: every kind of memory, channels last, and images cut out of larger
- * ones. Every dense convolution must be found. A found convolution is computed here as runtime/device/device_cuda.h
- * specifies it, and compared with the reference.
+ * Tries the samples of every operator, and further convolutions (strides, padding, dilation, groups, odd sizes, sums
+ * of halves as f32) in every float dtype. Operands have every memory layout, channels last, or are cut out of larger
+ * images. Every dense convolution must be found. The test computes each found convolution by the specification in
+ * runtime/device/device_cuda.h, and compares the result with the reference.
  *
  * `t/bin/cuda convolutions gpu` computes them by the library on GPU 0, twice with the same bits, and prints those
  * that the library does not support. */
@@ -57,8 +57,8 @@ numel(const struct cuda_image *i)
     return i->size[0] * i->size[1] * i->size[2] * i->size[3];
 }
 
-/* Adds one product of the convolution sum: of element `at` of y and entry `in` of kernel at[1]. The sum belongs to
- * whichever operand the convolution computes. */
+/* Adds one product of the convolution to an element of the computed image. The product belongs to element `at` of y
+ * and entry `in` of kernel at[1]. */
 static void
 meet(const struct cuda_convolution *c, const int64_t *at, const int64_t *in, const void *first, const void *second,
      double *sum)
@@ -144,7 +144,7 @@ lay(struct tensor *t, enum form form)
     t->memory = memory;
 }
 
-/* Returns true if a library must be used: dense floats, row-major or channels last, of one dtype. */
+/* Returns true if a library must compute the convolution: floats of one dtype, dense, row-major or channels last. */
 static bool
 must_be_found(const struct op *op, const struct type *in, enum memory m, enum form form, bool wide)
 {
@@ -174,7 +174,7 @@ check(struct trial *t, const struct cuda_convolution *c, const struct cuda_place
         diag("%g times the allowed error; the same bits twice: %d", far, same);
 }
 
-/* Makes the results f32, as partial sums of halves are. */
+/* Changes the results to f32, the dtype of partial sums of halves. */
 static void
 widen(struct trial *t)
 {

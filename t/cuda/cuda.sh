@@ -12,7 +12,8 @@ refuses() {
   echo "code $code, printed \"$out\", said: $(cat "$dir/err")"
   [ "$code" = 2 ] && [ -z "$out" ] && grep -qF -- "$text" "$dir/err"
 }
-# prints TEXT COMMAND...: drops AddressSanitizer's warning about makecontext, which simulates a GPU's threads.
+# prints TEXT COMMAND...: checks the command's output. Drops AddressSanitizer's warning about makecontext, by which
+# t/host/shim.h simulates a GPU's threads.
 prints() { local want=$1 got; shift; got=$("$@" 2>&1 | grep -v "fully support makecontext"); echo "got: $got"; [ "$got" = "$want" ]; }
 
 # ---- names: checked before any device is opened
@@ -49,7 +50,7 @@ program='local p = rille.placement(KIND, RANKS)
   print((x:matmul(x) + x):sum():item())'
 ok "a program found by PATH finds the plug-in" env -C / PATH="$dir:$PATH" rille -d cuda:0 -e 'os.exit(rille.device_info("cuda", 0) ~= nil)'
 want=$("$own" -d cpu:1 -e "KIND, RANKS = 'cpu', {0} $program")
-for devices in cuda:0 cuda:0x4 cuda:0,cuda:1,cuda:2x2 cpu:2,cuda:0x4; do # the last: with values stored on cpus
+for devices in cuda:0 cuda:0x4 cuda:0,cuda:1,cuda:2x2 cpu:2,cuda:0x4; do # the last list also stores values on cpus
   ranks='{0, 1, 2, 3}'; [ $devices = cuda:0 ] && ranks='{0}'
   ok "$devices computes what a cpu does" prints "$want" "$rille" -d $devices -e "KIND, RANKS = 'cuda', $ranks $program"
 done
@@ -57,7 +58,7 @@ big='local ok, e = pcall(function() return rille.ones({N}):sum():item() end) pri
   print(rille.ones({8}):sum():item())'
 ok "a full GPU is an error, and the session continues" prints $'false\tout of memory on cuda:0: needs 120.0 MB\n8.0' "$rille" -d cuda:0 -e "N = 3e7 // 1 | 0 $big"
 ok "a quarter of a GPU is full sooner" prints $'false\tout of memory on cuda:0: needs 40.0 MB\n8.0' "$rille" -d cuda:0x4 -e "N = 1e7 // 1 | 0 $big"
-for file in nn/ranks session/several-results; do # cpu tests that name devices by their kind alone
+for file in nn/ranks session/several-results; do # tests of cpus that name only the kind of their devices
   sed 's/"cpu"/"cuda"/g' "t/$file.lua" >"$dir/${file##*/}.lua"
   ok "t/$file.lua passes on eight devices of four GPUs" "$rille" -d cuda:0,cuda:1x3,cuda:2x2,cuda:4x2 "$dir/${file##*/}.lua"
 done

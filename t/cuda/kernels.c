@@ -3,10 +3,10 @@
  * The sources that kernels/cuda generates from operator records are compiled for the host with t/host/shim.h and run
  * there, with thread orders drawn from seeds. Tries samples of every operator in every dtype, on dense, strided,
  * repeated, overlapping and unaligned memory, also NaN and infinities. Operators without a kernel are listed by name.
- * Also tests reductions of boxing (redistribution) bit for bit, data checks, and fused chains led by row kernels. If
- * the plug-in was built, NVRTC compiles an eighth of the sources in each turn, for one GPU architecture.
- * ONLY=matmul tries this operator alone; TURN=all compiles all sources. t/bin/cuda kernels WORD: a file receives the
- * sources; table prints the table of docs/cuda.md; names prints the values of ONLY; gpu runs everything on GPU 0. */
+ * Also tests reductions of boxing (redistribution) bit for bit, data checks, and fused chains that begin with a row
+ * kernel. If the plug-in was built, NVRTC compiles an eighth of the sources in each turn, for one GPU architecture.
+ * ONLY=matmul tries only that operator. "t/bin/cuda kernels FILE" also writes the sources to FILE. Instead of FILE,
+ * `table` prints the table of docs/cuda.md, `names` the values of ONLY; `gpu` uses GPU 0. */
 #include "boxing/box.h"
 #include "kernels/cuda/source.h"
 #include "kernels/op/lib/lookup.h"
@@ -25,21 +25,21 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *const by_host[] = {NULL}; /* operators that the host computes even for GPUs: none */
+static const char *const by_host[] = {NULL}; /* operators that the host computes even on GPUs: none */
 
 typedef long run_fn(const void *words, long blocks, int threads, uint64_t seed);
 enum { MATES = 3 };
 struct work {
-    struct sum *sum; /* reduction of boxing; NULL: a sample */
-    bool looks;      /* tests the data check of the sample */
+    struct sum *sum; /* reduction of boxing (redistribution); NULL: the work is a sample */
+    bool looks;      /* true: tests the data check of the sample */
     struct finding want;
-    struct epilogue *led; /* fused chain that the sample leads; may be NULL */
+    struct epilogue *led; /* fused chain that begins with the sample; NULL: none */
     struct trial trial;
     struct cuda_source source;
     const char *memory;
     char text[128];
     bool strange;
-    struct cuda_source many; /* in the first of several works with equal sources: the bundled source and its members */
+    struct cuda_source many; /* bundled source of works with equal sources; in the first of these works */
     struct work *mate[MATES];
     int nmate;
     struct work *next;
@@ -63,7 +63,7 @@ is_tried(const char *name)
     return !getenv("ONLY") || !strcmp(getenv("ONLY"), name);
 }
 
-/* Adds a test of the operator's kernel for this sample. Returns false if there is no kernel. */
+/* Adds a test of the operator's kernel for this sample. Returns false if the operator has no kernel. */
 static bool
 add_work(const struct op *op, const char *text, enum memory m, uint64_t seed)
 {
@@ -93,7 +93,7 @@ add_operator(const struct op *op, uint64_t seed)
     static const char *const dtype[] = {"f32", "f64", "bf16", "f16", "i64", "i32", "u8", "bool"};
     char text[128];
     bool has = false, tried = false;
-    if (op->flags & OP_MOVE) return; /* only moves data */
+    if (op->flags & OP_MOVE) return; /* skips operators that only move data */
     for (size_t d = 0; d < countof(dtype); d++)
         for (int i = 0; i < (d ? 2 : OP_SAMPLE) && op->sample[i]; i++) {
             if (!retype(op, op->sample[i], dtype[d], text, sizeof text)) continue;
@@ -137,8 +137,8 @@ add_warps(uint64_t seed)
     strange = false;
 }
 
-/* Makes up to nbad elements of the operand invalid that the sample's record checks. The kernel must find the same
- * first invalid element as the host. */
+/* Makes up to nbad elements invalid in the operand that the operator checks. The kernel must find the same first
+ * invalid element as the host. */
 static void
 add_look(const struct op *op, const char *text, enum memory m, int nbad, uint64_t seed)
 {
@@ -180,7 +180,7 @@ add_looks(uint64_t seed)
             add_look(op_find(large[i]), large[i + 1], DENSE, MIN(n, 3), seed++);
 }
 
-/* A reduction of boxing: to = in[0] r in[1] r ..., with strided sources. */
+/* A reduction of boxing (redistribution): combines the strided sources in[0], in[1], ... into `to` by the reduction. */
 struct sum {
     enum reduce reduce;
     int n;
@@ -258,8 +258,8 @@ add_led(const struct op *op, const char *text, enum memory m, const struct led_c
     nwork++;
 }
 
-/* Adds n chains, each with operands in another kind of memory; also with a misaligned leading operand, and with
- * special values. */
+/* Adds n chains, each with another memory layout of operands. Also tries a misaligned first operand, and special
+ * values. */
 static void
 add_leds(const struct op *op, const char *text, size_t n, uint64_t seed)
 {
@@ -300,8 +300,8 @@ hash_of(const struct cuda_source *s)
     return strtoull(s->name + strlen(s->name) - 16, NULL, 16);
 }
 
-/* Returns true for reductions (launched together by moves), for updates (launched together by optimisers), and for a
- * sample of all others. */
+/* Returns true if the call's launches are tested in bundles: reductions (as moves launch them), updates (as
+ * optimisers do), and a sample of all others. */
 static bool
 is_bundled(const struct work *w)
 {
@@ -319,7 +319,7 @@ add_bundles(void)
         if (!is_bundled(w)) continue;
         leader = hash_next(&first, hash_of(&w->source), &at);
         if (!leader) hash_add(&first, hash_of(&w->source), leader = w);
-        leader->mate[MIN(leader->nmate, MATES - 1)] = w; /* later members share the last place */
+        leader->mate[MIN(leader->nmate, MATES - 1)] = w; /* further members overwrite the last place */
         leader->nmate++;
         if (leader->nmate == 2) cuda_source_many(&leader->trial.arena, &leader->source, &leader->many);
     }
@@ -328,9 +328,9 @@ add_bundles(void)
 
 /* ---- the sources, each once ---- */
 
-enum { SHARES = 24, TURNS = 8 }; /* number of shares, and of turns; a run compiles the shares of one turn for GPUs */
+enum { SHARES = 24, TURNS = 8 }; /* each run (turn) compiles SHARES / TURNS shares of the sources for GPUs */
 
-/* Returns source i of a work: kernel, bundle, leading kernel alone, rest of the chain; NULL: none. */
+/* Returns source i of a work, by i: kernel, bundle, first kernel of a chain, rest of the chain; NULL: none. */
 enum { SOURCES = 4 };
 static const struct cuda_source *
 source_of(const struct work *w, int i)
@@ -340,7 +340,7 @@ source_of(const struct work *w, int i)
     return all[i];
 }
 
-/* Writes one source. Returns false if it belongs to another share or was written before. */
+/* Writes one source to the file. Returns false if the source belongs to another share or was written before. */
 static bool
 write_text(FILE *f, int share, struct hash_table *seen, const struct work *w, const struct cuda_source *s)
 {
@@ -354,7 +354,7 @@ write_text(FILE *f, int share, struct hash_table *seen, const struct work *w, co
     return true;
 }
 
-/* Writes the sources of one share, or all with entry points for the host (share -1). Returns their number. */
+/* Writes the sources of a share (-1: all, with entry points for the host). Returns the number of sources. */
 static int
 write_texts(FILE *f, int share)
 {
@@ -425,7 +425,7 @@ list_one(const struct cuda_source *s, struct hash_table *seen, int n, const char
     return n + 1;
 }
 
-/* Lists each source once and returns their number. */
+/* Lists each source once; returns the number of sources. */
 static int
 list_texts(const char **name, const char **text)
 {
@@ -463,7 +463,7 @@ kernel_of(const struct cuda_source *s)
     return kernel;
 }
 
-/* lib: the host library; NULL on a GPU. */
+/* Runs all works. lib: library of the kernels for the host; NULL: runs on a GPU. */
 static void
 play(void *lib, const struct cuda_source *s, int64_t blocks, const uint64_t *word, int64_t nword, uint64_t seed)
 {
@@ -474,7 +474,7 @@ play(void *lib, const struct cuda_source *s, int64_t blocks, const uint64_t *wor
         entry(lib, s)(word, (long)blocks, s->parts.threads, seed);
 }
 
-/* Kernels along rows give the same bits for any number of blocks that is a power of two. */
+/* limit of blocks per launch; row kernels give the same bits for any number of blocks that is a power of two */
 static int64_t most_blocks = INT64_MAX;
 
 /* Launches all passes of a source. */
@@ -637,7 +637,7 @@ check_bundle(struct work *w, void *lib, uint64_t seed)
 
 /* ---- the table of docs/cuda.md ---- */
 
-/* Returns the engine of an operator's kernels; "host"; "" for composites. */
+/* Returns the name of the engine of an operator's kernels; "host" if the host computes it; "" for composites. */
 static const char *
 engine_of(const struct op *op)
 {
@@ -703,8 +703,8 @@ compile_share(const struct cuda_plugin *p, const char *compiler, int share, uint
     str_free(&text);
 }
 
-/* Compiles every eighth share: eight consecutive turns compile all shares, 48 turns all shares for all
- * architectures. The turn is $TURN (a number or "all"), else the day if CI is set, else 0. */
+/* Compiles every eighth share. Eight consecutive turns compile all shares, 48 turns all shares for all
+ * architectures. The turn is $TURN (a number or "all"); without it, the day if CI is set, otherwise 0. */
 static void
 compile_for_gpus(const char *self)
 {

@@ -98,7 +98,7 @@ two='local nn, p = rille.nn, rille.placement("cuda", {0, 1})
   end)
   print(ok, tostring(e):find("invalid device context; this process can no longer use cuda devices", 1, true) ~= nil or e, rille.ones({8}):sum():item())'
 asan=${ASAN_OPTIONS:-}
-export ASAN_OPTIONS=$asan:detect_leaks=0 # pending work of a lost GPU stays on the streams of the stand-in
+export ASAN_OPTIONS=$asan:detect_leaks=0 # pending work of a lost GPU is never freed by the stand-in
 for at in 20 50 80 110; do
   ok "with two GPUs, one lost at call $at of a step ends the run" prints lost=$at $'false\ttrue\t8.0' "$two" cpu:1,cuda:0,cuda:1
 done
@@ -133,7 +133,8 @@ done
 
 ok "if another process holds the first GPU, values are moved to the second GPU and back" \
   prints held=0 $'32\tright' "${carried/'{0, 1}'/'{0}'}" cpu:1,cuda:1
-launched() { # expects as many copies as with a free first GPU: a thread's first copy, too, runs on the right GPU
+# launched ...: checks that the number of copies is the same if the first GPU is busy. A thread's first copy, too, must run on the right GPU.
+launched() {
   local n=()
   for wrong in gpus=2 held=0; do
     rm -f "$dir/told"
@@ -163,7 +164,8 @@ training='local nn, p = rille.nn, rille.placement(KIND, RANKS)
     return loss
   end)
   for i = 1, 3 do print(string.format("%.5f", step(x, labels):item())) end'
-# trains WRONG TYPE [PROGRAM [NEAR]]: compares losses on two GPUs with a cpu's, within NEAR; $dir/told has the calls to the toolkit.
+# trains WRONG TYPE [PROGRAM [NEAR]]: checks that losses on two GPUs equal those of a cpu within NEAR; writes the calls
+# of the toolkit to $dir/told.
 trains() {
   local near=${4:-0.0001} want program=${3:-$training}; [[ $2 = *16 ]] && near=0.03
   rm -f "$dir/told"
@@ -191,7 +193,7 @@ for seed in 1 2 3; do
 done
 ok "if the library supports no product, kernels compute them" trains noway f32
 is "then the library computes no product" "$(grep -c multiply "$dir/told")" 0
-# Variables of many shapes are updated in groups: few launches, and the bits of the cpu.
+# Updates variables of many shapes: they need few launches, because they are grouped, and give the bits of the cpu.
 updates='rille.manual_seed(5)
   local all = {}
   for _, shape in ipairs{{1}, {7}, {3, 5}, {}, {0, 4}, {9000}, {2, 3, 4}, {64, 65}, {5}, {2, 2}} do
@@ -215,7 +217,7 @@ for type in f32 bf16; do
   FAKE_CUDA_LOG=$dir/told ok "ten variables of $type are updated on a GPU with the same bits" prints "" "$want" "KIND, TYPE = 'cuda', '$type' $updates" cuda:0
   is "a step has two launches: all adamw updates, all sgd updates" "$(grep -cE '^kernel .*many_' "$dir/told")" 6
 done
-# Variables of many shapes are cast where they are read.
+# Casts variables of many shapes right before they are read.
 casts='local at, v = {placement = rille.placement(KIND, {0}), sbp = "B"}, {}
   for i, shape in ipairs{{12}, {12, 8}, {2, 3, 4}, {64, 65}, {8}} do v[i] = (rille.arange(rille.zeros(shape):numel()) / 7):reshape(shape):to_global(at) end
   local step = rille.graph(function()
@@ -236,7 +238,8 @@ halves='local x = (rille.arange(40) / 7):to("bf16"):to_global{placement = rille.
   local y = ((x * 0.3 + x) * x - 1):relu()
   print(y:sum():item(), (y * 3 - x):max():item())'
 ok "a fused chain of halves gives the bits of the cpu" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $halves")" "KIND = 'cuda' $halves" cuda:0
-# TF32 rounds 1 + 2^-12 to 1, which 4,096 addends show. Tried forward, in a gradient, in a step traced with TF32, and afterwards.
+# Tests TF32, which rounds 1 + 2^-12 to 1; a sum of 4,096 addends shows the difference. Tries products forward, in a
+# gradient, in a step traced with TF32, and afterwards.
 tf32='local at = {placement = rille.placement(KIND, {0}), sbp = "B", requires_grad = true}
   local x, w = rille.full(X or {1, 4096}, 1 + 2^-12, at), rille.full(W or {4096, 1}, 1, at)
   local function product(x) return X and x:conv2d(w) or x:matmul(w) end
@@ -262,7 +265,7 @@ shown='local x = (rille.arange(48) % 7 - 3):to("f32"):reshape({6, 8}):to_global{
 "$rille" -d cpu:1 -e "KIND = 'cpu' $shown" >"$dir/shown"
 ok "a product with other readers is not overwritten by fused operators" prints "" "$(cat "$dir/shown")" "KIND = 'cuda' $shown" cuda:0
 
-# A tied embedding: one of its gradients is added in place to the other one, a library product.
+# Trains a tied embedding: one of its two gradients is added in place to the other, which is a library product.
 tied='local at = {placement = rille.placement(KIND, {0}), sbp = "B"}
   rille.manual_seed(5)
   local w = rille.randint(-2, 3, {12, 8}):to("f32"):to_global(at):detach():requires_grad_()
@@ -290,9 +293,8 @@ for type in f32 bf16 f16 f64; do
 done
 ok "if the library supports no convolution, kernels compute them" trains noengine f32 "$convolving"
 is "then the library computes no convolution" "$(grep -c convolve "$dir/told")" 0
-# A network that amplifies rounding errors: the f32 losses of examples/resnet.lua differ from the f64 losses in the second
-# digit after about thirty steps, on a cpu as well. So f64 is used to compare operators. The third line sums the buffers
-# of the norms.
+# Trains examples/resnet.lua in f64, because the network amplifies rounding errors: after about thirty steps, f32 losses
+# differ from f64 losses in the second digit, also on a cpu. The third output line sums the buffers of the norms.
 residual='local p = rille.placement(KIND, RANKS)
   rille.manual_seed(3)
   local net = rille.models.resnet.new{classes = 4, channels = 1, width = 4, blocks = {1, 1}}:to(TYPE):to_global{placement = p, sbp = "B"}
@@ -335,7 +337,8 @@ again=${again/nn.Linear(16, 5)/nn.Linear(16, 16), nn.SiLU(), nn.Linear(16, 16), 
   for i = 1, 40 do shown[i] = ("%a"):format(step(i % 3 == 0 and other or x, labels):item()) end
   local now = rille.counters()
   print(table.concat(shown, " ")) print(now.cuda_graphs - before.cuda_graphs, now.cuda_replays - before.cuda_replays)'
-steps() { # steps WRONG DEVICES RANKS: sets $losses (40 steps on two batches, in hex) and $counts (graphs, replays)
+# steps WRONG DEVICES RANKS: sets $losses to the losses of 40 steps on two batches, in hex, and $counts to the numbers of graphs and replays
+steps() {
   rm -f "$dir/told"
   FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout $hang "$rille" -d "$2" -e "KIND, RANKS, TYPE = 'cuda', $3, 'f32' $again" >"$dir/out" 2>"$dir/err"
   losses=$(sed -n 1p "$dir/out") counts=$(sed -n 2p "$dir/out")
@@ -366,7 +369,7 @@ unread=${unread/nn.SiLU(),/nn.SiLU(), nn.Dropout(0.3),}'local losses, other, bef
   for i, l in ipairs(losses) do losses[i] = WAITS and l or ("%a"):format(l:item()) end
   local now = rille.counters()
   print(table.concat(losses, " ")) print(now.cuda_replays - before.cuda_replays)'
-runs() { # runs WRONG WAITS: sets $losses and $counts (graph launches)
+runs() { # runs WRONG WAITS: sets $losses, and $counts to the number of graph launches
   FAKE_CUDA=$1 timeout $hang "$rille" -d cuda:0 -e "KIND, RANKS, TYPE, WAITS = 'cuda', {0}, 'f32', $2 $unread" >"$dir/out" 2>"$dir/err"
   losses=$(sed -n 1p "$dir/out") counts=$(sed -n 2p "$dir/out")
 }
@@ -395,7 +398,7 @@ ASAN_OPTIONS=$asan
 # ---- t/cuda/kernels gpu, which is meant for GPUs, here on the stand-in
 
 mkdir -p "$dir/t/bin"
-cp "$build/t/bin/cuda" "$dir/t/bin" # searches the plug-in two folders above
+cp "$build/t/bin/cuda" "$dir/t/bin" # puts the test where it finds the plug-in, two folders above
 ok "t/cuda/convolutions gpu computes them by the library" env FAKE_CUDA=gpus=1,memory=4000000000 timeout $hang "$dir/t/bin/cuda" convolutions gpu
 for op in gelu softmax embedding; do
   ok "t/cuda/kernels gpu runs the kernels of $op" env ONLY=$op FAKE_CUDA=gpus=1,memory=4000000000 timeout $hang "$dir/t/bin/cuda" kernels gpu

@@ -1,8 +1,8 @@
 /* products.c - tests that library products found by kernels/cuda equal the calls they replace.
  *
- * Tries samples of every operator in every dtype and kind of memory, and chains of operators after a product. A
- * found product is computed here as runtime/device/device_cuda.h specifies it, and compared with the reference. The
- * test also states which calls and chains must be found. */
+ * Tries the samples of every operator in every dtype and memory layout, and chains of operators after a product. The
+ * test computes each found product by the specification in runtime/device/device_cuda.h, and compares the result
+ * with the reference. The test also states which calls and chains must be found. */
 #include "kernels/cuda/product.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
@@ -73,7 +73,7 @@ is_product(const struct op *op)
     return op == op_find("matmul") || op == op_find("contract");
 }
 
-/* Returns true if a library must be used: contiguous floats, and no broadcast of both batches. */
+/* Returns true if a library must compute the product: contiguous floats, and at most one broadcast batch. */
 static bool
 must_be_found(const struct op *op, const char *text, const struct type *t, enum memory m)
 {
@@ -172,7 +172,7 @@ type_of_arg(const struct chain *c, struct fuse_arg a)
     return a.step ? c->step[a.index].call->out[0] : type_of((enum dtype)v->dtype, v->ndim, v->dim);
 }
 
-/* Adds a step and returns its result. attr: value of attribute 0; 0: default. */
+/* Adds a step to the chain and returns the step's result. attr: value of attribute 0; 0: the default. */
 static struct fuse_arg
 step(struct chain *c, const char *name, struct fuse_arg x, struct fuse_arg y, int64_t attr)
 {
@@ -202,8 +202,8 @@ leave(struct chain *c, struct fuse_arg a)
     c->want[c->nout++] = arena_alloc(&c->arena, M * N * 8);
 }
 
-/* Makes the chain. kept: the value before the last operator leaves the chain, too. swapped: binary operators have
- * swapped operands. */
+/* Makes the chain. kept: the operand of the last operator is a result of the chain, too. swapped: binary operators
+ * have swapped operands. */
 static void
 make(struct chain *c, enum bias bias, enum after after, bool kept, bool swapped)
 {
@@ -211,7 +211,7 @@ make(struct chain *c, enum bias bias, enum after after, bool kept, bool swapped)
     bool slope = after == SLOPE || after == SLOPE_EXACT;
     if (slope) x = operand(c, 2, M, N);
     if (slope && swapped)
-        x = step(c, "gelu_derivative", x, none, after == SLOPE); /* the slope comes before the product */
+        x = step(c, "gelu_derivative", x, none, after == SLOPE); /* puts the slope of gelu before the product */
     v = step(c, "matmul", a, b, 0);
     if (slope && !swapped) x = step(c, "gelu_derivative", x, none, after == SLOPE);
     if (bias != NO_BIAS) {
@@ -227,8 +227,8 @@ make(struct chain *c, enum bias bias, enum after after, bool kept, bool swapped)
     if (c->step[v.index].out < 0) leave(c, v);
 }
 
-/* Returns true for the epilogues of cuBLASLt: a bias, then gelu, optionally keeping the value before; the slope of
- * gelu; sums of halves as f32. */
+/* Returns true for the epilogues of cuBLASLt: a bias, then gelu (its operand may be kept); the slope of gelu; sums
+ * of halves as f32. */
 static bool
 is_known(enum dtype d, enum bias bias, enum after after, bool kept)
 {
@@ -270,7 +270,7 @@ farthest(struct chain *c)
     for (int i = 0; i < c->nout; i++) {
         struct view got = c->out[i], want = c->out[i];
         got.data = c->got[i], want.data = c->want[i];
-        if (want.dtype != c->dtype) { /* the cpu rounds intermediate results, a library need not */
+        if (want.dtype != c->dtype) { /* the cpu rounds intermediate results, but a library need not */
             struct type t = type_of(c->dtype, 2, want.dim);
             struct view rounded = view_dense(&t, arena_alloc(&c->arena, M * N * 8));
             struct view before = view_dense(&t, arena_alloc(&c->arena, M * N * 8));

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Tests that a training killed (signal 9) at random moments, mostly while it saves, and restarted each time ends with the
-# same bits as an uninterrupted training. After any kill, the newest checkpoint in the folder is complete.
-# checkpoint-kill.sh path/to/rille; SEED= repeats the moments, RILLE_LONG=1 kills a hundred times during a save.
+# Kills a training (signal 9) at random moments, mostly while it saves, and restarts it each time. The training must end
+# with the same bits as an uninterrupted training. After any kill, the newest checkpoint in the folder must be complete.
+# Run: checkpoint-kill.sh path/to/rille. SEED= repeats the moments; RILLE_LONG=1 kills a hundred times during a save.
 rille=$1 seed=$((${SEED:-$$} % 32768)) times=8
 RANDOM=$seed
 [ -n "${RILLE_LONG:-}" ] && times=100
@@ -48,7 +48,8 @@ while [ $killed -lt $times ] || [ -n "${RILLE_LONG:-}" -a $torn -lt $times ]; do
   wait $pid 2>/dev/null
   [ -s "$dir/err" ] && { bad=1; sed 's/^/# /' "$dir/err"; }
   ls "$dir/broken" 2>/dev/null | grep -q "\.tmp$" && torn=$((torn + 1))
-  ls "$dir/broken" 2>/dev/null | grep -q "step-$steps.safetensors" && rm -rf "$dir/broken" # the training reached its end: start anew
+  # the training reached its end, so a new one starts
+  ls "$dir/broken" 2>/dev/null | grep -q "step-$steps.safetensors" && rm -rf "$dir/broken"
 done
 ok "after each of $killed kills, $torn during a save, the training resumes from a complete checkpoint" [ $bad = 0 ]
 got=$(train broken $steps)

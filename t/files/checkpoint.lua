@@ -1,5 +1,6 @@
--- checkpoint.lua - tests that training resumed from a checkpoint continues bit for bit: compiled steps, parameter groups,
--- pending gradients, random numbers, position in the data. Damaged or unsuitable checkpoints are refused before any change.
+-- checkpoint.lua - tests that training resumed from a checkpoint gives the same bits, with compiled steps, parameter
+-- groups, pending gradients, random numbers and a position in the data. Damaged or unsuitable checkpoints must be
+-- rejected before any change.
 
 local tap = dofile("t/lib/tap.lua")
 local nn, optim, T = rille.nn, rille.optim, rille.tensor
@@ -18,7 +19,7 @@ local kinds = {
   {"SGD", {lr = 0.1}}, {"SGD with momentum", {lr = 0.1, momentum = 0.9}, optim.SGD}, {"AdamW", {lr = 0.05, betas = {0.8, 0.95}}, optim.AdamW}}
 kinds[1][3] = optim.SGD
 
--- Returns a training; how: "eager" or "compiled". The batch is sharded, and so is the first layer's weight.
+-- Returns a training. how: "eager" or "compiled". The batch and the first layer's weight are sharded.
 local function training(kind, how, seed)
   rille.manual_seed(seed)
   local net = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.Linear(6, 3))
@@ -45,7 +46,7 @@ local function training(kind, how, seed)
         losses[i] = update(x, y):item()
       else
         losses[i] = step(x, y):item()
-        if i % 3 ~= 0 then apply() end                             -- every third step leaves its gradients for the next
+        if i % 3 ~= 0 then apply() end                             -- every third step leaves its gradients to the next step
       end
       t.opt.lr = t.opt.lr * 0.9
     end
@@ -67,7 +68,7 @@ tap.group("resuming", function()
       a.run(3)                                                     -- the last step's gradients are pending
       a.save(3)
       local want = {a.run(50), a.state(), a.opt.lr}
-      for _, before in ipairs{0, 4} do                             -- steps compile after the load, or before
+      for _, before in ipairs{0, 4} do                             -- steps are compiled after the load (0), or before it (4)
         local b = training(kind, how, 2)
         if before > 0 then b.run(before) end
         tap.is(rille.checkpoint.load(dir, b.parts), 3, ("%s, %s, after %d steps of another run: loads"):format(kind[1], how, before))
@@ -84,7 +85,8 @@ tap.group("resuming", function()
   end
 end)
 
--- A checkpoint of one mesh is loaded on another. Values are equal; losses are close, as long as rounding errors stay small.
+-- Loads a checkpoint of one mesh on another mesh. Values must be equal, and losses close in the first steps, while
+-- rounding errors are small.
 tap.group("another mesh", function()
   local function mesh(ranks) return rille.placement("cpu", ranks) end
   local square = mesh{{0, 1}, {2, 3}}
@@ -283,7 +285,7 @@ tap.group("keep and async", function()
   rille.save(dir .. "/y.safetensors", {x = T{1}})
 end)
 
--- Another program loads while a training saves. The checkpoint being read is deleted, and a newer one exists.
+-- Loads in a second program while a training saves. The checkpoint being read is deleted, and a newer one exists.
 tap.group("loading while a training saves", function()
   local at, writer = dir .. "/beside", nn.Linear(2, 2)
   for _, part in ipairs{"_verify", "_contents", "_load"} do
@@ -404,20 +406,20 @@ Named.init = Own.init
 local Counting, count = nn.Linear:extend("nn.Counting"), 0
 function Counting:init(...) nn.Linear.init(self, ...); count = count + 1; self.count = count end
 
-local Heads = nn.MultiheadAttention:extend("Heads") -- computes like the base class
-local function noted(m, epoch) -- a field that the user sets
+local Heads = nn.MultiheadAttention:extend("Heads") -- a subclass that computes like its base class
+local function noted(m, epoch) -- sets a field of a module, as a user may
   m.epoch = epoch
   return m
 end
 
--- Classes that define settings(): names like p and length, which built-in modules ignore, are compared here.
+-- Defines settings() in classes: their names, like p and length, are ignored in built-in modules, but compared here.
 local Naming = nn.Module:extend("Naming")
 function Naming:init(says) self.says, self.fc = says, nn.Linear(2, 2) end
 function Naming:settings() return self.says end
 local Scale = nn.Module:extend("Scale")
 function Scale:init(by) self.by = by end
 function Scale:settings() return {by = self.by} end
-local Scaled = nn.LayerNorm:extend("Scaled") -- computes like the base class, with one more setting
+local Scaled = nn.LayerNorm:extend("Scaled") -- a subclass that computes like its base class, with one more setting
 function Scaled:settings() return {by = self.by} end
 local function scaled(by)
   local m = Scaled(4)
@@ -425,7 +427,7 @@ local function scaled(by)
   return m
 end
 
--- Saved model, model to load into, end of the expected error; nil: a checkpoint treats the two as equal.
+-- Columns: saved model; model to load into; end of the expected error (nil: the load must succeed).
 local likes = {
   {nn.MultiheadAttention(8, 4), nn.MultiheadAttention(8, 2), "'model.heads' is 2 here, 4 in the checkpoint; 'model.kv_heads' is 2 here, 4 in the checkpoint"},
   {nn.MultiheadAttention(8, 4, {is_causal = true}), nn.MultiheadAttention(8, 4), "'model.is_causal' is false here, true in the checkpoint"},
@@ -513,7 +515,7 @@ tap.group("models of the same shapes", function()
   Table.settings, field.settings = {1}, {1}
   tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = Table()}) end, {"Table:settings must be a function", "found a table"}, "a class whose settings is not a function is refused")
   tap.ok(pcall(rille.checkpoint.save, dir .. "/field", {model = field}), "an instance may have a field named settings")
-  -- Checkpoints with a valid digest, whose description of the training no save would write.
+  -- Tries checkpoints with a valid digest whose description of the training is one that no save would write.
   local opt = rille.optim.AdamW({nn.Parameter(T{0})}, {lr = 1})
   for i, row in ipairs{{"3", "not a checkpoint"}, {'{"step":3,"partial":[]}', "not a checkpoint"},
     {'{"step":3,"random":{"seed":"x","count":0},"partial":[]}', "not a checkpoint"}, {'{"step":3,"random":{"seed":1,"count":0.5},"partial":[]}', "not a checkpoint"},
@@ -531,12 +533,12 @@ tap.group("models of the same shapes", function()
     tap.fails(function() rille.checkpoint.load(folder, {optimizer = opt}) end, {"checkpoint.lua:", "rille.checkpoint.load", row[2] or "optimizer"}, "a description that no save writes is refused: " .. text)
     tap.is({opt.steps, opt.lr, opt.slots[1].m:item()}, {0, 1, 0}, "the refused load changes nothing")
   end
-  -- An older checkpoint has no settings.
+  -- Loads a checkpoint of an older version, which has no settings.
   local at = dir .. "/old"
   os.execute("mkdir '" .. at .. "'")
   rille._checkpoint(at .. "/checkpoint-00000001-step-3.safetensors", {["model.weight"] = T{1, 1}, ["model.bias"] = T{0, 0}},
     {"rille.checkpoint", '{"step":3,"random":{"seed":1,"count":0},"partial":[]}'}, {}, false)
-  tap.is(rille.checkpoint.load(at, {model = nn.LayerNorm(2, {eps = 1})}), 3, "a checkpoint without settings loads whatever eps is")
+  tap.is(rille.checkpoint.load(at, {model = nn.LayerNorm(2, {eps = 1})}), 3, "a checkpoint without settings loads with any eps")
 end)
 
 tap.group("damage", function()
@@ -563,7 +565,8 @@ tap.group("damage", function()
   tap.is(select(2, rille.checkpoint.load(at, {model = net}, {fallback = true})), "first", "fallback loads the previous checkpoint")
 end)
 
--- Ctrl-C at many moments of a load: the interrupt is reported, not taken for damage, and no older checkpoint is loaded.
+-- Interrupts a load at many moments. The interrupt must be reported, must not count as damage, and must not lead to an
+-- older checkpoint.
 tap.group("interrupts", function()
   local seed = tonumber(os.getenv("SEED") or os.time())
   tap.diag("SEED=" .. seed)
@@ -576,7 +579,8 @@ tap.group("interrupts", function()
     a.run(1)
     rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = step, note = {list = {1, 2, {"x"}}}})
   end
-  -- Loads with a SIGINT after n Lua instructions. Returns whether the signal was sent, whether the outcome is right, the outcome.
+  -- Loads, and sends SIGINT after n Lua instructions. Returns three values: true if the signal was sent; true if the
+  -- outcome is right; the outcome.
   local function load(n)
     local pressed, left = false, n
     local good, step = pcall(function()
@@ -608,7 +612,8 @@ tap.group("interrupts", function()
   tap.is((rille.checkpoint.load(at, a.parts)), 2, "the newest checkpoint still loads")
 end)
 
--- A temporary file's name has its process id. Process 1 runs on every machine; process 4194305 cannot exist.
+-- Checks which temporary files are deleted. Names of temporary files contain the writer's process id: process 1 runs on
+-- every machine, process 4194305 cannot exist.
 tap.group("files of killed saves", function()
   local at = dir .. "/others"
   local function leave(name) io.open(at .. "/" .. name, "w"):close() end

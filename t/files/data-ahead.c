@@ -1,5 +1,5 @@
-/* data-ahead.c - tests reading ahead of a data source: a batch depends only on its position, also out of order, and
- * the source never reads further ahead than it has credits. SEED= repeats the positions. */
+/* data-ahead.c - tests reading ahead of a data source: a batch depends only on its position, in any order of
+ * reading, and the source reads ahead at most as many batches as it has credits. SEED= repeats the positions. */
 #include "actors/session/io/read_ahead.h"
 #include "runtime/base/error.h"
 #include "runtime/base/rng.h"
@@ -7,7 +7,7 @@
 
 #include <sched.h>
 
-enum { BATCHES = 5, BAD = 3 }; /* batches per epoch; the row at which `fails` makes reading fail */
+enum { BATCHES = 5, BAD = 3 }; /* BATCHES: batches per epoch; BAD: the row at which `fails` makes reading fail */
 
 struct made {
     _Atomic int64_t nfill;
@@ -91,7 +91,7 @@ stats_of(const struct ahead *a)
     return s;
 }
 
-/* A slow consumer finds each batch ready, because the source reads as soon as it has a credit. */
+/* Checks that a slow consumer finds each batch ready, because the source reads as soon as it has a credit. */
 static void
 test_credits(void)
 {

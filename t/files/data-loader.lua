@@ -1,4 +1,4 @@
--- Tests rille.data.loader: each row once per epoch, in an order that depends on seed and epoch.
+-- Tests rille.data.loader: it returns each row once per epoch, in an order that depends on seed and epoch.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local data = rille.data
@@ -100,7 +100,7 @@ tap.group("resuming", function()
   b:load_state(state)
   local got = {}
   for i = 1, 9 do got[i] = b:next():totable() end
-  tap.is(got, want, "a loaded state continues in the epoch, whatever the seed was before")
+  tap.is(got, want, "a loaded state continues in the epoch, for any earlier seed")
   b:load_state(state)
   local n = 0
   for _ in b:batches() do n = n + 1 end

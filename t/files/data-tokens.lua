@@ -1,5 +1,5 @@
--- data-tokens.lua - tests windows of token ids: each once per epoch, in an order that depends on the seed, equal on every
--- layout. Also tests text files read as tensors.
+-- data-tokens.lua - tests windows of token ids: each occurs once per epoch, in an order that depends on the seed and not
+-- on the layout. Also tests text files that are read as tensors.
 
 local tap = dofile("t/lib/tap.lua")
 local data = rille.data
@@ -103,7 +103,7 @@ tap.group("reading ahead", function()
   tap.is(d:stats(), {depth = 2, read = 0, taken = 0, full = 0, waited = 0, wait = 0}, "nothing is read before the first batch is requested")
   for i = 1, 20 do
     d:next()
-    repeat until d:stats().full >= i -- a step that takes longer than reading a batch
+    repeat until d:stats().full >= i -- simulates a step that takes longer than reading a batch
   end
   local s = d:stats()
   tap.is({s.taken, s.read, s.waited <= 1}, {20, 22, true}, "the source waits for credits, also across epochs, and at most the first step waits for the source")

@@ -1,5 +1,5 @@
-/* formats.c - tests the readers of tensor files. Every box of a valid file is read; a damaged file is refused or is
- * another valid file. Each format has samples here, and every test tries all samples.
+/* formats.c - tests the readers of tensor files. Every box of a tensor in a valid file can be read. A damaged file
+ * is rejected, or is another valid file. Each format has samples here, and every test tries all samples.
  *
  * The mutations are random. SEED= repeats a run, RILLE_LONG=1 tries 10^6 mutations per format, MUTATIONS= sets any
  * number. */
@@ -102,8 +102,8 @@ deflated(const struct bytes *in)
     return out;
 }
 
-/* Returns a zip file with x.npy alone, and frees the .npy bytes. wide: zip64, with 64-bit sizes and a 64-bit end
- * record. */
+/* Returns a zip file that contains only x.npy, and frees the .npy bytes. wide: uses zip64, with 64-bit sizes and a
+ * 64-bit end record. */
 static struct bytes
 zip_of(struct bytes npy, bool packed, bool wide)
 {
@@ -225,7 +225,7 @@ llmc_sample(void)
 
 static const struct sample {
     const struct format *format;
-    const char *name; /* name of x in this format */
+    const char *name; /* name of tensor x in this format */
     struct bytes (*make)(void);
 } samples[] = {
     {&format_safetensors, "x", safetensors_sample},
@@ -265,7 +265,8 @@ read_all(struct tensors *f, size_t n)
     return true;
 }
 
-/* Opens and reads the bytes. *refused: opening failed. Returns false if an error is wrong or does not name the file. */
+/* Opens and reads the bytes. Sets *refused if opening fails. Returns false if an error is wrong or does not name the
+ * file. */
 static bool
 harmless(const struct sample *s, const uint8_t *bytes, size_t n, bool *refused)
 {
@@ -315,8 +316,8 @@ test_whole(const struct sample *s)
     free(b.at);
 }
 
-/* An .npz member with an unsupported dtype does not prevent opening the file; reading the member itself is refused
- * by name. */
+/* Checks that an .npz member with an unsupported dtype does not prevent opening the file; reading this member fails
+ * with an error that names it. */
 static void
 test_foreign(void)
 {
@@ -386,7 +387,7 @@ test_bytes(const struct sample *s)
     free(b.at);
 }
 
-/* Makes one to eight changes: bytes, bits, small and large numbers, chunks copied, cut out or truncated. */
+/* Makes one to eight random changes: bytes, bits, small and large numbers, copied or removed chunks, truncation. */
 static void
 mutate(struct bytes *b, uint64_t key)
 {
@@ -488,7 +489,7 @@ test_lies(void)
     free(b.at);
 }
 
-/* Returns a .gguf file of x, f32{8}, and of y, {8, columns} of this type, at these offsets. */
+/* Returns a .gguf file with tensor x, f32{8}, and tensor y, {8, columns} of the given type, at the given offsets. */
 static struct bytes
 gguf_pair(uint64_t x, uint64_t y, uint64_t columns, uint32_t type)
 {
@@ -554,7 +555,7 @@ test_gguf_offsets(void)
     }
 }
 
-/* Rille does not read type 2 and does not know its size, but the shape must be valid. */
+/* Checks a tensor of type 2: Rille cannot read it and does not know its size, but its shape must be valid. */
 static void
 test_gguf_shapes(void)
 {

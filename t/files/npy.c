@@ -48,7 +48,7 @@ struct memory {
     const char *data;
 };
 
-/* Copies a box that is cut in the first axis only. That is enough for tensors of a single chunk. */
+/* Copies a box that is cut along the first axis only, which suffices for tensors of a single chunk. */
 static int
 give(void *arg, const struct box *b, void *out)
 {
@@ -150,7 +150,7 @@ test_bytes(void)
        "a file has exactly the bytes that NumPy writes");
 }
 
-/* Reads a file built of six elements and returns true if they are 0..5. */
+/* Reads a file of six elements and returns true if they are 0 to 5. */
 static bool
 reads_six(int version, const char *dict, const void *data, size_t ndata)
 {
@@ -196,8 +196,8 @@ test_spellings(void)
 
 /* ---- invalid files ---- */
 
-/* Returns true if the bytes are refused with an error that names the file, or are read completely. Touches every
- * byte read, for AddressSanitizer. */
+/* Returns true if the bytes are rejected with an error that names the file, or are read completely. Touches every
+ * byte that is read, so that AddressSanitizer checks it. */
 static bool
 harmless(const void *bytes, size_t n, bool *refused)
 {
@@ -212,7 +212,7 @@ harmless(const void *bytes, size_t n, bool *refused)
     return type_check(&t) == 0 && type_bytes(&t) <= (int64_t)n;
 }
 
-/* Tries a copy in a block of exactly its size, so that ASan finds reads beyond it. */
+/* Tries the bytes in a heap block of exactly their size, so that ASan finds reads beyond the end. */
 static bool
 harmless_copy(const uint8_t *bytes, size_t n, bool *refused)
 {
@@ -340,7 +340,7 @@ test_files(void)
     spill(path_of("c.npy"), "short", 5);
     ok(npy_read(path_of("c.npy"), &back, &value) == E_IO, "a file that is not .npy is refused");
     is_int(npy_write(path_of("c.npy"), &t, data), 0, "an existing file is replaced");
-    is_int(count_files(), 3, "no temporary file is left"); /* a, b, c */
+    is_int(count_files(), 3, "no temporary file is left"); /* the files a, b and c */
     mkdir(path_of("d.npy"), 0777);
     is_int(npy_write(path_of("d.npy"), &t, data), E_IO, "a directory is not replaced");
     is_int(count_files(), 4, "no temporary file is left after the failure");

@@ -68,7 +68,7 @@ tap.group("dtypes", function()
 end)
 
 tap.group("large values", function()
-  local x = rille.arange(0.0, 1200.0 * 1100, 1):reshape{1200, 1100}            -- several chunks in both directions
+  local x = rille.arange(0.0, 1200.0 * 1100, 1):reshape{1200, 1100}            -- a tensor of several chunks in both directions
   rille.save(dir .. "/l.safetensors", {x = x:to_global{placement = meshes[3], sbp = {"S(1)", "S(0)"}}})
   local y = rille.load(dir .. "/l.safetensors", {placement = meshes[2], sbp = "S(1)", dtype = "f64"}).x
   tap.is((y:to_global{placement = meshes[1], sbp = "B"} - x:to("f64")):abs():max():item(), 0, "tensors larger than a chunk are saved, loaded and cast")
@@ -132,7 +132,7 @@ tap.group("shards", function()
 end)
 
 tap.group("bytes read", function()
-  local function read_so_far() -- bytes read by this process; nil if the system does not report them
+  local function read_so_far() -- Returns the bytes that this process has read; nil if the system does not report them.
     local file = io.open("/proc/self/io")
     local text = file and file:read("a")
     if file then file:close() end

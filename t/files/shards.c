@@ -1,5 +1,5 @@
-/* Tests of runtime/file/shards.c and root.c. A tensor written in shards is read back in any box. A changed manifest
- * is refused or reads nothing outside the files. No path escapes from a root folder. */
+/* Tests of runtime/file/shards.c and root.c. Any box of a tensor that was written in shards can be read. A changed
+ * manifest is rejected, or reads nothing outside the files. No path leads out of a root folder. */
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/file/pieces.h"
@@ -36,11 +36,12 @@ put_file(const char *name, const void *bytes, size_t n)
 enum { SIZE = 4 * 5 * 6, FILES = 2 };
 static const int64_t shape[3] = {4, 5, 6};
 
-/* The shards of a mesh that cuts each axis into equal parts; every second shard is in the second file. */
+/* A tensor written in shards: the mesh cuts each axis into equal parts, and every second shard is in the second file.
+ */
 struct written {
     struct shard_part part[SIZE];
     int32_t n;
-    int32_t bytes[FILES][SIZE]; /* element values: an element's value is its linear index */
+    int32_t bytes[FILES][SIZE]; /* elements of each file; an element's value is its linear index in the tensor */
     int64_t size[FILES];
 };
 
@@ -138,7 +139,7 @@ test_boxes(void)
 
 /* ---- damage ---- */
 
-/* A manifest with changed bytes is refused, or reads only bytes of the files. */
+/* Changes bytes of a manifest: it must be rejected, or read only bytes inside the files. */
 static void
 test_changed(uint64_t *state)
 {
@@ -238,7 +239,7 @@ test_root(void)
         snprintf(path, sizeof path, "%s%s", folder, row[i].path);
         int read = rooted_open(&r, path, &f);
         if (!read) rooted_close(&f);
-        bool link = strstr(path, "to-out"); /* rooted_create replaces the link by a file */
+        bool link = strstr(path, "to-out"); /* true: rooted_create() replaces the link by a file */
         int status = rooted_create(&r, path, &f);
         if (!status) rooted_close(&f);
         ok(status == (row[i].good || link ? 0 : E_IO) && read == E_IO, "%s can%s be written", row[i].path,

@@ -1,11 +1,11 @@
--- Tests Ctrl-C while a tokenizer trains or encodes: the call ends soon with an error, and the tokenizer is unchanged.
+-- Tests Ctrl-C during training and encoding of a tokenizer: the call ends soon with an error, and the tokenizer stays as it was.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
 local stat = assert(io.open("/proc/self/stat"))
 local own = stat:read("n")
 stat:close()
-local PATIENCE <const> = 2 -- seconds after the signal; generous, because CI machines and sanitizers are slow
+local PATIENCE <const> = 2 -- maximum time until the call ends, s; generous, because CI machines and sanitizers are slow
 
 local seed = tonumber(os.getenv("SEED") or os.time())
 print("# SEED=" .. seed)
@@ -27,7 +27,7 @@ local function pressed(name, wait, fn)
   local good, why = pcall(fn)
   local took = os.clock() - worked
   if good then tap.diag(("the call took only %g s"):format(took)) end
-  while clock() < begun + wait do end -- fn may have ended by itself
+  while clock() < begun + wait do end -- fn may have ended before the signal
   pcall(function() local t = clock() while clock() < t + 0.3 do end end)
   rille._forget_presses()
   tap.ok(not good and tostring(why):find("interrupted", 1, true), name .. ": the error reports the interrupt", tostring(why))

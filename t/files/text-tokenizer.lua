@@ -1,6 +1,6 @@
--- text-tokenizer.lua - tests tokenizers against the ids of PyPI's tokenizers and tiktoken for ten thousand generated strings,
--- round trips of any bytes, and errors. Strings depend on a seed alone, here and in t/golden/tokenizer.py, which documents how
--- the digests are computed.
+-- text-tokenizer.lua - tests tokenizers against the ids of PyPI's tokenizers and tiktoken for ten thousand generated
+-- strings, round trips of any bytes, and errors. The strings depend only on a seed. t/golden/tokenizer.py generates the
+-- same strings and documents the digests.
 
 local tap = dofile("t/lib/tap.lua")
 local golden = dofile("t/golden/tokenizer.lua")
@@ -10,7 +10,7 @@ os.execute("mkdir '" .. dir .. "'")
 local function read(path) local f = assert(io.open(path, "rb")); local s = f:read("a"); f:close(); return s end
 local function write(name, s) local f = assert(io.open(dir .. "/" .. name, "wb")); f:write(s); f:close(); return dir .. "/" .. name end
 
--- splitmix64
+-- the splitmix64 generator
 local function generator(seed)
   local state = seed
   return function(n)
@@ -84,7 +84,7 @@ for _, case in ipairs(golden.tiktoken) do patterns[case.name] = case.pattern end
 local strings = {}
 for seed = 0, golden.count - 1 do strings[seed + 1] = generated(seed) end
 
--- Compares the tokenizer's ids with the running digests.
+-- Compares the tokenizer's ids of all strings with the reference digests.
 local function same_ids(tok, want, name)
   local h, bad = 1469598103934665603, nil
   for i, text in ipairs(strings) do
@@ -121,7 +121,7 @@ tap.group("the ids of tokenizers", function()
   end
 end)
 
--- Case k gives token i the flags of (k + 11 i) % 32. Strings are skipped where tokenizers returns no ids.
+-- In case k, token i has the flags (k + 11 i) % 32. Strings for which PyPI's tokenizers returns no ids are skipped.
 tap.group("added tokens with every combination of flags", function()
   local added = golden.added
   local function tokens(k)
@@ -222,7 +222,7 @@ tap.group("files", function()
   refused(with_cutter(sequence(level, '{"type":"Digits"}')), {"after ByteLevel", "Digits"}, "a pre-tokenizer after ByteLevel is refused")
   refused(with_cutter(sequence('{"type":"Digits"}')), {"without ByteLevel"}, "pre-tokenizers without ByteLevel are refused")
   refused(with_cutter(sequence('{"type":"Split","pattern":{"Regex":"a"},"behavior":"Sideways"}', level)), {"Sideways"}, "an unknown split behavior is refused")
-  -- A pattern, then the part refused in tokenizer.json and in a .tiktoken pattern; nil: accepted.
+  -- Columns: a pattern; the part that tokenizer.json rejects; the part that a .tiktoken pattern rejects (nil: accepted).
   local others = {
     {"[\\p{L}&&[^a]]", "intersection", "intersection"}, {"[a[b]]", "set within a set", "set within a set"},
     {"[a\\W]", "within a set", "within a set"}, {"[\\h]", "within a set", "within a set"},
@@ -328,8 +328,8 @@ tap.group("special tokens", function()
     "training refuses ids for special tokens")
 end)
 
--- Tries every truncation of small files of both formats, then changed bytes and truncations of larger files. Each is refused,
--- or is another valid tokenizer.
+-- Tries every truncation of small files of both formats, then changed bytes and truncations of larger files. Each file
+-- must be rejected, or be another valid tokenizer.
 tap.group("damage", function()
   local ranks, taken, wrong_cuts = {}, {}, {}
   for line in io.lines("t/golden/tokenizer.tiktoken") do
@@ -393,7 +393,8 @@ tap.group("training", function()
   tap.ok(#tok:encode(text) < #text / 2 and tok:decode(tok:encode(text)) == text, "a text of the corpus is compressed, and decoded unchanged")
   tok:save(dir .. "/t.json")
   tap.is(rille.tokenizer(dir .. "/t.json"):encode(text), tok:encode(text), "a trained tokenizer is saved and read again")
-  -- Counted by hand for "aaab aaab ab": pairs aa 4, ab 3; then aa+a and aa+b.
+  -- The expected vocabulary of "aaab aaab ab", found by hand: the pair aa occurs 4 times and ab 3 times, so aa is merged
+  -- first; then aa with a, then aa with b.
   local small = rille.tokenizer.train({"aaab", "aaab", "ab"}, {size = 258})
   tap.is(small:encode("aaab"), {256, 257}, "training merges the most frequent pair first, then pairs of the result")
   local poor = rille.tokenizer.train("aaaaaaaa", {size = 300})

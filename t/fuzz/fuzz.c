@@ -3,7 +3,7 @@
  *   fuzz                      the test: every input of t/fuzz/SUBJECT.tar, and random changes of these inputs
  *   t/fuzz/run.sh [SECONDS]   libFuzzer, which searches inputs that reach new code (clang, RILLE_FUZZ)
  *
- * A subject asserts invariants of every input that it accepts. */
+ * A subject is a function under test; it asserts invariants for every input that it accepts. */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier_inner.h"
 #include "actors/cluster/coordinator/coordinator.h"
@@ -34,7 +34,8 @@ put(struct str *s, uint64_t v, size_t size)
     str_addn(s, &v, size); /* supported hosts are little-endian */
 }
 
-/* Each packet has one encoding. Inputs omit the protocol version, so that they stay valid when it grows. */
+/* Checks that each packet has one encoding. Inputs omit the protocol version, so that they stay valid when the
+ * version changes. */
 static void
 fuzz_packet(const uint8_t *bytes, size_t n)
 {
@@ -52,7 +53,7 @@ fuzz_packet(const uint8_t *bytes, size_t n)
     str_free(&again);
 }
 
-/* The remaining bytes of an input. */
+/* The bytes of an input that are not used yet. */
 struct input {
     const uint8_t *at;
     size_t n;
@@ -66,8 +67,8 @@ next_byte(struct input *in)
     return *in->at++;
 }
 
-/* Makes a packet with a valid head. Bits of `off` make its epoch or sequence number wrong. The body is the next
- * bytes. Returns false if the packet is invalid. */
+/* Makes a packet with a valid head; bits of `off` make its epoch or sequence number wrong. The body is the next
+ * bytes of the input. Returns false if the packet is invalid. */
 static bool
 next_packet(struct input *in, uint32_t epoch, uint32_t *seq, struct str *room, struct packet *out)
 {
@@ -102,7 +103,7 @@ static void
 check_packet(const struct packet *p)
 {
     struct str s = {0};
-    packet_write(p, &s); /* asserts that the packet keeps all limits */
+    packet_write(p, &s); /* asserts that the packet respects all limits */
     str_free(&s);
 }
 
@@ -162,7 +163,7 @@ save_file(struct coordinator *c, int rank, bool cancel)
     if (cancel) coordinator_file(c, rank, &(struct packet){.kind = PACKET_CANCEL, .count = 1});
 }
 
-/* Makes one of the calls that the coordinator's owner can make. */
+/* Makes one of the calls that the coordinator's controller can make. */
 static void
 coordinator_act(struct coordinator *c, struct input *in, struct notices *notices, uint32_t *run)
 {
@@ -307,8 +308,8 @@ open_files(struct worker_process *s, uint64_t *digest)
     s->member = member_new(&o, &env);
 }
 
-/* Positions are 16-bit or (WIDE) 64-bit numbers. The digest is right or (OTHER) wrong. The path is the worker's own
- * or (STRANGE) from the input. */
+/* Makes a file request. Positions are 16-bit or (WIDE) 64-bit numbers. The digest is right or (OTHER) wrong. The
+ * path is that of the worker's file or (STRANGE) from the input. */
 static void
 fuzz_files(const uint8_t *bytes, size_t n)
 {
@@ -341,7 +342,7 @@ fuzz_files(const uint8_t *bytes, size_t n)
 
 /* ---- programs, and the channel lists that connect partitions ---- */
 
-/* A program that is read must be written back as the same bytes. */
+/* Checks that a program which can be read is written back as the same bytes. */
 static void
 fuzz_program(const uint8_t *bytes, size_t n)
 {
@@ -357,7 +358,7 @@ fuzz_program(const uint8_t *bytes, size_t n)
     atlas_free(&at);
 }
 
-/* Matches the channels of a partition, of each side and kind, with the list of memory 1. */
+/* Matches the channel list in the input with a partition's channels to memory space 1, for each side and kind. */
 static void
 fuzz_channels(const uint8_t *bytes, size_t n)
 {
@@ -411,7 +412,7 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
     if (bytes) memcpy(copy, bytes, n);
 }
 
-/* Refuses the link that an answer to a fetch needs. */
+/* Refuses to open the link on which a fetch would be answered. */
 static int
 no_link(struct carrier *c, int rank)
 {
@@ -423,7 +424,8 @@ static const struct net nobody = {.connect = no_link};
 
 enum { ACT = PIECE + 100, ACTS = 2 };
 
-/* Opens a carrier in an epoch and a run. The partition has one RECV, whose acts receive two chunks each. */
+/* Opens a carrier in an epoch and a run. The plan partition has one receive task, whose acts receive two chunks each.
+ */
 static void
 open_carrier(struct carrier *c, struct plan *p)
 {
@@ -453,7 +455,7 @@ open_carrier(struct carrier *c, struct plan *p)
     c->run = 5;
 }
 
-/* Takes every act that the carrier reports as received, as the device's thread does. */
+/* Consumes every act that the carrier reports as received, as the receiving device's thread does. */
 static void
 take_acts(struct carrier *c, const struct channel *channel)
 {
@@ -462,13 +464,13 @@ take_acts(struct carrier *c, const struct channel *channel)
     const struct carrier_channel *l = &c->carrying->lane[0];
     struct msg m;
     while (bus_recv(c->bus, addr_of(0, 0), &m, 1, BUS_LOOK)) {
-        if (m.kind != MSG_FULL || m.task != 0 || m.run != c->run) continue; /* as an engine does */
+        if (m.kind != MSG_FULL || m.task != 0 || m.run != c->run) continue; /* consumes the message as an engine does */
         assert(l->came > l->taken);
         assert(!t->take(t->of, 0, channel, to));
     }
 }
 
-/* Makes a valid message head, and replaces the fields that the bits of `off` name. */
+/* Makes a valid message head; each bit of `off` replaces a field by input bytes. */
 static void
 next_head(struct input *in, const struct carrier *c, struct head *h)
 {
@@ -594,7 +596,7 @@ fuzz_llmc(const uint8_t *bytes, size_t n)
     fuzz_head(&format_llmc, bytes, n);
 }
 
-/* Calls take with the path of a file with these bytes. */
+/* Writes the bytes to a file and calls `take` with the file's path. */
 static void
 with_file(const uint8_t *bytes, size_t n, void (*take)(const char *path))
 {
@@ -628,8 +630,8 @@ add_piece(void *whole, const uint8_t *bytes, size_t n)
     str_addn(whole, bytes, n);
 }
 
-/* Encodes a text with a tokenizer that was read and decodes the ids. The result must equal the pieces that the
- * splitter cuts, unless a normaliser or special tokens change the text. */
+/* Encodes a text with the parsed tokenizer and decodes the ids. The result must equal the splitter's pieces, joined,
+ * unless a normaliser or special tokens change the text. */
 static void
 use_tokenizer(struct tokenizer *t)
 {
@@ -724,8 +726,8 @@ try_input(const struct subject *s, const char *input, size_t n, uint64_t *state)
     free(bytes);
 }
 
-/* Tries each input of a ustar archive: a header of 512 bytes with the size in octal at byte 124, then data in blocks
- * of 512. Returns the number of inputs; -1 if the archive has no empty header at its end. */
+/* Tries each input of a ustar archive: each has a header of 512 bytes with the size in octal at byte 124, then data
+ * in blocks of 512. Returns the number of inputs; -1 if the archive has no empty header at its end. */
 static int
 try_archive(const struct subject *s, const char *tar, size_t n, uint64_t *state)
 {

@@ -5,14 +5,15 @@
 #   t/fuzz/run.sh [SECONDS per subject] [SUBJECT...]
 #   t/fuzz/run.sh files [INPUTS in total, 10^7]    the subjects that parse files
 #
-# The archive t/fuzz/SUBJECT.tar has the inputs of a subject. `tar xf` unpacks it, pack (below) writes it. libFuzzer keeps new
-# inputs in build/fuzz/corpus/. `run.sh merge [SUBJECT...]` adds a minimal set of new inputs to the archive.
-# `run.sh relearn [SUBJECT...]` reduces archive and corpus to a minimal set with the same coverage. Use it when old inputs
-# have changed their meaning. Inputs that fail are left in build/fuzz/.
+# The archive t/fuzz/SUBJECT.tar has the inputs of a subject. `tar xf` unpacks it, pack (below) writes it. libFuzzer
+# keeps new inputs in build/fuzz/corpus/. `run.sh merge [SUBJECT...]` adds a minimal set of new inputs to the archive.
+# `run.sh relearn [SUBJECT...]` reduces archive and corpus to a minimal set with the same coverage. Run this after a
+# change that gives old inputs another meaning. Inputs that fail are left in build/fuzz/.
 set -u
 cd "$(dirname "$0")/../.."
 fuzz=build/fuzz/fuzz learnt=build/fuzz/corpus
-of_files=(safetensors:20 gguf:15 npz:15 npy:15 llmc:15 tokens:14 files:2 tokenizer:2 tiktoken:2) # SUBJECT:per cent of the inputs; the slow ones get least
+# SUBJECT:PERCENT of all inputs; slow subjects get the fewest inputs
+of_files=(safetensors:20 gguf:15 npz:15 npy:15 llmc:15 tokens:14 files:2 tokenizer:2 tiktoken:2)
 much=${1:-60}
 [ $# -gt 0 ] && shift
 if [ "$much" = files ]; then
@@ -23,7 +24,7 @@ else
   [ $# -gt 0 ] || subjects=($(grep -oE '\{"[a-z]+", fuzz_' t/fuzz/fuzz.c | cut -d'"' -f2))
 fi
 
-pack() { # pack FOLDER ARCHIVE: writes the same bytes for the same files
+pack() { # pack FOLDER ARCHIVE: packs the files; equal files give an archive of equal bytes
   (cd "$1" && LC_ALL=C ls) | tar -C "$1" -b1 --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=644 -T - -cf "$2"
 }
 

@@ -54,7 +54,7 @@ def added(name, id=None, **how):
             "special": True, **how}
 
 
-ADDED = {"<|endoftext|>": 600, "<mask>": 601, "<|é|>": 602}  # in this order, because tokenizers renumbers them
+ADDED = {"<|endoftext|>": 600, "<mask>": 601, "<|é|>": 602}  # added in this order, because tokenizers renumbers them
 END = [added("<|endoftext|>")]
 FORM = {f: {"type": f} for f in ("NFC", "NFD", "NFKC", "NFKD")}
 # The forms of GPT-2, Llama 3, Qwen 2, GPT-NeoX, StarCoder, DeepSeek, Whisper and others, and the remaining split behaviours.
@@ -79,7 +79,7 @@ CASES = {
     "marks": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Contiguous"}, split(r"\p{L}|_", "Removed", invert=True), byte_level(True))},
     "inverted": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Isolated"}, split(r"[\p{L}\p{M}]+", "MergedWithNext", invert=True),
                                         split(r"\w+|[^\s\w]|\W\W", "Contiguous"), byte_level())},
-    # Empty matches split, too: before groups of three digits, or between all characters that do not match.
+    # Patterns with empty matches, which split, too: before groups of three digits, or between all characters that do not match.
     "thousands": {"pre_tokenizer": steps(split(r"(?=(\d{3})+(?!\d))"), byte_level(True, True))},
     "nothing": {"pre_tokenizer": steps(split(r"(?=\p{Lu})|l*|o", "Contiguous"), split(r"$|(?=[\p{N}\p{M}])", "MergedWithPrevious", invert=True), byte_level())},
     "beside": {"pre_tokenizer": steps(split(r"|e", "MergedWithNext"), byte_level(True))},
@@ -107,7 +107,7 @@ def generator(seed):
     return draw
 
 
-# Code points by block: first, count. Scripts that are split and composed in different ways; white space; marks.
+# Blocks of code points: first, count. Scripts with different rules of splitting and composition; white space; combining marks.
 BLOCKS = [(32, 95), (9, 5), (48, 10), (97, 26), (65, 26), (160, 96), (0x100, 128), (0x300, 80), (0x391, 17), (0x410, 64), (0x591, 90),
           (0x627, 20), (0x905, 50), (0xE01, 50), (0x1100, 19), (0x1161, 21), (0x11A8, 27), (0x1E00, 256), (0x1F00, 8), (0x2000, 11),
           (0x2028, 2), (0x2100, 80), (0x2160, 32), (0x2200, 128), (0x3041, 80), (0x4E00, 2000), (0xAC00, 2000), (0xE000, 100),
@@ -115,7 +115,8 @@ BLOCKS = [(32, 95), (9, 5), (48, 10), (97, 26), (65, 26), (160, 96), (0x100, 128
           (0x1F300, 300), (0x1F600, 80), (0x20000, 500), (0x2F800, 200), (0xE0100, 16), (0x10FFF0, 8), (0x180E, 1), (0x85, 1), (0x17F, 1), (0x212A, 1)]
 BITS = ["'s", "'LL", "'ve", "'re ", "<|endoftext|>", " <mask> ", "<|e\u0301|>", "\r\n", "   ", "\n\n\n", " the", "hello", "12345", "don't",
         "_", "=", " \t ", "!!!", "\u3000", "a\u0323\u0307", "\u212b"]
-# Added tokens with all combinations of flags: case k gives token i the flags (k + 11 i) % 32. Then other parts of the texts.
+# Added tokens with all combinations of flags: case k gives token i the flags (k + 11 i) % 32. Then other parts of
+# tokenizer.json.
 MANNERS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 ADDED_TEXTS = ["   ", " <m> ", "ab", "1", "\n", "e\u0301x", "\u3000"]
 ADDED_BITS = [*ADDED_TEXTS, " ", "  ", " ", "a", "<m>", "_", "\u00e9x", "\u2460", ".", "\u0301"]
@@ -138,7 +139,7 @@ def string(seed):
             out.append(one(BLOCKS[draw(len(BLOCKS))]).encode() * (1 + draw(40)))      # a long run
         elif kind == 4:
             for _ in range(1 + draw(3)):
-                out.append(one((0x10000 * draw(17), 0x10000)).encode())                # any plane
+                out.append(one((0x10000 * draw(17), 0x10000)).encode())                # a character of any plane
         elif kind == 5:
             for _ in range(draw(4)):
                 out.append(bytes([(STRAY[draw(len(STRAY))], 128 + draw(64))[draw(2)]]))  # mostly invalid UTF-8

@@ -1,6 +1,6 @@
 #!/bin/bash
-# run.sh - all tests that need a GPU, the most informative first: the machine, first programs, every operator, programs on
-# several devices of one GPU, NCCL, memcheck and racecheck, and benchmarks.
+# run.sh - runs all tests that need a GPU, the most informative first: facts of the machine, first programs, every
+# operator, programs on several devices of one GPU, NCCL, memcheck and racecheck, and benchmarks.
 #
 #   t/gpu/run.sh run FOLDER [PART...]     runs the parts in a tree built in build/release, or in an unpacked archive
 #   t/gpu/run.sh pack FILE.tar.gz         packs all files for a run, with this machine's libraries, for a machine that has a
@@ -14,9 +14,9 @@
 set -u
 cd "$(dirname "$0")/../.."
 build=build/release
-cuda_libraries=(libnvrtc.so libcublasLt.so libnccl.so libcudnn.so) # cuDNN opens further libraries in its own folder
+cuda_libraries=(libnvrtc.so libcublasLt.so libnccl.so libcudnn.so) # cuDNN opens further libraries, which must be in its own folder
 
-# name, time limit in seconds
+# name and time limit, s, of each part
 parts='facts 60
 light 60
 operators 200
@@ -57,7 +57,7 @@ pack() {
   wrap rille lib
   wrap t/bin/cuda ../../lib
   cp $build/librille-cuda.so "$top/$build"
-  cp $build/librille-cuda.so "$top/$build/lib" # in the folder of the real program
+  cp $build/librille-cuda.so "$top/$build/lib" # the folder in which the real program looks for the plug-in
   libraries $build/rille $build/t/bin/cuda | while read -r library; do cp -L "$library" "$top/$build/lib"; done
   cp -r --parents t/gpu/run.sh t/lib t/*/*.lua bench/gpu.* examples docs/cuda.md "$top"
   tar -C "$top" -czf "$file" .
@@ -197,7 +197,8 @@ light() {
   ok "hidden GPUs are not found" sh -c "CUDA_VISIBLE_DEVICES= '$rille' -d cuda:0 -e 'print(1)' 2>&1 | tee /dev/stderr | grep -q 'no GPU'"
 }
 
-one_operator() { # in a new process, because a CUDA error is permanent for its process; `cudnn` tests the convolutions
+# tests one operator in a new process, because a CUDA error is permanent for its process; `cudnn` stands for the convolutions
+one_operator() {
   local test=kernels
   [ "$1" != cudnn ] || test=convolutions
   timeout 120 env ONLY="$1" "$build/t/bin/cuda" "$test" gpu >"$scratch/op.$1" 2>&1
@@ -212,7 +213,7 @@ one_operator() { # in a new process, because a CUDA error is permanent for its p
 operators() {
   export -f one_operator
   export build scratch
-  # basic operators first, in case time runs out
+  # tests basic operators first, in case time runs out
   { printf '%s\n' add cast sum softmax matmul cudnn layer_norm gelu embedding attention adamw cross_entropy_rows combine; "$build/t/bin/cuda" kernels names; } |
     awk '!seen[$0]++' | xargs -P "$JOBS" -I{} bash -c 'one_operator {}' | tee "$scratch/all"
   ! grep -q '^not ok' "$scratch/all"
@@ -278,7 +279,7 @@ nccl() {
     os.exit(wrong == 0)'
 }
 
-one_sanitized() { # one_sanitized TOOL OPERATOR
+one_sanitized() { # one_sanitized TOOL OPERATOR: tests the operator under compute-sanitizer's TOOL
   if ONLY=$2 timeout 100 compute-sanitizer --tool "$1" --error-exitcode 9 "$build/t/bin/cuda" kernels gpu >"$scratch/sane.$1.$2" 2>&1; then
     echo "ok - $1: $2"
   else

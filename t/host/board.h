@@ -3,11 +3,11 @@
  *
  * FAKE_NCCL_BOARD names a file that all processes map; without it the board is private to the process. Call n of a
  * rank matches call n of every other rank, and completes when all ranks have made it. A rank writes its data to its
- * own block of memory and reads the other ranks' blocks. It writes the next data only after all ranks have read the
- * last. The board reports errors that would give wrong results or a deadlock: ranks that call different collectives,
- * and devices whose call orders conflict. Data sent from rank 0 to rank 1 of two is written and read by streams that
- * wait for nothing else. A process that ends leaves its ranks empty; the other ranks wait until they are aborted.
- * Any thread. */
+ * own block of memory and reads the other ranks' blocks. A rank writes new data only after all ranks have read the
+ * rank's previous data. The board reports errors that would give wrong results or a deadlock: ranks that call
+ * different collectives, and devices whose call orders conflict. A point-to-point send, from rank 0 to rank 1 of
+ * two, needs no other call: its streams wait for nothing else. If a process ends, the ranks of other processes wait
+ * until they are aborted. Any thread may call. */
 #ifndef RILLE_T_HOST_BOARD_H
 #define RILLE_T_HOST_BOARD_H
 
@@ -31,21 +31,22 @@ enum { BOARD_RANKS = 16, BOARD_COMMS = 512, BOARD_GPUS = 256, BOARD_ROOM = 32 <<
 enum board_verb { BOARD_REDUCE, BOARD_SCATTER, BOARD_GATHER, BOARD_EXCHANGE, BOARD_PASS };
 
 struct board_call {
-    int32_t verb, what; /* what: dtype and reduction */
+    int32_t verb, what; /* verb: kind of collective; what: dtype and reduction */
     int64_t width, numel;
 };
 /* A communicator. */
 struct board_comm {
-    uint64_t secret; /* identifies the communicator's id */
+    uint64_t secret; /* hash of the communicator's id, to find it by */
     int32_t n, gpu[BOARD_RANKS];
-    bool taken[BOARD_RANKS]; /* the rank has joined */
+    bool taken[BOARD_RANKS]; /* index: rank; true if the rank has joined */
     struct board_call call[BOARD_RANKS];
-    int64_t begun[BOARD_RANKS], done[BOARD_RANKS]; /* calls begun; calls whose data the rank has read */
+    int64_t begun[BOARD_RANKS], done[BOARD_RANKS]; /* index: rank; begun: number of calls begun; done: number of calls
+                                                      whose data the rank has read */
     char wrong[96];
 };
 struct board_gpu {
     unsigned char uuid[BOARD_ID];
-    int32_t pid, comm, rank; /* process and rank that waits; comm -1: not waiting */
+    int32_t pid, comm, rank; /* the waiting rank, and its process and communicator; comm -1: not waiting */
 };
 struct board {
     pthread_mutex_t lock;
@@ -80,7 +81,7 @@ board_map(const char *name, size_t bytes, void (*format)(struct board *b))
                            MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0)
                     : MAP_FAILED;
     if (p != MAP_FAILED && format && !((struct board *)p)->ready) format(p);
-    if (fd >= 0) flock(fd, LOCK_UN), close(fd); /* the mapping stays */
+    if (fd >= 0) flock(fd, LOCK_UN), close(fd); /* the mapping stays valid after the file is closed */
     return p == MAP_FAILED ? NULL : p;
 }
 
@@ -112,8 +113,8 @@ board_tell(void)
     syscall(SYS_futex, &the_board->news, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Waits for news, for at most 20 ms, because the process that would report news may have died. Releases the lock
- * while it waits. */
+/* Waits for a change, for at most 20 ms, because a process that would announce the change may have died. Releases
+ * the lock while it waits. */
 static void
 board_wait(void)
 {
@@ -135,7 +136,7 @@ board_place(int comm, int rank)
     return board_room[comm] ? board_room[comm] + (size_t)BOARD_ROOM * (size_t)rank : NULL;
 }
 
-/* Returns the number of a GPU and forgets its earlier waits. Call with the lock. */
+/* Returns the number of a GPU on the board, and clears the GPU's earlier waits. The caller holds the lock. */
 static int
 board_gpu(const void *uuid)
 {
@@ -189,7 +190,7 @@ board_agrees(const struct board_comm *m)
     return true;
 }
 
-/* Waits until `least` calls of all ranks are counted (begun or done). Returns NULL, or an error. */
+/* Waits until all ranks have begun (or done) at least `least` calls. Returns NULL, or an error. */
 static const char *
 board_await(struct board_comm *m, int comm, int rank, const int64_t *count, int64_t least, const bool *cut)
 {
@@ -209,8 +210,8 @@ board_await(struct board_comm *m, int comm, int rank, const int64_t *count, int6
     return *cut ? "cut" : m->wrong[0] ? m->wrong : NULL;
 }
 
-/* Makes a rank's next call: writes `bytes` of data and waits until all ranks have made the call. The rank then reads
- * the others' data, with the lock, and calls board_end. */
+/* Makes a rank's next call: writes `bytes` of data and waits until all ranks have made the call. Then the caller
+ * reads the other ranks' data while it holds the lock, and calls board_end(). */
 static const char *
 board_begin(int comm, int rank, const struct board_call *c, const void *in, size_t bytes, const bool *cut)
 {
@@ -230,7 +231,8 @@ board_begin(int comm, int rank, const struct board_call *c, const void *in, size
     return why;
 }
 
-/* Waits until one rank has counted `least` calls, in a communicator of two. Returns NULL, or an error. */
+/* Waits until one rank of a communicator of two has begun (or done) at least `least` calls. Returns NULL, or an error.
+ */
 static const char *
 board_until(const struct board_comm *m, const int64_t *count, int64_t least, const bool *cut)
 {
@@ -239,7 +241,7 @@ board_until(const struct board_comm *m, const int64_t *count, int64_t least, con
 }
 
 /* Sends from rank 0: waits until rank 1 has read the previous data, then writes. Without `keeps`, also waits until
- * rank 1 has read this data. Call with the lock. */
+ * rank 1 has read this data. The caller holds the lock. */
 static const char *
 board_send(int comm, const struct board_call *c, const void *in, size_t bytes, bool keeps, const bool *cut)
 {

@@ -1,7 +1,8 @@
 /* cublaslt.c - a cuBLASLt stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls,
- * declared by the real header. A product is deferred like a kernel. FAKE_CUDA=noway: no algorithm for any product.
+ * declared by the real header. A product is deferred like a kernel. With FAKE_CUDA=noway no product has an
+ * algorithm.
  *
- * Descriptors store the value of attribute i in word i; COMPUTE and SCALE follow. */
+ * Descriptors store the value of attribute i in word i, and then COMPUTE and SCALE. */
 #include "t/host/reals.h"
 #include "t/host/toolkit.h"
 
@@ -102,7 +103,7 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p, cublasLtMatmu
     return set(p->data, 8, what, v, n);
 }
 
-/* Writes an epilogue as text: "bias+gelu+aux". */
+/* Writes an epilogue as text, for example "bias+gelu+aux". */
 static const char *
 epilogue_text(uint64_t e, char *text)
 {
@@ -114,7 +115,8 @@ epilogue_text(uint64_t e, char *text)
     return *text ? text + 1 : "plain";
 }
 
-/* Finds an algorithm; f64 with gelu has none. The caller must exclude reductions in an unspecified order. */
+/* Finds an algorithm; f64 with gelu has none. Fails the test if the caller permits reductions in an unspecified order.
+ */
 cublasStatus_t
 cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a,
                                cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t y,

@@ -1,10 +1,10 @@
 /* cudnn.c - a cuDNN stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls
- * (kernels/cuda/cudnn_abi.h). It checks attributes, their types and their order as strictly as the real library. A
- * convolution is deferred like a kernel. FAKE_CUDA=noengine: no engine for any convolution. Like the real library,
- * it has no engine for halves with an f32 result.
+ * (kernels/cuda/cudnn_abi.h). The stand-in checks attributes, their types and their order as strictly as the real
+ * library. A convolution is deferred like a kernel. With FAKE_CUDA=noengine no convolution has an engine. As in the
+ * real library, halves with an f32 result have no engine.
  *
- * The engine list has the best first: all engines that the plug-in must reject, then an acceptable one. A rejected
- * engine would compute twice the right result, so a wrong choice shows. */
+ * The engine list begins with all engines that the plug-in must reject; an acceptable one follows. An engine to be
+ * rejected computes twice the right result, so that a wrong choice is noticed. */
 #include "kernels/cuda/cudnn_abi.h"
 #include "t/host/reals.h"
 #include "t/host/toolkit.h"
@@ -18,7 +18,7 @@ CUDNN_CALLS(DECLARE)
 
 enum { ATTRIBUTES = 16, ELEMENTS = 4, SCRATCH = 4096, TOO_MUCH = INT32_MAX, NOTE = 7 };
 
-/* NOTE: no numerical note */
+/* Engines with their numerical notes. NOTE: no numerical note. */
 static const struct engine {
     int note;
     int64_t scratch;
@@ -29,7 +29,7 @@ static const struct engine {
     {DNN_NUMERICAL_NOTE_FFT, SCRATCH},
     {DNN_NUMERICAL_NOTE_WINOGRAD, SCRATCH},
     {NOTE, TOO_MUCH},
-    {DNN_NUMERICAL_NOTE_TENSOR_CORE, SCRATCH}, /* uses TF32 for f32 */
+    {DNN_NUMERICAL_NOTE_TENSOR_CORE, SCRATCH}, /* the note means that f32 is computed as TF32 */
     {NOTE, SCRATCH},
 };
 enum { ENGINES = sizeof engines / sizeof *engines };
@@ -138,7 +138,7 @@ cudnnBackendSetAttribute(void *descriptor, int attribute, int type, int64_t n, c
     return DNN_STATUS_SUCCESS;
 }
 
-/* Returns an attribute of this name, type and count; NULL if the descriptor has none. */
+/* Returns the attribute with this name, type and count; NULL if the descriptor has none. */
 static const struct attribute *
 find(const struct descriptor *d, int name, int type, int64_t n)
 {
@@ -154,7 +154,7 @@ of(const struct descriptor *d, int name)
     return a ? a->pointer[0] : NULL;
 }
 
-/* Attributes that a descriptor must have: type of descriptor, attribute, type, count. */
+/* Attributes that a descriptor must have. Columns: type of descriptor, attribute, type, count. */
 static const struct {
     int of, name, type, n;
 } needed[] = {
@@ -359,7 +359,7 @@ place(const struct image *i, int64_t e)
     return at;
 }
 
-/* Adds every product of the convolution to the output image. Forward and gradients use this loop. */
+/* Adds every product of the convolution to the computed image, forward or gradient. */
 static void
 walk(const struct work *w, double *const *all)
 {
@@ -402,7 +402,8 @@ compute(void *what)
     return cudaSuccess;
 }
 
-/* Reads the addresses of a variant pack, matched by the images' ids. Returns false if one is missing or misaligned. */
+/* Reads the addresses of the images from a variant pack, by the images' ids. Returns false if an address is missing
+ * or misaligned. */
 static bool
 read_pack(const struct descriptor *pack, struct work *w)
 {

@@ -48,7 +48,7 @@ enum { CLOSED = PROT_READ | PROT_WRITE };
 #endif
 enum { OPEN = PROT_READ | PROT_WRITE, BLOCKS = 4096 };
 
-static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* serialises launches, copies and fills */
+static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* lock that serialises launches, copies and fills */
 static struct block {
     void *data;
     size_t bytes;

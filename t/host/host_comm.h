@@ -1,10 +1,10 @@
 /* host_comm.h - a stand-in for a collective library (like NCCL) on host memory, for test devices that simulate GPUs
- * (t/lib/collecting.h). Within one process; t/host/board.h is the stand-in of NCCL across processes.
+ * (t/lib/collecting.h). All ranks are in one process; t/host/board.h is the stand-in for NCCL across processes.
  *
  * The library follows NCCL: call n of a rank matches call n of every other rank, and completes when all ranks have
  * made it. A point-to-point send is buffered (host_comm_buffers) or waits for its receive; NCCL may do either. Two
  * errors are reported, because they would give wrong results or a deadlock: different collectives on the ranks, and
- * conflicting call orders of devices. Any thread. */
+ * conflicting call orders of devices. Any thread may call. */
 #ifndef RILLE_T_HOST_HOST_COMM_H
 #define RILLE_T_HOST_HOST_COMM_H
 
@@ -18,19 +18,21 @@ enum { HOST_COMM_RANKS = 64 };
 enum host_comm_verb { HOST_COMM_REDUCE, HOST_COMM_SCATTER, HOST_COMM_GATHER, HOST_COMM_EXCHANGE, HOST_COMM_PASS };
 
 struct host_comm_call {
-    int verb, what; /* enum host_comm_verb; dtype and reduction, for `add` */
+    int verb, what; /* verb: enum host_comm_verb; what: dtype and reduction, passed to `add` */
     size_t width;   /* bytes per element */
-    int64_t numel;  /* elements per block; HOST_COMM_REDUCE: in all */
+    int64_t numel;  /* number of elements per block; HOST_COMM_REDUCE: number of all elements */
     const void *in;
     void *out;
     void (*add)(int what, void *to, const void *x, int64_t n);
 };
 struct host_comm {
     int n, device[HOST_COMM_RANKS];
-    struct host_comm_call call[HOST_COMM_RANKS]; /* pending call, by rank */
-    int64_t begun[HOST_COMM_RANKS], done;        /* calls begun, by rank; completed by all ranks */
-    bool asked[HOST_COMM_RANKS];                 /* a call was made, and its completion not reported */
-    void *kept;                                  /* data sent and not yet received; on the heap */
+    struct host_comm_call call[HOST_COMM_RANKS]; /* index: rank; the pending call */
+    /* begun: number of calls begun, by rank; done: number of calls that all ranks have completed */
+    int64_t begun[HOST_COMM_RANKS], done;
+    /* index: rank; a call was made, and its completion is not reported yet */
+    bool asked[HOST_COMM_RANKS];
+    void *kept; /* data that was sent and is not received yet; on the heap */
     bool cut;
     const char *wrong;
 };
@@ -40,10 +42,11 @@ static pthread_mutex_t host_comm_lock =
     PTHREAD_MUTEX_INITIALIZER; /* protects every communicator, and the variables below */
 static pthread_cond_t host_comm_news = PTHREAD_COND_INITIALIZER;
 static struct host_comm_place {
-    struct host_comm *in; /* NULL: not waiting */
+    struct host_comm *in; /* communicator in which the device waits; NULL: not waiting */
     int rank;
-} host_comm_waits[HOST_COMM_RANKS]; /* per device: the call that its stream waits for, or waited for until it wakes up
-                                     */
+    /* index: device; the call that its stream waits for. After the call completes, the entry stays until the stream
+     * wakes up. */
+} host_comm_waits[HOST_COMM_RANKS];
 
 static inline void
 host_comm_open(struct host_comm *m, int n, const int *device)
@@ -155,13 +158,14 @@ host_comm_waits_for(const struct host_comm *m, int device, int depth)
     return false;
 }
 
-/* Makes a rank's call, or, if the call is pending, polls it; *done: it is complete. Returns NULL, or an error. Call
- * with the lock. */
+/* Makes a rank's call, or polls it if it is pending. Sets *done if the call is complete. Returns NULL, or an error.
+ * The caller holds the lock. */
 static inline const char *
 host_comm_poll(struct host_comm *m, int rank, const struct host_comm_call *c, bool *done)
 {
     *done = false;
-    if (m->kept && host_comm_is_buffered(rank, c)) return m->cut ? "cut" : NULL; /* one send is buffered at a time */
+    /* the communicator buffers at most one send at a time */
+    if (m->kept && host_comm_is_buffered(rank, c)) return m->cut ? "cut" : NULL;
     if (!m->asked[rank] && !m->cut) host_comm_begin(m, rank, c);
     if (m->cut || m->wrong) return m->cut ? "cut" : m->wrong;
     *done = m->begun[rank] <= m->done || host_comm_is_buffered(rank, c);

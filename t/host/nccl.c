@@ -4,12 +4,12 @@
  * then waits for the other ranks. Calls never block, a started operation reports "in progress" at the first query,
  * and a communicator is ready when all its ranks have joined.
  *
- * A send outside a group waits for its receive. With the word `buffers` the send is buffered and waits for the
- * receive of the previous send, because real NCCL may do either. Streams of several point-to-point links wait at the
- * same time.
+ * A send outside a group waits for its receive. With the word `buffers` in FAKE_CUDA it is buffered and waits only
+ * for the receive of the previous send, because real NCCL may do either. Streams of several point-to-point links may
+ * wait at the same time.
  *
- * FAKE_CUDA: nonccl (communicators cannot be made), unmet (a communicator never becomes ready: its ranks cannot
- * reach each other), oldnccl (an old version). */
+ * Faults, set by words in FAKE_CUDA: nonccl (communicators cannot be made), unmet (a communicator never becomes
+ * ready: its ranks cannot reach each other), oldnccl (an old version). */
 #include "t/host/board.h"
 #include "t/host/toolkit.h"
 
@@ -24,7 +24,7 @@ static struct here {
 
 struct ncclComm {
     int comm, rank, gpu;
-    bool looked; /* the last operation's status was queried */
+    bool looked; /* true: the status of the last operation was queried */
 };
 struct id {
     int32_t number;
@@ -60,8 +60,8 @@ ncclGetUniqueId(ncclUniqueId *out)
     return fits ? ncclSuccess : ncclSystemError;
 }
 
-/* Adds a rank to a communicator. Returns NULL, or the reason of the failure. A GPU has one rank; an id makes one
- * communicator. Call with the lock. */
+/* Adds a rank to a communicator. Returns NULL, or the reason of the failure. A GPU can have one rank, and an id can
+ * make one communicator. The caller holds the lock. */
 static const char *
 take_rank(struct board_comm *m, int n, int rank, int gpu)
 {
@@ -84,7 +84,7 @@ ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId given, int rank, nc
     if (config->blocking || cudaGetDeviceProperties(&gpu, fake_current())) return ncclInvalidArgument;
     struct board *b = board_lock();
     bool known = id.number >= 0 && id.number < b->ncomm && b->comm[id.number].secret == id.secret;
-    const char *why = known ? take_rank(&b->comm[id.number], n, rank, board_gpu(&gpu.uuid)) : "an id is nobody's";
+    const char *why = known ? take_rank(&b->comm[id.number], n, rank, board_gpu(&gpu.uuid)) : "an unknown id";
     if (!why) here[id.number].nrank++;
     board_unlock();
     if (why) fprintf(stderr, "fake nccl: %s\n", why);
@@ -140,7 +140,7 @@ combine(ncclRedOp_t op, double a, double b)
     return op == ncclSum ? a + b : op == ncclProd ? a * b : op == ncclMax ? fmax(a, b) : fmin(a, b);
 }
 
-/* Combines two integers; sums and products wrap. */
+/* Combines two integers by a reduction; sums and products wrap around. */
 static uint64_t
 combine_whole(ncclRedOp_t op, int64_t a, int64_t b)
 {
@@ -169,7 +169,7 @@ add(int what, void *to, const void *x, int64_t n)
     }
 }
 
-/* Reduces in descending rank order, which no caller may rely on. Call with the lock. */
+/* Reduces in descending rank order, because no caller may rely on ascending order. The caller holds the lock. */
 static void
 add_all(const struct board_comm *m, int comm, size_t skip, const struct board_call *c, char *out)
 {

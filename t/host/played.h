@@ -23,7 +23,7 @@ played_content(const char *path, size_t *bytes)
     return p;
 }
 
-/* Compiles a text. Returns NULL, or an error. *binary is on the heap. */
+/* Compiles a text into *binary, which is on the heap. Returns NULL, or an error. */
 static const char *
 played_compile(const char *text, const char *name, void **binary, size_t *bytes)
 {

@@ -3,7 +3,7 @@
  *
  * Between two barriers the threads of a block run one by one, in a random order that depends on a seed. So results
  * depend on the seed if a barrier is missing, and sanitizers see every access. A barrier that not all threads reach
- * ends the program. The shim cannot show races between threads that run interleaved. */
+ * ends the program. Data races between barriers are not detected, because only one thread runs at a time. */
 #ifndef RILLE_T_HOST_SHIM_H
 #define RILLE_T_HOST_SHIM_H
 
@@ -16,7 +16,7 @@
 
 #define __global__
 #define __device__
-#define __shared__ static /* one block runs at a time */
+#define __shared__ static /* one block runs at a time, so `static` suffices */
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define DEVICE       static inline
@@ -32,14 +32,14 @@ static dim3 threadIdx, blockIdx, blockDim, gridDim;
 namespace shim
 {
 enum { MOST = 1024, STACK = 128 << 10 };
-static void *scheduler[5], *fiber[MOST][5]; /* saved contexts (__builtin_setjmp) */
+static void *scheduler[5], *fiber[MOST][5]; /* contexts saved by __builtin_setjmp */
 static char *stacks;
 static bool born[MOST], done[MOST];
 static unsigned now;
 static void (*kernel)(const void *words);
 static const void *argument;
 
-/* Replaces subnormals by zero if the thread flushes subnormals. libm reads the bits, so it would see a subnormal. */
+/* Replaces a subnormal by zero if the thread flushes subnormals, because libm inspects the bits of its argument. */
 static inline float
 flushed(float x)
 {
@@ -48,7 +48,8 @@ flushed(float x)
 }
 
 /* Switches from a fiber to the scheduler. swapcontext() makes two system calls for signals per switch, which took
- * half of the total time. AddressSanitizer would lose its state of the stack that is left. */
+ * half of the total time. AddressSanitizer must not instrument this function, because it would lose the state of the
+ * stack that is left. */
 __attribute__((noinline, no_sanitize_address)) static void
 leave(unsigned me)
 {
@@ -102,8 +103,8 @@ draw(uint64_t *seed)
     return *seed;
 }
 
-/* Runs every thread to its next barrier or to its end; all threads must agree. The number of threads is a power of
- * two, so any odd step visits every thread. Returns false when all have ended. */
+/* Runs every thread to its next barrier or to its end; all threads must reach the same of both. Visits threads by an
+ * odd step, which reaches all, because their number is a power of two. Returns false when all threads have ended. */
 static bool
 round(unsigned threads, uint64_t *seed)
 {
@@ -133,7 +134,7 @@ launch(void (*f)(const void *), const void *words, long blocks, unsigned threads
         while (round(threads, &seed)) continue;
     }
 }
-} // namespace shim
+} // end of namespace shim
 
 static inline void
 __syncthreads()
@@ -141,7 +142,7 @@ __syncthreads()
     shim::barrier();
 }
 
-/* Returns true if `is` is true for any thread of the block. */
+/* __syncthreads_or: returns 1 if `is` is nonzero for any thread of the block. */
 static inline int
 __syncthreads_or(int is)
 {
@@ -155,8 +156,8 @@ __syncthreads_or(int is)
     return all;
 }
 
-/* Defines the entry of a kernel: run_<name>, which returns the bytes of the kernel's argument. Without words, it
- * does nothing else. */
+/* Defines a kernel's entry function run_<name>. The function returns the size of the kernel's argument in bytes.
+ * With words == NULL it does nothing else. */
 #define SHIM_KERNEL(name)                                                                                              \
     static void call_##name(const void *words) { name##_::name(*(const name##_::argument *)words); }                   \
     extern "C" __attribute__((visibility("default"))) long run_##name(const void *words, long blocks, int threads,     \

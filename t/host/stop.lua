@@ -1,8 +1,8 @@
--- stop.lua plain|compiled TRIALS DIR - runs steps that signals interrupt at random moments. After each interrupt it checks
--- that every element of every parameter has the same number of updates, and that the optimiser counted as many steps. It
--- prints "go" when the next signal may arrive, "bad ..." on an error, and reads a line after each interrupt. At the end it
--- writes a checkpoint, runs five more steps and prints their losses. With 0 trials it loads that checkpoint instead and
--- runs the same five steps undisturbed.
+-- stop.lua plain|compiled TRIALS DIR - runs steps that signals interrupt at random moments. After each interrupt it
+-- checks that every element of every parameter has the same number of updates, and that the optimiser counted as many
+-- steps. The script prints "go" when the next signal may arrive, "bad ..." on an error, and reads a line after each
+-- interrupt. At the end it writes a checkpoint, runs five more steps and prints their losses. With 0 trials it loads
+-- that checkpoint instead and runs the same five steps undisturbed.
 local rille = require "rille"
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local options = {placement = P, sbp = "B", requires_grad = true}
@@ -28,7 +28,7 @@ local function run()
 end
 local step = arg[1] == "compiled" and rille.graph(run) or run
 
--- Returns an error text if updates are missing. A plain loop calls two optimisers and can be stopped between them.
+-- Returns an error text if updates are missing; nil: none is. A plain loop calls two optimisers and can be stopped between them.
 local function whole()
   local first = params[1]:max():item()
   for k, p in ipairs(params) do

@@ -2,11 +2,11 @@
  * (kernels/cuda) calls, declared by the real headers. cublaslt.c adds cuBLASLt. GPUs are host memory; kernels run on
  * the host (t/host/played.h). Work is done as late as possible: when a thread waits for it, or for later work.
  *
- * FAKE_CUDA sets faults, in words: driver=0 (no driver), driver=old, gpus=N (2), memory=BYTES per GPU, held=N
- * (another process uses that GPU exclusively), shared (other processes use half of the memory), crowded (they take
- * that half after the GPU was opened), apart (host and GPU cannot access memory at the same time), nopin (host
- * memory cannot be pinned), nograph (no stream capture), lost=N (from copy, fill or launch N on, every call reports
- * a lost GPU), each (every process has its own GPUs, as on its own host).
+ * Words in FAKE_CUDA set faults: driver=0 (no driver), driver=old, gpus=N (2), memory=BYTES per GPU, held=N (another
+ * process uses that GPU exclusively), shared (other processes use half of the memory), crowded (they take that half
+ * after the GPU was opened), apart (host and GPU cannot access memory at the same time), nopin (host memory cannot
+ * be pinned), nograph (no stream capture), lost=N (from copy, fill or launch N on, every call reports a lost GPU),
+ * each (every process has its own GPUs, as if it ran on a separate host).
  *
  * CUDA_VISIBLE_DEVICES is read as the driver reads it: numbers, or prefixes of GPU-1000, GPU-1001, .... The list
  * ends at the first invalid entry, and a list that names a GPU twice is empty. FAKE_CUDA_LOG names a file to which
@@ -67,7 +67,7 @@ fake_log(const char *format, ...)
 
 /* ---- devices ---- */
 
-/* Returns the GPU that an entry of CUDA_VISIBLE_DEVICES names; -1: none. */
+/* Returns the number of the GPU that an entry of CUDA_VISIBLE_DEVICES names; -1: no GPU. */
 static int
 named(const char *word, int n)
 {
@@ -108,7 +108,7 @@ note(cudaError_t e)
 }
 
 /* Returns the error that every call reports for a lost or held GPU. A thread that has not chosen a GPU uses the
- * first, which may be held. */
+ * first one, which may be held. */
 static cudaError_t
 state(void)
 {
@@ -167,7 +167,7 @@ cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device)
     return e;
 }
 
-/* Selects a GPU, which creates its primary context; a held GPU refuses. */
+/* Selects a GPU, which creates the GPU's primary context; fails for a held GPU. */
 cudaError_t
 cudaSetDevice(int device)
 {
@@ -214,7 +214,7 @@ cudaMemGetInfo(size_t *left, size_t *all)
     return e;
 }
 
-/* Allocates managed memory: up to ten times the GPU's memory, because the real one can be oversubscribed, too. */
+/* Allocates managed memory: up to ten times the GPU's memory, because real managed memory can exceed it, too. */
 cudaError_t
 cudaMallocManaged(void **out, size_t bytes, unsigned flags)
 {
@@ -297,14 +297,16 @@ cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *na
 enum { ARGUMENT = 4096, PENDING = 4096, STREAMS = 256, KERNELS = 4096 };
 struct stream;
 struct CUevent_st {
-    struct stream *of; /* NULL: never recorded */
+    struct stream *of; /* stream on which the event was recorded; NULL: never recorded */
     long upto;
 };
 struct launch {
-    struct CUevent_st after;                                                 /* `of` set: only waits for that event */
-    long (*run)(const void *words, long blocks, int threads, uint64_t seed); /* NULL: host code */
+    /* event to wait for; if `of` is set, the launch only waits */
+    struct CUevent_st after;
+    /* kernel; NULL: the launch runs host code */
+    long (*run)(const void *words, long blocks, int threads, uint64_t seed);
     cudaError_t (*host)(void *of);
-    void *of; /* on the heap */
+    void *of; /* argument of the host code; on the heap */
     size_t of_bytes;
     long blocks, threads;
     char argument[ARGUMENT];
@@ -312,8 +314,8 @@ struct launch {
 };
 static struct stream {
     struct launch *pending[PENDING];
-    long put, done; /* launch n is pending[n % PENDING] */
-    bool busy;      /* a thread runs the oldest launch */
+    long put, done; /* put: number of launches put; done: number done; launch n is pending[n % PENDING] */
+    bool busy;      /* true: a thread is running the oldest launch */
 } stream_of[STREAMS];
 static int nstream; /* number of threads that have launched */
 static _Thread_local struct stream *own;
@@ -324,13 +326,13 @@ static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 
 struct CUgraph_st {
     int n, nref;
-    bool spoilt; /* a forbidden call occurred during the capture */
+    bool spoilt; /* true: a forbidden call occurred during the capture */
     struct launch *first, **last;
 };
 static _Thread_local struct CUgraph_st *capturing;
 
-/* Logs a call that is not allowed during a capture, and invalidates the capture. Succeeds if the thread does not
- * capture. */
+/* Checks a call that is not allowed during a capture. If the thread captures, logs the call, invalidates the capture
+ * and returns an error. */
 static cudaError_t
 forbidden(const char *what)
 {
@@ -606,7 +608,7 @@ copy_later(struct rows what)
     return fake_put_off(copy_rows, &what, sizeof what);
 }
 
-/* Returns the kind of memory that contains these bytes. Pageable memory would be read later than the call. */
+/* Returns the kind of memory of these bytes. (A copy from pageable memory would read them after the call.) */
 static const char *
 memory_at(const void *p, size_t bytes)
 {

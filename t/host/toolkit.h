@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-bool fake_is_said(const char *word); /* true if FAKE_CUDA contains the word */
+bool fake_is_said(const char *word); /* Returns true if FAKE_CUDA contains the word. */
 void fake_log(const char *format, ...);
-int fake_current(void); /* index of the thread's GPU */
+int fake_current(void); /* Returns the index of the thread's GPU. */
 /* Writes the UUID of GPU `gpu` of this host. */
 static inline void
 fake_uuid(int gpu, cudaUUID_t *out)

@@ -1,5 +1,6 @@
--- attention-halves.lua - compares attention in bf16 and f16, and its gradients, with f64. Errors are a few roundings of a half for
--- any lengths, sizes and layouts, and for large scores, because scores are not rounded to halves.
+-- attention-halves.lua - compares attention in bf16 and f16, and its gradients, with f64. Errors must be a few roundings
+-- of a half, for any lengths, sizes and layouts, and also for large scores, because the kernels do not round scores to
+-- halves.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -7,7 +8,8 @@ rille.manual_seed(tap.seed(5))
 local unit = {bf16 = 2 ^ -8, f16 = 2 ^ -11}
 local ONE, FOUR = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
 local Q, K, V, MASK, SLOPE = 1, 2, 3, 4, 5
--- Compared values: the result, the operands' gradients, and the gradients of q's gradient; each with its allowed error in half units.
+-- Compared values, each with its allowed error in roundings of the half dtype: the result, the operands' gradients, and
+-- the gradients of q's gradient.
 local values = {{"the result", 1}, {"the gradient of q", 3}, {"of k", 3}, {"of v", 1.5}, {"of the mask", 3},
   {"the gradient of q's with respect to q", 6}, {"to k", 6}, {"to v", 6}}
 
@@ -38,7 +40,7 @@ end
 
 local function norm(x) return x:square():sum():sqrt():item() end
 
--- Returns the largest error of several cases relative to the allowed one, and its description.
+-- Returns the largest quotient of error and allowed error over several cases, and a description of its case.
 local function worst_of(cases, place, sbp)
   local worst, where = 0, ""
   for _, case in ipairs(cases) do
@@ -64,7 +66,7 @@ local lengths = {{1, 1}, {1, 7}, {7, 7}, {31, 31}, {32, 32}, {33, 33}, {127, 127
 local sizes = {16, 33, 64, 80}
 local scales = {{"bf16", 1}, {"bf16", 4}, {"bf16", 20}, {"f16", 1}, {"f16", 4}, {"f16", 20}, {"f16", 60}}
 
--- Each length is paired with one size; the next scale uses other pairs.
+-- Pairs each length with one size; the next scale uses other pairs.
 for n, s in ipairs(scales) do
   local cases = {}
   for i, l in ipairs(lengths) do

@@ -1,15 +1,15 @@
--- attention-hidden.lua - a query that sees no key gives 0 and passes no gradient, as in PyTorch since 2.5, for every mask,
--- layout, dtype and form of the call. Other queries are not affected. The reference is written by hand in f64: weights of
--- a softmax over scores of -1e30, times whether the key is seen.
+-- attention-hidden.lua - tests that a query which sees no key gives 0 and passes no gradient, as in PyTorch since 2.5,
+-- for every mask, layout, dtype and form of the call. Other queries must not be affected. The reference is written in
+-- f64: a softmax in which hidden keys have the score -1e30, and then the weight 0.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
 rille.manual_seed(tap.seed(3))
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
-local dtypes = {{"f64", 1e-10}, {"f32", 1e-5}, {"f16", 2e-2}, {"bf16", 6e-2}} -- with the allowed error
+local dtypes = {{"f64", 1e-10}, {"f32", 1e-5}, {"f16", 2e-2}, {"bf16", 6e-2}} -- dtypes, each with the allowed error
 local B, H, SIZE <const> = 2, 2, 8
 
--- seen(case): returns bools {B, 1, queries, keys}. A mask leaves at least one query without a key.
+-- Masks by name. seen(case) returns bools {B, 1, queries, keys}; a mask leaves at least one query without a key.
 local masks = {}
 local function mask(name, causal, fn)
   masks[#masks + 1] = {name = name, causal = causal, seen = function(case)
@@ -31,7 +31,7 @@ mask("a padded row of the batch", false, function(b) return b == 0 end)
 mask("left padding and causal", true, function(b, _, j) return j >= 2 + b end)
 mask("a window that has passed the keys", false, function(_, i, j, case) return j > i and j - i < case.keys // 2 end)
 
-local layouts = { -- name, placement, layouts of q, k, v and the mask
+local layouts = { -- Columns: name, placement, layouts of q, k, v and the mask.
   {"on one device", ONE},
   {"replicated", TWO, "B", "B", "B", "B"},
   {"batch split", TWO, "S(0)", "S(0)", "S(0)", "S(0)"},
@@ -40,7 +40,8 @@ local layouts = { -- name, placement, layouts of q, k, v and the mask
   {"keys split", TWO, "B", "S(2)", "S(2)", "S(3)"},
   {"widths split", TWO, "S(3)", "S(3)", "S(3)", "B"},
 }
-local lengths = {{1, 5}, {4, 4}, {20, 20}, {40, 70}, {70, 70}} -- few queries; a short square, computed by parts; blocks
+-- {queries, keys}: few queries; a short square, computed by separate operators; several blocks
+local lengths = {{1, 5}, {4, 4}, {20, 20}, {40, 70}, {70, 70}}
 
 local function placed(t, layout, i) return t:to_global{placement = layout[2], sbp = layout[2 + i] or "B"}:detach() end
 
@@ -71,7 +72,7 @@ end
 
 local function distance(got, want)
   local worst = 0
-  local slope = got[#want + 1] -- the mask's gradient
+  local slope = got[#want + 1] -- gradient of the mask
   if slope and slope:mul(0):sum():item() ~= 0 then return 0 / 0 end
   for i, w in ipairs(want) do
     local off = (got[i] - w):abs():max():item() / math.max(1, w:abs():max():item())

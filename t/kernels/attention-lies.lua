@@ -1,6 +1,6 @@
--- attention-lies.lua - attention writes its result and gradients in the memory layout that merging the heads needs, so no copy
--- is made. Compiled steps equal eager calls in every layout. From 32 queries on, attention is a
--- single operator.
+-- attention-lies.lua - tests that attention writes its result and gradients in the memory layout that is needed to merge
+-- the heads, so that no copy is made. Compiled steps must equal eager calls in every layout. From 32 queries on,
+-- attention must be a single operator.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -22,7 +22,7 @@ local function all(compiled, place, sbp, more)
     local y = rille.scaled_dot_product_attention(heads(x[1]), heads(x[2]), heads(x[3]), nil, {is_causal = true})
     local z = y:permute{0, 2, 1, 3}:reshape{B, T, H * D}
     local g = {rille.grad((z * w):sum(), x)}
-    if more then return z * 2, g[1] * 2, g[2] * 2, g[3] * 2, y end -- y is read twice
+    if more then return z * 2, g[1] * 2, g[2] * 2, g[3] * 2, y end -- a second reader of y
     return z * 2, g[1] * 2, g[2] * 2, g[3] * 2
   end
   local step = compiled and rille.graph(run)
@@ -50,7 +50,7 @@ for _, how in ipairs{{ONE, "B"}, {FOUR, "B"}, {FOUR, "S(0)"}, {FOUR, "S(2)"}, {F
   end
 end
 
--- Returns true if attention of so many queries is one operator in a step.
+-- Returns true if attention with this number of queries is a single operator in a step.
 local function is_one(d, queries, causal, wanted)
   local x = rille.randn{1, 2, queries, 16}:to(d):detach()
   local step = rille.graph(function(q)

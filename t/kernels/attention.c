@@ -1,8 +1,9 @@
 /* attention.c - compares the attention kernels and their gradients with the reference.
  *
- * Tries all combinations of lengths around blocks and tiles, masks, causality, dtypes and memory layouts. Includes
- * queries at an offset in the whole sequence, queries that see no key, and negative scales. bf16 is tried with and
- * without the machine's bf16 pair products. One thread and three threads give the same bits. */
+ * Tries all combinations of lengths around blocks and tiles, masks, causality, dtypes and memory layouts. Also tries
+ * queries at an offset in the complete sequence, queries that see no key, and negative scales. bf16 is tried with
+ * and without the machine's instruction for products of bf16 pairs. Results must have the same bits with one thread
+ * and with three threads. */
 #include "kernels/exec/kernel.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/gemm/gemm_few.h"
@@ -29,8 +30,8 @@ static const struct {
     {3, 129, 33, 64}, {4, 70, 16, 17},  {4, 65, 64, 1},   {5, 65, 64, 64},  {2, 9000, 8, 16},
 };
 
-/* dim: the mask's dimensions; 'q', 'k', 'h' for heads, '1'. hides: some queries see no key. middle: no query sees
- * the first or last third of the keys. */
+/* dim: the mask's dimensions ('q': queries, 'k': keys, 'h': heads, '1': one). hides: some queries see no key.
+ * middle: no query sees the first or the last third of the keys. */
 static const struct mask {
     const char *name, *dim;
     enum dtype dtype;
@@ -48,7 +49,7 @@ static const struct mask {
 };
 
 struct trial {
-    int64_t nquery, nkey, size, width, first; /* first: position of the first query in the whole sequence */
+    int64_t nquery, nkey, size, width, first; /* first: position of the first query in the complete sequence */
     const struct mask *mask;
     bool causal;
     enum dtype dtype;
@@ -61,7 +62,7 @@ struct trial {
 static uint64_t noise;
 
 static double
-uniform(void) /* uniform in -1 .. 1 */
+uniform(void) /* Returns a random number from -1 to 1. */
 {
     return (double)(next_random(&noise) >> 11) * 0x1p-52 - 1;
 }
@@ -129,7 +130,7 @@ trial_close(struct trial *t)
     for (int k = 0; k < OPERANDS + RESULTS; k++) free(t->memory[k]);
 }
 
-/* Runs the reference (threads 0), or the kernel on some threads. */
+/* Runs the reference (threads = 0), or the kernel on the given number of threads. */
 static int
 run(const struct trial *t, const struct call *c, int threads, struct view *out)
 {
@@ -143,7 +144,7 @@ run(const struct trial *t, const struct call *c, int threads, struct view *out)
     const char *variant = c->nout == 1 && t->nquery <= GEMM_FEW ? "few" : "blocks";
     int status = strcmp(exec_variant(e), variant) ? fail(E_KERNEL, "taken: %s", exec_variant(e)) : 0;
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    memset(scratch, 0xff, exec_scratch(e)); /* NaN, so that reading unwritten scratch shows */
+    memset(scratch, 0xff, exec_scratch(e)); /* NaN, so that a read of unwritten scratch memory is noticed */
     if (!status) status = exec_run(e, in_data, out_data, scratch, 0);
     free(scratch);
     exec_free(&e);
@@ -180,7 +181,8 @@ try_op(const struct trial *t, const char *name)
     bool same = true;
     c.nin = op_noperand(c.op), c.nout = c.op->nout ? c.op->nout : 1;
     op_attr_defaults(c.op, attr);
-    attr[ATT_SCALE].f = 0.7 * sqrt(8 / fmax(8, (double)t->size)); /* keeps scores as large as those of few elements */
+    /* a scale that keeps scores as large as with 8 elements */
+    attr[ATT_SCALE].f = 0.7 * sqrt(8 / fmax(8, (double)t->size));
     if (t->nkey % 5 == 3) attr[ATT_SCALE].f *= -1;
     attr[ATT_CAUSAL].i = t->causal;
     int status = call_infer(&arena, &c, &rule);
@@ -245,7 +247,7 @@ main(void)
     } types[] = {{DT_F32, true},
                  {DT_BF16, true},
                  {DT_F16, true},
-                 {DT_BF16, false}}; /* the last one is tried with every third mask only */
+                 {DT_BF16, false}}; /* the second bf16 case is tried with every third mask only */
     noise = seed_of(1);
     for (size_t m = 0; m < countof(masks); m++)
         for (int causal = 0; causal < 2; causal++)

@@ -54,7 +54,7 @@ for _, d in ipairs{"bf16", "f16", "f32", "f64"} do
   end
 end
 
--- Autocast: products in halves, all else in f32.
+-- Tests autocast: products in halves, everything else in f32.
 for _, d in ipairs{"bf16", "f16"} do
   local s = shapes[1]
   local function gradients(place, x, w)

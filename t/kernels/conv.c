@@ -1,5 +1,5 @@
-/* conv.c - compares convolutions and their gradients, whole and in bands of rows, with the reference. Values are
- * whole numbers, so sums are exact and results must be bit-identical. Tries several numbers of rows and threads, and
+/* conv.c - compares convolutions and their gradients, complete and in bands of rows, with the reference. Values are
+ * integers, so sums are exact and results must be bit-identical. Tries several numbers of rows and threads, and
  * every combination of stride, padding, dilation, groups and window. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/op/lib/table.h"
@@ -11,8 +11,8 @@ enum { IMAGES = 3, HEIGHT = 11, WIDTH = 6 };
 
 static const struct image {
     enum dtype dtype;
-    int64_t x, y, groups; /* channels of the image and of the result */
-    int64_t columns;      /* columns of the window */
+    int64_t x, y, groups; /* x: channels of the image; y: channels of the result */
+    int64_t columns;      /* number of columns of the window */
 } images[] = {{DT_F32, 4, 6, 1, 2},   {DT_F32, 4, 6, 2, 2},    {DT_BF16, 4, 4, 4, 2},
               {DT_F32, 16, 32, 1, 2}, {DT_F32, 1, 20, 1, 2},   {DT_F32, 2, 3, 1, 1},
               {DT_F32, 4, 6, 1, 1},   {DT_BF16, 17, 20, 1, 1}, {DT_BF16, 17, 20, 1, 2}};
@@ -22,7 +22,8 @@ static const struct split {
     int threads;
 } splits[] = {{{1e18, 1, 16}, 1}, {{1, 1, 16}, 1}, {{1, 2, 16}, 2}, {{1, 4, 16}, 1}};
 
-/* Parameters along the rows. Along the columns only a padding of one is used, for windows of two columns. */
+/* Parameters of a window along the rows. Along the columns the stride and dilation are 1, and the padding is 1 for
+ * windows of two columns. */
 struct window {
     int64_t size, stride, padding, dilation;
 };
@@ -90,8 +91,8 @@ compute(struct trial *t, const struct split *split)
     return status;
 }
 
-/* Returns the number of parts of a call: groups or batches of images, times bands of rows. Bands have a minimum
- * height, so that the bands at the edges contain image rows. */
+/* Returns the number of parts into which a call is divided: groups or batches of images, times bands of rows. Bands
+ * have a minimum height, so that bands at the edges contain image rows. */
 static int64_t
 parts_of(const struct image *image, const struct window *w, const struct split *split)
 {
@@ -110,7 +111,7 @@ good(struct trial *t, const char *text, const struct split *split, int64_t parts
     int status = compute(t, split);
     bool same = !memcmp(t->got[0].memory, t->want[0].memory, (size_t)view_bytes(&t->got[0].view));
     if (!status && same && looks >= parts - 1) return true;
-    diag("%s, %ld rows, %d threads: %s, %ld looks of %ld; %s", text, (long)split->part.rows, split->threads,
+    diag("%s, %ld rows, %d threads: %s, %ld polls of %ld; %s", text, (long)split->part.rows, split->threads,
          same ? "the same" : "others", looks, (long)parts - 1, status ? err_text() : "");
     return false;
 }

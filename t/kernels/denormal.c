@@ -7,10 +7,10 @@
 
 static const double least[] = {[DT_F32] = 0x1p-126, [DT_F64] = 0x1p-1022};
 
-/* Values are in units of d, half of the smallest normal number. */
+/* Operators, operands and expected results. Values are in units of d, half of the smallest normal number. */
 static const struct {
     const char *op;
-    double x, y; /* operands; y: used by binary operators, a plain number unless 1 (then d) */
+    double x, y; /* operands; binary operators use y; y is a plain number unless it is 1 (then d) */
     double want;
 } cases[] = {
     {"pow", 1, 0.5, 0},        {"pow", 1, -0.5, INFINITY}, {"pow", -1, -0.5, INFINITY}, {"pow", -1, -3, -INFINITY},

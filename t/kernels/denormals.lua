@@ -4,7 +4,8 @@ local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
--- Results for half of the smallest normal number. Functions that inspect bits treat it as zero, too, in vectors and remainders.
+-- Expected results for half of the smallest normal number. Functions that inspect bits must treat it as zero, too, both
+-- in vector loops and in their remainders.
 local cases = {
   {"x^0.5", function(x) return x ^ 0.5 end, 0},
   {"x^-0.5", function(x) return x ^ -0.5 end, math.huge},
@@ -21,7 +22,7 @@ local cases = {
   end, 0},
   {"the sign of x", function(x) return x:sign() end, 0},
 }
--- Operators that only move a number or change its sign keep its bits.
+-- Operators that only move a number or change its sign; they keep its bits.
 local moves = {
   {"neg", function(x) return -x end, -1},
   {"where", function(x) return rille.where(x:eq(0), x, x) end, 1},
@@ -52,12 +53,12 @@ for _, place in ipairs{ONE, TWO} do
   end
 end
 
--- f16: 2^-24 is the smallest denormal and is kept.
+-- In f16, 2^-24 is the smallest denormal; it must be kept.
 local small = rille.full({33}, 2 ^ -24, {dtype = "f16"})
 tap.ok((small * 3):sum():item() == 99 * 2 ^ -24, "the smallest numbers of f16 are added up exactly")
 tap.ok(same(small:to"f32", rille.full({33}, 2 ^ -24)), "the smallest numbers of f16 keep their value in f32")
 
--- The user's thread keeps denormals.
+-- Checks that the user's thread keeps denormals.
 tap.ok(2 ^ -1022 / 2 > 0 and 2 ^ -1022 / 2 * 2 == 2 ^ -1022, "Lua's numbers are not flushed")
 
 tap.done()

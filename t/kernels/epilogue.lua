@@ -16,7 +16,7 @@ end
 local x, w, v, b = whole(16, 8), whole(8, 12), whole(8, 12), whole(1, 12)
 local image, kernel = whole(1, 2 * 2 * 5 * 5):reshape(2, 2, 5, 5), whole(1, 4 * 2 * 3 * 3):reshape(4, 2, 3, 3)
 
--- A description, the computation, and the names of its tasks on one rank.
+-- Columns: description, computation, names of the tasks on one rank.
 local programs = {
   {"a bias", function(a, c) return a:matmul(c) + b end, {"matmul+add"}},
   {"a bias and an activation", function(a, c) return (a:matmul(c) + b):relu() end, {"matmul+add+relu"}},
@@ -48,7 +48,7 @@ tap.group("one task", function()
   end
 end)
 
--- Runs the calls separately: each value is read before the next call.
+-- Runs the calls separately: reads each value before the next call.
 local function one_by_one(f, a, c)
   local meta = {}
   local function held(t)

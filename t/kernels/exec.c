@@ -1,5 +1,5 @@
-/* exec.c - tests how the variant of a call is chosen: the first one that accepts the call, after operands are made
- * dense where needed; else the reference. Also tests RILLE_CHECK. */
+/* exec.c - tests how the kernel variant of a call is chosen: the first variant that accepts the call, if necessary
+ * after operands are made dense; otherwise the reference. Also tests RILLE_CHECK. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "runtime/device/device.h"
@@ -9,7 +9,7 @@
 
 enum { N = 6 };
 
-/* y = 2 x in the record's dtype f64. The variants do what their names say. */
+/* Computes y = 2 x for an operator in f64. Each variant does what its name says. */
 static int
 twice(const struct kcall *k)
 {
@@ -178,8 +178,8 @@ enum { EDGES = 12 };
 static const double edge_f[EDGES] = {0, -0.0, 1, -1, 3, 12, -100, 300, 60000, -65504, 3e38, -3e38};
 static const int64_t edge_i[EDGES] = {0, 1, 2, 3, 100, 200, -1, -128, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
 
-/* Checks op(x, y) for all pairs of edge values, or op(x). Returns the error; NULL if right, or if op does not accept
- * the dtype. */
+/* Checks op(x, y) for all pairs of edge values, or op(x). Returns an error text; NULL if results are right or op
+ * does not accept the dtype. */
 static const char *
 check_edges(const struct op *op, int nin, enum dtype d, enum dtype to)
 {
@@ -211,7 +211,8 @@ check_edges(const struct op *op, int nin, enum dtype d, enum dtype to)
     return good ? NULL : err_text();
 }
 
-/* The reference counts in 64 bits. Results that wrap around or overflow in the result's dtype still count as right. */
+/* Checks results that wrap around or overflow in the result's dtype. Such results count as right, although the
+ * reference computes in 64 bits. */
 static void
 test_edges(void)
 {
@@ -234,7 +235,8 @@ test_edges(void)
     kernel_check(false);
 }
 
-/* Runs a call of one operand with the search for NaN and infinities. Returns the error's text; "": none. */
+/* Runs a call of one operand with RILLE_CHECK, which searches for NaN and infinities. Returns the error text; "" if
+ * there is no error. */
 static const char *
 searched(const char *name, const float x[2], bool find)
 {
@@ -274,7 +276,8 @@ test_nan(void)
     }
 }
 
-/* Results that are not read soon bypass the caches from 1 MiB on, at any start and end address. */
+/* Checks large results: from 1 MiB on, a result that is not read soon bypasses the caches, at any start and end
+ * address. */
 static void
 test_unread(void)
 {
@@ -300,7 +303,7 @@ test_unread(void)
     ok(true, "results that bypass the caches are complete");
 }
 
-/* A reshape of a transpose has no strides, so it must be copied. */
+/* Checks a reshape of a transposed tensor: no strides express it, so it must be copied. */
 static void
 test_window(void)
 {

@@ -1,8 +1,8 @@
 /* fused.c - compares a fused chain of element-wise calls with the same calls one by one, bit for bit.
  *
  * Chains are random in operators, dtypes, operands (broadcast, scalar, strided, or the result of an earlier step),
- * intermediate results that leave the chain, and a matrix product, which then leads the chain. Also tests sums over
- * short and long, many and few rows element by element. */
+ * intermediate results that leave the chain, and a matrix product, which is then the first step. Also checks,
+ * element by element, sums over short and long rows, and over many and few rows. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "runtime/device/device.h"
@@ -29,13 +29,13 @@ struct chain {
     uint64_t random;
     int64_t full[3];
     int noperand, nstep, nout;
-    int threads; /* for the chain, and for the product alone, whose bits depend on the threads where oneDNN lacks
-                    AVX-512 */
-    int lead;    /* index of the step that is a product (its factors follow the operands); -1: none */
+    int threads; /* number of threads, for the chain and for the product alone, because its bits depend on threads if
+                    oneDNN lacks AVX-512 */
+    int lead;    /* index of the step that is a product (its factors come after the operands); -1: no product */
     struct input operand[OPERANDS + FACTORS];
     struct fuse_step step[STEPS];
     struct type result[STEPS];
-    void *alone[STEPS]; /* result of each step by itself, dense, of the full shape */
+    void *alone[STEPS]; /* result of each step when computed alone, dense, in the full shape */
     struct view out[STEPS];
     void *data[STEPS];
 };
@@ -62,7 +62,7 @@ fill_operand(struct chain *c, struct input *o, int64_t gap)
                        o->type.dtype == DT_BOOL ? (int64_t)draw(c, 2) : (int64_t)draw(c, 7) - 3);
 }
 
-/* Makes a random operand. The first one is a tensor, because a chain of scalars has no shape. */
+/* Makes a random operand. The first operand is a tensor, because a chain of scalars has no shape. */
 static void
 make_operand(struct chain *c, struct input *o)
 {
@@ -75,7 +75,8 @@ make_operand(struct chain *c, struct input *o)
     fill_operand(c, o, draw(c, 4) == 0 ? 2 : 1);
 }
 
-/* Makes step `index` a product of {full 0, full 1, k} and {k, full 2}. The factors are not read by other steps. */
+/* Makes step `index` a matrix product of factors with shapes {full[0], full[1], k} and {k, full[2]}. No other step
+ * reads the factors. */
 static void
 make_product(struct chain *c, int index)
 {
@@ -133,8 +134,8 @@ full_view(const struct chain *c, enum dtype d, void *data)
     return view_dense(&t, data);
 }
 
-/* Computes one step by itself into a dense result of the full shape. Broadcasting an operand earlier or later gives
- * the same values. */
+/* Computes one step alone into a dense result of the full shape. The shape may be full because broadcasting before
+ * or after the step gives the same values. */
 static int
 run_alone(struct chain *c, int index)
 {
@@ -180,8 +181,8 @@ run_fused(struct chain *c)
     return status;
 }
 
-/* Lets the last result and random others leave the chain, sometimes into strided memory. Products stay dense,
- * because other kernels compute strided ones. */
+/* Makes the last step's result, and random others, results of the chain, sometimes in strided memory. Results of
+ * products are dense, because other kernels compute strided ones. */
 static void
 choose_outputs(struct chain *c)
 {
@@ -196,7 +197,8 @@ choose_outputs(struct chain *c)
     }
 }
 
-/* Returns true if the values have the same bits, or are both NaN. The order of operands decides which NaN results. */
+/* Returns true if the values have the same bits, or are both NaN. The bits of a NaN may differ, because they depend
+ * on the order of operands. */
 static bool
 same_values(enum dtype d, const char *a, const char *b, int64_t n)
 {
@@ -290,8 +292,8 @@ try_long(int threads)
     arena_fini(&c.arena);
 }
 
-/* Checks x + y for x of shape `full`. mask: 1 where y has size 1; transposed: x is transposed in memory; over: the sum
- * overwrites x. */
+/* Checks x + y for x of shape `full`. mask: 1 where y has size 1; transposed: x is transposed in memory; over: the
+ * sum is written over x. */
 static void
 try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool transposed, bool over)
 {

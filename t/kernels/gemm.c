@@ -1,5 +1,5 @@
 /* gemm.c - compares matrix products with the reference in every memory layout of operands. The fast variants must
- * accept the operands without copies.
+ * accept each layout without copies.
  *
  * Tries all combinations of small and odd sizes, transposed operands, rows cut out of wider ones, batches of either
  * or both operands, interleaved heads, dtypes and threads. */
@@ -26,7 +26,7 @@ enum form { ROWS, TRANSPOSED, WIDE, WIDE_TRANSPOSED, ROW_REPEATED, ONE_REPEATED,
 static const char *const form_text[] = {
     "rows", "transposed", "wide rows", "wide and transposed", "one row repeated", "one number repeated"};
 
-/* Operands that have batch dimensions. */
+/* Which operands have batch dimensions; HEADS: interleaved heads. */
 enum group { NONE, ONE_A, ONE_B, BOTH, HEADS, NGROUP };
 static const char *const group_text[] = {"no batch", "a batch of a", "a batch of b", "a batch of both", "heads"};
 
@@ -44,7 +44,7 @@ matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, in
     stride[nbatch + transposed] = line;
     stride[nbatch + !transposed] = 1;
     for (int i = nbatch - 1, step = (int)(line * lines); i >= 0; step *= (int)batch[i], i--) stride[i] = step;
-    if (heads) { /* {batch, head, row, col} from memory {batch, row, head, col} */
+    if (heads) { /* dimensions {batch, head, row, col} are stored as {batch, row, head, col} */
         stride[1] = line;
         stride[2 + transposed] = line * batch[1];
     }
@@ -57,7 +57,8 @@ matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, in
         if (dtype_is_float(d))
             elem_set_f(d, o->memory, i, (double)(i * 7 % 11) - 5);
         else
-            elem_set_i(d, o->memory, i, (int64_t)((uint64_t)(i + 1) * 0x9e3779b97f4a7c15U)); /* products wrap */
+            /* integer products wrap around */
+            elem_set_i(d, o->memory, i, (int64_t)((uint64_t)(i + 1) * 0x9e3779b97f4a7c15U));
     o->view.data = o->memory;
 }
 
@@ -86,8 +87,8 @@ product_run(const struct product *p, struct call *c, const struct view *in, stru
     return !status;
 }
 
-/* Returns true if the variant is a fast one. Halves are computed as f32 where oneDNN's half products are missing or
- * slow. */
+/* Returns true if the variant is a fast one. The f32 variant counts as fast for halves if oneDNN's products of
+ * halves are missing or slow. */
 static bool
 is_fast(const char *variant, enum dtype d)
 {
@@ -96,7 +97,8 @@ is_fast(const char *variant, enum dtype d)
     return !strcmp(variant, "dnnl") || !strcmp(variant, "few") || !strcmp(variant, "turned");
 }
 
-/* Compares results exactly. Sums of whole numbers are exact in f32 and rounded once in bf16; integers wrap around. */
+/* Compares results exactly. Values are integers, so sums are exact in f32 and rounded once in bf16; integer dtypes
+ * wrap around. */
 static bool
 same(const struct view *want, const struct view *got)
 {
@@ -115,7 +117,7 @@ product_of(const char *name, const struct type *in, struct type *out)
     return (struct call){.op = op, .nin = 2, .nout = 1, .in = in, .out = out, .attr = attr};
 }
 
-/* method: receives the variant that was chosen; may be NULL. */
+/* Checks one product. method: receives the name of the chosen variant; may be NULL. */
 static bool
 product_by(const struct product *p, const char **method)
 {
@@ -168,7 +170,7 @@ try_group(enum group group, enum dtype d)
     ok(right == tried, "%d products with %s in %s are right", tried, group_text[group], dtype_text(d));
 }
 
-/* For a large b, and for a single row, the variant selects another oneDNN implementation. */
+/* Tries a large operand b and a single row, because the variant then selects another oneDNN implementation. */
 static void
 try_large(enum dtype d)
 {
@@ -179,8 +181,8 @@ try_large(enum dtype d)
     ok(right == tried, "%d products with a large b in %s are right", tried, dtype_text(d));
 }
 
-/* Tries few rows by a large, column-major b. The kernel multiplies the transposes if 16 lanes are busy and
- * transposing costs less than reading b. */
+/* Tries an operand a of few rows with a large, column-major b. The kernel multiplies the transposed matrices if 16
+ * lanes are busy and transposing costs less than reading b. */
 static bool
 turned_try(int64_t m, int64_t n, int64_t k, enum form a, int i, bool lanes, int *transposed)
 {
@@ -207,8 +209,8 @@ try_turned(void)
        transposed);
 }
 
-/* Tries large products of halves, which are converted to f32 block by block: one and several blocks with shorter
- * last blocks, in rows, columns and k; lines across and along blocks; batches. */
+/* Tries large products of halves, which are converted to f32 block by block. Rows, columns and k have one or several
+ * blocks, with shorter last blocks; rows in memory cross blocks or run along them; also tries batches. */
 static void
 try_halves(enum dtype d)
 {
@@ -228,8 +230,8 @@ try_halves(enum dtype d)
        "%d products of %s are right, %d of them as blocks of f32", tried, dtype_text(d), wanted);
 }
 
-/* Tries integer products: one and several blocks with shorter last blocks, in rows, columns and k; few rows and few
- * columns. */
+/* Tries integer products. Rows, columns and k have one or several blocks, with shorter last blocks. Also tries few
+ * rows and few columns. */
 static void
 try_ints(enum dtype d)
 {
@@ -244,8 +246,8 @@ try_ints(enum dtype d)
     ok(right == tried, "%d products of %s equal the reference bit for bit", tried, dtype_text(d));
 }
 
-/* Runs an accumulating product for micro-batches 0, 1 and 2 with the same operands. The sum must be three times the
- * product. */
+/* Runs an accumulating product for micro-batches 0, 1 and 2 with the same operands. The accumulated result must be
+ * three times the product. */
 static bool
 adds_up(const char *op, const char *const *text, enum dtype d, int threads)
 {
@@ -324,7 +326,7 @@ scratch_of(enum form form_a, enum form form_b)
     return bytes;
 }
 
-/* As in the gradient of a sum: operand a is a repeated number, operand b is transposed. */
+/* Tries operands as in the gradient of a sum: operand a is a repeated number, operand b is transposed. */
 static void
 test_copies(void)
 {
@@ -342,8 +344,8 @@ counted(void *n)
     return false;
 }
 
-/* Returns the number of parts in which a product of row-major operands is computed, counted by stop questions; 0 if
- * the product is wrong. */
+/* Returns the number of parts in which a product of row-major operands is computed, counted by polls of the stop
+ * flag; 0 if the product is wrong. */
 static int
 parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
 {
@@ -375,7 +377,7 @@ parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
     return pass ? questions + 1 : 0;
 }
 
-/* f32 sums are split along k into the number of parts closest to k / AT_ONCE. Halves are never split along k. */
+/* Checks splits along k: an f32 sum has the number of parts closest to k / AT_ONCE; halves are never split along k. */
 static void
 try_parts(void)
 {
@@ -387,7 +389,7 @@ try_parts(void)
     gemm_panel = (struct gemm_panel){2.0 * SIDE * SIDE * AT_ONCE, SIDE, 16};
     for (size_t i = 0; i < countof(of); i++) {
         int tried = 0, right = 0;
-        if (!prim_multiplies(of[i].d)) continue; /* computed as f32 by another variant */
+        if (!prim_multiplies(of[i].d)) continue; /* another variant computes these dtypes as f32 */
         for (int64_t k = 3 * AT_ONCE / 4; k <= 4 * AT_ONCE; k += 24, tried++) {
             int want = of[i].to == DT_F32 ? (int)MAX(1, (2 * k + AT_ONCE) / (2 * AT_ONCE)) : 1;
             int got = parts_of(SIDE, SIDE, k, of[i].d, of[i].to);

@@ -9,7 +9,7 @@ local EIGHT, SQUARE = rille.placement("cpu", {0, 1, 2, 3, 4, 5, 6, 7}), rille.pl
 local function home(t) return t:to_global{placement = ONE, sbp = "B"} end
 local function same(a, b) return home(a):eq(home(b)):all():item() end
 
--- Integers whose sums f32 can hold and halves cannot: the sum, rounded once, is the same for every layout.
+-- Returns integers whose sums f32 can represent but halves cannot. The sum, rounded once, is the same for every layout.
 local function grid(rows, cols, d)
   local t = {}
   for i = 1, rows do
@@ -58,7 +58,7 @@ for _, d in ipairs{"bf16", "f16"} do
   end
 end
 
--- A local shard of a pending sum is f32; the tensor itself, and its redistribution costs, use the declared dtype.
+-- Checks that a local shard of a pending sum is f32, while the tensor and its redistribution costs use the declared dtype.
 do
   local y = grid(64, 24, "bf16"):to_global{placement = EIGHT, sbp = "S(0)"}:sum(0)
   tap.ok(y.sbp == "P" and y.dtype == "bf16" and y:to_local(3).dtype == "f32", "a local shard of a pending bf16 sum is f32, the tensor is bf16")
@@ -69,7 +69,7 @@ do
     "an all-reduce of bf16 moves partial sums of four bytes and sums of two")
 end
 
--- Micro-batches of 256 and seven ones. Adding them one after the other in bf16 would give 256.
+-- Sums micro-batches of 256 and seven ones. Adding them one after the other in bf16 would give 256.
 for _, d in ipairs{"bf16", "f16"} do
   for _, place in ipairs{ONE, rille.placement("cpu", {0, 1})} do
     local sbp = place == ONE and "B" or "S(0)"
@@ -85,7 +85,8 @@ for _, d in ipairs{"bf16", "f16"} do
   end
 end
 
--- Gradients of four micro-batches: n + 1, n + 1, n + 1 and n + 5, which halves cannot represent. No micro-batch's gradient is rounded.
+-- Sums the gradients of four micro-batches: n + 1, n + 1, n + 1 and n + 5, which halves cannot represent. So no gradient
+-- may be rounded before the sum.
 do
   local forms = {
     matmul = {{1, 1}, function(x, w) return x:matmul(w) end},

@@ -1,5 +1,5 @@
 #!/bin/bash
-# isa.sh - runs tests of products and halves with AVX2 only, as on a processor without AVX-512 and bf16 products.
+# isa.sh - runs tests of products and halves with AVX2 only, as on a processor without AVX-512 and bf16 instructions.
 set -u
 grep -qw avx512f /proc/cpuinfo || { echo "1..0 # SKIP this machine has no AVX-512, so these tests already run with AVX2"; exit; }
 tests=(kernels/halves-ranks kernels/attention kernels/fused kernels/gemm nn/autocast op/halves)

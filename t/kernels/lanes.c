@@ -45,7 +45,7 @@ static void (*const words[NLEVEL])(uint64_t, uint64_t, uint64_t, int64_t, uint32
 static uint64_t noise = 1;
 static float x[MOST + 1], y[MOST + 1], w[MOST + 1];
 
-/* Fills with numbers from -8 to 8, whole or not. */
+/* Fills with random numbers from -8 to 8. whole: integers. */
 static void
 fill(float *to, int64_t n, bool whole)
 {
@@ -55,7 +55,7 @@ fill(float *to, int64_t n, bool whole)
     }
 }
 
-/* Results of every sum over n elements on one CPU level. */
+/* Results of every kind of sum over n elements on one CPU level. */
 struct results {
     float sum, dot, grad[2 * 70];
     double spread[2], slope[4];
@@ -134,7 +134,7 @@ try_product(int level, int form, bool whole, int64_t m, int64_t n, int64_t k)
     memset(c, 0, sizeof c);
     products[level](&p, all, 0, turns);
     bool pass = !memcmp(c, want, sizeof c);
-    if (form != ROWS && k >= GEMM_SHORT) { /* in two or more calls, last columns first */
+    if (form != ROWS && k >= GEMM_SHORT) { /* computes the columns in two or more calls, the last columns first */
         memset(c, 0, sizeof c);
         products[level](&p, all, half, turns);
         for (int64_t t = 0; t < half; t++) products[level](&p, all, t, t + 1);

@@ -1,7 +1,7 @@
 -- logsumexp.lua - tests that logsumexp, on one device and over a sharded axis, keeps the error bound of
--- kernels/cpu/rows/log_sums.h: for f32 one unit in the last place, or 2^-48 if that is more; for f64 3 units in
--- the last place of the largest of 1, |m| and |y|, where m is the maximum. The reference is a compensated sum in f64, whose own
--- error is one unit.
+-- kernels/cpu/rows/log_sums.h: one unit in the last place for f32, but at least 2^-48; for f64, 3 units in the last
+-- place of the largest of 1, |m| and |y|, where m is the maximum. The reference is a compensated sum in f64, with an
+-- error of one unit.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -20,7 +20,7 @@ end
 
 local function ulp(digits, y) return 2.0 ^ (math.floor(math.log(math.abs(y), 2)) + 1 - digits) end
 
--- Returns the promised error.
+-- Returns the error bound.
 local function bound(dtype, y, m)
   if dtype == "f32" then return math.max(y ~= 0 and ulp(24, y) or 0, 2.0 ^ -48) end
   return (3 + 1) * ulp(53, math.max(1, math.abs(m), math.abs(y)))
@@ -28,7 +28,7 @@ end
 
 local function rounded(dtype, x) return dtype == "f32" and string.unpack("<f", string.pack("<f", x)) or x end
 
--- Returns n numbers whose sum of exponentials is about e^target: random ones, and one for the rest.
+-- Returns n numbers whose sum of exponentials is about e^target: n - 1 random ones, and one that makes up the difference.
 local function made(dtype, n, target)
   local row, left = {}, math.exp(target)
   for i = 1, n - 1 do
@@ -47,7 +47,7 @@ local function over(x, l)
   return x:to_global{placement = l[1], sbp = l[2] == 1 and "B" or "S(1)"}:logsumexp(1):to_global{sbp = "B"}:to"f64":totable()
 end
 
--- Updates the largest error, as a share of the bound, by layout; rows have one length.
+-- Computes rows of one length in each layout, and updates worst[layout], the largest error as a share of the bound.
 local function try(dtype, rows, what, worst)
   local x = rille.tensor(rows, {dtype = dtype})
   for _, l in ipairs(layouts) do

@@ -1,6 +1,6 @@
-/* long.c - tests that sums of floats are exact however long they are, with twenty million ones (f32 alone stops at
- * 16,777,216). Long matrix products, which do accumulate in f32, lose little, and give the same bits with any number
- * of threads. */
+/* long.c - tests that long sums of floats are exact, with twenty million ones (an f32 sum would stop at 16,777,216).
+ * Also tests long matrix products, which accumulate in f32: errors must be small, and bits must not depend on the
+ * number of threads. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/exec/sample.h"
@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-/* Operands are filled with ones, ids with zeros; absent operands stay empty. */
+/* Calls of operators that sum. Operands are filled with ones, ids with zeros; absent operands stay empty. */
 static const struct {
     const char *op, *text;
     double want;
@@ -84,7 +84,7 @@ try_sum(const char *op, const char *text, double want, int result)
 
 static const struct {
     const char *op, *text;
-    bool transposed[2]; /* operands that are column-major */
+    bool transposed[2]; /* index: operand; true if it is column-major */
     double within;      /* relative tolerance */
 } products[] = {
     {"matmul", "f32{4000000} f32{4000000}", {0}, 1e-4},
@@ -117,8 +117,8 @@ static const struct {
     {"matmul", "bf16{64,1000000} bf16{1000000,20}", {0}, 0x1p-8},
 };
 
-/* Fills an operand with 0.1 and returns its rounded value. Its squares do not add up exactly, and f16 can hold their
- * sum. */
+/* Fills an operand with 0.1, rounded to the dtype, and returns that value. Sums of its square are inexact, and f16
+ * can represent their size. */
 static double
 fill(const struct type *t, void *to)
 {

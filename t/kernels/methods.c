@@ -1,6 +1,6 @@
-/* methods.c - checks that every operator has a kernel: all samples of all records, in every dtype and along every
- * axis, are computed by a variant other than the reference. Exceptions are listed here with the reason. RILLE_LONG=1
- * prints the whole table. */
+/* methods.c - checks that every operator has a kernel: all samples of all operators, in every dtype and along every
+ * axis, must be computed by a variant other than the reference. Exceptions are listed here with the reason.
+ * RILLE_LONG=1 prints the whole table. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/exec/sample.h"
@@ -12,7 +12,7 @@
 
 #include <fnmatch.h>
 
-/* Calls that may be left to the reference. */
+/* Calls for which only the reference is required, with the reason. */
 static const struct {
     const char *op, *dtype, *why;
 } left[] = {
@@ -50,7 +50,7 @@ method_of(struct sample *s)
     return method;
 }
 
-/* Changes all float operands to dtype d. Returns false without float operands. */
+/* Changes all float operands to dtype d. Returns false if there are none. */
 static bool
 retype(struct sample *s, enum dtype d)
 {

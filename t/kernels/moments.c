@@ -1,4 +1,4 @@
-/* moments.c - tests that the codes in which ranks exchange the moments of their shards of a row keep their precision
+/* moments.c - tests the precision of the codes by which ranks exchange mean and variance of their shards of a row
  * (kernels/op/lib/moments.h).
  *
  * Tries codes over numbers and scales of all float magnitudes, close to and far from each other, zeros, infinities
@@ -20,7 +20,8 @@ through(double number, double scale, int bytes, int range)
     return (struct code){moments_number(code, bytes, range), moments_scale(code)};
 }
 
-/* Errors are measured in units of the scale, or of |number| / 2^range if that is larger. */
+/* Compares decoded and exact numbers. Errors are measured in units of the scale, or of |number| / 2^range if that is
+ * larger. */
 static void
 try_codes(int bytes, int range)
 {

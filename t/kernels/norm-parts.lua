@@ -20,7 +20,7 @@ local layouts = {
   {square, {"S(0)", "S(1)"}}, {square, {"S(1)", "S(0)"}}, {square, {"B", "S(1)"}}, {square, {"P", "S(1)"}},
 }
 
--- Moves x from one device to the layout; with P, as a sum of addends.
+-- Moves x from one device to a layout. With P, x becomes a sum of addends.
 local function lay(x, l)
   local sbp = type(l[2]) == "table" and l[2] or {l[2]}
   for _, s in ipairs(sbp) do
@@ -108,7 +108,7 @@ end
 
 -- ---- bytes ----
 
--- Each shard of a row sends 9 bytes and receives 7, except on the device that joins them; rms_norm's are 4 and 4.
+-- For each row, a device sends 9 bytes and receives 7, except the device that combines the shards; with rms_norm 4 and 4.
 for _, p in ipairs{2, 4, 8} do
   tap.is(rille.explain(rille.layer_norm(rille.ones({1024}, {placement = line(p), sbp = "S(0)"}))).bytes, 16 * (p - 1),
     ("bytes of layer_norm of a vector on %d devices"):format(p))
@@ -119,7 +119,7 @@ for _, p in ipairs{2, 4, 8} do
   end
 end
 
--- A gradient needs two float sums per row, whose partial sums are sent there and back.
+-- A gradient needs two float sums per row: a device sends partial sums and receives the totals.
 for _, p in ipairs{2, 4, 8} do
   local x = rille.ones({64, 1024}, {placement = line(p), sbp = "S(1)", requires_grad = true})
   local w = rille.ones({1024}, {placement = line(p), sbp = "S(0)", requires_grad = true})

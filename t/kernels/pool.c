@@ -1,8 +1,8 @@
 /* pool.c - compares every variant of every pooling operator with the reference, for a table of shapes, windows,
  * dtypes and values.
  *
- * Shapes surround the sizes of plane groups and vectors. Values are ordinary, equal, NaN, infinite, or all the least
- * value. Results of max pooling are bit-identical to the reference, averages are equal within rounding. */
+ * Shapes are around the sizes of plane groups and vectors. Values are ordinary, equal, NaN, infinite, or all the
+ * least value. Max pooling must give the reference's bits; averages must be equal within rounding. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/pool.h"
@@ -51,7 +51,7 @@ static const char *const windows[] = {
     "kernel_size=40,12 stride=39,11 ceil_mode=true",
     "kernel_size=3 stride=5,3 padding=1,0 dilation=4,2 ceil_mode=true",
 };
-/* Shapes for means of more than PLANE_LONG entries, or whose entries are in more than PLANE_LONG windows. */
+/* Shapes with windows of more than PLANE_LONG entries, or with entries that are in more than PLANE_LONG windows. */
 static const char *const long_shapes[] = {"1,2,70,70", "1,1,66,71"};
 static const char *const long_windows[] = {
     "kernel_size=65 stride=1 padding=32",
@@ -69,7 +69,7 @@ struct trial {
     struct arena arena;
     struct rule rule;
     struct view view[SAMPLE_IN + OP_OUT];
-    void *data[SAMPLE_IN + OP_OUT]; /* results: those of the reference */
+    void *data[SAMPLE_IN + OP_OUT]; /* operands, and the results of the reference */
 };
 
 /* ---- one call ---- */
@@ -88,8 +88,8 @@ value(enum values v, uint64_t *random)
     }
 }
 
-/* Fills in the operands and runs the reference. In a gradient only the image has unusual values; the incoming
- * gradient is ordinary. */
+/* Fills in the operands and runs the reference. In a gradient, only the image has unusual values; the incoming
+ * gradient has ordinary ones. */
 static bool
 trial_open(struct trial *t, const char *op, const char *text, enum values v, uint64_t seed)
 {
@@ -114,7 +114,8 @@ trial_close(struct trial *t)
     arena_fini(&t->arena);
 }
 
-/* Computes the call into `to` by one variant only. Returns false if the variant does not accept the call. */
+/* Computes the call by a given variant; writes results to `to`. Returns false if the variant does not accept the call.
+ */
 static bool
 run(const struct trial *t, const struct kernel_variant *variant, int threads, void *to)
 {
@@ -159,7 +160,8 @@ equal(const struct view *want, const void *got, bool sum)
 
 /* ---- the table ---- */
 
-/* Writes operands and attributes of op for images of a shape. Returns false if the window does not fit. */
+/* Writes the operands and attributes of a call of op as text, for images of a shape. Returns false if the window
+ * does not fit into the image. */
 static bool
 write_call(char *text, size_t capacity, const char *op, enum dtype d, const char *shape, const char *window)
 {
@@ -248,7 +250,7 @@ test_long(uint64_t seed)
                                     seed + w);
 }
 
-/* Compares 33 planes in one batch with the same planes computed separately. */
+/* Compares 33 planes in one batch with the same planes computed one by one. */
 
 /* ---- the number of windows ---- */
 static void
@@ -284,8 +286,8 @@ test_groups(const char *op, enum dtype d, const char *window, uint64_t seed)
 
 /* ---- the number of windows ---- */
 
-/* Returns true if window u exists. It must fit into the padded image; with ceil_mode, it must start in or before the
- * image, and the previous window must not reach the end. */
+/* Returns true if window u exists. The window must fit into the padded image; with ceil_mode, the window must start
+ * in or before the image, and the previous window must not reach the end. */
 static bool
 is_window(const struct window *w, bool ceil_mode, int64_t n, int64_t u)
 {

@@ -43,7 +43,7 @@ view_of(enum dtype d, int form, int64_t m, int64_t n, char *data)
             first = form == BACKWARDS ? m * n - 1 : 0;
     v.stride[0] = stride[form][0];
     v.stride[1] = stride[form][1];
-    v.data = data + (1 + first) * (int64_t)dtype_bytes(d); /* not aligned to vectors */
+    v.data = data + (1 + first) * (int64_t)dtype_bytes(d); /* starts at an address that is not aligned to vectors */
     return v;
 }
 
@@ -163,7 +163,7 @@ try_row(int op, enum dtype d, int form)
         diag("%d differ; %s", t.bad, status ? err_text() : "");
 }
 
-/* Sums of -0 must be -0, like the first row, in columns that are summed as vectors and in the remaining ones. */
+/* Checks that sums of -0 are -0, in columns that are summed as vectors and in the remaining ones. */
 static void
 zero_columns(enum dtype d)
 {
@@ -184,7 +184,7 @@ int
 main(void)
 {
     static const enum dtype dtypes[] = {DT_F32, DT_F64, DT_BF16, DT_F16, DT_I64, DT_I32, DT_U8};
-    denormals_flush(); /* as on the threads of devices */
+    denormals_flush(); /* flushes denormals as threads of devices do */
     for (int op = 0; op < NOP; op++)
         for (size_t i = 0; i < countof(dtypes); i++)
             for (int form = 0; form < NFORM; form++)

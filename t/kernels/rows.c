@@ -1,8 +1,8 @@
-/* rows.c - tests kernels along an axis: rows longer than a block, sums in lanes, threads, and ids that a lookup
- * refuses.
+/* rows.c - tests kernels that work along an axis: rows longer than a block, sums in lanes, several threads, and ids
+ * that a lookup rejects.
  *
- * The samples of operator records are small, to permit finite differences. Here rows have every length around the
- * blocks and lanes of the kernels, and two threads must give the same bits as one. */
+ * The operators' own samples are small, because tests of gradients use finite differences. Here rows have every
+ * length around the sizes of blocks and lanes, and two threads must give the same bits as one. */
 #include "kernels/cpu/rows/rows.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
@@ -71,7 +71,7 @@ results(const struct trial *t, void **to)
     for (int k = 0; k < c->nout; k++) to[k] = must_alloc((size_t)type_bytes(&c->out[k]) + 1);
 }
 
-/* Runs the operator. *variant is NULL if the reference was used. */
+/* Runs the operator. Sets *variant to the name of the variant, or to NULL for the reference. */
 static int
 run(struct trial *t, int threads, void **to, const char **variant)
 {
@@ -96,7 +96,7 @@ run_ref(struct trial *t)
 }
 
 /* Returns the largest error of result k, relative to the largest value. For norms of two elements and sums close to
- * one, the result is a small difference of numbers near 1, so errors are relative to 1. */
+ * 1, the result is a small difference of numbers near 1, so the error is relative to 1. */
 static double
 distance(const struct trial *t, int k, const void *got)
 {

@@ -1,6 +1,6 @@
--- shift.lua - tests that inputs far from 0 lose no precision. For operators whose result does not depend on a common
--- shift c, or moves with it, errors at x + c are as small as at x, also in gradients and second gradients. Exact values come
--- from f64 for the same floats; for doubles, from f64 without the shift, which is exact there.
+-- shift.lua - tests that inputs far from 0 lose no precision. For an operator whose result does not depend on a common
+-- shift c, or shifts by c, errors at x + c must be as small as at x; also in gradients and second gradients. For f32 the
+-- exact values are computed in f64; for f64, without the shift.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -11,7 +11,7 @@ local shifts = {0, 1e2, 1e3, 1e5, -1e5}
 
 rille.manual_seed(tap.seed(5))
 
--- Few rows get another layout than many, because moving one number per row is then cheap.
+-- Returns random operands. Few rows get another layout than many, because moving one number per row is then cheap.
 local function drawn(rows)
   return {
     rows = rows,
@@ -30,7 +30,7 @@ local function batch_norm(x)
   return norm(x:reshape{x.shape[1], 8, 8, 8}):reshape{x.shape[1], COLUMNS}
 end
 
--- name, f(x, labels), whether the result moves with the shift (then its precision is that of a float of its size)
+-- Columns: name, f(x, labels), true if the result shifts by c, too (then its precision is that of a float of its size).
 local calls = {
   {"softmax", function(x) return x:softmax{axis = 1} end},
   {"softmax down columns", function(x) return x:softmax{axis = 0} end},
@@ -72,7 +72,7 @@ end
 
 local parts = {"the value", "the gradient", "its gradient"}
 local function compare(call, of, dtype, eps)
-  local base = {0, 0, 0} -- largest error without a shift over all layouts, at least two units in the last place
+  local base = {0, 0, 0} -- largest error without a shift over all layouts, but at least two units in the last place
   local near = of.normal[dtype]
   for _, c in ipairs(shifts) do
     local x = near + c
@@ -99,7 +99,7 @@ for _, rows in ipairs{16, 3, 1} do
   end
 end
 
--- A norm loses no precision if the first elements of a long row are far from the others.
+-- Checks norms of a long row whose first elements are far from the others.
 local LONG = 65536
 local rows, slope = rille.randn({4, LONG}), rille.randn({4, LONG})
 local first = rille.arange(LONG):lt(64):to"f32"
@@ -118,7 +118,8 @@ for _, c in ipairs{0, 1e2, 1e3, -1e4} do
   end
 end
 
--- Infinities, NaN and the largest floats give the same over sharded classes as on one device, for every row of four.
+-- Checks that infinities, NaN and the largest floats give the same with sharded classes as on one device, for every row
+-- of four such numbers.
 local BIG = 3.4e38
 local special = {1, 0, -3, -math.huge, math.huge, 0 / 0, BIG, -BIG}
 local all = {}
@@ -133,7 +134,7 @@ local ofs = {
   {"log_softmax", function(v) return v:log_softmax{axis = 1} end},
   {"logsumexp", function(v) return v:logsumexp{axis = 1} end},
 }
--- Returns true for values that differ: they are not both NaN, not equal and not close.
+-- Returns true if the values differ: they are not both NaN, not equal and not close.
 local function differ(a, b)
   local same = a:eq(b):logical_or((a - b):abs():le(b:abs() * 1e-5 + 1e-6)):logical_or(a:ne(a):logical_and(b:ne(b)))
   return same:logical_not()
@@ -155,7 +156,7 @@ for _, f in ipairs(ofs) do
   end
 end
 
--- The logarithm of a probability is never above 0, and is 0 if all others vanish, also over sharded classes.
+-- Checks logarithms of probabilities: never above 0, and 0 if all other probabilities vanish; also with sharded classes.
 do
   local x = rille.randn({64, 16}) * 40
   local top = rille.one_hot(rille.randint(0, 16, {64}), 16):to"f32"
@@ -168,8 +169,8 @@ do
   end
 end
 
--- Likewise the loss, with each label and an ignored one, with every reduction, over two to four
--- ranks. Rows with an ignored label have a loss and gradients of 0, also rows with NaN.
+-- Checks the loss of extreme rows, with each label and an ignored one, with every reduction, over two to four ranks. A
+-- row with an ignored label must have a loss and gradients of 0, even with NaN.
 local IGNORED = -100
 local slant = rille.randn({5 * #all, 4})
 local classes = {0, 1, 2, 3, IGNORED}

@@ -1,4 +1,4 @@
-/* signals.c - tests that signals during kernels do no harm.
+/* signals.c - tests that signals which arrive during kernels do no harm.
  *
  * oneDNN's AVX-512 products keep values below the end of the stack, where a signal handler's frame is placed. A
  * signal handled during a product would corrupt the heap, so signals are blocked during products and delivered
@@ -49,8 +49,8 @@ alarms(bool on)
     setitimer(ITIMER_REAL, &each, NULL);
 }
 
-/* Computes products of ones, {m, k} times {k, n}, the first without signals and the others with signals. Returns 0
- * if all are right. */
+/* Computes products of ones, {m, k} times {k, n}; the first one without signals, the others with signals. Returns 0
+ * if all results are right. */
 static int
 products(const char *devices, int rounds, int m, int k, int n)
 {

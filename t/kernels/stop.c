@@ -1,6 +1,6 @@
-/* stop.c - tests that every kernel asks between parts of its work whether its result is still wanted. In every float
- * dtype, a part moves at most most_bytes. Products and convolutions count flops, so their parts are made small here.
- * A kernel that is told to stop leaves soon.
+/* stop.c - tests that every kernel polls the stop flag between parts of its work, and ends soon after a "stop". In
+ * every float dtype, a part may move at most most_bytes. Products and convolutions count flops instead; this test
+ * makes their parts small.
  *
  * Each operator with its own kernel has a row in the table. Element-wise operators are called with one long row
  * each. */
@@ -63,7 +63,7 @@ static const struct {
     {"divisor", "i64{4000000}>1"},
     {"dropout", "f32{4000000} #1 #0"},
     {"embedding", "i64{4000}<500 f32{500,1000}"},
-    {"empty", NULL}, /* computes nothing */
+    {"empty", NULL}, /* operators that compute nothing */
     {"exp_sum", "f32{2000,4000} f32{2000,1} axis=1"},
     {"expert_matmul", "f32{1,2000,1,512} f32{1,8,512,512} i64{2000,2}<8"},
     {"expert_matmul_grad", "f32{1,2000,1,512} f32{1,2000,2,512} i64{2000,2}<8 experts=8"},
@@ -133,10 +133,11 @@ static const struct {
     {"zeros", ""},
 };
 
-static const double most_bytes = 128 << 20; /* per part, between two questions */
+static const double most_bytes = 128 << 20; /* limit of the bytes that a kernel moves between two polls */
 
 static long asked, patience,
-    most = 16; /* number of questions; number answered by "go on"; maximum number after the first "stop" */
+    /* asks: number of polls; noes: number answered by "go on"; most: maximum number of polls after the first "stop" */
+    most = 16;
 
 static bool
 wanted(void *arg)
@@ -145,7 +146,7 @@ wanted(void *arg)
     return ++asked > patience;
 }
 
-/* Returns dense memory. Bounded operands hold valid positions, all others zeros. */
+/* Returns dense memory for an operand. Operands with a bound contain valid positions, all others zeros. */
 static void *
 memory_of(const struct sample *s, int i)
 {
@@ -177,8 +178,7 @@ bytes_of(const struct view *v, int n)
     return bytes;
 }
 
-/* Returns how many questions the kernel asks if the first `noes` are answered by "go on" and all later ones by
- * "stop". */
+/* Returns the number of polls of a kernel if the first `noes` are answered by "go on" and all later ones by "stop". */
 static long
 questions(const struct exec *e, int nin, void *const *data, void *scratch, long noes)
 {
@@ -245,7 +245,7 @@ try_dtypes(const char *name, const char *text)
     }
 }
 
-/* Tries a sample of an element-wise operator, made long. */
+/* Tries a sample of an element-wise operator with long rows. */
 static void
 try_long(const struct op *op)
 {

@@ -1,5 +1,4 @@
-/* team.c - tests parallel loops: they visit each entry exactly once, and all threads leave early when the result is
- * no longer wanted. */
+/* team.c - tests parallel loops: they visit each entry exactly once, and all threads end early after a stop. */
 #include "kernels/cpu/base/team.h"
 #include "runtime/base/stop.h"
 #include "t/lib/tap.h"
@@ -30,7 +29,7 @@ part_of(void *arg, int64_t share, int64_t lo, int64_t hi)
     part(arg, lo, hi);
 }
 
-/* Answers "stop" from question most_asks on. */
+/* Answers the stop question; "stop" from the most_asks-th time on. */
 static bool
 wanted(void *arg)
 {
@@ -67,7 +66,7 @@ part_level(void *arg, int64_t share, int64_t lo, int64_t hi)
     part(arg, share * *(const int64_t *)arg + lo, share * *(const int64_t *)arg + hi);
 }
 
-/* Share 0 is slow: its thread waits until other threads have taken over the remaining turns. */
+/* Makes share 0 slow: its thread waits until other threads have taken over the remaining shares. */
 static void
 part_waits(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
@@ -87,7 +86,7 @@ test_level(int shares, int64_t turns, int64_t piece, bool waits)
        (long long)turns, shares, (long long)piece, waits ? ", one slow" : "");
 }
 
-/* Each thread must end after the piece during which the answer became "stop". */
+/* Checks that each thread ends after the piece during which the answer became "stop". */
 static void
 test_stopped(int threads, bool shares, int most)
 {

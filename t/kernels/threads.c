@@ -1,6 +1,6 @@
 /* threads.c - tests that the number of threads does not change a kernel's result: one, two, three and seven threads
- * give the same bits, and the reference's values within rounding. Shapes are large enough to be split, and split
- * unevenly. */
+ * must give the same bits, and the reference's values within rounding. Shapes are large enough to be split, and
+ * split unevenly. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
@@ -12,7 +12,8 @@
 
 static const struct {
     const char *op, *sample;
-    double rounding; /* tolerance between numbers of threads, relative to the largest value; 0: the same bits */
+    /* allowed difference between numbers of threads, relative to the largest value; 0: the same bits */
+    double rounding;
 } table[] = {
     {"sum", "f32{300001}", 0},
     {"sum", "f32{16383}", 0},
@@ -135,7 +136,7 @@ tensors_close(struct tensors *t)
     for (int i = 0; i < t->nin + t->nout; i++) free(t->data[i]);
 }
 
-/* threads 0: runs the reference. */
+/* Runs the kernel; threads = 0 runs the reference. */
 static int
 run(const struct sample *s, struct tensors *t, int threads)
 {
@@ -154,7 +155,7 @@ run(const struct sample *s, struct tensors *t, int threads)
     return status;
 }
 
-/* Returns the largest difference of results, relative to the largest value. */
+/* Returns the largest difference between two results, relative to the largest value. */
 static double
 difference(const struct tensors *a, const struct tensors *b)
 {

@@ -1,12 +1,12 @@
-/* tile.c - compares every step of tile.c with the operator's record, bit for bit. Tries every compute type, every
- * CPU level of this machine, every position of the value among the operands, and row lengths up to two and a half
- * tiles. The other operands are full, per row, per column, scalar or halves. */
+/* tile.c - compares every step of kernels/cpu/eltwise/tile.c with the operator's reference, bit for bit. Tries every
+ * compute type, every CPU level of this machine, every position of the step's input value among the operands, and
+ * row lengths up to two and a half tiles. The other operands are full, per row, per column, scalar or halves. */
 #include "kernels/cpu/eltwise/tile.c"
 #include "kernels/op/lib/table.h"
 #include "runtime/graph/op.h"
 #include "t/lib/tap.h"
 
-enum { UNTOUCHED = 12288 }; /* representable in halves */
+enum { UNTOUCHED = 12288 }; /* value of untouched memory; halves can represent it */
 enum { LENGTH = 2 * TILE_LONGEST + 64, ROWS = 2, COUNT = LENGTH * ROWS, GUARD = 64 };
 
 static const double special[] = {0,   -0.0,  1,      -1, 0.5,  -2.5,  3,     INFINITY, -INFINITY,
@@ -16,7 +16,7 @@ static const int64_t whole[] = {0,     1,  -1,  2,         -7,           INT64_M
 /* Operands and result, accessed by dtype. */
 static _Alignas(64) char memory[3][(COUNT + GUARD) * sizeof(double)], result[(COUNT + GUARD) * sizeof(double)];
 
-/* The same floats as halves; fill_halves rounds the floats to them. */
+/* The floats in `memory`, rounded to halves by fill_halves(). */
 static uint16_t of_halves[3][COUNT + GUARD];
 
 static const struct op *
@@ -27,7 +27,8 @@ op_with(int tile)
     return NULL;
 }
 
-/* The cycles have coprime lengths, so that all pairs of values occur. */
+/* Fills operands with values that repeat in cycles. The cycles have coprime lengths, so that all pairs of values occur.
+ */
 static void
 fill(enum dtype d)
 {
@@ -56,9 +57,10 @@ struct trial {
     const struct op *op;
     enum compute type;
     int narg, value;
-    int form[3]; /* way to read each operand */
+    int form[3]; /* index: operand; the way in which it is read */
     int64_t n;
-    enum dtype dtype; /* dtype in memory of operands with elements, and of the result: the compute type's, or halves */
+    /* dtypes in memory of the operands with elements, and of the result: the compute type's, or a half */
+    enum dtype dtype;
 };
 
 static bool
@@ -67,7 +69,7 @@ is_halves(const struct trial *t)
     return t->dtype != compute_dtype(t->type);
 }
 
-/* Computes element i of this row by the record's function. */
+/* Computes element i of this row by the operator's reference function. */
 static void
 meant(const struct trial *t, int64_t row, int64_t i, void *y)
 {
@@ -86,7 +88,7 @@ meant(const struct trial *t, int64_t row, int64_t i, void *y)
     if (!dtype_is_float(d))
         elem_set_i(d, y, 0, t->op->eltwise.i(&call, w));
     else if (t->op->eltwise.tile == TILE_RSQRT && d == DT_F32)
-        elem_set_f(d, y, 0, 1 / sqrtf((float)x[0])); /* two operations, each rounded */
+        elem_set_f(d, y, 0, 1 / sqrtf((float)x[0])); /* two operations, each with its own rounding */
     else
         elem_set_f(d, y, 0, t->op->eltwise.f(&call, x));
 }
@@ -114,7 +116,7 @@ way_of(const struct trial *t, int k)
     return t->dtype == DT_BF16 ? form : form + TILE_WALKS_F16 - TILE_WALKS_BF16;
 }
 
-/* Returns how many operands other than the value the step receives as scalars. */
+/* Returns the number of operands, without the input value, that the step receives as scalars. */
 static int
 numbers(const struct trial *t)
 {
@@ -153,7 +155,7 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
     return n;
 }
 
-/* halves: processes rows as two column ranges, one after the other. */
+/* Checks one operation. halves: processes rows as two column ranges, one after the other. */
 static bool
 right(const struct trial *t, const struct level *l, bool busy, int last, bool halves, int how)
 {
@@ -185,12 +187,12 @@ try_operation(const struct op *op, enum compute type, int value, int level, enum
 {
     struct trial t = {.op = op, .type = type, .narg = op_noperand(op), .value = value, .dtype = d};
     int second = d == DT_BF16 ? TILE_CUT : TILE_STREAM;
-    int nhow =
-        level == LEVEL_V4 && machine_rounds_bf16() ? 8 : 4; /* combinations of TILE_BACK, TILE_OVER and TILE_ROUNDS */
+    /* number of combinations of TILE_BACK, TILE_OVER and TILE_ROUNDS */
+    int nhow = level == LEVEL_V4 && machine_rounds_bf16() ? 8 : 4;
     int ways = t.narg == 1 ? 4 : t.narg == 2 ? 16 : 64, wrong = 0, tried = 0;
     for (int w = 0; w < ways; w++) {
-        bool by_row = false,
-             some = false; /* a per-row operand that the step cannot take as scalars; any per-row operand */
+        /* some: an operand is per row; by_row: the step cannot read such an operand as scalars */
+        bool by_row = false, some = false;
         for (int k = 0; k < t.narg; k++) {
             t.form[k] = w >> 2 * k & 3;
             by_row |= t.form[k] == TILE_BY_ROW && (k == value || is_halves(&t));
@@ -219,14 +221,16 @@ try_type(enum compute type, enum dtype d)
     for (int tile = TILE_NONE + 1; tile < NTILE_OP; tile++) {
         const struct op *op = op_with(tile);
         if (!ok(op != NULL, "tile operation %d has an operator", tile)) continue;
-        if (!dtype_is_float(compute_dtype(type)) && !op->eltwise.i) continue; /* computed as floats */
+        /* integers that are computed as floats */
+        if (!dtype_is_float(compute_dtype(type)) && !op->eltwise.i) continue;
         for (int level = LEVEL_ANY; level <= machine_level(); level++)
             for (int value = 0; value < op_noperand(op); value++)
                 if (share_next()) try_operation(op, type, value, level, d);
     }
 }
 
-/* A result that begins 64 to 512 bytes after an operand's address, modulo pages, is written from its end. */
+/* Checks results that begin 64 to 512 bytes after an operand's address, modulo the page size: they are written from
+ * their end. */
 static void
 meets(void)
 {
@@ -245,7 +249,7 @@ meets(void)
     is_int(wrong, 0, "a result right after an operand, modulo pages, is written from its end");
 }
 
-/* A step may process elements twice only if the second pass reads the same values. */
+/* Checks steps that process elements twice: allowed only if the second pass reads the same values. */
 static void
 repeats_itself(void)
 {

@@ -1,8 +1,8 @@
 /* vmath.c - tests that the vectorised functions keep the error bounds of kernels/cpu/base/vmath.h, and are exact
  * where libm is: at infinities, NaN, zeros and subnormals.
  *
- * Tries every 9,973rd float. RILLE_LONG=1 tries all floats and prints the largest error. An argument names a single
- * function. Doubles are tested with random values (kernels/cpu/base/vmath_f64.h). */
+ * Tries every 9,973rd float. RILLE_LONG=1 tries all floats and prints the largest error. With an argument, tests
+ * only the function of that name. Doubles are tested with random values (kernels/cpu/base/vmath_f64.h). */
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/base/vmath_f64.h"
 #include "t/lib/tap.h"
@@ -62,8 +62,9 @@ static const struct range {
     const char *name;
     void (*block)(int64_t n, const float *x, float *y);
     double (*f)(double x);
-    double lo, hi, ulp, absolute; /* range; allowed error is the larger of ulp and absolute */
-    bool ends;                    /* also compare at the special values */
+    /* lo, hi: range of arguments; allowed error: the larger of ulp (units in the last place) and absolute */
+    double lo, hi, ulp, absolute;
+    bool ends; /* true: also compares at the special values */
 } ranges[] = {
     {"exp", vec_exp, exp, -104, 89, 1.1, 0, true},
     {"log", vec_log, log, 0, 10, 0.9, 0, true},
@@ -87,7 +88,7 @@ static const struct range {
     {"silu_derivative", vec_silu_derivative, silu_derivative, -120, -3, 6, 0, false},
 };
 
-/* Returns the error of y relative to the allowed error. */
+/* Returns the error of y, divided by the allowed error. */
 static double
 excess(const struct range *r, float y, double want)
 {
@@ -139,7 +140,7 @@ static void
 try_ends(const struct range *r)
 {
     const float x[] = {0,      -0.0f,   INFINITY, -INFINITY, NAN,   nanf("0x1ff"), -nanf("0x155"),
-                       1e-40f, -1e-40f, 3e-45f,   3e38f,     -3e38f}; /* half of each value is a float, too */
+                       1e-40f, -1e-40f, 3e-45f,   3e38f,     -3e38f}; /* numbers whose half is a float, too */
     enum { N = sizeof x / sizeof *x };
     float y[N];
     bool good = true;
@@ -217,10 +218,10 @@ static const struct range_f64 {
     {"cos", f64_cos, cosl, -1.5, 1.5, 4},
     {"sigmoid", f64_sigmoid, sigmoid_l, -700, 700, 6},
     {"softplus", f64_softplus, softplus_l, -700, 700, 6},
-    {"pow", f64_pow, cube_root_of, 0, 1e6, 5}, /* includes the rounding of the exponent */
+    {"pow", f64_pow, cube_root_of, 0, 1e6, 5}, /* the bound includes the rounding of the exponent */
 };
 
-/* Also checks that an element's bits do not depend on its position in a block. */
+/* Checks doubles. An element's bits must not depend on its position in a block. */
 static void
 try_range_f64(const struct range_f64 *r, uint64_t *random)
 {
@@ -287,7 +288,8 @@ try_powers(uint64_t *random)
     float x[BLOCK], z[BLOCK], y[BLOCK], at[2] = {0};
     double worst = 0;
     for (int b = 0; b < BLOCKS; b++) {
-        for (int i = 0; i < BLOCK; i++) { /* bases close to and far from 1, with results over the whole range */
+        /* draws bases close to and far from 1, such that results cover the whole range */
+        for (int i = 0; i < BLOCK; i++) {
             double base = (double)(next_random(random) >> 11) * 0x1p-53, result = (double)(next_random(random) >> 11);
             x[i] = (float)(i % 2 ? 1 + (base - 0.5) * 0x1p-8 : exp2(base * 240 - 120));
             z[i] = (float)((result * 0x1p-53 * 240 - 120) / log2((double)x[i]));

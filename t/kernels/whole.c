@@ -1,6 +1,6 @@
-/* whole.c - compares element-wise operators of integers with their records, computed in 64 bits and truncated to the
- * result's dtype. Tries every operator of tile.c with every pair of integer dtypes, at the limits of their ranges,
- * with tensors and with scalars that the dtype cannot hold. */
+/* whole.c - compares element-wise operators of integers with their references, computed in 64 bits and truncated to
+ * the result's dtype. Tries every operator of tile.c with every pair of integer dtypes, at the limits of their
+ * ranges, with tensors and with scalars that the dtype cannot hold. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/cpu/eltwise/tile.h"
@@ -21,8 +21,8 @@ enum { NVALUE = countof(values), NNUMBER = countof(numbers), NDT = countof(dtype
 
 static int64_t memory[MOST][N], result[N + 1];
 
-/* Fills operand k with values of dtype d, or with a number. The cycles have coprime lengths, so that all pairs of
- * values occur. */
+/* Fills operand k with values of dtype d, or with a number. Values repeat in cycles of coprime lengths, so that all
+ * pairs of values occur. */
 static struct type
 operand(int k, enum dtype d, const int64_t *number)
 {
@@ -51,7 +51,7 @@ same(const struct call *c, const void *got)
     return true;
 }
 
-/* Returns 1 if the call is right, 0 if wrong, -1 if the operator does not accept the operands. */
+/* Checks a call. Returns 1 if the result is right, 0 if wrong, -1 if the operator does not accept the operands. */
 static int
 try_call(const struct op *op, struct type *in)
 {

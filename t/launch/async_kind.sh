@@ -1,7 +1,7 @@
 #!/bin/bash
-# async_kind.sh - runs Lua tests on async test devices, whose work is done later and whose memory faults on access by host code:
-# the same files, with "async" for "cpu". RILLE_LONG=1 runs all tests except those that depend on the printed word "cpu"
-# or on the clock.
+# async_kind.sh - runs Lua tests on async test devices: the same files, with "async" in place of "cpu". Such a device
+# does its work later, and its memory faults if host code accesses it. RILLE_LONG=1 runs all tests except those that
+# depend on the printed word "cpu" or on the clock.
 set -u
 some=(session/several-results boxing/grad shell/graph files/save nn/optim-clip session/random-calls nn/ranks shell/tensor nn/optim-update
   nn/layers nn/module op/layouts files/data-loader session/hostile-calls session/live-numbers nn/autocast nn/norm2d nn/pin plan/memory
@@ -13,7 +13,7 @@ all=(session/steps op/halves op/golden op/pages files/checkpoint planner/choices
 n=0 failed=0
 rille=$(realpath "$1") folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-for file in * t/* t/*/*; do # links to the whole tree, and changed copies of the Lua tests, because errors show their paths
+for file in * t/* t/*/*; do # links to the complete tree, and changed copies of the Lua tests, because errors contain the tests' paths
   case $file in
   t) mkdir "$folder/t" ;;
   t/*/*.lua) sed 's/"cpu"/"async"/g; s/cpu:/async:/g; s/cpu\[/async[/g' "$file" >"$folder/$file" ;;

@@ -1,6 +1,6 @@
 #!/bin/bash
-# async_workers.sh - tests workers with async test devices, whose memory no other process can access and faults on access by
-# host code: the same bits as one process, files, checkpoints, recovery from a snapshot. TAP.
+# async_workers.sh - tests workers with async test devices, whose memory no other process and no host code can access.
+# Checks the same bits as in one process, files, checkpoints, and recovery from a snapshot. Prints TAP.
 rille=$1
 . t/lib/processes.sh
 root=$PWD
@@ -11,7 +11,7 @@ async_copy() { sed 's/"cpu"/"async"/g; s/cpu:/async:/g; s/cpu\[/async[/g' "$1" >
 mkdir "$dir/examples"
 ln -s "$root/examples/data" "$dir/examples/data"
 async_copy examples/digits.lua "$dir/examples/digits.lua"
-digits() { # FILE LAYOUT ARGUMENTS...: prints the losses of 5 steps in hex
+digits() { # digits FILE LAYOUT ARGUMENTS...: prints the losses of 5 steps in hex
   local file=$1 layout=$2
   shift 2
   rm -f "$dir/log"

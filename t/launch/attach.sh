@@ -1,5 +1,6 @@
 #!/bin/bash
-# attach.sh path/to/rille - tests rille attach: a prompt on a running controller, which is not disturbed. TAP.
+# attach.sh path/to/rille - tests `rille attach`: a prompt in a running controller, whose program continues undisturbed.
+# Prints TAP.
 rille=$(realpath "$1") pty=$(realpath t/lib/pty.pl)
 . t/lib/tap.sh
 cd "$dir" || exit 2
@@ -119,7 +120,8 @@ for my $p (@packets) { send($s, $p, 0) or last }
 my $set = ""; vec($set, fileno($s), 1) = 1;
 select($set, undef, undef, 10) or print("nothing\n"), exit;
 my $answer = "";
-for (1 .. 2) { last if defined recv($s, $answer, 512, 0) && length $answer } # a connection reset precedes the answer
+# the connection may be reset before the answer can be read
+for (1 .. 2) { last if defined recv($s, $answer, 512, 0) && length $answer }
 print length($answer) ? "$answer\n" : "end\n";
 PL
 name="rille-attach/$(id -u)/$controller/$job"
@@ -174,7 +176,7 @@ SH
 printf '%s\n' 'wait rille> ' 'type y = 5\n' prompt 'type half typed' 'within 60 never' | perl "$pty" bash prompt.sh >seen2 2>&1 &
 terminal=$!
 await test -s pid
-pid=$(cat pid) # of this test, because the same user may have other prompts
+pid=$(cat pid) # only prompts of this test, because the same user may have other prompts
 await grep -q "@rille-attach/.*/$pid/prompt" /proc/net/unix
 sleep 1
 printf '%s\n' 'y + 1' 'print("seen it")' | timeout $hang "$rille" attach "$pid" >seen 2>&1

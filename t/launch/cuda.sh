@@ -1,6 +1,6 @@
 #!/bin/bash
-# cuda.sh - tests workers with GPUs under a controller without: the real plug-in runs in each worker on a stand-in for CUDA
-# (t/host/toolkit.c). cuda.sh path/to/rille; prints TAP.
+# cuda.sh - tests workers with GPUs and a controller without GPUs. The real plug-in runs in each worker, on a stand-in
+# for CUDA (t/host/toolkit.c). Run: cuda.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
 . t/lib/processes.sh
 . t/lib/toolkit.sh
@@ -130,8 +130,8 @@ done
 address=tcp://127.0.0.1:$(free_port)
 mkdir "$dir/bare"
 cp "$own" "$dir/bare/rille"
-join() { "$rille" worker --join "$address" --rank "$1" -d "$2" --wait 20 2>"$dir/worker$1" & } # join RANK DEVICES
-serve() { # serve CHUNK: runs it with a controller without the plug-in and two workers
+join() { "$rille" worker --join "$address" --rank "$1" -d "$2" --wait 20 2>"$dir/worker$1" & } # join RANK DEVICES: starts a worker
+serve() { # serve CHUNK: runs the chunk in a controller without the plug-in, with two workers
   timeout $hang "$dir/bare/rille" coordinator --bind "$address" --world 2 -e "$1" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out") stderr=$(cat "$dir/err")
   wait 2>/dev/null
@@ -151,7 +151,8 @@ is "a controller without the plug-in receives values of the workers' GPUs" "$std
 mkdir "$dir/less"
 cp "$rille" "$dir/librille-cuda.so" "$dir/libtoolkit.so" "$dir/less"
 ln -s libtoolkit.so "$dir/less/libnvrtc.so.99"
-for library in cublasLt.so.99 cudnn.so.9; do cc -shared -o "$dir/less/lib$library" -x c /dev/null; done # empty libraries that are found before the real ones
+# empty libraries that are found before the real libraries
+for library in cublasLt.so.99 cudnn.so.9; do cc -shared -o "$dir/less/lib$library" -x c /dev/null; done
 export FAKE_CUDA_LOG=$dir/told
 join 0 cuda:0,cpu:1
 LD_LIBRARY_PATH=$dir/less rille=$dir/less/rille join 1 cuda:3,cpu:1

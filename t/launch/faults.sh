@@ -29,9 +29,10 @@ wait $first $controller
 ok "the controller reports the refused worker" grep -qF "rank 0 is already taken by another worker" world
 is "the controller's program runs" "$(tail -1 world)" 2
 
-# An interrupt ends a worker that waits for its coordinator. After the worker has joined, the controller handles interrupts.
+# Starts a worker by hand. An interrupt must end a worker that waits for its coordinator; after the worker has joined,
+# the controller handles interrupts.
 by_hand() { perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$rille" worker --join "$address" -d cpu:1 --wait 60 2>hand & hand=$!; }
-threads() { [ "$(ls /proc/$hand/task | wc -l)" -gt 1 ]; } # the worker waits
+threads() { [ "$(ls /proc/$hand/task | wc -l)" -gt 1 ]; } # succeeds if the worker waits: it has several threads then
 port=$(free_port)
 address=tcp://127.0.0.1:$port
 by_hand
@@ -73,7 +74,7 @@ ok "a folder of keys requires a rank" ends 1 "--rank R"
 go worker --join $address --rank 0 --key-file others -d cpu:1
 ok "a key of another job is refused" ends 1 "refuses this worker's key"
 "$rille" worker --join $address --rank 0 --key-file keys -d cpu:1 &
-"$rille" worker --join $address --key-file keys/worker-2 --host b -d cpu:1 & # the rank follows from the key
+"$rille" worker --join $address --key-file keys/worker-2 --host b -d cpu:1 & # gives no --rank, because the rank follows from the key
 go worker --join $address --rank 1 --key-file keys --host b -d cpu:1
 is "workers with their own keys on two hosts form a cluster" "$code $(wait $controller; tail -1 world)" "0 24.0"
 wait
@@ -84,8 +85,8 @@ ok "a worker's key is refused for the coordinator" ends 2 "this is the key of ra
 
 # ---- lost workers that still live ----
 
-# The controller cannot kill a stopped worker of another host. The worker's neighbours kill it before they continue, because it
-# would write into their memory when it continues.
+# Stops a worker of another host, which the controller cannot kill. The other workers of that host must kill it before
+# they continue, because it would write into their memory when it wakes up.
 cat >stopped.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2})
 local x = rille.ones({3, 8}, {placement = P, sbp = "S(0)"})
@@ -128,7 +129,7 @@ done
 RILLE_LINK=2 go launch --orphan 3.5 -n 2 -d cpu:1 -e 'io.write(io.open("/proc/" .. rille.workers()[1].pid .. "/cmdline"):read("a"))'
 ok "started workers get --link and --orphan" grep -qa -- "--link.2.--orphan.3.5" out
 
-# With many workers one worker per host relays the heartbeats of the others: ranks 0 and 9 here.
+# Runs many workers. One worker per host relays the heartbeats of the others; here these are ranks 0 and 9.
 cat >many.lua <<'LUA'
 local P = rille.placement("cpu", {0, 9, 17})
 local x = rille.ones({3, 8}, {placement = P, sbp = "S(0)"})
@@ -147,8 +148,8 @@ LUA
 RILLE_HOSTS=2 go launch -n 18 -d cpu:1 many.lua
 is "of many workers only the stopped one is lost, relay or not" "$code $(cat out)" "0 17	9	0	48.0	18"
 
-# A snapshot's copy of each host is stored on the next host and returned from worker to worker: megabytes, and every
-# host is lost once.
+# Loses every host once. Each host's part of a snapshot, some megabytes, is copied to the next host, and workers send it
+# back after the loss.
 cat >spare.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2})
 local x = rille.rand({3 * 1031, 771}, {placement = P, sbp = "S(0)"})
@@ -169,7 +170,7 @@ LUA
 RILLE_HOSTS=3 go launch -n 3 -d cpu:1 spare.lua
 is "the values of any lost host are restored from its neighbour" "$code $(cat out)" "0 true true true 3"
 
-# Two workers are lost, the second during the first recovery: it is stopped, and detected by missing heartbeats.
+# Loses two workers. The second is stopped during the recovery from the first loss, and detected by its missing heartbeats.
 cat >twice.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local x = rille.rand({4 * 31, 77}, {placement = P, sbp = "S(0)"})
@@ -190,8 +191,8 @@ for hosts in 1 2; do
   is "on $hosts hosts a worker lost during a recovery is replaced, too" "$code $(cat out)" "0 1 true 1 true "
 done
 
-# Workers of two hosts that are not connected when a third is lost connect only after its replacement. A snapshot copy
-# between the two is abandoned and does not block reads.
+# Loses a third worker while workers of two hosts are not connected. The two connect only after the third is replaced. A
+# snapshot copy between them is abandoned and must not block reads.
 cat >unmet.lua <<'LUA'
 rille.snapshot{1}
 local x = rille.ones({4}, {placement = rille.placement("cpu", {2})})
@@ -206,7 +207,7 @@ LUA
 RILLE_HOSTS=4 go launch -n 4 -d cpu:1 unmet.lua
 is "a snapshot copy between workers without a connection is abandoned when a third is lost" "$code $(cat out)" "0 1.0	4.0	4"
 
-# An interrupt ends waiting for a worker that is started by hand. The next call continues the recovery.
+# Interrupts a recovery that waits for a worker started by hand. The next call must continue the recovery.
 cat >waits.lua <<'LUA'
 io.stdout:setvbuf "no"
 local P = rille.placement("cpu", {0, 1})
@@ -228,7 +229,7 @@ port=$(free_port)
 address=tcp://127.0.0.1:$port
 for r in 0 1; do "$rille" worker --join $address --rank $r -d cpu:1 2>/dev/null & done
 timeout --foreground -k 5 $hang "$rille" coordinator --bind $address --world 2 waits.lua "$rille worker --join $address --rank 1 -d cpu:1" >out 2>err &
-waits=$! # in the foreground timeout forwards one signal to the controller alone
+waits=$! # in the foreground, timeout passes one signal only to the controller
 await [ -e waits ]
 sleep 0.5
 kill -INT $waits
@@ -238,7 +239,7 @@ true
 1	true"
 wait
 
-# One of six hosts is lost. The host's shards are restored from a neighbour, replicated values from any host.
+# Loses one of six hosts. The host's shards are restored from the next host, replicated values from any host.
 cat >mend.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3, 4, 5})
 local b = rille.randn({300, 100}, {placement = P, sbp = "B"})
@@ -255,7 +256,7 @@ LUA
 RILLE_HOSTS=6 go launch -n 6 -d cpu:1 mend.lua
 is "the lost one of six hosts is restored with all its values" "$code $(cat out)" "0 true	true	true"
 
-# Successive workers of a rank: late messages of a lost worker may arrive after those of its successor.
+# Replaces workers of one rank again and again: late messages of a lost worker may arrive after those of its replacement.
 RILLE_HOSTS=2 go launch -n 4 -d cpu:1 "$kills" 12
 is "workers of two hosts are killed one after another, and every loss value stays right" "$code $(head -1 out)" "0 12 kills, 0 wrong losses"
 
@@ -329,7 +330,7 @@ ok "no worker ends after a failed allocation" grep -q "^4.0	2" out
 cat >two.lua <<'LUA'
 print(rille.ones({4}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())
 LUA
-limited() { (trap '' XFSZ; ulimit -f 100; "$@"); } # shared memory exceeds the limit on file sizes
+limited() { (trap '' XFSZ; ulimit -f 100; "$@"); } # limits the size of files only: shared memory may exceed the limit
 limited timeout $hang "$rille" launch -n 2 -d cpu:1 two.lua 2>err
 code=$?
 ok "a controller that cannot create shared memory reports this" ends 2 "shared memory of " "bytes: File too large"
@@ -396,7 +397,7 @@ fi
 
 # ---- killed controllers ----
 
-# Kills a controller at random moments: while it starts workers, ships programs, runs, takes snapshots, ends.
+# Kills a controller at random moments: while it starts workers, sends programs, runs, takes snapshots, or ends.
 cat >work.lua <<'LUA'
 local net, opt, step, batch = dofile "small.lua"
 for i = 1, 400 do

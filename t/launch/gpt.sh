@@ -1,6 +1,6 @@
 #!/bin/bash
-# gpt.sh path/to/rille - tests that a small GPT, trained in all layouts over processes and simulated hosts, gives the bits of one
-# process at every step. TAP.
+# gpt.sh path/to/rille - tests that a small GPT, trained in all layouts over processes and simulated hosts, gives the
+# same bits as one process at every step. Prints TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cd "$dir" || exit 2

@@ -5,7 +5,7 @@
 static struct hosts hosts;
 static struct hosts_error error;
 
-/* Returns the hosts as "user@name=slots/port", without the parts that are not given. */
+/* Returns the hosts as "user@name=slots/port"; parts that are not given are left out. */
 static const char *
 printed(void)
 {
@@ -162,7 +162,8 @@ test_errors(void)
     ok(hosts_parse("a\0b", 3, &hosts, &error) && error.column == 2, "a zero byte is an error at its position");
 }
 
-/* Returns true if the hosts of a valid list can be passed to ssh safely, or the error's position is within the text. */
+/* Checks a list. Valid: returns true if its hosts can be passed to ssh safely. Invalid: returns true if the error's
+ * position is within the text. */
 static bool
 is_sound(int code, const char *text, int n)
 {
@@ -198,7 +199,8 @@ test_any_text(void)
             n += snprintf(text + n, sizeof text - (size_t)n, "%s", p);
         }
         if (n && next_random(&state) % 8 == 0) text[next_random(&state) % (uint64_t)n] = (char)next_random(&state);
-        char *exact = malloc((size_t)n + 1); /* so that a sanitizer finds reads beyond the end */
+        /* a copy of exactly the text's size, so that a sanitizer finds reads beyond the end */
+        char *exact = malloc((size_t)n + 1);
         memcpy(exact, text, (size_t)n);
         char *whole = realloc(exact, (size_t)n ? (size_t)n : 1);
         int code = hosts_parse(whole, (size_t)n, &hosts, &error);

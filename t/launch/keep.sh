@@ -30,7 +30,7 @@ while i < 40 do
   if arg[1] == "slow" then os.execute("sleep 0.05") end
 end
 LUA
-steps() { sort -n -u log | grep -v workers; } # repeated steps must have the same bits
+steps() { sort -n -u log | grep -v workers; } # prints each step once; repeated steps with other bits would appear twice
 processes() { grep workers log | sort -u | wc -l; }
 
 : >log
@@ -53,7 +53,7 @@ for how in "launch -n 4" "launch -n 4 of 2" "coordinator --world 4"; do
     for r in 0 1 2 3; do "$rille" worker --join "$address" -d cpu:1 --keep 60 2>"worker$r" & kept+=($!); done
   fi
   for stop in 4 14 24 last; do
-    # setsid: without a terminal or job whose end would kill the workers, too
+    # setsid: the workers must not end with the controller's terminal or job
     setsid "$rille" $command --bind "$address" train.lua slow >>out 2>>err </dev/null &
     controller=$!
     [ $stop = last ] && break

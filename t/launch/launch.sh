@@ -1,13 +1,13 @@
 #!/bin/bash
-# Tests worker processes: the same bits as one process, also after losses, and no processes or files left. (t/cluster/sim.c
-# tests more cases of the cluster protocol without processes.)
+# Tests worker processes: they give the same bits as one process, also after losses, and leave no processes or files.
+# (t/cluster/sim.c tests more cases of the cluster protocol without processes.)
 rille=$(realpath "$1")
 . t/lib/processes.sh
 root=$PWD
 
 # ---- the same bits ----
 
-digits() { # LAYOUT ARGUMENTS...: prints the losses of 5 steps in hex
+digits() { # digits LAYOUT ARGUMENTS...: prints the losses of 5 steps in hex
   local layout=$1
   shift
   rm -f "$dir/log"
@@ -15,7 +15,7 @@ digits() { # LAYOUT ARGUMENTS...: prints the losses of 5 steps in hex
   cat "$dir/log"
 }
 cd "$root" || exit 1
-# layout, workers, hosts, transport. sums: reductions pass from host to host, whatever their size; key: encrypted tcp.
+# Columns: layout, workers, hosts, transport. sums: reductions pass from host to host, whatever their size; key: encrypted tcp.
 clusters="single 4 4 key
 single 1 1 key
 dp 2 2 sums
@@ -105,7 +105,7 @@ RILLE_HOSTS=2 timeout $hang "$rille" launch -n 4 -d cpu:1 -i -e '' <top.in >out 
 is ":top shows the workers of all hosts, for a line and for the session" \
   "$(grep -cE 'worker [01] .* busy +[0-9]+ %' out) $(grep -cE 'worker [23] +host1 +ready .* busy +[0-9]+ %' out)" "4 4"
 
-# Devices, actors, plan partitions and times of acts are shown for all hosts of a step.
+# Shows devices, actors, plan partitions and times of acts for all hosts of a step.
 cat >hosts.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local w = rille.ones({8, 8}, {placement = P, sbp = "S(1)"})
@@ -143,7 +143,7 @@ for hosts in 1 2 4; do
   is "stats, trace, actors, chart and plan show all hosts of a step ($hosts)" "$code $stdout" \
     "0 cpu:0 192 true; cpu:1 192 true; cpu:2 192 true; cpu:3 192 true; 0	$hosts	$hosts	$hosts	$several"
 done
-# Four stages count as four on any number of hosts, although receive tasks run on further devices.
+# Counts stages: four on any number of hosts, although receive tasks run on further devices.
 cat >stages.lua <<'LUA'
 local P, W = {}, {}
 for i = 1, 4 do P[i] = rille.placement("cpu", {i - 1}) end
@@ -183,7 +183,7 @@ for hosts in 1 2; do
   ok "too large an allocation is an error" grep -q 'needs 4.4 TB' "$dir/out"
 done
 
-# Writes and reads values of every size (replicated, sharded, by position) on other hosts, as in one process.
+# Writes and reads values of every size on other hosts: replicated, sharded, by position. Results must be those of one process.
 cat >values.lua <<'LUA'
 local all = {0, 1, 2, 3}
 local function same(t, sbp)
@@ -234,7 +234,7 @@ ok "a note with a function is refused" ends 1 "numbers, strings and tables"
 
 # ---- losses ----
 
-# Twelve steps, with a worker lost before each of the named steps. Prints the last loss value of each step.
+# Runs twelve steps; before each of the named steps a worker is lost. Prints the last loss value of each step.
 cp "$root/t/lib/small.lua" .
 cat >train.lua <<'LUA'
 local net, opt, step, batch = dofile "small.lua"
@@ -300,7 +300,8 @@ ok "the error names the lost host and worker" grep -q "^false	.*host.lua:8: work
 ok "variables are restored in every layout" grep -q "^4 4 4 2$" "$dir/out"
 ok "reading a value that no snapshot had is an error" grep -q "^false.* lost$" "$dir/out"
 
-# A snapshot is copied to the other host while the program continues. If a host is lost meanwhile, the previous snapshot is used.
+# Copies a snapshot to the other host while the program continues. If a host is lost during the copy, recovery uses the
+# previous snapshot.
 cat >copied.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 math.randomseed(tonumber(arg[1]))
@@ -329,7 +330,7 @@ RILLE_HOSTS=2 go launch -n 2 -d cpu:1 copied.lua $seed
 is "a snapshot is copied to another host while the program continues" "$(head -1 "$dir/out")" "2	1"
 ok "a host lost at any moment leaves a complete snapshot" [ "$code $(tail -1 "$dir/out")" = "0 all" ]
 
-# Damaged bytes of a snapshot are detected before recovery, and restored from another host.
+# Damages bytes of a snapshot. The damage is detected before recovery, and the bytes are restored from another host.
 cp "$root/t/lib/damage.pl" .
 cat >damaged.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
@@ -357,7 +358,7 @@ ok "if no host has the bytes, the error names the variable" grep -qE "^2	damaged
 go launch -n 2 -d cpu:1 damaged.lua
 ok "damaged bytes on a single host are an error that names the variable" grep -qE "^1	damaged.lua:13: $no_other" out
 
-# If no host has the bytes, recovery uses the previous snapshot, if kept, and reports why.
+# Damages a snapshot on all hosts. Recovery uses the previous snapshot, if kept, and reports why.
 cat >before.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 local x = rille.full({2, 1 << 12}, 0, {placement = P, sbp = "S(0)"})
@@ -398,7 +399,7 @@ for hosts in 1 2; do
   ok "the error names the invalid part of a note" grep -qE '^false	.*: note.1 is a function; a note must be made of' out
 done
 
-# A host is lost before its shards of the newest snapshot are copied (unless they already are). Recovery reports this.
+# Loses a host before its shards of the newest snapshot are copied to another host. Recovery must report this.
 cat >passed.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 local x = rille.full({2, 1 << 22}, 1, {placement = P, sbp = "S(0)"})
@@ -421,7 +422,7 @@ is "recovery skips a snapshot that lacks a lost host's shards, and reports this"
   "0 recover: of snapshot K, the shard of a variable f32{2, 4194304} on cpu:1 (worker 1, host1) was lost before another host had it
 1"
 
-# A worker lost during a snapshot is reported with the snapshot.
+# Loses a worker during a snapshot. The error must name the snapshot.
 cat >amid.lua <<'LUA'
 local x = rille.full({2, 1 << 12}, 1, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"})
 rille.snapshot{1}
@@ -511,7 +512,7 @@ ok "too many workers are a usage error" ends 2 "-n"
 go worker --join "tcp://127.0.0.1:$port" -d cpu:1 --wait 1
 ok "a worker reports that no coordinator was found" ends 1 "no coordinator"
 echo 'os.execute("exec sleep '$hang'")' >sleep.lua
-# Kills the controller first, because its program ends when the sleep does.
+# Kills the controller first, because its program would end when the `sleep` that it runs is killed.
 killed() { local sleeps; sleeps=$(pgrep -P "$controller" sleep); kill -9 "$controller" $sleeps; }
 "$rille" coordinator --bind "tcp://127.0.0.1:$port" --world 1 sleep.lua >/dev/null 2>&1 &
 controller=$!

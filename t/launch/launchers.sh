@@ -1,6 +1,6 @@
 #!/bin/bash
 # Tests other launchers: mpirun of Open MPI and MPICH if installed; torchrun, Slurm and Kubernetes by their environment
-# variables and the files of examples/cluster/. All give the same bits as one process.
+# variables and the files of examples/cluster/. With each of them, workers must give the same bits as one process.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 mkdir "$dir/bin"
@@ -23,7 +23,7 @@ ok "one process trains" [ "$code" = 0 -a "$(wc -l <out)" = 9 ]
 
 # ---- mpirun ----
 
-cp "$rille" bin/alone # without the MPI plug-in beside it
+cp "$rille" bin/alone # a copy without the MPI plug-in beside it
 cat >bulk.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})
 rille.manual_seed(5)
@@ -61,7 +61,7 @@ for mpi in openmpi mpich; do
   ok "an error is printed once and is the job's exit code" [ "$code $(grep -c '^rille: .*matmul' err)" = "1 1" ]
   ok "no process is left after the error" eval '! pgrep -f "$rille -d cpu:1 -e" >/dev/null'
 
-  # The processes run on four simulated hosts, which communicate by MPI.
+  # Runs the processes on four simulated hosts, which communicate by MPI.
   hosts="exec \"\$0\" --host h\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK} -d cpu:1 \"\$@\""
   go "${run[@]}" bash -c "$hosts" "$dir/bin/alone" train.lua
   is "without the MPI plug-in the bits of one process, by tcp" "$code $stdout" "$want"
@@ -75,7 +75,7 @@ for mpi in openmpi mpich; do
     continue
   fi
   asan=${ASAN_OPTIONS:-}
-  export ASAN_OPTIONS=$asan:detect_leaks=0 # MPI_Init of both MPIs allocates memory that MPI_Finalize does not free
+  export ASAN_OPTIONS=$asan:detect_leaks=0 # MPI_Init of both libraries allocates memory that MPI_Finalize does not free
   RILLE_TRANSPORT=mpi go "${run[@]}" bash -c "$hosts" "$rille" train.lua
   is "by MPI between hosts: the bits of one process" "$code $stdout" "$want"
   RILLE_TRANSPORT=mpi go "${run[@]}" bash -c "$hosts" "$rille" bulk.lua
@@ -84,7 +84,7 @@ for mpi in openmpi mpich; do
   is "MPI is used by default between hosts" "$code $stdout $(grep -c 'by tcp' err)" "$want 0"
   go "${run[@]}" bash -c "$hosts" "$rille" kill.lua
   ended=3
-  [ $mpi = mpich ] && ended=9 # MPICH's exit code includes the workers that it kills itself
+  [ $mpi = mpich ] && ended=9 # MPICH's exit code includes that of workers which MPICH kills itself
   ok "a worker that is killed ends the job with $ended" [ "$code" = $ended ]
   await are_gone $(cat pids)
   ok "no process or file is left after the kill" eval '[ "$(wc -l <pids)" = 4 -a -z "$(ls "$dir/run")" ] && are_gone $(cat pids)'
@@ -94,7 +94,7 @@ unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 
 # ---- torchrun ----
 
-ranks() { # N COMMAND...: runs the command N times with RANK set; returns 0 if all succeed
+ranks() { # ranks N COMMAND...: runs the command N times with RANK set; returns 0 if all succeed
   local n=$1 bad=0 r pids=()
   shift
   for ((r = 1; r < n; r++)); do RANK=$r "$@" & pids+=($!); done
@@ -179,7 +179,7 @@ fi
 
 # ---- missing variables ----
 
-refuses() { # NAME WORDS VARIABLES...
+refuses() { # refuses NAME WORDS VARIABLES...: with these variables, the program fails with an error that contains WORDS
   go env "${@:3}" "$rille" -e ''
   ok "$1" [ "$code" = 2 -a "$(grep -cF "$2" err)" = 1 ]
 }
@@ -188,7 +188,7 @@ refuses "more processes than a job can have are refused" "a job must have 1 to 1
   RANK=0 WORLD_SIZE=200000 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((32000 + $$ % 500)) LOCAL_WORLD_SIZE=200000
 refuses "several Slurm nodes without an address are refused" "MASTER_ADDR is missing" SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2
 refuses "several Flux nodes without an address are refused" "MASTER_ADDR is missing" FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_JOB_NNODES=2 PMI_RANK=1 PMI_SIZE=2
-# Launchers that cannot be installed here: two processes with their variables form a job.
+# Simulates launchers that cannot be installed here: two processes with the launcher's variables form a job.
 while read -r name rank size more; do
   env "$rank=1" "$size=2" $more timeout -k 5 $hang "$rille" -d cpu:1 -e '' >/dev/null 2>&1 &
   go env "$rank=0" "$size=2" $more "$rille" -d cpu:1 -e 'print(#rille.workers())'
@@ -253,7 +253,7 @@ PY
   . ./job.sh
   ok "job.yaml: service, names, numbers and mounts agree" [ "$sound" = 1 ]
   "$rille" keys >job.key
-  chmod 640 job.key # the mode of a secret mounted for a group
+  chmod 640 job.key # file mode of a secret that Kubernetes mounts for a group
   port=$((port + 1))
   { declare -f ranks pod; echo "here=$here port=$port; ranks $completions pod"; } >pods
   PATH=$dir/bin:$PATH go bash pods

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Tests two network namespaces, joined by a virtual cable, as two hosts: the same bits as one process, also over a slow cable. A
-# cable that is cut, or works in one direction only, is an error with the running line, and lost values are restored.
+# Uses two network namespaces, joined by a virtual cable, as two hosts. Workers there must give the same bits as one
+# process, also over a slow cable. A cable that is cut, or works in one direction only, must lead to an error with the
+# running line, and lost values must be restored.
 rille=$1
 . t/lib/tap.sh
 a=rille-a-$$ b=rille-b-$$
@@ -28,26 +29,26 @@ ip -n $a link set va up && ip -n $b link set vb up
 
 tell() { head -5 "$dir/err"; }
 port=5000
-worker() { # NAMESPACE RANK ARGUMENTS...
+worker() { # worker NAMESPACE RANK ARGUMENTS...: starts a worker in the namespace
   local ns=$1 rank=$2
   shift 2
   ip netns exec $ns "$rille" worker --join tcp://$at:$port --key-file "$dir/key" --rank $rank -d cpu:1 "$@" \
     >>"$dir/worker" 2>&1 &
 }
-go() { # ARGUMENTS...: runs with four workers, two on each side
+go() { # go ARGUMENTS...: runs with four workers, two in each namespace
   port=$((port + 1))
   for rank in 0 1; do worker $a $rank; done
   for rank in 2 3; do worker $b $rank --host b; done
   port=$port stops=${stops:-} ip netns exec $a timeout -k 5 $hang "$rille" coordinator --bind tcp://$at:$port --world 4 \
     --key-file "$dir/key" "$@" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out")
-  ip netns pids $b | xargs -r kill -CONT 2>/dev/null # stopped workers see that the job has ended
+  ip netns pids $b | xargs -r kill -CONT 2>/dev/null # wakes stopped workers, so that they notice the end of the job
   wait
 }
 
 # ---- the same bits ----
 
-digits() { # COMMAND... LAYOUT: prints the losses of 5 steps in hex
+digits() { # digits COMMAND... LAYOUT: prints the losses of 5 steps in hex
   rm -f "$dir/log"
   "${@:1:$#-1}" "$root/examples/digits.lua" --steps 5 --log "$dir/log" --layout "${!#}" >"$dir/out" 2>"$dir/err"
   cat "$dir/log"
@@ -57,7 +58,7 @@ for layout in dp-tp pp; do
   want=$(digits one $layout)
   ok "$layout on two hosts gives the bits of one process" [ -n "$want" -a "$want" = "$(digits go $layout)" ]
 done
-ranked() { # starts workers as torchrun does on two hosts
+ranked() { # ranked ...: starts workers as torchrun does on two hosts
   local rank
   port=$((port + 1))
   export WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=${MASTER:-10.213.7.1} MASTER_PORT=$port
@@ -76,7 +77,7 @@ cat >"$dir/bin/ssh" <<SSH
 [[ "\${*: -2:1}" = 10.213.7.2 || "\${*: -2:1}" = fd00:213::2 ]] && exec ip netns exec $b bash -c "\${*: -1} --host b"
 SSH
 chmod +x "$dir/bin/ssh"
-launch() { # starts workers by launch -H, which finds its own address for the other side
+launch() { # launch ...: starts workers by launch -H, which determines its own address for the other namespace
   PATH=$dir/bin:$PATH ip netns exec $a timeout -k 5 $hang "$rille" launch -H "localhost:2,${there:-10.213.7.2}:2" -d cpu:1 "$@"
 }
 ok "workers started by ssh give the same bits" [ "$(digits launch pp)" = "$want" ]
@@ -106,7 +107,7 @@ fi
 
 # ---- cables that fail ----
 
-# Nine steps; after the fourth the cable fails. Prints the last loss value of each step.
+# Runs nine steps; after the fourth the cable fails. Prints the last loss value of each step.
 cp "$root/t/lib/small.lua" "$dir/"
 cat >"$dir/train.lua" <<'LUA'
 local _, _, step, batch = dofile((arg[0]:match(".*/") or "") .. "small.lua")
@@ -135,11 +136,11 @@ LUA
 want=$(cd "$dir" && one train.lua)
 cat >"$dir/mend" <<LUA
 #!/bin/bash
-# mend CONTROLLER_PID
+# mend CONTROLLER_PID: repairs the cable and starts new workers
 [ -z "\$stops" ] || ip netns pids $b | xargs kill -STOP
 ip -n $a link set va up
 ip -n $a route del blackhole 10.213.7.2 2>/dev/null
-for rank in 2 3; do # workers are refused before recover(), so they retry as long as the controller lives
+for rank in 2 3; do # retries as long as the controller lives, because it rejects workers before recover()
   (while kill -0 \$1 2>/dev/null; do
     ip netns exec $b "$rille" worker --join tcp://10.213.7.1:\$port --key-file "$dir/key" --rank \$rank \
       -d cpu:1 --host b --wait 2 && break
@@ -159,7 +160,7 @@ done
 stops=1 go "$dir/train.lua" "kill -STOP \$(ip netns pids $b | head -1)" "$dir/mend"
 is "if a second worker stops while the first is replaced, both are replaced with the same bits" \
   "$code $stdout" "0 $want"
-left() { # prints a line per process: its state, kernel wait function, command
+left() { # left: prints a line per process: its state, kernel wait function, command
   local p
   for p in $(ip netns pids $a; ip netns pids $b); do
     printf '%s %s %s\n' "$(cut -d ' ' -f 3 /proc/$p/stat)" "$(cat /proc/$p/wchan)" "$(tr '\0' ' ' </proc/$p/cmdline)"

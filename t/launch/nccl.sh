@@ -1,6 +1,7 @@
 #!/bin/bash
-# nccl.sh - tests collectives by NCCL among GPUs of several workers: the real plug-in runs in each on stand-ins for CUDA and NCCL
-# (t/host/toolkit.c, t/host/nccl.c), whose ranks communicate across processes. nccl.sh path/to/rille; prints TAP.
+# nccl.sh - tests collectives by NCCL among GPUs of several workers: the real plug-in runs in each worker, on stand-ins
+# for CUDA and NCCL (t/host/toolkit.c, t/host/nccl.c) whose ranks communicate across processes. nccl.sh path/to/rille;
+# prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
 . t/lib/processes.sh
 . t/lib/toolkit.sh
@@ -180,7 +181,7 @@ ok "a communicator that cannot be made is an error with its line" grep -qE "^fal
 address=tcp://127.0.0.1:$(free_port)
 export FAKE_CUDA=$alone
 join() { local rank=$1; shift; CUDA_VISIBLE_DEVICES=$rank "$rille" worker --join "$address" --rank "$rank" -d cuda:0,cpu:1 --wait 20 "$@" 2>"$dir/worker$rank" & }
-serve() { # serve OPTIONS...
+serve() { # serve OPTIONS...: runs a controller
   timeout 100 "$rille" coordinator --bind "$address" --world 2 "$@" -e "$sum" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out") stderr=$(cat "$dir/err")
   wait 2>/dev/null

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Tests workers over ssh: the same bits, nothing left whichever process ends first, no secret in arguments, environment or logs,
-# and clear errors. The ssh here is a script that runs its command on this host under the given host name.
+# Tests workers over ssh: the same bits as one process, no processes left whichever ends first, no secret in arguments,
+# environment or logs, and clear errors. The ssh here is a script that runs the command on this host, under the given
+# host name.
 rille=$1
 . t/lib/processes.sh
 mkdir "$dir/bin"
@@ -24,12 +25,13 @@ chmod +x "$dir/bin/ssh"
 
 PATH=$dir/bin:$PATH
 new_address() { address=tcp://127.0.0.1:$(free_port); }
-over() { new_address; go launch --bind "$address" "$@"; } # the host names do not resolve on this machine
+# over ARGUMENTS...: binds an address of this host, because the host names do not resolve here
+over() { new_address; go launch --bind "$address" "$@"; }
 none_left() { [ -z "$(xargs -r -n 1 ps -o pid= -p <"$dir/pids")" ]; }
 
 # ---- the same bits ----
 
-digits() { # COMMAND...: prints the losses of 5 steps in hex
+digits() { # digits COMMAND...: prints the losses of 5 steps in hex
   rm -f "$dir/log"
   "$@" "$root/examples/digits.lua" --steps 5 --log "$dir/log" --layout dp-tp
   cat "$dir/log"
@@ -94,7 +96,7 @@ for signal in TERM KILL; do
   controller=$!
   await grep -q up up
   sleeps=$(pgrep -P "$controller" sleep)
-  kill -$signal "$controller" # first, because its program ends when the sleep does
+  kill -$signal "$controller" # kills the controller first, because its program would end when the `sleep` that it runs is killed
   kill $sleeps
   ok "SIG$signal of the controller leaves no worker" eval 'grep -q up up && [ "$(wc -l <pids)" = 2 ] && await none_left'
 done

@@ -5,7 +5,7 @@
 #include "actors/plan/sim/plan_sim.h"
 #include "t/lib/tap.h"
 
-/* Returns true if the list has each act of the plan once. */
+/* Returns true if the list contains each act of the plan exactly once. */
 static bool
 comes_once(const struct plan *p, const struct act_time *act, int64_t n)
 {
@@ -18,7 +18,8 @@ comes_once(const struct plan *p, const struct act_time *act, int64_t n)
     return good && n == want;
 }
 
-/* Returns true if each act begins after the acts that produce its inputs have ended. Counts tokens by times alone. */
+/* Returns true if each act begins after the acts that produce its inputs have ended. Compares only times, not tokens.
+ */
 static bool
 has_inputs(const struct plan *p, const struct act_time *act, int64_t n)
 {

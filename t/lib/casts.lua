@@ -1,11 +1,12 @@
 -- casts.lua - checks that casts of variables run in groups before their readers, on GPUs that compile kernels
--- (actors/plan/rewrite/hoist.c). Results equal those of an unplanned step, and updated values are cast after the update. For t/cuda/cuda.sh.
+-- (actors/plan/rewrite/hoist.c). Checks that results equal those of an unplanned step, and that an updated value is cast
+-- after its update. For t/cuda/cuda.sh.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
--- Returns the number of casts in each task that only casts, as text, and the plan. A task of one cast may cast a gradient.
+-- Returns the plan, and, as text, the number of casts in each task that only casts. A task with one cast may cast a gradient.
 local function casts(step, device)
   local list, text = {}, tostring(step:plan{physical = true})
   for name in text:gmatch("\n *%d+ +(cast[ x%d]*)  +cuda:" .. (device or 0) .. " ") do

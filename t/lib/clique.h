@@ -2,14 +2,14 @@
  * that may overlap in time pairwise.
  *
  * Two uses that may be live at the same time must not share a byte. So no arena is smaller than a set of uses in
- * which every two may be live at once. This bound is at least that of live.h: three uses may overlap pairwise, and
- * never all at once. Two uses may overlap if neither has ended, with all its readers, before the other is written.
- * Events and their order are those of live.h.
+ * which every two may be live at once. The weight of the heaviest such set is at least the bound of live.h: three
+ * uses may overlap pairwise, and never all at once. Two uses may overlap if neither has ended, with all its readers,
+ * before the other is written. Events and their order are those of live.h.
  *
- * "Ended before" is a partial order, so the heaviest set is an antichain. It is found exactly by a flow, as in
- * live.h: bytes pass from a use to later uses, and the fewest bytes that serve all uses equal the weight of the
- * heaviest antichain (Dilworth 1950, weighted). A real arena may need more, because the bytes of a use must be
- * contiguous. */
+ * "Ended before" is a partial order, so the heaviest set is an antichain. The heaviest antichain is found exactly by
+ * a flow, as in live.h: bytes pass from a use to later uses, and the fewest bytes that serve all uses equal the
+ * weight of the heaviest antichain (Dilworth 1950, weighted). A real arena may need more, because the bytes of a use
+ * must be contiguous. */
 #ifndef RILLE_T_CLIQUE_H
 #define RILLE_T_CLIQUE_H
 
@@ -23,10 +23,11 @@ struct clique_use {
 };
 struct clique {
     struct live live;
-    int32_t words, nuse, nbit; /* words: number of 64-bit words per event set; nbit: per use set */
-    uint64_t *before;          /* by event: its predecessors and itself */
+    /* words: 64-bit words per set of events; nuse: number of uses; nbit: 64-bit words per set of uses */
+    int32_t words, nuse, nbit;
+    uint64_t *before; /* index: event; the set of its predecessors and itself */
     struct clique_use *use;
-    uint64_t *then; /* by use: the uses written after its end */
+    uint64_t *then; /* index: use; the set of uses that are written after its end */
 };
 
 static bool

@@ -1,6 +1,6 @@
 /* cuda-epilogue.h - chains with an epilogue lead (a row operator or product) for kernels.c. Each chain is generated
- * as one kernel, and as two kernels, where the second reads the result of the first. The call belongs to a trial;
- * all memory is in the trial's arena. */
+ * as one kernel, and as two kernels, where the second reads the result of the first. The lead's call belongs to a
+ * trial (t/lib/trial.h); all memory is in the trial's arena. */
 #ifndef RILLE_T_CUDA_LED_H
 #define RILLE_T_CUDA_LED_H
 
@@ -34,16 +34,17 @@ struct epilogue {
     int lead, nin, nout;
     struct fuse_step step[LED_STEPS];
     struct sample sample[LED_STEPS];
-    struct tensor more[LED_MORE], first; /* operands a, b, c, n; result of the lead */
+    struct tensor more[LED_MORE], first; /* more: operands a, b, c, n; first: the lead's result */
     struct tensor got[LED_OUT], want[LED_OUT];
     struct cuda_source alone, then;
-    int nthen, from[LED_IN];  /* operands of `then`: numbers of chain operands; the first is the lead's result, -1 */
-    int nlast, last[LED_OUT]; /* results written by `then` */
+    /* operands of `then`: indices of chain operands; -1: the lead's result, which comes first */
+    int nthen, from[LED_IN];
+    int nlast, last[LED_OUT]; /* results written by `then`: indices of steps */
 };
 
 /* ---- building ---- */
 
-/* Makes operands a, b, c and n. a has the result's dtype or bf16, in memory layout m; n is a number. */
+/* Makes the operands a, b, c and n of a chain. a has the result's dtype or bf16, in memory layout m. n is a number. */
 static inline void
 led_operands(struct epilogue *l, const struct call *c, enum memory m, uint64_t *random)
 {
@@ -143,7 +144,8 @@ led_from(struct epilogue *l, int i)
     return k;
 }
 
-/* Generates two kernels: the call alone, and the other steps, whose operand 0 is the call's result. */
+/* Generates two kernels: `alone` is the lead's call; `then` is the other steps, whose operand 0 is the lead's result.
+ */
 static inline bool
 led_apart(struct epilogue *l, struct trial *t)
 {
@@ -175,7 +177,8 @@ led_apart(struct epilogue *l, struct trial *t)
     return !cuda_source_chain(&t->arena, -1, n, step, l->nthen, then, l->nlast, last, &l->then);
 }
 
-/* Builds a chain on a trial's call. Returns false if its types cannot be inferred. *one: the chain is one kernel. */
+/* Builds a chain on a trial's call. Returns false if its types cannot be inferred. Sets *one if the chain is one
+ * kernel. */
 static inline bool
 led_open(struct epilogue *l, const struct led_chain *chain, struct trial *t, enum memory m, uint64_t seed, bool *one,
          struct cuda_source *source)

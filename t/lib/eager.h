@@ -1,4 +1,4 @@
-/* eager.h - eager execution with references alone, for tests of gradients.
+/* eager.h - eager execution of the operators' reference functions, for tests of gradients.
  *
  * Elements are stored as f64 or i64, whatever the value's dtype, so that finite differences are accurate. Nodes form
  * a tape in call order. eager_grad() walks the tape backwards and appends the nodes of the gradient, so a gradient
@@ -17,19 +17,21 @@
 enum { EAGER_NODES = 4000 };
 
 struct evalue {
-    struct val val; /* first, so that a struct val * is also a struct evalue * */
-    void *data;     /* doubles or int64s, dense */
+    struct val val; /* first member, so that a struct val * is also a struct evalue * */
+    void *data;     /* doubles or int64s, contiguous */
     struct val *slope;
 };
 
 struct eager {
-    struct build build; /* first, so that a struct build * is also a struct eager * */
+    struct build build; /* first member, so that a struct build * is also a struct eager * */
     struct arena arena;
     int nnode;
     struct node *node[EAGER_NODES];
-    const struct op *watched;           /* operator whose gradient's reads are recorded */
-    char read[OP_OPERAND + OP_OUT + 1]; /* values read by that gradient, written as in .saves */
-    char unsaved[128]; /* message about the first value that a gradient reads and its record does not save */
+    const struct op *watched; /* operator for which the reads of its gradient are recorded */
+    /* operands and results that the gradient of `watched` reads, in the format of .saves */
+    char read[OP_OPERAND + OP_OUT + 1];
+    /* message about the first value that a gradient reads although its operator does not save it */
+    char unsaved[128];
 };
 
 static inline struct evalue *
@@ -161,8 +163,8 @@ eager_close(struct eager **e)
     *e = NULL;
 }
 
-/* Checks that the gradient nodes from `first` on read only those operands and results of n that the record saves.
- * Others may have been freed. */
+/* Checks that the gradient's nodes, from `first` on, read only those operands and results of n that its operator
+ * saves (.saves). Other values may have been freed. */
 static inline void
 eager_look_for_unsaved(struct eager *e, const struct node *n, int first)
 {

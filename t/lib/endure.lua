@@ -1,18 +1,19 @@
--- endure.lua - calls each facility COUNT times and checks that no process of the job grows. Run by t/session/endurance.sh:
+-- endure.lua - calls each feature COUNT times and checks that no process of the job grows (a leak test). Run by
+-- t/session/endurance.sh:
 --
 --   rille -d cpu:2 endure.lua COUNT [NAME...]          one process
 --   ENDURE_JOB=1 rille launch -n 2 -d cpu:1 endure.lua COUNT        controller and workers
 --
--- A facility is called in four rounds of COUNT / 4. It grows if a quantity rose in each of the last three rounds: private
--- bytes by more than SLACK a round, any other quantity at all. A cache stops growing when it is full; a leak does not.
--- `few` divides the calls of a slow facility; `caches` is the size in kB of caches that fill slowly.
--- Prints TAP.
+-- A feature is called in four rounds of COUNT / 4. The feature leaks if a quantity rises in each of the last three
+-- rounds: private bytes by more than SLACK per round, any other quantity at all. A cache stops growing when it is full;
+-- a leak does not. `few` divides the number of calls of a slow feature; `caches` is the size in kB of caches that fill
+-- slowly. Prints TAP.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local folder = os.getenv("ENDURE_FOLDER")
 local count <const> = tonumber(arg[1])
-local SLACK <const> = 64 -- kB
+local SLACK <const> = 64 -- allowed growth of private memory per round, kB
 
 for line in io.lines("/proc/self/maps") do
   if line:find("lib[at]san") then
@@ -70,7 +71,7 @@ local function measure()
   return now
 end
 
--- ---- facilities ----
+-- ---- features ----
 
 local P = rille.placement("cpu", {0, 1})
 local net = rille.nn.Sequential(rille.nn.Linear(16, 32), rille.nn.Linear(32, 4))
@@ -164,9 +165,9 @@ local facility = {
   {"relayouts", function(i) net[1].weight:to_global_{placement = P, sbp = i % 2 == 0 and "S(0)" or "B"}; train():item() end},
 }
 
--- ---- facilities of a job of several processes ----
+-- ---- features of a job of several processes ----
 
--- Calls work until the worker's death shows, and recovers.
+-- Calls work() until it fails because the worker died, and recovers the worker.
 local function lose_worker(work)
   io.popen("kill -KILL " .. rille.workers()[1].pid):close()
   local ok, why = pcall(function()
@@ -176,7 +177,7 @@ local function lose_worker(work)
   rille.recover()
 end
 
-local lines = 0 -- typed by visitors
+local lines = 0 -- number of lines that visitors have typed
 function visited() lines = lines + 1 end
 
 local clustered = {
@@ -225,7 +226,7 @@ end
 
 local only = {}
 for i = 2, #arg do only[arg[i]] = true end
-for _ = 1, 500 do train():item() end -- the session remembers this many nodes, for explain()
+for _ = 1, 500 do train():item() end -- fills the list of nodes that the session remembers for explain()
 for _, f in ipairs(facility) do
   if not next(only) or only[f[1]] then
     tap.group(f[1], function() endure(f, count) end)

@@ -1,4 +1,4 @@
--- families.lua - folders of the models of t/golden/families.lua, with weights by the formula of families.py.
+-- families.lua - writes model folders for the entries of t/golden/families.lua, with weights by the formula in families.py.
 local rille = require "rille"
 local json = require "rille.json"
 local describe = require "rille.models.describe"
@@ -14,7 +14,7 @@ local function hash_of(name)
   return h
 end
 
--- Returns n numbers in [-1, 1), by name and index.
+-- Returns n numbers in [-1, 1), determined by name and index.
 function families.spread(name, n)
   local list, seed = {}, hash_of(name)
   for i = 0, n - 1 do
@@ -33,10 +33,10 @@ local function weight(name, shape, n)
   return rille.tensor(list, {dtype = "f64"}):to("f32"):reshape(shape)
 end
 
--- Returns the words of an entry's config.json.
+-- Returns an entry's config.json as a table.
 function families.words(entry) return json.decode(entry.config) end
 
--- Writes the words to a folder's config.json.
+-- Writes a table to the config.json of a folder.
 function families.write_words(words, path)
   local file <close> = assert(io.open(path .. "/config.json", "w"))
   file:write(json.encode(words))

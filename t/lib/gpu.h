@@ -1,6 +1,6 @@
-/* gpu.h - GPU kernels for a test: memory of the plug-in that host code reaches, too, compilation in parallel
- * processes, and synchronous launches. A CUDA error ends the program, because results after an error are
- * meaningless. One GPU, cuda:0; the session's thread. */
+/* gpu.h - compiles and launches GPU kernels for a test. Memory is accessible to host and GPU, compilation runs in
+ * parallel processes, launches are synchronous. A CUDA error ends the program, because results after an error are
+ * meaningless. Uses one GPU, cuda:0, from the session's thread. */
 #ifndef RILLE_T_GPU_H
 #define RILLE_T_GPU_H
 
@@ -16,11 +16,12 @@
 
 enum { GPU_SLAB = 32 << 20, GPU_ALIGN = 256 };
 
-static const struct cuda_plugin *gpu_plugin; /* NULL: this test has no GPU */
+static const struct cuda_plugin *gpu_plugin; /* the CUDA plug-in; NULL: this test has no GPU */
 static struct cuda_gpu gpu_is;
 static char gpu_folder[] = "/tmp/rille-gpu-XXXXXX"; /* folder of compiled kernels */
 
-/* Returns the constructor of the plug-in next to the test program; NULL if the plug-in is missing. self: argv[0]. */
+/* Returns the plug-in's entry function, from the plug-in next to the test program (self: argv[0]); NULL if the
+ * plug-in is missing. */
 typedef const struct cuda_plugin *gpu_plugin_fn(void);
 static inline gpu_plugin_fn *
 gpu_plugin_of(const char *self)
@@ -35,7 +36,7 @@ gpu_plugin_of(const char *self)
     return get;
 }
 
-/* Ends the program if a call failed: CUDA errors are permanent. */
+/* Ends the program if a CUDA call failed, because later calls would fail, too. */
 static inline void
 gpu_try(const char *why, const char *what)
 {
@@ -63,8 +64,8 @@ gpu_take(size_t bytes)
     return at - bytes;
 }
 
-/* Places the tensors of trials in memory that GPU 0 reaches. Returns false, with the reason in *why, if there is no
- * GPU or no compiler for it. */
+/* Places the tensors of trials in memory that GPU 0 can access. Returns false, and the reason in *why, if there is
+ * no GPU or no CUDA compiler. */
 static inline bool
 gpu_open(const struct cuda_plugin *p, const char **why)
 {
@@ -86,8 +87,8 @@ gpu_path(const char *name, char *path, size_t capacity)
     snprintf(path, capacity, "%s/%s", gpu_folder, name);
 }
 
-/* A text to compile on a thread of its own. NVRTC uses a deep stack. On the main stack AddressSanitizer remembers
- * frames of the shim's threads that were left without a return, and would mistake NVRTC's data for those frames. */
+/* A text to compile on a separate thread. NVRTC uses a deep stack. On the main stack AddressSanitizer remembers
+ * frames of the shim's threads that never returned, and would mistake NVRTC's data for those frames. */
 struct gpu_compiling {
     const struct cuda_plugin *plugin;
     const char *text, *why;
@@ -101,7 +102,8 @@ gpu_compile_text(void *compiling)
 {
     struct gpu_compiling *c = compiling;
     c->why = c->plugin->compile(c->text, "texts", c->major, c->minor, &c->binary, &c->bytes);
-    if (c->why) c->why = must_copy(c->why, strlen(c->why) + 1); /* the message lives as long as this thread */
+    /* copies the message, because it lives only as long as this thread */
+    if (c->why) c->why = must_copy(c->why, strlen(c->why) + 1);
     return NULL;
 }
 
@@ -134,7 +136,7 @@ gpu_compile_one(const char *name, const char *text)
     return written;
 }
 
-/* Compiles every nshare-th text, from number `share` on. */
+/* Compiles every nshare-th text, starting with text number `share`. */
 static inline bool
 gpu_compile_share(int n, const char *const *name, const char *const *text, int share, int nshare)
 {
@@ -171,11 +173,12 @@ gpu_kernel(const char *name)
     return kernel;
 }
 
-/* Launches a kernel and waits for it. what: name of the call, for errors. */
+/* Launches a kernel and waits until it is done. what: name of the call, for error messages. */
 static inline void
 gpu_launch(void *kernel, int64_t blocks, int threads, const uint64_t *word, int64_t nword, const char *what)
 {
-    uint64_t argument[512] = {0}; /* the largest argument of a GPU; the simulated GPU reads the whole buffer */
+    /* the maximum size of a GPU's kernel arguments; the simulated GPU reads the whole buffer */
+    uint64_t argument[512] = {0};
     assert(nword <= (int64_t)countof(argument));
     memcpy(argument, word, (size_t)nword * sizeof *word);
     gpu_try(gpu_plugin->launch(0, kernel, blocks, threads, argument, (size_t)nword * sizeof *word), what);

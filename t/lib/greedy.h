@@ -1,12 +1,12 @@
-/* greedy.h - runs a plan's tokens greedily, as a check of the proof by rounds (actors/plan/verify/verify_run.c). The
- * caller owns the plan; any thread. */
+/* greedy.h - runs a plan's tokens greedily, to check the deadlock proof (actors/plan/verify/verify_run.c). The
+ * caller owns the plan. Any thread may call. */
 #ifndef RILLE_T_GREEDY_H
 #define RILLE_T_GREEDY_H
 
 #include "actors/plan/verify/verify.h"
 
-/* Returns true if a greedy run of tokens reaches its end. For a proved plan, the result must equal that of the proof
- * by rounds. */
+/* Runs every task whose tokens have arrived, until none is left. Returns true if all tasks have finished. For a
+ * proved plan, the result must equal that of the proof. */
 static inline bool
 runs_greedily(const struct plan *p)
 {

@@ -9,12 +9,12 @@
 --   lua            part of the page's program; blocks run in order and share locals
 --   sh             runs in sh, in its place between the Lua blocks; it must succeed, unless its output is shown
 --   LANGUAGE FILE  is written to FILE
---   text           the output of the block before it; "..." stands for any text. After "text within 20 %" numbers may differ
---                  by so much
+--   text           the output of the block before it; "..." stands for any text. After "text within 20 %" numbers
+--                  may differ by up to 20 %
 --   console        is not run: the test has no such machine
 --
--- `--> TEXT` at the end of a line in a Lua block is the next line that the block prints. In a table with the second column
--- "Rille", each piece of code in that column runs after all blocks.
+-- `--> TEXT` at the end of a line in a Lua block states the next line that the block prints. If the second column of a
+-- table is headed "Rille", each piece of code in that column runs after all blocks.
 
 local START <const> = "\1"
 
@@ -69,7 +69,8 @@ end
 
 local function quoted(text) return (("%q"):format(text):gsub("\\\n", "\\n")) end
 
--- The program's line numbers count the lines of Lua blocks only, so that prose does not change messages.
+-- Joins the Lua blocks into a program. Line numbers count only the lines of Lua blocks, so that changes of prose do not
+-- change messages.
 local function program(path)
   local parts, pieces = {}, read(path)
   local function put(...) parts[#parts + 1] = (...):format(select(2, ...)) end
@@ -94,7 +95,7 @@ local function program(path)
   return table.concat(parts)
 end
 
--- Returns the output of each block by its number, and the messages of rows and of an early end.
+-- Returns the output of each block by block number, and the error messages of table rows and of a program that ended early.
 local function outputs(file)
   local handle <close> = assert(io.open(file))
   local text, by, wrong = handle:read("a"), {}, {}
@@ -112,7 +113,7 @@ local function numbers(text)
   return text:gsub("%d+%.?%d*", function(n) list[#list + 1] = tonumber(n); return "\3" end), list
 end
 
--- Returns true if the texts are equal but for numbers, which differ by at most the share `within`.
+-- Returns true if the texts are equal except for numbers, and numbers differ by at most the share `within`.
 local function near(got, want, within)
   local a, x = numbers(got)
   local b, y = numbers(want)
@@ -129,14 +130,14 @@ local function alike(text, lines)
   return text:find("^" .. pattern .. "$") ~= nil
 end
 
--- Returns the lines of text, without space at their ends and without empty lines at the end.
+-- Returns the lines of a text, without trailing blanks and without empty lines at the end.
 local function split(text)
   local list = {}
   for line in (text:match("^(.-)%s*$") .. "\n"):gmatch("([^\n]*)\n") do list[#list + 1] = (line:match("^(.-)%s*$")) end
   return list
 end
 
--- Compares one block with its output. Calls wrong(got, want) and changes the block, so that it shows the output.
+-- Compares a block with the program's output. On a difference calls wrong(got, want), and replaces the output in the block.
 local function settle(block, shown, printed, wrong)
   local lines = split(printed)
   if shown then

@@ -1,5 +1,5 @@
--- killed.lua - for tests of workers: takes a snapshot of step `at`, calls again() until it fails because the second
--- worker was killed, and recovers the snapshot.
+-- killed.lua - for tests of workers: takes a snapshot at step `at`, calls again() until it fails because the second
+-- worker was killed, and recovers from the snapshot.
 local rille = require "rille"
 
 return function(at, again)

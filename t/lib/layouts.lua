@@ -1,5 +1,6 @@
 -- layouts.lua - small versions of real programs for tests of planned steps, in layouts of data, tensor and sequence
--- parallelism, or with free layouts. Returns programs and hints, both by name, and lay(net, program, hint).
+-- parallelism, or with free layouts. Returns a table of programs by name, a table of hints by name, and lay(net,
+-- program, hint), which gives the network's parameters the hint's layouts.
 local nn = rille.nn
 
 local one, line, grid = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})
@@ -25,14 +26,15 @@ local Gpt = nn.Module:extend("Gpt")
 function Gpt:init()
   self.block, self.norm, self.head = nn.TransformerBlock(D, 4, {is_causal = true}), nn.LayerNorm(D), nn.Linear(D, 8)
 end
--- along: placement on which activations between blocks are split along the sequence (sequence parallelism).
+-- The option `along` is a placement. Between blocks, activations are split along the sequence over its devices (sequence
+-- parallelism).
 function Gpt:forward(x)
   local n = x.shape[1]
   local function cut(y) return self.along and y:to_global{placement = self.along, sbp = "S(1)"} or y end
   return self.head(self.norm(cut(self.block(cut(x:reshape{n // 8, 8, D}))))):reshape{n, 8}
 end
 
--- By name: the module, the shape of an input row, and the parameters that tensor parallelism splits.
+-- Programs by name: the module, the shape of an input row, and the parameters that tensor parallelism splits.
 local programs = {
   mlp = {function() return nn.Sequential(nn.Linear(D, 4 * D), nn.GELU(), nn.Linear(4 * D, 8)) end, {D},
     {["0.weight"] = "S(0)", ["0.bias"] = "S(0)", ["2.weight"] = "S(1)"}},
@@ -41,8 +43,8 @@ local programs = {
   moe = {Moe, {D}, {["mix.up"] = "S(0)", ["mix.down"] = "S(0)"}},
   resnet = {function() return rille.models.resnet.new{classes = 8, channels = 1, width = 4, blocks = {1}} end, {1, 8, 8}, {}},
 }
--- By name: placement; sbp of the batch; sbp of the parameters; mesh axis of tensor parallelism; whether the sequence is
--- split between blocks.
+-- Hints by name: placement; sbp of the batch; sbp of the parameters; mesh axis of tensor parallelism; true if the
+-- sequence is split between blocks.
 local hints = {
   dp = {line, "S(0)", "B"},
   tp = {line, "B", "B", 1},

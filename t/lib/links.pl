@@ -1,11 +1,12 @@
 #!/usr/bin/perl
-# links.pl FILE... - prints each link of the Markdown files to a file or heading that does not exist, and how many links there are.
+# links.pl FILE... - prints each broken link of the Markdown files (its file or heading does not exist), and the number
+# of all links.
 use strict;
 use warnings;
 
 my ($nlinks, %headings);
 
-sub prose_of {    # the text without code
+sub prose_of {    # returns the page's text without code
   my ($path) = @_;
   open my $file, '<:encoding(UTF-8)', $path or die "$path: $!\n";
   local $/;
@@ -14,7 +15,7 @@ sub prose_of {    # the text without code
   return $text =~ s/`[^`\n]*`/`/gr;
 }
 
-sub headings_of {    # anchors, as GitHub makes them
+sub headings_of {    # returns the headings' anchors, as GitHub makes them
   my ($path) = @_;
   return $headings{$path} //= do {
     open my $file, '<:encoding(UTF-8)', $path or die "$path: $!\n";

@@ -2,11 +2,11 @@
  *
  * The events of a run are the begin and the end of each act. Edges of the plan and the number of credits order the
  * events. A moment of the run is a set of events that contains all predecessors of its members. A register is live
- * from the begin of the writing act until the end of the last reading act. So a moment weighs the bytes of registers
- * begun, less the bytes of registers ended. No arena in which the plan runs is smaller than the heaviest moment. The
- * heaviest moment is a maximum-weight closure, found by a minimum cut (Picard 1976) with Dinic's algorithm (1970).
- * If a register has several readers, only one is modelled: the reader of the last phase, and of those the last in
- * the list. Any thread; no state is kept. */
+ * from the begin of the writing act until the end of the last reading act. The weight of a moment is the bytes of
+ * registers that have become live, less the bytes of registers that are no longer live. No arena in which the plan
+ * runs is smaller than the heaviest moment. The heaviest moment is a maximum-weight closure, found by a minimum cut
+ * (Picard 1976) with Dinic's algorithm (1970). If a register has several readers, only one is modelled: the reader
+ * of the last phase, and of those the last in the list. Functions keep no state and may run on any thread. */
 #ifndef RILLE_T_LIVE_H
 #define RILLE_T_LIVE_H
 
@@ -16,19 +16,20 @@
 
 /* Arc of the flow network; room: residual capacity, bytes. */
 struct live_arc {
-    int32_t to, next; /* next: next arc from the same node, -1: none */
+    int32_t to, next; /* to: node at the end; next: next arc from the same node, -1: none */
     int64_t room;
 };
 struct live {
     const struct plan *plan;
     struct stages stages;
     struct arena arena;
-    int32_t *first; /* by task: number of its first act */
+    int32_t *first; /* index: task; number of its first act */
     int32_t n, source, sink;
-    int64_t *bytes;       /* by event: bytes that become live, less bytes that end */
+    int64_t *bytes;       /* index: event; bytes that become live, less bytes that are freed */
     struct live_arc *arc; /* each arc precedes its reverse arc */
     int32_t narc, capacity;
-    int32_t *out, *at, *level, *queue; /* by node: first arc; current arc; distance from the source; a work list */
+    int32_t *out, *at, *level, *queue; /* out: a node's first arc; at: its current arc; level: its distance from the
+                                          source; queue: work list */
 };
 
 /* ---- events ---- */
@@ -61,7 +62,8 @@ live_after(struct live *l, int32_t event, int32_t before)
     live_join(l, event, before, INT64_MAX / 2);
 }
 
-/* Returns the number of registers that readers need (credit.c). Packing may have given the result more. */
+/* Returns the number of registers that the readers of a result need (credit.c). Packing may have given the result more.
+ */
 static int32_t
 live_credits(const struct live *l, const struct task *from, const struct out_port *o)
 {
@@ -126,7 +128,7 @@ live_last(const struct plan *p, const struct out_port *o, struct reader last)
     return last;
 }
 
-/* Returns the last reader of a register, counting readers of results stored in the register. */
+/* Returns the last reader of a register, including readers of other results that are stored in the register. */
 static struct reader
 live_user(const struct plan *p, int32_t task, const struct out_port *o)
 {
@@ -155,7 +157,7 @@ live_weigh(struct live *l, int32_t task, const struct out_port *o)
 
 /* ---- the cut ---- */
 
-/* Computes each node's distance from the source. Returns false if the sink is out of reach. */
+/* Computes each node's distance from the source. Returns false if no path leads to the sink. */
 static bool
 live_levels(struct live *l)
 {
@@ -213,7 +215,7 @@ live_heaviest(struct live *l)
     return most;
 }
 
-/* Allocates the arrays for l->n nodes without arcs. */
+/* Allocates the arrays of l for l->n nodes, without arcs. */
 static void
 live_lists(struct live *l)
 {

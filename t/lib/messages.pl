@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# messages.pl FILE... - prints the messages in C and Lua sources, a line each: "file: text", sorted.
+# messages.pl FILE... - prints a sorted list of the messages in C and Lua sources, one per line: "file: text".
 #
 # A message is a string literal of two words or more: what a user can read in an error, a warning, a report or a picture.
 # Adjacent literals are one message. Comments, assertions, operators' records and generated code are left out.
@@ -9,7 +9,7 @@ use warnings;
 my $string = qr/"(?:\\.|[^"\\\n])*"/;
 my $other = qr/'(?:\\.|[^'\\\n])*'/;
 
-sub source {    # without comments and without text that users do not see
+sub source {    # returns a source without comments and without strings that users do not see
   my ($file) = @_;
   open my $f, '<', $file or die "$file: $!\n";
   my $text = join '', <$f>;
@@ -22,7 +22,7 @@ sub source {    # without comments and without text that users do not see
   return $text;
 }
 
-sub is_code {    # CUDA, SVG, JSON, or a sample of an operator's operands
+sub is_code {    # returns true if a string is CUDA, SVG, JSON, or a sample of an operator's operands
   my ($text, $file) = @_;
   return 1 if $file =~ m{^kernels/cuda/} && $text =~ /[;{}]\\n|\\n\{|METHOD|\bstruct |\bconst |int64_t|\(%d, |\b(?:enum|typedef) |operator\(\)|now[._]|0x/;
   return $text =~ /[a-z]='|\bfont-|\{\\"|"\w+\\":|^(?:[a-z]{1,4}\d+|bool)\{/;

@@ -1,7 +1,8 @@
-/* missing.h - finds signatures that hold and are not derived. Tries every combination of layouts on two ranks.
+/* missing.h - finds valid signatures that the rule of an operator does not derive. Tries every combination of
+ * layouts on two ranks.
  *
- * A combination makes sense if the local sizes of each rank bind to the rule. sound_each_missing() reports each
- * combination that holds, is not derived, and is not implied by a stronger one. */
+ * A combination makes sense if the sizes of each rank's shards fit the rule. sound_each_missing() reports each
+ * combination that computes the right result, is not derived, and is not implied by a stronger combination. */
 #ifndef RILLE_T_MISSING_H
 #define RILLE_T_MISSING_H
 
@@ -20,7 +21,7 @@ sound_options(const struct type *t, struct sbp *v)
     return n;
 }
 
-/* Returns true if operand k is an index. An index is looked up, so partial indices are meaningless. */
+/* Returns true if operand k is an index. Partial indices are meaningless, because an index selects elements. */
 static inline bool
 sound_is_index(const struct sound *s, int k)
 {
@@ -52,8 +53,8 @@ sound_sizes_agree(const struct sound *s, const struct type *local, int noperand)
     return true;
 }
 
-/* Returns true if v splits a dimension that no operand has and no rank makes in shards. The call's attributes
- * determine the size of such a dimension, not a layout. */
+/* Returns true if v splits a dimension that no operand has and no rank computes in shards. The size of such a
+ * dimension comes from the call's attributes, not from a layout. */
 static inline bool
 sound_cuts_new(const struct sound *s, int k, struct sbp v)
 {
@@ -88,8 +89,8 @@ struct sound_walk {
     void *arg;
     struct sbp v[SAMPLE_IN + OP_OUT];
     const struct layout *layout[SAMPLE_IN + OP_OUT];
-    uint64_t inputs; /* number of operand combinations so far */
-    uint64_t known;  /* key of the run that `may` describes (sound_run_key) */
+    uint64_t inputs; /* number of combinations of operand layouts tried so far */
+    uint64_t known;  /* key (sound_run_key) of the last computation of all ranks, which set `may` */
     bool may[OP_OUT][MAX_DIM + 4];
 };
 
@@ -108,7 +109,7 @@ sound_makes_sense(const struct sound_walk *w, int n)
     return true;
 }
 
-enum { MISSING_ROUNDS = 6 }; /* repetitions, to expose chance results */
+enum { MISSING_ROUNDS = 6 }; /* repetitions with new values, because a wrong signature may hold by chance */
 
 static inline bool
 sound_holds_often(struct sound *s, const struct place *p, const struct layout **layout)
@@ -119,8 +120,8 @@ sound_holds_often(struct sound *s, const struct place *p, const struct layout **
     return holds;
 }
 
-/* Returns true if B also holds where this combination has P(max) or P(min). A replicated value is its own maximum
- * and minimum, so the partial result is no news. */
+/* Returns true if this combination with P(max) or P(min) also holds with B in its place. A replicated value is its
+ * own maximum and minimum, so the combination is implied. */
 static inline bool
 sound_says_less(struct sound_walk *w)
 {
@@ -137,8 +138,8 @@ sound_says_less(struct sound_walk *w)
     return false;
 }
 
-/* Returns a key of all that the ranks' computation depends on: the operands' layouts and the split dimensions of
- * results. */
+/* Returns a key of everything that determines the ranks' computation: the operands' layouts and the split dimensions
+ * of the results. */
 static inline uint64_t
 sound_run_key(const struct sound_walk *w)
 {
@@ -148,7 +149,7 @@ sound_run_key(const struct sound_walk *w)
     return key;
 }
 
-/* Returns true if each result's option fits one run of the ranks. The first run excludes most combinations. */
+/* Returns true if each result's layout option fits a run of the ranks. The first run excludes most combinations. */
 static inline bool
 sound_may_hold(struct sound_walk *w)
 {
@@ -180,7 +181,8 @@ sound_try_missing(struct sound_walk *w)
     if (sound_holds_often(s, w->place, w->layout) && !sound_says_less(w)) w->found(w->arg, s, w->v);
 }
 
-/* Tries each option of operand k, then of the next operand. Skips combinations that make no sense so far. */
+/* Tries each layout option of operand k, then recursively those of the next operand. Skips combinations that make no
+ * sense so far. */
 static inline void
 sound_walk_from(struct sound_walk *w, int k)
 {

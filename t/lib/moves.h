@@ -33,7 +33,7 @@ mesh(int a, int b, int c)
 
 static const uint8_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
-/* Returns SBP entry k of a mesh axis: first S of each dimension, then B, then P. */
+/* Returns entry k in the list of SBP entries of a mesh axis: S of each dimension, then B, then each kind of P. */
 static struct sbp
 entry(int k, int ndim, enum reduce r)
 {
@@ -68,7 +68,7 @@ layouts_of(const struct place *p, int ndim, int nkind, const struct layout **out
 }
 
 static const int64_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 12, 0};
-enum { NSIZE = 8 }; /* size 0 is excluded from enumeration */
+enum { NSIZE = 8 }; /* number of sizes in the table; dimensions of size 0 are not enumerated */
 static const enum dtype dtypes[] = {DT_I64, DT_F32, DT_I32, DT_BF16, DT_F64};
 
 /* Draws segments and chunks for a hierarchical reduction. Returns false if the move has no sum to divide. */

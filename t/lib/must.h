@@ -1,4 +1,5 @@
-/* must.h - checks for the setup of a test or a bench: a failed call ends the program with the error message. */
+/* must.h - calls that must succeed in the setup of a test or a benchmark: a failure ends the program with its error
+ * message. */
 #ifndef RILLE_T_MUST_H
 #define RILLE_T_MUST_H
 

@@ -1,4 +1,4 @@
-/* net.h - a network and its training step, written against rille.h, which tests and benches of plans compile.
+/* net.h - a network and its training step, written with rille.h, for tests and benchmarks of plans.
  *
  * A failure ends the program. Functions that accept struct rille_tensor **a free *a and store their result there. */
 #ifndef RILLE_T_NET_H
@@ -9,7 +9,7 @@
 struct net {
     struct rille_session *s;
     const char *kind;                    /* device kind; NULL: cpu */
-    struct rille_tensor *x, *y, **param; /* a batch; its labels */
+    struct rille_tensor *x, *y, **param; /* x: a batch; y: its labels; param: the parameters */
     int nparam;
 };
 
@@ -57,7 +57,7 @@ net_param(struct net *b, int64_t rows, int64_t columns, const struct rille_layou
     return b->param[b->nparam++] = t;
 }
 
-/* Calls an operator; other NULL: one operand. */
+/* Calls an operator with operands a and `other`; `other` may be NULL. */
 static inline void
 net_call(struct net *b, const char *op, struct rille_tensor **a, struct rille_tensor *other)
 {

@@ -66,7 +66,7 @@ draw_copies(struct arena *a, const struct net *n, struct net_tensor *t)
     t->copy = copy;
 }
 
-/* Draws credit tables: tensors that live longer have more copies. Times are divided into three moments. */
+/* Draws credit tables: a tensor with a longer live range has more copies. Times are divided into three moments. */
 static inline void
 draw_credits(struct arena *a, struct net *n)
 {
@@ -89,7 +89,7 @@ draw_credits(struct arena *a, struct net *n)
         if (draw(2)) n->tensor[i].credit = credit;
 }
 
-/* Draws the network of a seed. */
+/* Draws the cost network for a seed. */
 static inline struct net
 draw_net(struct arena *a, uint64_t seed)
 {
@@ -118,8 +118,8 @@ draw_net(struct arena *a, uint64_t seed)
     return n;
 }
 
-/* Returns the lowest cost of all choices within the memory limit that give node `node` candidate k (-1: any node).
- * *least_peak: the lowest peak of all choices with finite cost. */
+/* Returns the lowest cost of all choices within the memory limit that give node `node` candidate k (node -1: of all
+ * choices). Sets *least_peak to the lowest peak, in bytes, of all choices with finite cost. */
 static inline int64_t
 exhaustive(const struct net *n, int32_t node, int32_t k, int64_t *least_peak)
 {
@@ -138,7 +138,7 @@ exhaustive(const struct net *n, int32_t node, int32_t k, int64_t *least_peak)
     return best;
 }
 
-/* Draws a memory limit near a peak; at least one byte. */
+/* Draws a memory limit, in bytes, near a peak; at least 1. */
 static inline int64_t
 draw_limit(int64_t peak)
 {

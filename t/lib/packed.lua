@@ -1,11 +1,11 @@
--- packed.lua - measures how well a step's registers are packed. The plan reports where registers end on each device.
--- Simulations of the plan find the most bytes in use at once, a lower bound of the arena.
+-- packed.lua - measures how well a step's registers are packed. The plan reports the size of each device's arena of
+-- registers. Simulations of the plan find the peak bytes in use at once, a lower bound of the arena.
 
 local rille = require "rille"
 local packed = {}
 
--- Calls `play` with simulated costs. Each phase is fast or slow, so that micro-batches queue up before the slow phases;
--- with jitter and without.
+-- Calls play() with simulated costs, with jitter and without. Each phase is fast in some simulations and slow in others,
+-- so that micro-batches queue up before the slow phases.
 local function each_play(play)
   for code = 0, 7 do
     for jitter = 0, 1 do
@@ -15,7 +15,7 @@ local function each_play(play)
   end
 end
 
--- Returns, for the device with the largest registers, their bytes and the most bytes in use at once.
+-- Returns two numbers for the device with the largest arena: bytes of its registers, and the peak bytes in use at once.
 function packed.of(step)
   local arena, at, most = 0, nil, 0
   for device, scratch in tostring(step:plan{physical = true}):gmatch("device (%S+)  thread %d+  arena %d+ B  scratch at (%d+)") do
@@ -33,16 +33,16 @@ end
 local A <const>, B <const> = {0, 1}, {2, 3}
 local SIZE <const> = {vocab = 512, length = 64, layers = 4, heads = 4, width = 64, hidden = 160, experts = 4}
 packed.models = {"gpt2", "llama", "moe"}
--- Name; the model's devices; options of rille.parallel; micro-batches; limit of arena / bytes in use. Simulations use one
--- speed for all stages and can miss the worst moment of a pipeline. With the exact bound of t/lib/live.h the ratio is at
--- most 1.055.
+-- Columns: name; the model's devices; options of rille.parallel; number of micro-batches; largest allowed quotient of
+-- arena and peak bytes in use. Simulations use one speed for all stages and can miss the worst moment of a pipeline.
+-- With the exact bound of t/lib/live.h the quotient is at most 1.055.
 packed.recipes = {
   {"data", {0, 1, 2, 3}, {data = 0}, 1, 1.05}, {"data, zero 3", {0, 1, 2, 3}, {data = 0, zero = 3}, 1, 1.05},
   {"data, zero 3", {0, 1, 2, 3}, {data = 0, zero = 3}, 8, 1.05}, {"stages x data", A, {stages = {A, B}, data = 0}, 8, 1.10},
   {"stages x data, zero 3", A, {stages = {A, B}, data = 0, zero = 3}, 8, 1.06},
 }
 
--- Returns a traced training step of a model, laid out by a recipe.
+-- Returns a traced training step of a model whose layouts follow a recipe.
 function packed.model(name, recipe)
   local _, ranks, how, pieces = table.unpack(recipe)
   local options, at = {}, {}

@@ -1,4 +1,4 @@
-/* parts.h - runs the partitions of a program, one per memory space, on one simulator.
+/* parts.h - runs the plan partitions of a program on one simulator; each partition has a host's memory space.
  *
  * Each partition has its own engine, buffers and numbers. Partitions communicate only by messages and a transport
  * (transport_sim.h). The buffers of each memory space are in one region of pages. While a thread of one space runs,
@@ -12,11 +12,11 @@
 
 #include <sys/mman.h>
 
-static double wire_ns_per_byte; /* cost of the network in these programs; 0: no hierarchical reductions */
+static double wire_ns_per_byte; /* network cost of these programs, ns per byte; 0: no hierarchical reductions */
 
 enum { MOST_PARTS = 4, NOBODY = 99 /* process number of the simulator itself */ };
 
-/* How devices 0, 1, ... of each kind are divided: memory space m has n[m] of them. */
+/* How the devices 0, 1, ... of each kind are divided: memory space m has the next n[m] devices. */
 struct cut {
     int nmemory, n[MOST_PARTS];
 };
@@ -47,10 +47,10 @@ struct parts {
     struct bus *bus;
     struct sim_wire *wire;
     _Atomic uint64_t gate;
-    int stop;    /* number of the step before which partition 0 is interrupted; 0: never */
-    bool aborts; /* a coordinator aborts the other partitions after a failure; otherwise they learn of it through
-                  * channels
-                  */
+    int stop; /* number of the step before which partition 0 is interrupted; 0: never */
+    /* true: a coordinator aborts the other partitions after a failure; false: they notice the failure by their channels
+     */
+    bool aborts;
 };
 
 static void
@@ -87,7 +87,7 @@ parts_compile(struct parts *x, const struct str *bytes, struct atlas *at)
     return 0;
 }
 
-/* Compiles a plan that converts an n x n leaf from one layout to another. */
+/* Compiles a plan that converts an n x n leaf between two layouts. */
 static inline struct plan *
 plan_move_of(struct rille_session *s, int64_t n, const struct layout *from, const struct layout *to)
 {
@@ -103,7 +103,7 @@ plan_move_of(struct rille_session *s, int64_t n, const struct layout *from, cons
     return p;
 }
 
-/* Compares the channels from b to a as partitions a and b describe them. */
+/* Compares the descriptions of the channels from b to a in the plans of partitions a and b. */
 static int
 parts_match(struct parts *x, int a, int b)
 {
@@ -161,7 +161,8 @@ is_busy(const void *of)
     return t->user.busy && t->user.busy(t->user.of);
 }
 
-static struct parts *guarding; /* the partitions whose threads attach; a bus has no field for that */
+/* the partitions whose threads are attaching to the bus; global because a bus has no field for them */
+static struct parts *guarding;
 
 static void
 attach_guarded(struct bus *b, uint32_t end, struct bus_user user)
@@ -237,7 +238,7 @@ parts_open(struct parts *x, uint64_t seed)
     for (int m = 0; m < x->n; m++) {
         struct engine_options e = {
             .process = m, .threads = x->map[m].nslot, .bus = &bus_sim, .seed = seed, .with = x->bus, .gate = &x->gate};
-        x->bus->kind = &x->guarded; /* while threads attach */
+        x->bus->kind = &x->guarded; /* replaces the bus kind while threads attach */
         int status = engine_new(&e, &x->engine[m]);
         x->bus->kind = &bus_sim;
         TRY(status);
@@ -252,7 +253,7 @@ parts_open(struct parts *x, uint64_t seed)
     return 0;
 }
 
-/* Ends a partition's run, and reports a failure to the other partitions if `told` is set. */
+/* Ends a partition's run. If `told`, reports a failure to the other partitions. */
 static void
 part_end(struct parts *x, int m, int *status)
 {
@@ -275,7 +276,8 @@ parts_run(struct parts *x, int *status)
         if (step == x->stop) engine_interrupt(x->engine[0]);
         for (int m = 0; m < x->n; m++) {
             if (ended[m]) continue;
-            open_ground(x, m); /* a lone thread takes turns without the bus */
+            /* unlocks the space's region here, because the bus does not schedule a single thread */
+            open_ground(x, m);
             ended[m] = !engine_step(x->engine[m]);
             if (ended[m]) part_end(x, m, &status[m]);
             more |= !ended[m];
@@ -284,7 +286,7 @@ parts_run(struct parts *x, int *status)
     open_ground(x, ALL_OPEN);
 }
 
-/* Runs again, whatever the result of the last run. */
+/* Runs all partitions once more, whatever the result of the last run. */
 static inline void
 parts_again(struct parts *x, int *status)
 {

@@ -14,7 +14,7 @@ local function block(d)
   return Block()
 end
 
--- Programs: each function returns a module and the shape of an input batch.
+-- Programs by name: each function returns a module and the shape of an input batch.
 local programs = {
   mlp = function()
     return nn.Sequential(nn.Linear(16, 48), nn.GELU(), nn.Linear(48, 8)), {24, 16}
@@ -29,7 +29,7 @@ local programs = {
 
 -- Trains a program for three steps and returns the losses, the step and the network.
 local function train(program, mesh, sbp, batch, options)
-  if options.auto_parallel then options.time_limit = 600 end -- so long that no proof depends on the clock
+  if options.auto_parallel then options.time_limit = 600 end -- a time limit so long that proofs end by themselves
   rille.manual_seed(11)
   local net, shape = programs[program]()
   local P = place(mesh)

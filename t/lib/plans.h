@@ -108,7 +108,7 @@ rows_of(struct maker *m, struct val *a)
     return call(m, "embedding", 2, (struct val *[]){ids, a});
 }
 
-/* Reshapes a to one dimension and back. Some memory layouts need a copy for that. */
+/* Reshapes matrix a to one dimension and back. Some memory layouts require a copy for the reshape. */
 static struct val *
 reshaped(struct maker *m, struct val *a)
 {
@@ -117,8 +117,8 @@ reshaped(struct maker *m, struct val *a)
     return v ? call_with(m, "reshape", 1, &v, "shape", square) : NULL;
 }
 
-/* Transposes a. For some sizes, without a random draw, a is first replaced by an attention result, whose dimensions
- * may be stored in either order. */
+/* Transposes matrix a. For some sizes, a is first replaced by an attention result, because its dimensions may be
+ * stored in either order. */
 static struct val *
 transposed(struct maker *m, struct val *a)
 {
@@ -144,7 +144,7 @@ random_value(struct maker *m)
     return b ? call(m, two[pick(m, (int)countof(two))], 2, (struct val *[]){a, b}) : NULL;
 }
 
-/* Adds an in-place update: w - lr * g, written over w; with momentum also m. */
+/* Adds an in-place update that writes w - lr * g over w, and with momentum also writes m. */
 static void
 add_update(struct maker *m)
 {
@@ -158,7 +158,8 @@ add_update(struct maker *m)
     if (momentum) m->update[m->nupdate++] = out->node->out[1];
 }
 
-/* Marks values that differ between micro-batches. Moves that can sum micro-batches do so at random. */
+/* Marks the values that differ between micro-batches. Decides at random which moves sum over micro-batches, if they
+ * can. */
 static void
 make_pieces(struct maker *m, struct program *g)
 {
@@ -189,7 +190,8 @@ static inline struct plan *
 random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
 {
     struct maker m = {.s = s, .rng = next_random(seed)};
-    m.n = pick(&m, 40) ? 1 + pick(&m, 5) : 33 + pick(&m, 8); /* large ones: ranks share a move's work */
+    /* large matrices, so that ranks share the work of a move */
+    m.n = pick(&m, 40) ? 1 + pick(&m, 5) : 33 + pick(&m, 8);
     const struct place *home = random_place(&m);
     for (int i = 0; i < 3; i++) m.val[m.nval++] = leaf(&m, random_layout(&m, i ? random_place(&m) : home, i > 0));
     for (int i = 2 + pick(&m, 8); i > 0; i--) {
@@ -207,8 +209,9 @@ random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
     if (collect(s, nroot, root, COLLECT_RUN) == 0) {
         struct program *g = collection_program(s, &s->collection);
         g->threads = 1 + pick(&m, NTHREAD);
-        g->shared_least = g->nnode % 4 > 0;                            /* not drawn, because tests name seeds */
-        if (pick(&m, 2)) g->cost = (struct box_cost){.alpha_ns = 1e9}; /* hierarchical moves */
+        /* not random, because an additional draw would change the programs of seeds that tests name */
+        g->shared_least = g->nnode % 4 > 0;
+        if (pick(&m, 2)) g->cost = (struct box_cost){.alpha_ns = 1e9}; /* costs that lead to hierarchical moves */
         if (pieces) make_pieces(&m, g);
         if (g->nroot == 0)
             program_free(&g);
@@ -219,14 +222,14 @@ random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
     return p;
 }
 
-/* ---- running a plan by itself ---- */
+/* ---- running a plan without a session ---- */
 
 /* Region of whole pages for buffers that host code reads; parts.h locks and unlocks regions. */
 struct ground {
     char *base;
     size_t used;
 };
-enum { GROUND_BYTES = 64 << 20 }; /* address space; untouched pages cost no memory */
+enum { GROUND_BYTES = 64 << 20 }; /* bytes of address space; untouched pages use no memory */
 
 struct bench {
     struct run run;
@@ -234,12 +237,12 @@ struct bench {
         int kind;
         void *p;
         size_t bytes;
-    } * own; /* allocated buffers */
+    } * own; /* buffers allocated on the heap */
     int nown;
     struct ground *ground; /* region that buffers come from; NULL: one allocation per buffer */
 };
 
-/* Allocates bytes of a device kind, filled with `fill`. */
+/* Allocates bytes in the memory of a device kind, filled with `fill`. */
 static void *
 bytes_for(struct bench *b, int kind, int64_t bytes, int fill)
 {
@@ -259,7 +262,8 @@ bytes_for(struct bench *b, int kind, int64_t bytes, int fill)
     return p;
 }
 
-/* Returns the addend number of a position: its coordinates on the partial axes. Replicas have equal numbers. */
+/* Returns the number of the addend that a mesh position holds: its coordinates on the partial axes. Replicas have
+ * equal numbers. */
 static uint64_t
 addend_of(const struct layout *l, int pos)
 {
@@ -312,7 +316,7 @@ open_leaf(struct bench *b, const struct plan *p, int32_t i)
     free(x);
 }
 
-/* Lets the replicas of a leaf share one buffer. Only for one memory space, where shards are numbered by position. */
+/* Makes the replicas of a leaf share one buffer. Only for one memory space, whose shards are numbered by position. */
 static void
 share_leaf(struct bench *b, const struct plan *p, int32_t leaf)
 {

@@ -1,5 +1,5 @@
-# processes.sh - setup of tests of several processes: tap.sh, private folders, no launcher's variables; and the functions
-# go, says, ends and are_gone. $rille is the program.
+# processes.sh - setup of tests of several processes. Reads tap.sh, makes private folders, removes environment variables
+# of launchers, and defines the functions go, says, ends and are_gone. $rille is the program.
 . "${BASH_SOURCE%/*}/tap.sh"
 mkdir "$dir/run" "$dir/tmp"
 export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
@@ -9,6 +9,8 @@ unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} 
 tell() { head -20 "$dir/out" "$dir/err" 2>/dev/null; }
 # go ARGUMENTS...: runs $rille; sets $code, $stdout and $stderr, and writes the files out and err in $dir.
 go() { timeout -k 5 $hang "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); stderr=$(cat "$dir/err"); }
-says() { local t; for t; do grep -qF -e "$t" "$dir/err" || return 1; done; } # says TEXT...: stderr contains each text
-are_gone() { ! kill -0 "$@" 2>/dev/null; }                                      # are_gone PID...: none of the processes exists
-ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }          # ends CODE TEXT...: the exit code is CODE, and stderr contains each text
+says() { local t; for t; do grep -qF -e "$t" "$dir/err" || return 1; done; } # says TEXT...: succeeds if stderr contains each text
+# are_gone PID...: succeeds if none of the processes exists
+are_gone() { ! kill -0 "$@" 2>/dev/null; }
+# ends CODE TEXT...: succeeds if the exit code is CODE and stderr contains each text
+ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }

@@ -1,13 +1,13 @@
-/* programs.c - the main function of a program that contains the tests of one folder of t/. t/bin/plan NAME runs the
- * test NAME; without arguments it lists its tests. TESTS is a file of lines TEST("NAME", FUNCTION), which
- * cmake/tests.cmake writes; FUNCTION is the main function of the test. A test gets the arguments that follow its
- * name. */
+/* programs.c - the main function of a program that contains the tests of one folder of t/. For example, "t/bin/plan
+ * NAME" runs the test NAME of t/plan, and "t/bin/plan" lists the tests. TESTS is a file of lines TEST("NAME",
+ * FUNCTION), which cmake/tests.cmake writes; FUNCTION is the main function of the test. A test gets the arguments
+ * that follow its name. */
 #include <stdio.h>
 #include <string.h>
 
 typedef int test_main(int argc, char **argv);
 
-/* Many test functions are defined without parameters; they ignore the two arguments. */
+/* Declares test functions with two arguments; many are defined without parameters and ignore them. */
 #define TEST(name, function) test_main function;
 #include TESTS
 #undef TEST

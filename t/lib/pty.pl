@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# A terminal for tests: pty.pl PROGRAM [ARG...] <STEPS. Runs the program on a new pseudo-terminal, executes the steps, and
-# prints the terminal's output, without carriage returns and bracketed-paste marks. The exit code is the program's.
+# pty.pl PROGRAM [ARG...] <STEPS - a terminal for tests. Runs the program on a new pseudo-terminal, executes the steps,
+# and prints the terminal's output, without carriage returns and bracketed-paste marks. The exit code is the program's.
 # Steps, one per line:
 #   type TEXT     types TEXT; \n, \t, \e and \003 as in C
 #   wait TEXT     waits until the output since the last wait contains TEXT (30 seconds at most)
@@ -29,11 +29,11 @@ if (!$pid) {
   setsid();
   sysopen(my $tty, $slave, O_RDWR) or die "pty.pl: $slave: $!\n";
   ioctl($tty, $control, 0);
-  my $window = pack("S4", 40, $ENV{PTY_COLUMNS} // 200, 0, 0); # rows, columns
+  my $window = pack("S4", 40, $ENV{PTY_COLUMNS} // 200, 0, 0); # size of the terminal: rows, columns
   ioctl($tty, $size, $window);
   POSIX::dup2(fileno($tty), $_) for 0 .. 2;
   close($master);
-  $SIG{$_} = "DEFAULT" for qw(INT QUIT); # a shell that runs the tests in the background ignores these signals
+  $SIG{$_} = "DEFAULT" for qw(INT QUIT); # resets signals that a shell ignores when it runs the tests in the background
   exec(@ARGV) or die "pty.pl: $ARGV[0]: $!\n";
 }
 
@@ -48,7 +48,7 @@ sub pull {
   return $open;
 }
 
-# Waits until the output contains the text. Returns true if it does within the given seconds.
+# Waits until the output contains the text. Returns false after the given seconds.
 sub wait_for {
   my ($text, $seconds) = @_;
   my ($end, $at) = time + $seconds;

@@ -73,7 +73,7 @@ norm_ref(const struct kcall *k)
     return 0;
 }
 
-/* Looks up rows of a table by global index. A row outside this rank's shard gives zeros. */
+/* Looks up rows of a table by global index. Returns zeros for a row outside this rank's shard. */
 static int
 lookup_ref(const struct kcall *k)
 {
@@ -216,7 +216,8 @@ static const struct op whole_copy = {.name = "whole_copy",
                                      .partial.increasing = "0",
                                      .host.ref = copy_ref};
 
-static const struct op dull = {.name = "dull", .in = {{"a"}, {"b"}}, ELTWISE(mul_f)}; /* declares too little */
+/* Wrong on purpose: this record declares fewer signatures than hold. */
+static const struct op dull = {.name = "dull", .in = {{"a"}, {"b"}}, ELTWISE(mul_f)};
 
 /* Wrong on purpose: these records declare signatures that do not hold. */
 static const struct op norm = {
@@ -235,7 +236,7 @@ static const struct op joint = {.name = "joint", .in = {{"a"}, {"b"}}, .partial.
 static const struct {
     const struct op *op;
     const char *sample;
-    const char *sigs; /* signatures of one mesh axis, in order */
+    const char *sigs; /* the expected signatures on one mesh axis, in order */
 } right[] = {
     {&matmul, "f32{4,5} f32{5,3}",
      "S(0), B -> S(0) | S(1), S(0) -> P | B, S(1) -> S(1) | B, B -> B | P, B -> P | B, P -> P"},

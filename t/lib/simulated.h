@@ -1,17 +1,17 @@
 /* simulated.h - simulates a complete cluster in one thread, driven by a seed. For t/cluster/sim.c and bench/sim.c.
  *
  * Packets travel as bytes, in one queue per worker and direction. The seed decides which queue delivers next, when
- * an executor runs its next job, and when the clock ticks. It also decides the faults: lost or duplicated packets, cut
- * links, crashed or silent workers, and a killed coordinator, whose workers end or join the next coordinator.
- * The simulated program is a training loop. Every run changes one number per worker, and every second run is
- * followed by a snapshot. A loss is followed by recovery, with the same number of workers or fewer. Workers save
- * snapshots to disk while runs continue. When the program goes back to a snapshot, workers load it in some cases.
- * The simulated user interrupts some saves and loads. In some trials a run needs a communicator, which its workers
- * create before the run begins.
- * Ranks are on one host or on two. Their numbers are in memory segments. The coordinator makes the segment of its
- * own host; a worker makes the segment of the second host, and other workers map it. When no worker maps that
- * segment any more, the next worker makes a fresh one. A worker that was cut off still writes into the old segment.
- * The checks: every trial ends, and the numbers equal those of a run without faults. */
+ * an executor runs its next job, and when the clock ticks. The seed also decides the faults: lost or duplicated
+ * packets, cut links, crashed or silent workers, and a killed coordinator, whose workers end or join the next
+ * coordinator. The simulated program is a training loop. Every run changes one number per worker, and every second
+ * run is followed by a snapshot. A loss is followed by recovery, with the same number of workers or fewer. Workers
+ * save snapshots to disk while runs continue. When the program goes back to a snapshot, workers load it in some
+ * cases. The simulated user interrupts some saves and loads. In some trials a run needs a communicator, which its
+ * workers create before the run begins. Ranks are on one host or on two. The numbers of the ranks are in memory
+ * segments. The coordinator makes the segment of its own host; a worker makes the segment of the second host, and
+ * other workers map it. When no worker maps that segment any more, the next worker makes a fresh one. A worker that
+ * was cut off still writes into the old segment. The checks: every trial ends, and the numbers equal those of a run
+ * without faults. */
 #ifndef RILLE_T_SIMULATED_H
 #define RILLE_T_SIMULATED_H
 
@@ -23,11 +23,11 @@
 #include "t/lib/queue.h"
 #include "t/lib/tap.h"
 
-enum { WORLD = 5, RUNS = 8 /* the last is saved, too */, SILENCE = 8, FAULTS = 6, STEPS = 150000 };
+enum { WORLD = 5, RUNS = 8 /* the last one is saved, too */, SILENCE = 8, FAULTS = 6, STEPS = 150000 };
 enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
 
 struct trial {
-    int world, hosts, faults; /* number of workers; hosts: 1 or 2 */
+    int world, hosts, faults; /* world: number of workers; hosts: 1 or 2; faults: number of faults to inject */
     bool fewer;               /* recovery may continue with fewer workers */
     bool may_fail;            /* runs may fail */
     bool restarts;            /* the coordinator may be killed */
@@ -38,37 +38,37 @@ struct trial {
 };
 
 struct outcome {
-    int lost;     /* lost workers */
-    int restarts; /* coordinator restarts */
-    int taken;    /* workers that the next coordinator took over */
-    int filed;    /* saves and loads completed by all workers */
-    int given_up; /* saves and loads that the user interrupted */
-    int united;   /* communicators made */
+    int lost;     /* number of lost workers */
+    int restarts; /* number of coordinator restarts */
+    int taken;    /* number of workers that a later coordinator took over */
+    int filed;    /* number of saves and loads that all workers completed */
+    int given_up; /* number of saves and loads that the user interrupted */
+    int united;   /* number of communicators made */
     const char *why;
 };
 
 struct job { /* a job of an executor */
     enum work_kind kind;
     uint32_t epoch, run, flags;
-    struct slot slot[WORLD]; /* FORM: owner of each slot */
-    uint32_t lost[WORKERS];  /* MAKE: peers on its host that must be killed */
+    struct slot slot[WORLD]; /* job FORM: owner of each slot */
+    uint32_t lost[WORKERS];  /* job MAKE: lost peers on its host to be killed */
     int nlost;
     uint64_t program;
-    int memory; /* FORM: number of the segment */
-    int bus;    /* FORM: number of the bus */
+    int memory; /* job FORM: number of the segment */
+    int bus;    /* job FORM: number of the bus */
     uint32_t made, anew;
 };
 
 struct file_job { /* a job of a file thread */
     uint32_t epoch;
-    uint64_t count, part[2]; /* part: rank, its number */
+    uint64_t count, part[2]; /* count: total of files; part: the worker's rank, and the rank's number */
     bool loads, cancelled;
 };
 
 struct sim_worker {
-    bool alive, silent, cut; /* cut: lost on a host where the coordinator cannot kill processes */
+    bool alive, silent, cut; /* cut: lost but still running, on a host where it cannot be killed */
     struct cluster *of;
-    int peer, rank, life; /* rank: the rank it was started for; life: number of its coordinator */
+    int peer, rank, life; /* its connection; the rank it was started for; its coordinator */
     unsigned char secret[CLUSTER_ID];
     struct worker_member *member;
     struct queue up, down;
@@ -76,15 +76,15 @@ struct sim_worker {
     int njob;
     struct file_job file[QUEUE];
     int nfile;
-    uint32_t over;         /* last epoch that lost a worker */
+    uint32_t over;         /* last epoch that ended because a worker was lost */
     uint32_t stop;         /* number of the run that must stop */
-    uint32_t anew;         /* `anew` of the last START */
-    uint32_t reported_run; /* last run for which a communicator id arrived, */
-    uint64_t told_id, id;  /* and that id; id of its own communicator, 0: none */
+    uint32_t anew;         /* the field `anew` of the last START packet */
+    uint32_t reported_run; /* last run for which a communicator id arrived */
+    uint64_t told_id, id;  /* id that arrived for reported_run; id of its own communicator, 0: none */
     struct slot slot[WORLD];
     bool left, kept;
-    int memory; /* index of the mapped segment; -1: none */
-    int bus;    /* number of the bus of its epoch; -1: not ready */
+    int memory; /* index of the mapped segment; -1: no segment */
+    int bus;    /* number of the bus of its epoch; -1: bus not ready */
     uint32_t made;
     int status;
 };
@@ -93,27 +93,28 @@ struct cluster {
     struct trial trial;
     uint64_t random;
     struct coordinator *c;
-    int life; /* coordinators so far */
+    int life; /* number of coordinators so far */
     unsigned char secret[WORLD][CLUSTER_ID];
-    int started[WORLD]; /* by rank: worker this coordinator started last; -1: none */
-    bool takes_over;    /* still waits for workers of the previous coordinator */
+    int started[WORLD]; /* index: rank; worker that this coordinator started last; -1: none */
+    bool takes_over;    /* true: still waits for workers of the previous coordinator */
     struct sim_worker worker[WORKERS];
     int nworker, world, faults, lost, taken, wrong;
-    uint32_t run;                            /* number of the last run started */
-    int step, saved_step;                    /* steps of the training loop */
-    uint64_t memory[MEMORIES][WORLD];        /* by segment and rank: the numbers that runs change */
-    int nmemory, own;                        /* own: segment of the coordinator's host */
-    char segment[2];                         /* name of segment `own` */
-    _Atomic uint64_t word[EPOCHS][WORLD][2]; /* heartbeat words, by epoch (number of its bus) and rank */
+    uint32_t run;                     /* number of the last run started */
+    int step, saved_step;             /* next step of the training loop, now and in the snapshot */
+    uint64_t memory[MEMORIES][WORLD]; /* indices: segment, rank; the numbers that runs change */
+    /* nmemory: number of segments; own: index of the segment of the coordinator's host */
+    int nmemory, own;
+    char segment[2];                         /* name of the segment `own` */
+    _Atomic uint64_t word[EPOCHS][WORLD][2]; /* heartbeat words; indices: epoch (number of its bus), rank */
     int nbus;
-    uint64_t saved[WORLD]; /* the snapshot, which is also the checkpoint */
+    uint64_t saved[WORLD]; /* index: rank; the numbers in the snapshot, which is also the checkpoint */
     struct {               /* the files being saved or loaded, one per rank */
         bool on, loads, cancelled, torn, done[WORLD];
         uint64_t first, part[WORLD][2];
-        int owner[WORLD]; /* owner of the rank's slot */
+        int owner[WORLD]; /* index: rank; worker that owns the rank's slot */
     } filing;
     uint64_t nfile;
-    uint64_t nid, run_id; /* ids so far; id of the last run that has one */
+    uint64_t nid, run_id; /* nid: number of ids so far; run_id: id of the last run that has one */
     uint32_t united_run;
     int united;
     bool slow_disk;
@@ -144,7 +145,7 @@ machine_of(const struct cluster *s, int rank)
     return machine[MAX(rank, 0) % s->trial.hosts];
 }
 
-/* Returns the address of a rank's number in this epoch. */
+/* Returns the address of a rank's number in the memory of the worker's epoch. */
 static uint64_t *
 value_of(struct cluster *s, int rank)
 {
@@ -162,12 +163,11 @@ read_values(struct cluster *s, uint64_t value[WORLD])
 static int
 make_memory(struct cluster *s)
 {
-    memset(s->memory[s->nmemory], 0xff, sizeof *s->memory); /* a fresh segment holds no old numbers */
+    memset(s->memory[s->nmemory], 0xff, sizeof *s->memory); /* fills a fresh segment with garbage */
     return s->nmemory++;
 }
 
-/* Maps the segment of a job. A worker that already maps a segment of the same epoch must have been sent that
- * segment. */
+/* Maps the segment that a job names. If the worker already maps a segment of the same epoch, both must be the same. */
 static void
 map_memory(struct cluster *s, struct sim_worker *w, const struct job *j)
 {
@@ -283,8 +283,7 @@ worker_kill(struct sim_worker *w)
 }
 
 /* Prepares the communicator of a run: the owner of slot 0 makes an id and sends it; the other workers wait for the
- * id. Returns false if the id has not arrived. Checks that all workers of a run use one id, a new id or an earlier
- * one. */
+ * id. Returns false if the id has not arrived. Checks that all workers of a run use the same id. */
 static bool
 worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
 {
@@ -304,7 +303,7 @@ worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
         if (w->reported_run != j->run) return false;
         w->id = w->told_id;
     }
-    if (w->life != s->life) return true; /* each coordinator numbers its runs from 1 */
+    if (w->life != s->life) return true; /* another coordinator's run: each coordinator numbers its runs from 1 */
     if (s->united_run == j->run && s->run_id != w->id) wrong(s, "ranks of one run have two communicators");
     s->united_run = j->run;
     s->run_id = w->id;
@@ -331,7 +330,7 @@ worker_execute(struct cluster *s, struct sim_worker *w)
         made.segment = made.bus = name;
     }
     if (j.kind == WORK_MAKE) member_made(w->member, j.epoch, &made);
-    if (j.kind == WORK_FORM && j.memory < 0) wrong(s, "a worker is told of no memory");
+    if (j.kind == WORK_FORM && j.memory < 0) wrong(s, "a FORM packet names no memory");
     if (j.kind == WORK_FORM) map_memory(s, w, &j);
     if (j.kind == WORK_FORM) memcpy(w->slot, j.slot, sizeof w->slot);
     if (j.kind == WORK_FORM) w->bus = j.bus, w->id = 0;
@@ -384,8 +383,8 @@ on_cut(void *arg, int peer)
 {
     struct cluster *s = arg;
     struct sim_worker *w = &s->worker[peer];
-    /* The controller kills a lost worker of its own host before it continues. On the other host the lost worker
-     * lives on while other workers keep the host's segment; those workers end it. */
+    /* The controller kills a lost worker of its own host before it continues. The controller cannot kill a worker on
+     * the other host: workers of that host that still map the segment do so. */
     bool others = false;
     for (int i = 0; i < s->nworker; i++)
         others |= i != peer && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&
@@ -435,7 +434,7 @@ begin_files(struct cluster *s, bool loads)
         const struct packet p = {.kind = loads ? PACKET_LOAD : PACKET_SAVE,
                                  .count = ++s->nfile,
                                  .places = {(const void *)part, sizeof s->filing.part[r]}};
-        if (!coordinator_file(s->c, s->filing.owner[r], &p)) wrong(s, "a file is refused where the epoch stands");
+        if (!coordinator_file(s->c, s->filing.owner[r], &p)) wrong(s, "a file is rejected in a formed epoch");
     }
 }
 
@@ -474,10 +473,10 @@ on_tell(void *arg, const struct notice *n)
     if (n->kind != NOTICE_ENDED) return;
     if (!s->running) wrong(s, "a run ended that did not run");
     s->running = false;
-    if (n->status && !s->failing) wrong(s, "a run failed that nothing made fail");
-    if (n->status && strcmp(n->text, "made to fail")) wrong(s, "the first failure is not the one that is told");
+    if (n->status && !s->failing) wrong(s, "a run failed without an injected fault");
+    if (n->status && strcmp(n->text, "made to fail")) wrong(s, "the reported failure is not the first");
     if (n->status) {
-        s->restore = true; /* a failed run leaves undefined numbers: go back to the snapshot */
+        s->restore = true; /* a failed run leaves undefined numbers, so the program goes back to the snapshot */
         return;
     }
     s->step++;
@@ -517,7 +516,7 @@ all_here(const struct cluster *s)
     return true;
 }
 
-/* Returns true if the rank's worker was started and no end of it has been reported. */
+/* Returns true if the rank's worker was started and its end has not been reported. */
 static bool
 on_its_way(const struct cluster *s, int rank)
 {
@@ -620,7 +619,7 @@ deliver(struct cluster *s, struct sim_worker *w, struct queue *q)
     }
 }
 
-/* Reports the end of a process to the coordinator, as the operating system does for a process whose rank is known. */
+/* Reports the end of a process whose rank is known to the coordinator, as the operating system does. */
 static void
 gone(struct cluster *s, const struct sim_worker *w, const char *how)
 {
@@ -653,7 +652,7 @@ coordinator_begin(struct cluster *s)
     s->c = coordinator_new(&o, &env);
     s->own = make_memory(s);
     s->run = s->united_run = 0;
-    s->restore = true; /* the checkpoint, or the initial numbers */
+    s->restore = true; /* the program begins with the checkpoint, or with the initial numbers */
     s->formed = s->running = s->failing = s->filing.on = false;
     s->takes_over = s->life > 1;
 }
@@ -666,14 +665,14 @@ misfortune(struct cluster *s)
         return;
     }
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
-    if (!w->alive || w->cut || member_rank(w->member) < 0) return; /* its starter handles the loss */
+    if (!w->alive || w->cut || member_rank(w->member) < 0) return; /* without a rank, its starter handles it */
     if (fault(s, 4000)) {
         worker_kill(w);
         coordinator_cut(s->c, w->peer, "was killed");
         gone(s, w, "was killed by signal 9");
     } else if (fault(s, 4000)) {
         w->silent = true;
-    } else if (fault(s, 4000)) { /* killed, and only silence shows it */
+    } else if (fault(s, 4000)) { /* killed on another host: the coordinator notices only the silence */
         worker_kill(w);
     }
 }
@@ -692,7 +691,7 @@ tick(struct cluster *s)
     coordinator_tick(s->c);
 }
 
-/* Ends a process, or starts it again for the next coordinator. */
+/* Ends a process of a killed coordinator, or starts it again for the next coordinator. */
 static void
 worker_end(struct cluster *s, struct sim_worker *w)
 {
@@ -711,7 +710,7 @@ worker_turn(struct cluster *s)
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
     if (w->left && w->alive) worker_end(s, w);
     if (!w->alive) return;
-    if (w->cut) { /* a worker that was cut off still does its jobs when it wakes up */
+    if (w->cut) { /* a worker that was cut off still runs its jobs when it wakes up */
         queue_clear(&w->up);
         if (w->njob && pick(s, 60) == 0) worker_execute(s, w);
         if (w->nfile && pick(s, 60) == 0) worker_file(s, w);
@@ -728,7 +727,7 @@ worker_turn(struct cluster *s)
 
 /* ---- trials ---- */
 
-/* Returns the options of trial n of a series. */
+/* Returns the options of trial n in a series of trials. */
 static struct trial
 trial_of(int world, int hosts, uint64_t n)
 {
@@ -753,7 +752,8 @@ sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
     s->world = trial.world;
     s->faults = trial.faults;
     coordinator_begin(s);
-    bool named = trial.hosts > 1 || pick(s, 2); /* a worker without a rank might get a rank of the wrong host */
+    /* asks for a rank on several hosts; otherwise the worker might get a rank of the other host */
+    bool named = trial.hosts > 1 || pick(s, 2);
     for (int r = 0; r < s->world; r++) worker_start(s, named ? r : -1, none);
 }
 

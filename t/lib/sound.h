@@ -1,4 +1,4 @@
-/* sound.h - checks that a signature is sound: runs the ranks in sequence and joins the results.
+/* sound.h - checks that an SBP signature is sound: runs the ranks in sequence and joins the results.
  *
  * sound_start() reads an operator record and a sample, and computes the complete result once. sound_holds() shards
  * the operands by the given layouts, computes each rank's shards with the reference, joins the shards and compares.
@@ -27,13 +27,13 @@ struct sound {
     struct atlas *atlas;
     struct sample sample;
     struct rule rule;
-    struct sig_list list; /* signatures of one mesh axis */
+    struct sig_list list; /* signatures on one mesh axis */
     int noperand;
     uint64_t random;
     int fill;            /* index of the operands' value kind in sound_kinds */
-    int round;           /* repetition number of this value kind */
+    int round;           /* repetition of this value kind, from 0 */
     int64_t capacity;    /* cells per buffer: more than twice the largest operand */
-    union cell **global; /* buffer of each operand and result */
+    union cell **global; /* index: operand or result; its global buffer */
     union cell **part[SOUND_RANKS];
 };
 
@@ -59,7 +59,7 @@ sound_view(const struct type *local, union cell *data)
     return view_dense(&t, data);
 }
 
-/* Returns the index of the element of v that broadcasting maps to position at[] of a result with ndim dimensions.
+/* Returns the index of the element of v that broadcasting uses for position at[] of a result with ndim dimensions.
  * Dimensions are aligned on the right. */
 static inline int64_t
 sound_aligned(const struct view *v, const int64_t *at, int ndim)
@@ -107,7 +107,7 @@ sound_eltwise(const struct kcall *k)
     return 0;
 }
 
-/* Returns true if the window lies within the shard. A layout that is no signature can produce a window outside. */
+/* Returns true if the window lies within the shard. Layouts that form no signature can produce a window outside. */
 static inline bool
 sound_inside(const struct view *part, const struct view *window, int64_t skip)
 {
@@ -151,7 +151,7 @@ sound_run(const struct kcall *k)
     return op->flags & OP_VIEW ? sound_window(k) : sound_eltwise(k);
 }
 
-/* Runs one rank. By operand and result: local type, box, cells. */
+/* Runs the reference on one rank. The arrays have an entry per operand and result: local type, box, cells. */
 static inline int
 sound_rank(struct sound *s, const struct type *local, const struct box *box, union cell *const *data)
 {
@@ -193,8 +193,8 @@ sound_value(struct sound *s)
     return (int)(next_random(&s->random) % 8) < kind->zeros ? 0 : i;
 }
 
-/* Returns `other`, or sometimes the value of a number operand of the call, because elements that equal it are edge
- * cases. */
+/* Returns `other`, or at random the value of one of the call's number operands, because elements equal to that
+ * number are edge cases. */
 static inline double
 sound_number(struct sound *s, double other)
 {
@@ -259,7 +259,8 @@ sound_start(struct sound *s, const struct op *op, const char *text, uint64_t see
     TRY(sig_axis(&s->arena, &s->sample.call, &s->rule, &s->list));
     s->noperand = s->rule.nin + s->rule.nout;
     for (int k = 0; k < s->noperand; k++) s->capacity = MAX(s->capacity, type_numel(sound_type(s, k)));
-    s->capacity = 2 * s->capacity + 16; /* under a layout that is no signature, a reference may run past its operands */
+    /* with layouts that form no signature, a reference may access cells beyond its operands */
+    s->capacity = 2 * s->capacity + 16;
     for (int r = -1; r < SOUND_RANKS; r++) {
         union cell **data = arena_alloc(&s->arena, sizeof *data * (size_t)s->noperand);
         for (int k = 0; k < s->noperand; k++) data[k] = ARENA_ARRAY(&s->arena, union cell, s->capacity);
@@ -277,7 +278,7 @@ sound_end(struct sound *s)
 
 /* ---- shards ---- */
 
-/* Returns the identity of P(max) or P(min): the value of a rank that contributes nothing. */
+/* Returns the identity of P(max) or P(min): the addend of a rank that contributes nothing. */
 static inline union cell
 sound_identity(const struct type *t, bool max)
 {
@@ -295,7 +296,7 @@ sound_hash(const struct sound *s, int k, int64_t e, int part)
     return next_random(&state);
 }
 
-/* Returns v + steps * (step of the current value kind). */
+/* Returns v plus `steps` times the step of the current value kind. */
 static inline union cell
 sound_plus(const struct sound *s, const struct type *t, union cell v, int64_t steps)
 {
@@ -327,8 +328,8 @@ sound_addend(const struct sound *s, union cell v, enum reduce r, int k, int64_t 
     return sound_plus(s, t, v, r == RED_MAX ? -by : by);
 }
 
-/* Returns the addend number of mesh position pos: its index among the positions that differ only on partial axes.
- * *parts: count of these positions. */
+/* Returns the number of the addend at mesh position pos: its index among the positions that differ only on partial
+ * axes. Sets *parts to the number of these positions. */
 static inline int
 sound_addend_of(const struct layout *l, int pos, int *parts)
 {
@@ -344,7 +345,7 @@ sound_addend_of(const struct layout *l, int pos, int *parts)
     return part;
 }
 
-/* Returns the index in the global tensor of element e of box b, with e counted within the box. */
+/* Returns the index, in the global tensor, of element e of box b; e counts within the box. */
 static inline int64_t
 sound_index(const struct type *t, const struct box *b, int64_t e)
 {
@@ -387,8 +388,8 @@ sound_deal(struct sound *s, int k, const struct layout *l, int pos, const struct
     }
 }
 
-/* Computes the shards of all ranks. The operands' layouts determine values; the results' layouts determine shapes
- * only. */
+/* Computes the results' shards on all ranks from the operands' shards. The layouts of results determine only the
+ * shapes of their shards. */
 static inline int
 sound_ranks(struct sound *s, const struct layout *const *layout, const struct place *p)
 {
@@ -475,7 +476,8 @@ sound_joins(struct sound *s, int k, const struct layout *l)
 static inline bool
 sound_holds(struct sound *s, const struct place *p, const struct layout *const *layout)
 {
-    int nfill = p->naxis > 1 ? 4 : SOUND_FILLS; /* meshes with two axes test geometry; fewer value kinds suffice */
+    /* meshes with two axes test only the geometry, so fewer value kinds suffice */
+    int nfill = p->naxis > 1 ? 4 : SOUND_FILLS;
     for (int fill = 0; fill < nfill; fill++) {
         if (sound_fill(s, fill) || sound_ranks(s, layout, p)) return false;
         for (int k = s->rule.nin; k < s->noperand; k++)
@@ -546,7 +548,8 @@ sound_try(struct sound *s, const struct place *p, const int *choice, const uint8
     if (!holds) diag("%s: %s does not hold", s->sample.call.op->name, sound_layout_text(s, layout));
 }
 
-/* Checks all combinations of derived signatures on a mesh of one or two axes; with two axes in both cutting orders. */
+/* Checks all combinations of derived signatures on a mesh of one or two axes. With two axes, the axes cut in both
+ * orders. */
 static inline struct sound_tally
 sound_each_derived(struct sound *s, int naxis, const int32_t *axis)
 {

@@ -1,4 +1,5 @@
--- streams.lua - checks the trace of a step that offloads: each stream of async:0 has a track whose acts do not overlap.
+-- streams.lua - checks the trace of a step that offloads: each stream of async:0 has a track of its own, and acts on one
+-- track do not overlap.
 
 local rille = require "rille"
 local on, path = rille.placement("async", {0}), os.tmpname()

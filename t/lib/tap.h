@@ -1,4 +1,5 @@
-/* tap.h - the functions of a test program: ok, is and others; done() prints the plan at the end. Prints TAP. */
+/* tap.h - functions for test programs: ok(), is() and others check and print TAP; done() prints TAP's plan line at the
+ * end. */
 #ifndef RILLE_T_TAP_H
 #define RILLE_T_TAP_H
 
@@ -66,7 +67,7 @@ seed_of(uint64_t by_default)
 }
 
 static inline uint64_t
-next_random(uint64_t *state) /* splitmix64 */
+next_random(uint64_t *state) /* the splitmix64 generator */
 {
     uint64_t z = (*state += 0x9e3779b97f4a7c15ull);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -74,13 +75,13 @@ next_random(uint64_t *state) /* splitmix64 */
     return z ^ (z >> 31);
 }
 
-/* Returns true if this run takes case i of an exhaustive loop: SHARE=k/n takes about one case in n, mixed, so that
- * nested loops are covered evenly; n runs with k from 0 take every case. SHARE=all or no SHARE takes every case. Case 0
- * is always taken. */
+/* Returns true if this run takes case i of an exhaustive loop: SHARE=k/n takes about one case in n, chosen by a
+ * hash, so that nested loops are covered evenly. The n runs with k = 0 to n - 1 together take every case. SHARE=all
+ * or no SHARE takes every case. Case 0 is always taken. */
 static inline bool
 share(int64_t i)
 {
-    static int64_t which, of = -1; /* number of shares; 0: run all cases */
+    static int64_t which, of = -1; /* which: number of this share; of: number of shares, 0: run all cases */
     if (of < 0) {
         const char *e = getenv("SHARE");
         long long k, n;
@@ -101,7 +102,7 @@ share_all(void)
     return !e || !strchr(e, '/');
 }
 
-/* Returns share() of a running case number, counted by this function across all loops. */
+/* Returns share(i), where i counts the calls of this function in all loops. */
 static inline bool
 share_next(void)
 {
@@ -109,8 +110,8 @@ share_next(void)
     return share(i++);
 }
 
-/* Returns how many of n random cases this run takes, and advances *seed to the first of them. SHARE=k/m takes share
- * k of m, at least `least` cases (or n). */
+/* Returns how many of n random cases this run takes, and advances *seed to the first of these cases. With SHARE=k/m
+ * the number is n / m, but at least `least` (or n, if less). */
 static inline int
 share_some(int n, int least, uint64_t *seed)
 {

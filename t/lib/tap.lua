@@ -78,7 +78,7 @@ function tap.near(got, want, name, rtol, atol)
   end, name)
 end
 
--- Checks that f raises an error that contains each of these words (upper and lower case are equal).
+-- Checks that f raises an error that contains each of these words, in upper or lower case.
 function tap.fails(f, words, name)
   local good, err = pcall(f)
   if good then return report(false, name, "no error was raised") end
@@ -121,8 +121,9 @@ function tap.seed(default)
   return seed
 end
 
--- Returns true if this run takes case i (from 0) of an exhaustive loop: SHARE=k/n takes about one case in n, mixed; n runs
--- with k from 0 take every case. SHARE=all or no SHARE takes every case. Case 0 is always taken. Without i, this function counts cases.
+-- Returns true if this run takes case i (from 0) of an exhaustive loop: SHARE=k/n takes about one case in n, chosen by a
+-- hash. The n runs with k = 0 to n - 1 together take every case. SHARE=all or no SHARE takes every case. Case 0 is
+-- always taken. Without i, this function counts cases.
 local which, of = (os.getenv("SHARE") or ""):match("^(%d+)/(%d+)$")
 local asked = 0
 function tap.share(i)

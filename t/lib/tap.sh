@@ -5,12 +5,13 @@
 #   ok "the file is there" test -f "$dir/file"
 #   finish
 #
-# A check's name is a sentence that states the expected fact. After a failed check follow the output of its command and
-# the output of the function `tell`, if the test defines one.
+# A check's name is a sentence that states the expected fact. After a failed check, the output of its command is
+# printed, and that of the function `tell` if the test defines one.
 n=0 failed=0
 hang=900 # timeout of every command that should end, s; far longer than any command takes, even on a busy machine
 dir=$(mktemp -d) || exit
-. () { builtin . "$@" || { echo "Bail out! $1 cannot be read"; exit 1; }; } # without its helpers, a test would write into the current folder
+# stops if a helper is missing, because the test would then write into the current folder
+. () { builtin . "$@" || { echo "Bail out! $1 cannot be read"; exit 1; }; }
 trap 'rm -rf "$dir"' EXIT
 
 report() { # report STATUS NAME: prints a result; returns the status
@@ -29,7 +30,7 @@ ok() { # ok NAME COMMAND...: checks that the command succeeds; runs it in this s
   { cat "$dir/.said"; declare -F tell >/dev/null && tell; } | head -40 | sed -e 's/^/# /' -e '$a\' # adds a missing last newline
 }
 
-is() { ok "$1" same "$2" "$3"; } # is NAME GOT WANT
+is() { ok "$1" same "$2" "$3"; } # is NAME GOT WANT: checks that both texts are equal
 same() { [ "$1" = "$2" ] || { printf 'got:  %s\nwant: %s\n' "$1" "$2"; false; }; }
 
 skip() { report 0 "$1 # SKIP $2"; } # skip NAME WHY

@@ -1,5 +1,6 @@
-# terminal.sh - setup of tests of the shell on a terminal: tap.sh, a working folder, and the functions session and answer. $rille is
-# the program; t/lib/pty.pl provides the terminal. The file `seen` contains the terminal's output.
+# terminal.sh - setup of tests of the shell on a terminal. Reads tap.sh, makes a working folder, and defines the
+# functions session and answer. $rille is the program; t/lib/pty.pl provides the terminal. The file `seen` contains the
+# terminal's output.
 pty=$(realpath "${BASH_SOURCE%/*}/pty.pl")
 . "${BASH_SOURCE%/*}/tap.sh"
 cd "$dir" || exit 2
@@ -24,6 +25,6 @@ answer() {
   got=$(awk -v last="$last" 'index($0, "rille> " last) || ($0 ~ /^ *\.\. / && index($0, last)) { on = 1; next } /^rille> / { on = 0 } on' seen)
 }
 
-# Endless programs: Ctrl-C interrupts the first, and not the second.
+# Two endless programs: Ctrl-C interrupts the first, but not the second, which runs in a C function.
 spin='io.stderr:write("spin", "ning\\n") while true do end'
 endless='io.stderr:write("end", "less ") table.insert(setmetatable({}, {__len = function() return 1e15 end}), 1, 5)'

@@ -32,9 +32,9 @@ refuses() {
   echo "code $code, printed \"$out\", said: $(cat "$dir/err")"
   [ "$code" = 2 ] && [ -z "$out" ] && grep -qF -- "$text" "$dir/err" && [ "$(wc -l <"$dir/err")" = 1 ]
 }
-# told PATTERN: prints the matching parts of the toolkit's call log, $dir/told, with counts.
+# told PATTERN: prints how often each text that matches PATTERN occurs in $dir/told, the log of the simulated toolkit's calls.
 told() { grep -oP "$1" "$dir/told" | sort | uniq -c | awk '{ $1 = $1 } 1' | tee /dev/stderr; }
-# alike NEAR N: checks that the input has N lines of two numbers, with a relative difference of at most NEAR.
+# alike NEAR N: checks that stdin has N lines of two numbers each, whose relative difference is at most NEAR.
 alike() {
   tee /dev/stderr | awk -v near="$1" -v n="$2" 'function size(x) { return x < 0 ? -x : x }
     NF != 2 || /nan|inf/ || size($1 - $2) > near * size($2) { differs = 1 }

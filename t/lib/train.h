@@ -1,10 +1,10 @@
-/* train.h - a training step over a two-stage pipeline, written against rille.h, which the tests of the actors run.
+/* train.h - a training step of a two-stage pipeline, written with rille.h, for tests of actors.
  *
  *   x -> matmul w1 -> gelu | to the second stage | -> matmul w2 -> loss -> backward -> sgd
  *
- * Each stage is a placement of two ranks. Neighbouring layouts differ everywhere, so every kind of redistribution
- * occurs. The batch is split, so gradients of w1 are partial sums. The hidden features change from S(0) to S(1)
- * between the stages. w2 is split by rows, so its product is a partial sum.
+ * Each stage is a placement of two ranks. The layouts of producer and consumer always differ, so every kind of
+ * redistribution occurs. The batch is split, so gradients of w1 are partial sums. The hidden features change from
+ * S(0) to S(1) between the stages. w2 is split by rows, so its product is a partial sum.
  *
  * There are two networks: a classifier (gelu, cross_entropy), and an exact network (relu, a weighted sum). The
  * numbers of the exact network are small multiples of powers of two, so any order of computation gives the same bits
@@ -19,12 +19,12 @@
 enum { ROWS = 16, WIDTH = 6, HIDDEN = 8, CLASSES = 4, PIECES = 4 };
 
 struct train_options {
-    const char *bus, *kind; /* "zmq", "sim:3"; "cpu", "async" */
+    const char *bus, *kind; /* bus: as "zmq" or "sim:3"; kind: device kind, "cpu" or "async" */
     const char *second;     /* device kind of the second stage; NULL: `kind` */
-    int threads;            /* number of threads; 0: 4 */
-    const char *schedule;   /* schedule of the compiled step; NULL: a plain loop */
-    int pieces;             /* number of micro-batches; 0: PIECES */
-    bool exact, single;     /* the exact network; all on one device */
+    int threads;            /* number of threads; 0: the default of 4 */
+    const char *schedule;   /* schedule of the compiled step; NULL: no compilation, a plain loop */
+    int pieces;             /* number of micro-batches; 0: the default PIECES */
+    bool exact, single;     /* exact: the exact network instead of the classifier; single: all on one device */
     size_t memory_limit;
 };
 
@@ -40,7 +40,7 @@ struct train_state {
     float loss, w1[WIDTH * HIDDEN], w2[HIDDEN * CLASSES];
 };
 
-/* Returns the device kinds as text: "cpu", "cpu and async". */
+/* Returns the device kinds of the pipeline as text, for example "cpu and async". */
 static inline const char *
 train_kinds(const struct train_options *o)
 {
@@ -98,7 +98,7 @@ train_call(struct train *t, const char *op, int line, struct rille_tensor *a, st
     return rille_call(t->s, rille_op_find(op), b ? 2 : 1, arg, 0, NULL, out);
 }
 
-/* Computes the loss. The operators report lines 1 to 5 of "train.lua". */
+/* Computes the loss. Errors in its operators name lines 1 to 5 of "train.lua". */
 static inline int
 train_loss(struct train *t, struct rille_tensor *x, struct rille_tensor *y, struct rille_tensor **loss)
 {

@@ -1,5 +1,5 @@
-/* trial.h - a sample of an operator with operands in various memory layouts, and comparisons of results, for tests
- * of kernels. The caller owns a trial between trial_open and trial_close. */
+/* trial.h - for tests of kernels: makes the operands of an operator's sample in various memory layouts, and compares
+ * results. The caller owns a trial between trial_open and trial_close. */
 #ifndef RILLE_T_TRIAL_H
 #define RILLE_T_TRIAL_H
 
@@ -13,14 +13,14 @@
 #include <math.h>
 
 enum memory {
-    DENSE,      /* row-major */
+    DENSE,      /* row-major, contiguous */
     GAPS,       /* every second element */
     TURNED,     /* dimensions laid out in reverse order */
     COLUMNS,    /* the last two dimensions in reverse order: column-major matrices */
-    FAR,        /* elements on separate pages; many elements: on separate cache lines */
-    ASTRAY,     /* dense, and not aligned to vectors */
+    FAR,        /* each element on a separate page; if there are many elements, on a separate cache line */
+    ASTRAY,     /* contiguous, but not aligned to vectors */
     REPEATED,   /* every row is the same row of memory */
-    OVERLAPPED, /* a row begins one element after the row before */
+    OVERLAPPED, /* each row begins one element after the row before */
     NMEMORY
 };
 static const char *const memory_text[] = {"dense",     "with gaps", "column-major", "matrices column by column",
@@ -39,7 +39,8 @@ struct trial {
 
 /* ---- making operands ---- */
 
-enum { FAR_MANY = 1024 }; /* elements; larger tensors use a smaller stride: f32{300,600} would need 740 MB */
+/* number of elements; tensors with more use a smaller stride, because f32{300,600} would need 740 MB */
+enum { FAR_MANY = 1024 };
 
 static inline void
 lay_out(struct view *v, enum memory m)
@@ -96,7 +97,7 @@ address_of(const struct view *v, int64_t i)
     return at;
 }
 
-static bool strange; /* every fifth value is NaN, infinite, +-0 or subnormal */
+static bool strange; /* true: every fifth value is NaN, infinite, +-0 or subnormal */
 
 static inline double
 strange_value(uint64_t r)
@@ -124,7 +125,7 @@ choose_values(struct trial *t, int k, uint64_t *random)
     }
 }
 
-/* Replaces "f32" by `dtype` in a sample. Returns false if the sample has no f32 or the call does not accept the
+/* Replaces "f32" by `dtype` in a sample. Returns false if the sample has no f32 or the operator does not accept the
  * dtype. */
 static inline bool
 trial_retype(const struct op *op, const char *text, const char *dtype, char *to, size_t capacity)
@@ -203,7 +204,7 @@ tolerance(enum dtype d)
     return by_dtype[d];
 }
 
-/* Returns true if all elements have the same bits. All NaNs are equal. */
+/* Returns true if all elements of both tensors have the same bits. All NaNs count as equal. */
 static inline bool
 trial_same(const struct view *got, const struct view *want)
 {
@@ -219,7 +220,8 @@ trial_same(const struct view *got, const struct view *want)
     return same;
 }
 
-/* Returns the largest difference, relative to the largest value, in units of the tolerance: 1 or less passes. */
+/* Returns the largest difference of two tensors, relative to the largest value, in units of the tolerance. A result
+ * up to 1 passes. */
 static inline double
 distance(const struct view *got, const struct view *want)
 {

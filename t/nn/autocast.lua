@@ -1,5 +1,5 @@
--- autocast.lua - rille.autocast: matrix products in 16 bits, sums and norms in 32. Parameters stay f32, traces keep
--- autocast, and moves carry half the bytes.
+-- autocast.lua - tests rille.autocast: matrix products are computed in 16 bits, sums and norms in 32. Parameters stay
+-- f32, traces keep autocast's state, and moves of products' operands transfer half the bytes.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -26,8 +26,8 @@ tap.group("dtypes", function()
   tap.is(x:matmul(x:transpose(0, 1)).dtype, "f32", "after autocast, matmul is f32 again")
 end)
 
--- A loss of 16-bit logits that were cast to f32 reads the 16-bit logits. No f32 copy of the logits or of their gradient
--- is made.
+-- Computes a loss of 16-bit logits that were cast to f32. The loss must read the 16-bit logits; no f32 copy of the
+-- logits or of their gradient is made.
 tap.group("a loss of cast logits", function()
   local labels = rille.tensor({1, 7, 0, 5}, {dtype = "i64"})
   local function losses(options, computed)
@@ -64,7 +64,7 @@ tap.group("scope", function()
   tap.fails(function() rille.autocast("bf16") end, {"function", "autocast.lua"}, "a missing function is refused")
 end)
 
--- A coroutine has its own autocast state, which it keeps across yields.
+-- Checks that each coroutine has its own autocast state and keeps it across yields.
 tap.group("coroutines", function()
   local function dtype() return x:matmul(x:transpose(0, 1)).dtype end
   local function turns(resume)
@@ -102,7 +102,7 @@ tap.group("coroutines", function()
   tap.is(dtype(), "f32", "a coroutine that fails does not change the caller's autocast")
 end)
 
--- Returns the losses of three steps.
+-- Returns the losses of three training steps.
 local function train(how)
   rille.manual_seed(3)
   local net = nn.TransformerBlock(8, 2)
@@ -137,7 +137,7 @@ tap.group("moves", function()
   tap.is({moved.boxing[1].dtype, 2 * moved.bytes <= wide}, {"bf16", true}, "operands are cast before they are moved")
 end)
 
--- Autocast casts a value before its view (transpose, reshape), not after it. Only the dtype shows that.
+-- Checks that autocast casts a value before its view (transpose, reshape), not after it, by the dtype of the tasks.
 tap.group("views", function()
   local a = rille.tensor{{1, 0, -1, 1}, {0, 1, 1, 0}} -- small integers, exact in 16 bits
   local function weight(on)
@@ -201,7 +201,7 @@ tap.group("views", function()
   end, "a view made before a trace keeps its values")
 end)
 
--- A bias is part of its product, as in PyTorch's linear: the sum is in 16 bits, split or not.
+-- Checks that a linear layer's bias is added within the product, as in PyTorch: the sum is in 16 bits, sharded or not.
 tap.group("layers", function()
   local Q = rille.placement("cpu", {{0, 1}, {2, 3}})
   local ids = rille.randn{4, 4, 8}

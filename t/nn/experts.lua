@@ -1,4 +1,4 @@
--- experts.lua - nn.MixtureOfExperts equals a formula in which every expert processes every entry.
+-- experts.lua - tests that nn.MixtureOfExperts equals a formula in which every expert processes every entry.
 --
 -- Compares values, gradients and second gradients over numbers of experts, top_k, entries, dtypes and layouts. In the
 -- layer, experts multiply only the entries that chose them.
@@ -8,7 +8,7 @@ local nn = rille.nn
 local ONE, LINE, GRID = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
 local D <const>, HIDDEN <const> = 6, 10
 
--- The formula for entries (n, d).
+-- Computes the formula for entries (n, d).
 local function formula(m, x)
   local p = m.router(x):softmax(-1)
   local _, best = p:topk(m.top_k)
@@ -17,7 +17,7 @@ local function formula(m, x)
   return (rille.matmul(rille.matmul(x:unsqueeze(0), m.up):gelu(), m.down) * gates):sum{axis = 0}
 end
 
--- Layouts of entries, up and down.
+-- Layouts of the entries, and of the weights `up` and `down`.
 local layouts = {
   {"one device", ONE, "B", "B", "B"},
   {"replicated on two", LINE, "B", "B", "B"},
@@ -34,7 +34,7 @@ local layouts = {
 
 local function whole(t) return t:to_global{placement = ONE, sbp = "B"}:to("f64"):reshape{-1}:totable() end
 
--- Returns the result of a step, the gradients of all leaves, and a second gradient.
+-- Returns the result of a step, the gradients of all leaves, and one second gradient.
 local function parts(forward, m, x, slant)
   local y = forward(m, x)
   local leaves = {x, m.router.weight, m.up, m.down}
@@ -84,7 +84,7 @@ tap.group("numbers", function()
   end
 end)
 
--- If two ranks each have some of an entry's experts, the result has the bits of one rank with all experts.
+-- Checks two ranks that each have some of an entry's experts: the result has the bits of one rank with all experts.
 tap.group("experts of an entry on two ranks", function()
   local function cut(t, sbp) return t:to_global{placement = LINE, sbp = sbp} end
   for _, top_k in ipairs{2, 16, 20} do
@@ -95,7 +95,7 @@ tap.group("experts of an entry on two ranks", function()
   end
 end)
 
--- Autocast, a compiled step, and micro-batches.
+-- Checks autocast, a compiled step, and micro-batches.
 tap.group("modes", function()
   local function new()
     rille.manual_seed(3)

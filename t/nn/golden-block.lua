@@ -1,4 +1,4 @@
--- golden-block.lua - two transformer layers with a causal mask match PyTorch's layer.
+-- golden-block.lua - tests that two transformer layers with a causal mask match PyTorch's.
 --
 -- Outputs and the gradients of all parameters are compared with t/golden/block.lua, made by block.py there: on one
 -- device, and split by batch, by heads and by both.
@@ -7,7 +7,7 @@ local rille = require "rille"
 local nn = rille.nn
 local golden = dofile("t/golden/block.lua")
 
--- The formula of block.py, as nested tables.
+-- Returns the numbers of the formula in block.py, as nested tables.
 local function numbers(shape, seed, low, high)
   local i = -1
   local function part(axis)
@@ -31,7 +31,7 @@ local function flat(v, list)
   return list
 end
 
--- Returns the largest difference relative to the largest value.
+-- Returns the largest difference, relative to the largest value.
 local function distance(got, want)
   local largest, worst = 0, 0
   for _, v in ipairs(want) do largest = math.max(largest, math.abs(v)) end
@@ -42,7 +42,8 @@ local function distance(got, want)
   return #got == #want and worst / largest or math.huge
 end
 
--- The keys' bias shifts all scores of a row equally, so its gradient is only rounding noise.
+-- Compares a gradient. The keys' bias shifts all scores of a row equally, so its gradient is only rounding noise and is
+-- not compared.
 local function near(t, want, name)
   local got, limit = flat(t:totable(), {}), 1e-5
   if name:find("k_proj.bias") then
@@ -56,7 +57,7 @@ local function near(t, want, name)
   if not tap.ok(off < limit, name) then tap.diag(("off by %g"):format(off)) end
 end
 
--- cut(name): layout of a parameter, or of the input if the name is "x".
+-- Compares one placement. cut(name): layout of a parameter, or of the input if the name is "x".
 local function try(what, placement, cut)
   local layers = {}
   for i = 1, golden.layers do
@@ -89,7 +90,7 @@ local function try(what, placement, cut)
   tap.is(count, 1 + 16 * golden.layers, what .. ": all parameters were compared")
 end
 
--- Splits rows of weights that make heads or widen, and columns of the weights that follow.
+-- Splits the weights that make heads or widen by rows, and the weights that read these results by columns.
 local function by_heads(name)
   if name:find("[qkv]_proj") or name:find("fc1") then return "S(0)" end
   if name:find("out_proj.weight") or name:find("fc2.weight") then return "S(1)" end

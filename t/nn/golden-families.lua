@@ -1,5 +1,5 @@
--- golden-families.lua - rille.models.load reads Hugging Face's decoders: logits, loss, gradients and greedy text match
--- t/golden/families.lua, made by families.py there, and a saved folder has the same tensors.
+-- golden-families.lua - tests that rille.models.load reads Hugging Face's decoders. Logits, loss, gradients and greedy
+-- text must match t/golden/families.lua, and a saved folder must have the same tensors.
 --
 -- Each entry runs on one device, and under some recipes. RILLE_LONG=1 tries all entries under all recipes.
 local tap = dofile("t/lib/tap.lua")
@@ -13,7 +13,7 @@ local dir = os.tmpname()
 os.remove(dir)
 os.execute("mkdir '" .. dir .. "'")
 
--- Returns the sum of the elements, weighted by the formula.
+-- Returns the sum of the elements, weighted by the formula of families.py.
 local function weighted(t, name)
   return (t:to("f64"):reshape{-1} * rille.tensor(spread(name, t:numel()), {dtype = "f64"})):sum():item()
 end
@@ -107,7 +107,7 @@ for number, entry in ipairs(golden) do
     tap.is(greedy(model), entry.greedy, entry.name .. ": greedy text")
     model:save(dir .. "/saved")
     tap.is(same_tensors(at, dir .. "/saved"), true, entry.name .. ": the saved folder has the same tensors")
-    if number % 4 == 0 and not model.config.experts then -- quantised inputs of a router could change its choice
+    if number % 4 == 0 and not model.config.experts then -- skips quantised inputs of a router, because they could change its choice
       local small = rille.models.load(at, {quantize = "int8"})
       tap.ok((small(ids) - logits):abs():max():item() < 0.08 * logits:abs():max():item(), entry.name .. ": logits with int8 weights")
     end

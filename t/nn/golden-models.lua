@@ -1,4 +1,4 @@
--- golden-models.lua - tiny GPT-2 and Llama match Hugging Face's (t/golden/models.lua, made by models.py there).
+-- golden-models.lua - tests that a tiny GPT-2 and Llama match Hugging Face's models (t/golden/models.lua, made by models.py).
 --
 -- Compares logits, losses of five AdamW steps, and greedy text, from every file format and on every recipe over eight
 -- devices. RILLE_LONG=1 tries every recipe with every format.
@@ -8,7 +8,7 @@ local optim = rille.optim
 local files = require "rille.models.files"
 local golden = dofile("t/golden/models.lua")
 
--- The formula of models.py.
+-- Fills t by the formula of models.py.
 local function numbers(t, seed)
   local list, n = {}, 1
   for _, d in ipairs(t.shape) do n = n * d end
@@ -38,7 +38,7 @@ os.execute("mkdir '" .. dir .. "'")
 -- Returns the values of t in memory order: 4 bytes each, or 2 (bf16, f16).
 local function bytes_of(t, dtype)
   local out = {}
-  if dtype == "f16" then -- the values end an .npy file
+  if dtype == "f16" then -- replaces the values, which are the end of an .npy file
     local path = dir .. "/half.npy"
     rille.save(path, t:to"f16")
     local file <close> = assert(io.open(path, "rb"))
@@ -83,7 +83,7 @@ local function write_llmc(m, path, version)
   write(path, table.concat(out))
 end
 
--- Returns a model's tensors under Hugging Face's names, and the sorted names.
+-- Returns a model's tensors by Hugging Face's names, and the sorted names.
 local function theirs(m, at)
   m:save(at)
   local tensors, names = rille.load(at .. "/model.safetensors"), {}
@@ -140,7 +140,7 @@ local function write_gguf(m, at, dtype)
   return at .. ".gguf"
 end
 
--- Makes a model of g's sizes on options' placement, and fills it.
+-- Makes a model with the sizes of g on options' placement, and fills it.
 local function filled(name, g, options, fill)
   local config = {}
   for k, v in pairs(g.config) do config[k] = v end
@@ -155,8 +155,8 @@ local function by_names(name, g, path, options)
   end)
 end
 
--- Writers of the formats, which return the path. load: a loader other than the model's own `load`; rough: values have
--- 16 bits.
+-- Functions that write a model in each format and return the path. load: loads the format, if the model's own `load`
+-- cannot; rough: values have 16 bits.
 local forms = {
   {"a folder", function(m, at) m:save(at); return at end},
   {"its file", function(m, at) m:save(at); return at .. "/model.safetensors" end},

@@ -1,4 +1,4 @@
--- layers.lua - layers against values computed by hand or by plain Lua.
+-- layers.lua - compares layers with values computed by hand or by plain Lua.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, T = rille.nn, rille.tensor
@@ -63,7 +63,7 @@ tap.group("Dropout", function()
   tap.fails(function() nn.Dropout(1.5) end, {"1.5"}, "p above 1 is refused")
 end)
 
--- softmax(q k^T / sqrt(d), masked to j <= i if causal) v for one head, as plain loops.
+-- Returns softmax(q k^T / sqrt(d)) v of one head by plain loops; causal: masked to j <= i.
 local function attend(q, k, v, causal)
   local out = {}
   for i = 1, #q do
@@ -116,8 +116,8 @@ tap.group("attention", function()
   tap.fails(function() nn.MultiheadAttention(5, 2) end, {"d = 5", "heads = 2"}, "a width that heads do not divide is refused")
 end)
 
--- Each head of keys and values serves several queries. The layer equals one with as many heads, in which the weights of
--- keys and values are repeated.
+-- Checks heads of keys and values that serve several query heads. The layer must equal one with as many key heads as
+-- query heads, in which the weights of keys and values are repeated.
 tap.group("fewer heads of keys and values", function()
   local heads, size, length = 6, 4, 5
   local masks = {none = false, keys = {length}, scores = {length, length}, ["one head for all"] = {1, length, length},
@@ -177,7 +177,7 @@ tap.group("rotary tables", function()
   tap.ok(good, "the angle is position * base^(-2i / size)")
 end)
 
--- Given positions cost memory only for the used part of the table, even if the full table could not exist.
+-- Checks that given positions use memory only for the used part of the table, even if memory could not hold the full table.
 tap.group("rotary positions", function()
   local P = rille.placement("cpu", {{0, 1}, {2, 3}})
   local scaling = {rope_type = "llama3", factor = 8, low_freq_factor = 1, high_freq_factor = 4, original_max_position_embeddings = 8}

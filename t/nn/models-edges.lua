@@ -1,5 +1,5 @@
--- models-edges.lua - edge cases of models, optimisers and data: equal experts, tiny top_p, results instead of leaves,
--- options of wrong kinds, recipes for groups of heads.
+-- models-edges.lua - tests edge cases of models, optimisers and data: experts with equal scores, tiny top_p, results in
+-- place of leaves, options of wrong types, recipes for groups of heads.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -94,7 +94,7 @@ local named = train("abc", {size = 300, special = {"<|reserved_0|>", "<|reserved
 tap.is(named:encode("<|reserved_7|><|reserved_0|>"), {299, 298}, "special tokens with names of the filling tokens have the last ids")
 tap.is(named.size, 300, "the vocabulary has the requested size")
 
--- Ranks need not divide heads: heads are split unevenly, and key and value heads replicated.
+-- Tries numbers of ranks that do not divide the heads: heads are split unevenly, and key and value heads are replicated.
 for _, heads in ipairs{{8, 4}, {8, 2}, {6, 3}, {4, 4}, {2, 1}} do
   local want
   for ranks = 1, 8 do

@@ -1,5 +1,5 @@
--- models-files.lua - language models in files: Hugging Face's folders, single and sharded files, and llm.c's
--- checkpoints. Errors name what does not fit.
+-- models-files.lua - tests language models in files: Hugging Face's folders, single and sharded files, and llm.c's
+-- checkpoints. Errors must name the part that does not fit.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local json = require "rille.json"
@@ -117,7 +117,7 @@ local function status(key)
 end
 local P8 = rille.placement("cpu", {0, 1, 2, 3, 4, 5, 6, 7})
 
--- Full copies of the model on eight devices would take eight times the file.
+-- Loads a model on eight devices. Full copies on each would use eight times the file's size.
 tap.group("a rank reads only what it holds", function()
   local sanitized = false
   for line in io.lines("/proc/self/maps") do sanitized = sanitized or line:find("libasan", 1, true) ~= nil end
@@ -125,7 +125,7 @@ tap.group("a rank reads only what it holds", function()
   local at, big = dir .. "big", {vocab = 512, length = 64, layers = 6, heads = 8, width = 256}
   rille.models.gpt2.new(big):save(at)
   local bytes = assert(io.open(at .. "/model.safetensors")):seek("end")
-  local llmc, d = assert(io.open(dir .. "big.bin", "wb")), big.width -- zeros behind the header
+  local llmc, d = assert(io.open(dir .. "big.bin", "wb")), big.width -- a file with only zeros after its header
   for _, n in ipairs{20240326, 3, big.length, big.vocab, big.layers, big.heads, d, big.vocab} do llmc:write(("<i4"):pack(n)) end
   llmc:seek("set", 1024 + 4 * ((big.vocab + big.length + 2) * d + big.layers * (12 * d * d + 13 * d)) - 1)
   llmc:write("\0")
@@ -134,7 +134,7 @@ tap.group("a rank reads only what it holds", function()
     collectgarbage()
     collectgarbage()
     local file = assert(io.open("/proc/self/clear_refs", "w"))
-    file:write("5") -- resets the peak
+    file:write("5") -- resets the peak of resident memory
     file:close()
     local before = status("VmRSS")
     options.placement = P8
@@ -222,7 +222,7 @@ tap.group("names", function()
   tap.fails(function() q:save(at) end, {"int8", "models-files.lua"}, "int8 weights are not saved")
 end)
 
--- A folder can only hold the model that its config.json describes. Other models are refused, and nothing is written.
+-- Saves models that differ from the folder's config.json. Such models must be rejected, and nothing may be written.
 tap.group("models that differ from their config", function()
   local at, nn = dir .. "others", rille.nn
   local function refused(kind, words, name, change)
@@ -275,7 +275,7 @@ tap.group("models that differ from their config", function()
   os.execute(("rm -rf '%s'"):format(at))
 end)
 
--- Every truncation of config.json and of the shard index.
+-- Tries every truncation of config.json and of the shard index.
 tap.group("truncated files", function()
   for _, kind in ipairs{"gpt2", "llama", "moe"} do
     local at = dir .. kind
@@ -311,7 +311,7 @@ tap.group("truncated files", function()
   end
 end)
 
--- Changes each entry of config.json: the result is another model, or an error at the line that loads it.
+-- Changes each entry of config.json. The result must be another model, or an error at the line that loads it.
 tap.group("damaged config.json", function()
   for _, kind in ipairs{"gpt2", "llama", "moe"} do
     local at, loaded, wrong, refused = dir .. kind, 0, {}, 0
@@ -382,7 +382,7 @@ tap.group("options in config.json", function()
   os.execute(("rm -rf '%s'"):format(at))
 end)
 
--- Hugging Face's newer form of rotary settings.
+-- Tests rope_parameters, Hugging Face's newer form of rotary settings.
 tap.group("rope_parameters", function()
   local m, at = new("llama"), dir .. "rope"
   m:save(at)

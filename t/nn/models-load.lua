@@ -1,5 +1,5 @@
--- models-load.lua - rille.models.load: detects the kind of a folder, reads older words of config.json, and refuses damaged
--- ones with the name of the file at the user's line.
+-- models-load.lua - tests rille.models.load. The function detects the kind of a folder, and reads older entries of
+-- config.json. For damaged entries, the error names the file and points at the user's line.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local check = require "rille.check"
@@ -16,14 +16,14 @@ local function copy(t)
   return c
 end
 
--- Returns a copy of t without metatables, also of nested tables.
+-- Returns a copy of t in which no table, also no nested one, has a metatable.
 local function plain(t)
   local c = {}
   for k, v in pairs(t) do c[k] = type(v) == "table" and plain(v) or v end
   return c
 end
 
--- The first entry of each model_type.
+-- Collects the first entry of each model_type.
 local first, seen = {}, {}
 for _, entry in ipairs(golden) do
   local model_type = families.words(entry).model_type
@@ -66,7 +66,8 @@ tap.group("tensors", function()
   remove(dir)
 end)
 
--- A tensor of another shape, or none, for each name in a file of each kind. Layers and experts after the first are skipped.
+-- For each tensor name in a file of each kind, tries a tensor of another shape, and a missing tensor. Skips layers and
+-- experts after the first.
 tap.group("tensors of other shapes", function()
   local shapes = {false, {}, {3}, {6, 5}, {2, 3, 4}, {1 << 20, 1}}
   local turn = 0
@@ -91,7 +92,7 @@ tap.group("tensors of other shapes", function()
   end
 end)
 
--- A folder of bf16 tensors, with corrections of routers in f32, is saved with the same bits.
+-- Saves a folder of bf16 tensors, with corrections of routers in f32. The bits must stay the same.
 tap.group("bf16", function()
   for _, entry in ipairs(first) do
     families.write(entry, dir)
@@ -110,7 +111,7 @@ tap.group("bf16", function()
   end
 end)
 
--- Older files have the settings of rotary positions at the top, and no list of layer types.
+-- Loads older files, which have the settings of rotary positions at the top level, and no list of layer types.
 tap.group("older words", function()
   local patterns = {gemma2 = true, gemma3_text = true, cohere2 = true, olmo3 = true, gpt_oss = true, exaone4 = true, smollm3 = true, cwm = true}
   for _, entry in ipairs(golden) do
@@ -131,7 +132,7 @@ tap.group("older words", function()
   end
 end)
 
--- Changes each word of config.json, also in nested tables.
+-- Changes each entry of config.json, also in nested tables.
 tap.group("damaged words", function()
   local values = {"none", 0, -1, 1.5, "x", {1}, true, false, 7, 33, 1e99, 2000000000, 1 << 40, {a = "b"}}
   local turn, loaded, refused = 0, 0, 0

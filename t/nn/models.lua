@@ -1,5 +1,5 @@
--- models.lua - rille.models: sizes, layouts, refused arguments. Generated text does not depend on the form of the call
--- or on layouts.
+-- models.lua - tests rille.models: sizes, layouts, rejected arguments. Generated text must not depend on the form of the
+-- call or on layouts.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -81,13 +81,13 @@ for kind in pairs(sizes) do
   end)
 end
 
--- Returns the text of a model whose cached steps were discarded.
+-- Returns the text of a model after its cached steps are discarded.
 local function new_writer_says(m, ids, how)
   rille._generation()
   return m:generate(ids, how)
 end
 
--- Returns the number of plans that a call compiles, and the text.
+-- Returns the text, and the number of plans that the call compiles.
 local function compiled(m, ids, how)
   local before = rille.counters().compiles
   local out = m:generate(ids, how)
@@ -166,7 +166,7 @@ tap.group("few steps are cached, and freed with their model", function()
   tap.is(bytes(), before, "a model's steps are freed with the model")
 end)
 
--- Frequencies of drawn ids over many samples.
+-- Compares the frequencies of drawn ids over many samples.
 tap.group("distribution", function()
   local m = new("gpt2")
   rille.no_grad(function() for _, p in ipairs(m:parameters()) do p:mul_(6) end end)
@@ -250,7 +250,7 @@ tap.group("stop and on_token", function()
   for _, bad in ipairs{1.5, true, "1", 0 / 0} do
     line({"ids must be integers", "prompt 1", tostring(bad):match("nan") or tostring(bad)}, function() m:generate{{1}, {2, bad}} end)
   end
-  for _, bad in ipairs{-1, 31, math.maxinteger} do -- whether the forward pass reads them or not
+  for _, bad in ipairs{-1, 31, math.maxinteger} do -- invalid ids must be rejected even if the forward pass does not read them
     for _, n in ipairs{0, 2} do
       line({"generate", "prompt 1", tostring(bad), "ids 0 to 30"}, function() m:generate({{1}, {2, bad}}, {max_new_tokens = n}) end)
       line({"generate", "prompt 1", tostring(bad), "ids 0 to 30"}, function() m:generate(ids{{1, 3}, {2, bad}}, {max_new_tokens = n}) end)
@@ -362,7 +362,7 @@ tap.group("int8", function()
     tap.is({m:generate(text, {max_new_tokens = 4, temperature = 0}), (m.h or m.layers)[1].attention.q_proj.weight.sbp}, {said, "S(0)"},
       kind .. ": a split model generates the same text")
   end
-  -- int8 experts, for any number of ids and any layout.
+  -- Tests int8 experts, for any number of ids and any layout.
   local function experts() return quantize(new("moe")) end
   local m = experts()
   local kinds = {up = {"u8", "buffer"}, down = {"u8", "buffer"}, up_scale = {"f32", "buffer"}, down_scale = {"f32", "buffer"},
@@ -376,7 +376,7 @@ tap.group("int8", function()
   for name, case in pairs{["a split batch"] = {P2, {data = 0}}, ["split experts"] = {P2, {tensor = 0}},
     ["a split length"] = {P2, {tensor = 0, sequence = true}}, ["2D"] = {P22, {tensor = {0, 1}}},
     ["3D"] = {P222, {tensor = {0, 1, 2}, method = "3d"}}, ["stages"] = {one, {stages = {one, rille.placement("cpu", {1})}}}} do
-    for _, length in ipairs{4, 12} do -- of four rows: few or many ids
+    for _, length in ipairs{4, 12} do -- length of each of four rows: few or many ids
       local rows = {}
       for r = 1, 4 do
         rows[r] = {}
@@ -425,7 +425,8 @@ tap.group("resnet", function()
   tap.fails(function() rille.models.resnet.new{classes = 3, blocks = {2, nil, 2}} end, {"count of blocks", "nil"}, "blocks with a hole")
 end)
 
--- A model is a short file without layouts. Its classes name roles of their layers (lua/parallel/classes.lua).
+-- Checks that a model's source is short and states no layouts. The model's classes name roles of their layers
+-- (lua/parallel/classes.lua).
 tap.group("models are short", function()
   for _, name in ipairs{"gpt2", "llama", "moe", "resnet"} do
     local lines, splits = 0, {}
@@ -474,7 +475,8 @@ tap.group("json", function()
     "12345678901234567890123.", "012345678901234567890123", "-12345678901234567890123-", '[12345678901234567890123, "\\'} do
     tap.fails(function() json.decode(s, "x.json") end, {"x.json: line"}, ("refused: %q"):format(s:sub(1, 26)))
   end
-  -- Texts with one to four changes are refused with file and line, or encode to a text that decodes to the same.
+  -- Changes one to four places of model files. Each must be rejected with file and line, or give a text that encodes and
+  -- decodes to itself.
   math.randomseed(tap.seed(6))
   local whole = {'{"a": 1, "b": [1, 2.5, "x\\u00e9\\ud83d\\ude00"], "c": null, "d": true, "e": {}, "f": [[], [{}]], "g": -1e-3}',
     '["", "\\n\\"\\\\", 0, -0, 1e5, 123456789012345678901]'}
@@ -523,7 +525,7 @@ tap.group("states", function()
   end
 end)
 
--- The balance of experts is one number, wherever the blocks are, and its gradient reaches all blocks.
+-- Checks the balance loss of experts: one number, on whatever devices the blocks are, with a gradient in all blocks.
 tap.group("balance", function()
   local function mesh(ranks) return rille.placement("cpu", ranks) end
   local function balance(place, recipe, how)
@@ -557,7 +559,7 @@ tap.group("balance", function()
   end
 end)
 
--- A context costs memory only for its used part: tables of positions grow with the positions used.
+-- Checks that a context uses memory only for its used part: tables of positions grow with the positions used.
 tap.group("a long context", function()
   local function texts(length)
     rille.manual_seed(1)

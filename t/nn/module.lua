@@ -1,4 +1,4 @@
--- module.lua - modules: order of parts, names, state, modes, placements.
+-- module.lua - tests modules: order of parts, names, state, modes, placements.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -198,14 +198,15 @@ tap.group("names that are not there", function()
   tap.is({net.bias, seq[2], mine.more, mine(rille.ones{1}):item()}, {[4] = 1}, "a field that a class may lack is nil, and so is any of a user's class")
   for name, says in pairs{wieght = "nn.Linear has no 'wieght'; the nearest name is 'weight'", cuda = "no 'cuda': write net:to_global",
     getParameters = "write net:parameters()", requires_grad_ = "write for _, p in ipairs", add = "nn.Linear has no 'add': write"} do
-    tap.fails(function() return net[name] end, {"module.lua:", says}, name .. " is told")
+    tap.fails(function() return net[name] end, {"module.lua:", says}, name .. " is reported")
   end
   tap.fails(function() seq:add(net) end, {"nn.Sequential has no 'add': write net[#net + 1] = module"}, "Torch7's names")
   tap.fails(function() mine:register_forward_hook(print) end, {"a module has no 'register_forward_hook': hooks are not supported"}, "PyTorch's names, of a user's class, too")
   tap.fails(function() net.parameters() end, {"is a method: write x:parameters(...), with a colon"}, "a dot in the place of a colon")
 end)
 
--- An error within a part of a model has the part's path: errors of operators and of Lua checks, in own and user classes.
+-- Checks that an error within a part of a model names the part's path, for errors of operators and of Lua checks, in
+-- built-in and user classes.
 tap.group("paths in errors", function()
   local Mine = nn.Module:extend("Mine")
   function Mine:init() self.w = nn.Parameter(rille.ones{3, 3}); self.loop = {}; self.loop.loop = self.loop end

@@ -1,5 +1,5 @@
--- norm2d.lua - nn.BatchNorm2d: statistics cover the whole batch in any layout, and running statistics change once per
--- step.
+-- norm2d.lua - tests nn.BatchNorm2d: statistics are those of the complete batch in any layout, and running statistics
+-- change once per step.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -25,7 +25,7 @@ tap.group("one batch", function()
   tap.fails(function() bn(rille.ones{2, 3}) end, {"nn.BatchNorm2d", "input must have 4 dimensions", "found 2", "norm2d.lua"}, "an input that is no image is refused")
 end)
 
--- An empty batch has no statistics. The last batch of a split data set may be empty.
+-- Checks an empty batch, which has no statistics. The last batch of a split data set may be empty.
 tap.group("no rows", function()
   local bn = nn.BatchNorm2d(3)
   bn(x)
@@ -37,7 +37,7 @@ tap.group("no rows", function()
   tap.is({bn.running_mean:totable(), bn.running_var:totable()}, before, "images of size 0 do not change the running statistics")
 end)
 
--- Returns the results of a step in x's dtype: output, gradients of x, weight and bias, a second gradient, running
+-- Returns a list of results in x's dtype: output, gradients of x, weight and bias, a second gradient, running
 -- statistics, and the output in eval mode.
 local function parts(x, slant, again, place, sbp)
   local bn = nn.BatchNorm2d(3):to(x.dtype)
@@ -54,12 +54,12 @@ local function parts(x, slant, again, place, sbp)
   return of
 end
 
--- 16-bit inputs are computed in f32 and rounded once. In f16, squares of large deviations would overflow and those of
--- small ones would vanish.
+-- Checks that 16-bit inputs are computed in f32 and rounded once. In f16, squares of large deviations would overflow,
+-- and squares of small deviations would vanish.
 tap.group("every dtype", function()
   local one = rille.placement("cpu", {0})
   local base, slant, again = rille.randn{8, 3, 6, 6}, rille.randn{8, 3, 6, 6}, rille.randn{8, 3, 6, 6} * 8
-  local least = 2 ^ -24 -- smallest positive f16
+  local least = 2 ^ -24 -- the smallest positive f16
   for d, eps in pairs{f16 = 2 ^ -10, bf16 = 2 ^ -7, f32 = 2 ^ -23, f64 = 2 ^ -49} do
     for _, c in ipairs{{1e-3, 0}, {1, 0}, {1, 1000}, {30, 0}, {80, 0}, {300, -100}, {700, 0}} do
       local x = (base * c[1] + c[2]):to(d)

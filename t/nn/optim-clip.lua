@@ -1,4 +1,4 @@
--- optim-clip.lua - clip_grad_norm: a single norm over parameters of several placements and layouts.
+-- optim-clip.lua - tests clip_grad_norm: one norm over parameters of several placements and layouts.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local optim, T = rille.optim, rille.tensor
@@ -47,7 +47,7 @@ tap.group("compiled", function()
   tap.near(w:totable(), {-0.6, -0.8}, "a compiled step clips before the update")
 end)
 
--- Trains three steps, compiled or not. read: reads the clipped gradients before the update, so that they are in memory.
+-- Trains for three steps, compiled or not. read: reads the clipped gradients before the update, so that they are in memory.
 local function trained(kind, options, compiled, read)
   rille.manual_seed(5)
   local w, x = rille.randn(37, 5), rille.randn(37, 5)
@@ -109,10 +109,10 @@ tap.group("in place", function()
       local p = rille.zeros(1024, 1024, {requires_grad = true})
       params[i], p.grad = p, i == 1 and rille.ones(1024, 1024) or rille.zeros(1024, 1024)
       tostring(p.grad)
-      collectgarbage() -- so that the peak is about the current memory
+      collectgarbage() -- collects earlier garbage, so that the peak counts only current memory
     end
     local w = params[1]
-    collectgarbage("stop") -- keeps later garbage in memory
+    collectgarbage("stop") -- stops the collector, so that later garbage stays in memory
     local function cut(max) return optim.clip_grad_norm(params, max) end
     if how == "compiled" then cut = rille.graph(cut) end
     local before = peak()
@@ -120,7 +120,7 @@ tap.group("in place", function()
     tostring(w.grad)
     for i = 2, 4 do tostring(params[i].grad) end
     tap.near(w.grad[{1023, 1023}]:item(), 0.25, "gradients in memory are clipped", 1e-5)
-    collectgarbage() -- frees the windows of w.grad
+    collectgarbage() -- frees the views of w.grad
     tap.near(cut(256):item(), 256, "the next call finds the clipped norm", 1e-5)
     tostring(w.grad)
     tap.near(w.grad:sum():item(), 0.25 * 1024 * 1024, "gradients at the limit are unchanged", 1e-5)

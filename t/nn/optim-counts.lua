@@ -1,7 +1,6 @@
--- optim-counts.lua - Adam's bias correction counts a parameter's own updates, as PyTorch's state[p].step does.
+-- optim-counts.lua - tests that Adam's bias correction counts the updates of each parameter, as PyTorch's state[p].step does.
 --
--- Eager and compiled, in every layout, with micro-batches, stages and ZeRO, after a checkpoint and after a loaded
--- state.
+-- Tries eager and compiled steps, every layout, micro-batches, stages and ZeRO, a checkpoint and a loaded state.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local optim = rille.optim
@@ -9,7 +8,7 @@ local optim = rille.optim
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local START, LR <const> = {1, 2, 3, 4}, 0.01
 
--- Returns Adam's values by the formula in f64 after gradients[i] at step i. nil: no gradient and no update.
+-- Returns Adam's values by the formula in f64. gradients[i]: gradient at step i; nil: no gradient and no update.
 local function expected(gradients, decay)
   local out = {}
   for k, p in ipairs(START) do
@@ -26,7 +25,7 @@ local function expected(gradients, decay)
   return out
 end
 
--- Steps in which the second of two parameters has a gradient.
+-- Steps at which the second of two parameters has a gradient.
 local uses = {
   {"unfrozen after 5 steps", function(i) return i > 5 end},
   {"used every second step", function(i) return i % 2 == 0 end},
@@ -98,7 +97,7 @@ tap.group("steps without any gradient", function()
   tap.is({opt.steps, opt:state_dict()["0.steps"]:item()}, {101, 1}, "steps without gradients count as calls of step()")
 end)
 
--- PyTorch 2.15: 6.97499943.
+-- PyTorch 2.15 computes 6.97499943.
 tap.group("a changing rate, and a gradient in every second step", function()
   local p, q = rille.tensor({7}, {requires_grad = true}), rille.tensor({1}, {requires_grad = true})
   local opt = optim.Adam({p, q}, {lr = 0.01})

@@ -1,4 +1,4 @@
--- optim-update.lua - optimisers against their formulas as plain loops over numbers, for all combinations of options.
+-- optim-update.lua - compares optimisers with their formulas as plain loops over numbers, for all combinations of options.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim, T = rille.nn, rille.optim, rille.tensor
@@ -6,7 +6,7 @@ local P0 = rille.placement("cpu", {0, 1})
 
 local START, SLOPE = {1, -2, 0.5}, {0.5, 1, -2}
 
--- The gradient of sum(slope * w^2) at w.
+-- Returns the gradient of sum(slope * w^2) at w.
 local function gradient(w, i) return 2 * SLOPE[i] * w end
 
 local formulas = {}
@@ -36,8 +36,8 @@ local function expected(kind, o, steps)
   return w
 end
 
--- Runs steps of an optimiser over two parameters. compiled: as a graph; sbp: both split over two devices (one parameter
--- has one element).
+-- Runs steps of an optimiser over two parameters. compiled: as a graph; sbp: both parameters are split over two devices
+-- (one of them has one element).
 local function run(kind, o, steps, compiled, sbp)
   local how = sbp and {placement = P0, sbp = sbp} or {sbp = "B"}
   local function place(values) return T(values):to_global(how) end
@@ -117,8 +117,7 @@ tap.group("layouts", function()
   tap.is(opt.slots[1].m.sbp, "S(0)", "the momentum gets the new layout")
 end)
 
--- Half of a gradient is computed before, half after the parameters are moved or cast. An earlier step left optimiser
--- state.
+-- Moves or casts parameters between the two halves of a gradient computation, after an earlier step has left optimiser state.
 tap.group("parameters that change under an optimiser", function()
   local changes = {
     {"get new layouts one by one", function(net) for _, p in ipairs(net:parameters()) do p:to_global_{placement = P0, sbp = "S(0)"} end end},
@@ -128,7 +127,7 @@ tap.group("parameters that change under an optimiser", function()
     {"become f64", function(net) net:to("f64") end, "f64"},
     {"become f64 and get new layouts", function(net) net:to("f64"):to_global{placement = P0, sbp = "S(0)"} end, "f64"},
   }
-  local kinds = { -- eps exceeds gradients that are only rounding noise, as of the keys' bias
+  local kinds = { -- eps is larger than gradients that are only rounding noise, such as that of the keys' bias
     SGD = {lr = 0.1, momentum = 0.9}, Adam = {lr = 0.1, eps = 1e-2}, AdamW = {lr = 0.1, eps = 1e-2, weight_decay = 0.1}}
   local x = rille.arange(16):reshape{1, 4, 4}:to("f32") / 16 - 0.5
   local function trained(kind, change, compiled, dtype)
@@ -354,7 +353,7 @@ tap.group("options that are set between steps", function()
 end)
 
 
--- State of an option that was set later can be loaded, and is undone by an earlier snapshot.
+-- Checks that state of an option that was set later can be loaded, and that an earlier snapshot removes it.
 tap.group("momentum that is set later", function()
   local function new()
     local w = rille.ones({2}, {requires_grad = true})
@@ -403,7 +402,7 @@ tap.group("parameters and groups are fixed", function()
   tap.ok(tostring(opt.groups[2]):find("optim.SGD(1 parameters, lr = 1,", 1, true), "a group prints as its optimiser does")
 end)
 
--- Any value for any option works, or the error names the optimiser and the option.
+-- Tries values of every type for every option: the call works, or the error names the optimiser and the option.
 tap.group("values of every kind", function()
   local loose = setmetatable({}, {__index = function() return 1 end})
   local values = {-1, 0, 0.5, 2.0 ^ 63, math.huge, 0 / 0, "x", "1", true, false, {}, {0.5, 0.5}, {0.5, "x"}, {{}, 1}, {0.5, 0.5, 0.5}, {a = 1},

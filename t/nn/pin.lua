@@ -1,4 +1,4 @@
--- pin.lua - pins: layouts of a module's input, output and parameters while it runs, and of their gradients.
+-- pin.lua - tests pins: layouts of a module's input, output and parameters while the module runs, and of their gradients.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -61,8 +61,8 @@ tap.group("failure", function()
   tap.is(m.weight.sbp, "S(0)", "after an error the parameter has its own layout")
 end)
 
--- Encoder and decoder over stages: a mask as positional argument, in an option table and in a list; memory; and a table
--- that blocks write to.
+-- An encoder and a decoder over stages. Their arguments: a mask as positional argument, in an option table and in a
+-- list; the encoder's result (`memory`); and a table to which blocks write.
 local Decoder = nn.Module:extend("Decoder")
 function Decoder:init(d)
   self.own, self.cross = nn.MultiheadAttention(d, 2), nn.MultiheadAttention(d, 2)

@@ -1,4 +1,4 @@
--- ranks.lua - a network trains equally on one rank and on many, in every layout, eager and compiled.
+-- ranks.lua - tests that a network trains equally on one rank and on many, in every layout, eager and compiled.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -8,7 +8,8 @@ local P2 = rille.placement("cpu", {0, 1})
 local P3 = rille.placement("cpu", {0, 1, 2})
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 
--- Layouts of a two-layer network: the batch, the first layer (by rows), the second (by columns), the rest.
+-- Layouts of a two-layer network. Columns: the batch, the first layer (split by rows), the second layer (split by
+-- columns), the other parameters.
 local methods = {
   {"data parallel on 2", P2, "S(0)", "B", "B", "B"},
   {"data parallel on 3, unevenly", P3, "S(0)", "B", "B", "B"},
@@ -45,8 +46,8 @@ function Former:lay(place, rows, columns, rest)
   end
 end
 
--- Returns the losses of four steps, then each parameter's sum of squares. The keys' bias is left out: the bias shifts
--- the scores of a query equally, so the gradient is rounding noise, and Adam amplifies the noise.
+-- Returns the losses of four steps, then each parameter's sum of squares. Leaves out the keys' bias: it shifts all
+-- scores of a query equally, so its gradient is rounding noise, which Adam amplifies.
 local function train(Net, x, compiled, place, batch, rows, columns, rest)
   rille.manual_seed(11)
   local net = Net()

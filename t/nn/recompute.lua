@@ -1,5 +1,5 @@
--- recompute.lua - module:recompute(), and recompute = true of a step: the same bits, eager and compiled, in every
--- layout, with less memory.
+-- recompute.lua - tests module:recompute(), and a step's option recompute = true: the same bits with less memory, eager
+-- and compiled, in every layout.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -87,7 +87,8 @@ tap.group("bits", function()
   end
 end)
 
--- A read computes only the gradients that it needs. A later read uses the values that an earlier one left.
+-- Checks that a read computes only the gradients that it needs, and that a later read uses the values which earlier
+-- reads computed.
 tap.group("gradients read one by one", function()
   local orders = {
     forward = function(n) local list = {} for i = 1, n do list[i] = i end return list end,

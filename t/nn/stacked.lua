@@ -1,7 +1,7 @@
--- stacked.lua - linear layers of one input become one product under rille.autocast (lua/nn/stacked.lua).
+-- stacked.lua - tests that linear layers with one input become one product under rille.autocast (lua/nn/stacked.lua).
 --
--- In every layout, results and gradients are those of separate layers. Layers that differ, or have a forward of their
--- own, stay separate.
+-- In every layout, results and gradients must equal those of separate layers. Layers that differ, or have their own
+-- forward method, must stay separate.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -22,7 +22,7 @@ end
 
 -- ---- layouts ----
 
--- Returns small integers, exact in 16 bits, as rows and columns.
+-- Returns a matrix of small integers, which are exact in 16 bits.
 local function numbers(shape, step, place, sbp)
   local n = 1
   for _, size in ipairs(shape) do n = n * size end
@@ -70,7 +70,7 @@ local function values(products, x, list, compiled)
   return got
 end
 
-local layouts = { -- mesh, weights, biases, inputs
+local layouts = { -- Columns: mesh; layouts of weights, biases and inputs.
   {P1, "B", "B", {"B"}},
   {P2, "B", "B", {"B", "S(0)", "S(1)", "S(2)"}},
   {P2, "S(0)", "S(0)", {"B", "S(0)", "S(1)"}},
@@ -108,7 +108,7 @@ tap.group("uneven rows", function()
   tap.is(under(stacked.products, numbers({2, LENGTH, D}, 3, P3, "B"), layers(P3, "S(0)", "S(0)")), nil, "layers stay separate")
 end)
 
--- With weights split by rows, ranks send each other no more than before.
+-- Checks that with weights split by rows, ranks send each other no more bytes than with separate layers.
 tap.group("moves", function()
   for _, case in ipairs(layouts) do
     local place, weight, bias, inputs = table.unpack(case)
@@ -132,7 +132,7 @@ local function attention(options)
   return nn.MultiheadAttention(16, 4, options)
 end
 
--- Returns the number of products in a forward pass, without the two of attention itself.
+-- Returns the number of products in a forward pass, without the two inside attention.
 local function products(m, how)
   local x = rille.randn{2, 20, 16}
   local other = rille.randn{2, 20, 16}
@@ -147,13 +147,14 @@ local function products(m, how)
 end
 
 local Own = nn.Linear:extend("Own")
-local changes = { -- changes after which the layers stay separate
+local changes = { -- changes of a layer after which the layers must stay separate
   ["a forward of its own"] = function(m) m.k_proj.forward = function(self, x) return nn.Linear.forward(self, x) end end,
   ["a subclass"] = function(m) m.v_proj = Own(16, 16) end,
   ["a pinned layer"] = function(m) rille.parallel(m, {q_proj = {input = "B"}}) end,
   ["16-bit weights"] = function(m) m.k_proj:to("bf16") end,
   ["a layer without bias"] = function(m) m.k_proj.bias = nil end,
-  ["int8 weights"] = function(m) m.v_proj = require "rille.nn.int8_linear"(m.v_proj) end, -- many rows, so the int8 layer computes a product
+  -- with many rows the int8 layer computes a product
+  ["int8 weights"] = function(m) m.v_proj = require "rille.nn.int8_linear"(m.v_proj) end,
 }
 
 tap.group("attention", function()
@@ -175,7 +176,7 @@ tap.group("attention", function()
   tap.fails(function() under(attention(), rille.randn{2, 6, 12}) end, "in nn.MultiheadAttention.q_proj", "an input of another width is refused by the layer")
 end)
 
--- Gives q_proj a forward of its own, so that all three layers stay separate.
+-- Gives q_proj its own forward method, so that all three layers stay separate.
 local function keep_apart(m) m.q_proj.forward = function(self, x) return nn.Linear.forward(self, x) end end
 
 tap.group("in use", function()
@@ -198,7 +199,7 @@ tap.group("in use", function()
   tap.is(texts[1], texts[2], "text generated with a cache is the same")
 end)
 
--- Three steps of a block, with and without recompute, in train mode with dropout and in eval mode.
+-- Runs three steps of a block, with and without recompute, in train mode with dropout and in eval mode.
 tap.group("training", function()
   local function losses(change, again, evaluates)
     rille.manual_seed(5)

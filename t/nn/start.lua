@@ -1,8 +1,8 @@
--- start.lua - initial values of parameters: PyTorch's distributions in every layer, GPT-2's and Llama's in models.
+-- start.lua - tests initial values of parameters: PyTorch's distributions in every layer, those of GPT-2 and Llama in models.
 --
--- Each parameter of each class has a row here. Mean, deviation, fourth moment (3 for normal, 1.8 for uniform) and
--- bounds must be within five standard errors for the number of elements. (Standard error of the fourth moment: `spread`
--- over the root of the number.)
+-- Each parameter of each class has a row here. Mean, deviation, fourth moment (3 for normal, 1.8 for uniform) and bounds
+-- must be within five standard errors for the number of elements. (The standard error of the fourth moment is `spread`
+-- divided by the root of the number.)
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -17,7 +17,7 @@ local function normal(deviation)
   return {deviation = deviation, fourth = 3, spread = math.sqrt(24), low = -math.huge, high = math.huge}
 end
 
--- Returns what is wrong with the values of p; nil: nothing.
+-- Returns an error text if the values of p do not have the distribution; nil: they do.
 local function differs(p, want)
   local v = p:detach():reshape{-1}
   local n, low, high = v:numel(), v:min():item(), v:max():item()
@@ -91,8 +91,8 @@ tap.group("layers", function()
   end
 end)
 
--- Weights whose results are added to the residual stream are smaller by the root of the number of additions, two per
--- layer.
+-- Checks weights whose results are added to the residual stream: their deviation is divided by the root of the number of
+-- additions, two per layer.
 tap.group("models", function()
   local std, depth = 0.02, 3
   local small = normal(std / math.sqrt(2 * depth))

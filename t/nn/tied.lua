@@ -1,6 +1,6 @@
--- tied.lua - a table used for embedding and as output layer has the sum of two gradients.
+-- tied.lua - tests a table that is both embedding and output layer: its gradient is the sum of two gradients.
 --
--- The sum equals that of two separate tables, in all layouts, eager and compiled, with and without micro-batches.
+-- The sum must equal that of two separate tables, in all layouts, eager and compiled, with and without micro-batches.
 -- Embedding gradients are added in place to the product's result.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
@@ -13,7 +13,8 @@ local places = {
   {"split rows", rille.placement("cpu", {0, 1}), "S(0)", "B"},
   {"split width", rille.placement("cpu", {0, 1}), "S(1)", "B"},
   {"rows and batch", rille.placement("cpu", {{0, 1}, {2, 3}}), {"S(0)", "B"}, {"B", "S(0)"}},
-  {"uneven", rille.placement("cpu", {0, 1, 2}), "B", "S(0)", whole = true}, -- three devices do not divide micro-batches of two rows
+  -- micro-batches of two rows, which three devices do not divide evenly
+  {"uneven", rille.placement("cpu", {0, 1, 2}), "B", "S(0)", whole = true},
 }
 
 -- Values are integers, so sums are exact in any order.
@@ -75,7 +76,8 @@ for _, place in ipairs(places) do
   end
 end
 
--- An id out of range is reported by its position in the whole batch, whatever device finds it, and nothing is updated.
+-- Checks that an id out of range is reported by its position in the complete batch, whatever device finds it, and that
+-- nothing is updated.
 for _, place in ipairs(places) do
   for _, how in ipairs{{"compiled", pieces = 1}, {"two micro-batches", pieces = place.whole and 1 or 2}} do
     local table_, ids, g = values()
@@ -97,7 +99,7 @@ for _, place in ipairs(places) do
   end
 end
 
--- The product's gradient was read before. It keeps its values when the embedding's gradient is read.
+-- Reads the product's gradient first. The gradient must keep its values when the embedding's gradient is read.
 for _, place in ipairs(places) do
   local ids = global(rille.tensor({{0, 1, 2}, {2, 1, 2}}, {dtype = "i64"}), place[2], place[4])
   local x = global(rille.ones{2, 3, WIDTH}, place[2], place[4])

@@ -1,6 +1,6 @@
--- train.lua - rille.train.saves_to tells before a training whether its results can be saved.
+-- train.lua - tests rille.train.saves_to, which checks before a training if its results can be saved.
 --
--- The answer is that of the save itself, and nothing is changed.
+-- The answer must be that of the save itself, and no file may change.
 
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
@@ -12,7 +12,7 @@ local function fresh()
   sh "rm -rf @ && mkdir @ @/folder && echo text >@/file && echo old >@/folder/old"
   sh "ln -s file @/link && ln -s folder @/way && ln -s no/x @/lost"
 end
--- Returns names, contents and times of all files.
+-- Returns names, contents and times of all files in the folder.
 local function state()
   local p = io.popen(("cd '%s' && ls -lAR --time-style=+%%s.%%N && find . -type f -exec cat {} +"):format(dir))
   local text = p:read("a")
@@ -47,7 +47,7 @@ tap.group("saves_to agrees with the save", function()
   tap.ok(good >= 15 and bad >= 9, ("%d paths could be saved to, %d could not"):format(good, bad))
 end)
 
--- An argument of a wrong type is reported at the user's line, with the function's name.
+-- Checks that an argument of a wrong type is reported at the user's line, with the function's name.
 tap.group("arguments of the wrong kind", function()
   local progress = rille.train.progress
   local out = setmetatable({}, {__index = {write = function() end, flush = function() end}})

@@ -1,4 +1,4 @@
--- whole.lua - functions that change all parameters of a module change all or none, and name the parameter that fails.
+-- whole.lua - tests that functions which change all parameters of a module change all or none, and name the parameter that fails.
 --
 -- Tested: to_global, to, load_state_dict, a recipe, a checkpoint.
 
@@ -8,8 +8,7 @@ local nn = rille.nn
 
 local P = rille.placement("cpu", {0, 1})
 
--- Net has two layers and a block; with_result() adds a tensor that is no variable, because it is computed from the
--- first layer.
+-- Net has two layers and a block. with_result() adds a tensor that is no variable, because it is computed from the first layer.
 local Net = nn.Module:extend("Net")
 function Net:init()
   self.a = nn.Linear(4, 8)
@@ -107,7 +106,7 @@ for _, row in ipairs(failing) do
   tap.is(state_of(net), before, name .. ": the module is unchanged")
 end
 
--- Values that are not computed yet; a value in the middle cannot be computed.
+-- Assigns values that are not computed yet, one of which cannot be computed.
 tap.group("values that fail when they are read", function()
   local net = nn.Linear(2, 3)
   local opt = rille.optim.Adam(net:parameters())

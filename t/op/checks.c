@@ -1,9 +1,9 @@
-/* checks.c - invalid data is detected on the device where the data is, and reported later by the host.
+/* checks.c - tests that invalid data is detected on the device where it is stored, and reported later by the host.
  *
  * For every operator with index or divisor operands, every sample and every kernel variant, one element is set to an
- * invalid value. Operators with say() must find exactly that element, and report it in the same words by every
- * variant. Operators without say() must ignore the element. No operator may write outside its results, because on a
- * stream they may all be running by then. */
+ * invalid value. Operators with a say() function must find exactly that element, and report it in the same words by
+ * every variant. Operators without say() must ignore the element. No operator may write outside its results: on a
+ * stream, later operators may run before the error is reported. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/exec/sample.h"
@@ -18,7 +18,7 @@ enum { EDGE = 256, CANARY = 0x5a, MOST = 4096 };
 struct trial {
     struct sample sample;
     struct view view[SAMPLE_IN + OP_OUT];
-    unsigned char *memory[SAMPLE_IN + OP_OUT]; /* with guard bytes on both sides */
+    unsigned char *memory[SAMPLE_IN + OP_OUT]; /* buffers with guard bytes on both sides */
     size_t bytes[SAMPLE_IN + OP_OUT];
     void *data[SAMPLE_IN + OP_OUT];
 };
@@ -84,7 +84,8 @@ edges_are_whole(const struct trial *t)
     return true;
 }
 
-/* Runs the kernel. Then overwrites the operands and asks the kernel for the message, which must not need the data. */
+/* Runs the kernel, overwrites the operands, and then asks the kernel for the message. So the message must not need
+ * the operands. */
 static int
 compute(struct trial *t, const struct op *op, struct finding *find)
 {
@@ -191,8 +192,8 @@ try_op(const struct op *op)
            ntried - before);
 }
 
-/* Operators with index operands that do not check them: label_count and readers of the results of cross_entropy_rows
- * or _parts, which check the labels; put, which writes into a cache; products with the experts that topk chose. */
+/* Operators that do not check their index operands: label_count, and readers of results of cross_entropy_rows or
+ * _parts, because these check the labels; put, which writes into a cache; products with the experts that topk chose. */
 static const char *const silent[] = {"label_count", "cross_entropy_grad", "cross_entropy_parts_grad",
                                      "put",         "expert_matmul",      "expert_matmul_grad"};
 

@@ -1,8 +1,8 @@
 /* choice.c - checks invariants of the choice of a signature, for every operator.
  *
  * Operands without partial values give a partial result only if a split factor is reduced. Work is balanced if that
- * costs no bytes. An update has the layout of its parameter. The test walks the table of operators and uses the
- * prices of sessions. */
+ * costs no bytes. An update has the layout of its parameter. The test tries all operators in the table, with the
+ * prices that a session uses. */
 #include "boxing/box.h"
 #include "kernels/op/lib/table.h"
 #include "t/lib/sound.h"
@@ -44,7 +44,7 @@ random_plain(struct sound *s, const struct place *p, int ndim)
     return l;
 }
 
-/* Returns true if a result is partial on axis x although no operand is split there, or if an operand was made
+/* Returns true if a result is partial on mesh axis x although no operand is split there, or if an operand was made
  * partial. */
 static bool
 partial_by_itself(const struct sound *s, const struct sig_candidate *c, int x)
@@ -98,7 +98,8 @@ leaves_idle(const struct sound *s, const struct layout *const *layout)
     return false;
 }
 
-/* Returns true if candidate b should have been chosen instead of a: about as few bytes, and better balanced. */
+/* Returns true if candidate b should have been chosen instead of a, because it moves about as few bytes and is
+ * better balanced. */
 static bool
 is_more_balanced(const struct sound *s, const struct sig_candidate *a, const struct sig_candidate *b)
 {
@@ -125,7 +126,7 @@ choice_is_balanced(struct sound *s, const struct place *p, const struct layout *
     return !wrong;
 }
 
-/* Operands without partial values, on meshes with axes longer than many dimensions of the samples. */
+/* Tries operands without partial values, on meshes whose axes are longer than many dimensions of the samples. */
 static void
 test_balance(const struct op *op, uint64_t seed)
 {
@@ -161,8 +162,9 @@ on_one_axis(struct sound *s, const struct place *p, struct sbp v)
     return l;
 }
 
-/* Gives all operands the layout `state`, the gradient (the last operand with the parameter's shape) `gradient`, and
- * 0-d tensors B. Only the gradient may move, and every non-empty result must have the parameter's layout. */
+/* Tries an update: the gradient (the last operand with the parameter's shape) has the layout `gradient`, 0-d tensors
+ * have B, and other operands `state`. Only the gradient may move, and every non-empty result must have the
+ * parameter's layout. */
 static bool
 update_stays(struct sound *s, struct sbp state, struct sbp gradient)
 {

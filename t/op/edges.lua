@@ -1,5 +1,5 @@
--- edges.lua - extreme numbers as operands: sums of terms of very different size, norms of NaN, second gradients far
--- from 0, logarithms of tiny numbers, results near 0.
+-- edges.lua - tests extreme numbers as operands: sums of terms of very different size, norms of NaN, second gradients
+-- far from 0, logarithms of tiny numbers, results near 0.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -136,12 +136,13 @@ local function ulps(moved, sbp, what, exact)
   local got, want = placed:logsumexp{axis = 1}:to("f64"):totable(), (exact or moved:to("f64"):logsumexp{axis = 1}):totable()
   local worst = 0
   for i = 1, #got do
-    local unit = 2 ^ (math.max(-25, math.floor(math.log(math.abs(want[i]), 2))) - 23) -- at least 2^-48
+    local unit = 2 ^ (math.max(-25, math.floor(math.log(math.abs(want[i]), 2))) - 23) -- unit in the last place, at least 2^-48
     worst = math.max(worst, math.abs(got[i] - want[i]) / unit)
   end
   tap.ok(worst <= 1, ("logsumexp of %s: within 1 ulp of its result or 2^-48, %.2f"):format(what, worst))
 end
--- One entry is near 0 and the exponentials of the others are small beside 1: log(1 + s) is s - s^2 / 2 + s^3 / 3.
+-- Rows with one entry near 0, in which the exponentials of the others have a small sum s: the reference is log(1 + s) =
+-- s - s^2 / 2 + s^3 / 3.
 for _, columns in ipairs{2, 3, 10, 64, 1500} do
   local first = rille.one_hot(rille.randint(0, columns, {400}), columns):eq(1)
   local near = -(rille.randn({400, 1}) * 3 - 30):exp()

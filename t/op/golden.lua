@@ -1,10 +1,10 @@
--- golden.lua - values and gradients of every operator match PyTorch's (t/golden/values.lua, made by make.py there).
+-- golden.lua - tests that values and gradients of every operator match PyTorch's (t/golden/values.lua, made by make.py).
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local optim = rille.optim
 local cases = dofile("t/golden/values.lua")
 
--- The formula of make.py.
+-- Returns n numbers by the formula of make.py.
 local function numbers(n, seed, low, high)
   local list = {}
   for i = 0, n - 1 do list[i + 1] = low + (high - low) * ((i * 7919 + seed * 104729 + 3571) % 9973) / 9973 end
@@ -92,7 +92,7 @@ local function call(c)
   end
 end
 
--- Five steps of an optimiser. The gradient of step t is g t.
+-- Runs five steps of an optimiser. The gradient of step t is g t.
 local function step(c)
   local p, g = operand(c.operands[1], 1), operand(c.operands[2], 2)
   g = g:detach()

@@ -1,5 +1,4 @@
-/* grad.c - for every operator with a gradient, the gradient equals central differences of the reference, and so does
- * the second gradient.
+/* grad.c - compares the gradient and the second gradient of every operator with central differences of the reference.
  *
  * For a sample with operands x: f(x) = sum of the results, each with a random weight; g(x) = sum of f's gradients,
  * each with a random weight. Gradients of f and g along the tape must equal the numerical slopes. */
@@ -18,12 +17,12 @@ struct trial {
 };
 
 static double
-uniform(uint64_t *random) /* in [-1, 1) */
+uniform(uint64_t *random) /* Returns a random number in [-1, 1). */
 {
     return (double)(next_random(random) >> 11) * 0x1p-52 - 1;
 }
 
-/* Returns true if v is far enough from all earlier values, up to value i of operand k. */
+/* Returns true if v differs enough from all earlier values, up to value i of operand k. */
 static bool
 is_apart(const struct trial *t, int k, int64_t i, double v)
 {
@@ -36,7 +35,7 @@ is_apart(const struct trial *t, int k, int64_t i, double v)
     return true;
 }
 
-/* Chooses values away from zero and from each other, so that no kink lies within a step. */
+/* Chooses values away from zero and from each other, so that a difference step never crosses a kink of the function. */
 static void
 choose_values(struct trial *t)
 {
@@ -81,7 +80,7 @@ weighted_sum(struct eager *e, int n, struct val *const *v, uint64_t seed, struct
     return sum;
 }
 
-/* Returns 1 in the type of a sum. */
+/* Returns a constant 1 with the type of a sum. */
 static struct val *
 unit(struct eager *e, const struct val *sum)
 {
@@ -90,9 +89,9 @@ unit(struct eager *e, const struct val *sum)
     return one;
 }
 
-/* f and g at the trial's values, and their gradients */
+/* f and g at the trial's operand values, and their gradients */
 struct gradients {
-    bool depends, again; /* f depends on an operand; f's gradient does */
+    bool depends, again; /* depends: f depends on an operand; again: f's gradient depends on an operand */
     double f, g;
     struct val *df[SAMPLE_IN], *dg[SAMPLE_IN];
     struct val *x[SAMPLE_IN];
@@ -134,7 +133,7 @@ differentiate(struct eager *e, const struct trial *t, struct gradients *s)
     return e->build.failed ? (int)err_last() : 0;
 }
 
-/* Returns f and g with element i of operand k moved by h. */
+/* Returns f and g after h is added to element i of operand k. */
 static void
 move(struct trial *t, int k, int64_t i, double h, double *f, double *g)
 {
@@ -154,8 +153,8 @@ error_of(double got, double want)
     return fabs(got - want) / (1 + fabs(want));
 }
 
-/* Returns the largest differences between gradients and slopes of f and of g, over at most PROBES elements per
- * operand. */
+/* Returns two largest differences between gradient and numerical slope, of f and of g, over at most PROBES elements
+ * per operand. */
 static void
 compare(struct trial *t, const struct gradients *s, double *worst_f, double *worst_g)
 {
@@ -167,7 +166,7 @@ compare(struct trial *t, const struct gradients *s, double *worst_f, double *wor
             double f1, f0, g1, g0;
             move(t, k, i, STEP, &f1, &g1);
             move(t, k, i, -STEP, &f0, &g0);
-            if (!strcmp(t->op->name, "stop_gradient")) f1 = f0; /* stop_gradient deliberately differs from the slope */
+            if (!strcmp(t->op->name, "stop_gradient")) f1 = f0; /* stop_gradient has gradient 0 on purpose */
             double df = s->df[k] ? eager_f(s->df[k])[i] : 0, dg = s->dg[k] ? eager_f(s->dg[k])[i] : 0;
             *worst_f = fmax(*worst_f, error_of(df, (f1 - f0) / (2 * STEP)));
             *worst_g = fmax(*worst_g, error_of(dg, (g1 - g0) / (2 * STEP)));
@@ -175,15 +174,16 @@ compare(struct trial *t, const struct gradients *s, double *worst_f, double *wor
     }
 }
 
-/* Returns false for moments_of: its gradient is that of the data behind the codes, and samples have no such data.
- * t/kernels/shift.lua compares gradients of layer_norm over a split axis with exact values. */
+/* Returns true if the operator's gradient can be compared with slopes. False for moments_of: its gradient is that of
+ * the data from which codes were made, and samples have no such data. (t/kernels/shift.lua tests it in layer_norm
+ * over a split axis.) */
 static bool
 is_slope(const struct op *op)
 {
     return strcmp(op->name, "moments_of");
 }
 
-/* Returns true if the group of operands, as in .linear, names operand k; '*' names all. */
+/* Returns true if a group of operands (in the format of .linear) contains operand k; '*' contains all. */
 static bool
 is_in_group(const char *group, int k)
 {
@@ -191,8 +191,8 @@ is_in_group(const char *group, int k)
     return memchr(group, "0123456789ab"[k], n) || *group == '*';
 }
 
-/* Gradients of a call that is linear in a group of operands do not depend on their values. They must have the same
- * bits if all these operands are NaN. */
+/* Checks a call that is linear in a group of operands: its gradients must not depend on their values. So gradients
+ * must have the same bits if all operands of the group are NaN. */
 static void
 try_linear(struct trial *t, const struct gradients *s, const char *text, const char *group)
 {
@@ -219,7 +219,8 @@ try_linear(struct trial *t, const struct gradients *s, const char *text, const c
     eager_close(&e);
 }
 
-/* read: operands and results that gradients have read so far in all samples, as in .saves. */
+/* Checks gradients. read: operands and results that gradients have read so far in all samples, in the format of .saves.
+ */
 static void
 try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
 {
@@ -250,7 +251,7 @@ try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
     for (int k = 0; k < t.sample.call.nin; k++) free(t.value[k]);
 }
 
-/* Returns true for operators that users call on real operands. */
+/* Returns true for operators that users call, and that accept real operands. */
 static bool
 needs_gradient(const struct op *op)
 {

@@ -1,13 +1,13 @@
--- halves.lua - composites of several operators give in f16 and bf16 the f32 result rounded once.
+-- halves.lua - tests that composites of several operators give, in f16 and bf16, the f32 result rounded once.
 --
--- No intermediate value overflows or is rounded, on one device or between ranks. The same holds for gradients.
+-- No intermediate value may overflow or be rounded, on one device or between ranks, also in gradients.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
 local ONE = rille.placement("cpu", {0})
 local LINE, SQUARE = rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})
 local layouts = {{"one device", ONE, "B"}, {"S(0)", LINE, "S(0)"}, {"S(1)", LINE, "S(1)"}, {"2x2", SQUARE, {"S(0)", "S(1)"}}}
-local ROWS, COLUMNS = 300, 240 -- 72,000 elements, above the largest f16
+local ROWS, COLUMNS = 300, 240 -- 72,000 elements, more than the largest f16
 
 -- Operands with sums above 65,504, with sums near 0, or with many maxima.
 local function grid(f)
@@ -58,7 +58,7 @@ end
 
 local eps = {f16 = 2 ^ -11, bf16 = 2 ^ -8}
 
--- Returns true if a is at most n roundings from b. Both may be infinite.
+-- Returns true if a and b differ by at most n roundings. Both may be infinite.
 local function near(a, b, d, n)
   local same = a:eq(b):logical_or((a - b):abs():le(b:abs() * (n * eps[d]) + 2 ^ -24))
   return same:all():item()
@@ -66,7 +66,7 @@ end
 
 for d in pairs(eps) do
   for _, operand in ipairs(operands) do
-    local x = operand[2]:to(d):to"f32" -- values representable in d
+    local x = operand[2]:to(d):to"f32" -- values that dtype d can represent
     for name, f in pairs(calls) do
       local want, slope = values(f, x, "f32", ONE, "B")
       want, slope = want:to(d):to"f64", slope:to(d):to"f64"
@@ -80,11 +80,11 @@ for d in pairs(eps) do
   end
 end
 
--- Norms of rows whose squares sum to more than f16 holds, or underflow: gradients and second gradients.
+-- Computes norms of rows whose squares sum to more than f16 can hold, or underflow; also gradients and second gradients.
 for d, unit in pairs(eps) do
   local LONG = 4096
   local slant, weight, again = rille.randn{3, LONG}:to(d), rille.randn{LONG}:to(d), rille.randn{LONG}:to(d)
-  -- scale: size of x. The weights of x's gradient grow with scale because that gradient shrinks.
+  -- Returns gradients of a norm. scale: size of x. The weights of x's gradient grow with scale because that gradient shrinks.
   local function slopes(norm, x, scale, as, place, sbp)
     local function placed(v, to) return v:to_global{placement = place, sbp = to or sbp}:to(as):detach():requires_grad_() end
     local leaf, dy, w = placed(x), placed(slant), placed(weight, "B")
@@ -115,14 +115,14 @@ for d, unit in pairs(eps) do
   end
 end
 
--- A 16-bit sum that is exact only once it is added to its target: -256 and 257 ones.
+-- Adds a 16-bit sum to its target; only the total is exact in 16 bits: -256 and 257 ones.
 for d, n in pairs{bf16 = 256, f16 = 2048} do
   local ids, ones = rille.zeros({n + 1}, {dtype = "i64"}), rille.ones({n + 1}, {dtype = d})
   tap.is(rille.full({1}, -n, {dtype = d}):scatter_add(0, ids, ones):item(), 1.0, ("scatter_add of %s rounds once"):format(d))
 end
 
--- Lua numbers are rounded once by every path. Numbers near the middle between two 16-bit values would show an
--- intermediate float.
+-- Checks that a Lua number is rounded once on every path. Numbers near the middle between two 16-bit values would reveal
+-- an intermediate rounding to float.
 do
   local bits = {bf16 = 8, f16 = 11, f32 = 24}
   for d, n in pairs(bits) do
@@ -143,8 +143,8 @@ do
   end
 end
 
--- A Lua number next to 16-bit operands is compared in their dtype: it equals a tensor made of it, also between ranks
--- and in chains. Gradients at a tie are those of f32.
+-- Checks comparisons of a Lua number with 16-bit operands: they use the operands' dtype, so the number equals a tensor
+-- made of it, also between ranks and in chains. Gradients at a tie are those of f32.
 for d in pairs(eps) do
   for _, v in ipairs{.1, -.3, 1 / 3, 1000.7, 2049, 257, -4097, 1e5, 0, .5} do
     local what = ("%s: %g"):format(d, v)

@@ -1,10 +1,10 @@
-/* kernel.c - every kernel variant, the element-wise engine and view copies equal the reference, and give the same
- * bits twice.
+/* kernel.c - tests that every kernel variant, the element-wise engine and view copies equal the reference, and give
+ * the same bits twice.
  *
  * Operands are dense, strided, repeated, overlapping and unaligned, in the dtypes of the samples and others, with
  * dimensions of size 0 and 1, NaN, infinities, signed zeros and subnormal numbers. Each variant is tried alone, in a
- * copy of the record without the others. Every variant must accept a sample; otherwise the reference would be
- * compared with itself. */
+ * copy of the operator's record without the other variants. Every variant must accept at least one sample; otherwise
+ * the reference would be compared with itself. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "runtime/base/arena.h"
@@ -15,7 +15,7 @@
 
 /* ---- running and comparing ---- */
 
-static const char *taken; /* variant of the last call */
+static const char *taken; /* name of the variant of the last call */
 
 static int
 run(struct trial *t, const struct call *c, struct tensor *out)
@@ -35,7 +35,7 @@ run(struct trial *t, const struct call *c, struct tensor *out)
     return status;
 }
 
-/* Moves the shards to another position in a larger tensor. */
+/* Changes the position of the operands' shards to another one in a larger tensor. */
 static void
 place_elsewhere(struct trial *t, const struct call *c)
 {
@@ -74,7 +74,7 @@ try_form(struct trial *t, const struct op *op, const char *form, const char *tex
        op_is_placed(op) ? "" : ", for any position of the shard in the tensor");
 }
 
-/* variants that accepted a sample */
+/* names of the variants that accepted a sample */
 static struct {
     const struct kernel_variant *of[1024];
     int n;
@@ -88,7 +88,7 @@ is_reached(const struct kernel_variant *v)
     return i < reached.n;
 }
 
-/* Notes that the last call ran by a variant of this name. */
+/* Records that a variant of this name ran the last call. */
 static void
 note_reached(const struct kernel_variant *v)
 {
@@ -97,8 +97,8 @@ note_reached(const struct kernel_variant *v)
     reached.of[reached.n++] = v;
 }
 
-/* Replaces random operands of loss gradients by results of the loss: the gradient needs the loss's own numbers, and
- * the gradient of parts needs the maximum. */
+/* Replaces random operands of loss gradients by results of the loss, because a gradient is right only with the
+ * loss's own numbers. */
 static void
 agree(struct trial *t)
 {
@@ -134,7 +134,7 @@ try_sample(const struct op *op, const char *text, enum memory m, uint64_t seed)
         }
         try_form(&t, op, "the way chosen", text, m);
         for (const struct kernel_variant *v = op->host.kernel; v && v->name; v++)
-            note_reached(v); /* "f32" belongs to other dtypes */
+            note_reached(v); /* skips "f32", which a variant name contains for other dtypes */
         for (const struct kernel_variant *variant = op->host.kernel; variant && variant->name; variant++) {
             const struct kernel_variant alone[2] = {*variant, {NULL}};
             struct op copy = *op;
@@ -183,7 +183,7 @@ dtypes(uint64_t seed)
         }
 }
 
-/* Rows longer and wider than a block, with and without keepdim, over several axes. */
+/* Tries rows longer and wider than a block, with and without keepdim, over several axes. */
 static void
 reductions(uint64_t seed)
 {
@@ -216,7 +216,7 @@ strange_values(uint64_t seed)
     strange = false;
 }
 
-/* Samples that are too large for a record, or in other dtypes. */
+/* Tries samples that are too large for an operator's record, or that have other dtypes. */
 static void
 others(uint64_t seed)
 {
@@ -228,8 +228,8 @@ others(uint64_t seed)
         {"conv2d_grad_w", "f16{2,2,4,4} f16{2,3,3,3} size=2,2"},
         {"conv2d_grad_x", "f16{2,3,3,3} f16{3,2,2,2} size=4,4"},
         {"attention_softmax", "f64{3,7} f64{7}"},
-        /* row blocks of all sizes with remainders; column panels, some of which overlap the panel before; experts
-         * without rows; invalid ids */
+        /* blocks of rows of all sizes, with remainders; panels of columns, some of which overlap the previous panel;
+         * experts without rows; invalid ids */
         {"expert_matmul", "f32{1,700,1,20} f32{1,3,20,1100} i64{700,2}<4"},
         {"expert_matmul", "f32{2,90,2,70} f32{2,9,70,13} i32{90,2}<15"},
         {"expert_matmul", "bf16{1,130,1,60} bf16{2,2,60,530} i64{130,3}<4"},
@@ -245,7 +245,8 @@ others(uint64_t seed)
     };
     for (size_t i = 0; i < countof(text); i++)
         for (int m = 0; m < NMEMORY; m++) try_sample(op_find(text[i][0]), text[i][1], (enum memory)m, seed + i);
-    try_sample(op_find("contract"), "f32{70000,1} f32{70000,2}", DENSE, seed); /* repeated rows add up errors */
+    /* repeated rows accumulate errors, so the tolerance is larger */
+    try_sample(op_find("contract"), "f32{70000,1} f32{70000,2}", DENSE, seed);
 }
 
 /* ---- dimensions of size 0 and 1 ---- */
@@ -268,8 +269,8 @@ resize(const char *text, int from, int to, char *resized, size_t room)
     return any;
 }
 
-/* Returns true if the resized sample is a valid call. Without rows no id is valid. Gradients of windows have a size
- * attribute, which would not fit. */
+/* Returns true if the resized sample is a valid call. An id is never valid in a table without rows. Gradients of
+ * windows have a size attribute, which would not fit. */
 static bool
 is_call(const struct op *op, const char *text)
 {
@@ -303,8 +304,8 @@ edges(uint64_t seed)
     ok(tried > 500, "dimensions of size 0 and 1 were tried in %d calls", tried);
 }
 
-/* Returns true for variants that may accept no sample here: 16-bit variants depend on the processor, pooling on the
- * library. Long sums are tested by kernels-long. */
+/* Returns true for variants that may accept no sample in this test: 16-bit variants depend on the processor, pooling
+ * on the library, and long sums are tested in t/kernels/long.c. */
 static bool
 may_be_idle(const struct op *op, const struct kernel_variant *v)
 {

@@ -1,5 +1,5 @@
--- layouts.lua - every operator, also composites, in random layouts on 2, 3, 4, 2x2 and 2x3 devices: values, gradients
--- and second gradients are those of one device.
+-- layouts.lua - tests every operator, also composites, in random layouts on 2, 3, 4, 2x2 and 2x3 devices: values,
+-- gradients and second gradients must be those of one device.
 --
 -- Sizes are odd, so that shards are uneven and some are empty. t/op/sound.c proves signatures one by one on the
 -- reference; here the whole system runs: choice of layouts, boxing (redistribution), kernels.
@@ -225,7 +225,7 @@ function case.mse_loss()
 end
 function case.scaled_dot_product_attention()
   local b, h, l, m, d, how = R(4), R(5), R(5), R(5), R(5), {is_causal = R(2) == 1}
-  if R(4) == 1 then b, h, l = R(2), R(2), 127 + R(3) end -- long enough for blocks
+  if R(4) == 1 then b, h, l = R(2), R(2), 127 + R(3) end -- lengths that need several blocks
   local f = function(q, k, v, mask) return rille.scaled_dot_product_attention(q, k, v, mask, not mask and how or {}) end
   return f, reals{b, h, l, d}, reals{b, h, m, d}, reals{b, h, m, 3}, R(2) == 1 and reals{b, 1, l, m} or nil
 end
@@ -298,7 +298,7 @@ local function layout(o, axes)
   if axes == 1 then return pick(kinds) end
   local sbp = {pick(kinds), pick(kinds)}
   if R(3) == 1 then sbp.order = {1, 0} end
-  if sbp[1]:find"P" and sbp[2]:find"P" then sbp[2] = sbp[1] end -- different kinds of partial values are an error
+  if sbp[1]:find"P" and sbp[2]:find"P" then sbp[2] = sbp[1] end -- different kinds of partial values in one layout are an error
   return sbp
 end
 
@@ -341,7 +341,7 @@ for _, op in ipairs(rille.operators()) do
     tap.diag(("%-30s%s"):format(op, table.concat(counts)))
   end
 end
--- With split classes, the loss and its gradient move a few numbers per position, never the logits.
+-- Checks that, with split classes, the loss and its gradient move a few numbers per position, never the logits.
 local P4 = rille.placement("cpu", {0, 1, 2, 3})
 local BATCH, CLASSES = 16, 1024
 for _, how in ipairs{{}, {reduction = "sum", label_smoothing = 0.1}, {ignore_index = 3}} do
@@ -355,7 +355,7 @@ for _, how in ipairs{{}, {reduction = "sum", label_smoothing = 0.1}, {ignore_ind
   tap.ok(back < 100 * BATCH, ("the gradient moves %d bytes"):format(back))
 end
 
--- Reductions of empty tensors, whichever rank holds them.
+-- Tries reductions of empty tensors, whichever rank has them.
 for op in ("sum prod mean any all logsumexp"):gmatch"%S+" do
   for name, axis in pairs{["all dimensions"] = false, ["axis 0"] = 0, ["axis 1"] = 1} do
     local function of(x) return tostring(x[op](x, axis or nil):to_global{placement = rille.placement("cpu", {0}), sbp = "B"}) end

@@ -1,4 +1,4 @@
--- pages.lua - the page of every operator documents its arguments, and the documented facts are true.
+-- pages.lua - tests that the help page of every operator documents its arguments, and that the documented facts are true.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -10,7 +10,7 @@ local function names(e)
   return table.concat(list, ", ")
 end
 
--- Sources and to_global have the requested layout.
+-- Operators whose result has the requested layout: sources and to_global.
 local free = {to_global = true}
 for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "zeros"} do free[name] = true end
 
@@ -40,7 +40,7 @@ tap.group("names", function()
   local methods = debug.getmetatable(rille.ones({1})).__methods
   for _, where in ipairs{rille, methods} do
     for name in pairs(where) do
-      local base = type(name) == "string" and name:gsub("_$", "") -- x:add_(y) is on the page of copy_
+      local base = type(name) == "string" and name:gsub("_$", "") -- x:add_(y) is documented on the page of copy_
       if base and base:sub(1, 1) ~= "_" then
         tap.ok(pcall(rille.page, name) or pcall(rille.page, base), name .. " has a page")
       end
@@ -59,7 +59,7 @@ tap.group("names", function()
   end
 end)
 
--- The first line names exactly the accepted attributes.
+-- Checks that the first line of a page names exactly the accepted attributes.
 tap.group("attributes", function()
   for name, call in pairs{max_pool2d = {no = "count_include_pad", yes = "dilation"}, avg_pool2d = {no = "dilation", yes = "count_include_pad"}} do
     local x, first = rille.ones({1, 1, 4, 4}), rille.page(name):match("[^\n]*")

@@ -1,6 +1,6 @@
-/* position.c - values that depend on a position use the position in the global tensor.
+/* position.c - tests operators whose values depend on positions: they must use positions in the global tensor.
  *
- * A shard has the bits of the global tensor at its place, by every variant, whatever the split. */
+ * A shard must have the bits of the global tensor at the shard's place, for every variant and every split. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/exec/sample.h"

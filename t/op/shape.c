@@ -1,7 +1,7 @@
-/* shape.c - every record is well formed, and every sample has the right types.
+/* shape.c - tests that every operator's record is well formed, and that every sample has the right types.
  *
- * infer() returns the types that the reference needs. A wrong size or dtype is refused with a message that names the
- * operator. */
+ * infer() must return the types that the reference needs. infer() must reject a wrong size or dtype with a message
+ * that names the operator. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/exec/sample.h"
@@ -16,7 +16,7 @@ is_source(const struct op *op)
     return op->flags & OP_SOURCE;
 }
 
-/* A composite without a rule has no types of its own. */
+/* Returns true for a composite without a rule: it has no types of its own. */
 static bool
 has_rule(const struct op *op)
 {
@@ -131,7 +131,7 @@ check_sample(const struct op *op, const char *text)
 /* ---- hand-written shapes ---- */
 
 static const struct {
-    const char *op, *sample, *want; /* type of the first result */
+    const char *op, *sample, *want; /* type expected of the first result */
 } shapes[] = {
     {"add", "f32{4,1} f32{3,1,5}", "f32{3, 4, 5}"},
     {"add", "i64{2} #0.5", "f32{2}"},

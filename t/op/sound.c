@@ -1,8 +1,8 @@
-/* sound.c - every signature of every operator is sound, and on two ranks every sound signature is derived or has a
- * reason.
+/* sound.c - tests that every derived signature of every operator is sound. On two ranks also tests that every sound
+ * signature is derived, or that a reason is listed here.
  *
- * The test walks the table of operators, so no cases are written here. Not tried: sources, which have no operands to
- * lay out; composites, whose signatures are those of their parts; to_global. */
+ * The test tries all operators in the table, so no cases are written here. The test leaves out sources, which have
+ * no operands; composites, whose signatures are those of their parts; and to_global. */
 #include "t/lib/missing.h"
 #include "kernels/op/lib/table.h"
 
@@ -99,7 +99,7 @@ rounds(const struct sound *s, const struct sbp *v)
     return from != to && (dtype_bytes(to) == 2 || from == DT_F64);
 }
 
-/* A partial sum of integers, with a result of a wider type. */
+/* Returns true if a partial sum of integers has a result of a wider type. */
 static bool
 widens(const struct sound *s, const struct sbp *v)
 {
@@ -111,8 +111,8 @@ widens(const struct sound *s, const struct sbp *v)
     return false;
 }
 
-/* Patterns are those of fnmatch(). A row holds only where `when` is true. Rows name operators only if no flag of the
- * records describes them, so that a new operator finds its reason here. */
+/* Reasons for signatures that are not derived. Patterns are those of fnmatch(). A row applies only if `when` returns
+ * true. Rows name operators only if no flag describes them, so that the rows cover new operators, too. */
 static const struct reason {
     const char *op, *sig;
     bool (*when)(const struct sound *s, const struct sbp *v);
@@ -208,7 +208,7 @@ missing(void *arg, const struct sound *s, const struct sbp *v)
     ++*(int *)arg;
 }
 
-/* Tensors with empty dimensions say nothing about layouts. */
+/* Returns true if a dimension is empty: every layout then gives the right values. */
 static bool
 tells(const struct sound *s)
 {

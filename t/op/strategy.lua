@@ -1,7 +1,7 @@
--- strategy.lua - a strategy works on every operator, eagerly and in planned steps.
+-- strategy.lua - tests sharding strategies on every operator, eagerly and in planned steps.
 --
--- The result has the layout that follows from the requested operand layouts, and the values of a call without a
--- strategy. A strategy that fits no layout is refused with the operator's name and "strategy".
+-- The result must have the layout that follows from the requested operand layouts, and the values of a call without a
+-- strategy. A strategy that fits no layout must be rejected with the operator's name and "strategy".
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -13,7 +13,8 @@ rille.manual_seed(2)
 local x, y, truth = real(4, 8), real(4, 8), (real(4, 8):gt(1)):detach()
 local image, kernel = real(4, 2, 8, 8), real(4, 2, 3, 3)
 
--- By operator: the call with a strategy (nil: without), the strategy, and the layout of the result.
+-- Entries by operator: a function that calls it with a strategy (nil: without), the strategy, and the expected layout of
+-- the result.
 local rows, columns, both = {{4, 1}}, {{1, 4}}, {{4, 1}, {4, 1}}
 local calls = {}
 for op in ("abs ceil cos erf exp floor gelu log neg reciprocal relu round rsqrt sigmoid sign silu sin softplus sqrt square tanh"):gmatch("%S+") do
@@ -68,7 +69,7 @@ local more = {
 }
 for op, call in pairs(more) do calls[op] = call end
 
--- Sources have the requested layout, and to_global is a move itself.
+-- Operators without an entry: sources, which have the requested layout, and to_global, which is a move itself.
 local sources = {}
 for op in ("arange empty eye full linspace ones rand randint randn zeros to_global"):gmatch("%S+") do sources[op] = true end
 

@@ -1,10 +1,10 @@
 #!/bin/bash
-# table.sh - makes one table of what the tests of operators prove, from their output: a row for each line of ops.def,
-# and no cell empty. A number counts proofs; a word says why nothing is counted:
+# table.sh - makes a table of the properties that tests prove for each operator, from the output of these tests. There
+# is a row for each line of ops.def, and no cell may be empty. A number counts proofs; a word says why none is counted:
 #
 #   source    makes a tensor without operands: no operand has a gradient or a layout; tested by position (op-position)
 #   update    overwrites a variable (an optimiser's step, the next token's keys); its gradient is never needed
-#   integer   results or operands are no reals
+#   integer   results or operands are integers
 #   flat      the gradient is zero wherever it exists
 #   linear    the gradient does not depend on the operands: the second gradient is zero
 #   parts     made of other operators, each with its row; op-layouts runs it in random layouts
@@ -15,7 +15,7 @@ set -u
 bin=$(dirname "${1:-build/release/rille}")
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-# .ci/prove leaves the output of the tests and runs this test after them. By hand, a test without output is run.
+# Runs each test that has no output yet. .ci/prove runs this test after the others, so their output exists.
 for test in shape grad kernel position sound layouts; do
   cp "$bin/t/tap/op/$test" "$out/op-$test" 2>/dev/null || sh "$bin/t/op/$test.t" >"$out/op-$test" 2>&1
 done

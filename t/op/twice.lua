@@ -1,15 +1,16 @@
--- twice.lua - an operator reads one value twice, once directly and once moved to another layout.
+-- twice.lua - tests an operator that reads one value twice: directly, and after a move to another layout.
 --
--- Every layout is tried, behind each kind of step that may be fused with the reader. Values are those of one device,
--- and explain() reports the bytes that devices receive. Values are small integers, so no sum is rounded.
+-- Tries every layout, and each kind of operator that makes the value and may be fused with the reader. Values must be
+-- those of one device, and explain() must report the bytes that devices receive. Values are small integers, so no sum is
+-- rounded.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
-local MESHES = {{"2", {0, 1}, 2}, {"3", {2, 0, 1}, 3}, {"2x2", {{0, 1}, {2, 3}}, 2}} -- devices, shards per axis
+local MESHES = {{"2", {0, 1}, 2}, {"3", {2, 0, 1}, 3}, {"2x2", {{0, 1}, {2, 3}}, 2}} -- Columns: name, devices, shards per axis.
 local LAYOUTS = {"S(0)", "S(1)", "B", "P", "P(max)", "P(min)"}
 local ALONE = rille.placement("cpu", {0})
 
--- Functions that make the value from x, in the layout, and a replicated w.
+-- Functions that make the value, in the given layout, from x and a replicated w.
 local MADE = {
   {"-x", function(x) return -x end}, {"x * 2", function(x) return x * 2 end},
   {"x + x", function(x) return x + x end}, {"x - w", function(x, w) return x - w end},

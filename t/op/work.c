@@ -1,6 +1,6 @@
-/* work.c - estimates of a call's work (call_work), which the planner uses as prices.
+/* work.c - tests the estimates of a call's work (call_work), from which the planner computes prices.
  *
- * For every sample of every operator: at most two operations per element read or written. Operators with more work
+ * Every sample of every operator must have at most two operations per element read or written. Operators with more work
  * are in a table, with the operations counted by hand. */
 #include "actors/plan/model/rates.h"
 #include "kernels/op/lib/table.h"
@@ -18,7 +18,8 @@ static const struct {
     {"matmul", "f32{2,1,3,4} f32{3,4,2}", 2 * 2 * 3 * 3 * 4 * 2},
     {"contract", "f64{2,40,9} f64{2,40,20}", 2 * 2 * 40 * 9 * 20},
     {"linear_int8", "f32{3,70} u8{5,70} f32{5}", 2 * 3 * 70 * 5},
-    {"expert_matmul", "f32{1,5,1,4} f32{1,3,4,6} i64{5,2}<3", 2 * 5 * 2 * 4 * 6}, /* rows meet only their experts */
+    /* rows are multiplied only by their own experts */
+    {"expert_matmul", "f32{1,5,1,4} f32{1,3,4,6} i64{5,2}<3", 2 * 5 * 2 * 4 * 6},
     {"expert_matmul_grad", "f32{1,5,1,4} f32{1,5,2,6} i64{5,2}<3 experts=3", 2 * 5 * 2 * 4 * 6},
     /* each entry of y is a sum over 3 channels of windows of 3 x 2; then over 2 channels of 3 x 3 */
     {"conv2d", "f32{2,3,5,6} f32{4,3,3,2}", 2 * (2 * 4 * 3 * 5) * (3 * 3 * 2)},
@@ -36,8 +37,8 @@ static const struct {
     {"max_pool2d_pick", "f32{2,3,4,6} f32{2,3,4,6} kernel_size=2 stride=1", (2 * 3 * 3 * 5) * (2 * 2)},
     {"avg_pool2d", "f32{2,3,4,6} kernel_size=2", (2 * 3 * 2 * 3) * (2 * 2)},
     {"avg_pool2d_grad", "f32{2,3,3,5} kernel_size=2 stride=1 size=4,6", (2 * 3 * 3 * 5) * (2 * 2)},
-    /* each pair of a query and a key costs a dot product, an exponential and a weighted value; backward costs five
-     * products for two; causal attention counts tiles of 64 keys that some query sees */
+    /* a pair of query and key costs a dot product, an exponential and a weighted value; backward costs five products
+     * instead of two; causal attention counts tiles of 64 keys, if a query sees one of them */
     {"attention", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5}", (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
     {"attention_grad", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} f32{2,2,3,6} f32{2,2,3,6}",
      2.5 * (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
@@ -53,7 +54,7 @@ has_row(const char *name)
     return false;
 }
 
-/* *elements: number of elements that the call reads and writes */
+/* Compares the estimate. Sets *elements to the number of elements that the call reads and writes. */
 static bool
 work_of(const char *name, const char *sample, double *flops, double *elements)
 {
@@ -88,7 +89,8 @@ main(void)
 {
     double flops = 0, elements;
     for (const struct op *const *op = op_table; *op; op++)
-        if ((*op)->shape.rule || (*op)->shape.make_rule) try_passes(*op); /* composites are made of these */
+        /* only operators with a rule: composites are made of these */
+        if ((*op)->shape.rule || (*op)->shape.make_rule) try_passes(*op);
     for (size_t i = 0; i < countof(table); i++)
         ok(work_of(table[i].op, table[i].sample, &flops, &elements) && flops == table[i].flops,
            "%s %s is %g operations: %g", table[i].op, table[i].sample, table[i].flops, flops);

@@ -1,4 +1,4 @@
-/* box_apply.c - executes a box plan on host memory, one step after the other. */
+/* box_apply.c - executes the plan of a move (struct box_plan) on host memory, one step after the other. */
 #include "t/oracles/box_apply.h"
 
 #include <stdlib.h>

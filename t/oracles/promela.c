@@ -1,16 +1,17 @@
-/* promela.c - the firing rule of actor.c, written again in Promela, with all numbers of one plan.
+/* promela.c - writes the firing rule of actor.c in Promela, with all numbers of one plan.
  *
  * A thread is a process. A step of a thread begins an act (and blocks its other acts), ends it, or receives a
- * message. Steps interleave in any order that tokens, registers and channel order permit. The protocol's own state
- * (fans that hold a register, readers of a fan) is kept as in the actors. A second counter, `unread`, has the true
- * number of acts that must still read each register; the model asserts that it is 0 when a register is written. */
+ * message. Steps interleave in any order that tokens, registers and channel order permit. The model keeps the same
+ * state as the actors: fans that hold a register, readers of a fan. A separate counter, `unread`, is the true number
+ * of acts that must still read a register; the model asserts that the counter is 0 when the register is written. */
 #include "t/oracles/promela.h"
 
 struct model {
     const struct plan *p;
     struct str *s;
     struct arena tmp;
-    int32_t *in, *out, *reg, *fan, *held; /* first in-port by task; first register, fan by result; by fan */
+    int32_t *in, *out, *reg, *fan, *held; /* in: first in-port by task; out: first out-port by task; reg, fan: first
+                                             register and first fan by result; held: by fan */
     int32_t nin, nout, nreg, nfan, nheld;
 };
 
@@ -72,7 +73,7 @@ print_guard(const struct model *m, int32_t i)
             str_addf(m->s, " && fans[%d + write[%d]] == 0", (int)m->reg[m->out[i] + k], (int)(m->out[i] + k));
 }
 
-/* Prints assertions that no register the task writes has unread data. */
+/* Prints assertions that no register has unread data when the task writes it. */
 static void
 print_writes(const struct model *m, int32_t i)
 {
@@ -163,7 +164,7 @@ print_act(const struct model *m, int32_t i)
     str_addf(m->s, "    acting[%d] = 0; r = 0 }\n", (int)t->thread);
 }
 
-/* Prints the receipt of messages from another thread: a full register for a local fan, or a returned register. */
+/* Prints the receipt of a message from another thread: a full register for a local fan, or a released register. */
 static void
 print_messages(const struct model *m, int32_t thread, int32_t from)
 {

@@ -8,7 +8,7 @@
 
 #include "actors/plan/model/plan.h"
 
-/* Appends the model of p to s. Acts complete as they begin (no streams). */
+/* Appends the model of p to s. An act completes when it begins, because the model has no streams. */
 void plan_promela(const struct plan *p, struct str *s);
 
 #endif

@@ -1,16 +1,16 @@
-/* transport_sim.c - copies the bytes of channels late.
+/* transport_sim.c - a transport that copies the bytes of channels late, to find registers that are released too early.
  *
- * put() copies the bytes into the channel's own buffer at once or later, as the seed says: when taken, at the
- * latest. Until then the bytes stay in the SEND's register, so a SEND that gives it back too early sends wrong
- * bytes. */
+ * put() copies the bytes into the channel's own buffer at once or later, as the seed decides, but at the latest when
+ * the receiver takes them. Until then the bytes stay in the send task's register. So a send task that releases the
+ * register too early sends wrong bytes. */
 #include "t/oracles/transport_sim.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes put by one act and not taken yet. */
+/* Bytes that one act has put, and that are not taken yet. */
 struct parcel {
-    const char *from; /* bytes not copied yet; NULL: in the slot already */
+    const char *from; /* source of bytes that are not copied yet; NULL: already copied to the slot */
     int64_t ticket;
 };
 
@@ -18,14 +18,14 @@ struct parcel {
 struct lane {
     const struct channel *sender;
     struct parcel *parcel;
-    char *slots; /* by act, one per register of the sender */
+    char *slots; /* buffers of the ring, one per register of the sender; index: act modulo their number */
     int64_t put, taken;
 };
 
 struct end {
     struct transport transport;
     struct sim_wire *wire;
-    struct lane **lane; /* by channel of the partition */
+    struct lane **lane; /* index: channel of the partition */
 };
 
 struct sim_wire {
@@ -37,7 +37,7 @@ struct sim_wire {
     int64_t ticket;
 };
 
-/* splitmix64: Steele, Lea & Flood 2014. */
+/* the splitmix64 generator (Steele, Lea & Flood 2014) */
 static uint64_t
 next(struct sim_wire *w)
 {
@@ -108,7 +108,7 @@ take(void *of, int32_t channel, const struct channel *c, char *to)
     return 0;
 }
 
-/* Drops bytes that are not copied yet: the sender's memory is no longer read. */
+/* Drops bytes that are not copied yet, and does not read the sender's memory again. */
 static void
 stop(void *of)
 {

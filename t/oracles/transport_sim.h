@@ -1,19 +1,20 @@
 /* transport_sim.h - a transport between plan partitions on one simulator: copies bytes between heaps.
  *
- * A seed decides when bytes are copied from where put() found them: at once, or later. Belongs to its creator; one
- * thread. */
+ * A seed decides when the bytes of a put() are copied: at once, or later. A transport belongs to its creator; only
+ * one thread may use it. */
 #ifndef RILLE_ORACLES_TRANSPORT_SIM_H
 #define RILLE_ORACLES_TRANSPORT_SIM_H
 
 #include "actors/plan/model/plan.h"
 #include "actors/plan/model/transport.h"
 
-struct sim_wire; /* the channels of connected partitions */
-/* part[i]: partition of host i; far[i]: peers of its channels (channels_match). Both must outlive the wire. */
+struct sim_wire; /* Transport that connects the channels of several partitions. */
+/* part[i]: partition of host i; far[i]: peers of its channels (channels_match). Partitions and peers must outlive the
+ * wire. */
 struct sim_wire *sim_wire_new(const struct plan *const *part, const struct channel_far *const *far, int n,
                               uint64_t seed);
 const struct transport *sim_wire_end(const struct sim_wire *w, int part);
-/* Drops bytes in flight: before a run, after a run that ended early. */
+/* Drops bytes in flight. Call this before a run, and after a run that ended early. */
 void sim_wire_reset(struct sim_wire *w);
 void sim_wire_free(struct sim_wire **w);
 

@@ -1,7 +1,7 @@
--- any.lua - rille.parallel lays out models that users write: nine kinds, none of a class of Rille's own models.
+-- any.lua - tests rille.parallel on models that users write: nine kinds, none of which uses a model class of Rille.
 --
--- Each model trains three steps by each recipe. All values are f64; losses equal those of one device to 1e-9, because
--- sums over shards are added in another order. Stages give the same bits.
+-- Each model trains three steps by each recipe. All values are f64. Losses must equal those of one device within 1e-9,
+-- because sums over shards are added in another order. Recipes with stages must give the same bits.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -9,7 +9,7 @@ local function mesh(ranks) return rille.placement("cpu", ranks) end
 local P1, Q1, P2, Q2, P4 = mesh{0}, mesh{1}, mesh{0, 1}, mesh{2, 3}, mesh{0, 1, 2, 3}
 local P22, P24 = mesh{{0, 1}, {2, 3}}, mesh{{0, 1, 2, 3}, {4, 5, 6, 7}}
 local P222 = mesh{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}
-local B = 8 -- rows of a batch
+local B = 8 -- number of rows of a batch
 
 local function class(name, init, forward)
   local c = nn.Module:extend(name)
@@ -122,7 +122,7 @@ local ViT = class("ViT", function(self)
   self.patch = nn.Conv2d(1, 8, 4, {stride = 4})
   self.token = parameter(1, 1, 8)
   self.places = parameter(1, 5, 8)
-  self.blocks = {{Layer(8, 2)}, {Layer(8, 2), Layer(8, 2)}} -- a list of lists
+  self.blocks = {{Layer(8, 2)}, {Layer(8, 2), Layer(8, 2)}} -- stages are formed from a list of lists
   self.head = nn.Linear(8, 5)
 end, function(self, x)
   local patches = self.patch(x):reshape{-1, 8, 4}:transpose(1, 2)
@@ -163,8 +163,8 @@ end, function(self, x, ids)
   return self.top(rille.stack(pairs_of, {axis = 1}))
 end)
 
--- make: the model; inputs; loss(result, labels); layers: roles by name; stages: members that two stages deal, or false
--- if the forward of the model itself computes with values of several parts.
+-- Models by name. make(): the model; inputs; loss(result, labels); layers: roles by name; stages: lists of modules that
+-- two stages divide, or false if the model's own forward computes with values of several parts.
 local function cross_entropy(y, labels) return y:reshape{-1, y.shape[y.ndim]}:cross_entropy(labels:reshape{-1}) end
 local models = {
   MLP = {make = MLP, inputs = function() return {normal(B, 12), label(5)} end, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}},
@@ -193,7 +193,7 @@ local function make(kind, place)
   return m:to_global{placement = place, sbp = whole}
 end
 
--- Returns the losses of three steps, the bytes that a step moves, and the model.
+-- Returns three things: the losses of three steps, the bytes that a step moves, and the model.
 local function train(kind, place, recipe, pieces)
   local m = make(kind, place)
   local t = recipe and rille.parallel(m, recipe)
@@ -215,12 +215,12 @@ local function train(kind, place, recipe, pieces)
   return losses, step:explain().bytes, m, t
 end
 
--- Name, mesh, recipe ("layers" is replaced by the model's own), true if the bits are those of one device. pieces: number
--- of micro-batches. products: for models with columns and rows, which 2D and 3D split.
--- bytes: least and most bytes that all ranks receive, in bytes of the parameters, besides the all-reduce of the loss: p
--- ranks: 2 (p - 1) for gradients and updated parameters. zero = 3 gathers weights for forward, and again for backward
--- those that backward reads: 2 (p - 1) to 3 (p - 1); reshard = false: 2 (p - 1). HSDP, r replicas of s shards: r times that with p = s, and 2 (r - 1)
--- for the sum over replicas.
+-- Columns: name, mesh, recipe ("layers" is replaced by the model's own), true if the bits are those of one device.
+-- pieces: number of micro-batches. products: for models with columns and rows, which 2D and 3D split. bytes: least and
+-- most bytes that all ranks receive, as a multiple of the parameters' bytes, without the all-reduce of the loss. With p
+-- ranks it is 2 (p - 1), for gradients and updated parameters. zero = 3 gathers weights for forward, and again for
+-- backward those that backward reads: 2 (p - 1) to 3 (p - 1); reshard = false: 2 (p - 1). HSDP, r replicas of s shards:
+-- r times that with p = s, and 2 (r - 1) for the sum over replicas.
 local recipes = {
   {"data", P4, {data = 0}, bytes = {6, 6}},
   {"data over two axes", P22, {data = {0, 1}}, bytes = {6, 6}},
@@ -254,7 +254,7 @@ for _, kind in ipairs(kinds) do
     local want = train(kind, P1)
     tap.ok(want[3] < want[1], kind .. ": the loss falls on one device")
     for _, r in ipairs(recipes) do
-      local fits = (kind ~= "MoE" or not r.products) and (kind ~= "GAT" or not r.pieces) -- GAT's rows read all other rows
+      local fits = (kind ~= "MoE" or not r.products) and (kind ~= "GAT" or not r.pieces) -- rows of GAT read all other rows
       if fits and tap.share() then
         local recipe = {}
         for key, value in pairs(r[3]) do recipe[key] = value end
@@ -263,10 +263,11 @@ for _, kind in ipairs(kinds) do
         local got, moved, m = train(kind, r[2], recipe, r.pieces)
         if r[4] then tap.is(got, want, ("%s: %s: the bits of one device"):format(kind, r[1]))
         else tap.near(got, want, ("%s: %s: losses of one device"):format(kind, r[1]), 1e-9, 1e-9) end
-        if r.bytes and kind ~= "GAT" then -- whose rows read all other rows
+        if r.bytes and kind ~= "GAT" then -- except GAT, whose rows read all other rows
           local held = 0
           for _, p in ipairs(m:parameters()) do held = held + 8 * p:numel() end
-          local labelled = kind ~= "VAE" and kind ~= "U-Net" -- cross-entropy sums its rows over all ranks
+          -- except models whose loss is no cross-entropy: a cross-entropy adds up its rows over all ranks
+          local labelled = kind ~= "VAE" and kind ~= "U-Net"
           local ratio = (moved - (labelled and 2 * (r[2].size - 1) * 8 or 0)) / held
           tap.ok(ratio >= r.bytes[1] and ratio <= r.bytes[2], ("%s: %s: bytes are those of the formula"):format(kind, r[1]), ratio)
         end

@@ -1,7 +1,7 @@
--- blocks.lua - rille.parallel with blocks = {input = ids}: estimates per block (lua/parallel/priced.lua).
+-- blocks.lua - tests rille.parallel with blocks = {input = ids}: estimates per block (lua/parallel/priced.lua).
 --
--- The planner's estimates of the blocks add up to its estimate of the whole model, the estimates decide the cut into
--- stages, and the model is left unchanged.
+-- The planner's estimates of the blocks must add up to its estimate of the complete model. The estimates decide the
+-- division into stages, and the model is left unchanged.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -40,7 +40,7 @@ end
 local recipes = {{"data", LINE, {data = 0}}, {"1D", LINE, {tensor = 0}}, {"sequence parallel", LINE, {tensor = 0, sequence = true}},
   {"zero 3", LINE, {data = 0, zero = 3}}, {"data x 1D", GRID, {data = 0, tensor = 1}}, {"2D", GRID, {tensor = {0, 1}}}}
 
--- Returns the planner's report of a step of the whole model, on the mesh of one stage.
+-- Returns the planner's report of a step of the complete model, on the mesh of one stage.
 local function whole(kind, place, recipe)
   local m = new(kind, place)
   rille.parallel(m, recipe)
@@ -62,7 +62,7 @@ for kind in pairs(kinds) do
       local all = whole(kind, stages[1], recipe)
       local ratio, bytes = sum(list.cost) / all.cost, (sum(list.memory) + sum(list.activations)) / all.memory
       tap.ok(ratio > 0.9 and ratio < 1.1, name .. "costs of the blocks add up to the cost of the model", ratio)
-      -- The sum exceeds the model's memory: the estimate of a block includes working memory.
+      -- The sum may exceed the model's memory, because the estimate of each block includes working memory.
       tap.ok(bytes > 0.8 and bytes < 2.5, name .. "memory of the blocks adds up to that of the model", bytes)
       tap.ok(kind == "resnet" or list.cost[2] == list.cost[3] and list.memory[2] == list.memory[3] and list.hop[1] == list.hop[4],
         name .. "equal blocks have equal costs")
@@ -93,7 +93,8 @@ tap.is(dealt(LINE, {layers = 6}, {input = ids, micro_batches = 4}), "2 2 2", "a 
 tap.is(dealt(LINE, {layers = 6, vocab = 20000}, {input = ids, cost = {1, 1, 1, 1, 1, 1}, micro_batches = 4}), "2 2 2", "the user's list of costs replaces the estimate")
 tap.is(dealt({LINE[1]}, {layers = 3}, {input = ids}), "3", "one stage has all blocks")
 
--- With lists of costs: the least memory limit that the error names has a cut, a byte less has none.
+-- Checks the least memory limit that an error names: with this limit the blocks can be divided into stages; with a byte
+-- less they cannot.
 local lists = {cost = {1, 1, 1, 1, 1, 1}, memory = {5, 2, 3, 4, 1, 6}, activations = {1, 2, 1, 2, 1, 2}, micro_batches = 4}
 local function limited(limit)
   local o = {memory_limit = limit}
@@ -103,7 +104,7 @@ end
 local least = tonumber(tostring(select(2, limited(0))):match("use memory_limit = (%d+)"))
 tap.ok(least and limited(least) and not limited(least - 1), "the least memory limit that the error names has a cut: " .. tostring(least))
 
--- A model that ends with its last block. No parameter follows the block's result.
+-- Tries a model that ends with its last block, so that no parameter follows the block's result.
 do
   local function block() return nn.TransformerBlock(16, 2) end
   local bare = nn.Sequential(block(), block(), block(), block())

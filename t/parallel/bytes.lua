@@ -1,10 +1,10 @@
--- bytes.lua - recipes hold and move what their formulas say.
+-- bytes.lua - tests that the memory and the moved bytes of recipes follow their formulas.
 --
 -- Checks local shapes, bytes of every device and collectives: of one transformer block, forward and backward; of an
 -- embedding table, a head and a loss; of stages; and of an update, on meshes of up to 64 devices.
 --
--- T tokens, width h, hidden 4h; W = 12 h^2 weights. Elements that a device receives, if gathered values are kept from
--- forward to backward:
+-- A block has T tokens, width h, hidden width 4h and W = 12 h^2 weights. The table has the elements that a device
+-- receives, if gathered values are kept from forward to backward:
 --
 --   1D                        8 (p-1)/p Th                       4 all-reduces
 --   1D with sequence          8 (p-1)/p Th                       4 pairs of reduce-scatter and all-gather
@@ -44,7 +44,7 @@ local function block(place, recipe, h, heads)
   return net, pin.of[net[1]].output
 end
 
--- "(P, S(0)) order (1, 0)" -> {"P", "S(0)", order = {1, 0}}
+-- Parses a layout text: "(P, S(0)) order (1, 0)" -> {"P", "S(0)", order = {1, 0}}.
 local function entries_of(sbp)
   local list = {}
   for letter, axis in sbp:gsub(" order.*", ""):gmatch("([SBP])%(?(%d?)") do
@@ -58,8 +58,8 @@ local function entries_of(sbp)
   return list
 end
 
--- Returns a gradient in its stored layout: the parameter's layout, except that P may stay on axes where the parameter
--- is B.
+-- Returns a gradient in the layout in which it is stored: that of the parameter, except that P may stay on axes on which
+-- the parameter has B.
 local function deposited(g, p)
   local want, has = entries_of(p.sbp), entries_of(g.sbp)
   for axis, e in ipairs(want) do
@@ -68,7 +68,7 @@ local function deposited(g, p)
   return g:to_global{sbp = want}
 end
 
--- Returns the shape of a tensor's shards; nil if shards differ.
+-- Returns the shape of a tensor's shards; nil if shards have different shapes.
 local function part_of(t)
   local parts = t:shards()
   for _, part in ipairs(parts) do
@@ -77,9 +77,10 @@ local function part_of(t)
   return parts[1].shape
 end
 
--- Sums up the moves that explain() reports. elements: activations and weights received by all devices. count: moves of
--- each. kinds: collectives of each kind. each: elements per device, nil if devices differ. rows: numbers per row, such
--- as statistics of norms, floats or bytes. vectors: biases and weights of norms.
+-- Sums up the moves that explain() reports. elements: elements of activations and weights that all devices receive.
+-- count: number of moves by value. kinds: number of collectives by kind. each: elements per device, nil if devices
+-- differ. rows: elements of values with a few numbers per row, such as statistics of norms. vectors: elements of biases
+-- and of weights of norms.
 local function tally(e, place)
   local sum, received = {elements = 0, count = {activations = 0, weights = 0}, rows = 0, vectors = 0, kinds = {}}, {}
   for _, move in ipairs(e.boxing) do
@@ -106,7 +107,7 @@ local function gradients(y, params, x)
   return grads
 end
 
--- Returns the tally of one block, and the shapes that a device holds.
+-- Returns the tally of one block, and the shapes of shards on a device.
 local function moved(shape, recipe, b, s, h, heads)
   local place = mesh("meta", shape)
   local net, stream = block(place, recipe, h, heads)
@@ -119,8 +120,9 @@ local function moved(shape, recipe, b, s, h, heads)
   return tally(e, place), held
 end
 
--- want: formula per device; times the number of devices it is an integer. held: divisors of dimensions, for the stream
--- between blocks, a column layer's weight (h to 4h), a row layer's weight, and the value between these two layers.
+-- Checks one recipe. want: elements per device by the formula; multiplied by the number of devices it is an integer.
+-- held: divisors of the dimensions of four tensors: the stream between blocks, a column layer's weight (h to 4h), a row
+-- layer's weight, and the value between these layers.
 local function expect(what, shape, recipe, sizes, want, activations, weights, kinds, held)
   local b, s, h, heads = table.unpack(sizes)
   local devices = product(shape)
@@ -136,7 +138,7 @@ local function expect(what, shape, recipe, sizes, want, activations, weights, ki
     name .. ": a device holds the shapes of the formula")
 end
 
--- Returns counts of as many all-gathers as reduce-scatters.
+-- Returns the expected counts of collectives: n all-gathers and n reduce-scatters.
 local function pairs_of(n) return n > 0 and {["all-gather"] = n, ["reduce-scatter"] = n} or {} end
 
 tap.group("1D", function()
@@ -147,7 +149,7 @@ tap.group("1D", function()
     expect("1D", {p}, {tensor = 0}, sizes, formula, 4, 0, {["all-reduce"] = 4}, {{1, 1, 1}, table.unpack(rest)})
     expect("1D with sequence", {p}, {tensor = 0, sequence = true}, sizes, formula, 8, 0, pairs_of(4), {{1, p, 1}, table.unpack(rest)})
   end
-  -- More tokens than the width: a rule that considers each product alone would move the weights.
+  -- Tries more tokens than the width: a rule that considers each product alone would then move the weights.
   expect("1D, long", {4}, {tensor = 0}, {4, 256, 16, 4}, function(Th) return 6 * Th end, 4, 0, {["all-reduce"] = 4},
     {{1, 1, 1}, {4, 1}, {1, 4}, {1, 1, 4}})
   expect("data x 1D", {2, 4}, {data = 0, tensor = 1}, {4, 16, 32, 4}, function(Th) return 8 * 3 * (Th // 2 // 4) end, 4, 0,
@@ -164,8 +166,8 @@ tap.group("2D", function()
   end
 end)
 
--- Peak memory beside the shards of the operands, for any number of panels: two panels of the operands, the sum so far,
--- a product, the next sum, and the kernel's scratch.
+-- Checks peak memory without the operands' shards, for any number of panels: two panels of each operand, the sum so far,
+-- a product, the next sum, and the kernel's scratch memory.
 tap.group("panels in memory", function()
   local panels = require "rille.nn.panels"
   local P, m, k, n = rille.placement("cpu", {{0, 1}, {2, 3}}), 512, 1024, 256
@@ -175,7 +177,7 @@ tap.group("panels in memory", function()
     local step = rille.graph(function(v) return panels.product(v, w, {"B", "S(0)"}, count) end)
     step(x)
     local leaves, sum, panel = (m + n) * k, m * n, (m + n) * k * 2 // count
-    local most, scratch = 0, {} -- scratch of the products' kernel, not counted
+    local most, scratch = 0, {} -- scratch memory of the products' kernels, which is not counted
     for at, bytes in tostring(step:plan{physical = true}):gmatch("\ndevice %l+:(%d+) [^\n]*scratch at %d+ %+ (%d+) B") do
       scratch[at + 1] = math.tointeger(bytes)
     end
@@ -184,8 +186,8 @@ tap.group("panels in memory", function()
   end
 end)
 
--- SUMMA's panels: the same bytes in more moves. q, k and v share the panels of their input. Norms sum statistics
--- instead of gathering.
+-- Checks SUMMA's panels: the same bytes in more moves. q, k and v share the panels of their input. Norms sum statistics
+-- instead of gathering rows.
 tap.group("panels", function()
   for _, shape in ipairs{{2, 2}, {3, 3}, {2, 4}, {4, 4}, {8, 8}} do
     local q, r = shape[1], shape[2]
@@ -219,7 +221,8 @@ tap.group("3D", function()
   end
 end)
 
--- The best dataflow of 2D is fully sharded data parallel over rows with 1D and sequence over columns.
+-- Checks that the best dataflow of 2D equals fully sharded data parallelism over rows, with 1D and sequence parallelism
+-- over columns.
 tap.group("equivalent recipes", function()
   local sizes = {16, 8, 32, 16}
   local two = moved({4, 4}, {tensor = {0, 1}}, table.unpack(sizes))
@@ -230,8 +233,8 @@ tap.group("equivalent recipes", function()
   tap.is({plain.elements, nothing.elements}, {0, 0}, "one device moves nothing")
 end)
 
--- Returns the elements, and those of vectors, that a model moves outside its blocks: 2 m(1) - m(2) for models of one
--- and two blocks. V: size of the vocabulary.
+-- Returns the number of elements (and of elements of vectors) that a model moves outside its blocks: 2 m(1) - m(2),
+-- where m(n) is the number for a model of n blocks. V: size of the vocabulary.
 local function beside_blocks(shape, recipe, sizes, column)
   local b, s, h, heads, V = table.unpack(sizes)
   local place, sum = mesh("meta", shape), {}
@@ -251,8 +254,9 @@ local function beside_blocks(shape, recipe, sizes, column)
   return 2 * sum[1].elements - sum[2].elements, 2 * sum[1].vectors - sum[2].vectors
 end
 
--- Elements per device. A table split by rows (ids) gives partial rows, a table split by columns a shard of each row.
--- The head is a column layer; each device keeps the logits of its ids, and the loss sums three numbers per token.
+-- Checks elements per device for tables, heads and losses. A table split by rows (ids) gives partial rows, a table split
+-- by columns a shard of each row. The head is a column layer; each device keeps the logits of its ids, and the loss sums
+-- three numbers per token.
 --
 --   1D                        rows 2 (p-1)/p Th, columns (p-1)/p Th;  head 2 (p-1)/p Th
 --   2D, 2.5D                  both: 2 (r-1)/qr Th/d + 2 (q-1)/qr Vh
@@ -308,8 +312,8 @@ local function of_step(step, place)
   return e.bytes, each, kinds
 end
 
--- A complete step with parameters, state and gradients laid out by zero. With zero 3, backward gathers parameters a
--- second time, except biases, which it does not read.
+-- Checks a complete step, whose parameters, state and gradients are sharded by zero. With zero 3, backward gathers
+-- parameters a second time, except biases, because it does not read them.
 tap.group("updates", function()
   for _, d in ipairs{2, 4, 8, 9, 16, 64} do
     for zero = 0, 3 do
@@ -334,8 +338,8 @@ tap.group("updates", function()
   end
 end)
 
--- Between stages an activation is sent forward and its gradient back, from each device to the device with the same
--- index.
+-- Checks moves between stages: an activation is sent forward and its gradient back, from each device to the device with
+-- the same index.
 tap.group("stages", function()
   for _, n in ipairs{{2, 1}, {4, 1}, {8, 1}, {9, 1}, {16, 1}, {64, 1}, {4, 2}, {8, 8}} do
     local stages, d = table.unpack(n)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Offload to another process, another host, or devices of another kind gives the bits of a step without offload.
+# Tests that offload to another process, another host, or devices of another kind gives the same bits as a step without offload.
 rille=$1
 . t/lib/processes.sh
 

@@ -1,7 +1,7 @@
--- offload.lua - values that backward reads, and optimiser state, are stored on another placement meanwhile
--- (actors/plan/rewrite/offload.c).
+-- offload.lua - tests offload: another placement stores the values that backward reads, and optimiser state, until they
+-- are read (actors/plan/rewrite/offload.c).
 --
--- The bits are those of a step without offload, the memory is less, and copies overlap with computation.
+-- The bits must equal those of a step without offload, the memory must be less, and copies must overlap with computation.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
@@ -10,7 +10,7 @@ local WIDTH <const>, LAYERS <const>, ROWS <const> = 64, 8, 256
 
 local function cpu(...) return rille.placement("cpu", {...}) end
 
--- Returns losses and a weight after three steps of a net on P; the step; the optimiser; the net.
+-- Trains a network on P for three steps. Returns losses and a weight; the step; the optimiser; the network.
 local function train(P, options, sbp, rows)
   rille.manual_seed(4)
   local layers = {}
@@ -45,7 +45,7 @@ tap.group("bits and memory", function()
         local want, plain = train(cpu(0, 1), {micro_batches = pieces, zero = zero, schedule = schedule})
         local got, step = train(cpu(0, 1), {micro_batches = pieces, zero = zero, schedule = schedule, offload = cpu(2, 3)})
         tap.is(got, want, name .. "the bits of a step without offload")
-        -- Activations of a batch and two moments are offloaded. Parameters, gradients and working memory stay.
+        -- Activations of a batch and two moments are offloaded. Parameters, gradients and working memory stay on the device.
         local less, kept = arena(step, 0), arena(plain, 0)
         tap.ok(less < 0.7 * kept, name .. "less memory", ("%d of %d bytes"):format(less, kept))
       end
@@ -101,8 +101,7 @@ tap.group("prefetch", function()
   tap.fails(function() train(cpu(0), {offload = cpu(1), prefetch = 0}) end, {"prefetch", "1 to"}, "prefetch = 0")
 end)
 
--- In the plan simulator: returns the number of copies on device 1, and the share of their time in which device 0
--- computes.
+-- Simulates the plan. Returns the number of copies on device 1, and the share of their time in which device 0 computes.
 local function beside(prefetch)
   local layers, P = {}, rille.placement("meta", {0})
   for i = 1, LAYERS do layers[2 * i - 1], layers[2 * i] = nn.Linear(WIDTH, WIDTH), nn.GELU() end

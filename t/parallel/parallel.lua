@@ -1,7 +1,7 @@
--- parallel.lua - every recipe of rille.parallel gives one device's losses and the same generated text.
+-- parallel.lua - tests that every recipe of rille.parallel gives the losses of one device and the same generated text.
 --
--- The returned table describes what is set; it prints, and can be edited and applied again. A recipe that does not fit
--- is refused and changes nothing.
+-- The returned table of layouts can be printed, edited and applied again. A recipe that does not fit must be rejected
+-- and must change nothing.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -12,7 +12,7 @@ local P22, P24, P23 = mesh{{0, 1}, {2, 3}}, mesh{{0, 1, 2, 3}, {4, 5, 6, 7}}, me
 local Q22 = mesh{{4, 5}, {6, 7}}
 local P222 = mesh{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}
 
-local long = os.getenv("RILLE_LONG") -- every recipe for every model, with generated text
+local long = os.getenv("RILLE_LONG") -- RILLE_LONG: tries every recipe for every model, with generated text
 
 local sizes = {
   gpt2 = {vocab = 37, length = 8, layers = 2, heads = 4, width = 16},
@@ -36,7 +36,7 @@ for r = 1, 8 do
 end
 local function ids(t, how) return rille.tensor(t, {dtype = "i64"}):to_global(how) end
 
--- Returns the losses of two or three steps with clipping, and the optimiser.
+-- Trains two or three steps with clipping. Returns the losses and the optimiser.
 local function train(m, pieces, schedule)
   local x, y = ids(rows, rille.parallel.input(m)), ids(labels, rille.parallel.labels(m))
   local opt, out = optim.AdamW(m:parameters(), {lr = 1e-2}), {}
@@ -54,7 +54,7 @@ local function train(m, pieces, schedule)
 end
 local function text(m) return m:generate({{3, 1, 4}, {1, 5}}, {max_new_tokens = 3, seed = 2, temperature = 0.7}) end
 
-local recipes = { -- name, mesh, recipe, micro-batches, model kinds to skip
+local recipes = { -- Columns: name, mesh, recipe, micro-batches, model kinds to skip.
   {"data", P8, {data = 0}},
   {"data over two axes", P24, {data = {0, 1}}},
   {"1D", P2, {tensor = 0}, 2},
@@ -105,7 +105,7 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
   end)
 end
 
--- Queries, keys and values may be one product (lua/nn/stacked.lua), which is split like the three.
+-- Checks that queries, keys and values may be one product (lua/nn/stacked.lua), and that it is split like the three.
 tap.group("under autocast", function()
   local function losses(m, pieces) return rille.autocast("bf16", train, m, pieces) end
   local plain, want = train(new("gpt2", P1)), losses(new("gpt2", P1))
@@ -119,8 +119,8 @@ tap.group("under autocast", function()
   end
 end)
 
--- Rows, positions, classes, widths, hidden widths, experts and heads are split into unequal shards. Key and value heads
--- are replicated if the ranks do not divide their number.
+-- Tries sizes that ranks do not divide: rows, positions, classes, widths, hidden widths, experts and heads are split
+-- into unequal shards. Key and value heads are replicated if the number of ranks does not divide their number.
 tap.group("sizes that do not divide", function()
   local odd = {
     gpt2 = {vocab = 37, length = 8, layers = 2, heads = 6, width = 18},
@@ -154,7 +154,7 @@ tap.group("sizes that do not divide", function()
       end
     end
   end
-  -- Fewer key and value heads than ranks: 4 and 8 ranks over 8 heads, of which 4, 2 or 1 are of keys and values.
+  -- Tries fewer key and value heads than ranks: 4 and 8 ranks; 8 heads of queries, and 4, 2 or 1 of keys and values.
   for _, kv_heads in ipairs{4, 2, 1} do
     local size = {llama = {vocab = 37, length = 8, layers = 1, heads = 8, kv_heads = kv_heads, width = 16, hidden = 24}}
     local want = train(new("llama", P1, nil, size))
@@ -173,7 +173,7 @@ tap.group("sizes that do not divide", function()
   end
 end)
 
--- A schedule search counts the bytes that stages hold, also of shards of views.
+-- Checks that a schedule search counts the bytes that stages hold, including shards of views.
 tap.group("schedules of stages that are split", function()
   local dealings = {
     {{1, 2}, {"auto", "gpipe", "zb-h1", "zb-h2", {memory = 1}, {lag = 3, split_backward = true}}},
@@ -205,7 +205,7 @@ tap.group("schedules of stages that are split", function()
   end
 end)
 
--- A residual network is split along the batch, and by channels if the recipe names its layers.
+-- Splits a residual network along the batch, and by channels if the recipe names its layers.
 tap.group("resnet", function()
   rille.manual_seed(5)
   local images, classes = rille.randn{8, 1, 8, 8}, rille.randint(0, 3, {8})
@@ -222,7 +222,7 @@ tap.group("resnet", function()
     local x, y = images:to_global(rille.parallel.input(m)), classes:to_global(rille.parallel.labels(m))
     for i = 1, 3 do out[i] = run(x, y):item() end
     m:eval()
-    out[4] = m(x):square():mean():item() -- uses the norms' running statistics
+    out[4] = m(x):square():mean():item() -- eval mode, which uses the norms' running statistics
     return out, t, m
   end
   local want, want2 = losses(P1), losses(P1, nil, 2)
@@ -305,7 +305,7 @@ tap.group("the table", function()
   tap.ok(not tostring(rille.parallel(new("gpt2", P22), {data = {0, 1}})):find(unused, 1, true), "no such line if all axes are used")
 end)
 
--- The table has the bytes of each gather; a parameter's entry can say that the gathered value is kept.
+-- Checks that the table has the bytes of each gather, and that a parameter's entry can keep the gathered value.
 tap.group("gathers", function()
   local m = new("gpt2", P4)
   local t = rille.parallel(m, {data = 0, zero = 3, reshard = false})
@@ -317,7 +317,8 @@ tap.group("gathers", function()
   tap.ok(line:find("weight used as B %([^,]* per gather%)"), "an entry of the table gathers one weight again", line)
 end)
 
--- Stages deal the longest list of modules, or the first of several longest, at any depth of the module's tables.
+-- Checks which list of modules is divided into stages: the longest, or the first of several longest, at any depth of the
+-- module's tables.
 tap.group("the list that stages deal", function()
   local names = {"left", "right", "up", "down", "in", "out", "enc", "dec"}
   local function dealt(hold)
@@ -357,7 +358,7 @@ tap.group("the list that stages deal", function()
   end), "0 0 1", "a block that occurs twice counts once")
 end)
 
--- The cut of blocks into stages equals the best of all cuts.
+-- Checks that the division of blocks into stages is the best of all divisions.
 tap.group("stages by costs of blocks", function()
   local cut = require "rille.parallel.cut"
   local seed = tonumber(os.getenv("SEED")) or os.time()
@@ -371,7 +372,7 @@ tap.group("stages by costs of blocks", function()
   local flight = {["1f1b"] = function(left) return left end, gpipe = function(_, _, m) return m end, ["zb-h1"] = function(_, p) return p end,
     ["zb-h2"] = function(_, p) return 2 * p - 1 end}
   local contexts = {["v-min"] = {2, 4, 4, 4, 6, 6}, ["v-half"] = {3, 4, 5, 6, 7, 8}, ["zb-v"] = {2, 4, 6, 8, 10, 12}}
-  -- The definition: returns the time of a batch with these counts of blocks; nil if a device exceeds the memory limit.
+  -- Returns the time of a batch with these numbers of blocks per stage, by definition; nil if a device exceeds the memory limit.
   local function time_of(o, counts, device)
     local t, bytes, largest, before, first, all, held = {}, {}, {}, {}, 1, 0, {}
     for s, count in ipairs(counts) do
@@ -410,7 +411,7 @@ tap.group("stages by costs of blocks", function()
     end
     return best
   end
-  -- Returns the time of the cut relative to the best cut, from 1 upwards; nil if the cut is wrong.
+  -- Returns the time of the chosen division, relative to the best one (1 or more); nil if the division is invalid.
   local function try(schedule, n, device)
     local o = {cost = list(n, 20), memory = list(n, 9), activations = list(n, 5), micro_batches = math.random(1, 6),
       memory_limit = math.random(5, 60), hop = math.random(2) == 1 and list(n, 6) or math.random(0, 5), schedule = schedule}
@@ -463,7 +464,7 @@ tap.group("stages by costs of blocks", function()
   tap.is(m.h[2].fc1.weight.placement, P1, "blocks of a model are cut by cost, in folded order")
 end)
 
--- A role of mesh axes that a user defines is a key of recipes.
+-- Checks that a role of mesh axes that a user defines is a key of recipes.
 tap.group("classes and axes are public", function()
   rille.parallel.axis("vocabulary", {column = "S(0)", logits = "S(-1)"})
   local m = new("gpt2", P4)

@@ -1,7 +1,7 @@
--- pipeline.lua - placements form a pipeline whose stages work at the same time, and credits limit how far ahead a stage
--- may be.
+-- pipeline.lua - tests that placements form a pipeline whose stages work at the same time, and that credits limit how
+-- far ahead a stage may run.
 --
--- Slowed kernels sleep, so every act of an operator takes equally long on any machine.
+-- Kernels are slowed by sleeps, so every act of an operator takes equally long on any machine.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -24,7 +24,7 @@ end
 
 local acts_of = dofile("t/lib/acts.lua")
 
--- Returns the acts of an operator by device, in order: {begin, end} in seconds.
+-- Returns the acts of an operator as {begin, end} in seconds, in order, by device.
 local function events_of(step, name)
   local by_device = {[0] = {}, [1] = {}}
   for _, a in ipairs(acts_of(step)) do
@@ -122,7 +122,7 @@ local function four_stages(schedule)
   return step, rille.randn({2 * PIECES, 8}, {placement = on[1]}), rille.randn({2 * PIECES, 8}, {placement = on[STAGES]})
 end
 
--- Returns, by stage, the most registers of a forward result: "f32{2, 8} x4" in the plan's text.
+-- Returns, by stage, the largest number of registers of a forward result, read from the plan's text ("f32{2, 8} x4" has 4).
 local function registers(step)
   local most = {}
   for s = 1, STAGES do most[s] = 1 end
@@ -136,13 +136,14 @@ local function registers(step)
   return most
 end
 
--- Returns, by stage, the most micro-batches at once between the begin of forward and the end of backward, from a trace.
+-- Returns, by stage, the largest number of micro-batches between begin of forward and end of backward at one time, read
+-- from a trace.
 local function ahead(step)
   local events = {}
   for s = 1, STAGES do events[s] = {} end
   for _, a in ipairs(acts_of(step)) do
     local forward = a.name:find("gelu") ~= nil
-    if forward or (a.phase ~= "forward" and a.name:find("%f[%a]mul$")) then -- the product with gelu's derivative
+    if forward or (a.phase ~= "forward" and a.name:find("%f[%a]mul$")) then -- in backward, the product with gelu's derivative
       table.insert(events[a.device + 1], {forward and a.from or a.to, forward and 1 or -1})
     end
   end

@@ -1,15 +1,15 @@
--- recompute-auto.lua - recompute = "auto" (actors/session/planner/fit.c, actors/plan/rewrite/recompute.c).
+-- recompute-auto.lua - tests recompute = "auto" (actors/session/planner/fit.c, actors/plan/rewrite/recompute.c).
 --
--- The search keeps all values if they fit and keeping is fastest. Otherwise it recomputes parts of stages. Bits are
--- unchanged, and no device exceeds the limit.
+-- The search keeps all values if they fit and this is fastest. Otherwise it recomputes parts of stages. Bits must not
+-- change, and no device may exceed the limit.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
 local WIDTH <const>, LAYERS <const>, PIECES <const>, STAGES <const> = 16, 4, 8, 4
 
--- Trains stages of LAYERS layers each. dropout: probability, or nil; rows: per micro-batch. Returns {loss, gradient}
--- and the compiled step.
+-- Trains stages of LAYERS layers each. dropout: probability, nil: none; rows: number per micro-batch. Returns {loss,
+-- gradient} and the compiled step.
 local function trained(kind, options, dropout, rows)
   rille.manual_seed(3)
   local on, layers = {}, {}
@@ -51,7 +51,7 @@ tap.group("memory", function()
     tap.ok(chart.planned.time <= last, name .. "no slower than with less memory", ("%g after %g"):format(chart.planned.time, last))
     local good, alone = pcall(meta, memory, false)
     if good then tap.ok(chart.planned.time <= alone.planned.time, name .. "no slower than without recompute", ("%g, %g"):format(chart.planned.time, alone.planned.time))
-    else tap.ok(tostring(alone):find("the least is", 1, true), name .. "no plan without recompute meets it", alone) end
+    else tap.ok(tostring(alone):find("the least is", 1, true), name .. "no plan without recompute meets the limit", alone) end
     last = chart.planned.time
   end
   tap.ok(meta(0.5, "auto").planned.time < 0.6 * meta(0.5, false).planned.time, "with half the memory, recomputing is faster than waiting")
@@ -62,7 +62,7 @@ tap.group("memory", function()
   tap.fails(function() meta(0.001, "auto") end, {"memory = 0.001", "the least is", "recompute-auto.lua:"}, "memory that no plan meets")
 end)
 
--- A device with several stages has a recomputed share per stage.
+-- Checks devices with several stages: each stage has its own share of recomputed values.
 tap.group("the least memory of several stages per device", function()
   local dealt = dofile("t/lib/dealt.lua")
   local function place(d) return rille.placement("meta", {d}) end
@@ -90,8 +90,8 @@ tap.group("the least memory of several stages per device", function()
   end
 end)
 
--- A search with a larger limit also tries the budgets of smaller limits. The stage-by-stage choice of parts may start
--- elsewhere, so half a percent is allowed.
+-- Allowed factor between the times of a larger and a smaller limit. A larger limit also tries the budgets of smaller
+-- ones, but the choice of recomputed parts may start from another point.
 local NEARLY <const> = 1.005
 
 tap.group("more memory makes no step slower", function()
@@ -157,7 +157,7 @@ tap.group("values that only backward needs", function()
   tap.ok(good, "every act is on the device of its stage")
 end)
 
--- Returns the most bytes that a device holds, the bits, and the estimated time.
+-- Returns three things: the most bytes that a device holds, the bits, and the estimated time.
 local function limited(limit, recompute)
   local function options() return {memory_limit = limit, schedule = "auto", recompute = recompute} end
   local bits, step = trained("cpu", options())
@@ -172,7 +172,7 @@ tap.group("memory_limit bounds all memory of a device", function()
   for _, recompute in ipairs{false, "auto"} do
     local _, why = pcall(limited, 1, recompute)
     local least = tonumber(tostring(why):match("limit 1; the least is (%d+) bytes, on cpu:%d, with %d+ %% idle"))
-    tap.ok(least and tostring(why):find("largest tensors: .*recompute%-auto.lua:%d+"), "a limit that no plan meets is refused with the least, its bubble and lines", why)
+    tap.ok(least and tostring(why):find("largest tensors: .*recompute%-auto.lua:%d+"), "if no plan meets a limit, the error names the least limit, its bubble and lines", why)
     if not tap.share() then goto next end
     local last, much = math.huge, (limited(1 << 30, recompute))
     for k = 0, 4 do

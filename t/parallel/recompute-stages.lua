@@ -1,16 +1,17 @@
--- recompute-stages.lua - recompute in pipelines.
+-- recompute-stages.lua - tests recompute in pipelines: bits and memory.
 --
--- A stage keeps its input for each micro-batch in flight. It keeps the values inside the stage for one micro-batch, or
--- for those whose weight gradients wait. Tries schedules, stages and micro-batches; the bits are unchanged.
+-- A stage keeps its input for each micro-batch in flight. The stage keeps its inner values only for one micro-batch, or
+-- for those whose weight gradients are delayed. Tries schedules, numbers of stages and numbers of micro-batches.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local dealt = dofile("t/lib/dealt.lua")
 local nn = rille.nn
 
-local WIDTH <const>, ROWS <const>, LAYERS <const>, BLOCKS <const> = 8, 16, 8, 2 -- layers and blocks per device
-local UNIT <const> = 4 * WIDTH * ROWS -- bytes of a layer's result per micro-batch
+-- LAYERS, BLOCKS: number of layers and of blocks per device
+local WIDTH <const>, ROWS <const>, LAYERS <const>, BLOCKS <const> = 8, 16, 8, 2
+local UNIT <const> = 4 * WIDTH * ROWS -- unit of memory: bytes of a layer's result per micro-batch
 
--- Trains blocks of layers on these devices in turn; place(d) returns the placement of device d. Returns the loss and
+-- Trains blocks of layers that the devices share in turn; place(d) is the placement of device d. Returns the loss and
 -- all gradients, and the step.
 local function trained(place, devices, pieces, schedule, recompute)
   local turns = #devices // (1 + math.max(table.unpack(devices)))
@@ -46,7 +47,7 @@ local function meta(d) return rille.placement("meta", {d}) end
 local function cpu(d) return rille.placement("cpu", {d}) end
 local function one(_) return cpu(0) end
 
--- Returns the bytes of each device's registers, in units.
+-- Returns the bytes of each device's registers, divided by UNIT.
 local function registers(step)
   local bytes = {}
   for at in tostring(step:plan{physical = true}):gmatch("scratch at (%d+)") do bytes[#bytes + 1] = at / UNIT end
@@ -61,21 +62,22 @@ local function is_at_home(step, devices)
   return true
 end
 
--- Returns the micro-batches of stage q of p between forward and weight gradient, and between backward and weight
--- gradient.
+-- Returns two numbers of micro-batches on stage q of p: those between forward and weight gradient, and those between
+-- backward and weight gradient.
 local lags = {gpipe = {0}, ["1f1b"] = {1}, ["zb-h1"] = {1, true}, ["zb-h2"] = {2, true}}
 local function pieces_of(schedule, p, m, q)
   local lag, split = table.unpack(lags[schedule])
   if lag == 0 then return m, 1 end
   if not split then return math.min(m, lag * (p - 1 - q) + 1), 1 end
-  return math.min(m, lag * (p - 1) + 1), q > 0 and math.min(m, lag * q + 1) or 1 -- the first stage has no backward for its input
+  return math.min(m, lag * (p - 1) + 1), q > 0 and math.min(m, lag * q + 1) or 1 -- the first stage computes no gradient of its input
 end
 
--- Units that a stage needs in addition to kept values: for working values of a layer, and for values sent and received.
+-- Units of memory that a stage needs in addition to kept values: working values of a layer, and values that are sent and
+-- received.
 local AT_WORK <const> = 8
 
--- Returns the most units of a stage: its input (the first stage reads the argument), inputs of its blocks, input of the
--- loss; values inside; gradients that wait.
+-- Returns the expected maximum of a stage's memory, in units: the stage's input (not in the first stage), inputs of its
+-- blocks, input of the loss, values inside blocks, and gradients that are delayed.
 local function theory(schedule, p, m, q, recompute)
   local weight, behind = pieces_of(schedule, p, m, q)
   local enters = q > 0 and weight or 0
@@ -108,7 +110,7 @@ tap.group("a stage keeps its input", function()
   end
 end)
 
--- Several stages per device: schedule, stages per device, there and back.
+-- Schedules with several stages per device: name, stages per device, true: V-shaped.
 local several = {{"interleaved", 2, false}, {"zb-v", 2, true}, {"v-half", 2, true}, {"v-min", 2, true}, {{memory = 1}, 2, true}}
 
 tap.group("several stages per device keep their inputs", function()

@@ -1,11 +1,12 @@
--- replicas.lua - replicas of a variable on devices of one host share one buffer, and each device writes a slice
--- (actors/plan/outline/shared_update.h).
+-- replicas.lua - tests that replicas of a variable on devices of one host share one buffer, of which each device writes
+-- a slice (actors/plan/outline/shared_update.h).
 --
--- Values are the same for every reader and writer of the variable.
+-- Every reader and writer of the variable must see the same values.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local optim = rille.optim
-local ROWS <const>, COLUMNS <const>, BATCH <const> = 130, 128, 24 -- 66,560 bytes, above the sharing threshold; rows do not divide evenly
+-- a weight of 66,560 bytes, above the threshold for sharing; devices do not divide its rows evenly
+local ROWS <const>, COLUMNS <const>, BATCH <const> = 130, 128, 24
 
 -- Values are small integers, so sums have the same bits in any order.
 local function whole(shape, how) return rille.randint(-2, 3, shape, how):to("f32") end
@@ -113,8 +114,8 @@ tap.group("initial values", function()
   end
 end)
 
--- The addends of a gradient live until their sum, which follows at once, not until the updates at the end. With ZeRO,
--- replicas do not share a buffer: a device has a copy of its own.
+-- Checks the memory of gradients: their addends are freed after the sum, which follows at once, and not after the
+-- updates at the end. With ZeRO, replicas do not share a buffer: each device has its own copy.
 tap.group("gradients", function()
   local LAYERS <const>, SIDE <const> = 8, 160
   local bytes = 4 * SIDE * SIDE

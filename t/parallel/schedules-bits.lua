@@ -1,5 +1,5 @@
--- schedules-bits.lua - losses and gradients have the bits of one device under every schedule, with recompute, offload,
--- zero, and any mapping of stages to devices.
+-- schedules-bits.lua - tests that losses and gradients have the bits of one device under every schedule, with recompute,
+-- offload, zero, and any mapping of stages to devices.
 --
 -- Values are small integers, so no sum is rounded.
 
@@ -8,7 +8,7 @@ local tap = dofile("t/lib/tap.lua")
 
 local WIDTH <const>, PIECES <const>, ROWS <const> = 4, 8, 2
 
--- Each layer is {device, from...}: it reads the sum of the results of earlier layers (0: the input).
+-- Networks as lists of layers {device, from...}. A layer reads the sum of the results of the layers `from` (0: the input).
 local nets = {
   ["a chain"] = {{0, 0}, {1, 1}, {2, 2}, {3, 3}},
   ["there and back"] = {{0, 0}, {1, 1}, {2, 2}, {2, 3}, {1, 4}, {0, 5}},
@@ -19,8 +19,8 @@ local nets = {
   ["two towers"] = {{0, 0}, {1, 1}, {2, 0}, {3, 3}, {1, 2, 4}},
 }
 
--- Returns {loss, gradients} after a step. place(d): placement of the net's device d; look(step): optional observer;
--- rows: per micro-batch.
+-- Runs a step and returns {loss, gradients}. place(d): placement of the network's device d; look(step): optional
+-- function that inspects the step; rows: number per micro-batch.
 local function trained(net, place, options, look, rows)
   rille.manual_seed(7)
   local weight = {}
@@ -90,7 +90,7 @@ end
 
 -- ---- parts of the loss that no data reaches, on their own devices and on others; losses on devices of data ----
 
--- Values of 16 KiB: if registers take more than the lower bound, each act has its own offset.
+-- Uses values of 16 KiB: if registers exceed the lower bound, each act gets its own offset.
 tap.group("per-act offsets", function()
   local places = 0
   local function look(step) places = places + (tostring(step:plan{physical = true}):find(" at %d+ offsets") and 1 or 0) end
@@ -148,12 +148,13 @@ end)
 -- ----
 
 tap.group("a circle of devices", function()
-  -- p layers. again: the gradient of the first weight passes through the layers again; else the loss reads it directly.
+  -- Trains p layers. again: the gradient of the first weight passes through the layers again; otherwise the loss reads
+  -- the gradient directly.
   local function trained(p, again, place, options)
     rille.manual_seed(5)
     local weight = {}
     for d = 1, p do weight[d] = rille.randint(-1, 2, {WIDTH, WIDTH}, {placement = place(d - 1)}):to("f32"):detach():requires_grad_(true) end
-    -- linear: for a value that is added up over the batch, of which micro-batches have shares.
+    -- linear: the value is a sum over the batch, of which each micro-batch has an addend.
     local function through(x, linear)
       for d = 1, p do
         x = (d > 1 and x:to_global{placement = place(d - 1), sbp = "B"} or x):matmul(weight[d])
@@ -186,8 +187,8 @@ end)
 -- ---- several losses: heads on all stages, added up; or separate heads on devices that share no operator ----
 
 tap.group("several losses", function()
-  -- Returns losses, then gradients. whole: heads read the stages and are one sum; else each layer reads the argument
-  -- alone.
+  -- Returns losses, then gradients. whole: each stage has a head, and the loss is the sum of the heads; otherwise each
+  -- layer reads only the argument.
   local function trained(p, whole, place, options)
     rille.manual_seed(9)
     local weight, head = {}, {}
@@ -295,7 +296,7 @@ local function updated(at, batch, options)
 end
 
 tap.group("data and pipeline parallel, in slices", function()
-  local on, others = {}, rille.placement("cpu", {2, 3, 4, 5, 6, 7, 0, 1}) -- offload of each stage: devices of the next stage
+  local on, others = {}, rille.placement("cpu", {2, 3, 4, 5, 6, 7, 0, 1}) -- each stage offloads to the devices of the next stage
   for i = 1, 4 do on[i] = rille.placement("cpu", {2 * i - 2, 2 * i - 1}) end
   local two, all = {on[1], on[1], on[2], on[2]}, {"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 2}}
   local pipelines = {
@@ -323,7 +324,7 @@ tap.group("data and pipeline parallel, in slices", function()
   end
 end)
 
--- Products so small that the estimated time of a micro-batch is 0 ns.
+-- Uses products so small that the estimated time of a micro-batch is 0 ns.
 tap.group("a step with an estimated time of 0", function()
   local all = rille.placement("cpu", {{0, 1}, {2, 3}, {4, 5}, {6, 7}})
   for _, schedule in ipairs{"auto", {memory = 2}, "1f1b"} do

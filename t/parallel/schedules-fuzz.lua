@@ -1,6 +1,6 @@
--- schedules-fuzz.lua - random pipelines: losses, gradients and parameters of three steps have the bits of one device.
+-- schedules-fuzz.lua - tests random pipelines: losses, gradients and parameters of three steps must have the bits of one device.
 --
--- Drawn: nets, mapping of layers to stages, mesh of a stage, layouts of weights, micro-batches, schedule, zero,
+-- The test draws networks, mapping of layers to stages, mesh of a stage, layouts of weights, micro-batches, schedule, zero,
 -- recompute, offload and optimiser. Values are small integers, so no sum is rounded; after each step weights are
 -- rounded to integers again.
 
@@ -17,7 +17,7 @@ local function one_of(list) return list[math.random(#list)] end
 local schedules = {"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", "interleaved", "zb-v", "v-half", "v-min", {memory = 0.75}, {memory = 1.5},
   {lag = 1, split_backward = true}, {lag = 3, split_backward = true}, {lag = 2}}
 
--- Map layer i to a stage: in order, round robin, there and back, or at random. Some schedules require a certain map.
+-- Functions that map layer i to a stage: in order, round robin, V-shaped, or at random. Some schedules require a certain map.
 local dealings = {
   order = function(i, layers, stages) return (i - 1) * stages // layers end,
   round = function(i, _, stages) return (i - 1) % stages end,
@@ -75,8 +75,8 @@ end
 
 -- ---- training ----
 
--- Returns a stage's placement, the layout of a batch, and a function that returns the layout of a weight. Without a
--- stage: one device.
+-- Returns a stage's placement, the layout of a batch, and a function that returns the layout of a weight. stage == nil:
+-- everything is on one device.
 local function stage_of(c, stage)
   if not stage then return rille.placement("cpu", {0}), "B", function() return "B" end end
   local first, mesh = stage * c.replicas * c.parts, {}
@@ -100,7 +100,7 @@ local function make_whole(params)
   for _, p in ipairs(params) do p:copy_(p:detach():round():maximum(-1):minimum(1)) end
 end
 
--- Returns losses and parameters of three steps. alone: on one device, eagerly.
+-- Returns losses and parameters of three steps. alone: runs eagerly on one device.
 local function trained(c, alone)
   rille.manual_seed(3)
   local weight, bias, params = {}, {}, {}
@@ -166,7 +166,7 @@ local function is_reason(text)
   end
 end
 
--- Returns true if the training still changes weights in its last step. A net without gradients would prove nothing.
+-- Returns true if the last step of the training changes weights, because a network without gradients would prove nothing.
 local function is_alive(result)
   local last = result[STEPS]
   for i = 2, #last do

@@ -1,4 +1,4 @@
--- schedules.lua - schedules in the plan simulator.
+-- schedules.lua - tests pipeline schedules in the plan simulator.
 --
 -- Checks the time of a step, the order of work on a stage, and the micro-batches that a stage holds, for many numbers
 -- of stages and micro-batches. Meta devices: nothing is computed.
@@ -15,7 +15,7 @@ local function chain(p)
 end
 
 local APART <const> = {forward = 1, backward = 1, weight = 1}
-local JOINT <const> = {forward = 1, backward = 2, weight = 0} -- both kinds of gradients as one act
+local JOINT <const> = {forward = 1, backward = 2, weight = 0} -- both kinds of gradients count as one act
 
 local function near(x) return math.floor(x + 0.5) end
 local function slots(step, costs) return near(step:chart(costs).planned.time) end
@@ -33,7 +33,7 @@ local function order(chart, device)
   return table.concat(words, " ")
 end
 
--- Returns the most micro-batches at once between forward and the end of the kinds of work in `ends`.
+-- Returns the largest number of micro-batches, at one time, between their forward and the end of the kinds of work in `ends`.
 local function held(chart, device, ends)
   local events, n, most = {}, 0, 0
   for _, s in ipairs(chart.planned.spans) do
@@ -48,7 +48,7 @@ local function held(chart, device, ends)
   return most
 end
 
-local function classic(p, s, m) -- 1F1B on stage s of p, from 0
+local function classic(p, s, m) -- Returns the order of acts of 1F1B on stage s (from 0) of p.
   local words, ahead = {}, math.min(m, p - 1 - s)
   for i = 0, ahead - 1 do words[#words + 1] = "f" .. i end
   for i = 0, m - 1 do
@@ -58,7 +58,7 @@ local function classic(p, s, m) -- 1F1B on stage s of p, from 0
   return table.concat(words, " ")
 end
 
--- Returns the lower bound of the step's time, in seconds, computed from the chart's bound of the bubble.
+-- Returns the lower bound of the step's time, s, computed from the chart's bound of the bubble.
 local function floor_of(chart)
   local busy = 0
   for _, d in ipairs(chart.planned.devices) do busy = busy + d.busy end
@@ -88,7 +88,7 @@ local function from_to(first, last)
   for n = first, last do list[#list + 1] = n end
   return list
 end
-local pieces_tried = LONG and from_to(1, 64) or {2, 3, 8, 16, 64} -- t/plan/lower_bound.c tries all in the pipeline simulator
+local pieces_tried = LONG and from_to(1, 64) or {2, 3, 8, 16, 64} -- t/plan/lower_bound.c tries all numbers in the pipeline simulator
 
 tap.group("one stage per device", function()
   for p = 2, 16 do
@@ -103,7 +103,7 @@ tap.group("one stage per device", function()
         pools = pools and held(chart, s + 1, {[s == 0 and "weight" or "backward"] = true}) == math.min(m, p - s)
       end
       tap.is({near(chart.planned.time), slots(gpipe, JOINT)}, {full, full}, name .. "1f1b and gpipe take (m + p - 1) (F + B)")
-      -- The sum of losses may wait, so the bound is slightly lower than with one act per micro-batch
+      -- The sum of losses may be delayed, so the bound is slightly lower than with one act per micro-batch
       -- (t/plan/lower_bound.c).
       tap.ok(near(floor_of(chart)) > full - p - 1 and near(floor_of(chart)) <= full, name .. "the bound is hardly less", floor_of(chart))
       tap.ok(ordered, name .. "1f1b has the classic order")
@@ -136,8 +136,8 @@ local function contexts(chart, p)
   return most
 end
 
--- Qi et al. 2024, F = B = W: added(): slots beyond 6 m; room(): micro-batches held. For the least memory, half of
--- 1F1B's, and all of it.
+-- Published schedules (Qi et al. 2024) for F = B = W, with the least memory, half of 1F1B's, and all of 1F1B's. added():
+-- slots beyond 6 m; room(): micro-batches held.
 local function added(name, p)
   return name == "zb-v" and p - 1 or name == "v-half" and 3 * p - 7 or 4 * (p - 1) - 1
 end
@@ -153,7 +153,7 @@ tap.group("two stages per device, there and back", function()
         local chart = pipeline(dealt(p, 2, true), m, name):chart(APART)
         local time, want = near(chart.planned.time), 6 * m + added(name, p)
         local what = ("%s, %d devices, %d micro-batches: "):format(name, p, m)
-        -- Tables are published for even p, V-Min's for p that 3 does not divide.
+        -- Schedules are published for even p, V-Min's for p that is no multiple of 3.
         local published = name == "zb-v" or p % 2 == 0 and (name == "v-half" or p % 3 ~= 0)
         local slack = published and 1.01 or 1.06
         tap.ok(time <= want * slack, what .. "takes the time of its table", ("%d, the table %d"):format(time, want))
@@ -166,7 +166,7 @@ tap.group("two stages per device, there and back", function()
   end
 end)
 
--- tanh(x) W: the gradient of tanh(x) reads no value of forward except W.
+-- Uses layers tanh(x) W: the gradient of tanh(x) reads no value of forward except W.
 tap.group("a stage multiplies by its own weights", function()
   for p = 2, 4 do
     local devices, on, weight = dealt(p, 2, true), {}, {}
@@ -248,11 +248,12 @@ tap.group("forward alone", function()
   end
 end)
 
--- Memory is the bytes of registers: each stage's own peak, and gradients that wait for weights. A device holds fewer
--- micro-batches at once.
+-- Memory counts the bytes of registers: each stage's own peak, and gradients that wait for weight gradients. A device
+-- holds fewer micro-batches at once than with 1F1B.
 tap.group("waves of four", function()
-  local bubble_1f1b = 4 * 3 * 7 -- in slots of a stage; 1F1B has a quarter as many stages
-  local cases = { -- by micro-batches: share of 1F1B's bytes, share of its bubble, micro-batches on a device at once (1F1B: 32)
+  local bubble_1f1b = 4 * 3 * 7 -- bubble of 1F1B, in slots of a stage; 1F1B has a quarter as many stages
+  -- Entries by number of micro-batches: share of 1F1B's bytes, share of 1F1B's bubble, micro-batches on a device at once (1F1B: 32).
+  local cases = {
     [16] = {{0.6, 0.515, 20}, {0.75, 0.3, 22}, {0.88, 0.205, 24}, {1, 0.12, 30}, {1.2, 1 / 12, 38}},
     [32] = {{0.75, 0.335, 25}, {0.85, 0.24, 24}, {1, 0.16, 30}, {1.2, 1 / 12, 38}},
     [64] = {{0.75, 0.31, 22}, {0.88, 0.25, 24}, {1, 0.17, 31}, {1.2, 0.1, 34}},
@@ -270,7 +271,8 @@ tap.group("waves of four", function()
   end
 end)
 
--- For some numbers of micro-batches the pools leave a slot or two unused at the end of a step.
+-- Compares zb-v with the lower bound. For some numbers of micro-batches the schedule leaves a slot or two unused at the
+-- end of a step.
 tap.group("zb-v and its bound", function()
   local reached, tried = 0, 0
   for p = 7, 10 do
@@ -298,7 +300,7 @@ tap.group("schedule = {memory = factor}", function()
           last = near(chart.planned.time)
         else
           local least = tonumber(tostring(step):match("the least is %d+ bytes, ([%d.]+) of 1F1B's, with %d+ %% idle"))
-          tap.ok(least and least > memory and last == math.huge, what .. "no schedule meets it, and the error names the least", step)
+          tap.ok(least and least > memory and last == math.huge, what .. "no schedule meets the limit, and the error names the least limit", step)
         end
       end
       tap.is(last, 3 * v * m + p - 1, ("%d devices, %d stages on each: with much memory the time is the bound"):format(p, v))
@@ -310,18 +312,18 @@ tap.group("the least bubble within a limit", function()
   local function limited(limit) return pipeline(dealt(4, 2, true), 8, "auto", {memory_limit = limit}):chart() end
   local _, why = pcall(limited, 1)
   local least = tonumber(tostring(why):match("the limit 1; the least is (%d+) bytes, on meta:%d, with %d+ %% idle"))
-  tap.ok(least, "a limit that no schedule meets: the error names the least and its bubble", why)
+  tap.ok(least, "if no schedule meets a limit, the error names the least limit and its bubble", why)
   tap.fails(function() limited(least - 1) end, {"the least is " .. least}, "a byte less than the least is refused")
   local last = math.huge
   for _, more in ipairs(tap.which and {0, 700} or {0, 200, 400, 700, 5000}) do
     local time = limited(least + more).planned.time
-    -- The pipeline simulator of the search has no cost per act, which dominates such small products.
+    -- allows 10 %, because the search's pipeline simulator has no cost per act, which dominates such small products
     tap.ok(time <= 1.1 * last, ("auto, %d bytes more: no slower"):format(more), ("%g after %g"):format(time, last))
     last = math.min(last, time)
   end
 end)
 
--- A search may find a schedule that is also named, so the reported least is at most the memory of any named schedule.
+-- Checks the reported least memory: at most that of any named schedule, because a search may find named schedules, too.
 tap.group("the reported least is at most the memory of any schedule", function()
   local function held(devices, schedule, recompute, rows)
     local _, why = pcall(pipeline, devices, 4, schedule, {memory_limit = 1, recompute = recompute, rows = rows})
@@ -341,7 +343,7 @@ tap.group("the reported least is at most the memory of any schedule", function()
   end
 end)
 
--- Stage s of p, from 0, holds the micro-batches between its forward and its weight gradient (actors/plan/outline/stage.h).
+-- Checks how many micro-batches stage s of p holds between forward and weight gradient (actors/plan/outline/stage.h).
 tap.group("micro-batches in flight by stage", function()
   local all = 2 ^ 31 - 1 | 0
   local formulas = {
@@ -440,7 +442,7 @@ tap.group("a stage that no data feeds", function()
   end), 2, "or belongs to the first stage that needs it")
 end)
 
--- Returns devices in the order of data without repeats, such as "0 1 0 1".
+-- Returns devices in the order in which data visits them, without repeats, such as "0 1 0 1".
 local function as_dealt(devices)
   local text, n, last = {}, 0
   for _, d in ipairs(devices) do

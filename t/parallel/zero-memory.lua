@@ -1,10 +1,11 @@
--- zero-memory.lua - memory and bytes of a step with zero 1, 2, 3 (rille.parallel), compared with the formulas of
+-- zero-memory.lua - compares memory and bytes of a step with zero 1, 2, 3 (rille.parallel) with the formulas of
 -- Rajbhandari et al. 2020.
 --
 -- A trace also shows that gathers and scatters overlap with computation.
 --
--- n parameters of 4 bytes: parameters n, gradients n, two moments of Adam 2 n. Over d ranks each is replicated or split
--- into d shards. With micro-batches, full gradients accumulate, and the scattered sum is stored beside them.
+-- With n parameters of 4 bytes, parameters and gradients have n elements each, and Adam's two moments 2 n. Over d ranks,
+-- each of these is replicated or split into d shards. With micro-batches, full gradients accumulate, and the scattered
+-- sum is stored in addition.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
@@ -30,15 +31,15 @@ local function trained(d, zero, pieces, width, layers, reshard)
   return step, n, losses
 end
 
--- Returns bytes per parameter on a rank: parameters, state and gradients. kept: gathered parameters stay for backward.
+-- Returns bytes per parameter on a rank, for parameters, state and gradients. kept: gathered parameters are kept for backward.
 local function formula(d, zero, pieces, kept)
   local state, gradients = zero >= 1 and 8 / d or 8, zero >= 2 and 4 / d or 4
   if pieces > 1 and zero >= 2 then gradients = 4 + 4 / d end
   return (zero == 3 and 4 / d or 4) + (kept and 4 or 0) + state + gradients
 end
 
--- Returns bytes of working memory: activations, and one or two blocks of the eight, of n parameters and gradients. If
--- moves have streams, a full gradient that is being scattered stays while the next one is computed.
+-- Returns bytes of working memory: activations, and gathered parameters and full gradients of one or two of the eight
+-- blocks. If moves have streams, a gradient is scattered while the next one is computed, so both are in memory.
 local function at_work(step, n, width, pieces)
   local streams = tostring(step:plan{physical = true}):find("stream move", 1, true)
   return (pieces == 1 and 0.4 or 1.25) * n + (streams and 4 * 4 * width * width or 0)

@@ -1,4 +1,4 @@
--- zero.lua - zero and schedules as options of a graph (actors/plan/rewrite/zero.c): updates and their state on slices
+-- zero.lua - tests zero and schedules as options of a graph (actors/plan/rewrite/zero.c): sliced updates and state must
 -- give the same bits.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
@@ -61,7 +61,7 @@ for _, mode in ipairs{true, "propagate", "recursive", "greedy"} do
   end
 end
 
--- Separate weight gradients and recompute do not change bits.
+-- Checks that separate weight gradients and recompute do not change bits.
 do
   local want = train({0, 1}, "B", "S(0)", {micro_batches = 4}, makers.AdamW)
   for _, schedule in ipairs{"gpipe", "zb-h1", "zb-h2", {lag = 3, split_backward = true}} do
@@ -72,12 +72,13 @@ do
   end
 end
 
--- zero of a recipe and zero of a graph: one may be given, or both with the same number; else an error names both lines.
+-- Checks zero in a recipe and in a graph: one may be given, or both with the same number; otherwise an error must name
+-- both lines.
 do
   local P = rille.placement("cpu", {0, 1})
   local function here() return debug.getinfo(2, "l").currentline end
   local recipe_line, graph_line
-  -- Makes a training. Returns the model, step(), which returns the loss, and the recipe's table.
+  -- Makes a training. Returns the model, a function step() that returns the loss, and the recipe's table.
   local function make(recipe, graph)
     rille.manual_seed(5)
     local net = nn.Sequential(nn.TransformerBlock(8, 2), nn.Linear(8, 8))
@@ -127,7 +128,7 @@ do
   tap.ok(step() > 0, "an empty recipe has no zero")
 end
 
--- In the backward of experts a view of a gathered weight comes before the view's reader.
+-- Tries experts: in their backward, a view of a gathered weight comes before the view's reader.
 do
   local P = rille.placement("cpu", {0, 1})
   local function losses(zero, pieces, offload)

@@ -1,23 +1,23 @@
-/* async.c - a value known before the last micro-batch is not fused with a value known only after it.
+/* async.c - tests that a value known before the last micro-batch is not fused with a value known only after the last
+ * one.
  *
  * An early value that has a reader must not wait for the sum over micro-batches. Each program has a call that reads
- * no micro-batch, a sum over micro-batches, and a call that reads both. The two calls could be fused into one task,
- * but another task reads the result of the first call. Each program is planned on one host and in partitions, and
- * run. */
+ * no micro-batch, a sum over micro-batches, and a call that reads both. The two calls could be fused, but another
+ * task reads the result of the first call. The test plans and runs each program on one host and in plan partitions. */
 #include "t/lib/parts.h"
 
 #include <unistd.h>
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}, {3, {1, 2, 1}}};
 
-/* Values with layout `whole` differ between micro-batches. A move of such a value to layout `split` is a sum over
- * micro-batches. */
+/* A program under construction. Values with layout `whole` differ between micro-batches; a move from `whole` to
+ * `split` sums over micro-batches. */
 struct program_of {
     struct maker m;
-    const struct layout *whole, *split, *far; /* far: a layout on other devices */
+    const struct layout *whole, *split, *far; /* far: layout on other devices */
     struct val *piece;
     struct val *sum, *rate;
-    struct val *early, *late; /* results of the two calls */
+    struct val *early, *late; /* results of the two calls that could be fused */
 };
 
 static struct val *
@@ -82,7 +82,7 @@ static const struct {
     const char *name;
     void (*calls)(struct program_of *x);
     struct val *(*reader)(struct program_of *x);
-    const char *one; /* name of the fused task of the two calls; NULL: they must stay two tasks */
+    const char *one; /* expected name of the task that fuses both calls; NULL: the calls must stay two tasks */
 } row[] = {
     {"element-wise calls; only the second call reads the first result", element_wise, nobody, "relu+add"},
     {"element-wise calls; other devices read the first result", element_wise, elsewhere, NULL},

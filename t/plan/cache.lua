@@ -1,5 +1,5 @@
--- cache.lua - a loop that repeats the same step finds its plans in the cache, also while garbage is not collected yet.
--- The cache limits plans by bytes.
+-- cache.lua - tests that a loop which repeats the same step finds its plans in the cache, even if garbage is not
+-- collected yet. The cache limits the bytes of its plans.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")

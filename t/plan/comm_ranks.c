@@ -1,8 +1,8 @@
-/* comm_ranks.c - library collectives and point-to-point links between plan partitions.
+/* comm_ranks.c - tests library collectives and point-to-point links between plan partitions.
  *
- * Partitions that use a collective library give the bits of one host without a library, in any order of events.
- * Partitions list the collectives that they take part in; the lists must agree, and planted mistakes in them are
- * found.
+ * Partitions that use a collective library must give the bits of one host without a library, in any order of events.
+ * Each partition lists the collectives in which it takes part; the lists must agree, and injected mistakes in them
+ * must be found.
  *
  * Covers moves between all layouts, and random programs, on asynchronous test devices. A stand-in replaces the
  * library (t/lib/collecting.h). */
@@ -34,7 +34,8 @@ count_all(const struct parts *x)
     return n;
 }
 
-/* Returns true if moves by library collectives have no tasks but collectives: no channel, transfer or box task. */
+/* Returns true if moves by library collectives consist only of collective tasks, without channels, transfers or box
+ * tasks. */
 static bool
 goes_alone(const struct plan *p)
 {
@@ -56,8 +57,8 @@ count_edges(const struct parts *x)
     return n;
 }
 
-/* Returns true if moves between asynchronous devices have no other tasks than the two ends of a direct channel: no
- * SEND, no RECV, no task on another kind of device. */
+/* Returns true if moves between asynchronous devices consist only of the two ends of a direct channel, without send,
+ * receive or tasks on another kind of device. */
 static bool
 goes_direct(const struct plan *p)
 {
@@ -72,8 +73,8 @@ goes_direct(const struct plan *p)
     return true;
 }
 
-/* Compares the collective lists of all partitions. spoilt: replaces the list of partition `which`; NULL: none is
- * replaced. */
+/* Compares the collective lists of all partitions. spoilt: a damaged list in place of that of partition `which`;
+ * NULL: no list is replaced. */
 static int
 match(const struct parts *x, int which, const struct str *spoilt)
 {
@@ -105,8 +106,8 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     collecting_begin(true);
     host_comm_buffers = seed % 2;
     bool good = !parts_compile(&x, bytes, s->atlas);
-    if (!good &&
-        strstr(err_text(), "is known only after the last")) { /* a sum over micro-batches is read per micro-batch */
+    /* an expected error: a sum over micro-batches is read per micro-batch */
+    if (!good && strstr(err_text(), "is known only after the last")) {
         n->refused++;
         parts_close(&x);
         return;
@@ -190,8 +191,8 @@ list_layouts(struct rille_session *s, const struct layout **out)
     }
 }
 
-/* Compiles the plan of one host twice. Returns the plan without a library; *want is the number of collective tasks
- * of the plan with a library. */
+/* Compiles the plan of one host twice. Returns the plan without a library; sets *want to the number of collective
+ * tasks in the plan with a library. */
 static struct plan *
 plan_twice(struct rille_session *s, const struct layout *from, const struct layout *to, int *want)
 {
@@ -226,8 +227,8 @@ every_move(struct rille_session *s)
     say(&n, "moves");
 }
 
-/* Layout on a list of devices. every_stage() moves between lists as pipeline stages do, and within a list where the
- * library has no collective. */
+/* Returns a layout on one of several lists of devices. every_stage() moves between lists as pipeline stages do, and
+ * within a list if the library has no collective for the move. */
 static const struct layout *
 layout_of(struct rille_session *s, int32_t nrank, const int32_t *rank, const char *text)
 {
@@ -301,7 +302,8 @@ found_once(struct rille_session *s)
 
 /* ---- failed and stopped runs ---- */
 
-/* Makes a random program in partitions and connects them. Returns false if it has nothing that `counted` counts. */
+/* Makes a random program in partitions and connects the partitions. Returns false if `counted` finds nothing in the
+ * program. */
 static bool
 draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *x), struct parts *x)
 {
@@ -321,7 +323,7 @@ draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *
     return good;
 }
 
-/* Makes an act fail, or stops the run. All partitions must end, and the next run must succeed. */
+/* Runs with an act that fails, or stops the run. All partitions must end, and the next run must succeed. */
 static void
 failures(struct rille_session *s, uint64_t first, int (*counted)(const struct parts *x))
 {
@@ -406,7 +408,7 @@ plant(struct plan *p, int32_t i, int kind, struct arena *a)
     t->move.member = member;
 }
 
-/* Plants mistakes in collective tasks. The partition's verifier or the comparison of lists must find each. */
+/* Puts mistakes into collective tasks. The partition's verifier or the comparison of lists must find each mistake. */
 static void
 mistakes(struct rille_session *s, uint64_t first)
 {
@@ -467,8 +469,8 @@ other_lists(struct rille_session *s, uint64_t first)
 
 /* ---- planted mistakes at the ends of links ---- */
 
-/* Returns the first end of a point-to-point link from task `which` on, cyclically; -1: none. packs: only ends that
- * pack slices. */
+/* Returns the first task from `which` on, cyclically, that is an end of a point-to-point link; -1: none. packs: only
+ * ends that pack slices. */
 static int32_t
 end_at(const struct plan *p, bool sends, bool packs, uint64_t which)
 {
@@ -487,8 +489,8 @@ first_of_hop(const struct plan *p, int32_t task)
     return task;
 }
 
-/* Replaces the task's first input by an edge from the first task of its own hop. Returns false if the task has no
- * input or is the first. */
+/* Replaces the task's first input by an edge from the first task of the same hop. Returns false if the task has no
+ * input or is that first task. */
 static bool
 follow_hop(struct plan *p, int32_t i)
 {
@@ -498,8 +500,8 @@ follow_hop(struct plan *p, int32_t i)
     return true;
 }
 
-/* Marks the RECV's first reader as ready when the work is enqueued. Returns false if no reader is on the RECV's
- * thread. */
+/* Lets the first reader of a receive task begin when the work is enqueued, instead of when it is done. Returns false
+ * if no reader is on the same thread. */
 static bool
 show_early(const struct plan *p, int32_t i)
 {
@@ -527,7 +529,7 @@ static const char *const end_mistake[] = {
 };
 enum { END_KINDS = countof(end_mistake) };
 
-/* Plants a mistake in one end of a link. Returns false if this mistake has no place there. */
+/* Puts a mistake into one end of a link. Returns false if this mistake is impossible there. */
 static bool
 plant_end(struct plan *p, int32_t i, int kind, struct arena *a)
 {
@@ -622,11 +624,11 @@ static struct device_heap {
     const struct parts *parts;
     bool holds, over;
     struct msg m;
-    int choices; /* scheduling choices since the message is held */
+    int choices; /* number of scheduling choices since the message is held */
     bool swapped;
 } held;
 
-/* Returns true if the message notifies the receiver of a link that the other end has sent. */
+/* Returns true if the message notifies the receiving end of a link that the sending end has sent. */
 static bool
 tells_edge(const struct msg *m)
 {
@@ -634,7 +636,8 @@ tells_edge(const struct msg *m)
     return held.parts->plan[addr_process(m->to)]->task[m->task].kind == &kind_p2p_recv;
 }
 
-/* Holds the first such message, and sends it behind the second one with the same sender and receiver. */
+/* Replaces the bus's send: holds the first notification of a link, and sends it after the second one with the same
+ * sender and receiver. */
 static int
 send_swapped(struct bus *b, const struct msg *m)
 {
@@ -650,7 +653,7 @@ send_swapped(struct bus *b, const struct msg *m)
     return bus_sim.send(b, &held.m);
 }
 
-/* Sends the held message if no second one follows within PATIENCE scheduling choices. */
+/* Replaces the simulator's choice: sends the held message if no second one follows within PATIENCE choices. */
 static uint64_t
 choose_swapped(struct bus *b, uint64_t n)
 {
@@ -695,7 +698,7 @@ other_orders(struct rille_session *s, uint64_t first)
        said);
 }
 
-/* Checks the error texts of comm_ranks_match(). */
+/* Checks the error messages of comm_ranks_match(). */
 static void
 words(void)
 {

@@ -1,13 +1,13 @@
--- credits.lua - the number of registers of a result follows from the program: its stages, phases and schedule.
+-- credits.lua - tests that the number of registers of a result follows from the program's stages, phases and schedule.
 --
--- Reads the text of plans, so nothing depends on time.
+-- The test reads the text of plans, so nothing depends on time.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local function text_of(step) return tostring(step:plan()) end
 
--- Returns the device and number of registers of each task with this name, in the order of the list.
+-- Returns device and number of registers of each task with this name, in task order.
 local function registers(plan, name, phase)
   local found = {}
   for line in plan:gmatch("[^\n]+") do
@@ -58,8 +58,8 @@ tap.group("a stage has one register per micro-batch between its forward and its 
 end)
 
 tap.group("a value that all micro-batches read does not wait for a micro-batch", function()
-  -- The gradient of a sum is equal for all micro-batches: it is sent once per batch, while few micro-batches are in
-  -- flight.
+  -- Checks the gradient of a sum, which is equal for all micro-batches: it must be sent once per batch, and few
+  -- micro-batches must be in flight.
   local on = {rille.placement("cpu", {0}), rille.placement("cpu", {1}), rille.placement("cpu", {2})}
   for _, schedule in ipairs{"gpipe", "1f1b", "zb-h1", "zb-h2"} do
     for _, loss in ipairs{"sum", "mean"} do
@@ -94,7 +94,7 @@ end)
 
 tap.group("the program determines the stages", function()
   local plain = pipeline({0, 1, 2, 3}, 8, "1f1b")
-  for i = 0, 1100 do -- a prefix of the permutations of 8 devices
+  for i = 0, 1100 do -- tries the first permutations of 8 devices
     local order, left = {}, {0, 1, 2, 3, 4, 5, 6, 7}
     for n = 8, 1, -1 do
       order[#order + 1] = table.remove(left, i % n + 1)

@@ -1,18 +1,18 @@
--- groups.lua - updates that differ only in their variables are grouped into one task, with the bits of separate
--- updates.
+-- groups.lua - tests that updates which differ only in their variables are grouped into one task, and give the bits of
+-- separate updates.
 --
--- An update that reads another's variable, or is large, stays a task of its own.
+-- An update that reads a variable of another update, or that is large, must stay a separate task.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local STEPS <const> = 3
 
--- Shapes of many kinds, more than one group holds. LARGE alone exceeds the bytes of a group.
+-- Shapes of many kinds, more than fit into one group. LARGE alone exceeds the byte limit of a group.
 local SHAPES = {{1}, {0}, {7}, {3, 5}, {2, 3, 4}, {64, 33}, {}, {0, 4}, {257}, {1, 1, 1}}
 for n = 1, 22 do SHAPES[#SHAPES + 1] = {n} end
 local LARGE = {640, 512}
 
--- Operator, number of state tensors (-1: one that is absent), attributes, and the number operands.
+-- Columns: operator, number of state tensors (-1: one that is absent), attributes, and operands that are numbers.
 local KINDS = {
   {"adamw", 2, {beta1 = 0.9, weight_decay = 0.1}, function(lr, t) return lr, t end},
   {"adamw", 2, {decoupled = false, eps = 1e-3}, function(lr, t) return lr, t end},
@@ -20,7 +20,7 @@ local KINDS = {
   {"sgd", -1, {weight_decay = 0.01}, function(lr) return lr end},
 }
 
--- Returns variables of these shapes with state and gradients. Values are the same at each call.
+-- Returns variables of these shapes with state and gradients; every call returns equal values.
 local function variables(shapes, dtype, slots, how)
   local all = {}
   rille.manual_seed(7)
@@ -32,7 +32,7 @@ local function variables(shapes, dtype, slots, how)
   return all
 end
 
--- Trains the variables. Updates listed together are one compiled step; a function in place of a tensor is called in the
+-- Trains the variables. Updates in one list are one compiled step; a function in place of a tensor is called in the
 -- step. Returns all values and the plan of the first step.
 local function train(kind, all, together, scale)
   local name, slots, attrs, numbers = table.unpack(kind)
@@ -73,7 +73,7 @@ local function at_once(n)
   return {list}
 end
 
--- Returns the number of updates in the groups of the first device, and the number of these groups.
+-- Returns two numbers for the first device: the number of updates in groups, and the number of groups.
 local function groups(plan, name)
   local members, n = 0, 0
   for size in plan:gmatch(name .. " x (%d+) +cpu%[0") do members, n = members + math.tointeger(size), n + 1 end

@@ -1,14 +1,14 @@
-/* hierarchical.c - the estimated bytes of a sum between hosts equal the bytes of the plan's channels. The method
- * that hierarchical.c chooses never sends more than the other.
+/* hierarchical.c - tests that the estimated bytes of a sum between hosts equal the bytes of the plan's channels. The
+ * chosen method must never send more bytes than the other method.
  *
  * Every pair of layouts with a sum, on meshes over 2 and over 4 hosts, is planned in partitions with both methods:
- * owners read all addends, or running sums are handed on from host to host. */
+ * owners read all addends, or running sums pass from host to host. */
 #include "actors/plan/outline/hierarchical.h"
 #include "t/lib/parts.h"
 
 #include <math.h>
 
-enum { DEVICES = 8, MOST_LAYOUTS = 80, SIZE = 768 /* 16 chunks of 6 shares of an eighth of a side */ };
+enum { DEVICES = 8, MOST_LAYOUTS = 80, SIZE = 768 /* side of the matrix: 16 chunks of 6 shares of an eighth */ };
 static const struct cut cut[] = {{2, {4, 4}}, {2, {2, 6}}, {4, {2, 2, 2, 2}}, {4, {1, 3, 3, 1}}};
 
 /* ---- layouts ---- */
@@ -34,7 +34,7 @@ add_layouts(struct rille_session *s, int naxis, const int32_t *axis)
 
 /* ---- bytes that plans send ---- */
 
-/* Returns the bytes that the busiest host sends or receives. */
+/* Returns the bytes that the busiest host sends or receives, whichever is more. */
 static int64_t
 count(const struct parts *x)
 {
@@ -48,7 +48,7 @@ count(const struct parts *x)
     return most;
 }
 
-/* Returns the bytes sent by the plan in partitions; -1: it cannot be planned. */
+/* Returns the bytes that the plan in partitions sends; -1: the program cannot be planned. */
 static int64_t
 sent(struct rille_session *s, const struct str *bytes, const struct cut *c, double ns_per_byte)
 {
@@ -125,7 +125,7 @@ main(void)
     struct rille_session *s;
     struct rille_options o = {.devices = "cpu:8"};
     if (rille_open(&o, &s)) return 1;
-    s->devices.cost.alpha_ns = 0; /* no latency: moves are direct, not in several hops */
+    s->devices.cost.alpha_ns = 0; /* no latency, so that moves are direct instead of in several hops */
     add_layouts(s, 1, (int32_t[]){8});
     add_layouts(s, 2, (int32_t[]){4, 2});
     add_layouts(s, 2, (int32_t[]){2, 4});

@@ -1,7 +1,7 @@
-/* kernels.c - the verifier refuses mistakes in kernels and memory that a compiler could make.
+/* kernels.c - tests that the plan verifier rejects mistakes in kernels and memory that the planner could make.
  *
  * Mistakes: another operator, attribute, micro-batch count, wiring or result layout; other steps in a chain; a
- * kernel on two threads; too little scratch; too few registers; a missing control edge. Each mistake is planted in
+ * kernel on two threads; too little scratch; too few registers; a missing control edge. Each mistake is put into
  * every suitable task of random plans. Also checks, for each pair of tasks, that they share a kernel if and only if
  * they compute the same on one thread. */
 #include "t/lib/plans.h"
@@ -14,8 +14,8 @@ struct count {
     int planted, refused, harmless;
 };
 
-/* Verifies the changed plan, which must be refused. judge_run() also accepts a plan that computes the same:
- * harmless. */
+/* Verifies the changed plan, which must be rejected. judge_run() also accepts a plan that computes the same values,
+ * because the change is then harmless. */
 static void
 judge(struct plan *p, struct count *c)
 {
@@ -42,7 +42,7 @@ views_of(const struct exec *e, int from, int n, struct view *out)
     return out;
 }
 
-/* Returns a kernel like the task's with another call or another count of micro-batches. */
+/* Returns a kernel like that of the task, but with another call or another number of micro-batches. */
 static struct exec *
 other_kernel(const struct plan *p, const struct task *t, const struct call *call, struct pieces pieces)
 {
@@ -93,7 +93,7 @@ plant_attribute(struct plan *p, struct task *t, struct count *c)
     judge_kernel(p, t, other_kernel(p, t, &call, exec_made(t->exec)->pieces), c);
 }
 
-/* Changes the count of micro-batches: messages would report other positions. */
+/* Changes the number of micro-batches, so that messages would report other positions. */
 static void
 plant_pieces(struct plan *p, struct task *t, struct count *c)
 {
@@ -145,7 +145,7 @@ struct steps {
     int n;
 };
 
-/* Copies the steps of the task's chain for changes. Returns false if the task has no chain. */
+/* Copies the steps of the task's chain, to change them. Returns false if the task has no chain. */
 static bool
 steps_of(const struct task *t, struct steps *s)
 {
@@ -199,7 +199,7 @@ plant_step_operator(struct plan *p, struct task *t, struct count *c)
         }
 }
 
-/* Leaves out a step: readers of the step read the step's first operand instead. */
+/* Removes a step; its readers then read the step's first operand. */
 static void
 plant_skipped_step(struct plan *p, struct task *t, struct count *c)
 {
@@ -220,7 +220,8 @@ plant_skipped_step(struct plan *p, struct task *t, struct count *c)
 /* ---- tasks that share a kernel ---- */
 
 struct sharing {
-    /* Pairs of tasks: with a common kernel; with a common kernel and different nodes; with two kernels; wrong pairs. */
+    /* Numbers of pairs of tasks: with a common kernel; with a common kernel and different nodes; with two kernels;
+     * wrong pairs. */
     int64_t shared, of_nodes, apart, wrong;
 };
 
@@ -265,7 +266,8 @@ is_read(const struct plan *p, const struct task *t)
     return read;
 }
 
-/* Returns true if the tasks may share a kernel. Kernels of small plans have a single thread. */
+/* Returns true if the tasks may share a kernel, without a comparison of threads, because kernels of small plans have
+ * one thread. */
 static bool
 compute_alike(const struct plan *p, const struct task *t, const struct task *u)
 {
@@ -341,8 +343,8 @@ plant_credits(struct plan *p, struct count *c)
             struct out_port *o = &p->task[i].out[k], was = *o;
             if (o->nreg < 2 || o->where.kind != IN_ARENA) continue;
             if (o->bytes == 0 || o->where.stride > where_stride(o->bytes))
-                continue;                       /* stage slots may have more registers, */
-            if (o->where.nact_offset) continue; /* and have them with per-act offsets */
+                continue;                       /* results in stage slots may have more registers */
+            if (o->where.nact_offset) continue; /* so may results with per-act offsets */
             o->nreg = 1;
             o->once = p->task[i].nact / o->every <= 1;
             judge(p, c);
@@ -350,7 +352,7 @@ plant_credits(struct plan *p, struct count *c)
         }
 }
 
-/* Removes a control edge at its reader. */
+/* Removes a control edge from its reader's inputs. */
 static void
 plant_order(struct engine *e, struct plan *p, uint64_t want, struct count *c)
 {

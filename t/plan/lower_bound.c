@@ -1,8 +1,9 @@
-/* lower_bound.c - the lower bound of schedules.
+/* lower_bound.c - tests the lower bound of the time of schedules.
  *
- * For a lane, the bound is the most that any subset of its acts needs; all subsets are tried. For a pipeline, no
- * schedule is faster than the bound, whatever the costs and placement of stages, and the bound equals the known
- * formulas for the best schedule. p = 2 to 16 devices, m = 1 to 64 micro-batches, v = 1, 2, 4 stages per device. */
+ * For a lane, the bound must equal the largest time that any subset of its acts needs; all subsets are tried. For a
+ * pipeline, no schedule may be faster than the bound, whatever the costs and placement of stages, and the bound must
+ * equal known formulas for the best schedule. p = 2 to 16 devices, m = 1 to 64 micro-batches, v = 1, 2, 4 stages per
+ * device. */
 #include "actors/plan/sim/lower_bound.h"
 #include "actors/plan/sim/pipeline.h"
 #include "t/lib/tap.h"
@@ -31,7 +32,7 @@ all_sets(const struct lower_bound_acts *acts, int n)
     return most;
 }
 
-/* Tries all lanes of n acts with heads, work and tails less than `below`. */
+/* Tries all lanes of n acts whose heads, work and tails are less than `below`. */
 static void
 try_lanes(int n, int64_t below)
 {
@@ -53,7 +54,7 @@ try_lanes(int n, int64_t below)
 
 /* ---- pipelines ---- */
 
-/* A pipeline with stages dealt round robin, or there and back (a V). */
+/* A pipeline whose stages are placed round robin or V-shaped. */
 struct stage_plan {
     struct pipeline l;
     int32_t lane[MOST_STAGES];
@@ -133,7 +134,7 @@ check(struct stage_plan *s, struct count *c)
     c->below_work += floor < most;
 }
 
-/* Varies the costs of stages, the latency, links that skip stages, and the stages' pools. */
+/* Varies the costs of stages, the latency, links that skip stages, and the limits of micro-batches in flight. */
 static void
 vary(struct stage_plan *s, uint64_t *rng, bool uneven)
 {
@@ -180,8 +181,8 @@ try_grid(uint64_t *rng)
 
 /* ---- formulas ---- */
 
-/* Simulates one stage per device with the pools of lookahead 1, in the order F, B, W. Returns true if the schedule
- * has the time of its formula and stays within its pools. */
+/* Simulates one stage per device with the pool sizes of lookahead 1, in the order F, B, W. Returns true if the
+ * schedule takes the time of its formula and stays within its pools. */
 static bool
 keeps_lag(struct stage_plan *s, bool split, int64_t want, bool exact)
 {

@@ -1,10 +1,10 @@
--- memory.lua - registers share memory, whatever the number of tasks, also with micro-batches.
+-- memory.lua - tests that registers share memory, for any number of tasks, also with micro-batches.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
--- Returns the arena bytes of a device. Arenas never shrink, so programs use different devices.
+-- Returns the bytes of a device's arena. Arenas never shrink, so each program uses other devices.
 local function arena(device)
   for _, d in ipairs(rille.devices()) do
     if d.device == device then return d.arena_bytes end
@@ -25,7 +25,7 @@ tap.group("memory does not grow with the length of a chain", function()
   tap.is(long, short, "9,000 products need as much memory as 20")
 end)
 
--- Trains a perceptron of K layers on ROWS rows in so many micro-batches. Returns its arena bytes.
+-- Trains a perceptron of K layers on ROWS rows in `pieces` micro-batches. Returns the bytes of the device's arena.
 local function train(device, pieces)
   local K <const>, N <const>, ROWS <const> = 12, 32, 512
   local p = rille.placement("cpu", {device})
@@ -50,7 +50,7 @@ tap.group("micro-batches reduce memory", function()
   tap.ok(eighth <= 0.2 * whole, "eight micro-batches need at most 0.2 of the arena", ("%d of %d bytes"):format(eighth, whole))
 end)
 
--- Moves may have streams of their own. A move that waits for a kernel does not run beside the kernel.
+-- Checks memory if moves have their own streams: a move that waits for a kernel cannot run at the same time as the kernel.
 tap.group("between kernels and moves at most two values are live", function()
   local ROWS <const>, N <const> = 2048, 8
   local p = rille.placement("cpu", {0, 1})
@@ -96,7 +96,7 @@ tap.group("memory_limit", function()
     "a step that needs more is refused, with the largest registers in the message")
 end)
 
--- A step that is called with several batch sizes has a plan per size. stats() describes the last call.
+-- Checks a step that is called with several batch sizes, and so has a plan per size: stats() must describe the last call.
 tap.group("stats are of the last call", function()
   local p = rille.placement("cpu", {6})
   local function made()

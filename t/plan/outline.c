@@ -1,7 +1,8 @@
-/* outline.c - a program's bytes make the same outline and the same plan in another process; other bytes are refused.
+/* outline.c - tests that a program's bytes lead to the same outline and the same plan in another process, and that
+ * other bytes are rejected.
  *
- * A plan has the hops that the outline decides. The outline's digest covers each decision. The size of an outline
- * does not depend on the number of devices. A second, newly created atlas simulates the other process. */
+ * A plan has the hops that its outline decides. The outline's digest must cover each decision. The size of an
+ * outline must not depend on the number of devices. A second, newly created atlas simulates the other process. */
 #include "t/lib/plans.h"
 
 #include "actors/plan/outline/outline.h"
@@ -13,7 +14,7 @@
 
 struct count {
     int programs, read, same, equal_plans, apart;
-    int numbered, hops, moves, ordered, changes, count_differing, credits; /* decisions of the outline */
+    int numbered, hops, moves, ordered, changes, count_differing, credits; /* numbers of decisions in outlines */
 };
 
 /* ---- decisions ---- */
@@ -38,7 +39,7 @@ in_order(const struct outline *o)
     return good && number == o->nmove;
 }
 
-/* Checks that the moves of a one-host plan are the numbered hops, in order. */
+/* Checks that the moves of a one-host plan are the outline's numbered hops, in the same order. */
 static bool
 as_numbered(const struct outline *o, const struct plan *p)
 {
@@ -123,7 +124,7 @@ change_credits(struct outline *o, struct count *c)
     free(room);
 }
 
-/* Checks the outline of a plan that was made in this atlas, and changes its decisions. */
+/* Checks the outline of a plan that was made with this atlas. Then changes each decision of the outline. */
 static void
 try_decisions(struct rille_session *s, const struct plan *p, uint64_t *rng, struct count *c)
 {
@@ -141,8 +142,8 @@ try_decisions(struct rille_session *s, const struct plan *p, uint64_t *rng, stru
 
 /* ---- size ---- */
 
-/* A program on n devices: a product of a split and a replicated matrix, a product with a partial result, and a move
- * of both. */
+/* Returns a program on n devices: a product of a split and a replicated matrix, a product with a partial result, and
+ * a move of each. */
 static struct program *
 program_on(struct rille_session *s, int32_t n)
 {
@@ -183,7 +184,7 @@ sizes(struct rille_session *s)
     if (many) program_free(&many);
 }
 
-/* Compares plans task by task, and the bits that they compute. */
+/* Compares two plans task by task, and the bits that the plans compute. */
 static bool
 plans_agree(struct engine *e, struct program *g, struct atlas *at, struct plan *p)
 {
@@ -223,8 +224,8 @@ try_program(struct engine *e, struct plan *p, struct count *c, const unsigned ch
 
 /* ---- spoilt bytes ---- */
 
-/* Reads spoilt bytes. Returns true if they are refused with a reason, or are a program that can be planned or
- * refused. */
+/* Reads damaged bytes. Returns true if the bytes are rejected with a reason, or are a program that can be planned or
+ * rejected. */
 static bool
 is_safe(const char *bytes, size_t n, int *accepted)
 {
@@ -259,8 +260,8 @@ spoil(const struct plan *p, uint64_t *rng, int *tried, int *unsafe, int *accepte
     str_free(&bytes);
 }
 
-/* Checks that channels of moves between any two of these layouts have different contracts: the same kinds of entries on
- * other ranks are another move. */
+/* Checks that channels of moves between any two of these layouts have different contracts, also if the layouts
+ * differ only in their ranks. */
 static void
 contracts(struct rille_session *s)
 {
@@ -320,9 +321,9 @@ main(void)
     diag("%d hops, %d moves, %d changes, %d of them of credits", c.hops, c.moves, c.changes, c.credits);
     sizes(s);
     contracts(s);
-    diag("%d programs; %d spoilt, %d of them another program", c.programs, tried, accepted);
-    is_int(unsafe, 0, "spoilt bytes are refused with a reason, or are a program");
-    ok(accepted < tried / 2, "most spoilt bytes are refused");
+    diag("%d programs; %d damaged, %d of them another program", c.programs, tried, accepted);
+    is_int(unsafe, 0, "damaged bytes are rejected with a reason, or are a program");
+    ok(accepted < tried / 2, "most damaged bytes are rejected");
     engine_free(&e);
     rille_close(&s);
     return done();

@@ -1,4 +1,4 @@
-/* packing.c - registers of training steps are packed within 5 % of the lower bound.
+/* packing.c - tests that registers of training steps are packed within 5 % of the lower bound.
  *
  * The bound is the larger of two numbers: the peak of bytes in use, and the bytes of results that may never share
  * memory. Steps: transformers and perceptrons of several depths; one and two devices; with and without
@@ -16,7 +16,7 @@ enum { WIDTH = 32, HEADS = 4, TIME = 16, ROWS = 16 };
 
 static const struct rille_layout *split, *all;
 
-/* Returns op(a, b, c). Releases a. */
+/* Returns op(a, b, c) and frees the handle of a. */
 static struct rille_tensor *
 call3(struct net *n, const char *op, struct rille_tensor *a, struct rille_tensor *b, struct rille_tensor *c)
 {
@@ -46,7 +46,7 @@ product(struct net *n, struct rille_tensor *x, int64_t in, int64_t out)
     return call(n, "matmul", x, net_param(n, in, out, all));
 }
 
-/* Returns x + more. Releases both. */
+/* Returns x + more and frees both handles. */
 static struct rille_tensor *
 plus(struct net *n, struct rille_tensor *x, struct rille_tensor *more)
 {
@@ -62,7 +62,7 @@ perceptron(struct net *n, struct rille_tensor *x, int layers)
     return x;
 }
 
-/* One attention head over TIME positions: softmax(q k^T) v. */
+/* Computes one attention head over TIME positions: softmax(q k^T) v. */
 static struct rille_tensor *
 attention(struct net *n, struct rille_tensor *x)
 {
@@ -85,7 +85,7 @@ transformer(struct net *n, struct rille_tensor *x, int layers)
     return x;
 }
 
-/* Like a layer of a language model: the hidden layer is gated, and its width has few divisors. */
+/* Computes a layer as in a language model: the hidden layer is gated, and its width has few divisors. */
 static struct rille_tensor *
 gated(struct net *n, struct rille_tensor *x, int layers)
 {
@@ -100,8 +100,8 @@ gated(struct net *n, struct rille_tensor *x, int layers)
     return x;
 }
 
-/* Makes stages with the same number of layers; stage q is on device dealt[q]. head: width factor of a last layer; 0:
- * none. */
+/* Makes stages with equal numbers of layers; stage q is on device dealt[q]. head: factor of the width of an
+ * additional last layer; 0: no such layer. */
 static struct rille_tensor *
 pipeline(struct net *n, struct rille_tensor *x, const int *dealt, int nstage, int layers, int head)
 {
@@ -113,7 +113,7 @@ pipeline(struct net *n, struct rille_tensor *x, const int *dealt, int nstage, in
     return head ? call(n, "gelu", product(n, x, WIDTH, head * WIDTH), NULL) : x;
 }
 
-/* The input has the rows of all heads, on devices 0 to n - 1. */
+/* Makes the input, which has the rows of all heads, on devices 0 to n - 1. */
 static void
 open_net(struct net *b, int32_t n)
 {
@@ -130,8 +130,8 @@ typedef struct rille_tensor *net_fn(struct net *n, struct rille_tensor *x, int l
 
 static double worst;
 
-/* Checks that each device's arena is at least, and at most 1.05 times, the lower bound: bytes live at once
- * (live_most()), or uses that cannot overlap (clique_most()). */
+/* Checks that each device's arena is at least the lower bound, and at most 1.05 times it. The bound is the larger of
+ * the bytes live at once (live_most()) and the bytes of uses that may overlap pairwise (clique_most()). */
 static void
 check_plan(const struct plan *p, const char *name)
 {
@@ -148,7 +148,7 @@ check_plan(const struct plan *p, const char *name)
     ok(least >= 1 && ratio <= 1.05, "%s: registers take %.3f of the lower bound", name, ratio);
 }
 
-/* Returns the first input of the task that has per-act offsets on the device; -1: none. */
+/* Returns the index of the task's first input with per-act offsets on the device; -1: none. */
 static int32_t
 berth_that_is_read(const struct plan *p, const struct task *t, int32_t device)
 {
@@ -161,7 +161,7 @@ berth_that_is_read(const struct plan *p, const struct task *t, int32_t device)
 
 static int nread;
 
-/* Places the result of one act over an input that the act reads. The verifier must refuse the plan. */
+/* Places the result of one act over an input that the act reads. The verifier must reject the plan. */
 static void
 test_berths(const struct plan *p, const char *name)
 {
@@ -220,7 +220,7 @@ test_step(const char *what, net_fn *fn, int layers, int32_t devices, bool storag
 
 struct dealt {
     const char *schedule;
-    int stage[8], nstage; /* device of each stage */
+    int stage[8], nstage; /* stage: device of each stage; nstage: number of stages */
 };
 
 static void
@@ -262,7 +262,7 @@ static void
 test_pipelines(void)
 {
     static const struct {
-        int layers, least, most; /* micro-batches: from `least`, doubled up to `most` */
+        int layers, least, most; /* layers: layers per stage; micro-batches: from `least`, doubled up to `most` */
     } size[] = {{1, 4, 16}, {2, 4, 16}, {4, 8, 8}, {12, 8, 8}};
     static const struct dealt how[] = {
         {"gpipe", {0, 1, 2, 3}, 4},
@@ -280,11 +280,11 @@ test_pipelines(void)
                 if (share_next()) test_pipeline(&how[i], size[k].layers, pieces, 0);
     for (size_t i = 0; i < countof(how); i++)
         if (share_next()) test_pipeline(&how[i], 2, 8, 8);
-    if (share_next()) test_pipeline(&how[4], 3, 16, 8); /* some 3,000 uses per device */
+    if (share_next()) test_pipeline(&how[4], 3, 16, 8); /* a pipeline with some 3,000 uses of registers per device */
     if (share_next()) test_pipeline(&how[6], 3, 16, 8);
     static const struct dealt deep[] = {{"1f1b", {0, 1}, 2}, {"zb-v", {0, 1, 1, 0}, 4}};
     for (size_t i = 0; i < countof(deep); i++)
-        if (share_next()) test_pipeline(&deep[i], 144 / deep[i].nstage, 8, 0); /* 2,230 results */
+        if (share_next()) test_pipeline(&deep[i], 144 / deep[i].nstage, 8, 0); /* pipelines with 2,230 results */
 }
 
 /* ---- stored programs ---- */
@@ -301,7 +301,7 @@ check_file(const char *path)
     for (size_t n; f && (n = fread(part, 1, sizeof part, f)) > 0;) str_addn(&bytes, part, n);
     if (f) fclose(f);
     must(program_read(str_text(&bytes), bytes.len, at, &g), path);
-    g->dry_run = true; /* meta devices */
+    g->dry_run = true; /* plans for meta devices */
     must(plan_compile(g, at, &p), path);
     check_plan(p, strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
     plan_free(&p);
@@ -309,7 +309,7 @@ check_file(const char *path)
     str_free(&bytes);
 }
 
-/* FILE...: checks these stored programs; without arguments, steps made here. */
+/* Main function. Arguments FILE...: checks these stored programs; without arguments: steps made here. */
 int
 main(int argc, char **argv)
 {

@@ -1,8 +1,9 @@
-/* parts.c - plan partitions of hosts that cannot access each other's memory give the bits of one plan on one host.
+/* parts.c - tests that plan partitions of hosts that cannot access each other's memory give the bits of one plan on one
+ * host.
  *
  * Random programs, and every move between layouts, are planned on one host and in partitions. Partitions have
- * separate buffers. One simulator runs all partitions in an order that a seed decides. Argument cuda:0x4: runs
- * random programs with these devices. */
+ * separate buffers. One simulator runs all partitions in an order that a seed decides. With an argument such as
+ * cuda:0x4, the test runs random programs with these devices. */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/sim/merge_partitions.h"
 #include "actors/plan/sim/plan_sim.h"
@@ -42,7 +43,7 @@ all_in_order(const struct parts *x, const struct plan *whole)
     return good;
 }
 
-/* Returns the number of channels that hand on a running sum from stage to stage. */
+/* Returns the number of channels that carry a running sum from segment to segment. */
 static int
 count_handed(const struct plan *p)
 {
@@ -52,7 +53,7 @@ count_handed(const struct plan *p)
     return n;
 }
 
-/* Returns true if everything is received after it was sent, with later[m] added to the clock of partition m. */
+/* Returns true if every message is received after it is sent, with later[m] added to the clock of partition m. */
 static bool
 is_caused(const struct plan *p, const int32_t *first, int n, const struct act_time *act, int64_t nact,
           const int64_t *later)
@@ -63,7 +64,8 @@ is_caused(const struct plan *p, const int32_t *first, int n, const struct act_ti
     bool good = true;
     for (int64_t i = 0; i < nact; i++) count[act[i].task + 1]++;
     for (int32_t i = 1; i <= p->ntask; i++) count[i] += count[i - 1];
-    for (int64_t i = 0; i < nact; i++) at[count[act[i].task]++] = &act[i]; /* count[i]: end of task i's acts */
+    /* count[i]: index of the end of task i's acts */
+    for (int64_t i = 0; i < nact; i++) at[count[act[i].task]++] = &act[i];
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         int mine = n - 1, far = n - 1;
@@ -81,8 +83,8 @@ is_caused(const struct plan *p, const int32_t *first, int n, const struct act_ti
     return good;
 }
 
-/* Shifts the clocks of partitions by up to an hour. plan_clocks() must find offsets with which receives follow
- * sends, and offset 0 for clocks in order. */
+/* Shifts the clocks of partitions by up to an hour. plan_clocks() must find offsets after which receives follow
+ * sends, and offset 0 for clocks that are right. */
 static bool
 settles(const struct parts *x, const struct plan *p, const int32_t *first, struct act_time *act, int64_t nact)
 {
@@ -116,7 +118,7 @@ settles(const struct parts *x, const struct plan *p, const int32_t *first, struc
     return good;
 }
 
-/* Checks that the merged plan can be simulated to its end. Every send must have a reader. */
+/* Checks that the merged plan can be simulated to its end, which requires that every send has a reader. */
 static bool
 plays(const struct parts *x)
 {
@@ -140,7 +142,7 @@ plays(const struct parts *x)
     return good;
 }
 
-/* Runs the program in partitions and compares it with one host. */
+/* Runs the program in partitions and compares the result with that of one host. */
 static void
 try_cut(struct rille_session *s, const struct bench *whole, int status, const struct str *bytes, const struct cut *c,
         uint64_t seed, struct count *n)
@@ -150,8 +152,8 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     n->parts++;
     parts_map(&x, c);
     bool good = !parts_compile(&x, bytes, s->atlas);
-    bool refused =
-        strstr(err_text(), "is known only after the last"); /* a sum over micro-batches is read per micro-batch */
+    /* an expected error: a sum over micro-batches is read per micro-batch */
+    bool refused = strstr(err_text(), "is known only after the last");
     if (!good && refused) {
         n->parts--;
         n->refused++;
@@ -198,8 +200,8 @@ try_program(struct rille_session *s, struct plan *p, uint64_t seed, struct count
     str_free(&bytes);
 }
 
-/* With kind DEV_ASYNC or a GPU kind each host also has such devices, so that partitions have channels, transfers,
- * and channels behind transfers. */
+/* Runs random programs. With kind DEV_ASYNC or a GPU kind, each host also has such devices, so that partitions have
+ * channels, transfers, and channels after transfers. */
 static void
 random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
 {
@@ -226,8 +228,8 @@ random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
          n.tasks, n.channels, n.handed, n.transfers);
 }
 
-/* Programs that once deadlocked: the memory of a value of each micro-batch, or of an early send, was shared with a
- * value that lives until after the last micro-batch. */
+/* Runs programs that once deadlocked: a value of each micro-batch, or an early send, shared memory with a value that
+ * lives until after the last micro-batch. */
 static void
 found_once(struct rille_session *s)
 {
@@ -244,7 +246,7 @@ found_once(struct rille_session *s)
            "no micro-batch, and no early send, waits for memory that is free only after the last micro-batch");
 }
 
-/* On one host this program happens to have enough registers. */
+/* Runs a program that on one host happens to have enough registers. */
 static void
 waits_for_all(struct rille_session *s)
 {
@@ -314,7 +316,8 @@ every_move(struct rille_session *s, int a, int b)
 
 /* ---- failed and stopped runs ---- */
 
-/* Makes a random program in partitions whose updates wait for a check of data. Returns false if this seed has none. */
+/* Makes a random program in partitions whose updates wait for a data check. Returns false if the program of this
+ * seed has no such updates. */
 static bool
 guarded_parts(struct rille_session *s, uint64_t seed, struct parts *x)
 {
@@ -408,13 +411,14 @@ try_failure(struct parts *x, enum failure failure, uint64_t seed, struct tally *
     n->again += count_failed(x, got) == 0;
 }
 
-/* Bad data on one host must prevent updates on all hosts. A failed act or a stop on one host must end the run on all
- * hosts. The next run must succeed. */
+/* Checks failures: bad data on one host must prevent updates on all hosts; a failed act or a stop on one host must
+ * end the run on all hosts; the next run must succeed. */
 static void
 failures(struct rille_session *s, uint64_t first, int kind)
 {
     struct tally n = {0};
-    uint64_t cases = 4 * (uint64_t)share_of(getenv("RILLE_LONG") ? 6000 : 1500, &first); /* few programs fit */
+    /* many cases, because few programs are suitable */
+    uint64_t cases = 4 * (uint64_t)share_of(getenv("RILLE_LONG") ? 6000 : 1500, &first);
     other_kind = kind;
     for (uint64_t seed = first; seed < first + cases; seed++) {
         struct parts x;
@@ -435,7 +439,7 @@ failures(struct rille_session *s, uint64_t first, int kind)
 /* ---- planted mistakes ---- */
 
 enum { KINDS = 14 };
-/* Plants a mistake in a channel. Returns its name; NULL: the channel has nothing to spoil. */
+/* Puts mistake number `kind` into a channel. Returns the mistake's name; NULL: it is impossible in this channel. */
 static const char *
 plant(struct plan *p, int kind, int32_t at)
 {
@@ -474,8 +478,8 @@ is_found(struct parts *x, int m)
     return false;
 }
 
-/* Changes a byte of a channel list, or cuts the list. The list must be refused, unless the change is in a task
- * number, which is not compared. */
+/* Changes a byte of a channel list, or truncates the list. The list must be rejected, except for a changed task
+ * number, because task numbers are not compared. */
 static void
 spoil_list(struct parts *x, int m, uint64_t *rng, int *tried, int *accepted)
 {
@@ -523,14 +527,14 @@ mistakes(struct rille_session *s, uint64_t first)
         plan_free(&p);
         str_free(&bytes);
     }
-    ok(accepted < tried / 4, "a spoilt list of channels is refused (all but %d of %d)", accepted, tried);
+    ok(accepted < tried / 4, "a damaged list of channels is rejected (all but %d of %d)", accepted, tried);
     for (int k = 0; k < KINDS; k++)
         ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", name[k] ? name[k] : "nothing", found[k],
            planted[k]);
 }
 
-/* Finds the first channel from `at` on that passes through host memory: its SEND or RECV task, and the transfer
- * task. Returns false if there is none. */
+/* Finds the first channel, from task `at` on, that passes through host memory: its send or receive task, and its
+ * transfer task. Returns false if there is none. */
 static bool
 find_halfway(struct plan *p, int32_t at, bool sends, struct task **end, struct task **transfer)
 {
@@ -548,7 +552,8 @@ find_halfway(struct plan *p, int32_t at, bool sends, struct task **end, struct t
 }
 
 enum { HALVES = 16 };
-/* Plants a mistake in the SEND or RECV, or in the transfer, of a channel through host memory. */
+/* Puts a mistake into the send or receive task, or the transfer task, of a channel through host memory. Returns the
+ * mistake's name. */
 static const char *
 plant_halfway(struct plan *p, int kind, int32_t at)
 {
@@ -592,7 +597,7 @@ plant_halfway(struct plan *p, int kind, int32_t at)
     }
 }
 
-/* Plants mistakes in transfers to and from host memory. The verifier must find each. */
+/* Puts mistakes into transfers to and from host memory. The verifier must find each mistake. */
 static void
 mistakes_halfway(struct rille_session *s, uint64_t first)
 {
@@ -629,7 +634,7 @@ mistakes_halfway(struct rille_session *s, uint64_t first)
            planted[k]);
 }
 
-/* A worker without cpu devices cannot send from devices whose memory host code cannot read. */
+/* Checks that a worker without cpu devices cannot send from devices whose memory host code cannot read. */
 static void
 no_host(struct rille_session *s)
 {

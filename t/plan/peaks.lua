@@ -1,12 +1,12 @@
--- peaks.lua - registers of real steps take at most 5 % more than the peak of bytes in use.
+-- peaks.lua - tests that registers of real steps take at most 5 % more than the peak of bytes in use.
 --
--- Steps: models, also recomputed, with micro-batches, and by recipes of rille.parallel. Runs on meta devices: nothing
--- is computed. Pipelines are tested in packing.c.
+-- Steps: models, also with recompute, with micro-batches, and with recipes of rille.parallel. The test uses meta
+-- devices, so nothing is computed. Pipelines are tested in packing.c.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
-local PLAYS <const> = 6 -- simulated runs with different act times
+local PLAYS <const> = 6 -- number of simulated runs, with different act times
 
 local function meta(...) return rille.placement("meta", {...}) end
 
@@ -17,7 +17,8 @@ local function arenas(step)
   return bytes
 end
 
--- Returns the largest arena relative to the most bytes in use on its device in simulated runs; then both numbers.
+-- Returns three numbers for the device with the largest arena: the quotient of arena and peak bytes in use in simulated
+-- runs, and both numbers.
 local function packed(step)
   local bytes, device, live = arenas(step), 1, 0
   for d = 2, #bytes do if bytes[d] > bytes[device] then device = d end end
@@ -35,7 +36,7 @@ local function check(name, step)
   tap.ok(ratio <= 1.05, ("%s: %.3f"):format(name, ratio), ("%d bytes, %d in use"):format(bytes, live))
 end
 
--- Loss of a language model; then the training step of any model.
+-- Returns the loss of a language model. (The next function returns the training step of any model.)
 local function language(net, vocab)
   return function(x, y) return net(x):reshape{-1, vocab}:cross_entropy(y:reshape{-1}) end
 end

@@ -1,9 +1,9 @@
-/* pipeline_sim.c - the plan simulator (tasks) and the pipeline simulator (stages) report the same time of a
- * schedule.
+/* pipeline_sim.c - tests that the plan simulator (tasks) and the pipeline simulator (stages) report the same time of
+ * a schedule.
  *
- * All schedules; p = 2 to 8 devices; v = 1, 2, 4 stages per device, dealt round robin or there and back (a V); 2 to
- * 29 micro-batches. Each stage has two backward tasks, and the first stage has two weight-gradient tasks. Acts of
- * other stages become ready between the tasks. */
+ * Tries all schedules; p = 2 to 8 devices; v = 1, 2, 4 stages per device, placed round robin or V-shaped; 2 to 29
+ * micro-batches. Each stage has two backward tasks, and the first stage has two weight-gradient tasks. Acts of other
+ * stages become ready between the tasks. */
 #include "actors/plan/sim/schedule_search.h"
 #include "actors/session/step/compiled.h"
 #include "t/lib/net.h"
@@ -14,7 +14,7 @@
 
 enum { WIDTH = 4, MOST_STAGES = 32 };
 
-/* Each stage computes tanh(x W); the loss is a sum. */
+/* Computes the loss: each stage computes tanh(x W), and the last result is summed. */
 static struct rille_tensor *
 chain(struct net *n, const int *dealt, int nstage, const struct rille_graph_options *g)
 {
@@ -75,7 +75,8 @@ is_round(const char *schedule)
     return schedule && !strcmp(schedule, "interleaved");
 }
 
-/* Tries several numbers of micro-batches on p devices. */
+/* Tries several numbers of micro-batches on p devices. Returns the number of schedules tried and of those that differ.
+ */
 static struct count
 compare_pieces(const char *schedule, double memory, int v, bool back, int p)
 {
@@ -112,7 +113,8 @@ main(void)
         {NULL, 1, 2, true},           {NULL, 1.2, 2, false},        {NULL, 1, 4, true},     {NULL, 1.2, 4, true}};
     int tried = 0;
     alarm(HANG);
-    /* 2 devices with several stages each are left out. (The search takes inner stages as two, of one task each.) */
+    /* Leaves out 2 devices with several stages each, because the search treats inner stages as two stages of one task
+     * each. */
     for (size_t i = 0; i < countof(how); i++) {
         struct count all = {0};
         for (int p = how[i].v > 1 && !is_round(how[i].schedule) ? 3 : 2; p <= 8; p += p == 3 ? 2 : 1) {

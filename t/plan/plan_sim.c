@@ -1,4 +1,4 @@
-/* plan_sim.c - simulates random plans with random costs.
+/* plan_sim.c - tests the plan simulator on random plans with random costs.
  *
  * Checks that all acts occur once; that no device runs two acts at a time; that no act begins before its inputs are
  * ready; that every idle time of a device has a cause; and that no simulated run is faster than the lower bound. */
@@ -22,7 +22,7 @@ random_costs(const struct plan *p, uint64_t *rng)
     return cost;
 }
 
-/* Acts are listed in the order in which they end, so the acts of a lane are in order, too. */
+/* Checks a simulated run. Acts are listed in the order in which they end, so the acts of a lane are in order, too. */
 static bool
 one_at_a_time(const struct plan *p, const struct act_time *act, int64_t n, bool threads)
 {
@@ -46,7 +46,7 @@ keeps_floor(const struct plan *p, const struct act_time *act, int64_t n)
     return floor <= (n ? act[n - 1].end : 0) && (floor > 0 || work == 0);
 }
 
-/* Returns true if lanes that wait for the next act of their row run the same acts. */
+/* Returns true if a simulation whose lanes wait for the next act of their row runs the same acts. */
 static bool
 keeps_rows(const struct plan *p, const int64_t *cost, uint64_t *rng, struct arena *a, struct count *c)
 {

@@ -1,8 +1,9 @@
-/* promela.c - checks models of small random plans, of pipelines, and of the bus's doorbells with spin in every order
- * of events.
+/* promela.c - checks models of small random plans, of pipelines, and of the bus's doorbells with the model checker
+ * spin, in every order of events.
  *
- * No register is overwritten too early, every run ends, every register is given back, and an interrupt stops all
- * updates or none. Mistakes planted in models are found. Skipped if spin is not installed. */
+ * No register may be overwritten too early, every run must end, every register must be released, and an interrupt
+ * must stop all updates or none. Mistakes that are put into models must be found. The test is skipped if spin is not
+ * installed. */
 #include "t/lib/plans.h"
 
 #include "t/oracles/promela.h"
@@ -14,7 +15,8 @@
 
 static char dir[] = "/tmp/rille-promela-XXXXXX";
 
-/* Returns 0: no error in all orders of events; 1: an error; -1: the search was incomplete; -2: not a valid model. */
+/* Runs spin on a model. Returns 0: no error in any order of events; 1: an error; -1: the search was incomplete; -2:
+ * the model is invalid. */
 static int
 check(const char *model)
 {
@@ -108,7 +110,7 @@ has_credits(const struct plan *p)
     return false;
 }
 
-/* Plants two mistakes: a writer that does not wait for credits; a register that another thread never gives back. */
+/* Puts two mistakes into a model: a writer does not wait for credits; another thread never releases a register. */
 static void
 plant(struct plan *p, struct count *c)
 {
@@ -148,7 +150,7 @@ whole_on(struct rille_session *s, int32_t device)
 
 enum { MOST_STAGES = 4, WIDE = 2 };
 
-/* A training step of n stages with a weight each: forward, backward and updates. */
+/* A training step of n stages with one weight per stage: forward, backward and updates. */
 struct staged {
     int n;
     struct rille_tensor *x, *w[MOST_STAGES];

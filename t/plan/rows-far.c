@@ -1,7 +1,8 @@
-/* rows-far.c - pipelines over two processes run their acts in the order of one process.
+/* rows-far.c - tests that pipelines over two processes run their acts in the order of one process.
  *
- * All schedules; two processes on one host and on two. Rows of the whole plan, made of given times, are sent to the
- * workers of each partition. Losses have the same bits. Damaged rows are refused, or accepted as rows that end. */
+ * Tries all schedules, with two processes on one host and on two. Schedule rows are computed for the complete plan
+ * from given times, and sent to the workers of each partition. Losses must have the same bits. Damaged rows must be
+ * rejected, or be valid rows whose run ends. */
 #include "actors/session/step/rows.h"
 #include "actors/session/step/compiled.h"
 #include "actors/session/core/cluster_view.h"
@@ -19,12 +20,12 @@ static const int64_t FOR_EVER = 1000000000000000000;
 
 struct dealt {
     const char *schedule;
-    int stage[2 * DEVICES], nstage; /* device of each stage */
+    int stage[2 * DEVICES], nstage; /* stage: device of each stage; nstage: number of stages */
 };
 
 /* ---- workers ---- */
 
-/* Runs this program as a worker process: worker ADDRESS RANK DEVICES HOST, with the secret on stdin. */
+/* Runs as a worker process if the arguments are: worker ADDRESS RANK DEVICES HOST. The secret is on stdin. */
 static int
 serve(char **argv)
 {
@@ -64,7 +65,7 @@ start(void *arg, int rank, const char *address, const unsigned char secret[RILLE
 
 /* ---- a training step ---- */
 
-/* hosts: 0: this process alone; else two workers on that many hosts. */
+/* Traces a training step. hosts: 0: this process alone; otherwise the number of hosts of the two workers. */
 static struct rille_graph *
 begin(struct net *n, const struct dealt *how, int hosts)
 {
@@ -100,7 +101,7 @@ cost_of(const struct task *t)
     return 100000 * (1 + (int64_t)(h % 5));
 }
 
-/* Gives rows to all lanes, even where rows are of no use, and lets lanes wait without limit. */
+/* Gives schedule rows to all lanes, even if a row has no effect, and lets lanes wait without limit. */
 static void
 give_rows(struct rille_graph *g, struct arena *a, struct whole *w)
 {
@@ -123,7 +124,7 @@ by_begin(const void *x, const void *y)
     return a->end != b->end ? (a->end > b->end) - (a->end < b->end) : a->task - b->task;
 }
 
-/* Appends, per device, the acts that are in rows, in time order and without the moves. Returns the number of acts. */
+/* Appends the acts that are in rows, per device and in time order, without moves. Returns the number of acts. */
 static int
 tell_order(struct rille_graph *g, struct str *out)
 {
@@ -168,7 +169,7 @@ set_times(struct rille_graph *g)
     }
 }
 
-/* Records the losses of runs without rows, of a run with rows that the step made itself, and of a run with the rows
+/* Records the losses of runs without rows, of a run whose rows the step itself computed, and of a run with the rows
  * of give_rows(). */
 static void
 look(const struct dealt *how, int hosts, struct seen *out)
@@ -194,7 +195,7 @@ look(const struct dealt *how, int hosts, struct seen *out)
     arena_fini(&a);
 }
 
-/* Returns true if one process makes rows by itself. */
+/* Returns 1 if one process computes rows by itself. */
 static int
 test_order(const struct dealt *how)
 {
@@ -213,7 +214,7 @@ test_order(const struct dealt *how)
     return here.lanes > 0;
 }
 
-/* Rows that are written and read are equal. Damaged rows are refused, or are rows. */
+/* Checks that rows which are written and read are equal, and that damaged rows are rejected, or are valid rows. */
 static void
 test_bytes(const struct dealt *how)
 {

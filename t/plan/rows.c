@@ -1,7 +1,8 @@
-/* rows.c - a lane that may wait without limit runs the acts of its row in order, even if other acts become ready first.
+/* rows.c - tests that a lane that may wait without limit runs the acts of its schedule row in order, even if other
+ * acts become ready first.
  *
- * Pipelines with random task costs; devices with and without streams; as many threads as devices, and fewer;
- * simulated and run. Rows that no lane can follow only delay acts. */
+ * Pipelines with random task costs are simulated and run, on devices with and without streams, with as many threads
+ * as devices and with fewer. Rows that no lane can follow must only delay acts. */
 #include "actors/session/step/compiled.h"
 #include "runtime/base/error.h"
 #include "t/lib/acts.h"
@@ -49,7 +50,7 @@ run(const struct net *n, struct rille_graph *g)
     return value;
 }
 
-/* Returns true if the acts that are in rows occur in the order of the rows. Acts of a lane are listed in order. */
+/* Returns true if acts occur in the order of their rows. The list has the acts of each lane in order. */
 static bool
 in_order(const struct lane_rows *r, const struct act_time *act, int64_t n)
 {
@@ -67,7 +68,7 @@ in_order(const struct lane_rows *r, const struct act_time *act, int64_t n)
     return good && done == r->first[r->nlane];
 }
 
-/* Gives rows for random costs to all lanes, even where rows are of no use, and lets lanes wait without limit. */
+/* Gives all lanes rows for random costs, even if a row has no effect, and lets lanes wait without limit. */
 static void
 make_rows(struct rille_graph *g, uint64_t *rng)
 {
@@ -113,7 +114,7 @@ plays(const struct rille_graph *g, uint64_t *rng)
     return good;
 }
 
-/* loss: losses of as many runs without rows. */
+/* Runs with rows. loss: the losses of as many runs without rows. */
 static void
 try_rows(const struct stages_on *x, const double *loss, uint64_t *rng, struct count *c)
 {
@@ -136,8 +137,8 @@ try_rows(const struct stages_on *x, const double *loss, uint64_t *rng, struct co
     net_close(&n);
 }
 
-/* Returns the number of edges between stages on different devices. Clears *done if an edge does not notify its
- * reader when the work is done. */
+/* Returns the number of edges between stages on different devices. Clears *done if such an edge notifies its reader
+ * before the work is done. */
 static int
 crossings(const struct plan *p, bool *done)
 {
@@ -175,7 +176,7 @@ test(struct stages_on x, uint64_t *rng)
     is_int(c.live, TRIES, "runs with shuffled rows end with the same losses");
 }
 
-/* The simulator runs any ready act, in rows or not. Lanes follow their rows as on threads. */
+/* Checks runs on the simulator, which may choose any ready act. Lanes must follow their rows as on threads. */
 static void
 simulate(struct stages_on x, uint64_t *rng)
 {

@@ -1,10 +1,10 @@
-/* steps.c - training steps in plan partitions give the bits of one host.
+/* steps.c - tests that training steps in plan partitions give the bits of one host.
  *
  * Data, tensor and pipeline parallel steps, also with micro-batches, in-place updates and checked data. Hosts cannot
- * access each other's memory. Each step runs on cpu devices and on asynchronous test devices, of which each host has
- * as many. There, a stream copies a sent value to host memory, and a stream of the receiver copies the value to the
- * device (actors/plan/lower/send.c). A third pass without ONE_SPACE stands for GPUs without peer access. Planted
- * mistakes between streams, host code and the transport are found. */
+ * access each other's memory. Each step runs on cpu devices, and on as many asynchronous test devices per host. For
+ * the latter, a stream of the sender copies a sent value to host memory, and a stream of the receiver copies the
+ * value to the device (actors/plan/lower/send.c). A third pass without ONE_SPACE simulates GPUs without peer access.
+ * Injected mistakes between streams, host code and the transport must be found. */
 #include "actors/session/step/compiled.h"
 #include "t/lib/faults.h"
 #include "t/lib/net.h"
@@ -108,7 +108,7 @@ static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}};
 struct stepped {
     struct net net;
     struct bench whole;
-    struct str bytes; /* of the step's program */
+    struct str bytes; /* serialized program of the step */
     struct rille_graph *g;
     struct engine *e;
 };
@@ -137,8 +137,8 @@ step_close(struct stepped *t)
     net_close(&t->net);
 }
 
-/* Checks that the partition has channels and results, and has transfers if and only if host code cannot read its
- * devices. */
+/* Checks that the partition has channels and results. The partition must have transfers exactly if host code cannot
+ * read its devices' memory. */
 static bool
 is_whole(const struct plan *p)
 {

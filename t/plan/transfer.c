@@ -1,9 +1,10 @@
-/* transfer.c - values move between devices that cannot read each other's memory, in one plan, with the bits of one
- * memory space.
+/* transfer.c - tests moves between devices that cannot read each other's memory, in one plan: they give the bits of
+ * one memory space.
  *
  * Every move between layouts, and random programs, run on cpu and asynchronous test devices, and again with other
  * cpu devices in place of the asynchronous ones. Memory of asynchronous devices faults if host code touches it. A
- * second pass without ONE_SPACE stands for GPUs without peer access. Then a training step has stages on both kinds. */
+ * second pass without ONE_SPACE simulates GPUs without peer access. Finally a training step has stages on both kinds
+ * of devices. */
 #include "runtime/device/device.h"
 #include "t/lib/plans.h"
 #include "t/lib/train.h"
@@ -29,7 +30,8 @@ on_cpu(struct rille_session *s, const struct layout *l)
 static void
 all_on_cpu(struct rille_session *s, int n, const struct layout *const *list)
 {
-    const struct layout **l = (const struct layout **)(uintptr_t)list; /* of a new program, so changes are allowed */
+    /* the program is new and has no other user, so changes are allowed */
+    const struct layout **l = (const struct layout **)(uintptr_t)list;
     for (int k = 0; k < n; k++)
         if (l[k]) l[k] = on_cpu(s, l[k]);
 }
@@ -107,7 +109,8 @@ list_layouts(struct rille_session *s, int kind, const struct layout **out)
     for (int i = 0; i < 6; i++) out[n++] = layout_on(s, kind, 1, text[i]);
     for (int i = 0; i < 36; i++) {
         char both[24];
-        if (i / 6 >= 3 && i % 6 >= 3 && i / 6 != i % 6) continue; /* P entries with different reductions */
+        /* skips two P entries with different reductions */
+        if (i / 6 >= 3 && i % 6 >= 3 && i / 6 != i % 6) continue;
         snprintf(both, sizeof both, "(%s, %s)", text[i / 6], text[i % 6]);
         out[n++] = layout_on(s, kind, 2, both);
     }
@@ -131,7 +134,7 @@ there_and_back(struct rille_session *s, const struct layout *from, const struct 
     return p;
 }
 
-/* P(sum) cannot become P(max). */
+/* Returns true for a move that is impossible: P(sum) cannot become P(max). */
 static bool
 is_move(const struct layout *from, const struct layout *to)
 {
@@ -181,7 +184,8 @@ random_programs(struct rille_session *s, uint64_t seed, const char *name)
 
 /* ---- training ---- */
 
-/* Stages on two kinds give the bits of stages on one kind: on threads, and in any order of events. */
+/* Checks that stages on two kinds of devices give the bits of stages on one kind, on threads and in any order of
+ * events. */
 static void
 training(const char *kind, const char *second, const char *schedule)
 {
@@ -206,7 +210,7 @@ training(const char *kind, const char *second, const char *schedule)
 
 /* ---- refused plans ---- */
 
-/* Asynchronous devices cannot write to a GPU's memory. */
+/* Checks that plans in which asynchronous devices write to a GPU's memory are rejected. */
 static void
 refused(struct rille_session *s)
 {
@@ -215,7 +219,7 @@ refused(struct rille_session *s)
        "a move between kinds that cannot access each other is refused by name");
 }
 
-/* Makes a plan while devices share memory, then takes the access away. The verifier must find the reads. */
+/* Makes a plan while devices share memory, then revokes the access. The verifier must find the reads. */
 static void
 found(struct rille_session *s)
 {

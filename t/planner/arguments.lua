@@ -1,4 +1,4 @@
--- arguments.lua - arguments with sbp = "auto" in planned steps (actors/session/planner/planned.c, compiled.c).
+-- arguments.lua - tests arguments with sbp = "auto" in planned steps (actors/session/planner/planned.c, compiled.c).
 --
 -- The planner chooses layouts of arguments as it does for parameters. At later calls, arguments are converted to the
 -- layouts of the first call.
@@ -7,7 +7,7 @@ local rille = require "rille"
 local places = {line = {0, 1, 2, 3}, grid = {{0, 1}, {2, 3}}, pair = {0, 1}}
 local modes = {true, "propagate", "recursive", "greedy"}
 
--- Functions of arguments and a variable w, with the numbers of the arguments that are "auto".
+-- Test functions of arguments and a variable w; each entry lists the indices of the arguments that are "auto".
 local functions = {
   {"product", function(w) return function(x) return x:matmul(w):relu():sum(0) end end, {1}},
   {"rows", function(w) return function(x) return x:exp():matmul(w):softmax(1) end end, {1}},
@@ -61,7 +61,7 @@ for where, ranks in pairs(places) do
   end
 end
 
--- One tensor with two names gets the right values, or an error that names the two layouts.
+-- Passes one tensor as two arguments: values must be right, or an error must name the two layouts.
 local P = rille.placement("cpu", {0, 1, 2, 3})
 for _, row in ipairs{
   {"two arguments", function(x) return function(a, b) return a:matmul(b:transpose(0, 1)), a:sum(0), b:sum(1) end, {x, x} end},
@@ -78,7 +78,7 @@ for _, row in ipairs{
   tap.ok(good or tostring(got[2]):match('"auto".*two layouts'), row[1] .. " with one tensor: right values, or an error about two layouts", got[2])
 end
 
--- Micro-batches are slices in an argument's layout, so the layout must be known.
+-- Micro-batches are slices of an argument's shards, so its layout must be known.
 local step = rille.graph(function(x) return x:sum() end, {auto_parallel = true, micro_batches = 2})
 tap.fails(function() step(fresh(P, "auto", 1)) end, {"argument 1", '"auto"', "2 micro-batches", "layout"}, "micro-batches with an \"auto\" argument: the error asks for a layout")
 tap.ok(close(rille.graph(function(x) return x:sum() end)(fresh(P, "auto", 1)), fresh(P, "B", 1):sum()), "without a planner an \"auto\" argument is B")

@@ -1,6 +1,6 @@
--- axes.lua - mesh axes of size 1, and meshes of many axes (actors/plan/assign/candidate.c, price.c).
+-- axes.lua - tests mesh axes of size 1, and meshes of many axes (actors/plan/assign/candidate.c, price.c).
 --
--- An axis of one device costs nothing and does not change the plan, whatever its SBP entries. On many axes the
+-- An axis of one device must cost nothing and must not change the plan, whatever its SBP entries. On many axes the
 -- operators of a long program have few candidates, and requested strategies are among them.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
@@ -8,7 +8,7 @@ local rille = require "rille"
 local P = rille.placement
 local line = {"cpu", {0, 1, 2, 3}}
 local square = {"cpu", {{0, 1}, {2, 3}}}
--- Mesh without and with axes of size 1, and the positions of the other axes in the second mesh.
+-- Pairs of a mesh without and a mesh with axes of size 1, and the positions of the other axes in the second mesh.
 local meshes = {
   {line, {"cpu", {{0}, {1}, {2}, {3}}}, {1}},
   {line, {"cpu", {{0, 1, 2, 3}}}, {2}},
@@ -24,7 +24,7 @@ local function axes(ranks)
   return n
 end
 
--- Returns a full SBP list: `entries` on the axes at positions `at`, `other` on the axes of size 1.
+-- Returns an SBP list for all axes: `entries` on the axes at positions `at`, `other` on the axes of size 1.
 local function spread(entries, at, n, other)
   local sbp = {}
   for a = 1, n do sbp[a] = other end
@@ -51,7 +51,7 @@ local programs = {
   end,
 }
 
--- Returns a text that describes the difference, or nil.
+-- Returns a text that describes the difference between a and b; nil if they are equal.
 local function differs(a, b) return a ~= b and ("%s instead of %s"):format(b, a) or nil end
 
 local function planned(place, program, entries)
@@ -89,8 +89,8 @@ for _, name in ipairs{"a sum of rows", "a training step"} do
   end
 end
 
--- Many axes. Operators of a long program have few candidates, those of a short program all. A strategy finds the
--- candidate that it asks for.
+-- Tries many axes. In a long program operators have few candidates, in a short program all. The candidate that a
+-- strategy requests must be among them.
 local cube = P("cpu", {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}})
 
 local function chain(length, strategy)

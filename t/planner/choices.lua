@@ -1,4 +1,4 @@
--- choices.lua - effects of the choice of layouts for a user: results, their layouts, and bytes moved.
+-- choices.lua - tests the choice of layouts as users see it: results, their layouts, and bytes moved.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
@@ -7,7 +7,7 @@ local P2 = rille.placement("cpu", {0, 1})
 local P4 = rille.placement("cpu", {0, 1, 2, 3})
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 
--- Returns a leaf with the values of x in a layout.
+-- Returns a leaf with the values of x in the given layout.
 local function placed(x, placement, sbp) return rille.tensor(x:totable(), {placement = placement, sbp = sbp}) end
 
 tap.group("two plain tensors", function()
@@ -18,7 +18,7 @@ tap.group("two plain tensors", function()
   tap.is(z:totable(), (x + y):totable(), "the sum is that of one device")
 end)
 
--- The table of sbp/README.md.
+-- Checks the table of sbp/README.md.
 tap.group("sums and products", function()
   local small, wide, column = rille.ones({64, 64}), rille.ones({64, 1024}), rille.ones({64})
   for _, t in ipairs{
@@ -34,7 +34,8 @@ tap.group("sums and products", function()
   end
 end)
 
--- The identity of a maximum is -inf. Arithmetic with -inf would give NaN where the full value has an infinity.
+-- Checks maxima of infinities. The identity of a maximum is -inf, and arithmetic with -inf would give NaN if the full
+-- value has an infinity.
 tap.group("infinities on a mesh", function()
   local inf = math.huge
   local x = rille.tensor{{inf, 1, 2, 3}, {4, -inf, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, inf}}
@@ -55,9 +56,8 @@ tap.group("moments over a split axis", function()
   tap.near(v:totable(), x:var{axis = 0}:totable(), "var on a split axis is the variance", 1e-4, 1e-5)
 end)
 
--- An operator that needs a whole axis is computed in parts if the axis is split: per row, a few numbers move instead of
--- the row.
--- (The mean is f64, so that values far from 0 keep their digits.)
+-- Checks operators that need a complete axis: if the axis is split, they are computed in parts, and per row a few
+-- numbers move instead of the row. (The mean is f64, so that values far from 0 keep their precision.)
 tap.group("rows split across devices", function()
   local x, w, b = rille.randn({64, 1024}), rille.randn({1024}), rille.randn({1024})
   local function run(f, placement)
@@ -100,8 +100,7 @@ tap.group("rows split across devices", function()
   end
 end)
 
--- Keys and values are split along the keys. A rank attends to the keys that it holds; a few numbers per query move, and no
--- keys.
+-- Splits keys and values along the keys. A rank attends to its own keys; a few numbers per query move, but no keys.
 tap.group("attention over split keys", function()
   for _, rows in ipairs{1, 128} do
     local shape = {{2, 2, rows, 8}, {2, 2, 192, 8}, {2, 2, 192, 8}}
@@ -171,7 +170,7 @@ end)
 tap.group("operators that need the sum of a partial value", function()
   local inf = math.huge
   local P3 = rille.placement("cpu", {0, 1, 2})
-  for name, sign in pairs{max = 1, min = -1} do -- two of three ranks are empty and have the identity, an infinity
+  for name, sign in pairs{max = 1, min = -1} do -- two of three ranks have no elements and contribute the identity, an infinity
     local one = rille.full({1, 2}, 3):max{axis = 0}
     local x = rille.full({1, 2}, 3, {placement = P3, sbp = "S(0)"})
     x = x[name](x, {axis = 0})
@@ -194,7 +193,7 @@ tap.group("operators that need the sum of a partial value", function()
   end
 end)
 
--- explain() reports the shape of an operator's results, and the largest shard of a rank.
+-- Checks that explain() reports the shape of an operator's results, and the largest shard of a rank.
 tap.group("the largest shard of a rank", function()
   local wrong, tried = {}, 0
   local P, Q = rille.placement("cpu", {0, 1, 2}), rille.placement("cpu", {{0, 1, 2}, {3, 4, 5}})

@@ -1,13 +1,13 @@
--- face.lua - promises to the user about planned steps.
+-- face.lua - tests what the documentation promises about planned steps.
 --
--- The same program gives the same plan. Variables, and tensors that follow them, have the chosen layouts. Other graphs
--- and clusters respect or ignore hints as documented. Prices of hints, texts, and certificates are right.
+-- Equal programs get equal plans. Variables, and tensors that follow them, have the chosen layouts. Other graphs and
+-- clusters respect or ignore hints as documented. Prices of hints, texts, and certificates are right.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, place, entries = dofile("t/lib/planned.lua")
 local modes = {"greedy", "propagate", "recursive", "optimal"}
-local LONG <const>, NONE <const> = 600, 1e-9 -- seconds: a search that ends by itself; a search without time
+local LONG <const>, NONE <const> = 600, 1e-9 -- time limits, s: LONG: the search ends by itself; NONE: no time for a search
 
 local function certificate(step)
   local path = os.tmpname()
@@ -18,7 +18,7 @@ local function certificate(step)
   return text
 end
 
--- Returns a training step that was called once, of a program with free layouts; the net; its optimiser.
+-- Calls a training step of a program with free layouts once. Returns the step, the network, and its optimiser.
 local function trained(program, mesh, options, make)
   rille.manual_seed(3)
   local net = programs[program]()
@@ -121,8 +121,8 @@ tap.group("leaves with sbp = auto", function()
   tap.fails(function() rille.ones({4, 4}, {placement = P}):exp():to_global{sbp = "auto"} end, {"auto", "variables"}, "to_global refuses \"auto\" for computed values")
 end)
 
--- Two graphs share variables and are called in any order with many or few rows. The first plan fixes the layouts for
--- the other graph.
+-- Calls two graphs that share variables, in any order, with many or few rows. The first plan fixes the layouts for the
+-- other graph.
 tap.group("graphs that share variables agree", function()
   local P = place("line")
   local function rows(n, sbp) return rille.ones({n, 64}, {placement = P, sbp = sbp}) / 64 end
@@ -162,7 +162,7 @@ tap.group("graphs that share variables agree", function()
   tap.ok(n > 1, "different first batches give different layouts", n)
 end)
 
--- The price of a read-only variable's layout is the cost saved if the planner may choose the layout.
+-- Checks the price of a read-only variable's layout: the cost that is saved if the planner may choose the layout.
 tap.group("the layout of a read-only variable is a hint", function()
   local P = place("line")
   for _, sbp in ipairs{"B", "S(0)", "S(1)", "auto"} do
@@ -185,8 +185,8 @@ tap.group("the layout of a read-only variable is a hint", function()
   end
 end)
 
--- Layouts given by hand hold on a mesh with the same number of axes. On other meshes neither layouts nor strategies
--- hold. A distant memory limit does not change the report.
+-- Checks other meshes: layouts that the user states are kept on a mesh with the same number of axes; on other meshes
+-- neither these nor strategies are kept. A memory limit far above the need does not change the report.
 tap.group("on other clusters", function()
   local P = place("line")
   local function step_of(sbp, strategy)
@@ -210,7 +210,7 @@ tap.group("on other clusters", function()
       for _, c in ipairs(op.candidates) do all, open = all + 1, open + (c.regret ~= c.regret_high and 1 or 0) end
     end
     local name = table.concat(mesh, " x ") .. ", a distant memory limit: "
-    if e.gap == 0 and far.gap == 0 then -- a search ended by the clock may differ a little
+    if e.gap == 0 and far.gap == 0 then -- a search that the clock ended may differ a little
       tap.is({far.cost, far.bound, far.memory, far.bytes}, {e.cost, e.bound, e.memory, e.bytes}, name .. "the same plan, bound and memory")
     end
     tap.ok(#mesh > 1 or e.gap == 0 and far.gap == 0 and open == 0, name .. "regrets are exact", open .. " of " .. all)
@@ -235,7 +235,7 @@ tap.group("meta devices", function()
   tap.ok(rille.certificate and certificate(step):find("\ncost " .. e.cost .. "\n"), "the certificate has the cost in decimal")
 end)
 
--- `rille verify` exits with 0 and prints what is proven, or with 1 and prints what is wrong.
+-- Checks `rille verify`: it exits with 0 and prints the proven facts, or with 1 and prints the mistake.
 tap.group("rille verify", function()
   local at = 0
   while arg[at - 1] do at = at - 1 end

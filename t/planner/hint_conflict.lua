@@ -1,8 +1,8 @@
--- hint_conflict.lua - conflicts of hints in steps planned by "propagate" (actors/session/planner/hint_conflict.c,
--- net_follows of sbp/search/local.c).
+-- hint_conflict.lua - tests reported conflicts of hints in steps planned by "propagate"
+-- (actors/session/planner/hint_conflict.c, net_follows of sbp/search/local.c).
 --
--- explain().meetings lists the places where layouts from two hints meet and a move is needed. The table of programs
--- lists the expected meetings, with the bytes of their moves.
+-- explain().meetings lists the places where layouts from two hints meet and a move is needed. The table below lists
+-- programs with their expected meetings and the bytes of these moves.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -10,7 +10,7 @@ local line, grid = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1
 
 local function ones(P, shape, sbp, grad) return rille.ones(shape, {placement = P, sbp = sbp, requires_grad = grad}) end
 
--- Returns the line k lines below the function's first line, as text.
+-- Returns the source position k lines below the function's first line, as text.
 local function here(f, k) return ("t/planner/hint_conflict.lua:%d"):format(debug.getinfo(f, "S").linedefined + k) end
 
 local function planned(f, mode, ...)
@@ -44,8 +44,8 @@ local function crossed(x)
   return y:exp()
 end
 
--- Name, function, arguments, and meetings: reader and line (from the function's first), two hints with their lines,
--- from, to, bytes.
+-- Columns: name, function, arguments, and meetings. A meeting has the reader and its line (relative to the function's
+-- first line), two hints with their lines, source layout, target layout, and bytes.
 local cases = {
   {"columns, then rows", column_row, {ones(line, {32, 16}, "B"), ones(line, {16, 64}, "S(1)"), ones(line, {64, 16}, "S(0)")}, {}},
   {"data parallel forward", product, {ones(line, {32, 16}, "S(0)"), ones(line, {16, 16}, "B")}, {}},
@@ -66,8 +66,8 @@ local cases = {
     {{"to_global", 2, "argument f32{64, 64} (S(0), B)", 1, "to_global (B, S(1))", 2, "(S(0), B)", "(B, S(1))", 16384}}},
 }
 
--- Checks that each meeting is a move of explain() with equal bytes. All meetings together take no more time than the
--- step.
+-- Checks that each meeting is a move in explain() with equal bytes, and that all meetings together take no more time
+-- than the step.
 local function are_moves(e)
   local ns = 0
   for _, m in ipairs(e.meetings) do
@@ -98,7 +98,7 @@ for _, case in ipairs(cases) do
 end
 tap.ok(met >= 6, "meetings found in all programs: " .. met)
 
--- Variables are named as variables. A gradient's sum is where the batch's layout meets the parameter's.
+-- Checks that meetings name variables. The layouts of batch and parameter meet at the sum of a gradient.
 do
   local w = nn.Parameter(ones(line, {64, 64}, "B"))
   local opt = optim.SGD({w}, {lr = 0.1})
@@ -108,7 +108,7 @@ do
   tap.is(e.meetings[1].bytes, e.bytes, "data parallel: nothing else moves")
 end
 
--- With micro-batches, a move of each micro-batch counts once per micro-batch.
+-- Checks that the move of a value that differs between micro-batches counts once per micro-batch.
 do
   local w = ones(line, {64, 512}, "S(1)")
   local step = rille.graph(function(x) return (x:to_global{sbp = "S(1)"}:exp():matmul(w)) end, {auto_parallel = "propagate", micro_batches = 4})
@@ -118,7 +118,7 @@ do
   tap.ok(#e.meetings > 0 and sum == e.bytes, ("micro-batches: all bytes moved are those of meetings (%d, %d)"):format(sum, e.bytes))
 end
 
--- Other modes report no meetings.
+-- Checks that other modes of the planner report no meetings.
 for _, mode in ipairs{"optimal", "recursive", "greedy"} do
   local e = planned(chain, mode, ones(line, {64, 64}, "S(0)"))
   tap.ok(e.meetings == nil and not tostring(e):find("hints conflict"), mode .. ": layouts are not propagated, so no meetings are reported")

@@ -1,9 +1,9 @@
--- inserted.lua - explain() reports nodes that are inserted into a program by zero, offload, recompute and micro-batches
--- (actors/session/view/explain.c, hint_conflict.c; actors/plan/rewrite/offload.c, recompute.c).
+-- inserted.lua - tests that explain() reports nodes that zero, offload, recompute and micro-batches insert into a
+-- program (actors/session/view/explain.c, hint_conflict.c; actors/plan/rewrite/offload.c, recompute.c).
 --
--- Tries all combinations, with and without a planner. Reported bytes are those that actors count; the chosen candidate
--- is the one that runs; lines are those of the calls; a regret is the extra cost of a plan that is forced to a
--- candidate.
+-- Tries all combinations, with and without a planner. Reported bytes must be those that actors count, the chosen
+-- candidate must be the one that runs, and lines must be those of the calls. A regret must be the extra cost of a plan
+-- that is forced to use a candidate.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -11,8 +11,8 @@ local line, storage = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2,
 local D <const>, ROWS <const> = 16, 32
 local file = debug.getinfo(1, "S").short_src
 
--- Trains with the options c: zero of a recipe, zero of a graph, recompute, offload, micro-batches, planner mode.
--- Returns two losses, the step, and a line before its function.
+-- Trains with options c: zero of a recipe, zero of a graph, recompute, offload, micro-batches, planner mode. Returns two
+-- losses, the step, and the number of a source line before the step's function.
 local function train(c)
   rille.manual_seed(3)
   local net = nn.Sequential(nn.SwiGLU(D, 2 * D), nn.LayerNorm(D), nn.Linear(D, D))
@@ -50,7 +50,7 @@ local function are_chosen(e)
   return true
 end
 
--- Checks the lines of calls. A call inside a module has the line of the user's call or of the module.
+-- Checks the reported source lines of calls. For a call inside a module it is the line of the user's call or that of the module.
 local function are_lines(e, first)
   for _, op in ipairs(e.ops) do
     local at, number = op.line:match("^(.*):(%d+)$")
@@ -118,8 +118,8 @@ for _, pieces in ipairs{1, 2} do
 end
 tap.is(tried, 2 * (5 * 3 * 2 + 4 * 2 * 4), "all combinations were tried")
 
--- A candidate's regret is the extra cost of a step whose strategy forces the candidate. A hint that is gathered twice
--- counts once, with the cost of both gathers.
+-- Compares each regret with the extra cost of a step whose strategy forces the candidate. A hint whose value is gathered
+-- twice counts once, with the cost of both gathers.
 do
   local function planned(c, strategy, sbp)
     rille.manual_seed(3)
@@ -160,7 +160,7 @@ do
       for key, regret in pairs(least) do
         local a, b, x, y = key:match("(%d) (%d), (%d) (%d)")
         local f = planned(c, {{tonumber(a), tonumber(b)}, {tonumber(x), tonumber(y)}}, "B")
-        local more = f.cost - e.cost -- a recomputed call is forced twice
+        local more = f.cost - e.cost -- the cost of a recomputed call counts twice
         tap.ok(recompute and more >= regret or more == regret, ("%ssplit into %s: regret %d ns, forced plan costs %d ns more"):format(name, key, regret, more))
         forced = forced + 1
       end

@@ -1,6 +1,6 @@
-/* interrupt.c - an interrupt ends the call of a planned step, even if no search is running when it arrives.
+/* interrupt.c - tests that an interrupt ends the call of a planned step, even if no search is running when it arrives.
  *
- * The interrupt arrives during tracing, between two searches. An interrupt before the call has no effect. */
+ * The interrupt arrives during tracing, between two searches. An interrupt before the call must have no effect. */
 #include "rille.h"
 #include "t/lib/tap.h"
 
@@ -16,7 +16,7 @@ ones(struct rille_session *s, const struct rille_layout *at)
     return t;
 }
 
-/* Plans x x. interrupted: interrupts during tracing. Returns the status of rille_trace_end(). */
+/* Plans the product x x. interrupted: interrupts during tracing. Returns the status of rille_trace_end(). */
 static int
 plan(struct rille_session *s, struct rille_tensor *x, const char *mode, int64_t limit, bool interrupted)
 {

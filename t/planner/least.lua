@@ -1,8 +1,8 @@
--- least.lua - the least memory limit that a planner reports, on random programs (actors/plan/outline/fusion_groups.c,
--- sbp/limit/lowest.c).
+-- least.lua - tests the least memory limit that a planner reports, on random programs
+-- (actors/plan/outline/fusion_groups.c, sbp/limit/lowest.c).
 --
--- If no plan meets a limit, the error names the least limit with a plan. With that limit there is a plan; with a
--- smaller limit there is no plan. An accepted plan keeps its limit.
+-- If no plan meets a limit, the error names the least limit with a plan. The planner must find a plan with that limit,
+-- and none with a smaller limit. Every plan must keep its limit.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local SEED <const> = tonumber(os.getenv("SEED") or 1)
@@ -11,7 +11,7 @@ local UNARY <const> = {"neg", "exp", "tanh", "relu", "square", "sigmoid"}
 local BINARY <const> = {"add", "sub", "mul", "maximum"}
 local LAYOUT <const> = {"S(0)", "S(1)", "B"}
 
--- A function makes an operator of the values so far. v[0] is the argument.
+-- Functions that add an operator on the values so far. v[0] is the argument.
 local make = {
   function(v, i) local f = UNARY[math.random(#UNARY)]; return function() return rille[f](v[i - 1]) end end,
   function(v, i) local f, k = BINARY[math.random(#BINARY)], math.random(0, i - 1); return function() return rille[f](v[i - 1], v[k]) end end,
@@ -19,7 +19,7 @@ local make = {
   function(v, i, w) return function() return v[i - 1]:matmul(w.square) end end,
   function(v, i) return function() return v[i - 1]:softmax(-1) end end,
 }
-local SHARE <const> = {9, 15, 17, 18, 20} -- cumulative weights of the five kinds, of 20
+local SHARE <const> = {9, 15, 17, 18, 20} -- cumulative weights of the five kinds of operators, out of 20
 
 local function chain(seed)
   math.randomseed(seed)
@@ -33,7 +33,7 @@ local function chain(seed)
     while SHARE[kind] < draw do kind = kind + 1 end
     call[i] = make[kind](v, i, w)
   end
-  -- Returns the bytes held by the fullest device and the bytes that the planner counts for it, or raises an error.
+  -- Returns the bytes that the fullest device holds, and the bytes that the planner counts for this device; or raises an error.
   return function(limit)
     local step = rille.graph(function(y)
       v[0] = y
@@ -58,7 +58,7 @@ for seed = SEED, SEED + CHAINS - 1 do
   tap.ok(least and least <= held, "a limit of one byte is refused, and the error names the least: " .. tostring(why))
   local fits, most = pcall(run, least)
   tap.ok(fits and most <= least, ("the least limit, %d bytes, has a plan of %s bytes"):format(least, tostring(most)))
-  local low, high = 1, least -- refused, accepted
+  local low, high = 1, least -- low: a limit that is rejected; high: a limit that is accepted
   while high - low > 1 + least // 64 do
     local half = (low + high) // 2
     local accepted, bytes = pcall(run, half)
@@ -68,8 +68,8 @@ for seed = SEED, SEED + CHAINS - 1 do
   tap.is(high, least, "no lower limit has a plan")
 end
 
--- The same for programs on meshes of one to three axes, with and without autocast and gradients. Strategies may split
--- the axis that a call normalises. A second search finds the same least limit, in any replanning round.
+-- Tries programs on meshes of one to three axes, with and without autocast and gradients. Strategies may split the axis
+-- over which a call normalises. A second search must find the same least limit, in any replanning round.
 local MESHES <const> = {{0, 1, 2, 3}, {{0, 1}, {2, 3}}, {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}, {0, 1}}
 local PROGRAMS <const> = os.getenv("RILLE_LONG") and 300 or 8
 

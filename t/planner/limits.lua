@@ -1,13 +1,13 @@
--- limits.lua - planned steps within memory limits (actors/session/planner/fit.c, whatif.c).
+-- limits.lua - tests planned steps within memory limits (actors/session/planner/fit.c, whatif.c).
 --
--- No device holds more than the limit. If no plan meets the limit, the error names the least limit.
+-- No device may hold more than the limit. If no plan meets the limit, the error must name the least limit.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, place, _, train = dofile("t/lib/planned.lua")
 
--- Calls try(k) for k = n down to 1, each a share k / n of the memory. try returns true if the limit was met. After the
--- first refusal only k = 1 is tried.
+-- Calls try(k) for k = n down to 1, with k / n of the memory as limit. try returns true if a plan meets the limit; after
+-- the first failure only k = 1 is tried.
 local function shares(n, try)
   local met = true
   for k = n, 1, -1 do
@@ -15,7 +15,7 @@ local function shares(n, try)
   end
 end
 
--- Limits that are far away, tight, and impossible.
+-- Tries limits far above the need, tight limits, and impossible ones.
 do
   local _, step = train("mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 1e9})
   tap.ok(step:explain().gap == 0, "a distant limit does not change the plan")
@@ -25,7 +25,7 @@ do
   tap.ok(not good and tostring(why):find("in 1 byte per device", 1, true), "the error for one byte says 1 byte: " .. tostring(why))
 end
 
--- A plan within a limit holds no more than the limit; a refusal names a least limit that has a plan.
+-- Checks that a plan holds no more than its limit, and that an error names a least limit for which a plan exists.
 do
   local function most(limit, sbp, mode, program)
     rille.manual_seed(1)
@@ -71,7 +71,8 @@ do
   end
 end
 
--- Stages laid out by a planner, with a searched schedule: within the limit, or refused with the least limit.
+-- Tries stages whose layouts a planner chooses and whose schedule is searched: they stay within the limit, or the error
+-- names the least limit.
 do
   local A, B = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
   local PIECES <const> = 4
@@ -101,7 +102,7 @@ do
       if good then
         tap.ok(held <= limit and k > 1, name .. "no device of the pipeline holds more than the limit", held)
         tap.is(bits, want, name .. "the same bits")
-        local reported = k % 4 > 0 or step:explain().bound > 0 -- looks for regrets first
+        local reported = k % 4 > 0 or step:explain().bound > 0 -- in three of four cases explain() computes regrets first
         tap.ok(reported and #step:hints() > 0, name .. "explain() has a bound and hints")
       else
         least = math.tointeger(tostring(held):match("needs (%d+)$") or tostring(held):match("the least[%a ]* is (%d+)"))
@@ -113,7 +114,7 @@ do
   end
 end
 
--- Limits of whatif include scratch memory of kernels. A refusal names the least.
+-- Checks that limits in whatif include scratch memory of kernels, and that an error names the least limit.
 do
   local P = place("line")
   local net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
@@ -139,7 +140,7 @@ do
   tap.ok(good and e.memory <= least, ("whatif meets the least limit, %s bytes"):format(least))
 end
 
--- Plans found at once, without time for a search, have a valid bound, too.
+-- Checks that plans without time for a search have a valid bound, too.
 tap.group("a bound within a limit", function()
   local P, layouts, sizes = rille.placement("cpu", {0, 1, 2, 3}), {"S(0)", "S(1)", "B", "auto"}, {16, 32, 64}
   local met, vain = 0, nil
@@ -161,7 +162,7 @@ tap.group("a bound within a limit", function()
       local good, why = pcall(step, x)
       return good and step:explain(), why
     end
-    planned("propagate") -- chooses layouts for "auto"; gradients exist from here on
+    planned("propagate") -- this plan chooses layouts for "auto"; afterwards gradients exist
     local much = planned("propagate").memory
     for _, limit in ipairs{much, much * 3 // 4} do
       local e, why = planned("propagate", limit)

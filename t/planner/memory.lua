@@ -1,14 +1,14 @@
--- memory.lua - memory that a planner reports for real programs (actors/plan/assign/assign.c,
+-- memory.lua - tests the memory that a planner reports for real programs (actors/plan/assign/assign.c,
 -- actors/session/planner/fit.c).
 --
--- The reported memory of a device is what the plan holds, and the reported least limit has a plan. SEED draws programs,
--- layouts, micro-batches and schedules; RILLE_LONG=1 tries all.
+-- The reported memory of a device must be that of the plan, and a plan must exist for the reported least limit. SEED
+-- draws programs, layouts, micro-batches and schedules; RILLE_LONG=1 tries all.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local programs, hints, lay = dofile("t/lib/layouts.lua")
 local ROWS <const> = 64
 local SEED <const>, ALL <const> = tonumber(os.getenv("SEED") or 1), os.getenv("RILLE_LONG")
-local some <const> = not tap.share(1) -- a share of the cases draws fewer
+local some <const> = not tap.share(1) -- true in a share of the runs, which draws fewer cases
 print("# SEED=" .. SEED)
 math.randomseed(SEED + (tap.which or 0))
 
@@ -39,7 +39,7 @@ local function held_by(step)
   return held
 end
 
--- Returns a training step that was not called yet, and its arguments.
+-- Returns a training step that was not called yet, and the step's arguments.
 local function step_of(program, hint, options)
   rille.manual_seed(5)
   local net = program[1]()
@@ -56,8 +56,9 @@ local function step_of(program, hint, options)
   return step, x, ids, rille.randint(0, 8, {ROWS}, at)
 end
 
--- Returns: bytes held by the fullest device; reported bytes; reported scratch memory; scratch memory of the plan; bytes
--- held in the first call; whatif's report for the same mesh; whether whatif chose the same plan; the cost.
+-- Returns eight values: bytes that the fullest device holds; reported bytes; reported scratch memory; scratch memory of
+-- the plan; bytes held in the first call; whatif's report for the same mesh; true if whatif chose the same plan; the
+-- cost.
 local function train(program, hint, limit, seconds)
   local step, x, ids, y = step_of(program, hint, {time_limit = seconds or limit and 1 or 0.3, memory_limit = limit})
   step(x, ids, y)
@@ -69,9 +70,10 @@ local function train(program, hint, limit, seconds)
   return held_by(step), reported.memory, reported.scratch, scratch, first, far, far.cost == reported.cost, reported.cost
 end
 
--- Reported scratch memory equals that of the plan. whatif on the step's own mesh starts from the step's plan and
--- reports the memory of that plan.
-local KEPT <const> = {moe = 16 * 4 * 4} -- bytes: load balance of a mixture of experts, kept from tracing because it reads the router's earlier value
+-- Checks that reported scratch memory equals that of the plan. On the step's own mesh, whatif must report the memory of
+-- the step's plan.
+-- bytes of a mixture of experts' load balance, kept from tracing because it reads the router's earlier value
+local KEPT <const> = {moe = 16 * 4 * 4}
 local alike, tried = 0, drawn(some and 2 or 5, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)
 for _, draw in ipairs(tried) do
   local name, how = table.unpack(draw)
@@ -87,9 +89,9 @@ end
 
 tap.ok(alike >= #tried // 2, "at least half of the cases chose the same plan", alike)
 
--- With micro-batches, a value that backward reads has a register per micro-batch in flight, by the schedule. A copy
--- that both phases read also has a register per micro-batch. A sum over micro-batches exists from the first one on, and
--- a value made once exists until the last one ends.
+-- Checks memory with micro-batches. A value that backward reads, and a copy that both phases read, have a register per
+-- micro-batch in flight, by the schedule. A sum over micro-batches lives from the first one on; a value made once lives
+-- until the last one ends.
 for _, draw in ipairs(drawn(some and 2 or 8, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)) do
   local name, how, pieces, schedule = table.unpack(draw)
   local step, x, ids, y = step_of(programs[name], hints[how], {time_limit = 0.1, micro_batches = pieces, schedule = schedule})
@@ -106,7 +108,8 @@ for _, draw in ipairs(drawn(some and 2 or 8, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp"
     ("%s, %s, %d micro-batches by %s: whatif meets the reported memory as a limit"):format(name, how, pieces, schedule), within and within.memory)
 end
 
--- An impossible limit is refused with the least limit, whatever the clock says, and the least limit has a plan.
+-- Checks that an impossible limit leads to an error with the least limit, whatever the time limit, and that a plan
+-- exists for the least limit.
 for _, how in ipairs{"tp", "fsdp"} do
   local held = train(programs.mlp, hints[how])
   local good, why = pcall(train, programs.mlp, hints[how], held // 4)
@@ -117,8 +120,8 @@ for _, how in ipairs{"tp", "fsdp"} do
   local again, _, _, _, first = train(programs.mlp, hints[how], least)
   tap.ok(math.max(again, first) <= least, ("%s: the least limit, %d bytes, has a plan of %d"):format(how, least, again))
 end
--- A norm over split columns is computed in parts, which move less and hold more. If the parts exceed the limit, the
--- norm is computed in one piece. The least limit considers both methods.
+-- Checks a norm over split columns. Computed in parts, it moves less and holds more. If this exceeds the limit, the norm
+-- is computed in one piece. The least limit must consider both methods.
 do
   local line = hints.dp[1]
   local along, at = {placement = line, sbp = "S(0)"}, {placement = line, sbp = "S(1)"}

@@ -1,6 +1,6 @@
--- moves.lua - moves written by the user, and moves of variables between updates.
+-- moves.lua - tests moves that the user writes, and moves of variables between updates.
 --
--- explain() reports the bytes that actors count, with and without a planner, with and without micro-batches.
+-- explain() must report the bytes that actors count, with and without a planner, with and without micro-batches.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -63,8 +63,8 @@ tap.group("moves written by the user", function()
   tap.ok(seed or some > tried // 2, "most draws move something", some)
 end)
 
--- Moves between all pairs of layouts that the call allows, also partial ones. Each mode finds a plan, and the optimal
--- mode costs least. (One kind of partial value cannot become another.)
+-- Moves between all pairs of layouts that the call allows, also partial ones. Each mode of the planner must find a plan,
+-- and the optimal mode must cost least. (One kind of partial value cannot become another.)
 tap.group("moves between all layouts", function()
   local line, grid = {"S(0)", "S(1)", "B", "P", "P(max)", "P(min)"}, {}
   for _, a in ipairs{"S(0)", "B", "P", "P(max)"} do
@@ -119,8 +119,8 @@ tap.group("moves between all layouts", function()
   tap.ok((tap.which or refused > 0) and refused < tried // 2, "impossible moves are refused by the call", refused)
 end)
 
--- Two updates of one variable. The second may need a layout that the first cannot produce without a move in between.
--- Each mode finds a plan nevertheless.
+-- Updates one variable twice. The second update may need a layout that the first cannot produce without a move in
+-- between. Each mode of the planner must find a plan nevertheless.
 tap.group("updates that follow each other", function()
   local updates = {
     relu = function(v, x) v:add_(x:relu()) end, add = function(v, x) v:add_(x) end,

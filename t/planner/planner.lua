@@ -1,14 +1,14 @@
--- planner.lua - planned steps (actors/plan/assign/assign.c, actors/session/planner/planned.c).
+-- planner.lua - tests planned steps (actors/plan/assign/assign.c, actors/session/planner/planned.c).
 --
--- For every choice of the planner, the step has the results of one device and moves the reported bytes. No mode costs
--- less than the optimal one.
+-- For every choice of the planner, the step must have the results of one device and must move the reported bytes. No
+-- mode may cost less than the optimal one.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, place, entries, train, near = dofile("t/lib/planned.lua")
 local modes = {"greedy", "propagate", "recursive", "optimal"}
 
--- Numbers of micro-batches per program and mesh. The largest program runs once.
+-- Numbers of micro-batches to try, by program and mesh. The largest program runs only once.
 local runs = {mlp = {line = {1, 2}, grid = {2}}, blocks = {line = {1}}, tied = {grid = {1}}}
 for program, places in pairs(runs) do
   local want = train(program, "one", "B", "B", {})
@@ -28,7 +28,7 @@ for program, places in pairs(runs) do
   end
 end
 
--- Layouts chosen by the planner.
+-- Checks the layouts that the planner chooses.
 do
   local want = train("mlp", "one", "B", "B", {})
   local got, step, net = train("mlp", "line", "auto", "S(0)", {auto_parallel = true})
@@ -46,7 +46,7 @@ do
   tap.ok(#step:hints() == 2, "a layout changed by the user is a hint again")
 end
 
--- A call over a split axis is several operators where those take less time than one piece in the layouts of its operands.
+-- Checks that a call over a split axis becomes several operators if these take less time than the call in one piece.
 do
   local P, traces = place("line"), 0
   local function run(mode, weight, P, rows, columns)
@@ -79,7 +79,7 @@ do
   end
 end
 
--- A tensor made with "auto" keeps it under every name: parameter, clone, move.
+-- Checks that a tensor made with "auto" keeps this setting as a parameter, as a clone and after a move.
 do
   local P = place("line")
   local function cost(weight)
@@ -97,7 +97,7 @@ do
   tap.ok(cost(rille.ones({64, 64}, {placement = P, requires_grad = true})) > want, "a layout of B costs more than auto")
 end
 
--- The regret of each rejected candidate is exact or an interval. The text of explain() counts the intervals.
+-- Checks the regret of each candidate that was not chosen: exact, or an interval. The text of explain() counts the intervals.
 do
   local open = 0
   for _, run in ipairs{{"mlp", 1}, {"blocks", 1}, {"blocks", 1e-9}} do
@@ -124,7 +124,7 @@ do
   tap.ok(open > 0, "without search time some regrets are intervals")
 end
 
--- Certificates.
+-- Checks certificates.
 do
   local _, step = train("blocks", "line", "auto", "S(0)", {auto_parallel = true})
   local path = os.tmpname()
@@ -140,7 +140,7 @@ do
   tap.ok(not good and tostring(why):find("/dev/zero is not text: byte 0", 1, true), "an endless file is refused as a certificate: " .. tostring(why))
 end
 
--- Search steps that raise the bound by less than a nanosecond at the end are not part of the certificate.
+-- Checks that a certificate leaves out the last search steps, if they raise the bound by less than a nanosecond.
 do
   local P = rille.placement("cpu", {{0, 1, 2, 3}, {4, 5, 6, 7}})
   local function weight(...) return rille.ones({...}, {placement = P, sbp = {"B", "B"}, requires_grad = true}) end
@@ -163,7 +163,7 @@ do
   os.remove(path)
 end
 
--- The price of a hint is the cost that the step saves without it.
+-- Checks that the price of a hint is the cost that the step saves without the hint.
 do
   local P = place("line")
   local function cost(moved, sbp)
@@ -193,7 +193,7 @@ do
   tap.fails(function() plain:hints() end, {"hints", "auto_parallel"}, "a step that was not planned has no hints")
 end
 
--- Without search time: the best of the rules, with a proven bound.
+-- Plans without search time: the result must be the best of the rules, with a proven bound.
 do
   for _, mesh in ipairs{"line", "grid"} do
     local P = place(mesh)
@@ -216,9 +216,8 @@ do
   end
 end
 
--- Conflicting hints are met by moves between them. On other devices a strategy may fit no layout. Then the error names
--- the strategies without a layout, with their lines, and no other hints. On a mesh with another number of axes hints do
--- not hold.
+-- Checks conflicting hints, which lead to moves. On other devices a strategy may fit no layout; the error must then name
+-- these strategies, with their lines, and no other hints. On a mesh with another number of axes hints are ignored.
 do
   local P = place("line")
   local x = rille.randn({8, 8}, {placement = P, sbp = "S(0)"})
@@ -251,7 +250,7 @@ do
   end
 end
 
--- Bytes over the links of each axis add up to all bytes moved.
+-- Checks that the bytes over the links of each axis add up to all bytes moved.
 do
   local P = place("grid")
   local net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
@@ -276,8 +275,8 @@ do
   tap.is(step:explain().axis_bytes, nil, "explain() has no axis_bytes")
 end
 
--- Regrets are exact; for attention nearly all are. explain() searches at most two seconds. The shares expected here
--- take a quarter of that time, also on slow machines.
+-- Checks that regrets are exact; for attention, nearly all of them. explain() searches for at most two seconds. The
+-- shares expected here need a quarter of that time, even on slow machines.
 do
   local line, block = place("line"), {is_causal = true}
   local function layers() return nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 32)) end
@@ -305,7 +304,7 @@ do
   end
 end
 
--- Errors name the mistake and the correct value.
+-- Checks that errors name the mistake and the correct value.
 do
   local P = place("line")
   local x = rille.randn({8, 8}, {placement = P, sbp = "S(0)"})
@@ -375,9 +374,9 @@ do
   tap.ok(x:sum():item() == x:sum():item(), "tensors keep their values after errors")
   tap.ok(rille.whatif(step, {mesh = {1024, 96}, bandwidth = 1e11}).step_time > 0, "whatif plans for 98,304 devices")
 end
--- Layouts that were traced need not be legal on another mesh. On an axis of one rank all layouts are equal, and a
--- reshape of rows that are split evenly over two ranks cannot be split over three. whatif must report the bytes of a
--- step traced on that mesh.
+-- Checks whatif if traced layouts are not legal on the other mesh. On an axis of one rank all layouts are equal, and a
+-- reshape that keeps rows split over two ranks may be impossible over three. whatif must report the bytes of a step that
+-- is traced on that mesh.
 tap.group("layouts that are legal on another mesh", function()
   local function on(n)
     local ranks = {}

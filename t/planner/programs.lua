@@ -1,7 +1,7 @@
--- programs.lua - planned steps of real programs, with the user's layouts as hints and without
+-- programs.lua - tests planned steps of real programs, with and without the user's layouts as hints
 -- (actors/plan/assign/assign.c).
 --
--- A plan costs no more than the greedy one, computes what one device computes, and moves the reported bytes.
+-- A plan must cost no more than the greedy one, compute the values of one device, and move the reported bytes.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -9,7 +9,7 @@ local nn, optim = rille.nn, rille.optim
 local one, line = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
 local programs, hints, lay = dofile("t/lib/layouts.lua")
 
--- Returns two losses and the step.
+-- Trains and returns two losses and the step.
 local function train(program, hint, mode)
   rille.manual_seed(5)
   local net = program[1]()
@@ -19,7 +19,8 @@ local function train(program, hint, mode)
     local loss = (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y)
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
-  end, {auto_parallel = mode, time_limit = mode == true and 600 or nil}) -- the proof does not depend on the clock
+  -- a time limit so long that the proof does not depend on the clock
+  end, {auto_parallel = mode, time_limit = mode == true and 600 or nil})
   local at = {placement = hint[1], sbp = hint[2]}
   local x, ids = rille.randn({16, table.unpack(program[2])}, at), rille.randint(0, 40, {16}, at)
   local y, losses = rille.randint(0, 8, {16}, at), {}
@@ -39,10 +40,10 @@ local methods = {}
 for how in pairs(hints) do methods[#methods + 1] = how end
 table.sort(methods)
 local function has(name, how) return how ~= "sp" or name == "gpt" end
-local shorter = {resnet = {dp = true}, moe = {dp = true, tp = true}} -- other combinations need RILLE_LONG=1
+local shorter = {resnet = {dp = true}, moe = {dp = true, tp = true}} -- combinations of the short run; RILLE_LONG=1 tries all
 local names = {}
 for name in pairs(programs) do names[#names + 1] = name end
-table.sort(names) -- shares need a fixed order of cases
+table.sort(names) -- sorted, because shares need a fixed order of cases
 for _, name in ipairs(names) do
   local program = programs[name]
   local want = train(program, {one, "B", "B"})
@@ -60,7 +61,7 @@ for _, name in ipairs(names) do
   end
 end
 
--- Trains two large layers on so many rows with parameters in layout `sbp`. Returns the net and the report.
+-- Trains two large layers on `rows` rows with parameters in layout `sbp`. Returns the network and the planner's report.
 local function wide(rows, sbp, batch)
   rille.manual_seed(5)
   local net = nn.Sequential(nn.Linear(256, 1024, {bias = false}), nn.GELU(), nn.Linear(1024, 256, {bias = false}))
@@ -75,7 +76,7 @@ local function wide(rows, sbp, batch)
   return net, step:explain()
 end
 
--- Data parallel products stay split. (Fewest bytes would move if every rank computed everything.)
+-- Checks that data parallel products stay split, although fewer bytes would move if every rank computed everything.
 do
   local _, e = wide(512, "B", "S(0)")
   local most = 0
@@ -85,15 +86,15 @@ do
   tap.is(most, 0.25, "products of a data parallel step are computed by quarters")
 end
 
--- With a small batch and large weights, the first layer is split by columns and the second by rows.
+-- Checks that with a small batch and large weights, the first layer is split by columns and the second by rows.
 do
   local net, e = wide(8, "auto", "B")
   tap.is({net[1].weight.sbp, net[3].weight.sbp}, {"S(0)", "S(1)"}, "columns, then rows: found without hints")
   tap.is(e.gap, 0, "columns, then rows: proven optimal")
 end
 
--- On other clusters, also very large ones, the plan with free parameters costs no more than those with replicated or
--- tensor parallel parameters: for small programs, and for one with too many layers for a full search.
+-- Plans for other clusters, also very large ones: the plan with free parameters must cost no more than those with
+-- replicated or tensor parallel parameters. Tries small programs, and one with too many layers for a full search.
 do
   local Blocks = nn.Module:extend("Blocks")
   function Blocks:init()

@@ -1,15 +1,15 @@
--- stages.lua - the predicted time and memory of planned steps with stages (actors/plan/assign/predict.c,
+-- stages.lua - tests the predicted time and memory of planned steps with stages (actors/plan/assign/predict.c,
 -- session/view/whatif.c).
 --
--- The time follows the schedule's closed form, and a device holds what its own stages keep. Meta devices: nothing is
--- computed.
+-- The time must follow the schedule's closed form, and a device must hold only the memory of its own stages. The test
+-- uses meta devices, so nothing is computed.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local WIDTH <const>, ROWS <const>, BLOCKS <const> = 4096, 64, 4
 
--- Makes a step of BLOCKS blocks of equal work, dealt over devices in order. x is scaled so that the first block's
--- gradient is needed. thick[i]: products of block i. options: those of the graph, and forward: no gradients. size:
--- devices per stage.
+-- Makes a step of BLOCKS blocks of equal work, distributed over devices in order. x is scaled by a variable, so that the
+-- first block's input gradient is needed. thick[i]: number of products of block i. options: those of the graph, and
+-- forward (no gradients). size: devices per stage.
 local function chain(devices, pieces, options, thick, size)
   local at, scale, weight, how = {}, {}, {}, {auto_parallel = true, micro_batches = pieces}
   for k, v in pairs(options) do how[k] = v end
@@ -54,8 +54,9 @@ for _, m in ipairs{4, 16} do
   tap.is(math.floor(e.step_time * 1e9 + 0.5), e.cost, m .. " micro-batches on one device take the cost of the step")
 end
 
--- Forward alone fills and drains the pipeline once. A training step is a third each forward, input gradients and weight
--- gradients. No stage waits for weight gradients, so filling and draining take two of the three.
+-- Checks equal stages. A forward-only step fills and drains the pipeline once. In a training step forward, input
+-- gradients and weight gradients take a third each. No stage waits for weight gradients, so the bubble consists of the
+-- other two.
 tap.group("equal stages", function()
   for _, deal in ipairs(deals) do
     for m, all in pairs(serial) do
@@ -100,7 +101,7 @@ tap.group("unequal stages", function()
   end
 end)
 
--- Bandwidth serialises the micro-batches on a link, latency does not.
+-- Checks links: bandwidth serialises the micro-batches on a link, latency does not.
 tap.group("hops", function()
   local step, m, p = chain(deals[2], 16, {schedule = "gpipe"}), 16, 4
   local bytes, slow = ROWS * WIDTH * 4, 1e6
@@ -128,7 +129,7 @@ tap.group("memory", function()
   tap.fails(function() far(step, {memory = 1000}) end, {"memory", "1000 bytes"}, "a limit that no plan meets is refused")
 end)
 
--- Work once per batch comes before and after the micro-batches. Sums over several devices are waited for.
+-- Checks work that is done once per batch, before and after the micro-batches. The step also waits for sums over several devices.
 tap.group("once a batch", function()
   local nn, optim = rille.nn, rille.optim
   local net, on = {}, {}

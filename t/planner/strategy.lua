@@ -1,7 +1,8 @@
--- strategy.lua - a strategy applies to its own operator, whatever its operands are and however layouts are chosen.
+-- strategy.lua - tests that a sharding strategy applies to its own operator, whatever the operands are and however
+-- layouts are chosen.
 --
--- The operator has the requested layouts and computes the numbers of one device. Operands that are computed again
--- behind a move have no strategy. Operators of an expanded call are split as the call's operand.
+-- The operator must have the requested layouts and compute the values of one device. Operands that are recomputed after
+-- a move have no strategy. Operators of an expanded call are split like the call's operand.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -57,7 +58,7 @@ for _, sbp in ipairs{"S(0)", "S(1)", "B"} do
   end
 end
 
--- The operands of an autocast product are casts, which have no strategy.
+-- Checks an autocast product: its operands are casts, and the casts have no strategy.
 for _, mode in ipairs(modes) do
   local a, b = whole({8, 8}, "S(0)"), whole({8, 16}, "S(0)")
   local step = rille.graph(function()
@@ -69,8 +70,8 @@ for _, mode in ipairs(modes) do
   end
 end
 
--- A strategy that splits the normalised axis makes the call in parts, each split as requested, even if that costs more.
--- Otherwise the call stays in one piece.
+-- Checks a norm. If the strategy splits the normalised axis, the call is computed in parts, each split as requested,
+-- even if that costs more. Otherwise the call stays in one piece.
 local GRID <const> = rille.placement("cpu", {{0, 1}, {2, 3}})
 local W, C = whole({256}, "B") / 4, whole({256}, "B")
 local norms = {
@@ -139,8 +140,8 @@ for name, f in pairs(norms) do
   end
 end
 
--- A strategy of a call that expands into several operators splits these like its operands, by the letters of their
--- rules.
+-- Checks a call that expands into several operators: its strategy splits these like the call's operands, by the letters
+-- of their rules.
 do
   local y, ids = whole({8, 256}, "S(0)"), rille.randint(0, 256, {8}, {placement = P, sbp = "B"})
   local made = {
@@ -175,8 +176,8 @@ do
   end
 end
 
--- A strategy may split the keys of attention. The call is one operator or, for few queries, two products and a softmax,
--- each split as the call's operands. Covers masks in any layout, and split queries and keys.
+-- Splits the keys of attention by a strategy. The call is one operator or, for few queries, two products and a softmax,
+-- each split like the call's operands. Covers masks in any layout, and split queries and keys.
 local function operand(shape, place, sbp)
   local x = whole(shape, "B"):to_global{placement = place, sbp = sbp} / 4
   return x:detach():requires_grad_()
@@ -199,7 +200,8 @@ for _, length in ipairs{16, 128} do
     local place, sbp, pieces_q, pieces_k = table.unpack(cut)
     local q, k, v = operand({4, 4, length, 16}, place, sbp), operand({4, 4, 256, 16}, place, sbp), operand({4, 4, 256, 16}, place, sbp)
     local at = {placement = place, sbp = type(sbp) == "table" and {"B", "S(1)"} or "S(0)"}
-    local masks = {false, (rille.rand({length, 256}, at) * rille.arange(256, {placement = place}):to("f32")):lt(2)} -- all queries see key 0
+    -- masks in which all queries see key 0
+    local masks = {false, (rille.rand({length, 256}, at) * rille.arange(256, {placement = place}):to("f32")):lt(2)}
     for _, causal in ipairs{false, true} do
       for _, mask in ipairs(masks) do
         if not tap.share() then goto next0 end
@@ -222,7 +224,7 @@ for _, length in ipairs{16, 128} do
             for _, op in ipairs(step:explain().ops) do
               if op.name == "matmul" then
                 products = products + 1
-                local axis = products == 1 and 3 or 2 -- axis of the second operand: transposed keys, then values
+                local axis = products == 1 and 3 or 2 -- split axis of the second operand: transposed keys, then values
                 if pieces(place, op.inputs[2], axis) ~= pieces_k[3] or pieces(place, op.inputs[1], 2) ~= pieces_q[3] then
                   wrong = "product " .. products .. " reads " .. table.concat(op.inputs, " and ")
                 end
@@ -266,7 +268,7 @@ do
   step()
   tap.is(strategies(step), {"softmax strategy"}, "the strategy of a call in parts is one hint that names the call")
 end
--- split() and chunk() return slices, each split as requested.
+-- Checks split() and chunk(): they return slices, each split as requested.
 do
   local x = whole({8, 16}, "S(0)")
   local calls = {
@@ -290,7 +292,7 @@ do
   end
 end
 
--- A call that does nothing to its operand, or undoes an earlier call, still has its operand in the requested layout.
+-- Checks a call that does not change its operand, or undoes an earlier call: its operand still has the requested layout.
 do
   local calls = {
     permute = function(x, s) return x:permute({0, 1}, {strategy = s}) end,
@@ -340,7 +342,8 @@ do
   end
 end
 
--- A view has the requested layout whatever its reader. Two equal calls become one only if their strategies are equal.
+-- Checks that a view has the requested layout whatever reads it, and that two equal calls become one only if their
+-- strategies are equal.
 do
   local x = whole({8, 12}, {"S(1)", "S(0)"}, GRID)
   local z = whole({12, 8}, {"S(0)", "S(1)"}, GRID)

@@ -1,8 +1,8 @@
 #!/bin/bash
-# work.sh path/to/rille - a search ends by its count of work (sbp/net/work.h), not by the clock.
+# work.sh path/to/rille - tests that a search ends by its count of work (sbp/net/work.h), not by the clock.
 #
-# Certificates are equal on machines of any speed, and beside other processes that compute. A far slower machine ends
-# the search by the clock.
+# Certificates must be equal on machines of any speed, and while other processes compute. On a far slower machine the
+# clock ends the search.
 . t/lib/tap.sh
 rille=$(realpath "$1")
 
@@ -67,7 +67,7 @@ end
 LUA
 
 cc -shared -fPIC -O1 -o "$dir/slow.so" "$dir/slow.c" || exit 1
-plans() { # plans SPEED: writes certificates to a folder of that name
+plans() { # plans SPEED: writes certificates to the folder SPEED
   mkdir "$dir/$1"
   SPEED=$1 LD_PRELOAD="$dir/slow.so" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0" \
     timeout -s KILL $hang "$rille" -d cpu:4 "$dir/plan.lua" "$dir/$1"

@@ -5,7 +5,7 @@ rille=$1
 embed=$(dirname "$rille")/examples/embed
 . t/lib/tap.sh
 
-losses() { # name command...
+losses() { # losses NAME COMMAND...: prints the losses
   local name=$1
   shift
   "$@" >"$dir/$name" 2>"$dir/errors" || sed 's/^/# /' "$dir/errors"

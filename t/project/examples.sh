@@ -48,7 +48,7 @@ touch "$dir/file"
 ok "finetune.lua: a target that is a file is refused before training" unsaved "$dir/file" "$dir/file is a file, expected a folder"
 ok "finetune.lua: a target in a missing folder is refused before training" unsaved "$dir/nowhere/tuned" "$dir/nowhere/tuned cannot be written: No such file"
 example "generate $dir/told --prompt Rille --count 5" "Rille" "ids/s"
-# A model folder. Its tokenizer begins texts with id 298; its end id is the third id written by greedy decoding.
+# A model folder. The folder's tokenizer begins texts with id 298; its end id is the third id written by greedy decoding.
 bos=$dir/bos
 "$rille" -d cpu:1 -e "local json = require 'rille.json'
   local function put(name, t) local f = io.open('$bos/' .. name, 'w') f:write(json.encode(t)) f:close() end
@@ -85,7 +85,7 @@ ok "generate.lua: generation_config.json determines the end id, if it exists" cm
 echo "{\"eos_token_id\": $(cat "$bos/stop")}" >"$bos/generation_config.json"
 ok "generate.lua: generation_config.json may have a single end id" cmp <(hello) "$bos/stopped"
 example "gpt $small --bpe 300" "vocabulary 300" "validation loss" "The "
-few() { # a text with fewer tokens than requested: the model has only these tokens and writes no others
+few() { # few ...: the text has fewer tokens than requested; the model then has only these tokens and writes no others
   local out
   head -c 1000 README.md >"$dir/short"
   out=$("$rille" -d cpu:1 examples/gpt.lua $small --batch 1 --text "$dir/short" --bpe 2000 --temperature 3 --write 200 2>&1) || { echo "$out"; return 1; }
@@ -132,7 +132,7 @@ ok "gpt.lua: a negative number of bytes is refused before training" refuses "--w
 ok "gpt.lua: an empty list of texts is refused before training" refuses "--text ,," "--text must name at least one file"
 ok "gpt.lua: --every 0 is refused before training" refuses "--every 0" "--every must be at least 1, found 0"
 
-resumes() { # an interrupted training continues with the same losses, tests and log
+resumes() { # resumes ...: an interrupted training continues with the same losses, tests and log
   local call="$rille -d cpu:2 examples/gpt.lua --layers 1 --width 16 --heads 2 --length 16 --batch 4 --every 2 --write 1"
   $call --steps 12 --log "$dir/whole" --checkpoint "$dir/one" >"$dir/whole.out" 2>/dev/null
   $call --steps 12 --checkpoint "$dir/two" >/dev/null 2>&1
@@ -141,7 +141,8 @@ resumes() { # an interrupted training continues with the same losses, tests and 
     diff <(tail -n +2 "$dir/whole.out") <(tail -n +3 "$dir/part.out")
 }
 ok "gpt.lua: with --resume, losses, tests and log equal those of an uninterrupted training" resumes
-another_text() { # texts of equal length and characters: reversed lines, one changed character, two swapped letters
+# another_text ...: changes the text, keeping its length and characters: reversed lines, one changed character, two swapped letters
+another_text() {
   local call="$rille -d cpu:1 examples/gpt.lua --layers 1 --width 16 --heads 2 --length 16 --batch 4 --every 2 --write 1 --prompt a"
   for i in $(seq 400); do echo "ab$((i * i % 7))c"; done >"$dir/text"
   $call --text "$dir/text" --steps 2 --checkpoint "$dir/learned" >/dev/null 2>&1

@@ -8,7 +8,7 @@ if [ "${version:-none}" != $wanted ]; then
   echo "1..0 # SKIP expected clang-format $wanted, found ${version:-none}"
   exit 0
 fi
-# unformatted FILE...: prints the files that the tool would change.
+# unformatted FILE...: prints the files that clang-format would change.
 unformatted() { printf '%s\n' "$@" | xargs -d '\n' -n 40 "$tool" -n 2>&1 | sed -nE 's/^([^: ]+):[0-9]+:.*warning:.*/\1/p' | sort -u; }
 
 scratch=$(mktemp -d)

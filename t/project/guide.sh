@@ -1,10 +1,10 @@
 #!/bin/bash
-# guide.sh - runs the blocks of each page in docs/guide and compares their output with the page (t/lib/guide.lua). Pages that
-# PAGES names are taken alone; WRITE=1 writes the outputs into the pages instead.
+# guide.sh - runs the blocks of each page in docs/guide and compares their output with the page (t/lib/guide.lua). PAGES
+# restricts the test to the pages that it names. WRITE=1 writes the outputs into the pages instead.
 rille=$(realpath "${1:-build/release/rille}") build=$(dirname "$(realpath "${1:-build/release/rille}")") root=$PWD
 . t/lib/tap.sh
 
-# An installed prefix for the page that builds a C program.
+# An installed prefix, for the page that builds a C program.
 mkdir -p "$dir/prefix/bin" "$dir/prefix/include" "$dir/prefix/lib/pkgconfig"
 ln -s "$rille" "$dir/prefix/bin/rille"
 cp rille.h "$dir/prefix/include"
@@ -15,7 +15,7 @@ export PATH=$dir/prefix/bin:$PATH PKG_CONFIG_PATH=$dir/prefix/lib/pkgconfig LD_L
 export XDG_CONFIG_HOME=$dir OMP_NUM_THREADS=2
 
 guide() { "$rille" --no-init -d cpu:1 "$root/t/lib/guide.lua" "$@"; }
-runs() { # runs PAGE NAME: the program runs in a folder of its own
+runs() { # runs PAGE NAME: runs the page's program in a folder of its own
   mkdir "$dir/$2" && guide program "$1" >"$dir/$2/$2.lua" || return 1
   (cd "$dir/$2" && "$rille" --no-init -d cpu:8 "$2.lua" >"../$2.out" 2>"../$2.err") || { cat "$dir/$2.err"; return 1; }
 }

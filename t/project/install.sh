@@ -24,7 +24,7 @@ ok "librille.a exports exactly the functions of rille.h" same_lines "$(defined -
 ok "Lua's rille.so exports only luaopen_rille" same_lines "$(defined -D "$build/lua/rille.so")" luaopen_rille
 ok "the program shows no name of ours" same_lines "$(nm -D --defined-only "$rille" | grep -cE ' [TDBR] .*(rille_|fail|pool_)')" 0
 ok "symbols have a version" grep -q 'rille_open@@RILLE_0' <(nm -D --with-symbol-versions "$build/librille.so")
-versions() { # prints the version of the header, the program, pkg-config and CMake
+versions() { # versions: prints the version of the header, the program, pkg-config and CMake
   sed -n 's/^#define RILLE_VERSION "\(.*\)"/\1/p' "$root/rille.h"
   "$rille" --version | sed 's/^rille \([^,]*\),.*/\1/'
   sed -n 's/^Version: //p' "$build/rille.pc"
@@ -113,7 +113,7 @@ if command -v cpack >/dev/null && command -v dpkg-shlibdeps >/dev/null; then
   deb=$(echo "$dir"/package/rille_*.deb)
   ok "the package's dependencies are installed here" bash -c 'dpkg -f "$1" Depends | tr "," "\n" | sed "s/(.*//; s/ //g" | xargs dpkg -s' depends "$deb"
   mkdir -p "$dir/root/var/lib/dpkg/info" "$dir/root/var/lib/dpkg/updates" && touch "$dir/root/var/lib/dpkg/status"
-  mkdir "$dir/bin" && ln -s /bin/true "$dir/bin/ldconfig" # the package's script calls ldconfig
+  mkdir "$dir/bin" && ln -s /bin/true "$dir/bin/ldconfig" # the package's script calls ldconfig, which this replaces
   if unshare -r true 2>/dev/null; then
     ok "the package installs" env PATH="$dir/bin:$PATH:/usr/sbin:/sbin" unshare -r dpkg --root="$dir/root" --log=/dev/null \
       --force-depends --force-not-root --force-script-chrootless --install "$deb"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# layering.sh - tests rules about the sources as text: includes and calls point to lower folders, foreign headers stay in
-# their folder, no code compares a node's operator with an operator.
+# layering.sh - tests rules about the sources as text: includes and calls point to lower folders, headers of other
+# libraries are included in one folder only, no code compares a node's operator with an operator.
 #
 # A rule is a function that prints violations in the current folder. Each rule runs twice: on the sources, where it must
 # find nothing, and on a small planted tree with violations, where it must find something.
@@ -12,7 +12,7 @@
 #                                                   docs/structure.svg
 set -u
 n=0 failed=0
-built=${1:+$(cd "$(dirname "$1")" && pwd)} # folder of the program and the objects
+built=${1:+$(cd "$(dirname "$1")" && pwd)} # folder of the program and of its object files
 
 # Folders, lowest first. Folders on the same line may use each other.
 layers="runtime/base
@@ -94,7 +94,7 @@ arrows_point_down() {
   local file header from to
   while IFS=: read -r file header; do
     from=$(house "$file") to=$(house "$header")
-    [ "$header" = rille.h ] && to=actors/session/face # the session implements the public functions
+    [ "$header" = rille.h ] && to=actors/session/face # exception: the session implements the public functions
     [ "$from" = "$to" ] || [[ $header = rille.h && $from = actors/session/* ]] && continue
     lower "$from" "$to" || echo "$file includes $header"
   done < <(quoted "${folders[@]}")
@@ -118,8 +118,8 @@ arrows() {
   } | awk '$1 != $2 && NF == 3' | sort -u |
     awk '{ two = $1 " " $2; also = two in how; how[two] = also ? "both" : $3 } END { for (two in how) print two, how[two] }' | sort
 }
-# parts: prints the uses between parts (runtime, sbp, actors/plan and so on), from which docs/structure.svg is drawn; then
-# "part has folder...", lowest first.
+# parts: prints the uses between parts of the program (runtime, sbp, actors/plan and so on), from which
+# docs/structure.svg is drawn; then lines "part has folder...", lowest first.
 part_of='s#(^| )(actors/[a-z]+|kernels/(op|cpu|cuda)|runtime/(file|text))/[a-z/]*#\1\2#g; s#(^| )(runtime|sbp|shell|kernels)/(base|tensor|device|graph|net|search|limit|solve|proof|bind|repl|launch|jupyter|exec)#\1\2#g'
 parts() {
   arrows | sed -E "$part_of" | awk '$1 != $2' | sort -u |
@@ -141,12 +141,12 @@ shell_calls_the_public_face_alone() { grep -E '^shell/' "$calls" | grep -vE ' (r
 folders_go_round_nowhere() { # prints the cycles that tsort finds
   arrows | cut -d' ' -f1,2 | tsort 2>&1 >/dev/null | sed 's/^tsort: //'
 }
-# Files of the session call one another in one direction only: an upper file passes a function or a result down.
+# Files of the session must not call one another in a cycle: an upper file passes a function or a result to a lower one.
 files_of_the_session_go_round_nowhere() { # prints the cycles that tsort finds
   awk '$1 != $3 && $1 ~ /^actors\/session\// && $3 ~ /^actors\/session\// { print $1, $3 }' "$calls" | tsort 2>&1 >/dev/null |
     sed 's/^tsort: //'
 }
-# A comment of docs/structure.svg lists the uses it was drawn from. Calls of the GPU plug-in are not drawn.
+# A comment in docs/structure.svg lists the uses from which the picture was drawn. Calls of the GPU plug-in are not drawn.
 picture_is_of_these_sources() {
   [ -s "$calls" ] && diff <(sed -nE '/^<!-- made by/,/^-->/p' docs/structure.svg 2>/dev/null | sed '1d;$d') <(parts) | grep '^[<>]' |
     sed 's/^</drawn, and not so:/; s/^>/so, and not drawn:/'
@@ -160,7 +160,7 @@ shell_sees_the_public_face_alone() { quoted shell | grep -vE ':(rille\.h|shell/.
 examples_see_the_public_face_alone() { quoted examples | grep -vE ':rille\.h$'; }
 lua_is_only_in_shell() { only_in shell '(lua[0-9.]*/)?(lua|lauxlib|lualib|luaconf)\.h'; }
 readline_is_only_in_shell() { only_in shell '(readline|editline)/.*'; }
-# The Jupyter protocol runs on ZeroMQ, too; one file of the shell implements it, and its sockets carry no actor messages.
+# One file of the shell may include ZeroMQ, too, because the Jupyter protocol uses ZeroMQ; these sockets carry no actor messages.
 zmq_is_only_in_actors() { only_in actors 'zmq.*\.h' | grep -v '^shell/jupyter/jupyter_sockets\.c:'; }
 dnnl_is_only_in_kernels() { only_in kernels '(oneapi/dnnl/)?dnnl.*\.h' | grep -v '"kernels/cpu/base/dnnl.h"'; }
 cuda_is_only_in_its_plugin() { only_in kernels/cuda 'cu(da|blas|dnn).*\.h|nccl\.h' | grep -v '^runtime/device/device_'; }
@@ -193,12 +193,12 @@ core_neither_prints_nor_exits() {
   find_text '(^|[^a-z0-9_])(printf|vprintf|puts|putchar|perror|exit|_exit|abort) *\(|fprintf *\( *(stdout|stderr)' \
     "${core[@]}" | grep -v '^runtime/base/arena\.c:'
 }
-# The shell has its own clock, because it includes only rille.h; Jupyter messages contain a date.
+# The shell may read the clock, because it includes only rille.h, and because Jupyter messages contain a date.
 clocks_are_read_in_one_place() {
   find_text '(clock_gettime|gettimeofday) *\(' "${folders[@]}" t examples bench |
     grep -vE '^(runtime/base/clock\.h|shell/bind/clock\.h|shell/jupyter/jupyter_wire\.c|bench/peers/[^:]*):'
 }
-# tap.has only returns a bool: as a statement it would be a check that cannot fail.
+# tap.has() only returns a bool, so a statement that calls it would be a check that cannot fail.
 every_check_counts() { find t -name '*.lua' -exec grep -nEH '^ *tap\.has\(' {} +; }
 structs_are_called_struct() { find_text 'typedef +(struct|union|enum)' "${folders[@]}"; }
 nothing_is_left_open() {
@@ -207,22 +207,23 @@ nothing_is_left_open() {
 }
 files_hold_one_idea() {
   find "${folders[@]}" lua t examples bench -name '*.[ch]' -o -name '*.cu' -o -name '*.lua' 2>/dev/null |
-    grep -v '^t/golden/values' | # data
+    grep -v '^t/golden/values' | # test data
     xargs -r -d '\n' wc -l | awk '$2 != "total" && $1 > 800 { print $2 " has " $1 " lines" }'
 }
-files_begin_with_their_idea() { # "/* box.c - moving a tensor ...", or the operator's name without suffix
+files_begin_with_their_idea() { # expects "/* box.c - moving a tensor ...", or an operator's name without suffix
   sources "${folders[@]}" | grep '\.[ch]$' | while IFS= read -r file; do
     name=$(basename "$file")
     IFS= read -r first <"$file"
     [[ $first = "/* $name - "* || $first = "/* ${name%.c} - "* ]] || echo "$file begins with: $first"
   done
 }
-headers_say_whose_they_are() { # in the first comment: the owner of the data, and the thread that may use it
+headers_say_whose_they_are() { # expects in the first comment the owner of the data, and the thread that may use it
   sources "${folders[@]}" | grep '\.h$' | while IFS= read -r file; do
     sed '/\*\//q' "$file" | grep -qiE 'thread|belongs|\bowns?\b|owner|pure|read-only|constants' || echo "$file does not say"
   done
 }
-# Header comments are contracts: a function, struct or file that they name must exist. Quoted text is what users see.
+# Header comments are contracts: a function, struct or file that they name must exist. Quoted text is exempt, because it
+# is text that users see.
 headers_speak_of_what_is_there() {
   { sources "${folders[@]}"; find lua t -name '*.lua' -o -name '*.[ch]' 2>/dev/null; } | sort -u | xargs -r -d '\n' perl -0777 -e '
     for my $file (@ARGV) {
@@ -267,10 +268,10 @@ plant() {
   seq 900 >lua/long.lua
   echo 'tap.has("x", "y")' >t/bad.lua
   mkdir -p CMakeFiles/librille.dir/{actors/plan/model,actors/plan/sim,actors/session/core,shell/repl}
-  echo 'int upper(void); int lower_down(void) { return upper(); }' >actors/plan/model/calls.c # calls within one part
+  echo 'int upper(void); int lower_down(void) { return upper(); }' >actors/plan/model/calls.c # a call within one part
   echo 'int lower_down(void); int upper(void) { return lower_down(); }' >actors/plan/sim/called.c
   echo 'int upper(void); int main(void) { return upper(); }' >shell/repl/calls.c
-  echo 'int made(void); int make(void) { return made(); }' >actors/session/core/one.c # calls between files of one folder
+  echo 'int made(void); int make(void) { return made(); }' >actors/session/core/one.c # a call between files of one folder
   echo 'int make(void); int made(void) { return make(); }' >actors/session/core/two.c
   for file in actors/plan/model/calls.c actors/plan/sim/called.c actors/session/core/{one,two}.c shell/repl/calls.c; do
     cc -c "$file" -o "CMakeFiles/librille.dir/$file.o"
@@ -290,7 +291,7 @@ trap 'rm -rf "$planted"' EXIT
 calls=$planted/calls
 list_calls >"$calls"
 [ -s "$calls" ] || echo "# no objects in ${built:-no folder}: what calls what is not looked at"
-case ${2:-} in arrows | parts) # parts: for docs/structure.lua
+case ${2:-} in arrows | parts) # parts are for docs/structure.lua
   "$2"
   exit ;;
 esac

@@ -1,9 +1,9 @@
 #!/bin/bash
 # messages.sh - tests that messages.txt lists the messages of the sources, and that messages use plain words.
 #
-# messages.txt has a line for each message: file and text (t/lib/messages.pl). Read the list from top to bottom as a user
-# does. "bash t/project/messages.sh list" renews it. messages.tsv has the refused wordings: a pattern, and better words. The
-# verifier's messages are exempt, because only a defect of the planner shows them.
+# messages.txt has a line for each message: file and text (t/lib/messages.pl). Read this list from top to bottom as a
+# user would. "bash t/project/messages.sh list" renews it. messages.tsv has the forbidden wordings: a pattern, and
+# better words. Messages of the plan verifier are exempt, because users see them only if the planner has a defect.
 list() {
   find runtime sbp boxing kernels actors shell lua -name '*.[ch]' -o -name '*.cu' -o -name '*.def' -o -name '*.lua' |
     grep -v '^lua/pages' | xargs perl t/lib/messages.pl
@@ -11,7 +11,7 @@ list() {
 [ "${1:-}" = list ] && { list >t/project/messages.txt; exit; }
 . t/lib/tap.sh
 
-house_words() { # prints the messages of stdin that have a refused wording
+house_words() { # house_words: prints the messages of stdin that have a forbidden wording
   grep -vE '^actors/plan/verify' | perl -ne '
     BEGIN { open my $f, "<", "t/project/messages.tsv" or die; @rule = map { chomp; [split /\t/] } <$f> }
     ($text) = /^[^:]*: (.*)/; for my $rule (@rule) { print s/\n//r, "\n    write: $rule->[1]\n" if $text =~ /$rule->[0]/ }'

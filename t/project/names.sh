@@ -1,16 +1,16 @@
 #!/bin/bash
 # names.sh - tests that replaced names do not come back, and that grep finds a function by its unique name.
 #
-# names.tsv lists replaced names: old<TAB>new. An old name must not be an identifier of the product. A function may be
-# defined in one file only; the members of operators' records (grad, infer, reals, ...) are exempt. Each rule is also tried
-# on a small tree that breaks it. Prints TAP.
+# names.tsv lists replaced names: old<TAB>new. An old name must not be an identifier in the sources. A function may be
+# defined in one file only; the members of operators' records (grad, infer, reals, ...) are exempt. Each rule is also
+# tried on a small tree that breaks it. Prints TAP.
 set -u
 n=0 failed=0
 list=$PWD/t/project/names.tsv
 folders=(runtime sbp boxing kernels actors shell)
 
 sources() { find "${folders[@]}" -name '*.[ch]' -o -name '*.inc' -o -name '*.def' 2>/dev/null | sort; }
-old_names_in_use() { # in code without comments and strings
+old_names_in_use() { # removes comments and strings
   sources | xargs -r -d '\n' perl -0777 -e '
     open my $list, "<", shift or die; my %new = map { (split /\t/)[0, 1] } split /\n/, <$list>;
     for my $file (@ARGV) {
@@ -20,7 +20,7 @@ old_names_in_use() { # in code without comments and strings
       exists $seen{$_} and print "$file: $_ is called $new{$_}\n" for sort keys %new;
     }' "$list"
 }
-names_of_two_files() { # a function's name begins a line, after a line with its type
+names_of_two_files() { # relies on the format: a function's name begins a line, after a line with its type
   sources | grep '\.c$' | grep -v '^kernels/op/' | xargs -r -d '\n' perl -ne '
     print "$1 $ARGV\n" if /^([a-z]\w*)\(/ and $type; $type = /^(?:static |const |struct |enum |void|int|bool|char|double|size_t|[a-z]\w*_t)[^;(]*$/' |
     sort -u | awk '{ if ($1 == name && $2 != file) print name " is defined in " file " and " $2; name = $1; file = $2 }'
@@ -31,7 +31,7 @@ plant() {
   printf '%s\n' 'static int' "$(tail -1 "$list" | cut -f1)(void)" '{ return 0; }' 'static void' 'take(int x)' '{ }' >runtime/base/a.c
   printf '%s\n' 'static void' 'take(char *x)' '{ }' >sbp/b.c
 }
-ok() { # ok NAME VIOLATIONS [ALLOWED]
+ok() { # ok NAME VIOLATIONS [ALLOWED]: passes if there are no violations except allowed ones
   n=$((n + 1))
   [ "$(grep -c . <<<"$2")" -le "${3:-0}" ] && { echo "ok $n - $1"; return; }
   failed=1

@@ -10,7 +10,7 @@ if ! command -v cmake >/dev/null || ! command -v ninja >/dev/null || [ ! -f "$bu
   finish
 fi
 
-# The objects whose recorded dependencies contain a file with this name.
+# dependants FILE: prints the objects whose recorded dependencies contain a file of this name.
 dependants() { ninja -C "$built" -t deps | awk -v file="/$1$" '/^[^ ]/ { object = $1 } $1 ~ file { print object }' | sort -u; }
 dependants kernels/op/lib/ops.def | grep 'rille.*\.o:$' >"$dir/list"
 tell() { cat "$dir/list"; }

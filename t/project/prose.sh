@@ -7,11 +7,11 @@ mapfile -t files < <({ git ls-files || find . -type f -not -path './build*' | cu
   grep -E '\.(c|cuh?|h|inc|def|lua|sh|md|cmake)$|CMakeLists\.txt$' | grep -v '^t/golden/')
 matching() { printf '%s\n' "${files[@]}" | grep -E "$1"; } # matching PATTERN: prints the files whose paths match
 
-# over NAME MARKED ROWS: prints the row NAME of the file ROWS if one of its percentages exceeds the limit.
+# over NAME MARKED ROWS: prints the row NAME of the file ROWS if a percentage in the row exceeds the limit.
 over() { awk -v name="$1" -v most="$2" '$1 == name && ($3 > most || $4 > 1.5 || $5 > 4)' "$3"; }
-measured= # pattern of the files that the current check is about
+measured= # pattern of the files that the current check measures
 tell() { [ -z "$measured" ] || matching "$measured" | xargs -d '\n' perl t/lib/prose.pl -n all -w 15; }
-plain() { # plain NAME MARKED PATTERN: checks a row; a failed check shows the worst sentences
+plain() { # plain NAME MARKED PATTERN: checks the row NAME of these files; a failed check prints the worst sentences
   measured=$3
   is "$1: at most $2 % of the sentences are marked" "$(over "$1" "$2" "$dir/rows")" ""
   measured=
@@ -26,7 +26,7 @@ plain rille.h 12 '^rille\.h$'
 plain README.md 9 '^README\.md$'
 plain pages 12 '^[A-Z]*\.md$'
 
-# replaced FILE...: prints the replaced words in comments, paragraphs, and strings with a blank. The glossary explains them.
+# replaced FILE...: prints the replaced words in comments, paragraphs, and strings with a blank. The glossary explains the words.
 replaced() {
   perl t/lib/prose.pl -t "$@" | perl -e '
     open my $list, "<", "t/project/words.tsv" or die;

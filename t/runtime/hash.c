@@ -1,4 +1,4 @@
-/* Tests of runtime/base/hash.c: added items are found and removed items are not, whatever their hashes. */
+/* Tests of runtime/base/hash.c: added items are found and removed items are not found, whatever their hashes. */
 #include "runtime/base/hash.h"
 #include "t/lib/tap.h"
 

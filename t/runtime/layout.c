@@ -17,7 +17,8 @@ static const struct {
 };
 static const int64_t sizes[] = {0, 1, 2, 3, 4, 5, 6, 7, 12};
 
-/* Returns a placement with unsorted, sparse device numbers, so that a rank used as a position fails. */
+/* Returns a placement with unsorted, sparse device numbers, so that code which uses a device number as a mesh position
+ * fails. */
 static const struct place *
 place_of(size_t mesh)
 {
@@ -30,7 +31,7 @@ place_of(size_t mesh)
     return p;
 }
 
-/* Returns entry e of a mesh axis: S(0), S(1), B or P. */
+/* Returns the SBP entry number e of a mesh axis: S(0), S(1), B or P. */
 enum { NENTRY = 4 };
 static struct sbp
 entry(int e)
@@ -47,7 +48,7 @@ static const uint8_t orders[4][6][3] = {
 };
 static const int norder[4] = {1, 1, 2, 6};
 
-/* Calls visit with every layout of two-dimensional tensors, on every mesh and under every order. */
+/* Calls `visit` with every layout of two-dimensional tensors, on every mesh and with every order of axes. */
 typedef void visit_fn(const struct layout *l, const struct sbp *sbp, const uint8_t *order);
 static void
 each_layout(visit_fn *visit)
@@ -85,7 +86,7 @@ test_range(void)
     is_int(wrong, 0, "shards are balanced and contiguous and end at n; the first n mod p have one element more");
 }
 
-/* Returns true if position pos holds the element. Computes the answer step by step, one split after the other. */
+/* Returns true if mesh position pos holds the element. Applies one split after the other. */
 static bool
 holds(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const struct type *t, int pos, int64_t row,
       int64_t column)
@@ -158,7 +159,7 @@ static int64_t wrong_same, wrong_order, layouts;
 static bool
 same_geometry(const struct layout *a, const struct layout *b)
 {
-    struct type t = type_of(DT_F32, 2, (int64_t[]){11, 13}); /* every split of these sizes differs */
+    struct type t = type_of(DT_F32, 2, (int64_t[]){11, 13}); /* sizes for which every split gives different shards */
     for (int pos = 0; pos < a->place->nrank; pos++) {
         struct box x, y;
         layout_box(a, &t, pos, &x);
@@ -186,7 +187,7 @@ visit_canonical(const struct layout *l, const struct sbp *sbp, const uint8_t *or
 {
     int n = l->place->naxis;
     const uint8_t *least = NULL;
-    for (int o = 0; o < norder[n]; o++) { /* orders[n] is in lexicographic order */
+    for (int o = 0; o < norder[n]; o++) { /* the orders of n axes are in lexicographic order */
         const struct layout *other;
         bool keeps = keeps_cuts(l, orders[n][o], order);
         if (keeps && !least) least = orders[n][o];

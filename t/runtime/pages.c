@@ -1,4 +1,5 @@
-/* pages.c - tests of blocks that share huge pages: blocks do not overlap, use huge pages, and return to the host. */
+/* pages.c - tests of blocks that share huge pages: blocks do not overlap, use huge pages, and are returned to the host.
+ */
 #include "runtime/base/pages.h"
 #include "t/lib/tap.h"
 
@@ -8,7 +9,7 @@
 
 enum { KB = 1 << 10, MB = 1 << 20 };
 
-/* Returns a field of this process's smaps_rollup, bytes: resident memory, or memory on huge pages. */
+/* Returns a field of /proc/self/smaps_rollup in bytes: resident memory, or memory on huge pages. */
 static size_t
 rollup(const char *field)
 {
@@ -37,7 +38,7 @@ huge_pages_are_given(void)
     return strchr(text, '[') && !strstr(text, "[never]");
 }
 
-/* Takes and gives random blocks. Checks that blocks do not overlap, and that all memory returns to the host. */
+/* Allocates and frees random blocks. Checks that blocks do not overlap, and that all memory is returned to the host. */
 static void
 test_random(void)
 {
@@ -67,7 +68,7 @@ test_random(void)
     ok(!pages_take(SIZE_MAX - 10) && !pages_take(SIZE_MAX / 4), "a block larger than any host's memory is refused");
 }
 
-/* Tests sizes that are typical of weights and caches: eight per power of two. */
+/* Tests sizes that are typical of weights and caches: eight sizes between each power of two and the next. */
 static void
 test_huge(void)
 {
@@ -81,7 +82,7 @@ test_huge(void)
             ok(on_huge >= (N * bytes) / 100 * 95, "blocks of %zu KB: %zu MB of %zu on huge pages", bytes / KB,
                on_huge / MB, N * bytes / MB);
         ok(grown <= N * bytes + 3 * HUGE_PAGE, "the blocks use %zu MB of the host's memory", grown / MB);
-        for (int i = 0; i < N; i += 4) /* three adjacent blocks of every four */
+        for (int i = 0; i < N; i += 4) /* frees three adjacent blocks of every four */
             for (int k = 1; k < 4; k++) pages_give(p[i + k], bytes);
         size_t left = resident() - rss, most = N / 4 * (bytes / HUGE_PAGE + 2) * HUGE_PAGE;
         ok(left <= most, "freed blocks return to the host, except pages shared with live blocks: %zu of %zu MB",

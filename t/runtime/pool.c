@@ -33,7 +33,7 @@ test_sizes(void)
             continue;
         }
         wrong += b->bytes != n || (uintptr_t)b->data % 64 != 0 || b->nref != 1;
-        memset(b->data, 0xab, n); /* AddressSanitizer checks that all bytes belong to the buffer */
+        memset(b->data, 0xab, n); /* writes all bytes, so that AddressSanitizer checks that they belong to the buffer */
         waste += pool_count(p).live_bytes > MAX(n + n / 8, (size_t)512);
         buffer_drop(&b);
         wrong += b != NULL;
@@ -70,7 +70,7 @@ test_reuse(void)
     pool_free(&p);
 }
 
-/* Allocates and drops n buffers. Returns the number of allocations from the host. */
+/* Allocates and frees n buffers. Returns the number of allocations from the host. */
 static int64_t
 take_and_give(struct pool *p, int n, size_t bytes)
 {
@@ -82,7 +82,7 @@ take_and_give(struct pool *p, int n, size_t bytes)
     return pool_count(p).nalloc - before;
 }
 
-/* Checks idle blocks: 160 MB of large blocks exceed what a pool may keep idle for long. */
+/* Checks idle blocks: 160 MB of large blocks are more than a pool may keep idle for long. */
 static void
 test_idle(void)
 {
@@ -196,7 +196,7 @@ resident_bytes(void)
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { QUARANTINE = 256 << 20 }; /* freed bytes that AddressSanitizer keeps */
+enum { QUARANTINE = 256 << 20 }; /* bytes of freed memory that AddressSanitizer keeps */
 #else
 enum { QUARANTINE = 0 };
 #endif
@@ -224,7 +224,7 @@ test_holes(void)
     pool_free(&p);
 }
 
-/* Replaces the system's mprotect; `refuses` simulates a host without memory. */
+/* true: the test's mprotect(), which replaces the system's, fails as on a host without memory */
 static bool refuses;
 int
 mprotect(void *p, size_t bytes, int how)

@@ -4,7 +4,7 @@
 
 #define PAIR(lo, hi) ((uint64_t)(hi) << 32 | (lo))
 
-/* kat_vectors of Random123 1.x: counter words 0..3, key words 0..1, result. */
+/* Known answers (kat_vectors of Random123 1.x): counter words 0 to 3, key words 0 and 1, result. */
 static const struct {
     uint32_t counter[4], key[2], want[4];
 } vectors[] = {
@@ -28,8 +28,8 @@ test_vectors(void)
     }
 }
 
-/* Checks that a statistic is within five standard deviations of its expected value. A correct generator fails one
- * run in millions, and this one draws the same numbers in every run. */
+/* Checks that a statistic is within five standard deviations of its expected value. A correct generator would fail
+ * one run in millions; with fixed seeds the outcome is the same in every run. */
 static void
 near(double got, double want, double deviation, const char *name)
 {

@@ -1,8 +1,8 @@
 /* stream.c - tests of host streams: work runs in order, streams wait for each other, and waiting threads wake up.
  *
- * More streams than cores add to one number in an order that depends only on their waits. The owner sleeps until it
- * is notified; a lost wake-up would make the test hang. The same test runs on a device that launches: it does
- * nothing until a thread waits for it, and then runs launched work in a random order. */
+ * More streams than cores add to one number, in an order that only their waits determine. The owner of the streams
+ * sleeps until it is notified; a lost wake-up would make the test hang. The test also runs on a simulated device
+ * with launches: the device does nothing until a thread waits for it, and then runs launched work in a random order. */
 #include "runtime/base/error.h"
 #include "runtime/device/stream_host.h"
 #include "runtime/base/waker.h"
@@ -14,9 +14,9 @@
 
 enum { STREAMS = 12, ROUNDS = 2000 };
 
-static int64_t number, wrong; /* the work uses no locks, so a wrong order shows */
+static int64_t number, wrong; /* written without locks, so that a wrong order is noticed */
 
-/* Checks that the number has the expected value, and adds one. */
+/* Runs as a piece of work: checks that the number has the expected value, and adds one. */
 static int
 step(const struct stream_work *w, const struct stream *s)
 {
@@ -82,8 +82,8 @@ close_streams(struct stream **s, int n)
 
 /* ---- tests ---- */
 
-/* Enqueues work on streams in a ring, where each waits for the stream before. one_by_one: the owner waits for each
- * piece of work; otherwise all is enqueued at once. */
+/* Enqueues work on a ring of streams; each stream waits for the stream before it. one_by_one: the owner waits for
+ * each piece of work; otherwise all work is enqueued at once. */
 static void
 in_a_ring(bool one_by_one)
 {
@@ -168,16 +168,16 @@ struct event {
 };
 static struct lane {
     struct launched {
-        bool waits; /* wait for the event; otherwise a step */
+        bool waits; /* true: waits for the event; false: a step that adds one */
         struct event after;
         uint64_t piece;
     } work[2 * ROUNDS];
     int64_t put, done;
 } lane[STREAMS];
-static pthread_mutex_t device = PTHREAD_MUTEX_INITIALIZER; /* protects lanes, number and seed */
+static pthread_mutex_t device = PTHREAD_MUTEX_INITIALIZER; /* protects the lanes, the number and the seed */
 static uint64_t seed;
 static int64_t nfollow;
-static bool forgets; /* planted fault: the device does not wait */
+static bool forgets; /* injected fault: the device does not wait */
 
 static int
 lane_add(int of, struct launched work)
@@ -188,7 +188,7 @@ lane_add(int of, struct launched work)
     return 0;
 }
 
-/* Runs the oldest work of a lane. Returns false if the lane is empty or waits. */
+/* Runs the oldest work of a lane. Returns false if the lane is empty or waits for an event. */
 static bool
 lane_step(struct lane *l)
 {
@@ -204,7 +204,7 @@ lane_await(int of, int64_t upto)
 {
     pthread_mutex_lock(&device);
     while (lane[of].done < upto) {
-        pthread_mutex_unlock(&device); /* waiting takes time; other threads launch meanwhile */
+        pthread_mutex_unlock(&device); /* unlocks, because waiting takes time and other threads may launch */
         usleep(10);
         pthread_mutex_lock(&device);
         lane_step(&lane[next_random(&seed) % STREAMS]);
@@ -273,7 +273,7 @@ launch(const struct stream_work *w, const struct stream *s)
     return lane_add(s->device, (struct launched){.piece = w->piece});
 }
 
-/* Host code between launches: launches a step, or runs the step itself. */
+/* Runs as host code between launches: launches a step, or runs the step itself. */
 static int
 look(const struct stream_work *w, const struct stream *s)
 {
@@ -284,8 +284,8 @@ look(const struct stream_work *w, const struct stream *s)
     return 0;
 }
 
-/* Runs the ring of in_a_ring on the launching device, with occasional host code. Returns how many pieces of work
- * found a wrong number. */
+/* Runs the ring of in_a_ring() on the simulated device with launches, with occasional host code. Returns the number
+ * of pieces of work that found a wrong number. */
 static int64_t
 launch_in_a_ring(uint64_t from)
 {

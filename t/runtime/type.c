@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The table of PyTorch's torch.promote_types. */
+/* Expected promotions: the table of PyTorch's torch.promote_types. */
 static const char *const order[] = {"bool", "u8", "i32", "i64", "bf16", "f16", "f32", "f64"};
 enum { N = 8 };
 static const char *const promoted[N][N] = {
@@ -21,7 +21,7 @@ static const char *const promoted[N][N] = {
     {"f32", "f32", "f32", "f32", "f32", "f32", "f32", "f64"},
     {"f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64"},
 };
-/* torch.result_type(tensor, number), where the number is a bool, an integer or a float. */
+/* Expected torch.result_type(tensor, number) for a bool, an integer and a float. */
 static const char *const with_number[N][3] = {
     {"bool", "i64", "f32"},   {"u8", "u8", "f32"},   {"i32", "i32", "f32"}, {"i64", "i64", "f32"},
     {"bf16", "bf16", "bf16"}, {"f16", "f16", "f16"}, {"f32", "f32", "f32"}, {"f64", "f64", "f64"},
@@ -50,7 +50,7 @@ test_promotion(void)
     is_int(wrong_weak, 0, "only the class of a number affects promotion");
 }
 
-/* torch.result_type of a tensor with dimensions, a tensor without, and a number; "-": absent. */
+/* Expected torch.result_type of a tensor with dimensions, a tensor without, and a number; "-": absent. */
 static const struct {
     const char *tensor, *scalar, *number, *want;
 } mixed[] = {
@@ -132,8 +132,8 @@ test_half_values(const struct half *f)
     ok(nan == 0, "%s: a NaN stays a NaN", f->name);
 }
 
-/* Checks rounding between neighbours lo and hi: the middle rounds to the even one, other values to the nearer.
- * Beyond the largest finite value, the next value counts as infinity. */
+/* Checks rounding between neighbours lo and hi: the middle rounds to the even neighbour, other values to the nearer
+ * one. Above the largest finite value, hi is infinity. */
 static void
 test_half_rounding(const struct half *f)
 {
@@ -147,8 +147,8 @@ test_half_rounding(const struct half *f)
     ok(wrong == 0, "%s: rounds to nearest, ties to even, between all neighbours", f->name);
 }
 
-/* Rounds doubles that are closer to the middle than an f32 can represent. Rounding through f32 would treat them as
- * the middle. */
+/* Rounds doubles so close to the middle of two halves that an f32 cannot represent the difference. Rounding by way
+ * of f32 would treat them as the middle. */
 static void
 test_half_of_double(const struct half *f)
 {
@@ -170,8 +170,8 @@ same_half(const struct half *f, uint16_t a, uint16_t b)
     return a == b || ((a & 0x7fff) > f->infinity && (b & 0x7fff) > f->infinity);
 }
 
-/* Checks that a row is converted like single values, at every length around a vector. Bytes beside the row must
- * stay. */
+/* Checks that a row is converted like single values, for every length around that of a vector. Bytes beside the row
+ * must stay unchanged. */
 static void
 test_half_rows(const struct half *f)
 {
@@ -185,7 +185,8 @@ test_half_rows(const struct half *f)
     for (uint32_t i = 0; i < PATTERNS; i++) {
         float v = f->get(all[i]);
         wrong += isnan(v) ? !isnan(wide[i]) : bits_of(v) != bits_of(wide[i]);
-        near[i] = float_of(bits_of(v) + (i * 2654435761u >> 16)); /* between this value and the next, or beyond it */
+        /* a value between this half and the next, or beyond the largest */
+        near[i] = float_of(bits_of(v) + (i * 2654435761u >> 16));
     }
     ok(wrong == 0, "%s: a row of all bit patterns is read like single values", f->name);
     half_round(d, back, near, PATTERNS);

@@ -22,7 +22,7 @@ next_position(const struct view *v, int64_t *at)
     return false;
 }
 
-/* Compares two views element by element; this defines a copy. */
+/* Returns true if two views have equal elements; the copy under test must satisfy this. */
 static bool
 copied(const struct view *dst, const struct view *src)
 {
@@ -36,7 +36,7 @@ copied(const struct view *dst, const struct view *src)
     return true;
 }
 
-/* Returns how many of n bytes differ from the fill byte. */
+/* Returns the number of bytes, of n, that differ from the fill byte. */
 static int
 touched(const uint8_t *p, int n)
 {
@@ -47,7 +47,7 @@ touched(const uint8_t *p, int n)
 
 static const int permutations[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
-/* Returns a view of dims whose axes are stored in this order, with a gap after the innermost row. */
+/* Returns a view of size `dims` whose axes are stored in this order, with a gap after the innermost row. */
 static struct view
 permuted(enum dtype d, const int64_t *dim, const int *order, int gap, void *data)
 {
@@ -87,8 +87,8 @@ test_permutations(void)
     is_int(spilt, 0, "a copy between permuted views writes nothing else");
 }
 
-/* Copies between views that are contiguous along different axes. view_copy does such copies in blocks of cache
- * lines. Tests sizes around the block size, and every dtype. */
+/* Copies between views that are contiguous along different axes; view_copy does this in blocks of cache lines. Tries
+ * sizes around the block size, and every dtype. */
 static void
 test_crossed(void)
 {
@@ -125,7 +125,7 @@ test_dtypes(void)
             struct type t = type_of((enum dtype)a, 2, (int64_t[]){2, 3});
             struct view src = view_dense(&t, from), dst;
             for (int i = 0; i < 6; i++)
-                elem_set_i((enum dtype)a, from, i, i % 2); /* values that every dtype represents */
+                elem_set_i((enum dtype)a, from, i, i % 2); /* values that every dtype can represent */
             t.dtype = (uint8_t)b;
             dst = view_dense(&t, to);
             view_copy(&dst, &src);
@@ -183,7 +183,7 @@ test_dense(void)
     ok(view_is_dense(&v) && view_numel(&v) == 1, "a scalar is dense");
 }
 
-/* Checks that copies by rows equal view_copy and write no other byte. */
+/* Checks that copies by rows equal view_copy and write no byte outside the destination. */
 static void
 test_rows(void)
 {

@@ -1,4 +1,4 @@
-/* Tests of sbp/search/along.c: after the search, no change of all nodes along one mesh axis makes the choice
+/* Tests of sbp/search/along.c: after the search, no change of all nodes along one mesh axis may make the choice
  * cheaper. */
 #include "sbp/search/along.h"
 
@@ -10,7 +10,8 @@
 
 enum { LEVELS = 2, PARTS = 2 };
 
-/* Splits candidates over two axes: candidate k has part k / 2 on the first axis and k % 2 on the second. */
+/* Describes candidates on two mesh axes: candidate k has entry k / 2 on the first axis and entry k % 2 on the second.
+ */
 static void
 lay_out(struct arena *a, struct net *n)
 {
@@ -72,7 +73,8 @@ no_axis_gains(struct arena *a, uint64_t seed, int *better)
     return fine;
 }
 
-/* Improves a choice node by node. Checks that the cost never rises, and that no single node can improve the result. */
+/* Improves a choice node by node. Checks that the cost never rises, and that afterwards no change of a single node
+ * lowers the cost. */
 static bool
 no_node_gains(struct arena *a, uint64_t seed)
 {

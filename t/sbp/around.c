@@ -1,5 +1,5 @@
-/* Tests of sbp/search/around.c: choosing a region of nodes again makes a choice cheaper, and its stated cost is
- * right; equal layers change together. */
+/* Tests of sbp/search/around.c: searching a region of nodes again must lower the cost of a choice, and the stated
+ * cost must be right; equal layers must change together. */
 #include "sbp/search/around.h"
 
 #include "t/lib/nets.h"
@@ -24,8 +24,8 @@ dearest(const struct net *n, int32_t *choice)
     return most >= 0;
 }
 
-/* Checks that the search finds the optimum. A region is larger than these nets, so each connected component is
- * chosen again as a whole. */
+/* Checks that the search finds the optimum. The test's networks are smaller than a region, so each connected
+ * component is optimised as one region. */
 static bool
 finds_the_least(struct arena *a, uint64_t seed)
 {
@@ -42,8 +42,8 @@ finds_the_least(struct arena *a, uint64_t seed)
     return fine;
 }
 
-/* Builds LAYERS chains of LENGTH nodes with two candidates. Changing one node costs 10; changing a complete chain
- * gains 1. */
+/* Builds LAYERS chains of LENGTH nodes with two candidates per node. A change of one node costs 10; a change of a
+ * complete chain gains 1. */
 static void
 layers_change_alike(struct arena *a)
 {

@@ -1,10 +1,10 @@
-/* choose.c - tests of the choice of a signature: comparison with an exhaustive definition, ties, and meshes of one
- * rank and of many. */
+/* choose.c - tests the choice of a signature for one call: comparison with an exhaustive search, ties, and meshes of
+ * one rank and of many. */
 #include "runtime/base/clock.h"
 #include "t/lib/sbp_ops.h"
 
-/* Returns a simple price: bytes of the target missing on each rank, plus the tensor's bytes per partial axis that
- * ends. */
+/* Returns a simple price of a move: the bytes of the target layout that each rank lacks, plus the tensor's bytes for
+ * each axis on which it stops being partial. */
 static int64_t
 price(void *arg, const struct type *t, const struct layout *from, const struct layout *to)
 {
@@ -33,8 +33,8 @@ struct naive {
     const struct layout *layout[8];
 };
 
-/* Returns the lowest price of making these axes of l broadcast or split, over all combinations of dimensions. The
- * axes split in mesh order, or after the other axes. */
+/* Returns the lowest price of making these axes of layout l B or S, over all combinations of dimensions. The axes
+ * split in mesh order, or after the other axes. */
 static int64_t
 debt_naively(struct sound *s, const struct type *t, const struct layout *l, unsigned axes)
 {
@@ -62,7 +62,7 @@ debt_naively(struct sound *s, const struct type *t, const struct layout *l, unsi
     return least;
 }
 
-/* Returns true if an operand becomes partial on axis x in a way that is not allowed. */
+/* Returns true if an operand becomes partial on mesh axis x in a way that is not allowed. */
 static bool
 partial_by_itself(const struct sound *s, const struct layout *const *given, const struct layout *const *layout, int x)
 {
@@ -77,8 +77,8 @@ partial_by_itself(const struct sound *s, const struct layout *const *given, cons
     return false;
 }
 
-/* Returns true if an operand already splits the factor of g on axis x, and every other operand with the factor
- * splits it the same way or is B. */
+/* Returns true if, on axis x, an operand already splits the factor of signature g, and every other operand with this
+ * factor splits it in the same way or is B. */
 static bool
 laid_out_so(const struct sound *s, const struct sig *g, const struct layout *const *given, int x)
 {
@@ -133,8 +133,8 @@ counted(const struct naive *n)
     return n->idle && all ? all + all / 20 + 1 : all;
 }
 
-/* Compares two choices by total bytes (plus 5 % if ranks have no work), then share of the busiest rank, bytes now,
- * and number of unchanged operands. The earlier choice wins a tie. */
+/* Compares two choices by total bytes (plus 5 % if ranks have no work), then by share of the busiest rank, by bytes
+ * moved now, and by number of unchanged operands. The earlier choice wins a tie. */
 static bool
 is_better(const struct naive *a, const struct naive *b)
 {
@@ -144,7 +144,7 @@ is_better(const struct naive *a, const struct naive *b)
     return a->bytes != b->bytes ? a->bytes < b->bytes : a->nsame > b->nsame;
 }
 
-/* Chooses by the definition: tries every combination. */
+/* Chooses a signature by exhaustive search over all combinations. */
 static struct naive
 choose_naively(struct sound *s, const struct place *p, const struct layout *const *given, const uint8_t *order)
 {
@@ -174,7 +174,7 @@ choose_naively(struct sound *s, const struct place *p, const struct layout *cons
     return best;
 }
 
-/* Returns a random layout for a tensor of ndim dimensions, in mesh order. */
+/* Returns a random layout for a tensor of ndim dimensions; its axes split in mesh order. */
 static const struct layout *
 random_layout(struct sound *s, const struct place *p, int ndim)
 {

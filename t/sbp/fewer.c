@@ -1,5 +1,5 @@
 /* Tests of sbp/net/repeat.c and sbp/search/fewer.c: repeated layers are recognised, and a stack of layers is solved
- * optimally (compared with dynamic programming), whether all layers are equal or one differs. */
+ * optimally (compared with dynamic programming), also if one layer differs from the others. */
 #include "sbp/search/fewer.h"
 #include "sbp/solve/solve.h"
 #include "t/lib/nets.h"
@@ -9,14 +9,16 @@
 
 enum { FORTH = 3, BACK = 4, SHARED = 3 };
 
-/* A stack of layers: node `shared`, then forth[0..n), then back[n..0). Both passes read the shared node. */
+/* A stack of n layers: the node `shared`, then forward nodes forth[0] to forth[n - 1], then backward nodes back[n -
+ * 1] to back[0]. Both passes read the shared node. */
 struct stack {
     struct net net;
     int32_t nlayer;
-    const int64_t *forth_cost, *back_cost;     /* of the layers except the odd layer */
+    /* costs of the forward and the backward node of a layer, in all layers except the odd one */
+    const int64_t *forth_cost, *back_cost;
     const int64_t *up, *down, *across, *by[2]; /* conversion prices of all layers */
     const int64_t *apart;
-    int64_t *odd; /* forth costs of the odd layer */
+    int64_t *odd; /* costs of the forward node in the odd layer */
     int32_t odd_layer;
 };
 
@@ -60,7 +62,8 @@ draw_stack(struct arena *a, uint64_t seed, int32_t nlayer, bool odd)
     net_state = seed;
     s.net.nnode = 2 * nlayer + 1;
     s.net.nlevel = 1;
-    s.net.node = ARENA_ARRAY(a, struct net_node, s.net.nnode + 2 * nlayer); /* with space for updates */
+    /* with room for two more nodes per layer, which are updates */
+    s.net.node = ARENA_ARRAY(a, struct net_node, s.net.nnode + 2 * nlayer);
     s.net.tensor = ARENA_ARRAY(a, struct net_tensor, 7 * nlayer);
     s.forth_cost = draw_costs(a, FORTH, 100);
     s.back_cost = draw_costs(a, BACK, 100);
@@ -73,7 +76,7 @@ draw_stack(struct arena *a, uint64_t seed, int32_t nlayer, bool odd)
         s.odd_layer = (int32_t)draw(nlayer);
         s.odd = draw_costs(a, FORTH, 500);
     }
-    int64_t *apart = draw_costs(a, SHARED, 1); /* so far apart that few choices compete */
+    int64_t *apart = draw_costs(a, SHARED, 1); /* costs so far apart that few choices compete */
     for (int32_t h = 0; h < SHARED; h++) apart[h] = 100 * (nlayer + draw(nlayer)) * h;
     s.net.node[0] = (struct net_node){.ncand = SHARED, .cost = s.apart = apart};
     for (int32_t l = 0; l < nlayer; l++) {
@@ -90,7 +93,8 @@ draw_stack(struct arena *a, uint64_t seed, int32_t nlayer, bool odd)
     return s;
 }
 
-/* Returns the lowest cost, by dynamic programming: for each candidate of the shared node, layer by layer over pairs. */
+/* Returns the lowest cost, by dynamic programming: for each candidate of the shared node, layer by layer over pairs
+ * of forward and backward candidates. */
 static int64_t
 by_layers(const struct stack *s)
 {
@@ -131,7 +135,8 @@ solved_by_layers(uint64_t seed, bool odd)
     return fine;
 }
 
-/* Converts a choice equal in all layers to few layers and back, and checks that the choice survives and is valid. */
+/* Converts a choice that is equal in all layers to the network with few layers and back. Checks that the choice is
+ * unchanged and valid. */
 static bool
 comes_back(uint64_t seed)
 {
@@ -154,8 +159,8 @@ comes_back(uint64_t seed)
     return fine;
 }
 
-/* Adds two updates per layer in the order of the backward pass; the second comes LAG layers later. Checks that each
- * update gets the number of its layer. */
+/* Adds two updates per layer in the order of the backward pass; the second update of a layer comes LAG layers later.
+ * Checks that each update is assigned to its layer. */
 static void
 late_updates_are_told(void)
 {
@@ -188,7 +193,7 @@ layers_are_told(void)
     struct fewer f;
     ok(fewer_begin(&f, &s.net), "forty repeated layers are recognised");
     bool continued = true;
-    for (int32_t l = 2; l + 3 < s.nlayer; l++) /* layers at the ends may be missed */
+    for (int32_t l = 2; l + 3 < s.nlayer; l++) /* layers at the ends may stay unrecognised */
         continued = continued && f.like.layer[forth(l)] - f.like.layer[forth(2)] == l - 2 &&
                     f.like.layer[back(&s, l)] == f.like.layer[forth(l)] &&
                     repeat_moved(&f.like, forth(l), 1) == forth(l + 1) &&

@@ -1,5 +1,5 @@
-/* Tests of sbp/proof/proof.c with hand-written certificates. False claims that exploit the limits of numbers are
- * refused. Certificates that would need unbounded memory are refused, too. */
+/* Tests of sbp/proof/proof.c with hand-written certificates. The checker must reject false claims that exploit the
+ * limits of numbers, and certificates that would need unbounded memory. */
 #include "sbp/proof/proof.h"
 
 #include "runtime/base/error.h"
@@ -39,8 +39,8 @@ refused(struct str *text, const char *why)
     return fine;
 }
 
-/* Writes a certificate: node 0 costs 0, 0, 1000, and its candidate 0 costs `much` with each of three readers. The
- * optimum is 0, with candidate 1. */
+/* Writes a certificate for this network: node 0 has candidates with costs 0, 0 and 1000, and candidate 0 costs
+ * `much` with each of three readers. The optimum is 0, with candidate 1. */
 static struct str
 three(long long much, long long bound, const char *steps)
 {
@@ -80,7 +80,7 @@ test_forgeries(void)
     ok(refused(&s, "without a memory limit"), "a price of bytes without a limit is refused");
 }
 
-/* Tests proof steps under a true bound: an invalid step is refused although the bound holds. */
+/* Tests proof steps of a true bound: an invalid step must be rejected although the bound is true. */
 static void
 steps(void)
 {
@@ -104,7 +104,8 @@ steps(void)
     ok(accepted(&s), "steps after the closing split are skipped");
 }
 
-/* Writes a certificate with one free tensor of n readers, where each reader uses a form of its own. */
+/* Writes a certificate with one tensor of n readers, in which each reader uses its own form of the tensor, without
+ * cost. */
 static void
 many_forms(void)
 {
@@ -148,7 +149,7 @@ claim(struct str *s, int n)
     str_add(s, "\ncost 0\nbound 0\nproof\n");
 }
 
-/* Nests cases so deep that the proof would need 2 GB. */
+/* Writes cases nested so deep that checking them would need 2 GB. */
 static void
 cases(void)
 {
@@ -181,7 +182,7 @@ bombs(void)
 int
 main(void)
 {
-#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer needs more memory */
+#ifndef __SANITIZE_ADDRESS__ /* less deep under AddressSanitizer, which needs more memory */
     struct rlimit most = {(rlim_t)3 << 30, (rlim_t)3 << 30};
     setrlimit(RLIMIT_AS, &most);
 #endif

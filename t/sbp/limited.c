@@ -1,5 +1,5 @@
-/* Tests of sbp/limit/limited.c on random nets: the bound is valid for any prices, and its proof shows no more than
- * the bound. */
+/* Tests of sbp/limit/limited.c on random nets: the bound must be valid for any prices of memory, and its proof must
+ * not show more than the bound. */
 #include "sbp/limit/limited.h"
 #include "sbp/limit/limit.h"
 
@@ -10,7 +10,7 @@ struct tally {
     int made, right, raised, proven;
 };
 
-/* Bounds the choices within a limit, from random prices. */
+/* Bounds the cost of choices within a limit, starting from random prices of memory. */
 static void
 try_net(struct arena *a, struct net *n, struct tally *t)
 {

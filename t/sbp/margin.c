@@ -1,5 +1,5 @@
-/* Tests of sbp/net/margin.c: the lower bounds of values equal the cost of the best choice with each value; with
- * partitioned tables the bounds never exceed that cost. */
+/* Tests of sbp/net/margin.c: the lower bound of each value must equal the cost of the best choice with this value;
+ * with partitioned tables it must not exceed that cost. */
 #include "sbp/net/margin.h"
 
 #include "sbp/net/dual.h"
@@ -13,7 +13,8 @@ struct tally {
     int parts, whole, large;
 };
 
-/* Returns the cost network of a net after the given number of dual sweeps; NULL if no choice is possible. */
+/* Returns the cost function network of a random net after the given number of dual sweeps; NULL if no choice is
+ * possible. */
 static struct cfn *
 network(const struct net *n, int sweeps)
 {

@@ -1,6 +1,6 @@
-/* Tests of sbp/proof/proof.c and sbp/solve/certify.c: every certificate of the search is accepted, and every damaged
- * one is refused. With a recomputed digest - one field or line changed, or random steps - no certificate that claims
- * too much is accepted. */
+/* Tests of sbp/proof/proof.c and sbp/solve/certify.c: the checker must accept every certificate of the search, and
+ * reject every damaged one. The checker must also reject every false claim in a certificate with a right digest,
+ * made by changing one field or line or by random steps. */
 #include "sbp/proof/proof.h"
 
 #include "runtime/base/error.h"
@@ -10,7 +10,7 @@
 #include "t/lib/nets.h"
 #include "t/lib/tap.h"
 
-/* Solves a net and writes its certificate. more: the certificate claims optimality, even without a proof. */
+/* Solves a network and writes the certificate. more: the certificate claims optimality, even without a proof. */
 static bool
 written(struct arena *a, const struct net *n, bool more, struct solved *s, struct str *text)
 {
@@ -31,7 +31,7 @@ accepted(const char *text, size_t n)
     return good;
 }
 
-/* Checks a text with a recomputed digest. */
+/* Recomputes the digest of a text and checks the certificate. Returns true if it is accepted. */
 static bool
 accepted_sealed(const struct str *text)
 {
@@ -44,7 +44,7 @@ accepted_sealed(const struct str *text)
     return good;
 }
 
-/* Checks the text with the number on line "KEY VALUE" changed by `by`. */
+/* Adds `by` to the number on line "KEY VALUE" and checks the certificate. Returns true if it is accepted. */
 static bool
 accepted_with(const struct str *text, const char *key, int64_t by)
 {
@@ -82,8 +82,8 @@ change_is_refused(struct str *text)
     return true;
 }
 
-/* Changes random bytes and recomputes the digest. Each text is answered; an accepted text with the same net proves a
- * true bound. */
+/* Changes random bytes and recomputes the digest. The checker must give an answer for each text; an accepted text
+ * with the same network must prove a true bound. */
 static bool
 changed_is_answered(struct str *text, int64_t optimum)
 {
@@ -99,8 +99,8 @@ changed_is_answered(struct str *text, int64_t optimum)
     return true;
 }
 
-/* Checks the message for a search that showed more than its proof. The message must report both bounds; impossible
- * values must be refused. */
+/* Checks the message about a search whose bound is higher than that of its proof. The message must report both
+ * bounds; impossible values must be rejected. */
 static bool
 says_both(const struct str *text, const struct solved *s)
 {
@@ -328,15 +328,15 @@ draw_tangle(struct arena *a, uint64_t seed)
     return n;
 }
 
-/* Ends a search after `left` questions. */
+/* Ends a search: returns true after `left` calls. */
 static bool
 runs_out(void *left)
 {
     return --*(int64_t *)left < 0;
 }
 
-/* Runs a search without a start and without better choices from outside. It finds better choices late, perhaps in
- * the last case of a split, after it has recorded more steps than the best choice needs. */
+/* Runs a search without a start choice and without better choices from outside. So it finds better choices late,
+ * perhaps in the last case of a split, after it has recorded more steps than the best choice needs. */
 static int
 search_alone(struct arena *a, const struct net *n, bool (*stop)(void *), void *arg, struct solved *s)
 {
@@ -353,8 +353,8 @@ search_alone(struct arena *a, const struct net *n, bool (*stop)(void *), void *a
     return 0;
 }
 
-/* Checks that a search's certificate is accepted for any mode, start and limit, with branches, and whenever the
- * search ends. */
+/* Checks that a search's certificate is accepted for any mode, start and limit, with branches, and for any time at
+ * which the search ends. */
 static void
 every_search(uint64_t seed, int n)
 {
@@ -372,7 +372,7 @@ every_search(uint64_t seed, int n)
         o.stop = runs_out;
         o.arg = &left;
         bool alone = draw(2);
-        if (alone) left = questions = draw(1000); /* a lone search has no other means to end soon */
+        if (alone) left = questions = draw(1000); /* a search without a start can only be ended by this count */
         if (!alone && draw(4) == 0) net.memory_limit = 20 + draw(60);
         int status = alone ? search_alone(&a, &net, runs_out, &left, &s) : net_solve(&a, &net, &o, &s);
         ended += left < 0;
@@ -396,7 +396,8 @@ every_search(uint64_t seed, int n)
     is_int(good, made, "each certificate of these searches is accepted");
 }
 
-/* Adds a tensor of one reader, with one form per value of its two ends. price: [maker's value][reader's value]. */
+/* Adds a tensor with one reader, and one form per value of its producer and reader. price[i][j]: price of the
+ * producer's value i with the reader's value j. */
 static void
 converts(struct arena *a, struct net *n, int32_t maker, int32_t reader, const int64_t *price)
 {
@@ -409,10 +410,10 @@ converts(struct arena *a, struct net *n, int32_t maker, int32_t reader, const in
     n->tensor[n->ntensor++] = t;
 }
 
-/* Tests a case of impossible values with negative costs. V's second value costs less than zero once the edge to W,
+/* Tests a case of impossible values with negative costs. V's second value costs less than zero after the edge to W,
  * which is a sum, is cut. A's first value needs B's first, and V has no value compatible with both, so no choice has
  * A's first. B stays until V is eliminated because B has an edge to W, too. A stays longer, because of C, D and E. A
- * search that considers V's value possible with B's first drops A's first after V is gone. */
+ * search that considers V's value possible with B's first would drop A's first value only after V is eliminated. */
 static void
 impossible_below_zero(void)
 {

@@ -1,4 +1,4 @@
-/* rule.c - tests of dimension rules: accepted and refused texts, sizes, writers, messages. */
+/* rule.c - tests of dimension rules: accepted and rejected texts, sizes, rules that are made for a call, messages. */
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "sbp/rule.h"
@@ -9,7 +9,8 @@ static struct arena arena;
 
 /* ---- reading ---- */
 
-/* Writes a parsed rule as text: "[x]" for unsplit letters, "x+" for letters that ranks make in shards. */
+/* Writes a parsed rule as text: "[x]" for letters that may not be split, "x+" for letters whose elements ranks
+ * compute in shards. */
 static void
 write_back(const struct rule *r, struct str *s)
 {
@@ -34,7 +35,7 @@ static void
 test_forms(void)
 {
     static const struct {
-        const char *text, *same; /* same: expected text; NULL: text */
+        const char *text, *same; /* text: a rule; same: the expected text of the parsed rule, NULL: equal to text */
     } form[] = {
         {"mk,kn->mn", NULL},
         {"a[b]c->a[b]c", NULL},
@@ -422,8 +423,8 @@ test_reshape(void)
     }
 }
 
-/* Lists all factorisations of n into at most four sizes. test_all_reshapes() checks that each reshape between two of
- * them binds and has the right sizes. */
+/* Lists all factorisations of n into at most four sizes. test_all_reshapes() checks that each reshape between two
+ * factorisations fits its rule and has the right sizes. */
 static int
 all_shapes(int64_t n, int64_t *dim, int ndim, int64_t (*shape)[5], int count)
 {

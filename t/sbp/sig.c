@@ -101,7 +101,7 @@ test_missing(uint64_t seed)
 
 /* ---- meshes ---- */
 
-/* Returns, as text, the combinations that are legal on a mesh for a sample. */
+/* Returns, as text, the combinations of layouts that are legal on a mesh for a sample call. */
 static const char *
 legal_on(const struct op *op, const char *sample, int naxis, const int32_t *axis)
 {
@@ -150,7 +150,7 @@ test_merged(void)
 
 /* ---- the check ---- */
 
-/* Lists every layout of a tensor of two dimensions on a mesh of two axes; in both orders where the order matters. */
+/* Lists every layout of a two-dimensional tensor on a mesh of two axes, in both orders if the order matters. */
 static int
 all_layouts(struct sound *s, const struct place *p, const struct layout **out)
 {

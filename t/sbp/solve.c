@@ -21,14 +21,14 @@ same_as_exhaustive(struct arena *a, const struct net *n)
     return fine;
 }
 
-/* Counts under limits: nets where a choice exists, found choices, and found optima. */
+/* Counts of solutions with limits: networks for which a choice exists, found choices, and found optima. */
 static struct {
     int possible, found, best;
 } within;
 
-/* Checks a solution under a limit. The choice keeps the limit, costs at least the optimum, and its bound is at most
- * the optimum. An error names a peak that some choice has, above the floor; with `quick`, a search with that peak as
- * limit succeeds. */
+/* Checks a solution with a memory limit. The choice must keep the limit and cost at least the optimum; the bound
+ * must be at most the optimum. An error must name a peak, not below the floor, that some choice has; with `quick`, a
+ * search with that peak as limit must succeed. */
 static bool
 keeps_limit(struct arena *a, const struct net *n)
 {
@@ -56,7 +56,7 @@ keeps_limit(struct arena *a, const struct net *n)
     return fine;
 }
 
-/* Makes costs coarse, so that many choices tie, and adds bytes to conversions. */
+/* Rounds costs coarsely, so that many choices have equal costs, and adds bytes to conversions. */
 static void
 draw_moved(struct arena *a, struct net *n)
 {
@@ -78,7 +78,7 @@ draw_moved(struct arena *a, struct net *n)
     }
 }
 
-/* Returns a net whose cost is the number of bytes sent. */
+/* Returns a network in which the cost is the number of bytes sent. */
 static struct net
 net_of_bytes(struct arena *a, const struct net *n)
 {

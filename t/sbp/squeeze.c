@@ -1,5 +1,5 @@
-/* Tests of sbp/limit/squeeze.c: a found choice keeps the limit and has the stated cost, a choice is mostly found if
- * one exists, and the search ends when asked. */
+/* Tests of sbp/limit/squeeze.c: a found choice keeps the memory limit and has the stated cost, the search finds a
+ * choice in most cases if one exists, and it ends when told to. */
 #include "sbp/limit/squeeze.h"
 #include "sbp/solve/solve.h"
 
@@ -17,7 +17,8 @@ struct tally {
     int made, right, found, best, asked;
 };
 
-/* Starts from the unlimited optimum, with a limit between its peak and the lowest peak of all choices. */
+/* Searches from the optimum without a limit, with a limit between that choice's peak and the lowest peak of all
+ * choices. */
 static void
 try_net(struct arena *a, struct net *n, struct tally *t)
 {

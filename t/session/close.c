@@ -1,4 +1,4 @@
-/* close.c - tests of closing a session: with and without open handles. */
+/* close.c - tests that a session can be closed with and without open handles. */
 #include "rille.h"
 #include "t/lib/tap.h"
 

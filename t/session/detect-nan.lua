@@ -1,5 +1,5 @@
--- detect-nan.lua - tests rille.detect_nan() and check = "nan": the first NaN, or infinity that no operand has, is an error
--- that names the operator and its line, eagerly, in a compiled step, for every layout and micro-batch.
+-- detect-nan.lua - tests rille.detect_nan() and check = "nan". The first NaN, or infinity that no operand has, must be
+-- an error that names the operator and its line. Tries eager calls and compiled steps, every layout and micro-batch.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -15,7 +15,7 @@ tap.group("the setting", function()
   tap.fails(function() rille.graph(print, {check = "na"}) end, {'check must be "trace", "nan" or "trace,nan"'}, "an unknown check is refused")
 end)
 
--- Expressions with the error that the search reports, "": none. x: values of a vector.
+-- Columns: expression, expected error ("": none), and x, the values of a vector.
 local cases = {
   {"log", {0, 1}, function(x) return x:log() end, "log: element 0 of result 0 is -inf, though the operands are finite"},
   {"log", {1, -1}, function(x) return x:log() end, "log: element 1 of result 0 is NaN, though the operands are finite"},

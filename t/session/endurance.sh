@@ -1,7 +1,7 @@
 #!/bin/bash
-# endurance.sh path/to/rille - tests that repeated calls of every facility leave memory, descriptors, threads, mappings and
-# shared memory unchanged: in one process, and in a job of a controller and two workers, with killed workers and visitors.
-# Calls each facility 300 times; SHARE=all: 10,000 times. Prints TAP.
+# endurance.sh path/to/rille - tests that repeated calls of every feature do not increase memory, descriptors, threads,
+# mappings or shared memory. Tests one process, and a job of a controller and two workers, with killed workers and
+# attached prompts. Calls each feature 300 times; with SHARE=all 10,000 times. Prints TAP.
 rille=$(realpath "$1") job=endure$$.lua
 . t/lib/processes.sh
 count=300

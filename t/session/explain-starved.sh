@@ -1,11 +1,11 @@
 #!/bin/bash
 # explain-starved.sh path/to/rille - tests that running out of memory while Lua builds the table of explain()
-# (shell/bind/lua_explain.c) is an ordinary error: garbage collection and the step work afterwards.
+# (shell/bind/lua_explain.c) is an ordinary error, after which garbage collection and the step still work.
 . t/lib/tap.sh
 rille=$(realpath "$1")
 
-# When collections are stopped for the k-th time, 2^(k - 1) allocations succeed and then two fail. Lua retries a failed
-# allocation once, so two failures are one error.
+# A library that makes allocations fail: when garbage collection is stopped for the k-th time, 2^(k - 1) allocations
+# succeed and then two fail. Lua retries a failed allocation once, so two failures cause one error.
 cat >"$dir/starve.c" <<'C'
 #define _GNU_SOURCE
 #include <dlfcn.h>

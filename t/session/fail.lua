@@ -7,7 +7,7 @@ local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
 local first, second = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
-local LINES <const> = {} -- by line number: description of the code
+local LINES <const> = {} -- index: line number; value: description of the code on that line
 
 local function mark(what)
   LINES[debug.getinfo(2, "l").currentline] = what
@@ -75,7 +75,7 @@ local function set(list, values)
   end)
 end
 
--- Makes each act fail in turn. Returns counts that must be 0, and how often a variable was left only partly written.
+-- Makes each act fail in turn. Returns counts that must be 0, and the number of times that a variable was only partly written.
 local function fail_each(net, step)
   for _ = 1, 2 do step(x, y):item() end
   local list = variables(net)
@@ -164,7 +164,7 @@ tap.group("labels out of range", function()
   end
 end)
 
--- With split classes only the loss reads the logits at the labels, and here nothing reads the loss.
+-- Tests bad labels of a loss that is not read. With split classes, only the loss reads the logits at the labels.
 tap.group("bad labels of a loss that is not read", function()
   local wrong, at = {}, {placement = rille.placement("cpu", {0, 1})}
   for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
@@ -188,7 +188,7 @@ tap.group("bad labels of a loss that is not read", function()
   tap.is(wrong, {}, "are reported, and nothing is updated")
 end)
 
--- The forward call is not computed, so only its gradient checks the ids.
+-- Tests bad ids of values that are not read. The forward call is not computed, so only its gradient checks the ids.
 tap.group("bad ids of values that are not read", function()
   local wrong, tried, at = {}, 0, {placement = rille.placement("cpu", {0, 1})}
   local there = {placement = at.placement}
@@ -245,7 +245,7 @@ tap.group("a lookup and its gradient", function()
   tap.is(gates(false), "index_add", "check the ids in the gradient if the looked-up values are not needed")
 end)
 
--- Errors report positions in the user's batch, for any number of micro-batches and any layout.
+-- Checks that errors report positions in the user's batch, for any number of micro-batches and any layout.
 tap.group("positions of bad labels and ids", function()
   local four = rille.placement("cpu", {{0, 1}, {2, 3}})
   local wrong, tried = {}, 0

@@ -1,5 +1,6 @@
--- Tests that a compiled step computes the same as the plain function after settings of modules and optimisers are changed. The
--- step is traced again for a change, and never without one. Optimisers count steps the same way.
+-- Tests that a compiled step computes the same as the plain function after settings of modules and optimisers are
+-- changed. The step must be traced again after a change, and never without a change. Optimisers must count steps like
+-- the plain function.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim, T = rille.nn, rille.optim, rille.tensor
@@ -11,7 +12,7 @@ function Window:init(n) self.n, self.fc = n, nn.Linear(8, 8) end
 function Window:forward(x) return self.fc(x) * self.n end
 function Window:settings() return {n = self.n, list = self.list} end
 
-local Silent = nn.Module:extend("Silent") -- has no settings(): its numbers are fixed when traced
+local Silent = nn.Module:extend("Silent") -- a module without settings(): its numbers are fixed when it is traced
 function Silent:init() self.fc, self.list, self.calls = nn.Linear(8, 8), {nn.ReLU()}, 0 end
 function Silent:forward(x)
   self.calls = self.calls + 1
@@ -23,7 +24,7 @@ end
 local function attention(rotary) return nn.MultiheadAttention(8, 2, {is_causal = true, rotary = rotary}) end
 local scaling = {rope_type = "linear", factor = 2}
 
--- Name, module, change, shape of the input. Every change changes the output.
+-- Columns: name, module, change, shape of the input. Every change changes the output.
 local rows = {
   {"the base of a rotary", attention(nn.Rotary(16, 4)), function(m) m.rotary.base = 50 end, {1, 5, 8}},
   {"another rotary", attention(nn.Rotary(16, 4)), function(m) m.rotary = nn.Rotary(16, 4, {base = 3}) end, {1, 5, 8}},
@@ -68,7 +69,7 @@ tap.group("modules", function()
   end
 end)
 
--- A user's module with layers and parameters in its own fields and tables, without settings(). A row changes one field.
+-- A user's module without settings(), with layers and parameters in fields and tables. A row changes one field.
 local Holder = nn.Module:extend("Holder")
 function Holder:init()
   self.named, self.pairs, self.later, self.seen = {left = nn.Linear(8, 8)}, {{nn.Linear(8, 8)}}, {}, {}
@@ -125,7 +126,7 @@ tap.group("fields of user-defined modules", function()
   tap.is(n, 1, "new fields of this or another module cause no new trace")
 end)
 
--- Functions that change settings of their own modules and optimisers, eager and compiled.
+-- Tests functions that change settings of their own modules and optimisers, eager and compiled.
 tap.group("settings that a step changes itself", function()
   local function both(make)
     local seen, n = {}, {}
@@ -221,7 +222,7 @@ tap.group("settings that a step changes itself", function()
   tap.is({w:item(), o:state_dict()["0.m"]:item()}, moved, "after recover() a step updates the optimiser's state")
 end)
 
--- Momentum is switched off and on: steps without momentum leave its state as it was.
+-- Switches momentum off and on: steps without momentum must not change its state.
 tap.group("momentum off and on", function()
   local seen = {}
   for k, compiled in ipairs{false, true} do
@@ -354,7 +355,7 @@ local kinds = {
   AdamW = {{"betas", {0.5, 0.6}}, {"eps", 0.5}, {"weight_decay", 0.1}, {"lr", 0.3}},
 }
 
--- Runs five steps with a change after the second. Returns the parameters and the number of steps.
+-- Runs five steps with a change after the second step. Returns the parameters and the optimiser's number of steps.
 local function trained(kind, compiled, grouped, change)
   local a, b = T({1, -2}, {requires_grad = true}), T({3}, {requires_grad = true})
   local opt = optim[kind](grouped and {{params = {a}}, {params = {b}, weight_decay = 0.25}} or {a, b}, {lr = 0.1})
@@ -454,7 +455,7 @@ tap.group("counts and lists in checkpoints and snapshots", function()
   local w, opt, step = new()
   step(T{1}); step(T{1})
   rille.checkpoint.save(dir, {optimizer = opt, step = 2})
-  opt.steps = 0 -- the value of old versions, which did not count compiled steps
+  opt.steps = 0 -- the value in old versions of Rille, which did not count compiled steps
   rille.checkpoint.save(dir .. "/old", {optimizer = opt, step = 2})
   step(T{1})
   for at, steps in pairs{[dir] = 3, [dir .. "/old"] = 1} do

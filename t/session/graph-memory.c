@@ -1,9 +1,9 @@
-/* graph-memory.c - checks that the stored graph keeps exactly the values and nodes of its definition.
+/* graph-memory.c - checks that the graph keeps exactly those values and nodes that its definition requires.
  *
  * runtime/graph/graph.h defines three counts per value: holders, readers of the value's bytes, and nodes that
- * remember the value. After every step of a random history, this test computes the counts afresh, from a model of
- * the reads between nodes and values. The graph updates its counts incrementally and must agree. Unneeded values and
- * nodes must be freed: the graph's own counts and a sanitizer check that. */
+ * remember the value. After every step of a random history, this test computes the counts again, from a model of the
+ * reads between nodes and values. The graph's incrementally updated counts must agree. Unneeded values and nodes
+ * must be freed; the graph's own counts and a sanitizer check this. */
 #include "runtime/graph/graph.h"
 
 #include "runtime/base/arena.h"
@@ -32,7 +32,7 @@ struct model {
     const char *wrong;
 };
 
-/* Operators that save nothing, operands, results, or both. */
+/* Operators whose gradients save nothing, operands, results, or both. */
 static const struct op ops[] = {{.name = "a"},
                                 {.name = "b", .grad.saves = "0"},
                                 {.name = "c", .grad.saves = "1a"},
@@ -77,8 +77,8 @@ count(struct model *m)
         if (m->val[i].keep == 0) m->val[i].stored = false;
 }
 
-/* Applies the rules once. A node without held results only remembers; a node whose results are not remembered either
- * is freed. Returns true if anything changed. */
+/* Applies the rules of the definition once. A node without held results keeps only its operands' references; a node
+ * whose results no node remembers is freed. Returns true if anything changed. */
 static bool
 let_go(struct model *m)
 {
@@ -204,7 +204,7 @@ some_node(struct model *m, bool done)
     return -1;
 }
 
-/* Computes a random node: makes the stores of needed results, then marks the node as done. */
+/* Computes a random node: allocates the stores of needed results, then marks the node as done. */
 static void
 compute(struct model *m)
 {
@@ -239,7 +239,7 @@ spend(struct model *m)
     if (n->done && n->holding == HOLD_SAVED) n->holding = HOLD_REMEMBERED;
 }
 
-/* Revives a node without result bytes, so that the node is computed again. */
+/* Marks a node whose result bytes are freed for computation, so that it is computed again. */
 static void
 revive(struct model *m)
 {
@@ -319,8 +319,8 @@ computed(struct graph *g, struct val *x, int nout)
     return v;
 }
 
-/* Returns the last of a chain of n values, each computed from the previous one. The handles of the others are
- * dropped. */
+/* Returns the last of a chain of n values, each computed from the previous one. Frees the handles of the other values.
+ */
 static struct val *
 chain(struct graph *g, int n, bool compute_each)
 {
@@ -361,7 +361,7 @@ long_chains(void)
     graph_free(&g);
 }
 
-/* Number of freed versions reported to their owner. */
+/* number of freed versions that were reported to their owner */
 static int norphan;
 
 static void
@@ -371,8 +371,8 @@ orphan(struct rille_tensor *owner)
     norphan++;
 }
 
-/* Checks the versions of a variable. A version does not hold the previous version, because differentiation stops
- * there. */
+/* Checks the versions of a variable. A version must not hold the previous version, because differentiation stops there.
+ */
 static void
 versions(void)
 {

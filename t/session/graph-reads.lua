@@ -9,7 +9,7 @@ local first = 0
 while arg[first - 1] do first = first - 1 end
 local program_path = arg[first]
 
--- Runs a script in a new process and returns its output.
+-- Runs a script in a new process and returns the script's warnings.
 local function warnings_of(script, environment)
   local path = os.tmpname()
   local file = assert(io.open(path, "w"))
@@ -24,7 +24,7 @@ end
 
 -- ---- each way of reading ----
 
--- By kind of read: a chunk that returns the function and a list of changes, applied in order.
+-- Chunks by kind of read. A chunk returns the function, and a list of changes that are applied in order.
 local methods = {
   ["a number in an upvalue"] = "local k = 2.0; return function(x) return x * k end, {function() k = 3.0 end}",
   ["a number in a global"] = "K = 2.0; return function(x) return x * K end, {function() K = 3.0 end}",
@@ -136,8 +136,8 @@ tap.group("warnings", function()
   tap.is(times, 1, "a step that is traced repeatedly because of one variable names the variable, once")
 end)
 
--- An expression of x and k, and the number of traces for 20 values of k: 1 if k becomes a live number (2 with a failed first attempt);
--- 20 if the value of k must be fixed in a trace.
+-- Tries expressions of x and k, each with the expected number of traces for 20 values of k: 1 if k becomes a live number
+-- (2 with a failed first attempt); 20 if the value of k must be fixed in a trace.
 tap.group("numbers", function()
   local x = rille.tensor{1.5, 2}
   for _, row in ipairs{
@@ -213,7 +213,8 @@ end)
 
 -- ---- random programs ----
 
--- Each kind: declarations, a statement that changes y, and changes; @ is the number of the variable, $ the new value.
+-- Kinds of variables. Columns: declarations, a statement that changes y, and changes. @ stands for the variable's
+-- number, $ for the new value.
 local kinds = {
   {"local a@ = 1", "y = y * a@", "a@ = $"},
   {"A@ = 1", "y = y + A@", "A@ = $"},

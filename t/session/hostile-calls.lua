@@ -1,6 +1,6 @@
--- Calls every operator with wrong arguments: too few and too many operands, empty tensors, tensors of any dtype, layout and
--- device, numbers at the limits of 64 bits, strings, functions. A call must return a value, or raise an error that begins
--- with line and operator and names the operands. Sanitizers find memory errors.
+-- Calls every operator with wrong arguments: too few and too many operands, empty tensors, tensors of any dtype, layout
+-- and device, numbers at the limits of 64 bits, strings, functions. A call must return a value, or raise an error that
+-- begins with line and operator, and names the operands. Sanitizers find memory errors.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local T = rille.tensor
@@ -11,7 +11,7 @@ math.randomseed(tap.seed(1))
 local trials = os.getenv("RILLE_LONG") and 2000 or 100
 local two, meta = rille.placement("cpu", {0, 1}), rille.placement("meta", {0})
 
--- A correct call of each operator, to be damaged.
+-- Operands of a correct call of each operator, to be damaged.
 local f, ids, truth, image = rille.ones{4, 5}, T({1, 0, 2}, I64), T({true, false, true}), rille.ones{2, 3, 4, 4}
 local heads, five, turn = rille.ones{1, 2, 3, 4}, rille.ones{5}, rille.ones{3, 2}
 local right = {
@@ -67,7 +67,7 @@ local function values(y)
   if y.device == "meta" then tostring(rille.plan(y)) else tostring(y) y:totable() end
 end
 
--- Returns a fault of the error text; nil if the error text is good.
+-- Returns a description of the fault in the error text; nil if the text has none.
 local function fault(op, err, first)
   err = tostring(err)
   if not err:find("^[^:]*hostile%-calls.lua:%d+: " .. op .. ": ") then return "does not begin with line and operator" end

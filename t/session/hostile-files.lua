@@ -1,4 +1,5 @@
--- hostile-files.lua - tests of malformed files and options: the error names the file or option, the wrong part, and its value.
+-- hostile-files.lua - tests of malformed files and options: the error must name the file or option, the wrong part, and
+-- the value of that part.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, T = rille.nn, rille.tensor
@@ -8,7 +9,7 @@ os.execute("mkdir '" .. dir .. "'")
 local function read(path) local f = assert(io.open(path, "rb")); local s = f:read("a"); f:close(); return s end
 local function write(name, s) local f = assert(io.open(dir .. "/" .. name, "wb")); f:write(s); f:close(); return dir .. "/" .. name end
 
--- Checks that fn raises an error with the text `want` at its end, after line and function.
+-- Checks that fn raises an error that consists of the user's line, the function's name and the text `want`.
 local function refused(fn, want, what)
   local good, why = pcall(fn)
   why = tostring(why)
@@ -86,7 +87,7 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
   end
 end
 
--- A model written into the folder of a sharded model: the folder is ambiguous.
+-- Writes a model into the folder of a sharded model, so that the folder is ambiguous.
 local both = dir .. "/both"
 local model = rille.models.gpt2.new{vocab = 20, length = 16, layers = 1, heads = 2, width = 8}
 model:save(both, {max_shard_size = "1KB"})

@@ -1,5 +1,5 @@
--- Tests of extreme input: the largest numbers, empty tensors, scalars, absent operands. Each case gives the right value
--- or a clear error. Sanitizers find memory errors.
+-- Tests of extreme input: the largest numbers, empty tensors, scalars, absent operands. Each case must give the right
+-- value or a clear error. Sanitizers find memory errors.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local T = rille.tensor
@@ -57,7 +57,7 @@ tap.group("metamethods and methods with wrong objects", function()
   tap.is(a:sum():item(), 190.0, "the session still works")
 end)
 
--- A program for a new process: closes its session, then calls every function with objects of the closed session.
+-- A program for a new process. The program closes its session, then calls every function with objects of the closed session.
 local closed = [[
 local x, held
 do
@@ -127,7 +127,7 @@ tap.group("tensors with more bytes than can be counted", function()
       local x = T({1}, {dtype = dtype}):expand{size}
       for _, call in ipairs{"argmax", "argmin", "topk", "logsumexp"} do
         local args = call == "topk" and {1, 0} or {0}
-        -- Gathered, in its own dtype or f32, the tensor has more bytes than can be counted, or more than any memory.
+        -- true if the gathered tensor, in its own dtype or in f32, has more bytes than an int64 can count, or than any memory has
         local uncounted = size == 1 << 61 and (call == "logsumexp" or dtype == "bf16")
         tap.fails(function() x[call](x, table.unpack(args)):item() end, {"hostile.lua:", uncounted and "2^62 bytes" or "out of memory on cpu:0"},
           ("%s of 2^60 elements is refused"):format(call))
@@ -142,7 +142,7 @@ tap.group("tensors with more bytes than can be counted", function()
   tap.is(T({1, 2, -1}, I64):pow(T({-1, -1, -3}, I64)):totable(), {1, 0, -1}, "negative powers in an integer tensor are truncated")
 end)
 
--- As PyTorch: an error for integers, infinity and NaN for reals.
+-- Division by zero, as in PyTorch: an error for integers; infinity or NaN for reals.
 tap.group("division by zero", function()
   local two = rille.placement("cpu", {0, 1})
   for _, dtype in ipairs{"i64", "i32", "u8"} do
@@ -276,7 +276,8 @@ tap.group("in place", function()
   tap.is(q.grad:item(), 1, "the gradient of a variable with respect to itself is 1")
 end)
 
--- As in PyTorch, a result that does not fit the variable's dtype is refused ("can't be cast to the desired output type").
+-- Assigns results in place that do not fit the variable's dtype: an error, as in PyTorch ("can't be cast to the desired
+-- output type").
 tap.group("in place, values of another dtype", function()
   local one = {f32 = 1.5, i64 = 2, i32 = 2, u8 = 2, bool = true}
   local class = {f32 = 3, i64 = 2, i32 = 2, u8 = 2, bool = 1}
@@ -369,7 +370,7 @@ tap.group("axes out of range", function()
   end
 end)
 
--- An argument inside a graph never requires a gradient, so asking for its gradient is an error, not 0.
+-- Checks an argument inside a graph: it never requires a gradient, so a request for its gradient must be an error instead of 0.
 tap.group("gradients of tensors that require none", function()
   local w, x = T({2}, {requires_grad = true}), T({3}, {requires_grad = true})
   local function slopes(x) return rille.grad((x * w):square():sum(), {w, x}) end

@@ -1,8 +1,8 @@
--- Runs random programs against the whole Lua interface: all modules and methods, wrong selves, wrong types, coroutines,
--- finalisers, graphs, explicit metamethod calls. Each statement must give a value or an error, and never crash, hang, or
--- leave the session unusable. Sanitizer builds also find memory errors.
+-- Runs random programs against the whole Lua interface: all modules and methods, methods on wrong objects, wrong types,
+-- coroutines, finalisers, graphs, explicit calls of metamethods. Each statement must give a value or an error, and must
+-- not crash, hang, or leave the session unusable. Sanitizer builds also find memory errors.
 --
--- Each program is a text drawn from its own seed. RILLE_PROGRAM=n runs and prints program n alone; RILLE_PROGRAMS=100000
+-- Each program is a text drawn from its own seed. RILLE_PROGRAM=n runs and prints only program n; RILLE_PROGRAMS=100000
 -- sets the number of programs. Programs run in a child process, in a temporary folder.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"

@@ -1,4 +1,4 @@
--- Tests that a random value depends only on the seed, the call and the element: loops, graphs and layouts give equal values.
+-- Tests that a random value depends only on the seed, the call and the element: loops, graphs and layouts must give equal values.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -25,7 +25,7 @@ end)
 
 tap.group("graphs", function()
   local x = rille.ones({4, 3})
-  local function f(a) -- branches, so that the order of calls differs from the order of use
+  local function f(a) -- with branches, so that calls are made in another order than their results are used
     local late, early = a:dropout(0.5), rille.rand({4, 3})
     return (early * 2 + late):dropout(0.3) + rille.randn({4, 3})
   end

@@ -1,4 +1,5 @@
-/* random-layouts.c - random programs give the same values on one device and on many devices, with random layouts.
+/* random-layouts.c - tests that random programs give the same values on one device and on many devices, with random
+ * layouts.
  *
  * A seed determines the program: leaves, operators on earlier values, updates of leaves, early and late reads, and
  * dropped handles. The program runs in two worlds at once. One world has a single device. The other has placements
@@ -11,18 +12,18 @@ enum { LEAVES = 5, INPUTS = 3, POOL = 16, PLACES = 7, BYTES = 1 << 16, MOST = 9 
 
 struct world {
     struct rille_session *s;
-    struct rille_tensor *t[POOL]; /* leaves first */
+    struct rille_tensor *t[POOL]; /* the program's tensors; leaves are first */
     const struct rille_place *place[PLACES];
     bool spread;
 };
 
 struct program {
-    uint64_t random, layouts; /* seeds of the computation and of the layouts */
+    uint64_t random, layouts; /* random: seed of the computation; layouts: seed of the layouts */
     struct world one, many;
-    bool gradients; /* f64 values, a short program, and backward at the end */
-    bool traced;    /* the second world traces a compiled step and reads nothing before its end */
+    bool gradients; /* true: values are f64, the program is short, and backward runs at its end */
+    bool traced;    /* true: the second world traces a compiled step, and reads nothing before its end */
     int wrong;
-    char last[200]; /* current instruction, for messages */
+    char last[200]; /* text of the current instruction, for messages */
 };
 
 /* ---- choices ---- */
@@ -133,7 +134,7 @@ compare(struct program *p, const struct rille_tensor *a, const struct rille_tens
         wrong(p, what);
         return;
     }
-    /* 0 and -0 compare equal. */
+    /* Compares two arrays of floats; 0 and -0 count as equal. */
     bool same = true;
     bool is_f32 = !strcmp(rille_tensor_dtype(a), "f32"), is_f64 = !strcmp(rille_tensor_dtype(a), "f64");
     for (int64_t i = 0; i < rille_tensor_numel(a) && same; i++)
@@ -159,7 +160,7 @@ struct instruction {
     const char *op;
     int nin;
     enum shape attrs;
-    bool grows, tied; /* grows: clamp results afterwards; tied: gradients can be fractions */
+    bool grows, tied; /* grows: results must be clamped; tied: gradients can be fractions */
 };
 static const struct instruction instruction[] = {
     {"add", 2, PLAIN, true, false},           {"sub", 2, PLAIN, true, false},
@@ -215,7 +216,7 @@ attributes(struct program *p, const struct instruction *in, const struct rille_t
         a[0] = (struct rille_attr){.name = "pad", .kind = RILLE_INTS, .n = 2, .list = list};
         a[1] = (struct rille_attr){.name = "value", .kind = RILLE_FLOAT, .f = 3};
         return 2;
-    case FLAT: /* all dimensions but the last merged, or all merged */
+    case FLAT: /* merges all dimensions but the last, or all */
         list[0] = -1;
         list[1] = ndim ? rille_tensor_shape(x)[ndim - 1] : 1;
         a[0] = (struct rille_attr){.name = "shape", .kind = RILLE_INTS, .n = 1 + chance(r, 2), .list = list};
@@ -259,7 +260,7 @@ cut(struct world *w, struct rille_tensor **t)
     return status;
 }
 
-/* Calls an instruction in both worlds. Checks that either both worlds succeed or both refuse. */
+/* Calls an instruction in both worlds. Checks that both worlds succeed, or that both fail. */
 static bool
 both(struct program *p, const struct instruction *in, const int *index, int nattr, const struct rille_attr *attr,
      int64_t number, struct rille_tensor **a, struct rille_tensor **b)
@@ -292,7 +293,7 @@ keep(struct program *p, struct rille_tensor *a, struct rille_tensor *b)
     if (early && !p->traced) compare(p, a, b, "read at once");
 }
 
-/* Looks up rows of a table; the indices are remainders by the number of rows. */
+/* Looks up rows of a table. Indices are random values modulo the number of rows. */
 static bool
 look_up(struct program *p, const int *index)
 {
@@ -341,7 +342,7 @@ step(struct program *p)
     return true;
 }
 
-/* Assigns another value to a leaf. Values computed from the old one are compared at the end. */
+/* Assigns another value to a leaf. Values that were computed from the old value are compared at the end. */
 static void
 update(struct program *p)
 {
@@ -369,7 +370,7 @@ leaf(struct program *p, int i)
     int64_t shape[3], n = 1;
     const char *dtype = i % 2 ? (p->gradients ? "f64" : "f32") : chance(r, 2) ? "i64" : "i32";
     for (int k = 0; k < ndim; k++)
-        n *= shape[k] = i < 3 ? 4 : sizes[below(r, 6)]; /* equal sizes, so that operands match sometimes */
+        n *= shape[k] = i < 3 ? 4 : sizes[below(r, 6)]; /* equal sizes, so that operands sometimes match */
     union {
         double f64[400];
         float f32[400];

@@ -1,6 +1,6 @@
--- random-programs.lua - runs random programs in random layouts, where values are used several times. Values and gradients must
--- equal those of one device: eagerly, in a compiled step, and in a step with planned layouts. The bytes that explain() reports
--- must equal the bytes received. All values are integers in f64, so no sum is rounded.
+-- random-programs.lua - runs random programs in random layouts. Values are read several times. Values and gradients must
+-- equal those of one device: eagerly, in a compiled step, and in a step with planned layouts. The bytes that explain()
+-- reports must equal the bytes received. All values are integers in f64, so no sum is rounded.
 --
 -- PROGRAMS=300 SEED=1 runs programs 1 to 300; RILLE_LONG=1 runs 2000.
 local tap = dofile("t/lib/tap.lua")
@@ -14,7 +14,7 @@ local MESHES <const> = {{0, 1}, {2, 0, 1}, {0, 1, 2, 3}, {{0, 1}, {2, 3}}, {{4, 
 local R = math.random
 local function pick(list) return list[R(#list)] end
 
--- ---- a program: leaves {shape =, sbp =, most =} and steps f(v), where v[i] is value i ----
+-- ---- a program consists of leaves {shape =, sbp =, most =} and steps f(v), where v[i] is value i ----
 
 local function layout(axes, ndim, whole)
   local list = {}
@@ -116,7 +116,7 @@ local kinds = {
       changed(a.shape, axis, a.shape[axis] + b.shape[axis]), math.max(a.most, b.most)
   end,
   function(a, i, _, _, axes)
-    local sbp = layout(axes, #a.shape, true) -- without P, because P(max) values cannot become P(sum)
+    local sbp = layout(axes, #a.shape, true) -- a layout without P, because P(max) values cannot become P(sum)
     return ("move %d to %s"):format(i, type(sbp) == "table" and table.concat(sbp, ",") or sbp),
       function(v, place) return place and v[i]:to_global{placement = place, sbp = sbp} or v[i] end, a.shape, a.most
   end,
@@ -141,7 +141,7 @@ local function drawn(number)
     if #p.steps == steps then break end
     local i, j = R(2) == 1 and #all or R(#all), R(#all)
     if R(2) == 1 then j = i end
-    local kind = R(3) < 3 and kinds[R(3)] or pick(kinds) -- mostly element-wise operators and sums
+    local kind = R(3) < 3 and kinds[R(3)] or pick(kinds) -- chooses mostly element-wise operators and sums
     local text, f, shape, most = kind(all[i], i, all[j], j, axes)
     if text and most <= MOST and numel(shape) <= 512 then
       p.steps[#p.steps + 1] = f

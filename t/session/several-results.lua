@@ -1,6 +1,6 @@
--- several-results.lua - reads the results of operators with several results one by one, in every order, some of them twice,
--- with first- and second-order gradients in between. The values must equal those of reading all results at once. The end of
--- the program counts buffers, so a leak shows.
+-- several-results.lua - reads the results of operators with several results one by one, in every order, some of them
+-- twice, with first- and second-order gradients in between. The values must equal those of reading all results at once.
+-- At the end the program counts buffers, to find leaks.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
@@ -18,7 +18,8 @@ local function permutations(list, at, found)
   return found
 end
 
--- By name: a function of leaves that returns tensors, several from one operator; then the sizes of the leaves.
+-- Cases by name: a function of leaves that returns tensors, several of which are results of one operator; then the sizes
+-- of the leaves.
 local cases = {
   topk = {function(x) return x:topk(2, 0) end, {4, 3}},
   ["topk and its sum"] = {function(x)
@@ -92,7 +93,7 @@ for _, name in ipairs(names) do
     local r = results(case)
     for k, i in ipairs(p) do
       if apart(flat(r[i]), want[i]) > 1e-5 then wrong = wrong + 1 end
-      if n % 2 == 0 and k == 1 then r[i] = r[i]:detach() end -- drops the original handle in half of the orders
+      if n % 2 == 0 and k == 1 then r[i] = r[i]:detach() end -- frees the original handle in half of the orders
       if n % 3 == 0 then collectgarbage() end
       if apart(flat(r[i]), want[i]) > 1e-5 then wrong = wrong + 1 end
     end

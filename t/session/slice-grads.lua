@@ -1,5 +1,6 @@
--- slice-grads.lua - tests of gradients of slices of one value. Gradients of adjacent slices are joined and written once, in
--- any order of the slices. Slices that overlap, leave gaps or are sharded give the same gradients as a sum.
+-- slice-grads.lua - tests of gradients of slices of one value. Gradients of adjacent slices must be concatenated and
+-- written once, in any order of the slices. Slices that overlap, leave gaps or are sharded must give the same gradients
+-- by a sum.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 

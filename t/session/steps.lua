@@ -1,4 +1,4 @@
--- steps.lua - tests loops of training steps: compilations, memory held, and old and new values.
+-- steps.lua - tests loops of training steps: number of compilations, memory that is held, and old and new values of variables.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -38,8 +38,9 @@ local function settled()
   return rille.counters()
 end
 
--- Returns the compilations after the second step and the growth after it: bytes since step 20, values since step 800. Values
--- are stable only after step 800, because the session remembers 10,000 computed operators for explain().
+-- Runs a long loop. Returns the number of compilations after the second step, and two growths: bytes since step 20, and
+-- number of values since step 800. The number of values is stable only then, because the session remembers 10,000
+-- computed operators for explain().
 local function long_loop(net, step, read)
   local random = rille.data.permutation(STEPS, tap.seed(1))
   local two, bytes, values, last
@@ -130,7 +131,8 @@ tap.group("forward is computed once", function()
   tap.is(acts_of(function() net.x:totable() end), 0, "reading a leaf computes nothing")
 end)
 
--- Makes an operator sleep, so that backward after item() is slow if it runs the operator again. Takes the best of three runs.
+-- Makes an operator sleep, so that backward after item() is slow if it computes the operator again. Compares the best of
+-- three runs.
 tap.group("values that gradients read are kept", function()
   local SLEEP <const> = 0.1
   local x, y = rille.rand({16, 8}), rille.zeros({16}, {dtype = "i64"})
@@ -138,7 +140,7 @@ tap.group("values that gradients read are kept", function()
   local function seconds_of(name, forward)
     local best = math.huge
     for _ = 1, 3 do
-      local loss = forward(x:matmul(w)) -- only the loss has a handle
+      local loss = forward(x:matmul(w)) -- only the loss keeps a handle
       loss:item()
       rille._slow_op(name, SLEEP)
       local begin = rille.clock()
@@ -168,7 +170,7 @@ end)
 
 tap.group("old versions keep their values", function()
   local w = rille.tensor({1, 2, 3}, {requires_grad = true})
-  local twice = w * 2 -- not computed yet
+  local twice = w * 2 -- a value that is not computed yet
   local seen = w:detach()
   w:copy_(rille.tensor{10, 20, 30})
   tap.is(twice:totable(), {2, 4, 6}, "an operator on the old version is computed from the old version")

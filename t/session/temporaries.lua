@@ -1,6 +1,6 @@
--- Tests that temporaries do not accumulate, because Lua's collector is told about tensor bytes. 100,000 temporaries of 1 MiB,
--- computed or not, must keep the process below 100 MB (RILLE_LONG=1 computes all of them). Old versions of parameters must
--- not accumulate behind averages that are never read.
+-- Tests that temporary tensors do not accumulate, because Lua's collector knows their bytes. With 100,000 temporaries of
+-- 1 MiB, computed or not, the process must stay below 100 MB (RILLE_LONG=1 computes all of them). Averages of parameters
+-- that are never read must not keep old versions of the parameters.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -14,7 +14,7 @@ end
 local sanitized = false
 for line in io.lines("/proc/self/maps") do sanitized = sanitized or line:find("libasan", 1, true) ~= nil end
 
-local SIDE <const>, LIMIT <const> = 512, 100 -- f32: 1 MiB; MB
+local SIDE <const>, LIMIT <const> = 512, 100 -- SIDE: a square f32 tensor of this side has 1 MiB; LIMIT: MB
 local computed = os.getenv("RILLE_LONG") and 100000 or 3000
 
 local function small(name)
@@ -45,11 +45,12 @@ tap.group("temporaries of 1 MiB", function()
   small("temporaries of which the last eight are kept")
 end)
 
--- A value that reads parameters in each step and is never read would otherwise keep all old versions.
+-- Checks a value that reads parameters in each step and is never read; it must not keep all old versions.
 tap.group("values computed next to a training", function()
   local nn, optim = rille.nn, rille.optim
   local P = rille.placement("cpu", {0, 1})
-  local readers = { -- by name: a function of the network that returns two functions: one to call after each step, one to read the result
+  -- Functions by name. Each gets the network and returns two functions: one to call after each step, and one that reads the result.
+  local readers = {
     ["an average in place"] = function(net)
       local ema = rille.zeros(net.weight.shape, {placement = P})
       return function() ema:mul_(0.5); ema:add_(net.weight * 0.5) end, function() return ema:sum():item() end

@@ -1,5 +1,5 @@
--- trace-reuse.lua - tests that a compiled step computes nothing twice: equal calls are merged, inverse operators cancel, and
--- gathered values are shared. Values stay the same.
+-- trace-reuse.lua - tests that a compiled step computes nothing twice: equal calls are merged, inverse operators cancel,
+-- and gathered values are shared. The step's results must not change.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"

@@ -1,5 +1,6 @@
--- Tests of variables that are assigned views (actors/session/core/variable.c). The first reader of such a variable gets the same bits as
--- later readers, whatever the strides of the view. Runs once with the default kernels and once with oneDNN's AVX2 kernels, which sum in another order.
+-- Tests of variables that are assigned views (actors/session/core/variable.c). The first reader of such a variable must
+-- get the same bits as later readers, whatever the strides of the view. Runs once with the default kernels and once with
+-- oneDNN's AVX2 kernels, which sum in another order.
 
 local rille = require "rille"
 local t = dofile("t/lib/tap.lua")
@@ -12,7 +13,7 @@ if arg[1] ~= "again" then
   t.ok(p:close() and text:find("\nok 2 ") and not text:find("\nnot ok"), "with oneDNN's kernels for AVX2", text)
 end
 
-local views = { -- to {64, 96}
+local views = { -- views of shape {64, 96}
   {"a transpose", {96, 64}, function(x) return x:transpose(0, 1) end},
   {"a chunk of a transpose", {96, 192}, function(x) return x:transpose(0, 1):chunk(3, 0)[2] end},
   {"columns", {64, 99}, function(x) return x:slice(1, 3, 99) end},

@@ -1,6 +1,6 @@
--- whole-batch.lua - tests that micro-batches give the loss, results and gradients of the complete batch: for means, sums and
--- data-dependent divisors, with micro-batches without labels; on one device, split, on stages, and both. If the right scale is
--- unknown, the error says what to write instead.
+-- whole-batch.lua - tests that micro-batches give the loss, results and gradients of the complete batch: for means, sums
+-- and data-dependent divisors, also if a micro-batch has no labels; on one device, split, on stages, and both. If the
+-- right scale is unknown, the error must suggest other code.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -8,7 +8,7 @@ rille.manual_seed(tap.seed(7))
 local IGNORED <const>, ROWS <const>, WIDTH <const>, CLASSES <const> = -100, 8, 5, 4
 local P0, P1, P01, P23 = rille.placement("cpu", {0}), rille.placement("cpu", {1}), rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 
-local places = { -- placements of the first and second layer; sbp of the rows
+local places = { -- Columns: placements of the first and the second layer; sbp of the rows.
   {"on one device", P0, P0, "B"},
   {"with rows split", P01, P01, "S(0)"},
   {"on two stages", P0, P1, "B"},
@@ -102,7 +102,8 @@ for _, l in ipairs(losses) do
   end
 end
 
--- Layers and operators between arguments and loss; a sum of squares of their result must equal that of the complete batch.
+-- Tries layers and operators between arguments and loss. The sum of squares of their result must equal that of the
+-- complete batch.
 tap.group("rows pass", function()
   local nn = rille.nn
   local function T(...) return rille.randn{ROWS, ...}:detach() end
@@ -162,7 +163,7 @@ tap.group("rows pass", function()
   end
 end)
 
--- Rows are compared within a micro-batch; the loss is the mean over micro-batches.
+-- Computes a contrastive loss: rows are compared within a micro-batch, and the loss is the mean over micro-batches.
 tap.group("a contrastive loss", function()
   local x, w = rille.randn{4, 3}:detach(), rille.randn{3, 3}:detach()
   local function loss(x)
@@ -194,7 +195,7 @@ tap.group("PyTorch's values", function()
   tap.near(step(L, rille.tensor({IGNORED, IGNORED, 2, 0}, {dtype = "i64"})):item(), (loss(3, 2) + loss(4, 0)) / 2, "a whole micro-batch is ignored")
 end)
 
--- A loss that contains a gradient.
+-- Tests a loss that contains a gradient.
 tap.group("a penalty on gradients", function()
   local function penalty(m)
     local w = rille.tensor({{1, 2}, {3, 4}}, {requires_grad = true})

@@ -1,5 +1,5 @@
--- Tests of lua/args.lua: the options parsed from command lines, and the messages for wrong command lines. Each case runs in a
--- new process, because a wrong command line ends the process.
+-- Tests of lua/args.lua: which options it parses from command lines, and its messages about wrong ones. Each case runs
+-- in a new process, because a wrong command line ends the process.
 
 local t = dofile("t/lib/tap.lua")
 

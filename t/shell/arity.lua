@@ -1,10 +1,10 @@
--- Tests that no public function ignores extra arguments: too many arguments are an error that reports the expected number.
+-- Tests that no public function ignores extra arguments: too many arguments must be an error that reports the expected number.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
--- Functions that accept any number of arguments, because they pass on the arguments or make a list; and x:backward, whose own
--- message says more (t/shell/errors.lua).
+-- Functions that accept any number of arguments, because they pass the arguments on or make a list; and x:backward,
+-- which has a more detailed message (t/shell/errors.lua).
 local open = {}
 for name in ("tensor:backward grad no_grad autocast reshape permute expand zeros ones rand randn empty slice concat stack transpose nn.Sequential explain plan"):gmatch("%S+") do
   open[name] = true
@@ -25,7 +25,7 @@ end
 
 local function is_callable(v) return type(v) == "function" or type(v) == "table" and getmetatable(v) and getmetatable(v).__call end
 
--- Returns the public callable members of a table, sorted.
+-- Calls visit() for the public callable members of a table, in sorted order.
 local function each(t, prefix, visit)
   local names = {}
   for name, v in pairs(t) do

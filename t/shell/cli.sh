@@ -1,5 +1,5 @@
 #!/bin/bash
-# cli.sh path/to/rille - tests the program's options, init file, environment and exit codes. Prints TAP.
+# cli.sh path/to/rille - tests the program's options, init file, environment variables and exit codes. Prints TAP.
 rille=$(realpath "$1")
 . t/lib/tap.sh
 cd "$dir" || exit 2
@@ -158,7 +158,7 @@ is "load, loadfile, dofile and require refuse binary chunks" "$(sed -n 1p <<<"$s
 ok "load, loadfile, dofile and require run text like Lua's own" grep -qE $'^2\tfunction: [^\t]*\t3\tnil\twhole\t./whole.lua$' <<<"$stdout"
 is "dofile works if the file yields" "$(sed -n 3p <<<"$stdout")" $'1\t5'
 mkdir -p config/rille
-init() { # init BYTES...: writes an init file and runs the program
+init() { # init BYTES...: writes the bytes to an init file and runs the program
   printf "$1" >config/rille/init.lua
   go -d cpu:1 -e 'print(1)'
 }

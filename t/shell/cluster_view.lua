@@ -1,4 +1,5 @@
--- cluster_view.lua - tests of :whos, :mem, :actors, :top and :doctor: tensors, memory, actors, and this machine.
+-- cluster_view.lua - tests the prompt's commands :whos, :mem, :actors, :top and :doctor, which show tensors, memory,
+-- actors, and this machine.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -7,7 +8,7 @@ local whos, actors_text = require "rille.show.whos", require "rille.show.actors"
 local first = 0
 while arg[first - 1] do first = first - 1 end
 
--- Types these lines and returns the program's output.
+-- Types these lines at the prompt and returns the program's output.
 local function typed(options, ...)
   local path = os.tmpname()
   local f = assert(io.open(path, "w"))
@@ -61,7 +62,7 @@ tap.group(":mem", function()
   tap.ok(text:find("in brackets: not in memory, computed when read", 1, true), ":mem explains the brackets")
   tap.ok(text:find("later .-%(1.0 MiB%)") > text:find("x .-16 KiB"), ":mem lists pending values last")
   later:sum():item()
-  later:sum():item() -- kept from the second read on
+  later:sum():item() -- from the second read on the value is kept
   tap.ok(whos.whos({{"later", later}}, 40):find(" 1.0 MiB\n"), ":mem shows a computed value without brackets")
   for columns = 40, 120, 20 do
     for line in whos.mem({{"later", later}, {"opt", opt}}, 0, columns):gmatch("[^\n]+") do
@@ -79,13 +80,13 @@ tap.group(":actors", function()
   tap.ok(list[1].line:find("cluster_view.lua:%d+"), "each actor has the user's line")
   local text = actors_text(list, 100)
   tap.ok(tap.has(text, "done", "2 of 2", "cpu:0", "cluster_view.lua"), "actors are printed as a table")
-  -- After a failure, actors report where they stopped.
+  -- Checks that after a failure, actors report at which act they stopped.
   local failing = rille.graph(function(ids, t) return rille.embedding(ids, t):exp():sum() end)
   tap.fails(function() failing(rille.tensor({9}, {dtype = "i64"}), rille.ones{4, 4}):item() end, "embedding", "a run that fails")
   local waiting = {}
   for _, a in ipairs(failing:actors()) do waiting[#waiting + 1] = a.state:find("^waits for") and a.state end
   tap.ok(table.concat(waiting):find("waits for embedding %(.-:%d+%) on cpu:0"), "leaves actors that wait for missing inputs", table.concat(waiting, "; "))
-  -- If the run fails in the middle of a pipeline, the first stage waits for registers that its backward still reads.
+  -- Makes a run fail in the middle of a pipeline: the first stage then waits for registers that its backward still reads.
   local P0, P1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})
   local x, w = rille.ones({8, 64}, {placement = P0}), rille.ones({64}, {placement = P0, requires_grad = true})
   local pipe = rille.graph(function(x)

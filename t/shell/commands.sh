@@ -1,9 +1,10 @@
 #!/bin/bash
-# commands.sh path/to/rille - tests hints for syntax of other languages, commands, and pages. Prints TAP.
+# commands.sh path/to/rille - tests the prompt's hints about syntax of other languages, its commands, and its help
+# pages. Prints TAP.
 rille=$(realpath "$1")
 . t/lib/terminal.sh
 
-# Lines in the syntax of other languages, each with the hint of its error.
+# Lines in the syntax of other languages, each with the hint that the error must contain.
 forms=(
   'x @ y' 'write x:matmul(y)' 'z = x @ y' 'write x:matmul(y)' 'x += 1' 'write x = x + 1' 'x -= 1' 'write x = x - 1'
   'x *= 2' 'write x = x * 2' 'x /= 2' 'write x = x / 2' 'x++' 'write x = x + 1' 'x != y' 'write x ~= y' '1 != 2' 'write x ~= y'
@@ -16,7 +17,7 @@ forms=(
   'def f(x):' 'write function name(x) ... end' 'def f(' 'write function name(x) ... end' 'if x == 1:' 'write if x then ... end'
   'for i in range(3):' 'write for i = 0, n - 1 do ... end' 'while True:' 'write while x do ... end' 'try:' 'write pcall(f)'
   'class A:' 'write a table of functions' 'else:' 'write else ... end')
-# Lines that are Lua or wrong in another way get no such hint.
+# Lines that are valid Lua, or wrong in another way: their errors must not contain such a hint.
 plain=('x = 1 )' 'return #x )' 'f(function() x = 1 end, )' 'y[x:size()] = = 1' 'from = 1 from = )' 't = {[1] = 2 )' '::top:: )'
   'x = "a @ b" )')
 lines=()
@@ -97,7 +98,7 @@ for key in q '\003'; do
   ok ":top shows devices until $key" grep -q 'cpu:0 .*MiB live .*idle' seen
   ok "after :top the prompt returns" grep -qx alive seen
 done
-# The second stage sleeps, so the first waits for its result.
+# A pipeline whose second stage sleeps, so that the first stage waits for its result.
 cat >pipe.lua <<'EOF2'
 local P0, P1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})
 local x, w = rille.ones({8, 64}, {placement = P0}), rille.ones({64}, {placement = P0, requires_grad = true})
@@ -111,7 +112,7 @@ return function() return step(x) end
 EOF2
 answer 'step = dofile("pipe.lua")' ':top step()'
 ok ":top shows the task that an idle thread waits for" grep -qE '%  .* \(pipe.lua:4\) waits for .* \(pipe.lua:4\) on cpu:1' <<<"$got"
-# :top inspects workers on this host only.
+# :top shows only workers of this host.
 steps=('wait rille> ' 'type P = rille.placement("cpu", {0, 1})\n' prompt
   'type a = rille.randn({1024, 1024}, {placement = P, sbp = "S(0)"})\n' prompt
   'type b = rille.zeros({1024, 1024}, {placement = P, sbp = "B"})\n' prompt

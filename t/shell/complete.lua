@@ -15,13 +15,13 @@ tree = {branch = {leaf = 1, grow = print}, [2] = {two = 2}, ["a key"] = {inside 
 trap = setmetatable({}, {__index = function() error("asked") end, __pairs = function() error("walked") end})
 longname = 41
 
--- A prefix and its completions; "...": the prefix has completions that are not listed here.
+-- Columns: a prefix; its completions ("...": further completions are not listed here).
 local cases = {
   {"longn", "longname"}, {"local y = longn", "longname"}, {"whi", "while"}, {"print(longn", "longname"},
   {"rille.placem", "placement"}, {"rille.nn.Lin", "Linear"}, {"rille.sbp.", "broadcast partial partial_sum split"},
   {"nosuch", ""}, {"nosuch.x", ""}, {"tree.branch.", "grow leaf"}, {"tree.branch:", "grow"}, {"tree[2].", "two"},
   {"tree['a key'].", "inside"}, {"trap.", ""}, {"trap:", ""}, {"trap.a.b", ""}, {"text:upp", "upper"}, {"('a'):upp", "upper"},
-  {"string.rep('a', 2):up", ""}, -- the result of a foreign function is unknown
+  {"string.rep('a', 2):up", ""}, -- the result of a C or user function is unknown
   -- tensors
   {"x:matm", "matmul"}, {"x.sh", "shape shards show"}, {"x:sh", "shards show"}, {"x:matmul", "matmul matmul_"}, {"x.is_", "is_leaf"},
   {"x[0]:matm", "matmul"}, {"x[{{0, 2}}]:matm", "matmul"}, {"rille.randn{2, 3}:matm", "matmul"}, {"x.grad:matm", "matmul"},
@@ -44,7 +44,7 @@ local cases = {
   {"rille.load('examples/em", "examples/embed.c examples/embed.lua"}, {"rille.load('exampl", "examples/"}, {"'longn", ""}, {"[[longn", ""},
   -- commands and pages
   {":ti", "time"}, {":time x:matm", "matmul"}, {":explain net.fc", "fc1"}, {"?nn.Lin", "nn.Linear"}, {"?matm", "matmul"}, {":help matm", "matmul"},
-  -- texts that are no prefix of a name
+  -- ends of lines that are no prefix of a name
   {"1 .. longn", "longname"}, {"a..longn", "longname"}, {"'abc' .. x.dty", "dtype"}, {"x:nosuch():", ""}, {"-- longn", ""}, {"::lab", ""}, {"x::", ""},
   {"x:", "..."}, {"", "..."}, {"}", "..."}, {")", "..."}, {"x[", "..."}, {"((((", "..."}, {"x:softmax(", "..."}, {"'\\'", ""}, {"\"a\\\\\" .. longn", "longname"},
 }
@@ -71,12 +71,13 @@ tap.group("hints", function()
   tap.is(hint("print(x:softmax(0, "), "(axis = -1)", "the hint is that of the innermost call")
   tap.is(hint("x:softmax(0)"), nil, "a closed call has no hint")
   tap.is(hint("rille.nn.Linear(2, "), "(in, out, {bias = true})", "a layer shows its arguments")
-  tap.is(hint("net.fc1:to_global{"), "{placement =, sbp =}", "a module's method shows its options") -- a tensor has a method of the same name
+  -- a method of tensors has the same name
+  tap.is(hint("net.fc1:to_global{"), "{placement =, sbp =}", "a module's method shows its options")
   tap.is(hint("rille.graph("):sub(1, 5), "(fn, ", "the hint of rille.graph begins with its arguments")
   tap.is(hint("unknown(("), nil, "an unknown function has no hint")
 end)
 
--- Tab never fails or hangs, whatever is typed.
+-- Types random texts and presses Tab: completion must not fail or hang.
 tap.group("any text", function()
   local seed = tonumber(os.getenv("SEED")) or os.time()
   print("# SEED=" .. seed)

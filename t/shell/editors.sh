@@ -1,12 +1,13 @@
 #!/bin/bash
-# editors.sh path/to/rille - tests that the shell builds and works with each line editor, and without one. Prints TAP. The given
-# program has one editor; the test links the other variants from its objects and from the recompiled editor files.
+# editors.sh path/to/rille - tests that the shell builds and works with each line editor, and without a line editor.
+# Prints TAP. The given program has one editor. The test links the other variants from the program's objects and from
+# recompiled editor files.
 build=$(dirname "$(realpath "$1")")
 . t/lib/tap.sh
 flags="-std=c11 -D_GNU_SOURCE -I. $(pkg-config --cflags lua5.4) -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror"
 
 # with NAME DEFINITION HEADER: compiles the editor's three files, links them with the program's other objects, and runs
-# repl.sh on the result, as far as the editor supports it.
+# those checks of repl.sh that the editor supports.
 with() {
   local name=$1 definition=$2 header=$3
   if [ -n "$header" ] && ! cc -include stdio.h -include "$header" -x c -E /dev/null >/dev/null 2>&1; then

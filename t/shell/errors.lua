@@ -1,11 +1,12 @@
--- Tests of error messages: each names the mistake and the user's line, once.
+-- Tests of error messages: each must name the mistake, and the user's line exactly once.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local T = rille.tensor
 local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 local a, b = rille.ones({4, 5}), rille.ones({6, 8})
 
--- Checks that f, written on one line, fails with these words. The error must begin with the line, and name the line once.
+-- Checks that function f, written on one source line, fails with an error that contains these words. The error must
+-- begin with the line's number, and contain it once.
 local function fails(words, f)
   local line = debug.getinfo(f, "S").linedefined
   local good, err = pcall(f)
@@ -108,7 +109,7 @@ tap.group("memory", function()
   local much = rille.zeros({1 << 56}, {placement = P0, sbp = "S(0)"})
   fails({"zeros: f32{72057594037927936} S(0) on cpu[0, 1]: out of memory on cpu:0"}, function() return much:totable() end)
   fails({"add: f32{72057594037927936} S(0) on cpu[0, 1]: out of memory on cpu:0"}, function() return (much + 1):to_local(0):item() end)
-  local held = {"out of memory on cpu:", "largest tensors: ", "f32{72057594037927936}", "errors.lua:108"}
+  local held = {"out of memory on cpu:", "largest tensors: ", "f32{72057594037927936}", "errors.lua:109"}
   fails(held, function() return much:cumsum(0):max():item() end)
 end)
 
@@ -132,7 +133,7 @@ tap.group("creation", function()
   fails({"S(2)"}, function() return rille.zeros({2, 2}, {placement = P0, sbp = "S(2)"}) end)
 end)
 
--- For each function that accepts a layout, the error begins with the function's name.
+-- Checks that for each function that accepts a layout, the error begins with the function's name.
 tap.group("layouts", function()
   local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
   local x, file = rille.ones({4, 5}), "examples/data/digits_y.npy"
@@ -229,7 +230,8 @@ tap.group("graphs", function()
   fails({"inside"}, function() return rille.graph(function(x) return inner(x) end)(a) end)
 end)
 
--- An error inside Rille's Lua modules has the user's line; an error of a deferred value has the line of the operator's call.
+-- Checks lines: an error inside Rille's Lua modules must have the user's line; an error of a deferred value must have
+-- the line of the operator's call.
 tap.group("lines", function()
   local fc = rille.nn.Linear(3, 2)
   local good, err = pcall(function() return fc(a) end)

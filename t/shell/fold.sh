@@ -1,6 +1,6 @@
 #!/bin/bash
-# fold.sh path/to/rille - tests the shell's output on terminals of 40, 80 and 120 columns: no line is wider than the
-# terminal, and the words are those of a wide terminal. t/lib/pty.pl provides the terminal. Prints TAP.
+# fold.sh path/to/rille - tests the shell's output on terminals of 40, 80 and 120 columns: no line may be wider than the
+# terminal, and the words must be those on a wide terminal. t/lib/pty.pl provides the terminal. Prints TAP.
 rille=$(realpath "$1") pty=$(realpath t/lib/pty.pl)
 . t/lib/tap.sh
 cd "$dir" || exit 2
@@ -26,7 +26,7 @@ EOF2
 lines=(':explain y' ':plan y' y.shape m 'no()' 'far()' 'as()' '?matmul' '?nn.Linear' '?graph' ':help' 'print(m)' ':explain f'
   'rille.help("softmax")' 'nosuch:matmul(y)' ':doctor' '("x"):rep(300) .. " y"' 'error(("five words that are long "):rep(9))'
   'o' 'y:stats()' 'y:hist()' ':tutorial' 'rille')
-# The output of these lines is shorter on narrow terminals, or contains times.
+# Lines whose output is shorter on narrow terminals, or contains times.
 tables=(':time rille.ones({4}, {placement = P, sbp = "P"})' ':actors' ':actors g' ':devices' ':workers' ':mem' ':whos'
   'P:show()' 'o:show()' 'g:show()' 'y:show()' 'm:show()' 'rille.help()' y '{y, o, P}' :top)
 
@@ -37,7 +37,7 @@ session() {
     printf '%s\n' 'wait q leaves' 'type q' 'wait rille> ' 'type :quit\n'; } |
     PTY_COLUMNS=$1 perl "$pty" "$rille" --no-init --color never -d cpu:4 >"$1" 2>&1
 }
-# said COLUMNS LINE: prints the output after the line; the line itself may take several rows.
+# said COLUMNS LINE: prints the output after the typed line; the line itself may fill several rows.
 said() {
   awk -v line="rille> $2" -v columns="$1" '
     index($0, "rille> ") == 1 { on = $0 == line || length($0) == columns && index(line, $0) == 1; next } on' "$1"

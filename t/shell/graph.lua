@@ -1,4 +1,4 @@
--- Tests of rille.graph and rille.live in Lua: arguments, results, and the choice of a trace.
+-- Tests of rille.graph and rille.live: arguments, results, and the choice of a trace for a call.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local T = rille.tensor
@@ -93,7 +93,8 @@ tap.group("inspection", function()
     "the error of a drawing that cannot be written has the reason")
 end)
 
--- Micro-batch k is the k-th part of each segment between the shard boundaries of all arguments.
+-- Checks which rows a micro-batch has: micro-batch k has the k-th part of each segment between the shard boundaries of
+-- all arguments.
 tap.group("rows of micro-batches", function()
   local P, Q = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3, 4})
   local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})

@@ -1,5 +1,5 @@
--- Tests the help pages: every public name has a page, every example runs and prints the stated result, all pages have one form,
--- and users' words find the right pages.
+-- Tests the help pages: every public name has a page, every example runs and prints the stated result, all pages have
+-- the same form, and a search for users' words finds the right pages.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local pages = require "rille.pages"
@@ -10,7 +10,7 @@ tap.group("examples", function()
     local env = setmetatable({}, {__index = _G})
     local run, why = load((row.code or "") .. "\nreturn " .. row.shows, "=" .. name, "t", env)
     local good, got = pcall(run or error, run and nil or why)
-    if env.dir then os.execute("rm -rf '" .. env.dir .. "'") end -- remove a folder of checkpoints
+    if env.dir then os.execute("rm -rf '" .. env.dir .. "'") end -- deletes an example's folder of checkpoints
     tap.is(good and tostring(got) or got, row.gives, "?" .. name .. ": the example prints the stated result")
     tap.ok(rille.page(name):find(row.shows .. "   --> " .. row.gives, 1, true), "?" .. name .. " shows the example")
   end
@@ -27,7 +27,8 @@ local function documented(row)
   return names
 end
 
--- Returns the names of positional parameters of a call: "f(a, b = 1, {c =})" -> a, b. Methods are called on any variable.
+-- Returns the names of the positional parameters in a documented call: a and b for "f(a, b = 1, {c =})". A method may be
+-- called on any variable.
 local function positional(sign)
   local names, inside = {}, sign:match("[%w_]%((.-)%)")
   for name in (inside or ""):gsub("%b{}", ""):gsub("%b\"\"", ""):gsub("%b[]", ""):gmatch("[%a_][%w_]*") do
@@ -36,7 +37,8 @@ local function positional(sign)
   return names
 end
 
-local KNOWN = {x = true, y = true, ["true"] = true, ["false"] = true, Net = true} -- the object itself, and values
+-- names that are no parameters: the object itself, and values
+local KNOWN = {x = true, y = true, ["true"] = true, ["false"] = true, Net = true}
 
 -- Returns the faults of a page's form, as one string.
 local function faults(name)
@@ -69,7 +71,7 @@ end)
 
 -- ---- search ----
 
--- By question: a page that must be among the first three.
+-- Questions of users, each with a page that must be among the first three results.
 local asked = {
   ["pipeline"] = "parallel", ["pipelines"] = "graph", ["mesh"] = "placement", ["nan"] = "stats", ["loss"] = "cross_entropy",
   ["losses"] = "mse_loss", ["mask"] = "where", ["attention mask"] = "scaled_dot_product_attention", ["all-reduce"] = "boxing",
@@ -94,7 +96,7 @@ local asked = {
 tap.group("search", function()
   for question, page in pairs(asked) do
     local found = pages.search(question)
-    local place = pages.find(question) == page and 1 or nil -- a page of that name is shown at once
+    local place = pages.find(question) == page and 1 or nil -- a question that is a page's name shows that page at once
     for i, name in ipairs(found) do place = place or name == page and i or nil end
     tap.ok(place and place <= 3, ("?%s: ?%s is among the first three"):format(question, page), table.concat(found, " "))
   end
@@ -131,7 +133,7 @@ local function methods_of(object)
 end
 
 local modules = {"checkpoint", "data", "io", "models", "nn", "optim", "parallel", "tokenizer", "train"}
-local others = {"args", "autocast", "plot", "recover", "snapshot"} -- loaded on first use
+local others = {"args", "autocast", "plot", "recover", "snapshot"} -- modules that are loaded on first use
 
 tap.group("names", function()
   for _, name in ipairs(modules) do count(name .. ".", rille[name]) needs(name) end
@@ -140,7 +142,7 @@ tap.group("names", function()
   count("nn.init.", rille.nn.init)
   count("sbp.", rille.sbp)
   for name in pairs(debug.getmetatable(rille.ones(1)).__methods) do
-    local base = name:gsub("_$", "") -- the page of add documents x:add_(y)
+    local base = name:gsub("_$", "") -- x:add_(y) is documented on the page of add
     if name:sub(1, 1) ~= "_" then needs(pages.row(name) and name or base) end
   end
   for _, name in ipairs{"shape", "ndim", "dtype", "placement", "sbp", "device", "requires_grad", "grad", "name"} do

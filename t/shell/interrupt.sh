@@ -9,13 +9,15 @@ shows "Ctrl-C stops a loop in a coroutine" alive
 session "type while true do pcall(function() $spin end) end\\n" 'wait spinning' 'type \003' 'wait spinning' 'type \003' \
   'wait interrupted' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
 shows "Ctrl-C twice stops a loop around pcall" alive
-# The kernel keeps sleeping. If an interrupt arrives before the kernel begins, pcall catches it and the loop begins the next kernel.
+# Code with a kernel that sleeps. If an interrupt arrives before the kernel begins, pcall catches the interrupt and the
+# loop begins the next kernel.
 slow='rille._slow_op("relu", 4); for k = 1, 9 do pcall(function() io.stderr:write("slee", "ping "); rille.ones({2}):relu():sum():item() end) end'
 session "type $slow\\n" 'wait sleeping' 'type \003' 'pause' 'type \003' 'wait waiting for' 'wait rille> ' \
   'type "al" .. "ive"\n' 'wait alive'
 shows "a second Ctrl-C reports the running operator" 'waiting for '
 shows "after the second Ctrl-C the session continues" alive
-# Interrupts waits for asynchronous devices: in a step that waits for two devices, and when the plan of a returned step is freed.
+# Interrupts waiting for asynchronous devices: in a step that waits for two devices, and while the plan of a step with
+# unfinished work is freed.
 for ranks in 0 0,1; do
   devices=async:2
   session "type f, x = rille.graph(function(x) return x:relu() end), rille.ones({2}, {placement = rille.placement('async', {$ranks})})\\n" prompt \
@@ -25,12 +27,13 @@ for ranks in 0 0,1; do
   shows "after the second Ctrl-C the session continues" alive
 done
 unset devices
-# A single kernel call of many seconds stops between its panels.
+# Interrupts a single kernel call of many seconds; it must stop between two panels.
 session 'type x = rille.ones({9000, 9000}); x:sum():item()\n' 'wait 8' prompt 'type io.stderr:write("mul", "ti") x:matmul(x):sum():item()\n' \
   'wait multi' pause 'type \003\003\003' 'within 10 interrupted' 'within 10 rille> ' 'type "al" .. "ive"\n' 'wait alive'
 ok "Ctrl-C stops a single large product" grep -qx alive seen
-# Lua's library functions, which call no hook while they run. Their data is unchanged afterwards. ASan's memcmp reads both
-# texts completely before comparing, so the last case would take hours without strict_memcmp=0.
+# Interrupts Lua's library functions, which call no hook while they run. The data of these functions must be unchanged
+# afterwards. ASan's memcmp reads both texts completely before comparing, so the last case would take hours without
+# strict_memcmp=0.
 export ASAN_OPTIONS=strict_memcmp=0:$ASAN_OPTIONS
 begin='keep = "a*a*a*a*a*a*a*b" io.stderr:write("beg", "un ")' many='("a"):rep(9999)'
 for call in "$many:find(keep)" "$many:match(keep)" "$many:gsub(keep, '')" "$many:gsub(keep, print)" "$many:gsub('.', function() $many:find(keep) end)" \

@@ -42,7 +42,7 @@ read_and_answer(void)
     frames_free(&out);
 }
 
-/* Changes each byte of the signature and of the four parts, and checks that the message is refused. */
+/* Changes each byte of the signature and of the four parts, and checks that the message is rejected. */
 static void
 refuse_changes(void)
 {
@@ -80,7 +80,7 @@ keep_text_whole(void)
         {"a\xc3", "a\xef\xbf\xbd", 1},
         {"a\xe2\x82", "a\xef\xbf\xbd\xef\xbf\xbd", 1},
         {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80", 4},
-        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", 3}, /* a surrogate */
+        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", 3}, /* a UTF-16 surrogate, invalid in UTF-8 */
         {"\xff z", "\xef\xbf\xbd z", 3},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {

@@ -4,7 +4,7 @@
 rille=$(realpath "$1") here=$(realpath "$(dirname "$0")")
 . t/lib/tap.sh
 tell() { cat "$dir/out" 2>/dev/null; }
-refused() { # refused CONNECTION TEXT: the kernel refuses the connection file with exit code 2 and the text
+refused() { # refused CONNECTION TEXT: the kernel rejects the connection file with exit code 2 and the text
   printf '%s' "$1" >"$dir/connection.json"
   timeout $hang "$rille" --jupyter "$dir/connection.json" >"$dir/out" 2>&1 </dev/null
   [ $? = 2 ] && grep -qF -e "$2" "$dir/out"
@@ -29,7 +29,7 @@ ok "an unknown signature scheme is refused" \
   refused '{"ip": "127.0.0.1", "transport": "tcp", "key": "k", "signature_scheme": "hmac-md5"}' hmac-md5
 ports=$(for k in shell control stdin iopub hb; do printf ', "%s_port": %d' $k $((40000 + RANDOM % 20000)); done)
 printf '{"ip": "127.0.0.1", "transport": "tcp", "key": ""%s}' "$ports" >"$dir/connection.json"
-few_files() { # for each descriptor limit that is too small, the kernel exits 2 and prints the reason
+few_files() { # few_files: for each limit of open files that is too small, the kernel exits with 2 and prints the reason
   local most code
   for most in $(seq 12 80); do
     (ulimit -n $most; timeout 3 "$rille" --jupyter "$dir/connection.json" >"$dir/out" 2>&1 </dev/null)

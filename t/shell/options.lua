@@ -1,4 +1,4 @@
--- Tests that every public function with options refuses a misspelt option with an error that names the option.
+-- Tests that every public function with options rejects a misspelt option with an error that names the option.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local pages = require "rille.pages"
@@ -19,7 +19,7 @@ local ids = rille.zeros({1, 4}, {dtype = "i64"})
 local sizes = {vocab = 8, length = 4, layers = 1, heads = 1, width = 4}
 local net, dir = nn.Linear(2, 2), os.tmpname()
 
--- By page: calls the function with a table of options.
+-- Functions by help page: each calls the page's function with a table of options.
 local calls = {
   boxing = function(o) return rille.boxing(with({shape = {2}, dtype = "f32"}, o)) end,
   chunk = function(o) return x:chunk(2, 0, o) end, split = function(o) return x:split(1, 0, o) end,
@@ -69,7 +69,7 @@ for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "ran
   end
 end
 
--- Pages whose braces are no options: lists, names chosen by the user, operands.
+-- Pages that show braces although the function has no options: the braces are lists, names chosen by the user, or operands.
 local none = {args = true}
 
 local function has_options(name)

@@ -11,7 +11,7 @@ local function draw(series, options)
   return text
 end
 
--- Checks that every element is closed in order, and that attributes have values.
+-- Returns true if every element is closed in order and every attribute has a value.
 local function well_formed(text)
   local open = {}
   for slash, name, rest in text:gmatch("<(/?)([%w]+)([^>]*)>") do

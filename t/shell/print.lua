@@ -10,7 +10,7 @@ local function lines(value)
   return list
 end
 
--- Every layout prints the same values.
+-- Checks that every layout prints the same values.
 for _, shape in ipairs{{7}, {3, 5}, {40, 50}, {9, 8, 70}, {2, 3, 4, 100}, {1200}, {0, 4}} do
   local values = rille.randn(shape)
   local want = lines(values)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# repl.sh path/to/rille - tests the shell on a terminal, including everything that depends on the line editor. Prints TAP.
+# repl.sh path/to/rille - tests the prompt on a terminal, including everything that depends on the line editor. Prints TAP.
 rille=$(realpath "$1")
 . t/lib/terminal.sh
 
@@ -31,7 +31,7 @@ ok "the module prints a short form" grep -qx 'rille 0.*; rille.help() lists its 
 answer 'error({code = 1})'
 is "an error that is a table prints its content" "$got" '(the error is {code = 1})'
 
-for terms in 2 62 63 64; do # for each number of terms
+for terms in 2 62 63 64; do # tries these numbers of terms
   answer "a = 1; $(printf '1+%.0s' $(seq 2 $terms))1"
   is "the value of $terms terms after a statement is printed" "$got" $terms
 done
@@ -125,7 +125,7 @@ answer 'function r() return 1 + r() end' 'r()'
 ok "an endless recursion prints a short traceback" bash -c '[ "$(grep -c "in function" seen)" -lt 20 ]'
 shows "the traceback counts repeated lines" 'times more'
 
-# The shell waits for more input after an incomplete chunk.
+# Types incomplete chunks: the prompt waits for more input.
 answer 'print(1 == 2, 2 <= 3, 2 ~= 3, 3 >= 2,' '"on")'
 is "a comparison that continues on the next line gets no hint about assignments" "$got" $'false\ttrue\ttrue\ttrue\ton'
 answer 'y = {a = 1,' 'b = #"xyz"}' '#{y.b,' 'y["a"]}'
@@ -223,7 +223,8 @@ if [ "$editor" = readline ]; then
 fi
 session 'type kill = os.execute("kill -TERM $PPID")\n' 'wait nothing'
 is "SIGTERM ends the shell" "$code" 143
-# remembers NAME TEXT: checks that the history contains the text. libedit writes \040 for a space; without an editor there is no history.
+# remembers NAME TEXT: checks that the history contains the text. libedit writes \040 for a space. Succeeds without an
+# editor, because there is no history then.
 remembers() {
   if [ "$editor" = none ]; then skip "$1" "without an editor there is no history"
   else ok "$1" grep -qF -e "$2" <(sed 's/\\040/ /g' state/rille/history); fi

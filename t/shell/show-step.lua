@@ -60,7 +60,7 @@ tap.group("reported waits", function()
     "a stage that is ahead waits for its own register, and the text names the line", table.concat(words, "; "))
 end)
 
--- Returns what step:show() draws at a width.
+-- Returns the drawing of step:show() for a terminal of this many columns.
 local function drawn(step, columns, color, costs)
   local plain, svg
   local show = rille._show
@@ -140,7 +140,7 @@ tap.group("the drawing", function()
   tap.fails(function() pipeline(2, 1):show("x.png") end, "expected the name of an .svg file", "another kind of file is refused")
 end)
 
--- Schedules with two stages per device; the others have one.
+-- schedules with two stages per device; the other schedules have one
 local dealt, stages = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
 local twice = {interleaved = {2, false}, ["zb-v"] = {2, true}, ["v-half"] = {2, true}}
 
@@ -201,7 +201,7 @@ tap.group("planned and measured runs of very different length", function()
   tap.is(drawn_rows, 13 * 3 * 3, "all devices have rows")
 end)
 
--- Returns the planned run of a step with an optimiser: {device = {kind = {{from, to, micro-batch}, ...}}}.
+-- Trains a step with an optimiser. Returns the planned run: {device = {kind = {{from, to, micro-batch}, ...}}}.
 local function trained(options, place)
   local on, weight = {}, {}
   for s = 1, 3 do

@@ -1,5 +1,5 @@
--- show.lua - tests of x:show() and rille.boxing{...}:show(): on the terminal, in colours, as SVG. t/boxing/show.c tests
--- the drawings themselves.
+-- show.lua - tests of x:show() and rille.boxing{...}:show() on the terminal, in colours, and as SVG. t/boxing/show.c
+-- tests the drawings themselves.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
-# stop.pl path/to/rille - sends SIGINT at random moments of plain and compiled training loops. No parameter may be updated by
-# half a step, an interrupted step must not be counted, and the following losses must equal those of an undisturbed process
-# that starts in the same state. RILLE_LONG: 1,000 signals; SEED. Prints TAP.
+# stop.pl path/to/rille - sends SIGINT at random moments of plain and compiled training loops. No parameter may be
+# updated by half a step, an interrupted step must not be counted, and the following losses must equal those of an
+# undisturbed process that starts in the same state. RILLE_LONG=1 sends 1,000 signals; SEED= repeats the moments. Prints
+# TAP.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);

@@ -25,7 +25,7 @@ local function taken(v, picks, axis, shape)
   return out
 end
 
--- Returns v with f(k) at the k-th selected position, counted from 0.
+-- Returns a copy of v with f(k) at the k-th selected position, counted from 0.
 local function replaced(v, picks, axis, shape, f, inside)
   if axis > #shape then return inside and f() or v end
   local out, chosen = {}, {}
@@ -74,7 +74,7 @@ tap.group("assigning to every index of two axes, in several layouts", function()
         for i = 1, 3 do for j = 1, 4 do differs = differs or got[i][j] ~= want[i][j] end end
         local part = taken(values, {a, b}, 1, shape)
         local empty = type(part) == "table" and (#part == 0 or (type(part[1]) == "table" and #part[1] == 0))
-        if not empty then -- a tensor of the selection's shape, in row-major order
+        if not empty then -- assigns a tensor of the selection's shape, in row-major order
           local k = 99
           x, k = T(values, layout), 99
           x[{a, b}] = T(part) + 100
@@ -156,9 +156,9 @@ tap.group("creation", function()
   tap.is({x.requires_grad, x.name, x.is_leaf}, {true, "w", true}, "options are kept")
 end)
 
--- Each finite f16 and bf16, and values between neighbours, must round as computed in f64.
+-- Checks every finite f16 and bf16, and values between neighbours: rounding must equal that computed in f64.
 tap.group("floats of 16 bits", function()
-  local function near_half(v) -- rounds to the nearest multiple of the half's spacing, ties to even
+  local function near_half(v) -- Rounds to the nearest multiple of the half's spacing, ties to even.
     local _, e = math.frexp and math.frexp(v) or nil, v == 0 and -14 or math.floor(math.log(math.abs(v), 2))
     local unit = 2.0 ^ (math.max(e, -14) - 10)
     local q = v / unit

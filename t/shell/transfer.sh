@@ -1,6 +1,6 @@
 #!/bin/bash
 # transfer.sh - tests a session with devices that cannot read each other's memory: values, gradients and compiled steps
-# cross between device kinds, and plan, explain, stats and :actors report the transfers.
+# move between device kinds, and plan, explain, stats and :actors report the transfers.
 set -u
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

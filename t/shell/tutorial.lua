@@ -4,7 +4,7 @@ local tap = dofile("t/lib/tap.lua")
 local program = 0
 while arg[program - 1] do program = program - 1 end
 
--- Types these lines and returns the shell's output.
+-- Types these lines at the prompt and returns its output.
 local function shell(lines, devices)
   local path = os.tmpname()
   local file = io.open(path, "w")
