@@ -47,7 +47,7 @@ struct rille_options {
     bool check_ref;      /* compare each kernel with its reference; applies to the whole process */
     bool check_nan;      /* initial setting of rille_detect_nan() */
     size_t memory_limit; /* memory limit per device, bytes; 0: none */
-    /* who runs collectives among GPUs: "own" (NULL): Rille; "nccl": the library (docs/cuda.md) */
+    /* library of collectives among GPUs: "own" (NULL): Rille; "nccl": the library (docs/cuda.md) */
     const char *collectives;
     const char *cost; /* file that rille_cost_write() wrote with this machine's costs; NULL: built-in costs */
     /* workers that own the devices; rille_open() reads the struct; NULL: this process owns them */
@@ -113,9 +113,9 @@ struct rille_worker_options {
     /* secret that the starting session passed; all zero: no session started the process */
     unsigned char secret[RILLE_SECRET];
     int wait_seconds; /* how long to wait for the coordinator, s */
-    /* how long to wait for a new coordinator after the old one has ended, s; 0: the worker ends at once */
+    /* time to wait for a new coordinator after the old one has ended, s; 0: the worker ends at once */
     int keep_seconds;
-    /* how long a connection to another worker may be broken before that worker counts as lost, s; 0: 3 */
+    /* longest interruption of a connection to another worker, s; after it, that worker counts as lost; 0: 3 */
     double link_seconds;
     /* time without a heartbeat after which the coordinator counts as lost, s; 0: 4.5 */
     double orphan_seconds;
@@ -170,7 +170,7 @@ bool rille_was_lost(void); /* returns true if this thread's last error was the l
 /* rille_snapshot() saves all variables, their gradients and the counters of random values in memory. *number: number
  * of the snapshot. On several hosts, a second copy is sent to other hosts while the next runs compute. Until that
  * copy is complete, only the previous snapshot survives the loss of a host. The first snapshot waits for its copy,
- * and each later snapshot waits for the copy of the previous one. keep: how many snapshots are kept, 1 or 2; 2
+ * and each later snapshot waits for the copy of the previous one. keep: number of snapshots kept, 1 or 2; 2
  * doubles the memory. *oldest: number of the oldest snapshot that is kept.
  *
  * rille_recover() restores the latest usable snapshot; *number: its number. Recovery first replaces lost workers, or
@@ -523,7 +523,7 @@ struct rille_graph_options {
     const struct rille_place
         /* placement that stores values for backward, and optimiser state, while they are not used; NULL: none */
         *offload;
-    int prefetch; /* how many values are fetched, or gathered again (zero = 3), before they are read; 0: 1 */
+    int prefetch; /* number of values fetched, or gathered again (zero = 3), before they are read; 0: 1 */
     /* Planner that chooses the layouts: "optimal", "propagate", "recursive" or "greedy"; NULL: no planner, so the
      * program's own layouts. */
     const char *auto_parallel;
@@ -715,7 +715,7 @@ struct rille_explain_boxing {
      * 2 segments, 4 chunks: 95.0 us between hosts, not 160.0"; else "" */
     const char *handed_on;
     const char *forced_by; /* reader that needs the move, "matmul (a.lua:3) -> relu (a.lua:4)"; NULL: none */
-    int64_t times;         /* how often the move runs per step */
+    int64_t times;         /* number of times that the move runs per step */
     bool of_leaf;          /* moves a variable, which no call computes */
     int ncandidate;
     struct rille_explain_path { /* possible paths of the move; a run uses the first */
@@ -943,8 +943,8 @@ int rille_tokens_batch(struct rille_tokens *t, const struct rille_token_rows *ro
 struct rille_source_stats {
     int64_t depth;       /* credits: number of batches that the reader may be ahead */
     int64_t read, taken; /* number of batches read, and taken by callers */
-    int64_t full;        /* how often the reader waited for a credit */
-    int64_t waited;      /* how often a caller waited for its batch; the first batch always counts */
+    int64_t full;        /* number of times that the reader waited for a credit */
+    int64_t waited;      /* number of times that a caller waited for its batch; the first batch always counts */
     double wait;         /* time that callers waited, s */
 };
 void rille_tokens_stats(const struct rille_tokens *t, struct rille_source_stats *out);
