@@ -1,20 +1,13 @@
 #!/bin/bash
 # isa.sh - runs tests of products and halves with AVX2 only, as on a processor without AVX-512 and bf16 instructions.
-set -u
+. t/lib/tap.sh
 grep -qw avx512f /proc/cpuinfo || { echo "1..0 # SKIP this machine has no AVX-512, so these tests already run with AVX2"; exit; }
-tests=(kernels/halves-ranks kernels/attention kernels/fused kernels/gemm nn/autocast op/halves)
-n=0 failed=0
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-for test in "${tests[@]}"; do
-  n=$((n + 1))
-  if ONEDNN_MAX_CPU_ISA=AVX2 sh "$(dirname "$1")/t/$test.t" >"$folder/out" 2>&1 && grep -q '^ok' "$folder/out"; then
-    echo "ok $n - $test"
-  else
-    echo "not ok $n - $test"
-    failed=1
-    grep -v '^ok' "$folder/out" | head -20 | sed 's/^/#   /'
-  fi
+passes() { # passes TEST SHARE: every check of the test holds with AVX2 only
+  SHARE=$2 ONEDNN_MAX_CPU_ISA=AVX2 sh "$build/t/$1.t" >"$dir/out" 2>&1 && grep -q '^ok' "$dir/out" || { grep -v '^ok' "$dir/out"; false; }
+}
+build=$(dirname "$1") case=1
+ok kernels/gemm passes kernels/gemm "${SHARE:-all}"
+for test in kernels/halves-ranks kernels/attention kernels/fused nn/autocast op/halves; do # a test of this share runs with all its cases
+  ! share $((case++)) || ok $test passes $test all
 done
-echo "1..$n"
-exit $failed
+finish

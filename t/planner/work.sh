@@ -29,6 +29,7 @@ C
 # Writes certificates of each program in each mode, with several time limits, with and without a memory limit.
 cat >"$dir/plan.lua" <<'LUA'
 local rille = require "rille"
+local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 local P = rille.placement("cpu", {{0, 1}, {2, 3}})
 local function blocks(n)
@@ -42,6 +43,7 @@ local programs = {
   blocks = function() return blocks(3) end,
 }
 local function plan(name, mode, limit, memory)
+  if not tap.share() then return end
   rille.manual_seed(1)
   local net, shape = programs[name]()
   net:to_global{placement = P, sbp = "auto"}
@@ -83,7 +85,7 @@ ok "a clock of speed 0.1, beside processes that compute" plans 0.1
 kill "${busy[@]}"
 wait "${busy[@]}" 2>/dev/null
 
-is "all plans are written" "$(find "$dir/0" -type f | wc -l)" 29
+ok "plans are written" test "$(find "$dir/0" -type f | wc -l)" = 29 -o "${SHARE:-all}" != all
 for file in "$dir/0"/*; do
   name=${file##*/}
   for speed in 0.01 0.1; do ok "$name is equal with clock speed $speed" cmp "$file" "$dir/$speed/$name"; done

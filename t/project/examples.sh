@@ -108,7 +108,9 @@ ok "finetune.lua: a missing text is an error" told finetune "$dir/new $dir/x" "-
 ok "finetune.lua: an unknown recipe is an error that lists the recipes" told finetune "$dir/new $dir/x --ids $dir/ids --recipe 4d" "2.5d, 2d, 3d"
 ok "finetune.lua: a negative number of steps is an error" told finetune "$dir/new $dir/x --ids $dir/ids --steps -1" "--steps must be at least 1, found -1"
 ok "resnet.lua: a negative number of steps is an error" told resnet "--steps -1" "--steps must be at least 1, found -1"
+case=0
 for recipe in sp 2d 2.5d 3d pp pp-tp; do
+  share $((case++)) || continue
   ok "finetune.lua: --recipe $recipe has the losses of one device" alike "$recipe"
 done
 

@@ -30,7 +30,7 @@ was=$(sed -n 's/^RILLE_READLINE:STRING=//p' "$build/CMakeCache.txt")
 link=$(ninja -C "$build" -t commands rille 2>/dev/null | tail -1)
 declare -A said=([readline]=readline [edit]=libedit [none]=none) library=([readline]=-lreadline [libedit]=-ledit)
 with readline -DRILLE_READLINE=1 readline/readline.h
-with libedit -DRILLE_EDITLINE=1 editline/readline.h
-with none "" ""
+! share 1 || with libedit -DRILLE_EDITLINE=1 editline/readline.h
+! share 2 || with none "" ""
 ok ":doctor names the line editor" grep -q "line editor  *${said[$was]}" <("$1" --no-init -i <<<':doctor' 2>/dev/null)
 finish

@@ -36,9 +36,11 @@ ok "Ctrl-C stops a single large product" grep -qx alive seen
 # strict_memcmp=0.
 export ASAN_OPTIONS=strict_memcmp=0:$ASAN_OPTIONS
 begin='keep = "a*a*a*a*a*a*a*b" io.stderr:write("beg", "un ")' many='("a"):rep(9999)'
+case=0
 for call in "$many:find(keep)" "$many:match(keep)" "$many:gsub(keep, '')" "$many:gsub(keep, print)" "$many:gsub('.', function() $many:find(keep) end)" \
   "$many:gsub(keep, setmetatable({}, {__index = {}}))" "table.move({}, 1, 1e15, 7)" "for _ in $many:gmatch(keep) do end" \
   '("x"):rep(5e7):find(("x"):rep(25e6) .. "y", 1, true)'; do
+  share $((case++)) || continue
   session "type $begin return pcall(function() $call end)\n" 'wait begun' pause 'type \003' 'within 10 interrupted' 'within 10 rille> ' \
     'type keep, "al" .. "ive"\n' 'wait alive'
   ok "Ctrl-C stops $call, and no text has changed" bash -c 'grep -A1 -x "a\*a\*a\*a\*a\*a\*a\*b" seen | grep -qx alive'
