@@ -497,7 +497,7 @@ ok "a key file is readable by its owner only" [ "$(stat -c %a "$dir/key")" = 600
 ok "a key file has three lines" [ "$(wc -l <"$dir/key")" = 3 ]
 chmod 644 "$dir/key"
 go worker --join "tcp://127.0.0.1:$port" --key-file "$dir/key" -d cpu:1
-ok "a key file that other users can read is refused" ends 1 "others can read"
+ok "a key file that other users can read is refused" ends 1 "other users can read"
 chmod 600 "$dir/key"
 sed '2s/./x/' "$dir/key" >"$dir/bad"
 chmod 600 "$dir/bad"
