@@ -505,10 +505,9 @@ void rille_live_free(struct rille_live **l);
 
 struct rille_graph_options {
     int micro_batches; /* number of micro-batches; 0: 1 */
-    const char
-        /* name of the schedule, "1f1b", "gpipe", "zb-v", "auto"; NULL: "1f1b"; the error for an unknown name lists
-         * all names */
-        *schedule;
+    /* name of the schedule, "1f1b", "gpipe", "zb-v", "auto"; NULL: "1f1b"; the error for an unknown name lists all
+     * names */
+    const char *schedule;
     int lag; /* lookahead, micro-batches; 0: the schedule's default */
     /* memory for which a search finds the schedule with the least bubble; needs at least two micro-batches and no
      * other schedule. Up to 16: factor of the memory that 1F1B saves for backward on the fullest device; above 16:
@@ -520,9 +519,8 @@ struct rille_graph_options {
     /* recompute parts of stages if the memory limit requires it, or if that is faster within the limit */
     bool recompute_auto;
     int zero;
-    const struct rille_place
-        /* placement that stores values for backward, and optimiser state, while they are not used; NULL: none */
-        *offload;
+    /* placement that stores values for backward, and optimiser state, while they are not used; NULL: none */
+    const struct rille_place *offload;
     int prefetch; /* number of values fetched, or gathered again (zero = 3), before they are read; 0: 1 */
     /* Planner that chooses the layouts: "optimal", "propagate", "recursive" or "greedy"; NULL: no planner, so the
      * program's own layouts. */
@@ -530,6 +528,10 @@ struct rille_graph_options {
     /* memory limit of a planner and of a schedule search, bytes per device; a plan above the limit is an error; 0:
      * none */
     int64_t memory_limit;
+    /* Trace the whole batch once to find the numbers that the function computes from its size, such as 1 / n for a
+     * mean; the caller ends the trace by rille_trace_abort(). The next trace of the session uses these numbers in place
+     * of those that the function computes from the size of a micro-batch. */
+    bool whole;
     bool check_nan; /* search this step's results like rille_detect_nan() */
     /* time limit of the planner's search, seconds of one core by a count of work, so that every machine finds the
      * same plan; four times as much real time also ends the search. 0: 1, or 0.1 if the choice needs no search

@@ -160,6 +160,25 @@ raise_now(lua_State *L)
     return raise_core(L, NULL);
 }
 
+/* Calls the function once with the whole batch, for the numbers that it computes from the batch's size. Its other calls
+ * are forgotten. An error is ignored: the trace that follows reports it. */
+static void
+find_batch_numbers(lua_State *L, const struct step_call *c)
+{
+    const struct rille_graph_options options = c->g->options;
+    int64_t interrupts = shell_of(L)->ninterrupt;
+    if (options.micro_batches < 2) return;
+    luaL_checkstack(L, c->last + 8, "graph");
+    int top = lua_gettop(L);
+    c->g->options = (struct rille_graph_options){.whole = true};
+    push_call(L, c);
+    c->g->options = options;
+    int failed = lua_pcall(L, c->last - 1, 0, 0);
+    rille_trace_abort(shell_of(L)->session);
+    if (failed && interrupts != shell_of(L)->ninterrupt) lua_error(L);
+    lua_settop(L, top);
+}
+
 /* Traces the function, with the conditions that were begun; *made: NULL after an error. The function's results are left
  * on the stack, above the pattern. Returns 0, or non-zero with an error at the top. */
 static int
@@ -197,6 +216,7 @@ trace_call(lua_State *L, const struct step_call *c)
     struct rille_graph *made;
     luaL_checkstack(L, c->last + 8, "graph");
     lua_settop(L, c->pattern);
+    find_batch_numbers(L, c);
     conditions_begin(L, c->pattern);
     if (trace_once(L, c, &made)) lua_error(L);
     return made;
@@ -265,6 +285,7 @@ replace_trace(lua_State *L, const struct step_call *c, int k)
     struct rille_graph *made = NULL;
     int64_t interrupts = shell_of(L)->ninterrupt;
     luaL_checkstack(L, c->last + 8, "graph");
+    find_batch_numbers(L, c);
     lua_getiuservalue(L, 1, 2);
     lua_rawgeti(L, -1, k + 1);
     lua_getfield(L, -1, "conditions");
@@ -302,6 +323,7 @@ check_trace(lua_State *L, const struct step_call *c, int k)
     int64_t n = ++c->g->ncall;
     if (n & (n - 1)) return;
     luaL_checkstack(L, c->last + 8, "graph");
+    find_batch_numbers(L, c);
     conditions_none(L);
     if (trace_once(L, c, &made)) lua_error(L);
     int code = rille_graph_compare(c->g->trace[k], made, &how);

@@ -214,9 +214,10 @@ operand_at(const struct op *op, int noperand, int i)
 }
 
 static int
-operand(struct rille_session *s, const struct op *op, const struct operand *d, const struct rille_arg *a,
+operand(struct rille_session *s, const struct op *op, const struct operand *d, const struct rille_arg *given,
         struct val **out)
 {
+    struct rille_arg arg = *given, *a = &arg;
     *out = NULL;
     switch (a->kind) {
     case RILLE_ARG_NONE:
@@ -226,6 +227,7 @@ operand(struct rille_session *s, const struct op *op, const struct operand *d, c
     }
     if (!(d->flags & IN_NUMBER))
         return fail(E_ARG, "%s: operand %s must be a tensor, found a number", op->name, d->name);
+    trace_number(s, op, a);
     if (a->kind == RILLE_ARG_LIVE)
         *out = live_value(s, a->live);
     else

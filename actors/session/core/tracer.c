@@ -71,6 +71,12 @@ trace_journal(struct rille_session *s, struct rille_tensor *t)
 }
 
 void
+trace_number(struct rille_session *s, const struct op *op, struct rille_arg *a)
+{
+    if (tracing(s)) s->trace.tracer->number(s, op, a);
+}
+
+void
 trace_loss(struct rille_session *s, const struct val *y)
 {
     if (tracing(s)) s->trace.tracer->loss(s, y);

@@ -10,6 +10,7 @@
 struct attr;
 struct node;
 struct op;
+struct rille_arg;
 struct rille_tensor;
 struct tracer {
     /* Called for each operator call in a step of several micro-batches. Replaces operands in place so that the
@@ -29,6 +30,9 @@ struct tracer {
     /* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all
      * micro-batches. Returns false if it is their mean. */
     bool (*adds)(const struct val *v);
+    /* Called for each number that the user passes to an operator. Replaces the number by its value for the whole
+     * batch. */
+    void (*number)(struct rille_session *s, const struct op *op, struct rille_arg *a);
     /* Called for each value on which backward is called. */
     void (*loss)(struct rille_session *s, const struct val *y);
 };
@@ -37,9 +41,11 @@ struct trace;
 struct session_trace {
     struct trace *now; /* trace in progress (step/trace.c); NULL: none */
     const struct tracer *tracer;
-    int32_t pieces;  /* number of micro-batches of the step */
-    int64_t nrandom; /* number of random calls in the trace so far */
+    int32_t pieces;                /* number of micro-batches of the step */
+    int64_t nrandom;               /* number of random calls in the trace so far */
+    struct batch_numbers *numbers; /* numbers of the whole batch (step/batch_numbers.h); NULL: none */
     bool paused;
+    bool whole;   /* the trace only finds the numbers of the whole batch */
     bool planned; /* a planner will choose the layouts */
 };
 
@@ -67,6 +73,7 @@ bool trace_adds(const struct rille_session *s, const struct val *v);
 int trace_classify(struct rille_session *s, struct node *n);
 void trace_journal(struct rille_session *s, struct rille_tensor *t);
 void trace_loss(struct rille_session *s, const struct val *y);
+void trace_number(struct rille_session *s, const struct op *op, struct rille_arg *a);
 int trace_total(const struct call_context *ctx, struct val *v, struct val **out);
 
 #endif

@@ -7,6 +7,7 @@
 #include "actors/session/core/open_run.h"
 #include "actors/session/core/session.h"
 #include "actors/session/durable/snapshot.h"
+#include "actors/session/step/batch_numbers.h"
 #include "actors/session/step/compiled.h"
 
 #include "kernels/exec/kernel.h"
@@ -196,6 +197,7 @@ forget_handles(struct rille_session *s)
 {
     struct forgotten f = {0};
     rille_trace_abort(s);
+    batch_numbers_end(s);
     while (s->handles.graphs) {
         struct rille_graph *g = s->handles.graphs;
         forget(&f, "a graph", NULL);

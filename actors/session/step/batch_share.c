@@ -323,12 +323,14 @@ counts_elements(const struct type *t, int rows, double count)
 }
 
 /* Checks that no sum is divided by a number that may be the row count of one micro-batch, because the whole batch
- * has more rows. */
+ * has more rows. If the whole batch's numbers are known (batch_numbers.h), the number is right. */
 static int
 check_count(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in)
 {
     int rows;
-    if (ctx->composite || op != op_find("div") || !in[1]->is_number || in[1]->number.kind != NUM_FIXED) return 0;
+    if (ctx->s->trace.numbers || ctx->composite || op != op_find("div") || !in[1]->is_number ||
+        in[1]->number.kind != NUM_FIXED)
+        return 0;
     double count = in[1]->number.is_int ? (double)in[1]->number.i : in[1]->number.f;
     const struct type *t = type_summed(in[0], &rows);
     if (!t || !counts_elements(t, rows, count)) return 0;

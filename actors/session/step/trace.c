@@ -13,6 +13,7 @@
 #include "actors/session/core/reuse.h"
 #include "actors/session/core/run.h"
 #include "actors/session/core/tracer.h"
+#include "actors/session/step/batch_numbers.h"
 #include "actors/session/step/batch_share.h"
 #include "actors/session/step/compiled.h"
 #include "actors/session/step/microbatch.h"
@@ -305,6 +306,7 @@ trace_end(struct rille_session *s)
     free(r);
     s->trace.now = NULL;
     s->trace.paused = false;
+    batch_numbers_end(s);
 }
 
 /* Checks that an "auto" argument is not divided into micro-batches, because a planner may only choose layouts of
@@ -325,6 +327,7 @@ static const struct tracer tracer = {.operands = batch_share_operands,
                                      .total = total_of,
                                      .sum = microbatch_sum,
                                      .adds = batch_share_adds,
+                                     .number = batch_numbers_next,
                                      .loss = note_loss};
 
 /* Creates the values that represent the arguments. */
@@ -369,6 +372,8 @@ trace_begin(struct rille_session *s, const struct rille_graph_options *o, int ni
         s->trace.pieces = r->pieces;
         s->trace.planned = o->auto_parallel;
         s->trace.nrandom = 0;
+        s->trace.whole = o->whole;
+        batch_numbers_begin(s);
         if (r->options.recompute) s->calls.region = s->calls.step_region = ++s->calls.nregion;
         make_inputs(s, type, nin, in, piece);
     } else {
