@@ -711,7 +711,7 @@ words(void)
         const char *why;
     } row[] = {
         {good, sizeof good, NULL},
-        {good, 12, "the list of host 5 has 12 bytes"},
+        {good, 12, "the list of host 5 has an impossible size, 12 bytes"},
         {fewer, sizeof fewer, "step 3, operand 0, hop 1: host 0 takes part in a collective in which some positions"},
         {other, sizeof other, "host 5 takes part in another collective than the first host"},
         {more, sizeof more, "host 5 has communicator ranks of other hosts"},
