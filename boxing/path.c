@@ -156,7 +156,7 @@ note_received(const struct search *s, struct price *price, int32_t rank, int64_t
     if (s->quota.nrank) price->received[sorted_find(s->quota.rank, s->quota.nrank, rank)] = bytes;
 }
 
-/* Adds the loads of the ranks of one mesh, level by level. */
+/* Raises worst[0] (stage buffers) and worst[1] (destination shards) to the maximum loads of the ranks of one mesh. */
 static void
 load_side(struct search *s, const struct place *place, struct price *price, struct load worst[2])
 {
@@ -173,7 +173,7 @@ load_side(struct search *s, const struct place *place, struct price *price, stru
     }
 }
 
-/* Adds the loads of one mesh like load_side(), if all ranks are examined. Plans all ranks together, so that lists
+/* Raises `worst` like load_side(), if all ranks are examined. Plans all ranks together, so that lists
  * that they share are made once. */
 static void
 add_loads(struct search *s, struct price *price, struct load worst[2])

@@ -15,7 +15,8 @@
 
 #include "boxing/box.h"
 
-/* Cost parameters of a machine. A hop costs as much as its slowest rank, summed over the levels of stages. */
+/* Cost parameters of a machine. The cost of a hop is hop_ns, plus the cost of filling stage buffers, plus the cost of
+ * filling destination shards. Each of the last two is the sum of its terms' maxima over the ranks. */
 struct box_cost {
     double alpha_ns;          /* cost per message, ns */
     double beta_ns_per_byte;  /* cost per byte received, ns */

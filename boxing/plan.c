@@ -110,7 +110,8 @@ list_addends(struct maker *m, int32_t group)
     return source;
 }
 
-/* Sets the sources of a step. If there is one group, all steps that read this tile and replica share a list. */
+/* Sets the sources of a step. If all addends form one group, the steps that read the same tile and replica share one
+ * list of sources. */
 static void
 set_sources(struct maker *m, struct box_step *step, int32_t group)
 {

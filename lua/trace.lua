@@ -3,7 +3,7 @@
 --
 -- Each trace of a step has a list of places (lua/reach.lua) with their values at the time of the call: list[i] is the
 -- holder, list[i + 1] the key, list[i + 2] the value, for i = 1, 4, ... below list.n; names[i] names the place in messages.
--- Before each call the shell compares the list by identity. For a value that is another object than before, the shell
+-- Before each call the shell compares the listed values with the present values, by identity. For a value that is another object than before, the shell
 -- calls this module. Places of the user's program that the function may read are listed before the function runs.
 -- Rille's layers and optimisers list their own fields when the function uses them (trace.follow).
 

@@ -254,7 +254,7 @@ for x in loader:batches() do n = n + #x end]],
   },
   ["loader.begin"] = {
     sign = "loader:begin()",
-    text = "Begins the next epoch, for loader:advance().",
+    text = "Begins the next epoch; then loader:advance() returns its batches, one per call.",
     returns = "nothing",
     code = [[
 loader = rille.data.loader{rille.arange(4), batch = 3}

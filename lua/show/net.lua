@@ -22,7 +22,7 @@ end
 
 -- ---- reading the module ----
 
--- Returns the nearest existing ancestor of a path, and the rest of the path: "blocks.0" belongs to "".
+-- Returns the node of a path's nearest ancestor, and the rest of the path: for "blocks.0" without a node "blocks", the node "" and "blocks.0".
 local function parent_of(nodes, path)
   local before = path
   while before ~= "" do

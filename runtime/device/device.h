@@ -86,10 +86,10 @@ struct device_kind {
     /* Returns the communicator of these devices, listed by rank; the kind owns it, and connect() creates the
      * library's part. edge: it is a point-to-point link. */
     struct communicator *(*communicator)(bool edge, int32_t n, const int32_t *device);
-    /* Prepares collectives before a run: makes communicators usable again after a cut, and creates the missing ones
-     * of the n communicators, in order. Blocks until all processes with ranks have called connect. post NULL: no
-     * missing communicator has ranks in other processes. E_KERNEL; E_CANCEL: cut meanwhile. NULL: the kind has no
-     * library. */
+    /* Prepares collectives before a run: makes communicators usable again after cut() has ended their collectives, and
+     * creates those of the n communicators that do not exist yet, in order. Blocks until all processes with ranks have
+     * called connect. post NULL: no missing communicator has ranks in other processes. E_KERNEL; E_CANCEL: cut
+     * meanwhile. NULL: the kind has no library. */
     int (*connect)(int n, struct communicator *const *c, const struct communicator_post *post);
     /* Called by stream work: begins the part of a rank in a collective. On a link, the sender has no `out`, and the
      * receiver no `in`. E_KERNEL; E_CANCEL: the communicator was cut. The function may return STREAM_HELD. */

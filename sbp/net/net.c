@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Returns the cost of a tensor's conversions; each needed form counts once. seen: nto marks; `mark`: mark of this
- * tensor. */
+/* Returns the cost of converting a tensor to the layouts that its readers need; each layout counts once. seen[k] ==
+ * mark: layout k has been counted; `mark` must differ for each tensor. */
 static int64_t
 net_tensor_cost(const struct net_tensor *t, const int32_t *choice, int32_t *seen, int32_t mark)
 {

@@ -33,7 +33,8 @@ leaf_text(lua_State *L, const char *who, int i)
     return lua_tostring(L, -1);
 }
 
-/* Reads the list at 2, except the third column, which the caller reads. */
+/* Reads the leaves, the second column of the list of rows {name, leaf, ...} at stack index 2. The caller reads the
+ * third column. */
 static struct leaves
 leaves_read(lua_State *L, const char *who)
 {

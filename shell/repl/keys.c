@@ -106,7 +106,7 @@ further_in(const char *line)
     int depth = 0;
     struct token t;
     for (const char *at = line; (t = token_next(at)).kind != T_END; at = token_after(&t)) depth += token_depth(&t);
-    if (depth < 0 && begins_with_end(line)) return 0; /* pull_back() has already moved this line out */
+    if (depth < 0 && begins_with_end(line)) return 0; /* pull_back() has already reduced the indentation of this line */
     return depth > 0 ? INDENT : depth < 0 ? -INDENT : 0;
 }
 

@@ -630,7 +630,7 @@ gone(struct cluster *s, const struct sim_worker *w, const char *how)
         coordinator_gone(s->c, rank, how);
 }
 
-/* Starts a new coordinator. Packets on their way to the old one are lost. */
+/* Starts a new coordinator. Packets on their way to the old coordinator are lost. */
 static void
 coordinator_begin(struct cluster *s)
 {

@@ -323,7 +323,8 @@ draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *
     return good;
 }
 
-/* Runs with an act that fails, or stops the run. All partitions must end, and the next run must succeed. */
+/* Runs a plan in which an act fails, or in which the test stops the run. All partitions must end, and the next run must
+ * succeed. */
 static void
 failures(struct rille_session *s, uint64_t first, int (*counted)(const struct parts *x))
 {
@@ -433,7 +434,7 @@ mistakes(struct rille_session *s, uint64_t first)
         ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", mistake[k], found[k], planted[k]);
 }
 
-/* Replaces the list of one partition: by that of a partition without collectives, and by a damaged list. */
+/* Replaces the list of collectives of one partition: by an empty list, and by a damaged one. Both must be refused. */
 static void
 other_lists(struct rille_session *s, uint64_t first)
 {

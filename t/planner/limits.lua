@@ -162,7 +162,7 @@ tap.group("a bound within a limit", function()
       local good, why = pcall(step, x)
       return good and step:explain(), why
     end
-    planned("propagate") -- this plan chooses layouts for "auto"; afterwards gradients exist
+    planned("propagate") -- this step chooses layouts for "auto" and creates the gradients, so that the next steps plan the same program
     local much = planned("propagate").memory
     for _, limit in ipairs{much, much * 3 // 4} do
       local e, why = planned("propagate", limit)

@@ -39,7 +39,7 @@ struct assign_root {
     int32_t leaf; /* leaf whose layout the root must have; -1: none */
     bool fixed;   /* the root must keep its present layout */
 };
-struct assign_least {     /* least memory per device, bytes; 0: unknown */
+struct assign_least {     /* least memory that a plan needs per device, bytes; 0: unknown */
     int64_t bytes, floor; /* least memory of any plan found; proven lower bound; if both are equal, the minimum */
 };
 struct assign_options {

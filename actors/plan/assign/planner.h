@@ -11,7 +11,8 @@
 #include "actors/plan/outline/stage.h"
 #include "runtime/base/hash.h"
 
-/* Return the two times of net node i: when its operands are converted, and when it runs. */
+/* Return two times of net node i, as positions in the order of the net: moving(), when its operands are converted;
+ * running(), when it runs. */
 static inline int32_t
 moving(int32_t i)
 {

@@ -183,7 +183,7 @@ int move_parts(struct mover *m, struct pval *to);
 int move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
              const struct box *slice, int rank, const struct view *dst, int64_t skip);
 /* shared_shard.c: stores equal shards on several ranks of one memory space in a single register. *done: false if the
- * move cannot be lowered so. */
+ * move cannot be lowered in this way, or if a device would then receive more bytes. */
 int shared_shard_parts(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
                        struct pval *to, bool *done);
 

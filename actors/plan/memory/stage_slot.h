@@ -2,9 +2,9 @@
  * stored in it.
  *
  * A stage has as many equal slots as micro-batches may be in flight. A result with as many registers as there are
- * slots has a register in each slot. A result with fewer registers is stored in gaps of the slots or outside,
- * whichever takes fewer bytes. stage_slots_find() decides; arena.c places the slots and the other results. A struct
- * stage_slots belongs to one pass over all devices and its thread, and is in the given arena. */
+ * slots has a register in each slot. A result with fewer registers than slots is stored in gaps of the slots or
+ * outside, whichever takes fewer bytes. stage_slots_find() decides; arena.c places the slots and the other results. A
+ * struct stage_slots belongs to one pass over all devices and its thread, and is in the given arena. */
 #ifndef RILLE_PLAN_STAGE_SLOT_H
 #define RILLE_PLAN_STAGE_SLOT_H
 

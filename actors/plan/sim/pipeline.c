@@ -75,8 +75,8 @@ find_recomputed(const struct describing *f)
     arena_fini(&tmp);
 }
 
-/* Uses the costs given by the caller. If the gradient of a stage's input is not needed, all of its backward counts
- * as weight gradients. */
+/* Sets the stages' costs and the cost of a hop to those given by the caller. If the gradient of a stage's input is not
+ * needed, all of its backward counts as weight gradients. */
 static void
 give_costs(const struct describing *f, const struct schedule_search_costs *c)
 {

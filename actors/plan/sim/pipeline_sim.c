@@ -5,10 +5,9 @@
  * The end of an act wakes the few slots that depend on it. A lane begins the ready slot with the least key (turn and
  * micro-batch).
  *
- * A pool of A micro-batches is a circle: a micro-batch enters a stage after the A-th before it has travelled to the
- * last stage and back. The remaining time is therefore at least the number of remaining micro-batches divided by A,
- * times one such round trip. Most simulations stop early, because this bound, or the bytes in use, already exceed
- * the aim. */
+ * With a pool of A micro-batches, micro-batch i enters a stage only when micro-batch i - A has travelled to the last
+ * stage and back. The remaining time is therefore at least the number of remaining micro-batches divided by A, times
+ * one such round trip. Most simulations stop early, because this bound, or the bytes in use, already exceed the aim. */
 #include "actors/plan/sim/pipeline_sim.h"
 
 #include <stdlib.h>

@@ -14,7 +14,7 @@ struct session_remote {
     struct act_time *act; /* acts of the last timed run */
     int64_t nact, act_capacity, begin_ns, elapsed_ns;
     int64_t runs, acts; /* runs and acts of workers so far */
-    uint32_t nrows;     /* number of the schedule rows that were sent to workers last */
+    uint32_t nrows;     /* serial number of the last set of schedule rows that was sent to workers */
     /* Called after each successful run on workers while a snapshot is being copied; NULL: no copy is in progress. */
     void (*after_run)(struct rille_session *s);
 };

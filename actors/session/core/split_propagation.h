@@ -25,7 +25,7 @@ struct split_propagation {
 struct split_propagation_op {
     bool known; /* the split of at least one operand is known */
     struct strategy own;
-    int32_t result[OP_OUT][MAX_DIM]; /* number of pieces, by result and dimension */
+    int32_t result[OP_OUT][MAX_DIM]; /* number of slices into which the result is split, by result and dimension */
 };
 
 /* Initialises w with the splits of the call's operands, from the call's checked strategy. */

@@ -1,4 +1,4 @@
-/* dnnl.h - oneDNN primitives as the state of kernel variants.
+/* dnnl.h - oneDNN primitives, which kernel variants keep as their state.
  *
  * A variant's prepare() describes its primitive and calls prim_new(). prim_new() makes the primitive, its memory
  * objects and its argument list once, for fixed shapes, strides and threads. prim_run() and prim_at() only set

@@ -538,8 +538,8 @@ fold_row(const struct reduction *p, int64_t in, int64_t *since, void *accumulato
     return true;
 }
 
-/* Accumulates all rows of one kept position, which start at offset `in`. Of a kept row, uses n elements from element
- * `first` on; of a reduced row, all. */
+/* Accumulates all rows of one kept position, which start at offset `in`. If rows are kept (the innermost dimension is
+ * not reduced), reads n elements of each row, from element `first` on; if rows are reduced, reads them in full. */
 static void
 accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void *accumulator)
 {
