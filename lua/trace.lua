@@ -9,6 +9,7 @@
 
 local rille = require "rille"
 local check = require "rille.check"
+local nested = require "rille.nested"
 local reach = require "rille.reach"
 
 local trace = {}
@@ -315,7 +316,8 @@ local function holds(list, i)
   return is_same(list[i + 2], read(list[i], list[i + 1]), 0)
 end
 
-rille._conditions{begin = begin, enter = enter, done = done, set_numbers = set_numbers, proven = proven, holds = holds}
+rille._conditions{begin = begin, enter = enter, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
+  spread = nested.spread, fill = nested.fill, drain = nested.drain, gather = nested.gather, rebuild = nested.rebuild}
 
 -- ---- what Rille's own objects follow ----
 

@@ -11,9 +11,10 @@ tables and modules. A changed number causes no new trace: the number becomes an 
 identity, other values by value; for a list of more than 256 entries only the length is compared. Values of C
 functions (os.clock, math.random) are not followed.
 Pipelines: put the parameters of each stage on its own placement, and move activations with to_global.
+Arguments and results may be tables with tensors: step{ids = x, labels = y} returns {loss = ..., logits = ...}.
 Micro-batches: loss and gradients equal those of the whole batch, for means, sums, and quotients whose divisor
-follows from the arguments. Write a mean over rows as mean(). Several backward() calls before one opt:step() add
-up: divide each loss by the count of the whole batch.]],
+follows from the arguments or is computed from their shape. fn is called twice per trace then, first with the whole batch.
+Several backward() calls before one opt:step() add up: divide each loss by the count of the whole batch.]],
     args = [[
 fn: function of tensors; it may call backward() and opt:step()
 micro_batches: integer, default 1; cuts each argument along axis 0, which pipelines need, and accumulates gradients

@@ -12,8 +12,7 @@ static const char being_made, hooks;
  * hold any float, or any integer that a double can hold. */
 static const char size_key, live_key, whole_key;
 
-/* Pushes the function `name` of lua/trace.lua; nil: not set. */
-static void
+void
 push_hook(lua_State *L, const char *name)
 {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &hooks);

@@ -29,14 +29,27 @@ list_graph_tensors(lua_State *L, int first, int last, struct rille_tensor **out)
     return n;
 }
 
+/* Returns true if a value from first to last is a table without a metatable. */
+static bool
+has_table(lua_State *L, int first, int last)
+{
+    for (int i = first; i <= last; i++) {
+        if (!lua_istable(L, i)) continue;
+        if (!lua_getmetatable(L, i)) return true;
+        lua_pop(L, 1);
+    }
+    return false;
+}
+
 /* ---- finding a trace ---- */
 
-/* A call in progress: the tensors among its arguments. The arguments are at stack indices 2 to `last`, the call's
- * pattern is at index `pattern`. */
+/* A call in progress. The arguments are at stack indices 2 to `args`, the tensors of tables among them (lua/nested.lua)
+ * at args + 1 to `last`, and the call's pattern at index `pattern`. in: the tensors in this order. nresult: number of
+ * results of the function if tables with tensors are among them, else -1. */
 struct step_call {
     struct graph *g;
     struct rille_tensor *in[MAX_TENSORS];
-    int nin, last, pattern;
+    int nin, args, last, pattern, nresult;
 };
 
 /* Packs the values from first to last into a table, the pattern of a call; a marker stands for each tensor. */
@@ -119,6 +132,16 @@ forget_trace(lua_State *L, struct graph *g)
     lua_pop(L, 2);
 }
 
+/* Calls a function of lua/nested.lua with the list of traces and the n values at the top. Returns Lua's status code. */
+static int
+call_nested(lua_State *L, const char *name, int n, int nresult)
+{
+    push_hook(L, name);
+    lua_getiuservalue(L, 1, 2);
+    lua_rotate(L, -n - 2, 2);
+    return lua_pcall(L, n + 1, nresult, 0);
+}
+
 /* Begins a trace and pushes the function and its arguments; micro-batch tensors replace the tensors. */
 static void
 push_call(lua_State *L, const struct step_call *c)
@@ -135,6 +158,16 @@ push_call(lua_State *L, const struct step_call *c)
     at_line(L);
     check(L, rille_trace_begin(shell_of(L)->session, &c->g->options, c->nin, c->in, piece));
     for (int k = 0; k < c->nin; k++) *slot[k] = piece[k];
+    if (c->last > c->args && call_nested(L, "fill", c->last - c->args, 0)) lua_error(L);
+}
+
+/* Calls the function that push_call() pushed. Returns Lua's status code. */
+static int
+call_function(lua_State *L, const struct step_call *c, int nresult)
+{
+    int failed = lua_pcall(L, c->args - 1, nresult, 0);
+    if (c->last > c->args && call_nested(L, "drain", 0, 0)) lua_pop(L, 1);
+    return failed;
 }
 
 /* If RILLE_TRACE=run.json is set, writes a timeline of each trace's first run: of the first trace to run.json, of the
@@ -173,16 +206,29 @@ find_batch_numbers(lua_State *L, const struct step_call *c)
     c->g->options = (struct rille_graph_options){.whole = true};
     push_call(L, c);
     c->g->options = options;
-    int failed = lua_pcall(L, c->last - 1, 0, 0);
+    int failed = call_function(L, c, 0);
     rille_trace_abort(shell_of(L)->session);
     if (failed && interrupts != shell_of(L)->ninterrupt) lua_error(L);
     lua_settop(L, top);
 }
 
+/* Replaces tables with tensors among the results, which are above the pattern, by templates, and adds their tensors.
+ * Returns Lua's status code. */
+static int
+gather_results(lua_State *L, struct step_call *c)
+{
+    int n = lua_gettop(L) - c->pattern;
+    c->nresult = -1;
+    if (!has_table(L, c->pattern + 1, c->pattern + n)) return 0;
+    luaL_checkstack(L, n + 8, "graph");
+    c->nresult = n;
+    return call_nested(L, "gather", n, LUA_MULTRET);
+}
+
 /* Traces the function, with the conditions that were begun; *made: NULL after an error. The function's results are left
  * on the stack, above the pattern. Returns 0, or non-zero with an error at the top. */
 static int
-trace_once(lua_State *L, const struct step_call *c, struct rille_graph **made)
+trace_once(lua_State *L, struct step_call *c, struct rille_graph **made)
 {
     struct rille_session *s = shell_of(L)->session;
     struct rille_tensor *out[MAX_TENSORS];
@@ -191,9 +237,10 @@ trace_once(lua_State *L, const struct step_call *c, struct rille_graph **made)
     push_call(L, c);
     int failed = conditions_enter(L);
     shell_of(L)->tracing = c->g;
-    if (!failed) failed = lua_pcall(L, c->last - 1, LUA_MULTRET, 0);
+    if (!failed) failed = call_function(L, c, LUA_MULTRET);
     shell_of(L)->tracing = NULL;
     failed = conditions_end(L, failed);
+    if (!failed) failed = gather_results(L, c);
     int results = lua_gettop(L);
     if (failed || results - c->pattern > MAX_TENSORS) {
         rille_trace_abort(s);
@@ -211,7 +258,7 @@ trace_once(lua_State *L, const struct step_call *c, struct rille_graph **made)
 
 /* Traces the function for a call. Raises the function's error, if it fails. */
 static struct rille_graph *
-trace_call(lua_State *L, const struct step_call *c)
+trace_call(lua_State *L, struct step_call *c)
 {
     struct rille_graph *made;
     luaL_checkstack(L, c->last + 8, "graph");
@@ -232,12 +279,16 @@ push_record(lua_State *L, const struct step_call *c)
     lua_setfield(L, -2, "args");
     push_pattern(L, c->pattern + 1, results);
     lua_setfield(L, -2, "results");
+    if (c->nresult >= 0) {
+        lua_pushinteger(L, c->nresult);
+        lua_setfield(L, -2, "nresult");
+    }
     conditions_give(L);
 }
 
 /* Creates a trace for the call; returns its index. */
 static int
-make_trace(lua_State *L, const struct step_call *c)
+make_trace(lua_State *L, struct step_call *c)
 {
     struct graph *g = c->g;
     if (g->ntrace == MAX_TRACES) forget_trace(L, g);
@@ -280,7 +331,7 @@ is_generalised(lua_State *L, const struct step_call *c, int k, struct rille_grap
 /* Replaces trace k by a trace with live numbers, if only numbers have changed since trace k. Returns false if the step
  * must be traced for the present numbers. */
 static bool
-replace_trace(lua_State *L, const struct step_call *c, int k)
+replace_trace(lua_State *L, struct step_call *c, int k)
 {
     struct rille_graph *made = NULL;
     int64_t interrupts = shell_of(L)->ninterrupt;
@@ -316,7 +367,7 @@ replace_trace(lua_State *L, const struct step_call *c, int k)
 
 /* In calls 1, 2, 4, 8, ... traces the function again, and raises an error if the program differs from trace k's. */
 static void
-check_trace(lua_State *L, const struct step_call *c, int k)
+check_trace(lua_State *L, struct step_call *c, int k)
 {
     struct rille_graph *made = NULL;
     char *how = NULL;
@@ -340,6 +391,23 @@ check_trace(lua_State *L, const struct step_call *c, int k)
 }
 
 /* ---- running ---- */
+
+/* Makes tables of the templates among the `count` values at the top; their pattern is at `results`, above the trace's
+ * record. Returns the number of results. */
+static int
+made_tables(lua_State *L, int results, int count)
+{
+    bool tables = lua_getfield(L, results - 1, "nresult") == LUA_TNUMBER;
+    if (!tables) {
+        lua_pop(L, 1);
+        return count;
+    }
+    push_hook(L, "rebuild");
+    lua_insert(L, -2);
+    lua_rotate(L, -count - 2, 2);
+    lua_call(L, count + 1, LUA_MULTRET);
+    return lua_gettop(L) - results;
+}
 
 /* Runs trace k, pushes its results as the traced function returned them, and returns their number. */
 static int
@@ -365,16 +433,18 @@ run_trace(lua_State *L, const struct step_call *c, int k)
     check(L, rille_graph_run(c->g->trace[k], c->nin, c->in, out));
     for (int i = 0; i < n; i++) *slot[i] = out[i];
     collect_if_due(L);
-    return count;
+    return made_tables(L, results, count);
 }
 
 int
 graph_call(lua_State *L)
 {
-    struct step_call c = {.g = graph_check(L, 1), .last = lua_gettop(L)};
+    struct step_call c = {.g = graph_check(L, 1), .args = lua_gettop(L), .nresult = -1};
     int near;
-    c.nin = list_graph_tensors(L, 2, c.last, c.in);
     if (rille_tracing(shell_of(L)->session)) return complain(L, "graph: a step must not be called inside another step");
+    if (has_table(L, 2, c.args) && call_nested(L, "spread", c.args - 1, LUA_MULTRET)) return lua_error(L);
+    c.last = lua_gettop(L);
+    c.nin = list_graph_tensors(L, 2, c.last, c.in);
     push_pattern(L, 2, c.last);
     c.pattern = lua_gettop(L);
     int k = find_trace(L, &c, &near);

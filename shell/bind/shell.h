@@ -251,6 +251,7 @@ void arity_open(lua_State *L); /* makes functions of the module at the top, and 
 
 enum { GRAPH_CONDITIONS = 3 }; /* index of the user value with the last trace's conditions */
 /* Lists what a trace of this call must follow. pattern: index of the call's pattern. */
+void push_hook(lua_State *L, const char *name); /* pushes the function `name` of lua/trace.lua */
 void conditions_begin(lua_State *L, int pattern);
 /* Like conditions_begin(), but puts live numbers in place of the numbers that changed since the conditions at the top,
  * which are popped. Returns false if something else has changed, or a number cannot be live. */
