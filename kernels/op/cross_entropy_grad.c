@@ -70,9 +70,9 @@ lines(const struct kcall *k, struct line_call *c)
     return true;
 }
 
-/* Builds the gradient of this operator. With h the gradient of dx and p = exp((x - m) - rest), the gradients are: of
- * x h p dloss, of m and of rest the negated sum of h p dloss, and of dloss the sum of h (p - t). Positions with an
- * ignored label get 0. */
+/* Builds the gradient of this operator. Let h be the gradient of dx, and p = exp((x - m) - rest). Gradient of x: h p
+ * dloss. Gradients of m and of rest: minus the sum of h p dloss over the classes. Gradient of dloss: the sum of h (p -
+ * t) over the classes. Positions with an ignored label get 0. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

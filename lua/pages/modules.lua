@@ -237,9 +237,9 @@ function Window:settings() return {n = self.n} end]],
     text = "Returns norms of parameters, gradients and activations, and finds the first nan.",
     args = "inputs: arguments of the module, optional; net(inputs...) is called, and results of each module are added",
     returns = [[
-a list that prints as a table, of {name =, kind = "weight" or "output", norm =, grad_norm =, zeros =, nan =, inf =}: 2-norms,
-share of zeros, numbers of nan and of infinities; first_nan: the name of the first tensor with a nan or an infinity, nil if
-there is none]],
+a list that prints as a table, of {name =, kind = "weight" or "output", norm =, grad_norm =, zeros =,
+nan =, inf =}: 2-norms, share of zeros, numbers of nan and of infinities; first_nan: the name of the first
+tensor with a nan or an infinity, nil if there is none]],
     code = [[
 net = rille.nn.Sequential(rille.nn.Linear(3, 2), rille.nn.ReLU())
 net(rille.ones(4, 3)):sum():backward()]],

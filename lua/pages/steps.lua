@@ -7,8 +7,8 @@ return {
     text = [[
 Compiles a function of tensors: the first call traces it, later calls run the compiled plan.
 The step is traced again if a value that fn reads has changed: shapes and layouts, upvalues, globals, fields of
-tables and modules. A changed number causes no new trace: the number becomes an input. Tensors and functions are compared by
-identity, other values by value; for a list of more than 256 entries only the length is compared. Values of C
+tables and modules. A changed number causes no new trace: the number becomes an input. Tensors and functions are
+compared by identity, other values by value; for a list of more than 256 entries only the length is compared. Values of C
 functions (os.clock, math.random) are not followed.
 Pipelines: put the parameters of each stage on its own placement, and move activations with to_global.
 Arguments and results may be tables with tensors: step{ids = x, labels = y} returns {loss = ..., logits = ...}.
@@ -164,10 +164,11 @@ step(rille.ones(64)):item()]],
     sign = "step:stats()",
     text = "Measures the last call of a compiled step: time, idle share, operations, and traffic and memory per device.",
     returns = [[
-a table that prints as text: step_time (s), bubble (idle share beyond ideal), ideal, hosts, flops (floating-point operations
-of all devices; a multiply-add counts as two), peak_share (share of the peak that rille --calibrate measured; nil without
-costs), devices[i] = {device =, busy =, idle =, flops =, bytes_in =, bytes_out =, peak_memory =, tenants =}, in seconds and
-bytes; the first 64 devices]],
+a table that prints as text: step_time (s), bubble (idle share beyond ideal), ideal, hosts,
+flops (floating-point operations of all devices; a multiply-add counts as two),
+peak_share (share of the peak that rille --calibrate measured; nil without costs),
+devices[i] = {device =, busy =, idle =, flops =, bytes_in =, bytes_out =, peak_memory =, tenants =},
+in seconds and bytes; the first 64 devices]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],

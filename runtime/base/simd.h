@@ -6,9 +6,10 @@
  * the sanitizer's run-time is ready.
  *
  * clang 14 to 17 can choose only by single features, so they make two versions: AVX-512 and the lowest level. Other
- * files call the chosen version as NAME.ifunc. The function NAME.resolver, which chooses, is global even if the
- * function is static. A function that other files call is therefore followed by EXPORTED(name), and function names
- * are unique over all files (.ci/clang links them). Other clangs before 19 make one version, by their options
+ * files call the chosen version as NAME.ifunc. The resolver, the function NAME.resolver that chooses the version at
+ * load time, is a global symbol even if the function is static. A function that other files call is therefore followed
+ * by EXPORTED(name), and function names are unique over all files (.ci/clang links them). Other clangs before 19 make
+ * one version, by their options
  * (-march).
  *
  * A file of such loops begins with #pragma GCC optimize("O3", "no-trapping-math"): gcc vectorises fully at O3 only,

@@ -137,7 +137,8 @@ struct cuda_plugin {
     /* Returns name and version of the library for collectives. NULL: there is none (*why: reason). */
     const char *(*collectives)(const char **why);
     /* Allocates a communicator of n ranks on different GPUs, which is not connected yet. gpu: by rank; -1: a GPU of
-     * another process. Any thread may cut it, even during connect(); only the session's thread makes all other calls. */
+     * another process. Any thread may cut it, even during connect(); only the session's thread makes all other calls.
+     */
     void *(*communicator)(int n, const int *gpu);
     /* Creates an id of CUDA_ID bytes for one communicator. */
     const char *(*identify)(void *id);

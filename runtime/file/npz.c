@@ -65,7 +65,7 @@ find_end64(const struct source *s, int64_t end, struct directory *d)
     TRY(is_offset_within(s, little_endian(b + 8, 8), &at));
     TRY(source_read(s, at, b, END64));
     if (little_endian(b, 4) != 0x06064b50)
-        return damaged(s, "its 64-bit end record is not at the position that its locator gives");
+        return damaged(s, "its 64-bit end record is not at the position in its locator");
     TRY(is_offset_within(s, little_endian(b + 32, 8), &d->n));
     return is_offset_within(s, little_endian(b + 48, 8), &d->at);
 }
@@ -139,8 +139,7 @@ find_packed(const struct source *s, const struct member *m, int64_t *at)
 {
     uint8_t b[LOCAL];
     TRY(source_read(s, m->local, b, LOCAL));
-    if (little_endian(b, 4) != 0x04034b50)
-        return damaged(s, "a member is not at the position that the directory gives");
+    if (little_endian(b, 4) != 0x04034b50) return damaged(s, "a member is not at its position in the directory");
     *at = m->local + LOCAL + (int64_t)little_endian(b + 26, 2) + (int64_t)little_endian(b + 28, 2);
     return *at <= s->size && m->packed <= s->size - *at ? 0 : damaged(s, "a member extends beyond the end of the file");
 }

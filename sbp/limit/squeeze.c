@@ -283,7 +283,8 @@ dual_at(const struct squeeze *q)
     return least;
 }
 
-/* Returns the price of the k-th time at which two choices cost the same; negative: there is none. */
+/* Returns the price of time[k] at which choices x and y have equal cost, with all other prices fixed; negative: none
+ * from 0 to the highest price. */
 static double
 crossing(const struct squeeze *q, const struct found *x, const struct found *y, int32_t k)
 {

@@ -130,7 +130,8 @@ keep_variables(struct few *f)
     }
 }
 
-/* Connects edges across the gap, starting from the lower side. Edges from the upper side would be the same. */
+/* Connects edges across the gap, starting from the lower side. Edges that leave the upper side towards the gap are
+ * skipped, because their counterparts on the lower side stand for the same edges. */
 static void
 keep_edges(struct few *f)
 {

@@ -9,8 +9,9 @@
  * table.sort sorts a long list with a comparison function, in which hooks run. table.move moves a long list in
  * pieces.
  *
- * Input without end, as in io.lines("/dev/zero")(), needs larger and larger blocks. Until a press has been received,
- * allocation of large blocks fails, and Lua raises its error for lack of memory. */
+ * Input without end, as in io.lines("/dev/zero")(), needs larger and larger blocks. After Ctrl-C was pressed, and until
+ * the running code has received it, allocations of large blocks fail, so that Lua raises "not enough memory" and the
+ * input ends. */
 #include "shell/bind/shell.h"
 
 #include <signal.h>

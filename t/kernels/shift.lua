@@ -72,7 +72,7 @@ end
 
 local parts = {"the value", "the gradient", "its gradient"}
 local function compare(call, of, dtype, eps)
-  local base = {0, 0, 0} -- largest error without a shift over all layouts, but at least two units in the last place
+  local base = {0, 0, 0} -- base: per part, the largest error over all layouts when nothing is shifted (c = 0), but at least two units in the last place of the values
   local near = of.normal[dtype]
   for _, c in ipairs(shifts) do
     local x = near + c

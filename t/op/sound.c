@@ -247,7 +247,8 @@ main(int argc, char **argv)
         complete(op_table[i], seed);
     }
     ok(total > 0, "signatures were proved: %d", total);
-    for (size_t i = 0; i < countof(reasons) && argc == 1 && share_all(); i++) ok(used[i], "this reason is used: %s", reasons[i].why);
+    for (size_t i = 0; i < countof(reasons) && argc == 1 && share_all(); i++)
+        ok(used[i], "this reason is used: %s", reasons[i].why);
     str_free(&head);
     return done();
 }

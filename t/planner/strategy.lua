@@ -1,8 +1,8 @@
 -- strategy.lua - tests that a sharding strategy applies to its own operator, whatever the operands are and however
 -- layouts are chosen.
 --
--- The operator must have the requested layouts and compute the values of one device. Operands that are recomputed after
--- a move have no strategy. Operators of an expanded call are split like the call's operand.
+-- The operator must have the requested layouts and compute the values of one device. If views of an operand are recreated above a
+-- moved value, the strategy of the call does not apply to these views. Operators of an expanded call are split like the call's operand.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")

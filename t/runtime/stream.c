@@ -273,7 +273,7 @@ launch(const struct stream_work *w, const struct stream *s)
     return lane_add(s->device, (struct launched){.piece = w->piece});
 }
 
-/* Runs as host code between launches: launches a step, or runs the step itself. */
+/* Host code between launches: for odd pieces launches the step, for even ones runs the step itself. */
 static int
 look(const struct stream_work *w, const struct stream *s)
 {

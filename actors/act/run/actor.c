@@ -392,7 +392,7 @@ may_finish(const struct flow *f)
     return !flow_empty(f) && stream_passed(f->stream, flow_oldest(f)->mark);
 }
 
-/* Finishes the completed work that wrote the inputs of act u, before u itself is finished. */
+/* Before act u is finished, finishes the older acts that wrote its inputs and whose work on the device is complete. */
 static void
 finish_inputs(struct worker *w, const struct under_way *u)
 {

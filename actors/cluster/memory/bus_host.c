@@ -352,7 +352,8 @@ bus_host_spin(const struct host_bus *h, const struct end *e)
     return false;
 }
 
-/* Sleeps until a message, a nudge or a signal arrives, or until the end's time limit. */
+/* Sleeps until a message, a nudge or a signal arrives, but no longer than LOOK_UP_MS, or than the end's user allows
+ * (bus_user.waits). */
 static void
 bus_host_doze(struct host_bus *h, struct end *e)
 {

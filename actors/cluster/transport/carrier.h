@@ -1,12 +1,12 @@
 /* carrier.h - transport between this worker and workers on other hosts: messages of actors, bytes of channels, and
  * the lists by which plan partitions are connected.
  *
- * A worker binds two ports, and opens two links to another worker when it first sends to it. One link carries
- * messages, so that bytes never delay them. The other carries bytes in pieces of 1 MiB, which ZeroMQ sends without a
- * copy. If an MPI launcher started the workers and every worker has the plug-in, MPI carries messages and bytes. MPI
- * cannot continue after the loss of a worker, so later epochs use tcp. At most CREDITS pieces per peer are in
- * flight; further pieces wait in the carrier. A FULL is sent behind its bytes, so the bytes are there when the FULL
- * arrives.
+ * A worker binds two ports, and opens two links to another worker when it first sends to it. One link carries only
+ * messages, so that no message waits behind the bytes of a channel. The other carries bytes in pieces of 1 MiB, which
+ * ZeroMQ sends without a copy. If an MPI launcher started the workers and every worker has the plug-in, MPI carries
+ * messages and bytes. MPI cannot continue after the loss of a worker, so later epochs use tcp. At most CREDITS pieces
+ * per peer are in flight; further pieces wait in the carrier. A FULL is sent behind its bytes, so the bytes are there
+ * when the FULL arrives.
  *
  * Every message belongs to an epoch and, except for lists, to a run. The carrier drops messages of earlier epochs
  * and runs. A message of a later epoch or run waits in its link until this worker has joined the epoch or begun the run

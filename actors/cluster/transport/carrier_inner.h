@@ -57,7 +57,8 @@ struct carrier_channel {
     const struct view *dense;
     char *copies;          /* SEND: buffers for copied bytes, one per register */
     struct parcel *parcel; /* SEND: one parcel per register */
-    /* SEND, device thread: put: number of acts whose bytes were passed; told: number of acts whose FULL was sent */
+    /* SEND, device thread: number of acts whose bytes put() has handed to the carrier, and number of acts whose FULL
+     * was sent */
     int64_t put, told;
     _Atomic int64_t gone; /* SEND: number of acts whose bytes ZeroMQ has released */
     zmq_msg_t *piece;     /* RECV: received pieces, npiece per register */

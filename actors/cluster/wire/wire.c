@@ -203,5 +203,5 @@ packet_read(const void *bytes, size_t n, struct packet *out)
     struct reader r = {(const unsigned char *)bytes + WIRE_HEAD, n - WIRE_HEAD};
     for (size_t i = 0; i < countof(fields); i++)
         if (fields[i].packet == out->kind) TRY(read_field(&fields[i], &r, out));
-    return r.left ? fail(E_BUS, "packet %s: %zu bytes behind its last field", names[out->kind], r.left) : 0;
+    return r.left ? fail(E_BUS, "packet %s: %zu bytes after its last field", names[out->kind], r.left) : 0;
 }

@@ -262,7 +262,7 @@ reply(struct worker_process *w, const struct packet *p, int status, struct span 
 static int
 find_shared(const struct worker_process *w, uint64_t at, size_t n, char **out)
 {
-    if (!w->shared.segment) return fail(E_BUS, "this worker has not mapped the host's memory yet");
+    if (!w->shared.segment) return fail(E_BUS, "the host's memory is not mapped yet");
     size_t most = segment_bytes(w->shared.segment);
     if (at > most || n > most - at)
         return fail(E_BUS, "%zu bytes at offset %llu are outside the host's memory of %zu bytes", n,
@@ -397,7 +397,7 @@ take_bring(struct worker_process *w, const struct packet *p)
                                        : worker_find(w, p->offset, (size_t)p->total, &spot);
     if (!status && own) status = bring_here(w, p);
     if (!status && !own && (!w->shared.carrier || p->rank < 0))
-        status = fail(E_BUS, "BRING: there is no worker %d on another host", p->rank);
+        status = fail(E_BUS, "BRING: worker %d on another host does not exist", p->rank);
     if (status || own) {
         reply(w, p, status, (struct span){0});
         return;

@@ -82,7 +82,7 @@ make_memory(struct worker_process *w, const struct packet *p, uint32_t epoch, ch
         TRY(segment_new(p->memory, &made));
         set_segment(w, made, epoch);
     }
-    if (!w->shared.segment) return fail(E_BUS, "MAKE: this worker has not mapped the host's memory");
+    if (!w->shared.segment) return fail(E_BUS, "MAKE: the host's memory is not mapped");
     segment_free(&w->main.made_bus);
     TRY(segment_new(bus_host_bytes(nslot), &w->main.made_bus));
     bus_host_format(segment_base(w->main.made_bus), nslot);

@@ -156,7 +156,7 @@ worker_run_start(struct worker_process *w, const struct order *o)
     int64_t before = w->shared.engine ? engine_count(w->shared.engine).acts : 0;
     bool ran = false;
     bool there = j && j->plan && j->had && w->shared.engine;
-    e.status = there ? 0 : fail(E_BUS, "START: this worker has not compiled the program");
+    e.status = there ? 0 : fail(E_BUS, "START: the program is not compiled");
     if (there && j->carrying && j->epoch != w->main.epoch) e.status = worker_job_connect(w, j);
     if (!e.status) {
         pthread_mutex_lock(&w->lock);

@@ -385,8 +385,8 @@ is_slot_asked(const struct stage_slots *m, int32_t stage, int32_t nreg)
 
 /* Finds the best slots of a stage; tries each number of slots that results request. While a micro-batch returns
  * through backward, registers become free one by one. Short-lived results are stored in the freed bytes, or outside
- * the slots if a slot would grow by more bytes. If micro-batches leave forward and backward at different times, a
- * slot may last until either. */
+ * the slots if a slot would grow by more bytes. A phase's results with few registers may use the slots only if credits
+ * guarantee that a slot's previous micro-batch has left this phase before the next one enters the slot. */
 void
 stage_slots_find(struct stage_slots *m, int32_t stage, struct room *out)
 {

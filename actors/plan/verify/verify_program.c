@@ -174,8 +174,9 @@ same_types(const struct program *g, int32_t i, const struct type *out)
     return 0;
 }
 
-/* A call whose types and signature have been checked. The outcome depends only on the call. So another call with
- * equal operator, types, attributes and layouts is also legal, and has results of the same types. */
+/* A call whose types and signature have been checked. Whether a call is legal, and the types of its results, depend
+ * only on its operator, operand types, attributes and layouts. So another call with equal operator, types, attributes
+ * and layouts is also legal, and has results of the same types. */
 struct derived {
     struct call call;
     uint32_t wide; /* bit mask of half-type results that are f32, because a sum over micro-batches adds them */

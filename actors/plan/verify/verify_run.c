@@ -13,10 +13,10 @@
  * round and is called late. In the order by rounds no task waits, provided that no task which acts per micro-batch
  * reads a late task. This follows because edges point forward in the list, and producers put on as many tokens as
  * readers take (verify.c). So an edge between two tasks that act per micro-batch carries one token per round, or the
- * reader would be late. An early task with one act produces a single token, which its reader takes or keeps to the
- * end. A late task finds the tokens of all n rounds when it acts. No register is filled twice in a round, and a
- * register filled per micro-batch is returned in its round, because all its readers act in this round. The last act
- * of each task takes the last token and returns the last register. The time of this proof is linear in the edges,
+ * reader would be late. A task that acts once, in the first round, produces a single token, which its reader takes, or
+ * keeps to the end. A late task finds the tokens of all n rounds when it acts. No register is filled twice in a round,
+ * and a register filled per micro-batch is returned in its round, because all its readers act in this round. The last
+ * act of each task takes the last token and returns the last register. The time of this proof is linear in the edges,
  * whatever the number of micro-batches. Plans that this proof does not cover are simulated.
  *
  * Nets in which no act takes another's tokens: Commoner et al. 1971; one run proves all runs with these rates:

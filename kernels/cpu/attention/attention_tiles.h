@@ -64,7 +64,8 @@ struct job {
 struct matrix {
     char *data;
     enum dtype dtype;
-    int64_t row, col, size; /* row, col: strides, elements; size: elements of a row */
+    int64_t row, col; /* distances of adjacent rows and columns, elements */
+    int64_t size;     /* number of elements of a row */
 };
 
 /* Location of rows that a product adds to. */

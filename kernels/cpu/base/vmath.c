@@ -5,10 +5,10 @@
  * to that interval exactly or in two parts. Fused operations are explicit, and exact even if a machine has none (and
  * slow there), so one build gives the same bits everywhere.
  *
- * One core of a Xeon (Sapphire Rapids), elements from cache, ns each: exp 0.20, tanh 0.28, log 0.36, erf 0.42. Zen
- * 4: tanh 0.27, sigmoid 0.31, silu 0.35, erf 0.53; gelu 0.43, its derivative 0.44, both at once 0.53; gelu by tanh
- * 0.40, its derivative 0.48, both 0.57. A Zen 4 core multiplies once per cycle and adds in parallel, so of two forms
- * the one with fewer products is faster. */
+ * One core of a Xeon (Sapphire Rapids), elements from cache, ns each: exp 0.20, tanh 0.28, log 0.36, erf 0.42. One core
+ * of a Zen 4, ns each: tanh 0.27, sigmoid 0.31, silu 0.35, erf 0.53; gelu 0.43, its derivative 0.44, gelu and
+ * derivative together 0.53; gelu by tanh 0.40, its derivative 0.48, together 0.57. A Zen 4 core multiplies once per
+ * cycle and adds in parallel, so of two forms the one with fewer products is faster. */
 #pragma GCC optimize("O3", "no-trapping-math", "schedule-insns")
 #include "kernels/cpu/base/vmath.h"
 

@@ -29,8 +29,9 @@ struct span {
 };
 struct span plane_span(const struct plane *p, int i, int64_t u);
 
-/* Functions that compute one plane of `out`, which is the image or its pooling, from one plane of each operand; one
- * function per type. workspace has plane_workspace() bytes. The bits of a lane do not depend on neighbouring lanes. */
+/* Functions that compute one plane of `out` from one plane of each operand, one function per type. `out` is the pooled
+ * image, or, for a gradient, the gradient of the image. workspace has plane_workspace() bytes. The bits of a lane do
+ * not depend on neighbouring lanes. */
 struct plane_fn {
     void (*f32)(const struct plane *p, const void *const *in, void *out, void *workspace);
     void (*f64)(const struct plane *p, const void *const *in, void *out, void *workspace);

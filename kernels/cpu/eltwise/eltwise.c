@@ -24,7 +24,8 @@ elt_scratch(const struct elt *e)
 struct run {
     void *const *in, *const *out;
     char *scratch;
-    struct tile_step *code; /* the programs for tile.c, with addresses; stored in scratch */
+    struct tile_step *code; /* copies, in scratch, of the programs that tile.c runs, in which operands are addresses in
+                               the current block */
     /* Position of the current row in the loops; offset of the row in each lane, elements. */
     int64_t at[MAX_DIM], offset[RUN_LANE];
     int64_t column, done; /* position within the row; number of elements before this block */

@@ -20,8 +20,8 @@ log_sum_is_near(double y)
 /* Returns y of a line of n floats with finite maximum m, computed with exponentials of doubles. */
 double log_sum_wide(int64_t n, const float *x, double m);
 
-/* Sets y[l] for each of `count` <= LOG_SUMS consecutive lines of n <= LOG_SUM_SHORT elements. The bits of a line do
- * not depend on the other lines. */
+/* Computes the log-sum y[l] of each line l of `count` <= LOG_SUMS consecutive lines of n <= LOG_SUM_SHORT elements
+ * each. The bits of a line do not depend on the other lines. */
 enum { LOG_SUMS = 16, LOG_SUM_SHORT = 64 };
 void log_sums_short(enum dtype d, int64_t n, int64_t count, const void *x, double *y);
 
