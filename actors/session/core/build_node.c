@@ -86,6 +86,7 @@ build_add(const struct call_context *ctx, const struct op *op, struct val *const
 {
     struct node *n = graph_add(ctx->s->graph, op, d->nin, in, d->want, attr, d->nout, d->type, d->layout, ctx->at);
     n->name = ctx->composite ? ctx->composite : op->name;
+    if (ctx->function) n->line.inside = ctx->function;
     n->phase = (uint8_t)ctx->phase;
     n->region = ctx->grad ? region_of(ctx, op, in, d) : 0;
     n->strategy = ctx->strategy ? must_copy(ctx->strategy, sizeof *ctx->strategy) : NULL;
