@@ -62,7 +62,7 @@ local function check_gradients(name, ctx, args, given)
     local g = given[i]
     check.that(g == nil or layout.is_tensor(g), "%s: gradient %d of backward must be a tensor or nil, found %s", name, i, check.shown(g))
     check.that(g == nil or i <= args.n, "%s: backward must return one gradient per argument of forward, %d, found %d", name, args.n, given.n)
-    check.that(g == nil or args[i], "%s: argument %d of forward is no tensor, so its gradient must be nil", name, i)
+    check.that(g == nil or args[i], "%s: the gradient of argument %d of forward must be nil, because the argument is not a tensor", name, i)
     check.that(i <= given.n or not ctx.needs_input_grad[i],
       "%s: backward must return one gradient per argument of forward, %d, found %d; return nil for an argument without gradient", name, args.n,
       given.n)

@@ -155,7 +155,7 @@ local function check_layouts(o, letter, operands)
   for k, y in ipairs{call(o, table.unpack(args))} do
     local want, e = claimed(o.rule.results[k], letter, "P"), rille.explain(y)
     check.that(y.sbp == want and e.bytes == 0,
-      "%s: the rule splits '%s' to %s of result %d, but the operators of forward give %s and move %d bytes; write [%s] if the dimension cannot be split",
+      "%s: the rule splits '%s' to %s of result %d, but the operators of forward have %s and move %d bytes; write [%s] if the dimension cannot be split",
       o.name, letter, want, k, y.sbp, e.bytes, letter)
   end
 end
@@ -187,7 +187,7 @@ return function(given)
   end
   o.rule, o.fn = parse(o.name, o.rule), func{name = o.name, forward = o.forward, backward = o.backward}
   for letter, n in pairs(o.sizes) do
-    check.that(dimension_of(o.rule.letters, letter), "%s: sizes has '%s', which is no letter of the rule", o.name, check.named(letter))
+    check.that(dimension_of(o.rule.letters, letter), "%s: sizes has '%s', which is not a letter of the rule", o.name, check.named(letter))
     check.count(o.name, "sizes." .. letter, n)
   end
   local seed, count = rille._random() -- the check must not change what the program draws

@@ -193,7 +193,7 @@ local inner = rille.func{name = "inner",
 local mistakes = {
   {"too few gradients", backward(function() end, a), "mine: backward must return one gradient per argument of forward, 1, found 0"},
   {"too many gradients", backward(function(_, dy) return dy, dy end, a), "mine: backward must return one gradient per argument of forward, 1, found 2"},
-  {"a gradient for a number", backward(function(_, dy) return dy, dy end, a, 3), "mine: argument 2 of forward is no tensor"},
+  {"a gradient for a number", backward(function(_, dy) return dy, dy end, a, 3), "mine: the gradient of argument 2 of forward must be nil"},
   {"another shape", backward(function(_, dy) return dy:sum() end, a), "mine: a gradient must have the shape of its tensor; argument 1 is f64{2}, and its gradient is f64{}"},
   {"an integer gradient", backward(function(_, dy) return dy:to("i64") end, a), "mine: a gradient must have a float dtype; argument 1 is f64{2}, and its gradient is i64{2}"},
   {"a number as gradient", backward(function() return 1 end, a), "mine: gradient 1 of backward must be a tensor or nil, found 1"},

@@ -86,7 +86,7 @@ for _, m in ipairs{
   {"a hook that returns a number", function() local w = x * 1; w:register_hook(function() return 2 end); w:sum():backward() end, "hook: expected a tensor or nothing as the new gradient, found 2"},
   {"an error in a hook", function() local w = x * 1; w:register_hook(function() error("mine") end); w:sum():backward() end, "mine"},
   {"retain_grad without a gradient", function() rille.ones{1}:retain_grad() end, "retain_grad: the tensor must require a gradient"},
-  {"a hook of a parameter in a step", function() rille.graph(function(v) x:register_hook(print); return v * x end)(rille.ones{2}) end, "a hook of a parameter must be registered before the compiled step"},
+  {"a hook of a parameter in a step", function() rille.graph(function(v) x:register_hook(print); return v * x end)(rille.ones{2}) end, "hooks of parameters must be registered outside a compiled step"},
   {"retain_graph as a text", function() x:sum():backward{retain_graph = "yes"} end, "retain_graph must be true or false"},
   {"another option", function() x:sum():backward{retain = true} end, "retain"},
 } do tap.fails(m[2], {m[3]}, m[1] .. " is an error") end

@@ -103,7 +103,7 @@ for _, m in ipairs{
   {"no rule", function() product{rule = 3} end, "product: rule must be a string"},
   {"no backward", function() product{backward = 3} end, "product: backward must be a function, found 3"},
   {"an odd size", function() product{sizes = {a = 3}} end, "product: sizes.a must be even, found 3"},
-  {"an unknown size", function() product{sizes = {z = 4}} end, "product: sizes has 'z', which is no letter of the rule"},
+  {"an unknown size", function() product{sizes = {z = 4}} end, "product: sizes has 'z', which is not a letter of the rule"},
 } do tap.fails(m[2], {m[3]}, m[1] .. " is an error") end
 
 tap.done()

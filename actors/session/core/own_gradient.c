@@ -384,7 +384,7 @@ hooks_of(struct rille_tensor *t, const char *who, struct hook ***list)
 {
     if (!t->val->needs_grad) return fail(E_STATE, "%s: the tensor must require a gradient", who);
     if (t->leaf && tracing(t->s) && !(t->val->node && t->val->node->traced))
-        return fail(E_STATE, "%s: a hook of a parameter must be registered before the compiled step is called", who);
+        return fail(E_STATE, "%s: hooks of parameters must be registered outside a compiled step", who);
     if (t->leaf) return *list = &t->hooks, 0;
     if (t->val->owner) return fail(E_STATE, "%s: the tensor shows a variable; call %s of the variable", who, who);
     if (t->val->node->spent)
