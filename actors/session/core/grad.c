@@ -89,7 +89,16 @@ has_function(const struct node *n)
     return n->own && n->own->function;
 }
 
-/* Reaches the arguments of the user's function, instead of the operands of a node that shows its result. */
+/* Reaches v if a node of this region computes v, to recompute v with the region. */
+static void
+reach_inner(struct sweep *w, struct val *v, int32_t region)
+{
+    if (!v || ends_sweep(v) || v->needs_grad || v->node->region != region) return;
+    if (!v->node->accumulate && !v->node->after) reach_value(w, v);
+}
+
+/* Reaches the arguments of the user's function, instead of the operands of a node that shows its result. If the node is
+ * recomputed, reaches what forward of the function computed, too. */
 static int
 reach_function(struct sweep *w, const struct node *n)
 {
@@ -101,6 +110,7 @@ reach_function(struct sweep *w, const struct node *n)
     f->npending++;
     for (int i = 0; i < f->nin; i++)
         if (f->in[i]) reach_value(w, val_asked(w, f->in[i]));
+    for (int i = 0; n->region && i < f->nsaved; i++) reach_inner(w, f->saved[i], n->region);
     return 0;
 }
 
@@ -123,7 +133,10 @@ find_nodes(struct sweep *w, struct val *root)
                         trace_microbatches(w->ctx->s), n->line.file ? n->line.file : "?", n->line.line);
         if (has_function(n)) TRY(reach_function(w, n));
         for (int k = 0; k < n->nin; k++)
-            if (n->in[k] && n->in[k]->needs_grad) reach_value(w, val_asked(w, n->in[k]));
+            if (n->in[k] && n->in[k]->needs_grad)
+                reach_value(w, val_asked(w, n->in[k]));
+            else if (n->region && (has_function(n) || !n->out[0]->needs_grad))
+                reach_inner(w, n->in[k], n->region);
     }
     if (w->nnode > 1) qsort(w->node, (size_t)w->nnode, sizeof(*w->node), by_serial_down);
     return 0;
@@ -351,6 +364,7 @@ node_recompute(struct sweep *w, struct node *n)
     for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad;
     w->recomputed[n->index] = out[0]->node;
     w->recomputed[n->index]->recomputes = n->recomputes ? n->recomputes : n->serial;
+    if (has_function(n)) own_function_share(w->recomputed[n->index], n->own);
     return 0;
 }
 
@@ -395,19 +409,22 @@ pass_hooks(struct sweep *w, const struct call_context *ctx, struct hook *hooks, 
 /* Counts a node of the user's function, with the gradient of the node's result. After the last one, calls the backward
  * function, and adds the gradients of its arguments. */
 static int
-through_function(struct sweep *w, const struct call_context *ctx, struct own_gradient *own, struct val *g)
+through_function(struct sweep *w, const struct call_context *ctx, struct node *n, struct val *g)
 {
-    struct own_function *f = own->function;
-    struct val **sum = &f->dresult[own->result];
+    struct own_function *f = n->own->function;
+    struct val **sum = &f->dresult[n->own->result];
+    struct node *from;
     if (g && *sum) TRY(call2(ctx, "add", *sum, g, &g));
     if (g) *sum = g;
     if (--f->npending > 0) return 0;
     bool any = false;
     for (int k = 0; k < f->nresult; k++) any = any || f->dresult[k];
     if (!any) return 0;
-    struct val **din = must_alloc(sizeof *din * (size_t)(f->nin + 1));
+    TRY(node_for_grad(w, n, &from));
+    struct val **din = must_alloc(sizeof *din * (size_t)(f->nin + f->nsaved + 1)), **saved = din + f->nin;
+    for (int i = 0; i < f->nsaved; i++) saved[i] = val_recomputed(w, f->saved[i]);
     f->nref++; /* the function may drop the results */
-    int status = own_function_call(ctx, f, din);
+    int status = own_function_call(ctx, f, saved, din);
     mark_again(w);
     for (int i = 0; !status && i < f->nin; i++)
         if (din[i]) status = receive_gradient(w, ctx, val_asked(w, f->in[i]), din[i]);
@@ -430,7 +447,7 @@ through_node(struct sweep *w, struct node *n)
         dout[k] = w->grad[n->out[k]->index];
         any = any || dout[k];
     }
-    if (has_function(n)) return through_function(w, &there, n->own, dout[0]);
+    if (has_function(n)) return through_function(w, &there, n, dout[0]);
     if (!any) return 0;
     struct node *from;
     TRY(node_for_grad(w, n, &from));

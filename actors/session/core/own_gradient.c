@@ -135,6 +135,15 @@ own_gradient_release(struct graph *g, struct own_gradient *own)
     free(own);
 }
 
+void
+own_function_share(struct node *copy, const struct own_gradient *own)
+{
+    struct own_gradient *to = own_of(own->session, copy);
+    to->function = own->function;
+    to->result = own->result;
+    to->function->nref++;
+}
+
 /* Adds a view of v, all of it, whose gradient f computes as that of result k. */
 static int
 function_result(const struct call_context *ctx, struct own_function *f, int k, struct val *v, struct val **out)
@@ -237,11 +246,11 @@ zeros_of(const struct call_context *ctx, const struct type *type, const struct l
 /* Returns the value of a saved tensor for backward. If the gradient is to be differentiated again, a saved result is
  * the result with its gradient. */
 static int
-saved_value(const struct call_context *ctx, struct own_function *f, int i, struct val **out)
+saved_value(const struct call_context *ctx, struct own_function *f, int i, struct val *v, struct val **out)
 {
-    *out = f->saved[i];
-    if (!ctx->grad || f->saved_from[i] == SAVED_INPUT || !dtype_is_float(f->saved[i]->type.dtype)) return 0;
-    if (f->saved_from[i] >= 0) return function_result(ctx, f, f->saved_from[i], f->saved[i], out);
+    *out = v;
+    if (!ctx->grad || f->saved_from[i] == SAVED_INPUT || !dtype_is_float(v->type.dtype)) return 0;
+    if (f->saved_from[i] >= 0) return function_result(ctx, f, f->saved_from[i], v, out);
     return fail(E_STATE,
                 "%s: a second derivative needs saved tensors that are arguments or results of forward, and saved "
                 "tensor %d is neither; return it from forward, or compute it again in backward",
@@ -268,8 +277,8 @@ check_gradient(const char *who, const char *what, int i, const struct type *has,
 
 /* Makes handles of the gradients of the results, zeros where none has arrived, and of the saved tensors. */
 static int
-function_handles(const struct call_context *ctx, struct own_function *f, struct rille_tensor **dresult,
-                 struct rille_tensor **saved)
+function_handles(const struct call_context *ctx, struct own_function *f, struct val *const *from,
+                 struct rille_tensor **dresult, struct rille_tensor **saved)
 {
     for (int k = 0; k < f->nresult; k++) {
         struct val *v = f->dresult[k];
@@ -279,7 +288,7 @@ function_handles(const struct call_context *ctx, struct own_function *f, struct 
     }
     for (int i = 0; i < f->nsaved; i++) {
         struct val *v;
-        TRY(saved_value(ctx, f, i, &v));
+        TRY(saved_value(ctx, f, i, from[i], &v));
         saved[i] = tensor_new(ctx->s, v, false);
     }
     return 0;
@@ -300,14 +309,14 @@ take_gradients(struct rille_session *s, const struct own_function *f, struct ril
 }
 
 int
-own_function_call(const struct call_context *ctx, struct own_function *f, struct val **din)
+own_function_call(const struct call_context *ctx, struct own_function *f, struct val *const *from, struct val **din)
 {
     struct rille_session *s = ctx->s;
     int n = f->nresult + f->nsaved + f->nin;
     struct rille_tensor **dresult = must_alloc(sizeof(*dresult) * (size_t)(n + 1)), **saved = dresult + f->nresult,
                         **given = saved + f->nsaved;
     struct aside aside;
-    int status = function_handles(ctx, f, dresult, saved);
+    int status = function_handles(ctx, f, from, dresult, saved);
     if (!status) {
         put_aside(ctx, f->user.name, &aside);
         status = f->user.fn(f->user.arg, dresult, saved, given);

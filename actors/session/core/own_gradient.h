@@ -38,8 +38,12 @@ struct own_gradient {
 
 /* Frees a node's own gradient; for graph_on_own_gradient(). */
 void own_gradient_release(struct graph *g, struct own_gradient *own);
-/* Calls the backward function with f->dresult; din[i] is NULL where there is no gradient. */
-int own_function_call(const struct call_context *ctx, struct own_function *f, struct val **din);
+/* Calls the backward function with f->dresult and the saved tensors, as they are or recomputed; din[i] is NULL where
+ * there is no gradient. */
+int own_function_call(const struct call_context *ctx, struct own_function *f, struct val *const *saved,
+                      struct val **din);
+/* Gives the recomputed copy of a node the function of the node. */
+void own_function_share(struct node *copy, const struct own_gradient *own);
 /* Ends one reference to f. */
 void own_function_drop(struct graph *g, struct own_function *f);
 /* Passes the gradient *g of result `out` to the hooks, one after the other. */
