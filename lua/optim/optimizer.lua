@@ -76,6 +76,11 @@ local function text_of(opt)
   return ("%s(%d parameters, %s)"):format(opt.kind.name, #opt.params, table.concat(text, ", "))
 end
 
+-- Checks a learning rate: a number, or a function of the number of earlier steps (optim.cosine{...}).
+local function check_rate(kind, lr)
+  if type(lr) ~= "function" then check.number(kind.name, "lr", lr, 0) end
+end
+
 -- Returns a group of opt from {params =, ...}: a table with its own options, and opt's for the rest.
 local function group_of(opt, given)
   local kind, own = opt.kind, setmetatable({}, {__index = opt.own})
@@ -95,7 +100,7 @@ local function group_of(opt, given)
         check.named(name), table.concat(check.sorted_keys(kind.options), ", "))
       set(opt, own, name, value)
     end})
-  check.number(kind.name, "lr", group.lr, 0)
+  check_rate(kind, group.lr)
   kind.check(group)
   return group
 end
@@ -162,9 +167,11 @@ local function follow(slot, p)
   end
 end
 
--- Returns the learning rate of a group; the user may set lr between steps.
-local function rate(group)
-  return check.number(group.kind.name, "lr", group.lr, 0)
+-- Returns the learning rate of a group after `steps` steps; the user may set lr between steps.
+local function rate(group, steps)
+  local lr = group.lr
+  if type(lr) == "function" then lr = lr(steps) end
+  return check.number(group.kind.name, "lr", lr, 0)
 end
 
 -- Returns the learning rate of each group, as an operand of the update.
@@ -173,7 +180,8 @@ local function rates_of(opt)
   for _, group in ipairs(opt.groups) do
     opt.kind.check(group)
     trace.follow(group, opt.kind.constant)
-    rates[group] = tracing and rille.live(function() return rate(group) end) or rate(group)
+    -- when a compiled step reads the rate, it has counted the step already
+    rates[group] = tracing and rille.live(function() return rate(group, math.max(opt.steps - 1, 0)) end) or rate(group, opt.steps)
   end
   return rates
 end
@@ -371,7 +379,7 @@ return function(kind)
     local opt = setmetatable({}, {__index = inside, __methods = methods, __newindex = set_option, __tostring = text_of})
     inside.all_groups = groups_of(opt, params)
     inside.groups = settled(kind, "groups", inside.all_groups)
-    check.number(kind.name, "lr", opt.lr, 0)
+    check_rate(kind, opt.lr)
     kind.check(opt)
     local all, learns = inside.all_params, false -- frozen parameters are included, for when they are unfrozen
     each(opt, function(i, _, p) all[i], inside.counts[i], learns = p, {steps = 0}, learns or p.requires_grad end)

@@ -408,7 +408,10 @@ other:load_state_dict(opt:state_dict())]],
   },
   ["optimizer.lr"] = {
     sign = "opt.lr",
-    text = "Is the learning rate; assign a number, and the next step uses it, also in a compiled step.",
+    text = [[
+Is the learning rate; assign a number, and the next step uses it, also in a compiled step.
+A schedule (a function of the step) may be assigned, too; each step calls it with opt.steps.
+A checkpoint saves opt.steps, so the schedule goes on where it stopped.]],
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
@@ -610,7 +613,7 @@ norm = rille.optim.clip_grad_norm({w}, 1)]],
     args = [[
 lr: number
 warmup: integer, default 0; steps of linear increase]],
-    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr(step)",
+    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr",
     code = "lr = rille.optim.constant{lr = 1, warmup = 2}",
     shows = "lr(0)",
     gives = "0.5",
@@ -625,7 +628,7 @@ lr: number; highest rate
 min_lr: number, default 0; rate from steps on
 warmup: integer, default 0; steps of linear increase
 steps: integer; end of the schedule]],
-    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr(step)",
+    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr",
     code = "lr = rille.optim.cosine{lr = 1, min_lr = 0.5, warmup = 2, steps = 10}",
     shows = "lr(0)",
     gives = "0.5",
@@ -640,7 +643,7 @@ lr: number; highest rate
 min_lr: number, default 0; rate from steps on
 warmup: integer, default 0; steps of linear increase
 steps: integer; end of the schedule]],
-    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr(step)",
+    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr",
     code = "lr = rille.optim.linear{lr = 1, min_lr = 0.5, warmup = 2, steps = 10}",
     shows = "lr(10)",
     gives = "0.5",

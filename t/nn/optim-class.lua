@@ -99,6 +99,45 @@ local other = Mine({{params = net[1]:parameters()}, {params = net[3]:parameters(
 other:load_state_dict(state)
 tap.is(other.slots[1].m:totable(), opt.slots[1].m:totable(), "state_dict and load_state_dict carry the state")
 
+-- ---- schedules ----
+
+for _, Class in ipairs{optim.AdamW, Mine, optim.SGD} do
+  for _, compiled in ipairs{false, true} do
+    local function schedule() return optim.cosine{lr = 0.1, min_lr = 0.01, warmup = 2, steps = 8} end
+    -- Returns the parameter after 6 steps; resumes: the rest of the steps happens in another optimiser, after a checkpoint.
+    local function run(by_hand, resumes)
+      local p = rille.tensor({1, 2}, {requires_grad = true})
+      local o = Class({p}, {lr = by_hand and 0.1 or schedule()})
+      local function train() (p * p):sum():backward(); o:step(); o:zero_grad() end
+      local step = compiled and rille.graph(train) or train
+      for i = 0, 5 do
+        if by_hand then o.lr = schedule()(i) end
+        if resumes and i == 3 then
+          rille.checkpoint.save(dir, {optimizer = o, step = i})
+          local q = p:detach():clone():requires_grad_(true)
+          p, o = q, Class({q}, {lr = schedule()})
+          rille.checkpoint.load(dir, {optimizer = o})
+        end
+        step()
+      end
+      return p:totable(), o
+    end
+    local want, how = run(true), compiled and "compiled" or "eager"
+    local got, o = run(false)
+    local name = tostring(o):match("^[%w.]+")
+    tap.near(got, want, ("%s, %s: a schedule as lr is that of a loop"):format(name, how), 1e-6)
+    tap.near(run(false, true), want, ("%s, %s: and goes on after a checkpoint"):format(name, how), 1e-6)
+    tap.is(o.steps, 6, "after 6 steps")
+    os.execute("rm -rf '" .. dir .. "'")
+  end
+end
+tap.fails(function()
+  local p = rille.tensor({1}, {requires_grad = true})
+  local o = optim.SGD({p}, {lr = function() return "x" end})
+  p:sum():backward()
+  o:step()
+end, {"optim.SGD: lr must be a number of at least 0, found"}, "a schedule must return a number")
+
 -- ---- groups that are added ----
 
 for _, Class in ipairs{optim.AdamW, Mine, optim.SGD} do
