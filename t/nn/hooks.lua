@@ -78,6 +78,57 @@ z:register_hook(function() seen = rille.no_grad(function() return 1 end); rille.
 (z * z):sum():backward()
 tap.is(seen, 1, "a hook may compute values")
 
+-- ---- hooks that change what is being passed ----
+
+local gone = leaf{1, 2}
+gone:register_hook(function(d)
+  gone = nil
+  collectgarbage()
+  collectgarbage()
+  return d * 2
+end)
+local alone = (gone * gone):sum()
+tap.ok(pcall(alone.backward, alone), "a hook may drop the last handle of its parameter")
+
+x.grad = nil
+z = x * 1
+local hooks = {}
+for i = 1, 3 do
+  hooks[i] = z:register_hook(function(d)
+    for k = 1, 3 do hooks[k]:remove() end
+    z:register_hook(function(e) return e * 2 end)
+    return d + i
+  end)
+end
+loss = z:sum()
+loss:backward{retain_graph = true}
+tap.is(values(x.grad), "2.0 2.0", "a hook may remove all hooks; a hook that it adds begins with the next pass")
+x.grad = nil
+loss:backward()
+tap.is(values(x.grad), "2.0 2.0", "which calls the new hook only")
+
+x.grad = nil
+z = x * 2
+local part, first = z:sum(), true
+z:register_hook(function(d)
+  if first then
+    first = false
+    part:backward{retain_graph = true}
+  end
+  return d
+end)
+loss = (z * z):sum()
+loss:backward()
+tap.is(values(x.grad), "10.0 18.0", "a hook may call backward through the same operators")
+
+x.grad, first = nil, true
+z = x * 2
+z:register_hook(function() if first then first = false; error("once") end end)
+loss = z:sum()
+tap.ok(not pcall(loss.backward, loss) and x.grad == nil, "an error in a hook leaves gradients as they were")
+loss:backward()
+tap.is(values(x.grad), "2.0 2.0", "and backward may be called again")
+
 for _, m in ipairs{
   {"a hook without a gradient", function() rille.ones{1}:register_hook(print) end, "register_hook: the tensor must require a gradient"},
   {"a hook that is no function", function() x:register_hook(3) end, "register_hook: expected a function, found 3"},

@@ -576,10 +576,10 @@ suit(const struct call_context *ctx, const struct rille_tensor *t, struct val **
     return to == (*g)->layout ? 0 : build_to_global(ctx, *g, to, g);
 }
 
+/* Adds g to t's gradient, after t's hooks. */
 static int
-deposit(const struct sweep *w, const struct call_context *ctx, struct val *v, struct val *g)
+add_to_leaf(const struct sweep *w, const struct call_context *ctx, struct rille_tensor *t, struct val *g)
 {
-    struct rille_tensor *t = v->owner;
     TRY(sum_of_pieces(w, ctx, g, &g));
     if (t->hooks) TRY(own_hooks_call(ctx, t->hooks, 0, &g));
     TRY(suit(ctx, t, &g));
@@ -587,6 +587,15 @@ deposit(const struct sweep *w, const struct call_context *ctx, struct val *v, st
     trace_journal(ctx->s, t);
     tensor_rebind_grad(t, g);
     return 0;
+}
+
+static int
+deposit(const struct sweep *w, const struct call_context *ctx, const struct val *v, struct val *g)
+{
+    struct rille_tensor *t = rille_tensor_hold(v->owner); /* a hook may free the user's handle */
+    int status = add_to_leaf(w, ctx, t, g);
+    rille_tensor_free(&t);
+    return status;
 }
 
 int
