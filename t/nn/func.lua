@@ -96,6 +96,27 @@ local d1 = rille.grad(cube(t), {t})
 local d2 = rille.grad(d1, {t})
 tap.ok(d1:item() == 12 and d2:item() == 12 and rille.grad(d2, {t}):item() == 6, "first, second and third derivatives of x^3 at 2 are 12, 12, 6")
 
+-- Returns the gradient of |d fn(fn(w x)) / dw|^2, as text.
+local function twice(fn, options, again)
+  local w, M = leaf{1, 2, 3}, rille.nn.Module:extend("M")
+  function M:forward(v) return fn(fn(v)) end
+  local m = M():recompute(again)
+  local function train(x)
+    local d = rille.grad(m(w * x):sum(), {w});
+    (d * d):sum():backward()
+    local g = w.grad
+    w.grad = nil
+    return g
+  end
+  local step, x = options and rille.graph(train, options) or train, rille.tensor({1, 0.5, 0.25}, {dtype = "f64"})
+  step(x)
+  return step(x):totable()
+end
+local want2 = twice(function(x) return x * x * x end)
+for _, how in ipairs{{"eager"}, {"eager, recomputed", nil, true}, {"compiled", {}}, {"compiled, recomputed", {}, true}, {"a step that is recomputed", {recompute = true}}} do
+  tap.near(twice(cube, how[2], how[3] or false), want2, "a gradient of a gradient: " .. how[1], 1e-9)
+end
+
 local both = rille.func{name = "both", forward = function(_, a, b) return a * 2, b * 3, "text", a:gt(0) end,
   backward = function(_, da, db, text, dtruth) return text == nil and dtruth == nil and da * 2, db * 3 end}
 local a, b = leaf{1, 2}, leaf{3, 4}
