@@ -436,8 +436,10 @@ int rille_tensors_retype(struct rille_session *s, int n, struct rille_tensor *co
 
 /* ---- gradients ---- */
 
-/* Adds d t / d leaf to the gradient of each leaf with requires_grad. t must have one element. */
+/* Adds d t / d leaf to the gradient of each leaf with requires_grad; t must have one element. The second function keeps
+ * the saved tensors, so that backward may be called again. */
 int rille_tensor_backward(struct rille_tensor *t);
+int rille_tensor_backward_retained(struct rille_tensor *t);
 /* Sets out[i] to d sum(y) / d x[i], which is differentiable again; zeros if y does not depend on x[i]. y may have
  * any shape. */
 int rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out);
@@ -453,6 +455,40 @@ int rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layo
 int rille_tensor_set_reshard(struct rille_tensor *variable, bool on);
 /* sets whether gradients are recorded; returns the previous setting */
 bool rille_grad_mode(struct rille_session *s, bool on);
+
+/* A function of the caller for the gradient of some calls. Backward calls it once, with the gradients of all results
+ * (NULL: an integer result) and the saved tensors. It sets din[i] to a new handle on the gradient of argument i, or
+ * leaves NULL: none. It may call all functions of this header, and returns 0, or an error of theirs. */
+typedef int rille_backward_fn(void *arg, struct rille_tensor *const *dresult, struct rille_tensor *const *saved,
+                              struct rille_tensor **din);
+struct rille_backward {
+    const char *name; /* for messages; copied */
+    rille_backward_fn *fn;
+    void (*drop)(void *arg); /* called once, when arg is not needed any more; may be NULL */
+    void *arg;
+};
+/* Sets out[k] to a new handle on result[k], whose gradient the function computes. The results were computed in grad
+ * mode off, from the arguments in[] (NULL: not a tensor). If grad mode is off now, or no argument needs a gradient,
+ * the results get none. */
+int rille_own_gradient(struct rille_session *s, const struct rille_backward *backward, int nin,
+                       struct rille_tensor *const *in, int nsaved, struct rille_tensor *const *saved, int nresult,
+                       struct rille_tensor *const *result, struct rille_tensor **out);
+
+/* From now on plans and errors of runs name this function as the one that made the calls; NULL: none. Returns the
+ * previous name. */
+const char *rille_name_calls(struct rille_session *s, const char *name);
+
+/* A hook is called with the gradient of a tensor, once in each backward pass. It may set *out to a new handle on
+ * another gradient, which replaces this one. */
+typedef int rille_hook_fn(void *arg, struct rille_tensor *gradient, struct rille_tensor **out);
+struct rille_hook_user {
+    void (*drop)(void *arg); /* called once, when arg is not needed any more; may be NULL */
+    void *arg;
+};
+int rille_tensor_hook(struct rille_tensor *t, rille_hook_fn *fn, const struct rille_hook_user *user, int64_t *id);
+int rille_tensor_unhook(struct rille_tensor *t, int64_t id); /* no such hook: nothing happens */
+/* Lets backward set the gradient of t, the result of an operator, like that of a leaf. */
+int rille_tensor_retain_grad(struct rille_tensor *t);
 
 /* Switches recomputation on or off. While recomputation is on, calls save nothing for the backward pass. Backward
  * recomputes their results, bit for bit, from the inputs of the region; a region lasts from on to off. Switching on
@@ -480,6 +516,8 @@ bool rille_detect_nan(struct rille_session *s, bool on);
  * rille_step() runs all added updates together. */
 int rille_update(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args,
                  int nattrs, const struct rille_attr *attrs);
+/* Adds the update of a variable to a value that other operators compute. */
+int rille_update_to(struct rille_tensor *variable, struct rille_tensor *value);
 /* Computes the updates added since the last step, the gradients of their leaves, and the values on which backward
  * was called. After an error, the variables are unchanged. Gradients that cannot be computed because of invalid data
  * (a label out of range) are dropped; others are kept. */

@@ -210,13 +210,18 @@ local function each_tensor(parts, name_of, visit)
   end
 end
 
+-- Returns an option as it is saved. A schedule is saved as its present value, because the program sets the schedule again.
+local function saved_option(opt, value)
+  return type(value) == "function" and value(opt.steps) or value
+end
+
 -- Returns an optimiser's options and step counts, and for each group its options, step counts and names of parameters.
 local function optimizer_numbers(opt, name_of)
   local numbers, n = {kind = opt.kind.name, steps = opt.steps, options = {}, groups = {}}, 0
-  for name in pairs(opt.kind.options) do numbers.options[name] = opt[name] end
+  for name in pairs(opt.kind.options) do numbers.options[name] = saved_option(opt, opt[name]) end
   for i, group in ipairs(opt.groups) do
     local own, params, steps = {}, {}, {}
-    for name in pairs(opt.kind.options) do own[name] = rawget(group.own, name) end
+    for name in pairs(opt.kind.options) do own[name] = saved_option(opt, rawget(group.own, name)) end
     for k, p in ipairs(group.params) do
       n = n + 1
       params[k], steps[k] = name_of[p], opt.counts[n].steps
@@ -475,9 +480,12 @@ local function load_optimizer(opt, saved)
     for k = 1, #group.params do counts[#counts + 1] = group.steps and group.steps[k] or saved.steps end
   end
   opt:__count(saved.steps, counts)
-  for name, value in pairs(saved.options) do opt[name] = value end
+  local function set(t, own, name, value)
+    if type(rawget(own, name)) ~= "function" then t[name] = value end -- a schedule goes on with the saved count
+  end
+  for name, value in pairs(saved.options) do set(opt, opt.own, name, value) end
   for i, group in ipairs(opt.groups) do
-    for name in pairs(opt.kind.options) do group[name] = saved.groups[i].own[name] end
+    for name in pairs(opt.kind.options) do set(group, group.own, name, saved.groups[i].own[name]) end
   end
 end
 

@@ -7,6 +7,7 @@ return check.names("rille.optim", {
   SGD = require "rille.optim.sgd",
   Adam = require("rille.optim.adam").Adam,
   AdamW = require("rille.optim.adam").AdamW,
+  class = require "rille.optim.class",
   clip_grad_norm = require "rille.optim.clip",
   cosine = schedule.cosine,
   linear = schedule.linear,

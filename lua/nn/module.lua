@@ -13,6 +13,7 @@
 local rille = require "rille"
 local check = require "rille.check"
 local files = require "rille.nn.files"
+local hooks = require "rille.hooks"
 local layout = require "rille.layout"
 local pin = require "rille.nn.pin"
 local settings = require "rille.nn.settings"
@@ -43,19 +44,24 @@ local function in_region(fn, ...)
   return table.unpack(results, 1, results.n)
 end
 
-function Module.__call(self, ...)
+local function call(self, ...)
   check.arguments(self.__name, self.forward, ...)
-  if rille._tracing() then settings.follow(self) end
   local p, around = pin.of[self], recomputed[self] and in_region or plainly
   if p then return pin.call(self, p, around, ...) end
   return around(self.forward, self, ...)
+end
+
+function Module.__call(self, ...)
+  if rille._tracing() then settings.follow(self) end
+  if hooks.has(self) then return hooks.call(self, function(...) return call(self, ...) end, ...) end
+  return call(self, ...)
 end
 
 -- Returns true if calling self only runs the forward of a class of Rille, with or without recomputation. Code that
 -- computes several modules at once (__at_once) asks this. A trace follows self as if it were called.
 function Module:__is_plain()
   if rille._tracing() then settings.follow(self) end
-  return not pin.of[self] and rawget(self, "forward") == nil and check.is_own(self.forward)
+  return not pin.of[self] and not hooks.has(self) and rawget(self, "forward") == nil and check.is_own(self.forward)
 end
 
 -- Calls fn in place of calls of these modules. If one of the modules is recomputed in the backward pass, so is fn.
@@ -74,6 +80,14 @@ function Module:recompute(on)
   rille._generation()
   return self
 end
+
+-- Registers hooks of calls of the module; each returns a handle with :remove().
+--   fn(module, args)                   before forward; returned values replace the arguments
+--   fn(module, args, result...)        after forward; returned values replace the results
+--   fn(module, dinput, doutput)        in backward; a returned list replaces the gradients of the arguments
+function Module:register_forward_pre_hook(fn) return hooks.add(self, "pre", self.__name .. ":register_forward_pre_hook", fn) end
+function Module:register_forward_hook(fn) return hooks.add(self, "forward", self.__name .. ":register_forward_hook", fn) end
+function Module:register_full_backward_hook(fn) return hooks.add(self, "backward", self.__name .. ":register_full_backward_hook", fn) end
 
 local function no_init(_) end
 

@@ -1,8 +1,8 @@
 -- clip.lua - scales gradients to limit their joint norm. Pascanu, Mikolov & Bengio 2013.
 --
 -- Gradients may have any placements and layouts. First each gradient takes the layout of its optimiser's state, which
--- completes a pending reduction once. Each placement sums its squares, the sums are added on the first placement, and
--- the factor is sent back. If only an optimiser reads the scaled gradients, they are never stored: the update reads
+-- completes a pending reduction once. Each placement sums its squares (powers, absolute values; or takes its maximum), the
+-- sums are added on the first placement, and the factor is sent back. If only an optimiser reads the scaled gradients, they are never stored: the update reads
 -- gradient and factor. Otherwise they overwrite the gradients, provided no other handle exists. For that reason handles
 -- are closed here right after use instead of waiting for Lua's garbage collector.
 
@@ -39,17 +39,33 @@ local function by_placement(params)
   return groups
 end
 
--- Adds two scalars and closes their handles; total may be nil.
-local function joined(total, part)
+-- The sum of |g|^p over a gradient, the sum of two, and the norm of a sum, by norm type.
+local function add(a, b) return a + b end
+local two = {of = function(g) return rille._square_sum(g) end, join = add, root = function(t) return t:sqrt() end}
+local function wide(g) return (g.dtype == "bf16" or g.dtype == "f16") and g:to("f32") or g end
+local largest = {of = function(g) return wide(g:abs():max()) end, join = function(a, b) return a:maximum(b) end,
+  root = function(t) return t * 1 end}
+local function power(p)
+  return {of = function(g) return (wide(g):abs() ^ p):sum() end, join = add, root = function(t) return t ^ (1 / p) end}
+end
+
+local function norm_of_type(p)
+  check.that(type(p) == "number" and p > 0, "optim.clip_grad_norm: norm_type must be a number above 0 (math.huge: the largest element), found %s",
+    check.shown(p))
+  return p == 2 and two or p == math.huge and largest or power(p)
+end
+
+-- Joins two scalars and closes their handles; total may be nil.
+local function joined(norm, total, part)
   if not total then return part end
   local a <close> = total
   local b <close> = part
-  return a + b
+  return norm.join(a, b)
 end
 
-local function square_sum(grads)
+local function total_of(norm, grads)
   local total
-  for _, g in ipairs(grads) do total = joined(total, rille._square_sum(g)) end
+  for _, g in ipairs(grads) do total = joined(norm, total, norm.of(g)) end
   return total
 end
 
@@ -66,21 +82,21 @@ local function factor_of(norm, max)
   return most:minimum(1)
 end
 
--- Scales the gradients of params so that their norm is at most max. Returns the norm before scaling, a tensor.
-return function(params, max)
+-- Scales the gradients of params so that their joint norm is at most max. Returns the norm before scaling, a tensor.
+return function(params, max, norm_type)
   check.parameters("optim.clip_grad_norm", params)
   for i, p in ipairs(params) do
     check.that(layout.is_tensor(p), "optim.clip_grad_norm: parameter %d must be a tensor, found %s", i, check.shown(p))
   end
   check.number("optim.clip_grad_norm", "the limit", max, 0)
-  local norm
+  local kind, norm = norm_of_type(norm_type or 2), nil
   rille.no_grad(function()
     local groups = by_placement(params)
     check.that(#groups > 0, "optim.clip_grad_norm: no parameter has a gradient")
     local home, total = groups[1].placement, nil
-    for _, group in ipairs(groups) do total = joined(total, whole_on(square_sum(group.grads), home)) end
-    local squares <close> = total
-    norm = squares:sqrt()
+    for _, group in ipairs(groups) do total = joined(kind, total, whole_on(total_of(kind, group.grads), home)) end
+    local sum <close> = total
+    norm = kind.root(sum)
     for _, group in ipairs(groups) do
       local f <close> = whole_on(factor_of(norm, max), group.placement)
       for i, p in ipairs(group.params) do

@@ -6,11 +6,13 @@
 --   check(o)        fails if options are invalid
 --   slots(o)        names of the state tensors per parameter, shaped like the parameter, initially zero
 --   every           names of all state tensors that any options can require
---   update(o, p, g, slot, lr, step)   records the update of one parameter; step: the number of this update, from 1
+--   update(o, p, g, slot, lr, step, counter)   records the update of one parameter; step: the number of this update, from
+--                   1, which is counter.steps while a compiled step runs
+--   begin()         optional; called at each step before the updates
 --
 -- Parameters are a list, or a list of groups {params =, lr =, weight_decay = ...}. Options that a group lacks are taken
--- from the optimiser; opt.groups[1].lr = 0.01 is set like opt.lr. `o` above is a group. The parameters are fixed when
--- an optimiser is created, because state and checkpoints number them.
+-- from the optimiser; opt.groups[1].lr = 0.01 is set like opt.lr. `o` above is a group. opt:add_param_group{params =, ...}
+-- adds a group at the end, because state and checkpoints number the parameters.
 --
 -- Updates are counted per parameter, as in PyTorch: a step in which the parameter has no gradient does not count.
 -- opt.steps counts calls of step(); setting opt.steps sets the counts of all parameters, too.
@@ -60,7 +62,7 @@ local function settled(kind, what, values)
   return setmetatable({}, {__index = values, __len = function() return #values end,
     __pairs = function() return function(_, k) return next(values, k) end end,
     __tostring = function() return ("a list of %d %s"):format(#values, what) end,
-    __newindex = function() check.fail("%s: the list of %s cannot be changed after creation; make another optimizer", kind.name, what) end})
+    __newindex = function() check.fail("%s: the list of %s cannot be changed; opt:add_param_group{params = ...} adds to it", kind.name, what) end})
 end
 
 -- Returns an optimiser or a group as text.
@@ -72,6 +74,11 @@ local function text_of(opt)
     text[#text + 1] = ("%s = %s"):format(name, type(value) == "table" and "{" .. table.concat(parts, ", ") .. "}" or check.named(value))
   end
   return ("%s(%d parameters, %s)"):format(opt.kind.name, #opt.params, table.concat(text, ", "))
+end
+
+-- Checks a learning rate: a number, or a function of the number of earlier steps (optim.cosine{...}).
+local function check_rate(kind, lr)
+  if type(lr) ~= "function" then check.number(kind.name, "lr", lr, 0) end
 end
 
 -- Returns a group of opt from {params =, ...}: a table with its own options, and opt's for the rest.
@@ -93,22 +100,26 @@ local function group_of(opt, given)
         check.named(name), table.concat(check.sorted_keys(kind.options), ", "))
       set(opt, own, name, value)
     end})
-  check.number(kind.name, "lr", group.lr, 0)
+  check_rate(kind, group.lr)
   kind.check(group)
   return group
 end
 
+-- Returns a group from its table. i: its number, for messages; nil: the only group. seen: the parameters before it.
+local function checked_group(opt, g, i, seen)
+  local name = opt.kind.name
+  check.that(type(g) == "table" and g.params ~= nil, "%s: group %d must be {params = list, ...}, found %s", name, i or 1,
+    type(g) == "table" and "a table without params" or check.shown(g))
+  check_parameters(i and ("%s: group %d"):format(name, i) or name, g.params, seen)
+  return group_of(opt, g)
+end
+
 -- Converts a list of parameters (one group), or a list of group tables, to groups.
 local function groups_of(opt, given)
-  local name, groups, seen = opt.kind.name, {}, {}
-  check.parameters(name, given)
-  local one = type(given[1]) ~= "table"
-  for i, g in ipairs(one and {{params = given}} or given) do
-    check.that(type(g) == "table" and g.params ~= nil, "%s: group %d must be {params = list, ...}, found %s", name, i,
-      type(g) == "table" and "a table without params" or check.shown(g))
-    check_parameters(one and name or ("%s: group %d"):format(name, i), g.params, seen)
-    groups[i] = group_of(opt, g)
-  end
+  local groups, seen = {}, {}
+  check.parameters(opt.kind.name, given)
+  if type(given[1]) ~= "table" then return {checked_group(opt, {params = given}, nil, seen)} end
+  for i, g in ipairs(given) do groups[i] = checked_group(opt, g, i, seen) end
   return groups
 end
 
@@ -156,9 +167,11 @@ local function follow(slot, p)
   end
 end
 
--- Returns the learning rate of a group; the user may set lr between steps.
-local function rate(group)
-  return check.number(group.kind.name, "lr", group.lr, 0)
+-- Returns the learning rate of a group after `steps` steps; the user may set lr between steps.
+local function rate(group, steps)
+  local lr = group.lr
+  if type(lr) == "function" then lr = lr(steps) end
+  return check.number(group.kind.name, "lr", lr, 0)
 end
 
 -- Returns the learning rate of each group, as an operand of the update.
@@ -167,7 +180,8 @@ local function rates_of(opt)
   for _, group in ipairs(opt.groups) do
     opt.kind.check(group)
     trace.follow(group, opt.kind.constant)
-    rates[group] = tracing and rille.live(function() return rate(group) end) or rate(group)
+    -- when a compiled step reads the rate, it has counted the step already
+    rates[group] = tracing and rille.live(function() return rate(group, math.max(opt.steps - 1, 0)) end) or rate(group, opt.steps)
   end
   return rates
 end
@@ -181,6 +195,8 @@ end
 local function check_zero(opt)
   local zero, line = rille._graph_zero()
   if zero == 0 then return end
+  check.that(not opt.kind.begin, "%s:step: zero = %d of rille.graph (%s) shards the updates of Rille's own optimizers; for other classes set zero in rille.parallel",
+    opt.kind.name, zero, line)
   for _, p in ipairs(opt.params) do
     local said = layout.zero_of(p)
     check.that(not said or said.level == zero,
@@ -189,9 +205,26 @@ local function check_zero(opt)
   end
 end
 
+-- Adds a group {params =, lr =, ...} of further parameters, whose state is zero.
+function methods:add_param_group(given)
+  local seen = {}
+  for _, p in ipairs(self.params) do seen[p] = true end
+  check.that(not rille._tracing(), "%s:add_param_group: a group cannot be added while a compiled step is traced", self.kind.name)
+  local group = checked_group(self, given, #self.groups + 1, seen)
+  local inside = self.inside
+  table.insert(inside.all_groups, group)
+  for _, p in ipairs(group.params) do
+    table.insert(inside.all_params, p)
+    table.insert(inside.counts, {steps = 0})
+  end
+  complete_all(self)
+  rille._generation()
+end
+
 -- Updates every parameter that has a gradient.
 function methods:step()
   check_zero(self)
+  if self.kind.begin then self.kind.begin() end
   rille._step("steps", function()
     local rate_of, counted = rates_of(self), {self.inside}
     next_step(self.inside)
@@ -199,7 +232,7 @@ function methods:step()
       local g = p.grad
       if g then
         follow(self.slots[i], p)
-        self.kind.update(group, p, g, self.slots[i], rate_of[group], next_step(self.counts[i]))
+        self.kind.update(group, p, g, self.slots[i], rate_of[group], next_step(self.counts[i]), self.counts[i])
         counted[#counted + 1] = self.counts[i]
       end
     end)
@@ -306,12 +339,13 @@ local function keep(opt)
     for name in pairs(opt.kind.options) do was[g][name] = own_value(rawget(group.own, name)) end
   end
   return function()
+    for i = #counts + 1, #opt.counts do counts[i] = 0 end -- of groups added since then
     opt:__count(steps, counts)
-    for g = 0, #opt.groups do
+    for g = 0, #was do
       for name in pairs(opt.kind.options) do set(opt, (opt.groups[g] or opt).own, name, was[g][name]) end
     end
     for i, slot in ipairs(opt.slots) do -- removes state that an option set later required
-      for name in pairs(slot) do slot[name] = had[i][name] and slot[name] or nil end
+      for name in pairs(slot) do slot[name] = (not had[i] or had[i][name]) and slot[name] or nil end
     end
   end
 end
@@ -340,13 +374,14 @@ return function(kind)
   return function(params, given)
     local own = setmetatable(check.options(kind.name, given, kind.options), {__index = methods})
     for name, value in pairs(own) do own[name] = own_value(value) end
-    local inside = setmetatable({own = own, kind = kind, steps = 0, counts = {}, slots = {}}, {__index = own})
+    local inside = setmetatable({own = own, kind = kind, steps = 0, counts = {}, slots = {}, all_params = {}}, {__index = own})
     inside.inside = inside
     local opt = setmetatable({}, {__index = inside, __methods = methods, __newindex = set_option, __tostring = text_of})
-    inside.groups = settled(kind, "groups", groups_of(opt, params))
-    check.number(kind.name, "lr", opt.lr, 0)
+    inside.all_groups = groups_of(opt, params)
+    inside.groups = settled(kind, "groups", inside.all_groups)
+    check_rate(kind, opt.lr)
     kind.check(opt)
-    local all, learns = {}, false -- frozen parameters are included, for when they are unfrozen
+    local all, learns = inside.all_params, false -- frozen parameters are included, for when they are unfrozen
     each(opt, function(i, _, p) all[i], inside.counts[i], learns = p, {steps = 0}, learns or p.requires_grad end)
     check.that(learns, "%s: no parameter requires a gradient; call p:requires_grad_(true) on those to train", kind.name)
     inside.params = settled(kind, "parameters", all)

@@ -88,6 +88,19 @@ rille.detect_nan(false)]],
     see = "zeros",
     words = "uninitialized allocate",
   },
+  enable_grad = {
+    sign = "rille.enable_grad(fn, ...)",
+    text = "Calls a function with gradients recorded, also inside rille.no_grad and inside backward of rille.func.",
+    args = [[
+fn: function
+...: its arguments]],
+    returns = "the results of fn",
+    code = "w = rille.ones({1}, {requires_grad = true})",
+    shows = "rille.no_grad(rille.enable_grad, function() return (w * 2).requires_grad end)",
+    gives = "true",
+    see = "no_grad grad func",
+    words = "gradient",
+  },
   eye = {
     sign = "rille.eye(n, m = n" .. OPTIONS .. ")",
     options = true,
@@ -121,6 +134,35 @@ value: number]],
     gives = "2.0",
     see = "zeros ones fill_",
     words = "constant fill",
+  },
+  func = {
+    sign = "rille.func{forward =, backward =, name =}",
+    text = [[
+Makes a function with a gradient of its own, like torch.autograd.Function.
+forward(ctx, ...) computes results, without recording gradients. backward(ctx, ...) gets the gradient of
+each result, and returns a gradient for each argument of forward; nil: none. It runs once, when the
+gradients of all results are known.
+ctx:save_for_backward(...) keeps tensors, which backward finds in ctx.saved_tensors. Other values may be
+assigned to fields of ctx.
+ctx.needs_input_grad[i] tells whether argument i requires a gradient.
+Both functions call operators, so layouts, pipeline stages, micro-batches and compiled steps work as in
+other code.]],
+    args = [[
+forward: function(ctx, ...)
+backward: function(ctx, ...)
+name: string, default the place of forward; for messages and plans]],
+    returns = "a function of forward's arguments after ctx",
+    errors = "a gradient must have the shape of its argument; tensors with gradients must not be inside tables",
+    code = [[
+double = rille.func{
+  forward = function(ctx, x) return x * 2 end,
+  backward = function(ctx, dy) return dy * 5 end}
+x = rille.ones({2}, {requires_grad = true})
+double(x):sum():backward()]],
+    shows = "x.grad:sum():item()",
+    gives = "10.0",
+    see = "operator enable_grad register_hook grad detach",
+    words = "custom gradient autograd function backward vjp straight-through",
   },
   grad = {
     is = "tensor",
@@ -215,7 +257,7 @@ fn: function
     code = "w = rille.ones({1}, {requires_grad = true})",
     shows = "rille.no_grad(function() return (w * 2).requires_grad end)",
     gives = "false",
-    see = "detach grad nn.Module.eval",
+    see = "enable_grad detach grad nn.Module.eval",
     words = "inference evaluate gradient",
   },
   ones = {
@@ -227,6 +269,36 @@ fn: function
     shows = "rille.ones(2, 3):sum():item()",
     gives = "6.0",
     see = "zeros full",
+  },
+  operator = {
+    sign = "rille.operator{name =, rule =, forward =, backward =, sizes = {}, args = {}}",
+    text = [[
+Makes an operator from a rule and from functions as for rille.func; the rule is checked.
+The rule names the dimensions of operands and results: "ab,bc->ac" is a matrix product. Each letter claims
+that operands may be split along it without communication. Then the result is split along it, too; if no
+result has the letter, a sum over the ranks is pending. "[b]" is a dimension that must not be split.
+Registration checks each claim on small tensors: shards must make up the whole, for results and for
+gradients, and the layouts of forward's operators must be the claimed ones. Each call checks the sizes.]],
+    args = [[
+name: string; for messages and plans
+rule: string
+forward: function(ctx, ...); the operands come first
+backward: function(ctx, ...)
+sizes: table {b = 16}, default even numbers from 4; sizes of letters for the check
+args: list, default {}; arguments after the operands, for the check]],
+    returns = "a function of forward's arguments after ctx",
+    errors = "a claim that does not hold: the letter, and what differs",
+    code = [[
+scale = rille.operator{name = "scale", rule = "ab,b->ab",
+  forward = function(ctx, x, s) ctx:save_for_backward(x, s) return x * s end,
+  backward = function(ctx, dy)
+    local x, s = table.unpack(ctx.saved_tensors)
+    return dy * s, (dy * x):sum(0)
+  end}]],
+    shows = "scale(rille.ones(2, 3), rille.ones(3)):sum():item()",
+    gives = "6.0",
+    see = "func explain operators",
+    words = "custom operator signature sbp rule register library",
   },
   operators = {
     sign = "rille.operators()",

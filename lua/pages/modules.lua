@@ -196,6 +196,55 @@ for name in net:named_parameters() do names[#names + 1] = name end]],
     see = "graph",
     words = "activation checkpointing gradient checkpoint memory rematerialization oom out",
   },
+  ["nn.Module.register_forward_hook"] = {
+    sign = "net:register_forward_hook(fn)",
+    text = [[
+Calls fn after each forward of the module, with module, list of arguments, and results.
+Values that fn returns replace the results. A compiled step records the operators that fn calls.]],
+    args = "fn: function(module, args, result, ...)",
+    returns = "a handle; handle:remove() removes the hook",
+    code = [[
+net = rille.nn.ReLU()
+net:register_forward_hook(function(m, args, y) return y + 1 end)]],
+    shows = "net(rille.ones(2)):sum():item()",
+    gives = "4.0",
+    see = "nn.Module.register_forward_pre_hook nn.Module.register_full_backward_hook register_hook",
+    words = "hook activation inspect",
+  },
+  ["nn.Module.register_forward_pre_hook"] = {
+    sign = "net:register_forward_pre_hook(fn)",
+    text = [[
+Calls fn before each forward of the module, with module and list of arguments.
+Values that fn returns replace the arguments.]],
+    args = "fn: function(module, args)",
+    returns = "a handle; handle:remove() removes the hook",
+    code = [[
+net = rille.nn.ReLU()
+net:register_forward_pre_hook(function(m, args) return args[1] * 2 end)]],
+    shows = "net(rille.ones(2)):sum():item()",
+    gives = "4.0",
+    see = "nn.Module.register_forward_hook",
+    words = "hook input",
+  },
+  ["nn.Module.register_full_backward_hook"] = {
+    sign = "net:register_full_backward_hook(fn)",
+    text = [[
+Calls fn in each backward pass through the module.
+fn gets two lists: the gradients of the module's tensor arguments, and those of its results.
+A list that fn returns replaces the gradients of the arguments.
+If no argument requires a gradient, the first list is empty.]],
+    args = "fn: function(module, gradients of arguments, gradients of results)",
+    returns = "a handle; handle:remove() removes the hook",
+    code = [[
+net = rille.nn.ReLU()
+net:register_full_backward_hook(function(m, dx, dy) return {dx[1] * 3} end)
+x = rille.ones({2}, {requires_grad = true})
+net(x):sum():backward()]],
+    shows = "x.grad:sum():item()",
+    gives = "6.0",
+    see = "register_hook nn.Module.register_forward_hook",
+    words = "hook gradient inspect",
+  },
   ["nn.Module.settings"] = {
     sign = "function Net:settings()",
     text = [[
@@ -310,6 +359,24 @@ net:to_global{placement = P, sbp = 'B'}]],
     gives = "true",
     see = "nn.Module.train nn.Module.eval",
   },
+  ["optimizer.add_param_group"] = {
+    sign = "opt:add_param_group{params =, lr =, ...}",
+    text = "Adds a group of further parameters, for example of layers that are unfrozen later. Compiled steps are traced again.",
+    args = [[
+params: list of tensors
+lr: number, default that of the optimiser
+...: other options of the group, likewise]],
+    returns = "nothing",
+    errors = "a parameter must not be in two groups",
+    code = [[
+a, b = rille.nn.Linear(3, 2), rille.nn.Linear(2, 1)
+opt = rille.optim.AdamW(a:parameters())
+opt:add_param_group{params = b:parameters(), lr = 0.1}]],
+    shows = "#opt.params",
+    gives = "4",
+    see = "optimizer.groups optim",
+    words = "parameter group unfreeze fine-tune",
+  },
   ["optimizer.groups"] = {
     sign = "opt.groups",
     text = "Is the list of parameter groups; opt.groups[1].lr = 0.01 sets an option of one group.",
@@ -341,7 +408,10 @@ other:load_state_dict(opt:state_dict())]],
   },
   ["optimizer.lr"] = {
     sign = "opt.lr",
-    text = "Is the learning rate; assign a number, and the next step uses it, also in a compiled step.",
+    text = [[
+Is the learning rate; assign a number, and the next step uses it, also in a compiled step.
+A schedule (a function of the step) may be assigned, too; each step calls it with opt.steps.
+A checkpoint saves opt.steps, so the schedule goes on where it stopped.]],
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
@@ -353,7 +423,7 @@ net(rille.ones(5, 3)):sum():backward()]],
   },
   ["optimizer.params"] = {
     sign = "opt.params",
-    text = "Is the list of all parameters, fixed when the optimiser is made.",
+    text = "Is the list of all parameters; opt:add_param_group adds to it.",
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
@@ -491,12 +561,42 @@ opt:step()]],
     see = "optim.AdamW optimizer.step",
     words = "optimizer stochastic gradient descent",
   },
+  ["optim.class"] = {
+    sign = "rille.optim.class{name =, update =, state = {}, options = {lr = 1e-3}, check =}",
+    text = [[
+Makes an optimiser class from an update that is written in tensor operations.
+update(o, p, g, state) gets the options of the group (o.lr, ..., and o.step, the number of this update), the
+parameter, its gradient and the table of its state. It returns the new parameter and a table of the new
+state.
+The class has what optim.AdamW has: groups, schedules, counts per parameter, checkpoints, ZeRO of
+rille.parallel, compiled steps.
+p, g and state have at least 32 bits and the layout of the state.]],
+    args = [[
+name: string; names the class in messages and checkpoints
+update: function(o, p, g, state)
+state: list of names, default {}; tensors of the parameter's shape, zero at first
+options: table of defaults, with lr
+check: function(o), default none; fails if options are invalid]],
+    returns = "a constructor: Class(params, options)",
+    errors = "the new parameter and state must have the parameter's shape",
+    code = [[
+Signs = rille.optim.class{name = "Signs", update = function(o, p, g) return p - g:sign() * o.lr end}
+w = rille.nn.Parameter(rille.ones(2))
+opt = Signs({w}, {lr = 0.5})
+w:sum():backward()
+opt:step()]],
+    shows = "w:sum():item()",
+    gives = "1.0",
+    see = "optim.AdamW optimizer.step checkpoint.save",
+    words = "custom optimizer own lion adam update rule",
+  },
   ["optim.clip_grad_norm"] = {
-    sign = "rille.optim.clip_grad_norm(params, max)",
+    sign = "rille.optim.clip_grad_norm(params, max, norm_type = 2)",
     text = "Scales all gradients together so that their norm is at most max; call it before opt:step().",
     args = [[
 params: list of tensors
-max: number]],
+max: number
+norm_type: number above 0, default 2; math.huge: the largest absolute value]],
     returns = "a tensor: the norm before scaling",
     code = [[
 w = rille.nn.Parameter(rille.ones(4))
@@ -513,7 +613,7 @@ norm = rille.optim.clip_grad_norm({w}, 1)]],
     args = [[
 lr: number
 warmup: integer, default 0; steps of linear increase]],
-    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr(step)",
+    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr",
     code = "lr = rille.optim.constant{lr = 1, warmup = 2}",
     shows = "lr(0)",
     gives = "0.5",
@@ -528,7 +628,7 @@ lr: number; highest rate
 min_lr: number, default 0; rate from steps on
 warmup: integer, default 0; steps of linear increase
 steps: integer; end of the schedule]],
-    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr(step)",
+    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr",
     code = "lr = rille.optim.cosine{lr = 1, min_lr = 0.5, warmup = 2, steps = 10}",
     shows = "lr(0)",
     gives = "0.5",
@@ -543,7 +643,7 @@ lr: number; highest rate
 min_lr: number, default 0; rate from steps on
 warmup: integer, default 0; steps of linear increase
 steps: integer; end of the schedule]],
-    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr(step)",
+    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr",
     code = "lr = rille.optim.linear{lr = 1, min_lr = 0.5, warmup = 2, steps = 10}",
     shows = "lr(10)",
     gives = "0.5",

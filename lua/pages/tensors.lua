@@ -2,10 +2,13 @@
 
 return {
   backward = {
-    sign = "y:backward()",
-    text = "Computes the gradients of a scalar with respect to the parameters, and adds them to their .grad.",
+    sign = "y:backward({retain_graph = false})",
+    text = [[
+Computes the gradients of a scalar with respect to the parameters, and adds them to their .grad.
+Afterwards the saved tensors are freed, unless retain_graph is true.]],
+    args = "retain_graph: boolean, default false; true if backward will be called again through the same operators",
     returns = "nothing",
-    errors = "y must have one element, and depend on a tensor with requires_grad",
+    errors = "y must have one element and depend on a tensor with requires_grad; a second call needs retain_graph",
     code = [[
 x = rille.tensor(3.0, {requires_grad = true})
 y = x * x
@@ -100,6 +103,27 @@ x[{...}] = v assigns in place. Positions count from 0, negative ones from the en
     see = "tensor.shape",
     words = "size count",
   },
+  register_hook = {
+    is = "tensor",
+    sign = "x:register_hook(fn)",
+    text = [[
+Calls fn with the gradient of x in each backward pass through x.
+A tensor that fn returns replaces the gradient. Hooks run in the order in which they were registered.
+A compiled step records the operators that fn calls. A hook of a parameter sees the gradient of the whole
+batch, before it is added to .grad; another hook sees that of one micro-batch.]],
+    args = "fn: function(gradient)",
+    returns = "a handle; handle:remove() removes the hook",
+    errors = "x must require a gradient; the new gradient must have the shape of x",
+    code = [[
+x = rille.ones({2}, {requires_grad = true})
+y = x * 3
+handle = y:register_hook(function(g) return g * 10 end)
+y:sum():backward()]],
+    shows = "x.grad:sum():item()",
+    gives = "60.0",
+    see = "retain_grad func nn.Module.register_full_backward_hook optim.clip_grad_norm",
+    words = "hook gradient change inspect clip",
+  },
   requires_grad_ = {
     is = "tensor",
     sign = "x:requires_grad_(on = true)",
@@ -111,6 +135,21 @@ x[{...}] = v assigns in place. Positions count from 0, negative ones from the en
     gives = "true",
     see = "tensor.requires_grad nn.Parameter backward",
     words = "freeze trainable gradient fine-tune finetune",
+  },
+  retain_grad = {
+    is = "tensor",
+    sign = "y:retain_grad()",
+    text = "Lets backward set y.grad for the result of an operator, as for a parameter.",
+    returns = "y",
+    errors = "y must require a gradient; backward must not have passed through y",
+    code = [[
+x = rille.ones({2}, {requires_grad = true})
+y = (x * 3):retain_grad();
+(y * y):sum():backward()]],
+    shows = "y.grad:sum():item()",
+    gives = "12.0",
+    see = "tensor.grad register_hook backward",
+    words = "intermediate activation gradient",
   },
   shards = {
     sign = "x:shards()",

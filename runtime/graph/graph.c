@@ -32,6 +32,7 @@ struct graph {
     void *spare_node[NSPARE];
     void (*orphan)(struct rille_tensor *owner);
     void (*release)(struct rille_live *live);
+    void (*release_own)(struct graph *g, struct own_gradient *own);
 };
 
 struct graph *
@@ -98,10 +99,22 @@ graph_on_live(struct graph *g, void (*release)(struct rille_live *live))
     g->release = release;
 }
 
+void
+graph_on_own_gradient(struct graph *g, void (*release)(struct graph *g, struct own_gradient *own))
+{
+    g->release_own = release;
+}
+
 uint64_t
 graph_mark(struct graph *g)
 {
     return ++g->mark;
+}
+
+uint64_t
+graph_last_mark(const struct graph *g)
+{
+    return g->mark;
 }
 
 const char *
@@ -381,6 +394,19 @@ unremember(struct graph *g, struct val *v)
         val_free(g, v);
 }
 
+/* Releases the node's own gradient. Nodes that lose their last handle meanwhile stay on the work list. */
+static void
+release_own(struct graph *g, struct node *n)
+{
+    struct own_gradient *own = n->own;
+    if (!own) return;
+    bool was = g->draining;
+    n->own = NULL;
+    g->draining = true;
+    g->release_own(g, own);
+    g->draining = was;
+}
+
 /* Lowers n's holding state (enum node_holding) to `next`. Drops the references to operands that `next` does not
  * need. */
 static void
@@ -414,6 +440,7 @@ hold_less(struct graph *g, struct node *n, enum node_holding next)
         }
     }
     if (next == HOLD_NONE) n->state = NODE_FORGOTTEN;
+    if (next > HOLD_SAVED) release_own(g, n);
 }
 
 /* Frees a node if none of its results is held or remembered. */
@@ -473,6 +500,7 @@ void
 node_spend(struct graph *g, struct node *n)
 {
     n->spent = 1;
+    release_own(g, n);
     if (n->state == NODE_DONE && n->holding == HOLD_SAVED) hold_less(g, n, HOLD_REMEMBERED);
     drain(g);
 }

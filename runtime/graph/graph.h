@@ -115,8 +115,11 @@ struct node {
     uint8_t holding;            /* enum node_holding: how the node refers to its operands */
     uint8_t traced;             /* a trace added the node */
     struct strategy *strategy;  /* strategy of the user (sbp/strategy.h), owned; NULL: none */
-    uint8_t asked;              /* the user wrote this move, so a planner must keep it */
-    uint8_t pins;               /* a move whose gradient gets the layout of the move's operand */
+    /* the user's gradient function and hooks (actors/session/core/own_gradient.h), owned until backward has passed;
+     * NULL: none */
+    struct own_gradient *own;
+    uint8_t asked; /* the user wrote this move, so a planner must keep it */
+    uint8_t pins;  /* a move whose gradient gets the layout of the move's operand */
     /* serial of the view that this cast or move was made below; their gradient is shared; 0: none */
     uint64_t shows;
     uint64_t recomputes; /* serial of the node that this node recomputes for backward; 0: none */
@@ -132,6 +135,7 @@ node_shown(const struct node *n)
     return n->shows ? n->shows : n->serial;
 }
 
+struct own_gradient;
 struct rille_live;
 struct rille_tensor; /* a public handle, defined in actors/session/core/handle.h */
 struct graph;
@@ -162,6 +166,8 @@ void graph_on_orphan(struct graph *g, void (*orphan)(struct rille_tensor *owner)
 /* Sets the function that the graph calls when a number with a live number is freed. The code that created the number
  * counted the reference. */
 void graph_on_live(struct graph *g, void (*release)(struct rille_live *live));
+/* Sets the function that releases a node's own gradient. It may drop values. */
+void graph_on_own_gradient(struct graph *g, void (*release)(struct graph *g, struct own_gradient *own));
 
 /* Marks a node as computed after a run. The caller has set the stores of the results that the plan keeps. Drops the
  * references to operands, except those that the gradient saves if backward may still follow. */
@@ -180,6 +186,8 @@ void node_spend(struct graph *g, struct node *n);
 
 /* Returns a new mark for a walk, which stores it in val->mark and node->mark of visited values and nodes. */
 uint64_t graph_mark(struct graph *g);
+/* Returns the mark of the latest walk. */
+uint64_t graph_last_mark(const struct graph *g);
 /* Returns the interned copy of a file name. */
 const char *graph_file(struct graph *g, const char *name);
 

@@ -19,10 +19,11 @@ static const struct arity functions[] = {
 static const struct arity sbp[] = {{"split", 1}, {"partial", 1}, {NULL, 0}};
 /* The counts of methods include the object itself. */
 static const struct arity tensor[] = {
-    {"chunk", 4},     {"clone", 1},      {"copy_", 2},          {"detach", 1},  {"fill_", 2},
-    {"hist", 2},      {"item", 1},       {"numel", 1},          {"shards", 1},  {"show", 2},
-    {"split", 4},     {"stats", 1},      {"zero_", 1},          {"totable", 1}, {"to_local", 2},
-    {"to_global", 2}, {"to_global_", 2}, {"requires_grad_", 2}, {NULL, 0},
+    {"chunk", 4},     {"clone", 1},      {"copy_", 2},          {"detach", 1},        {"fill_", 2},
+    {"hist", 2},      {"item", 1},       {"numel", 1},          {"shards", 1},        {"show", 2},
+    {"split", 4},     {"stats", 1},      {"zero_", 1},          {"totable", 1},       {"to_local", 2},
+    {"to_global", 2}, {"to_global_", 2}, {"requires_grad_", 2}, {"register_hook", 2}, {"retain_grad", 1},
+    {NULL, 0},
 };
 static const struct arity graph[] = {
     {"actors", 1}, {"certify", 2}, {"chart", 2}, {"explain", 1}, {"hints", 1},

@@ -35,7 +35,7 @@ live_ask(void *arg, double *out)
     int code = lua_pcall(L, 1, 1, 0);
     live->shell->asking = false;
     if (code) {
-        lua_rawsetp(L, LUA_REGISTRYINDEX, &live_error);
+        live_fail(L);
         return 1;
     }
     *out = lua_tonumber(L, -1);
@@ -237,6 +237,12 @@ live_tostring(lua_State *L)
 {
     lua_pushstring(L, kind_test(L, 1, KIND_LIVE) ? "live number" : what_is(L, 1));
     return 1;
+}
+
+void
+live_fail(lua_State *L)
+{
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &live_error);
 }
 
 void

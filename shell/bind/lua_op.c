@@ -515,6 +515,16 @@ op_update(lua_State *L)
     return 0;
 }
 
+/* rille._update_to(p, value): the update of a variable to a value. */
+static int
+op_update_to(lua_State *L)
+{
+    struct rille_tensor *p = tensor_check(L, 1, "update"), *value = tensor_check(L, 2, "update");
+    at_line(L);
+    check(L, rille_update_to(p, value));
+    return 0;
+}
+
 /* ---- the table ---- */
 
 static const char operators; /* registry key: name -> struct lua_op */
@@ -589,6 +599,8 @@ op_open(lua_State *L)
     }
     lua_pushcfunction(L, op_update);
     lua_setfield(L, -3, "_update");
+    lua_pushcfunction(L, op_update_to);
+    lua_setfield(L, -3, "_update_to");
     op_push(L, "square_sum");
     lua_setfield(L, -3, "_square_sum");
     op_push(L, "rescale");

@@ -211,19 +211,33 @@ allow_tf32(lua_State *L)
     return session_setting(L, "allow_tf32", rille_allow_tf32);
 }
 
-/* rille.no_grad(fn, ...): returns the results of fn. */
+/* Calls the function at 1 in this gradient mode, and returns its results. */
 static int
-no_grad(lua_State *L)
+call_in_mode(lua_State *L, const char *name, bool on)
 {
     struct rille_session *s = shell_of(L)->session;
     int top = lua_gettop(L);
     if (!lua_isfunction(L, 1) && luaL_getmetafield(L, 1, "__call") == LUA_TNIL)
-        complain(L, "no_grad: expected a function, found %s", what_is(L, 1));
+        complain(L, "%s: expected a function, found %s", name, what_is(L, 1));
     lua_settop(L, top);
-    bool mode = rille_grad_mode(s, false);
+    bool mode = rille_grad_mode(s, on);
     int code = lua_pcall(L, top - 1, LUA_MULTRET, 0);
     rille_grad_mode(s, mode);
     return code ? lua_error(L) : lua_gettop(L);
+}
+
+/* rille.no_grad(fn, ...): returns the results of fn. */
+static int
+no_grad(lua_State *L)
+{
+    return call_in_mode(L, "no_grad", false);
+}
+
+/* rille.enable_grad(fn, ...): likewise, with gradients, also inside no_grad and inside backward. */
+static int
+enable_grad(lua_State *L)
+{
+    return call_in_mode(L, "enable_grad", true);
 }
 
 enum { GRAD_MAX = 256 };
@@ -441,6 +455,7 @@ static const luaL_Reg functions[] = {
     {"allow_tf32", allow_tf32},
     {"detect_nan", detect_nan},
     {"no_grad", no_grad},
+    {"enable_grad", enable_grad},
     {"_autocast", shell_autocast},
     {"_interrupts", interrupts},
     {"_recompute", recompute},
@@ -612,6 +627,7 @@ open_module(lua_State *L)
     tensor_open(L);
     graph_open(L);
     live_open(L);
+    gradient_open(L);
     explain_open(L);
     leaves_open(L);
     files_open(L);

@@ -159,14 +159,14 @@ show_drawn(lua_State *L)
     return 0;
 }
 
-/* Calls a method written in Lua; upvalue 1 is its name. */
+/* Calls a method written in Lua; the upvalues are its name and its module. */
 static int
 look_call(lua_State *L)
 {
     tensor_check(L, 1, lua_tostring(L, lua_upvalueindex(1)));
     int n = lua_gettop(L);
     lua_getglobal(L, "require");
-    lua_pushliteral(L, "rille.look");
+    lua_pushvalue(L, lua_upvalueindex(2));
     lua_call(L, 1, 1);
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_gettable(L, -2);
@@ -179,11 +179,13 @@ look_call(lua_State *L)
 void
 show_open(lua_State *L)
 {
-    static const char *const looks[] = {"stats", "hist"};
-    for (int k = 0; k < 2; k++) {
-        lua_pushstring(L, looks[k]);
-        lua_pushcclosure(L, look_call, 1);
-        lua_setfield(L, -2, looks[k]);
+    static const char *const looks[][2] = {
+        {"stats", "rille.look"}, {"hist", "rille.look"}, {"register_hook", "rille.hooks"}};
+    for (size_t k = 0; k < sizeof looks / sizeof *looks; k++) {
+        lua_pushstring(L, looks[k][0]);
+        lua_pushstring(L, looks[k][1]);
+        lua_pushcclosure(L, look_call, 2);
+        lua_setfield(L, -2, looks[k][0]);
     }
     lua_pushcfunction(L, tensor_show);
     lua_setfield(L, -2, "show");

@@ -558,13 +558,19 @@ static int
 tensor_backward(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "backward");
-    if (!lua_isnone(L, 2))
-        complain(L,
-                 "backward: expected no argument, found %s; backward runs once and frees its saved tensors "
-                 "(retain_graph is not supported)",
-                 what_is(L, 2));
+    static const char *const keys[] = {"retain_graph", NULL};
+    bool retain = false;
+    if (!lua_isnone(L, 2)) {
+        if (!lua_istable(L, 2))
+            complain(L, "backward: expected no argument, or {retain_graph = true}, found %s", what_is(L, 2));
+        check_keys(L, 2, "backward", keys);
+        lua_getfield(L, 2, "retain_graph");
+        if (!lua_isboolean(L, -1))
+            complain(L, "backward: retain_graph must be true or false, found %s", what_is(L, -1));
+        retain = lua_toboolean(L, -1);
+    }
     at_line(L);
-    check(L, rille_tensor_backward(t));
+    check(L, retain ? rille_tensor_backward_retained(t) : rille_tensor_backward(t));
     return 0;
 }
 
@@ -586,6 +592,7 @@ static const luaL_Reg methods[] = {
     {"fill_", tensor_fill_},
     {"zero_", tensor_zero_},
     {"backward", tensor_backward},
+    {"retain_grad", tensor_retain_grad},
     {"requires_grad_", tensor_requires_grad_},
     {NULL, NULL},
 };

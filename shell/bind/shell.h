@@ -210,6 +210,11 @@ int index_set(lua_State *L);
 int index_pairs(lua_State *L);
 void index_open(lua_State *L); /* adds split and chunk to the methods */
 
+/* ---- lua_gradient.c: gradient functions and hooks ---- */
+
+void gradient_open(lua_State *L); /* into the module table at the top */
+int tensor_retain_grad(lua_State *L);
+
 /* ---- lua_op.c: operators ---- */
 
 void op_open(lua_State *L);
@@ -275,6 +280,7 @@ void graph_open(lua_State *L);
 void live_open(lua_State *L);
 /* Adds `more` to the integer that the table at i has under the key at i + 1, and returns the sum. Runs no Lua code. */
 lua_Integer count_field(lua_State *L, int i, int more);
+void live_fail(lua_State *L);  /* in a function that the core called: stores the error at the top, and pops it */
 void live_raise(lua_State *L); /* call after a failure: raises the error of a live number's function, if any */
 void explain_open(lua_State *L);
 void explain_push(lua_State *L, struct rille_explain **e); /* takes ownership */

@@ -201,7 +201,7 @@ tap.group("names that are not there", function()
     tap.fails(function() return net[name] end, {"module.lua:", says}, name .. " is reported")
   end
   tap.fails(function() seq:add(net) end, {"nn.Sequential has no 'add': write net[#net + 1] = module"}, "Torch7's names")
-  tap.fails(function() mine:register_forward_hook(print) end, {"a module has no 'register_forward_hook': hooks are not supported"}, "PyTorch's names, of a user's class, too")
+  tap.fails(function() mine:register_backward_hook(print) end, {"a module has no 'register_backward_hook': write net:register_full_backward_hook(fn)"}, "PyTorch's names, of a user's class, too")
   tap.fails(function() net.parameters() end, {"is a method: write x:parameters(...), with a colon"}, "a dot in the place of a colon")
 end)
 

@@ -385,7 +385,7 @@ tap.group("parameters and groups are fixed", function()
   local w, v = T({1}, {requires_grad = true}), T({2}, {requires_grad = true})
   local opt = optim.SGD({{params = {w}}, {params = {v}, lr = 1}})
   for what, edit in pairs{
-    ["the list of parameters cannot be changed"] = function() opt.params[1] = v end, ["the list of parameters cannot be changed "] = function() table.insert(opt.groups[1].params, v) end,
+    ["the list of parameters cannot be changed"] = function() opt.params[1] = v end, ["list of parameters cannot be changed"] = function() table.insert(opt.groups[1].params, v) end,
     ["the list of groups cannot be changed"] = function() opt.groups[3] = {params = {w}} end, ["'params' cannot be changed"] = function() opt.params = {w} end,
     ["'slots' cannot be changed"] = function() opt.slots = {} end, ["'groups' cannot be changed"] = function() opt.groups = nil end,
     ["unknown option 'params'"] = function() opt.groups[1].params = {} end} do

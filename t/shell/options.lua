@@ -52,6 +52,11 @@ local calls = {
     return rille.models.load(dir .. ".m", o)
   end,
   ["models.resnet"] = rille.models.resnet.new,
+  backward = function(o) return rille.ones({1}, {requires_grad = true}):sum():backward(o) end,
+  func = function(o) return rille.func(o) end, operator = function(o) return rille.operator(o) end, ["optim.class"] = optim.class,
+  ["optimizer.add_param_group"] = function(o)
+    return optim.SGD(net:parameters()):add_param_group(with({params = {rille.ones({1}, {requires_grad = true})}}, o))
+  end,
   ["optim.Adam"] = function(o) return optim.Adam(net:parameters(), o) end, ["optim.AdamW"] = function(o) return optim.AdamW(net:parameters(), o) end,
   ["optim.SGD"] = function(o) return optim.SGD(net:parameters(), o) end, ["optim.constant"] = optim.constant, ["optim.cosine"] = optim.cosine,
   ["optim.linear"] = optim.linear, parallel = function(o) return rille.parallel(rille.models.gpt2.new(sizes), o) end,

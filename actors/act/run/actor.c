@@ -201,10 +201,9 @@ record_failure(struct worker *w, int task, int status)
     w->outcome.status = status;
     w->stopped = true;
     w->outcome.blame = t->blame_node;
-    if (at.file && status != E_CANCEL)
-        snprintf(w->outcome.text, sizeof w->outcome.text, "%s:%d: %s", at.file, (int)at.line, err_text());
-    else
-        snprintf(w->outcome.text, sizeof w->outcome.text, "%s", err_text());
+    if (at.inside && status == E_KERNEL) fail(status, "%s (in %s)", err_text(), at.inside);
+    if (at.file && status != E_CANCEL) fail(status, "%s:%d: %s", at.file, (int)at.line, err_text());
+    snprintf(w->outcome.text, sizeof w->outcome.text, "%s", err_text());
 }
 
 static int

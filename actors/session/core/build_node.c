@@ -72,6 +72,14 @@ region_of(const struct call_context *ctx, const struct op *op, struct val *const
     return 0;
 }
 
+/* Returns true for a call in forward of a user's function in a trace. Such nodes have no gradient, but backward may
+ * recompute the tensors that the function saves. */
+static bool
+is_in_function(const struct call_context *ctx)
+{
+    return ctx->function && ctx->phase == PHASE_FORWARD && tracing(ctx->s);
+}
+
 struct call_context
 build_plain(const struct call_context *ctx)
 {
@@ -86,8 +94,9 @@ build_add(const struct call_context *ctx, const struct op *op, struct val *const
 {
     struct node *n = graph_add(ctx->s->graph, op, d->nin, in, d->want, attr, d->nout, d->type, d->layout, ctx->at);
     n->name = ctx->composite ? ctx->composite : op->name;
+    if (ctx->function) n->line.inside = ctx->function;
     n->phase = (uint8_t)ctx->phase;
-    n->region = ctx->grad ? region_of(ctx, op, in, d) : 0;
+    n->region = ctx->grad || is_in_function(ctx) ? region_of(ctx, op, in, d) : 0;
     n->strategy = ctx->strategy ? must_copy(ctx->strategy, sizeof *ctx->strategy) : NULL;
     ctx->s->count.nodes++;
     bool grad = ctx->grad && (op->grad.build || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);

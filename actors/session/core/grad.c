@@ -6,6 +6,7 @@
 #include "actors/session/core/grad.h"
 #include "actors/session/core/build.h"
 #include "actors/session/core/layouts.h"
+#include "actors/session/core/own_gradient.h"
 #include "actors/session/core/reuse.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
@@ -69,14 +70,48 @@ by_serial_down(const void *a, const void *b)
     return x->serial < y->serial ? 1 : x->serial > y->serial ? -1 : 0;
 }
 
-/* Returns the requested value that v replaces in the program; v itself: none. build_cast_below and reuse_below
- * insert a cast or a move below a requested value, and v is the view above it. */
+/* Returns the value that v replaces in the program, if its gradient is requested or has hooks; v itself: none.
+ * build_cast_below and reuse_below insert a cast or a move below a value, and v is the view above it. */
 static struct val *
 val_asked(const struct sweep *w, struct val *v)
 {
-    for (int i = 0; i < w->nasked && v->node && v->node->shows; i++)
+    if (!v->node || !v->node->shows) return v;
+    for (int i = 0; i < w->nasked; i++)
         if (w->asked[i]->node && w->asked[i]->node->serial == v->node->shows) return w->asked[i];
+    for (const struct own_gradient *own = w->ctx->s->handles.own; own; own = own->next)
+        if (own->hooks && own->node->serial == v->node->shows) return own->node->out[0];
     return v;
+}
+
+static bool
+has_function(const struct node *n)
+{
+    return n->own && n->own->function;
+}
+
+/* Reaches v if a node of this region computes v, to recompute v with the region. */
+static void
+reach_inner(struct sweep *w, struct val *v, int32_t region)
+{
+    if (!v || ends_sweep(v) || v->needs_grad || v->node->region != region) return;
+    if (!v->node->accumulate && !v->node->after) reach_value(w, v);
+}
+
+/* Reaches the arguments of the user's function, instead of the operands of a node that shows its result. If the node is
+ * recomputed, reaches what forward of the function computed, too. */
+static int
+reach_function(struct sweep *w, const struct node *n)
+{
+    struct own_function *f = n->own->function;
+    if (f->mark != w->mark && f->npending > 0)
+        return fail(E_STATE, "backward was called inside a backward pass, through %s (%s:%d), which that pass is using",
+                    f->user.name, n->line.file ? n->line.file : "?", n->line.line);
+    f->mark = w->mark;
+    f->npending++;
+    for (int i = 0; i < f->nin; i++)
+        if (f->in[i]) reach_value(w, val_asked(w, f->in[i]));
+    for (int i = 0; n->region && i < f->nsaved; i++) reach_inner(w, f->saved[i], n->region);
+    return 0;
 }
 
 static int
@@ -88,7 +123,7 @@ find_nodes(struct sweep *w, struct val *root)
         if (n->spent)
             return fail(E_STATE,
                         "backward() was already called through %s (%s:%d), and its saved tensors are freed; add the "
-                        "losses and call backward() once",
+                        "losses and call backward() once, or call backward{retain_graph = true} before",
                         n->name, n->line.file ? n->line.file : "?", n->line.line);
         if (n->accumulate)
             return fail(E_STATE,
@@ -96,8 +131,12 @@ find_nodes(struct sweep *w, struct val *root)
                         "the rows of the whole batch that depends on parameters; detach() the sum if it is a divisor, "
                         "or use micro_batches = 1",
                         trace_microbatches(w->ctx->s), n->line.file ? n->line.file : "?", n->line.line);
+        if (has_function(n)) TRY(reach_function(w, n));
         for (int k = 0; k < n->nin; k++)
-            if (n->in[k] && n->in[k]->needs_grad) reach_value(w, val_asked(w, n->in[k]));
+            if (n->in[k] && n->in[k]->needs_grad)
+                reach_value(w, val_asked(w, n->in[k]));
+            else if (n->region && (has_function(n) || !n->out[0]->needs_grad))
+                reach_inner(w, n->in[k], n->region);
     }
     if (w->nnode > 1) qsort(w->node, (size_t)w->nnode, sizeof(*w->node), by_serial_down);
     return 0;
@@ -325,6 +364,7 @@ node_recompute(struct sweep *w, struct node *n)
     for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad;
     w->recomputed[n->index] = out[0]->node;
     w->recomputed[n->index]->recomputes = n->recomputes ? n->recomputes : n->serial;
+    if (has_function(n)) own_function_share(w->recomputed[n->index], n->own);
     return 0;
 }
 
@@ -344,23 +384,75 @@ node_for_grad(struct sweep *w, struct node *n, struct node **out)
 
 /* ---- the backward pass ---- */
 
+/* Marks the reached values and nodes again, if a function of the user has walked the graph meanwhile. */
+static void
+mark_again(struct sweep *w)
+{
+    if (graph_last_mark(w->ctx->s->graph) == w->mark) return;
+    for (int32_t i = 0; i < w->nat; i++) w->at[i]->mark = w->mark, w->at[i]->index = i;
+    for (int32_t i = 0; i < w->nnode; i++) w->node[i]->mark = w->mark, w->node[i]->index = i;
+}
+
+/* Passes the final gradient at v to hooks, which may replace it. */
+static int
+pass_hooks(struct sweep *w, const struct call_context *ctx, struct hook *hooks, const struct val *v)
+{
+    int32_t i = v->index;
+    struct val *g = w->grad[i];
+    if (!hooks || !g) return 0;
+    int status = own_hooks_call(ctx, hooks, v->owner ? 0 : v->out, &g);
+    mark_again(w);
+    w->grad[i] = g;
+    return status;
+}
+
+/* Counts a node of the user's function, with the gradient of the node's result. After the last one, calls the backward
+ * function, and adds the gradients of its arguments. */
+static int
+through_function(struct sweep *w, const struct call_context *ctx, struct node *n, struct val *g)
+{
+    struct own_function *f = n->own->function;
+    struct val **sum = &f->dresult[n->own->result];
+    struct node *from;
+    if (g && *sum) TRY(call2(ctx, "add", *sum, g, &g));
+    if (g) *sum = g;
+    if (--f->npending > 0) return 0;
+    bool any = false;
+    for (int k = 0; k < f->nresult; k++) any = any || f->dresult[k];
+    if (!any) return 0;
+    TRY(node_for_grad(w, n, &from));
+    struct val **din = must_alloc(sizeof *din * (size_t)(f->nin + f->nsaved + 1)), **saved = din + f->nin;
+    for (int i = 0; i < f->nsaved; i++) saved[i] = val_recomputed(w, f->saved[i]);
+    f->nref++; /* the function may drop the results */
+    int status = own_function_call(ctx, f, saved, din);
+    mark_again(w);
+    for (int i = 0; !status && i < f->nin; i++)
+        if (din[i]) status = receive_gradient(w, ctx, val_asked(w, f->in[i]), din[i]);
+    own_function_drop(ctx->s->graph, f);
+    free(din);
+    return status;
+}
+
 static int
 through_node(struct sweep *w, struct node *n)
 {
     struct val *dout[OP_OUT] = {0};
+    struct call_context there = *w->ctx;
     bool any = false;
+    there.at = n->line;
+    there.composite = n->name;
     for (int k = 0; k < n->nout; k++) {
-        if (n->out[k]->mark == w->mark) dout[k] = w->grad[n->out[k]->index];
+        if (n->out[k]->mark != w->mark) continue;
+        if (n->own) TRY(pass_hooks(w, &there, n->own->hooks, n->out[k]));
+        dout[k] = w->grad[n->out[k]->index];
         any = any || dout[k];
     }
+    if (has_function(n)) return through_function(w, &there, n, dout[0]);
     if (!any) return 0;
     struct node *from;
     TRY(node_for_grad(w, n, &from));
     struct val **din = must_alloc(sizeof *din * (size_t)(n->nin + 1));
-    struct call_context there = *w->ctx;
     struct builder b = builder_of(&there);
-    there.at = n->line;
-    there.composite = n->name;
     int status = 0;
     if (n->op->grad.build)
         n->op->grad.build(&b.base, from, dout, din);
@@ -415,6 +507,18 @@ sweep_from(struct sweep *w, const struct call_context *ctx, struct val *y)
     return status;
 }
 
+/* Forgets the gradients in the user's functions, which a pass that fails leaves there. */
+static void
+forget_functions(const struct sweep *w)
+{
+    for (int32_t i = 0; i < w->nnode; i++) {
+        struct own_function *f = has_function(w->node[i]) ? w->node[i]->own->function : NULL;
+        if (!f || f->mark != w->mark) continue;
+        f->npending = 0;
+        memset(f->dresult, 0, sizeof(struct val *) * (size_t)f->nresult);
+    }
+}
+
 static void
 sweep_fini(struct sweep *w)
 {
@@ -436,8 +540,15 @@ grad_values(const struct call_context *ctx, struct val *y, int n, struct val *co
                             ? "; arguments of a graph do not require gradients: use x:detach():requires_grad_(true)"
                             : "");
     int status = sweep_from(&w, ctx, y);
-    for (int i = 0; !status && i < n; i++)
-        if (x[i]->mark == w.mark) dx[i] = w.grad[x[i]->index];
+    w.ctx = ctx;
+    for (int i = 0; !status && i < n; i++) {
+        if (x[i]->mark != w.mark) continue;
+        struct val *before = w.grad[x[i]->index];
+        if (x[i]->owner) status = pass_hooks(&w, ctx, x[i]->owner->hooks, x[i]);
+        dx[i] = w.grad[x[i]->index];
+        w.grad[x[i]->index] = before; /* the list may name x[i] twice */
+    }
+    forget_functions(&w);
     sweep_fini(&w);
     return status;
 }
@@ -465,11 +576,12 @@ suit(const struct call_context *ctx, const struct rille_tensor *t, struct val **
     return to == (*g)->layout ? 0 : build_to_global(ctx, *g, to, g);
 }
 
+/* Adds g to t's gradient, after t's hooks. */
 static int
-deposit(const struct sweep *w, const struct call_context *ctx, struct val *v, struct val *g)
+add_to_leaf(const struct sweep *w, const struct call_context *ctx, struct rille_tensor *t, struct val *g)
 {
-    struct rille_tensor *t = v->owner;
     TRY(sum_of_pieces(w, ctx, g, &g));
+    if (t->hooks) TRY(own_hooks_call(ctx, t->hooks, 0, &g));
     TRY(suit(ctx, t, &g));
     if (t->grad) TRY(call2(ctx, "add", t->grad->val, g, &g));
     trace_journal(ctx->s, t);
@@ -477,8 +589,17 @@ deposit(const struct sweep *w, const struct call_context *ctx, struct val *v, st
     return 0;
 }
 
+static int
+deposit(const struct sweep *w, const struct call_context *ctx, const struct val *v, struct val *g)
+{
+    struct rille_tensor *t = rille_tensor_hold(v->owner); /* a hook may free the user's handle */
+    int status = add_to_leaf(w, ctx, t, g);
+    rille_tensor_free(&t);
+    return status;
+}
+
 int
-grad_deposit(const struct call_context *ctx, struct val *y)
+grad_deposit(const struct call_context *ctx, struct val *y, bool retain)
 {
     struct sweep w = {0};
     struct call_context plain = *ctx, weight;
@@ -491,7 +612,8 @@ grad_deposit(const struct call_context *ctx, struct val *y)
         if (w.grad[i] && v->owner && v->owner->requires_grad && v->owner->nref > 0)
             status = deposit(&w, &weight, v, w.grad[i]);
     }
-    for (int32_t i = 0; !status && i < w.nnode; i++) node_spend(ctx->s->graph, w.node[i]);
+    forget_functions(&w);
+    for (int32_t i = 0; !status && !retain && i < w.nnode; i++) node_spend(ctx->s->graph, w.node[i]);
     sweep_fini(&w);
     return status;
 }

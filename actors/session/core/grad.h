@@ -5,9 +5,10 @@
 #include "actors/session/core/call_context.h"
 
 /* grad_values returns d sum(y) / d x[i] in dx[i]; NULL: y does not depend on x[i]. grad_deposit adds gradients to
- * all leaves that y depends on, and then lets the forward nodes free the values that they saved. */
+ * all leaves that y depends on, and then lets the forward nodes free the values that they saved,
+ * unless `retain` is true. */
 int grad_values(const struct call_context *ctx, struct val *y, int n, struct val *const *x, struct val **dx);
-int grad_deposit(const struct call_context *ctx, struct val *y);
+int grad_deposit(const struct call_context *ctx, struct val *y, bool retain);
 /* Returns the layout for the gradient of a parameter with layout l. That is l, except that a mesh axis on which
  * `has` is partial stays partial if l has B there. */
 int grad_suiting(struct rille_session *s, const struct layout *l, const struct layout *has, const struct layout **out);

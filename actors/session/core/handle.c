@@ -82,6 +82,37 @@ rille_tensor_hold(struct rille_tensor *t)
     return t;
 }
 
+void
+hook_end(struct hook *h)
+{
+    if (h->fn && h->user.drop) h->user.drop(h->user.arg);
+    if (h->retains) tensor_orphan(h->retains);
+    h->fn = NULL;
+    h->retains = NULL;
+}
+
+void
+hook_free(struct rille_session *s, struct hook *h)
+{
+    hook_end(h);
+    if (s->handles.nhooking == 0) {
+        free(h);
+        return;
+    }
+    h->freed = s->handles.freed;
+    s->handles.freed = h;
+}
+
+void
+hooks_free(struct rille_session *s, struct hook **hooks)
+{
+    for (struct hook *h = *hooks, *next; h; h = next) {
+        next = h->next;
+        hook_free(s, h);
+    }
+    *hooks = NULL;
+}
+
 static void
 unwatch(struct rille_session *s, struct rille_tensor *t)
 {
@@ -106,6 +137,7 @@ rille_tensor_free(struct rille_tensor **tp)
     LIST_TAKE(s->handles.tensors, t);
     tensor_refer(t); /* keeps the struct alive during the call */
     unwatch(s, t);
+    hooks_free(s, &t->hooks);
     rille_tensor_free(&t->grad);
     val_drop(s->graph, &t->val);
     free(t->name);

@@ -4,9 +4,19 @@
 #ifndef RILLE_SESSION_HANDLE_H
 #define RILLE_SESSION_HANDLE_H
 
+#include "rille.h"
 #include "runtime/graph/graph.h"
 
 struct rille_session;
+/* A function of the user that backward calls with a gradient, or a handle that gets the gradient. */
+struct hook {
+    struct hook *next, *freed; /* freed: link of the session's list of freed hooks */
+    int64_t id;
+    int out;           /* index among the node's results */
+    rille_hook_fn *fn; /* NULL: removed, or a tensor that retains its gradient */
+    struct rille_hook_user user;
+    struct rille_tensor *retains; /* referred to: the handle that gets the gradient */
+};
 /* The user's handle for a value. A leaf is a variable: val is its present version. The struct lives while the
  * variable has handles (nref), or versions or snapshots that refer to it (nref_weak). */
 struct rille_tensor {
@@ -19,6 +29,7 @@ struct rille_tensor {
     /* a compiled step gathers this sharded tensor once and keeps the gathered value for backward */
     bool keeps_gathered;
     struct rille_tensor *grad;
+    struct hook *hooks;               /* hooks of a leaf's gradient (own_gradient.h), owned */
     const struct layout *grad_layout; /* layout of the gradient at the leaf; NULL: grad_suiting() chooses it */
     char *name;
     /* index of this tensor's entry in the journal of the trace in progress; -1: none */
@@ -26,6 +37,7 @@ struct rille_tensor {
     struct rille_tensor *next, *back; /* neighbours in the session's list, while nref > 0 */
 };
 
+struct own_gradient;
 struct rille_graph;
 struct rille_live;
 /* Lists of all handles that the host program holds. */
@@ -34,6 +46,10 @@ struct session_handles {
     struct rille_tensor *tensors;
     struct rille_live *lives;
     struct rille_graph *graphs;
+    struct own_gradient *own; /* of nodes; the user's hooks among them */
+    int64_t nhook;            /* hooks so far */
+    struct hook *freed;       /* hooks that were freed while hooks are called */
+    int32_t nhooking;         /* calls of hooks in progress */
     int64_t ntensor;
 };
 
@@ -48,6 +64,11 @@ int tensor_place(struct rille_tensor *t, const struct layout *l);
  * reference, and frees the struct of a variable without handles. */
 struct rille_tensor *tensor_refer(struct rille_tensor *t);
 void tensor_orphan(struct rille_tensor *t);
+/* hook_end ends a hook, whose record stays in its list. hook_free and hooks_free free records, too; while hooks are
+ * called, the records stay until the last of these calls ends. */
+void hook_end(struct hook *h);
+void hook_free(struct rille_session *s, struct hook *h);
+void hooks_free(struct rille_session *s, struct hook **hooks);
 /* Returns true if v is the present version of variable t. */
 bool tensor_is_present(const struct rille_tensor *t, const struct val *v);
 

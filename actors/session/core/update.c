@@ -50,6 +50,16 @@ rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, con
     return build_settle(s, status);
 }
 
+int
+rille_update_to(struct rille_tensor *t, struct rille_tensor *value)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_tensors(t->s, 1, &value, __func__));
+    if (!t->leaf) return fail(E_STATE, "update: expected a variable, found the result of an operator");
+    if (!tracing(t->s)) remember_update(&t->s->updates, t);
+    return rille_tensor_assign(t, value);
+}
+
 /* After a failed step, restores the versions from before the updates. */
 static void
 undo_updates(struct session_updates *u)

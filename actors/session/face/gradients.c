@@ -19,10 +19,9 @@ watch(struct rille_session *s, struct rille_tensor *t)
     s->updates.watch[s->updates.nwatch++] = t;
 }
 
-int
-rille_tensor_backward(struct rille_tensor *t)
+static int
+backward_from(struct rille_tensor *t, bool retain)
 {
-    TRY(face_tensor(t, __func__));
     struct rille_session *s = t->s;
     if (rille_tensor_numel(t) != 1) {
         struct str text = {0};
@@ -33,12 +32,26 @@ rille_tensor_backward(struct rille_tensor *t)
         return status;
     }
     trace_loss(s, t->val);
-    int status = grad_deposit(&s->context, t->val);
+    int status = grad_deposit(&s->context, t->val, retain);
     if (status)
         err_note("backward");
     else if (!tracing(s))
         watch(s, t);
     return build_settle(s, status);
+}
+
+int
+rille_tensor_backward(struct rille_tensor *t)
+{
+    TRY(face_tensor(t, __func__));
+    return backward_from(t, false);
+}
+
+int
+rille_tensor_backward_retained(struct rille_tensor *t)
+{
+    TRY(face_tensor(t, __func__));
+    return backward_from(t, true);
 }
 
 static int

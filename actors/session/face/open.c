@@ -5,6 +5,7 @@
 #include "actors/session/core/devices.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/open_run.h"
+#include "actors/session/core/own_gradient.h"
 #include "actors/session/core/session.h"
 #include "actors/session/durable/snapshot.h"
 #include "actors/session/step/batch_numbers.h"
@@ -135,6 +136,7 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     s->graph = graph_new();
     graph_on_orphan(s->graph, tensor_orphan);
     graph_on_live(s->graph, live_release);
+    graph_on_own_gradient(s->graph, own_gradient_release);
     work_order_begin(s);
     s->context = (struct call_context){.s = s, .grad = true};
     s->random.seed = o ? o->seed : 0;

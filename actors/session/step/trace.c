@@ -613,8 +613,9 @@ graph_variables(struct rille_graph *g, const struct trace *r)
     hash_free(&gradients);
 }
 
+/* Fills the step's sources. Counters (r->ask) come before other live numbers, which may read them. */
 static void
-graph_sources(struct rille_graph *g, struct rille_session *s)
+graph_sources(struct rille_graph *g, struct rille_session *s, bool totals)
 {
     const struct collection *c = &s->collection;
     const struct trace *r = s->trace.now;
@@ -626,6 +627,7 @@ graph_sources(struct rille_graph *g, struct rille_session *s)
     g->numbers.nnumber = c->nnumber;
     g->numbers.number = ARENA_ARRAY(&g->arena, struct number, c->nnumber + 1);
     g->numbers.live = ARENA_ARRAY(&g->arena, struct rille_live *, c->nnumber + r->nask + 1);
+    for (int32_t i = 0; !totals && i < r->nask; i++) add_live_number(g, r->ask[i]);
     for (int32_t i = 0; i < c->nnumber; i++) {
         g->numbers.number[i] = c->number[i]->number;
         if (g->numbers.number[i].kind == NUM_LIVE) add_live_number(g, g->numbers.number[i].live);
@@ -638,7 +640,6 @@ graph_counts(struct rille_graph *g, struct rille_session *s)
 {
     const struct trace *r = s->trace.now;
     g->numbers.nrandom = s->trace.nrandom;
-    for (int32_t i = 0; i < r->nask; i++) add_live_number(g, r->ask[i]);
     graph_variables(g, r);
     g->variables.ngradient = r->njournal;
     g->variables.gradient = ARENA_ARRAY(&g->arena, struct gradient_state, r->njournal + 1);
@@ -675,7 +676,7 @@ make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_
     g->nout = nout;
     graph_inputs(g, s->trace.now);
     g->inputs.segments = segments_copy(&s->trace.now->segments);
-    graph_sources(g, s);
+    graph_sources(g, s, totals);
     if (!totals) graph_counts(g, s);
     bind_outcomes(g, y, &s->collection);
     LIST_PUSH(s->handles.graphs, g);

@@ -1,0 +1,52 @@
+/* own_gradient.h - gradients that the user defines: functions with a backward function of their own, and hooks.
+ *
+ * A node may have an own gradient. `function`: the node is a view of one result of the user's function; backward calls
+ * that function once, when it knows the gradients of all results. `hooks`: backward passes the final gradient of a
+ * result of the node to each hook, which may replace the gradient. Hooks of variables belong to their handles. An own
+ * gradient is freed when backward has passed through its node, or with the node. Session's thread. */
+#ifndef RILLE_SESSION_OWN_GRADIENT_H
+#define RILLE_SESSION_OWN_GRADIENT_H
+
+#include "actors/session/core/call_context.h"
+#include "actors/session/core/handle.h"
+
+/* A call of a function with its own gradient. Shared by the nodes of its results. */
+struct own_function {
+    struct rille_session *s;
+    struct rille_backward user; /* name: interned by the graph */
+    int32_t nref;               /* nodes, and calls in progress */
+    int nin, nsaved, nresult;
+    struct val **in;    /* held, without their bytes; NULL: not a tensor, or without gradient */
+    struct val **saved; /* held */
+    int *saved_from;    /* by saved value: the index of the result, SAVED_INPUT or SAVED_INNER */
+    struct type *type;  /* of the results */
+    const struct layout **layout;
+    uint64_t mark;        /* of the backward pass that reached it last */
+    int32_t npending;     /* reached nodes that the pass has not visited yet */
+    struct val **dresult; /* gradients of the results in this pass; NULL: none */
+};
+enum { SAVED_INPUT = -1, SAVED_INNER = -2 };
+
+struct own_gradient {
+    struct rille_session *session;
+    struct node *node;
+    struct own_function *function;    /* NULL: hooks only */
+    int result;                       /* index among the function's results */
+    struct hook *hooks;               /* in order of registration */
+    struct own_gradient *next, *back; /* links of the session's list */
+};
+
+/* Frees a node's own gradient; for graph_on_own_gradient(). */
+void own_gradient_release(struct graph *g, struct own_gradient *own);
+/* Calls the backward function with f->dresult and the saved tensors, as they are or recomputed; din[i] is NULL where
+ * there is no gradient. */
+int own_function_call(const struct call_context *ctx, struct own_function *f, struct val *const *saved,
+                      struct val **din);
+/* Gives the recomputed copy of a node the function of the node. */
+void own_function_share(struct node *copy, const struct own_gradient *own);
+/* Ends one reference to f. */
+void own_function_drop(struct graph *g, struct own_function *f);
+/* Passes the gradient *g of result `out` to the hooks, one after the other. */
+int own_hooks_call(const struct call_context *ctx, struct hook *hooks, int out, struct val **g);
+
+#endif

@@ -1,0 +1,133 @@
+-- func.lua - rille.func{forward =, backward =}: a function with its own gradient, like torch.autograd.Function.
+--
+--   local clip = rille.func{
+--     forward = function(ctx, x, low, high) ctx:save_for_backward(x); ctx.low, ctx.high = low, high; return x:clamp(low, high) end,
+--     backward = function(ctx, dy)
+--       local x = table.unpack(ctx.saved_tensors)
+--       return dy * x:ge(ctx.low):logical_and(x:le(ctx.high))
+--     end}
+--   local y = clip(x, -1, 1)
+--
+-- forward runs without gradients. Both functions call operators of Rille, so layouts, stages and micro-batches follow as in
+-- any other code, and a compiled step records what they call. The core (actors/session/core/own_gradient.c) keeps the saved
+-- tensors and calls backward.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+local trace = require "rille.trace"
+
+-- ---- the context of a call ----
+
+local context = {} -- methods
+
+-- Keeps tensors for backward, which reads them in ctx.saved_tensors.
+function context.save_for_backward(ctx, ...)
+  local given = table.pack(...)
+  for i = 1, given.n do
+    check.that(layout.is_tensor(given[i]), "save_for_backward: expected tensors, found %s as argument %d; assign other values to fields of the context",
+      check.shown(given[i]), i)
+  end
+  rawset(ctx, "saved_tensors", given)
+end
+
+local context_meta = {__index = context, __newindex = function(ctx, name, value)
+  check.that(not layout.is_tensor(value), "ctx.%s: a tensor must be kept by ctx:save_for_backward(...)", check.named(name))
+  rawset(ctx, name, value)
+end}
+
+-- Returns true if t, a table without a metatable, holds a tensor with a gradient.
+local function hides_gradient(t, depth)
+  for _, v in next, type(t) == "table" and getmetatable(t) == nil and depth < 4 and t or {} do
+    if layout.is_tensor(v) and v.requires_grad or hides_gradient(v, depth + 1) then return true end
+  end
+  return false
+end
+
+local function new_context(name, args)
+  local needs = {}
+  for i = 1, args.n do
+    check.that(not hides_gradient(args[i], 0), "%s: argument %d is a table with tensors that require gradients; pass these tensors as arguments",
+      name, i)
+    needs[i] = layout.is_tensor(args[i]) and args[i].requires_grad
+  end
+  return setmetatable({needs_input_grad = needs}, context_meta)
+end
+
+-- ---- backward ----
+
+-- Checks what backward returned for the arguments of forward.
+local function check_gradients(name, ctx, args, given)
+  for i = 1, math.max(given.n, args.n) do
+    local g = given[i]
+    check.that(g == nil or layout.is_tensor(g), "%s: gradient %d of backward must be a tensor or nil, found %s", name, i, check.shown(g))
+    check.that(g == nil or i <= args.n, "%s: backward must return one gradient per argument of forward, %d, found %d", name, args.n, given.n)
+    check.that(g == nil or args[i], "%s: the gradient of argument %d of forward must be nil, because the argument is not a tensor", name, i)
+    check.that(i <= given.n or not ctx.needs_input_grad[i],
+      "%s: backward must return one gradient per argument of forward, %d, found %d; return nil for an argument without gradient", name, args.n,
+      given.n)
+  end
+end
+
+-- Returns the function that the core calls. args: by argument, true for a tensor; places: by tensor among the results, its
+-- position among all results.
+local function backward_of(name, fn, ctx, args, places, nresult)
+  return function(gradients, saved)
+    local list = {}
+    for k, place in ipairs(places) do list[place] = gradients[k] or nil end
+    rawset(ctx, "saved_tensors", saved)
+    local given = table.pack(fn(ctx, table.unpack(list, 1, nresult)))
+    rawset(ctx, "saved_tensors", nil)
+    check_gradients(name, ctx, args, given)
+    return given
+  end
+end
+
+-- ---- the function ----
+
+local function named(name, fn, ...)
+  local was = rille._name_calls(name)
+  local undo <close> = setmetatable({}, {__close = function() rille._name_calls(was) end})
+  return table.pack(rille.no_grad(fn, ...))
+end
+
+-- Returns arguments without their tensors' handles, which would keep the tensors' memory: true stands for a tensor.
+local function kinds_of(args)
+  local kinds = {n = args.n}
+  for i = 1, args.n do kinds[i] = layout.is_tensor(args[i]) or nil end
+  return kinds
+end
+
+local function call(o, ...)
+  local args = table.pack(...)
+  local ctx = new_context(o.name, args)
+  if trace.meets(o) then
+    trace.follow_all(o.forward, o.name)
+    trace.follow_all(o.backward, o.name)
+  end
+  local results, tensors, places = named(o.name, o.forward, ctx, ...), {}, {}
+  for k = 1, results.n do
+    if layout.is_tensor(results[k]) then tensors[#tensors + 1], places[#places + 1] = results[k], k end
+  end
+  check.that(#tensors > 0, "%s: forward must return a tensor, found %s", o.name, check.shown(results[1]))
+  local saved = ctx.saved_tensors or {}
+  rawset(ctx, "saved_tensors", nil)
+  local backward = backward_of(o.name, o.backward, ctx, kinds_of(args), places, results.n)
+  local out = rille._own_gradient(o.name, backward, args, saved, tensors)
+  for k, place in ipairs(places) do results[place] = out[k] end
+  return table.unpack(results, 1, results.n)
+end
+
+local function check_function(who, what, fn)
+  check.that(type(fn) == "function", "%s: %s must be a function, found %s", who, what, check.shown(fn))
+end
+
+return function(given)
+  local o = check.options("rille.func", given, {name = check.none, forward = check.none, backward = check.none})
+  check_function("rille.func", "forward", o.forward)
+  check_function("rille.func", "backward", o.backward)
+  check.that(o.name == nil or type(o.name) == "string", "rille.func: name must be a string, found %s", check.shown(o.name))
+  local info = debug.getinfo(o.forward, "S")
+  o.name = o.name or ("func (%s:%d)"):format(info.short_src, info.linedefined)
+  return function(...) return call(o, ...) end
+end

@@ -1,0 +1,146 @@
+-- hooks.lua - functions that run in passes: x:register_hook(fn) in the backward pass through a tensor, and hooks of modules
+-- (lua/nn/module.lua). Each registration returns a handle; handle:remove() removes the hook.
+--
+-- A step that is compiled records what hooks compute. So registering or removing a hook of a parameter or module makes steps
+-- trace again, and steps follow the values that a hook reads.
+
+local rille = require "rille"
+local check = require "rille.check"
+local func = require "rille.func"
+local layout = require "rille.layout"
+local trace = require "rille.trace"
+
+local hooks = {}
+
+-- ---- handles ----
+
+local handle = {__name = "hook handle"}
+handle.__index = check.strict("handle", {remove = function(self)
+  local remove = self.__remove
+  self.__remove = nil
+  if remove then remove() end
+end}, true)
+
+local function new_handle(remove) return setmetatable({__remove = remove}, handle) end
+
+local function check_function(who, fn)
+  check.that(type(fn) == "function", "%s: expected a function, found %s", who, check.shown(fn))
+end
+
+-- ---- tensors ----
+
+-- Calls fn with the gradient of x in each backward pass; a tensor that fn returns replaces the gradient.
+function hooks.register_hook(x, fn)
+  check_function("register_hook", fn)
+  local id = rille._hook(x, function(gradient)
+    if not fn then return end
+    trace.follow_all(fn, "hook")
+    local new = fn(gradient)
+    check.that(new == nil or layout.is_tensor(new), "hook: expected a tensor or nothing as the new gradient, found %s", check.shown(new))
+    return new
+  end)
+  local weak = setmetatable({x}, {__mode = "v"}) -- a handle keeps no memory of x
+  return new_handle(function()
+    fn = nil
+    if weak[1] then rille._unhook(weak[1], id) end
+  end)
+end
+
+-- ---- modules ----
+
+local lists = setmetatable({}, {__mode = "k"}) -- module -> {pre = {...}, forward = {...}, backward = {...}}
+
+-- Registers fn in one of the module's lists.
+function hooks.add(module, kind, who, fn)
+  check_function(who, fn)
+  lists[module] = lists[module] or {pre = {}, forward = {}, backward = {}}
+  local list, entry = lists[module][kind], {fn = fn}
+  list[#list + 1] = entry
+  rille._generation()
+  return new_handle(function()
+    for i, e in ipairs(list) do
+      if e == entry then table.remove(list, i) break end
+    end
+    rille._generation()
+  end)
+end
+
+-- Returns true if a module has hooks.
+function hooks.has(module)
+  local all = lists[module]
+  return all ~= nil and (#all.pre > 0 or #all.forward > 0 or #all.backward > 0)
+end
+
+-- Calls each hook of a list: call(fn, values) returns new values, a packed table, or nil.
+local function run(list, name, values, call)
+  for _, entry in ipairs{table.unpack(list)} do -- a copy, because a hook may remove itself
+    trace.follow_all(entry.fn, name)
+    values = call(entry.fn, values) or values
+  end
+  return values
+end
+
+-- Returns the packed results of a hook, or nil if it returned nothing.
+local function replaced(...)
+  if ... ~= nil then return table.pack(...) end
+end
+
+-- Passes tensors among values through a function with its own gradient; others stay.
+local function through(f, values)
+  local list, places = {}, {}
+  for i = 1, values.n do
+    if layout.is_tensor(values[i]) then list[#list + 1], places[#places + 1] = values[i], i end
+  end
+  if #list == 0 then return values end
+  local new, out = table.pack(f(table.unpack(list))), table.move(values, 1, values.n, 1, {n = values.n})
+  for k, place in ipairs(places) do out[place] = new[k] end
+  return out
+end
+
+local function same(_, ...) return ... end
+
+-- Returns two identities, for the arguments and the results of a module. Backward hooks get the gradients that pass them.
+local function watched(module, list)
+  local doutput, takes = nil, false
+  local function call(dinput)
+    return run(list, module.__name .. " hook", dinput, function(fn, now)
+      local new = fn(module, {table.unpack(now, 1, now.n)}, doutput)
+      check.that(new == nil or type(new) == "table", "%s: a full backward hook must return a list of gradients or nothing, found %s",
+        module.__name, check.shown(new))
+      return new and {n = now.n, table.unpack(new, 1, now.n)}
+    end)
+  end
+  local before = func{name = module.__name .. " backward hook", forward = same, backward = function(_, ...)
+    local new = call(table.pack(...))
+    return table.unpack(new, 1, new.n)
+  end}
+  local after = func{name = module.__name .. " backward hook", forward = same, backward = function(_, ...)
+    doutput = {...}
+    if not takes then call{n = 0} end
+    return ...
+  end}
+  return function(values)
+    for i = 1, values.n do takes = takes or layout.is_tensor(values[i]) and values[i].requires_grad end
+    return through(before, values)
+  end, function(values) return through(after, values) end
+end
+
+-- Calls fn, the module's forward in some form, with its hooks around it.
+function hooks.call(module, fn, ...)
+  local all, values = lists[module], table.pack(...)
+  local enter, leave
+  values = run(all.pre, module.__name .. " hook", values, function(hook, now) return replaced(hook(module, now)) end)
+  if #all.backward > 0 then
+    enter, leave = watched(module, all.backward)
+    values = enter(values)
+  end
+  local given = values
+  values = table.pack(fn(table.unpack(values, 1, values.n)))
+  values = run(all.forward, module.__name .. " hook", values, function(hook, now)
+    return replaced(hook(module, given, table.unpack(now, 1, now.n)))
+  end)
+  if leave then values = leave(values) end
+  return table.unpack(values, 1, values.n)
+end
+
+return hooks

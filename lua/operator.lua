@@ -1,0 +1,197 @@
+-- operator.lua - rille.operator{name =, rule =, forward =, backward =}: an operator of the user with checked signatures.
+--
+--   local product = rille.operator{name = "product", rule = "ab,bc->ac", ...}
+--
+-- The rule names the dimensions of operands and results. Each letter is a claim: if operands are split along that letter, the
+-- result is split along it too, or, for a letter that no result has, a sum over ranks is pending (P). "[b]" claims nothing of b.
+-- Registration checks every claim on small tensors: results and gradients of two shards must make up those of the whole, and
+-- the layouts that Rille derives for forward's operators must be the claimed ones, without communication. Calls check the
+-- sizes. An operator is a rille.func, so layouts follow from the operators that forward and backward call.
+
+local rille = require "rille"
+local check = require "rille.check"
+local func = require "rille.func"
+local layout = require "rille.layout"
+local trace = require "rille.trace"
+
+-- ---- rules ----
+
+-- Parses "a[b]": a list of letters; sets fixed[letter] for letters in brackets.
+local function parse_tensor(who, text, fixed)
+  local dims, at = {}, 1
+  while at <= #text do
+    local letter, stop = text:match("^(%a)()", at)
+    if not letter then
+      letter, stop = text:match("^%[(%a)%]()", at)
+      check.that(letter, "%s: expected a letter or [letter] in the rule, found '%s'", who, text:sub(at))
+      fixed[letter] = true
+    end
+    for _, other in ipairs(dims) do check.that(other ~= letter, "%s: letter '%s' occurs twice in '%s' of the rule", who, letter, text) end
+    dims[#dims + 1], at = letter, stop
+  end
+  return dims
+end
+
+local function parse_list(who, text, fixed)
+  local list = {}
+  for part in (text .. ","):gmatch("(.-),") do list[#list + 1] = parse_tensor(who, part, fixed) end
+  return list
+end
+
+-- Returns {operands =, results =, letters =, fixed =} of the text of a rule.
+local function parse(who, text)
+  check.that(type(text) == "string", "%s: rule must be a string such as \"ab,bc->ac\", found %s", who, check.shown(text))
+  local left, right = text:gsub("%s", ""):match("^(.-)%->(.*)$")
+  check.that(left, "%s: rule must have the form \"ab,bc->ac\", found \"%s\"", who, text)
+  local rule, seen = {fixed = {}, letters = {}}, {}
+  rule.operands = parse_list(who, left, rule.fixed)
+  rule.results = parse_list(who, right, rule.fixed)
+  for _, dims in ipairs(rule.operands) do
+    for _, letter in ipairs(dims) do
+      if not seen[letter] then rule.letters[#rule.letters + 1], seen[letter] = letter, true end
+    end
+  end
+  for _, dims in ipairs(rule.results) do
+    for _, letter in ipairs(dims) do check.that(seen[letter], "%s: letter '%s' of a result must occur in an operand of the rule", who, letter) end
+  end
+  return rule
+end
+
+-- Returns the dimension of the letter, from 0; nil: none.
+local function dimension_of(dims, letter)
+  for i, other in ipairs(dims) do
+    if other == letter then return i - 1 end
+  end
+end
+
+-- ---- calls ----
+
+-- Binds the sizes of tensors to letters. what: "operand" or "result".
+local function bind(who, what, list, tensors, size)
+  for i, dims in ipairs(list) do
+    local t, text = tensors[i], table.concat(dims)
+    check.that(layout.is_tensor(t), "%s: %s %d must be a tensor, found %s", who, what, i, check.shown(t))
+    check.that(t.ndim == #dims, "%s: %s %d must have %d dimensions (%s), found %s", who, what, i, #dims, text, tostring(t.shape))
+    for k, letter in ipairs(dims) do
+      local n = t.shape[k]
+      check.that(not size[letter] or size[letter] == n, "%s: dimension %d of %s %d is %d, but '%s' of the rule is %d", who, k - 1, what, i, n, letter,
+        size[letter] or 0)
+      size[letter] = n
+    end
+  end
+end
+
+local function call(o, ...)
+  local size, results = {}, nil
+  bind(o.name, "operand", o.rule.operands, {...}, size)
+  results = table.pack(o.fn(...))
+  check.that(results.n == #o.rule.results, "%s: forward must return %d results by the rule, found %d", o.name, #o.rule.results, results.n)
+  bind(o.name, "result", o.rule.results, results, size)
+  return table.unpack(results, 1, results.n)
+end
+
+-- ---- the check of the claims ----
+
+-- Returns results and gradients of the operands, with the gradients dy of the results; dy nil: draws them.
+local function evaluate(o, operands, dy)
+  local leaves, loss = {}, nil
+  for i, x in ipairs(operands) do leaves[i] = x:detach():requires_grad_(true) end
+  local args = table.move(o.args, 1, #o.args, #leaves + 1, table.move(leaves, 1, #leaves, 1, {}))
+  local results = {call(o, table.unpack(args))}
+  dy = dy or {}
+  for k, y in ipairs(results) do
+    dy[k] = dy[k] or rille.rand(y.shape, {dtype = "f64"})
+    local part = (y * dy[k]):sum()
+    loss = loss and loss + part or part
+  end
+  check.that(loss.requires_grad, "%s: the results must depend on the operands", o.name)
+  return results, {rille.grad(loss, leaves)}, dy
+end
+
+-- Returns half h (0 or 1) of each tensor that has the letter; other tensors are replicated.
+local function halves(list, tensors, letter, h)
+  local out = {}
+  for i, dims in ipairs(list) do
+    local axis = dimension_of(dims, letter)
+    local n = axis and tensors[i].shape[axis + 1] // 2
+    out[i] = axis and tensors[i]:slice(axis, h * n, (h + 1) * n) or tensors[i]
+  end
+  return out
+end
+
+-- Checks that shards a and b make up the whole: joined along the letter, or added.
+local function check_whole(o, what, letter, i, dims, whole, a, b)
+  local axis = dimension_of(dims, letter)
+  local made = axis and rille.concat({a, b}, axis) or a + b
+  local off = (made - whole):abs():max():item()
+  check.that(off <= 1e-9 * (1 + whole:abs():max():item()),
+    "%s: the rule splits '%s', but %s %d of two shards, %s, differs from that of the whole by %.3g; write [%s] if the dimension cannot be split",
+    o.name, letter, what, i, axis and "joined" or "added", off, letter)
+end
+
+local function check_values(o, letter, operands, results, gradients, dy)
+  local part, slope = {}, {}
+  for h = 0, 1 do
+    part[h], slope[h] = evaluate(o, halves(o.rule.operands, operands, letter, h), halves(o.rule.results, dy, letter, h))
+  end
+  for k, dims in ipairs(o.rule.results) do check_whole(o, "result", letter, k, dims, results[k], part[0][k], part[1][k]) end
+  for i, dims in ipairs(o.rule.operands) do
+    check_whole(o, "the gradient of operand", letter, i, dims, gradients[i], slope[0][i], slope[1][i])
+  end
+end
+
+local function claimed(dims, letter, other)
+  local axis = dimension_of(dims, letter)
+  return axis and ("S(%d)"):format(axis) or other
+end
+
+-- Checks the layouts that Rille derives, on devices without values.
+local function check_layouts(o, letter, operands)
+  local place, given = rille.placement("meta", {0, 1}), {}
+  for i, dims in ipairs(o.rule.operands) do
+    given[i] = rille.zeros(operands[i].shape, {dtype = "f64", placement = place, sbp = claimed(dims, letter, "B")})
+  end
+  local args = table.move(o.args, 1, #o.args, #given + 1, given)
+  for k, y in ipairs{call(o, table.unpack(args))} do
+    local want, e = claimed(o.rule.results[k], letter, "P"), rille.explain(y)
+    check.that(y.sbp == want and e.bytes == 0,
+      "%s: the rule splits '%s' to %s of result %d, but the operators of forward have %s and move %d bytes; write [%s] if the dimension cannot be split",
+      o.name, letter, want, k, y.sbp, e.bytes, letter)
+  end
+end
+
+local function check_claims(o, sizes)
+  local operands, size = {}, {}
+  for i, letter in ipairs(o.rule.letters) do size[letter] = sizes[letter] or 2 * i + 2 end
+  for i, dims in ipairs(o.rule.operands) do
+    local shape = {}
+    for k, letter in ipairs(dims) do shape[k] = size[letter] end
+    operands[i] = rille.rand(shape, {dtype = "f64"})
+  end
+  local results, gradients, dy = evaluate(o, operands)
+  for _, letter in ipairs(o.rule.letters) do
+    if not o.rule.fixed[letter] then
+      check.that(size[letter] % 2 == 0, "%s: sizes.%s must be even, found %d", o.name, letter, size[letter])
+      check_values(o, letter, operands, results, gradients, dy)
+      check_layouts(o, letter, operands)
+    end
+  end
+end
+
+return function(given)
+  local o = check.options("rille.operator", given,
+    {name = check.none, rule = check.none, forward = check.none, backward = check.none, sizes = {}, args = {}})
+  check.that(type(o.name) == "string", "rille.operator: name must be a string, found %s", check.shown(o.name))
+  for _, what in ipairs{"forward", "backward"} do
+    check.that(type(o[what]) == "function", "%s: %s must be a function, found %s", o.name, what, check.shown(o[what]))
+  end
+  o.rule, o.fn = parse(o.name, o.rule), func{name = o.name, forward = o.forward, backward = o.backward}
+  for letter, n in pairs(o.sizes) do
+    check.that(dimension_of(o.rule.letters, letter), "%s: sizes has '%s', which is not a letter of the rule", o.name, check.named(letter))
+    check.count(o.name, "sizes." .. letter, n)
+  end
+  local seed, count = rille._random() -- the check must not change what the program draws
+  trace.outside(rille.enable_grad, check_claims, o, o.sizes)
+  rille._random(seed, count)
+  return function(...) return call(o, ...) end
+end

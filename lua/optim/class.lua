@@ -1,0 +1,80 @@
+-- class.lua - optim.class{...}: an optimiser class of the user, whose update is written in tensor operations.
+--
+--   local Lion = optim.class{name = "Lion", options = {lr = 1e-4, beta1 = 0.9, beta2 = 0.99}, state = {"m"},
+--     update = function(o, p, g, state)
+--       local step = (state.m * o.beta1 + g * (1 - o.beta1)):sign()
+--       return p - step * o.lr, {m = state.m * o.beta2 + g * (1 - o.beta2)}
+--     end}
+--   local opt = Lion(net:parameters(), {lr = 1e-3})
+--
+-- The base class (optimizer.lua) does the rest: groups, counts, checkpoints, snapshots. update gets the parameter and its
+-- gradient in the dtype and layout of the state, so ZeRO of rille.parallel shards the update like AdamW's, and only the new
+-- parameter is gathered.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+local optimizer = require "rille.optim.optimizer"
+local trace = require "rille.trace"
+
+-- Returns t with the dtype and layout of a state tensor.
+local function laid(t, dtype, how)
+  if t.dtype ~= dtype then t = t:to(dtype) end
+  return layout.equal(t, how) and t or t:to_global(how)
+end
+
+local function dtype_of(p) return (p.dtype == "bf16" or p.dtype == "f16") and "f32" or p.dtype end
+
+local function check_value(name, what, value, p)
+  check.that(layout.is_tensor(value), "%s: update must return the new %s as a tensor, found %s", name, what, check.shown(value))
+  local has, wants = tostring(value.shape), tostring(p.shape)
+  check.that(has == wants, "%s: the new %s must have the shape of the parameter, %s, found %s", name, what, wants, has)
+end
+
+-- Returns the function that records the update of one parameter.
+local function updater(name, names, update)
+  return function(group, p, g, slot, lr, step, counter)
+    if rille._tracing() then step = rille._live_whole(rille.live(function() return counter.steps end)) end
+    local how, dtype, given = layout.of_state(p), dtype_of(p), {}
+    for _, key in ipairs(names) do given[key] = slot[key] end
+    local o = setmetatable({lr = lr, step = step}, {__index = group})
+    local new, state = update(o, laid(p, dtype, how), laid(g, dtype, how), given)
+    check_value(name, "parameter", new, p)
+    check.that(type(state) == "table" or #names == 0, "%s: update must return the new parameter and a table of the new state {%s}, found %s",
+      name, table.concat(names, ", "), check.shown(state))
+    for _, key in ipairs(names) do check_value(name, "state '" .. key .. "'", state[key], p) end
+    for key in pairs(state or {}) do
+      check.that(slot[key] ~= nil, "%s: update returned unknown state '%s'; expected: %s", name, check.named(key), table.concat(names, ", "))
+    end
+    for _, key in ipairs(names) do rille._update_to(slot[key], laid(state[key], slot[key].dtype, how)) end
+    rille._update_to(p, new:to(p.dtype))
+  end
+end
+
+local function no_check() end
+
+-- Returns the list of names of state tensors, checked.
+local function state_names(given)
+  check.that(type(given) == "table", "optim.class: state must be a list of names, found %s", check.shown(given))
+  local names, seen = {}, {steps = true}
+  for i, name in ipairs(given) do
+    check.that(type(name) == "string" and name:find("^[%a_][%w_]*$"), "optim.class: name %d of state must be a word, found %s", i, check.shown(name))
+    check.that(not seen[name], name == "steps" and "optim.class: the state name 'steps' is taken" or "optim.class: the state name '%s' occurs twice", name)
+    names[i], seen[name] = name, true
+  end
+  return names
+end
+
+return function(given)
+  local c = check.options("optim.class", given,
+    {name = check.none, options = {lr = 1e-3}, state = {}, update = check.none, check = no_check})
+  check.that(type(c.name) == "string", "optim.class: name must be a string, found %s", check.shown(c.name))
+  check.that(type(c.options) == "table" and type(c.options.lr) == "number", "%s: options must be a table of defaults with lr", c.name)
+  for what, fn in pairs{update = c.update or false, check = c.check} do
+    check.that(type(fn) == "function", "%s: %s must be a function, found %s", c.name, what, check.shown(fn))
+  end
+  local names = state_names(c.state)
+  local kind = {name = c.name, options = c.options, check = c.check, every = names, slots = function() return names end,
+    update = updater(c.name, names, c.update), begin = function() trace.follow_all(c.update, c.name) end}
+  return optimizer(kind)
+end

@@ -1,0 +1,109 @@
+-- operator.lua - tests rille.operator: right rules are accepted and wrong claims refused, with the letter that is wrong;
+-- operators have their rule's layouts; calls check sizes.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+
+rille.manual_seed(tap.seed(3))
+
+local function product(change)
+  local o = {name = "product", rule = "ab,bc->ac",
+    forward = function(ctx, x, w)
+      ctx:save_for_backward(x, w)
+      return x:matmul(w)
+    end,
+    backward = function(ctx, dy)
+      local x, w = table.unpack(ctx.saved_tensors)
+      return dy:matmul(w:transpose(0, 1)), x:transpose(0, 1):matmul(dy)
+    end}
+  for k, v in pairs(change or {}) do o[k] = v end
+  return rille.operator(o)
+end
+
+-- A function of one tensor, with the gradient of its operators.
+local function one(rule, forward, more)
+  local o = {name = "one", rule = rule, forward = function(ctx, x) ctx:save_for_backward(x); return forward(x) end,
+    backward = function(ctx, ...)
+      local dy = {...}
+      local x = ctx.saved_tensors[1]:detach():requires_grad_(true)
+      return rille.enable_grad(function()
+        local loss
+        for k, y in ipairs{forward(x)} do loss = loss and loss + (y * dy[k]):sum() or (y * dy[k]):sum() end
+        return (rille.grad(loss, {x}))
+      end)
+    end}
+  for k, v in pairs(more or {}) do o[k] = v end
+  return rille.operator(o)
+end
+
+-- ---- claims: rule, function, what is refused (nil: nothing) ----
+
+local function softmax(x) return x:softmax(1) end
+local claims = {
+  {"ab->ab", function(x) return x:tanh() end},
+  {"ab->ba", function(x) return x:transpose(0, 1) end},
+  {"ab->a", function(x) return x:sum(1) end},
+  {"ab->", function(x) return x:sum() end},
+  {"a[b]->a[b]", softmax},
+  {"ab->ab", softmax, "the rule splits 'b', but result 1 of two shards, joined, differs"},
+  {"ab->a", function(x) return x:mean(1) end, "the rule splits 'b', but result 1 of two shards, added, differs"},
+  {"a[b]->a", function(x) return x:mean(1) end},
+  {"ab->ab", function(x) return x:cumsum(0) end, "the rule splits 'a'"},
+  {"[a]b->[a]b", function(x) return x:cumsum(0) end},
+  {"ab->ab,ab", function(x) return x * 2, x:exp() end},
+  {"ab->a", function(x) return x:exp():sum(1) end},
+}
+for _, c in ipairs(claims) do
+  if c[3] then
+    tap.fails(function() one(c[1], c[2]) end, {c[3]}, c[1] .. " is refused")
+  else
+    tap.ok(pcall(one, c[1], c[2]), c[1] .. " is accepted")
+  end
+end
+tap.fails(function() product{rule = "ab,bc,c->ac", forward = function(ctx, x, w, b) ctx:save_for_backward(x, w); return x:matmul(w) + b end,
+  backward = function(ctx, dy) local x, w = table.unpack(ctx.saved_tensors); return dy:matmul(w:transpose(0, 1)), x:transpose(0, 1):matmul(dy), dy:sum(0) end} end,
+  {"the rule splits 'b', but result 1 of two shards, added, differs"}, "a bias that each rank would add is refused")
+tap.fails(function() product{backward = function(ctx, dy) local x, w = table.unpack(ctx.saved_tensors); return dy:matmul(w:transpose(0, 1)), x:transpose(0, 1):matmul(dy) / 4 * dy.shape[1] end} end,
+  {"the rule splits 'a', but the gradient of operand 2 of two shards, added, differs"}, "a gradient that depends on the shard's size is refused")
+tap.fails(function() one("ab->ab", function(x) return x:flip{0}:flip{0} end) end, {"the rule splits 'a' to S(0) of result 1, but the operators of forward"},
+  "a claim that costs communication is refused")
+
+-- ---- calls ----
+
+rille.manual_seed(3)
+local before = rille.rand{2}:totable()
+rille.manual_seed(3)
+local f = product()
+tap.is(rille.rand{2}:totable(), before, "registration does not change what the program draws")
+
+local P = rille.placement("cpu", {0, 1})
+local x, w = rille.randn{4, 6}, rille.randn{6, 8}
+local want = x:matmul(w):totable()
+for _, case in ipairs{{"S(0)", "B", "S(0)"}, {"B", "S(1)", "S(1)"}, {"S(1)", "S(0)", "P"}, {"B", "B", "B"}} do
+  local a = x:to_global{placement = P, sbp = case[1]}:detach():requires_grad_(true)
+  local b = w:to_global{placement = P, sbp = case[2]}:detach():requires_grad_(true)
+  local y = f(a, b)
+  tap.is(y.sbp, case[3], ("%s, %s -> %s"):format(table.unpack(case)))
+  tap.near(y:totable(), want, "with the values of the whole", 1e-5, 1e-5)
+  y:square():sum():backward()
+  tap.near(b.grad:totable(), (2 * x:transpose(0, 1):matmul(x:matmul(w))):totable(), "and gradients", 1e-4, 1e-4)
+end
+local scaled = one("ab->ab", function(t) return t * 2 end, {args = {3}, sizes = {a = 8}})
+tap.is(scaled(rille.ones{1, 1}, 5):item(), 2, "arguments after the operands reach forward")
+
+for _, m in ipairs{
+  {"another size", function() f(x, x) end, "product: dimension 0 of operand 2 is 4, but 'b' of the rule is 6"},
+  {"another number of dimensions", function() f(x, rille.ones{6}) end, "product: operand 2 must have 2 dimensions (bc), found {6}"},
+  {"a missing operand", function() f(x) end, "product: operand 2 must be a tensor, found nil"},
+  {"a result of another shape", function() product{forward = function(_, a) return a end} end, "product: dimension 1 of result 1 is 6, but 'c' of the rule is 8"},
+  {"too few results", function() one("ab->ab,ab", function(t) return t * 1 end) end, "one: forward must return 2 results by the rule, found 1"},
+  {"no arrow", function() product{rule = "ab,bc"} end, 'product: rule must have the form "ab,bc->ac", found "ab,bc"'},
+  {"a sign in the rule", function() product{rule = "a1->a"} end, "product: expected a letter or [letter] in the rule, found '1'"},
+  {"a letter twice", function() product{rule = "aa->a"} end, "product: letter 'a' occurs twice in 'aa' of the rule"},
+  {"a new letter", function() product{rule = "ab->c"} end, "product: letter 'c' of a result must occur in an operand of the rule"},
+  {"no rule", function() product{rule = 3} end, "product: rule must be a string"},
+  {"no backward", function() product{backward = 3} end, "product: backward must be a function, found 3"},
+  {"an odd size", function() product{sizes = {a = 3}} end, "product: sizes.a must be even, found 3"},
+  {"an unknown size", function() product{sizes = {z = 4}} end, "product: sizes has 'z', which is not a letter of the rule"},
+} do tap.fails(m[2], {m[3]}, m[1] .. " is an error") end
+
+tap.done()

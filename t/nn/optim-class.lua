@@ -1,0 +1,214 @@
+-- optim-class.lua - tests optim.class: an AdamW written in tensor operations equals optim.AdamW, eager and compiled, in every
+-- layout, with ZeRO, micro-batches, groups, schedules and checkpoints. Also opt:add_param_group and norm types of clipping.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+
+rille.manual_seed(tap.seed(5))
+local dir = os.tmpname()
+os.remove(dir)
+
+local Mine = optim.class{name = "Mine", options = {lr = 1e-3, b1 = 0.9, b2 = 0.999, eps = 1e-8, weight_decay = 0.01}, state = {"m", "v"},
+  update = function(o, p, g, state)
+    local m, v = state.m * o.b1 + g * (1 - o.b1), state.v * o.b2 + g * g * (1 - o.b2)
+    local root = (v / (1 - o.b2 ^ o.step)):sqrt() + o.eps
+    return p * (1 - o.lr * o.weight_decay) - m / (1 - o.b1 ^ o.step) / root * o.lr, {m = m, v = v}
+  end}
+
+local P1, P4, P22 = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})
+local X = rille.randn{8, 6}
+
+local function new_net(dtype)
+  rille.manual_seed(9)
+  local net = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 4))
+  return dtype and net:to(dtype) or net
+end
+
+-- Trains for n steps and returns the parameters as one list. how: {place, recipe, micro_batches, eager}.
+local function trained(Class, n, how)
+  local net = new_net(how.dtype)
+  net:to_global{placement = how.place, sbp = #how.place.shape == 2 and {"B", "B"} or "B"}
+  if how.recipe then rille.parallel(net, how.recipe) end
+  local a, b = net[1]:parameters(), net[3]:parameters()
+  local opt = Class({{params = a, weight_decay = 0.1}, {params = b, lr = 0.02}}, {lr = 0.01})
+  local function train(x)
+    local loss = net(x):square():mean()
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end
+  local step = how.eager and train or rille.graph(train, {micro_batches = how.micro_batches})
+  local x = X:to_global{placement = how.place, sbp = how.x or "B"}
+  if how.dtype then x = x:to(how.dtype) end
+  local rate = optim.linear{lr = 0.01, warmup = 2, steps = 8}
+  for i = 1, n do
+    opt.lr = rate(i - 1)
+    step(x)
+  end
+  local list = {}
+  for _, p in ipairs(net:parameters()) do list[#list + 1] = p:to("f32"):totable() end
+  return list, net, opt
+end
+
+local cases = {
+  {"one device, eager", place = P1, eager = true},
+  {"one device", place = P1},
+  {"4 micro-batches", place = P1, micro_batches = 4},
+  {"rows split", place = P4, x = "S(0)"},
+  {"rows split, eager", place = P4, x = "S(0)", eager = true},
+  {"zero 1", place = P4, x = "S(0)", recipe = {data = 0, zero = 1}},
+  {"zero 2", place = P4, x = "S(0)", recipe = {data = 0, zero = 2}},
+  {"zero 3", place = P4, x = "S(0)", recipe = {data = 0, zero = 3}},
+  {"zero 3, eager", place = P4, x = "S(0)", recipe = {data = 0, zero = 3}, eager = true},
+  {"HSDP", place = P22, x = {"S(0)", "S(0)"}, recipe = {data = {0, 1}, zero = 3, zero_axes = 1}, },
+  {"bf16", place = P1, dtype = "bf16"},
+}
+for _, how in ipairs(cases) do
+  local want, _, theirs = trained(optim.AdamW, 6, how)
+  local got, _, mine = trained(Mine, 6, how)
+  tap.near(got, want, how[1] .. ": parameters equal AdamW's", how.dtype and 1e-2 or 1e-4, how.dtype and 1e-2 or 1e-5)
+  local same = true
+  for i, slot in ipairs(mine.slots) do same = same and slot.m.sbp == theirs.slots[i].m.sbp and slot.m.dtype == "f32" end
+  tap.ok(same, how[1] .. ": state is sharded like AdamW's")
+end
+
+-- ---- checkpoints ----
+
+local want = trained(Mine, 6, cases[2])
+local _, net, opt = trained(Mine, 3, cases[2])
+rille.checkpoint.save(dir, {model = net, optimizer = opt})
+local again, resumed = new_net(), nil
+resumed = Mine({{params = again[1]:parameters()}, {params = again[3]:parameters()}}, {lr = 1})
+rille.checkpoint.load(dir, {model = again, optimizer = resumed})
+local rate = optim.linear{lr = 0.01, warmup = 2, steps = 8}
+for i = 3, 5 do
+  resumed.lr = rate(i)
+  again(X):square():mean():backward()
+  resumed:step()
+  resumed:zero_grad()
+end
+local list = {}
+for _, p in ipairs(again:parameters()) do list[#list + 1] = p:totable() end
+tap.near(list, want, "a training that is resumed from a checkpoint gives the same parameters", 1e-5, 1e-6)
+tap.is({resumed.steps, resumed.groups[1].weight_decay, resumed.groups[2].lr}, {6, 0.1, 0.02}, "options and counts are in the checkpoint")
+tap.fails(function() rille.checkpoint.load(dir, {model = again, optimizer = optim.AdamW(again:parameters())}) end,
+  {"the optimizer is optim.AdamW here, Mine in the checkpoint"}, "another class is refused")
+os.execute("rm -rf '" .. dir .. "'")
+
+local state = opt:state_dict()
+local other = Mine({{params = net[1]:parameters()}, {params = net[3]:parameters()}})
+other:load_state_dict(state)
+tap.is(other.slots[1].m:totable(), opt.slots[1].m:totable(), "state_dict and load_state_dict carry the state")
+
+-- ---- schedules ----
+
+for _, Class in ipairs{optim.AdamW, Mine, optim.SGD} do
+  for _, compiled in ipairs{false, true} do
+    local function schedule() return optim.cosine{lr = 0.1, min_lr = 0.01, warmup = 2, steps = 8} end
+    -- Returns the parameter after 6 steps; resumes: the rest of the steps happens in another optimiser, after a checkpoint.
+    local function run(by_hand, resumes)
+      local p = rille.tensor({1, 2}, {requires_grad = true})
+      local o = Class({p}, {lr = by_hand and 0.1 or schedule()})
+      local function train() (p * p):sum():backward(); o:step(); o:zero_grad() end
+      local step = compiled and rille.graph(train) or train
+      for i = 0, 5 do
+        if by_hand then o.lr = schedule()(i) end
+        if resumes and i == 3 then
+          rille.checkpoint.save(dir, {optimizer = o, step = i})
+          local q = p:detach():clone():requires_grad_(true)
+          p, o = q, Class({q}, {lr = schedule()})
+          rille.checkpoint.load(dir, {optimizer = o})
+        end
+        step()
+      end
+      return p:totable(), o
+    end
+    local want, how = run(true), compiled and "compiled" or "eager"
+    local got, o = run(false)
+    local name = tostring(o):match("^[%w.]+")
+    tap.near(got, want, ("%s, %s: a schedule as lr is that of a loop"):format(name, how), 1e-6)
+    tap.near(run(false, true), want, ("%s, %s: and goes on after a checkpoint"):format(name, how), 1e-6)
+    tap.is(o.steps, 6, "after 6 steps")
+    os.execute("rm -rf '" .. dir .. "'")
+  end
+end
+tap.fails(function()
+  local p = rille.tensor({1}, {requires_grad = true})
+  local o = optim.SGD({p}, {lr = function() return "x" end})
+  p:sum():backward()
+  o:step()
+end, {"optim.SGD: lr must be a number of at least 0, found"}, "a schedule must return a number")
+
+-- ---- groups that are added ----
+
+for _, Class in ipairs{optim.AdamW, Mine, optim.SGD} do
+  local p, q = rille.tensor({1, 2}, {requires_grad = true}), rille.tensor({3, 4}, {requires_grad = true})
+  local o = Class({p}, {lr = 0.1})
+  local function train()
+    (p * p + q * q):sum():backward(); o:step(); p.grad, q.grad = nil, nil
+  end
+  local step = rille.graph(train)
+  step()
+  local before = q:totable()
+  o:add_param_group{params = {q}, lr = 0.5}
+  step()
+  local name = tostring(o):match("^[%w.]+")
+  tap.ok(before[1] == 3 and math.abs(q:totable()[1] - 3) > 0.4, name .. ": a group that was added is trained, also by a step that was compiled before")
+  tap.is({#o.groups, #o.params, o.groups[2].lr}, {2, 2, 0.5}, name .. ": it is listed")
+  tap.fails(function() o:add_param_group{params = {q}} end, {"parameter 1 occurs twice"}, name .. ": not twice")
+  tap.fails(function() o:add_param_group{q} end, {"group 3 must be {params = list, ...}"}, name .. ": a list is no group")
+  q:requires_grad_(false)
+  local kept = q:totable()
+  step()
+  tap.is(q:totable(), kept, name .. ": a frozen parameter stays")
+end
+
+-- ---- norms: the values of torch.nn.utils.clip_grad_norm_, max_norm = 1 ----
+
+for _, case in ipairs{{1, 13, 3 / 13}, {2, math.sqrt(51), 3 / math.sqrt(51)}, {3, 217 ^ (1 / 3), 3 / 217 ^ (1 / 3)}, {math.huge, 5, 3 / 5}} do
+  for _, P in ipairs{P1, P4} do
+    local function gradient(values)
+      local p = rille.tensor(values, {placement = P, sbp = "B", requires_grad = true})
+      p.grad = rille.tensor(values, {placement = P, sbp = P == P4 and "S(0)" or "B"})
+      return p
+    end
+    local a, b = gradient{3, -4}, gradient{1, -5}
+    tap.near(optim.clip_grad_norm({a, b}, 1, case[1]):item(), case[2], ("the norm of type %g"):format(case[1]), 1e-5)
+    tap.near(a.grad:totable()[1], case[3], ("gradients clipped by the norm of type %g"):format(case[1]), 1e-4)
+  end
+end
+
+-- ---- mistakes ----
+
+local function class(update, more)
+  local c = {name = "Bad", update = update, state = {"m"}}
+  for k, v in pairs(more or {}) do c[k] = v end
+  return function()
+    local p = rille.tensor({1, 2}, {requires_grad = true})
+    local o = optim.class(c)({p}, {lr = 0.1})
+    p:sum():backward()
+    o:step()
+  end
+end
+local function good(o, p, g, state) return p - g * o.lr, {m = state.m} end
+for _, m in ipairs{
+  {"no update", class(nil), "Bad: update must be a function, found false"},
+  {"no name", function() optim.class{update = good} end, "optim.class: name must be a string, found nil"},
+  {"a misspelt option", function() optim.class{name = "Bad", updates = good} end, "unknown option 'updates'"},
+  {"options without lr", class(good, {options = {rate = 1}}), "Bad: options must be a table of defaults with lr"},
+  {"a state name twice", class(good, {state = {"m", "m"}}), "the state name 'm' occurs twice"},
+  {"a reserved state name", class(good, {state = {"steps"}}), "the state name 'steps' is taken"},
+  {"no new parameter", class(function() end), "Bad: update must return the new parameter as a tensor, found nil"},
+  {"no new state", class(function(_, p) return p end), "Bad: update must return the new parameter and a table of the new state {m}, found nil"},
+  {"a missing state", class(function(_, p) return p, {} end), "Bad: update must return the new state 'm' as a tensor, found nil"},
+  {"another state", class(function(_, p, _, s) return p, {m = s.m, v = p} end), "Bad: update returned unknown state 'v'; expected: m"},
+  {"another shape", class(function(_, p, _, s) return p:sum(), s end), "Bad: the new parameter must have the shape of the parameter, {2}, found {}"},
+} do tap.fails(m[2], {m[3]}, m[1] .. " is an error") end
+
+local p = rille.tensor({1, 2}, {requires_grad = true})
+local o = Mine({p})
+tap.fails(function() o.bogus = 1 end, {"Mine: unknown option 'bogus'"}, "options are checked like those of Rille's classes")
+tap.fails(function()
+  rille.graph(function() p:sum():backward(); o:step(); o:zero_grad() end, {zero = 1})()
+end, {"Mine:step: zero = 1 of rille.graph", "set zero in rille.parallel"}, "zero of rille.graph is refused with a remedy")
+
+tap.done()
