@@ -94,17 +94,22 @@ stop_on(lua_State *L)
     lua_pushboolean(L, i < NSIGNAL);
     if (i == NSIGNAL || handled >> signals[i].number & 1) return 1;
     handled |= 1ull << signals[i].number;
+    rille_hear(shell_of(L)->session, handled);
     sigemptyset(&action.sa_mask);
     if (!declined) sigaction(signals[i].number, &action, NULL);
     return 1;
 }
 
-/* rille._stop_signal(): returns the first signal, "SIGTERM"; nil: none. */
+/* rille._stop_signal(): returns the first signal, "SIGTERM" or "SIGTERM of worker 2"; nil: none. */
 static int
 stop_signal(lua_State *L)
 {
-    if (!received) return 0;
-    lua_pushfstring(L, "SIG%s", signal_name(received));
+    int rank, heard = received ? 0 : rille_heard(shell_of(L)->session, &rank);
+    if (!received && !heard) return 0;
+    if (heard)
+        lua_pushfstring(L, "SIG%s of worker %d", signal_name(heard), rank);
+    else
+        lua_pushfstring(L, "SIG%s", signal_name(received));
     return 1;
 }
 

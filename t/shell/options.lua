@@ -58,6 +58,7 @@ local calls = {
   ["optim.linear"] = optim.linear, parallel = function(o) return rille.parallel(rille.models.gpt2.new(sizes), o) end,
   plot = function(o) return rille.plot(dir .. ".svg", {a = {1, 2}}, o) end, tokenizer = function(o) return rille.tokenizer(dir, o) end,
   ["tokenizer.train"] = function(o) return rille.tokenizer.train({"a"}, o) end,
+  ["train.exit_if_stopping"] = function(o) return rille.train.exit_if_stopping(nil, nil, o) end,
   ["train.progress"] = function(o) return rille.train.progress(with({total = 1}, o)) end,
 }
 for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "tensor", "zeros"} do
