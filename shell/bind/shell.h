@@ -174,8 +174,8 @@ void stopping_note(int number);
 int stopping_noted(void);       /* returns the signal that stopping_note() recorded; 0: none */
 void stopping_tell(int number); /* prints by which signal the process ends; safe in a signal handler */
 void stopping_now(int number);  /* prints the same line and ends the process at once; safe in a signal handler */
-/* Sets the handler of SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP, except where the parent process ignores the signal. Without a
- * handler, process 1 of a container never receives these signals. */
+/* Sets the handler of SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP, except where the parent process ignores the signal. Without
+ * a handler, process 1 of a container never receives these signals. */
 void stopping_catch(void (*handler)(int number), int flags);
 /* From now on rille.stopping() changes no handler, because these signals end the prompt. */
 void stopping_decline(void);
