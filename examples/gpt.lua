@@ -7,8 +7,8 @@
 --
 -- All recipes give the same losses, apart from rounding; see recipes.lua. Training ends after --steps, or after as many
 -- steps as fit in --minutes. --plot writes the curve of losses, --log a line per loss. --checkpoint names a folder in which
--- the training is saved every --every steps, in the background, and when a signal asks it to stop. --resume continues from the last checkpoint; a finished
--- training continues for --minutes more.
+-- the training is saved every --every steps, in the background, and before it ends by SIGTERM or SIGUSR1. --resume continues
+-- from the last checkpoint; a finished training continues for --minutes more.
 
 local rille = require "rille"
 local optim = rille.optim
