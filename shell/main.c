@@ -400,14 +400,6 @@ finish_files(lua_State *L)
     return 0;
 }
 
-/* Ends the program without a farewell to the workers, so that kept workers wait for the next controller. Workers that
- * others started may be kept, too. */
-static void
-leave_workers(const struct front *f, int number)
-{
-    if (f->keep || (f->on && !f->cluster.started)) _exit(128 + number);
-}
-
 static int
 run_program(const struct program *p)
 {
@@ -431,7 +423,7 @@ run_program(const struct program *p)
         int last = sh->session ? exit_code(run_protected(L, 0, 0)) : 0;
         code = code ? code : last;
         fflush(stdout);
-        if (interrupt_quit()) leave_workers(p->front, interrupt_quit());
+        if (interrupt_quit() && p->front->leaves) _exit(128 + interrupt_quit());
     } else
         code = open_failed();
     lua_close(L);

@@ -380,7 +380,7 @@ launch_workers(const struct words *w, struct front *f)
     f->cluster.root = w->root;
     f->collectives = w->collectives;
     if (read_keep(w, &f->keep) || (f->keep && (code = launch_kept(w, over)))) return USAGE;
-    f->cluster.takes_over = f->keep;
+    f->cluster.takes_over = f->leaves = f->keep;
     if ((code = read_times(w, f))) return code;
     if (over && (code = launch_over(w, f))) return code;
     f->cluster.started = f->cluster.workers;
@@ -402,6 +402,7 @@ coordinator(const struct words *w, struct front *f)
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
     f->cluster.root = w->root;
+    f->leaves = true; /* others start the workers, perhaps with --keep */
     f->on = true;
     return -1;
 }
@@ -583,6 +584,7 @@ ranked(int *argc, char **argv, struct front *f)
     f->cluster.bind = f->bind;
     f->cluster.key_file = w.key_file;
     f->cluster.root = w.root;
+    f->leaves = w.keep;
     f->collectives = w.collectives;
     f->cluster.start = start_local_worker;
     f->cluster.started = 1;

@@ -108,6 +108,29 @@ else
   ok "SIGTERM ends a worker that waits for its coordinator, as process 1" ends 143 "rille: ended by SIGTERM"
 fi
 
+# hosts SCRIPT...: starts a coordinator, $pid, and two workers with different host names, ${worker[@]}
+hosts() {
+  local address=tcp://127.0.0.1:$(free_port) r
+  : >out
+  "$rille" coordinator --bind "$address" --world 2 "$@" >out 2>err </dev/null & pid=$!
+  for r in 0 1; do "$rille" worker --join "$address" -d cpu:1 --rank $r --host h$r 2>err$r </dev/null & worker[r]=$!; done
+  await eval "grep -q up out || are_gone $pid"
+}
+for signal in TERM USR1; do
+  hosts steps.lua asks
+  kill -$signal ${worker[1]}
+  stops
+  ok "a worker of another host passes SIG$signal on" ends 75 "rille: stops (SIG$signal of worker 1)"
+  for r in 0 1; do wait ${worker[r]}; is "and worker $r ends with the job after SIG$signal" $? 0; done
+  hosts steps.lua
+  kill -$signal ${worker[1]}
+  stops
+  ok "SIG$signal of a worker of another host is a loss" ends 3 "was ended by signal ${number[$signal]}"
+  wait ${worker[1]}
+  is "and that worker reports SIG$signal" "$? $(cat err1)" "$((128 + ${number[$signal]})) rille: ended by SIG$signal"
+  wait ${worker[0]}
+done
+
 # ranks SCRIPT...: starts both ranks of a launcher, in $pid and $second
 ranks() {
   : >out
