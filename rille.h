@@ -169,7 +169,7 @@ struct rille_worker_info {
 bool rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out);
 /* Sets the signals, bits 1 << number, that the program handles if a worker receives them. Other signals end the worker
  * that receives them. */
-void rille_hear(struct rille_session *s, uint64_t signals);
+int rille_hear(struct rille_session *s, uint64_t signals);
 /* Returns the first such signal, and sets *rank to the worker that received it; 0: none. */
 int rille_heard(struct rille_session *s, int *rank);
 bool rille_in_cluster(struct rille_session *s);

@@ -94,7 +94,7 @@ stop_on(lua_State *L)
     lua_pushboolean(L, i < NSIGNAL);
     if (i == NSIGNAL || handled >> signals[i].number & 1) return 1;
     handled |= 1ull << signals[i].number;
-    rille_hear(shell_of(L)->session, handled);
+    check(L, rille_hear(shell_of(L)->session, handled));
     sigemptyset(&action.sa_mask);
     if (!declined) sigaction(signals[i].number, &action, NULL);
     return 1;

@@ -124,15 +124,18 @@ rille_was_lost(void)
     return err_last() == E_LOST;
 }
 
-void
+int
 rille_hear(struct rille_session *s, uint64_t signals)
 {
+    TRY(face_session(s, __func__));
     if (s->cluster) cluster_hear(s->cluster, signals);
+    return 0;
 }
 
 int
 rille_heard(struct rille_session *s, int *rank)
 {
+    if (face_session(s, __func__) || face_given(rank, "the rank", __func__)) return 0;
     *rank = -1;
     return s->cluster ? cluster_heard(s->cluster, rank) : 0;
 }
