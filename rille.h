@@ -123,6 +123,9 @@ struct rille_worker_options {
     enum rille_mpi mpi;            /* transport between hosts */
     void (*say)(const char *text); /* receives news on any thread, in one worker of the job; NULL: no news */
     void (*joined)(void);          /* called when a coordinator has admitted the worker; NULL: not called */
+    /* returns the signal that this process has received, which is passed to the controller; 0: none. Called on any
+     * thread; NULL: signals are not passed on */
+    int (*signal)(void);
     /* must end the process (_exit); called if a kernel does not return when the worker must end; NULL: the worker
      * waits for the kernel */
     void (*die)(int status);
@@ -164,6 +167,11 @@ struct rille_worker_info {
 /* Describes the i-th worker. Returns false if there are at most i workers. Without a cluster, this process is the
  * only worker. */
 bool rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out);
+/* Sets the signals, bits 1 << number, that the program handles if a worker receives them. Other signals end the worker
+ * that receives them. */
+int rille_hear(struct rille_session *s, uint64_t signals);
+/* Returns the first such signal, and sets *rank to the worker that received it; 0: none. */
+int rille_heard(struct rille_session *s, int *rank);
 bool rille_in_cluster(struct rille_session *s);
 bool rille_was_lost(void); /* returns true if this thread's last error was the loss of a worker */
 

@@ -7,8 +7,8 @@
 --
 -- All recipes give the same losses, apart from rounding; see recipes.lua. Training ends after --steps, or after as many
 -- steps as fit in --minutes. --plot writes the curve of losses, --log a line per loss. --checkpoint names a folder in which
--- the training is saved every --every steps, in the background. --resume continues from the last checkpoint; a finished
--- training continues for --minutes more.
+-- the training is saved every --every steps, in the background, and before it ends by SIGTERM or SIGUSR1. --resume continues
+-- from the last checkpoint; a finished training continues for --minutes more.
 
 local rille = require "rille"
 local optim = rille.optim
@@ -202,10 +202,12 @@ while t < total do
   end
   line:update(t, loss, tokens)
   if t % o.every == 0 or t == total then checks[#checks + 1] = {t - 1, validate()} end
-  if o.checkpoint ~= "" and (t % o.every == 0 or t == total) then
+  local stops = o.checkpoint ~= "" and rille.stopping()
+  if o.checkpoint ~= "" and (t % o.every == 0 or t == total or stops) then
     rille.checkpoint.save(o.checkpoint, {model = model, optimizer = opt, data = data, step = t,
-      note = {text = learned, steps = o.steps, total = total, losses = losses, checks = checks, held = held:state()}}, {async = true, keep = 2})
+      note = {text = learned, steps = o.steps, total = total, losses = losses, checks = checks, held = held:state()}}, {async = not stops, keep = 2})
   end
+  if stops then rille.train.exit_if_stopping() end
 end
 line:finish()
 if log then assert(log:close()) end

@@ -4,6 +4,7 @@
 --   line:update(i, loss, 64)          step 12/800  loss 1.2345  84210 samples/s  busy 87 %
 --   line:finish()
 --   rille.train.saves_to("runs/a", "checkpoints")     before training
+--   rille.train.exit_if_stopping("runs/a", {model = net, optimizer = opt, data = data, step = i})   after each step
 --
 -- With `flops`, the flops per sample of forward and backward, the line also shows the model flops utilisation (MFU).
 -- The peak is measured once with a large product. `unit` renames samples. If devices wait for each other in a step, the
@@ -125,6 +126,22 @@ function train.saves_to(path, kind)
   if kind == "picture" then check.picture(who, path) end
   rille._may_save(who, path, kinds[kind or "file"])
   return path
+end
+
+-- Ends the program if the job was asked to stop (stopping.lua), after a checkpoint in the folder `dir`, if given. The
+-- exit code tells a scheduler to run the job again; the default is EX_TEMPFAIL.
+function train.exit_if_stopping(dir, parts, options)
+  local who = "rille.train.exit_if_stopping"
+  local o = check.options(who, options, {code = 75, keep = check.none})
+  check.whole(who, "code", o.code, 0)
+  check.that(o.code <= 255, "%s: code must be at most 255, found %s", who, check.shown(o.code))
+  check.that((dir == nil) == (parts == nil), "%s: expected a folder and a table {model =, optimizer =, ...}, or neither, found %s and %s",
+    who, check.shown(dir), check.shown(parts))
+  local why = rille.stopping()
+  if not why then return end
+  if dir then rille.checkpoint.save(dir, parts, {keep = o.keep}) end
+  io.stderr:write(("rille: stops (%s)%s; exit code %d\n"):format(why, dir and ", checkpoint saved to " .. dir or "", o.code))
+  os.exit(math.tointeger(o.code), true)
 end
 
 check.strict("rille.train.progress", methods, true)

@@ -1,7 +1,7 @@
 /* main.c - the program: reads options as lua(1) does, opens a session, then runs chunks, a script or the shell.
  *
- * Exit codes: 0 ok, 1 an error of the script, 2 usage, 3 a worker was lost, 130 interrupted. Messages are printed to
- * stderr. */
+ * Exit codes: 0 ok, 1 an error of the script, 2 usage, 3 a worker was lost, 130 interrupted, 128 + N ended by signal
+ * N. Messages are printed to stderr. */
 #include "shell/launch/front.h"
 #include "shell/jupyter/jupyter.h"
 #include "shell/repl/repl.h"
@@ -185,14 +185,17 @@ read_options(struct program *p)
 
 static bool was_lost; /* the last printed error reported the loss of a worker */
 
-/* Calls run_quiet(), and prints the error if there is one. */
+/* Calls run_quiet(), and prints the error if there is one, or the signal that ended the code. */
 static int
 run_protected(lua_State *L, int nargs, int nresults)
 {
     int code = run_quiet(L, nargs, nresults);
     if (code) {
         fflush(stdout);
-        tell_line(lua_tostring(L, -1));
+        if (interrupt_quit())
+            stopping_tell(interrupt_quit());
+        else
+            tell_line(lua_tostring(L, -1));
         was_lost = lost_is(L, -1);
         lua_pop(L, 1);
     }
@@ -202,6 +205,7 @@ run_protected(lua_State *L, int nargs, int nresults)
 static int
 exit_code(int code)
 {
+    if (code != LUA_OK && interrupt_quit()) return 128 + interrupt_quit();
     return code == LUA_OK ? 0 : interrupt_count() ? EXIT_INTERRUPTED : was_lost ? EXIT_LOST : 1;
 }
 
@@ -396,14 +400,6 @@ finish_files(lua_State *L)
     return 0;
 }
 
-/* Ends the program by the signal instead of as a finished job, so that kept workers wait for the next controller. */
-static void
-end_by(int number)
-{
-    signal(number, SIG_DFL);
-    raise(number);
-}
-
 static int
 run_program(const struct program *p)
 {
@@ -427,7 +423,7 @@ run_program(const struct program *p)
         int last = sh->session ? exit_code(run_protected(L, 0, 0)) : 0;
         code = code ? code : last;
         fflush(stdout);
-        if (p->front->keep && interrupt_quit()) end_by(interrupt_quit());
+        if (interrupt_quit() && p->front->leaves) _exit(128 + interrupt_quit());
     } else
         code = open_failed();
     lua_close(L);
@@ -505,6 +501,7 @@ main(int argc, char **argv)
     struct front front;
     signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit is a write error instead */
     keep_streams();
+    interrupt_catch();
     int code = front_read(&argc, argv, &front);
     if (code < 0) code = begin_program(argc, argv, &front);
     front_close(&front);

@@ -107,9 +107,24 @@ rille.plot(path, {loss = {3, 2, 1}})]],
     see = "train.progress stats",
     words = "curve chart figure graph loss",
   },
+  stopping = {
+    sign = 'rille.stopping({signals = {"TERM", "USR1"}, file =})',
+    text = [[
+Says whether the job was asked to stop, by a signal or by a file; ask after each step.
+The first call declares that the script handles the signals; without it, the first signal ends the program.
+A second signal, more than a second later, ends the program at once. At a prompt signals always end the program.]],
+    args = [[
+signals: list of TERM, USR1, USR2, HUP; also signals that a worker receives
+file: string; a path; the job must stop once the file exists]],
+    returns = 'false, or why: "SIGTERM", "SIGUSR1 of worker 2", "file PATH"; once true, always true',
+    shows = "rille.stopping()",
+    gives = "false",
+    see = "train.exit_if_stopping checkpoint.save",
+    words = "sigterm signal preemption notice requeue spot grace shutdown",
+  },
   train = {
     sign = "rille.train",
-    text = "Has helpers for training scripts: a progress line, peak speed, a check that results can be saved.",
+    text = "Has helpers for training scripts: a progress line, peak speed, checkpoints of jobs that must stop.",
     code = "line = rille.train.progress{total = 1, file = io.tmpfile()}",
     shows = "type(line.update)",
     gives = "function",
@@ -128,6 +143,22 @@ step(rille.ones(64)):sum():item()]],
     gives = "true",
     see = "graph.stats",
     words = "utilization idle",
+  },
+  ["train.exit_if_stopping"] = {
+    sign = "rille.train.exit_if_stopping([dir, {model =, optimizer =, data =, step =, note =}][, {code = 75, keep =}])",
+    text = [[
+After a step: if the job was asked to stop (?stopping), saves a checkpoint and ends the program.
+The exit code tells a scheduler to queue the job again.]],
+    args = [[
+dir: string; folder of checkpoints; without dir nothing is saved
+model, optimizer, data, step, note: as in checkpoint.save
+code: integer, default 75 (EX_TEMPFAIL)
+keep: integer, optional; keeps only the newest checkpoints]],
+    returns = "nothing, if the job need not stop",
+    shows = "rille.train.exit_if_stopping()",
+    gives = "nil",
+    see = "stopping checkpoint.save",
+    words = "preemption requeue sigterm slurm kubernetes spot grace",
   },
   ["train.peak"] = {
     sign = "rille.train.peak()",

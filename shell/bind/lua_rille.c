@@ -636,6 +636,7 @@ open_module(lua_State *L)
     json_open(L);
     help_open(L);
     workers_open(L);
+    stopping_open(L);
     names_open(L);
     arity_open(L);
     static const luaL_Reg meta[] = {

@@ -166,6 +166,20 @@ void workers_open(lua_State *L);   /* adds functions to the module table at the 
 void lost_remember(lua_State *L);  /* call after a core failure: remembers the error if it reports a lost worker */
 bool lost_is(lua_State *L, int i); /* returns true if the text at i contains the remembered error */
 
+/* ---- lua_stopping.c: signals that ask the process to stop ---- */
+
+void stopping_open(lua_State *L); /* adds functions to the module table at the top */
+/* A signal handler: records the first signal. Calls stopping_now() at a second signal, more than a second later. */
+void stopping_note(int number);
+int stopping_noted(void);       /* returns the signal that stopping_note() recorded; 0: none */
+void stopping_tell(int number); /* prints by which signal the process ends; safe in a signal handler */
+void stopping_now(int number);  /* prints the same line and ends the process at once; safe in a signal handler */
+/* Sets the handler of SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP, except where the parent process ignores the signal. Without
+ * a handler, process 1 of a container never receives these signals. */
+void stopping_catch(void (*handler)(int number), int flags);
+/* From now on rille.stopping() changes no handler, because these signals end the prompt. */
+void stopping_decline(void);
+
 /* ---- names.c: misspelt names ---- */
 
 struct nearest { /* a similar name, and how much it differs; name NULL: none is similar */
@@ -390,6 +404,7 @@ void interrupt_stop(void);          /* restores the previous handling of Ctrl-C 
 int interrupt_count(void);          /* returns the presses since interrupt_start() */
 bool interrupt_untold(void);        /* at a prompt: returns true if a press has not reached the running code */
 void interrupt_interactive(void);   /* from now on Ctrl-C returns to the prompt, and never ends the program */
+void interrupt_catch(void);         /* from now on signals like SIGTERM end the program in an orderly way */
 int interrupt_quit(void);           /* returns the signal that asked the program to end; 0: none */
 /* Sets the function that is called between two Lua instructions, outside core calls, soon after interrupt_knock().
  * The function may call run_quiet() on a state of its own. interrupt_visit() stops that run. Knock and visit are

@@ -380,7 +380,7 @@ launch_workers(const struct words *w, struct front *f)
     f->cluster.root = w->root;
     f->collectives = w->collectives;
     if (read_keep(w, &f->keep) || (f->keep && (code = launch_kept(w, over)))) return USAGE;
-    f->cluster.takes_over = f->keep;
+    f->cluster.takes_over = f->leaves = f->keep;
     if ((code = read_times(w, f))) return code;
     if (over && (code = launch_over(w, f))) return code;
     f->cluster.started = f->cluster.workers;
@@ -402,6 +402,7 @@ coordinator(const struct words *w, struct front *f)
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
     f->cluster.root = w->root;
+    f->leaves = true; /* others start the workers, perhaps with --keep */
     f->on = true;
     return -1;
 }
@@ -451,7 +452,10 @@ worker_serve(struct rille_worker_options *o)
     if (!o->joined) ignore_interrupts();
     signal(SIGPIPE, SIG_IGN);
     o->die = _exit;
+    o->signal = stopping_noted;
+    stopping_catch(stopping_note, SA_RESTART);
     if (!rille_worker(o)) return 0;
+    if (stopping_noted()) return stopping_tell(stopping_noted()), 128 + stopping_noted();
     fprintf(stderr, "rille: worker: %s\n", rille_error());
     return 1;
 }
@@ -513,8 +517,17 @@ front_keys_run(int argc, char **argv)
 
 /* ---- under a launcher ---- */
 
-/* Serves as a worker in a child process. mpirun exits with the exit code of a process that it started; this process
- * returns EXIT_LOST if a signal kills the worker. The worker is killed if this process dies. */
+static volatile sig_atomic_t serving; /* process id of the worker that serve_as_child() started */
+
+static void
+pass_to_child(int number)
+{
+    kill((pid_t)serving, number);
+}
+
+/* Serves as a worker in a child process, and passes signals on to it. mpirun exits with the exit code of a process that
+ * it started; this process returns EXIT_LOST if a signal kills the worker. The worker is killed if this process dies.
+ */
 static int
 serve_as_child(struct rille_worker_options *o)
 {
@@ -525,6 +538,8 @@ serve_as_child(struct rille_worker_options *o)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         return worker_serve(o);
     }
+    serving = child;
+    stopping_catch(pass_to_child, SA_RESTART);
     ignore_interrupts();
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;
@@ -569,6 +584,7 @@ ranked(int *argc, char **argv, struct front *f)
     f->cluster.bind = f->bind;
     f->cluster.key_file = w.key_file;
     f->cluster.root = w.root;
+    f->leaves = w.keep;
     f->collectives = w.collectives;
     f->cluster.start = start_local_worker;
     f->cluster.started = 1;

@@ -32,6 +32,7 @@ struct front {
     const char *collectives; /* --collectives of the workers; NULL: default */
     const char *found;       /* name of the launcher, for :doctor; NULL: none */
     int keep;                /* time that started workers outlive this process, s */
+    bool leaves;             /* a signal ends the controller without BYE, so that kept workers wait for the next one */
     double link, orphan;     /* --link and --orphan of started workers, s; 0: their defaults */
     char bind[FRONT_TEXT];
     char (*key)[KEY_PATH]; /* paths of created key files: coordinator's, then by rank; NULL: none */

@@ -1,4 +1,4 @@
-/* interrupt.c - Ctrl-C, SIGTERM and SIGHUP: stop the running code and keep the session.
+/* interrupt.c - Ctrl-C, SIGTERM and signals like it: stop the running code and keep the session.
  *
  * The first Ctrl-C stops Lua and the core. For Lua, a hook is set in every active coroutine (running, or waiting for
  * one that it resumed) and raises "interrupted" at the next instruction. The core stops its run at the next act, or
@@ -12,9 +12,10 @@
  * calls it between two Lua instructions, unless the core is in a call at that time. The coroutines of a visitor's
  * line are above the others in the chain, and its own Ctrl-C stops only them.
  *
- * At a prompt SIGTERM and SIGHUP (the terminal was closed) also stop the running code, and then end the loop. A
- * second such signal ends the program at once; so does a timer if the running code has not reacted after a few
- * seconds. History needs no saving, because each entry is already in its file. */
+ * SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP (the terminal was closed) also stop the running code, and then end the program,
+ * unless the program handles the signal with rille.stopping(). A second such signal ends the program at once; so does
+ * a timer if the running code has not reacted after a few seconds, and the first signal if no Lua code runs. At a
+ * prompt history needs no saving, because each entry is already in its file. */
 #include "shell/bind/clock.h"
 #include "shell/bind/shell.h"
 
@@ -141,7 +142,9 @@ interrupt_on_press(int number)
 static void
 on_quit(int number)
 {
-    if (quit) _exit(128 + number);
+    stopping_note(number);
+    if (quit) return;
+    if (!depth && !interactive) stopping_now(number);
     quit = number;
     if (depth) alarm(PATIENCE);
     interrupt_stop_all();
@@ -151,20 +154,25 @@ on_quit(int number)
 static void
 on_alarm(int number)
 {
-    _exit(128 + (quit ? quit : number));
+    stopping_now(quit ? quit : number);
 }
 
 void
-interrupt_interactive(void)
+interrupt_catch(void)
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);
     action.sa_handler = on_alarm;
     sigaction(SIGALRM, &action, NULL);
-    action.sa_handler = on_quit;
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    stopping_catch(on_quit, 0);
+}
+
+void
+interrupt_interactive(void)
+{
+    interrupt_catch();
+    stopping_decline();
     interactive = true;
 }
 

@@ -24,7 +24,8 @@ local calls = {
   boxing = function(o) return rille.boxing(with({shape = {2}, dtype = "f32"}, o)) end,
   chunk = function(o) return x:chunk(2, 0, o) end, split = function(o) return x:split(1, 0, o) end,
   graph = function(o) return rille.graph(print, o) end, recover = function(o) return rille.recover(o) end,
-  snapshot = function(o) return rille.snapshot(nil, o) end, plan = function(o) return rille.plan(x, o) end,
+  snapshot = function(o) return rille.snapshot(nil, o) end, stopping = function(o) return rille.stopping(o) end,
+   plan = function(o) return rille.plan(x, o) end,
   whatif = function(o) return rille.whatif(called(), with({mesh = {2}}, o)) end,
   ["nn.BatchNorm2d"] = function(o) return nn.BatchNorm2d(2, o) end, ["nn.Conv2d"] = function(o) return nn.Conv2d(2, 2, 1, o) end,
   ["nn.CrossEntropyLoss"] = nn.CrossEntropyLoss, ["nn.Embedding"] = function(o) return nn.Embedding(2, 2, o) end, ["nn.GELU"] = nn.GELU,
@@ -62,6 +63,7 @@ local calls = {
   ["optim.linear"] = optim.linear, parallel = function(o) return rille.parallel(rille.models.gpt2.new(sizes), o) end,
   plot = function(o) return rille.plot(dir .. ".svg", {a = {1, 2}}, o) end, tokenizer = function(o) return rille.tokenizer(dir, o) end,
   ["tokenizer.train"] = function(o) return rille.tokenizer.train({"a"}, o) end,
+  ["train.exit_if_stopping"] = function(o) return rille.train.exit_if_stopping(nil, nil, o) end,
   ["train.progress"] = function(o) return rille.train.progress(with({total = 1}, o)) end,
 }
 for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "tensor", "zeros"} do

@@ -228,6 +228,9 @@ on_tell(void *arg, const struct notice *n)
     case NOTICE_SLOW: say_slow(c, n); break;
     case NOTICE_FILED: control_filed(c, n); break;
     case NOTICE_HAVE: take_have(c, n->rank, n->packet); break;
+    case NOTICE_SIGNAL:
+        if (!c->signal.number) c->signal.number = n->status, c->signal.rank = n->rank;
+        break;
     case NOTICE_ENDED:
         c->run.ended = true;
         c->run.status = n->status;
@@ -689,6 +692,24 @@ cluster_interrupt(struct cluster *c)
 {
     atomic_store(&c->wait.interrupted, 1);
     for (int k = 0; k < NSLEEPS; k++) wake_cluster(c, k);
+}
+
+void
+cluster_hear(struct cluster *c, uint64_t signals)
+{
+    pthread_mutex_lock(&c->lock);
+    coordinator_hear(c->c, signals);
+    pthread_mutex_unlock(&c->lock);
+}
+
+int
+cluster_heard(struct cluster *c, int *rank)
+{
+    pthread_mutex_lock(&c->lock);
+    int number = c->signal.number;
+    if (number) *rank = c->signal.rank;
+    pthread_mutex_unlock(&c->lock);
+    return number;
 }
 
 void

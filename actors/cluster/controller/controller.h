@@ -48,6 +48,10 @@ struct cluster_options {
 /* Binds the sockets, starts workers, and waits until all workers have joined. E_ARG, E_BUS, E_IO, E_MEMORY,
  * E_CANCEL; E_LOST: a worker ended before all had joined. */
 int cluster_open(const struct cluster_options *o, struct cluster **out);
+/* Sets the signals, bits 1 << number, that the program handles if a worker receives them. */
+void cluster_hear(struct cluster *c, uint64_t signals);
+/* Returns the first such signal, and sets *rank to the worker that received it; 0: none. */
+int cluster_heard(struct cluster *c, int *rank);
 /* Ends the job. Workers are told to end; those on this host that do not end within 2 s are killed. */
 void cluster_close(struct cluster **c);
 

@@ -68,6 +68,9 @@ struct cluster {
         atomic_int interrupted;
         int64_t tick_ns;
     } wait;
+    struct { /* the first signal that the program handles and a worker received; number 0: none */
+        int number, rank;
+    } signal;
     struct {
         bool full, formed;
         struct cluster_loss loss[LOSSES];

@@ -184,6 +184,28 @@ coordinator_cut(struct coordinator *c, int peer, const char *how)
     if (peer < c->npeer && c->peer[peer].rank >= 0) lose_member(c, c->peer[peer].rank, how);
 }
 
+/* ---- signals of workers ---- */
+
+void
+coordinator_hear(struct coordinator *c, uint64_t signals)
+{
+    c->signals = signals;
+}
+
+/* Reports a signal that the program handles. For another signal, dismisses the worker. */
+static void
+take_signal(struct coordinator *c, int rank, const struct packet *p)
+{
+    char how[64];
+    if (p->status < 64 && c->signals >> p->status & 1) {
+        coordinate_tell(c, (struct notice){.kind = NOTICE_SIGNAL, .rank = rank, .status = (int)p->status, .text = ""});
+        return;
+    }
+    snprintf(how, sizeof how, "was ended by signal %u", p->status);
+    coordinate_send(c, rank, (struct packet){.kind = PACKET_REFUSE, .text = span_text(how)});
+    lose_member(c, rank, how);
+}
+
 /* ---- heartbeats ---- */
 
 /* Returns true if it is not known whether a rank is alive, because the worker that relays its heartbeats is silent. */
@@ -281,6 +303,7 @@ static void (*const handle[NPACKET])(struct coordinator *c, int rank, const stru
     [PACKET_MADE] = coordinate_made, [PACKET_READY] = coordinate_ready, [PACKET_HAVE] = coordinate_have,
     [PACKET_ACTS] = coordinate_acts, [PACKET_END] = coordinate_end,     [PACKET_LEAVE] = lose_leaver,
     [PACKET_MEET] = coordinate_meet, [PACKET_FILED] = coordinate_filed, [PACKET_UNITE] = coordinate_unite,
+    [PACKET_SIGNAL] = take_signal,
 };
 
 void
@@ -320,7 +343,7 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
         if (p->kind != PACKET_HELLO) lose_member(c, rank, "sent an unexpected packet");
         return;
     }
-    if (p->epoch == c->epoch || p->kind == PACKET_LEAVE) handle[p->kind](c, rank, p);
+    if (p->epoch == c->epoch || p->kind == PACKET_LEAVE || p->kind == PACKET_SIGNAL) handle[p->kind](c, rank, p);
 }
 
 /* ---- the end ---- */

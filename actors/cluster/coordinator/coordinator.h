@@ -111,6 +111,7 @@ enum notice_kind {
     NOTICE_SLOW,    /* `rank` is slower than workers with equal work; text: by how much. Reported once per rank */
     NOTICE_FILED,   /* packet: a FILED packet of `rank`, the outcome of a SAVE or LOAD */
     NOTICE_HAVE,    /* packet: the HAVE packet of `rank`, the result of compiling a program */
+    NOTICE_SIGNAL,  /* `rank` has received a signal that the program handles; status: the signal's number */
     /* the run, or the shipping of its program, has ended; status, text, rank and node describe a failure */
     NOTICE_ENDED,
 };
@@ -162,6 +163,9 @@ bool coordinator_beat(struct coordinator *c, const struct packet *p);
 void coordinator_cut(struct coordinator *c, int peer, const char *how);
 /* Handles the end of a rank's process, even if it has not joined. how: the reason, such as "was killed by signal 9". */
 void coordinator_gone(struct coordinator *c, int rank, const char *how);
+/* Sets the signals that the program handles if a worker receives them, bits 1 << number. Another signal is the loss of
+ * the worker that received it. */
+void coordinator_hear(struct coordinator *c, uint64_t signals);
 void coordinator_tick(struct coordinator *c);
 /* Fills *out with the heartbeat that must be sent to a rank now; *out is valid until the next call. Returns false if no
  * heartbeat is due: the rank is no member, a speaker relays its heartbeats, or it is not time yet. */

@@ -69,6 +69,7 @@ struct coordinator {
     struct coordinator_options options;
     struct coordinator_env env;
     enum coordinator_phase phase;
+    uint64_t signals; /* signals that the program handles, bits 1 << number */
     uint32_t epoch;
     struct member *member; /* state of each rank */
     int awaited;           /* number of answers that are missing until phase MAKE, FORM, SHIP or RUN ends */

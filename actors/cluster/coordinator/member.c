@@ -460,6 +460,15 @@ member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int status
 }
 
 void
+member_signal(struct worker_member *m, int number)
+{
+    if (m->state == IN)
+        send_packet(m, m->epoch, (struct packet){.kind = PACKET_SIGNAL, .status = (uint32_t)number});
+    else
+        member_end(m, LEAVE_FAILED, "a signal ended the worker");
+}
+
+void
 member_leave(struct worker_member *m, const char *why)
 {
     send_packet(m, m->epoch, (struct packet){.kind = PACKET_LEAVE, .text = span_text(why)});

@@ -121,6 +121,9 @@ void member_ended(struct worker_member *m, const struct run_end *e);
 /* Reports the outcome of a file request. digests: digests of the blocks of a written file. */
 void member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int status, const char *text,
                   const struct str *digests);
+/* Passes a signal that this process has received to the coordinator, which decides whether the worker stays. Without
+ * a coordinator the worker leaves. */
+void member_signal(struct worker_member *m, int number);
 /* Sends LEAVE, because the worker ends by its own decision; why: the reason. */
 void member_leave(struct worker_member *m, const char *why);
 /* Sends the id of a communicator that has ranks in other memories, for one run. */

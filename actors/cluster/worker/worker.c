@@ -489,10 +489,20 @@ take_state(struct worker_process *w, enum link_state state)
 }
 
 static void
+pass_signal(struct worker_process *w)
+{
+    int number = w->options.signal ? w->options.signal() : 0;
+    if (!number || w->shared.signalled) return;
+    w->shared.signalled = true;
+    member_signal(w->member, number);
+}
+
+static void
 worker_tick(struct worker_process *w)
 {
     struct packet p;
     member_tick(w->member);
+    pass_signal(w);
     stop_engine(w);
     if (member_beat(w->member, &p)) {
         str_clear(&w->shared.packet);

@@ -24,7 +24,10 @@ struct cluster_worker_options {
     bool check_ref;       /* compare kernels with their references, as in rille_open() */
     enum carrier_mpi mpi; /* transport of messages and bytes between hosts */
     void (*say)(const char *text); /* receives news for the user; NULL: no receiver */
-    void (*joined)(void);          /* called when a coordinator has admitted the worker; NULL: not called */
+    /* returns the signal that this process has received, which the worker passes to the controller; 0: none. Called
+     * on any thread; NULL: no signals */
+    int (*signal)(void);
+    void (*joined)(void); /* called when a coordinator has admitted the worker; NULL: not called */
     /* ends the process at once, called if a kernel does not return; NULL: the worker waits for the kernel */
     void (*die)(int status);
 };

@@ -55,7 +55,8 @@ struct worker_shared {
     bool busy, quit;      /* busy: the main thread does work; quit: the link's thread must end */
     struct orders orders; /* queue of work for the main thread */
     int64_t tick_ns;
-    uint32_t over; /* number of the last epoch in which a member was lost */
+    bool signalled; /* true if the process's signal was passed to the coordinator */
+    uint32_t over;  /* number of the last epoch in which a member was lost */
     struct {
         bool asked;
         int status; /* why the worker leaves: a LEAVE_ constant */

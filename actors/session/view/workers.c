@@ -37,6 +37,7 @@ rille_worker(const struct rille_worker_options *o)
                                         .check_ref = o->check_ref,
                                         .mpi = (enum carrier_mpi)o->mpi,
                                         .say = o->say,
+                                        .signal = o->signal,
                                         .joined = o->joined,
                                         .die = o->die};
     memcpy(so.secret, o->secret, sizeof so.secret);
@@ -121,6 +122,22 @@ bool
 rille_was_lost(void)
 {
     return err_last() == E_LOST;
+}
+
+int
+rille_hear(struct rille_session *s, uint64_t signals)
+{
+    TRY(face_session(s, __func__));
+    if (s->cluster) cluster_hear(s->cluster, signals);
+    return 0;
+}
+
+int
+rille_heard(struct rille_session *s, int *rank)
+{
+    if (face_session(s, __func__) || face_given(rank, "the rank", __func__)) return 0;
+    *rank = -1;
+    return s->cluster ? cluster_heard(s->cluster, rank) : 0;
 }
 
 /* Describes this process as worker 0, for a session without workers. */
