@@ -99,6 +99,14 @@ function mesh_methods:rank(axis)
   return locals.wrap(self, rille.arange(m, {placement = self.placement, sbp = sbp}):reshape(shape))
 end
 
+function mesh_methods:replicated(t)
+  check.that(layout.is_tensor(t) and not t.sbp:find("[SP]"), "per_rank: replicated: expected a replicated tensor, found %s",
+    layout.is_tensor(t) and "layout " .. t.sbp or check.shown(t))
+  local shape = {}
+  for i = 1, self.naxis do shape[i] = 1 end
+  return locals.wrap(self, layout.on_mesh_of(t, self):reshape(table.move(t.shape, 1, #t.shape, #shape + 1, shape)))
+end
+
 function mesh_methods:psum(x, axis)
   check_local("psum", x)
   local i, m = mesh_axis(self, "psum", axis)
@@ -138,7 +146,7 @@ function mesh_methods:shift(x, axis, n)
   check.that(math.type(n) == "integer", "per_rank: shift: n must be an integer, found %s", check.shown(n))
   n = n % m
   if x.value.shape[i] == 1 or n == 0 then return x end
-  return locals.wrap(self, rille.concat({x.value:slice(i - 1, m - n, m), x.value:slice(i - 1, 0, m - n)}, i - 1))
+  return locals.wrap(self, rille._shift(x.value, {axis = i - 1, mesh_axis = i - 1, ranks = n}))
 end
 
 -- ---- inputs and outputs ----
@@ -147,7 +155,7 @@ end
 local function entries(who, sbp)
   local list = {}
   check.that(not sbp:find("order"), "per_rank: %s: a layout with its own order of mesh axes is not supported, found %s", who, sbp)
-  for entry in sbp:gmatch("[SBP]%(?%w*%)?") do list[#list + 1] = entry end
+  for entry in sbp:gsub("^%((.*)%)$", "%1"):gmatch("[^, ]+") do list[#list + 1] = entry end
   return list
 end
 

@@ -31,21 +31,15 @@ end
 local function is_local(x) return type(x) == "table" and getmetatable(x) == Local end
 
 -- Returns the sizes of x's shard on each rank.
-local function local_shape(x) return {table.unpack(x.value.shape, x.mesh.naxis + 1)} end
+local function local_shape(x)
+  local shape = x.value.shape
+  return setmetatable({table.unpack(shape, x.mesh.naxis + 1)}, getmetatable(shape))
+end
 
 -- Returns the sizes of the leading axes, followed by the sizes in `shape`.
 local function with_leading(x, shape)
   local sizes = {table.unpack(x.value.shape, 1, x.mesh.naxis)}
   return table.move(shape, 1, #shape, #sizes + 1, sizes)
-end
-
--- Returns the value of a replicated tensor from outside as a local tensor that is equal on all ranks.
-local function adopted(mesh, t, op)
-  check.that(not t.sbp:find("[SP]"), "per_rank: %s: an operand is a global tensor with layout %s; pass it to the function as an input",
-    op, t.sbp)
-  local sizes = {}
-  for i = 1, mesh.naxis do sizes[i] = 1 end
-  return wrap(mesh, layout.on_mesh_of(t, mesh):reshape(table.move(t.shape, 1, #t.shape, #sizes + 1, sizes)))
 end
 
 -- Returns x with every leading axis at the mesh's size where a tensor of `list` has that size.
@@ -189,7 +183,7 @@ end
 -- operator -> {operands =, attributes =}
 local rules = {}
 for _, row in ipairs{
-  {"one", "none", "abs ceil cos erf exp floor gelu log logical_not neg reciprocal relu round rsqrt sigmoid sign silu sin softplus sqrt square tanh clamp dropout cast one_hot pad"},
+  {"one", "none", "abs ceil cos erf exp floor gelu log logical_not neg reciprocal relu round rsqrt sigmoid sign silu sin softplus sqrt square tanh clamp dropout cast one_hot pad tril triu"},
   {"broadcast", "none", "add div eq ge gt le logical_and logical_or lt maximum minimum mul ne pow sub where"},
   {"matrices", "none", "matmul"},
   {"one", "all", "all any flip logsumexp max mean min prod sum var"},
@@ -216,12 +210,14 @@ local function append(list, v)
 end
 
 -- Sorts the arguments of a call into operands and attributes by name, as operators do.
-local function sorted(mesh, op, args)
+local function sorted(op, args)
   local record, list, given, a = rille._operator(op), {n = 0}, {n = 0}, {}
   for i = 1, args.n do
     local v, place = args[i], record.operands[list.n + 1]
-    if is_local(v) or layout.is_tensor(v) then
-      append(list, is_local(v) and v or adopted(mesh, v, op))
+    check.that(not layout.is_tensor(v),
+      "per_rank: %s: an operand is a global tensor; pass it to the function as an input, or use mesh:replicated(x)", op)
+    if is_local(v) then
+      append(list, v)
     elseif type(v) == "table" and is_local(v[1]) then
       for _, x in ipairs(v) do append(list, x) end
     elseif type(v) == "table" and type(next(v)) == "string" then
@@ -246,7 +242,7 @@ local function first_local(list)
 end
 
 local function call(mesh, op, ...)
-  local list, a = sorted(mesh, op, table.pack(...))
+  local list, a = sorted(op, table.pack(...))
   local first = first_local(list)
   rules[op].attributes(first, op, a)
   local values = rules[op].operands(list, op)
@@ -332,4 +328,4 @@ for event, apply in pairs(signs) do
 end
 function Local.__unm(x) return x:neg() end
 
-return {wrap = wrap, is = is_local, shape = local_shape, spread = spread, adopted = adopted}
+return {wrap = wrap, is = is_local, shape = local_shape}
