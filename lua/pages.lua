@@ -159,7 +159,7 @@ function pages.words(name, option)
 end
 
 -- Modules that are loaded on first use. pages.below() lists the names inside a module or a kind of object.
-pages.modules = {"args", "autocast", "checkpoint", "data", "io", "models", "nn", "optim", "parallel", "plot", "recover", "snapshot",
+pages.modules = {"args", "autocast", "checkpoint", "data", "io", "models", "nn", "optim", "parallel", "per_rank", "plot", "recover", "snapshot",
   "tokenizer", "train"}
 
 local inner_of = {}

@@ -36,6 +36,8 @@ const struct op op_shift = {
              [MESH] = {"mesh_axis", ATTR_INT, .doc = "axis of the mesh"},
              [RANKS] = {"ranks", ATTR_INT, .i = 1, .doc = "number of ranks by which shards move"}},
     .shape.make_rule = rule_same,
+    .partial.linear = "0",
+    .partial.increasing = "0",
     .grad.build = grad,
     .host.view = view,
     .flags = OP_VIEW | OP_HIDDEN | OP_SHIFT,

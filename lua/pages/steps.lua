@@ -227,7 +227,7 @@ product = rille.per_rank(function(mesh, x, w) return mesh:psum(x:matmul(w)) end,
   {inputs = {"S(1)", "S(0)"}, outputs = {"B"}})]],
     shows = "product(rille.ones({2, 4}, {placement = P}), rille.ones({4, 3}, {placement = P})):sum():item()",
     gives = "24.0",
-    see = "to_global to_local parallel",
+    see = "to_global to_local from_local parallel",
     words = "shard_map local_map ring attention ppermute collective spmd",
   },
   parallel = {

@@ -227,6 +227,52 @@ tap.group("ring attention", function()
   end
 end)
 
+tap.group("compiled steps", function()
+  local P = mesh{0, 1, 2, 3}
+  local w = rille.randn({8, 8}, {dtype = "f64", placement = P}):requires_grad_(true)
+  local x = rille.randn({4, 2, 32, 8}, {dtype = "f64", placement = P, sbp = "S(2)"})
+  local ring = attention.ring(true)
+  local function loss_of(t)
+    local q = t:matmul(w)
+    local loss = ring(q, q * 2, q - 1):square():mean()
+    return loss, (rille.grad(loss, {w}))
+  end
+  local loss, gradient = loss_of(x)
+  for name, options in sorted{plain = {}, ["micro-batches"] = {micro_batches = 2}, planned = {auto_parallel = true},
+    recomputed = {recompute = true}} do
+    local l, g = rille.graph(loss_of, options)(x)
+    tap.ok(close(l, loss) and close(g, gradient), "a step has the loss and gradient of eager code: " .. name)
+  end
+end)
+
+tap.group("local tensors of single devices", function()
+  for _, P in ipairs(meshes) do
+    for _, sbp in ipairs(layouts(P)) do
+      local x = rille.randn({7, 5}, {dtype = "f64", placement = P, sbp = sbp}):requires_grad_(true)
+      local text = ("%s on %s"):format(x.sbp, tostring(P))
+      local w, loss, want, list = rille.randn({7, 5}, {dtype = "f64"}), 0, rille.zeros({7, 5}, {dtype = "f64"}), {}
+      for k, shard in ipairs(x:shards()) do
+        local rows = {shard.offset[1], shard.offset[1] + shard.shape[1]}
+        local columns = {shard.offset[2], shard.offset[2] + shard.shape[2]}
+        local there = rille.placement("cpu", {shard.rank})
+        local t = x:to_local(shard.rank)
+        tap.is(t:totable(), x:detach():to_local(shard.rank):totable(), text .. ": a shard with a gradient has the values of the shard")
+        loss = loss + (t * w[{rows, columns}]:to_global{placement = there}):sum():to_global{placement = w.placement, sbp = "B"}
+        want[{rows, columns}] = want[{rows, columns}] + w[{rows, columns}]
+        list[k] = x:detach():to_local(shard.rank)
+      end
+      tap.ok(close(rille.grad(loss, {x}):to_global{placement = w.placement, sbp = "B"}, want), text .. ": shards have gradients")
+      if not x.sbp:find("B") then
+        local y = rille.from_local(list, {placement = P, sbp = sbp})
+        tap.is(y.sbp, x.sbp, text .. ": a tensor of its shards has the layout")
+        tap.is(y:totable(), x:totable(), text .. ": a tensor of its shards has the values")
+        y:add_(1)
+        tap.is(list[1]:totable(), x:detach():to_local(x:shards()[1].rank):totable(), text .. ": the shards keep their values")
+      end
+    end
+  end
+end)
+
 tap.group("errors", function()
   local P = mesh{0, 1}
   local x = rille.zeros({6, 3}, {placement = P, sbp = "S(0)"})
@@ -252,5 +298,15 @@ tap.group("errors", function()
   for _, case in ipairs(cases) do
     tap.fails(function() run(case[2], case[3], case[4], table.unpack(case, 5)) end, case[1], case[1])
   end
+  local a, b = rille.ones(2, 3), rille.ones(1, 3)
+  local function joined(list, sbp) return function() rille.from_local(list, {placement = P, sbp = sbp}) end end
+  tap.fails(joined({a}, "S(0)"), "expected 2 tensors, one per rank, found 1", "from_local needs a tensor per rank")
+  tap.fails(joined({b, a}, "S(0)"), "the shard of rank 0 must be f32{2, 3}, found f32{1, 3}", "from_local needs even shards")
+  tap.fails(joined({a, a}, "B"), "the layout must be S on each mesh axis", "from_local needs a split layout")
+  tap.fails(joined({a, rille.ones(2)}, "S(0)"), "all tensors must have 2 axes, found 1", "from_local needs equal numbers of axes")
+  tap.fails(joined({a, 1}, "S(0)"), "expected a tensor, found the number 1", "from_local needs tensors")
+  tap.fails(function() rille.from_local({a, a}) end, "expected a table {placement =, sbp =}", "from_local needs a layout")
+  tap.fails(function() rille.zeros({2}, {placement = P, sbp = "P"}):requires_grad_(true):to_local(0) end, "detach the tensor first",
+    "an addend has no gradient")
 end)
 tap.done()
