@@ -145,19 +145,34 @@ function attributes.first(x, op, a) a.axis = moved_axis(x, op, a.axis or 0, #loc
 -- The result has one more axis than the operand.
 function attributes.new(x, op, a) a.axis = moved_axis(x, op, a.axis or 0, #local_shape(x) + 1) end
 
--- Without an axis the operator acts on all axes.
-function attributes.all(x, op, a)
-  local n, axes, key = #local_shape(x), {}, op == "flip" and "axes" or "axis"
-  check.that(n > 0, "per_rank: %s: x must have at least 1 axis", op)
-  for i = 1, n do axes[i] = i - 1 end
-  a[key] = moved_axes(x, op, a[key] or axes, n)
+-- Without an axis the operator acts on the last axis.
+function attributes.last(x, op, a) a.axis = moved_axis(x, op, a.axis or -1, #local_shape(x)) end
+
+local function check_axes(x, op, n)
+  check.that(x.ndim >= n, "per_rank: %s: x must have at least %d axes, found %d", op, n, x.ndim)
 end
 
--- Without an axis the operator acts on the axes of size 1.
+-- Without an axis, or with an empty list, the operator acts on all axes.
+function attributes.all(x, op, a)
+  local n, axes, key = x.ndim, {}, op == "flip" and "axes" or "axis"
+  check_axes(x, op, 1)
+  for i = 1, n do axes[i] = i - 1 end
+  local given = a[key]
+  if type(given) == "table" and #given == 0 then given = nil end
+  a[key] = moved_axes(x, op, given or axes, n)
+end
+
+-- The operator acts on the last axes of x.
+function attributes.matrix(x, op) check_axes(x, op, 2) end
+function attributes.pad(x, op, a) check_axes(x, op, #(a.pad or {}) // 2) end
+function attributes.norm(x, op, a) check_axes(x, op, math.max(1, #(a.normalized_shape or {}))) end
+
+-- Without an axis the operator acts on the axes of size 1. Returns true if x has none, because the result is x.
 function attributes.ones(x, op, a)
   local axes, own = {}, local_shape(x)
   for i, size in ipairs(own) do axes[#axes + 1] = size == 1 and i - 1 or nil end
   a.axis = moved_axes(x, op, a.axis or axes, #own)
+  return type(a.axis) == "table" and #a.axis == 0
 end
 
 function attributes.sizes(x, _, a)
@@ -183,12 +198,16 @@ end
 -- operator -> {operands =, attributes =}
 local rules = {}
 for _, row in ipairs{
-  {"one", "none", "abs ceil cos erf exp floor gelu log logical_not neg reciprocal relu round rsqrt sigmoid sign silu sin softplus sqrt square tanh clamp dropout cast one_hot pad tril triu"},
+  {"one", "none", "abs cast ceil clamp cos dropout erf exp floor gelu log logical_not neg one_hot"},
+  {"one", "none", "reciprocal relu round rsqrt sigmoid sign silu sin softplus sqrt square tanh"},
+  {"one", "matrix", "tril triu"},
+  {"one", "pad", "pad"},
   {"broadcast", "none", "add div eq ge gt le logical_and logical_or lt maximum minimum mul ne pow sub where"},
   {"matrices", "none", "matmul"},
   {"one", "all", "all any flip logsumexp max mean min prod sum var"},
   {"one", "first", "argmax argmin"},
-  {"one", "axis", "cumsum log_softmax slice softmax topk transpose"},
+  {"one", "axis", "cumsum slice transpose"},
+  {"one", "last", "log_softmax softmax topk"},
   {"one", "new", "unsqueeze"},
   {"one", "ones", "squeeze"},
   {"one", "sizes", "reshape"},
@@ -198,7 +217,9 @@ for _, row in ipairs{
   {"equal", "axis", "gather scatter_add"},
   {"equal", "new", "stack"},
   {"shared", "axis", "index_select"},
-  {"shared", "none", "embedding layer_norm rms_norm rotary"},
+  {"shared", "none", "embedding"},
+  {"shared", "norm", "layer_norm rms_norm"},
+  {"shared", "matrix", "rotary"},
 } do
   for name in row[3]:gmatch("%S+") do rules[name] = {operands = operands[row[1]], attributes = attributes[row[2]]} end
 end
@@ -228,6 +249,8 @@ local function sorted(op, args)
       append(given, v)
     end
   end
+  check.that(given.n <= #record.attributes, "per_rank: %s: expected at most %d arguments, found %d", op,
+    #record.attributes + list.n - 1, given.n + list.n - 1)
   for i, attribute in ipairs(record.attributes) do
     if given[i] ~= nil then a[attribute.name] = given[i] end
   end
@@ -244,7 +267,7 @@ end
 local function call(mesh, op, ...)
   local list, a = sorted(op, table.pack(...))
   local first = first_local(list)
-  rules[op].attributes(first, op, a)
+  if rules[op].attributes(first, op, a) then return first end
   local values = rules[op].operands(list, op)
   if next(a) then append(values, a) end
   local results = table.pack(rille[op](table.unpack(values, 1, values.n)))

@@ -139,6 +139,7 @@ tap.group("operators", function()
     selection = function(x, m) return x:index_select(2, m and m:replicated(ids) or ids) end,
     where = function(x) return x:gt(0):where(x, 0.5):tril() end,
     norm = function(x) return x:rms_norm():layer_norm() end,
+    same = function(x) return x:squeeze() + x:sum{} end,
     clamp = function(x) return x:clamp(nil, 0.5) end,
     attention = function(x)
       local t = x:unsqueeze(0)
@@ -292,6 +293,10 @@ tap.group("errors", function()
     {"psum: mesh axis must be in 0 to 0, found 1", function(m, t) return m:psum(t, 1) end, {"S(0)"}, {"B"}, x},
     {"the mesh has no 'pmean'", function(m, t) return m:pmean(t) end, {"S(0)"}, {"B"}, x},
     {"softmax: axis must be in -2 to 1, found 2", function(_, t) return t:softmax(2) end, {"S(0)"}, {"S(0)"}, x},
+    {"tril: x must have at least 2 axes, found 1", function(_, t) return t[0]:tril() end, {"S(0)"}, {"S(0)"}, x},
+    {"pad: x must have at least 3 axes, found 2", function(_, t) return t:pad{1, 1, 1, 1, 1, 1} end, {"S(0)"}, {"S(0)"}, x},
+    {"softmax: axis must be in", function(_, t) return t:sum():softmax() end, {"S(0)"}, {"S(0)"}, x},
+    {"exp: expected at most 0 arguments, found 1", function(_, t) return t:exp(1) end, {"S(0)"}, {"S(0)"}, x},
     {"matmul: operands must have 2 or more axes", function(_, t) return t[0]:matmul(t) end, {"S(0)"}, {"S(0)"}, x},
     {"all_to_all: axis 1 has 3 elements", function(m, t) return m:all_to_all(t, 0, 1, 0) end, {"S(0)"}, {"S(0)"}, x},
   }
