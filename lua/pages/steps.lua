@@ -203,6 +203,35 @@ step:trace(path)]],
     see = "graph.certify",
     words = "proof verify",
   },
+  per_rank = {
+    sign = "rille.per_rank(fn, {inputs =, outputs =})",
+    text = [[
+Makes a function that runs fn on the shards of each rank, as shard_map of JAX and local_map of DTensor.
+fn is called once, as fn(mesh, x, ...): x stands for the shards of all ranks, so fn must not branch on the rank.
+Local tensors have the methods of tensors. Operators on them move no bytes; the methods of mesh communicate:
+mesh:rank(axis)                             the coordinate of each rank, an integer tensor without axes
+mesh:psum(x, axis)                          the sum over the ranks of a mesh axis, on each of them
+mesh:shift(x, axis, n)                      the shard of the rank n places before, around a ring; n: 1
+mesh:all_gather(x, axis, d)                 the shards of the ranks, joined along axis d of x
+mesh:all_to_all(x, axis, split, concat)     x in equal chunks along axis split, one to each rank; the received
+                                            chunks are joined along axis concat
+mesh:replicated(t)                          a replicated tensor from outside fn
+All are differentiable. axis is an axis of the mesh, mesh.placement; it, d, split and concat are 0 by default.]],
+    args = [[
+fn: function(mesh, ...); receives local tensors and returns local tensors
+inputs: list of layouts, S or B, one per argument; an argument is moved to its layout
+outputs: list of layouts, one per result: S joins the shards, P adds them, B needs equal shards]],
+    returns = "a function of global tensors that are on one placement; it returns global tensors",
+    errors = "equal shards are required: ranks must divide each split axis",
+    code = [[
+P = rille.placement('cpu', {0, 1})
+product = rille.per_rank(function(mesh, x, w) return mesh:psum(x:matmul(w)) end,
+  {inputs = {"S(1)", "S(0)"}, outputs = {"B"}})]],
+    shows = "product(rille.ones({2, 4}, {placement = P}), rille.ones({4, 3}, {placement = P})):sum():item()",
+    gives = "24.0",
+    see = "to_global to_local from_local parallel",
+    words = "shard_map local_map ring attention ppermute collective spmd",
+  },
   parallel = {
     sign = "rille.parallel(model, {data =, tensor =, layers =, method =, sequence =, zero =, zero_axes =, reshard =, stages =, members =, chunks =, panels =, blocks =})",
     text = [[

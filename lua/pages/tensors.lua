@@ -200,14 +200,16 @@ min, max, mean and std leave out NaN and infinite values.]],
   to_local = {
     is = "tensor",
     sign = "x:to_local(rank)",
-    text = "Returns the shard of one rank as a tensor on that device alone.",
+    text = [[
+Returns the shard of one rank as a tensor on that device alone. Differentiable.
+If x requires a gradient, x is moved to the rank and sliced; x:detach():to_local(rank) moves nothing.]],
     args = "rank: integer; device number",
     returns = "a tensor",
     errors = "the rank must be in the placement of x",
     code = "P = rille.placement('cpu', {0, 1})",
     shows = "#rille.ones({4}, {placement = P, sbp = 'S(0)'}):to_local(0)",
     gives = "2",
-    see = "shards to_global",
+    see = "shards to_global from_local per_rank",
   },
   totable = {
     sign = "x:totable()",

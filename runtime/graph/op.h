@@ -235,6 +235,9 @@ enum {
     /* operands and results may have their dimensions in any memory order at no cost; where kernels are compiled, the
      * last dimension must stay last */
     OP_ANY_ORDER = 65536,
+    /* shift: a view whose operand is read on a placement with the same devices in another order. So a rank's shard of
+     * the result is another rank's shard of the operand */
+    OP_SHIFT = 131072,
 };
 
 /* A convolution: which operands are its image, kernel and result (-1: the result of this call), and the stride,

@@ -605,6 +605,8 @@ op_open(lua_State *L)
     lua_setfield(L, -3, "_square_sum");
     op_push(L, "rescale");
     lua_setfield(L, -3, "_rescale");
+    op_push(L, "shift");
+    lua_setfield(L, -3, "_shift");
     op_push(L, "expert_matmul");
     lua_setfield(L, -3, "_expert_matmul");
 }

@@ -261,6 +261,27 @@ grad(lua_State *L)
     return n;
 }
 
+enum { SHARD_MAX = 4096 };
+
+/* rille.from_local(list, {placement =, sbp =}): returns the tensor with these shards, one per rank. */
+static int
+from_local(lua_State *L)
+{
+    int n;
+    luaL_checkstack(L, SHARD_MAX + 8, "from_local");
+    if (!lua_istable(L, 1)) return complain(L, "from_local: expected a list of tensors, found %s", what_is(L, 1));
+    struct rille_tensor **list = lua_newuserdatauv(L, SHARD_MAX * sizeof *list, 0);
+    tensor_list(L, 1, "from_local", SHARD_MAX, list, &n);
+    if (n == 0) return complain(L, "from_local: expected at least 1 tensor");
+    const struct rille_layout *l =
+        lua_istable(L, 2) ? layout_read(L, 2, "from_local", rille_tensor_ndim(list[0]), NULL) : NULL;
+    if (!l) return complain(L, "from_local: expected a table {placement =, sbp =}, found %s", what_is(L, 2));
+    struct rille_tensor **slot = tensor_slot(L);
+    at_line(L);
+    check_as(L, "from_local", rille_tensor_from_local(n, list, l, slot));
+    return 1;
+}
+
 /* ---- counters, devices ---- */
 
 static int
@@ -467,6 +488,7 @@ static const luaL_Reg functions[] = {
     {"clock", wall_clock},
     {"is_terminal", is_terminal},
     {"_trace_pause", trace_pause},
+    {"from_local", from_local},
     {"_trace_mean", lua_trace_mean},
     {"_tracing", lua_tracing},
     {"_step", live_step},

@@ -133,7 +133,7 @@ local function methods_of(object)
 end
 
 local modules = {"checkpoint", "data", "io", "models", "nn", "optim", "parallel", "tokenizer", "train"}
-local others = {"args", "autocast", "plot", "recover", "snapshot", "stopping"} -- modules that are loaded on first use
+local others = {"args", "autocast", "per_rank", "plot", "recover", "snapshot", "stopping"} -- modules that are loaded on first use
 
 tap.group("names", function()
   for _, name in ipairs(modules) do count(name .. ".", rille[name]) needs(name) end

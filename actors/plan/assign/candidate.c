@@ -325,7 +325,13 @@ candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out
     struct candidate_list *l;
     if (n->nin > OPERANDS) return fail(E_PLAN, "%s: too many operands for the planner", n->name);
     struct call call = node_call(c->program, n, in, result, &tmp);
-    int status = find_candidates(c, &call, n, &l);
+    int status = 0;
+    if (n->op->flags & OP_SHIFT) { /* its layouts are fixed */
+        l = ARENA_NEW(c->arena, struct candidate_list);
+        l->nlayout = n->nin + n->nout;
+    } else {
+        status = find_candidates(c, &call, n, &l);
+    }
     traced_layouts(n, layout);
     for (*now = 0; !status && *now < l->n; ++*now)
         if (!memcmp(l->candidate[*now].layout, layout, sizeof *layout * (size_t)l->nlayout)) break;

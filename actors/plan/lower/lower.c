@@ -189,18 +189,28 @@ single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const
     return draft_reads(l, *id, &v->part[own], 0, false);
 }
 
+/* Returns the index, in the local set of `in`, of the shard on the device that has shard `own` of v. The indexes differ
+ * for a shift. */
+static int32_t
+shard_below(const struct pval *in, const struct pval *v, int32_t own)
+{
+    int32_t rank = v->layout->place->rank[v->mine->pos[own]];
+    return local_set_find(in->mine, place_find(in->layout->place, rank));
+}
+
 /* Returns in *out a view of a shard; if strides cannot express it (a reshape of a transposed shard), makes a dense
  * copy in the result's layout. */
 static int
 view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, int32_t own, struct part *out)
 {
     const struct prog_node *n = &l->program->node[node];
-    const struct part *from = &in->part[own];
-    struct view v = part_placed(l->node_val[node * OP_OUT], own), operand = part_placed(in, own);
+    int32_t below = shard_below(in, l->node_val[node * OP_OUT], own);
+    const struct part *from = &in->part[below];
+    struct view v = part_placed(l->node_val[node * OP_OUT], own), operand = part_placed(in, below);
     int64_t skip = 0;
     if (n->op->host.view(c, &operand, &v, &skip)) {
         int32_t id;
-        TRY(single_task(l, &kind_copy, in, &in->type, own, in->piece, &id));
+        TRY(single_task(l, &kind_copy, in, &in->type, below, in->piece, &id));
         l->draft[id].task.node = node;
         l->draft[id].task.phase = l->outline->stages.phase[node];
         part_is_result(out, id, 0);

@@ -78,7 +78,9 @@ value_find_view(const struct proof *v, const struct content *c, const struct pro
                 int64_t *skip)
 {
     struct view in;
-    if (!value_find(v, c, n->in[0], n->want[0], pos, &in, skip)) return false;
+    /* A shift reads the shard on the same device, at another position of the operand's placement. */
+    int below = place_find(n->want[0]->place, n->layout[0]->place->rank[pos]);
+    if (below < 0 || !value_find(v, c, n->in[0], n->want[0], below, &in, skip)) return false;
     struct type type = ref_type(v->plan->program, n->in[0]), result = n->type[0];
     struct call call = {
         .op = n->op, .nin = n->nin, .nout = 1, .in = &type, .out = &result, .attr = n->attr, .layout = n->want};

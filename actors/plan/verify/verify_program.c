@@ -221,6 +221,39 @@ remember_derived(struct derivations *s, const struct call *c, uint32_t wide)
     *at = d;
 }
 
+/* Proves that the operand of a shift is read on the devices of the result, and that the rank with coordinate c of the
+ * mesh axis reads the shard of coordinate c - ranks. Equal shards and one split of the axis make this a rotation. */
+static int
+check_shift(const struct program *g, int32_t i)
+{
+    const struct prog_node *n = &g->node[i];
+    if (!n->attr) return node_fail(g, i, "a shift must have attributes");
+    const struct layout *l = n->layout[0], *w = n->want[0];
+    const struct place *p = l->place, *q = w->place;
+    int64_t axis = n->attr[0].i, mesh = n->attr[1].i, ranks = n->attr[2].i;
+    bool good = mesh >= 0 && mesh < p->naxis && p->kind == q->kind && p->naxis == q->naxis && p->nrank == q->nrank &&
+                n->type[0].dim[axis] % p->axis[mesh] == 0;
+    for (int k = 0; good && k < p->naxis; k++) {
+        bool splits = l->sbp[k].kind == SBP_S && l->sbp[k].axis == axis;
+        good = p->axis[k] == q->axis[k] && l->order[k] == w->order[k] && l->sbp[k].kind == w->sbp[k].kind &&
+               (l->sbp[k].kind != SBP_S || l->sbp[k].axis == w->sbp[k].axis) && splits == (k == mesh) &&
+               l->sbp[k].kind != SBP_P;
+    }
+    for (int pos = 0; good && pos < p->nrank; pos++) {
+        int32_t here[MAX_AXIS], there[MAX_AXIS];
+        int below = place_find(q, p->rank[pos]);
+        good = below >= 0;
+        if (!good) break;
+        place_coord(p, pos, here);
+        place_coord(q, below, there);
+        for (int k = 0; k < p->naxis; k++) {
+            int64_t moved = here[k] - (int64_t)there[k] - (k == mesh ? ranks % p->axis[k] : 0);
+            good = good && (k == mesh ? moved % p->axis[k] == 0 : moved == 0);
+        }
+    }
+    return good ? 0 : node_fail(g, i, "the operand's layout must be the result's, shifted along the mesh axis");
+}
+
 static int
 check_program_call(struct derivations *s, int32_t i)
 {
@@ -230,7 +263,7 @@ check_program_call(struct derivations *s, int32_t i)
     const struct layout *layout[MOST_OPERANDS + OP_OUT];
     for (int32_t k = 0; k < n->nin; k++) {
         in[k] = ref_type(g, n->in[k]);
-        layout[k] = is_tensor_ref(n->in[k]) ? n->want[k] : NULL;
+        layout[k] = is_tensor_ref(n->in[k]) ? n->op->flags & OP_SHIFT ? n->layout[0] : n->want[k] : NULL;
     }
     for (int32_t k = 0; k < n->nout; k++) layout[n->nin + k] = n->layout[k];
     struct call c = {
@@ -312,7 +345,9 @@ check_program_node(struct derivations *s, int32_t i)
                                        : node_fail(g, i, "moves a number; only a tensor can be moved");
     }
     /* An operator without operands gets its shape from the program, and its result may have any layout. */
-    return n->op->flags & OP_SOURCE ? 0 : check_program_call(s, i);
+    if (n->op->flags & OP_SOURCE) return 0;
+    TRY(check_program_call(s, i));
+    return n->op->flags & OP_SHIFT ? check_shift(g, i) : 0;
 }
 
 static int

@@ -11,6 +11,7 @@
 #include "kernels/op/lib/table.h"
 #include "sbp/sig.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- attributes ---- */
@@ -81,6 +82,62 @@ add_source(const struct call_context *ctx, const struct op *op, int nin, struct 
     struct node_made made = {nin, 1, want, type, &source->layout};
     TRY(type_check(type));
     TRY(layout_fits(source->layout, type));
+    return build_add(ctx, op, in, attr, &made, out);
+}
+
+/* Returns the placement p with each device moved by `ranks` along a mesh axis: the device at coordinate c of the axis
+ * holds the shard of coordinate c - ranks. */
+static int
+shifted_place(struct atlas *a, const struct place *p, int axis, int64_t ranks, const struct place **out)
+{
+    int32_t *rank = must_alloc(sizeof *rank * (size_t)p->nrank), coord[MAX_AXIS];
+    int64_t n = p->axis[axis], inner = 1;
+    for (int k = axis + 1; k < p->naxis; k++) inner *= p->axis[k];
+    for (int pos = 0; pos < p->nrank; pos++) {
+        place_coord(p, pos, coord);
+        int64_t to = ((coord[axis] + ranks) % n + n) % n;
+        rank[pos] = p->rank[pos + (to - coord[axis]) * inner];
+    }
+    int status = place_new(a, p->kind, p->naxis, p->axis, rank, out);
+    free(rank);
+    return status;
+}
+
+/* Sets *l to the layout of x in which `axis` is split by the mesh axis alone, into equal shards. */
+static int
+shift_layout(struct atlas *a, const struct op *op, const struct val *x, int axis, int64_t mesh_axis,
+             const struct layout **l)
+{
+    const struct place *p = x->layout->place;
+    struct sbp sbp[MAX_AXIS];
+    if (mesh_axis < 0 || mesh_axis >= p->naxis)
+        return fail(E_ATTR, "%s: mesh_axis must be in 0 to %d, found %lld", op->name, p->naxis - 1,
+                    (long long)mesh_axis);
+    if (x->type.dim[axis] % p->axis[mesh_axis])
+        return fail(E_SHAPE, "%s: axis %d has %lld elements, must divide by the %d ranks of mesh axis %d", op->name,
+                    axis, (long long)x->type.dim[axis], p->axis[mesh_axis], (int)mesh_axis);
+    for (int k = 0; k < p->naxis; k++) {
+        struct sbp old = x->layout->sbp[k];
+        bool keeps = old.kind == SBP_S && old.axis != axis;
+        sbp[k] = k == mesh_axis ? (struct sbp){.kind = SBP_S, .axis = (uint8_t)axis}
+                 : keeps        ? old
+                                : (struct sbp){.kind = SBP_B};
+    }
+    return layout_new(a, p, sbp, NULL, l);
+}
+
+/* Adds a shift: reads the operand on the shifted placement. */
+static int
+add_shift(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct attr *attr,
+          struct val **out)
+{
+    const struct layout *l, *want;
+    const struct place *p;
+    struct atlas *a = ctx->s->atlas;
+    TRY(shift_layout(a, op, in[0], (int)attr[0].i, attr[1].i, &l));
+    TRY(shifted_place(a, l->place, (int)attr[1].i, attr[2].i, &p));
+    TRY(layout_new(a, p, l->sbp, l->order, &want));
+    struct node_made made = {1, 1, &want, &in[0]->type, &l};
     return build_add(ctx, op, in, attr, &made, out);
 }
 
@@ -295,6 +352,7 @@ build_call(const struct call_context *ctx, const struct op *op, int nin, struct 
     out[0] = folded(ctx, op, nin, in, attr);
     if (out[0]) return 0;
     if (op->flags & (OP_SOURCE | OP_MOVE)) return add_source(ctx, op, nin, in, attr, source, out);
+    if (op->flags & OP_SHIFT) return add_shift(ctx, op, in, attr, out);
     return build_written(ctx, op, nin, in, attr, out);
 }
 

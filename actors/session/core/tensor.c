@@ -9,6 +9,7 @@
 #include "actors/session/core/tracer.h"
 
 #include "boxing/box.h"
+#include "kernels/op/lib/build.h"
 #include "kernels/op/lib/table.h"
 
 #include <stdlib.h>
@@ -265,6 +266,26 @@ rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
     return 0;
 }
 
+/* Makes the shard at mesh position `pos` as a call: moves the tensor to the rank and slices it, so that the shard has a
+ * gradient. */
+static int
+local_with_grad(struct rille_tensor *t, const struct layout *here, int pos, struct rille_tensor **out)
+{
+    struct rille_session *s = t->s;
+    struct builder b = builder_of(&s->context);
+    struct box box;
+    struct val *v;
+    if (layout_has_partial(t->val->layout))
+        return fail(E_SBP, "to_local: an addend of a partial tensor has no gradient; detach the tensor first");
+    int status = build_to_global(&s->context, t->val, here, &v);
+    layout_box(t->val->layout, &t->val->type, pos, &box);
+    for (int d = 0; !status && d < t->val->type.ndim; d++)
+        if (box.hi[d] - box.lo[d] < t->val->type.dim[d]) v = b_slice(&b.base, v, d, box.lo[d], box.hi[d], 1);
+    if (!status && b.base.failed) status = err_last();
+    if (!status) *out = tensor_new(s, v, false);
+    return build_settle(s, status);
+}
+
 int
 rille_tensor_to_local(struct rille_tensor *t, int rank, struct rille_tensor **out)
 {
@@ -282,9 +303,10 @@ rille_tensor_to_local(struct rille_tensor *t, int rank, struct rille_tensor **ou
         str_free(&text);
         return status;
     }
-    TRY(rille_eval(s, 1, &t));
     TRY(place_new(s->atlas, l->place->kind, 1, &one, &r, &p));
     here = layout_broadcast(s->atlas, p);
+    if (t->val->needs_grad && s->context.grad) return local_with_grad(t, here, pos, out);
+    TRY(rille_eval(s, 1, &t));
     struct type local = layout_shard(l, &t->val->type, pos);
     struct store *store = store_new(1);
     store->part[0] = t->val->store->part[pos];

@@ -1,0 +1,105 @@
+/* from_local.c - makes a tensor from one shard per rank. The tensor shares the buffers of shards that are on their
+ * devices already, so only other shards are moved. */
+#include "actors/session/core/face.h"
+#include "actors/session/core/layouts.h"
+
+#include <stdlib.h>
+
+/* Sets *type to the type of the tensor with these shards: an axis is as long as the shards along the mesh axes that
+ * split it. */
+static void
+joined_type(const struct layout *l, struct rille_tensor *const *shard, struct type *type)
+{
+    *type = shard[0]->val->type;
+    for (int d = 0; d < type->ndim; d++) type->dim[d] = 0;
+    for (int pos = 0; pos < l->place->nrank; pos++) {
+        int32_t coord[MAX_AXIS];
+        place_coord(l->place, pos, coord);
+        for (int d = 0; d < type->ndim; d++) {
+            bool counts = true;
+            for (int a = 0; a < l->place->naxis; a++) counts = counts && (coord[a] == 0 || l->sbp[a].axis == d);
+            if (counts) type->dim[d] += shard[pos]->val->type.dim[d];
+        }
+    }
+}
+
+/* Checks that the shards are those of a tensor of this type. */
+static int
+check_shards(const struct layout *l, struct rille_tensor *const *shard, const struct type *type)
+{
+    for (int pos = 0; pos < l->place->nrank; pos++) {
+        struct type want = layout_shard(l, type, pos);
+        if (type_equal(&want, &shard[pos]->val->type)) continue;
+        struct str a = {0}, b = {0};
+        type_print(&want, &a);
+        type_print(&shard[pos]->val->type, &b);
+        int status = fail(E_SHAPE, "from_local: the shard of rank %d must be %s, found %s", l->place->rank[pos],
+                          str_text(&a), str_text(&b));
+        str_free(&a);
+        str_free(&b);
+        return status;
+    }
+    return 0;
+}
+
+static int
+check_call(const struct layout *l, int n, struct rille_tensor *const *shard)
+{
+    if (n != l->place->nrank)
+        return fail(E_ARG, "from_local: expected %d tensors, one per rank, found %d", l->place->nrank, n);
+    for (int a = 0; a < l->place->naxis; a++)
+        if (l->sbp[a].kind != SBP_S)
+            return fail(E_SBP, "from_local: the layout must be S on each mesh axis; to_global converts the result");
+    for (int i = 1; i < n; i++)
+        if (shard[i]->val->type.ndim != shard[0]->val->type.ndim)
+            return fail(E_SHAPE, "from_local: all tensors must have %d axes, found %d", shard[0]->val->type.ndim,
+                        shard[i]->val->type.ndim);
+    return 0;
+}
+
+/* Moves each shard to its rank and computes it. moved: receives the shards. */
+static int
+move_shards(struct rille_session *s, const struct layout *l, struct rille_tensor *const *shard,
+            struct rille_tensor **moved)
+{
+    for (int pos = 0; pos < l->place->nrank; pos++) {
+        const struct place *p;
+        int32_t one = 1;
+        TRY(place_new(s->atlas, l->place->kind, 1, &one, &l->place->rank[pos], &p));
+        TRY(rille_tensor_to_global(shard[pos], (const struct rille_layout *)layout_broadcast(s->atlas, p),
+                                   &moved[pos]));
+    }
+    return rille_eval(s, l->place->nrank, moved);
+}
+
+int
+rille_tensor_from_local(int n, struct rille_tensor *const *shard, const struct rille_layout *layout,
+                        struct rille_tensor **out)
+{
+    if (n < 1) return fail(E_ARG, "from_local: expected at least 1 tensor");
+    TRY(face_tensor(shard[0], __func__));
+    struct rille_session *s = shard[0]->s;
+    TRY(face_tensors(s, n, shard, __func__));
+    TRY(face_layout(s, layout, __func__));
+    TRY(face_given(out, "out", __func__));
+    const struct layout *l = (const struct layout *)layout;
+    struct type type;
+    TRY(check_call(l, n, shard));
+    joined_type(l, shard, &type);
+    TRY(layout_fits(l, &type));
+    TRY(check_shards(l, shard, &type));
+    struct rille_tensor **moved = must_alloc(sizeof *moved * (size_t)n);
+    for (int i = 0; i < n; i++) moved[i] = NULL;
+    int status = move_shards(s, l, shard, moved);
+    if (!status) {
+        struct store *store = store_new(n);
+        for (int i = 0; i < n; i++) {
+            store->part[i] = moved[i]->val->store->part[0];
+            if (store->part[i]) buffer_hold(store->part[i]);
+        }
+        *out = tensor_new(s, graph_leaf(s->graph, &type, l, store), true);
+    }
+    for (int i = 0; i < n; i++) rille_tensor_free(&moved[i]);
+    free(moved);
+    return status;
+}

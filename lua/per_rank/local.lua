@@ -1,0 +1,354 @@
+-- local.lua - the tensors that a function of rille.per_rank sees: one shard on each rank of a mesh.
+--
+-- A local tensor is stored as a global tensor with one more leading axis per mesh axis. If the shards differ along mesh
+-- axis i, leading axis i has the mesh's size and is split: S(i). If the shards are equal, it has size 1 and is
+-- replicated: B. Operators act on the other axes only, so they move no bytes, and signatures, gradients and plans are
+-- those of ordinary operators. An operand that is equal on all ranks broadcasts; its gradient is the sum over ranks.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+
+local Local = {}
+
+-- ---- making ----
+
+-- Returns the SBP of a local tensor with these leading sizes.
+local function leading_sbp(mesh, shape)
+  local sbp = {}
+  for i = 1, mesh.naxis do sbp[i] = shape[i] > 1 and ("S(%d)"):format(i - 1) or "B" end
+  return sbp
+end
+
+-- Returns a local tensor. value: a global tensor with leading axes.
+local function wrap(mesh, value)
+  local sbp = leading_sbp(mesh, value.shape)
+  local text = #sbp == 1 and sbp[1] or "(" .. table.concat(sbp, ", ") .. ")"
+  if value.sbp ~= text then value = value:to_global{placement = mesh.placement, sbp = sbp} end
+  return setmetatable({mesh = mesh, value = value}, Local)
+end
+
+local function is_local(x) return type(x) == "table" and getmetatable(x) == Local end
+
+-- Returns the sizes of x's shard on each rank.
+local function local_shape(x)
+  local shape = x.value.shape
+  return setmetatable({table.unpack(shape, x.mesh.naxis + 1)}, getmetatable(shape))
+end
+
+-- Returns the sizes of the leading axes, followed by the sizes in `shape`.
+local function with_leading(x, shape)
+  local sizes = {table.unpack(x.value.shape, 1, x.mesh.naxis)}
+  return table.move(shape, 1, #shape, #sizes + 1, sizes)
+end
+
+-- Returns x with every leading axis at the mesh's size where a tensor of `list` has that size.
+local function spread(x, list)
+  local sizes, grows = {}, false
+  for i = 1, #x.value.shape do sizes[i] = -1 end
+  for i = 1, x.mesh.naxis do
+    for k = 1, list.n or #list do
+      local other = list[k]
+      if other.value.shape[i] > x.value.shape[i] then sizes[i], grows = other.value.shape[i], true end
+    end
+  end
+  return grows and wrap(x.mesh, x.value:expand(sizes)) or x
+end
+
+-- ---- operands ----
+
+-- Each function below returns global operands for the local operands of one call.
+local operands = {}
+
+-- Only the first operand is local; others are numbers.
+function operands.one(list)
+  list[1] = list[1].value
+  return list
+end
+
+-- The operands broadcast: axes of size 1 are inserted after the leading axes.
+function operands.broadcast(list)
+  local most = 0
+  for i = 1, list.n do
+    if is_local(list[i]) then most = math.max(most, list[i].ndim) end
+  end
+  for i = 1, list.n do
+    local x = list[i]
+    if is_local(x) then
+      local sizes, own = {}, local_shape(x)
+      for k = 1, most - #own do sizes[k] = 1 end
+      list[i] = #sizes == 0 and x.value or x.value:reshape(with_leading(x, table.move(own, 1, #own, #sizes + 1, sizes)))
+    end
+  end
+  return list
+end
+
+-- As broadcast; an operand of one axis would become a row.
+function operands.matrices(list)
+  for i = 1, list.n do
+    check.that(is_local(list[i]) and list[i].ndim >= 2, "per_rank: matmul: operands must have 2 or more axes; add one with unsqueeze")
+  end
+  return operands.broadcast(list)
+end
+
+-- The operands have equal leading sizes.
+function operands.equal(list)
+  local values = {n = list.n}
+  for i = 1, list.n do values[i] = spread(list[i], list).value end
+  return values
+end
+
+-- All operands but the first are equal on all ranks and have no leading axes.
+function operands.shared(list, op)
+  local values = {list[1].value, n = list.n}
+  for i = 2, list.n do
+    local x = list[i]
+    for axis = 1, x and x.mesh.naxis or 0 do
+      check.that(x.value.shape[axis] == 1, "per_rank: %s: operand %d must be equal on all ranks, but differs along mesh axis %d", op,
+        i, axis - 1)
+    end
+    values[i] = x and x.value:reshape(local_shape(x))
+  end
+  return values
+end
+
+-- ---- attributes ----
+
+-- Returns the position of local axis `axis` in the global tensor. n: number of local axes.
+local function moved_axis(x, op, axis, n)
+  check.that(math.type(axis) == "integer" and axis >= -n and axis < n, "per_rank: %s: axis must be in -%d to %d, found %s", op, n,
+    n - 1, check.shown(axis))
+  return x.mesh.naxis + (axis < 0 and axis + n or axis)
+end
+
+local function moved_axes(x, op, axes, n)
+  if type(axes) ~= "table" then return moved_axis(x, op, axes, n) end
+  local list = {}
+  for i, axis in ipairs(axes) do list[i] = moved_axis(x, op, axis, n) end
+  return list
+end
+
+-- Each function below changes the attributes of one call, a table by name, to those of the global call.
+local attributes = {}
+
+function attributes.none() end
+
+function attributes.axis(x, op, a)
+  for _, name in ipairs{"axis", "axes", "axis0", "axis1"} do
+    if a[name] then a[name] = moved_axes(x, op, a[name], #local_shape(x)) end
+  end
+end
+
+-- Without an axis the operator acts on axis 0.
+function attributes.first(x, op, a) a.axis = moved_axis(x, op, a.axis or 0, #local_shape(x)) end
+
+-- The result has one more axis than the operand.
+function attributes.new(x, op, a) a.axis = moved_axis(x, op, a.axis or 0, #local_shape(x) + 1) end
+
+-- Without an axis the operator acts on the last axis.
+function attributes.last(x, op, a) a.axis = moved_axis(x, op, a.axis or -1, #local_shape(x)) end
+
+local function check_axes(x, op, n)
+  check.that(x.ndim >= n, "per_rank: %s: x must have at least %d axes, found %d", op, n, x.ndim)
+end
+
+-- Without an axis, or with an empty list, the operator acts on all axes.
+function attributes.all(x, op, a)
+  local n, axes, key = x.ndim, {}, op == "flip" and "axes" or "axis"
+  check_axes(x, op, 1)
+  for i = 1, n do axes[i] = i - 1 end
+  local given = a[key]
+  if type(given) == "table" and #given == 0 then given = nil end
+  a[key] = moved_axes(x, op, given or axes, n)
+end
+
+-- The operator acts on the last axes of x.
+function attributes.matrix(x, op) check_axes(x, op, 2) end
+function attributes.pad(x, op, a) check_axes(x, op, #(a.pad or {}) // 2) end
+function attributes.norm(x, op, a) check_axes(x, op, math.max(1, #(a.normalized_shape or {}))) end
+
+-- Without an axis the operator acts on the axes of size 1. Returns true if x has none, because the result is x.
+function attributes.ones(x, op, a)
+  local axes, own = {}, local_shape(x)
+  for i, size in ipairs(own) do axes[#axes + 1] = size == 1 and i - 1 or nil end
+  a.axis = moved_axes(x, op, a.axis or axes, #own)
+  return type(a.axis) == "table" and #a.axis == 0
+end
+
+function attributes.sizes(x, _, a)
+  local key = a.shape and "shape" or "sizes"
+  a[key] = with_leading(x, a[key] or {})
+end
+
+function attributes.expand(x, op, a)
+  local sizes = a.sizes or {}
+  check.that(#sizes == #local_shape(x), "per_rank: %s: expected %d sizes, found %d", op, #local_shape(x), #sizes)
+  attributes.sizes(x, op, a)
+end
+
+function attributes.permute(x, op, a)
+  local axes = {}
+  for i = 1, x.mesh.naxis do axes[i] = i - 1 end
+  for _, axis in ipairs(a.axes or {}) do axes[#axes + 1] = moved_axis(x, op, axis, #local_shape(x)) end
+  a.axes = axes
+end
+
+-- ---- the operators ----
+
+-- operator -> {operands =, attributes =}
+local rules = {}
+for _, row in ipairs{
+  {"one", "none", "abs cast ceil clamp cos dropout erf exp floor gelu log logical_not neg one_hot"},
+  {"one", "none", "reciprocal relu round rsqrt sigmoid sign silu sin softplus sqrt square tanh"},
+  {"one", "matrix", "tril triu"},
+  {"one", "pad", "pad"},
+  {"broadcast", "none", "add div eq ge gt le logical_and logical_or lt maximum minimum mul ne pow sub where"},
+  {"matrices", "none", "matmul"},
+  {"one", "all", "all any flip logsumexp max mean min prod sum var"},
+  {"one", "first", "argmax argmin"},
+  {"one", "axis", "cumsum slice transpose"},
+  {"one", "last", "log_softmax softmax topk"},
+  {"one", "new", "unsqueeze"},
+  {"one", "ones", "squeeze"},
+  {"one", "sizes", "reshape"},
+  {"one", "expand", "expand"},
+  {"one", "permute", "permute"},
+  {"equal", "first", "concat"},
+  {"equal", "axis", "gather scatter_add"},
+  {"equal", "new", "stack"},
+  {"shared", "axis", "index_select"},
+  {"shared", "none", "embedding"},
+  {"shared", "norm", "layer_norm rms_norm"},
+  {"shared", "matrix", "rotary"},
+} do
+  for name in row[3]:gmatch("%S+") do rules[name] = {operands = operands[row[1]], attributes = attributes[row[2]]} end
+end
+
+-- Appends v, which may be nil.
+local function append(list, v)
+  list.n = list.n + 1
+  list[list.n] = v
+end
+
+-- Sorts the arguments of a call into operands and attributes by name, as operators do.
+local function sorted(op, args)
+  local record, list, given, a = rille._operator(op), {n = 0}, {n = 0}, {}
+  for i = 1, args.n do
+    local v, place = args[i], record.operands[list.n + 1]
+    check.that(not layout.is_tensor(v),
+      "per_rank: %s: an operand is a global tensor; pass it to the function as an input, or use mesh:replicated(x)", op)
+    if is_local(v) then
+      append(list, v)
+    elseif type(v) == "table" and is_local(v[1]) then
+      for _, x in ipairs(v) do append(list, x) end
+    elseif type(v) == "table" and type(next(v)) == "string" then
+      for key, value in pairs(v) do a[key] = value end
+    elseif place and (v == nil and place.optional or type(v) == "number" and place.number) then
+      append(list, v)
+    else
+      append(given, v)
+    end
+  end
+  check.that(given.n <= #record.attributes, "per_rank: %s: expected at most %d arguments, found %d", op,
+    #record.attributes + list.n - 1, given.n + list.n - 1)
+  for i, attribute in ipairs(record.attributes) do
+    if given[i] ~= nil then a[attribute.name] = given[i] end
+  end
+  return list, a
+end
+
+-- Returns the first local operand, whose number of axes the attributes refer to.
+local function first_local(list)
+  for i = 1, list.n do
+    if is_local(list[i]) then return list[i] end
+  end
+end
+
+local function call(mesh, op, ...)
+  local list, a = sorted(op, table.pack(...))
+  local first = first_local(list)
+  if rules[op].attributes(first, op, a) then return first end
+  local values = rules[op].operands(list, op)
+  if next(a) then append(values, a) end
+  local results = table.pack(rille[op](table.unpack(values, 1, values.n)))
+  for i = 1, results.n do results[i] = wrap(mesh, results[i]) end
+  return table.unpack(results, 1, results.n)
+end
+
+local methods = {}
+for name in pairs(rules) do
+  methods[name] = function(self, ...) return call(self.mesh, name, self, ...) end
+end
+
+function methods:to(dtype) return self:cast(dtype) end
+function methods:detach() return wrap(self.mesh, self.value:detach()) end
+function methods:numel()
+  local n = 1
+  for _, size in ipairs(local_shape(self)) do n = n * size end
+  return n
+end
+
+-- Merges the leading axes with the batch axis, because the operator accepts four axes only.
+function methods:scaled_dot_product_attention(k, v, options)
+  check.that(is_local(k) and is_local(v) and (options == nil or not is_local(options)),
+    "per_rank: scaled_dot_product_attention: expected k, v and {is_causal =, scale =}; a mask is not supported")
+  local list, merged = {self, k, v}, {}
+  for i, x in ipairs(list) do
+    list[i] = spread(x, list)
+    local own, batch = local_shape(x), 1
+    check.that(#own == 4, "per_rank: scaled_dot_product_attention: operands must have 4 axes, found %d", #own)
+    for axis = 1, self.mesh.naxis do batch = batch * list[i].value.shape[axis] end
+    merged[i] = list[i].value:reshape{batch * own[1], own[2], own[3], own[4]}
+  end
+  local y = rille.scaled_dot_product_attention(merged[1], merged[2], merged[3], options)
+  local own = local_shape(self)
+  own[4] = y.shape[4]
+  return wrap(self.mesh, y:reshape(with_leading(list[1], own)))
+end
+
+-- ---- indexing and arithmetic ----
+
+local properties = {
+  shape = local_shape,
+  ndim = function(x) return #local_shape(x) end,
+  dtype = function(x) return x.value.dtype end,
+}
+
+-- x[i] and x[{...}]: positions on the local axes.
+local function indexed(x, at)
+  local full = {}
+  for i = 1, x.mesh.naxis do full[i] = {} end
+  local given = type(at) == "table" and at or {at}
+  return wrap(x.mesh, x.value[table.move(given, 1, #given, #full + 1, full)])
+end
+
+function Local.__index(x, key)
+  if methods[key] then return methods[key] end
+  if properties[key] then return properties[key](x) end
+  if math.type(key) == "integer" or type(key) == "table" then return indexed(x, key) end
+  check.fail("per_rank: a local tensor has no '%s'; it has: %s", check.named(key),
+    table.concat(check.sorted_keys(methods), ", ") .. ", shape, ndim, dtype")
+end
+
+function Local.__newindex() check.fail("per_rank: a local tensor cannot be assigned to") end
+function Local.__len(x) return local_shape(x)[1] or 0 end
+function Local.__tostring(x)
+  return ("local %s {%s}"):format(x.value.dtype, table.concat(local_shape(x), ", "))
+end
+
+local function of(a, b) return is_local(a) and a.mesh or b.mesh end
+for event, op in pairs{__add = "add", __sub = "sub", __mul = "mul", __div = "div", __pow = "pow"} do
+  Local[event] = function(a, b) return call(of(a, b), op, a, b) end
+end
+
+-- The operators % and // have no name: they are called by their sign.
+local signs = {__mod = function(a, b) return a % b end, __idiv = function(a, b) return a // b end}
+for event, apply in pairs(signs) do
+  Local[event] = function(a, b)
+    local values = operands.broadcast{n = 2, a, b}
+    return wrap(of(a, b), apply(values[1], values[2]))
+  end
+end
+function Local.__unm(x) return x:neg() end
+
+return {wrap = wrap, is = is_local, shape = local_shape}

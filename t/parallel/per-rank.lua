@@ -1,0 +1,317 @@
+-- per-rank.lua - tests rille.per_rank: communication and operators on local tensors, and ring attention.
+--
+-- Each function runs on meshes of 2, 4 and 2 x 2 ranks, for each layout of its input. The reference computes the value of
+-- each rank on one device, from slices of the global tensor. Values and gradients must agree.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local attention = dofile("examples/per_rank.lua")
+
+local function mesh(ranks) return rille.placement("cpu", ranks) end
+local meshes = {mesh{0, 1}, mesh{3, 1, 0, 2}, mesh{{0, 1}, {2, 3}}}
+local entries = {"S(0)", "S(1)", "B"}
+
+-- Iterates over a table by name.
+local function sorted(t)
+  local names = {}
+  for name in pairs(t) do names[#names + 1] = name end
+  table.sort(names)
+  local i = 0
+  return function()
+    i = i + 1
+    return names[i], t[names[i]]
+  end
+end
+
+-- Returns every layout of the mesh whose entries are S(0), S(1) and B.
+local function layouts(P)
+  local list = {}
+  for _, a in ipairs(entries) do
+    for _, b in ipairs(#P.shape == 2 and entries or {false}) do list[#list + 1] = b and {a, b} or {a} end
+  end
+  return list
+end
+
+-- Returns the shard of x for each position of the mesh, on one device; coords[k]: the position's coordinates.
+local function shards(P, x, sbp)
+  local list, coords = {}, {}
+  for position = 0, P.size - 1 do
+    local c = #P.shape == 2 and {position // P.shape[2], position % P.shape[2]} or {position}
+    local s = x
+    for axis, entry in ipairs(sbp) do
+      local d = tonumber(entry:match("%d"))
+      local size = d and s.shape[d + 1] // P.shape[axis]
+      if d then s = s:slice(d, c[axis] * size, (c[axis] + 1) * size) end
+    end
+    list[position + 1], coords[position + 1] = s, c
+  end
+  return list, coords
+end
+
+-- Returns the values of the ranks along mesh axis `axis` through position k.
+local function along(P, list, coords, axis, k)
+  local group = {}
+  for j, c in ipairs(coords) do
+    if #P.shape == 1 or c[3 - axis] == coords[k][3 - axis] then group[#group + 1] = list[j] end
+  end
+  return group
+end
+
+-- name -> {function on local tensors, reference for position k}
+local calls = {
+  psum = {function(m, x, axis) return m:psum(x, axis - 1) end, function(group)
+    local y = group[1]
+    for i = 2, #group do y = y + group[i] end
+    return y
+  end},
+  ["all_gather 0"] = {function(m, x, axis) return m:all_gather(x, axis - 1, 0) end, function(group) return rille.concat(group, 0) end},
+  ["all_gather -1"] = {function(m, x, axis) return m:all_gather(x, axis - 1, -1) end, function(group) return rille.concat(group, -1) end},
+  rank = {function(m, x, axis) return x * (m:rank(axis - 1) + 1) end, function(group, me) return group[me + 1] * (me + 1) end},
+}
+for _, n in ipairs{1, -1, 2, 5} do
+  calls["shift " .. n] = {function(m, x, axis) return m:shift(x, axis - 1, n) end,
+    function(group, me) return group[(me - n) % #group + 1] end}
+end
+for _, axes in ipairs{{0, 1}, {1, 0}, {2, 0}, {2, 2}, {0, 0}, {1, -1}} do
+  local split, concat = axes[1], axes[2]
+  calls[("all_to_all %d %d"):format(split, concat)] = {function(m, x, axis) return m:all_to_all(x, axis - 1, split, concat) end,
+    function(group, me)
+      local pieces = {}
+      for i, x in ipairs(group) do
+        local size = x.shape[split + 1] // #group
+        pieces[i] = x:slice(split, me * size, (me + 1) * size)
+      end
+      return rille.concat(pieces, concat)
+    end}
+end
+
+local function close(a, b) return (a - b):abs():max():item() < 1e-12 end
+
+-- Compares a function of local tensors, whose results of all ranks are stacked, with the list that reference() returns.
+local function compare(P, sbp, fn, reference, name)
+  local x = rille.randn({16, 16, 4}, {dtype = "f64"}):detach():requires_grad_(true)
+  local outputs, stack = {}, function(y) return y end
+  for axis = 1, #P.shape do
+    outputs[axis] = ("S(%d)"):format(axis - 1)
+    local before = stack
+    stack = function(y) return before(y):unsqueeze(0) end
+  end
+  local y = rille.per_rank(function(m, t) return stack(fn(m, t)) end, {inputs = {sbp}, outputs = {outputs}})(
+    x:to_global{placement = P, sbp = "B"})
+  local want = rille.stack(reference(x), 0):reshape(y.shape)
+  local w = rille.randn(y.shape, {dtype = "f64"})
+  local got, ref = y:to_global{placement = w.placement, sbp = "B"}, want
+  local text = ("%s of %s on %s"):format(name, table.concat(sbp, ", "), tostring(P))
+  tap.ok(close(got, ref), text .. " has the values of the formula")
+  local g = rille.grad((y * w:to_global{placement = P, sbp = "B"}):sum():to_global{placement = w.placement, sbp = "B"}, {x})
+  tap.ok(close(g, (rille.grad((want * w):sum(), {x}))), text .. " has the gradient of the formula")
+end
+
+tap.group("communication", function()
+  for _, P in ipairs(meshes) do
+    for _, sbp in ipairs(layouts(P)) do
+      for axis = 1, #P.shape do
+        for name, call in sorted(calls) do
+          compare(P, sbp, function(m, x) return call[1](m, x, axis) end, function(x)
+            local list, coords = shards(P, x, sbp)
+            local values = {}
+            for k in ipairs(list) do values[k] = call[2](along(P, list, coords, axis, k), coords[k][axis]) end
+            return values
+          end, name .. " along mesh axis " .. axis - 1)
+        end
+      end
+    end
+  end
+end)
+
+tap.group("operators", function()
+  local ids = rille.tensor({2, 0, 1, 1}, {dtype = "i64"})
+  local operators = {
+    unary = function(x) return x:exp():add(1):log() - x:relu() end,
+    arithmetic = function(x) return 2 - x * x / (x * x + 1) + (-x) ^ 2 end,
+    reductions = function(x) return x:sum(0, true) + x:mean({1, 2}, true) + x:max(-1, true) end,
+    complete = function(x) return x:sum() * x end,
+    softmax = function(x) return x:softmax(-1) + x:log_softmax{axis = 0} end,
+    matmul = function(x) return x:matmul(x:transpose(-1, -2)) end,
+    broadcast = function(x) return x:matmul(x[0]:transpose(0, 1)) end,
+    shapes = function(x) return x:reshape{-1, 2}:permute{1, 0}:unsqueeze(1):squeeze():flip(0) end,
+    indexing = function(x) return x[1] * x[{{0, 1}, {}, {1, 2}}] end,
+    lists = function(x) return x:concat(x * 2, 1):stack(x:concat(x, 1), -1) end,
+    selection = function(x, m) return x:index_select(2, m and m:replicated(ids) or ids) end,
+    where = function(x) return x:gt(0):where(x, 0.5):tril() end,
+    norm = function(x) return x:rms_norm():layer_norm() end,
+    same = function(x) return x:squeeze() + x:sum{} end,
+    clamp = function(x) return x:clamp(nil, 0.5) end,
+    attention = function(x)
+      local t = x:unsqueeze(0)
+      return t:scaled_dot_product_attention(t * 2, t, {is_causal = true})
+    end,
+  }
+  operators.triangle = function(x) return (x:triu() + x:cumsum(1)):pad({1, 1}) end
+  for _, P in ipairs(meshes) do
+    for _, sbp in ipairs(layouts(P)) do
+      for name, op in sorted(operators) do
+        compare(P, sbp, function(m, x) return op(x, m) end, function(x)
+          local values = shards(P, x, sbp)
+          for k, shard in ipairs(values) do values[k] = op(shard) end
+          return values
+        end, name)
+      end
+    end
+  end
+end)
+-- ---- ring attention (examples/per_rank.lua) ----
+
+local T, D = 32, 4
+
+-- Returns the three operands of attention on P, and the same values on one device.
+local function operands(P)
+  local far, near = {}, {}
+  for i = 1, 3 do
+    near[i] = rille.randn({2, 2, T, D}, {dtype = "f64"}):detach():requires_grad_(true)
+    far[i] = near[i]:to_global{placement = P, sbp = "S(2)"}:detach():requires_grad_(true)
+  end
+  return far, near
+end
+
+-- Returns x with its chunks in the order of a list.
+local function reorder(x, order)
+  local n = #order
+  return x:reshape{2, 2, n, T // n, D}:index_select(2, rille.tensor(order, {dtype = "i64", placement = x.placement})):reshape{2, 2, T, D}
+end
+
+local function inverse(order)
+  local list = {}
+  for i, k in ipairs(order) do list[k + 1] = i - 1 end
+  return list
+end
+
+local function difference(a, b)
+  return (a:to_global{placement = b.placement, sbp = "B"} - b):abs():max():item()
+end
+
+local rings = {
+  full = {function() return attention.ring(false) end, false},
+  causal = {function() return attention.ring(true) end, true},
+  zigzag = {function(P)
+    local order, fn = attention.zigzag_order(P.size), attention.zigzag()
+    return function(q, k, v)
+      return reorder(fn(reorder(q, order), reorder(k, order), reorder(v, order)), inverse(order))
+    end
+  end, true},
+}
+
+tap.group("ring attention", function()
+  for _, P in ipairs{mesh{0, 1}, mesh{2, 0, 3, 1}} do
+    for name, ring in sorted(rings) do
+      local fn, causal = ring[1](P), ring[2]
+      local far, near = operands(P)
+      local w = rille.randn({2, 2, T, D}, {dtype = "f64"})
+      local want = rille.scaled_dot_product_attention(near[1], near[2], near[3], {is_causal = causal})
+      local grads = {rille.grad((want * w):sum(), near)}
+      local text = ("%s on %s"):format(name, tostring(P))
+      local v = w:to_global{placement = P, sbp = "B"}
+      local y = fn(table.unpack(far))
+      tap.ok(difference(y, want) < 1e-12, text .. " has the values of one device")
+      for i, g in ipairs{rille.grad((y * v):sum(), far)} do
+        tap.ok(difference(g, grads[i]) < 1e-12, ("%s has the gradient %d of one device"):format(text, i))
+      end
+      local step = rille.graph(function() return rille.grad((fn(table.unpack(far)) * v):sum(), far) end)
+      local results = {step()}
+      for i, g in ipairs(grads) do
+        tap.ok(difference(results[i], g) < 1e-12, ("%s has gradient %d in a compiled step"):format(text, i))
+      end
+      if name ~= "zigzag" then
+        tap.is(rille.explain(fn(table.unpack(far))).bytes, 2 * (P.size - 1) * far[1]:numel() * 8,
+          text .. " sends (n - 1) / n of keys and values to each rank")
+      end
+    end
+  end
+end)
+
+tap.group("compiled steps", function()
+  local P = mesh{0, 1, 2, 3}
+  local w = rille.randn({8, 8}, {dtype = "f64", placement = P}):requires_grad_(true)
+  local x = rille.randn({4, 2, 32, 8}, {dtype = "f64", placement = P, sbp = "S(2)"})
+  local ring = attention.ring(true)
+  local function loss_of(t)
+    local q = t:matmul(w)
+    local loss = ring(q, q * 2, q - 1):square():mean()
+    return loss, (rille.grad(loss, {w}))
+  end
+  local loss, gradient = loss_of(x)
+  for name, options in sorted{plain = {}, ["micro-batches"] = {micro_batches = 2}, planned = {auto_parallel = true},
+    recomputed = {recompute = true}} do
+    local l, g = rille.graph(loss_of, options)(x)
+    tap.ok(close(l, loss) and close(g, gradient), "a step has the loss and gradient of eager code: " .. name)
+  end
+end)
+
+tap.group("local tensors of single devices", function()
+  for _, P in ipairs(meshes) do
+    for _, sbp in ipairs(layouts(P)) do
+      local x = rille.randn({7, 5}, {dtype = "f64", placement = P, sbp = sbp}):requires_grad_(true)
+      local text = ("%s on %s"):format(x.sbp, tostring(P))
+      local w, loss, want, list = rille.randn({7, 5}, {dtype = "f64"}), 0, rille.zeros({7, 5}, {dtype = "f64"}), {}
+      for k, shard in ipairs(x:shards()) do
+        local rows = {shard.offset[1], shard.offset[1] + shard.shape[1]}
+        local columns = {shard.offset[2], shard.offset[2] + shard.shape[2]}
+        local there = rille.placement("cpu", {shard.rank})
+        local t = x:to_local(shard.rank)
+        tap.is(t:totable(), x:detach():to_local(shard.rank):totable(), text .. ": a shard with a gradient has the values of the shard")
+        loss = loss + (t * w[{rows, columns}]:to_global{placement = there}):sum():to_global{placement = w.placement, sbp = "B"}
+        want[{rows, columns}] = want[{rows, columns}] + w[{rows, columns}]
+        list[k] = x:detach():to_local(shard.rank)
+      end
+      tap.ok(close(rille.grad(loss, {x}):to_global{placement = w.placement, sbp = "B"}, want), text .. ": shards have gradients")
+      if not x.sbp:find("B") then
+        local y = rille.from_local(list, {placement = P, sbp = sbp})
+        tap.is(y.sbp, x.sbp, text .. ": a tensor of its shards has the layout")
+        tap.is(y:totable(), x:totable(), text .. ": a tensor of its shards has the values")
+        y:add_(1)
+        tap.is(list[1]:totable(), x:detach():to_local(x:shards()[1].rank):totable(), text .. ": the shards keep their values")
+      end
+    end
+  end
+end)
+
+tap.group("errors", function()
+  local P = mesh{0, 1}
+  local x = rille.zeros({6, 3}, {placement = P, sbp = "S(0)"})
+  local function id(_, t) return t end
+  local function run(fn, inputs, outputs, ...) return rille.per_rank(fn, {inputs = inputs, outputs = outputs})(...) end
+  local cases = {
+    {"axis 1 has 3 elements, must divide by the 2 ranks of mesh axis 0", id, {"S(1)"}, {"S(1)"}, x},
+    {"input 1: a layout must be S or B on each mesh axis, found P", id, {"P"}, {"B"}, x},
+    {"output 1 differs along mesh axis 0", id, {"S(0)"}, {"B"}, x},
+    {"output 1 must be a local tensor, found 1", function() return 1 end, {"S(0)"}, {"B"}, x},
+    {"replicated: expected a replicated tensor, found layout S(0)", function(m) return m:replicated(x) end, {"S(0)"}, {"B"}, x},
+    {"expected 2 results, one per entry of outputs, found 1", id, {"B"}, {"B", "B"}, x},
+    {"expected 1 tensors, one per entry of inputs, found 2", id, {"B"}, {"B"}, x, x},
+    {"all inputs must be on one placement", id, {"B", "B"}, {"B"}, x, rille.ones(2)},
+    {"a local tensor has no 'conv2d'", function(_, t) return t:conv2d(t) end, {"B"}, {"B"}, x},
+    {"pass it to the function as an input", function(_, t) return t + x end, {"S(0)"}, {"S(0)"}, x},
+    {"psum: mesh axis must be in 0 to 0, found 1", function(m, t) return m:psum(t, 1) end, {"S(0)"}, {"B"}, x},
+    {"the mesh has no 'pmean'", function(m, t) return m:pmean(t) end, {"S(0)"}, {"B"}, x},
+    {"softmax: axis must be in -2 to 1, found 2", function(_, t) return t:softmax(2) end, {"S(0)"}, {"S(0)"}, x},
+    {"tril: x must have at least 2 axes, found 1", function(_, t) return t[0]:tril() end, {"S(0)"}, {"S(0)"}, x},
+    {"pad: x must have at least 3 axes, found 2", function(_, t) return t:pad{1, 1, 1, 1, 1, 1} end, {"S(0)"}, {"S(0)"}, x},
+    {"softmax: axis must be in", function(_, t) return t:sum():softmax() end, {"S(0)"}, {"S(0)"}, x},
+    {"exp: expected at most 0 arguments, found 1", function(_, t) return t:exp(1) end, {"S(0)"}, {"S(0)"}, x},
+    {"matmul: operands must have 2 or more axes", function(_, t) return t[0]:matmul(t) end, {"S(0)"}, {"S(0)"}, x},
+    {"all_to_all: axis 1 has 3 elements", function(m, t) return m:all_to_all(t, 0, 1, 0) end, {"S(0)"}, {"S(0)"}, x},
+  }
+  for _, case in ipairs(cases) do
+    tap.fails(function() run(case[2], case[3], case[4], table.unpack(case, 5)) end, case[1], case[1])
+  end
+  local a, b = rille.ones(2, 3), rille.ones(1, 3)
+  local function joined(list, sbp) return function() rille.from_local(list, {placement = P, sbp = sbp}) end end
+  tap.fails(joined({a}, "S(0)"), "expected 2 tensors, one per rank, found 1", "from_local needs a tensor per rank")
+  tap.fails(joined({b, a}, "S(0)"), "the shard of rank 0 must be f32{2, 3}, found f32{1, 3}", "from_local needs even shards")
+  tap.fails(joined({a, a}, "B"), "the layout must be S on each mesh axis", "from_local needs a split layout")
+  tap.fails(joined({a, rille.ones(2)}, "S(0)"), "all tensors must have 2 axes, found 1", "from_local needs equal numbers of axes")
+  tap.fails(joined({a, 1}, "S(0)"), "expected a tensor, found the number 1", "from_local needs tensors")
+  tap.fails(function() rille.from_local({a, a}) end, "expected a table {placement =, sbp =}", "from_local needs a layout")
+  tap.fails(function() rille.zeros({2}, {placement = P, sbp = "P"}):requires_grad_(true):to_local(0) end, "detach the tensor first",
+    "an addend has no gradient")
+end)
+tap.done()
