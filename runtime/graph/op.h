@@ -295,9 +295,9 @@ struct op_rewrite {
     /* Fuses operators that produce operands: replaces operands in `in` that are not computed by the operands of
      * their operators. `in` has room for all operands of the record. Returns the number of operands. */
     int (*absorb)(struct val **in, int nin);
-    /* Returns the sum of the results of two calls of this operator, x and y, computed with less work than an
-     * addition. The session uses this to add gradients. NULL: impossible. */
-    struct val *(*plus)(struct build *b, const struct node *x, const struct node *y);
+    /* Returns the sum of n results of this operator, which have the same shape and layout and are not computed yet,
+     * with less work than n additions of their size. The session uses this to add gradients. */
+    struct val *(*sum)(struct build *b, int n, struct val *const *x);
     /* Returns the sum of value x, from any operator, and the result of node n, with less work than an addition.
      * NULL: impossible. */
     struct val *(*onto)(struct build *b, const struct node *n, struct val *x);
