@@ -8,7 +8,7 @@ extern const struct op op_concat;
 
 enum { AXIS, DTYPE };
 /* Operands of one call, limited by the letters of an SBP rule; longer lists are joined in parts. */
-enum { MOST = JOINED };
+enum { MOST = 32 };
 
 static int
 rule(const struct call *c, struct str *rule)
@@ -71,17 +71,6 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     for (int k = 0; k < c->nin; k += MOST) part[npart++] = b_call(b, c->op, MIN(MOST, c->nin - k), in + k, c->attr);
     out[0] = b_call(b, c->op, npart, part, c->attr);
     return b->failed ? (int)err_last() : 0;
-}
-
-int
-b_joined(struct val *x, int64_t axis, struct val **part)
-{
-    const struct node *n = x->node;
-    bool joins =
-        n && n->op == &op_concat && n->state == NODE_NEW && !x->store && n->attr[AXIS].i == axis && !n->attr[DTYPE].set;
-    part[0] = x;
-    for (int k = 0; joins && k < n->nin; k++) part[k] = n->in[k];
-    return joins ? n->nin : 1;
 }
 
 static void

@@ -2,6 +2,9 @@
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/base/copies.h"
+#include "runtime/base/arena.h"
+
+#include <stdlib.h>
 
 extern const struct op op_concat, op_slice, op_slice_grad;
 
@@ -63,25 +66,172 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_call(b, &op_slice, 1, dout, attr);
 }
 
-/* Builds the sum of slice_grads whose ranges are adjacent: concatenates their operands, and pads the result with
- * zeros once. If the ranges cover the whole axis, the concatenation is the sum. */
-static struct val *
-plus(struct build *b, const struct node *x, const struct node *y)
+/* ---- the sum of many slice_grads, in work that is linear in the size of their operands ----
+ *
+ * Example: a loop that reads x[t] for each t has as many slice_grads as x has rows. The rows are joined once, instead
+ * of adding as many tensors of x's size. */
+
+struct piece { /* the gradient of the entries start to stop of the axis */
+    struct val *g;
+    int64_t start, stop;
+    int32_t nth; /* position in the list of operands: equal starts keep this order */
+};
+
+static int
+by_start(const void *a, const void *b)
 {
-    const struct node *n = x->attr[START].i <= y->attr[START].i ? x : y, *next = n == x ? y : x;
-    int64_t axis = n->attr[AXIS].i, start = n->attr[START].i, size = n->in[0]->type.dim[axis];
+    const struct piece *x = a, *y = b;
+    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    if (x->stop != y->stop) return x->stop < y->stop ? -1 : 1;
+    return x->nth < y->nth ? -1 : 1;
+}
+
+/* Returns the piece with zeros around its entries, from lo to hi. */
+static struct piece
+pad_piece(struct build *b, int64_t axis, struct piece p, int64_t lo, int64_t hi)
+{
     struct attr attr[OP_ATTR];
-    struct val *part[2 * JOINED], *joined;
-    if (next->attr[AXIS].i != axis || n->attr[STEP].i != 1 || next->attr[STEP].i != 1) return NULL;
-    if (start + size != next->attr[START].i) return NULL;
-    int npart = b_joined(n->in[0], axis, part);
-    npart += b_joined(next->in[0], axis, part + npart);
-    if (npart > JOINED) return NULL;
+    if (p.start == lo && p.stop == hi) return p;
+    op_attr_defaults(&op_slice_grad, attr);
+    attr_int(&op_slice_grad, attr, "axis", axis);
+    attr_int(&op_slice_grad, attr, "start", p.start - lo);
+    attr_int(&op_slice_grad, attr, "size", hi - lo);
+    return (struct piece){b_call(b, &op_slice_grad, 1, &p.g, attr), lo, hi, p.nth};
+}
+
+/* Joins values along the axis; long lists are joined in parts. Overwrites x. */
+static struct val *
+join_values(struct build *b, int64_t axis, int32_t n, struct val **x)
+{
+    enum { MOST = 32 };
+    struct attr attr[OP_ATTR];
     op_attr_defaults(&op_concat, attr);
     attr_int(&op_concat, attr, "axis", axis);
-    joined = b_call(b, &op_concat, npart, part, attr);
-    if (!joined || joined->type.dim[axis] == n->attr[SIZE].i) return joined;
-    return b_call(b, &op_slice_grad, 1, &joined, n->attr);
+    while (n > 1) {
+        int32_t left = 0;
+        for (int32_t i = 0; i < n; i += MOST)
+            x[left++] = n - i == 1 ? x[i] : b_call(b, &op_concat, MIN(MOST, n - i), x + i, attr);
+        n = left;
+    }
+    return x[0];
+}
+
+/* Joins n disjoint pieces in order; zeros fill the gaps between them. */
+static struct piece
+join_pieces(struct build *b, int64_t axis, int32_t n, const struct piece *p)
+{
+    struct val **g = must_alloc(sizeof(*g) * (size_t)n);
+    for (int32_t i = 0; i < n; i++)
+        g[i] = pad_piece(b, axis, p[i], p[i].start, i + 1 < n ? p[i + 1].start : p[i].stop).g;
+    struct piece joined = {join_values(b, axis, n, g), p[0].start, p[n - 1].stop, 0};
+    free(g);
+    return joined;
+}
+
+static struct val *sum_slices(struct build *b, int n, struct val *const *x);
+
+static struct val *
+add_values(struct build *b, int32_t n, struct val *const *x)
+{
+    struct val *total = x[0];
+    for (int32_t i = 1; i < n; i++) total = b_add(b, total, x[i]);
+    return total;
+}
+
+/* Adds values of one shape. If all are slice_grads, joins them instead. */
+static struct val *
+sum_values(struct build *b, int32_t n, struct val *const *x)
+{
+    bool slices = true;
+    for (int32_t i = 0; i < n; i++) {
+        const struct node *from = x[i] ? x[i]->node : NULL;
+        slices =
+            slices && from && from->op == &op_slice_grad && from->state == NODE_NEW && x[i]->layout == x[0]->layout;
+    }
+    return slices && n > 1 ? sum_slices(b, n, x) : add_values(b, n, x);
+}
+
+/* Replaces pieces of the same range by their sum; returns the number of pieces that remain. */
+static int32_t
+sum_equal_pieces(struct build *b, int32_t n, struct piece *p)
+{
+    int32_t left = 0;
+    struct val **g = must_alloc(sizeof(*g) * (size_t)n);
+    for (int32_t i = 0, count; i < n; i += count) {
+        for (count = 0; i + count < n && p[i + count].start == p[i].start && p[i + count].stop == p[i].stop; count++)
+            g[count] = p[i + count].g;
+        p[left] = p[i];
+        p[left++].g = sum_values(b, count, g);
+    }
+    free(g);
+    return left;
+}
+
+/* Sums pieces that form one connected range: joins pieces that do not overlap into layers, and adds the layers. */
+static struct piece
+sum_connected_pieces(struct build *b, int64_t axis, int32_t n, const struct piece *p, int64_t stop)
+{
+    if (n == 1) return p[0];
+    int32_t nlayer = 0, left = n, *layer = must_alloc(sizeof *layer * (size_t)n);
+    struct piece *row = must_alloc(sizeof *row * (size_t)n);
+    struct val **g = must_alloc(sizeof(*g) * (size_t)n);
+    for (int32_t count = 0; left > 0; left -= count, count = 0, nlayer++) {
+        for (int32_t i = 0; i < n; i++) {
+            if (layer[i] || (count && p[i].start < row[count - 1].stop)) continue;
+            layer[i] = 1 + nlayer;
+            row[count++] = p[i];
+        }
+        g[nlayer] = pad_piece(b, axis, join_pieces(b, axis, count, row), p[0].start, stop).g;
+    }
+    struct piece all = {add_values(b, nlayer, g), p[0].start, stop, 0};
+    free(layer);
+    free(row);
+    free(g);
+    return all;
+}
+
+/* Returns the sum of n pieces of one axis, padded to `size` entries. */
+static struct val *
+sum_pieces(struct build *b, int64_t axis, int32_t n, struct piece *p, int64_t size)
+{
+    int32_t nrange = 0;
+    qsort(p, (size_t)n, sizeof *p, by_start);
+    n = sum_equal_pieces(b, n, p);
+    for (int32_t i = 0, count; i < n; i += count) {
+        int64_t stop = p[i].stop;
+        for (count = 1; i + count < n && p[i + count].start < stop; count++) stop = MAX(stop, p[i + count].stop);
+        p[nrange++] = sum_connected_pieces(b, axis, count, p + i, stop);
+    }
+    return pad_piece(b, axis, join_pieces(b, axis, nrange, p), 0, size).g;
+}
+
+static struct val *
+add_to(struct build *b, struct val *total, struct val *x)
+{
+    return total ? b_add(b, total, x) : x;
+}
+
+/* Sums slice_grads: joins those of each axis whose entries are adjacent, and adds those with a larger step. */
+static struct val *
+sum_slices(struct build *b, int n, struct val *const *x)
+{
+    struct val *total = NULL;
+    struct piece *p = must_alloc(sizeof *p * (size_t)n);
+    for (int axis = 0; axis < x[0]->type.ndim; axis++) {
+        int32_t count = 0;
+        for (int32_t i = 0; i < n; i++) {
+            const struct node *from = x[i]->node;
+            int64_t start = from->attr[START].i, size = from->in[0]->type.dim[axis];
+            if (from->attr[AXIS].i != axis) continue;
+            if (from->attr[STEP].i != 1 && size != 1)
+                total = add_to(b, total, x[i]);
+            else
+                p[count++] = (struct piece){from->in[0], start, start + size, i};
+        }
+        if (count) total = add_to(b, total, sum_pieces(b, axis, count, p, x[0]->type.dim[axis]));
+    }
+    free(p);
+    return total;
 }
 
 static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
@@ -109,7 +259,7 @@ const struct op op_slice_grad = {
     .shape.dtype = OUT_IN0,
     .partial.linear = "0",
     .grad.build = grad,
-    .rewrite.plus = plus,
+    .rewrite.sum = sum_slices,
     .host.ref = place,
     .gpu.element = element,
     .host.kernel = variants,

@@ -298,10 +298,9 @@ struct op_rewrite {
     /* Fuses operators that produce operands: replaces operands in `in` that are not computed by the operands of
      * their operators. `in` has room for all operands of the record. Returns the number of operands. */
     int (*absorb)(struct val **in, int nin);
-    /* Returns one value that equals the sum of the results of the calls x and y of this operator, for less work than
-     * computing both results and adding them. (Example: two slices' gradients are padded into one tensor.) The session
-     * uses this to add gradients. NULL: impossible. */
-    struct val *(*plus)(struct build *b, const struct node *x, const struct node *y);
+    /* Returns the sum of n results of this operator, which have the same shape and layout and are not computed yet,
+     * with less work than n additions of their size. The session uses this to add gradients. */
+    struct val *(*sum)(struct build *b, int n, struct val *const *x);
     /* Returns the sum of value x, from any operator, and the result of node n, with less work than an addition.
      * NULL: impossible. */
     struct val *(*onto)(struct build *b, const struct node *n, struct val *x);

@@ -1,5 +1,5 @@
 /* lua_index.c - reads and assigns parts of a tensor: x[i], x[{i, {a, b}, {}}], assignment to them, pairs(x), split and
- * chunk.
+ * chunk. lua/index.lua does the rest: masks, index tensors, lists, "...", new axes, and negative steps.
  *
  * Reading is composed of slices, and a squeeze for each position, so reads are differentiable and use the global
  * view. No operator writes into a part. An assignment computes the whole new value, where(inside, v expanded, x),
@@ -65,10 +65,10 @@ pick_range(lua_State *L, int i, int axis, int64_t size, struct pick *p)
     if (n > 3) index_error(L, "index: a range must be {start, stop, step}, found %d entries for axis %d", n, axis);
     for (int k = 0; k < n; k++, lua_pop(L, 1)) {
         lua_rawgeti(L, i, k + 1);
-        if (!whole_at(L, -1, &v[k]))
+        if (!lua_isnil(L, -1) && !whole_at(L, -1, &v[k]))
             index_error(L, "index: a range must be integers {start, stop, step}, found %s", what_is(L, -1));
     }
-    if (v[2] < 1) index_error(L, "index: the step of a range must be at least 1, found %lld", (long long)v[2]);
+    if (v[2] == 0) index_error(L, "index: the step of a range must not be 0");
     *p = (struct pick){clip(v[0], size), clip(v[1], size), v[2], false, false};
     p->whole = p->start == 0 && p->stop == size && p->step == 1;
 }
@@ -141,14 +141,37 @@ squeeze_top(lua_State *L, int axis)
     apply_top(L, "squeeze", 1, &attr);
 }
 
-/* x[ids]: selects the entries of axis 0 that an integer tensor names. */
-static int
-index_by_tensor(lua_State *L, struct rille_tensor *t)
+/* ---- keys that lua/index.lua reads ---- */
+
+/* Returns true if entry k of the key at i is a range with a negative step or a list of positions, a tensor or a text.
+ */
+static bool
+is_rich_entry(lua_State *L, int i, int k)
 {
-    struct rille_arg args[] = {index_arg(t), index_arg(tensor_test(L, 2))};
-    struct rille_attr axis = int_attr("axis", 0);
-    op_apply(L, "index_select", 2, args, 1, &axis);
-    return 1;
+    int top = lua_gettop(L), type = lua_rawgeti(L, i, k);
+    bool rich = type == LUA_TSTRING || tensor_test(L, -1);
+    if (type == LUA_TTABLE) {
+        int64_t step = 1;
+        rich = lua_rawgeti(L, top + 1, 1) == LUA_TTABLE;
+        lua_rawgeti(L, top + 1, 3);
+        rich = rich || (whole_at(L, -1, &step) && step < 0);
+    }
+    lua_settop(L, top);
+    return rich;
+}
+
+/* If lua/index.lua must read the key, argument 2, calls its function `name` with all arguments and returns true. */
+static bool
+index_by_module(lua_State *L, const char *name, int nresult)
+{
+    bool rich = tensor_test(L, 2);
+    for (int k = 1; !rich && lua_istable(L, 2) && k <= (int)lua_rawlen(L, 2); k++) rich = is_rich_entry(L, 2, k);
+    if (!rich) return false;
+    int n = lua_gettop(L);
+    look_push(L, "rille.index", name);
+    lua_insert(L, 1);
+    lua_call(L, n, nresult);
+    return true;
 }
 
 int
@@ -156,7 +179,7 @@ index_get(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "index");
     struct pick picks[RILLE_DIMS];
-    if (tensor_test(L, 2)) return index_by_tensor(L, t);
+    if (index_by_module(L, "get", 1)) return 1;
     if (lua_type(L, 2) != LUA_TNUMBER && !lua_istable(L, 2))
         return index_error(L, "index: expected a position, a table of ranges or a name, found %s", what_is(L, 2));
     picks_read(L, 2, t, picks);
@@ -297,6 +320,7 @@ index_assign_part(lua_State *L)
     struct rille_tensor *x = tensor_check(L, 1, "index");
     struct pick picks[RILLE_DIMS];
     luaL_checkstack(L, 20, "index");
+    if (index_by_module(L, "set", 0)) return 0;
     if (lua_type(L, 2) != LUA_TNUMBER && !lua_istable(L, 2))
         return index_error(L, "index: expected a position or a table of ranges, found %s", what_is(L, 2));
     picks_read(L, 2, x, picks);
@@ -469,13 +493,23 @@ tensor_chunk(lua_State *L)
     return 1;
 }
 
-/* Adds the functions to the methods at the top and to the module below. */
+/* Adds the functions to the methods at the top and to the module below, and rille.newaxis to the module. */
 void
 index_open(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"split", tensor_split}, {"chunk", tensor_chunk}, {NULL, NULL}};
-    luaL_setfuncs(L, functions, 0);
+    static const char *const methods[] = {"index_put_", "nonzero", "masked_select", "masked_fill"};
     lua_pushvalue(L, -2);
-    luaL_setfuncs(L, functions, 0);
+    for (int to = -2; to < 0; to++) { /* the methods, then the module */
+        lua_pushvalue(L, to);
+        luaL_setfuncs(L, functions, 0);
+        for (size_t k = 0; k < sizeof methods / sizeof *methods; k++) {
+            look_push(L, "rille.index", methods[k]);
+            lua_setfield(L, -2, methods[k]);
+        }
+        lua_pop(L, 1);
+    }
+    lua_pushliteral(L, "newaxis");
+    lua_setfield(L, -2, "newaxis");
     lua_pop(L, 1);
 }

@@ -159,16 +159,16 @@ show_drawn(lua_State *L)
     return 0;
 }
 
-/* Calls a method written in Lua; the upvalues are its name and its module. */
+/* Calls a method written in Lua; upvalues: its module and its name. */
 static int
 look_call(lua_State *L)
 {
-    tensor_check(L, 1, lua_tostring(L, lua_upvalueindex(1)));
+    tensor_check(L, 1, lua_tostring(L, lua_upvalueindex(2)));
     int n = lua_gettop(L);
     lua_getglobal(L, "require");
-    lua_pushvalue(L, lua_upvalueindex(2));
-    lua_call(L, 1, 1);
     lua_pushvalue(L, lua_upvalueindex(1));
+    lua_call(L, 1, 1);
+    lua_pushvalue(L, lua_upvalueindex(2));
     lua_gettable(L, -2);
     lua_insert(L, 1);
     lua_settop(L, n + 1);
@@ -177,14 +177,20 @@ look_call(lua_State *L)
 }
 
 void
+look_push(lua_State *L, const char *module, const char *name)
+{
+    lua_pushstring(L, module);
+    lua_pushstring(L, name);
+    lua_pushcclosure(L, look_call, 2);
+}
+
+void
 show_open(lua_State *L)
 {
     static const char *const looks[][2] = {
         {"stats", "rille.look"}, {"hist", "rille.look"}, {"register_hook", "rille.hooks"}};
     for (size_t k = 0; k < sizeof looks / sizeof *looks; k++) {
-        lua_pushstring(L, looks[k][0]);
-        lua_pushstring(L, looks[k][1]);
-        lua_pushcclosure(L, look_call, 2);
+        look_push(L, looks[k][1], looks[k][0]);
         lua_setfield(L, -2, looks[k][0]);
     }
     lua_pushcfunction(L, tensor_show);

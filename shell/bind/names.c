@@ -117,7 +117,6 @@ static const struct elsewhere {
     {"tensor", "local_to_global", "write x:to_global{placement =, sbp =}"},
     {"tensor", "redistribute", "write x:to_global{placement =, sbp =}"},
     {"tensor", "dims", "write x.ndim"},
-    {"tensor", "masked_fill", "write rille.where(mask, value, x)"},
     {"rille", "from_numpy", "write rille.load_npy(path), or rille.tensor(table)"},
     {"rille", "FloatTensor", "write rille.tensor(table)"},
     {"rille", "Tensor", "write rille.tensor(table)"},

@@ -322,6 +322,8 @@ void json_open(lua_State *L);
 
 /* ---- lua_show.c: pictures ---- */
 
+/* Pushes a method whose function `name` is in the Lua module `module`; it is loaded at the first call. */
+void look_push(lua_State *L, const char *module, const char *name);
 void show_open(lua_State *L);  /* adds x:show() to the methods at the top */
 int boxing_show(lua_State *L); /* show() of a record of rille.boxing */
 int show_drawn(lua_State *L);  /* the Lua function rille._show */

@@ -1,6 +1,6 @@
 -- slice-grads.lua - tests of gradients of slices of one value. Gradients of adjacent slices must be concatenated and
--- written once, in any order of the slices. Slices that overlap, leave gaps or are sharded must give the same gradients
--- by a sum.
+-- written once, in any order of the slices. Slices that overlap, leave gaps or are sharded must give the same gradients.
+-- The bytes that a plan writes must be linear in the number of slices.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -21,11 +21,13 @@ local cuts = {
   {"chunks backwards", {{8, 12}, {4, 8}, {0, 4}}, whole = true},
   {"two halves", {{0, 6}, {6, 12}}, whole = true},
   {"adjacent slices that leave out the first columns", {{3, 5}, {5, 9}}},
-  {"the outer ones first", {{4, 8}, {0, 4}, {8, 12}}},
+  {"the outer ones first", {{4, 8}, {0, 4}, {8, 12}}, whole = true},
   {"overlapping slices", {{0, 7}, {5, 12}}},
   {"a gap", {{0, 3}, {9, 12}}},
   {"one slice twice", {{2, 6}, {2, 6}}},
-  {"an empty slice", {{0, 4}, {4, 4}, {4, 12}}},
+  {"an empty slice", {{0, 4}, {4, 4}, {4, 12}}, whole = true},
+  {"many overlapping slices", {{0, 9}, {1, 3}, {2, 6}, {2, 4}, {5, 12}, {2, 4}, {8, 9}}},
+  {"one slice inside another, and one apart", {{0, 6}, {2, 3}, {10, 11}}},
 }
 
 local function loss(x, parts)
@@ -76,6 +78,75 @@ for _, cut in ipairs(cuts) do
       end
     end
   end)
+end
+
+-- ---- the work of gradients is linear in the number of slices ----
+
+-- Returns the bytes that the tasks of a plan write.
+local function bytes_written(plan)
+  local UNITS <const>, total = {B = 1, KiB = 2 ^ 10, MiB = 2 ^ 20}, 0
+  for number, unit in tostring(plan):gmatch("\n%s+%d+%s+%S.-  ([%d.]+) ([KM]?i?B) ") do total = total + tonumber(number) * UNITS[unit] end
+  return total
+end
+
+local loops = {
+  ["x[t]"] = function(x, n) for t = 0, n - 1 do coroutine.yield(x[t]) end end,
+  ["x[{{}, t}], backwards"] = function(x, n)
+    local y = x:transpose(0, 1)
+    for t = n - 1, 0, -1 do coroutine.yield(y[{{}, t}]) end
+  end,
+  split = function(x) for _, part in ipairs(x:split(1)) do coroutine.yield(part) end end,
+  chunk = function(x, n) for _, part in ipairs(x:chunk(n // 2)) do coroutine.yield(part) end end,
+  windows = function(x, n) for t = 0, n - 3 do coroutine.yield(x[{{t, t + 3}}]) end end,
+  ["each row twice"] = function(x, n) for t = 0, 2 * n - 1 do coroutine.yield(x[t % n]) end end,
+  ["each element"] = function(x, n)
+    for t = 0, n - 1 do
+      for c = 0, 7 do coroutine.yield(x[{t, c}]) end
+    end
+  end,
+  ["every other row"] = function(x, n) for t = 0, n - 1, 2 do coroutine.yield(x[t]) end end,
+  ["even and odd rows"] = function(x)
+    for t = 0, 3 do coroutine.yield(x:slice(0, t % 2, #x, 2)) end
+  end,
+  ["rows of one chunk after the other"] = function(x)
+    for _, part in ipairs(x:split(5)) do
+      for t = 0, #part - 1 do coroutine.yield(part[t]) end
+    end
+  end,
+}
+
+-- Returns the gradient of the sum of k y^2 over the slices y with numbers k, and its plan.
+local function gradient_over(loop, n)
+  local x = (rille.arange(n * 8, {dtype = "f64"}):reshape{n, 8} % 13 - 6):detach():requires_grad_()
+  local step = rille.graph(function()
+    local total, k = 0, 0
+    for part in coroutine.wrap(function() loop(x, n) end) do
+      k = k + 1
+      total = total + (part * part):sum() * k
+    end
+    return rille.grad(total, {x})
+  end)
+  local dx, want, k = step():totable(), {}, 0
+  -- the reference: the gradient of k y^2 at each element is the sum of 2 k y over the slices that contain the element
+  local at = rille.arange(n * 8):reshape{n, 8}
+  for part in coroutine.wrap(function() loop(at, n) end) do
+    k = k + 1
+    for _, i in ipairs(part:reshape{-1}:totable()) do want[i] = (want[i] or 0) + 2 * k * (i % 13 - 6) end
+  end
+  local same = true
+  for i = 0, n * 8 - 1 do same = same and dx[i // 8 + 1][i % 8 + 1] == (want[i] or 0) end
+  return same, step:plan()
+end
+
+for name, loop in pairs(loops) do
+  local bytes = {}
+  for i, n in ipairs{72, 144, 288} do
+    local same, plan = gradient_over(loop, n)
+    tap.ok(same, ("%s: the gradient of %d rows is that of each element"):format(name, n))
+    bytes[i] = bytes_written(plan)
+  end
+  tap.ok(bytes[1] > 0 and bytes[2] <= 3 * bytes[1] and bytes[3] <= 3 * bytes[2],
+    ("%s: plans write %d, %d and %d B for 72, 144 and 288 rows: linear"):format(name, bytes[1], bytes[2], bytes[3]))
 end
 
 tap.done()

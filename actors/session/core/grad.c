@@ -18,6 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Gradient of a value: the sum of the contributions so far. */
+struct gradient {
+    struct val *total; /* NULL: none */
+    struct val **part; /* contributions that are not in `total`: their operator adds several at once (rewrite.sum) */
+    int32_t npart, part_capacity;
+};
+
 /* State of a backward pass. val->index of a reached value is its index in `at` and `grad`. */
 struct sweep {
     const struct call_context *ctx; /* context for new nodes: phase backward, line of the start value */
@@ -25,7 +32,7 @@ struct sweep {
     struct node **node;             /* reached nodes; later sorted by order of creation */
     int32_t nnode, node_capacity;
     struct val **at;          /* values that the backward pass has reached */
-    struct val **grad;        /* by value: sum of the gradient contributions so far; NULL: none */
+    struct gradient *grad;    /* by value */
     struct node **recomputed; /* by node: its recomputed copy; NULL: none yet */
     struct val *const *asked; /* values whose gradients are requested */
     int nasked;
@@ -42,7 +49,7 @@ gradient_slot(struct sweep *w, struct val *v)
     v->mark = w->mark;
     v->index = w->nat;
     w->at[w->nat] = v;
-    w->grad[w->nat] = NULL;
+    w->grad[w->nat] = (struct gradient){0};
     return w->nat++;
 }
 
@@ -158,8 +165,8 @@ is_gradient_asked(const struct node *n)
     return n && n->state == NODE_NEW;
 }
 
-/* Adds an earlier gradient of the same value to *g. Uses a shorter form if there is one: an operator that computes
- * the sum of both (plus), or an operator that adds its result to an existing value (onto). */
+/* Adds an earlier gradient of the same value to *g. Uses a shorter form if there is one: an operator that adds its
+ * result to an existing value (onto). */
 static int
 add_gradient(const struct call_context *ctx, struct val *before, struct val **g)
 {
@@ -167,9 +174,7 @@ add_gradient(const struct call_context *ctx, struct val *before, struct val **g)
     if (before->layout == (*g)->layout) {
         struct builder b = builder_of(ctx);
         struct val *sum = NULL;
-        if (x && y && x->op == y->op && x->op->rewrite.plus)
-            sum = x->op->rewrite.plus(&b.base, x, y);
-        else if (is_gradient_asked(y) && y->op->rewrite.onto)
+        if (is_gradient_asked(y) && y->op->rewrite.onto)
             sum = y->op->rewrite.onto(&b.base, y, before);
         else if (is_gradient_asked(x) && x->op->rewrite.onto)
             sum = x->op->rewrite.onto(&b.base, x, *g);
@@ -231,6 +236,19 @@ cut_as(const struct call_context *ctx, const struct val *v, struct val **g)
     return (*g)->layout == l ? 0 : build_to_global(ctx, *g, l, g);
 }
 
+/* Adds g to the total. */
+static int
+add_to_total(struct sweep *w, const struct call_context *ctx, struct gradient *to, struct val *g)
+{
+    if (to->total && is_after(to->total) != is_after(g)) {
+        TRY(sum_of_pieces(w, ctx, to->total, &to->total));
+        TRY(sum_of_pieces(w, ctx, g, &g));
+    }
+    if (to->total) TRY(add_gradient(ctx, to->total, &g));
+    to->total = g;
+    return 0;
+}
+
 /* Adds g to the gradient of v. First moves g to v's placement, casts it to v's dtype, and splits g as v is split if
  * g is replicated. If v is the same for all micro-batches (a weight that two stages share), the move to another
  * placement happens once per batch. */
@@ -248,12 +266,36 @@ receive_gradient(struct sweep *w, const struct call_context *ctx, struct val *v,
     TRY(build_cast(ctx, g, v->type.dtype, &g));
     TRY(cut_as(ctx, v, &g));
     int32_t i = gradient_slot(w, v);
-    if (w->grad[i] && is_after(w->grad[i]) != is_after(g)) {
-        TRY(sum_of_pieces(w, ctx, w->grad[i], &w->grad[i]));
-        TRY(sum_of_pieces(w, ctx, g, &g));
+    if (!is_gradient_asked(g->node) || !g->node->op->rewrite.sum || is_after(g))
+        return add_to_total(w, ctx, &w->grad[i], g);
+    struct gradient *to = &w->grad[i];
+    GROW(to->part, to->npart + 1, to->part_capacity);
+    to->part[to->npart++] = g;
+    return 0;
+}
+
+/* Moves the parts of a gradient into its total: sums parts of the same operator and layout in one call. */
+static int
+sum_parts(struct sweep *w, const struct call_context *ctx, struct gradient *to)
+{
+    while (to->npart > 0) {
+        struct val *first = to->part[0], *g = first, **same = must_alloc(sizeof(*same) * (size_t)to->npart);
+        int32_t nsame = 0, left = 0;
+        for (int32_t i = 0; i < to->npart; i++) {
+            struct val *v = to->part[i];
+            bool alike = v->node->op == first->node->op && v->layout == first->layout;
+            *(alike ? &same[nsame++] : &to->part[left++]) = v;
+        }
+        to->npart = left;
+        struct call_context there = *ctx;
+        struct builder b = builder_of(&there);
+        there.at = first->node->line;
+        there.composite = first->node->name;
+        if (nsame > 1) g = first->node->op->rewrite.sum(&b.base, nsame, same);
+        free(same);
+        if (b.base.failed) return err_last();
+        TRY(add_to_total(w, &there, to, g));
     }
-    if (w->grad[i]) TRY(add_gradient(ctx, w->grad[i], &g));
-    w->grad[i] = g;
     return 0;
 }
 
@@ -398,11 +440,11 @@ static int
 pass_hooks(struct sweep *w, const struct call_context *ctx, struct hook *hooks, const struct val *v)
 {
     int32_t i = v->index;
-    struct val *g = w->grad[i];
+    struct val *g = w->grad[i].total;
     if (!hooks || !g) return 0;
     int status = own_hooks_call(ctx, hooks, v->owner ? 0 : v->out, &g);
     mark_again(w);
-    w->grad[i] = g;
+    w->grad[i].total = g;
     return status;
 }
 
@@ -443,8 +485,9 @@ through_node(struct sweep *w, struct node *n)
     there.composite = n->name;
     for (int k = 0; k < n->nout; k++) {
         if (n->out[k]->mark != w->mark) continue;
+        TRY(sum_parts(w, w->ctx, &w->grad[n->out[k]->index]));
         if (n->own) TRY(pass_hooks(w, &there, n->own->hooks, n->out[k]));
-        dout[k] = w->grad[n->out[k]->index];
+        dout[k] = w->grad[n->out[k]->index].total;
         any = any || dout[k];
     }
     if (has_function(n)) return through_function(w, &there, n, dout[0]);
@@ -503,6 +546,7 @@ sweep_from(struct sweep *w, const struct call_context *ctx, struct val *y)
     int status = seed(&backward, y, &dy);
     if (!status) status = receive_gradient(w, &backward, y, dy);
     for (int32_t i = 0; !status && i < w->nnode; i++) status = through_node(w, w->node[i]);
+    for (int32_t i = 0; !status && i < w->nat; i++) status = sum_parts(w, &backward, &w->grad[i]);
     w->ctx = NULL;
     return status;
 }
@@ -525,6 +569,7 @@ sweep_fini(struct sweep *w)
     free(w->node);
     free(w->recomputed);
     free(w->at);
+    for (int32_t i = 0; i < w->nat; i++) free(w->grad[i].part);
     free(w->grad);
 }
 
@@ -543,10 +588,10 @@ grad_values(const struct call_context *ctx, struct val *y, int n, struct val *co
     w.ctx = ctx;
     for (int i = 0; !status && i < n; i++) {
         if (x[i]->mark != w.mark) continue;
-        struct val *before = w.grad[x[i]->index];
+        struct val *before = w.grad[x[i]->index].total;
         if (x[i]->owner) status = pass_hooks(&w, ctx, x[i]->owner->hooks, x[i]);
-        dx[i] = w.grad[x[i]->index];
-        w.grad[x[i]->index] = before; /* the list may name x[i] twice */
+        dx[i] = w.grad[x[i]->index].total;
+        w.grad[x[i]->index].total = before; /* the list may name x[i] twice */
     }
     forget_functions(&w);
     sweep_fini(&w);
@@ -609,8 +654,8 @@ grad_deposit(const struct call_context *ctx, struct val *y, bool retain)
     int status = sweep_from(&w, &plain, y);
     for (int32_t i = 0; !status && i < w.nat; i++) {
         struct val *v = w.at[i];
-        if (w.grad[i] && v->owner && v->owner->requires_grad && v->owner->nref > 0)
-            status = deposit(&w, &weight, v, w.grad[i]);
+        if (w.grad[i].total && v->owner && v->owner->requires_grad && v->owner->nref > 0)
+            status = deposit(&w, &weight, v, w.grad[i].total);
     }
     forget_functions(&w);
     for (int32_t i = 0; !status && !retain && i < w.nnode; i++) node_spend(ctx->s->graph, w.node[i]);

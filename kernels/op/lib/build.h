@@ -28,10 +28,6 @@ struct val *b_cos(struct build *b, struct val *x);
 struct val *b_sign(struct build *b, struct val *x);
 struct val *b_sigmoid(struct build *b, struct val *x);
 struct val *b_add(struct build *b, struct val *x, struct val *y);
-/* If x is the result of a concat along the axis that is not computed yet, sets part[] to the operands of the concat;
- * otherwise to x alone. Returns the number of parts, at most JOINED. */
-enum { JOINED = 32 };
-int b_joined(struct val *x, int64_t axis, struct val **part);
 struct val *b_sub(struct build *b, struct val *x, struct val *y);
 struct val *b_mul(struct build *b, struct val *x, struct val *y);
 struct val *b_div(struct build *b, struct val *x, struct val *y);

@@ -1,0 +1,337 @@
+-- index.lua - indexing beyond positions and ranges: masks, index tensors, lists, "...", new axes and negative steps; what
+-- shell/bind/lua_index.c leaves to this file.
+--
+-- An entry of a key x[{...}] is a position, a range {start, stop, step}, a list of positions or booleans {{2, 0, 1}}, an
+-- index tensor, a mask (a bool tensor, which takes as many axes as it has), rille.newaxis, or "...". The result is NumPy's:
+-- index tensors broadcast together, and their axes stand at the place of the first if they are adjacent, else in front. A
+-- position beside index tensors counts as one of them. Reads consist of operators that have gradients and accept every
+-- layout. An assignment computes the whole new value and copies it to the variable.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+
+local index = {}
+
+local ALL <const> = {} -- the range of a whole axis
+
+local function shape_text(x) return ("%s{%s}"):format(x.dtype, table.concat(x.shape, ", ")) end
+
+local function refuse(x, format, ...) check.fail("index: %s; x is %s", format:format(...), shape_text(x)) end
+
+-- Returns the options of a tensor on x's placement, replicated.
+local function beside(x, dtype) return {dtype = dtype, placement = x.placement, sbp = layout.replicated(x.placement)} end
+
+-- Refuses results whose shape depends on data in a compiled step. `remedy` says what to write instead.
+local function check_eager(x, what)
+  if not rille._tracing() then return end
+  refuse(x, "the size of %s depends on data, which a compiled step cannot have: use rille.where(mask, x, 0) or "
+    .. "x:masked_fill(mask, value), or index outside the step", what)
+end
+
+-- Returns the row-major positions at which a mask is true, in ascending order. The sort by topk stays on the devices.
+local function places(x, mask, what)
+  check_eager(x, what)
+  local flat = mask:detach():reshape{-1}
+  local n, total = flat:sum():item(), flat:numel()
+  if n == 0 then return rille.zeros({0}, beside(x, "i64")) end
+  return total - flat:where(total - rille.arange(total, beside(x, "i64")), 0):topk(n)
+end
+
+-- ---- keys ----
+
+-- Returns a list {{2, 0, 1}} as a tensor: positions as i64, booleans as a mask.
+local function list_tensor(x, entry)
+  if #entry ~= 1 then refuse(x, "a list of positions must stand alone in its braces, as in x[{{{2, 0, 1}}}], found %d entries", #entry) end
+  local first = entry[1]
+  while type(first) == "table" do first = first[1] end
+  return rille.tensor(entry[1], beside(x, type(first) == "boolean" and "bool" or "i64"))
+end
+
+-- Returns an entry of a key as {axes = number of axes that it takes, and at =, range =, ids =, mask =, new = or rest =}.
+local function read_entry(x, entry)
+  if type(entry) == "table" and type(entry[1]) == "table" then entry = list_tensor(x, entry) end
+  if type(entry) == "table" then return {axes = 1, range = entry} end
+  if entry == rille.newaxis then return {axes = 0, new = true} end
+  if entry == "..." then return {axes = 0, rest = true} end
+  local at = math.tointeger(entry)
+  if at and type(entry) == "number" then return {axes = 1, at = at} end
+  if not layout.is_tensor(entry) then
+    refuse(x, 'an entry must be a position, a range, a list {{...}}, a tensor, rille.newaxis or "...", found %s', check.shown(entry))
+  end
+  if entry.dtype ~= "bool" then return {axes = 1, ids = entry} end
+  if entry.ndim == 0 then refuse(x, "a mask must have at least 1 dimension") end
+  return {axes = entry.ndim, mask = entry}
+end
+
+-- Returns the entries of a key, with "..." and missing axes filled by whole ranges.
+local function read_key(x, key)
+  local read, axes, rest = {}, 0, nil
+  if type(key) ~= "table" then key = {key} end
+  for i = 1, #key do
+    read[i] = read_entry(x, key[i])
+    axes = axes + read[i].axes
+    if read[i].rest and rest then refuse(x, '"..." must stand once in a key') end
+    rest = rest or read[i].rest and i
+  end
+  if axes > x.ndim then refuse(x, "found positions for %d dimensions, more than the %d of x", axes, x.ndim) end
+  for _ = axes + 1, x.ndim do table.insert(read, rest and rest + 1 or #read + 1, {axes = 1, range = ALL}) end
+  return read
+end
+
+local function check_position(x, at, axis, size)
+  local from_start = at < 0 and at + size or at
+  if from_start >= 0 and from_start < size then return from_start end
+  refuse(x, "position %d is out of range: axis %d has %d entries, and positions count from 0", at, axis, size)
+end
+
+local function clamp(at, least, most) return math.max(least, math.min(at, most)) end
+
+-- Returns the part of an axis in a range {start, stop, step}; with a negative step, backwards from start.
+local function take_range(x, y, axis, range)
+  local size = y.shape[axis + 1]
+  for k, value in pairs(range) do
+    if not math.tointeger(value) or not math.tointeger(k) or k < 1 or k > 3 then
+      refuse(x, "a range must be {start, stop, step}, integers, found %s as entry %s; a list of positions is {{2, 0, 1}}", check.shown(value),
+        check.shown(k))
+    end
+  end
+  local step = range[3] or 1
+  if step == 0 then refuse(x, "the step of a range must not be 0") end
+  local back = step < 0
+  local start, stop = range[1] or (back and size - 1 or 0), range[2] or (back and -size - 1 or size)
+  local least, most = back and -1 or 0, back and size - 1 or size
+  start, stop = clamp(start < 0 and start + size or start, least, most), clamp(stop < 0 and stop + size or stop, least, most)
+  if not back then
+    return start == 0 and stop == size and step == 1 and y or y:slice(axis, start, math.max(start, stop), step)
+  end
+  local count = start > stop and (start - stop - step - 1) // -step or 0
+  if count == 0 then return y:slice(axis, 0, 0) end
+  return y:slice(axis, start + (count - 1) * step, start + 1, -step):flip{axis}
+end
+
+-- ---- reading ----
+
+-- Merges the axes of a mask into one, and returns the positions in it.
+local function merge_mask(x, y, axis, mask)
+  local shape, size = {}, 1
+  for d, n in ipairs(y.shape) do
+    local k = d - axis
+    if k >= 1 and k <= mask.ndim then
+      if mask.shape[k] ~= n then
+        refuse(x, "a mask must have the sizes of its axes; dimension %d of the mask is %d, expected %d", k - 1, mask.shape[k], n)
+      end
+      size = size * n
+    end
+    if k == mask.ndim then shape[#shape + 1] = size elseif k < 1 or k > mask.ndim then shape[#shape + 1] = n end
+  end
+  return mask.ndim > 1 and y:reshape(shape) or y, places(x, mask, "a part selected by a mask")
+end
+
+-- Applies positions, ranges and new axes. Returns the rest: the index tensors {axis =, ids =}, and the axis of the result
+-- where their dimensions stand.
+local function take_basic(x, key)
+  local y, axis, picks, place, state, arrays = x, 0, {}, 0, "before", false
+  for _, entry in ipairs(key) do arrays = arrays or entry.ids or entry.mask end
+  for _, entry in ipairs(key) do
+    if arrays and (entry.at or entry.ids or entry.mask) then
+      if state == "before" then place = axis end
+      state = (state == "after" or state == "apart") and "apart" or "within"
+    elseif state == "within" then
+      state = "after"
+    end
+    if entry.at then
+      local at = check_position(x, entry.at, axis, y.shape[axis + 1])
+      y = y:slice(axis, at, at + 1):squeeze(axis)
+    elseif entry.new then
+      y, axis = y:unsqueeze(axis), axis + 1
+    elseif entry.range then
+      y, axis = take_range(x, y, axis, entry.range), axis + 1
+    elseif not entry.rest then
+      local ids = entry.ids
+      if entry.mask then y, ids = merge_mask(x, y, axis, entry.mask) end
+      picks[#picks + 1] = {axis = axis, ids = ids}
+      axis = axis + 1
+    end
+  end
+  return y, picks, state == "apart" and 0 or place
+end
+
+-- Returns positions in the merged axes of several index tensors. The lookup in a list of positions refuses those out of
+-- range, which would be other elements of the merged axes.
+local function merged_ids(y, picks)
+  local flat
+  for _, pick in ipairs(picks) do
+    local size = y.shape[pick.axis + 1]
+    local ids = rille.arange(size, beside(y, "i64")):index_select(0, pick.ids)
+    flat = flat and flat * size + ids or ids
+  end
+  return flat
+end
+
+local function take_picks(y, picks, place)
+  local is_picked, order, shape, size = {}, {}, {}, 1
+  for _, pick in ipairs(picks) do
+    local n = y.shape[pick.axis + 1]
+    pick.ids = pick.ids:lt(0):where(pick.ids + n, pick.ids)
+    is_picked[pick.axis], size = true, size * n
+  end
+  for axis = 0, y.ndim - 1 do
+    if not is_picked[axis] then order[#order + 1], shape[#shape + 1] = axis, y.shape[axis + 1] end
+  end
+  for k, pick in ipairs(picks) do table.insert(order, place + k, pick.axis) end
+  table.insert(shape, place + 1, size)
+  local ids = #picks == 1 and picks[1].ids or merged_ids(y, picks)
+  return y:permute(order):reshape(shape):index_select(place, ids)
+end
+
+-- x[key]
+function index.get(x, key)
+  local y, picks, place = take_basic(x, read_key(x, key))
+  return #picks == 0 and y or take_picks(y, picks, place)
+end
+
+-- ---- assigning ----
+
+-- Returns the value as a tensor of x's dtype on x's placement.
+local function source(x, v)
+  if layout.is_tensor(v) then
+    v = v.placement == x.placement and v or v:to_global{placement = x.placement, sbp = layout.replicated(x.placement)}
+    return v.dtype == x.dtype and v or v:to(x.dtype)
+  end
+  if type(v) ~= "number" and type(v) ~= "boolean" and type(v) ~= "table" then
+    refuse(x, "expected a tensor, a number or a list to assign, found %s", check.shown(v))
+  end
+  return rille.tensor(v, beside(x, x.dtype))
+end
+
+-- Returns the new value for a key with one mask and otherwise whole axes, if v has no axis along the mask: its shape does
+-- not depend on data.
+local function assign_mask(x, key, v, accumulate)
+  local mask, before, after = nil, 0, 0
+  for _, entry in ipairs(key) do
+    if entry.mask and not mask then
+      mask = entry.mask
+    elseif entry.range and next(entry.range) == nil then
+      if mask then after = after + 1 else before = before + 1 end
+    elseif not entry.rest then
+      return nil
+    end
+  end
+  if not mask or v.ndim > after then return nil end
+  local shape = table.move(mask.shape, 1, mask.ndim, before + 1, {})
+  for d = 1, x.ndim do
+    shape[d] = shape[d] or 1
+    if d > before and d <= before + mask.ndim and shape[d] ~= x.shape[d] then
+      refuse(x, "a mask must have the sizes of its axes; dimension %d of the mask is %d, expected %d", d - before - 1, shape[d], x.shape[d])
+    end
+  end
+  return mask:reshape(shape):where(accumulate and x + v or v, x)
+end
+
+-- Returns x, flat, with src at `places`. Of repeated places the last one wins: places are sorted together with their
+-- order, and only the last of equal places is kept.
+local function write_places(x, at, src)
+  local n, total = at:numel(), x:numel()
+  local keys = (at * n + rille.arange(n, beside(x, "i64"))):topk(n)
+  local sorted = keys // n
+  local before = rille.cat({rille.full({1}, -1, beside(x, "i64")), sorted}):slice(0, 0, n)
+  local to = sorted:ne(before):where(sorted, total)
+  local function spread(values)
+    return rille.zeros({total + 1}, beside(x, values.dtype)):scatter_add(0, to, values):slice(0, 0, total)
+  end
+  local hits = spread(rille.ones({n}, beside(x, "i64")))
+  return hits:eq(1):where(spread(src:index_select(0, keys % n)), x)
+end
+
+local function new_value(x, key, v, accumulate)
+  local total = x:numel()
+  local at = index.get(rille.arange(total, beside(x, "i64")):reshape(x.shape), key)
+  local n = at:numel()
+  while v.ndim > at.ndim and v.shape[1] == 1 do v = v:squeeze(0) end
+  local fits = v.ndim <= at.ndim
+  for d = 1, fits and v.ndim or 0 do
+    local size = v.shape[d]
+    fits = fits and (size == 1 or size == at.shape[at.ndim - v.ndim + d])
+  end
+  if not fits then refuse(x, "a value of shape {%s} cannot be assigned to a part of shape {%s}", table.concat(v.shape, ", "), table.concat(at.shape, ", ")) end
+  if n == 0 then return x end
+  local work = x.dtype == "bool" and "i64" or x.dtype
+  local flat, src = x:reshape{-1}:to(work), v:expand(at.shape):reshape{-1}:to(work)
+  at = at:reshape{-1}
+  if accumulate then
+    flat = flat:scatter_add(0, at, src)
+  elseif v:numel() == 1 then
+    local hits = rille.zeros({total}, beside(x, "i64")):scatter_add(0, at, rille.ones({n}, beside(x, "i64")))
+    flat = hits:gt(0):where(v:reshape{1}:to(work), flat)
+  else
+    flat = write_places(flat, at, src)
+  end
+  return flat:to(x.dtype):reshape(x.shape)
+end
+
+local function assign(x, key, v, accumulate)
+  if not x.is_leaf then
+    refuse(x, "cannot assign to the result of an operator, only to a variable; write x[{0, 1}] = v instead of x[0][1] = v")
+  end
+  v = source(x, v)
+  local read = read_key(x, key)
+  x:copy_(assign_mask(x, read, v, accumulate) or new_value(x, key, v, accumulate))
+end
+
+-- x[key] = v, called without gradients
+function index.set(x, key, v) assign(x, key, v, false) end
+
+-- ---- methods ----
+
+function index.index_put_(x, key, v, options)
+  local o = check.options("index_put_", options, {accumulate = false})
+  rille.no_grad(assign, x, key, v, o.accumulate)
+  return x
+end
+
+-- Returns the shape to which two shapes broadcast.
+local function broadcast(x, a, b)
+  local shape = {}
+  for d = 1, math.max(#a, #b) do
+    local m, n = a[#a - d + 1] or 1, b[#b - d + 1] or 1
+    if m ~= n and m ~= 1 and n ~= 1 then
+      refuse(x, "a mask of shape {%s} does not broadcast to x", table.concat(b, ", "))
+    end
+    table.insert(shape, 1, m == 1 and n or m)
+  end
+  return shape
+end
+
+local function check_mask(who, x, mask)
+  check.that(layout.is_tensor(mask) and mask.dtype == "bool", "%s: mask must be a bool tensor, found %s", who,
+    layout.is_tensor(mask) and shape_text(mask) or check.shown(mask))
+  return broadcast(x, x.shape, mask.shape)
+end
+
+function index.masked_select(x, mask)
+  local shape = check_mask("masked_select", x, mask)
+  return x:expand(shape):reshape{-1}:index_select(0, places(x, mask:expand(shape), "masked_select"))
+end
+
+function index.masked_fill(x, mask, v)
+  check_mask("masked_fill", x, mask)
+  check.that(type(v) == "number" or layout.is_tensor(v) and v.ndim == 0, "masked_fill: value must be a number or a tensor without dimensions, found %s",
+    layout.is_tensor(v) and shape_text(v) or check.shown(v))
+  local y = mask:where(v, x)
+  return y.dtype == x.dtype and y or y:to(x.dtype)
+end
+
+function index.nonzero(x)
+  local flat, columns = places(x, x.dtype == "bool" and x or x:ne(0), "nonzero"), {}
+  local stride = 1
+  for d = x.ndim, 1, -1 do
+    columns[d] = flat // math.max(stride, 1) % math.max(x.shape[d], 1)
+    stride = stride * x.shape[d]
+  end
+  return x.ndim > 0 and rille.stack(columns, 1) or rille.zeros({flat:numel(), 0}, beside(x, "i64"))
+end
+
+for _, name in ipairs{"index_put_", "masked_select", "masked_fill", "nonzero"} do index[name] = check.limited(name, index[name]) end
+
+return index
