@@ -89,7 +89,7 @@ edges_are_whole(const struct trial *t)
 static int
 compute(struct trial *t, const struct op *op, struct finding *find)
 {
-    static _Alignas(64) char scratch[1 << 16];
+    static _Alignas(64) char scratch[1 << 20];
     struct call c = t->sample.call;
     struct kcall k = {.call = &c, .in = t->view, .out = t->view + c.nin, .threads = 1};
     struct exec *e;
