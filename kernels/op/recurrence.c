@@ -10,20 +10,21 @@
  * A row whose length is exceeded keeps its state. So the reverse direction starts at the row's length.
  * Hochreiter & Schmidhuber 1997; Cho et al. 2014. */
 #include "kernels/cpu/gemm/recurrent.h"
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/lib/lookup.h"
 #include "runtime/base/arena.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-extern const struct op op_recurrence, op_recurrence_grad, op_concat, op_contract;
+extern const struct op op_recurrence, op_recurrence_grad, op_contract;
 
 static int
 rule(const struct call *c, struct str *rule)
 {
     bool lstm = c->attr[RECUR_CELL].i == CELL_LSTM;
-    str_addf(rule, "b[t][g],[g][h],b[h],%s,%s,%s->", absent(&c->in[RECUR_C0]) ? "=" : "b[h]",
-             absent(&c->in[RECUR_BIAS]) ? "=" : "[g]", absent(&c->in[RECUR_LENGTHS]) ? "=" : "b");
+    str_addf(rule, "b[t][g],[g][h],%s,%s,%s,%s->", absent(&c->in[RECUR_H0]) ? "=" : "b[h]",
+             absent(&c->in[RECUR_C0]) ? "=" : "b[h]", absent(&c->in[RECUR_BIAS]) ? "=" : "[g]",
+             absent(&c->in[RECUR_LENGTHS]) ? "=" : "b");
     str_addf(rule, "b[t][h],%s", lstm ? "b[t][h],b[t][g]" : "b[t][c],b[t][s]");
     return 0;
 }
@@ -34,8 +35,7 @@ infer(const struct call *c, int64_t *size)
     int64_t cell = c->attr[RECUR_CELL].i, hidden = c->in[RECUR_W].dim[1];
     if (c->in[RECUR_W].dim[0] != cell_gates(cell) * hidden)
         return call_fail(E_SHAPE, c, "w must have %d rows per hidden unit", (int)cell_gates(cell));
-    if (absent(&c->in[RECUR_C0]) == (cell == CELL_LSTM))
-        return call_fail(E_ARG, c, "c0 must be given for lstm, and for no other cell");
+    if (!absent(&c->in[RECUR_C0]) && cell != CELL_LSTM) return call_fail(E_ARG, c, "c0 is a state of lstm only");
     if (cell != CELL_LSTM) size[0] = 0, size[1] = cell_saves(cell) * hidden;
     return 0;
 }
@@ -85,16 +85,17 @@ next_state(int64_t cell, const struct unit *u, double h, double *c)
     return cell == CELL_TANH ? tanh(gate(u, 0)) : fmax(gate(u, 0), 0);
 }
 
-/* a = h w^T */
+/* a = h w^T; h NULL: zeros */
 static void
 hidden_products(const struct view *w, const double *h, double *a)
 {
     for (int64_t g = 0; g < w->dim[0]; g++) {
         a[g] = 0;
-        for (int64_t j = 0; j < w->dim[1]; j++) a[g] += f64_of(w)[g * w->dim[1] + j] * h[j];
+        for (int64_t j = 0; h && j < w->dim[1]; j++) a[g] += f64_of(w)[g * w->dim[1] + j] * h[j];
     }
 }
 
+/* h, c: the states before the step; NULL: zeros. */
 static void
 ref_step(const struct kcall *k, const struct recur *r, int64_t row, int64_t t, const double *h, const double *c,
          double *a)
@@ -107,29 +108,41 @@ ref_step(const struct kcall *k, const struct recur *r, int64_t row, int64_t t, c
     for (int64_t j = 0; j < n; j++) {
         struct unit u = {n, f64_of(&k->in[RECUR_X]) + at * r->gates + j, a + j, bias ? bias + j : NULL, NULL};
         if (r->saves) u.saved = f64_of(&k->out[RECUR_GATES]) + at * r->saves + j;
-        double cell = c ? c[j] : 0;
-        f64_of(&k->out[RECUR_HS])[at * n + j] = over ? h[j] : next_state(r->cell, &u, h[j], &cell);
-        if (c) f64_of(&k->out[RECUR_CS])[at * n + j] = cell;
+        double cell = c ? c[j] : 0, before = h ? h[j] : 0;
+        f64_of(&k->out[RECUR_HS])[at * n + j] = over ? before : next_state(r->cell, &u, before, &cell);
+        if (r->cell == CELL_LSTM) f64_of(&k->out[RECUR_CS])[at * n + j] = cell;
     }
+}
+
+static const double *
+first_state(const struct view *states, int64_t row)
+{
+    return states->dtype == DT_NONE ? NULL : f64_of(states) + row * states->dim[1];
+}
+
+static void
+find_lengths(const struct kcall *k)
+{
+    if (k->in[RECUR_LENGTHS].dtype != DT_NONE) lookup_find(k);
 }
 
 static int
 ref(const struct kcall *k)
 {
     struct recur r = recur_of(k, &k->out[RECUR_HS], &k->in[RECUR_LENGTHS]);
+    find_lengths(k);
     if (!recur_is_whole(&r, &k->in[RECUR_X], &k->in[RECUR_W], &k->out[RECUR_GATES])) {
         for (int i = 0; i < k->call->nout; i++) view_clear(&k->out[i]);
         return 0;
     }
     double *a = must_alloc((size_t)(r.gates + 1) * sizeof *a);
     for (int64_t row = 0; row < r.batch; row++) {
-        const double *h = f64_of(&k->in[RECUR_H0]) + row * r.hidden;
-        const double *c = r.cell == CELL_LSTM ? f64_of(&k->in[RECUR_C0]) + row * r.hidden : NULL;
+        const double *h = first_state(&k->in[RECUR_H0], row), *c = first_state(&k->in[RECUR_C0], row);
         for (int64_t s = 0; s < r.length && !stop_now(); s++) {
             int64_t t = recur_at(&r, s), at = (row * r.length + t) * r.hidden;
             ref_step(k, &r, row, t, h, c, a);
             h = f64_of(&k->out[RECUR_HS]) + at;
-            if (c) c = f64_of(&k->out[RECUR_CS]) + at;
+            if (r.cell == CELL_LSTM) c = f64_of(&k->out[RECUR_CS]) + at;
         }
     }
     free(a);
@@ -138,18 +151,19 @@ ref(const struct kcall *k)
 
 /* ---- gradient ---- */
 
-/* Builds the hidden states before each step: h0, then all states except the last. */
+/* Builds the sum over all steps of da^T h, where h is the state before the step. */
 static struct val *
-states_before(struct build *b, const struct node *n)
+weight_gradient(struct build *b, const struct node *n, struct val *da)
 {
-    struct val *hs = n->out[RECUR_HS], *h0 = b_unsqueeze(b, n->in[RECUR_H0], 1);
+    struct val *hs = n->out[RECUR_HS], *h0 = n->in[RECUR_H0];
     int64_t length = hs->type.dim[1];
     bool reverse = n->attr[RECUR_REVERSE].i;
-    struct val *rest = b_slice(b, hs, 1, reverse ? 1 : 0, reverse ? length : length - 1, 1);
-    struct attr attr[OP_ATTR];
-    op_attr_defaults(&op_concat, attr);
-    attr_int(&op_concat, attr, "axis", 1);
-    return b_call(b, &op_concat, 2, reverse ? (struct val *[]){rest, h0} : (struct val *[]){h0, rest}, attr);
+    struct val *before = b_slice(b, hs, 1, reverse, length - !reverse, 1);
+    struct val *after = b_slice(b, da, 1, !reverse, length - reverse, 1);
+    struct val *sum = b_call2(b, &op_contract, after, before);
+    if (!h0) return sum;
+    struct val *first = b_slice(b, da, 1, reverse ? length - 1 : 0, reverse ? length : 1, 1);
+    return b_add(b, sum, b_call2(b, &op_contract, first, b_unsqueeze(b, h0, 1)));
 }
 
 static void
@@ -163,10 +177,36 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (!b->add(b, &op_recurrence_grad, countof(in), in, n->attr, d)) return;
     struct val *da = is_gru ? d[BACK_DA] : d[BACK_DX];
     din[RECUR_X] = d[BACK_DX];
-    din[RECUR_H0] = d[BACK_DH0];
-    if (b_wants(n, RECUR_W)) din[RECUR_W] = b_call2(b, &op_contract, da, states_before(b, n));
+    if (n->in[RECUR_H0]) din[RECUR_H0] = d[BACK_DH0];
+    if (b_wants(n, RECUR_W)) din[RECUR_W] = weight_gradient(b, n, da);
     if (n->in[RECUR_C0]) din[RECUR_C0] = d[BACK_DC0];
     if (n->in[RECUR_BIAS] && b_wants(n, RECUR_BIAS)) din[RECUR_BIAS] = b_sum(b, da, (int64_t[]){0, 1}, 2, false);
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    find_lengths(k);
+    return recurrent_run(k, state);
+}
+
+static void
+allows(const struct kcall *k, struct allowed *a)
+{
+    *a = (struct allowed){.operand = RECUR_LENGTHS, .count = (uint64_t)k->in[RECUR_X].global[1] + 1};
+}
+
+static int
+say(const struct kcall *k, const struct finding *f)
+{
+    struct str where = {0};
+    lookup_print_position(k, RECUR_LENGTHS, f, &where);
+    int code = fail(E_VALUE,
+                    "lengths: length %lld at position %s must be from 0 to %lld, the number of steps (positions "
+                    "count from 0)",
+                    (long long)f->value[0], str_text(&where), (long long)k->in[RECUR_X].global[1]);
+    str_free(&where);
+    return code;
 }
 
 static double
@@ -176,7 +216,7 @@ flops(const struct call *c)
 }
 
 static const struct kernel_variant variants[] = {
-    {"blocks", .dense_in = true, .accepts = recurrent_accepts, .prepare = recurrent_prepare, .run = recurrent_run,
+    {"blocks", .dense_in = true, .accepts = recurrent_accepts, .prepare = recurrent_prepare, .run = run,
      .drop = recurrent_drop},
     {NULL},
 };
@@ -186,7 +226,7 @@ const struct op op_recurrence = {
     .doc = "hidden states of a recurrent cell: h(t) = cell(x(t), h(t - 1) w^T + bias)",
     .in = {[RECUR_X] = {"x", IN_FLOAT},
            [RECUR_W] = {"w", IN_FLOAT},
-           [RECUR_H0] = {"h0", IN_FLOAT},
+           [RECUR_H0] = {"h0", IN_FLOAT | IN_OPTIONAL},
            [RECUR_C0] = {"c0", IN_FLOAT | IN_OPTIONAL},
            [RECUR_BIAS] = {"bias", IN_FLOAT | IN_OPTIONAL},
            [RECUR_LENGTHS] = {"lengths", IN_INDEX | IN_OPTIONAL}},
@@ -199,12 +239,14 @@ const struct op op_recurrence = {
     .grad.build = grad,
     .grad.saves = "1235abc",
     .host.ref = ref,
+    .host.allows = allows,
+    .host.say = say,
     .host.kernel = variants,
     .flops = flops,
     .flags = OP_HIDDEN | OP_WIDE,
-    .sample = {"f32{4,3,8} f32{8,2} f32{4,2} f32{4,2} f32{8} -", "f32{4,3,6} f32{6,2} f32{4,2} - f32{6} - cell=gru",
+    .sample = {"f32{4,3,8} f32{8,2} f32{4,2} f32{4,2} f32{8} -", "f32{4,3,6} f32{6,2} - - f32{6} - cell=gru",
                "f32{5,3,2} f32{2,2} f32{5,2} - - i64{5}<4 cell=tanh reverse=true",
                "f32{2,4,3} f32{3,3} f32{2,3} - f32{3} i64{2}<5 cell=relu",
-               "f64{3,4,8} f64{8,2} f64{3,2} f64{3,2} - i64{3}<5 reverse=true",
+               "f64{3,4,8} f64{8,2} - f64{3,2} - i64{3}<5 reverse=true",
                "f32{70,3,12} f32{12,4} f32{70,4} - f32{12} i32{70}<4 cell=gru reverse=true"},
 };

@@ -16,8 +16,8 @@ rule(const struct call *c, struct str *rule)
     const char *cs = is_lstm ? "b[t][h]" : "b[t][c]";
     str_addf(rule, "%s,%s,b[t][h],%s,", absent(&c->in[BACK_DHS]) ? "=" : "b[t][h]", absent(&c->in[BACK_DCS]) ? "=" : cs,
              cs);
-    str_addf(rule, "%s,[g][h],b[h],%s,%s->", is_lstm ? "b[t][g]" : "b[t][s]", absent(&c->in[BACK_C0]) ? "=" : "b[h]",
-             absent(&c->in[BACK_LENGTHS]) ? "=" : "b");
+    str_addf(rule, "%s,[g][h],%s,%s,%s->", is_lstm ? "b[t][g]" : "b[t][s]", absent(&c->in[BACK_H0]) ? "=" : "b[h]",
+             absent(&c->in[BACK_C0]) ? "=" : "b[h]", absent(&c->in[BACK_LENGTHS]) ? "=" : "b");
     str_addf(rule, "b[t][g],b[t]%s,b[h],b%s", is_gru ? "[g]" : "[z]", is_lstm ? "[h]" : "[z]");
     return 0;
 }
@@ -203,7 +203,7 @@ const struct op op_recurrence_grad = {
            [BACK_CS] = {"cs", IN_FLOAT},
            [BACK_GATES] = {"gates", IN_FLOAT},
            [BACK_W] = {"w", IN_FLOAT},
-           [BACK_H0] = {"h0", IN_FLOAT},
+           [BACK_H0] = {"h0", IN_FLOAT | IN_OPTIONAL},
            [BACK_C0] = {"c0", IN_FLOAT | IN_OPTIONAL},
            [BACK_LENGTHS] = {"lengths", IN_INDEX | IN_OPTIONAL}},
     .nout = 4,
@@ -219,9 +219,9 @@ const struct op op_recurrence_grad = {
     .flags = OP_HIDDEN,
     .sample =
         {"f32{4,3,2} f32{4,3,2} f32{4,3,2} f32{4,3,2} f32{4,3,8} f32{8,2} f32{4,2} f32{4,2} -",
-         "f32{4,3,2} - f32{4,3,2} f32{4,3,0} f32{4,3,8} f32{6,2} f32{4,2} - - cell=gru",
+         "f32{4,3,2} - f32{4,3,2} f32{4,3,0} f32{4,3,8} f32{6,2} - - - cell=gru",
          "f32{5,3,2} - f32{5,3,2} f32{5,3,0} f32{5,3,0} f32{2,2} f32{5,2} - i64{5}<4 cell=tanh reverse=true",
          "f32{2,4,3} - f32{2,4,3} f32{2,4,0} f32{2,4,0} f32{3,3} f32{2,3} - i64{2}<5 cell=relu",
-         "- f64{3,4,2} f64{3,4,2} f64{3,4,2} f64{3,4,8} f64{8,2} f64{3,2} f64{3,2} i64{3}<5 reverse=true",
+         "- f64{3,4,2} f64{3,4,2} f64{3,4,2} f64{3,4,8} f64{8,2} f64{3,2} - i64{3}<5 reverse=true",
          "f32{70,3,4} - f32{70,3,4} f32{70,3,0} f32{70,3,16} f32{12,4} f32{70,4} - i32{70}<4 cell=gru reverse=true"},
 };

@@ -74,11 +74,12 @@ align_recurrent(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Returns the bytes of a thread's blocks of states and gates. */
+/* Returns the bytes of a thread's blocks of states and gates, and of a row of zeros. */
 static size_t
 block_bytes(const struct recur *r)
 {
-    return 2 * align_recurrent(ROWS * (size_t)r->hidden * sizeof(float)) +
+    return align_recurrent((size_t)r->hidden * sizeof(float)) +
+           2 * align_recurrent(ROWS * (size_t)r->hidden * sizeof(float)) +
            align_recurrent(ROWS * (size_t)r->gates * sizeof(float));
 }
 
@@ -149,9 +150,9 @@ struct recurrent_work {
     bool failed;
 };
 
-/* A thread's memory: two blocks of states and one of gates. */
+/* A thread's memory: two blocks of states, one of gates, and a row of zeros. */
 struct recurrent_block {
-    float *h, *c, *a;
+    float *h, *c, *a, *zero;
     char *product;
 };
 
@@ -161,7 +162,9 @@ block_of(const struct recurrent_work *w, int64_t share)
     char *own = (char *)w->k->scratch + weight_bytes(&w->r) + w->e->each * (size_t)share;
     size_t state = align_recurrent(ROWS * (size_t)w->r.hidden * sizeof(float));
     char *h = own + w->e->product_bytes;
-    return (struct recurrent_block){(float *)h, (float *)(h + state), (float *)(h + 2 * state), own};
+    float *zero = (float *)(h + 2 * state + align_recurrent(ROWS * (size_t)w->r.gates * sizeof(float)));
+    memset(zero, 0, (size_t)w->r.hidden * sizeof *zero);
+    return (struct recurrent_block){(float *)h, (float *)(h + state), (float *)(h + 2 * state), zero, own};
 }
 
 static float *
@@ -289,6 +292,17 @@ block_product(struct recurrent_work *w, int64_t share, int64_t block, const floa
     return !w->failed;
 }
 
+/* Copies the first states of n rows, from row `first` on; zeros if they are absent. */
+static void
+first_states(const struct recur *r, const struct view *states, int64_t first, int64_t n, float *to)
+{
+    size_t bytes = (size_t)(n * r->hidden) * sizeof *to;
+    if (states->dtype == DT_NONE)
+        memset(to, 0, bytes);
+    else
+        memcpy(to, (const float *)states->data + first * r->hidden, bytes);
+}
+
 static void
 forward_blocks(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
@@ -297,9 +311,8 @@ forward_blocks(void *arg, int64_t share, int64_t lo, int64_t hi)
     struct recurrent_block b = block_of(w, share);
     for (int64_t block = lo; block < hi; block++) {
         int64_t first = block * ROWS, n = MIN(ROWS, r->batch - first);
-        size_t bytes = (size_t)(n * r->hidden) * sizeof *b.h;
-        memcpy(b.h, (const float *)w->k->in[RECUR_H0].data + first * r->hidden, bytes);
-        if (r->cell == CELL_LSTM) memcpy(b.c, (const float *)w->k->in[RECUR_C0].data + first * r->hidden, bytes);
+        first_states(r, &w->k->in[RECUR_H0], first, n, b.h);
+        if (r->cell == CELL_LSTM) first_states(r, &w->k->in[RECUR_C0], first, n, b.c);
         for (int64_t s = 0; s < r->length && !stop_now(); s++) {
             if (!block_product(w, share, block, b.h, b.a, b.product)) return;
             forward_step(w, &b, first, n, recur_at(r, s));
@@ -375,11 +388,13 @@ plain_back(const struct back_row *b, bool relu)
     }
 }
 
-/* Returns the state of a row before its s-th step; `first`: the state before all steps. */
+/* Returns the state of a row before its s-th step. first: the states before all steps; absent: zeros. */
 static const float *
-state_before(const struct recur *r, const struct view *states, const struct view *first, int64_t row, int64_t s)
+state_before(const struct recur *r, const struct view *states, const struct view *first, int64_t row, int64_t s,
+             const float *zero)
 {
     if (s > 0) return state_row(states, row, recur_at(r, s - 1));
+    if (first->dtype == DT_NONE) return zero;
     return (const float *)first->data + row * r->hidden;
 }
 
@@ -408,11 +423,11 @@ back_row(const struct recurrent_work *w, const struct recurrent_block *block, in
         memset(dx, 0, (size_t)r->gates * sizeof *dx);
         memset(da, 0, (size_t)r->gates * sizeof *da);
     } else if (r->cell == CELL_LSTM) {
-        b.c_before = state_before(r, &k->in[BACK_CS], &k->in[BACK_C0], row, s);
+        b.c_before = state_before(r, &k->in[BACK_CS], &k->in[BACK_C0], row, s, block->zero);
         vec_tanh(n, state_row(&k->in[BACK_CS], row, t), da); /* da is overwritten below */
         lstm_back(&b, da);
     } else if (r->cell == CELL_GRU) {
-        b.h_before = state_before(r, &k->in[BACK_HS], &k->in[BACK_H0], row, s);
+        b.h_before = state_before(r, &k->in[BACK_HS], &k->in[BACK_H0], row, s, block->zero);
         gru_back(&b);
     } else {
         plain_back(&b, r->cell == CELL_RELU);

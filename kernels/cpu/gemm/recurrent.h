@@ -1,6 +1,7 @@
 /* recurrent.h - the operands, results and cells of recurrence and recurrence_grad, and their kernel for f32.
  *
  * x: (batch, length, gates), w: (gates, hidden), h0, c0: (batch, hidden), bias: (gates), lengths: (batch).
+ * Absent h0 and c0 are zeros.
  * gates = hidden times the cell's number of gates, in PyTorch's order: lstm i, f, g, o; gru r, z, n; tanh and relu one.
  * Any thread; the state that prepare() makes is for one run at a time. */
 #ifndef RILLE_KERNELS_CPU_RECURRENT_H
