@@ -151,21 +151,6 @@ ref(const struct kcall *k)
 
 /* ---- gradient ---- */
 
-/* Builds the sum over all steps of da^T h, where h is the state before the step. */
-static struct val *
-weight_gradient(struct build *b, const struct node *n, struct val *da)
-{
-    struct val *hs = n->out[RECUR_HS], *h0 = n->in[RECUR_H0];
-    int64_t length = hs->type.dim[1];
-    bool reverse = n->attr[RECUR_REVERSE].i;
-    struct val *before = b_slice(b, hs, 1, reverse, length - !reverse, 1);
-    struct val *after = b_slice(b, da, 1, !reverse, length - reverse, 1);
-    struct val *sum = b_call2(b, &op_contract, after, before);
-    if (!h0) return sum;
-    struct val *first = b_slice(b, da, 1, reverse ? length - 1 : 0, reverse ? length : 1, 1);
-    return b_add(b, sum, b_call2(b, &op_contract, first, b_unsqueeze(b, h0, 1)));
-}
-
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -175,11 +160,11 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     struct val *d[OP_OUT];
     if (!in[BACK_DHS] && !in[BACK_DCS]) return;
     if (!b->add(b, &op_recurrence_grad, countof(in), in, n->attr, d)) return;
-    struct val *da = is_gru ? d[BACK_DA] : d[BACK_DX];
+    struct val *da = is_gru ? d[BACK_LAST] : d[BACK_DX];
     din[RECUR_X] = d[BACK_DX];
     if (n->in[RECUR_H0]) din[RECUR_H0] = d[BACK_DH0];
-    if (b_wants(n, RECUR_W)) din[RECUR_W] = weight_gradient(b, n, da);
-    if (n->in[RECUR_C0]) din[RECUR_C0] = d[BACK_DC0];
+    if (b_wants(n, RECUR_W)) din[RECUR_W] = b_call2(b, &op_contract, da, d[BACK_BEFORE]);
+    if (n->in[RECUR_C0]) din[RECUR_C0] = d[BACK_LAST];
     if (n->in[RECUR_BIAS] && b_wants(n, RECUR_BIAS)) din[RECUR_BIAS] = b_sum(b, da, (int64_t[]){0, 1}, 2, false);
 }
 

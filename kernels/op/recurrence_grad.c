@@ -1,7 +1,8 @@
-/* recurrence_grad.c - the gradients of recurrence with respect to its gates and first states.
+/* recurrence_grad.c - the gradients of recurrence with respect to x, h0, and c0 (lstm) or the hidden products (gru).
  *
- * dx: of x. da: of the hidden products, for gru; for other cells da equals dx. The gradients of w and bias are sums of
- * products of da, which recurrence.c builds from other operators: one large product, as for a linear layer. */
+ * For other cells than gru, the gradient of the hidden products, da, equals that of x. The gradients of w and bias are
+ * sums over all rows and steps of da and the state before the step, `before`. recurrence.c builds them from other
+ * operators: one large product, as for a linear layer, whose dense operands need no copies. */
 #include "kernels/cpu/gemm/recurrent.h"
 #include "kernels/op/lib/op_impl.h"
 #include "runtime/base/arena.h"
@@ -18,23 +19,16 @@ rule(const struct call *c, struct str *rule)
              cs);
     str_addf(rule, "%s,[g][h],%s,%s,%s->", is_lstm ? "b[t][g]" : "b[t][s]", absent(&c->in[BACK_H0]) ? "=" : "b[h]",
              absent(&c->in[BACK_C0]) ? "=" : "b[h]", absent(&c->in[BACK_LENGTHS]) ? "=" : "b");
-    str_addf(rule, "b[t][g],b[t]%s,b[h],b%s", is_gru ? "[g]" : "[z]", is_lstm ? "[h]" : "[z]");
+    str_addf(rule, "b[t][g],b[t][h],b[h],%s", is_lstm ? "b[h]" : is_gru ? "b[t][g]" : "b[z]");
     return 0;
 }
 
 static int
 infer(const struct call *c, int64_t *size)
 {
-    size[0] = 0;
+    if (c->attr[RECUR_CELL].i == CELL_TANH || c->attr[RECUR_CELL].i == CELL_RELU) size[0] = 0;
     for (int i = 0; i < c->nout; i++) c->out[i].dtype = c->in[BACK_HS].dtype;
     return 0;
-}
-
-/* Partial gradients pass: the results are linear in dhs and dcs. */
-static const char *
-linear_of(const struct call *c)
-{
-    return absent(&c->in[BACK_DHS]) ? "1" : absent(&c->in[BACK_DCS]) ? "0" : "01";
 }
 
 /* One hidden unit of one row. Gates are n apart. dh, dc: gradients of the states after the step; replaced by those
@@ -116,6 +110,7 @@ ref_step(const struct kcall *k, const struct recur *r, int64_t row, int64_t s, d
         u.dc = dc[j] + (is_lstm ? given(&k->in[BACK_DCS], at * n + j) : 0);
         u.h = given(&k->in[BACK_HS], at * n + j);
         u.h_before = before(&k->in[BACK_HS], &k->in[BACK_H0], last, row, n, j);
+        f64_of(&k->out[BACK_BEFORE])[at * n + j] = u.h_before;
         if (is_lstm) u.c = given(&k->in[BACK_CS], at * n + j);
         if (is_lstm) u.c_before = before(&k->in[BACK_CS], &k->in[BACK_C0], last, row, n, j);
         if (r->saves) u.saved = f64_of(&k->in[BACK_GATES]) + at * r->saves + j;
@@ -147,11 +142,11 @@ ref_row(const struct kcall *k, const struct recur *r, int64_t row, double *da)
         ref_step(k, r, row, s, dh, dc, da);
         through_products(&k->in[BACK_W], da, dh);
         for (int64_t g = 0; r->cell == CELL_GRU && g < r->gates; g++)
-            f64_of(&k->out[BACK_DA])[at * r->gates + g] = da[g];
+            f64_of(&k->out[BACK_LAST])[at * r->gates + g] = da[g];
     }
     for (int64_t j = 0; j < n; j++) {
         f64_of(&k->out[BACK_DH0])[row * n + j] = dh[j];
-        if (r->cell == CELL_LSTM) f64_of(&k->out[BACK_DC0])[row * n + j] = dc[j];
+        if (r->cell == CELL_LSTM) f64_of(&k->out[BACK_LAST])[row * n + j] = dc[j];
     }
 }
 
@@ -196,7 +191,8 @@ static const struct kernel_variant variants[] = {
 
 const struct op op_recurrence_grad = {
     .name = "recurrence_grad",
-    .doc = "gradients of recurrence: of x, of the hidden products (gru), of h0 and of c0",
+    .doc = "gradients of recurrence: of x, h0, and c0 (lstm) or the hidden products (gru); and the states before each "
+           "step",
     .in = {[BACK_DHS] = {"dhs", IN_FLOAT | IN_OPTIONAL},
            [BACK_DCS] = {"dcs", IN_FLOAT | IN_OPTIONAL},
            [BACK_HS] = {"hs", IN_FLOAT},
@@ -211,7 +207,6 @@ const struct op op_recurrence_grad = {
              [RECUR_REVERSE] = {"reverse", ATTR_BOOL, .doc = "true: the forward pass began at the last step"}},
     .shape.make_rule = rule,
     .shape.infer = infer,
-    .partial.linear_of = linear_of,
     .grad.build = grad,
     .host.ref = ref,
     .host.kernel = variants,

@@ -417,6 +417,7 @@ back_row(const struct recurrent_work *w, const struct recurrent_block *block, in
     struct back_row b = {.n = n, .dx = dx, .da = da, .dh = block->h + i * n, .dc = block->c + i * n};
     b.saved = state_row(&k->in[BACK_GATES], row, t);
     b.h = state_row(&k->in[BACK_HS], row, t);
+    b.h_before = state_before(r, &k->in[BACK_HS], &k->in[BACK_H0], row, s, block->zero);
     vec_add(&k->in[BACK_DHS], row, t, n, b.dh);
     if (r->cell == CELL_LSTM) vec_add(&k->in[BACK_DCS], row, t, n, b.dc);
     if (recur_is_over(r, row, t)) {
@@ -427,13 +428,13 @@ back_row(const struct recurrent_work *w, const struct recurrent_block *block, in
         vec_tanh(n, state_row(&k->in[BACK_CS], row, t), da); /* da is overwritten below */
         lstm_back(&b, da);
     } else if (r->cell == CELL_GRU) {
-        b.h_before = state_before(r, &k->in[BACK_HS], &k->in[BACK_H0], row, s, block->zero);
         gru_back(&b);
     } else {
         plain_back(&b, r->cell == CELL_RELU);
     }
+    memcpy(state_row(&k->out[BACK_BEFORE], row, t), b.h_before, (size_t)n * sizeof *da);
     if (r->cell == CELL_GRU)
-        memcpy(state_row(&k->out[BACK_DA], row, t), da, (size_t)r->gates * sizeof *da);
+        memcpy(state_row(&k->out[BACK_LAST], row, t), da, (size_t)r->gates * sizeof *da);
     else
         memcpy(da, dx, (size_t)r->gates * sizeof *da);
 }
@@ -454,7 +455,7 @@ back_blocks(void *arg, int64_t share, int64_t lo, int64_t hi)
             if (!block_product(w, share, block, b.a, b.h, b.product)) return;
         }
         memcpy((float *)w->k->out[BACK_DH0].data + first * r->hidden, b.h, bytes);
-        if (r->cell == CELL_LSTM) memcpy((float *)w->k->out[BACK_DC0].data + first * r->hidden, b.c, bytes);
+        if (r->cell == CELL_LSTM) memcpy((float *)w->k->out[BACK_LAST].data + first * r->hidden, b.c, bytes);
     }
 }
 
