@@ -24,33 +24,28 @@ local function fastest(fn)
 end
 
 local PEER <const> = [[
-import sys, time, torch
+import time, torch
 torch.set_num_threads(1)
 net = torch.nn.LSTM(%d, %d, batch_first=True)
-for T in map(int, sys.argv[1:]):
-    x, best = torch.randn(%d, T, %d), 1e9
-    for i in range(%d + 1):
-        begin = time.perf_counter()
-        net.zero_grad()
-        net(x)[0].square().mean().backward()
-        if i: best = min(best, time.perf_counter() - begin)
-    print(T, best * 1e3)
+best, x = 1e9, torch.randn(%d, %d, %d)
+for i in range(%d + 1):
+    begin = time.perf_counter()
+    net.zero_grad()
+    net(x)[0].square().mean().backward()
+    if i: best = min(best, time.perf_counter() - begin)
+print(best * 1e3)
 ]]
 
--- Returns PyTorch's times by length; an empty table without PyTorch.
-local function peer()
-  local python, times = os.getenv("PYTHON"), {}
-  if not python then return times end
-  local name = os.tmpname()
+-- Returns PyTorch's time, ms; nil without PyTorch.
+local function peer(length)
+  local python, name = os.getenv("PYTHON"), os.tmpname()
+  if not python then return nil end
   local f <close> = io.open(name, "w")
-  f:write(PEER:format(IN, HIDDEN, BATCH, IN, REPEATS)):flush()
-  local pipe <close> = io.popen(("%s %s %s"):format(python, name, table.concat(lengths, " ")))
-  for line in pipe:lines() do
-    local length, ms = line:match("(%d+) ([%d.]+)")
-    times[tonumber(length)] = tonumber(ms)
-  end
+  f:write(PEER:format(IN, HIDDEN, BATCH, length, IN, REPEATS)):flush()
+  local pipe <close> = io.popen(("%s %s"):format(python, name))
+  local ms = tonumber(pipe:read("l"))
   os.remove(name)
-  return times
+  return ms
 end
 
 local function step_of(net)
@@ -67,16 +62,16 @@ local function product(m, k, n)
   return function() step(a, b):to_local(0) end
 end
 
-local times = peer()
 print("   T   rille   torch   limit  torch/rille  rille/limit  lines")
 for _, length in ipairs(lengths) do
   local rows, gates = BATCH * length, 4 * HIDDEN
   local net = nn.LSTM(IN, HIDDEN)
   local step, x = step_of(net), rille.randn(BATCH, length, IN)
+  local torch = peer(length)
   local ms = fastest(function() (step(x)):item() end)
   local lines = select(2, tostring(step:plan()):gsub("\n", ""))
   -- forward and weight gradient of the input, and three products of the states
   local limit = 2 * fastest(product(rows, IN, gates)) + 3 * fastest(product(rows, HIDDEN, gates))
-  print(("%4d %7.1f %7s %7.1f %12s %12.2f %6d"):format(length, ms, times[length] and ("%.1f"):format(times[length]) or "-", limit,
-    times[length] and ("%.2f"):format(times[length] / ms) or "-", ms / limit, lines))
+  print(("%4d %7.1f %7s %7.1f %12s %12.2f %6d"):format(length, ms, torch and ("%.1f"):format(torch) or "-", limit,
+    torch and ("%.2f"):format(torch / ms) or "-", ms / limit, lines))
 end

@@ -134,8 +134,9 @@ local function count_sizes(traces, ...)
       local sizes = memory.sizes[place] or {before[d]}
       if before[d] ~= shape[d] then sizes[#sizes + 1] = shape[d] end
       if before[d] ~= shape[d] and #sizes == OFTEN + 1 then
-        warn_once("the step was traced %d times because %s has another size in each call (%s), which is slow; pad it to a few sizes, such as multiples of 64, and mask the padding",
-          #sizes, place, table.concat(sizes, ", "))
+        warn_once("the step was traced %d times because %s has another size in each call (%s), which is slow; pad it to "
+          .. "a few sizes, such as multiples of 64, and mask the padding", #sizes, place,
+          table.concat(sizes, ", "))
       end
       memory.sizes[place] = sizes
     end

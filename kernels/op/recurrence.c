@@ -46,7 +46,7 @@ logistic(double x)
     return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
 }
 
-/* One hidden unit at one step. x, a, bias: its gates, `n` apart. saved: what backward needs. */
+/* A hidden unit at a step. x, a, bias: its gates, `n` apart. saved: what backward needs. */
 struct unit {
     int64_t n;
     const double *x, *a, *bias;
@@ -120,17 +120,11 @@ first_state(const struct view *states, int64_t row)
     return states->dtype == DT_NONE ? NULL : f64_of(states) + row * states->dim[1];
 }
 
-static void
-find_lengths(const struct kcall *k)
-{
-    if (k->in[RECUR_LENGTHS].dtype != DT_NONE) lookup_find(k);
-}
-
 static int
 ref(const struct kcall *k)
 {
     struct recur r = recur_of(k, &k->out[RECUR_HS], &k->in[RECUR_LENGTHS]);
-    find_lengths(k);
+    lookup_find(k);
     if (!recur_is_whole(&r, &k->in[RECUR_X], &k->in[RECUR_W], &k->out[RECUR_GATES])) {
         for (int i = 0; i < k->call->nout; i++) view_clear(&k->out[i]);
         return 0;
@@ -171,7 +165,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static int
 run(const struct kcall *k, const void *state)
 {
-    find_lengths(k);
+    lookup_find(k);
     return recurrent_run(k, state);
 }
 

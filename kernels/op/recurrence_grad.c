@@ -1,8 +1,8 @@
 /* recurrence_grad.c - the gradients of recurrence with respect to x, h0, and c0 (lstm) or the hidden products (gru).
  *
  * For other cells than gru, the gradient of the hidden products, da, equals that of x. The gradients of w and bias are
- * sums over all rows and steps of da and the state before the step, `before`. recurrence.c builds them from other
- * operators: one large product, as for a linear layer, whose dense operands need no copies. */
+ * sums over all rows and steps of da and the state before the step, `before`. recurrence.c builds these sums
+ * from other operators: one large product, as for a linear layer, whose dense operands need no copies. */
 #include "kernels/cpu/gemm/recurrent.h"
 #include "kernels/op/lib/op_impl.h"
 #include "runtime/base/arena.h"
@@ -31,7 +31,7 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* One hidden unit of one row. Gates are n apart. dh, dc: gradients of the states after the step; replaced by those
+/* A hidden unit of a row. Gates are n apart. dh, dc: gradients of the states after the step; replaced by those
  * before it, except for the part through the hidden products. */
 struct unit_back {
     int64_t n;

@@ -100,8 +100,9 @@ end
 -- number of steps of each row. Returns y, the last h, and the last c (LSTM). Results beyond a row's length are 0.
 function Recurrent:forward(x, options)
   local who, lstm = self.__name, self.cell == "lstm"
-  check.that(layout.is_tensor(x) and x.ndim == 3 and x.shape[3] == self.n_in, "%s: input must be a tensor (batch, length, %d), found %s",
-    who, self.n_in, layout.is_tensor(x) and "{" .. table.concat(x.shape, ", ") .. "}" or check.shown(x))
+  check.that(layout.is_tensor(x) and x.ndim == 3 and x.shape[3] == self.n_in,
+    "%s: input must be a tensor (batch, length, %d), found %s", who, self.n_in, layout.is_tensor(x) and "{" .. table.concat(x.shape, ", ") .. "}"
+      or check.shown(x))
   check.that(x.shape[2] > 0, "%s: input must have at least one step", who)
   local given = check.options(who, options, {h0 = check.none, c0 = lstm and check.none or nil, lengths = check.none})
   check_state(self, "h0", given.h0, x.shape[1])

@@ -24,7 +24,7 @@ end
 
 local function sum(a, b) return b and a + b or a end
 
--- Returns gate i of n, along the last axis; nil if there are none.
+-- Returns gate i, along the last axis; nil if `gates` is nil.
 local function part(gates, i, hidden)
   return gates and gates:slice(gates.ndim - 1, i * hidden, (i + 1) * hidden)
 end

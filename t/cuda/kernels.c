@@ -25,8 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* operators that the host computes even on GPUs */
-static const char *const by_host[] = {"recurrence", "recurrence_grad", NULL};
+static const char *const by_host[] = {"recurrence", "recurrence_grad", NULL}; /* the host computes these even on GPUs */
 
 typedef long run_fn(const void *words, long blocks, int threads, uint64_t seed);
 enum { MATES = 3 };
@@ -138,8 +137,7 @@ add_warps(uint64_t seed)
     strange = false;
 }
 
-/* Makes up to nbad elements invalid in the operand that the operator checks. The kernel must find the same first
- * invalid element as the host. */
+/* Makes up to nbad elements of the checked operand invalid. The kernel must find the same first one as the host. */
 static void
 add_look(const struct op *op, const char *text, enum memory m, int nbad, uint64_t seed)
 {

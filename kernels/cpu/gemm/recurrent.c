@@ -292,7 +292,7 @@ block_product(struct recurrent_work *w, int64_t share, int64_t block, const floa
     return !w->failed;
 }
 
-/* Copies the first states of n rows, from row `first` on; zeros if they are absent. */
+/* Copies the first states of n rows, from row `first` on; zeros if `states` is absent. */
 static void
 first_states(const struct recur *r, const struct view *states, int64_t first, int64_t n, float *to)
 {
@@ -340,7 +340,7 @@ recurrent_run(const struct kcall *k, const void *state)
 
 /* ---- backward ---- */
 
-/* Gradients of one row at one position. dh, dc: gradients of the states after the step, replaced by those before it,
+/* Gradients of a row at a position. dh, dc: gradients of the states after the step, replaced by those before it,
  * except for the part through the product. da: gradients of the product's results. */
 struct back_row {
     int64_t n;
