@@ -9,6 +9,7 @@
 
 local rille = require "rille"
 local check = require "rille.check"
+local layout = require "rille.layout"
 local nested = require "rille.nested"
 local reach = require "rille.reach"
 
@@ -84,7 +85,8 @@ local weak = {__mode = "k"}
 -- ignored[holder][key]: true if the place is not followed any more. banned[holder][key]: true if the number cannot
 -- become live. counts[name]: number of traces that a change of the place has caused.
 local function new_memory()
-  return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), banned = setmetatable({}, weak), counts = {}}
+  return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), banned = setmetatable({}, weak), counts = {},
+    shapes = {}, sizes = {}}
 end
 
 local function field_of(t, holder)
@@ -119,6 +121,28 @@ local function count_change(memory, last)
   local number = type(last[i + 2]) == "number"
   warn_once("the step was traced %d times because '%s' changes from call to call, which is slow; %s", OFTEN + 1, name,
     number and "pass it as an argument: a tensor or a rille.live number" or "pass it as an argument")
+end
+
+-- Called before a step is traced for new arguments: counts the sizes of each dimension that differ from the last trace's.
+local function count_sizes(traces, ...)
+  traces.memory = traces.memory or new_memory()
+  local memory, args = traces.memory, table.pack(...)
+  for i = 1, args.n do
+    local shape = layout.is_tensor(args[i]) and args[i].shape or {}
+    local before = memory.shapes[i] or shape
+    for d = 1, #before == #shape and #shape or 0 do
+      local place = ("dimension %d of argument %d"):format(d - 1, i)
+      local sizes = memory.sizes[place] or {before[d]}
+      if before[d] ~= shape[d] then sizes[#sizes + 1] = shape[d] end
+      if before[d] ~= shape[d] and #sizes == OFTEN + 1 then
+        warn_once("the step was traced %d times because %s has another size in each call (%s), which is slow; pad it to "
+          .. "a few sizes, such as multiples of 64, and mask the padding", #sizes, place,
+          table.concat(sizes, ", "))
+      end
+      memory.sizes[place] = sizes
+    end
+    memory.shapes[i] = shape
+  end
 end
 
 -- Returns the list for a new trace of fn with arguments args.
@@ -316,7 +340,7 @@ local function holds(list, i)
   return is_same(list[i + 2], read(list[i], list[i + 1]), 0)
 end
 
-rille._conditions{begin = begin, enter = enter, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
+rille._conditions{begin = begin, sizes = count_sizes, enter = enter, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
   spread = nested.spread, fill = nested.fill, drain = nested.drain, gather = nested.gather, rebuild = nested.rebuild}
 
 -- ---- what Rille's own objects follow ----

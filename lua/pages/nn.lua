@@ -101,6 +101,46 @@ table_of = rille.nn.Embedding(10, 4)]],
     see = "gelu nn.ReLU",
     words = "activation",
   },
+  ["nn.GRU"] = {
+    sign = 'rille.nn.GRU(in, hidden, {num_layers = 1, bias = true, dropout = 0, bidirectional = false})',
+    text = [[
+Applies gated recurrent units to sequences.
+Call it with x and an optional table {h0 =, lengths =}. lengths, a tensor or a table, has the number of steps of each
+row: the state stops there, results beyond it are 0, and the reverse direction starts there. Parameters have PyTorch's
+names and shapes, so state dicts load.]],
+    args = [[
+in: integer; size of the last axis of x
+hidden: integer; size of the hidden state
+num_layers: integer, default 1; layers on top of each other
+bias: boolean, default true
+dropout: number, default 0; share of values dropped between layers in training
+bidirectional: boolean, default false; a second direction, from the last step to the first]],
+    returns = [[
+a module; x: (batch, length, in)
+results: y (batch, length, hidden, or 2 hidden if bidirectional); last h (layers, batch, hidden)]],
+    errors = "lengths must be from 0 to the length of x",
+    code = "f = rille.nn.GRU(3, 4)",
+    shows = "f(rille.ones(2, 5, 3), {lengths = {5, 2}}).shape[3]",
+    gives = "4",
+    see = "nn.GRUCell nn.LSTM",
+    words = "recurrent sequence packed gate",
+  },
+  ["nn.GRUCell"] = {
+    sign = 'rille.nn.GRUCell(in, hidden, {bias = true})',
+    text = "Applies one step of gated recurrent units.",
+    args = [[
+in: integer; size of the last axis of x
+hidden: integer; size of the hidden state
+bias: boolean, default true]],
+    returns = [[
+a module; called with x, h, where x: (batch, in), and states (batch, hidden) are optional
+result: the next h]],
+    code = "f = rille.nn.GRUCell(3, 4)",
+    shows = "f(rille.ones(2, 3)).shape[2]",
+    gives = "4",
+    see = "nn.GRU",
+    words = "recurrent step",
+  },
   ["nn.Int8Experts"] = {
     sign = "rille.nn.Int8Experts(mixture)",
     text = "Converts a mixture of experts to 8-bit weights, for inference.",
@@ -124,6 +164,46 @@ small = rille.nn.Int8Linear(net)]],
     gives = "u8",
     see = "linear_int8 nn.Linear",
     words = "quantize quantization",
+  },
+  ["nn.LSTM"] = {
+    sign = 'rille.nn.LSTM(in, hidden, {num_layers = 1, bias = true, dropout = 0, bidirectional = false})',
+    text = [[
+Applies a long short-term memory to sequences.
+Call it with x and an optional table {h0 =, c0 =, lengths =}. lengths, a tensor or a table, has the number of steps of each
+row: the state stops there, results beyond it are 0, and the reverse direction starts there. Parameters have PyTorch's
+names and shapes, so state dicts load.]],
+    args = [[
+in: integer; size of the last axis of x
+hidden: integer; size of the hidden state
+num_layers: integer, default 1; layers on top of each other
+bias: boolean, default true
+dropout: number, default 0; share of values dropped between layers in training
+bidirectional: boolean, default false; a second direction, from the last step to the first]],
+    returns = [[
+a module; x: (batch, length, in)
+results: y (batch, length, hidden, or 2 hidden if bidirectional); last h and c (layers, batch, hidden)]],
+    errors = "lengths must be from 0 to the length of x",
+    code = "f = rille.nn.LSTM(3, 4)",
+    shows = "f(rille.ones(2, 5, 3), {lengths = {5, 2}}).shape[3]",
+    gives = "4",
+    see = "nn.LSTMCell nn.GRU",
+    words = "recurrent sequence packed gate",
+  },
+  ["nn.LSTMCell"] = {
+    sign = 'rille.nn.LSTMCell(in, hidden, {bias = true})',
+    text = "Applies one step of a long short-term memory.",
+    args = [[
+in: integer; size of the last axis of x
+hidden: integer; size of the hidden state
+bias: boolean, default true]],
+    returns = [[
+a module; called with x, h, c, where x: (batch, in), and states (batch, hidden) are optional
+result: the next h and c]],
+    code = "f = rille.nn.LSTMCell(3, 4)",
+    shows = "f(rille.ones(2, 3)).shape[2]",
+    gives = "4",
+    see = "nn.LSTM",
+    words = "recurrent step",
   },
   ["nn.LayerNorm"] = {
     sign = "rille.nn.LayerNorm(shape, {eps = 1e-5, bias = true, offset = 0})",
@@ -255,6 +335,48 @@ offset: number, default 0; added to the weight]],
     gives = "0.0",
     see = "rms_norm nn.LayerNorm",
     words = "normalization",
+  },
+  ["nn.RNN"] = {
+    sign = 'rille.nn.RNN(in, hidden, {num_layers = 1, bias = true, dropout = 0, bidirectional = false, nonlinearity = "tanh"})',
+    text = [[
+Applies a recurrent network with tanh or relu to sequences.
+Call it with x and an optional table {h0 =, lengths =}. lengths, a tensor or a table, has the number of steps of each
+row: the state stops there, results beyond it are 0, and the reverse direction starts there. Parameters have PyTorch's
+names and shapes, so state dicts load.]],
+    args = [[
+in: integer; size of the last axis of x
+hidden: integer; size of the hidden state
+num_layers: integer, default 1; layers on top of each other
+bias: boolean, default true
+dropout: number, default 0; share of values dropped between layers in training
+bidirectional: boolean, default false; a second direction, from the last step to the first
+nonlinearity: "tanh" (default) or "relu"]],
+    returns = [[
+a module; x: (batch, length, in)
+results: y (batch, length, hidden, or 2 hidden if bidirectional); last h (layers, batch, hidden)]],
+    errors = "lengths must be from 0 to the length of x",
+    code = "f = rille.nn.RNN(3, 4)",
+    shows = "f(rille.ones(2, 5, 3), {lengths = {5, 2}}).shape[3]",
+    gives = "4",
+    see = "nn.RNNCell nn.LSTM",
+    words = "recurrent sequence packed elman",
+  },
+  ["nn.RNNCell"] = {
+    sign = 'rille.nn.RNNCell(in, hidden, {bias = true, nonlinearity = "tanh"})',
+    text = "Applies one step of a recurrent network with tanh or relu.",
+    args = [[
+in: integer; size of the last axis of x
+hidden: integer; size of the hidden state
+bias: boolean, default true
+nonlinearity: "tanh" (default) or "relu"]],
+    returns = [[
+a module; called with x, h, where x: (batch, in), and states (batch, hidden) are optional
+result: the next h]],
+    code = "f = rille.nn.RNNCell(3, 4)",
+    shows = "f(rille.ones(2, 3)).shape[2]",
+    gives = "4",
+    see = "nn.RNN",
+    words = "recurrent step",
   },
   ["nn.ReLU"] = {
     sign = "rille.nn.ReLU()",

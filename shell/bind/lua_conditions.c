@@ -43,6 +43,15 @@ begin_list(lua_State *L, int pattern)
 }
 
 void
+conditions_sizes(lua_State *L, int last)
+{
+    push_hook(L, "sizes");
+    lua_getiuservalue(L, 1, 2);
+    for (int i = 2; i <= last; i++) lua_pushvalue(L, i);
+    lua_call(L, last, 0);
+}
+
+void
 conditions_begin(lua_State *L, int pattern)
 {
     lua_pushnil(L);

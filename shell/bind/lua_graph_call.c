@@ -292,6 +292,8 @@ make_trace(lua_State *L, struct step_call *c)
 {
     struct graph *g = c->g;
     if (g->ntrace == MAX_TRACES) forget_trace(L, g);
+    luaL_checkstack(L, c->last + 8, "graph");
+    conditions_sizes(L, c->last);
     struct rille_graph *made = g->trace[g->ntrace] = trace_call(L, c);
     push_record(L, c);
     lua_getiuservalue(L, 1, 2);

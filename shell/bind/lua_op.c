@@ -609,4 +609,6 @@ op_open(lua_State *L)
     lua_setfield(L, -3, "_shift");
     op_push(L, "expert_matmul");
     lua_setfield(L, -3, "_expert_matmul");
+    op_push(L, "recurrence");
+    lua_setfield(L, -3, "_recurrence");
 }

@@ -269,6 +269,8 @@ void arity_open(lua_State *L); /* makes functions of the module at the top, and 
 /* ---- lua_conditions.c; the graph is at index 1 ---- */
 
 enum { GRAPH_CONDITIONS = 3 }; /* index of the user value with the last trace's conditions */
+/* Called before a trace: warns if the sizes of an argument often cause traces. Arguments are at indices 2 to last. */
+void conditions_sizes(lua_State *L, int last);
 /* Lists what a trace of this call must follow. pattern: index of the call's pattern. */
 void push_hook(lua_State *L, const char *name); /* pushes the function `name` of lua/trace.lua */
 void conditions_begin(lua_State *L, int pattern);

@@ -39,6 +39,13 @@ local function fan_in(...)
   return uniform(1 / math.sqrt(n))
 end
 
+-- Returns the distribution of the parameters of recurrent layers and cells.
+local function recurrent(m)
+  local all = {}
+  for name in m:named_parameters() do all[name] = fan_in(m.hidden) end
+  return all
+end
+
 -- Returns the distribution of each parameter, by class of layer.
 local layers = {
   ["nn.Linear"] = function(m) local want = fan_in(m.weight.shape[2]); return {weight = want, bias = want} end,
@@ -46,6 +53,8 @@ local layers = {
     local want = fan_in(m.weight.shape[2], m.weight.shape[3], m.weight.shape[4])
     return {weight = want, bias = want}
   end,
+  ["nn.LSTM"] = recurrent, ["nn.GRU"] = recurrent, ["nn.RNN"] = recurrent,
+  ["nn.LSTMCell"] = recurrent, ["nn.GRUCell"] = recurrent, ["nn.RNNCell"] = recurrent,
   ["nn.Embedding"] = function() return {weight = normal(1)} end,
   ["nn.Positions"] = function() return {weight = normal(1)} end,
   ["nn.LayerNorm"] = function() return {weight = constant(1), bias = constant(0)} end,
@@ -62,6 +71,8 @@ tap.group("layers", function()
     MultiheadAttention = nn.MultiheadAttention(96, 4), TransformerBlock = nn.TransformerBlock(64, 4),
     SwiGLU = nn.SwiGLU(64, 96), MixtureOfExperts = nn.MixtureOfExperts(32, 64, 6), Dropout = nn.Dropout(0.5), ReLU = nn.ReLU(),
     GELU = nn.GELU(), SiLU = nn.SiLU(), Sequential = nn.Sequential(nn.Linear(64, 64)),
+    LSTM = nn.LSTM(60, 80, {num_layers = 2}), GRU = nn.GRU(60, 80, {bidirectional = true}), RNN = nn.RNN(60, 80),
+    LSTMCell = nn.LSTMCell(60, 80), GRUCell = nn.GRUCell(60, 80), RNNCell = nn.RNNCell(60, 80),
     CrossEntropyLoss = nn.CrossEntropyLoss(), MSELoss = nn.MSELoss(),
   }
   local untried = {}

@@ -89,7 +89,7 @@ edges_are_whole(const struct trial *t)
 static int
 compute(struct trial *t, const struct op *op, struct finding *find)
 {
-    static _Alignas(64) char scratch[1 << 16];
+    static _Alignas(64) char scratch[1 << 20];
     struct call c = t->sample.call;
     struct kcall k = {.call = &c, .in = t->view, .out = t->view + c.nin, .threads = 1};
     struct exec *e;
@@ -193,9 +193,10 @@ try_op(const struct op *op)
 }
 
 /* Operators that do not check their index operands: label_count, and readers of results of cross_entropy_rows or
- * _parts, because these check the labels; put, which writes into a cache; products with the experts that topk chose. */
-static const char *const silent[] = {"label_count", "cross_entropy_grad", "cross_entropy_parts_grad",
-                                     "put",         "expert_matmul",      "expert_matmul_grad"};
+ * _parts, because these check the labels; recurrence_grad, because recurrence checks the lengths; put, which writes
+ * into a cache; products with the experts that topk chose. */
+static const char *const silent[] = {"label_count",   "cross_entropy_grad", "cross_entropy_parts_grad", "put",
+                                     "expert_matmul", "expert_matmul_grad", "recurrence_grad"};
 
 static void
 try_says(const struct op *op)

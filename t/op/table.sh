@@ -10,6 +10,7 @@
 #   parts     made of other operators, each with its row; op-layouts runs it in random layouts
 #   whole     the gradient is that of the complete tensor, of which it reads parts: t/kernels/shift.lua,
 #             t/kernels/norm-parts.lua
+#   once      its gradient has no derivative, which is an error (t/nn/recurrent.lua)
 #   move      boxing (redistribution): t/boxing/apply proves every pair of layouts
 set -u
 bin=$(dirname "${1:-build/release/rille}")
@@ -46,6 +47,7 @@ END {
   split("arange empty eye full linspace ones rand randint randn zeros", list, " ")
   for (i in list) why[list[i]] = "source"
   why["adamw"] = why["sgd"] = why["put"] = "update"
+  why["recurrence_grad"] = "once"
   why["divisor"] = why["label_count"] = why["one_hot"] = why["moments_told"] = why["moments_joined"] = "integer"
   split("2 3 4 2x2 2x3", mesh, " ")
   n = split(names, line, " ")
@@ -55,6 +57,7 @@ END {
     o = line[i]
     first = cell(slope[o], runs[o] ? "flat" : why[o])
     second = cell(again[o], slope[o] ? "linear" : first)
+    if (o == "recurrence") second = "once"
     if (o == "moments_of") first = second = "whole"
     parts = !kernel[o] && slope[o] ? "parts" : ""
     where = o == "to_global" ? "move" : why[o] == "source" ? "source" : parts

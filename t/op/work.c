@@ -21,6 +21,10 @@ static const struct {
     /* rows are multiplied only by their own experts */
     {"expert_matmul", "f32{1,5,1,4} f32{1,3,4,6} i64{5,2}<3", 2 * 5 * 2 * 4 * 6},
     {"expert_matmul_grad", "f32{1,5,1,4} f32{1,5,2,6} i64{5,2}<3 experts=3", 2 * 5 * 2 * 4 * 6},
+    /* each step multiplies the states by w */
+    {"recurrence", "f32{4,3,8} f32{8,2} f32{4,2} f32{4,2}", 2 * (4 * 3) * (8 * 2)},
+    {"recurrence_grad", "f32{4,3,2} - f32{4,3,2} f32{4,3,0} f32{4,3,0} f32{2,2} f32{4,2} cell=tanh",
+     2 * (4 * 3) * (2 * 2)},
     /* each entry of y is a sum over 3 channels of windows of 3 x 2; then over 2 channels of 3 x 3 */
     {"conv2d", "f32{2,3,5,6} f32{4,3,3,2}", 2 * (2 * 4 * 3 * 5) * (3 * 3 * 2)},
     {"conv2d", "f32{2,4,6,5} f32{6,2,3,3} - padding=1 stride=2 groups=2", 2 * (2 * 6 * 3 * 3) * (2 * 3 * 3)},

@@ -134,6 +134,20 @@ tap.group("warnings", function()
     end]])
   local _, times = text:gsub("script.lua:5: graph: the step was traced 9 times because 'w' changes from call to call", "")
   tap.is(times, 1, "a step that is traced repeatedly because of one variable names the variable, once")
+  local function sizes(first, last, shape)
+    return warnings_of(([[
+    local step = rille.graph(function(x, k, y) return y * k end)
+    for _ = 1, 2 do
+      for n = %d, %d do step(rille.ones{2}, 3, rille.ones{%s}) end
+    end]]):format(first, last, shape))
+  end
+  local found = sizes(1, 20, "4, n")
+  _, times = found:gsub("script.lua:3: graph: the step was traced 9 times because dimension 1 of argument 3 has another size in each "
+    .. "call %(1, 2, 3, 4, 5, 6, 7, 8, 9%)", "")
+  tap.is(times, 1, "a step that is traced repeatedly because of a size names dimension, argument and sizes, once")
+  tap.ok(found:find("pad it to a few sizes", 1, true), "the warning names the remedy")
+  tap.is(sizes(1, 8, "4, n"), "", "eight sizes cause no warning")
+  tap.is(sizes(1, 20, "4, n % 3 + 1"), "", "three sizes cause no warning, however many calls")
 end)
 
 -- Tries expressions of x and k, each with the expected number of traces for 20 values of k: 1 if k becomes a live number

@@ -118,6 +118,7 @@ lookup_find(const struct kcall *k)
     k->call->op->host.allows(k, &a);
     if (a.after) begin_after(&a, &k->in[a.after - 1]);
     const struct view *x = &k->in[a.operand];
+    if (x->dtype == DT_NONE) return;
     if (view_is_dense(x) && all_allowed(x, &a)) return;
     for (walk_start(&walk, x); walk.left > 0; walk_next(&walk, x), position++) {
         int64_t value = lookup_id(x, walk.at);

@@ -22,7 +22,7 @@ struct lookup_words {
     const char *before, *after; /* text before and after the number of entries, like "in a table of " and " rows" */
 };
 /* Finds the first element that the operator's record does not allow, for any dtype and any strides, and writes it to
- * k->find. */
+ * k->find. An absent operand is allowed. */
 void lookup_find(const struct kcall *k);
 /* Fails with E_VALUE and a message in these words about the invalid element that lookup_find() found in operand i. */
 int lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words *words, const struct finding *f);

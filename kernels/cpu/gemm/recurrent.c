@@ -1,0 +1,470 @@
+/* recurrent.c - recurrent layers in f32: all steps of a block of rows, one after the other, and all blocks in parallel.
+ *
+ * A step is one oneDNN product of the block's hidden states, then the cell row by row. Blocks have ROWS rows for any
+ * number of threads, so the bits do not depend on the threads. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/gemm/recurrent.h"
+
+#include "kernels/cpu/base/convert.h"
+#include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/base/team.h"
+#include "kernels/cpu/base/vmath.h"
+#include "runtime/base/error.h"
+#include "runtime/base/simd.h"
+#include "runtime/base/stop.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 32 };           /* rows of a block */
+enum { BLOCK, LAST, NBLOCK }; /* products of a full block, and of the last block, which may have fewer rows */
+
+struct recurrent {
+    struct recur r;
+    int threads;
+    int64_t nblock;
+    size_t product_bytes, each; /* scratch of a product; scratch of a thread; bytes */
+    struct prim *product[][NBLOCK];
+};
+
+struct recur
+recur_of(const struct kcall *k, const struct view *hs, const struct view *lengths)
+{
+    int64_t cell = k->call->attr[RECUR_CELL].i, hidden = hs->dim[2];
+    return (struct recur){.cell = cell,
+                          .batch = hs->dim[0],
+                          .length = hs->dim[1],
+                          .hidden = hidden,
+                          .gates = cell_gates(cell) * hidden,
+                          .saves = cell_saves(cell) * hidden,
+                          .reverse = k->call->attr[RECUR_REVERSE].i,
+                          .lengths = lengths->dtype == DT_NONE ? NULL : lengths};
+}
+
+bool
+recur_is_whole(const struct recur *r, const struct view *x, const struct view *w, const struct view *saved)
+{
+    return x->dim[2] == r->gates && w->dim[0] == r->gates && w->dim[1] == r->hidden && saved->dim[2] == r->saves;
+}
+
+bool
+recur_is_over(const struct recur *r, int64_t row, int64_t t)
+{
+    return r->lengths && t >= elem_get_i((enum dtype)r->lengths->dtype, r->lengths->data, row);
+}
+
+/* ---- preparation ---- */
+
+bool
+recurrent_accepts(const struct kcall *k)
+{
+    for (int i = 0; i < k->call->nin; i++) {
+        bool index = k->call->op->in[i].flags & IN_INDEX;
+        if (k->in[i].dtype != DT_NONE && !index && k->in[i].dtype != DT_F32) return false;
+    }
+    for (int i = 0; i < k->call->nout; i++)
+        if (k->out[i].dtype != DT_F32 || !view_is_dense(&k->out[i])) return false;
+    return view_numel(&k->out[0]) > 0;
+}
+
+static size_t
+align_recurrent(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Returns the bytes of a thread's blocks of states and gates, and of a row of zeros. */
+static size_t
+block_bytes(const struct recur *r)
+{
+    return align_recurrent((size_t)r->hidden * sizeof(float)) +
+           2 * align_recurrent(ROWS * (size_t)r->hidden * sizeof(float)) +
+           align_recurrent(ROWS * (size_t)r->gates * sizeof(float));
+}
+
+static size_t
+weight_bytes(const struct recur *r)
+{
+    return align_recurrent((size_t)(r->gates * r->hidden) * sizeof(float));
+}
+
+/* Makes the products: back: rows of gates by w, added to the result; else rows of states by the transpose of w. */
+static int
+prepare_products(const struct kcall *k, struct recur r, bool back, void **state, size_t *scratch_bytes)
+{
+    int64_t nblock = (r.batch + ROWS - 1) / ROWS, last = r.batch - (nblock - 1) * ROWS;
+    int threads = (int)MIN(MAX(k->threads, 1), nblock);
+    struct recurrent *e = calloc(1, sizeof *e + (size_t)threads * sizeof e->product[0]);
+    if (!e) return fail(E_MEMORY, "%s: no memory", k->call->op->name);
+    *e = (struct recurrent){.r = r, .threads = threads, .nblock = nblock};
+    *state = e;
+    for (int i = 0; i < threads * NBLOCK; i++) {
+        struct dense_product p = {.dtype = DT_F32,
+                                  .m = i % NBLOCK == LAST ? last : ROWS,
+                                  .n = back ? r.hidden : r.gates,
+                                  .k = back ? r.gates : r.hidden,
+                                  .add = back};
+        size_t bytes = 0;
+        void *product = NULL;
+        if (nblock == 1 && i % NBLOCK == BLOCK) continue;
+        TRY(gemm_dense(&p, &product, &bytes));
+        e->product[i / NBLOCK][i % NBLOCK] = product;
+        e->product_bytes = MAX(e->product_bytes, align_recurrent(bytes));
+    }
+    e->each = e->product_bytes + block_bytes(&r);
+    *scratch_bytes = weight_bytes(&r) + e->each * (size_t)threads;
+    return 0;
+}
+
+int
+recurrent_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    return prepare_products(k, recur_of(k, &k->out[RECUR_HS], &k->in[RECUR_LENGTHS]), false, state, scratch_bytes);
+}
+
+int
+recurrent_back_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    return prepare_products(k, recur_of(k, &k->in[BACK_HS], &k->in[BACK_LENGTHS]), true, state, scratch_bytes);
+}
+
+void
+recurrent_drop(void *state)
+{
+    struct recurrent *e = state;
+    if (!e) return;
+    for (int i = 0; i < e->threads * NBLOCK; i++)
+        if (e->product[i / NBLOCK][i % NBLOCK]) prim_drop(e->product[i / NBLOCK][i % NBLOCK]);
+    free(e);
+}
+
+/* ---- forward ---- */
+
+/* One run. w: the transposed weight (forward), or the weight (backward). */
+struct recurrent_work {
+    const struct kcall *k;
+    const struct recurrent *e;
+    struct recur r;
+    const float *w;
+    bool failed;
+};
+
+/* A thread's memory: two blocks of states, one of gates, and a row of zeros. */
+struct recurrent_block {
+    float *h, *c, *a, *zero;
+    char *product;
+};
+
+static struct recurrent_block
+block_of(const struct recurrent_work *w, int64_t share)
+{
+    char *own = (char *)w->k->scratch + weight_bytes(&w->r) + w->e->each * (size_t)share;
+    size_t state = align_recurrent(ROWS * (size_t)w->r.hidden * sizeof(float));
+    char *h = own + w->e->product_bytes;
+    float *zero = (float *)(h + 2 * state + align_recurrent(ROWS * (size_t)w->r.gates * sizeof(float)));
+    memset(zero, 0, (size_t)w->r.hidden * sizeof *zero);
+    return (struct recurrent_block){(float *)h, (float *)(h + state), (float *)(h + 2 * state), zero, own};
+}
+
+static float *
+state_row(const struct view *v, int64_t row, int64_t t)
+{
+    return (float *)v->data + (row * v->dim[1] + t) * v->dim[2];
+}
+
+/* a += x + bias, for n gates; bias NULL: none. */
+VECTOR static void
+gates_add(int64_t n, const float *x, const float *bias, float *a)
+{
+    for (int64_t i = 0; i < n; i++) a[i] += x[i];
+    for (int64_t i = 0; bias && i < n; i++) a[i] += bias[i];
+}
+
+/* c = f c + i g and h = o tanh(c), for n hidden units; a: i, f, g, o. */
+VECTOR static void
+lstm_state(int64_t n, const float *a, float *c)
+{
+    for (int64_t i = 0; i < n; i++) c[i] = a[n + i] * c[i] + a[i] * a[2 * n + i];
+}
+
+VECTOR static void
+vec_times(int64_t n, const float *x, float *y)
+{
+    for (int64_t i = 0; i < n; i++) y[i] *= x[i];
+}
+
+static void
+lstm_row(int64_t n, float *a, float *c, float *h)
+{
+    vec_sigmoid(2 * n, a, a);
+    vec_tanh(n, a + 2 * n, a + 2 * n);
+    vec_sigmoid(n, a + 3 * n, a + 3 * n);
+    lstm_state(n, a, c);
+    vec_tanh(n, c, h);
+    vec_times(n, a + 3 * n, h);
+}
+
+/* q = a_n + bias_n, n = x_n + r q. saved: r, z, n, q */
+VECTOR static void
+gru_candidate(int64_t n, const float *a, const float *x, const float *bias, float *saved)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float q = a[2 * n + i] + (bias ? bias[2 * n + i] : 0);
+        saved[3 * n + i] = q;
+        saved[2 * n + i] = x[2 * n + i] + saved[i] * q;
+    }
+}
+
+VECTOR static void
+gru_state(int64_t n, const float *saved, float *h)
+{
+    for (int64_t i = 0; i < n; i++) h[i] = saved[2 * n + i] + saved[n + i] * (h[i] - saved[2 * n + i]);
+}
+
+static void
+gru_row(int64_t n, const float *x, const float *bias, float *a, float *saved, float *h)
+{
+    gates_add(2 * n, x, bias, a);
+    vec_sigmoid(2 * n, a, saved);
+    gru_candidate(n, a, x, bias, saved);
+    vec_tanh(n, saved + 2 * n, saved + 2 * n);
+    gru_state(n, saved, h);
+}
+
+static void
+plain_row(bool relu, int64_t n, const float *a, float *h)
+{
+    if (!relu) vec_tanh(n, a, h);
+    for (int64_t i = 0; relu && i < n; i++) h[i] = a[i] > 0 || isnan(a[i]) ? a[i] : 0;
+}
+
+/* Computes the cell of one row at position t from its products a, and replaces its states h and c. */
+static void
+forward_row(const struct recurrent_work *w, int64_t row, int64_t t, float *a, float *c, float *h)
+{
+    const struct kcall *k = w->k;
+    const struct recur *r = &w->r;
+    const float *x = state_row(&k->in[RECUR_X], row, t), *bias = k->in[RECUR_BIAS].data;
+    float *saved = state_row(&k->out[RECUR_GATES], row, t);
+    if (k->in[RECUR_BIAS].dtype == DT_NONE) bias = NULL;
+    if (r->cell == CELL_GRU) {
+        gru_row(r->hidden, x, bias, a, saved, h);
+        return;
+    }
+    gates_add(r->gates, x, bias, a);
+    if (r->cell != CELL_LSTM) {
+        plain_row(r->cell == CELL_RELU, r->hidden, a, h);
+        return;
+    }
+    lstm_row(r->hidden, a, c, h);
+    memcpy(saved, a, (size_t)r->gates * sizeof *a);
+}
+
+/* Stores the states of one row at position t. */
+static void
+store_states(const struct recurrent_work *w, int64_t row, int64_t t, const float *c, const float *h)
+{
+    size_t bytes = (size_t)w->r.hidden * sizeof *h;
+    memcpy(state_row(&w->k->out[RECUR_HS], row, t), h, bytes);
+    if (w->r.cell == CELL_LSTM) memcpy(state_row(&w->k->out[RECUR_CS], row, t), c, bytes);
+}
+
+static void
+forward_step(const struct recurrent_work *w, const struct recurrent_block *b, int64_t first, int64_t n, int64_t t)
+{
+    const struct recur *r = &w->r;
+    for (int64_t i = 0; i < n; i++) {
+        float *c = b->c + i * r->hidden, *h = b->h + i * r->hidden;
+        if (!recur_is_over(r, first + i, t))
+            forward_row(w, first + i, t, b->a + i * r->gates, c, h);
+        else if (r->saves)
+            memset(state_row(&w->k->out[RECUR_GATES], first + i, t), 0, (size_t)r->saves * sizeof *h);
+        store_states(w, first + i, t, c, h);
+    }
+}
+
+static bool
+block_product(struct recurrent_work *w, int64_t share, int64_t block, const float *a, float *c, void *scratch)
+{
+    const struct prim *p = w->e->product[share][block == w->e->nblock - 1 ? LAST : BLOCK];
+    if (prim_at(p, (void *[]){(void *)a, (void *)w->w, c}, scratch, "recurrence")) w->failed = true;
+    return !w->failed;
+}
+
+/* Copies the first states of n rows, from row `first` on; zeros if `states` is absent. */
+static void
+first_states(const struct recur *r, const struct view *states, int64_t first, int64_t n, float *to)
+{
+    size_t bytes = (size_t)(n * r->hidden) * sizeof *to;
+    if (states->dtype == DT_NONE)
+        memset(to, 0, bytes);
+    else
+        memcpy(to, (const float *)states->data + first * r->hidden, bytes);
+}
+
+static void
+forward_blocks(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    struct recurrent_work *w = arg;
+    const struct recur *r = &w->r;
+    struct recurrent_block b = block_of(w, share);
+    for (int64_t block = lo; block < hi; block++) {
+        int64_t first = block * ROWS, n = MIN(ROWS, r->batch - first);
+        first_states(r, &w->k->in[RECUR_H0], first, n, b.h);
+        if (r->cell == CELL_LSTM) first_states(r, &w->k->in[RECUR_C0], first, n, b.c);
+        for (int64_t s = 0; s < r->length && !stop_now(); s++) {
+            if (!block_product(w, share, block, b.h, b.a, b.product)) return;
+            forward_step(w, &b, first, n, recur_at(r, s));
+        }
+    }
+}
+
+static void
+transpose_weight(const struct view *w, float *to)
+{
+    const float *from = w->data;
+    for (int64_t i = 0; i < w->dim[0]; i++)
+        for (int64_t j = 0; j < w->dim[1]; j++) to[j * w->dim[0] + i] = from[i * w->dim[1] + j];
+}
+
+int
+recurrent_run(const struct kcall *k, const void *state)
+{
+    const struct recurrent *e = state;
+    struct recurrent_work w = {k, e, recur_of(k, &k->out[RECUR_HS], &k->in[RECUR_LENGTHS]), k->scratch, false};
+    transpose_weight(&k->in[RECUR_W], k->scratch);
+    team_shares(e->threads, e->nblock, 1, forward_blocks, &w);
+    return w.failed ? E_KERNEL : 0;
+}
+
+/* ---- backward ---- */
+
+/* Gradients of a row at a position. dh, dc: gradients of the states after the step, replaced by those before it,
+ * except for the part through the product. da: gradients of the product's results. */
+struct back_row {
+    int64_t n;
+    const float *saved, *h, *h_before, *c, *c_before;
+    float *dx, *da, *dh, *dc;
+};
+
+VECTOR static void
+lstm_back(const struct back_row *b, const float *tanh_c)
+{
+    int64_t n = b->n;
+    const float *in = b->saved, *forget = in + n, *g = in + 2 * n, *o = in + 3 * n;
+    for (int64_t i = 0; i < n; i++) {
+        float dc = b->dc[i] + b->dh[i] * o[i] * (1 - tanh_c[i] * tanh_c[i]);
+        b->dx[i] = dc * g[i] * in[i] * (1 - in[i]);
+        b->dx[n + i] = dc * b->c_before[i] * forget[i] * (1 - forget[i]);
+        b->dx[2 * n + i] = dc * in[i] * (1 - g[i] * g[i]);
+        b->dx[3 * n + i] = b->dh[i] * tanh_c[i] * o[i] * (1 - o[i]);
+        b->dc[i] = dc * forget[i];
+        b->dh[i] = 0;
+    }
+}
+
+VECTOR static void
+gru_back(const struct back_row *b)
+{
+    int64_t n = b->n;
+    const float *r = b->saved, *z = r + n, *m = r + 2 * n, *q = r + 3 * n;
+    for (int64_t i = 0; i < n; i++) {
+        float dm = b->dh[i] * (1 - z[i]) * (1 - m[i] * m[i]);
+        b->da[i] = b->dx[i] = dm * q[i] * r[i] * (1 - r[i]);
+        b->da[n + i] = b->dx[n + i] = b->dh[i] * (b->h_before[i] - m[i]) * z[i] * (1 - z[i]);
+        b->dx[2 * n + i] = dm;
+        b->da[2 * n + i] = dm * r[i];
+        b->dh[i] *= z[i];
+    }
+}
+
+static void
+plain_back(const struct back_row *b, bool relu)
+{
+    for (int64_t i = 0; i < b->n; i++) {
+        b->dx[i] = b->dh[i] * (relu ? (float)(b->h[i] > 0) : 1 - b->h[i] * b->h[i]);
+        b->dh[i] = 0;
+    }
+}
+
+/* Returns the state of a row before its s-th step. first: the states before all steps; absent: zeros. */
+static const float *
+state_before(const struct recur *r, const struct view *states, const struct view *first, int64_t row, int64_t s,
+             const float *zero)
+{
+    if (s > 0) return state_row(states, row, recur_at(r, s - 1));
+    if (first->dtype == DT_NONE) return zero;
+    return (const float *)first->data + row * r->hidden;
+}
+
+static void
+vec_add(const struct view *v, int64_t row, int64_t t, int64_t n, float *sum)
+{
+    if (v->dtype == DT_NONE) return;
+    const float *x = state_row(v, row, t);
+    for (int64_t i = 0; i < n; i++) sum[i] += x[i];
+}
+
+/* Computes step s of row `row`, which is row i of its block. A row that is over changes nothing. */
+static void
+back_row(const struct recurrent_work *w, const struct recurrent_block *block, int64_t row, int64_t i, int64_t s)
+{
+    const struct kcall *k = w->k;
+    const struct recur *r = &w->r;
+    int64_t t = recur_at(r, s), n = r->hidden;
+    float *da = block->a + i * r->gates, *dx = state_row(&k->out[BACK_DX], row, t);
+    struct back_row b = {.n = n, .dx = dx, .da = da, .dh = block->h + i * n, .dc = block->c + i * n};
+    b.saved = state_row(&k->in[BACK_GATES], row, t);
+    b.h = state_row(&k->in[BACK_HS], row, t);
+    b.h_before = state_before(r, &k->in[BACK_HS], &k->in[BACK_H0], row, s, block->zero);
+    vec_add(&k->in[BACK_DHS], row, t, n, b.dh);
+    if (r->cell == CELL_LSTM) vec_add(&k->in[BACK_DCS], row, t, n, b.dc);
+    if (recur_is_over(r, row, t)) {
+        memset(dx, 0, (size_t)r->gates * sizeof *dx);
+        memset(da, 0, (size_t)r->gates * sizeof *da);
+    } else if (r->cell == CELL_LSTM) {
+        b.c_before = state_before(r, &k->in[BACK_CS], &k->in[BACK_C0], row, s, block->zero);
+        vec_tanh(n, state_row(&k->in[BACK_CS], row, t), da); /* da is overwritten below */
+        lstm_back(&b, da);
+    } else if (r->cell == CELL_GRU) {
+        gru_back(&b);
+    } else {
+        plain_back(&b, r->cell == CELL_RELU);
+    }
+    memcpy(state_row(&k->out[BACK_BEFORE], row, t), b.h_before, (size_t)n * sizeof *da);
+    if (r->cell == CELL_GRU)
+        memcpy(state_row(&k->out[BACK_LAST], row, t), da, (size_t)r->gates * sizeof *da);
+    else
+        memcpy(da, dx, (size_t)r->gates * sizeof *da);
+}
+
+static void
+back_blocks(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    struct recurrent_work *w = arg;
+    const struct recur *r = &w->r;
+    struct recurrent_block b = block_of(w, share);
+    for (int64_t block = lo; block < hi; block++) {
+        int64_t first = block * ROWS, n = MIN(ROWS, r->batch - first);
+        size_t bytes = (size_t)(n * r->hidden) * sizeof *b.h;
+        memset(b.h, 0, bytes);
+        memset(b.c, 0, bytes);
+        for (int64_t s = r->length - 1; s >= 0 && !stop_now(); s--) {
+            for (int64_t i = 0; i < n; i++) back_row(w, &b, first + i, i, s);
+            if (!block_product(w, share, block, b.a, b.h, b.product)) return;
+        }
+        memcpy((float *)w->k->out[BACK_DH0].data + first * r->hidden, b.h, bytes);
+        if (r->cell == CELL_LSTM) memcpy((float *)w->k->out[BACK_LAST].data + first * r->hidden, b.c, bytes);
+    }
+}
+
+int
+recurrent_back_run(const struct kcall *k, const void *state)
+{
+    const struct recurrent *e = state;
+    struct recur r = recur_of(k, &k->in[BACK_HS], &k->in[BACK_LENGTHS]);
+    struct recurrent_work w = {k, e, r, k->in[BACK_W].data, false};
+    team_shares(e->threads, e->nblock, 1, back_blocks, &w);
+    return w.failed ? E_KERNEL : 0;
+}
