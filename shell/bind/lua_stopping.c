@@ -7,7 +7,7 @@
 #include "shell/bind/shell.h"
 
 #include <signal.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,9 +19,9 @@ static const struct stop_signal {
 } signals[] = {{"TERM", SIGTERM}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP}};
 enum { NSIGNAL = sizeof signals / sizeof *signals };
 
-static volatile sig_atomic_t received; /* the first signal; 0: none */
-static uint64_t handled;               /* signals that the program handles, bits 1 << number */
-static bool declined;                  /* signals end the program even if it calls rille.stopping() */
+static atomic_int received; /* the first signal; 0: none. Workers read it on another thread */
+static uint64_t handled;    /* signals that the program handles, bits 1 << number */
+static bool declined;       /* signals end the program even if it calls rille.stopping() */
 
 static const char *
 signal_name(int number)

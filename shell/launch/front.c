@@ -439,6 +439,14 @@ choose_transport(const struct environment *e, enum rille_mpi *out)
     return 0;
 }
 
+/* Ends a worker whose kernel does not return. */
+static void
+end_worker(int status)
+{
+    if (status && stopping_noted()) stopping_now(stopping_noted());
+    _exit(status);
+}
+
 static int
 worker_serve(struct rille_worker_options *o)
 {
@@ -451,7 +459,7 @@ worker_serve(struct rille_worker_options *o)
     o->check_ref = e.options.check_ref;
     if (!o->joined) ignore_interrupts();
     signal(SIGPIPE, SIG_IGN);
-    o->die = _exit;
+    o->die = end_worker;
     o->signal = stopping_noted;
     stopping_catch(stopping_note, SA_RESTART);
     if (!rille_worker(o)) return 0;

@@ -81,6 +81,7 @@ orphan() { # orphan SECONDS: starts a controller with one kept worker, and kills
   address=tcp://127.0.0.1:$port
   "$rille" worker --join "$address" -d cpu:1 --keep "$1" 2>worker &
   worker=$!
+  : >up
   "$rille" coordinator --bind "$address" --world 1 sleep.lua >up 2>/dev/null &
   controller=$!
   await grep -q up up
@@ -95,6 +96,7 @@ is "a worker without a next controller ends with 1" $? 1
 ok "a worker without a next controller reports why it ends" grep -q "no coordinator answered" worker
 port=$(free_port)
 address=tcp://127.0.0.1:$port
+: >up # an earlier "up" would end the wait at once
 setsid "$rille" launch -n 1 -d cpu:1 --keep 60 --bind "$address" -e 'print(rille.workers()[1].pid)' sleep.lua >up 2>/dev/null </dev/null &
 controller=$!
 await grep -q up up

@@ -90,5 +90,24 @@ tap.group("errors", function()
   tap.is(rille.train.saves_to(dir .. "/folder/x"), dir .. "/folder/x", "the path is returned")
 end)
 
+tap.group("arguments of functions that stop a job", function()
+  local exit = rille.train.exit_if_stopping
+  for what, row in pairs{
+    ["rille.stopping: signals must be a list of TERM, USR1, USR2 and HUP"] = {function(v) rille.stopping{signals = v} end, 3, "TERM", {15}, {"KILL"},
+      {"SIGTERM"}, {"TERM", {}}},
+    ["rille.stopping: signals must not have the key"] = {function(v) rille.stopping{signals = v} end, {TERM = true}},
+    ["rille.stopping: expected the path of a file"] = {function(v) rille.stopping{file = v} end, 3, "", {}},
+    ["rille.stopping: options must be a table"] = {rille.stopping, 3, "TERM"},
+    ["rille.train.exit_if_stopping: code must"] = {function(v) exit(nil, nil, {code = v}) end, -1, 256, 1.5, "75"},
+    ["rille.train.exit_if_stopping: expected a folder and a table"] = {function(v) exit(v) end, dir, 3},
+  } do
+    for i = 2, #row do tap.fails(function() row[1](row[i]) end, {"train.lua:", what}, ("%s, not %s"):format(what, row[i])) end
+  end
+  tap.is(rille.stopping{file = dir .. "/absent"}, false, "a file that does not exist is no reason to stop")
+  tap.is(exit(dir, {step = 1}), nil, "a job that need not stop continues")
+  tap.is(os.execute("kill -USR1 $PPID") and rille.stopping(), "SIGUSR1", "the reason is the signal's name")
+  tap.is(os.execute("kill -TERM $PPID") and rille.stopping(), "SIGUSR1", "the first reason stays")
+end)
+
 os.execute("rm -rf '" .. dir .. "'")
 tap.done()
