@@ -720,9 +720,7 @@ test_comm_ranks(void)
         {{(const void *)two, sizeof two},
          {NULL, 0},
          "host 0 takes part in a collective in which some positions have no communicator rank"},
-        {{(const void *)two, sizeof two},
-         {(const void *)odd, sizeof odd},
-         "the list of host 1 has an impossible size, 24 bytes"},
+        {{(const void *)two, sizeof two}, {(const void *)odd, sizeof odd}, "impossible size, 24 bytes"},
     };
     static const unsigned char digest[2][CLUSTER_ID] = {"part 0", "part 1"}, outline[CLUSTER_ID] = "outline";
     static const struct slot slot[] = {{0, 0}, {1, 1}};
