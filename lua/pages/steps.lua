@@ -13,7 +13,8 @@ functions (os.clock, math.random) are not followed.
 Pipelines: put the parameters of each stage on its own placement, and move activations with to_global.
 Arguments and results may be tables with tensors: step{ids = x, labels = y} returns {loss = ..., logits = ...}.
 Micro-batches: loss and gradients equal those of the whole batch, for means, sums, and quotients whose divisor
-follows from the arguments or is computed from their shape. fn is called twice per trace then, first with the whole batch.
+follows from the arguments or is computed from their shape. fn is called twice per trace then, first with the whole
+batch. An operator that combines rows (batch statistics, a softmax over rows) sees the rows of one micro-batch.
 Several backward() calls before one opt:step() add up: divide each loss by the count of the whole batch.]],
     args = [[
 fn: function of tensors; it may call backward() and opt:step()
