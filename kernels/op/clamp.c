@@ -45,7 +45,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 const struct op op_clamp = {
     .name = "clamp",
-    .doc = "y = min(max(x, least), most)",
+    .doc = "y = min(max(x, min), max)",
     .in = {{"x"}, {"min", IN_NUMBER | IN_OPTIONAL}, {"max", IN_NUMBER | IN_OPTIONAL}},
     .shape.make_rule = rule_broadcast,
     .partial.increasing = "0",
