@@ -71,7 +71,7 @@ lstm(const struct unit *u, double *c)
 static double
 gru(const struct unit *u, double h)
 {
-    double r = logistic(gate(u, 0)), z = logistic(gate(u, 1)), q = gate(u, 2) - u->x[2 * u->n];
+    double r = logistic(gate(u, 0)), z = logistic(gate(u, 1)), q = u->a[2 * u->n] + (u->bias ? u->bias[2 * u->n] : 0);
     double n = tanh(u->x[2 * u->n] + r * q);
     u->saved[0] = r, u->saved[u->n] = z, u->saved[2 * u->n] = n, u->saved[3 * u->n] = q;
     return (1 - z) * n + z * h;
