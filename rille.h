@@ -400,8 +400,8 @@ int rille_tensor_read(struct rille_tensor *t, void *out);
 int rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void *out);
 /* Reads the value of a tensor with one element. Integers and bools: sets *is_int and *i; floats: *f. */
 int rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int);
-/* Returns the shard of a rank, as a tensor on that device alone. Differentiable: if t requires a gradient, the tensor is
- * moved to the device and sliced; a detached tensor is not moved. */
+/* Returns the shard of a rank, as a tensor on that device alone. Differentiable: if t requires a gradient, the tensor
+ * is moved to the device and sliced; a detached tensor is not moved. */
 int rille_tensor_to_local(struct rille_tensor *t, int rank, struct rille_tensor **out);
 /* Makes a tensor from one shard per rank, in mesh order. The layout must be S on each mesh axis. */
 int rille_tensor_from_local(int n, struct rille_tensor *const *shard, const struct rille_layout *layout,

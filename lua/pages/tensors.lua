@@ -72,17 +72,37 @@ Other operators have this form, too: x:add_(y). Values computed before keep the 
     words = "histogram distribution",
   },
   index = {
-    sign = "x[i]",
+    sign = "x[i], x[{...}]",
     text = [[
-Reads or assigns elements by position: one entry, a range, or a block.
-x[i] is entry i of axis 0. x[{i, {a, b}, {}}] has per axis a position, a range [a, b) or {} for all.
-x[{...}] = v assigns in place. Positions count from 0, negative ones from the end.]],
+Reads or assigns elements by position, range, mask or index tensor, as NumPy does.
+x[i] is entry i of axis 0. x[{...}] has an entry per axis: a position, a range {start, stop, step} (a negative step
+runs backwards), {} for all, a list of positions {{2, 0, 1}}, an integer tensor,
+a mask (a bool tensor that takes as many axes as it has), rille.newaxis, or "..." for all axes that are not named. Index tensors and lists broadcast together.
+x[{...}] = v assigns in place; of repeated positions the last value stays.
+Positions count from 0, negative ones from the end.]],
     returns = "a tensor",
-    errors = "a position must be within the axis; only variables can be assigned to",
+    errors = [[
+a position must be within the axis; only variables can be assigned to
+in a compiled step, a mask selects by rille.where or x:masked_fill, because shapes must not depend on data]],
     shows = "rille.tensor{3, 7, 5}[{{1, 3}}]:sum():item()",
     gives = "12.0",
-    see = "slice index_select item",
-    words = "indexing slicing element subscript",
+    see = "slice index_select index_put_ masked_select nonzero item",
+    words = "indexing slicing element subscript mask boolean fancy advanced ellipsis negative step",
+  },
+  index_put_ = {
+    is = "tensor",
+    sign = "x:index_put_(key, v, {accumulate = false})",
+    text = "Assigns v to x[key] in place, or adds v to it.",
+    args = [[
+key: as in x[key]
+v: tensor that broadcasts to x[key], number or list
+accumulate: boolean, default false; true adds the values, also those of repeated positions]],
+    returns = "x",
+    errors = "x must be a leaf",
+    shows = "rille.zeros(2):index_put_({{{0, 0}}}, 1, {accumulate = true}):sum():item()",
+    gives = "2.0",
+    see = "index scatter_add copy_",
+    words = "scatter accumulate histogram",
   },
   item = {
     sign = "x:item()",
@@ -93,6 +113,42 @@ x[{...}] = v assigns in place. Positions count from 0, negative ones from the en
     gives = "2.5",
     see = "totable live",
     words = "scalar value",
+  },
+  masked_fill = {
+    is = "tensor",
+    sign = "x:masked_fill(mask, v)",
+    text = "Returns x with v where a mask is true.",
+    args = [[
+mask: bool tensor that broadcasts with x
+v: number, or tensor without dimensions]],
+    returns = "a tensor of x's dtype",
+    shows = "rille.ones(2):masked_fill(rille.tensor{true, false}, 5):sum():item()",
+    gives = "6.0",
+    see = "where masked_select index",
+    words = "mask replace",
+  },
+  masked_select = {
+    is = "tensor",
+    sign = "x:masked_select(mask)",
+    text = "Returns the elements at which a mask is true, in row-major order.",
+    args = "mask: bool tensor that broadcasts with x",
+    returns = "a tensor of one dimension",
+    errors = "not in a compiled step, because the size depends on data: use rille.where or x:masked_fill",
+    shows = "rille.tensor{3, 7}:masked_select(rille.tensor{false, true}):item()",
+    gives = "7.0",
+    see = "index nonzero masked_fill",
+    words = "mask filter boolean",
+  },
+  nonzero = {
+    is = "tensor",
+    sign = "x:nonzero()",
+    text = "Returns the positions of the elements that are not 0, in row-major order.",
+    returns = "an i64 tensor {number of elements, number of dimensions}",
+    errors = "not in a compiled step, because the size depends on data",
+    shows = "rille.tensor{0, 7}:nonzero():item()",
+    gives = "1",
+    see = "index masked_select",
+    words = "positions true where argwhere",
   },
   numel = {
     sign = "x:numel()",

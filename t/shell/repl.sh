@@ -178,9 +178,9 @@ if [ "$editor" = readline ]; then
   shows "Tab completes a command" "line editor"
 fi
 if [ "$editor" = readline ]; then
-  session 'type x = rille.ones({2})\n' prompt 'type x:matm\t' 'wait matmul' 'type (x\003' prompt 'type x:ma\t' 'wait max_pool2d  maximum' 'wait x:ma' \
+  session 'type x = rille.ones({2})\n' prompt 'type x:matm\t' 'wait matmul' 'type (x\003' prompt 'type x:ma\t' 'wait max_pool2d     maximum' 'wait x:ma' \
     'type \003' prompt 'type rille.placement("c\t' 'wait cuda' 'type u"\t\003' prompt 'type x:softmax{ax\t' 'wait axis = ' 'type 0}\n' 'wait 0.5'
-  shows "Tab lists completions" 'matmul      max         max_pool2d  maximum'
+  shows "Tab lists completions" 'matmul         max            max_pool2d     maximum'
   shows "Tab completes options" 'x:softmax{axis = 0}'
   color=always session 'type x = rille.ones({2})\n' 'wait rille> ' 'type x:softmax(' 'wait axis = -1)' 'type 0):sum():item() + 1\n' 'wait 2.0'
   shows "a hint shows the arguments of a call while it is typed" $'\e[2m  (axis = -1)'
