@@ -224,8 +224,8 @@ const struct op op_recurrence = {
     .flops = flops,
     .flags = OP_HIDDEN | OP_WIDE,
     .sample = {"f32{4,3,8} f32{8,2} f32{4,2} f32{4,2} f32{8} -", "f32{4,3,6} f32{6,2} - - f32{6} - cell=gru",
-               "f32{5,3,2} f32{2,2} f32{5,2} - - i64{5}<4 cell=tanh reverse=true",
-               "f32{2,4,3} f32{3,3} f32{2,3} - f32{3} i64{2}<5 cell=relu",
-               "f64{3,4,8} f64{8,2} - f64{3,2} - i64{3}<5 reverse=true",
-               "f32{70,3,12} f32{12,4} f32{70,4} - f32{12} i32{70}<4 cell=gru reverse=true"},
+               "f32{5,7,2} f32{2,2} f32{5,2} - - i64{5}<7 cell=tanh reverse=true",
+               "f32{2,7,3} f32{3,3} f32{2,3} - f32{3} i64{2}<7 cell=relu",
+               "f64{3,7,8} f64{8,2} - f64{3,2} - i64{3}<7 reverse=true",
+               "f32{70,7,12} f32{12,4} f32{70,4} - f32{12} i32{70}<7 cell=gru reverse=true"},
 };

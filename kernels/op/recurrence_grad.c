@@ -26,6 +26,11 @@ rule(const struct call *c, struct str *rule)
 static int
 infer(const struct call *c, int64_t *size)
 {
+    int64_t cell = c->attr[RECUR_CELL].i, hidden = c->in[BACK_HS].dim[2];
+    int64_t saved = cell == CELL_LSTM ? cell_gates(cell) * hidden : cell_saves(cell) * hidden;
+    if (c->in[BACK_W].dim[0] != cell_gates(cell) * hidden)
+        return call_fail(E_SHAPE, c, "w must have %d rows per hidden unit", (int)cell_gates(cell));
+    if (c->in[BACK_GATES].dim[2] != saved) return call_fail(E_SHAPE, c, "gates must have %d columns", (int)saved);
     if (c->attr[RECUR_CELL].i == CELL_TANH || c->attr[RECUR_CELL].i == CELL_RELU) size[0] = 0;
     for (int i = 0; i < c->nout; i++) c->out[i].dtype = c->in[BACK_HS].dtype;
     return 0;
@@ -215,8 +220,8 @@ const struct op op_recurrence_grad = {
     .sample =
         {"f32{4,3,2} f32{4,3,2} f32{4,3,2} f32{4,3,2} f32{4,3,8} f32{8,2} f32{4,2} f32{4,2} -",
          "f32{4,3,2} - f32{4,3,2} f32{4,3,0} f32{4,3,8} f32{6,2} - - - cell=gru",
-         "f32{5,3,2} - f32{5,3,2} f32{5,3,0} f32{5,3,0} f32{2,2} f32{5,2} - i64{5}<4 cell=tanh reverse=true",
-         "f32{2,4,3} - f32{2,4,3} f32{2,4,0} f32{2,4,0} f32{3,3} f32{2,3} - i64{2}<5 cell=relu",
-         "- f64{3,4,2} f64{3,4,2} f64{3,4,2} f64{3,4,8} f64{8,2} f64{3,2} - i64{3}<5 reverse=true",
-         "f32{70,3,4} - f32{70,3,4} f32{70,3,0} f32{70,3,16} f32{12,4} f32{70,4} - i32{70}<4 cell=gru reverse=true"},
+         "f32{5,7,2} - f32{5,7,2} f32{5,7,0} f32{5,7,0} f32{2,2} f32{5,2} - i64{5}<7 cell=tanh reverse=true",
+         "f32{2,7,3} - f32{2,7,3} f32{2,7,0} f32{2,7,0} f32{3,3} f32{2,3} - i64{2}<7 cell=relu",
+         "- f64{3,7,2} f64{3,7,2} f64{3,7,2} f64{3,7,8} f64{8,2} f64{3,2} - i64{3}<7 reverse=true",
+         "f32{70,7,4} - f32{70,7,4} f32{70,7,0} f32{70,7,16} f32{12,4} f32{70,4} - i32{70}<7 cell=gru reverse=true"},
 };

@@ -77,7 +77,8 @@ Other operators have this form, too: x:add_(y). Values computed before keep the 
 Reads or assigns elements by position, range, mask or index tensor, as NumPy does.
 x[i] is entry i of axis 0. x[{...}] has an entry per axis: a position, a range {start, stop, step} (a negative step
 runs backwards), {} for all, a list of positions {{2, 0, 1}}, an integer tensor,
-a mask (a bool tensor that takes as many axes as it has), rille.newaxis, or "..." for all axes that are not named. Index tensors and lists broadcast together.
+a mask (a bool tensor that takes as many axes as it has), rille.newaxis, or "..." for all axes that are not named.
+Index tensors and lists broadcast together.
 x[{...}] = v assigns in place; of repeated positions the last value stays.
 Positions count from 0, negative ones from the end.]],
     returns = "a tensor",

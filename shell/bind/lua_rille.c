@@ -272,7 +272,9 @@ from_local(lua_State *L)
     if (!lua_istable(L, 1)) return complain(L, "from_local: expected a list of tensors, found %s", what_is(L, 1));
     struct rille_tensor **list = lua_newuserdatauv(L, SHARD_MAX * sizeof *list, 0);
     tensor_list(L, 1, "from_local", SHARD_MAX, list, &n);
+    static const char *const keys[] = {"placement", "sbp", NULL};
     if (n == 0) return complain(L, "from_local: expected at least 1 tensor");
+    if (lua_istable(L, 2)) check_keys(L, 2, "from_local", keys);
     const struct rille_layout *l =
         lua_istable(L, 2) ? layout_read(L, 2, "from_local", rille_tensor_ndim(list[0]), NULL) : NULL;
     if (!l) return complain(L, "from_local: expected a table {placement =, sbp =}, found %s", what_is(L, 2));

@@ -382,7 +382,7 @@ tap.group("int8", function()
         rows[r] = {}
         for i = 1, length do rows[r][i] = (r * 5 + i * i) % 11 end
       end
-      local plain, split = experts(), experts():to_global{placement = case[1], sbp = require("rille.layout").whole(case[1])}
+      local plain, split = experts(), experts():to_global{placement = case[1], sbp = require("rille.layout").replicated(case[1])}
       rille.parallel(split, case[2])
       local x = rille.tensor(rows, {dtype = "i64"})
       tap.near(split(x:to_global(rille.parallel.input(split))):totable(), plain(x):totable(),

@@ -88,6 +88,8 @@ my @sound = (
   [qr/^int32_t (\*|sizes)/, '(int32_t *)room'],
   [qr/^const int32_t \* pieces/, 'one'],
   [qr/^const int \* naxis/, '(int *)room'],
+  [qr/^rille_hook_fn \*/, 'NULL'],
+  [qr/^const struct rille_hook_user \*/, 'NULL'],
   [qr/^const struct rille_backward \*/, '(const struct rille_backward *)room'],
   [qr/^const struct rille_cluster \*/, '(const struct rille_cluster *)room'],
   [qr/^const int \*/, 'NULL'],

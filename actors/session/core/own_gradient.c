@@ -214,6 +214,8 @@ rille_own_gradient(struct rille_session *s, const struct rille_backward *user, i
 {
     TRY(face_session(s, __func__));
     TRY(face_given(user, "the backward function", __func__));
+    if (!user->fn || !user->name) return fail(E_ARG, "%s: the function and its name must be given", __func__);
+    TRY(face_given(out, "out", __func__));
     TRY(tensors_or_null(s, nin, in, __func__));
     TRY(face_tensors(s, nsaved, saved, __func__));
     TRY(face_tensors(s, nresult, result, __func__));

@@ -77,6 +77,7 @@ rille_tensor_from_local(int n, struct rille_tensor *const *shard, const struct r
                         struct rille_tensor **out)
 {
     if (n < 1) return fail(E_ARG, "from_local: expected at least 1 tensor");
+    TRY(face_given(shard, "the list of shards", __func__));
     TRY(face_tensor(shard[0], __func__));
     struct rille_session *s = shard[0]->s;
     TRY(face_tensors(s, n, shard, __func__));
