@@ -90,7 +90,7 @@ my @sound = (
   [qr/^const int \* naxis/, '(int *)room'],
   [qr/^rille_hook_fn \*/, 'NULL'],
   [qr/^const struct rille_hook_user \*/, 'NULL'],
-  [qr/^const struct rille_backward \*/, '(const struct rille_backward *)room'],
+  [qr/^const struct rille_backward \*/, '&(const struct rille_backward){"f", (rille_backward_fn *)(void (*)(void))abort, NULL, NULL}'],
   [qr/^const struct rille_cluster \*/, '(const struct rille_cluster *)room'],
   [qr/^const int \*/, 'NULL'],
   [qr/^int \*/, '(int *)room'],
@@ -100,7 +100,7 @@ my @sound = (
   [qr/^bool \*/, '(bool *)room'],
   [qr/^int ndim/, '2'],
   [qr/^int nargs rille_create/, '0'],
-  [qr/^int (n|nin|nout|nargs|naxis) /, '1'],
+  [qr/^int (n|nin|nout|nargs|naxis|nsaved|nresult) /, '1'],
   [qr/^(int|int64_t|uint64_t|int32_t|double|bool|size_t) /, '0'],
 );
 

@@ -202,6 +202,7 @@ any_needs_grad(int n, struct rille_tensor *const *t)
 static int
 tensors_or_null(const struct rille_session *s, int n, struct rille_tensor *const *t, const char *who)
 {
+    if (n > 0) TRY(face_given(t, "the list of arguments", who));
     for (int i = 0; i < n; i++)
         if (t[i]) TRY(face_tensors(s, 1, &t[i], who));
     return 0;
