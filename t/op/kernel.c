@@ -203,7 +203,8 @@ strange_values(uint64_t seed)
     strange = true;
     for (int i = 0; i < op_count; i++)
         for (int k = 0; k < OP_SAMPLE && op_table[i]->sample[k]; k++)
-            /* a cell with infinite states: whether a gate's result is NaN or infinite depends on the order of its products */
+            /* a cell with infinite states: whether a gate's result is NaN or infinite depends on the order of its
+             * products */
             for (uint64_t j = strncmp(op_table[i]->name, "recurrence", 10) ? 0 : 10 + NMEMORY; j < 10 + NMEMORY; j++) {
                 enum memory m = j < 10 || op_table[i]->flags & OP_SOURCE ? DENSE : (enum memory)(j - 10);
                 try_sample(op_table[i], op_table[i]->sample[k], m, seed + j);

@@ -62,7 +62,8 @@ recurrent_accepts(const struct kcall *k)
     for (int i = 0; i < k->call->nin; i++) {
         bool index = k->call->op->in[i].flags & IN_INDEX;
         if (k->in[i].dtype != DT_NONE && !index && k->in[i].dtype != DT_F32) return false;
-        if (k->in[i].dtype != DT_NONE && k->in[i].ndim == 2 && view_numel(&k->in[i]) == 0) return false; /* no weights */
+        if (k->in[i].dtype != DT_NONE && k->in[i].ndim == 2 && view_numel(&k->in[i]) == 0)
+            return false; /* no weights */
     }
     for (int i = 0; i < k->call->nout; i++)
         if (k->out[i].dtype != DT_F32 || !view_is_dense(&k->out[i])) return false;
