@@ -228,7 +228,7 @@ complete(const struct op *op, uint64_t seed)
     int unexplained = 0;
     for (int i = 0; i < OP_SAMPLE && op->sample[i]; i++) {
         struct sound s;
-        if (!share_next() && i > 0) continue;
+        if (!share_next()) continue;
         if (!sound_start(&s, op, op->sample[i], seed) && tells(&s)) sound_each_missing(&s, missing, &unexplained);
         sound_end(&s);
     }
