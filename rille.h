@@ -476,7 +476,7 @@ typedef int rille_backward_fn(void *arg, struct rille_tensor *const *dresult, st
 struct rille_backward {
     const char *name; /* for messages; copied */
     rille_backward_fn *fn;
-    void (*drop)(void *arg); /* called once, when arg is not needed any more; may be NULL */
+    void (*drop)(void *arg); /* called once, when arg is not needed any more, also if the call fails; may be NULL */
     void *arg;
 };
 /* Sets out[k] to a new handle on result[k], whose gradient the function computes. The results were computed in grad

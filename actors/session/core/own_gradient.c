@@ -208,18 +208,31 @@ tensors_or_null(const struct rille_session *s, int n, struct rille_tensor *const
     return 0;
 }
 
+static int
+check_own_gradient(struct rille_session *s, const struct rille_backward *user, int nin, struct rille_tensor *const *in,
+                   int nsaved, struct rille_tensor *const *saved, int nresult, struct rille_tensor *const *result,
+                   struct rille_tensor **out, const char *who)
+{
+    TRY(face_session(s, who));
+    TRY(face_given(user, "the backward function", who));
+    if (!user->fn || !user->name) return fail(E_ARG, "%s: the function and its name must be given", who);
+    TRY(face_given(out, "out", who));
+    TRY(tensors_or_null(s, nin, in, who));
+    TRY(face_tensors(s, nsaved, saved, who));
+    TRY(face_tensors(s, nresult, result, who));
+    return 0;
+}
+
 int
 rille_own_gradient(struct rille_session *s, const struct rille_backward *user, int nin, struct rille_tensor *const *in,
                    int nsaved, struct rille_tensor *const *saved, int nresult, struct rille_tensor *const *result,
                    struct rille_tensor **out)
 {
-    TRY(face_session(s, __func__));
-    TRY(face_given(user, "the backward function", __func__));
-    if (!user->fn || !user->name) return fail(E_ARG, "%s: the function and its name must be given", __func__);
-    TRY(face_given(out, "out", __func__));
-    TRY(tensors_or_null(s, nin, in, __func__));
-    TRY(face_tensors(s, nsaved, saved, __func__));
-    TRY(face_tensors(s, nresult, result, __func__));
+    int refused = check_own_gradient(s, user, nin, in, nsaved, saved, nresult, result, out, __func__);
+    if (refused) {
+        if (user && user->drop) user->drop(user->arg);
+        return refused;
+    }
     if (!s->context.grad || !any_needs_grad(nin, in)) {
         for (int k = 0; k < nresult; k++) out[k] = tensor_new(s, result[k]->val, false);
         if (user->drop) user->drop(user->arg);
