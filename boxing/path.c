@@ -173,8 +173,8 @@ load_side(struct search *s, const struct place *place, struct price *price, stru
     }
 }
 
-/* Raises `worst` like load_side(), if all ranks are examined. Plans all ranks together, so that lists
- * that they share are made once. */
+/* Raises `worst` like load_side(), if all ranks are examined. Plans all ranks together, so that shared lists are made
+ * once. */
 static void
 add_loads(struct search *s, struct price *price, struct load worst[2])
 {

@@ -43,7 +43,7 @@ void scene_of(struct scene *s, struct arena *a, const struct type *t, const stru
 int32_t scene_pos(const struct scene *s, int page, int row, int col, int addend, int replica);
 /* Prints the ranks that hold a tile of one addend: "0, 2, ..., 14". */
 void scene_label(const struct scene *s, int page, int row, int col, int addend, struct str *out);
-/* Prints the part of the tensor that a page shows, "[0:2, :, :]"; nothing if there is one page. */
+/* Prints the part of the tensor that a page shows, "[0:2, :, :]". If there is only one page, prints nothing. */
 void scene_page_text(const struct scene *s, int page, struct str *out);
 /* Returns the steps that fill the shard at a mesh position. NULL: there is no move, or the move sends nothing. */
 const struct box_work *scene_work(const struct scene *s, int32_t pos);

@@ -60,8 +60,7 @@ struct passing {
     bool named; /* true: keys select the lines, and a block searches the keys for several lines */
     /* Number of values that this pass stores per line or part; number that the previous pass has stored. */
     int keeps, kept;
-    /* Where this pass stores its numbers, and where the previous pass has stored its numbers: offsets in scratch,
-     * bytes. */
+    /* Offsets in scratch, bytes: of the numbers of this pass, and of those of the previous pass. */
     int64_t keep_at, kept_at;
     int joins; /* parts per line of the previous pass, which this pass combines; 0: the previous pass had whole lines */
     int part_kept;   /* number of values that the previous pass has stored per part */

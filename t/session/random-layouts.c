@@ -260,7 +260,7 @@ cut(struct world *w, struct rille_tensor **t)
     return status;
 }
 
-/* Calls an instruction in both worlds. Checks that both worlds succeed, or that both fail. */
+/* Calls an instruction in both worlds. Checks that the two worlds either both succeed or both fail. */
 static bool
 both(struct program *p, const struct instruction *in, const int *index, int nattr, const struct rille_attr *attr,
      int64_t number, struct rille_tensor **a, struct rille_tensor **b)

@@ -72,8 +72,8 @@ void carrier_meet(struct carrier *c, const char *ports);
 const char *carrier_why_tcp(const struct carrier *c);
 /* Ends the epoch. After the call the carrier neither reads the bytes of SENDs nor uses the bus. */
 void carrier_leave(struct carrier *c);
-/* Makes the carrier's thread end the epoch soon, and does not wait. lost: the reason is a lost worker. Any thread,
- * even one that holds a lock which callbacks take. */
+/* Makes the carrier's thread end the epoch soon, and does not wait. lost: the reason is a lost worker. Any thread, also
+ * while it holds a lock of the callbacks. */
 void carrier_cut(struct carrier *c, bool lost);
 
 /* carrier_ask requests a worker's list of a program's channels; carrier_list sends this worker's list. Called on the
@@ -83,7 +83,7 @@ void carrier_list(struct carrier *c, int rank, uint64_t program, const void *byt
 
 /* Requests n bytes, at most CARRIER_PIECE, from a worker's host memory. count: number of the request, which
  * brought() gets with the answer. No answer arrives if the epoch ends first, or has not begun at that worker. Any
- * thread, even one that holds a lock which callbacks take. */
+ * thread, also while it holds a lock of the callbacks. */
 enum { CARRIER_PIECE = 1 << 20 };
 void carrier_fetch(struct carrier *c, int rank, uint64_t count, uint64_t at, size_t n);
 

@@ -7,7 +7,7 @@
 /* Appends a text that is equal in two processes if they can access each other's memory: same boot of a kernel, same
  * user, same pid namespace. host: name of a simulated host, for tests; NULL: the real host. */
 void machine_text(const char *host, struct str *out);
-/* Appends a suffix that makes the text unique to this process, so that no other process shares its memory. */
+/* Appends a suffix unique to this process, so that no other process shares its memory. */
 void machine_apart(struct str *out);
 /* Returns true if two texts are of one host. The suffix that machine_apart() appends is ignored. */
 bool machine_is_same(const char *a, size_t n, const char *b);

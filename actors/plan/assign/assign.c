@@ -175,8 +175,8 @@ move_node(struct planner *w, int32_t i)
         count = nall;
         layout_index(layout, &count, n->layout[0]);
     }
-    /* The node that computes a gradient also sums it over micro-batches, so the sum may have any layout that this node
-     * offers for its result. */
+    /* The node that computes a gradient also sums it over micro-batches, so the sum may have any result layout of this
+     * node. */
     if (n->accumulate) {
         int32_t ncand = w->a->net.node[from->maker].ncand;
         layout = ARENA_ARRAY(&w->a->arena, const struct layout *, ncand + 1);

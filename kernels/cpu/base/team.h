@@ -1,7 +1,7 @@
 /* team.h - parallel loops, and the number of threads of a kernel.
  *
- * Threads are OpenMP's, as in oneDNN: a thread that calls kernels owns one team, which serves both. With one thread
- * everything runs on the caller. */
+ * Threads are OpenMP's, as in oneDNN: each thread that calls kernels owns one team for Rille's and oneDNN's loops. With
+ * one thread everything runs on the caller. */
 #ifndef RILLE_KERNELS_CPU_TEAM_H
 #define RILLE_KERNELS_CPU_TEAM_H
 
