@@ -124,7 +124,7 @@ every_act(const struct train_options *o)
     ok(c.acts > 20 && c.silent == 0, "%s: if any of %d acts fails, the run reports the failure", name, c.acts);
     ok(c.unnamed == 0, "%s: each error names the source line", name);
     ok(c.changed == 0, "%s: a variable keeps its value, or reading it fails with its name", name);
-    ok(c.half_written > 0, "%s: some failures leave a variable only partly written", name);
+    ok(covered(c.half_written > 0), "%s: some failures leave a variable only partly written", name);
     diag("%d of %d failures left one only partly written", c.half_written, c.acts);
     ok(c.broken == 0, "%s: with the weights set again, the next step gives the right bits", name);
     train_close(&t);

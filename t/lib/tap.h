@@ -102,6 +102,13 @@ share_all(void)
     return !e || !strchr(e, '/');
 }
 
+/* Returns true if the tried cases have what they must cover, which only a run of every case can show. */
+static inline bool
+covered(bool has)
+{
+    return has || !share_all();
+}
+
 /* Returns share(i), where i counts the calls of this function in all loops. */
 static inline bool
 share_next(void)

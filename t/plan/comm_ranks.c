@@ -154,7 +154,7 @@ try_program(struct rille_session *s, struct plan *p, int want, uint64_t seed, st
 static void
 say(const struct count *n, const char *what)
 {
-    ok(n->programs > 0 && n->members + n->edges > 0,
+    ok(n->programs > 0 && covered(n->members + n->edges > 0),
        "%s: %d programs in partitions have %d collective tasks and %d channels carried by the library", what,
        n->programs, n->members, n->edges);
     ok(n->indirect == 0 && n->passes >= n->edges, "%s: these channels have no tasks but their two ends (%ld passes)",
@@ -431,7 +431,8 @@ mistakes(struct rille_session *s, uint64_t first)
         arena_fini(&a);
     }
     for (int k = 0; k < KINDS; k++)
-        ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", mistake[k], found[k], planted[k]);
+        ok(covered(planted[k] > 0) && found[k] == planted[k], "%s is found (%d of %d)", mistake[k], found[k],
+           planted[k]);
 }
 
 /* Replaces the list of collectives of one partition: by an empty list, and by a damaged one. Both must be refused. */
@@ -580,7 +581,8 @@ edge_mistakes(struct rille_session *s, uint64_t first)
         arena_fini(&a);
     }
     for (int k = 0; k < END_KINDS; k++)
-        ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", end_mistake[k], found[k], planted[k]);
+        ok(covered(planted[k] > 0) && found[k] == planted[k], "%s is found (%d of %d)", end_mistake[k], found[k],
+           planted[k]);
 }
 
 /* Compiles one partition without a library, beside partitions with a library. parts_connect() must find the
@@ -615,8 +617,8 @@ one_without(struct rille_session *s, uint64_t first)
         str_free(&bytes);
         parts_close(&x);
     }
-    ok(found == n && named > 0, "channels that are direct at one end only are found (%d of %d, %d by name)", found, n,
-       named);
+    ok(found == n && covered(named > 0), "channels that are direct at one end only are found (%d of %d, %d by name)",
+       found, n, named);
 }
 
 /* ---- swapped messages ---- */
@@ -694,7 +696,7 @@ other_orders(struct rille_session *s, uint64_t first)
         }
         parts_close(&x);
     }
-    ok(aborts == n && said > 0,
+    ok(aborts == n && covered(said > 0),
        "%d runs with swapped messages on links: none gives a wrong result without an error (%d report an error)", n,
        said);
 }

@@ -163,7 +163,7 @@ test(struct stages_on x, uint64_t *rng)
     struct rille_graph *g = begin(&n, &x);
     bool done = true;
     int crossing = crossings(g->runner->plan, &done);
-    ok(crossing > 0 && done, "%d edges between stages notify their readers when the work is done", crossing);
+    ok(covered(crossing > 0) && done, "%d edges between stages notify their readers when the work is done", crossing);
     for (int i = 0; i < RUNS; i++) loss[i] = run(&n, g);
     rille_graph_free(&g);
     net_close(&n);
