@@ -42,6 +42,7 @@ struct work {
     struct cuda_source many; /* bundled source of works with equal sources; in the first of these works */
     struct work *mate[MATES];
     int nmate;
+    bool taken; /* the share of this run has the work; the host compiles and runs only these */
     struct work *next;
 };
 static struct work *works, **last = &works;
@@ -83,6 +84,7 @@ add_work(const struct op *op, const char *text, enum memory m, uint64_t seed)
     w->strange = strange;
     *last = w;
     last = &w->next;
+    w->taken = share_next();
     nwork++;
     return true;
 }
@@ -164,6 +166,7 @@ add_look(const struct op *op, const char *text, enum memory m, int nbad, uint64_
     w->looks = true;
     *last = w;
     last = &w->next;
+    w->taken = share_next();
     nwork++;
 }
 
@@ -217,6 +220,7 @@ add_sum(enum reduce r, enum dtype from, enum dtype to, int n, uint64_t seed)
     }
     *last = w;
     last = &w->next;
+    w->taken = share_next();
     nwork++;
 }
 
@@ -255,6 +259,7 @@ add_led(const struct op *op, const char *text, enum memory m, const struct led_c
     w->strange = strange;
     *last = w;
     last = &w->next;
+    w->taken = share_next();
     nwork++;
 }
 
@@ -362,7 +367,8 @@ write_texts(FILE *f, int share)
     int n = 0;
     for (struct work *w = works; w; w = w->next)
         for (int i = 0; i < SOURCES; i++)
-            for (const struct cuda_source *s = source_of(w, i); s; s = s->then) n += write_text(f, share, &seen, w, s);
+            for (const struct cuda_source *s = source_of(w, i); s && (w->taken || share >= 0); s = s->then)
+                n += write_text(f, share, &seen, w, s);
     hash_free(&seen);
     return n;
 }
@@ -732,9 +738,10 @@ compile_for_gpus(const char *self)
 static void
 check_all(void *lib, uint64_t seed)
 {
-    for (struct work *w = works; w; w = w->next) check(w, lib, seed);
     for (struct work *w = works; w; w = w->next)
-        if (w->many.room) check_bundle(w, lib, seed);
+        if (w->taken || !lib) check(w, lib, seed);
+    for (struct work *w = works; w; w = w->next)
+        if (w->many.room && (w->taken || !lib)) check_bundle(w, lib, seed);
 }
 
 static int
