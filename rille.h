@@ -608,6 +608,13 @@ bool rille_planning(const struct rille_session *s);
 /* Pauses or continues the trace. While the trace is paused, calls behave as outside a trace. An optimiser uses this
  * to create its state. Returns the previous setting. */
 bool rille_trace_pause(struct rille_session *s, bool pause);
+/* Sets whether calls may combine the rows of one micro-batch, as in softmax along axis 0, while a step of several
+ * micro-batches is traced; otherwise such a call fails with E_PLAN, because it would differ from that of the whole
+ * batch. Returns the previous setting. */
+bool rille_micro_batch_alone(struct rille_session *s, bool alone);
+/* States what a result of such calls is for the whole batch: joined from those of the micro-batches if it has as many
+ * rows as the micro-batch, else their mean. Does nothing outside such a trace. */
+int rille_micro_batch_result(struct rille_tensor *t);
 /* Returns the mean of t over the micro-batches, which is known after the last one; without micro-batches, t itself.
  * For values that change once per step. */
 int rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out);

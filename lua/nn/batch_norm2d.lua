@@ -51,21 +51,22 @@ function BatchNorm2d:forward(x)
   check.that(x.ndim == 4, "nn.BatchNorm2d: input must have 4 dimensions, (batch, channels, height, width), found %d", x.ndim)
   local channels = self.weight.shape[1]
   local function across(t) return t:reshape{1, channels, 1, 1} end
-  local near, mean, var
-  if self.training then
+  local function normalized(near, var)
+    local scale = (var + self.eps):rsqrt() * self.weight
+    local y = near * across(scale) + across(self.bias)
+    return self.weight.dtype == x.dtype and y:to(x.dtype) or y
+  end
+  if not self.training then return normalized(wide(x) - across(self.running_mean), wide(self.running_var)) end
+  return rille.per_micro_batch(function()
     local n = x:numel() // channels
-    near, mean = centered(x, across)
-    var = near:square():mean{axis = {0, 2, 3}}
+    local near, mean = centered(x, across)
+    local var = near:square():mean{axis = {0, 2, 3}}
     if n > 0 then
       follow(self.running_mean, mean, self.momentum)
       follow(self.running_var, var * (n / math.max(n - 1, 1)), self.momentum)
     end
-  else
-    near, var = wide(x) - across(self.running_mean), wide(self.running_var)
-  end
-  local scale = (var + self.eps):rsqrt() * self.weight
-  local y = near * across(scale) + across(self.bias)
-  return self.weight.dtype == x.dtype and y:to(x.dtype) or y
+    return normalized(near, var)
+  end)
 end
 
 function BatchNorm2d:describe() return tostring(self.weight.shape[1]) end

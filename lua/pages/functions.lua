@@ -256,6 +256,24 @@ rille.manual_seed(1)]],
     see = "index unsqueeze",
     words = "None dimension unsqueeze",
   },
+  per_micro_batch = {
+    sign = "rille.per_micro_batch(fn, ...)",
+    text = [[
+Calls a function whose calls may combine the rows of one micro-batch, in a step compiled with micro_batches.
+Without it, a call that combines rows of the batch (a softmax along axis 0, a product of a batch with itself) is an
+error in such a step, because a micro-batch has only a part of the rows. Batch norm uses this function. Outside such
+a step it only calls fn.]],
+    args = [[
+fn: function
+...: its arguments]],
+    returns = "the results of fn. A tensor with as many rows as the micro-batch is joined over the micro-batches; any other result that combines rows counts as the mean over the micro-batches",
+    errors = "fn is not a function; the errors of fn",
+    code = "x = rille.randn{4, 3}",
+    shows = "rille.graph(function(x) return rille.per_micro_batch(function() return x:matmul(x:transpose(0, 1)):sum() end) end, {micro_batches = 2})(x).ndim",
+    gives = "0",
+    see = "graph nn.BatchNorm2d",
+    words = "micro-batch batch statistics contrastive accumulation",
+  },
   no_grad = {
     sign = "rille.no_grad(fn, ...)",
     text = "Calls a function without recording operations for gradients.",

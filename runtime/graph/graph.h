@@ -67,9 +67,10 @@ struct val {
     /* a run that wrote the value failed; reading it is an error until the user sets it again */
     uint8_t half_written;
     uint8_t leaving; /* a step is about to replace the value (session_release) */
-    /* in traces with micro-batches: share: relation to the batch's value; rows: dimension of the rows
-     * (actors/session/step/batch_share.h) */
+    /* in traces with micro-batches: share: relation to the batch's value; rows: dimension of the rows; blocks: how
+     * that dimension is divided (actors/session/step/batch_share.h) */
     uint8_t share, rows;
+    int16_t blocks;
     int16_t input; /* index of the value among a traced graph's inputs; or NO_INPUT, ENDED_INPUT */
     struct type type;
     const struct layout *layout; /* NULL: the value is a number */

@@ -233,6 +233,26 @@ no_grad(lua_State *L)
     return call_in_mode(L, "no_grad", false);
 }
 
+/* rille.per_micro_batch(fn, ...): returns the results of fn, whose calls may combine the rows of one micro-batch. */
+static int
+per_micro_batch(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    int top = lua_gettop(L);
+    if (!lua_isfunction(L, 1) && luaL_getmetafield(L, 1, "__call") == LUA_TNIL)
+        complain(L, "per_micro_batch: expected a function, found %s", what_is(L, 1));
+    lua_settop(L, top);
+    bool was = rille_micro_batch_alone(s, true);
+    int code = lua_pcall(L, top - 1, LUA_MULTRET, 0);
+    rille_micro_batch_alone(s, was);
+    if (code) return lua_error(L);
+    for (int i = 1, n = lua_gettop(L); i <= n; i++) {
+        struct rille_tensor *t = tensor_test(L, i);
+        if (t) check(L, rille_micro_batch_result(t));
+    }
+    return lua_gettop(L);
+}
+
 /* rille.enable_grad(fn, ...): likewise, with gradients, also inside no_grad and inside backward. */
 static int
 enable_grad(lua_State *L)
@@ -478,6 +498,7 @@ static const luaL_Reg functions[] = {
     {"allow_tf32", allow_tf32},
     {"detect_nan", detect_nan},
     {"no_grad", no_grad},
+    {"per_micro_batch", per_micro_batch},
     {"enable_grad", enable_grad},
     {"_autocast", shell_autocast},
     {"_interrupts", interrupts},

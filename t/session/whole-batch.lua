@@ -193,7 +193,8 @@ tap.group("rows pass", function()
   end
 end)
 
--- Computes a contrastive loss: rows are compared within a micro-batch, and the loss is the mean over micro-batches.
+-- Computes a contrastive loss, which compares rows. In a step it is an error, because a micro-batch has only a part of
+-- the rows; in per_micro_batch it is the mean over the micro-batches.
 tap.group("a contrastive loss", function()
   local x, w = rille.randn{4, 3}:detach(), rille.randn{3, 3}:detach()
   local function loss(x)
@@ -201,7 +202,108 @@ tap.group("a contrastive loss", function()
     return z:matmul(z:transpose(0, 1)):cross_entropy(rille.arange(z.shape[1]))
   end
   local want = (loss(x[{{0, 2}}]):item() + loss(x[{{2, 4}}]):item()) / 2
-  tap.near(rille.graph(loss, {micro_batches = 2})(x):item(), want, "equals the mean over micro-batches", 1e-5)
+  local step = rille.graph(function(x) return rille.per_micro_batch(loss, x) end, {micro_batches = 2})
+  tap.near(step(x):item(), want, "in per_micro_batch equals the mean over micro-batches", 1e-5)
+  local both = rille.graph(function(x) return rille.per_micro_batch(loss, x) + x:square():sum() end, {micro_batches = 2})
+  tap.near(both(x):item(), want + x:square():sum():item(), "beside a sum over rows", 1e-5)
+  local rows = rille.graph(function(x) return rille.per_micro_batch(function() return x:softmax(0) end) end, {micro_batches = 2})(x)
+  tap.near(rows:totable(), rille.concat({x[{{0, 2}}]:softmax(0), x[{{2, 4}}]:softmax(0)}, 0):totable(), "rows of results are joined", 1e-5)
+  tap.fails(function() rille.graph(loss, {micro_batches = 2})(x) end, {"per_micro_batch", "whole-batch.lua"}, "is an error otherwise")
+end)
+
+-- Each function combines rows of the batch. A step of micro-batches must refuse it, or compute the value of the whole batch.
+tap.group("calls that combine rows", function()
+  local w = rille.randn({6, 6}, {requires_grad = true})
+  local function z(x) return x:matmul(w) end
+  local calls = {
+    softmax = function(x) return z(x):softmax(0) end,
+    log_softmax = function(x) return z(x):log_softmax(0) end,
+    logsumexp = function(x) return z(x):logsumexp(0) end,
+    var = function(x) return z(x):var(0) end,
+    ["var of all"] = function(x) return z(x):var() end,
+    cumsum = function(x) return z(x):cumsum(0) end,
+    flip = function(x) return z(x):flip(0) end,
+    topk = function(x) return (z(x):transpose(0, 1):topk(1)) end,
+    argmax = function(x) return z(x):argmax(0) end,
+    prod = function(x) return z(x):prod(0) end,
+    ["first row"] = function(x) return z(x)[0] end,
+    ["last row"] = function(x) return z(x)[-1] end,
+    ["a slice of rows"] = function(x) return z(x)[{{0, 1}}] end,
+    ["differences of rows"] = function(x) local y = z(x); return y[{{1, y.shape[1]}}] - y[{{0, y.shape[1] - 1}}] end,
+    ["products of rows"] = function(x) local y = z(x); return y:matmul(y:transpose(0, 1)) end,
+    distances = function(x) local y = z(x); return (y:unsqueeze(0) - y:unsqueeze(1)):square():sum(2) end,
+    ["a difference from the mean"] = function(x) local y = z(x); return y - y:mean(0) end,
+    ["a difference from the maximum"] = function(x) local y = z(x); return y - y:max(0) end,
+    ["a variance by hand"] = function(x) local y = z(x); return (y - y:mean(0)):square():mean() end,
+    ["a difference from the arguments' mean"] = function(x) return z(x - x:mean(0)) end,
+    ["a variance of arguments by hand"] = function(x) return z((x - x:mean(0)) / ((x - x:mean(0)):square():mean(0) + 1):sqrt()) end,
+    ["a mean times a sum"] = function(x) local y = z(x); return y:mean() * y:sum() end,
+    ["numbers of the rows"] = function(x) return z(x) * rille.arange(x.shape[1]):to("f32"):unsqueeze(1) end,
+    ["a triangle"] = function(x) return z(x):tril() end,
+    ["rows read by index"] = function(x) return z(x):index_select(0, rille.tensor({0, 1}, {dtype = "i64"})) end,
+    ["rows read by rows"] = function(x) return z(x):index_select(0, x:argmax(1) * 0) end,
+    ["padded rows"] = function(x) return z(x):pad{1, 0, 0, 0} end,
+    ["halves of the rows"] = function(x) return z(x):reshape{2, -1, 6}:softmax(1) end,
+    ["pairs of halves"] = function(x) local y = z(x):reshape{2, -1, 6}; return y[0] - y[1] end,
+    ["joined rows that are combined"] = function(x) local y = z(x); return rille.concat({y, -y}, 0):softmax(0) end,
+    ["joined rows as a result"] = function(x) local y = z(x); return rille.concat({y, -y}, 0) end,
+    ["joined rows beside others"] = function(x) local y = z(x); return rille.concat({y, y}, 0) + rille.stack({y, y}, 1):reshape{-1, 6} end,
+    ["rows joined with a constant"] = function(x) return rille.concat({z(x), rille.zeros{1, 6}}, 0) end,
+  }
+  for name, f in tap.sorted(calls) do
+    for m = 2, 4, 2 do
+      local x = rille.randn{ROWS, 6}:detach()
+      w.grad = nil
+      local ok, want = pcall(function() local y = f(x); if y.requires_grad then y:to("f32"):square():sum():backward() end; return {y:to("f32"):totable(), w.grad and w.grad:totable()} end)
+      w.grad = nil
+      if ok then
+        local step = rille.graph(function(x)
+          local y = f(x)
+          if y.requires_grad then y:to("f32"):square():sum():backward() end
+          return y:to("f32")
+        end, {micro_batches = m})
+        local fine, got = pcall(step, x)
+        if fine then
+          tap.near({got:totable(), w.grad and w.grad:totable()}, want, ("%s, %d micro-batches: is that of the batch"):format(name, m), 1e-4, 1e-4)
+        else
+          tap.ok(tostring(got):find("micro"), ("%s, %d micro-batches: is refused"):format(name, m), got)
+        end
+      else
+        tap.ok(false, name .. " is possible without micro-batches", want)
+      end
+    end
+  end
+end)
+
+-- Rows that are joined with other rows, or with another dimension, are still rows of the batch.
+tap.group("rows in blocks", function()
+  local w = rille.randn({6, 6}, {requires_grad = true})
+  local calls = {
+    ["a mean of joined rows"] = function(x, y) return rille.concat({x:matmul(w), y}, 0):square():mean() end,
+    ["a loss of joined rows"] = function(x, y)
+      local z, c = rille.concat({x:matmul(w), y}, 0), rille.concat({x:argmax(1), y:argmax(1)}, 0)
+      return z:cross_entropy(c)
+    end,
+    ["sequences first"] = function(x) return x:reshape{-1, 2, 3}:transpose(0, 1):reshape{-1, 3}:square():mean() end,
+    ["sequences first and back"] = function(x)
+      local n = x.shape[1]
+      local y = x:matmul(w):reshape{n, 2, 3}:transpose(0, 1):reshape{2 * n, 3}:exp():reshape{2, n, 3}
+      return (y[0] * y[1]):sum(1):mean()
+    end,
+  }
+  for name, f in tap.sorted(calls) do
+    local x, y = rille.randn{ROWS, 6}:detach(), rille.randn{ROWS, 6}:detach()
+    local function value(m)
+      w.grad = nil
+      local l = rille.graph(function(x, y)
+        local l = f(x, y)
+        if l.requires_grad then l:backward() end
+        return l
+      end, {micro_batches = m})(x, y)
+      return {l:item(), w.grad and w.grad:totable()}
+    end
+    for _, m in ipairs{2, ROWS} do tap.near(value(m), value(1), ("%s, %d micro-batches"):format(name, m), 1e-5, 1e-5) end
+  end
 end)
 
 tap.group("values of halves", function()

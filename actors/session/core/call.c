@@ -347,6 +347,7 @@ call_operator(const struct call_context *ctx, const struct op *op, int nargs, co
     TRY(operands(ctx->s, op, nargs, args, in, CALL_OPERANDS, nin));
     TRY(autocast(ctx, op, *nin, in));
     TRY(attributes(op, nattrs, attrs, *nin, in, attr));
+    trace_attributes(ctx->s, op, attr);
     return build_call(ctx, op, *nin, in, attr, NULL, res);
 }
 

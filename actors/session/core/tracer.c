@@ -26,6 +26,15 @@ rille_trace_pause(struct rille_session *s, bool pause)
 }
 
 bool
+rille_micro_batch_alone(struct rille_session *s, bool alone)
+{
+    if (face_session(s, __func__)) return false;
+    bool was = s->trace.alone;
+    s->trace.alone = alone;
+    return was;
+}
+
+bool
 trace_planned(const struct rille_session *s)
 {
     return tracing(s) && s->trace.planned;
@@ -74,6 +83,12 @@ void
 trace_number(struct rille_session *s, const struct op *op, struct rille_arg *a)
 {
     if (tracing(s)) s->trace.tracer->number(s, op, a);
+}
+
+void
+trace_attributes(struct rille_session *s, const struct op *op, const struct attr *attr)
+{
+    if (tracing(s)) s->trace.tracer->attributes(s, op, attr);
 }
 
 void

@@ -33,6 +33,8 @@ struct tracer {
     /* Called for each number that the user passes to an operator. Replaces the number by its value for the whole
      * batch. */
     void (*number)(struct rille_session *s, const struct op *op, struct rille_arg *a);
+    /* Called with the attributes of each call of the user, before its nodes are added. */
+    void (*attributes)(struct rille_session *s, const struct op *op, const struct attr *attr);
     /* Called for each value on which backward is called. */
     void (*loss)(struct rille_session *s, const struct val *y);
 };
@@ -45,6 +47,7 @@ struct session_trace {
     int64_t nrandom;               /* number of random calls in the trace so far */
     struct batch_numbers *numbers; /* numbers of the whole batch (step/batch_numbers.h); NULL: none */
     bool paused;
+    bool alone;   /* calls may combine the rows of one micro-batch (rille_micro_batch_alone) */
     bool whole;   /* the trace only finds the numbers of the whole batch */
     bool planned; /* a planner will choose the layouts */
 };
@@ -74,6 +77,7 @@ int trace_classify(struct rille_session *s, struct node *n);
 void trace_journal(struct rille_session *s, struct rille_tensor *t);
 void trace_loss(struct rille_session *s, const struct val *y);
 void trace_number(struct rille_session *s, const struct op *op, struct rille_arg *a);
+void trace_attributes(struct rille_session *s, const struct op *op, const struct attr *attr);
 int trace_total(const struct call_context *ctx, struct val *v, struct val **out);
 
 #endif

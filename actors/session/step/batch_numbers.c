@@ -2,25 +2,38 @@
 #include "actors/session/step/batch_numbers.h"
 
 #include "actors/session/core/session.h"
+#include "kernels/op/lib/table.h"
 #include "runtime/base/arena.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct batch_number {
     const struct op *op; /* operator that reads the number */
     struct rille_arg arg;
 };
 
+/* sizes of a reshape */
+struct batch_sizes {
+    int32_t n;
+    int64_t size[MAX_DIM];
+};
+
 struct batch_numbers {
     struct batch_number *of; /* in the order of the calls */
     int32_t n, capacity;
-    int32_t next; /* index of the next number of the trace in progress */
+    struct batch_sizes *sizes; /* likewise */
+    int32_t nsizes, sizes_capacity;
+    /* indices of the next number and sizes of the trace in progress */
+    int32_t next, next_sizes;
+    unsigned scales; /* of the trace's last reshape: bit d: the size of dimension d depends on the batch */
 };
 
 static void
 forget_numbers(struct rille_session *s)
 {
     if (s->trace.numbers) free(s->trace.numbers->of);
+    if (s->trace.numbers) free(s->trace.numbers->sizes);
     free(s->trace.numbers);
     s->trace.numbers = NULL;
 }
@@ -30,7 +43,7 @@ batch_numbers_begin(struct rille_session *s)
 {
     if (s->trace.whole) forget_numbers(s);
     if (s->trace.whole) *(s->trace.numbers = must_alloc(sizeof *s->trace.numbers)) = (struct batch_numbers){0};
-    if (s->trace.numbers) s->trace.numbers->next = 0;
+    if (s->trace.numbers) s->trace.numbers->next = s->trace.numbers->next_sizes = 0;
 }
 
 static void
@@ -55,6 +68,36 @@ batch_numbers_next(struct rille_session *s, const struct op *op, struct rille_ar
         forget_numbers(s); /* the function calls other operators for the whole batch */
     else if (a->kind != RILLE_ARG_LIVE)
         *a = like->arg;
+}
+
+void
+batch_numbers_sizes(struct rille_session *s, const struct op *op, const struct attr *attr)
+{
+    struct batch_numbers *b = s->trace.numbers;
+    if (!b) return;
+    b->scales = ~0U;
+    if (op != op_find("reshape")) return;
+    const struct attr *shape = &attr[op_attr_find(op, "shape")];
+    if (s->trace.whole) {
+        GROW(b->sizes, b->nsizes + 1, b->sizes_capacity);
+        b->sizes[b->nsizes].n = MIN(shape->n, MAX_DIM);
+        memcpy(b->sizes[b->nsizes++].size, shape->list, sizeof *shape->list * (size_t)MIN(shape->n, MAX_DIM));
+        return;
+    }
+    const struct batch_sizes *whole = b->next_sizes < b->nsizes ? &b->sizes[b->next_sizes++] : NULL;
+    if (!whole || whole->n != shape->n) {
+        b->next_sizes = b->nsizes; /* the function calls other operators for the whole batch */
+        return;
+    }
+    for (int d = 0; d < shape->n; d++)
+        if (shape->list[d] >= 0 && shape->list[d] == whole->size[d]) b->scales &= ~(1U << d);
+}
+
+unsigned
+batch_numbers_scales(const struct rille_session *s, const struct op *op)
+{
+    const struct batch_numbers *b = s->trace.numbers;
+    return b && op == op_find("reshape") ? b->scales : ~0U;
 }
 
 void

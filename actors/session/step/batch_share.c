@@ -1,9 +1,12 @@
 /* batch_share.c - tracks how a value of one micro-batch relates to the value of the whole batch. */
 #include "actors/session/step/batch_share.h"
 #include "actors/session/core/build.h"
+#include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
+#include "actors/session/step/batch_numbers.h"
 #include "actors/session/step/microbatch.h"
+#include "actors/session/step/trace.h"
 
 #include "kernels/op/lib/table.h"
 #include "sbp/sig.h"
@@ -11,7 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPERANDS = 256, NEVER = 1 << 20, FITS = 0, REPEATED = 1, CONVERTED = 2, REPLACED = 1 << 10 };
+enum {
+    OPERANDS = 256,
+    NEVER = 1 << 20,
+    FITS = 0,
+    REPEATED = 1,
+    CONVERTED = 2,
+    REPLACED = 1 << 10,
+    MOST_BLOCKS = 1 << 14
+};
 
 enum batch_share
 batch_share_of(const struct val *v)
@@ -48,6 +59,28 @@ has_share(int nin, struct val *const *in, enum batch_share share)
     return false;
 }
 
+static int
+blocks_of(const struct val *v)
+{
+    return v->input >= 0 || !v->blocks ? 1 : v->blocks;
+}
+
+/* Returns true if v is the same for all indices of the dimension, so that the dimension may have any size. */
+static bool
+is_repeated(const struct val *v, int axis)
+{
+    const struct node *n = v->node;
+    if (v->is_number) return v->number.kind == NUM_FIXED || v->number.kind == NUM_LIVE;
+    if (axis < 0 || v->type.dim[axis] == 1) return true;
+    if (!n || !n->traced || n->op->flags & OP_RANDOM) return false;
+    if (n->op == op_find("full")) return true;
+    bool aligned = n->op->flags & OP_ELTWISE || n->op == op_find("cast") || n->op == op_find("to_global");
+    if (!aligned && n->op != op_find("expand")) return false;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i] && !is_repeated(n->in[i], axis - (v->type.ndim - n->in[i]->type.ndim))) return false;
+    return true;
+}
+
 /* ---- signatures on the axis of micro-batches ---- */
 
 /* A call under one signature on the axis of micro-batches: how well each operand fits, and the shares of the
@@ -55,25 +88,29 @@ has_share(int nin, struct val *const *in, enum batch_share share)
 struct reading {
     struct call call;
     struct type in[OPERANDS], out[OP_OUT];
+    bool sums;   /* an operand is a share of a sum */
+    bool strict; /* a mean of the micro-batch must not be used in place of the batch's mean */
+    int blocks;  /* as val->blocks, of all operands with rows; 0: operands differ */
     /* cost: sum of the operands' costs; NEVER: no signature fits. each: cost of each operand */
     int cost, each[OPERANDS];
     enum batch_share share[OP_OUT];
     int rows[OP_OUT];
 };
 
-/* Returns how well an operand's share fits an entry of a signature. sums: another operand of the call is a share of
- * a sum. */
+/* Returns how well the share of an operand fits an entry of a signature. */
 static int
-entry_cost(struct sbp want, const struct val *v, bool sums)
+entry_cost(const struct reading *r, struct sbp want, const struct val *v)
 {
     enum batch_share share = batch_share_of(v);
     bool alike = share == SHARE_WHOLE || is_mean(v);
     if (want.kind == SBP_P && want.reduce == RED_SUM)
-        return share == SHARE_SUM ? FITS : alike && sums ? CONVERTED : NEVER;
+        return share == SHARE_SUM ? FITS : alike && r->sums ? CONVERTED : NEVER;
     if (want.kind == SBP_P) return share == SHARE_EXTREME ? FITS : NEVER;
     if (share == SHARE_DRAWN) return FITS;
+    if (want.kind == SBP_S && share == SHARE_ROWS) return rows_axis(v) == want.axis && r->blocks ? FITS : NEVER;
     if (want.kind == SBP_S)
-        return share == SHARE_ROWS ? (rows_axis(v) == want.axis ? FITS : NEVER) : alike ? REPEATED : NEVER;
+        return r->strict ? (is_repeated(v, want.axis) ? REPEATED : NEVER) : alike ? REPEATED : NEVER;
+    if (is_mean(v) && r->strict) return REPLACED;
     return alike ? FITS : share == SHARE_SUM ? REPLACED : NEVER;
 }
 
@@ -92,10 +129,9 @@ static void
 try_signature(struct reading *r, const struct rule *rule, const struct sig *sig, int nin, struct val *const *in)
 {
     int cost = 0, each[OPERANDS] = {0};
-    bool sums = has_share(nin, in, SHARE_SUM);
     for (int i = 0; i < nin; i++) {
         if (!in[i] || in[i]->is_number || rule->operand[i].ignored) continue;
-        each[i] = entry_cost(sig->v[i], in[i], sums);
+        each[i] = entry_cost(r, sig->v[i], in[i]);
         cost += each[i];
     }
     if (cost >= r->cost) return;
@@ -133,38 +169,108 @@ infer_signatures(struct rille_session *s, struct reading *r, struct rule *rule, 
     return sig_axis(&s->calls.scratch, &r->call, rule, list);
 }
 
-/* Finds the dimension of a reshape's result that has the rows: the rows stay the outer part of the dimension that
- * has as many elements before it. */
+/* Returns true if the first dimension of the rows can be divided into n parts of complete segments (segments.h). */
+static bool
+divides_segments(const struct rille_session *s, int64_t n)
+{
+    int32_t segments = trace_segments(s);
+    return n > 1 && n < MOST_BLOCKS && segments && segments % n == 0;
+}
+
+/* Finds the dimension of a reshape's result that has the rows, and the blocks. Dimensions before the rows, if the
+ * reshape joins them with the rows, form blocks. scales: bit d: dimension d of the result depends on the size of the
+ * batch. */
 static void
-read_reshape(struct reading *r, const struct val *x, const struct type *y)
+read_reshape(const struct rille_session *s, struct reading *r, const struct val *x, const struct type *y,
+             unsigned scales)
 {
     int64_t before = 1, now = 1;
-    int d = 0;
-    if (batch_share_of(x) == SHARE_ROWS) {
-        for (int i = 0; i < rows_axis(x); i++) before *= x->type.dim[i];
-        while (d < y->ndim && now < before) now *= y->dim[d++];
-        while (d < y->ndim - 1 && y->dim[d] == 1 && x->type.dim[rows_axis(x)] > 1) d++;
-        if (now != before || d == y->ndim) return;
+    int d = 0, was = blocks_of(x), own = MAX(1, was);
+    bool rows = batch_share_of(x) == SHARE_ROWS;
+    for (int i = 0; i < rows_axis(x) && rows; i++) before *= x->type.dim[i];
+    before *= own;
+    /* with one row per block, sizes alone do not tell which dimension has the rows */
+    bool known = rows && scales != ~0U, one = known && x->type.dim[rows_axis(x)] == own;
+    while (rows && d < y->ndim && now < before && now * y->dim[d] <= before && !(one && scales >> d & 1))
+        now *= y->dim[d++];
+    while (rows && d < y->ndim - 1 && y->dim[d] == 1 && (known ? !(scales >> d & 1) : x->type.dim[rows_axis(x)] > own))
+        d++;
+    if (rows && (d == y->ndim || now == 0 || before % now || before / now > MOST_BLOCKS)) return;
+    int blocks = (int)(before / now);
+    if (rows && y->dim[d] % blocks) return;
+    if (was < 0) blocks = blocks == 1 ? was : blocks == -was ? 1 : 0;
+    if (rows && !(scales >> d & 1)) {
+        if (blocks != 1 || d + 1 == y->ndim || !(scales >> (d + 1) & 1) || !divides_segments(s, y->dim[d])) return;
+        blocks = -(int)y->dim[d++];
     }
+    if (!blocks) return;
     r->cost = FITS;
     r->share[0] = batch_share_of(x);
     r->rows[0] = d;
+    r->blocks = blocks;
+}
+
+/* Joins operands along their rows: the result has the blocks of all operands. Returns false if the call is none of
+ * that kind. */
+static bool
+read_concat(struct reading *r, int nin, struct val *const *in, const struct attr *attr)
+{
+    int axis = (int)attr[op_attr_find(r->call.op, "axis")].i, blocks = 0;
+    for (int i = 0; i < nin; i++) {
+        bool alike = batch_share_of(in[i]) == SHARE_ROWS && rows_axis(in[i]) == axis;
+        alike = alike && blocks_of(in[i]) > 0 && blocks_of(in[0]) > 0 &&
+                in[i]->type.dim[axis] / blocks_of(in[i]) == in[0]->type.dim[axis] / blocks_of(in[0]);
+        if (!alike) return false;
+        blocks += blocks_of(in[i]);
+    }
+    if (blocks > MOST_BLOCKS) return false;
+    r->cost = FITS;
+    r->share[0] = SHARE_ROWS;
+    r->rows[0] = axis;
+    r->blocks = blocks;
+    return true;
+}
+
+/* Returns the number of blocks that all operands with rows have; 1 if none has rows; 0 if they differ. */
+static int
+common_blocks(int nin, struct val *const *in)
+{
+    int blocks = 0;
+    for (int i = 0; i < nin; i++) {
+        if (!in[i] || batch_share_of(in[i]) != SHARE_ROWS) continue;
+        if (blocks && blocks != blocks_of(in[i])) return 0;
+        blocks = blocks_of(in[i]);
+    }
+    return blocks ? blocks : 1;
+}
+
+/* Returns true if an operand differs from micro-batch to micro-batch other than by being their mean. */
+static bool
+has_more_than_means(int nin, struct val *const *in)
+{
+    for (int i = 0; i < nin; i++)
+        if (in[i] && batch_share_of(in[i]) != SHARE_WHOLE && !is_mean(in[i])) return true;
+    return false;
 }
 
 /* Finds the signature with the least cost for a call. cost NEVER: no signature fits. */
 static void
 read_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-          const struct type *out, struct reading *r)
+          const struct type *out, bool forward, struct reading *r)
 {
     struct rule rule;
     struct sig_list list;
     *r = (struct reading){.cost = NEVER};
     r->call =
         (struct call){.op = op, .nin = nin, .nout = op->nout ? op->nout : 1, .in = r->in, .out = r->out, .attr = attr};
+    r->sums = has_share(nin, in, SHARE_SUM);
+    r->strict = forward && !s->trace.alone && has_more_than_means(nin, in);
+    r->blocks = common_blocks(nin, in);
     if (op == op_find("reshape") && out) {
-        read_reshape(r, in[0], out);
+        read_reshape(s, r, in[0], out, forward ? batch_numbers_scales(s, op) : ~0U);
         return;
     }
+    if (op == op_find("concat") && read_concat(r, nin, in, attr)) return;
     operand_types(r, nin, in, has_one_row(nin, in) ? trace_microbatches(s) : 1);
     if (infer_signatures(s, r, &rule, &list)) {
         err_clear();
@@ -204,10 +310,11 @@ number_beside(const struct op *op, int nin, struct val *const *in)
 /* ---- results ---- */
 
 static void
-set_share(struct node *n, int k, enum batch_share share, int rows)
+set_share(struct node *n, int k, enum batch_share share, int rows, int blocks)
 {
     n->out[k]->share = (uint8_t)share;
     n->out[k]->rows = (uint8_t)rows;
+    n->out[k]->blocks = (int16_t)blocks;
 }
 
 /* Returns true if n sums over the first dimension of an operand with unknown share, because rows can only be the
@@ -228,15 +335,15 @@ note_plain(struct node *n)
 {
     struct val *x = n->nin && n->in[0] && !n->in[0]->is_number ? n->in[0] : NULL;
     if (n->op->flags & OP_SOURCE) {
-        set_share(n, 0, SHARE_DRAWN, 0);
+        set_share(n, 0, SHARE_DRAWN, 0, 1);
         return true;
     }
     if (x && (n->op->flags & OP_MOVE || is_number_cast(n->op, x, n->attr))) {
-        set_share(n, 0, batch_share_of(x), rows_axis(x));
+        set_share(n, 0, batch_share_of(x), rows_axis(x), blocks_of(x));
         return true;
     }
     if (!sums_rows(n) && number_beside(n->op, n->nin, n->in) < 0) return false;
-    set_share(n, 0, SHARE_SUM, 0);
+    set_share(n, 0, SHARE_SUM, 0, 1);
     return true;
 }
 
@@ -253,17 +360,58 @@ divides_by_count(const struct node *n)
     return share == SHARE_ROWS || share == SHARE_OTHER;
 }
 
-void
+/* Returns true if the values of the call depend on the positions of its rows, which are those in the micro-batch. */
+static bool
+reads_positions(const struct node *n)
+{
+    const struct val *x = n->in[0];
+    bool triangle = n->op == op_find("tril") || n->op == op_find("triu");
+    return triangle && batch_share_of(x) == SHARE_ROWS && rows_axis(x) >= x->type.ndim - 2;
+}
+
+/* Returns true if the call combines rows of one micro-batch in a way for which the batch's value is unknown. */
+static bool
+combines_rows(const struct node *n)
+{
+    bool rows = has_share(n->nin, n->in, SHARE_ROWS) || has_share(n->nin, n->in, SHARE_EXTREME) ||
+                has_share(n->nin, n->in, SHARE_SUM);
+    return rows && !has_share(n->nin, n->in, SHARE_DRAWN) && !has_share(n->nin, n->in, SHARE_OTHER);
+}
+
+int
 batch_share_note(struct rille_session *s, struct node *n)
 {
     struct reading *r;
-    for (int k = 0; k < n->nout; k++) set_share(n, k, SHARE_OTHER, 0);
-    if (note_plain(n)) return;
+    bool forward = n->phase == PHASE_FORWARD;
+    for (int k = 0; k < n->nout; k++) set_share(n, k, SHARE_OTHER, 0, 1);
+    if (note_plain(n)) return 0;
     r = must_alloc(sizeof *r);
-    read_call(s, n->op, n->nin, n->in, n->attr, &n->out[0]->type, r);
-    for (int k = 0; k < n->nout && r->cost < NEVER; k++) set_share(n, k, r->share[k], r->rows[k]);
-    if (n->out[0]->share == SHARE_SUM && divides_by_count(n)) set_share(n, 0, SHARE_MEAN, 0);
+    read_call(s, n->op, n->nin, n->in, n->attr, &n->out[0]->type, forward, r);
+    bool fits = r->cost < NEVER && !reads_positions(n);
+    for (int k = 0; k < n->nout && fits; k++) set_share(n, k, r->share[k], r->rows[k], r->blocks);
+    if (n->out[0]->share == SHARE_SUM && divides_by_count(n)) set_share(n, 0, SHARE_MEAN, 0, 1);
     free(r);
+    if (fits || !forward || s->trace.alone || !combines_rows(n)) return 0;
+    return build_refuse(E_PLAN, n->op, n->nin, n->in,
+                        "%s: the call combines rows of the batch, but with micro_batches = %d it has only the rows of "
+                        "one micro-batch. Use micro_batches = 1; or, if only the rows of one micro-batch shall be "
+                        "combined, make the call in rille.per_micro_batch(fn)",
+                        n->name, trace_microbatches(s));
+}
+
+int
+rille_micro_batch_result(struct rille_tensor *t)
+{
+    TRY(face_tensor(t, __func__));
+    struct val *v = t->val;
+    if (trace_microbatches(t->s) == 1) return 0;
+    enum batch_share share = batch_share_of(v);
+    if (share != SHARE_OTHER && share != SHARE_EXTREME) return 0;
+    bool rows = v->type.ndim && v->type.dim[0] == trace_rows(t->s);
+    v->share = rows ? SHARE_ROWS : SHARE_MEAN;
+    v->rows = 0;
+    v->blocks = 1;
+    return 0;
 }
 
 /* ---- operands ---- */
@@ -371,11 +519,12 @@ sum_operands(const struct call_context *ctx, const struct op *op, int nin, struc
         else if (in[i] && is_mean(in[i]))
             TRY(microbatch_mean(ctx, in[i], &in[i]));
         else if (share != SHARE_WHOLE)
-            return build_refuse(E_PLAN, op, nin, in,
-                                "%s: an operand is a sum over the rows of the whole batch; with micro_batches = %d it "
-                                "is known only after the last micro-batch, because it depends on parameters or random "
-                                "numbers. detach() it, reduce over axis 1 and later only, or use micro_batches = 1",
-                                op->name, trace_microbatches(ctx->s));
+            return build_refuse(
+                E_PLAN, op, nin, in,
+                "%s: an operand is a sum or mean over the rows of the whole batch; with micro_batches = %d it "
+                "is known only after the last micro-batch, because it depends on parameters or random "
+                "numbers. detach() it, reduce over axis 1 and later only, or use micro_batches = 1",
+                op->name, trace_microbatches(ctx->s));
     }
     return 0;
 }
@@ -384,13 +533,21 @@ sum_operands(const struct call_context *ctx, const struct op *op, int nin, struc
 static int
 replace_operand(const struct call_context *ctx, const struct op *op, int nin, struct val **in, int k, bool *again)
 {
-    bool divides = op == op_find("div") && k == 1;
-    /* a statistic of the micro-batch that a composite operator uses itself */
-    if (ctx->composite && !divides) return 0;
     *again = true;
-    if (is_known_before(ctx->s, in[k])) return trace_total(ctx, in[k], &in[k]);
-    *again = !ctx->composite;
-    return ctx->composite ? 0 : sum_operands(ctx, op, nin, in);
+    bool mean = batch_share_of(in[k]) == SHARE_MEAN;
+    if (batch_share_of(in[k]) == SHARE_FROM_MEANS || !is_known_before(ctx->s, in[k]))
+        return sum_operands(ctx, op, nin, in);
+    TRY(trace_total(ctx, in[k], &in[k]));
+    return mean ? share_operand(ctx, in[k], &in[k]) : 0;
+}
+
+/* Returns true if an operand is a sum or a mean over the rows of the micro-batch. */
+static bool
+has_totals(int nin, struct val *const *in)
+{
+    for (int i = 0; i < nin; i++)
+        if (in[i] && (batch_share_of(in[i]) == SHARE_SUM || is_mean(in[i]))) return true;
+    return false;
 }
 
 static int
@@ -398,9 +555,9 @@ adapt_operands(const struct call_context *ctx, const struct op *op, int nin, str
                struct reading *r)
 {
     bool again = true;
-    while (again && has_share(nin, in, SHARE_SUM)) {
+    while (again && has_totals(nin, in)) {
         again = false;
-        read_call(ctx->s, op, nin, in, attr, NULL, r);
+        read_call(ctx->s, op, nin, in, attr, NULL, true, r);
         for (int i = 0; i < nin && r->cost < NEVER && !again; i++)
             if (r->each[i] == REPLACED) TRY(replace_operand(ctx, op, nin, in, i, &again));
     }
@@ -414,7 +571,7 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
                      const struct attr *attr)
 {
     bool plain = op->flags & (OP_MOVE | OP_SOURCE) || op == op_find("reshape") || ctx->phase != PHASE_FORWARD;
-    if (plain || trace_microbatches(ctx->s) == 1 || !has_share(nin, in, SHARE_SUM)) return 0;
+    if (plain || trace_microbatches(ctx->s) == 1 || ctx->s->trace.alone || !has_totals(nin, in)) return 0;
     if (is_number_cast(op, in[0], attr)) return 0;
     TRY(check_count(ctx, op, nin, in));
     int number = number_beside(op, nin, in);

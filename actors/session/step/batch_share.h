@@ -17,21 +17,26 @@
 struct attr;
 enum batch_share {
     SHARE_WHOLE, /* the value is the same for all micro-batches */
-    SHARE_ROWS,  /* the batch's value joins the micro-batches' values along axis val->rows */
+    /* the batch's value joins the micro-batches' values along axis val->rows. blocks > 1: the axis consists of that
+     * many equal blocks, each of which has rows of all micro-batches. blocks = -n: the axis before it, of size n,
+     * numbers groups of segments (segments.h), and each group has its own rows. */
+    SHARE_ROWS,
     SHARE_SUM,   /* the batch's value is the sum of the micro-batches' values */
     SHARE_MEAN,  /* the batch's value is the mean of the micro-batches' values */
     /* the value is a function of means and sums, such as a batch norm's statistics; gradients treat it as a mean */
     SHARE_FROM_MEANS,
     SHARE_EXTREME, /* the batch's value is the maximum or minimum of the micro-batches' values */
     SHARE_DRAWN,   /* the values are random numbers */
-    SHARE_OTHER,   /* the value is a function of several rows of a micro-batch; the batch's value is unknown */
+    /* the value is a function of several rows of one micro-batch; the batch's value is unknown. Such values exist
+     * in rille.per_micro_batch(), and where a random choice of rows is read. */
+    SHARE_OTHER,
 };
 enum batch_share batch_share_of(const struct val *v);
 /* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all micro-batches.
  * Returns false if it is their mean. */
 bool batch_share_adds(const struct val *v);
-/* Sets the shares of a new node's results. */
-void batch_share_note(struct rille_session *s, struct node *n);
+/* Sets the shares of a new node's results. E_PLAN: the call combines rows of the batch, of which it has only a part. */
+int batch_share_note(struct rille_session *s, struct node *n);
 /* Replaces operands of a call in place so that the call's result is right for the whole batch. E_PLAN: no operands
  * make the call right; the error says how to write the call instead. */
 int batch_share_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,

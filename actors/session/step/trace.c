@@ -77,6 +77,19 @@ rille_planning(const struct rille_session *s)
     return rille_tracing(s) && s->trace.now->options.auto_parallel;
 }
 
+int32_t
+trace_segments(const struct rille_session *s)
+{
+    return segments_alike(&s->trace.now->segments);
+}
+
+int64_t
+trace_rows(const struct rille_session *s)
+{
+    const struct trace *r = s->trace.now;
+    return r->nin ? r->input[0]->type.dim[0] : 0;
+}
+
 const struct rille_graph_options *
 trace_options(const struct rille_session *s)
 {
@@ -169,7 +182,7 @@ classify(struct rille_session *s, struct node *n)
             n->after = 1;
     }
     if (n->per_piece) note_fed(s->trace.now, n->out[0]->layout->place);
-    if (n->per_piece) batch_share_note(s, n);
+    if (n->per_piece) TRY(batch_share_note(s, n));
     if (n->per_piece && n->op->flags & OP_UPDATE)
         return fail(E_PLAN, "%s: a value of one micro-batch is used in an update, which runs once per batch", n->name);
     if (n->per_piece && n->after)
@@ -305,7 +318,7 @@ trace_end(struct rille_session *s)
     free(r->ask);
     free(r);
     s->trace.now = NULL;
-    s->trace.paused = false;
+    s->trace.paused = s->trace.alone = false;
     batch_numbers_end(s);
 }
 
@@ -328,6 +341,7 @@ static const struct tracer tracer = {.operands = batch_share_operands,
                                      .sum = microbatch_sum,
                                      .adds = batch_share_adds,
                                      .number = batch_numbers_next,
+                                     .attributes = batch_numbers_sizes,
                                      .loss = note_loss};
 
 /* Creates the values that represent the arguments. */
@@ -416,6 +430,12 @@ result_value(const struct call_context *ctx, struct val *v, struct val **out, bo
     enum batch_share share = batch_share_of(*out);
     bool rows = share == SHARE_ROWS || share == SHARE_DRAWN || share == SHARE_OTHER;
     if (v->type.ndim == 0 || !rows) return batch_share_join(ctx, *out, out);
+    if (share == SHARE_ROWS && (*out)->blocks > 1)
+        return fail(E_PLAN,
+                    "graph: dimension 0 of a result consists of %d blocks of rows, such as those of the operands of "
+                    "concat, and results are joined from %d micro-batches along dimension 0; return each block as a "
+                    "result of its own",
+                    (*out)->blocks, ctx->s->trace.pieces);
     if (share == SHARE_ROWS && (*out)->rows > 0)
         return fail(E_PLAN,
                     "graph: the rows of the arguments are dimension %d of a result, and results are joined from %d "
