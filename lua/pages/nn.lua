@@ -16,7 +16,8 @@ Your own layer is a class made by rille.nn.Module:extend("Net").]],
     sign = "rille.nn.BatchNorm2d(channels, {eps = 1e-5, momentum = 0.1})",
     text = [[
 Normalises each channel of an image batch by its mean and variance.
-Training uses the statistics of the batch, over all devices; eval() uses running ones, which are buffers.]],
+Training uses the statistics of the batch (of a micro-batch, if the step has several), over all devices; eval() uses
+running ones, which are buffers.]],
     args = [[
 channels: integer; channels of x
 eps: number, default 1e-5; added to the variance
