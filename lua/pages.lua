@@ -15,12 +15,14 @@
 --   words   search words that the text does not have (search.lua)
 --   is      kind of object that a call returns ("tensor": the pages tensor.* describe it)
 --   first   words accepted as the first argument
--- Only text, shows and gives are in every row. An operator has no sign: its record has the formula, the arguments and
--- the possible shardings. t/shell/help.lua checks the form, runs every example and checks that every public name has a row.
+-- Only text, shows and gives are in every row. Each page states result and errors: a row itself, or the record of an
+-- operator, which also has the formula, the arguments and the layouts. t/shell/help.lua checks the form, runs every example
+-- and checks that every public name has a row.
 
 local rille = require "rille"
 local paint = require "rille.show.paint"
 local search = require "rille.pages.search"
+local topics = require "rille.pages.topics"
 
 local OPTIONS = [[
 dtype: "f32", "f64", "bf16", "f16", "i32", "i64", "u8" or "bool"
@@ -107,14 +109,16 @@ local function part(title, text)
   return text and ("  %-14s %s"):format(title, text:gsub("\n", "\n" .. (" "):rep(17)))
 end
 
--- Returns purpose, arguments, result and errors of a page.
+-- Returns purpose, arguments, result and errors of a page, then the layouts of an operator.
 function pages.body(name)
-  local row, record, parts = rows[name], rille._record(name), {}
-  local function add(text) parts[#parts + 1] = text end
+  local row, parts = rows[name], {}
+  local function add(text) parts[#parts + 1] = text ~= "" and text or nil end
+  local formula, rest = (rille._record(name) or ""):match("^[^\n]*\n?([^\n]*)\n?(.*)")
   add(indented(row.text, "  "))
+  add(formula)
   if row.args then add(columns(row.args)) end
   if row.options then add(columns(OPTIONS)) end
-  if record then add(record:match(row.args and rille._operator(name).source and "\n([^\n]*)" or "\n(.*)")) end
+  if not row.returns then add(rest) end
   add(part("returns", row.returns))
   add(part("errors", row.errors))
   return table.concat(parts, "\n")
@@ -202,17 +206,31 @@ local function fields_of(name)
     text = table.concat({row.text, row.returns or "", row.errors or "", record}, "\n")}
 end
 
--- Returns the names of the pages that answer a question in words, best first.
+-- Returns the names of the pages that answer a question in words, best first: those of its topics, then those that have
+-- its words.
 function pages.search(question)
   index = index or search.index(sorted(rows), fields_of)
-  return search.find(index, question, MOST)
+  local names, seen = {}, {}
+  local function add(name)
+    if not seen[name] and #names < MOST then names[#names + 1] = name end
+    seen[name] = true
+  end
+  for _, topic in ipairs(search.topics(topics, question)) do
+    for name in topic.see:gmatch("%S+") do add(name) end
+  end
+  for _, name in ipairs(search.find(index, question, MOST)) do add(name) end
+  return names
 end
 
--- Returns a list of the pages that answer a question, as text, or nil. A name with a dot counts as a name, not as a
--- question.
+-- Returns the answer to a question as text, or nil: what its topics say, their chapters of the guide, and a list of pages. A
+-- name with a dot counts as a name, not as a question.
 function pages.found(question)
   if question:find("[.:]") then return nil end
   local lines = {}
+  for _, topic in ipairs(search.topics(topics, question)) do
+    lines[#lines + 1] = indented(topic.text, "  ")
+    if topic.chapter then lines[#lines + 1] = "  chapter: docs/guide/" .. topic.chapter end
+  end
   for _, name in ipairs(pages.search(question)) do lines[#lines + 1] = ("  ?%-28s %s"):format(name, pages.summary(name)) end
   return #lines > 0 and ("pages on '%s'\n%s"):format(question, table.concat(lines, "\n")) or nil
 end

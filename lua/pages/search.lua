@@ -66,6 +66,26 @@ local function asked(question)
   return list
 end
 
+-- Returns true if the set of stems has all words of one of the phrases, "gradient clipping, grad norm".
+local function has_phrase(stems, phrases)
+  for phrase in phrases:gmatch("[^,]+") do
+    local all = true
+    for _, s in ipairs(asked(phrase)) do all = all and stems[s] end
+    if all then return true end
+  end
+  return false
+end
+
+-- Returns the topics (topics.lua) of a question, in the order of the list.
+function search.topics(topics, question)
+  local stems, found = {}, {}
+  for _, s in ipairs(asked(question)) do stems[s] = true end
+  for _, topic in ipairs(topics) do
+    if has_phrase(stems, topic.words) then found[#found + 1] = topic end
+  end
+  return found
+end
+
 -- Returns the names of the pages that answer the question, best first, at most `most`.
 function search.find(index, question, most)
   local stems, hits, best = asked(question), {}, 1
