@@ -31,6 +31,8 @@ sbp: layout over the placement, default "B"; the given values are always the glo
 requires_grad: boolean, default false; backward() accumulates x.grad
 name: string for messages]]
 
+local OPTION_ERRORS = "\nsbp must fit the shape and the mesh of the placement; requires_grad = true needs a float dtype"
+
 -- Words that an option accepts, on all pages.
 local WORDS = {
   dtype = "f32|f64|bf16|f16|i32|i64|u8|bool",
@@ -94,19 +96,24 @@ end
 -- Returns the first sentence of a page.
 function pages.summary(name) return (rows[name].text:match("[^\n]*")) end
 
+local WIDTH <const>, COLUMN <const> = 118, 17 -- columns of a page, and where the texts of arguments and results begin
+
+-- Returns "  title          text"; further lines, and what is beyond the width, below the first.
+local function part(title, text)
+  local lines = {}
+  for line in text:gmatch("[^\n]+") do lines[#lines + 1] = paint.wrap(line, WIDTH - COLUMN, "") end
+  return ("  %-14s %s"):format(title, (table.concat(lines, "\n"):gsub("\n", "\n" .. (" "):rep(COLUMN))))
+end
+
 -- Returns lines "name: text" as two columns; a line that begins with a space continues the previous line.
 local function columns(text)
   local lines = {}
   for line in text:gmatch("[^\n]+") do
     local name, rest = line:match("^([%w_., ]-): (.*)")
-    lines[#lines + 1] = name and not line:find("^ ") and ("  %-14s %s"):format(name, rest) or (" "):rep(17) .. line:match("^ *(.*)")
+    local continued = not name or line:find("^ ")
+    lines[#lines + 1] = continued and part("", line:match("^ *(.*)")) or part(name, rest)
   end
   return table.concat(lines, "\n")
-end
-
--- Returns "  title          text", with further lines of text below the first.
-local function part(title, text)
-  return text and ("  %-14s %s"):format(title, text:gsub("\n", "\n" .. (" "):rep(17)))
 end
 
 -- Returns purpose, arguments, result and errors of a page, then the layouts of an operator.
@@ -115,12 +122,15 @@ function pages.body(name)
   local function add(text) parts[#parts + 1] = text ~= "" and text or nil end
   local formula, rest = (rille._record(name) or ""):match("^[^\n]*\n?([^\n]*)\n?(.*)")
   add(indented(row.text, "  "))
-  add(formula)
+  add(formula ~= "" and indented(paint.wrap(formula, WIDTH - 2, ""), "  ") or "")
   if row.args then add(columns(row.args)) end
   if row.options then add(columns(OPTIONS)) end
-  if not row.returns then add(rest) end
-  add(part("returns", row.returns))
-  add(part("errors", row.errors))
+  if row.returns then
+    add(part("returns", row.returns))
+    add(part("errors", row.errors .. (row.options and OPTION_ERRORS or "")))
+  else
+    add(rest)
+  end
   return table.concat(parts, "\n")
 end
 
@@ -228,7 +238,7 @@ function pages.found(question)
   if question:find("[.:]") then return nil end
   local lines = {}
   for _, topic in ipairs(search.topics(topics, question)) do
-    lines[#lines + 1] = indented(topic.text, "  ")
+    lines[#lines + 1] = indented(paint.wrap(topic.text, WIDTH - 2, ""), "  ")
     if topic.chapter then lines[#lines + 1] = "  chapter: docs/guide/" .. topic.chapter end
   end
   for _, name in ipairs(pages.search(question)) do lines[#lines + 1] = ("  ?%-28s %s"):format(name, pages.summary(name)) end

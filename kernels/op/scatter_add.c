@@ -27,8 +27,8 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 const struct op op_scatter_add = {
     .name = "scatter_add",
     .doc = "y = x with src[i, j] added at y[i, ids[i, j]], along axis",
-    .errors = "ids must have as many dimensions as x and src; its sizes must not exceed those of src, nor, except "
-              "along axis, of x\n"
+    .errors = "ids must have as many dimensions as x and src\n"
+              "a size of ids must not exceed that of src, nor, except along axis, that of x\n"
               "an id must be from 0 to the size of x along axis - 1",
     .in = {{"x"}, {"ids", IN_INDEX}, {"src"}},
     .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension that ids index"}},

@@ -8,8 +8,8 @@ return {
 Compiles a function of tensors: the first call traces it, later calls run the compiled plan.
 The step is traced again if a value that fn reads has changed: shapes and layouts, upvalues, globals, fields of
 tables and modules. A changed number causes no new trace: the number becomes an input. Tensors and functions are
-compared by identity, other values by value; for a list of more than 256 entries only the length is compared. Values of C
-functions (os.clock, math.random) are not followed.
+compared by identity, other values by value; for a list of more than 256 entries only the length is compared.
+Values of C functions (os.clock, math.random) are not followed.
 Pipelines: put the parameters of each stage on its own placement, and move activations with to_global.
 Arguments and results may be tables with tensors: step{ids = x, labels = y} returns {loss = ..., logits = ...}.
 Micro-batches: loss and gradients equal those of the whole batch, for means, sums, and quotients whose divisor
@@ -48,6 +48,7 @@ auto_parallel together with zero, offload or recompute = "auto"]],
     returns = [[
 a list of {what =, line =, price =, price_high =}, for moves and strategies that you wrote,
 and for parameters that you placed]],
+    errors = "the step must be planned (auto_parallel), and called once",
     code = [[
 w = rille.nn.Parameter(rille.ones(4))
 opt = rille.optim.SGD({w}, {lr = 0.1})
@@ -82,6 +83,7 @@ scratch (bytes of it for kernels), step_time (s) and search_time (s).
 With "propagate" it has meetings: values where the layouts of two hints meet, each with op, line, hints, from, to,
 bytes and ns.]],
     returns = "a table that prints as text, as of rille.explain",
+    errors = "the step must have been called",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
@@ -95,6 +97,7 @@ step(rille.ones(64)):item()]],
     text = "Shows the plan of a compiled step: tasks, registers and memory.",
     args = "physical: boolean, default false; threads, offsets and scratch of each task",
     returns = "a table that prints as text",
+    errors = "the step must have been called; physical must be a boolean",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
@@ -113,6 +116,9 @@ file: string, optional; path of an .svg file
 forward: seconds per micro-batch and stage, to plan with instead of measured times
 backward: seconds per micro-batch and stage, instead of measured times]],
     returns = "nothing",
+    errors = [[
+the step must have been called;
+file must be a string that ends in .svg, a path that can be written]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()
@@ -129,6 +135,7 @@ step:show(path)]],
     returns = [[
 a list of {name =, device =, stage =, phase =, begun =, acts =, bytes =, state =, line =}; state is "done",
 "ready", or what the actor waited for when the call failed]],
+    errors = "no argument is accepted",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
@@ -153,6 +160,7 @@ a table: planned and measured, each {time =, bubble =, spans =, stalls =, device
 a span is {device =, stage =, micro_batch =, what =, from =, to =};
 activations and activations_1f1b (bytes per device), bound (least idle share),
 again (share of forward that is recomputed), call, calls, computing, at_once]],
+    errors = "the step must have been called; seconds must be from 0 to a million, jitter from 0 to 1",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
@@ -170,6 +178,7 @@ flops (floating-point operations of all devices; a multiply-add counts as two),
 peak_share (share of the peak that rille --calibrate measured; nil without costs),
 devices[i] = {device =, busy =, idle =, flops =, bytes_in =, bytes_out =, peak_memory =, tenants =},
 in seconds and bytes; the first 64 devices]],
+    errors = "the step must have been called",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
@@ -183,6 +192,7 @@ step(rille.ones(64)):item()]],
     text = "Writes a timeline of the last timed call of a compiled step as Chrome trace JSON, for Perfetto.",
     args = "path: string; file to write",
     returns = "nothing",
+    errors = "the step must have been called; path must be a string, and must be writable",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()
@@ -241,7 +251,8 @@ Any module will do; only tensor axes need to know its layers.
 {data = 0, tensor = 1}: the batch over mesh axis 0, heads and hidden sizes over axis 1. {tensor = {0, 1}} is 2D;
 {0, 1, 2} with method "2.5d" or "3d". {stages = {P0, P1}} assigns the blocks to placements: a pipeline.
 {data = {0, 1}, zero = 3, zero_axes = 1}: HSDP, that is ZeRO over axis 1 and replicas over axis 0.
-{tensor = 0, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}}: your own layers by name, or by class (?parallel.class).
+{tensor = 0, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}}: your own layers by name,
+or by class (?parallel.class).
 rille.parallel.axis defines more kinds of mesh axes.]],
     args = [[
 model: a module
@@ -284,6 +295,9 @@ rules: table that maps names of parameters (column, row, column_bias, row_bias, 
   experts) and activations (stream, norm, inner, wide, row_in, routed, logits, ids, labels) to "S(axis)";
   "S(1)/B": a parameter gathered for use. The head of lua/parallel/axes.lua explains the names]],
     returns = "a copy of the rules",
+    errors = [[
+name must be a word, and new if rules are given;
+rules may have only the known names, with "S(axis)" as values]],
     code = 'rules = rille.parallel.axis("tensor")',
     shows = "rules.column",
     gives = "S(0)",
@@ -301,6 +315,9 @@ roles: table; column, row, head, embedding, positions, norm, expert: a name of a
   heads = {k_proj = "kv_heads"}: a column layer whose output consists of heads, and the field with
   their number; if the ranks do not divide this number, the layer is replicated]],
     returns = "the roles; nil if neither the class nor a base class has any",
+    errors = [[
+Class must be a class of modules;
+roles may have only the known names, with names of parts as values]],
     code = "roles = rille.parallel.class(rille.nn.SwiGLU)",
     shows = "roles.row",
     gives = "down_proj",
@@ -311,6 +328,7 @@ roles: table; column, row, head, embedding, positions, norm, expert: a name of a
     text = "Returns the placement and layout that the input of a distributed model should have.",
     args = "model: a model, after rille.parallel",
     returns = "options for a tensor's creation: {placement =, sbp =}",
+    errors = "model must be a module with parameters",
     code = [[
 m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}
 rille.parallel(m, {data = 0})]],
@@ -323,6 +341,7 @@ rille.parallel(m, {data = 0})]],
     text = "Returns the placement and layout that the labels of a distributed model should have.",
     args = "model: a model, after rille.parallel",
     returns = "options for a tensor's creation: {placement =, sbp =}",
+    errors = "model must be a module with parameters",
     code = [[
 m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}
 rille.parallel(m, {data = 0})]],

@@ -58,12 +58,12 @@ print_call(const struct op *op, struct str *s)
 static void
 print_operand_kind(const struct op *op, int i, struct str *s)
 {
-    static const char *const class_text[] = {['B'] = "bools", ['F'] = "floats", ['I'] = "integers"};
     unsigned f = op->in[i].flags;
     const char *set = f & IN_INDEX ? "I" : f & IN_FLOAT ? "F" : op->shape.accepts ? op->shape.accepts : "";
     bool source = op->flags & OP_SOURCE; /* its operands are numbers */
     str_add(s, source ? "a number" : f & IN_LIST ? "a list of tensors" : "a tensor");
-    for (const char *c = set; *c; c++) str_addf(s, "%s%s", c == set ? " of " : " or ", class_text[(uint8_t)*c]);
+    for (const char *c = set; *c; c++)
+        str_addf(s, "%s%s", c == set ? " of " : " or ", *c == 'F' ? "floats" : *c == 'I' ? "integers" : "bools");
     if (f & IN_NUMBER && !source) str_add(s, " or a number");
     if (f & IN_OPTIONAL) str_add(s, " or nil");
 }
