@@ -38,7 +38,7 @@ n: integer; number of pieces
 axis: integer, default 0
 strategy: {{2, 1}}; number of shards per axis of x, for each slice]],
     returns = "a list of tensors",
-    errors = "n must be an integer from 1 to 256; axis must be a dimension of x",
+    errors = "n must be an integer from 1 to 2^20; axis must be a dimension of x",
     shows = "#rille.ones(5):chunk(2)",
     gives = "2",
     see = "split slice concat",
@@ -185,7 +185,7 @@ The gradients can be differentiated again. Unlike backward(), it leaves x.grad a
 y: tensor of one element
 xs: list of tensors with requires_grad]],
     returns = "a tensor per entry of xs, as several results",
-    errors = "y must have one element, and depend on each tensor of xs; each of xs must require a gradient",
+    errors = "y must have one element and depend on a tensor that requires a gradient; each of xs must require one",
     code = "x = rille.tensor(3.0, {requires_grad = true})",
     shows = "rille.grad((x * x):sum(), {x}):item()",
     gives = "6.0",
@@ -237,7 +237,7 @@ Makes a number that a compiled step reads again before each call, by calling fn.
 + - * / // % ^ of live numbers give live numbers.]],
     args = "fn: function without arguments that returns a number",
     returns = "a live number, for use in rille.graph",
-    errors = "fn must be a function, and must return a number; a call of the step must not change what fn reads",
+    errors = "fn must be a function that returns a number; it must not change values that the step reads",
     code = [[
 k = 3
 step = rille.graph(function(x) return x * rille.live(function() return k end) end)

@@ -197,7 +197,7 @@ x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
 y: tensor
 physical: boolean, default false; threads, offsets and scratch of each task]],
     returns = "a table that prints as text",
-    errors = "y must be a tensor, physical a boolean; for a compiled step, write step:plan()",
+    errors = "y must be a tensor; for a compiled step, write step:plan(); physical is the only option",
     shows = "#tostring(rille.plan(rille.ones(2):exp())) > 0",
     gives = "true",
     see = "explain graph.plan",

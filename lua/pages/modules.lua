@@ -503,7 +503,7 @@ opt:step()]],
     sign = "opt.steps",
     text = "Is the number of calls of step() so far.",
     returns = "an integer",
-    errors = "the field is set by step() and load_state_dict() only",
+    errors = "an assigned value must be an integer of 0 or more",
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})

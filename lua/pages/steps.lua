@@ -97,7 +97,7 @@ step(rille.ones(64)):item()]],
     text = "Shows the plan of a compiled step: tasks, registers and memory.",
     args = "physical: boolean, default false; threads, offsets and scratch of each task",
     returns = "a table that prints as text",
-    errors = "the step must have been called; physical must be a boolean",
+    errors = "the step must have been called; physical is the only option",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
