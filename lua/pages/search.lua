@@ -66,12 +66,13 @@ local function asked(question)
   return list
 end
 
--- Returns true if the set of stems has all words of one of the phrases, "gradient clipping, grad norm".
-local function has_phrase(stems, phrases)
-  for phrase in phrases:gmatch("[^,]+") do
-    local all = true
-    for _, s in ipairs(asked(phrase)) do all = all and stems[s] end
-    if all then return true end
+-- Returns true if the question has all words of one of the topic's phrases, "gradient clipping, grad norm"; of a topic with
+-- alone, no other words.
+local function is_about(topic, question, stems)
+  for phrase in topic.words:gmatch("[^,]+") do
+    local words, all = asked(phrase), true
+    for _, s in ipairs(words) do all = all and stems[s] end
+    if all and (not topic.alone or #words == #asked(question)) then return true end
   end
   return false
 end
@@ -81,7 +82,7 @@ function search.topics(topics, question)
   local stems, found = {}, {}
   for _, s in ipairs(asked(question)) do stems[s] = true end
   for _, topic in ipairs(topics) do
-    if has_phrase(stems, topic.words) then found[#found + 1] = topic end
+    if is_about(topic, question, stems) then found[#found + 1] = topic end
   end
   return found
 end

@@ -1,7 +1,8 @@
 -- topics.lua - answers to questions that no page has in its words: what exists, and what to do instead.
 --
 -- A topic has words (phrases that name it, with commas between them), text, see (its pages, best first), and the chapter of
--- docs/guide that has the details. t/shell/help.lua checks that the pages and the chapters exist.
+-- docs/guide that has the details. alone: the topic answers questions that are one of its phrases, but no longer ones.
+-- t/shell/help.lua checks that the pages and the chapters exist.
 
 return {
   {words = "onnx, torchscript", see = "save model.save load", chapter = "saving.md#export",
@@ -32,7 +33,7 @@ the loop if it has not improved for some epochs. (?stopping is about signals and
     text = "rille --jupyter-install adds a kernel to Jupyter; pictures appear below the cell."},
   {words = "distributed, multi gpu, multinode, data parallel, model parallel", see = "parallel placement to_global workers", chapter = "layouts.md",
     text = "A program runs once, for all devices: a placement names the devices, sbp the layout, and rille.parallel sets both for a model."},
-  {words = "zero", see = "parallel graph zero_", chapter = "layouts.md#by-a-recipe",
+  {words = "zero", alone = true, see = "parallel graph zero_", chapter = "layouts.md#by-a-recipe",
     text = "ZeRO: rille.parallel(model, {data = 0, zero = 3}), or zero = 3 of rille.graph. Zeros: ?zero_, ?zeros."},
   {words = "fsdp", see = "parallel graph", chapter = "layouts.md#by-a-recipe",
     text = "FSDP is rille.parallel(model, {data = 0, zero = 3}); HSDP has two data axes and zero_axes = 1."},
@@ -40,7 +41,7 @@ the loop if it has not improved for some epochs. (?stopping is about signals and
     text = "DDP is rille.parallel(model, {data = 0}): replicated parameters, and batches split over mesh axis 0."},
   {words = "megatron, tensor parallel", see = "parallel graph", chapter = "layouts.md#by-a-recipe",
     text = "Megatron's tensor parallelism is rille.parallel(model, {tensor = 0}); sequence = true shards norms and residuals, too."},
-  {words = "checkpointing", see = "nn.Module.recompute graph checkpoint.save checkpoint.load", chapter = "training.md#less-memory",
+  {words = "checkpointing", alone = true, see = "nn.Module.recompute graph checkpoint.save checkpoint.load", chapter = "training.md#less-memory",
     text = "Activation checkpointing: recompute = true of rille.graph, or net:recompute(). Checkpoints of a training: ?checkpoint."},
   {words = "oom, out of memory", see = "nn.Module.recompute graph devices graph.stats", chapter = "training.md#less-memory",
     text = [[
@@ -54,10 +55,12 @@ the prompt lists what holds memory.]]},
     text = [[
 No LoRA layer is built in. Write a module that adds x:matmul(a):matmul(b) to the output of a layer, and freeze the layer by
 p:requires_grad_(false).]]},
-  {words = "tokenizer, bpe, sentencepiece", see = "tokenizer tokenizer.train data.text", chapter = "first-model.md#from-text",
+  {words = "tokenizer, bpe, sentencepiece", see = "tokenizer tokenizer.encode tokenizer.train data.text", chapter = "first-model.md#from-text",
     text = "rille.tokenizer reads tokenizer.json and *.tiktoken of byte-level BPE; other kinds are refused."},
   {words = "profiler, profile, profiling", see = "graph.trace graph.show graph.stats", chapter = "debugging.md#a-slow-step",
     text = "step:show() draws the timeline of a step, step:trace(path) writes it for Perfetto, step:stats() has the numbers."},
   {words = "attention mask", see = "scaled_dot_product_attention nn.MultiheadAttention",
     text = "A bool mask keeps the keys where it is true; is_causal = true needs no mask."},
+  {words = "mask, masking", alone = true, see = "masked_fill where scaled_dot_product_attention masked_select index",
+    text = "x:masked_fill(mask, v) replaces elements, x[mask] selects them; attention has a mask of the keys that it keeps."},
 }

@@ -95,7 +95,7 @@ local asked = {
   ["workers"] = "workers", ["crash"] = "is_lost", ["predict cluster"] = "whatif", ["command line"] = "args", ["deadlock"] = "graph.actors",
   ["oom"] = "nn.Module.recompute", ["number of parameters"] = "nn.Module.parameters", ["float16"] = "to", ["fine-tune"] = "requires_grad_",
   ["dtensor"] = "sbp", ["slurm"] = "workers", ["text generation"] = "model.generate", ["anomaly"] = "detect_nan", ["einsum"] = "matmul",
-  ["save a model"] = "save", ["normalize"] = "layer_norm", ["pooling"] = "max_pool2d", ["argparse"] = "args", ["greedy"] = "graph", ["dropout"] = "dropout",
+  ["save a model"] = "model.save", ["normalize"] = "layer_norm", ["pooling"] = "max_pool2d", ["argparse"] = "args", ["greedy"] = "graph", ["dropout"] = "dropout",
 }
 
 -- Words of users of other programs, each with the page that must be the first result. The answer names a chapter of the guide
