@@ -159,8 +159,8 @@ dtype: string
 from: {placement =, sbp =}; layout before the move
 to: {placement =, sbp =}; layout after it]],
     returns = [[
-a table: name (all-gather, all-reduce, ...), bytes, bound (least possible bytes), received (per rank),
-steps, candidates; b:show() draws the move]],
+a table: name (all-gather, all-reduce, ...), bytes, bound (least possible bytes), received (per
+rank), steps, candidates; b:show() draws the move]],
     errors = [[
 shape, dtype, from and to must be given;
 each sbp must fit the shape and its mesh, and must not be "auto"]],
@@ -178,9 +178,9 @@ move = rille.boxing{shape = {4}, dtype = 'f32', from = from, to = to}]],
     text = "Shows how a value is computed: the layouts, the alternatives and the bytes of each operator and move.",
     args = "y: tensor",
     returns = [[
-a table that prints as text: ops (name, line, inputs, outputs, results, candidates), boxing (from, to,
-bytes, bound, steps), bytes. Candidates are in the order of choice: fewest bytes moved or pending first; of
-equal bytes the smallest share of the busiest rank]],
+a table that prints as text: ops (name, line, inputs, outputs, results, candidates), boxing (from,
+to, bytes, bound, steps), bytes. Candidates are in the order of choice: fewest bytes moved or
+pending first; of equal bytes the smallest share of the busiest rank]],
     errors = "y must be a tensor; for a compiled step, write step:explain()",
     code = [[
 P = rille.placement('cpu', {0, 1})
@@ -256,9 +256,9 @@ latency: seconds per message, a number or a list per mesh axis
 flops: flop per second of a device
 memory: limit in bytes per device, or a list of limits]],
     returns = [[
-a table as of step:explain(), with step_time (seconds), memory (bytes of the fullest device), cost and bound
-(ns), axis_bytes (bytes per mesh axis). For a list of limits: a list with a table per limit, or false if no
-plan within the limit was found: the curve of memory against time]],
+a table as of step:explain(), with step_time (seconds), memory (bytes of the fullest device), cost
+and bound (ns), axis_bytes (bytes per mesh axis). For a list of limits: a list with a table per
+limit, or false if no plan within the limit was found: the curve of memory against time]],
     errors = "the step must have been called",
     code = [[
 step = rille.graph(function(x) return x:exp() end)
@@ -273,8 +273,8 @@ curve = rille.whatif(step, {mesh = {2}, memory = {1e6, 10}})]],
     sign = "rille.workers()",
     text = "Lists the worker processes of the cluster and their state.",
     returns = [[
-a list of {rank =, host =, pid =, devices =, state =, heartbeat =, acts =, busy =}; slow = 2.4: the worker's
-tasks take 2.4 times as long as equal tasks of other workers]],
+a list of {rank =, host =, pid =, devices =, state =, heartbeat =, acts =, busy =}; slow = 2.4: the
+worker's tasks take 2.4 times as long as equal tasks of other workers]],
     errors = "no argument is accepted",
     shows = "rille.workers()[1] == nil",
     gives = "false",
@@ -300,7 +300,9 @@ keep must be 1 or 2]],
     sign = "rille.recover({workers =})",
     text = "Continues after the loss of workers: starts new ones, and restores the last snapshot.",
     args = "workers: integer; continue with this many workers instead",
-    returns = "the note of the snapshot; if the last snapshot lost data, the note of the one before it, and the reason",
+    returns = [[
+the note of the snapshot; if the last snapshot lost data, the note of the one before it, and the
+reason]],
     errors = "a snapshot must exist",
     code = "rille.snapshot('note')",
     shows = "rille.recover()",

@@ -269,7 +269,9 @@ net(x):sum():backward()]],
 Returns numbers, strings and flags that a checkpoint keeps, to refuse a model that computes differently.
 Override it in your own class. Leave out values that may change between runs.]],
     returns = "a table {name = value}",
-    errors = "the result must be a table of numbers, strings, booleans and tables of them, which must not contain itself",
+    errors = [[
+the result must be a table of numbers, strings, booleans and tables of them, which must not contain
+itself]],
     code = [[
 Window = rille.nn.Module:extend('Window')
 function Window:init(n) self.n = n end
@@ -307,9 +309,9 @@ function Window:settings() return {n = self.n} end]],
     text = "Returns norms of parameters, gradients and activations, and finds the first nan.",
     args = "inputs: arguments of the module, optional; net(inputs...) is called, and results of each module are added",
     returns = [[
-a list that prints as a table, of {name =, kind = "weight" or "output", norm =, grad_norm =, zeros =,
-nan =, inf =}: 2-norms, share of zeros, numbers of nan and of infinities; first_nan: the name of the first
-tensor with a nan or an infinity, nil if there is none]],
+a list that prints as a table, of {name =, kind = "weight" or "output", norm =, grad_norm =, zeros
+=, nan =, inf =}: 2-norms, share of zeros, numbers of nan and of infinities; first_nan: the name of
+the first tensor with a nan or an infinity, nil if there is none]],
     errors = "inputs that the module refuses; parameters must have values: they must not be on meta devices",
     code = [[
 net = rille.nn.Sequential(rille.nn.Linear(3, 2), rille.nn.ReLU())

@@ -194,7 +194,7 @@ dropout: number, default 0; share of values dropped between layers in training
 bidirectional: boolean, default false; a second direction, from the last step to the first]],
     returns = [[
 a module; x: (batch, length, in)
-results: y (batch, length, hidden, or 2 hidden if bidirectional); last h and c (layers, batch, hidden)]],
+results: y (batch, length, hidden; 2 hidden if bidirectional); last h and c (layers, batch, hidden)]],
     errors = "lengths must be from 0 to the length of x",
     code = "f = rille.nn.LSTM(3, 4)",
     shows = "f(rille.ones(2, 5, 3), {lengths = {5, 2}}).shape[3]",

@@ -19,13 +19,13 @@ Several backward() calls before one opt:step() add up: divide each loss by the c
     args = [[
 fn: function of tensors; it may call backward() and opt:step()
 micro_batches: integer, default 1; cuts each argument along axis 0, which pipelines need, and accumulates gradients
-schedule: "1f1b" (default with stages), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages in the order 0 1 0 1;
+schedule: "1f1b" (default with stages), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages ordered 0 1 0 1;
   "zb-v", "v-half", "v-min" for stages in the order 0 1 1 0; "auto": the best within memory_limit;
   {memory = 0.5}: half of 1F1B's activations; a value above 16 is in bytes per device;
   {costs = step:chart()}: for measured times; {lag = 2, split_backward = true}: by hand
-auto_parallel: true or "optimal": the planner chooses the layouts; "propagate", "recursive", "greedy": faster searches
+auto_parallel: true or "optimal": the planner chooses layouts; "propagate", "recursive", "greedy": faster
 recompute: true: recompute activations in backward (activation checkpointing); "auto": as much as memory needs
-zero: 0 to 3, default 0; ZeRO within the step: 1 shards updates and state, 2 gradients, 3 parameters (?parallel)
+zero: 0 to 3, default 0; ZeRO within the step: 1 shards optimiser state, 2 gradients, 3 parameters
 offload: a placement that keeps activations and optimiser state until they are needed
 prefetch: integer, default 1; values fetched ahead of their reader (offload, zero = 3)
 memory_limit: bytes per device; the plan keeps within it
@@ -34,7 +34,7 @@ check: "trace": calls 1, 2, 4, 8, ... are traced again, and a difference is an e
   "nan": the first NaN, or infinity that no operand has, is an error with its line; "trace,nan": both]],
     returns = "a step: step(x, y) runs it; step:explain(), step:plan(), step:stats(), step:show(), step:trace(file)",
     errors = [[
-reading a value inside fn (item, totable); a plan above memory_limit, with the least that is possible;
+reading a value inside fn (item, totable); a plan above memory_limit (the error has the least);
 auto_parallel together with zero, offload or recompute = "auto"]],
     code = "step = rille.graph(function(x) return x + 1 end)",
     shows = "step(rille.ones(2)):sum():item()",
@@ -133,8 +133,8 @@ step:show(path)]],
     sign = "step:actors()",
     text = "Lists the actors of a compiled step and what each did in the last call; :actors prints it.",
     returns = [[
-a list of {name =, device =, stage =, phase =, begun =, acts =, bytes =, state =, line =}; state is "done",
-"ready", or what the actor waited for when the call failed]],
+a list of {name =, device =, stage =, phase =, begun =, acts =, bytes =, state =, line =}; state is
+"done", "ready", or what the actor waited for when the call failed]],
     errors = "no argument is accepted",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
@@ -267,7 +267,7 @@ zero_axes: the data axes over which ZeRO shards; default all
 reshard: boolean, default true; a compiled step frees gathered weights after forward and gathers them again
   for backward. false gathers once per step and keeps them: fewer bytes moved, more memory
 stages: list of placements, one per pipeline stage; {P0, P1, P1, P0} assigns two stages to each
-members: list of names of the modules that are assigned to stages, {"down.*", "mid", "up.*"}; default the longest
+members: list of names of modules that are assigned to stages, {"down.*", "mid", "up.*"}; default the longest
   list of modules, or list of lists, or, without lists, the model's own parts
 chunks: integer, default 1; stages per placement: {P0, P1} with 2 is {P0, P1, P0, P1} (interleaved)
 panels: integer; 2D gathers in panels, the next one while one is multiplied
@@ -292,8 +292,8 @@ With rules, defines a new kind. Recipes name the kind as they name data: {[name]
     args = [[
 name: string
 rules: table that maps names of parameters (column, row, column_bias, row_bias, norm_weight, positions,
-  experts) and activations (stream, norm, inner, wide, row_in, routed, logits, ids, labels) to "S(axis)";
-  "S(1)/B": a parameter gathered for use. The head of lua/parallel/axes.lua explains the names]],
+  experts) and activations (stream, norm, inner, wide, row_in, routed, logits, ids, labels) to
+  "S(axis)"; "S(1)/B": a parameter gathered for use. The head of lua/parallel/axes.lua explains the names]],
     returns = "a copy of the rules",
     errors = [[
 name must be a word, and new if rules are given;

@@ -88,7 +88,7 @@ Positions count from 0, negative ones from the end.]],
     returns = "a tensor",
     errors = [[
 a position must be within the axis; only variables can be assigned to
-in a compiled step, a mask selects by rille.where or x:masked_fill, because shapes must not depend on data]],
+in a compiled step shapes must not depend on data: use rille.where or x:masked_fill with a mask]],
     shows = "rille.tensor{3, 7, 5}[{{1, 3}}]:sum():item()",
     gives = "12.0",
     see = "slice index_select index_put_ masked_select nonzero item",

@@ -199,7 +199,9 @@ file: default io.stderr
 unit: string, default "samples"
 flops: number; flop per sample, to show the utilisation (MFU)]],
     returns = "a line",
-    errors = "total must be a positive integer, step a compiled step, file an open file, flops a number of 0 or more",
+    errors = [[
+total must be a positive integer, step a compiled step, file an open file, flops a number of 0 or
+more]],
     code = [[
 line = rille.train.progress{total = 1, file = io.tmpfile()}
 line:update(1, 0.5, 64)

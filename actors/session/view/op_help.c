@@ -16,7 +16,7 @@
 
 enum { TEXT_COLUMN = 17 }; /* column of the texts of a part */
 
-static const char *const kind_text[] = {"", "integer", "number", "boolean", "one of", "integers", "dtype"};
+static const char *const kind_text[] = {"", "integer", "number", "boolean", "one of", "integers", "name of a dtype"};
 
 /* ---- calls ---- */
 
@@ -64,7 +64,7 @@ print_operand_kind(const struct op *op, int i, struct str *s)
     str_add(s, source ? "a number" : f & IN_LIST ? "a list of tensors" : "a tensor");
     for (const char *c = set; *c; c++)
         str_addf(s, "%s%s", c == set ? " of " : " or ", *c == 'F' ? "floats" : *c == 'I' ? "integers" : "bools");
-    if (f & IN_NUMBER && !source) str_add(s, " or a number");
+    if (f & IN_NUMBER && !source) str_add(s, f & IN_OPTIONAL ? ", a number" : " or a number");
     if (f & IN_OPTIONAL) str_add(s, " or nil");
 }
 
