@@ -324,7 +324,7 @@ loader:next()]],
     text = "Returns the order of the rows in epoch n.",
     args = "n: integer, from 0",
     returns = "a list of positions, from 0",
-    errors = "n must be an integer of 0 or more",
+    errors = "n must be a number",
     code = "loader = rille.data.loader{rille.arange(4), batch = 4}",
     shows = "loader:order(0)[4]",
     gives = "3",
@@ -436,7 +436,7 @@ add_special_tokens: boolean, default false; adds the special tokens of the file'
     text = "Writes the tokenizer as a tokenizer.json file.",
     args = "path: string",
     returns = "nothing",
-    errors = "path must end in .json and be writable; tokens must be such that JSON can hold them",
+    errors = "path must be writable, and must not end in .tiktoken; tokens must be such that JSON can hold them",
     code = [[
 t = rille.tokenizer.train({'aaab aaab'}, {size = 258})
 path = os.tmpname()

@@ -577,7 +577,7 @@ rille.nn.init.normal_(net.weight)]],
     text = "Fills a parameter with ones, in place.",
     args = "p: tensor",
     returns = "p",
-    errors = "p must be a float variable",
+    errors = "p must be a tensor and a variable",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.ones_(net.weight)]],
@@ -638,7 +638,7 @@ rille.nn.init.xavier_uniform_(net.weight)]],
     text = "Fills a parameter with zeros, in place.",
     args = "p: tensor",
     returns = "p",
-    errors = "p must be a float variable",
+    errors = "p must be a tensor and a variable",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.zeros_(net.weight)]],
