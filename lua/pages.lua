@@ -186,11 +186,17 @@ for name in pairs(rows) do
 end
 function pages.below(name) return inner_of[name] or {} end
 
+-- Returns "  ?name      text", with what is beyond the width below the first line.
+local function entry(name, text)
+  local lines = paint.wrap(text, WIDTH - 32, "")
+  return ("  ?%-28s %s"):format(name, (lines:gsub("\n", "\n" .. (" "):rep(32))))
+end
+
 -- Returns a line for each name inside a module; "" if there are none.
 local function below(name)
   local lines = {}
   for _, inner in ipairs(sorted(rows)) do
-    if inner:sub(1, #name + 1) == name .. "." then lines[#lines + 1] = ("\n  ?%-28s %s"):format(inner, pages.summary(inner)) end
+    if inner:sub(1, #name + 1) == name .. "." then lines[#lines + 1] = "\n" .. entry(inner, pages.summary(inner)) end
   end
   return table.concat(lines)
 end
@@ -241,7 +247,7 @@ function pages.found(question)
     lines[#lines + 1] = indented(paint.wrap(topic.text, WIDTH - 2, ""), "  ")
     if topic.chapter then lines[#lines + 1] = "  chapter: docs/guide/" .. topic.chapter end
   end
-  for _, name in ipairs(pages.search(question)) do lines[#lines + 1] = ("  ?%-28s %s"):format(name, pages.summary(name)) end
+  for _, name in ipairs(pages.search(question)) do lines[#lines + 1] = entry(name, pages.summary(name)) end
   return #lines > 0 and ("pages on '%s'\n%s"):format(question, table.concat(lines, "\n")) or nil
 end
 
@@ -250,7 +256,7 @@ local function fitting(pattern)
   local lines = {}
   pattern = "^" .. pattern:lower():gsub("[^%w*_]", "%%%0"):gsub("%*", ".*") .. "$"
   for _, name in ipairs(sorted(rows)) do
-    if name:lower():find(pattern) then lines[#lines + 1] = ("  ?%-28s %s"):format(name, pages.signature(name)) end
+    if name:lower():find(pattern) then lines[#lines + 1] = entry(name, pages.signature(name)) end
   end
   return #lines > 0 and table.concat(lines, "\n") or nil
 end

@@ -13,7 +13,7 @@ a: number; first value
 b: number; end, excluded
 step: number, default 1; must lead from a to b]],
     returns = "a tensor of one axis; i64 if the numbers are integers",
-    errors = "step must not be 0",
+    errors = "the bounds must be numbers; step must not be 0, and must lead from a to b",
     shows = "rille.arange(5):sum():item()",
     gives = "10",
     see = "linspace",

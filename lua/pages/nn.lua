@@ -90,7 +90,7 @@ n: integer; number of ids
 d: integer; size of a vector
 std: number, default 1; standard deviation of the initial values]],
     returns = "a module; ids: (...), result: (..., d); weight: (n, d)",
-    errors = "an id must be at least 0 and below n",
+    errors = "n and d must be positive integers, std 0 or more; an id must be at least 0 and below n",
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 table_of = rille.nn.Embedding(10, 4)]],
@@ -128,7 +128,10 @@ bidirectional: boolean, default false; a second direction, from the last step to
     returns = [[
 a module; x: (batch, length, in)
 results: y (batch, length, hidden, or 2 hidden if bidirectional); last h (layers, batch, hidden)]],
-    errors = "lengths must be from 0 to the length of x",
+    errors = [[
+in, hidden and num_layers must be positive integers, dropout from 0 to 1
+x must be (batch, length, in) with at least one step, and states (layers, batch, hidden)
+lengths must be (batch), each from 0 to the length of x]],
     code = "f = rille.nn.GRU(3, 4)",
     shows = "f(rille.ones(2, 5, 3), {lengths = {5, 2}}).shape[3]",
     gives = "4",
@@ -195,7 +198,10 @@ bidirectional: boolean, default false; a second direction, from the last step to
     returns = [[
 a module; x: (batch, length, in)
 results: y (batch, length, hidden; 2 hidden if bidirectional); last h and c (layers, batch, hidden)]],
-    errors = "lengths must be from 0 to the length of x",
+    errors = [[
+in, hidden and num_layers must be positive integers, dropout from 0 to 1
+x must be (batch, length, in) with at least one step, and states (layers, batch, hidden)
+lengths must be (batch), each from 0 to the length of x]],
     code = "f = rille.nn.LSTM(3, 4)",
     shows = "f(rille.ones(2, 5, 3), {lengths = {5, 2}}).shape[3]",
     gives = "4",
@@ -243,7 +249,7 @@ in: integer; size of the last axis of x
 out: integer; size of the last axis of y
 bias: boolean, default true; adds a learned vector]],
     returns = "a module; x: (..., in), y: (..., out); weight: (out, in), bias: (out)",
-    errors = "the last axis of x must have size in",
+    errors = "in and out must be positive integers; the last axis of x must have size in",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net(rille.ones(5, 3)).shape[2]",
     gives = "2",
@@ -380,7 +386,11 @@ nonlinearity: "tanh" (default) or "relu"]],
     returns = [[
 a module; x: (batch, length, in)
 results: y (batch, length, hidden, or 2 hidden if bidirectional); last h (layers, batch, hidden)]],
-    errors = "lengths must be from 0 to the length of x",
+    errors = [[
+in, hidden and num_layers must be positive integers, dropout from 0 to 1
+x must be (batch, length, in) with at least one step, and states (layers, batch, hidden)
+lengths must be (batch), each from 0 to the length of x
+nonlinearity must be "tanh" or "relu"]],
     code = "f = rille.nn.RNN(3, 4)",
     shows = "f(rille.ones(2, 5, 3), {lengths = {5, 2}}).shape[3]",
     gives = "4",

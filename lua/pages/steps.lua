@@ -275,7 +275,10 @@ blocks: {input = ids, micro_batches =, memory_limit =, schedule =} balances the 
   {cost = {2, 2, 3}} by given costs, with memory, activations (bytes) and hop (ns)]],
     returns = [[a table of all layouts set, by name; it prints, can be edited, and passed instead of the recipe.
 It has the bytes of each gather; its last line names the parameters that no tensor axis shards]],
-    errors = "a pattern must match a name; a tensor axis must shard a parameter",
+    errors = [[
+model must be a module with parameters; a pattern must match a name
+a mesh axis must exist, and have one role; a tensor axis must shard a parameter
+zero needs a data axis; panels and method need tensor axes; method 2.5d or 3d needs three]],
     code = [[
 m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}
 set = rille.parallel(m, {data = 0})]],

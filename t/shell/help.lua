@@ -48,7 +48,8 @@ local function faults(name)
   check(first:find("^%u") and first:find("[.:]$"), "the first line is no sentence")
   check(#first <= 120, "the first sentence is longer than 120 columns")
   local body = "\n" .. pages.body(name) .. "\n"
-  for line in body:gmatch("([^\n]*)\n") do check(utf8.len(line) <= 118, "long line: " .. line) end
+  local members = rille.page(name):match("\n  %?.*") or ""
+  for line in (body .. members .. "\n"):gmatch("([^\n]*)\n") do check(utf8.len(line) <= 118, "long line: " .. line) end
   for _, title in ipairs{"returns", "errors"} do
     local _, n = body:gsub(("\n  %-14s %%S"):format(title), "")
     check(n == 1, ("'%s' occurs %d times"):format(title, n))
