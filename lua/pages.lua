@@ -186,10 +186,9 @@ for name in pairs(rows) do
 end
 function pages.below(name) return inner_of[name] or {} end
 
--- Returns "  ?name      text", with what is beyond the width below the first line.
+-- Returns "  ?name      text"; what is beyond the width is indented by less, so that narrow terminals can fold it.
 local function entry(name, text)
-  local lines = paint.wrap(text, WIDTH - 32, "")
-  return ("  ?%-28s %s"):format(name, (lines:gsub("\n", "\n" .. (" "):rep(32))))
+  return ("  ?%-28s %s"):format(name, (paint.wrap(text, WIDTH - 32, ""):gsub("\n", "\n      ")))
 end
 
 -- Returns a line for each name inside a module; "" if there are none.
