@@ -98,7 +98,7 @@ function pages.summary(name) return (rows[name].text:match("[^\n]*")) end
 
 local WIDTH <const>, COLUMN <const> = 118, 17 -- columns of a page, and where the texts of arguments and results begin
 
--- Returns "  title          text"; further lines, and what is beyond the width, below the first.
+-- Returns "  title          text", folded at the width; further lines stand below the first.
 local function part(title, text)
   local lines = {}
   for line in text:gmatch("[^\n]+") do lines[#lines + 1] = paint.wrap(line, WIDTH - COLUMN, "") end
@@ -186,7 +186,7 @@ for name in pairs(rows) do
 end
 function pages.below(name) return inner_of[name] or {} end
 
--- Returns "  ?name      text"; what is beyond the width is indented by less, so that narrow terminals can fold it.
+-- Returns "  ?name      text", folded at the width. A small indentation lets narrow terminals fold the text again.
 local function entry(name, text)
   return ("  ?%-28s %s"):format(name, (paint.wrap(text, WIDTH - 32, ""):gsub("\n", "\n      ")))
 end
@@ -221,7 +221,7 @@ local function fields_of(name)
     text = table.concat({row.text, row.returns or "", row.errors or "", record}, "\n")}
 end
 
--- Returns the names of the pages that answer a question in words, best first: those of its topics, then those that have
+-- Returns the names of the pages that answer a question in words, best first: the pages of its topics, then the pages with
 -- its words.
 function pages.search(question)
   index = index or search.index(sorted(rows), fields_of)
@@ -237,8 +237,8 @@ function pages.search(question)
   return names
 end
 
--- Returns the answer to a question as text, or nil: what its topics say, their chapters of the guide, and a list of pages. A
--- name with a dot counts as a name, not as a question.
+-- Returns the answer to a question, or nil: the texts and chapters of its topics, and a list of pages. A name with a dot
+-- counts as a name, not as a question.
 function pages.found(question)
   if question:find("[.:]") then return nil end
   local lines = {}

@@ -1,7 +1,7 @@
--- topics.lua - answers to questions that no page has in its words: what exists, and what to do instead.
+-- topics.lua - answers to users' words that are no page: a text, related pages, a chapter of the guide.
 --
 -- A topic has words (phrases that name it, with commas between them), text, see (its pages, best first), and the chapter of
--- docs/guide that has the details. alone: the topic answers questions that are one of its phrases, but no longer ones.
+-- docs/guide that has the details. alone: a question with more words than a phrase is not about the topic.
 -- t/shell/help.lua checks that the pages and the chapters exist.
 
 return {
