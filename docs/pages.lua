@@ -40,7 +40,7 @@ print("`t/shell/help.lua` runs every example. Operators are in [operators.md](op
 for g, names in ipairs(lists) do
   print(("\n## %s"):format(groups[g][1]))
   for _, name in ipairs(names) do
-    local page = rille.page(name):gsub("\n  %?[^\n]*", "") -- the pages of members follow
+    local page = rille.page(name):gsub("\n  %?.*", "") -- the pages of members follow
     print(("\n### %s\n\n```\n%s\n```"):format(name, page))
   end
 end

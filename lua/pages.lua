@@ -15,12 +15,14 @@
 --   words   search words that the text does not have (search.lua)
 --   is      kind of object that a call returns ("tensor": the pages tensor.* describe it)
 --   first   words accepted as the first argument
--- Only text, shows and gives are in every row. An operator has no sign: its record has the formula, the arguments and
--- the possible shardings. t/shell/help.lua checks the form, runs every example and checks that every public name has a row.
+-- Only text, shows and gives are in every row. Each page states result and errors: a row itself, or the record of an
+-- operator, which also has the formula, the arguments and the layouts. t/shell/help.lua checks the form, runs every example
+-- and checks that every public name has a row.
 
 local rille = require "rille"
 local paint = require "rille.show.paint"
 local search = require "rille.pages.search"
+local topics = require "rille.pages.topics"
 
 local OPTIONS = [[
 dtype: "f32", "f64", "bf16", "f16", "i32", "i64", "u8" or "bool"
@@ -28,6 +30,8 @@ placement: devices of the tensor; default: device 0 of the default kind
 sbp: layout over the placement, default "B"; the given values are always the global value
 requires_grad: boolean, default false; backward() accumulates x.grad
 name: string for messages]]
+
+local OPTION_ERRORS = "\nsbp must fit the shape and the mesh of the placement; requires_grad = true needs a float dtype"
 
 -- Words that an option accepts, on all pages.
 local WORDS = {
@@ -92,31 +96,41 @@ end
 -- Returns the first sentence of a page.
 function pages.summary(name) return (rows[name].text:match("[^\n]*")) end
 
+local WIDTH <const>, COLUMN <const> = 118, 17 -- columns of a page, and where the texts of arguments and results begin
+
+-- Returns "  title          text", folded at the width; further lines stand below the first.
+local function part(title, text)
+  local lines = {}
+  for line in text:gmatch("[^\n]+") do lines[#lines + 1] = paint.wrap(line, WIDTH - COLUMN, "") end
+  return ("  %-14s %s"):format(title, (table.concat(lines, "\n"):gsub("\n", "\n" .. (" "):rep(COLUMN))))
+end
+
 -- Returns lines "name: text" as two columns; a line that begins with a space continues the previous line.
 local function columns(text)
   local lines = {}
   for line in text:gmatch("[^\n]+") do
     local name, rest = line:match("^([%w_., ]-): (.*)")
-    lines[#lines + 1] = name and not line:find("^ ") and ("  %-14s %s"):format(name, rest) or (" "):rep(17) .. line:match("^ *(.*)")
+    local continued = not name or line:find("^ ")
+    lines[#lines + 1] = continued and part("", line:match("^ *(.*)")) or part(name, rest)
   end
   return table.concat(lines, "\n")
 end
 
--- Returns "  title          text", with further lines of text below the first.
-local function part(title, text)
-  return text and ("  %-14s %s"):format(title, text:gsub("\n", "\n" .. (" "):rep(17)))
-end
-
--- Returns purpose, arguments, result and errors of a page.
+-- Returns purpose, arguments, result and errors of a page, then the layouts of an operator.
 function pages.body(name)
-  local row, record, parts = rows[name], rille._record(name), {}
-  local function add(text) parts[#parts + 1] = text end
+  local row, parts = rows[name], {}
+  local function add(text) parts[#parts + 1] = text ~= "" and text or nil end
+  local formula, rest = (rille._record(name) or ""):match("^[^\n]*\n?([^\n]*)\n?(.*)")
   add(indented(row.text, "  "))
+  add(formula ~= "" and indented(paint.wrap(formula, WIDTH - 2, ""), "  ") or "")
   if row.args then add(columns(row.args)) end
   if row.options then add(columns(OPTIONS)) end
-  if record then add(record:match(row.args and rille._operator(name).source and "\n([^\n]*)" or "\n(.*)")) end
-  add(part("returns", row.returns))
-  add(part("errors", row.errors))
+  if row.returns then
+    add(part("returns", row.returns))
+    add(part("errors", row.errors .. (row.options and OPTION_ERRORS or "")))
+  else
+    add(rest)
+  end
   return table.concat(parts, "\n")
 end
 
@@ -172,11 +186,16 @@ for name in pairs(rows) do
 end
 function pages.below(name) return inner_of[name] or {} end
 
+-- Returns "  ?name      text", folded at the width. A small indentation lets narrow terminals fold the text again.
+local function entry(name, text)
+  return ("  ?%-28s %s"):format(name, (paint.wrap(text, WIDTH - 32, ""):gsub("\n", "\n      ")))
+end
+
 -- Returns a line for each name inside a module; "" if there are none.
 local function below(name)
   local lines = {}
   for _, inner in ipairs(sorted(rows)) do
-    if inner:sub(1, #name + 1) == name .. "." then lines[#lines + 1] = ("\n  ?%-28s %s"):format(inner, pages.summary(inner)) end
+    if inner:sub(1, #name + 1) == name .. "." then lines[#lines + 1] = "\n" .. entry(inner, pages.summary(inner)) end
   end
   return table.concat(lines)
 end
@@ -202,18 +221,32 @@ local function fields_of(name)
     text = table.concat({row.text, row.returns or "", row.errors or "", record}, "\n")}
 end
 
--- Returns the names of the pages that answer a question in words, best first.
+-- Returns the names of the pages that answer a question in words, best first: the pages of its topics, then the pages with
+-- its words.
 function pages.search(question)
   index = index or search.index(sorted(rows), fields_of)
-  return search.find(index, question, MOST)
+  local names, seen = {}, {}
+  local function add(name)
+    if not seen[name] and #names < MOST then names[#names + 1] = name end
+    seen[name] = true
+  end
+  for _, topic in ipairs(search.topics(topics, question)) do
+    for name in topic.see:gmatch("%S+") do add(name) end
+  end
+  for _, name in ipairs(search.find(index, question, MOST)) do add(name) end
+  return names
 end
 
--- Returns a list of the pages that answer a question, as text, or nil. A name with a dot counts as a name, not as a
--- question.
+-- Returns the answer to a question, or nil: the texts and chapters of its topics, and a list of pages. A name with a dot
+-- counts as a name, not as a question.
 function pages.found(question)
   if question:find("[.:]") then return nil end
   local lines = {}
-  for _, name in ipairs(pages.search(question)) do lines[#lines + 1] = ("  ?%-28s %s"):format(name, pages.summary(name)) end
+  for _, topic in ipairs(search.topics(topics, question)) do
+    lines[#lines + 1] = indented(paint.wrap(topic.text, WIDTH - 2, ""), "  ")
+    if topic.chapter then lines[#lines + 1] = "  chapter: docs/guide/" .. topic.chapter end
+  end
+  for _, name in ipairs(pages.search(question)) do lines[#lines + 1] = entry(name, pages.summary(name)) end
   return #lines > 0 and ("pages on '%s'\n%s"):format(question, table.concat(lines, "\n")) or nil
 end
 
@@ -222,7 +255,7 @@ local function fitting(pattern)
   local lines = {}
   pattern = "^" .. pattern:lower():gsub("[^%w*_]", "%%%0"):gsub("%*", ".*") .. "$"
   for _, name in ipairs(sorted(rows)) do
-    if name:lower():find(pattern) then lines[#lines + 1] = ("  ?%-28s %s"):format(name, pages.signature(name)) end
+    if name:lower():find(pattern) then lines[#lines + 1] = entry(name, pages.signature(name)) end
   end
   return #lines > 0 and table.concat(lines, "\n") or nil
 end

@@ -47,6 +47,7 @@ static const char line[] = BODY({
 const struct op op_argmin = {
     .name = "argmin",
     .doc = "y = first i with x[i] = min of x along axis",
+    .errors = "the searched dimension must not be empty",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS | ATTR_ABSENT,
                        .doc = "dimension to search; none: the position among all elements"},

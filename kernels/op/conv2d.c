@@ -246,6 +246,11 @@ static const char product[] = CONV_BODY BODY({
 const struct op op_conv2d = {
     .name = "conv2d",
     .doc = "y[n, o, u, v] = sum over c, p, q of x[n, c, u stride + p dilation - padding, ...] w[o, c, p, q] + bias[o]",
+    .result = "a tensor (n, o, u, v); u and v are the numbers of positions of the kernel in the padded image",
+    .errors = "x must be (n, c, height, width) and w (o, c / groups, height, width); bias (o)\n"
+              "groups must divide c and o\n"
+              "stride and dilation must be one or two integers of 1 or more; padding, of 0 or more\n"
+              "the kernel must fit into the padded image",
     .in = {{"x", IN_FLOAT}, {"w", IN_FLOAT}, {"bias", IN_FLOAT | IN_OPTIONAL}},
     .attr = {CONV_ATTRS},
     .shape.make_rule = rule,

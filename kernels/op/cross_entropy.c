@@ -82,6 +82,10 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 const struct op op_cross_entropy = {
     .name = "cross_entropy",
     .doc = "-log softmax(logits)[label], classes on axis 1; mean over the labels that are not ignored",
+    .result = "a tensor without dimensions; with reduction \"none\", a tensor of labels' shape",
+    .errors = "labels must have logits' shape without dimension 1, the classes (of one dimension: without it)\n"
+              "a label must be from 0 to the number of classes - 1, or ignore_index\n"
+              "label_smoothing must be from 0 to 1",
     .in = {{"logits", IN_FLOAT}, {"labels", IN_INDEX}},
     .attr = {[REDUCTION] = {"reduction", ATTR_TEXT, .text = "mean|sum|none", .doc = "reduction of the losses"},
              [IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "label to ignore"},

@@ -120,6 +120,7 @@ static const char element[] = BODY({
 const struct op op_dropout = {
     .name = "dropout",
     .doc = "y = 0 with probability p, else x / (1 - p)",
+    .errors = "p must be from 0 to 1",
     .source = "Srivastava et al. 2014",
     .in = {{"x", IN_FLOAT}, {"seed", IN_HIDDEN}, {"ordinal", IN_HIDDEN}},
     .attr = {[P] = {"p", ATTR_FLOAT, .f = 0.5, .doc = "probability of dropping an element"},

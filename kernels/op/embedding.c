@@ -71,6 +71,9 @@ allows(const struct kcall *k, struct allowed *a)
 const struct op op_embedding = {
     .name = "embedding",
     .doc = "y[..., d] = table[ids[...], d]",
+    .result = "a tensor of ids' shape with one more dimension, the second of table",
+    .errors = "table must have 2 dimensions, (rows, size)\n"
+              "an id must be from 0 to the number of rows - 1",
     .in = {{"ids", IN_INDEX}, {"table"}},
     .shape.make_rule = rule,
     .shape.infer = infer,

@@ -71,6 +71,10 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 const struct op op_expand = {
     .name = "expand",
     .doc = "y = x, dimensions of size 1 repeated to sizes",
+    .result = "a tensor of the given sizes, a view of x",
+    .errors = "sizes must have an entry for each dimension of x; more entries are new first dimensions\n"
+              "there may be at most 8 sizes\n"
+              "only a dimension of size 1 may become larger; -1 keeps a size",
     .in = {{"x"}},
     .attr = {[SIZES] = {"sizes", ATTR_INTS, ATTR_REQUIRED, .doc = "sizes of the result; -1 keeps a size"}},
     .shape.make_rule = rule,

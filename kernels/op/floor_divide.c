@@ -30,6 +30,8 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 const struct op op_floor_divide = {
     .name = "floor_divide",
     .doc = "y = floor(a / b); integers must not be divided by 0",
+    .errors = "a and b must not both be of bools\n"
+              "integers must not be divided by 0",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .shape.make_rule = rule_broadcast,
     .shape.infer = infer_no_truth,

@@ -231,6 +231,9 @@ allows(const struct kcall *k, struct allowed *a)
 const struct op op_gather = {
     .name = "gather",
     .doc = "y[i, j] = x[i, ids[i, j]], the position along axis",
+    .result = "a tensor of ids' shape",
+    .errors = "ids must have as many dimensions as x, at least 1; only along axis its size may exceed that of x\n"
+              "an id must be from 0 to the size of x along axis - 1",
     .in = {{"x"}, {"ids", IN_INDEX}},
     .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension that ids index"}},
     .shape.make_rule = rule,

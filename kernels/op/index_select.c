@@ -75,6 +75,9 @@ allows(const struct kcall *k, struct allowed *a)
 const struct op op_index_select = {
     .name = "index_select",
     .doc = "y[.., j, ..] = x[.., ids[j], ..], along axis",
+    .result = "a tensor of x's shape with the dimensions of ids in place of axis",
+    .errors = "x must have at least 1 dimension, and the result at most 8\n"
+              "an id must be from 0 to the size of x along axis - 1",
     .in = {{"x"}, {"ids", IN_INDEX}},
     .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension that ids index"}},
     .shape.make_rule = rule,

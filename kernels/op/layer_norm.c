@@ -56,6 +56,7 @@ static const char line[] = BODY({
 const struct op op_layer_norm = {
     .name = "layer_norm",
     .doc = "y = (x - mean) / sqrt(variance + eps) * weight + bias, over the last dimensions",
+    .errors = "weight and bias must have the sizes of the last dimensions of x; normalized_shape must be these sizes",
     .source = "Ba, Kiros & Hinton 2016",
     .in = {{"x", IN_FLOAT}, {"weight", IN_FLOAT | IN_OPTIONAL}, {"bias", IN_FLOAT | IN_OPTIONAL}},
     .attr = {{"normalized_shape", ATTR_INTS, .doc = "sizes of the dimensions; default: the weight's, else the last"},

@@ -217,6 +217,8 @@ static const char product[] = BODY({
 const struct op op_linear_int8 = {
     .name = "linear_int8",
     .doc = "y[.., n] = scale[n] * sum over k of x[.., k] (w[n, k] - 128); w: u8",
+    .result = "a tensor (..., n)",
+    .errors = "x must be (..., k), w (n, k) of dtype u8, scale (n)",
     .source = "Dettmers et al. 2022, without outliers",
     .in = {{"x", IN_FLOAT}, {"w"}, {"scale", IN_FLOAT}},
     .shape.make_rule = rule,

@@ -223,6 +223,8 @@ static const char product[] = BODY({
 const struct op op_matmul = {
     .name = "matmul",
     .doc = "c[..., m, n] = sum over k of a[..., m, k] b[..., k, n]",
+    .result = "a tensor (..., m, n); without m or n, if a or b has one dimension",
+    .errors = "a must be (..., m, k) or (k), b (..., k, n) or (k); the dimensions before the last two must broadcast",
     .in = {{"a", 0}, {"b", 0}},
     .attr = {[DTYPE] = {"dtype", ATTR_DTYPE, ATTR_HIDDEN, .doc = "dtype of the result; default: the operands'"},
              TF32_ATTR},

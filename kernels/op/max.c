@@ -16,6 +16,7 @@ static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_acce
 const struct op op_max = {
     .name = "max",
     .doc = "y = max of x over axis",
+    .errors = "the dimensions in axis must not be empty",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep reduced dimensions, with size 1"}},

@@ -86,6 +86,11 @@ static const char element[] = POOL_BODY BODY({
 const struct op op_max_pool2d = {
     .name = "max_pool2d",
     .doc = "y[n, c, u, v] = greatest of x over window (u, v)",
+    .result = "a tensor (n, c, u, v); u and v are the numbers of windows along the padded height and width",
+    .errors = "x must have 4 dimensions: batch, channels, height, width\n"
+              "kernel_size, stride and dilation must be one or two integers of 1 or more\n"
+              "padding must be one or two integers from 0 to half of kernel_size\n"
+              "the window must fit into the padded image",
     .in = {{"x", IN_FLOAT}},
     .attr = {POOL_ATTRS(0, ATTR_HIDDEN)},
     .shape.make_rule = rule,

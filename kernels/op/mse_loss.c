@@ -39,6 +39,8 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 const struct op op_mse_loss = {
     .name = "mse_loss",
     .doc = "mean of (x - y)^2",
+    .result = "a tensor without dimensions; with reduction \"none\", a tensor of x's shape",
+    .errors = "x and y must have the same shape: they do not broadcast",
     .in = {{"x", IN_FLOAT}, {"y", IN_FLOAT}},
     .attr = {[REDUCTION] = {"reduction", ATTR_TEXT, .text = "mean|sum|none", .doc = "reduction of the squares"}},
     .build = build,

@@ -57,6 +57,9 @@ allows(const struct kcall *k, struct allowed *a)
 const struct op op_one_hot = {
     .name = "one_hot",
     .doc = "y[..., v] = 1 where ids[...] = v, else 0",
+    .result = "a tensor of ids' shape with one more dimension, of size n",
+    .errors = "n must not be negative; an id must be from 0 to n - 1\n"
+              "ids must have at most 7 dimensions",
     .in = {{"ids", IN_INDEX}},
     .attr = {[N] = {"n", ATTR_INT, ATTR_REQUIRED, .doc = "size of the new dimension"}},
     .shape.make_rule = rule,

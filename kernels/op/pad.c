@@ -166,6 +166,9 @@ static const char element[] = BODY({
 const struct op op_pad = {
     .name = "pad",
     .doc = "y = x with pad[0] entries before and pad[1] after the last dimension, and so on to the first",
+    .result = "a tensor whose sizes are those of x and the padding",
+    .errors = "pad must be pairs of integers, at most one pair per dimension of x\n"
+              "no size of the result may be negative",
     .in = {{"x"}},
     .attr = {[PAD] = {"pad", ATTR_INTS, ATTR_REQUIRED,
                       .doc = "pairs (before, after), from the last dimension on; negative: removes entries"},

@@ -59,6 +59,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 const struct op op_permute = {
     .name = "permute",
     .doc = "dimension d of y is dimension axes[d] of x",
+    .result = "a tensor whose dimension d is dimension axes[d] of x, a view of x",
+    .errors = "axes must name each dimension of x",
     .in = {{"x"}},
     .attr = {[AXES] = {"axes", ATTR_INTS, ATTR_REQUIRED | ATTR_AXIS, .doc = "each dimension once"}},
     .shape.make_rule = rule,

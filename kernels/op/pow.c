@@ -112,6 +112,8 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 const struct op op_pow = {
     .name = "pow",
     .doc = "y = a^b",
+    .errors = "a and b must not both be of bools\n"
+              "an exponent of integers must not be negative",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .shape.make_rule = rule_broadcast,
     .shape.infer = infer_no_truth,

@@ -83,6 +83,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 const struct op op_reshape = {
     .name = "reshape",
     .doc = "y = x in another shape, row-major order kept",
+    .result = "a tensor of the given shape; a view of x, if its strides allow that",
+    .errors = "the sizes must be those of as many elements as x has; one may be -1, which stands for the rest",
     .in = {{"x"}},
     .attr = {[SHAPE] = {"shape", ATTR_INTS, ATTR_REQUIRED, .doc = "sizes; one may be -1"}},
     .shape.make_rule = rule,

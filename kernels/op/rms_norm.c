@@ -62,6 +62,7 @@ static const char line[] = BODY({
 const struct op op_rms_norm = {
     .name = "rms_norm",
     .doc = "y = x / sqrt(mean of x^2 + eps) * weight, over the last dimensions",
+    .errors = "weight must have the sizes of the last dimensions of x; normalized_shape must be these sizes",
     .source = "Zhang & Sennrich 2019",
     .in = {{"x", IN_FLOAT}, {"weight", IN_FLOAT | IN_OPTIONAL}},
     .attr = {{"normalized_shape", ATTR_INTS, .doc = "sizes of the dimensions; default: the weight's, else the last"},

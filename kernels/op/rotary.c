@@ -57,10 +57,12 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 const struct op op_rotary = {
     .name = "rotary",
     .doc = "y = x with pairs of the last dimension rotated by the angle of their position",
+    .errors = "x must be (..., length, size) with an even size; cos and sin (length or more, size / 2)",
     .source = "Su et al. 2021",
     .in = {{"x", IN_FLOAT}, {"cos", IN_FLOAT}, {"sin", IN_FLOAT}},
     .attr = {[INTERLEAVED] = {"interleaved", ATTR_BOOL,
                               .doc = "true: pairs are neighbours; false: pairs are from the two halves"}},
+    .shape.dtype = OUT_IN0,
     .build = build,
     .sample = {"f32{2,3,4} f32{3,2} f32{3,2}", "f32{2,2,3,6} f32{5,3} f32{5,3} interleaved=true"},
 };

@@ -96,6 +96,10 @@ const struct op op_scaled_dot_product_attention = {
     .doc = "softmax(q k^T scale + mask) v; a bool mask keeps keys where it is true, other masks are added; a query "
            "without "
            "keys gives 0",
+    .result = "a tensor (batch, heads, queries, size of v), of the dtype promoted from q, k and v",
+    .errors = "q, k and v must be (.., queries, size), (.., keys, size) and (.., keys, size of v)\n"
+              "q, k and v must have equally many dimensions, and those before the last two must broadcast\n"
+              "mask must broadcast to (.., queries, keys)",
     .source = "Vaswani et al. 2017",
     .in = {{"q", IN_FLOAT}, {"k", IN_FLOAT}, {"v", IN_FLOAT}, {"mask", IN_OPTIONAL}},
     .attr = {[CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i attends to keys 0..i"},

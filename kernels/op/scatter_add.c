@@ -27,8 +27,12 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 const struct op op_scatter_add = {
     .name = "scatter_add",
     .doc = "y = x with src[i, j] added at y[i, ids[i, j]], along axis",
+    .errors = "ids must have as many dimensions as x and src\n"
+              "a size of ids must not exceed that of src, nor, except along axis, that of x\n"
+              "an id must be from 0 to the size of x along axis - 1",
     .in = {{"x"}, {"ids", IN_INDEX}, {"src"}},
     .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension that ids index"}},
+    .shape.dtype = OUT_IN0,
     .build = build,
     .sample = {"f32{4,6} i64{4,3}<6 f32{4,3} axis=1", "f32{5,4} i64{3,2}<5 f32{7,2} axis=0"},
 };

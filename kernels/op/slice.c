@@ -84,6 +84,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 const struct op op_slice = {
     .name = "slice",
     .doc = "y[i] = x[start + i step] along axis, stop excluded",
+    .result = "a tensor of x's shape with the positions of the range along axis, a view of x",
+    .errors = "x must have at least 1 dimension; step must be 1 or more (flip reverses an axis)",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension to slice"},
              [START] = {"start", ATTR_INT, .doc = "first position"},

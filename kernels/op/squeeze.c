@@ -41,6 +41,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 const struct op op_squeeze = {
     .name = "squeeze",
     .doc = "y = x without dimensions of size 1",
+    .result = "a tensor without the dropped dimensions, a view of x",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS,
                        .doc = "dimensions to drop if their size is 1; none: all of size 1"}},

@@ -26,6 +26,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 const struct op op_sub = {
     .name = "sub",
     .doc = "y = a - b",
+    .errors = "a and b must not both be of bools; ne computes where they differ",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .shape.make_rule = rule_broadcast,
     .shape.infer = infer,

@@ -25,6 +25,7 @@ static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_acce
 const struct op op_sum = {
     .name = "sum",
     .doc = "y = sum of x over axis",
+    .errors = "dtype must be a float dtype",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over; none: all"},
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep reduced dimensions, with size 1"},

@@ -365,6 +365,8 @@ static const char line[] = BODY({
 const struct op op_topk = {
     .name = "topk",
     .doc = "the k largest values along axis, largest first, and their positions",
+    .result = "two tensors of x's shape with size k along axis: values of x's dtype, and positions of dtype i64",
+    .errors = "x must have at least 1 dimension; k must be from 0 to its size along axis",
     .in = {{"x"}},
     .nout = 2,
     .attr = {[K] = {"k", ATTR_INT, ATTR_REQUIRED, .doc = "number of values"},

@@ -46,6 +46,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 const struct op op_transpose = {
     .name = "transpose",
     .doc = "y[.., j, .., i, ..] = x[.., i, .., j, ..]",
+    .result = "a tensor with the two dimensions exchanged, a view of x",
     .in = {{"x"}},
     .attr = {[A] = {"axis0", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "first dimension"},
              [B] = {"axis1", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "second dimension"}},

@@ -29,6 +29,7 @@ static const char element[] = BODY({ return place(NDIM - 1) - place(NDIM - 2) >=
 const struct op op_triu = {
     .name = "triu",
     .doc = "y[i, j] = x[i, j] where j >= i + diagonal, else 0",
+    .errors = "x must have at least 2 dimensions",
     .in = {{"x"}},
     .attr = {[TRIANGLE_DIAGONAL] = {"diagonal", ATTR_INT,
                                     .doc = "first diagonal that is kept; 0: the main one, 1: above it"}},

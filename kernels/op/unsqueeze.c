@@ -35,6 +35,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 const struct op op_unsqueeze = {
     .name = "unsqueeze",
     .doc = "y = x with a dimension of size 1 at axis",
+    .result = "a tensor with one more dimension, of size 1, a view of x",
+    .errors = "x must have at most 7 dimensions",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS | ATTR_AXIS_NEW,
                        .doc = "position of the new dimension"}},

@@ -36,6 +36,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 const struct op op_where = {
     .name = "where",
     .doc = "y = a where cond, else b",
+    .result = "a tensor of the shape to which the operands broadcast, of the dtype promoted from a and b",
     .in = {{"cond"}, {"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .shape.make_rule = rule_broadcast,
     .shape.infer = infer,

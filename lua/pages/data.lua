@@ -4,6 +4,8 @@ return {
   data = {
     sign = "rille.data",
     text = "Reads data sets and cuts them into batches, in an order that depends on seed and epoch only.",
+    returns = "a table with loader, tokens, csv, text and permutation",
+    errors = "a name that the table does not have; the error names the nearest one",
     code = "order = rille.data.permutation(4, 1)",
     shows = "#order",
     gives = "4",
@@ -47,6 +49,9 @@ seed: integer, default 0; determines the order
 drop_last: boolean, default false; leaves out a last batch with fewer rows
 sbp: layout of the batches, default the layout of the tensors]],
     returns = "a loader; each loop over it is one epoch, #loader is the number of batches",
+    errors = [[
+tensors must have rows, and equally many; batch must be a positive integer;
+drop_last needs at least one full batch]],
     code = [[
 n = 0
 for x in rille.data.loader{rille.ones(10, 2), batch = 4} do n = n + 1 end]],
@@ -62,6 +67,7 @@ for x in rille.data.loader{rille.ones(10, 2), batch = 4} do n = n + 1 end]],
 n: integer
 seed: integer]],
     returns = "a list of integers",
+    errors = "n must be a positive integer, seed an integer",
     code = "order = rille.data.permutation(4, 1)",
     shows = "#order",
     gives = "4",
@@ -78,6 +84,7 @@ tokenizer: a tokenizer; without one, ids are bytes
 placement: devices of the tensor
 sbp: layout, default "B"]],
     returns = "an i64 tensor of one axis",
+    errors = "the file must be readable; tokenizer must be a rille.tokenizer",
     code = [[
 path = os.tmpname()
 file = io.open(path, 'w')
@@ -120,6 +127,8 @@ x, y = tokens:next()]],
   io = {
     sign = "rille.io",
     text = "Reads the formats of other programs, and lists the contents of files.",
+    returns = "a table with contents and llmc",
+    errors = "a name that the table does not have; the error names the nearest one",
     code = [[
 path = os.tmpname()
 os.remove(path)
@@ -139,6 +148,7 @@ os.remove(path)]],
 path: string; .safetensors, .npy, .npz or .gguf
 format: string, optional; needed if the file name does not end in one of these]],
     returns = "a list of {name =, dtype =, shape =}, and the file's metadata",
+    errors = "the file must be readable, and of a known format; a damaged header",
     code = [[
 path = os.tmpname()
 os.remove(path)
@@ -156,6 +166,7 @@ os.remove(path)]],
     text = "Reads files of llm.c: a checkpoint of GPT-2, and a file of tokens.",
     args = "path: string",
     returns = "load: a table {name = tensor} and a table of sizes; tokens: an i64 tensor",
+    errors = "the file must begin as llm.c writes it, and have as many bytes as its header says",
     code = [[
 path = os.tmpname()
 file = io.open(path, 'wb')
@@ -200,6 +211,9 @@ path: string
 placement: devices
 sbp: layout, default "B"]],
     returns = "a tensor",
+    errors = [[
+the file must be an .npy of versions 1 to 3, of a supported dtype and complete;
+sbp must fit its shape]],
     code = [[
 path = os.tmpname() .. '.npy'
 rille.save(path, rille.ones(2))
@@ -231,6 +245,7 @@ rille.save(path, rille.ones(2))]],
     sign = "loader:advance()",
     text = "Returns the next batch of the epoch that loader:begin() began; nil at its end.",
     returns = "tensors",
+    errors = "no argument is accepted",
     code = [[
 loader = rille.data.loader{rille.arange(4), batch = 4}
 loader:begin()
@@ -243,6 +258,7 @@ loader:advance()]],
     sign = "for x, y in loader:batches() do",
     text = "Iterates over the batches of the next epoch; for x, y in loader do is the same.",
     returns = "an iterator of tensors",
+    errors = "no argument is accepted",
     code = [[
 loader = rille.data.loader{rille.arange(4), batch = 3}
 n = 0
@@ -256,6 +272,7 @@ for x in loader:batches() do n = n + #x end]],
     sign = "loader:begin()",
     text = "Begins the next epoch; then loader:advance() returns its batches, one per call.",
     returns = "nothing",
+    errors = "no argument is accepted",
     code = [[
 loader = rille.data.loader{rille.arange(4), batch = 3}
 loader:begin()]],
@@ -268,6 +285,7 @@ loader:begin()]],
     text = "Iterates over the batches of epoch n, which depend on the seed and n only.",
     args = "n: integer, from 0",
     returns = "an iterator of tensors",
+    errors = "n must be an integer of 0 or more",
     code = "loader = rille.data.loader{rille.arange(4), batch = 4, shuffle = true}",
     shows = "loader:epoch(3)():sum():item()",
     gives = "6",
@@ -293,6 +311,7 @@ other:load_state(loader:state())]],
     sign = "loader:next()",
     text = "Returns one batch, and begins the next epoch when the current one is over.",
     returns = "tensors",
+    errors = "no argument is accepted",
     code = [[
 loader = rille.data.loader{rille.arange(4), batch = 3}
 loader:next()]],
@@ -305,6 +324,7 @@ loader:next()]],
     text = "Returns the order of the rows in epoch n.",
     args = "n: integer, from 0",
     returns = "a list of positions, from 0",
+    errors = "n must be a number",
     code = "loader = rille.data.loader{rille.arange(4), batch = 4}",
     shows = "loader:order(0)[4]",
     gives = "3",
@@ -316,6 +336,7 @@ loader:next()]],
     text = "Returns why a state cannot be loaded; nil if it can be loaded.",
     args = "s: table, as loader:state() returns",
     returns = "a string or nil",
+    errors = "none: a value of any type is answered",
     code = "loader = rille.data.loader{rille.arange(4), batch = 3}",
     shows = "loader:refuses(loader:state())",
     gives = "nil",
@@ -325,6 +346,7 @@ loader:next()]],
     sign = "loader:state()",
     text = "Returns the position in the data as a table, for a checkpoint.",
     returns = "a table of numbers",
+    errors = "no argument is accepted",
     code = [[
 loader = rille.data.loader{rille.arange(4), batch = 3}
 loader:next()]],
@@ -337,6 +359,7 @@ loader:next()]],
     sign = "data:stats()",
     text = "Counts what the background reader of data.tokens did.",
     returns = "a table: depth (batches ahead), read, taken (batches), full and waited (counts), wait (seconds)",
+    errors = "the loader must be one of data.tokens",
     code = [[
 data = rille.data.tokens({1, 2, 3, 4, 5}, {batch = 1, length = 2})
 data:next()]],
@@ -353,6 +376,7 @@ epoch: integer, from 0
 first: integer, from 0
 n: integer]],
     returns = "tensors",
+    errors = "for data.tokens, the rows must be within the epoch",
     code = "loader = rille.data.loader{rille.arange(4), batch = 4}",
     shows = "loader:take(0, 1, 2):sum():item()",
     gives = "3",
@@ -369,6 +393,9 @@ path: string; tokenizer.json or *.tiktoken
 pattern: string; regular expression that splits words (*.tiktoken)
 special: list of special tokens, or {[text] = id} (*.tiktoken)]],
     returns = "a tokenizer; t:encode(text), t:decode(ids), t.size, t:save(path)",
+    errors = [[
+the file must be byte-level BPE in .json or .tiktoken; ids must be distinct;
+the pattern must compile]],
     code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
     shows = "t:decode(t:encode('ab'))",
     gives = "ab",
@@ -382,6 +409,9 @@ special: list of special tokens, or {[text] = id} (*.tiktoken)]],
 ids: list of integers, or tensor
 skip_special_tokens: boolean, default false]],
     returns = "a string",
+    errors = [[
+an id must be from 0 to t.size - 1, and have a token;
+ids must be a list of integers or an i64 tensor]],
     code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
     shows = "t:decode(t:encode('ab'))",
     gives = "ab",
@@ -394,6 +424,7 @@ skip_special_tokens: boolean, default false]],
 text: string; any bytes
 add_special_tokens: boolean, default false; adds the special tokens of the file's template]],
     returns = "a list of integers",
+    errors = "text must be a string of at most 2 GiB; add_special_tokens must be a boolean",
     code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
     shows = "#t:encode('b')",
     gives = "1",
@@ -405,6 +436,7 @@ add_special_tokens: boolean, default false; adds the special tokens of the file'
     text = "Writes the tokenizer as a tokenizer.json file.",
     args = "path: string",
     returns = "nothing",
+    errors = "path must be writable, and must not end in .tiktoken; tokens must be such that JSON can hold them",
     code = [[
 t = rille.tokenizer.train({'aaab aaab'}, {size = 258})
 path = os.tmpname()
@@ -416,6 +448,8 @@ t:save(path)]],
   ["tokenizer.size"] = {
     sign = "t.size",
     text = "Is the number of ids, special tokens included.",
+    returns = "an integer",
+    errors = "the field is read-only",
     code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
     shows = "t.size",
     gives = "258",
@@ -432,6 +466,9 @@ size: integer; number of ids
 special: list of special tokens, default {}
 pattern: string; regular expression that splits words, default GPT-2's]],
     returns = "a tokenizer",
+    errors = [[
+texts must be a list of strings or {file = path};
+size must be at least 256 + #special, at most 2^24]],
     code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
     shows = "t.size",
     gives = "258",

@@ -36,6 +36,8 @@ sbp: layout with S on each mesh axis; shards must be as even as those of to_glob
   ["placement.device"] = {
     sign = "P.device",
     text = "Is the kind of the placement's devices: \"cpu\", \"cuda\" or \"meta\".",
+    returns = "a string",
+    errors = "the field is read-only",
     code = "P = rille.placement('cpu', {0, 1})",
     shows = "P.device",
     gives = "cpu",
@@ -44,6 +46,8 @@ sbp: layout with S on each mesh axis; shards must be as even as those of to_glob
   ["placement.ranks"] = {
     sign = "P.ranks",
     text = "Is the list of device numbers, in mesh order.",
+    returns = "a list of integers",
+    errors = "the field is read-only",
     code = "P = rille.placement('cpu', {1, 0})",
     shows = "P.ranks[1]",
     gives = "1",
@@ -52,6 +56,8 @@ sbp: layout with S on each mesh axis; shards must be as even as those of to_glob
   ["placement.shape"] = {
     sign = "P.shape",
     text = "Is the list of sizes of the mesh, one per axis.",
+    returns = "a list of integers",
+    errors = "the field is read-only",
     code = "P = rille.placement('meta', {{0, 1, 2}, {3, 4, 5}})",
     shows = "P.shape[2]",
     gives = "3",
@@ -61,6 +67,8 @@ sbp: layout with S on each mesh axis; shards must be as even as those of to_glob
   ["placement.size"] = {
     sign = "P.size",
     text = "Is the number of devices.",
+    returns = "an integer",
+    errors = "the field is read-only",
     code = "P = rille.placement('meta', {{0, 1, 2}, {3, 4, 5}})",
     shows = "P.size",
     gives = "6",
@@ -72,6 +80,7 @@ sbp: layout with S on each mesh axis; shards must be as even as those of to_glob
     text = "Draws the mesh of devices, in the terminal or as an SVG file.",
     args = "file: string, optional; path of an .svg file",
     returns = "nothing",
+    errors = "file must be a string that ends in .svg, a path that can be written",
     code = "P = rille.placement('meta', {{0, 1, 2}, {3, 4, 5}})",
     shows = "P:show()",
     gives = "nil",
@@ -88,6 +97,10 @@ Describes how a tensor is distributed over its mesh, one entry per mesh axis.
 On two mesh axes {"B", "S(0)"}; "B" alone means B on every axis.
 {"S(0)", "S(0)", order = {1, 0}} splits along mesh axis 1 first.
 sbp.split(axis), sbp.broadcast, sbp.partial_sum and sbp.partial(kind) make the same strings.]],
+    returns = "a table with split, broadcast, partial_sum and partial",
+    errors = [[
+an entry must be S(axis), B, P, P(max) or P(min);
+axis must be a dimension, and order must name each mesh axis once]],
     code = "P = rille.placement('cpu', {0, 1})",
     shows = "rille.ones({4}, {placement = P, sbp = rille.sbp.split(0)}).sbp",
     gives = "S(0)",
@@ -97,6 +110,8 @@ sbp.split(axis), sbp.broadcast, sbp.partial_sum and sbp.partial(kind) make the s
   ["sbp.broadcast"] = {
     sign = "rille.sbp.broadcast",
     text = 'Is the entry "B": each rank has a copy of the tensor.',
+    returns = "a string",
+    errors = "none: every tensor may have the entry",
     shows = "rille.sbp.broadcast",
     gives = "B",
     see = "sbp",
@@ -108,6 +123,7 @@ sbp.split(axis), sbp.broadcast, sbp.partial_sum and sbp.partial(kind) make the s
     text = "Makes the entry of a partial value: P is a sum over ranks, P(max) a maximum, P(min) a minimum.",
     args = 'kind: "sum", "max" or "min"',
     returns = "a string",
+    errors = 'kind must be "sum", "max" or "min"',
     shows = "rille.sbp.partial('max')",
     gives = "P(max)",
     see = "sbp",
@@ -115,6 +131,8 @@ sbp.split(axis), sbp.broadcast, sbp.partial_sum and sbp.partial(kind) make the s
   ["sbp.partial_sum"] = {
     sign = "rille.sbp.partial_sum",
     text = 'Is the entry "P": the value is the sum over the ranks.',
+    returns = "a string",
+    errors = "a tensor with P(max) or P(min) must be converted to B or S first",
     shows = "rille.sbp.partial_sum",
     gives = "P",
     see = "sbp",
@@ -124,6 +142,7 @@ sbp.split(axis), sbp.broadcast, sbp.partial_sum and sbp.partial(kind) make the s
     text = "Makes the entry of a split: each rank has a shard along this tensor axis.",
     args = "axis: integer, from 0; negative axes count from the end",
     returns = "a string",
+    errors = "axis must be an integer; the tensor must have this axis",
     shows = "rille.sbp.split(1)",
     gives = "S(1)",
     see = "sbp shards",
@@ -140,8 +159,11 @@ dtype: string
 from: {placement =, sbp =}; layout before the move
 to: {placement =, sbp =}; layout after it]],
     returns = [[
-a table: name (all-gather, all-reduce, ...), bytes, bound (least possible bytes), received (per rank),
-steps, candidates; b:show() draws the move]],
+a table: name (all-gather, all-reduce, ...), bytes, bound (least possible bytes), received (per
+rank), steps, candidates; b:show() draws the move]],
+    errors = [[
+shape, dtype, from and to must be given;
+each sbp must fit the shape and its mesh, and must not be "auto"]],
     code = [[
 P = rille.placement('cpu', {0, 1})
 from, to = {placement = P, sbp = 'S(0)'}, {placement = P, sbp = 'B'}
@@ -156,9 +178,10 @@ move = rille.boxing{shape = {4}, dtype = 'f32', from = from, to = to}]],
     text = "Shows how a value is computed: the layouts, the alternatives and the bytes of each operator and move.",
     args = "y: tensor",
     returns = [[
-a table that prints as text: ops (name, line, inputs, outputs, results, candidates), boxing (from, to,
-bytes, bound, steps), bytes. Candidates are in the order of choice: fewest bytes moved or pending first; of
-equal bytes the smallest share of the busiest rank]],
+a table that prints as text: ops (name, line, inputs, outputs, results, candidates), boxing (from,
+to, bytes, bound, steps), bytes. Candidates are in the order of choice: fewest bytes moved or
+pending first; of equal bytes the smallest share of the busiest rank]],
+    errors = "y must be a tensor; for a compiled step, write step:explain()",
     code = [[
 P = rille.placement('cpu', {0, 1})
 x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
@@ -174,6 +197,7 @@ x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
 y: tensor
 physical: boolean, default false; threads, offsets and scratch of each task]],
     returns = "a table that prints as text",
+    errors = "y must be a tensor; for a compiled step, write step:plan(); physical is the only option",
     shows = "#tostring(rille.plan(rille.ones(2):exp())) > 0",
     gives = "true",
     see = "explain graph.plan",
@@ -184,6 +208,7 @@ physical: boolean, default false; threads, offsets and scratch of each task]],
     returns = [[
 a list of {kind =, device =, thread =, live_bytes =, peak_bytes =, arena_bytes =, limit_bytes =};
 :devices prints the list]],
+    errors = "no argument is accepted",
     shows = "type(rille.devices())",
     gives = "table",
     see = "device_info placement workers",
@@ -210,6 +235,7 @@ Lets matrix products and convolutions on GPUs round f32 operands to TF32, which 
 TF32 keeps 10 bits of fraction and uses tensor cores. Products called or traced later follow. CPUs ignore it.]],
     args = "on: boolean, optional; without it nothing changes",
     returns = "the previous setting; false at the start",
+    errors = "on must be a boolean",
     code = "rille.allow_tf32(true)",
     shows = "rille.allow_tf32(false)",
     gives = "true",
@@ -220,7 +246,8 @@ TF32 keeps 10 bits of fraction and uses tensor cores. Products called or traced 
     sign = "rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =})",
     text = [[
 Predicts time, memory and traffic of a compiled step on a cluster that you do not have.
-Each placement of the step becomes such a mesh of other devices. A mesh with another number of axes frees all layouts.]],
+Each placement of the step becomes such a mesh of other devices.
+A mesh with another number of axes frees all layouts.]],
     args = [[
 step: a compiled step that was called once (?graph)
 mesh: list of integers; sizes of the mesh
@@ -229,9 +256,9 @@ latency: seconds per message, a number or a list per mesh axis
 flops: flop per second of a device
 memory: limit in bytes per device, or a list of limits]],
     returns = [[
-a table as of step:explain(), with step_time (seconds), memory (bytes of the fullest device), cost and bound
-(ns), axis_bytes (bytes per mesh axis). For a list of limits: a list with a table per limit, or false if no
-plan within the limit was found: the curve of memory against time]],
+a table as of step:explain(), with step_time (seconds), memory (bytes of the fullest device), cost
+and bound (ns), axis_bytes (bytes per mesh axis). For a list of limits: a list with a table per
+limit, or false if no plan within the limit was found: the curve of memory against time]],
     errors = "the step must have been called",
     code = [[
 step = rille.graph(function(x) return x:exp() end)
@@ -246,8 +273,9 @@ curve = rille.whatif(step, {mesh = {2}, memory = {1e6, 10}})]],
     sign = "rille.workers()",
     text = "Lists the worker processes of the cluster and their state.",
     returns = [[
-a list of {rank =, host =, pid =, devices =, state =, heartbeat =, acts =, busy =}; slow = 2.4: the worker's
-tasks take 2.4 times as long as equal tasks of other workers]],
+a list of {rank =, host =, pid =, devices =, state =, heartbeat =, acts =, busy =}; slow = 2.4: the
+worker's tasks take 2.4 times as long as equal tasks of other workers]],
+    errors = "no argument is accepted",
     shows = "rille.workers()[1] == nil",
     gives = "false",
     see = "recover snapshot is_lost",
@@ -260,6 +288,9 @@ tasks take 2.4 times as long as equal tasks of other workers]],
 note: number, string or table of them; returned by recover
 keep: 1 or 2, default 1; 2 also keeps the previous snapshot, at twice the memory]],
     returns = "nothing",
+    errors = [[
+note must be made of numbers, strings, booleans and tables of them, and must not contain itself;
+keep must be 1 or 2]],
     shows = "rille.snapshot('note')",
     gives = "nil",
     see = "recover checkpoint.save",
@@ -269,7 +300,9 @@ keep: 1 or 2, default 1; 2 also keeps the previous snapshot, at twice the memory
     sign = "rille.recover({workers =})",
     text = "Continues after the loss of workers: starts new ones, and restores the last snapshot.",
     args = "workers: integer; continue with this many workers instead",
-    returns = "the note of the snapshot; if the last snapshot lost data, the note of the one before it, and the reason",
+    returns = [[
+the note of the snapshot; if the last snapshot lost data, the note of the one before it, and the
+reason]],
     errors = "a snapshot must exist",
     code = "rille.snapshot('note')",
     shows = "rille.recover()",
@@ -282,6 +315,7 @@ keep: 1 or 2, default 1; 2 also keeps the previous snapshot, at twice the memory
     text = "Returns true if an error reports the loss of a worker.",
     args = "err: any value, as pcall returns it",
     returns = "boolean",
+    errors = "exactly one argument is accepted; it may be of any type",
     shows = "rille.is_lost('another error')",
     gives = "false",
     see = "recover workers",

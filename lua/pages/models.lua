@@ -6,6 +6,8 @@ return {
     text = [[
 Has known models built from rille.nn: GPT-2, Llama, a mixture of experts, a ResNet.
 rille.models.gpt2.new{...} makes one with random weights, rille.models.load(folder) reads any Hugging Face folder.]],
+    returns = "a table with gpt2, llama, moe, resnet and load",
+    errors = "a name that the table does not have; the error names the nearest one",
     code = "m = rille.models.resnet.new{classes = 3, width = 4, blocks = {1}}",
     shows = "m(rille.ones(1, 3, 8, 8)).shape[2]",
     gives = "3",
@@ -64,6 +66,10 @@ dtype: dtype of parameters
 parallel: a recipe of rille.parallel, for load
 quantize: "int8": 8-bit weights for inference, for load]],
     returns = "a model; m(ids) returns logits (batch, length, vocab) of integer ids (batch, length)",
+    errors = [[
+sizes must be positive integers; heads must divide width;
+ids must be integers (batch, at most length), below vocab;
+kv_heads must divide heads, and a head must have an even size]],
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.llama.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
@@ -114,6 +120,9 @@ hidden: integer; hidden size of an expert
 experts: integer, default 8; experts per block
 top_k: integer, default 2; experts per position]],
     returns = "a model; m(ids) returns logits (batch, length, vocab)",
+    errors = [[
+sizes must be positive integers; heads must divide width;
+ids must be integers (batch, at most length), below vocab; top_k must be at most experts]],
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.moe.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
@@ -132,6 +141,9 @@ channels: integer, default 3; channels of the images
 width: integer, default 16; channels of the first stage
 blocks: list of integers, default {2, 2, 2}; residual blocks per stage]],
     returns = "a model; x: (batch, channels, h, w), result: (batch, classes)",
+    errors = [[
+sizes must be positive integers, blocks a list of them;
+x must have 4 dimensions and that many channels]],
     code = "m = rille.models.resnet.new{classes = 3, width = 4, blocks = {1}}",
     shows = "m(rille.ones(1, 3, 8, 8)).shape[2]",
     gives = "3",
@@ -141,6 +153,8 @@ blocks: list of integers, default {2, 2, 2}; residual blocks per stage]],
   ["model.config"] = {
     sign = "m.config",
     text = "Is the table of sizes and options of a language model; a loaded one also has eos_token_id if its folder does.",
+    returns = "a table",
+    errors = "none: a changed entry changes no layer, and m:save refuses a model that differs from its config",
     code = "m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}",
     shows = "m.config.heads",
     gives = "2",
@@ -151,6 +165,7 @@ blocks: list of integers, default {2, 2, 2}; residual blocks per stage]],
     text = "Returns the input of the last layer, per position.",
     args = "ids: integer tensor (batch, length)",
     returns = "a tensor (batch, length, width)",
+    errors = "ids must be integers (batch, at most config.length), below config.vocab",
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
@@ -186,6 +201,7 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
     text = "Applies the last layer to features: m(ids) is m:logits(m:features(ids)).",
     args = "features: tensor (batch, length, width)",
     returns = "a tensor (batch, length, vocab), f32",
+    errors = "the last axis of features must have size config.width",
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
@@ -200,6 +216,7 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
 dir: string; folder
 max_shard_size: string, default "5GB"]],
     returns = "nothing",
+    errors = "dir must be a folder, or new; the model must be as its config says, without 8-bit weights",
     code = [[
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
 dir = os.tmpname()

@@ -4,7 +4,8 @@ return {
   ["nn.MixtureOfExperts.balance"] = {
     sign = "experts:balance()",
     text = "Returns how unevenly the last call used the experts, as a loss term: 1 is even, the number of experts the worst.",
-    returns = "a tensor without axes; gradients pass through it",
+    returns = "a tensor without axes, through which gradients pass; nil before the first call",
+    errors = "no argument is accepted",
     code = [[
 f = rille.nn.MixtureOfExperts(4, 8, 4)
 f(rille.ones(2, 3, 4))]],
@@ -18,6 +19,7 @@ f(rille.ones(2, 3, 4))]],
     text = "Returns the weight that the router gives each expert, per row.",
     args = "x: tensor (n, d)",
     returns = "a tensor (n, experts); 0 except for the top_k experts",
+    errors = "x must have 2 dimensions, the second of size d",
     code = "f = rille.nn.MixtureOfExperts(4, 8, 4)",
     shows = "f:gates(rille.ones(3, 4)).shape[2]",
     gives = "4",
@@ -29,6 +31,7 @@ f(rille.ones(2, 3, 4))]],
     text = "Calls a function for each module inside, and for the module itself.",
     args = "fn: function(module)",
     returns = "net",
+    errors = "fn must be a function; its errors pass through",
     code = [[
 net = rille.nn.Linear(3, 2)
 n = 0
@@ -44,6 +47,7 @@ net:apply(function() n = n + 1 end)]],
 name: string; the field
 t: tensor]],
     returns = "the tensor",
+    errors = "name must be a string; t must be a tensor that requires no gradient",
     code = [[
 net = rille.nn.Module:extend('Net')()
 net:buffer('seen', rille.zeros(1))]],
@@ -55,6 +59,7 @@ net:buffer('seen', rille.zeros(1))]],
     sign = "function Net:describe()",
     text = "Returns the text that print(net) shows after the class name; override it in your own class.",
     returns = "a string",
+    errors = "print reports an error of your own function",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "#net:describe() > 0",
     gives = "true",
@@ -64,6 +69,7 @@ net:buffer('seen', rille.zeros(1))]],
     sign = "net:eval()",
     text = "Switches the module and all modules inside to evaluation mode: dropout is off, batch norm uses running statistics.",
     returns = "net",
+    errors = "no argument is accepted",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net:eval().training",
     gives = "false",
@@ -75,6 +81,7 @@ net:buffer('seen', rille.zeros(1))]],
     text = "Makes a class of modules.",
     args = "name: string; the class's name",
     returns = "a class; calling it calls init(...) and returns an object",
+    errors = "name must be a string",
     code = [[
 Net = rille.nn.Module:extend('Net')
 function Net:forward(x) return x * 2 end]],
@@ -88,6 +95,7 @@ function Net:forward(x) return x * 2 end]],
     text = "Computes the output of a module; every class defines its own. Call net(x), which calls it.",
     args = "x: the arguments of the call",
     returns = "the output",
+    errors = "the class must define forward; an input that it refuses",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net:forward(rille.ones(5, 3)).shape[1]",
     gives = "5",
@@ -131,6 +139,7 @@ other:load_state_dict(net:state_dict())]],
     sign = "net:modules()",
     text = "Lists the module itself and all modules inside.",
     returns = "a list of modules",
+    errors = "no argument is accepted",
     code = "net = rille.nn.Sequential(rille.nn.Linear(3, 2), rille.nn.ReLU())",
     shows = "#net:modules()",
     gives = "3",
@@ -140,6 +149,7 @@ other:load_state_dict(net:state_dict())]],
     sign = "for name, t in net:named_buffers() do",
     text = "Iterates over the buffers and their names.",
     returns = "an iterator of name, tensor",
+    errors = "two different tensors of the module must not have the same name",
     code = "norm = rille.nn.BatchNorm2d(3)",
     shows = "(norm:named_buffers()())",
     gives = "running_mean",
@@ -149,6 +159,7 @@ other:load_state_dict(net:state_dict())]],
     sign = "for name, m in net:named_modules() do",
     text = 'Iterates over the modules and their names; the module itself has the name "".',
     returns = "an iterator of name, module",
+    errors = "no argument is accepted",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "(net:named_modules()()) == ''",
     gives = "true",
@@ -158,6 +169,7 @@ other:load_state_dict(net:state_dict())]],
     sign = "for name, p in net:named_parameters() do",
     text = "Iterates over the parameters and their names, such as fc1.weight.",
     returns = "an iterator of name, tensor",
+    errors = "two different tensors of the module must not have the same name",
     code = [[
 net = rille.nn.Linear(3, 2)
 names = {}
@@ -170,6 +182,7 @@ for name in net:named_parameters() do names[#names + 1] = name end]],
     sign = "net:named_tensors()",
     text = "Lists parameters and buffers with their names; a tied tensor occurs under each of its names.",
     returns = "a list of {name =, tensor =, kind =}",
+    errors = "two different tensors of the module must not have the same name",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net:named_tensors()[1].name",
     gives = "weight",
@@ -179,6 +192,7 @@ for name in net:named_parameters() do names[#names + 1] = name end]],
     sign = "net:parameters()",
     text = "Lists the parameters, in order of definition, for an optimiser.",
     returns = "a list of tensors",
+    errors = "two different tensors of the module must not have the same name",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "#net:parameters()",
     gives = "2",
@@ -190,6 +204,7 @@ for name in net:named_parameters() do names[#names + 1] = name end]],
     text = "Recomputes the module's intermediate values in the backward pass instead of keeping them: less memory, more time.",
     args = "on: boolean, default true",
     returns = "net",
+    errors = "on must be a boolean",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net:recompute() == net",
     gives = "true",
@@ -203,6 +218,7 @@ Calls fn after each forward of the module, with module, list of arguments, and r
 Values that fn returns replace the results. A compiled step records the operators that fn calls.]],
     args = "fn: function(module, args, result, ...)",
     returns = "a handle; handle:remove() removes the hook",
+    errors = "fn must be a function; its errors end the call",
     code = [[
 net = rille.nn.ReLU()
 net:register_forward_hook(function(m, args, y) return y + 1 end)]],
@@ -218,6 +234,7 @@ Calls fn before each forward of the module, with module and list of arguments.
 Values that fn returns replace the arguments.]],
     args = "fn: function(module, args)",
     returns = "a handle; handle:remove() removes the hook",
+    errors = "fn must be a function; its errors end the call",
     code = [[
 net = rille.nn.ReLU()
 net:register_forward_pre_hook(function(m, args) return args[1] * 2 end)]],
@@ -235,6 +252,7 @@ A list that fn returns replaces the gradients of the arguments.
 If no argument requires a gradient, the first list is empty.]],
     args = "fn: function(module, gradients of arguments, gradients of results)",
     returns = "a handle; handle:remove() removes the hook",
+    errors = "fn must be a function; it must return a list of gradients of the arguments' shapes, or nothing",
     code = [[
 net = rille.nn.ReLU()
 net:register_full_backward_hook(function(m, dx, dy) return {dx[1] * 3} end)
@@ -251,6 +269,9 @@ net(x):sum():backward()]],
 Returns numbers, strings and flags that a checkpoint keeps, to refuse a model that computes differently.
 Override it in your own class. Leave out values that may change between runs.]],
     returns = "a table {name = value}",
+    errors = [[
+the result must be a table of numbers, strings, booleans and tables of them, which must not contain
+itself]],
     code = [[
 Window = rille.nn.Module:extend('Window')
 function Window:init(n) self.n = n end
@@ -265,6 +286,7 @@ function Window:settings() return {n = self.n} end]],
     text = "Draws modules and parameters with types, layouts and placements, and the bytes per device.",
     args = "file: string, optional; path of an .svg file",
     returns = "nothing",
+    errors = "file must be a string that ends in .svg, a path that can be written",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net:show()",
     gives = "nil",
@@ -275,6 +297,7 @@ function Window:settings() return {n = self.n} end]],
     sign = "net:state_dict()",
     text = "Returns parameters and buffers by name.",
     returns = "a table {name = tensor}",
+    errors = "two different tensors of the module must not have the same name",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net:state_dict().bias.shape[1]",
     gives = "2",
@@ -286,9 +309,10 @@ function Window:settings() return {n = self.n} end]],
     text = "Returns norms of parameters, gradients and activations, and finds the first nan.",
     args = "inputs: arguments of the module, optional; net(inputs...) is called, and results of each module are added",
     returns = [[
-a list that prints as a table, of {name =, kind = "weight" or "output", norm =, grad_norm =, zeros =,
-nan =, inf =}: 2-norms, share of zeros, numbers of nan and of infinities; first_nan: the name of the first
-tensor with a nan or an infinity, nil if there is none]],
+a list that prints as a table, of {name =, kind = "weight" or "output", norm =, grad_norm =, zeros
+=, nan =, inf =}: 2-norms, share of zeros, numbers of nan and of infinities; first_nan: the name of
+the first tensor with a nan or an infinity, nil if there is none]],
+    errors = "inputs that the module refuses; parameters must have values: they must not be on meta devices",
     code = [[
 net = rille.nn.Sequential(rille.nn.Linear(3, 2), rille.nn.ReLU())
 net(rille.ones(4, 3)):sum():backward()]],
@@ -306,6 +330,7 @@ name: string; its field
 b: module that gets the same tensor
 other: string; field of b]],
     returns = "nothing",
+    errors = "both must be modules, and the fields tensors of the same shape",
     code = [[
 net = rille.nn.Linear(3, 2)
 other = rille.nn.Linear(3, 2)
@@ -319,6 +344,7 @@ rille.nn.tie(net, 'weight', other, 'weight')]],
     text = "Converts all float parameters, buffers and gradients to another dtype, in place.",
     args = 'dtype: "f32", "f64", "bf16" or "f16"',
     returns = "net; optimisers of its parameters stay valid",
+    errors = "dtype must be a float dtype",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net:to('bf16').weight.dtype",
     gives = "bf16",
@@ -332,6 +358,7 @@ rille.nn.tie(net, 'weight', other, 'weight')]],
 placement: devices
 sbp: layout, default "B"; "auto": the planner chooses]],
     returns = "net",
+    errors = "sbp must fit the shape of each tensor and the mesh; nothing is changed otherwise",
     code = [[
 net = rille.nn.Linear(3, 2)
 P = rille.placement('cpu', {0, 1})
@@ -346,6 +373,7 @@ net:to_global{placement = P, sbp = 'B'}]],
     text = "Switches the module and all modules inside to training mode: dropout is on, batch norm uses the batch.",
     args = "on: boolean, default true",
     returns = "net",
+    errors = "on must be a boolean",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net:train().training",
     gives = "true",
@@ -354,6 +382,8 @@ net:to_global{placement = P, sbp = 'B'}]],
   ["nn.Module.training"] = {
     sign = "net.training",
     text = "Is true if the module is in training mode.",
+    returns = "a boolean",
+    errors = "none: use train() and eval(), which also change the modules inside",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net.training",
     gives = "true",
@@ -380,6 +410,8 @@ opt:add_param_group{params = b:parameters(), lr = 0.1}]],
   ["optimizer.groups"] = {
     sign = "opt.groups",
     text = "Is the list of parameter groups; opt.groups[1].lr = 0.01 sets an option of one group.",
+    returns = "a list of groups, each with params and the options of the class",
+    errors = "the list is read-only (opt:add_param_group adds); a group has only the options of its class",
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
@@ -412,6 +444,8 @@ other:load_state_dict(opt:state_dict())]],
 Is the learning rate; assign a number, and the next step uses it, also in a compiled step.
 A schedule (a function of the step) may be assigned, too; each step calls it with opt.steps.
 A checkpoint saves opt.steps, so the schedule goes on where it stopped.]],
+    returns = "a number, or a function of the step",
+    errors = "an assigned value must be a number of 0 or more, or a function that returns one",
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
@@ -424,6 +458,8 @@ net(rille.ones(5, 3)):sum():backward()]],
   ["optimizer.params"] = {
     sign = "opt.params",
     text = "Is the list of all parameters; opt:add_param_group adds to it.",
+    returns = "a list of tensors",
+    errors = "the list is read-only: opt:add_param_group adds",
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
@@ -436,6 +472,7 @@ net(rille.ones(5, 3)):sum():backward()]],
     sign = "opt:state_dict()",
     text = "Returns the state for a later load: moments by parameter, step counts, options.",
     returns = "a table",
+    errors = "no argument is accepted",
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
@@ -450,6 +487,9 @@ net(rille.ones(5, 3)):sum():backward()]],
 Updates each parameter by its gradient.
 A step that fails changes nothing.]],
     returns = "nothing",
+    errors = [[
+zero of rille.parallel and of rille.graph must be equal;
+a schedule must return a number of 0 or more]],
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
@@ -464,6 +504,8 @@ opt:step()]],
   ["optimizer.steps"] = {
     sign = "opt.steps",
     text = "Is the number of calls of step() so far.",
+    returns = "an integer",
+    errors = "an assigned value must be an integer of 0 or more",
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
@@ -477,6 +519,7 @@ opt:step()]],
     sign = "opt:zero_grad()",
     text = "Clears the gradients of all parameters.",
     returns = "nothing",
+    errors = "no argument is accepted",
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
@@ -492,6 +535,8 @@ opt:zero_grad()]],
     text = [[
 Has optimisers, gradient clipping, and schedules of the learning rate.
 A group has its own options: SGD({{params = a, lr = 0.1}, {params = b}}, {lr = 0.01}).]],
+    returns = "a table of optimiser classes, schedules and clip_grad_norm",
+    errors = "a name that the table does not have; the error names the nearest one",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "#rille.optim.SGD(net:parameters(), {lr = 0.1}).params",
     gives = "2",
@@ -509,6 +554,9 @@ betas: {number, number}, default {0.9, 0.999}; decay of the two means
 eps: number, default 1e-8; added to the root
 weight_decay: number, default 0; added to the gradient]],
     returns = "an optimiser; opt:step(), opt:zero_grad(), opt.lr",
+    errors = [[
+params must be distinct variables, one of which requires a gradient;
+options 0 or more, each beta below 1]],
     code = [[
 w = rille.nn.Parameter(rille.ones(2))
 opt = rille.optim.Adam({w}, {lr = 0.1})
@@ -530,6 +578,9 @@ betas: {number, number}, default {0.9, 0.999}; decay of the two means
 eps: number, default 1e-8; added to the root
 weight_decay: number, default 0.01]],
     returns = "an optimiser; opt:step(), opt:zero_grad(), opt.lr",
+    errors = [[
+params must be distinct variables, one of which requires a gradient;
+options 0 or more, each beta below 1]],
     code = [[
 w = rille.nn.Parameter(rille.ones(2))
 opt = rille.optim.AdamW({w}, {lr = 0.1})
@@ -551,6 +602,9 @@ momentum: number, default 0
 weight_decay: number, default 0; added to the gradient
 nesterov: boolean, default false]],
     returns = "an optimiser; opt:step(), opt:zero_grad(), opt.lr",
+    errors = [[
+params must be distinct variables, one of which requires a gradient; options 0 or more;
+nesterov needs momentum]],
     code = [[
 w = rille.nn.Parameter(rille.ones(2))
 opt = rille.optim.SGD({w}, {lr = 0.5})
@@ -598,6 +652,7 @@ params: list of tensors
 max: number
 norm_type: number above 0, default 2; math.huge: the largest absolute value]],
     returns = "a tensor: the norm before scaling",
+    errors = "params must be tensors, one of which has a gradient; max must be 0 or more, norm_type above 0",
     code = [[
 w = rille.nn.Parameter(rille.ones(4))
 w:sum():backward()
@@ -614,6 +669,7 @@ norm = rille.optim.clip_grad_norm({w}, 1)]],
 lr: number
 warmup: integer, default 0; steps of linear increase]],
     returns = "a function of the step (from 0) that returns the rate: opt.lr = lr",
+    errors = "lr must be a number of 0 or more, warmup an integer of 0 or more; the step must be 0 or more",
     code = "lr = rille.optim.constant{lr = 1, warmup = 2}",
     shows = "lr(0)",
     gives = "0.5",
@@ -629,6 +685,7 @@ min_lr: number, default 0; rate from steps on
 warmup: integer, default 0; steps of linear increase
 steps: integer; end of the schedule]],
     returns = "a function of the step (from 0) that returns the rate: opt.lr = lr",
+    errors = "lr and min_lr must be 0 or more; steps must be an integer of at least warmup, and at least 1",
     code = "lr = rille.optim.cosine{lr = 1, min_lr = 0.5, warmup = 2, steps = 10}",
     shows = "lr(0)",
     gives = "0.5",
@@ -644,6 +701,7 @@ min_lr: number, default 0; rate from steps on
 warmup: integer, default 0; steps of linear increase
 steps: integer; end of the schedule]],
     returns = "a function of the step (from 0) that returns the rate: opt.lr = lr",
+    errors = "lr and min_lr must be 0 or more; steps must be an integer of at least warmup, and at least 1",
     code = "lr = rille.optim.linear{lr = 1, min_lr = 0.5, warmup = 2, steps = 10}",
     shows = "lr(10)",
     gives = "0.5",

@@ -6,6 +6,8 @@ return {
     text = [[
 Has the building blocks of neural networks: layers, losses and initial values.
 Your own layer is a class made by rille.nn.Module:extend("Net").]],
+    returns = "a table of classes, with Module, Parameter, init, rotary_tables and tie",
+    errors = "a name that the table does not have; the error names the nearest one",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net(rille.ones(5, 3)).shape[1]",
     gives = "5",
@@ -23,6 +25,9 @@ channels: integer; channels of x
 eps: number, default 1e-5; added to the variance
 momentum: number, default 0.1; share of the new value in the running statistics]],
     returns = "a module; x and the result: (batch, channels, height, width)",
+    errors = [[
+channels must be a positive integer, momentum from 0 to 1, eps 0 or more;
+x must have 4 dimensions and that many channels]],
     code = "norm = rille.nn.BatchNorm2d(3)",
     shows = "norm(rille.randn(4, 3, 5, 5)).shape[2]",
     gives = "3",
@@ -42,6 +47,9 @@ dilation: integer or pair, default 1; distance between entries of a window
 groups: integer, default 1; must divide in and out
 bias: boolean, default true]],
     returns = "a module; x: (batch, in, h, w); weight: (out, in / groups, kh, kw), bias: (out)",
+    errors = [[
+sizes must be positive integers; groups must divide in and out;
+x must have 4 dimensions, and contain the kernel]],
     code = "conv = rille.nn.Conv2d(3, 8, 3, {padding = 1})",
     shows = "conv(rille.ones(2, 3, 6, 6)).shape[2]",
     gives = "8",
@@ -68,6 +76,7 @@ label_smoothing: number, default 0; share of the target that is spread over all 
     text = "Zeroes random elements in training mode, and scales the others by 1 / (1 - p).",
     args = "p: number, default 0.5; probability of dropping an element",
     returns = "a module; in eval() mode it returns x",
+    errors = "p must be from 0 to 1; x must have a float dtype",
     code = "drop = rille.nn.Dropout(0.5):eval()",
     shows = "drop(rille.ones(4)):sum():item()",
     gives = "4.0",
@@ -82,7 +91,7 @@ n: integer; number of ids
 d: integer; size of a vector
 std: number, default 1; standard deviation of the initial values]],
     returns = "a module; ids: (...), result: (..., d); weight: (n, d)",
-    errors = "an id must be at least 0 and below n",
+    errors = "n and d must be positive integers, std 0 or more; an id must be at least 0 and below n",
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 table_of = rille.nn.Embedding(10, 4)]],
@@ -96,6 +105,7 @@ table_of = rille.nn.Embedding(10, 4)]],
     text = "Applies the Gaussian error linear unit as a layer.",
     args = 'approximate: "tanh" for the approximation; exact by default',
     returns = "a module",
+    errors = 'approximate must be "none" or "tanh"',
     code = "f = rille.nn.GELU()",
     shows = "f(rille.zeros(2)):sum():item()",
     gives = "0.0",
@@ -106,9 +116,9 @@ table_of = rille.nn.Embedding(10, 4)]],
     sign = 'rille.nn.GRU(in, hidden, {num_layers = 1, bias = true, dropout = 0, bidirectional = false})',
     text = [[
 Applies gated recurrent units to sequences.
-Call it with x and an optional table {h0 =, lengths =}. lengths, a tensor or a table, has the number of steps of each
-row: the state stops there, results beyond it are 0, and the reverse direction starts there. Parameters have PyTorch's
-names and shapes, so state dicts load.]],
+Call it with x and an optional table {h0 =, lengths =}. lengths, a tensor or a table, has the number
+of steps of each row: the state stops there, results beyond it are 0, and the reverse direction starts there.
+Parameters have PyTorch's names and shapes, so state dicts load.]],
     args = [[
 in: integer; size of the last axis of x
 hidden: integer; size of the hidden state
@@ -119,7 +129,10 @@ bidirectional: boolean, default false; a second direction, from the last step to
     returns = [[
 a module; x: (batch, length, in)
 results: y (batch, length, hidden, or 2 hidden if bidirectional); last h (layers, batch, hidden)]],
-    errors = "lengths must be from 0 to the length of x",
+    errors = [[
+in, hidden and num_layers must be positive integers, dropout from 0 to 1
+x must be (batch, length, in) with at least one step, and states (layers, batch, hidden)
+lengths must be (batch), each from 0 to the length of x]],
     code = "f = rille.nn.GRU(3, 4)",
     shows = "f(rille.ones(2, 5, 3), {lengths = {5, 2}}).shape[3]",
     gives = "4",
@@ -136,6 +149,7 @@ bias: boolean, default true]],
     returns = [[
 a module; called with x, h, where x: (batch, in), and states (batch, hidden) are optional
 result: the next h]],
+    errors = "in and hidden must be positive integers; x must be (batch, in), states (batch, hidden)",
     code = "f = rille.nn.GRUCell(3, 4)",
     shows = "f(rille.ones(2, 3)).shape[2]",
     gives = "4",
@@ -147,6 +161,7 @@ result: the next h]],
     text = "Converts a mixture of experts to 8-bit weights, for inference.",
     args = "mixture: an nn.MixtureOfExperts",
     returns = "a module with about a quarter of the bytes and nearly the same results",
+    errors = "mixture must be an nn.MixtureOfExperts",
     code = "small = rille.nn.Int8Experts(rille.nn.MixtureOfExperts(4, 8, 4))",
     shows = "small.up.dtype",
     gives = "u8",
@@ -158,6 +173,7 @@ result: the next h]],
     text = "Converts a linear layer to 8-bit weights, for inference.",
     args = "linear: an nn.Linear",
     returns = "a module with about a quarter of the bytes and nearly the same results",
+    errors = "linear must be an nn.Linear",
     code = [[
 net = rille.nn.Linear(3, 2)
 small = rille.nn.Int8Linear(net)]],
@@ -170,9 +186,9 @@ small = rille.nn.Int8Linear(net)]],
     sign = 'rille.nn.LSTM(in, hidden, {num_layers = 1, bias = true, dropout = 0, bidirectional = false})',
     text = [[
 Applies a long short-term memory to sequences.
-Call it with x and an optional table {h0 =, c0 =, lengths =}. lengths, a tensor or a table, has the number of steps of each
-row: the state stops there, results beyond it are 0, and the reverse direction starts there. Parameters have PyTorch's
-names and shapes, so state dicts load.]],
+Call it with x and an optional table {h0 =, c0 =, lengths =}. lengths, a tensor or a table, has the number
+of steps of each row: the state stops there, results beyond it are 0, and the reverse direction starts there.
+Parameters have PyTorch's names and shapes, so state dicts load.]],
     args = [[
 in: integer; size of the last axis of x
 hidden: integer; size of the hidden state
@@ -182,8 +198,11 @@ dropout: number, default 0; share of values dropped between layers in training
 bidirectional: boolean, default false; a second direction, from the last step to the first]],
     returns = [[
 a module; x: (batch, length, in)
-results: y (batch, length, hidden, or 2 hidden if bidirectional); last h and c (layers, batch, hidden)]],
-    errors = "lengths must be from 0 to the length of x",
+results: y (batch, length, hidden; 2 hidden if bidirectional); last h and c (layers, batch, hidden)]],
+    errors = [[
+in, hidden and num_layers must be positive integers, dropout from 0 to 1
+x must be (batch, length, in) with at least one step, and states (layers, batch, hidden)
+lengths must be (batch), each from 0 to the length of x]],
     code = "f = rille.nn.LSTM(3, 4)",
     shows = "f(rille.ones(2, 5, 3), {lengths = {5, 2}}).shape[3]",
     gives = "4",
@@ -200,6 +219,7 @@ bias: boolean, default true]],
     returns = [[
 a module; called with x, h, c, where x: (batch, in), and states (batch, hidden) are optional
 result: the next h and c]],
+    errors = "in and hidden must be positive integers; x must be (batch, in), states (batch, hidden)",
     code = "f = rille.nn.LSTMCell(3, 4)",
     shows = "f(rille.ones(2, 3)).shape[2]",
     gives = "4",
@@ -215,6 +235,7 @@ eps: number, default 1e-5; added to the variance
 bias: boolean, default true; false: no shift
 offset: number, default 0; added to the weight]],
     returns = "a module; the result has the shape of x",
+    errors = "shape must be at least one positive integer, and the last sizes of x; eps must be 0 or more",
     code = "norm = rille.nn.LayerNorm(4)",
     shows = "norm(rille.ones(2, 4)):sum():item()",
     gives = "0.0",
@@ -229,7 +250,7 @@ in: integer; size of the last axis of x
 out: integer; size of the last axis of y
 bias: boolean, default true; adds a learned vector]],
     returns = "a module; x: (..., in), y: (..., out); weight: (out, in), bias: (out)",
-    errors = "the last axis of x must have size in",
+    errors = "in and out must be positive integers; the last axis of x must have size in",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net(rille.ones(5, 3)).shape[2]",
     gives = "2",
@@ -241,6 +262,7 @@ bias: boolean, default true; adds a learned vector]],
     text = "Computes the mean squared error as a layer.",
     args = 'reduction: "mean" (default), "sum" or "none"',
     returns = "a module; called with two tensors of equal shape",
+    errors = "both tensors must have the same shape; reduction must be one of the three words",
     code = "f = rille.nn.MSELoss()",
     shows = "f(rille.ones(2), rille.zeros(2)):item()",
     gives = "1.0",
@@ -258,6 +280,9 @@ hidden: integer; hidden size of an expert
 experts: integer; number of experts
 top_k: integer, default 2; experts per row]],
     returns = "a module; x and the result: (..., d)",
+    errors = [[
+d, hidden and experts must be positive integers; top_k must be from 1 to experts;
+the last axis of x must have size d]],
     code = "f = rille.nn.MixtureOfExperts(4, 8, 4)",
     shows = "f(rille.ones(2, 3, 4)).shape[3]",
     gives = "4",
@@ -271,6 +296,7 @@ Is the base class of all layers and models.
 Parameters, modules and lists of modules in fields are its parts; init(...) sets them, forward(...) computes.]],
     args = "name: string; name of the new class, for print and messages",
     returns = "a class; calling it makes an object: Net(3)",
+    errors = "name must be a string; calling an object of a class without forward",
     code = [[
 Net = rille.nn.Module:extend('Net')
 function Net:init(d) self.fc = rille.nn.Linear(d, 1) end
@@ -292,6 +318,9 @@ bias: boolean, default true; biases of the projections
 kv_heads: integer, default heads; heads of keys and values (grouped-query attention)
 rotary: an nn.Rotary; position embeddings of queries and keys]],
     returns = "a module; called with q, or q, k, v, and an optional mask; q: (batch, length, d)",
+    errors = [[
+heads must divide d, and kv_heads must divide heads; q, k and v must have 3 dimensions;
+rotary must be an nn.Rotary]],
     code = "f = rille.nn.MultiheadAttention(8, 2, {is_causal = true})",
     shows = "f(rille.ones(2, 3, 8)).shape[3]",
     gives = "8",
@@ -304,6 +333,7 @@ rotary: an nn.Rotary; position embeddings of queries and keys]],
     text = "Makes a tensor a trainable parameter: a leaf that requires a gradient.",
     args = "t: tensor; initial value",
     returns = "a tensor; assigned to a field of a module, it is one of net:parameters()",
+    errors = "t must be a tensor of a float dtype",
     code = "w = rille.nn.Parameter(rille.ones(2))",
     shows = "w.requires_grad",
     gives = "true",
@@ -317,6 +347,7 @@ rotary: an nn.Rotary; position embeddings of queries and keys]],
 length: integer; most positions
 d: integer; size of a vector]],
     returns = "a module; x and the result: (batch, n, d) with n <= length",
+    errors = "length and d must be positive integers; x must have at most length positions",
     code = "at = rille.nn.Positions(8, 4)",
     shows = "at(rille.zeros(2, 5, 4)).shape[2]",
     gives = "5",
@@ -331,6 +362,7 @@ shape: integer, or a list of integers; sizes of the axes
 eps: number, default 2^-23; added to the mean of squares
 offset: number, default 0; added to the weight]],
     returns = "a module; the result has the shape of x",
+    errors = "shape must be at least one positive integer, and the last sizes of x; eps must be 0 or more",
     code = "norm = rille.nn.RMSNorm(4)",
     shows = "norm(rille.zeros(2, 4)):sum():item()",
     gives = "0.0",
@@ -341,9 +373,9 @@ offset: number, default 0; added to the weight]],
     sign = 'rille.nn.RNN(in, hidden, {num_layers = 1, bias = true, dropout = 0, bidirectional = false, nonlinearity = "tanh"})',
     text = [[
 Applies a recurrent network with tanh or relu to sequences.
-Call it with x and an optional table {h0 =, lengths =}. lengths, a tensor or a table, has the number of steps of each
-row: the state stops there, results beyond it are 0, and the reverse direction starts there. Parameters have PyTorch's
-names and shapes, so state dicts load.]],
+Call it with x and an optional table {h0 =, lengths =}. lengths, a tensor or a table, has the number
+of steps of each row: the state stops there, results beyond it are 0, and the reverse direction starts there.
+Parameters have PyTorch's names and shapes, so state dicts load.]],
     args = [[
 in: integer; size of the last axis of x
 hidden: integer; size of the hidden state
@@ -355,7 +387,11 @@ nonlinearity: "tanh" (default) or "relu"]],
     returns = [[
 a module; x: (batch, length, in)
 results: y (batch, length, hidden, or 2 hidden if bidirectional); last h (layers, batch, hidden)]],
-    errors = "lengths must be from 0 to the length of x",
+    errors = [[
+in, hidden and num_layers must be positive integers, dropout from 0 to 1
+x must be (batch, length, in) with at least one step, and states (layers, batch, hidden)
+lengths must be (batch), each from 0 to the length of x
+nonlinearity must be "tanh" or "relu"]],
     code = "f = rille.nn.RNN(3, 4)",
     shows = "f(rille.ones(2, 5, 3), {lengths = {5, 2}}).shape[3]",
     gives = "4",
@@ -373,6 +409,9 @@ nonlinearity: "tanh" (default) or "relu"]],
     returns = [[
 a module; called with x, h, where x: (batch, in), and states (batch, hidden) are optional
 result: the next h]],
+    errors = [[
+in and hidden must be positive integers; nonlinearity must be "tanh" or "relu";
+x must be (batch, in), h (batch, hidden)]],
     code = "f = rille.nn.RNNCell(3, 4)",
     shows = "f(rille.ones(2, 3)).shape[2]",
     gives = "4",
@@ -383,6 +422,7 @@ result: the next h]],
     sign = "rille.nn.ReLU()",
     text = "Applies the rectified linear unit as a layer.",
     returns = "a module",
+    errors = "no argument is accepted; x must be a tensor, not of bools",
     code = "f = rille.nn.ReLU()",
     shows = "f(rille.tensor{-1.0, 2.0}):sum():item()",
     gives = "2.0",
@@ -399,6 +439,9 @@ base: number, default 10000
 scaling: {rope_type = "linear", "dynamic", "llama3", "yarn" or "longrope", and its numbers}, as in config.json
 interleaved: boolean, default false; pairs are neighbours, or else elements i and i + size / 2]],
     returns = "an object for nn.MultiheadAttention",
+    errors = [[
+length must be a positive integer, size even, base positive;
+scaling must have a known rope_type and its numbers]],
     code = [[
 turn = rille.nn.Rotary(6, 4)
 f = rille.nn.MultiheadAttention(8, 2, {rotary = turn})]],
@@ -412,6 +455,7 @@ f = rille.nn.MultiheadAttention(8, 2, {rotary = turn})]],
     text = "Applies modules one after the other.",
     args = "module: a module",
     returns = "a module; members are net[1], net[2], ..., and their parameters are named from 0",
+    errors = "each argument must be a module; an input that the next module refuses",
     code = "net = rille.nn.Sequential(rille.nn.Linear(3, 4), rille.nn.ReLU(), rille.nn.Linear(4, 2))",
     shows = "net(rille.ones(5, 3)).shape[2]",
     gives = "2",
@@ -422,6 +466,7 @@ f = rille.nn.MultiheadAttention(8, 2, {rotary = turn})]],
     sign = "rille.nn.SiLU()",
     text = "Applies the sigmoid linear unit (swish) as a layer.",
     returns = "a module",
+    errors = "no argument is accepted; x must be a tensor",
     code = "f = rille.nn.SiLU()",
     shows = "f(rille.zeros(2)):sum():item()",
     gives = "0.0",
@@ -436,6 +481,7 @@ d: integer; size of the last axis
 hidden: integer; hidden size
 bias: boolean, default false]],
     returns = "a module; x and the result: (..., d)",
+    errors = "d and hidden must be positive integers; the last axis of x must have size d",
     code = "f = rille.nn.SwiGLU(4, 8)",
     shows = "f(rille.ones(2, 4)).shape[2]",
     gives = "4",
@@ -454,6 +500,9 @@ dropout: number, default 0
 approximate: "tanh" for an approximate GELU
 eps: number, default 1e-5; added to the variance in norms]],
     returns = "a module; called with x (batch, length, d) and an optional mask",
+    errors = [[
+heads must divide d; dropout must be from 0 to 1, eps 0 or more;
+x must have 3 dimensions, the last of size d]],
     code = "f = rille.nn.TransformerBlock(8, 2)",
     shows = "f(rille.ones(2, 3, 8)).shape[3]",
     gives = "8",
@@ -465,6 +514,8 @@ eps: number, default 1e-5; added to the variance in norms]],
     text = [[
 Has functions that set initial values of parameters in place.
 Random values depend on the seed and the position in the tensor, not on the layout.]],
+    returns = "a table of functions; names end in _, because they change p in place",
+    errors = "a name that the table does not have; the error names the nearest one",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.ones_(net.weight)]],
@@ -480,6 +531,7 @@ rille.nn.init.ones_(net.weight)]],
 p: tensor
 value: number]],
     returns = "p",
+    errors = "p must be a tensor and a variable; value must be a number that its dtype can hold",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.constant_(net.weight, 1)]],
@@ -492,6 +544,7 @@ rille.nn.init.constant_(net.weight, 1)]],
     text = "Fills a parameter with normal random values of deviation sqrt(2 / fan_in) (He), in place.",
     args = "p: tensor of two dimensions or more",
     returns = "p",
+    errors = "p must be a float variable of at least 2 dimensions",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.kaiming_normal_(net.weight)]],
@@ -505,6 +558,7 @@ rille.nn.init.kaiming_normal_(net.weight)]],
     text = "Fills a parameter with uniform random values of deviation sqrt(2 / fan_in) (He), in place.",
     args = "p: tensor of two dimensions or more",
     returns = "p",
+    errors = "p must be a float variable of at least 2 dimensions",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.kaiming_uniform_(net.weight)]],
@@ -521,6 +575,7 @@ p: tensor
 mean: number, default 0
 std: number, default 1; standard deviation]],
     returns = "p",
+    errors = "p must be a float variable; mean must be a number, std a number of 0 or more",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.normal_(net.weight)]],
@@ -533,6 +588,7 @@ rille.nn.init.normal_(net.weight)]],
     text = "Fills a parameter with ones, in place.",
     args = "p: tensor",
     returns = "p",
+    errors = "p must be a tensor and a variable",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.ones_(net.weight)]],
@@ -548,6 +604,7 @@ p: tensor
 a: number, default 0; lower end
 b: number, default 1; upper end]],
     returns = "p",
+    errors = "p must be a float variable; a and b must be numbers, a at most b",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.uniform_(net.weight)]],
@@ -562,6 +619,7 @@ rille.nn.init.uniform_(net.weight)]],
 p: tensor of two dimensions or more
 gain: number, default 1]],
     returns = "p",
+    errors = "p must be a float variable of at least 2 dimensions",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.xavier_normal_(net.weight)]],
@@ -577,6 +635,7 @@ rille.nn.init.xavier_normal_(net.weight)]],
 p: tensor of two dimensions or more
 gain: number, default 1]],
     returns = "p",
+    errors = "p must be a float variable of at least 2 dimensions",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.xavier_uniform_(net.weight)]],
@@ -590,6 +649,7 @@ rille.nn.init.xavier_uniform_(net.weight)]],
     text = "Fills a parameter with zeros, in place.",
     args = "p: tensor",
     returns = "p",
+    errors = "p must be a tensor and a variable",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.zeros_(net.weight)]],
@@ -608,6 +668,9 @@ dtype: default "f32"
 placement: devices of the tables
 scaling: table; scaling of the frequencies, as rope_scaling of a Hugging Face config]],
     returns = "cos and sin, each (length, size / 2), for rille.rotary",
+    errors = [[
+length must be a positive integer, size even, base positive;
+scaling must have a known rope_type and its numbers]],
     code = "cos, sin = rille.nn.rotary_tables(6, 4)",
     shows = "cos.shape[2]",
     gives = "2",
@@ -623,6 +686,7 @@ name: string; its field
 other: module that gets the same tensor
 other_name: string; field of other]],
     returns = "nothing",
+    errors = "both must be modules, and the fields tensors of the same shape",
     code = [[
 net = rille.nn.Sequential(rille.nn.Linear(3, 3), rille.nn.Linear(3, 3))
 rille.nn.tie(net[1], 'weight', net[2], 'weight')]],

@@ -66,6 +66,27 @@ local function asked(question)
   return list
 end
 
+-- Returns true if the question has all words of one of the topic's phrases, "gradient clipping, grad norm"; of a topic with
+-- alone, no other words.
+local function is_about(topic, question, stems)
+  for phrase in topic.words:gmatch("[^,]+") do
+    local words, all = asked(phrase), true
+    for _, s in ipairs(words) do all = all and stems[s] end
+    if all and (not topic.alone or #words == #asked(question)) then return true end
+  end
+  return false
+end
+
+-- Returns the topics (topics.lua) of a question, in the order of the list.
+function search.topics(topics, question)
+  local stems, found = {}, {}
+  for _, s in ipairs(asked(question)) do stems[s] = true end
+  for _, topic in ipairs(topics) do
+    if is_about(topic, question, stems) then found[#found + 1] = topic end
+  end
+  return found
+end
+
 -- Returns the names of the pages that answer the question, best first, at most `most`.
 function search.find(index, question, most)
   local stems, hits, best = asked(question), {}, 1

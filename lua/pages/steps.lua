@@ -8,8 +8,8 @@ return {
 Compiles a function of tensors: the first call traces it, later calls run the compiled plan.
 The step is traced again if a value that fn reads has changed: shapes and layouts, upvalues, globals, fields of
 tables and modules. A changed number causes no new trace: the number becomes an input. Tensors and functions are
-compared by identity, other values by value; for a list of more than 256 entries only the length is compared. Values of C
-functions (os.clock, math.random) are not followed.
+compared by identity, other values by value; for a list of more than 256 entries only the length is compared.
+Values of C functions (os.clock, math.random) are not followed.
 Pipelines: put the parameters of each stage on its own placement, and move activations with to_global.
 Arguments and results may be tables with tensors: step{ids = x, labels = y} returns {loss = ..., logits = ...}.
 Micro-batches: loss and gradients equal those of the whole batch, for means, sums, and quotients whose divisor
@@ -19,13 +19,13 @@ Several backward() calls before one opt:step() add up: divide each loss by the c
     args = [[
 fn: function of tensors; it may call backward() and opt:step()
 micro_batches: integer, default 1; cuts each argument along axis 0, which pipelines need, and accumulates gradients
-schedule: "1f1b" (default with stages), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages in the order 0 1 0 1;
+schedule: "1f1b" (default with stages), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages ordered 0 1 0 1;
   "zb-v", "v-half", "v-min" for stages in the order 0 1 1 0; "auto": the best within memory_limit;
   {memory = 0.5}: half of 1F1B's activations; a value above 16 is in bytes per device;
   {costs = step:chart()}: for measured times; {lag = 2, split_backward = true}: by hand
-auto_parallel: true or "optimal": the planner chooses the layouts; "propagate", "recursive", "greedy": faster searches
+auto_parallel: true or "optimal": the planner chooses layouts; "propagate", "recursive", "greedy": faster
 recompute: true: recompute activations in backward (activation checkpointing); "auto": as much as memory needs
-zero: 0 to 3, default 0; ZeRO within the step: 1 shards updates and state, 2 gradients, 3 parameters (?parallel)
+zero: 0 to 3, default 0; ZeRO within the step: 1 shards optimiser state, 2 gradients, 3 parameters
 offload: a placement that keeps activations and optimiser state until they are needed
 prefetch: integer, default 1; values fetched ahead of their reader (offload, zero = 3)
 memory_limit: bytes per device; the plan keeps within it
@@ -34,7 +34,7 @@ check: "trace": calls 1, 2, 4, 8, ... are traced again, and a difference is an e
   "nan": the first NaN, or infinity that no operand has, is an error with its line; "trace,nan": both]],
     returns = "a step: step(x, y) runs it; step:explain(), step:plan(), step:stats(), step:show(), step:trace(file)",
     errors = [[
-reading a value inside fn (item, totable); a plan above memory_limit, with the least that is possible;
+reading a value inside fn (item, totable); a plan above memory_limit (the error has the least);
 auto_parallel together with zero, offload or recompute = "auto"]],
     code = "step = rille.graph(function(x) return x + 1 end)",
     shows = "step(rille.ones(2)):sum():item()",
@@ -48,6 +48,7 @@ auto_parallel together with zero, offload or recompute = "auto"]],
     returns = [[
 a list of {what =, line =, price =, price_high =}, for moves and strategies that you wrote,
 and for parameters that you placed]],
+    errors = "the step must be planned (auto_parallel), and called once",
     code = [[
 w = rille.nn.Parameter(rille.ones(4))
 opt = rille.optim.SGD({w}, {lr = 0.1})
@@ -82,6 +83,7 @@ scratch (bytes of it for kernels), step_time (s) and search_time (s).
 With "propagate" it has meetings: values where the layouts of two hints meet, each with op, line, hints, from, to,
 bytes and ns.]],
     returns = "a table that prints as text, as of rille.explain",
+    errors = "the step must have been called",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
@@ -95,6 +97,7 @@ step(rille.ones(64)):item()]],
     text = "Shows the plan of a compiled step: tasks, registers and memory.",
     args = "physical: boolean, default false; threads, offsets and scratch of each task",
     returns = "a table that prints as text",
+    errors = "the step must have been called; physical is the only option",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
@@ -113,6 +116,9 @@ file: string, optional; path of an .svg file
 forward: seconds per micro-batch and stage, to plan with instead of measured times
 backward: seconds per micro-batch and stage, instead of measured times]],
     returns = "nothing",
+    errors = [[
+the step must have been called;
+file must be a string that ends in .svg, a path that can be written]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()
@@ -127,8 +133,9 @@ step:show(path)]],
     sign = "step:actors()",
     text = "Lists the actors of a compiled step and what each did in the last call; :actors prints it.",
     returns = [[
-a list of {name =, device =, stage =, phase =, begun =, acts =, bytes =, state =, line =}; state is "done",
-"ready", or what the actor waited for when the call failed]],
+a list of {name =, device =, stage =, phase =, begun =, acts =, bytes =, state =, line =}; state is
+"done", "ready", or what the actor waited for when the call failed]],
+    errors = "no argument is accepted",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
@@ -153,6 +160,7 @@ a table: planned and measured, each {time =, bubble =, spans =, stalls =, device
 a span is {device =, stage =, micro_batch =, what =, from =, to =};
 activations and activations_1f1b (bytes per device), bound (least idle share),
 again (share of forward that is recomputed), call, calls, computing, at_once]],
+    errors = "the step must have been called; seconds must be from 0 to a million, jitter from 0 to 1",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
@@ -170,6 +178,7 @@ flops (floating-point operations of all devices; a multiply-add counts as two),
 peak_share (share of the peak that rille --calibrate measured; nil without costs),
 devices[i] = {device =, busy =, idle =, flops =, bytes_in =, bytes_out =, peak_memory =, tenants =},
 in seconds and bytes; the first 64 devices]],
+    errors = "the step must have been called",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
@@ -183,6 +192,7 @@ step(rille.ones(64)):item()]],
     text = "Writes a timeline of the last timed call of a compiled step as Chrome trace JSON, for Perfetto.",
     args = "path: string; file to write",
     returns = "nothing",
+    errors = "the step must have been called; path must be a string, and must be writable",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()
@@ -241,7 +251,8 @@ Any module will do; only tensor axes need to know its layers.
 {data = 0, tensor = 1}: the batch over mesh axis 0, heads and hidden sizes over axis 1. {tensor = {0, 1}} is 2D;
 {0, 1, 2} with method "2.5d" or "3d". {stages = {P0, P1}} assigns the blocks to placements: a pipeline.
 {data = {0, 1}, zero = 3, zero_axes = 1}: HSDP, that is ZeRO over axis 1 and replicas over axis 0.
-{tensor = 0, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}}: your own layers by name, or by class (?parallel.class).
+{tensor = 0, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}}: your own layers by name,
+or by class (?parallel.class).
 rille.parallel.axis defines more kinds of mesh axes.]],
     args = [[
 model: a module
@@ -256,7 +267,7 @@ zero_axes: the data axes over which ZeRO shards; default all
 reshard: boolean, default true; a compiled step frees gathered weights after forward and gathers them again
   for backward. false gathers once per step and keeps them: fewer bytes moved, more memory
 stages: list of placements, one per pipeline stage; {P0, P1, P1, P0} assigns two stages to each
-members: list of names of the modules that are assigned to stages, {"down.*", "mid", "up.*"}; default the longest
+members: list of names of modules that are assigned to stages, {"down.*", "mid", "up.*"}; default the longest
   list of modules, or list of lists, or, without lists, the model's own parts
 chunks: integer, default 1; stages per placement: {P0, P1} with 2 is {P0, P1, P0, P1} (interleaved)
 panels: integer; 2D gathers in panels, the next one while one is multiplied
@@ -264,7 +275,10 @@ blocks: {input = ids, micro_batches =, memory_limit =, schedule =} balances the 
   {cost = {2, 2, 3}} by given costs, with memory, activations (bytes) and hop (ns)]],
     returns = [[a table of all layouts set, by name; it prints, can be edited, and passed instead of the recipe.
 It has the bytes of each gather; its last line names the parameters that no tensor axis shards]],
-    errors = "a pattern must match a name; a tensor axis must shard a parameter",
+    errors = [[
+model must be a module with parameters; a pattern must match a name
+a mesh axis must exist, and have one role; a tensor axis must shard a parameter
+zero needs a data axis; panels and method need tensor axes; method 2.5d or 3d needs three]],
     code = [[
 m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}
 set = rille.parallel(m, {data = 0})]],
@@ -281,9 +295,12 @@ With rules, defines a new kind. Recipes name the kind as they name data: {[name]
     args = [[
 name: string
 rules: table that maps names of parameters (column, row, column_bias, row_bias, norm_weight, positions,
-  experts) and activations (stream, norm, inner, wide, row_in, routed, logits, ids, labels) to "S(axis)";
-  "S(1)/B": a parameter gathered for use. The head of lua/parallel/axes.lua explains the names]],
+  experts) and activations (stream, norm, inner, wide, row_in, routed, logits, ids, labels) to
+  "S(axis)"; "S(1)/B": a parameter gathered for use. The head of lua/parallel/axes.lua explains the names]],
     returns = "a copy of the rules",
+    errors = [[
+name must be a word, and new if rules are given;
+rules may have only the known names, with "S(axis)" as values]],
     code = 'rules = rille.parallel.axis("tensor")',
     shows = "rules.column",
     gives = "S(0)",
@@ -301,6 +318,9 @@ roles: table; column, row, head, embedding, positions, norm, expert: a name of a
   heads = {k_proj = "kv_heads"}: a column layer whose output consists of heads, and the field with
   their number; if the ranks do not divide this number, the layer is replicated]],
     returns = "the roles; nil if neither the class nor a base class has any",
+    errors = [[
+Class must be a class of modules;
+roles may have only the known names, with names of parts as values]],
     code = "roles = rille.parallel.class(rille.nn.SwiGLU)",
     shows = "roles.row",
     gives = "down_proj",
@@ -311,6 +331,7 @@ roles: table; column, row, head, embedding, positions, norm, expert: a name of a
     text = "Returns the placement and layout that the input of a distributed model should have.",
     args = "model: a model, after rille.parallel",
     returns = "options for a tensor's creation: {placement =, sbp =}",
+    errors = "model must be a module with parameters",
     code = [[
 m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}
 rille.parallel(m, {data = 0})]],
@@ -323,6 +344,7 @@ rille.parallel(m, {data = 0})]],
     text = "Returns the placement and layout that the labels of a distributed model should have.",
     args = "model: a model, after rille.parallel",
     returns = "options for a tensor's creation: {placement =, sbp =}",
+    errors = "model must be a module with parameters",
     code = [[
 m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}
 rille.parallel(m, {data = 0})]],

@@ -12,6 +12,7 @@ defaults: table; {word, name = default}: a word is required, a name is the optio
     code = "options = rille.args({'gpt2', '--epochs', '3'}, {'folder', epochs = 40, plain = false})",
     shows = "options.folder .. options.epochs",
     gives = "gpt23",
+    see = "train.saves_to",
     words = "command line arguments argparse options flags",
   },
   autocast = {
@@ -25,6 +26,7 @@ dtype: "bf16" or "f16"
 fn: function
 ...: its arguments]],
     returns = "the results of fn",
+    errors = 'dtype must be "bf16" or "f16"; fn must be a function; its errors pass through',
     code = "x = rille.ones(2, 2)",
     shows = "rille.autocast('bf16', function() return x:matmul(x).dtype end)",
     gives = "bf16",
@@ -34,6 +36,8 @@ fn: function
   checkpoint = {
     sign = "rille.checkpoint",
     text = "Saves and resumes training runs; a resumed run continues exactly as the saved one would have.",
+    returns = "a table with save and load",
+    errors = "a name that the table does not have; the error names the nearest one",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "type(rille.checkpoint.save)",
     gives = "function",
@@ -78,6 +82,9 @@ note: number, string or table of them; returned by load
 async: boolean, default false; writes while training continues
 keep: integer, optional; keeps only the newest ones]],
     returns = "nothing",
+    errors = [[
+the folder must be writable, and not in use by another process; each part must have a state;
+note as for rille.snapshot]],
     code = [[
 net = rille.nn.Linear(3, 2)
 dir = os.tmpname()
@@ -99,6 +106,9 @@ x: string; label of the x axis
 y: string; label of the y axis
 log: boolean, default false; logarithmic y axis]],
     returns = "nothing",
+    errors = [[
+file must end in .svg and be writable;
+each series must be a list of numbers or {x, y}, with a name of its own]],
     code = [[
 path = os.tmpname() .. '.svg'
 rille.plot(path, {loss = {3, 2, 1}})]],
@@ -117,6 +127,7 @@ A second signal, more than a second later, ends the program at once. At a prompt
 signals: list of TERM, USR1, USR2, HUP; also signals that a worker receives
 file: string; a path; the job must stop once the file exists]],
     returns = 'false, or why: "SIGTERM", "SIGUSR1 of worker 2", "file PATH"; once true, always true',
+    errors = "signals must be a list of the four names, file a string",
     shows = "rille.stopping()",
     gives = "false",
     see = "train.exit_if_stopping checkpoint.save",
@@ -125,6 +136,8 @@ file: string; a path; the job must stop once the file exists]],
   train = {
     sign = "rille.train",
     text = "Has helpers for training scripts: a progress line, peak speed, checkpoints of jobs that must stop.",
+    returns = "a table with progress, busy_share, peak, saves_to and exit_if_stopping",
+    errors = "a name that the table does not have; the error names the nearest one",
     code = "line = rille.train.progress{total = 1, file = io.tmpfile()}",
     shows = "type(line.update)",
     gives = "function",
@@ -136,6 +149,7 @@ file: string; a path; the job must stop once the file exists]],
     text = "Returns the share of time that the devices worked in the last call of a compiled step.",
     args = "step: a compiled step (?graph)",
     returns = "a number from 0 to 1",
+    errors = "step must be a compiled step that was called",
     code = [[
 step = rille.graph(function(x) return x:exp() end)
 step(rille.ones(64)):sum():item()]],
@@ -155,6 +169,9 @@ model, optimizer, data, step, note: as in checkpoint.save
 code: integer, default 75 (EX_TEMPFAIL)
 keep: integer, optional; keeps only the newest checkpoints]],
     returns = "nothing, if the job need not stop",
+    errors = [[
+dir and the table must be given together; code must be an integer from 0 to 255;
+errors as of checkpoint.save]],
     shows = "rille.train.exit_if_stopping()",
     gives = "nil",
     see = "stopping checkpoint.save",
@@ -164,6 +181,7 @@ keep: integer, optional; keeps only the newest checkpoints]],
     sign = "rille.train.peak()",
     text = "Measures the flop per second of a large matrix product on this machine, once.",
     returns = "a number",
+    errors = "no argument is accepted",
     code = "peak = rille.train.peak()",
     shows = "peak > 0",
     gives = "true",
@@ -181,6 +199,9 @@ file: default io.stderr
 unit: string, default "samples"
 flops: number; flop per sample, to show the utilisation (MFU)]],
     returns = "a line",
+    errors = [[
+total must be a positive integer, step a compiled step, file an open file, flops a number of 0 or
+more]],
     code = [[
 line = rille.train.progress{total = 1, file = io.tmpfile()}
 line:update(1, 0.5, 64)
@@ -207,6 +228,7 @@ kind: "file" (default), "folder", "picture" or "checkpoints"]],
     sign = "line:finish()",
     text = "Ends the progress line.",
     returns = "nothing",
+    errors = "no argument is accepted",
     code = [[
 line = rille.train.progress{total = 1, file = io.tmpfile()}
 line:finish()]],
@@ -222,6 +244,7 @@ step: integer
 loss: number
 samples: number; samples of this step]],
     returns = "nothing",
+    errors = "step must be an integer of 0 or more, loss a number, samples a number of 0 or more",
     code = [[
 line = rille.train.progress{total = 1, file = io.tmpfile()}
 line:update(1, 0.5, 64)]],

@@ -356,6 +356,9 @@ struct op_gpu {
 struct op {
     const char *name;
     const char *doc;    /* formula of the operator, in one line, for help pages */
+    const char *result; /* shape of the result, for help pages; NULL: follows from make_rule. Names the dtype, too, if
+                         * shape.dtype does not determine it */
+    const char *errors; /* further conditions of a call, a line each, for help pages; NULL: none */
     const char *source; /* paper or other source; NULL: none */
     struct operand in[OP_OPERAND];
     int nout; /* number of results; 0: one result */

@@ -110,6 +110,16 @@ names_itself(const struct sample *s, int k, int d)
     return false;
 }
 
+/* Returns true unless the help page states a wrong shape: that of the first operand, if the record has no text, no
+ * attribute keepdim and no broadcast. */
+static bool
+shape_is_stated(const struct sample *s)
+{
+    const struct op *op = s->call.op;
+    if (op->result || op->flags & (OP_HIDDEN | OP_SOURCE) || op_attr_find(op, "keepdim") >= 0) return true;
+    return op->shape.make_rule == rule_broadcast || shape_equal(&s->out[0], &s->in[0]);
+}
+
 static void
 check_sample(const struct op *op, const char *text)
 {
@@ -122,6 +132,7 @@ check_sample(const struct op *op, const char *text)
     bool good = true;
     for (int k = 0; k < s.call.nout; k++) good &= s.out[k].dtype != DT_NONE && !s.out[k].weak;
     ok(good, "%s %s: every result has a dtype", op->name, text);
+    ok(shape_is_stated(&s), "%s %s: the help page states the shape of the result", op->name, text);
     good = true;
     for (int k = 0; k < s.call.nin; k++)
         for (int d = 0; d < s.in[k].ndim; d++) good &= names_itself(&s, k, d);

@@ -47,7 +47,14 @@ local function faults(name)
   local first = row.text:match("[^\n]*")
   check(first:find("^%u") and first:find("[.:]$"), "the first line is no sentence")
   check(#first <= 120, "the first sentence is longer than 120 columns")
-  for line in (pages.body(name) .. "\n"):gmatch("([^\n]*)\n") do check(utf8.len(line) <= 125, "long line: " .. line) end
+  local body = "\n" .. pages.body(name) .. "\n"
+  local members = rille.page(name):match("\n  %?.*") or ""
+  for line in (body .. members .. "\n"):gmatch("([^\n]*)\n") do check(utf8.len(line) <= 118, "long line: " .. line) end
+  for _, title in ipairs{"returns", "errors"} do
+    local _, n = body:gsub(("\n  %-14s %%S"):format(title), "")
+    check(n == 1, ("'%s' occurs %d times"):format(title, n))
+  end
+  check(row.see, "no related page")
   if rille._operator(name) and not row.args then return table.concat(wrong, "; ") end
   local have = documented(row)
   for braces in (row.options and "" or row.sign):gmatch("%b{}") do
@@ -56,13 +63,12 @@ local function faults(name)
   if row.sign:find("^rille%.") or row.sign:find(":[%w_]+%(") then
     for _, p in ipairs(positional(row.sign)) do check(have[p] or KNOWN[p], "no line for the argument " .. p) end
   end
-  check(row.returns or not row.sign:find("[%w_][({]"), "no result")
   return table.concat(wrong, "; ")
 end
 
 tap.group("form", function()
   for _, name in ipairs(pages.names()) do
-    tap.is(faults(name), "", "?" .. name .. " has a purpose, and a line for each argument and the result")
+    tap.is(faults(name), "", "?" .. name .. " has a purpose, a line for each argument, the result, errors and related pages")
     for other in (pages.row(name).see or ""):gmatch("%S+") do
       tap.ok(pages.row(other) and other ~= name, ("?%s: see also ?%s exists"):format(name, other))
     end
@@ -90,8 +96,52 @@ local asked = {
   ["workers"] = "workers", ["crash"] = "is_lost", ["predict cluster"] = "whatif", ["command line"] = "args", ["deadlock"] = "graph.actors",
   ["oom"] = "nn.Module.recompute", ["number of parameters"] = "nn.Module.parameters", ["float16"] = "to", ["fine-tune"] = "requires_grad_",
   ["dtensor"] = "sbp", ["slurm"] = "workers", ["text generation"] = "model.generate", ["anomaly"] = "detect_nan", ["einsum"] = "matmul",
-  ["normalize"] = "layer_norm", ["pooling"] = "max_pool2d", ["argparse"] = "args", ["greedy"] = "graph", ["dropout"] = "dropout",
+  ["save a model"] = "model.save", ["normalize"] = "layer_norm", ["pooling"] = "max_pool2d", ["argparse"] = "args", ["greedy"] = "graph", ["dropout"] = "dropout",
 }
+
+-- Words of users of other programs, each with the page that must be the first result. The answer names a chapter of the guide
+-- if the word is that of a topic.
+local first = {
+  lstm = "nn.LSTM", onnx = "save", kubernetes = "workers", slurm = "workers", pandas = "data.csv", numpy = "load_npy",
+  ["early stopping"] = "checkpoint.save", tensorboard = "plot", wandb = "plot", zero = "parallel", checkpointing = "nn.Module.recompute",
+  dropout = "dropout", softmax = "softmax", mask = "masked_fill", ["mixed precision"] = "autocast", distributed = "parallel",
+  cuda = "device_info", gpu = "device_info", csv = "data.csv", jupyter = "help", torchrun = "workers", fsdp = "parallel", ddp = "parallel",
+  megatron = "parallel", lora = "nn.Module", tokenizer = "tokenizer", gguf = "load", profiler = "graph.trace", trace = "graph.trace",
+  oom = "nn.Module.recompute",
+}
+
+-- Returns the name of a heading in links: "Watch a training" -> "watch-a-training".
+local function anchor(heading) return (heading:lower():gsub("[^%w -]", ""):gsub(" ", "-")) end
+
+-- Returns the anchors of a chapter's headings as a set; nil if there is no such chapter.
+local function headings(chapter)
+  local file <close> = io.open("docs/guide/" .. chapter)
+  if not file then return nil end
+  local set = {}
+  for line in file:lines() do
+    local heading = line:match("^#+ (.*)")
+    if heading then set[anchor(heading)] = true end
+  end
+  return set
+end
+
+tap.group("topics", function()
+  for word, page in pairs(first) do
+    tap.is(pages.find(word) or pages.search(word)[1], page, ("?%s shows ?%s first"):format(word, page))
+  end
+  for _, topic in ipairs(require "rille.pages.topics") do
+    local words = topic.words:match("[^,]*")
+    for name in topic.see:gmatch("%S+") do tap.ok(pages.row(name), ("the topic %s names the page %s, which exists"):format(words, name)) end
+    local chapter, part = (topic.chapter or ""):match("^([^#]*)#?(.*)$")
+    local set = chapter == "" and {} or headings(chapter)
+    tap.ok(set and (part == "" or set[part]), ("the topic %s names the chapter %s, which exists"):format(words, topic.chapter))
+    for phrase in topic.words:gmatch("[^,]+") do
+      local answer = pages.found(phrase)
+      tap.ok(answer:find(topic.text:sub(1, 40), 1, true) and (not topic.chapter or answer:find("docs/guide/" .. topic.chapter, 1, true)),
+        ("?%s answers with text and chapter"):format(phrase), answer)
+    end
+  end
+end)
 
 tap.group("search", function()
   for question, page in pairs(asked) do

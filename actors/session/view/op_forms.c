@@ -210,7 +210,7 @@ op_forms_print(struct rille_session *s, const struct op *op, struct str *out)
         do make_form(m);
         while (next_form(m));
     }
-    if (m->first) str_addf(out, "  layouts of %s on two ranks, and the operators that compute it\n", op->sample[0]);
+    if (m->first) str_addf(out, "  layouts on a mesh axis of two ranks, for %s\n", op->sample[0]);
     for (struct made *i = m->first; i; i = i->next)
         if (!i->told) print_form_group(i, out);
     rille_grad_mode(s, grad);

@@ -1,4 +1,4 @@
-/* op_help.c - the help page of an operator, made from its record: calls, meaning, layouts.
+/* op_help.c - the help page of an operator, made from its record: call, meaning, result, errors, layouts.
  *
  * The shell's ?name and operators.md (docs/operators.lua) print this text. The signatures come from the rule of one
  * of the record's samples, as for a call. op_forms.c prints composite operators. */
@@ -14,7 +14,9 @@
 
 #include <string.h>
 
-static const char *const kind_text[] = {"", "integer", "number", "boolean", "one of", "integers", "dtype"};
+enum { TEXT_COLUMN = 17 }; /* column of the texts of a part */
+
+static const char *const kind_text[] = {"", "integer", "number", "boolean", "one of", "integers", "name of a dtype"};
 
 /* ---- calls ---- */
 
@@ -52,18 +54,27 @@ print_call(const struct op *op, struct str *s)
     str_add(s, ")\n");
 }
 
+/* Prints what an operand may be: "a tensor of floats or a number". */
+static void
+print_operand_kind(const struct op *op, int i, struct str *s)
+{
+    unsigned f = op->in[i].flags;
+    const char *set = f & IN_INDEX ? "I" : f & IN_FLOAT ? "F" : op->shape.accepts ? op->shape.accepts : "";
+    bool source = op->flags & OP_SOURCE; /* its operands are numbers */
+    str_add(s, source ? "a number" : f & IN_LIST ? "a list of tensors" : "a tensor");
+    for (const char *c = set; *c; c++)
+        str_addf(s, "%s%s", c == set ? " of " : " or ", *c == 'F' ? "floats" : *c == 'I' ? "integers" : "bools");
+    if (f & IN_NUMBER && !source) str_add(s, f & IN_OPTIONAL ? ", a number" : " or a number");
+    if (f & IN_OPTIONAL) str_add(s, " or nil");
+}
+
 static void
 print_operands(const struct op *op, struct str *s)
 {
     for (int i = 0, n = op_noperand(op); i < n; i++) {
-        unsigned f = op->in[i].flags;
-        if (f & IN_HIDDEN || !(f & (IN_NUMBER | IN_OPTIONAL | IN_INDEX | IN_FLOAT | IN_LIST))) continue;
-        str_addf(s, "  %-14s", op->in[i].name);
-        if (f & IN_INDEX) str_add(s, " integers");
-        if (f & IN_FLOAT) str_add(s, " float");
-        if (f & IN_LIST) str_add(s, " a list of tensors");
-        if (f & IN_NUMBER) str_add(s, op->flags & OP_SOURCE ? " a number" : " tensor or number");
-        if (f & IN_OPTIONAL) str_add(s, f == IN_OPTIONAL ? " optional" : ", optional");
+        if (op->in[i].flags & IN_HIDDEN) continue;
+        str_addf(s, "  %-14s ", op->in[i].name);
+        print_operand_kind(op, i, s);
         str_add(s, "\n");
     }
 }
@@ -86,6 +97,143 @@ print_attributes(const struct op *op, struct str *s)
         }
         if (d->doc) str_addf(s, ": %s", d->doc);
         str_add(s, "\n");
+    }
+}
+
+/* ---- result ---- */
+
+static void
+print_result_shape(const struct op *op, struct str *s)
+{
+    const char *x = op->in[0].name;
+    str_add(s, "  returns        ");
+    if (op->result)
+        str_add(s, op->result);
+    else if (op_attr_find(op, "keepdim") >= 0)
+        str_addf(s, "a tensor of %s's shape without the dimensions in axis; keepdim keeps them, with size 1", x);
+    else if (op->shape.make_rule == rule_broadcast)
+        str_add(s, "a tensor of the shape to which the operands broadcast");
+    else
+        str_addf(s, "a tensor of %s's shape", x);
+    str_add(s, "\n");
+}
+
+/* Prints the dtype that follows from the operands: "that of x", "promoted from a and b". */
+static void
+print_promoted(const struct op *op, struct str *s)
+{
+    const char *name[OP_OPERAND];
+    int n = 0;
+    for (int i = 0, all = op_noperand(op); i < all; i++)
+        if (!(op->in[i].flags & (IN_INDEX | IN_HIDDEN))) name[n++] = op->in[i].name;
+    bool list = op->in[0].flags & IN_LIST;
+    str_add(s, n > 1 || list ? "promoted from " : "that of ");
+    for (int i = 0; i < n; i++) str_addf(s, "%s%s", i == 0 ? "" : i < n - 1 ? ", " : " and ", name[i]);
+    if (list) str_add(s, "'s tensors");
+}
+
+/* Prints that an argument sets the dtype, and returns true if the argument must be given. */
+static bool
+print_dtype_argument(const struct op *op, struct str *s)
+{
+    for (int i = 0; i < op_nattr(op); i++) {
+        const struct attr_def *d = &op->attr[i];
+        if (d->kind != ATTR_DTYPE || d->flags & ATTR_HIDDEN) continue;
+        str_addf(s, "the argument %s%s", d->name, d->flags & ATTR_REQUIRED ? "" : ", else ");
+        return d->flags & ATTR_REQUIRED;
+    }
+    return false;
+}
+
+static void
+print_result_dtype(const struct op *op, struct str *s)
+{
+    enum out_dtype from = op->shape.dtype;
+    str_pad(s, TEXT_COLUMN);
+    str_add(s, "dtype: ");
+    if (from == OUT_BOOL || from == OUT_I64)
+        str_add(s, from == OUT_BOOL ? "bool" : "i64");
+    else if (from == OUT_IN0 || from == OUT_IN1)
+        str_addf(s, "that of %s", op->in[from == OUT_IN1].name);
+    else if (!print_dtype_argument(op, s))
+        print_promoted(op, s);
+    if (from == OUT_FLOAT || from == OUT_SUM)
+        str_addf(s, "; %s for integers and bools", from == OUT_FLOAT ? "f32" : "i64");
+    str_add(s, "\n");
+}
+
+static void
+print_result(const struct op *op, struct str *s)
+{
+    bool zero = op->grad.build == b_zero_grad;
+    print_result_shape(op, s);
+    if (!op->result || !strstr(op->result, "dtype")) print_result_dtype(op, s);
+    str_pad(s, TEXT_COLUMN);
+    str_addf(s, "differentiable: %s\n", zero ? "the gradient is 0" : op->grad.build || op->build ? "yes" : "no");
+}
+
+/* ---- errors ---- */
+
+/* Begins the next line of the part "errors". */
+static void
+begin_condition(struct str *s, int *n)
+{
+    if ((*n)++ == 0)
+        str_add(s, "  errors         ");
+    else
+        str_pad(s, TEXT_COLUMN);
+}
+
+/* Prints the kinds of the operands; operands of the same kind share a line. */
+static void
+print_operand_conditions(const struct op *op, struct str *s, int *lines)
+{
+    int tensors = 0, n = op_noperand(op);
+    bool number = true;
+    for (int i = 0, k; i < n && !(op->in[i].flags & IN_HIDDEN); i = k) {
+        begin_condition(s, lines);
+        for (k = i; k < n && op->in[k].flags == op->in[i].flags; k++)
+            str_addf(s, "%s%s", k > i ? ", " : "", op->in[k].name);
+        str_add(s, k > i + 1 ? " must each be " : " must be ");
+        print_operand_kind(op, i, s);
+        str_add(s, "\n");
+        tensors += op->in[i].flags & IN_LIST ? 2 : k - i;
+        number = number && op->in[i].flags & IN_NUMBER;
+    }
+    if (tensors < 2) return;
+    begin_condition(s, lines);
+    str_addf(s, "%sall tensors must be on one placement\n", number ? "one operand must be a tensor; " : "");
+    if (op->shape.make_rule != rule_broadcast) return;
+    begin_condition(s, lines);
+    str_add(s, "shapes must broadcast: sizes of a dimension, counted from the last, are equal or 1\n");
+}
+
+static void
+print_axis_conditions(const struct op *op, struct str *s, int *lines)
+{
+    for (int i = 0; i < op_nattr(op); i++) {
+        const struct attr_def *d = &op->attr[i];
+        const char *x = op->in[0].name, *list = d->kind == ATTR_INTS ? ", without repeats" : "";
+        if (!(d->flags & (ATTR_AXIS | ATTR_AXIS_NEW)) || d->flags & ATTR_HIDDEN) continue;
+        begin_condition(s, lines);
+        if (d->flags & ATTR_AXIS_NEW)
+            str_addf(s, "%s must be from -(n + 1) to n for the n dimensions of %s\n", d->name, x);
+        else
+            str_addf(s, "%s must be from -n to n - 1 for the n dimensions of %s%s\n", d->name, x, list);
+    }
+}
+
+static void
+print_errors(const struct op *op, struct str *s)
+{
+    int lines = 0;
+    print_operand_conditions(op, s, &lines);
+    print_axis_conditions(op, s, &lines);
+    for (const char *text = op->errors ? op->errors : ""; *text;) {
+        size_t n = strcspn(text, "\n");
+        begin_condition(s, &lines);
+        str_addf(s, "%.*s\n", (int)n, text);
+        text += n + (text[n] == '\n');
     }
 }
 
@@ -132,7 +280,7 @@ print_layouts(const struct op *op, const char *sample, struct str *s)
     bool usable =
         sample_read(op, sample, m) && !call_infer(&a, &m->call, &rule) && !sig_axis(&a, &m->call, &rule, &list);
     if (usable) {
-        str_addf(s, "  layouts of %s on a mesh axis (of several axes: any of these on each)\n", sample);
+        str_addf(s, "  layouts on a mesh axis, for %s (of several axes: any of these on each)\n", sample);
         for (int i = 0; i < list.nsig; i++) {
             bool seen = !legal(&rule, &list, i);
             for (int k = 0; k < i && !seen; k++) seen = same_row(&list.sig[k], &list.sig[i], list.noperand);
@@ -140,43 +288,6 @@ print_layouts(const struct op *op, const char *sample, struct str *s)
         }
     }
     arena_fini(&a);
-}
-
-static void
-print_rule(const struct op *op, struct str *s)
-{
-    struct str made = {0};
-    struct arena a = {0};
-    struct sample *m = ARENA_NEW(&a, struct sample);
-    if (op->shape.rule) {
-        str_addf(s, "  rule           %s\n", op->shape.rule);
-    } else if (op->shape.make_rule && op->sample[0] && sample_read(op, op->sample[0], m) &&
-               !op->shape.make_rule(&m->call, &made)) {
-        str_addf(s, "  rule           %s  for %s\n", str_text(&made), op->sample[0]);
-    }
-    str_free(&made);
-    arena_fini(&a);
-}
-
-static void
-print_rows(const struct op *op, struct str *s)
-{
-    str_add(s, "  computed by    ");
-    if (op->flags & OP_ELTWISE) str_add(s, "element-wise blocks, ");
-    if (op->flags & OP_VIEW) str_add(s, "no kernel: it is a view; ");
-    const char *last = "";
-    for (const struct kernel_variant *r = op->host.kernel; r && r->name; last = r->name, r++)
-        if (strcmp(r->name, last)) str_addf(s, "%s, ", r->name);
-    str_add(s, "the reference\n");
-}
-
-/* Returns a text that says how the operator is differentiated. An operator with a zero gradient adds no nodes. */
-static const char *
-gradient_text(const struct op *op)
-{
-    if (op->grad.build == b_zero_grad) return "none: it is zero everywhere";
-    if (op->flags & OP_MOVE) return "a redistribution back";
-    return op->grad.build || op->build ? "yes" : "none";
 }
 
 char *
@@ -189,14 +300,11 @@ rille_op_help(struct rille_session *session, const struct rille_op *rop)
     if (op->doc) str_addf(&s, "  %s\n", op->doc);
     print_operands(op, &s);
     print_attributes(op, &s);
-    bool has_rule = (op->shape.rule || op->shape.make_rule) && !(op->flags & OP_MOVE);
-    if (has_rule) {
-        print_rule(op, &s);
-        if (op->sample[0] && !(op->flags & OP_SOURCE)) print_layouts(op, op->sample[0], &s);
-        print_rows(op, &s);
-    }
+    print_result(op, &s);
+    print_errors(op, &s);
+    bool has_rule = (op->shape.rule || op->shape.make_rule) && !(op->flags & (OP_MOVE | OP_SOURCE));
+    if (has_rule && op->sample[0]) print_layouts(op, op->sample[0], &s);
     if (op->build) op_forms_print(session, op, &s);
-    str_addf(&s, "  gradient       %s\n", gradient_text(op));
     if (op->source) str_addf(&s, "  source         %s\n", op->source);
     err_clear();
     return s.text;
