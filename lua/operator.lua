@@ -183,7 +183,7 @@ return function(given)
     {name = check.none, rule = check.none, forward = check.none, backward = check.none, sizes = {}, args = {}})
   check.that(type(o.name) == "string", "rille.operator: name must be a string, found %s", check.shown(o.name))
   for _, what in ipairs{"forward", "backward"} do
-    check.that(type(o[what]) == "function", "%s: %s must be a function, found %s", o.name, what, check.shown(o[what]))
+    check.fn(o.name, what, o[what])
   end
   o.rule, o.fn = parse(o.name, o.rule), func{name = o.name, forward = o.forward, backward = o.backward}
   for letter, n in pairs(o.sizes) do

@@ -127,10 +127,14 @@ local function turns(angle, dtype, magnitude)
   return cos:to(dtype), sin:to(dtype)
 end
 
+local function check_size(who, size)
+  check.that(math.type(size) == "integer" and size > 0 and size % 2 == 0, "%s: size must be an even, positive integer, found %s", who,
+    check.quoted(size))
+end
+
 local function tables(length, size, options, long)
-  check.count("nn.rotary_tables", "the length", length)
-  check.count("nn.rotary_tables", "the size", size)
-  check.that(size % 2 == 0, "nn.rotary_tables: size must be even, found %d", size)
+  check.count("nn.rotary_tables", "length", length)
+  check_size("nn.rotary_tables", size)
   options = check.options("nn.rotary_tables", options, {base = 10000, dtype = "f32", placement = check.none,
     scaling = check.none})
   check.positive("nn.rotary_tables", "base", options.base)
@@ -148,9 +152,8 @@ Rotary.__index, Rotary.__name = Rotary, "nn.Rotary"
 local LEAST <const> = 64 -- minimum positions of a table
 
 local function check_fields(self)
-  check.count("nn.Rotary", "the length", self.length)
-  check.that(math.type(self.size) == "integer" and self.size > 0 and self.size % 2 == 0, "nn.Rotary: size must be even, found %s",
-    check.shown(self.size))
+  check.count("nn.Rotary", "length", self.length)
+  check_size("nn.Rotary", self.size)
   check.positive("nn.Rotary", "base", self.base)
   if self.scaling ~= nil then check_scaling("nn.Rotary", "scaling", self.scaling, self.size) end
 end

@@ -18,7 +18,7 @@ end
 
 -- ---- ids of tokens ----
 
-local small = rille.tokenizer.train("abc abd hello hello world", {size = 262, special = {"<|end|>"}})
+local small = rille.tokenizer.train({"abc abd hello hello world"}, {size = 262, special = {"<|end|>"}})
 small:save(dir .. "/small.json")
 local json = read(dir .. "/small.json")
 local function with_id(id, token)
@@ -44,13 +44,14 @@ refused(function() rille.tokenizer(write("z.json", (json:gsub('"post_processor":
 for what, o in pairs{["tokenizer.train: size is 3, but bytes and 0 special tokens need 256"] = {size = 3},
   ["tokenizer.train: the special token 'a' occurs twice"] = {size = 300, special = {"a", "a"}},
   ["tokenizer.train: the pattern does not compile: missing closing parenthesis, at 1"] = {size = 300, pattern = "("}} do
-  local good, why = pcall(rille.tokenizer.train, "abc", o)
+  local good, why = pcall(rille.tokenizer.train, {"abc"}, o)
   tap.is({good, why:gsub("^[^ ]*: ", "", 1)}, {false, what, 1}, "the error names the function once")
 end
 
 refused(function() rille.tokenizer.train({"aa", nil, "bb"}, {size = 260}) end, "expected a string or {file = path}, found nil", "a gap in the texts")
+refused(function() rille.tokenizer.train("story.txt", {size = 260}) end, "expected a list of strings or files, found \"story.txt\"; write {file = path} for a file, {text} for a text", "the name of a file")
 refused(function() rille.tokenizer.train({}, {size = 260}) end, "expected a list of strings or files, found an empty one", "no texts")
-refused(function() rille.tokenizer.train({"aa", x = "bb"}, {size = 260}) end, "the list of strings or files must not have the key \"x\"", "a name in the texts")
+refused(function() rille.tokenizer.train({"aa", x = "bb"}, {size = 260}) end, "the list of strings or files must have no key besides 1, 2, ..., found \"x\"", "a name in the texts")
 
 -- ---- truncated files of one tensor ----
 
@@ -141,13 +142,28 @@ end
 
 local p, q = rille.ones({2}, {requires_grad = true}), rille.ones{2}
 for want, groups in pairs{["group 1: the list of parameters is empty"] = {{params = {}}, {params = {p}}}, ["group 2: the list of parameters is empty"] = {{params = {p}}, {params = {}}},
-  ["no parameter requires a gradient; call p:requires_grad_(true) on those to train"] = {{params = {q}}}, ["group 1 must be {params = list, ...}, found a table without params"] = {{p}},
+  ["group 1 must be {params = list, ...}, found a table without params"] = {{p}},
   ["the list of parameters is empty"] = {}, ["entry 2 of the list of parameters is nil"] = {p, nil, rille.ones({2}, {requires_grad = true})},
-  ["entry 2 of the list of parameters is nil "] = {{params = {p}}, nil, {params = {q}}}, ["the list of parameters must not have the key \"params\""] = {params = {p}},
-  ["group 1: entry 1 of the list of parameters is nil"] = {{params = {nil, p}}}, ["the list of parameters must not have the key \"w\""] = {w = p}} do
+  ["entry 2 of the list of parameters is nil "] = {{params = {p}}, nil, {params = {q}}}, ["the list of parameters must have no key besides 1, 2, ..., found \"params\""] = {params = {p}},
+  ["group 1: entry 1 of the list of parameters is nil"] = {{params = {nil, p}}}, ["the list of parameters must have no key besides 1, 2, ..., found \"w\""] = {w = p}} do
   want = want:gsub(" $", "")
   refused(function() rille.optim.SGD(groups, {lr = 1}) end, "optim.SGD: " .. want, "groups")
 end
+do -- as in PyTorch, parameters that are all frozen are accepted, and step() changes nothing until one is unfrozen
+  local opt = rille.optim.SGD({q}, {lr = 1})
+  opt:step()
+  tap.is(q:totable(), {1, 1}, "a step of frozen parameters changes nothing")
+  q.requires_grad = true
+  q:sum():backward()
+  opt:step()
+  tap.is(q:totable(), {0, 0}, "an unfrozen parameter is trained")
+end
+refused(function() rille.optim.SGD(nn.Linear(1, 1)) end, "optim.SGD: expected a list of parameters, found an nn.Linear; pass its parameters: net:parameters()", "a module")
+refused(function() rille.optim.Adam({p}, {betas = {0.9}}) end, "optim.Adam: betas must be a list of two numbers, found {0.9}", "one beta")
+refused(function() rille.checkpoint.load(dir, nn.Linear(1, 1)) end, "expected a table {model =, optimizer =, data =}, found an nn.Linear; write {model = ...}", "a module as parts")
+refused(function() rille.checkpoint.save(dir, rille.optim.SGD({p})) end, "found an optim.SGD; write {optimizer = ...}", "an optimizer as parts")
+refused(function() rille.checkpoint.load(nn.Linear(1, 1), dir) end, "expected the name of a folder, found an nn.Linear", "swapped arguments")
+refused(function() rille.checkpoint.save(dir, {model = rille.optim.SGD({p})}) end, "model must be a module, found an optim.SGD", "an optimizer as model")
 refused(function() rille.optim.clip_grad_norm({p, nil, p}, 1) end, "optim.clip_grad_norm: entry 2 of the list of parameters is nil", "a gap")
 local function adam(n)
   local list = {}
@@ -199,9 +215,9 @@ refused(function() small:save(dir .. "/a.tiktoken") end, "/a.tiktoken: the name 
 for _, row in ipairs{{nn.Linear, {2, 2, {bias = 0}}, "bias must be true or false, found 0"}, {nn.SwiGLU, {2, 2, {bias = "no"}}, "bias must be true or false, found \"no\""},
   {nn.Conv2d, {2, 2, 1, {bias = 0}}, "bias must be true or false, found 0"}, {nn.LayerNorm, {2, {bias = "no"}}, "bias must be true or false, found \"no\""},
   {nn.MultiheadAttention, {2, 1, {is_causal = 0}}, "is_causal must be true or false, found 0"}, {nn.TransformerBlock, {2, 1, {is_causal = 0}}, "is_causal must be true or false, found 0"},
-  {nn.Conv2d, {2, 2, {1, 2, 3}}, "a kernel size must be {height, width}, found 3 sizes"}, {nn.LayerNorm, {{}}, "expected the sizes of the last axes, at least one"},
+  {nn.Conv2d, {2, 2, {1, 2, 3}}, "kernel_size must be a positive integer or {height, width}, found {1, 2, 3}"}, {nn.LayerNorm, {{}}, "expected the sizes of the last axes, at least one"},
   {nn.RMSNorm, {{}}, "expected the sizes of the last axes, at least one"}, {nn.LayerNorm, {}, "expected the sizes of the last axes, at least one"},
-  {nn.BatchNorm2d, {2, {momentum = 2}}, "momentum must be from 0 to 1, found 2"}, {nn.BatchNorm2d, {2, {momentum = "a"}}, "momentum must be from 0 to 1, found \"a\""},
+  {nn.BatchNorm2d, {2, {momentum = 2}}, "momentum must be a number from 0 to 1, found 2"}, {nn.BatchNorm2d, {2, {momentum = "a"}}, "momentum must be a number from 0 to 1, found \"a\""},
   {nn.init.normal_, {T{1}, 0, -1}, "std must be a number of at least 0, found -1"}} do
   refused(function() row[1](table.unpack(row[2])) end, row[3], "a layer")
 end
