@@ -36,14 +36,15 @@ function Conv2d:forward(x) return rille.conv2d(x, self.weight, self.bias, self.h
 
 function Conv1d:init(n_in, n_out, kernel_size, options)
   build(self, n_in, n_out, {check.count("nn.Conv1d", "kernel_size", kernel_size)}, options)
-  for _, name in ipairs{"stride", "padding", "dilation"} do check.whole("nn.Conv1d", name, self.how[name], name == "padding" and 0 or 1) end
+  for name, least in pairs{stride = 1, padding = 0, dilation = 1} do check.whole("nn.Conv1d", name, self.how[name], least) end
 end
 
 -- Computes a convolution of images of height 1.
 function Conv1d:forward(x)
   check.that(x.ndim == 3, "nn.Conv1d: input must have 3 dimensions, (batch, channels, length), found %d", x.ndim)
-  local how = {stride = {1, self.how.stride}, padding = {0, self.how.padding}, dilation = {1, self.how.dilation}, groups = self.how.groups}
-  return rille.conv2d(x:unsqueeze(2), self.weight:unsqueeze(2), self.bias, how):squeeze(2)
+  local how = self.how
+  return rille.conv2d(x:unsqueeze(2), self.weight:unsqueeze(2), self.bias, {stride = {1, how.stride}, padding = {0, how.padding},
+    dilation = {1, how.dilation}, groups = how.groups}):squeeze(2)
 end
 
 local usual = {stride = 1, padding = 0, dilation = 1, groups = 1}

@@ -70,7 +70,8 @@ for name, row in pairs{MaxPool2d = {"max_pool2d", "dilation"}, AvgPool2d = {"avg
   make(name, {
     init = function(self, kernel_size, options)
       check.sizes(who, "kernel_size", kernel_size)
-      self.how = check.options(who, options, {stride = check.none, padding = check.none, ceil_mode = check.none, [own] = check.none})
+      self.how = check.options(who, options,
+        {stride = check.none, padding = check.none, ceil_mode = check.none, [own] = check.none})
       self.how.kernel_size = kernel_size
     end,
     forward = function(self, x) return x[method](x, self.how) end,
@@ -90,8 +91,8 @@ make("Flatten", {
   forward = function(self, x)
     local n, shape, joined = x.ndim, {}, 1
     local first, last = self.first < 0 and self.first + n or self.first, self.last < 0 and self.last + n or self.last
-    check.that(first >= 0 and first <= last and last < n, "nn.Flatten: axes %d to %d must be axes of the input in this order; it has %d dimensions",
-      self.first, self.last, n)
+    check.that(first >= 0 and first <= last and last < n,
+      "nn.Flatten: axes %d to %d must be axes of the input, in this order, found an input of %d dimensions", self.first, self.last, n)
     for axis = 0, n - 1 do
       if axis >= first and axis <= last then joined = joined * x.shape[axis + 1] end
       if axis == last then shape[#shape + 1] = joined end

@@ -21,10 +21,12 @@ end
 
 function GroupNorm:forward(x)
   local shape, channels = x.shape, self.weight.shape[1]
-  check.that(x.ndim >= 2 and shape[2] == channels, "nn.GroupNorm: input must have shape (batch, %d, ...), found %s", channels, tostring(shape))
+  check.that(x.ndim >= 2 and shape[2] == channels, "nn.GroupNorm: input must have shape (batch, %d, ...), found %s", channels,
+    tostring(shape))
   local across = {1, channels}
   for i = 3, x.ndim do across[i] = 1 end
-  local normal = rille.layer_norm(x:reshape{shape[1], self.groups, x:numel() // math.max(shape[1] * self.groups, 1)}, {eps = self.eps})
+  local n = x:numel() // math.max(shape[1] * self.groups, 1) -- elements of a group
+  local normal = rille.layer_norm(x:reshape{shape[1], self.groups, n}, {eps = self.eps})
   return normal:reshape(shape) * self.weight:reshape(across) + self.bias:reshape(across)
 end
 

@@ -51,7 +51,8 @@ end
 -- Checks that the first argument of a layer of Rille is a tensor, because its operators would report a nil at a line of
 -- Rille. Inside rille.per_rank the argument is an object that stands for a tensor.
 local function check_input(self, x)
-  if layout.is_tensor(x) or self.__any_input or type(x) == "table" and getmetatable(x) ~= nil and not is_module(x) then return end
+  local stands_for_one = type(x) == "table" and getmetatable(x) ~= nil and not is_module(x)
+  if layout.is_tensor(x) or stands_for_one or self.__any_input then return end
   check.fail("%s: input must be a tensor, found %s%s", self.__name, check.shown(x),
     x == nil and "; did the forward before it return a value?" or "")
 end
@@ -273,8 +274,10 @@ end
 -- Registers a tensor t without gradient as part of the state: it is saved, loaded and laid out with the parameters.
 function Module:buffer(name, t)
   local who = self.__name .. ":buffer"
-  check.that(type(name) == "string" and layout.is_tensor(t), "%s: expected a name and a tensor, found %s and %s", who, check.shown(name), check.shown(t))
-  check.that(not t.requires_grad, "%s: '%s' requires a gradient, so it is a parameter; write net.%s = t, or pass t:detach()", who, name, name)
+  check.that(type(name) == "string" and layout.is_tensor(t), "%s: expected a name and a tensor, found %s and %s", who,
+    check.shown(name), check.shown(t))
+  check.that(not t.requires_grad, "%s: '%s' requires a gradient, so it is a parameter; write net.%s = t, or pass t:detach()", who,
+    name, name)
   local old = check.field(self, name)
   check.that(old == nil or kind_of[self][name] == "buffer" or layout.is_tensor(old) and not kind_of[self][name],
     "%s: '%s' is %s of the module; choose another name, or set net.%s = nil before", who, name,
@@ -423,7 +426,8 @@ end
 -- Ties two names to one tensor: nn.tie(a, "weight", b, "weight") makes b use a's tensor.
 function Module.tie(a, name, b, other)
   check.that(is_module(a) and type(name) == "string" and is_module(b) and type(other) == "string",
-    "nn.tie: expected a module, a name, a module and a name, found %s", table.concat({check.shown(a), check.shown(name), check.shown(b), check.shown(other)}, ", "))
+    "nn.tie: expected a module, a name, a module and a name, found %s",
+    table.concat({check.shown(a), check.shown(name), check.shown(b), check.shown(other)}, ", "))
   local t, old = rawget(a, name), rawget(b, other)
   check.that(layout.is_tensor(t), "nn.tie: %s has no tensor '%s'", a.__name, name)
   check.that(old == nil or layout.is_tensor(old) and same_shape(t.shape, old.shape), "nn.tie: '%s' of %s is %s, '%s' of %s is %s",

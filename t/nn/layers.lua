@@ -314,7 +314,7 @@ tap.group("rotary positions follow the fields", function()
   local wider = changed(function(t) t.size = 16 end)
   local x = rille.randn{1, 2, 5, 16}
   tap.is(wider:turn(x, x):totable(), nn.Rotary(6, 16):turn(x, x):totable(), "a changed size is the size of heads")
-  for name, row in pairs{base = {0, "nn.Rotary: base"}, size = {7, "nn.Rotary: size must be even, found 7"}, length = {"x", "nn.Rotary: the length"},
+  for name, row in pairs{base = {0, "nn.Rotary: base"}, size = {7, "nn.Rotary: size must be an even, positive integer, found 7"}, length = {"x", "nn.Rotary: length must"},
     scaling = {{rope_type = "yarn"}, "nn.Rotary: scaling"}} do
     local turn = changed(function(t) t[name] = row[1] end)
     tap.fails(function() turn:turn(q, q) end, {"layers.lua:", row[2]}, name .. ": an invalid value is refused")

@@ -174,7 +174,7 @@ tap.group("names of parts", function()
     "a part may refer to its owner")
   tap.is(tostring(whole), tostring(whole), "printing twice gives the same text")
   for _, on in ipairs{0, "no"} do tap.fails(function() whole:train(on) end, {"Holding:train", "true or false"}, "train() accepts only true or false") end
-  tap.fails(function() whole:apply(3) end, {"Holding:apply: expected a function"}, "apply takes a function")
+  tap.fails(function() whole:apply(3) end, {"Holding:apply: the argument must be a function, found 3"}, "apply takes a function")
 end)
 
 tap.group("modes", function()

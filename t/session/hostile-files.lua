@@ -199,7 +199,7 @@ for dtype, most in pairs{bool = 1, bf16 = 256, f16 = 2048, f32 = 1 << 24, f64 = 
   tap.ok(x:min():item() == lo and x:max():item() == most, dtype .. ": the largest integers are drawn")
   tap.ok(rille.randint(least, most + 1, {64}, {dtype = dtype}):to"f64":abs():max():item() <= most, "randint accepts the full range of exact integers")
 end
-refused(function() nn.init.uniform_(rille.zeros{4}, 2, 1) end, "nn.init.uniform_: expected two numbers, the lesser first, found 2 and 1", "a reversed range")
+refused(function() nn.init.uniform_(rille.zeros{4}, 2, 1) end, "nn.init.uniform_: expected two numbers, the smaller first, found 2 and 1", "a reversed range")
 refused(function() nn.init.normal_(rille.zeros{4}, "a") end, "nn.init.normal_: mean must be a number, found \"a\"", "a mean that is no number")
 
 -- ---- a tokenizer ----

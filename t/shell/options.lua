@@ -107,6 +107,32 @@ tap.group("options", function()
   end
 end)
 
+local values = {4, -1, 0.5, "no such word", true, {}, {{}}, print, x, nn.ReLU()}
+
+-- Returns the errors of wrong values of an option that do not begin with a line of this file, without duplicates.
+local function misplaced(call, option)
+  local list, found = {}, {}
+  for _, value in ipairs(values) do
+    local good, why = pcall(call, {[option] = value})
+    why = tostring(why)
+    if not good and not why:find("^t/shell/options%.lua:%d+: ") and not found[why] then list[#list + 1], found[why] = why, true end
+  end
+  return table.concat(list, "\n")
+end
+
+tap.group("values", function()
+  for _, name in ipairs(pages.names()) do
+    local call = calls[name]
+    for braces in (call and pages.signature(name) or ""):gmatch("%b{}") do
+      for option in ("{" .. braces:sub(2, -2):gsub("%b{}", "")):gmatch("([%a_][%w_]*) =") do
+        -- nn.GELU and others are called from pcall, so that no line of this file calls them
+        local from_here = function(o) local _ = call(o) end
+        tap.is(misplaced(from_here, option), "", ("%s: an error of the option %s names the user's line"):format(name, option))
+      end
+    end
+  end
+end)
+
 os.remove(dir)
 os.execute(("rm -rf '%s.m'"):format(dir))
 tap.done()

@@ -46,7 +46,7 @@ tap.group("functions", function()
     check(name, rille[name])
   end
   each(rille, "", check)
-  for _, path in ipairs{"nn", "nn.init", "optim", "data", "io", "models", "models.gpt2", "models.llama", "models.moe", "models.resnet", "checkpoint",
+  for _, path in ipairs{"nn", "nn.init", "optim", "data", "io", "io.llmc", "models", "models.gpt2", "models.llama", "models.moe", "models.resnet", "checkpoint",
     "parallel", "tokenizer", "train", "sbp"} do
     local t = rille
     for part in path:gmatch("[^.]+") do t = t[part] end
