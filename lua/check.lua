@@ -209,6 +209,9 @@ local function limited_method(class, name, fn)
   local most = debug.getinfo(fn, "u").nparams
   return function(self, ...)
     if type(self) ~= "table" then check.fail("%s.%s is a method: write x:%s(...), with a colon", class, name, name) end
+    if name ~= "extend" and rawget(self, "__name") and rawget(self, "__index") ~= nil then
+      check.fail("%s:%s: expected a module, found %s; make a module with %s(...)", self.__name, name, shown(self), self.__name)
+    end
     local n = select("#", ...)
     if n >= most then check_count(("%s:%s"):format(self.__name or class, name), most - 1, n) end
     return fn(self, ...)

@@ -49,6 +49,7 @@ end
 local methods = setmetatable({}, {__index = epochs.methods})
 
 function methods:order(epoch)
+  check.integer(self.who .. ":order", "epoch", epoch)
   if self.shuffle then return data.permutation(self.size, generator(self.seed + generator(epoch)())()) end
   local order = {}
   for i = 1, self.size do order[i] = i - 1 end
@@ -57,6 +58,11 @@ end
 
 -- Returns n rows of an epoch. The order of the last epoch is cached.
 function methods:take(epoch, first, n)
+  local who = self.who .. ":take"
+  check.integer(who, "epoch", epoch)
+  check.whole(who, "first", first, 0)
+  check.whole(who, "n", n, 0)
+  check.that(first + n <= self.size, "%s: rows %d to %d are beyond the %d rows", who, first, first + n - 1, self.size)
   if self.ordered ~= epoch or self.ordered_by ~= self.seed then
     self.ordered, self.ordered_by, self.order_now = epoch, self.seed, self:order(epoch)
   end

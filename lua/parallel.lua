@@ -164,7 +164,7 @@ local function read_pin(name, m, entry, placement_of, model)
   for key, sbp in pairs(entry.use or {}) do
     local holder, field = pin.field(m, tostring(key))
     local t = rawget(holder, field)
-    check.that(layout.is_tensor(t), "rille.parallel: use of '%s' names '%s', which is no parameter of it", name, tostring(key))
+    check.that(layout.is_tensor(t), "rille.parallel: '%s' has no parameter '%s', which its entry 'use' names", name, tostring(key))
     set.pin.use = set.pin.use or {}
     set.pin.use[key] = tried(name .. "." .. key, t, entry.placement or placement_of(t), sbp)
   end

@@ -62,7 +62,7 @@ function tokenizer.train(texts, given)
   check.that(not ids, "%s: special must be a list of strings: a trained tokenizer gives special tokens its last ids", who)
   if type(texts) == "table" and texts.file then texts = {texts} end
   check.that(type(texts) == "table", "%s: expected a list of strings or files, found %s%s", who, shortened(texts),
-    type(texts) == "string" and "; write {file = path} for a file, {text} for a text" or "")
+    type(texts) == "string" and "; write {file = path} for a file, or {string} to train on the string itself" or "")
   check.list(who, "the list of strings or files", texts)
   check.that(#texts > 0, "%s: expected a list of strings or files, found an empty one", who)
   local trainer = rille._trainer(o.pattern, special)

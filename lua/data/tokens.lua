@@ -17,6 +17,7 @@ local who = "rille.data.tokens"
 local methods = setmetatable({}, {__index = epochs.methods})
 
 function methods:take(epoch, first, n)
+  for name, value in pairs{epoch = epoch or false, first = first or false, n = n or false} do check.integer(who .. ":take", name, value) end
   return self.tokens:batch(who, {length = self.length, first = first, n = n, vocab = self.vocab or 0, seed = self.seed,
     epoch = epoch}, self.x, self.y)
 end

@@ -139,6 +139,7 @@ local function tables(length, size, options, long)
     scaling = check.none})
   check.positive("nn.rotary_tables", "base", options.base)
   layout.check_placement("nn.rotary_tables", options.placement)
+  if options.scaling ~= nil then check_scaling("nn.rotary_tables", "scaling", options.scaling, size) end
   if long == nil then long = is_long(length, options.scaling) end
   local frequency, magnitude = frequencies(size, options, long)
   local where = {dtype = "f64", placement = frequency.placement, sbp = frequency.sbp}
@@ -252,6 +253,10 @@ end
 -- Rotates q and k, each (batch, heads, n, head size), by their positions. at: i64 (batch, n); nil: 0, 1, 2... Of a head
 -- that is larger than self.size, the first self.size elements are rotated.
 function Rotary:turn(q, k, at)
+  for name, x in pairs{q = q or false, k = k or false} do
+    check.that(layout.is_tensor(x) and x.ndim == 4, "nn.Rotary: %s must be a tensor (batch, heads, n, head size), found %s", name,
+      layout.is_tensor(x) and tostring(x.shape) or check.shown(x or nil))
+  end
   local interleaved, fn, cos, sin = self.interleaved or false, rille.rotary, nil, nil
   if at then
     fn, cos, sin = rotate, self:tables_at(layout.on_mesh_of(at, q))

@@ -49,7 +49,7 @@ for what, o in pairs{["tokenizer.train: size is 3, but bytes and 0 special token
 end
 
 refused(function() rille.tokenizer.train({"aa", nil, "bb"}, {size = 260}) end, "expected a string or {file = path}, found nil", "a gap in the texts")
-refused(function() rille.tokenizer.train("story.txt", {size = 260}) end, "expected a list of strings or files, found \"story.txt\"; write {file = path} for a file, {text} for a text", "the name of a file")
+refused(function() rille.tokenizer.train("story.txt", {size = 260}) end, "expected a list of strings or files, found \"story.txt\"; write {file = path} for a file, or {string} to train on the string itself", "the name of a file")
 refused(function() rille.tokenizer.train({}, {size = 260}) end, "expected a list of strings or files, found an empty one", "no texts")
 refused(function() rille.tokenizer.train({"aa", x = "bb"}, {size = 260}) end, "the list of strings or files must have no key besides 1, 2, ..., found \"x\"", "a name in the texts")
 
