@@ -208,7 +208,9 @@ end
 local function limited_method(class, name, fn)
   local most = debug.getinfo(fn, "u").nparams
   return function(self, ...)
-    if type(self) ~= "table" then check.fail("%s.%s is a method: write x:%s(...), with a colon", class, name, name) end
+    if type(self) ~= "table" or check.field(self, name) == nil then
+      check.fail("%s.%s is a method: write x:%s(...), with a colon", class, name, name)
+    end
     if name ~= "extend" and rawget(self, "__name") and rawget(self, "__index") ~= nil then
       check.fail("%s:%s: expected a module, found %s; make a module with %s(...)", self.__name, name, shown(self), self.__name)
     end

@@ -51,8 +51,8 @@ end
 -- Checks that the first argument of a layer of Rille is a tensor, because its operators would report a nil at a line of
 -- Rille. Inside rille.per_rank the argument is an object that stands for a tensor.
 local function check_input(self, x)
-  local stands_for_one = type(x) == "table" and getmetatable(x) ~= nil and not is_module(x)
-  if layout.is_tensor(x) or stands_for_one or self.__any_input then return end
+  local locals = package.loaded["rille.per_rank.local"]
+  if layout.is_tensor(x) or self.__any_input or locals and locals.is(x) then return end
   check.fail("%s: input must be a tensor, found %s%s", self.__name, check.shown(x),
     x == nil and "; did the forward before it return a value?" or "")
 end
@@ -443,7 +443,10 @@ function Module:show(path) return require("rille.show.net")(self, path) end
 
 -- Returns norms of parameters and gradients, shares of zeros, and the first nan; with arguments of the module, also
 -- those of each module's results.
-function Module:stats(...) return require("rille.look").module(self, ...) end
+function Module:stats(...)
+  check.that(is_module(self), "nn.Module.stats is a method: write x:stats(...), with a colon")
+  return require("rille.look").module(self, ...)
+end
 
 -- Returns the text in parentheses when a layer is printed; layers return their sizes here.
 function Module:describe() return "" end

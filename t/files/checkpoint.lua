@@ -380,7 +380,7 @@ tap.group("unsuitable checkpoints", function()
   at = dir .. "/f"
   tap.fails(function() rille.checkpoint.save(at, {model = a.net, note = {x = T{1}}}) end, {"checkpoint.note.x is a tensor"}, "a note with a tensor is refused")
   refused({modl = a.net}, {"'modl'"}, "an unknown part is refused")
-  refused({model = 5}, {"model is 5"}, "a part without state is refused")
+  refused({model = 5}, {"model must be a module, found 5"}, "a part without state is refused")
   tap.is(rille.checkpoint.load(at, {}), 1, "load accepts a table without parts")
   tap.fails(function() rille.checkpoint.save(at, {model = a.net, step = 1.5}) end, {"step"}, "step must be a whole number")
   rille.checkpoint.save(dir .. "/whole", {model = a.net, step = 3.0})
@@ -498,7 +498,7 @@ tap.group("models of the same shapes", function()
   Deep.__index = Deep
   local turn = nn.Rotary(8, 4)
   for what, says in pairs{["'mask' is a tensor"] = {mask = T{1}}, ["'f' is a function"] = {f = print}, ["{name = value}, found 3"] = 3,
-    ["'fc' is a table"] = {fc = nn.Linear(1, 1)}, ["the settings of 'none' must be a table, {name = value}, found nil"] = {none = silent},
+    ["'fc' is an nn.Linear"] = {fc = nn.Linear(1, 1)}, ["the settings of 'none' must be a table, {name = value}, found nil"] = {none = silent},
     ["the settings of 'a.me.1' contain themselves"] = {a = loop}, ["'odd' is a table"] = {odd = odd}, ["...' is nested too deep"] = {far = setmetatable({}, Deep)}} do
     local net = Naming(says)
     tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = net}) end, {"checkpoint.lua:", "Naming:settings", what}, "a value that is not a setting is refused: " .. what)

@@ -79,7 +79,7 @@ os.execute(("mkdir '%s'"):format(bare))
 for _, kind in ipairs{"gpt2", "llama", "moe"} do
   local load, path = rille.models[kind].load, bare .. "/config.json"
   for text, why in pairs{none = ": No such file or directory", [""] = ": line 1 is not JSON: unexpected token near end of file",
-    ["{]"] = ": line 1 is not JSON: string or '}' expected near ']'", ["[1]"] = ": expected a JSON object",
+    ["{]"] = ": line 1 is not JSON: string or '}' expected near ']'", ["[1]"] = ": expected a JSON object, found an array",
     ["{}"] = (': model_type must be "%s", found nil'):format(kind), ['{"model_type":{"a":1}}'] = (': model_type must be "%s", found a table'):format(kind),
     ['{"model_type":null}'] = (': model_type must be "%s", found nil'):format(kind)} do
     os.remove(path)
@@ -215,8 +215,8 @@ refused(function() small:save(dir .. "/a.tiktoken") end, "/a.tiktoken: the name 
 for _, row in ipairs{{nn.Linear, {2, 2, {bias = 0}}, "bias must be true or false, found 0"}, {nn.SwiGLU, {2, 2, {bias = "no"}}, "bias must be true or false, found \"no\""},
   {nn.Conv2d, {2, 2, 1, {bias = 0}}, "bias must be true or false, found 0"}, {nn.LayerNorm, {2, {bias = "no"}}, "bias must be true or false, found \"no\""},
   {nn.MultiheadAttention, {2, 1, {is_causal = 0}}, "is_causal must be true or false, found 0"}, {nn.TransformerBlock, {2, 1, {is_causal = 0}}, "is_causal must be true or false, found 0"},
-  {nn.Conv2d, {2, 2, {1, 2, 3}}, "kernel_size must be a positive integer or {height, width}, found {1, 2, 3}"}, {nn.LayerNorm, {{}}, "expected the sizes of the last axes, at least one"},
-  {nn.RMSNorm, {{}}, "expected the sizes of the last axes, at least one"}, {nn.LayerNorm, {}, "expected the sizes of the last axes, at least one"},
+  {nn.Conv2d, {2, 2, {1, 2, 3}}, "kernel_size must be a positive integer or {height, width}, found {1, 2, 3}"}, {nn.LayerNorm, {{}}, "expected the sizes of the last axes, at least one, found none"},
+  {nn.RMSNorm, {{}}, "expected the sizes of the last axes, at least one, found none"}, {nn.LayerNorm, {}, "expected the sizes of the last axes, at least one, found none"},
   {nn.BatchNorm2d, {2, {momentum = 2}}, "momentum must be a number from 0 to 1, found 2"}, {nn.BatchNorm2d, {2, {momentum = "a"}}, "momentum must be a number from 0 to 1, found \"a\""},
   {nn.init.normal_, {T{1}, 0, -1}, "std must be a number of at least 0, found -1"}} do
   refused(function() row[1](table.unpack(row[2])) end, row[3], "a layer")

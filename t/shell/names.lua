@@ -49,7 +49,7 @@ end
 -- Returns the paths that a hint names, such as rille.nn.Conv2d, and do not exist.
 local function unknown(hint)
   local list = {}
-  for path in hint:gmatch("rille(%.[%w_.]*%w)") do
+  for path in hint:gmatch("rille(%.[%w_.]*[%w_])") do
     local at = rille
     for part in path:gmatch("[%w_]+") do
       local good, value = pcall(function() return at[part] end)

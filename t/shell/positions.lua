@@ -61,7 +61,8 @@ tap.group("methods", function()
     placement = rille.placement("cpu", {0}), tokenizer = rille.tokenizer.train({"a b a b"}, {size = 258}),
     loader = rille.data.loader{rille.ones{4}, batch = 2}, tokens = rille.data.tokens({1, 2, 3, 4, 5}, {batch = 1, length = 2}),
     model = rille.models.gpt2.new{vocab = 8, length = 4, layers = 1, heads = 1, width = 4},
-    rotary = nn.Rotary(4, 2), line = rille.train.progress{total = 2, file = io.tmpfile()}}
+    line = rille.train.progress{total = 2, file = io.tmpfile()}}
+  check("nn.Rotary:turn", nn.Rotary(4, 2).turn, nn.Rotary(4, 2))
   for kind, object in pairs(objects) do
     local seen, t = {init = true, forward = true}, object
     for _, name in ipairs(kind == "placement" and {"show"} or kind == "tokenizer" and {"encode", "decode", "save"} or {}) do
@@ -71,7 +72,12 @@ tap.group("methods", function()
       if type(t) == "table" then
         each(t, kind .. ":", function(name, fn)
           local method = name:match(":(.*)")
-          if not seen[method] and type(fn) == "function" then check(name, fn, object) end
+          if not seen[method] and type(fn) == "function" then
+            check(name, fn, object)
+            check(name:gsub(":", "."), function(a, b)
+              if type(a) ~= "table" or not getmetatable(a) then local _ = fn(a, b) end -- other objects may have the method, too
+            end)
+          end
           seen[method] = true
         end)
       end
@@ -103,7 +109,7 @@ end)
 tap.group("a value that a forward forgot to return", function()
   local Block = nn.Module:extend("Block")
   function Block:init() self.act = nn.ReLU() end
-  function Block:forward(x) return self.act(x) end
+  function Block:forward(x) local y = self.act(x); return y end -- a tail call would leave no line
   local Net = nn.Module:extend("Net")
   function Net:init() self.blocks = {Block(), Block()} end
   function Net:forward(x)
