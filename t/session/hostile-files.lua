@@ -149,15 +149,6 @@ for want, groups in pairs{["group 1: the list of parameters is empty"] = {{param
   want = want:gsub(" $", "")
   refused(function() rille.optim.SGD(groups, {lr = 1}) end, "optim.SGD: " .. want, "groups")
 end
-do -- as in PyTorch, parameters that are all frozen are accepted, and step() changes nothing until one is unfrozen
-  local opt = rille.optim.SGD({q}, {lr = 1})
-  opt:step()
-  tap.is(q:totable(), {1, 1}, "a step of frozen parameters changes nothing")
-  q.requires_grad = true
-  q:sum():backward()
-  opt:step()
-  tap.is(q:totable(), {0, 0}, "an unfrozen parameter is trained")
-end
 refused(function() rille.optim.SGD(nn.Linear(1, 1)) end, "optim.SGD: expected a list of parameters, found an nn.Linear; pass its parameters: net:parameters()", "a module")
 refused(function() rille.optim.Adam({p}, {betas = {0.9}}) end, "optim.Adam: betas must be a list of two numbers, found {0.9}", "one beta")
 refused(function() rille.checkpoint.load(dir, nn.Linear(1, 1)) end, "expected a table {model =, optimizer =, data =}, found an nn.Linear; write {model = ...}", "a module as parts")
