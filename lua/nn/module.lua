@@ -48,22 +48,22 @@ local function in_region(fn, ...)
   return table.unpack(results, 1, results.n)
 end
 
--- Checks that the first argument of a layer of Rille is a tensor, because its operators would report a nil at a line of
+-- Checks the first argument of a layer of Rille, which is not a tensor: its operators would report a nil at a line of
 -- Rille. Inside rille.per_rank the argument is an object that stands for a tensor.
 local function check_input(self, x)
   local locals = package.loaded["rille.per_rank.local"]
-  if layout.is_tensor(x) or self.__any_input or locals and locals.is(x) then return end
+  if self.__any_input or locals and locals.is(x) then return end
   check.fail("%s: input must be a tensor, found %s%s", self.__name, check.shown(x),
     x == nil and "; did the forward before it return a value?" or "")
 end
 
 local function call(self, ...)
   local forward = self.forward
-  check.fn(self.__name, "forward", forward)
-  if check.arguments(self.__name, forward, ...) then check_input(self, ...) end
+  if type(forward) ~= "function" then check.fn(self.__name, "forward", forward) end
+  if check.arguments(self.__name, forward, ...) and not layout.is_tensor(...) then check_input(self, ...) end
   local p, around = pin.of[self], recomputed[self] and in_region or plainly
   if p then return pin.call(self, p, around, ...) end
-  return around(self.forward, self, ...)
+  return around(forward, self, ...)
 end
 
 function Module.__call(self, ...)
