@@ -46,6 +46,13 @@ for scope, names in pairs(asked) do
   end)
 end
 
+tap.group("global names", function()
+  for name in ([[torch np numpy tf jax F nn optim DataLoader device len range enumerate zip list dict max min abs sum round sqrt exp sin cos log pi
+    None True False null str int float isinstance import from def elif is del pass lambda open print exit quit help]]):gmatch("%S+") do
+    tap.ok(_G[name] or rille._elsewhere("", name), name .. " exists, or the shell says what to write")
+  end
+end)
+
 -- Returns the paths that a hint names, such as rille.nn.Conv2d, and do not exist.
 local function unknown(hint)
   local list = {}
