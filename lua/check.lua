@@ -55,13 +55,25 @@ function check.that(condition, format, ...)
   end
 end
 
--- Returns the text of a value for a message, with strings unquoted. Tables, functions, threads and userdata are shown by type.
+-- Returns the name of an object's class with its article, such as "an nn.Linear" or "a tensor"; nil: no class.
+local function class_text(value)
+  local own = type(value) == "table" and rawget(value, "__name")
+  if type(own) == "string" and rawget(value, "__index") ~= nil then return "the class " .. own end
+  local meta = (type(value) == "table" or type(value) == "userdata") and debug.getmetatable(value)
+  local name = meta and (rawget(meta, "__name") or rawget(meta, "__class")) -- __name also labels operators (lua_error.c)
+  if type(name) ~= "string" then return nil end
+  name = name:gsub("^rille%.", "")
+  return (name:find("^nn%.") or name:find("^[aeiouAEIOU]")) and "an " .. name or "a " .. name
+end
+
+-- Returns the text of a value for a message, with strings unquoted. Objects are shown by class; other tables, functions and
+-- threads by type, because tostring() would print an address.
 local function named(value)
-  local meta = debug.getmetatable(value)
-  if type(value) == "userdata" then return "a " .. (meta and meta.__name or "userdata") end
+  local class, kind = class_text(value), type(value)
+  if class then return class end
   if value ~= value then return "nan" end -- tostring() may print -nan
-  local kind = type(value) -- tostring() would print an address for these types
-  return (kind == "table" or kind == "function" or kind == "thread") and "a " .. kind or tostring(value)
+  local by_type = kind == "table" or kind == "function" or kind == "thread" or kind == "userdata"
+  return by_type and "a " .. kind or tostring(value)
 end
 check.named = named
 
@@ -75,6 +87,14 @@ check.shown = shown
 -- for a number.
 local function quoted(value) return type(value) == "string" and ("%q"):format(value) or shown(value) end
 check.quoted = quoted
+
+-- Returns the text of a list for a message, such as {2, "x"}: at most eight entries.
+function check.listed(list)
+  local texts = {}
+  for i = 1, math.min(#list, 8) do texts[i] = shown(list[i]) end
+  if #list > 8 then texts[9] = "..." end
+  return "{" .. table.concat(texts, ", ") .. "}"
+end
 
 -- Joins a list of problems for a message: the first eight, and the number of the rest.
 function check.problems(wrong)
@@ -126,7 +146,7 @@ function check.options(who, given, defaults)
   for name, value in pairs(defaults) do
     if value ~= check.none then options[name] = value end
   end
-  check.that(given == nil or type(given) == "table", "%s: options must be a table, found a %s", who, type(given))
+  check.that(given == nil or type(given) == "table", "%s: options must be a table, found %s", who, shown(given))
   for name, value in pairs(given or {}) do
     if defaults[name] == nil then
       check.fail("%s: unknown option '%s'; expected one of: %s", who, named(name), table.concat(sorted_keys(defaults), ", "))
@@ -149,7 +169,7 @@ end
 local parameters = setmetatable({}, {__mode = "k"}) -- function -> number of parameters; false: unlimited
 
 -- Fails if `fn` has fewer parameters than the arguments that follow. User functions and variadic functions accept any
--- number.
+-- number. Returns the number of parameters of one of Rille's functions; false for the others.
 function check.arguments(who, fn, ...)
   local most = parameters[fn]
   if most == nil then
@@ -159,6 +179,7 @@ function check.arguments(who, fn, ...)
   end
   local n = select("#", ...)
   if most and n > most - 1 then check_count(who, most - 1, n) end
+  return most
 end
 
 -- Wraps fn: the returned function refuses more arguments than fn has parameters.
@@ -187,7 +208,12 @@ end
 local function limited_method(class, name, fn)
   local most = debug.getinfo(fn, "u").nparams
   return function(self, ...)
-    if type(self) ~= "table" then check.fail("%s.%s is a method: write x:%s(...), with a colon", class, name, name) end
+    if type(self) ~= "table" or check.field(self, name) == nil then
+      check.fail("%s.%s is a method: write x:%s(...), with a colon", class, name, name)
+    end
+    if name ~= "extend" and rawget(self, "__name") and rawget(self, "__index") ~= nil then
+      check.fail("%s:%s: expected a module, found %s; make a module with %s(...)", self.__name, name, shown(self), self.__name)
+    end
     local n = select("#", ...)
     if n >= most then check_count(("%s:%s"):format(self.__name or class, name), most - 1, n) end
     return fn(self, ...)
@@ -287,7 +313,10 @@ function check.names(who, t)
   for name, class in pairs(t) do
     if name ~= "Module" and type(class) == "table" and rawget(class, "__index") == class then check.strict_class(class) end
   end
+  local scope = who:match("[%w_]+$")
   return setmetatable(t, {__index = function(_, name)
+    local elsewhere = type(name) == "string" and rille._elsewhere(scope, name)
+    if elsewhere then check.fail("%s has no '%s': %s", who, name, elsewhere) end
     local near = type(name) == "string" and rille._nearest(t, name)
     check.fail("%s has no '%s'%s; it has: %s", who, named(name), near and ("; the nearest name is '%s'"):format(near) or "",
       table.concat(sorted_keys(t), ", "))
@@ -308,6 +337,20 @@ function check.whole(who, what, value, least)
   return value
 end
 
+function check.integer(who, what, value)
+  check.that(math.type(value) == "integer", "%s: %s must be an integer, found %s", who, what, quoted(value))
+  return value
+end
+
+-- Checks the sizes of a window: one positive integer, or {height, width}.
+function check.sizes(who, what, value)
+  local list = type(value) == "table" and value or {value, value}
+  local good = #list == 2 and math.type(list[1]) == "integer" and math.type(list[2]) == "integer" and list[1] > 0 and list[2] > 0
+  check.that(good, "%s: %s must be a positive integer or {height, width}, found %s", who, what,
+    type(value) == "table" and check.listed(value) or quoted(value))
+  return list[1], list[2]
+end
+
 function check.number(who, what, value, least)
   check.that(type(value) == "number" and value >= least, "%s: %s must be a number of at least %g, found %s", who, what, least,
     quoted(value))
@@ -317,16 +360,16 @@ end
 -- Checks that a list has no keys except 1 to #list. what: name of the list in the message, such as "the list of parameters".
 function check.list(who, what, list)
   for key in pairs(list) do
-    check.that(math.type(key) == "integer" and key >= 1 and key <= #list, "%s: %s must not have the key %s", who, what, shown(key))
+    check.that(math.type(key) == "integer" and key >= 1 and key <= #list, "%s: %s must have no key besides 1, 2, ..., found %s", who, what, shown(key))
   end
 end
 
 -- Checks that list is a list, without gaps, of parameters or parameter groups. A model is refused, though it has
 -- parameters.
 function check.parameters(who, list)
-  check.that(type(list) == "table", "%s: expected a list of parameters, found a %s", who, type(list))
-  check.that(type(list.parameters) ~= "function",
-    "%s: expected a list of parameters, found the model; pass model:parameters()", who)
+  check.that(type(list) == "table", "%s: expected a list of parameters, found %s", who, shown(list))
+  check.that(type(list.parameters) ~= "function", "%s: expected a list of parameters, found %s; pass its parameters: net:parameters()",
+    who, shown(list))
   for i = 1, #list do check.that(list[i] ~= nil, "%s: entry %d of the list of parameters is nil", who, i) end
   check.list(who, "the list of parameters", list)
 end
@@ -354,6 +397,23 @@ end
 
 function check.flag(who, what, value)
   check.that(type(value) == "boolean", "%s: %s must be true or false, found %s", who, what, shown(value))
+  return value
+end
+
+function check.finite(who, what, value)
+  check.that(type(value) == "number" and value - value == 0, "%s: %s must be a finite number, found %s", who, what, quoted(value))
+  return value
+end
+
+-- Checks a share or a probability.
+function check.share(who, what, value)
+  check.that(type(value) == "number" and value >= 0 and value <= 1, "%s: %s must be a number from 0 to 1, found %s", who, what, quoted(value))
+  return value
+end
+
+-- Checks a function; objects that can be called are refused.
+function check.fn(who, what, value)
+  check.that(type(value) == "function", "%s: %s must be a function, found %s", who, what, shown(value))
   return value
 end
 

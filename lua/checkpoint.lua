@@ -98,12 +98,17 @@ local function check_parts(who, parts, more)
   local known = {model = check.none, optimizer = check.none, data = check.none}
   for name in pairs(more) do known[name] = check.none end
   check.that(type(parts) == "table", "%s: expected a table {model =, optimizer =, data =}, found %s", who, check.shown(parts))
-  check.options(who, parts, known)
+  local kinds = {model = "a module", optimizer = "an optimizer, or a table of optimizers", data = "a loader of rille.data"}
   local methods = {model = "named_parameters", optimizer = "zero_grad", data = "load_state"}
+  for name, method in pairs(methods) do
+    check.that(check.field(parts, method) == nil, "%s: expected a table {model =, optimizer =, data =}, found %s; write {%s = ...}", who,
+      check.shown(parts), name)
+  end
+  check.options(who, parts, known)
   for name, method in pairs(methods) do
     local part = parts[name]
     local good = part == nil or type(part) == "table" and check.field(part, method) or name == "optimizer" and are_optimizers(part)
-    check.that(good, "%s: %s is %s, which has no state to save", who, name, check.shown(part))
+    check.that(good, "%s: %s must be %s, found %s", who, name, kinds[name], check.shown(part))
   end
 end
 

@@ -17,7 +17,7 @@ local data = {}
 -- Returns the positions 0 .. n - 1 in an order determined by the seed (Fisher-Yates shuffle).
 function data.permutation(n, seed)
   check.count("rille.data.permutation", "n", n)
-  check.that(math.type(seed) == "integer", "rille.data.permutation: seed must be an integer, found %s", check.shown(seed))
+  check.integer("rille.data.permutation", "seed", seed)
   local order, random = {}, generator(seed)
   for i = 1, n do order[i] = i - 1 end
   for i = n, 2, -1 do
@@ -49,6 +49,7 @@ end
 local methods = setmetatable({}, {__index = epochs.methods})
 
 function methods:order(epoch)
+  check.integer(self.who .. ":order", "epoch", epoch)
   if self.shuffle then return data.permutation(self.size, generator(self.seed + generator(epoch)())()) end
   local order = {}
   for i = 1, self.size do order[i] = i - 1 end
@@ -57,6 +58,11 @@ end
 
 -- Returns n rows of an epoch. The order of the last epoch is cached.
 function methods:take(epoch, first, n)
+  local who = self.who .. ":take"
+  check.integer(who, "epoch", epoch)
+  check.whole(who, "first", first, 0)
+  check.whole(who, "n", n, 0)
+  check.that(first + n <= self.size, "%s: rows %d to %d are beyond the %d rows", who, first, first + n - 1, self.size)
   if self.ordered ~= epoch or self.ordered_by ~= self.seed then
     self.ordered, self.ordered_by, self.order_now = epoch, self.seed, self:order(epoch)
   end
@@ -73,13 +79,13 @@ function methods:epoch(epoch)
 end
 
 check.strict("rille.data.loader", methods, true)
-local meta = {__index = methods, __len = epochs.count, __call = epochs.call}
+local meta = {__class = "data.loader", __index = methods, __len = epochs.count, __call = epochs.call}
 
 -- data.loader{x, y, ..., batch =, shuffle = false, seed = 0, drop_last = false, sbp =}: returns a reader of batches.
 -- sbp: layout of the batches.
 function data.loader(given)
   local who = "rille.data.loader"
-  check.that(type(given) == "table", "%s: expected a table, {x, y, batch = 64}", who)
+  check.that(type(given) == "table", "%s: expected a table, {x, y, batch = 64}, found %s", who, check.shown(given))
   local tensors, named, least, most = {}, {}, 1, 0
   for key, value in pairs(given) do
     if math.type(key) == "integer" then
@@ -90,12 +96,13 @@ function data.loader(given)
   end
   local self = check.options(who, named, {batch = check.none, shuffle = false, seed = 0, drop_last = false, sbp = check.none})
   check.count(who, "batch", self.batch)
-  check.that(math.type(self.seed) == "integer", "%s: seed must be an integer, found %s", who, check.shown(self.seed))
+  check.integer(who, "seed", self.seed)
   check.that(least == 1, "%s: tensors must be entries 1, 2, ... of the table, found one at %d", who, least)
-  check.that(most > 0, "%s: expected at least one tensor", who)
+  check.that(most > 0, "%s: expected at least one tensor, as in {x, y, batch = 64}, found none", who)
   for i = 1, most do
     local t = tensors[i]
-    check.that(layout.is_tensor(t) and t.ndim > 0, "%s: entry %d must be a tensor with rows", who, i)
+    check.that(layout.is_tensor(t), "%s: entry %d must be a tensor, found %s", who, i, check.shown(t))
+    check.that(t.ndim > 0, "%s: entry %d must have at least one dimension, the rows, found none", who, i)
     check.that(#t == #tensors[1], "%s: tensor %d has %d rows, the first %d", who, i, #t, #tensors[1])
   end
   self.who, self.tensors, self.size = who, tensors, #tensors[1]

@@ -62,7 +62,7 @@ local function check_gradients(name, ctx, args, given)
     local g = given[i]
     check.that(g == nil or layout.is_tensor(g), "%s: gradient %d of backward must be a tensor or nil, found %s", name, i, check.shown(g))
     check.that(g == nil or i <= args.n, "%s: backward must return one gradient per argument of forward, %d, found %d", name, args.n, given.n)
-    check.that(g == nil or args[i], "%s: the gradient of argument %d of forward must be nil, because the argument is not a tensor", name, i)
+    check.that(g == nil or args[i], "%s: the gradient of argument %d of forward must be nil, because the argument is not a tensor; found a tensor", name, i)
     check.that(i <= given.n or not ctx.needs_input_grad[i],
       "%s: backward must return one gradient per argument of forward, %d, found %d; return nil for an argument without gradient", name, args.n,
       given.n)
@@ -118,15 +118,11 @@ local function call(o, ...)
   return table.unpack(results, 1, results.n)
 end
 
-local function check_function(who, what, fn)
-  check.that(type(fn) == "function", "%s: %s must be a function, found %s", who, what, check.shown(fn))
-end
-
 return function(given)
   local o = check.options("rille.func", given, {name = check.none, forward = check.none, backward = check.none})
-  check_function("rille.func", "forward", o.forward)
-  check_function("rille.func", "backward", o.backward)
-  check.that(o.name == nil or type(o.name) == "string", "rille.func: name must be a string, found %s", check.shown(o.name))
+  check.fn("rille.func", "forward", o.forward)
+  check.fn("rille.func", "backward", o.backward)
+  if o.name ~= nil then check.text("rille.func", "name", o.name) end
   local info = debug.getinfo(o.forward, "S")
   o.name = o.name or ("func (%s:%d)"):format(info.short_src, info.linedefined)
   return function(...) return call(o, ...) end

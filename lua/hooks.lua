@@ -23,15 +23,11 @@ end}, true)
 
 local function new_handle(remove) return setmetatable({__remove = remove}, handle) end
 
-local function check_function(who, fn)
-  check.that(type(fn) == "function", "%s: expected a function, found %s", who, check.shown(fn))
-end
-
 -- ---- tensors ----
 
 -- Calls fn with the gradient of x in each backward pass; a tensor that fn returns replaces the gradient.
 function hooks.register_hook(x, fn)
-  check_function("register_hook", fn)
+  check.fn("register_hook", "the hook", fn)
   local id = rille._hook(x, function(gradient)
     if not fn then return end
     trace.follow_all(fn, "hook")
@@ -52,7 +48,7 @@ local lists = setmetatable({}, {__mode = "k"}) -- module -> {pre = {...}, forwar
 
 -- Registers fn in one of the module's lists.
 function hooks.add(module, kind, who, fn)
-  check_function(who, fn)
+  check.fn(who, "the hook", fn)
   lists[module] = lists[module] or {pre = {}, forward = {}, backward = {}}
   local list, entry = lists[module][kind], {fn = fn}
   list[#list + 1] = entry

@@ -9,6 +9,7 @@ local io, llmc = {}, {}
 -- file's metadata. format: "safetensors", "npy", "npz", "gguf", "llmc"; needed only if the file name's ending does not
 -- show it.
 function io.contents(path, format)
+  if format ~= nil then check.text("rille.io.contents", "format", format) end
   return rille._contents(path, format, "rille.io.contents")
 end
 

@@ -28,7 +28,7 @@ end
 local function ordered_keys(t, who)
   local keys = {}
   for key in next, t do
-    check.that(type(key) == "number" or type(key) == "string", "graph: %s: keys must be numbers or strings, found a %s", who, type(key))
+    check.that(type(key) == "number" or type(key) == "string", "graph: %s: keys must be numbers or strings, found %s", who, check.shown(key))
     keys[#keys + 1] = key
   end
   table.sort(keys, is_before)

@@ -1,8 +1,9 @@
--- nn.lua - layers. One file per layer; each layer is a class created with Module:extend.
+-- nn.lua - layers: classes created with Module:extend. Each layer with parameters has its own file.
 
 local check = require "rille.check"
+local functions = require "rille.nn.functions"
 
-return check.names("rille.nn", {
+local layers = {
   Module = require "rille.nn.module",
   Sequential = require "rille.nn.sequential",
   Linear = require "rille.nn.linear",
@@ -10,14 +11,14 @@ return check.names("rille.nn", {
   Int8Experts = require "rille.nn.int8_experts",
   Embedding = require "rille.nn.embedding",
   Positions = require "rille.nn.positions",
-  Conv2d = require "rille.nn.conv2d",
-  BatchNorm2d = require "rille.nn.batch_norm2d",
+  Conv1d = require("rille.nn.conv").Conv1d,
+  Conv2d = require("rille.nn.conv").Conv2d,
+  BatchNorm1d = require("rille.nn.batch_norm").BatchNorm1d,
+  BatchNorm2d = require("rille.nn.batch_norm").BatchNorm2d,
+  GroupNorm = require "rille.nn.group_norm",
   LayerNorm = require "rille.nn.layer_norm",
   RMSNorm = require "rille.nn.rms_norm",
   Dropout = require "rille.nn.dropout",
-  ReLU = require "rille.nn.relu",
-  GELU = require "rille.nn.gelu",
-  SiLU = require "rille.nn.silu",
   SwiGLU = require "rille.nn.swiglu",
   MixtureOfExperts = require "rille.nn.experts",
   MultiheadAttention = require "rille.nn.attention",
@@ -28,11 +29,12 @@ return check.names("rille.nn", {
   LSTMCell = require("rille.nn.recurrent_cells").LSTMCell,
   GRUCell = require("rille.nn.recurrent_cells").GRUCell,
   RNNCell = require("rille.nn.recurrent_cells").RNNCell,
-  CrossEntropyLoss = require "rille.nn.cross_entropy",
-  MSELoss = require "rille.nn.mse",
   Parameter = require("rille.nn.start").parameter,
   Rotary = require("rille.nn.rotary").new,
   rotary_tables = require("rille.nn.rotary").tables,
   init = require "rille.nn.init",
   tie = require("rille.nn.module").tie,
-})
+}
+for name, class in pairs(functions) do layers[name] = class end
+
+return check.names("rille.nn", layers)

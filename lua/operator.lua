@@ -181,14 +181,15 @@ end
 return function(given)
   local o = check.options("rille.operator", given,
     {name = check.none, rule = check.none, forward = check.none, backward = check.none, sizes = {}, args = {}})
-  check.that(type(o.name) == "string", "rille.operator: name must be a string, found %s", check.shown(o.name))
-  for _, what in ipairs{"forward", "backward"} do
-    check.that(type(o[what]) == "function", "%s: %s must be a function, found %s", o.name, what, check.shown(o[what]))
+  check.text("rille.operator", "name", o.name)
+  for _, what in ipairs{"forward", "backward"} do check.fn(o.name, what, o[what]) end
+  for _, what in ipairs{"sizes", "args"} do
+    check.that(type(o[what]) == "table", "%s: %s must be a table, found %s", o.name, what, check.shown(o[what]))
   end
   o.rule, o.fn = parse(o.name, o.rule), func{name = o.name, forward = o.forward, backward = o.backward}
   for letter, n in pairs(o.sizes) do
     check.that(dimension_of(o.rule.letters, letter), "%s: sizes has '%s', which is not a letter of the rule", o.name, check.named(letter))
-    check.count(o.name, "sizes." .. letter, n)
+    check.count(o.name, "sizes." .. check.named(letter), n)
   end
   local seed, count = rille._random() -- the check must not change what the program draws
   trace.outside(rille.enable_grad, check_claims, o, o.sizes)

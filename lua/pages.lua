@@ -45,7 +45,7 @@ local WORDS = {
 
 local pages, rows = {}, {}
 local methods = debug.getmetatable(rille.tensor(0)).__methods
-for _, file in ipairs{"functions", "layouts", "tensors", "operators", "nn", "modules", "steps", "training", "data", "models"} do
+for _, file in ipairs{"functions", "layouts", "tensors", "operators", "nn", "layers", "modules", "steps", "training", "data", "models"} do
   for name, row in pairs(require("rille.pages." .. file)) do
     assert(not rows[name], name)
     rows[name] = row

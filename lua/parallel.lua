@@ -150,7 +150,7 @@ local function read_pin(name, m, entry, placement_of, model)
   check_keys(name, entry, module_keys, "module")
   if entry.panels then
     check.count("rille.parallel", "panels", entry.panels)
-    check.that(getmetatable(m) == rille.nn.Linear, "rille.parallel: '%s' must be an nn.Linear to have panels", name)
+    check.that(getmetatable(m) == rille.nn.Linear, "rille.parallel: '%s' must be an nn.Linear to have panels, found %s", name, check.shown(m))
   end
   local place = entry.placement
   check.that(place == nil or layout.is_placement(place),
@@ -164,11 +164,17 @@ local function read_pin(name, m, entry, placement_of, model)
   for key, sbp in pairs(entry.use or {}) do
     local holder, field = pin.field(m, tostring(key))
     local t = rawget(holder, field)
-    check.that(layout.is_tensor(t), "rille.parallel: '%s' has no parameter '%s'", name, tostring(key))
+    check.that(layout.is_tensor(t), "rille.parallel: '%s' has no parameter '%s', which its entry 'use' names", name, tostring(key))
     set.pin.use = set.pin.use or {}
     set.pin.use[key] = tried(name .. "." .. key, t, entry.placement or placement_of(t), sbp)
   end
   return set
+end
+
+-- Returns the nearest of the names in two tables as the end of a message.
+local function nearest(name, tensors, modules)
+  local near = rille._nearest(tensors, name) or rille._nearest(modules, name)
+  return near and ("; the nearest name is '%s'"):format(near) or "; print(model) shows the names"
 end
 
 -- Returns the entries as lists of parameters and pins to set.
@@ -179,7 +185,7 @@ local function read_entries(model, entries)
   local names, goes = check.sorted_keys(entries), {}
   for _, name in ipairs(names) do
     local t = tensors[name]
-    check.that(t or modules[name], "rille.parallel: %s has no parameter and no module '%s'", model.__name, name)
+    check.that(t or modules[name], "rille.parallel: %s has no parameter and no module '%s'%s", model.__name, name, nearest(name, tensors, modules))
     if t then
       local s = read_parameter(name, t, entries[name])
       goes[t] = s.placement

@@ -127,7 +127,7 @@ function mesh_methods:all_to_all(x, axis, split, concat)
   check_local("all_to_all", x)
   local i, m = mesh_axis(self, "all_to_all", axis)
   local from, to, value = local_axis(x, "all_to_all", split), local_axis(x, "all_to_all", concat), varying(x, i)
-  check.that(value.shape[from] % m == 0, "per_rank: all_to_all: axis %d has %d elements, must divide by the %d ranks of mesh axis %d",
+  check.that(value.shape[from] % m == 0, "per_rank: all_to_all: axis %d has %d elements, which the %d ranks of mesh axis %d must divide",
     from - self.naxis - 1, value.shape[from], m, i - 1)
   -- a new axis, the receiving ranks, changes places with leading axis i, the sending ranks
   local shape, axes = {table.unpack(value.shape)}, {}
@@ -170,7 +170,7 @@ local function enter(mesh, k, x, sbp)
     local axis, m = tonumber(list[i]:match("^S%((%d+)%)$")), mesh.placement.shape[i]
     check.that(axis or list[i] == "B", "per_rank: %s: a layout must be S or B on each mesh axis, found %s", who, list[i])
     if axis then
-      check.that(value.shape[n + axis + 1] % m == 0, "per_rank: %s: axis %d has %d elements, must divide by the %d ranks of mesh axis %d",
+      check.that(value.shape[n + axis + 1] % m == 0, "per_rank: %s: axis %d has %d elements, which the %d ranks of mesh axis %d must divide",
         who, axis, value.shape[n + axis + 1], m, i - 1)
       value = divide(value, i, n + axis + 1, m)
     end
@@ -229,12 +229,12 @@ local function mesh_of(inputs, args)
 end
 
 local function per_rank(fn, options)
-  check.that(type(fn) == "function", "per_rank: expected a function, found %s", check.shown(fn))
+  check.fn("per_rank", "the first argument", fn)
   options = check.options("per_rank", options, {inputs = check.none, outputs = check.none})
   local inputs, outputs = options.inputs, options.outputs
   check_list("inputs", inputs)
   check_list("outputs", outputs)
-  check.that(#inputs > 0, "per_rank: inputs must name at least 1 layout")
+  check.that(#inputs > 0, "per_rank: inputs must name at least one layout, found none")
   return function(...)
     local args = table.pack(...)
     local mesh = mesh_of(inputs, args)

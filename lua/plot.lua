@@ -51,7 +51,8 @@ local function points_of(name, series, log)
   for i = 1, #series do
     local x, y = i - 1, series[i]
     if type(y) == "table" then x, y = y[1], y[2] end
-    check.that(type(x) == "number" and type(y) == "number", "rille.plot: entry %d of '%s' must be a number or {x, y}", i, name)
+    check.that(type(x) == "number" and type(y) == "number", "rille.plot: entry %d of '%s' must be a number or {x, y}, found %s", i, name,
+      type(series[i]) == "table" and check.listed(series[i]) or check.shown(series[i]))
     if is_finite(x) and is_finite(y) and (not log or y > 0) then points[#points + 1] = {x + 0.0, log and math.log(y, 10) or y + 0.0} end
   end
   return points

@@ -7,7 +7,7 @@
 --   tok:decode(ids, {skip_special_tokens = true})
 --   rille.tokenizer.train(texts, {size = 8192, special = {"<|endoftext|>"}})
 --
--- In train, a string is a text, and {file = path} is a file. pattern: the regular expression that splits words;
+-- In train, a string of the list is a text, and {file = path} is a file. pattern: the regular expression that splits words;
 -- default: GPT-2's.
 
 local rille = require "rille"
@@ -48,14 +48,21 @@ local function specials(who, special)
   return texts, ids
 end
 
+-- Returns a value for a message; a long string is cut.
+local function shortened(value)
+  if type(value) ~= "string" or #value <= 60 then return check.shown(value) end
+  return ("a string of %d bytes"):format(#value)
+end
+
 function tokenizer.train(texts, given)
   local who = "rille.tokenizer.train"
   local o = check.options(who, given, {size = check.none, special = {}, pattern = check.none})
   check.count(who, "size", o.size)
   local special, ids = specials(who, o.special)
   check.that(not ids, "%s: special must be a list of strings: a trained tokenizer gives special tokens its last ids", who)
-  if type(texts) == "string" or type(texts) == "table" and texts.file then texts = {texts} end
-  check.that(type(texts) == "table", "%s: expected a list of strings or files, found %s", who, check.shown(texts))
+  if type(texts) == "table" and texts.file then texts = {texts} end
+  check.that(type(texts) == "table", "%s: expected a list of strings or files, found %s%s", who, shortened(texts),
+    type(texts) == "string" and "; write {file = path} for a file, or {string} to train on the string itself" or "")
   check.list(who, "the list of strings or files", texts)
   check.that(#texts > 0, "%s: expected a list of strings or files, found an empty one", who)
   local trainer = rille._trainer(o.pattern, special)

@@ -17,6 +17,7 @@ local who = "rille.data.tokens"
 local methods = setmetatable({}, {__index = epochs.methods})
 
 function methods:take(epoch, first, n)
+  for name, value in pairs{epoch = epoch or false, first = first or false, n = n or false} do check.integer(who .. ":take", name, value) end
   return self.tokens:batch(who, {length = self.length, first = first, n = n, vocab = self.vocab or 0, seed = self.seed,
     epoch = epoch}, self.x, self.y)
 end
@@ -26,7 +27,7 @@ end
 function methods:stats() return self.tokens:stats() end
 
 check.strict("rille.data.tokens", methods, true)
-local meta = {__index = methods, __len = epochs.count, __call = epochs.call, __close = function(self) self.tokens:close() end}
+local meta = {__class = "reader of data.tokens", __index = methods, __len = epochs.count, __call = epochs.call, __close = function(self) self.tokens:close() end}
 
 -- Returns the layout options that were given for x or y.
 local function layout_of(t) return {placement = t.placement, sbp = t.sbp} end
@@ -69,7 +70,7 @@ return function(from, given)
   check.count(who, "batch", self.batch)
   check.count(who, "length", self.length)
   if self.vocab ~= nil then check.count(who, "vocab", self.vocab) end
-  check.that(math.type(self.seed) == "integer", "%s: seed must be an integer, found %s", who, check.shown(self.seed))
+  check.integer(who, "seed", self.seed)
   local labels = check.options(who .. ": labels", self.labels, {placement = check.none, sbp = check.none})
   self.who, self.drop_last, self.x = who, true, layout_of(self)
   self.y = self.labels and layout_of(labels) or self.x

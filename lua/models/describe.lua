@@ -485,7 +485,7 @@ function describe.of(model_type, c, most)
     end
   end
   for _, size in ipairs{"vocab", "width", "layers", "heads"} do
-    check.that(d[size], "%s must be a positive integer; it is missing", table.concat(size_words[size], " or "))
+    check.that(d[size], "%s must be a positive integer, found nil", table.concat(size_words[size], " or "))
   end
   check.that(d.layers <= most, "%d layers are more than the %d tensors of the file", d.layers, most)
   d.length, d.hidden, d.kv_heads = d.length or 2048, d.hidden or 4 * d.width, d.kv_heads or d.heads

@@ -150,7 +150,8 @@ local function read_config(who, path)
   local one = dir .. "/model.safetensors"
   if dir == path and is_file(one) and not is_file(one .. ".index.json") then path = one end
   local theirs = json.load(dir .. "/config.json", who)
-  check.that(type(theirs) == "table" and getmetatable(theirs) == nil, "%s: %s/config.json: expected a JSON object", who, dir)
+  check.that(type(theirs) == "table" and getmetatable(theirs) == nil, "%s: %s/config.json: expected a JSON object, found %s", who, dir,
+    type(theirs) == "table" and "an array" or check.shown(theirs))
   without_nulls(theirs)
   return theirs, dir .. "/config.json", path
 end

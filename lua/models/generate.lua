@@ -52,15 +52,14 @@ local function read_options(model, given, longest)
     check.that(o.top_p > 0 and o.top_p <= 1, "%s: top_p must be above 0 and at most 1, found %s", who, check.shown(o.top_p))
     if o.top_p == 1 then o.top_p = nil elseif o.top_p < COLD then o.temperature = 0 end
   end
-  check.that(o.on_token == nil or type(o.on_token) == "function", "%s: on_token must be a function, found %s", who,
-    check.shown(o.on_token))
+  if o.on_token ~= nil then check.fn(who, "on_token", o.on_token) end
   o.stops = read_stops(o.stop, model.config.vocab)
   check.that(o.max_new_tokens <= model.config.length - longest, -- not max_new_tokens + longest, which could overflow
     "%s: a prompt of %d ids and %d new ids exceed the model's %d positions; %s", who, longest, o.max_new_tokens,
     model.config.length, longest < model.config.length and ("at most %d new ids would do"):format(model.config.length - longest)
       or "a shorter prompt would do")
   if o.seed == nil then o.seed = rille.randint(0, 1 << 53, {1}):item() end
-  check.that(math.type(o.seed) == "integer", "%s: seed must be an integer, found %s", who, check.shown(o.seed))
+  check.integer(who, "seed", o.seed)
   return o
 end
 

@@ -43,7 +43,8 @@ return kinds.of("llama", {
     check.that(c.heads % c.kv_heads == 0,
       "models.llama: %d heads must be divisible by %d kv_heads; %s would do", c.heads, c.kv_heads,
       check.divisors(c.heads))
-    check.that((c.qkv_bias or false) == (c.out_bias or false), "models.llama: qkv_bias and out_bias must be equal")
+    check.that((c.qkv_bias or false) == (c.out_bias or false), "models.llama: qkv_bias and out_bias must be equal, found %s and %s",
+      check.shown(c.qkv_bias), check.shown(c.out_bias))
     c.hidden = c.hidden or (8 * c.width // 3 + 255) // 256 * 256
     kinds.check_rotary(c)
   end,

@@ -25,7 +25,7 @@ end
 
 local function id_of(who, r, id, vocab)
   local whole = type(id) == "number" and math.tointeger(id)
-  check.that(whole, "%s: ids must be integers; prompt %d has %s", who, r - 1, check.shown(id))
+  check.that(whole, "%s: ids must be integers, found %s in prompt %d", who, check.shown(id), r - 1)
   check.that(whole >= 0 and whole < vocab, "%s: prompt %d has the id %d; the model has ids 0 to %d", who, r - 1, whole, vocab - 1)
   return whole
 end

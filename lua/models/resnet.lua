@@ -52,7 +52,6 @@ function ResNet:start()
 end
 
 function ResNet:forward(x)
-  check.that(layout.is_tensor(x), "models.resnet: images must be a tensor, found %s", check.shown(x))
   check.that(x.ndim == 4 and x.shape[2] == self.config.channels,
     "models.resnet: images must be (batch, %d, height, width), found {%s}",
     self.config.channels, table.concat(x.shape, ", "))
@@ -71,7 +70,8 @@ function resnet.new(given, more)
   local config = check.options(who, given, {classes = check.none, channels = 3, width = 16, blocks = {2, 2, 2},
     placement = check.none, sbp = check.none, dtype = "f32"})
   for _, name in ipairs{"classes", "channels", "width"} do check.count(who, name, config[name]) end
-  check.that(type(config.blocks) == "table" and #config.blocks > 0, "%s: blocks must be a list of counts, one per stage", who)
+  check.that(type(config.blocks) == "table" and #config.blocks > 0, "%s: blocks must be a list of counts, one per stage, found %s", who,
+    type(config.blocks) == "table" and "an empty table" or check.shown(config.blocks))
   for i = 1, #config.blocks do check.count(who, "a count of blocks", config.blocks[i]) end
   layout.check_placement(who, config.placement)
   local where = {placement = config.placement, sbp = config.sbp}

@@ -6,9 +6,7 @@ local Module = require "rille.nn.module"
 local Dropout = Module:extend("nn.Dropout")
 
 function Dropout:init(p)
-  self.p = p or 0.5
-  check.that(type(self.p) == "number" and self.p >= 0 and self.p <= 1, "nn.Dropout: p must be from 0 to 1, found %s",
-    check.shown(p))
+  self.p = check.share("nn.Dropout", "p", p == nil and 0.5 or p)
 end
 
 function Dropout:forward(x)

@@ -26,8 +26,8 @@ function MixtureOfExperts:init(d, hidden, experts, options)
   check.count("nn.MixtureOfExperts", "the number of experts", experts)
   options = check.options("nn.MixtureOfExperts", options, {top_k = 2})
   check.count("nn.MixtureOfExperts", "top_k", options.top_k)
-  check.that(options.top_k <= experts, "nn.MixtureOfExperts: top_k = %d with %d experts; it must be from 1 to %d", options.top_k,
-    experts, experts)
+  check.that(options.top_k <= experts, "nn.MixtureOfExperts: top_k must be from 1 to %d, the number of experts, found %d", experts,
+    options.top_k)
   self.experts, self.top_k = experts, options.top_k
   self.router = Linear(d, experts, {bias = false})
   self.up = start.fan_in({experts, d, hidden}, d)

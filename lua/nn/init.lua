@@ -15,14 +15,19 @@ local function like(p, how)
   return how
 end
 
-local function set(name, p, value)
+local function check_tensor(name, p)
   check.that(layout.is_tensor(p), "nn.init.%s: expected a tensor, found %s", name, check.shown(p))
+end
+
+local function set(name, p, value)
+  check_tensor(name, p)
   check.that(layout.is_float(p) or name == "constant_", "nn.init.%s: expected a tensor of a float dtype, found %s", name, p.dtype)
   rille.no_grad(function() p:copy_(value()) end)
   return p
 end
 
 function init.constant_(p, value)
+  check.that(type(value) == "number", "nn.init.constant_: value must be a number, found %s", check.quoted(value))
   return set("constant_", p, function() return rille.full(p.shape, value, like(p)) end)
 end
 
@@ -38,29 +43,34 @@ end
 -- Fills p with uniform random values in [a, b).
 function init.uniform_(p, a, b)
   a, b = a or 0, b or 1
-  check.that(type(a) == "number" and type(b) == "number" and a <= b, "nn.init.uniform_: expected two numbers, the lesser first, found %s and %s",
+  check.that(type(a) == "number" and type(b) == "number" and a <= b, "nn.init.uniform_: expected two numbers, the smaller first, found %s and %s",
     check.shown(a), check.shown(b))
   return set("uniform_", p, function() return rille.rand(p.shape, like(p)) * (b - a) + a end)
 end
 
 -- Returns fan-in and fan-out of a weight {out, in, ...}; the sizes of further axes multiply both.
 local function fans(name, p)
-  check.that(layout.is_tensor(p) and p.ndim >= 2, "nn.init.%s: expected a tensor of at least 2 dimensions", name)
+  check_tensor(name, p)
+  check.that(p.ndim >= 2, "nn.init.%s: expected a tensor of at least 2 dimensions, found %s", name, tostring(p.shape))
   local field = 1
   for i = 3, p.ndim do field = field * p.shape[i] end
   return p.shape[2] * field, p.shape[1] * field
 end
 
 -- Glorot & Bengio 2010.
+local function check_gain(name, gain)
+  return gain == nil and 1 or check.number("nn.init." .. name, "gain", gain, 0)
+end
+
 function init.xavier_uniform_(p, gain)
   local n_in, n_out = fans("xavier_uniform_", p)
-  local bound = (gain or 1) * math.sqrt(6 / (n_in + n_out))
+  local bound = check_gain("xavier_uniform_", gain) * math.sqrt(6 / (n_in + n_out))
   return init.uniform_(p, -bound, bound)
 end
 
 function init.xavier_normal_(p, gain)
   local n_in, n_out = fans("xavier_normal_", p)
-  return init.normal_(p, 0, (gain or 1) * math.sqrt(2 / (n_in + n_out)))
+  return init.normal_(p, 0, check_gain("xavier_normal_", gain) * math.sqrt(2 / (n_in + n_out)))
 end
 
 -- He et al. 2015, for ReLU.

@@ -12,7 +12,7 @@ local LayerNorm = Module:extend("nn.LayerNorm")
 function LayerNorm:init(shape, options)
   options = check.options("nn.LayerNorm", options, {eps = 1e-5, bias = true, offset = 0})
   shape = type(shape) == "table" and shape or {shape}
-  check.that(#shape > 0, "nn.LayerNorm: expected the sizes of the last axes, at least one")
+  check.that(#shape > 0, "nn.LayerNorm: expected the sizes of the last axes, at least one, found none")
   for i = 1, #shape do check.count("nn.LayerNorm", "a size", shape[i]) end
   check.number("nn.LayerNorm", "offset", options.offset, -math.huge)
   self.weight = start.full(shape, 1 - options.offset)

@@ -33,6 +33,10 @@ function Module.__newindex(self, name, value)
   if settings.grows(self, value) then rille._generation() end
 end
 
+local function is_module(v)
+  return type(v) == "table" and order_of[v] ~= nil
+end
+
 local recomputed = setmetatable({}, {__mode = "k"}) -- modules whose activations are recomputed in the backward pass
 
 local function plainly(fn, ...) return fn(...) end
@@ -44,11 +48,22 @@ local function in_region(fn, ...)
   return table.unpack(results, 1, results.n)
 end
 
+-- Checks the first argument of a layer of Rille, which is not a tensor: its operators would report a nil at a line of
+-- Rille. Inside rille.per_rank the argument is an object that stands for a tensor.
+local function check_input(self, x)
+  local locals = package.loaded["rille.per_rank.local"]
+  if self.__any_input or locals and locals.is(x) then return end
+  check.fail("%s: input must be a tensor, found %s%s", self.__name, check.shown(x),
+    x == nil and "; did the forward before it return a value?" or "")
+end
+
 local function call(self, ...)
-  check.arguments(self.__name, self.forward, ...)
+  local forward = self.forward
+  if type(forward) ~= "function" then check.fn(self.__name, "forward", forward) end
+  if check.arguments(self.__name, forward, ...) and not layout.is_tensor(...) then check_input(self, ...) end
   local p, around = pin.of[self], recomputed[self] and in_region or plainly
   if p then return pin.call(self, p, around, ...) end
-  return around(self.forward, self, ...)
+  return around(forward, self, ...)
 end
 
 function Module.__call(self, ...)
@@ -95,6 +110,7 @@ local function construct(class, ...)
   local self = setmetatable({training = class.training}, class)
   order_of[self], kind_of[self] = {}, {}
   local init = class.init or no_init
+  check.fn(class.__name, "init", init)
   check.arguments(class.__name, init, ...)
   init(self, ...)
   settings.made(self, order_of[self])
@@ -103,7 +119,7 @@ end
 
 -- Creates a subclass. Metamethods are copied because Lua does not inherit them.
 function Module:extend(name)
-  check.that(type(name) == "string", "%s:extend: expected the name of the class", self.__name)
+  check.that(type(name) == "string", "%s:extend: expected the name of the class, found %s", self.__name, check.shown(name))
   local class = {}
   for key, value in pairs(self) do
     if type(key) == "string" and key:sub(1, 2) == "__" then class[key] = value end
@@ -113,11 +129,7 @@ function Module:extend(name)
 end
 
 function Module:forward(...)
-  check.fail("%s has no forward", self.__name)
-end
-
-local function is_module(v)
-  return type(v) == "table" and order_of[v] ~= nil
+  check.fail("%s has no forward; write function %s:forward(x) return ... end", self.__name, self.__name:match("[%a_][%w_]*$") or "Net")
 end
 
 -- ---- walking ----
@@ -261,8 +273,15 @@ end
 
 -- Registers a tensor t without gradient as part of the state: it is saved, loaded and laid out with the parameters.
 function Module:buffer(name, t)
-  check.that(type(name) == "string" and layout.is_tensor(t), "%s:buffer: expected a name and a tensor", self.__name)
-  check.that(not t.requires_grad, "%s:buffer: '%s' requires a gradient, so it is a parameter and not a buffer", self.__name, name)
+  local who = self.__name .. ":buffer"
+  check.that(type(name) == "string" and layout.is_tensor(t), "%s: expected a name and a tensor, found %s and %s", who,
+    check.shown(name), check.shown(t))
+  check.that(not t.requires_grad, "%s: '%s' requires a gradient, so it is a parameter; write net.%s = t, or pass t:detach()", who,
+    name, name)
+  local old = check.field(self, name)
+  check.that(old == nil or kind_of[self][name] == "buffer" or layout.is_tensor(old) and not kind_of[self][name],
+    "%s: '%s' is %s of the module; choose another name, or set net.%s = nil before", who, name,
+    kind_of[self][name] and "a parameter" or is_module(old) and "a part" or "a field or method", name)
   self[name] = t
   kind_of[self][name] = "buffer"
   return t
@@ -272,7 +291,7 @@ function Module:named_buffers() return once(entries(self, "buffer")) end
 
 -- Calls fn on every module, children before parents.
 function Module:apply(fn)
-  check.that(type(fn) == "function", "%s:apply: expected a function of a module, found %s", self.__name, check.shown(fn))
+  check.fn(self.__name .. ":apply", "the argument", fn)
   local list = self:modules()
   for i = #list, 1, -1 do fn(list[i]) end
   return self
@@ -357,7 +376,7 @@ function Module:__take(who, state)
 end
 
 function Module:load_state_dict(state)
-  check.that(type(state) == "table", "%s:load_state_dict: expected a table of tensors, found a %s", self.__name, type(state))
+  check.that(type(state) == "table", "%s:load_state_dict: expected a table of tensors, found %s", self.__name, check.shown(state))
   return self:__take("load_state_dict", state)
 end
 
@@ -385,7 +404,7 @@ end
 -- Casts every parameter and buffer of a float dtype in place, all or nothing. A non-leaf tensor among them is replaced
 -- by a new leaf.
 function Module:to(dtype)
-  check.that(layout.is_float{dtype = dtype}, "%s:to: expected a float dtype, found %s", self.__name, check.shown(dtype))
+  check.that(layout.is_float{dtype = dtype}, "%s:to: expected a float dtype, f32, f64, bf16 or f16, found %s", self.__name, check.shown(dtype))
   local cast, list, rows = {}, entries(self), {}
   for name, t in once(list) do
     if layout.is_float(t) and t.is_leaf then
@@ -406,9 +425,11 @@ end
 
 -- Ties two names to one tensor: nn.tie(a, "weight", b, "weight") makes b use a's tensor.
 function Module.tie(a, name, b, other)
-  check.that(is_module(a) and is_module(b), "nn.tie: expected a module, a name, a module, a name")
+  check.that(is_module(a) and type(name) == "string" and is_module(b) and type(other) == "string",
+    "nn.tie: expected a module, a name, a module and a name, found %s",
+    table.concat({check.shown(a), check.shown(name), check.shown(b), check.shown(other)}, ", "))
   local t, old = rawget(a, name), rawget(b, other)
-  check.that(layout.is_tensor(t), "nn.tie: %s has no tensor '%s'", a.__name, tostring(name))
+  check.that(layout.is_tensor(t), "nn.tie: %s has no tensor '%s'", a.__name, name)
   check.that(old == nil or layout.is_tensor(old) and same_shape(t.shape, old.shape), "nn.tie: '%s' of %s is %s, '%s' of %s is %s",
     name, a.__name, shape_text(t.shape), other, b.__name, layout.is_tensor(old) and shape_text(old.shape) or check.shown(old))
   b[other] = t
@@ -422,7 +443,10 @@ function Module:show(path) return require("rille.show.net")(self, path) end
 
 -- Returns norms of parameters and gradients, shares of zeros, and the first nan; with arguments of the module, also
 -- those of each module's results.
-function Module:stats(...) return require("rille.look").module(self, ...) end
+function Module:stats(...)
+  check.that(is_module(self), "nn.Module.stats is a method: write x:stats(...), with a colon")
+  return require("rille.look").module(self, ...)
+end
 
 -- Returns the text in parentheses when a layer is printed; layers return their sizes here.
 function Module:describe() return "" end

@@ -34,8 +34,7 @@ function Recurrent:build(cell, gates, n_in, hidden, options)
   check.count(who, "the size of the input", n_in)
   check.count(who, "the size of the hidden state", hidden)
   check.count(who, "num_layers", options.num_layers)
-  check.number(who, "dropout", options.dropout, 0)
-  check.that(options.dropout <= 1, "%s: dropout must be from 0 to 1, found %s", who, check.shown(options.dropout))
+  check.share(who, "dropout", options.dropout)
   self.cell, self.n_in, self.hidden = cell, n_in, hidden
   self.num_layers, self.dropout, self.bidirectional = options.num_layers, options.dropout, options.bidirectional
   for layer = 0, options.num_layers - 1 do
@@ -103,7 +102,7 @@ function Recurrent:forward(x, options)
   check.that(layout.is_tensor(x) and x.ndim == 3 and x.shape[3] == self.n_in,
     "%s: input must be a tensor (batch, length, %d), found %s", who, self.n_in, layout.is_tensor(x) and "{" .. table.concat(x.shape, ", ") .. "}"
       or check.shown(x))
-  check.that(x.shape[2] > 0, "%s: input must have at least one step", who)
+  check.that(x.shape[2] > 0, "%s: input must have at least one step, found {%s}", who, table.concat(x.shape, ", "))
   local given = check.options(who, options, {h0 = check.none, c0 = lstm and check.none or nil, lengths = check.none})
   check_state(self, "h0", given.h0, x.shape[1])
   check_state(self, "c0", given.c0, x.shape[1])

@@ -2,6 +2,7 @@
 -- their gradients have derivatives. x: (batch, n_in), h, c: (batch, hidden); absent h and c are zeros.
 
 local check = require "rille.check"
+local layout = require "rille.layout"
 local Module = require "rille.nn.module"
 local Recurrent = require "rille.nn.recurrent"
 local biased = require "rille.nn.biased"
@@ -15,8 +16,13 @@ local function build(self, gates, n_in, hidden, options)
   Recurrent.weights(self, "", n_in, gates, hidden, options.bias)
 end
 
+local function check_state(self, name, t)
+  check.that(t == nil or layout.is_tensor(t), "%s: %s must be a tensor, found %s", self.__name, name, check.shown(t))
+end
+
 -- Returns the gates' products with x and with h; absent h: the bias alone, or nil.
 local function products(self, x, h)
+  check_state(self, "h", h)
   local bias = rawget(self, "bias_hh")
   local of_h = h and biased(h:matmul(self.weight_hh:transpose(0, 1)), bias) or bias
   return biased(x:matmul(self.weight_ih:transpose(0, 1)), rawget(self, "bias_ih")), of_h
@@ -39,6 +45,7 @@ end
 
 -- Returns the next h and c.
 function LSTMCell:forward(x, h, c)
+  check_state(self, "c", c)
   local gates, n = sum(products(self, x, h)), self.hidden
   local i, f = part(gates, 0, n):sigmoid(), part(gates, 1, n):sigmoid()
   local g, o = part(gates, 2, n):tanh(), part(gates, 3, n):sigmoid()

@@ -11,7 +11,7 @@ local RMSNorm = Module:extend("nn.RMSNorm")
 function RMSNorm:init(shape, options)
   options = check.options("nn.RMSNorm", options, {eps = check.none, offset = 0})
   shape = type(shape) == "table" and shape or {shape}
-  check.that(#shape > 0, "nn.RMSNorm: expected the sizes of the last axes, at least one")
+  check.that(#shape > 0, "nn.RMSNorm: expected the sizes of the last axes, at least one, found none")
   for i = 1, #shape do check.count("nn.RMSNorm", "a size", shape[i]) end
   check.number("nn.RMSNorm", "offset", options.offset, -math.huge)
   self.weight = start.full(shape, 1 - options.offset)

@@ -127,14 +127,19 @@ local function turns(angle, dtype, magnitude)
   return cos:to(dtype), sin:to(dtype)
 end
 
+local function check_size(who, size)
+  check.that(math.type(size) == "integer" and size > 0 and size % 2 == 0, "%s: size must be an even, positive integer, found %s", who,
+    check.quoted(size))
+end
+
 local function tables(length, size, options, long)
-  check.count("nn.rotary_tables", "the length", length)
-  check.count("nn.rotary_tables", "the size", size)
-  check.that(size % 2 == 0, "nn.rotary_tables: size must be even, found %d", size)
+  check.count("nn.rotary_tables", "length", length)
+  check_size("nn.rotary_tables", size)
   options = check.options("nn.rotary_tables", options, {base = 10000, dtype = "f32", placement = check.none,
     scaling = check.none})
   check.positive("nn.rotary_tables", "base", options.base)
   layout.check_placement("nn.rotary_tables", options.placement)
+  if options.scaling ~= nil then check_scaling("nn.rotary_tables", "scaling", options.scaling, size) end
   if long == nil then long = is_long(length, options.scaling) end
   local frequency, magnitude = frequencies(size, options, long)
   local where = {dtype = "f64", placement = frequency.placement, sbp = frequency.sbp}
@@ -148,9 +153,8 @@ Rotary.__index, Rotary.__name = Rotary, "nn.Rotary"
 local LEAST <const> = 64 -- minimum positions of a table
 
 local function check_fields(self)
-  check.count("nn.Rotary", "the length", self.length)
-  check.that(math.type(self.size) == "integer" and self.size > 0 and self.size % 2 == 0, "nn.Rotary: size must be even, found %s",
-    check.shown(self.size))
+  check.count("nn.Rotary", "length", self.length)
+  check_size("nn.Rotary", self.size)
   check.positive("nn.Rotary", "base", self.base)
   if self.scaling ~= nil then check_scaling("nn.Rotary", "scaling", self.scaling, self.size) end
 end
@@ -249,6 +253,10 @@ end
 -- Rotates q and k, each (batch, heads, n, head size), by their positions. at: i64 (batch, n); nil: 0, 1, 2... Of a head
 -- that is larger than self.size, the first self.size elements are rotated.
 function Rotary:turn(q, k, at)
+  for name, x in pairs{q = q or false, k = k or false} do
+    check.that(layout.is_tensor(x) and x.ndim == 4, "nn.Rotary: %s must be a tensor (batch, heads, n, head size), found %s", name,
+      layout.is_tensor(x) and tostring(x.shape) or check.shown(x or nil))
+  end
   local interleaved, fn, cos, sin = self.interleaved or false, rille.rotary, nil, nil
   if at then
     fn, cos, sin = rotate, self:tables_at(layout.on_mesh_of(at, q))

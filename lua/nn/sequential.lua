@@ -2,14 +2,18 @@
 
 local check = require "rille.check"
 local Module = require "rille.nn.module"
+local settings = require "rille.nn.settings"
 
 local Sequential = Module:extend("nn.Sequential")
+
+Sequential.__any_input = true -- the first member checks the input
 
 function Sequential:init(...)
   local members = {...}
   for i = 1, select("#", ...) do
     local member = members[i]
-    check.that(type(member) == "table" and member.forward, "nn.Sequential: argument %d must be a module, found a %s", i, type(member))
+    check.that(settings.is_module(member), "nn.Sequential: argument %d must be a module, found %s%s", i, check.shown(member),
+      type(member) == "table" and rawget(member, "__name") and "; call the class, as in nn.ReLU()" or "")
     self[i] = member
   end
 end

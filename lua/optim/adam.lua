@@ -11,7 +11,8 @@ local optimizer = require "rille.optim.optimizer"
 
 local function check_options(opt)
   local name, betas = opt.kind.name, opt.betas
-  check.that(type(betas) == "table" and #betas == 2, "%s: betas must be a list of two numbers", name)
+  check.that(type(betas) == "table" and #betas == 2, "%s: betas must be a list of two numbers, found %s", name,
+    type(betas) == "table" and check.listed(betas) or check.shown(betas))
   for i = 1, 2 do
     check.number(name, ("betas[%d]"):format(i), betas[i], 0)
     check.that(betas[i] < 1, "%s: betas[%d] must be below 1, found %g", name, i, betas[i])

@@ -68,11 +68,11 @@ end
 return function(given)
   local c = check.options("optim.class", given,
     {name = check.none, options = {lr = 1e-3}, state = {}, update = check.none, check = no_check})
-  check.that(type(c.name) == "string", "optim.class: name must be a string, found %s", check.shown(c.name))
-  check.that(type(c.options) == "table" and type(c.options.lr) == "number", "%s: options must be a table of defaults with lr", c.name)
-  for what, fn in pairs{update = c.update or false, check = c.check} do
-    check.that(type(fn) == "function", "%s: %s must be a function, found %s", c.name, what, check.shown(fn))
-  end
+  check.text("optim.class", "name", c.name)
+  check.that(type(c.options) == "table", "%s: options must be a table of defaults with lr, found %s", c.name, check.shown(c.options))
+  check.number(c.name, "options.lr", c.options.lr, 0)
+  check.fn(c.name, "update", c.update)
+  check.fn(c.name, "check", c.check)
   local names = state_names(c.state)
   local kind = {name = c.name, options = c.options, check = c.check, every = names, slots = function() return names end,
     update = updater(c.name, names, c.update), begin = function() trace.follow_all(c.update, c.name) end}

@@ -51,7 +51,7 @@ end
 
 local function norm_of_type(p)
   check.that(type(p) == "number" and p > 0, "optim.clip_grad_norm: norm_type must be a number above 0 (math.huge: the largest element), found %s",
-    check.shown(p))
+    check.quoted(p))
   return p == 2 and two or p == math.huge and largest or power(p)
 end
 
@@ -92,7 +92,7 @@ return function(params, max, norm_type)
   local kind, norm = norm_of_type(norm_type or 2), nil
   rille.no_grad(function()
     local groups = by_placement(params)
-    check.that(#groups > 0, "optim.clip_grad_norm: no parameter has a gradient")
+    check.that(#groups > 0, "optim.clip_grad_norm: no parameter has a gradient; call loss:backward() before")
     local home, total = groups[1].placement, nil
     for _, group in ipairs(groups) do total = joined(kind, total, whole_on(total_of(kind, group.grads), home)) end
     local sum <close> = total

@@ -34,7 +34,7 @@ local function check_parameters(name, params, seen)
   check.parameters(name, params)
   check.that(#params > 0, "%s: the list of parameters is empty", name)
   for i, p in ipairs(params) do
-    check.that(layout.is_tensor(p), "%s: parameter %d must be a tensor, found a %s", name, i, type(p))
+    check.that(layout.is_tensor(p), "%s: parameter %d must be a tensor, found %s", name, i, check.shown(p))
     check.that(p.is_leaf, "%s: parameter %d is the result of an operator; parameters must be leaf tensors", name, i)
     check.that(not seen[p], "%s: parameter %d occurs twice in the list", name, i)
     seen[p] = true
@@ -376,14 +376,14 @@ return function(kind)
     for name, value in pairs(own) do own[name] = own_value(value) end
     local inside = setmetatable({own = own, kind = kind, steps = 0, counts = {}, slots = {}, all_params = {}}, {__index = own})
     inside.inside = inside
-    local opt = setmetatable({}, {__index = inside, __methods = methods, __newindex = set_option, __tostring = text_of})
+    local opt = setmetatable({}, {__index = inside, __methods = methods, __newindex = set_option, __tostring = text_of,
+      __class = kind.name})
     inside.all_groups = groups_of(opt, params)
     inside.groups = settled(kind, "groups", inside.all_groups)
     check_rate(kind, opt.lr)
     kind.check(opt)
-    local all, learns = inside.all_params, false -- frozen parameters are included, for when they are unfrozen
-    each(opt, function(i, _, p) all[i], inside.counts[i], learns = p, {steps = 0}, learns or p.requires_grad end)
-    check.that(learns, "%s: no parameter requires a gradient; call p:requires_grad_(true) on those to train", kind.name)
+    local all = inside.all_params -- frozen parameters are included, for when they are unfrozen
+    each(opt, function(i, _, p) all[i], inside.counts[i] = p, {steps = 0} end)
     inside.params = settled(kind, "parameters", all)
     complete_all(opt)
     snapshot.watch(opt, keep)

@@ -156,7 +156,7 @@ local function tensor_parts(recipe)
   local list = list_of(recipe.tensor)
   check.that(#list >= 1 and #list <= 3, "rille.parallel: tensor must name 1, 2 or 3 mesh axes, found %d", #list)
   local method = recipe.method or ({"1d", "2d"})[#list]
-  check.that(method, "rille.parallel: with 3 tensor axes, method must be \"2.5d\" or \"3d\"")
+  check.that(method, "rille.parallel: with 3 tensor axes, method must be \"2.5d\" or \"3d\", found nil")
   local parts = methods[method]
   check.that(parts, "rille.parallel: unknown method '%s'; expected one of: %s", tostring(method),
     table.concat(check.sorted_keys(methods), ", "))
@@ -182,10 +182,10 @@ local function set_zero_axes(recipe, parts)
   local list = recipe.zero_axes == nil and recipe.data or recipe.zero_axes
   for _, axis in ipairs(list ~= nil and list_of(list) or {}) do
     check.that(math.type(axis) == "integer" and parts[axis + 1] == "data",
-      "rille.parallel: zero_axes must be data axes; %s is not among them", check.shown(axis))
+      "rille.parallel: zero_axes must be data axes, found %s", check.shown(axis))
     parts.zero[axis + 1] = true
   end
-  check.that(next(parts.zero) or recipe.zero_axes == nil, "rille.parallel: zero_axes must have at least one data axis")
+  check.that(next(parts.zero) or recipe.zero_axes == nil, "rille.parallel: zero_axes must have at least one data axis, found none")
 end
 
 -- Returns the role of each axis of a mesh of this shape.

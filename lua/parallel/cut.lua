@@ -34,7 +34,8 @@ local wants = {interleaved = "stages in round-robin order, {P0, P1, P0, P1}", ["
 
 local MOST = 1e100 -- maximum of times (ns) and bytes, so that sums and products stay finite
 local function numbers(name, list, n)
-  check.that(type(list) == "table" and #list == n, "%s: %s must be a list of %d numbers, one per block", who, name, n)
+  check.that(type(list) == "table" and #list == n, "%s: %s must be a list of %d numbers, one per block, found %s", who, name, n,
+    type(list) == "table" and #list .. " entries" or check.shown(list))
   for _, x in ipairs(list) do
     check.that(type(x) == "number" and x >= 0 and x <= MOST,
       "%s: %s must have numbers from 0 to 1e100, found %s", who, name, check.shown(x))

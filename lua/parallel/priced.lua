@@ -100,7 +100,7 @@ local function note(model, blocks, input)
     return table.unpack(results, 1, results.n)
   end, function() rille.no_grad(model, input) end)
   for k in ipairs(blocks) do check.that(into[k], "%s: the model does not call block %d of %d", who, k, #blocks) end
-  check.that(layout.is_tensor(last), "%s: the last block must return a tensor", who)
+  check.that(layout.is_tensor(last), "%s: the last block must return a tensor, found %s", who, check.shown(last))
   return into, like(last)
 end
 
@@ -142,7 +142,8 @@ local function with_tensors(args, given)
 end
 
 local function backward(y, loss)
-  check.that(layout.is_tensor(y) and layout.is_float(y), "%s: each block and the model must return a tensor of a float dtype", who)
+  check.that(layout.is_tensor(y) and layout.is_float(y), "%s: each block and the model must return a tensor of a float dtype, found %s", who,
+    layout.is_tensor(y) and y.dtype or check.shown(y))
   if loss then y = y:logsumexp(-1) end
   y = y:sum()
   y:backward()

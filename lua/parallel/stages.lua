@@ -118,7 +118,8 @@ end
 
 -- Returns the placements of the stages, `chunks` times the recipe's list.
 local function stage_list(recipe)
-  check.that(type(recipe.stages) == "table" and #recipe.stages > 0, "rille.parallel: stages must be a list of placements")
+  check.that(type(recipe.stages) == "table" and #recipe.stages > 0, "rille.parallel: stages must be a list of placements, found %s",
+    type(recipe.stages) == "table" and "none" or check.shown(recipe.stages))
   local list, chunks = {}, recipe.chunks or 1
   check.count("rille.parallel", "chunks", chunks)
   for _ = 1, chunks do

@@ -86,7 +86,8 @@ end
 -- As broadcast; an operand of one axis would become a row.
 function operands.matrices(list)
   for i = 1, list.n do
-    check.that(is_local(list[i]) and list[i].ndim >= 2, "per_rank: matmul: operands must have 2 or more axes; add one with unsqueeze")
+    check.that(is_local(list[i]) and list[i].ndim >= 2, "per_rank: matmul: operand %d must be a local tensor of 2 or more axes, found %s; unsqueeze adds an axis", i,
+      is_local(list[i]) and list[i].ndim or check.shown(list[i]))
   end
   return operands.broadcast(list)
 end

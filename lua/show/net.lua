@@ -1,7 +1,6 @@
 -- net.lua - net:show([file.svg]): a module's parts, shapes and layouts of their parameters, bytes per device.
 
 local rille = require "rille"
-local check = require "rille.check"
 local layout = require "rille.layout"
 local paint = require "rille.show.paint"
 
@@ -205,7 +204,6 @@ local function svg_picture(m)
 end
 
 return function(net, path)
-  check.that(path == nil or type(path) == "string", "show: expected the name of an .svg file, found %s", check.shown(path))
   local m = read(net)
   rille._show(path, function() return svg_picture(m) end, function(columns, color) return plain_picture(m, columns, color) end)
 end

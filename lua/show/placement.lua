@@ -1,7 +1,6 @@
 -- placement.lua - P:show([file.svg]): the mesh and its ranks. Axes beyond two are drawn as pages.
 
 local rille = require "rille"
-local check = require "rille.check"
 local paint = require "rille.show.paint"
 
 local MOST <const> = 8 -- maximum ranks drawn per axis; of more, the first ones and the last
@@ -110,6 +109,5 @@ local function svg_picture(P)
 end
 
 return function(P, path)
-  check.that(path == nil or type(path) == "string", "show: expected the name of an .svg file, found %s", check.shown(path))
   rille._show(path, function() return svg_picture(P) end, function(columns, color) return plain_picture(P, columns, color) end)
 end

@@ -2,7 +2,6 @@
 -- times are above measured times, register memory below, then the causes of waits.
 
 local rille = require "rille"
-local check = require "rille.check"
 local paint = require "rille.show.paint"
 local theory_of = require "rille.show.theory"
 
@@ -307,7 +306,6 @@ end
 
 -- costs: as in step:chart, for the planned picture.
 return function(step, path, costs)
-  check.that(path == nil or type(path) == "string", "show: expected the name of an .svg file, found %s", check.shown(path))
   local c = step:chart(costs)
   c.given = costs ~= nil
   local theory = theory_of(c)

@@ -159,7 +159,7 @@ help(lua_State *L)
 static int
 page(lua_State *L)
 {
-    push_answer(L, luaL_checkstring(L, 1));
+    push_answer(L, text_at(L, 1, "page"));
     return 1;
 }
 

@@ -188,7 +188,7 @@ tap.group("several optimisers", function()
   rille.checkpoint.save(at, {model = a.model, optimizer = a.g})
   tap.fails(function() rille.checkpoint.load(at, a.parts) end, {"the checkpoint has one optimizer, here are several"}, "several optimisers are refused for a checkpoint of one")
   for _, bad in ipairs{{}, {a.g, 3}, {["a.b"] = a.g}, {[1.5] = a.g}, {["0"] = a.c, a.g}, {[0] = a.g}, {[2] = a.g}} do
-    tap.fails(function() rille.checkpoint.save(at, {optimizer = bad}) end, {"optimizer is a table, which has no state"}, "a table that is not a list of optimisers is refused")
+    tap.fails(function() rille.checkpoint.save(at, {optimizer = bad}) end, {"optimizer must be an optimizer, or a table of optimizers, found a table"}, "a table that is not a list of optimisers is refused")
   end
 end)
 
@@ -378,9 +378,9 @@ tap.group("unsuitable checkpoints", function()
   at = dir .. "/alone"
   refused({model = a.net, optimizer = a.opt}, {"the checkpoint has no model"}, "a model from a checkpoint with an optimiser alone")
   at = dir .. "/f"
-  tap.fails(function() rille.checkpoint.save(at, {model = a.net, note = {x = T{1}}}) end, {"checkpoint.note.x is a rille.tensor"}, "a note with a tensor is refused")
+  tap.fails(function() rille.checkpoint.save(at, {model = a.net, note = {x = T{1}}}) end, {"checkpoint.note.x is a tensor"}, "a note with a tensor is refused")
   refused({modl = a.net}, {"'modl'"}, "an unknown part is refused")
-  refused({model = 5}, {"model is 5"}, "a part without state is refused")
+  refused({model = 5}, {"model must be a module, found 5"}, "a part without state is refused")
   tap.is(rille.checkpoint.load(at, {}), 1, "load accepts a table without parts")
   tap.fails(function() rille.checkpoint.save(at, {model = a.net, step = 1.5}) end, {"step"}, "step must be a whole number")
   rille.checkpoint.save(dir .. "/whole", {model = a.net, step = 3.0})
@@ -497,8 +497,8 @@ tap.group("models of the same shapes", function()
   local Deep = {settings = function(self) return {more = setmetatable({}, getmetatable(self))} end}
   Deep.__index = Deep
   local turn = nn.Rotary(8, 4)
-  for what, says in pairs{["'mask' is a rille.tensor"] = {mask = T{1}}, ["'f' is a function"] = {f = print}, ["{name = value}, found 3"] = 3,
-    ["'fc' is a table"] = {fc = nn.Linear(1, 1)}, ["the settings of 'none' must be a table, {name = value}, found nil"] = {none = silent},
+  for what, says in pairs{["'mask' is a tensor"] = {mask = T{1}}, ["'f' is a function"] = {f = print}, ["{name = value}, found 3"] = 3,
+    ["'fc' is an nn.Linear"] = {fc = nn.Linear(1, 1)}, ["the settings of 'none' must be a table, {name = value}, found nil"] = {none = silent},
     ["the settings of 'a.me.1' contain themselves"] = {a = loop}, ["'odd' is a table"] = {odd = odd}, ["...' is nested too deep"] = {far = setmetatable({}, Deep)}} do
     local net = Naming(says)
     tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = net}) end, {"checkpoint.lua:", "Naming:settings", what}, "a value that is not a setting is refused: " .. what)
@@ -508,7 +508,7 @@ tap.group("models of the same shapes", function()
   turn.base = 3
   tap.fails(function() rille.checkpoint.load(dir .. "/twice", {model = twice}) end, {"'model.a.base' is 3", "'model.b.base' is 3"}, "a module under two names is compared under both")
   for what, part in pairs{model = rille.optim.SGD({nn.Parameter(T{1})}), optimizer = nn.Linear(1, 1), data = nn.Linear(1, 1)} do
-    tap.fails(function() rille.checkpoint.save(dir .. "/says", {[what] = part}) end, {"checkpoint.lua:", "rille.checkpoint.save: " .. what .. " is a table, which has no state"},
+    tap.fails(function() rille.checkpoint.save(dir .. "/says", {[what] = part}) end, {"checkpoint.lua:", "rille.checkpoint.save: " .. what .. " must be a", "found an " .. (what == "model" and "optim.SGD" or "nn.Linear")},
       "a part of another kind is refused as " .. what)
   end
   local Table, field = nn.Module:extend("Table"), nn.Linear(1, 1)

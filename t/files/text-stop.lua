@@ -42,21 +42,21 @@ end
 local some = {}
 for i = 1, 20000 do some[i] = letters(math.random(2, 9)) end
 local text = table.concat(some, " ")
-local tok = rille.tokenizer.train(text, {size = 2000})
+local tok = rille.tokenizer.train({text}, {size = 2000})
 local want = tok:encode(text)
 local huge = text:rep(1 << 10)
 
-pressed("training, cutting words", 0.2, function() rille.tokenizer.train(huge, {size = 300}) end)
+pressed("training, cutting words", 0.2, function() rille.tokenizer.train({huge}, {size = 300}) end)
 local marks = ("a<x>"):rep(1 << 25)
-pressed("training, special tokens", 0.2, function() rille.tokenizer.train(marks, {size = 300, special = {"<x>", "<y>"}}) end)
+pressed("training, special tokens", 0.2, function() rille.tokenizer.train({marks}, {size = 300, special = {"<x>", "<y>"}}) end)
 local words = {}
 for i = 1, 200000 do words[i] = letters(12) end
 words = table.concat(words, " ")
-pressed("training, joining", 0.6, function() rille.tokenizer.train(words, {size = 1 << 20}) end)
+pressed("training, joining", 0.6, function() rille.tokenizer.train({words}, {size = 1 << 20}) end)
 pressed("encode", 0.2, function() tok:encode(huge) end)
 local bytes, word = ("\xff "):rep(1 << 24), letters(1 << 16):rep(1 << 6)
 pressed("encode, no UTF-8", 0.2, function() tok:encode(bytes) end)
 pressed("encode, one long word", 0.2, function() tok:encode(word) end)
 tap.is(tok:encode(text), want, "after interrupts the tokenizer gives the same ids")
-tap.is(#rille.tokenizer.train("ab<x>ab<y><x>", {size = 260, special = {"<y>", "<x>"}}):encode("<x>ab"), 2, "special tokens are still recognised")
+tap.is(#rille.tokenizer.train({"ab<x>ab<y><x>"}, {size = 260, special = {"<y>", "<x>"}}):encode("<x>ab"), 2, "special tokens are still recognised")
 tap.done()

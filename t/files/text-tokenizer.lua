@@ -318,17 +318,17 @@ tap.group("special tokens", function()
   local far, odd = vocabulary{[a] = ranks, [b] = ranks + 100}, vocabulary{["<é ü>"] = ranks + 9, ["<ß>"] = ranks + 7}
   tap.is({far[a], far[b], odd["<é ü>"], odd["<ß>"]}, {ranks, ranks + 100, ranks + 9, ranks + 7}, "other ids have an entry with their own text")
   for text, byte in pairs{a = 97, ["Ġ"] = 32, ["é"] = 233} do
-    tap.fails(function() rille.tokenizer.train("abc", {size = 300, special = {text}}) end, {"'" .. text .. "'", "byte " .. byte, "<|" .. text .. "|>"},
+    tap.fails(function() rille.tokenizer.train({"abc"}, {size = 300, special = {text}}) end, {"'" .. text .. "'", "byte " .. byte, "<|" .. text .. "|>"},
       "training: a special token that is the file's spelling of a byte is refused")
     tap.fails(function() rille.tokenizer(path, {special = {text}}):save(dir .. "/byte.json") end, {"byte.json", "'" .. text .. "'", tostring(ranks)},
       "such a special token is not saved")
   end
-  for name, made in pairs{train = function(special) return rille.tokenizer.train("abc", {size = 300, special = special}) end,
+  for name, made in pairs{train = function(special) return rille.tokenizer.train({"abc"}, {size = 300, special = special}) end,
     [".tiktoken"] = function(special) return rille.tokenizer(path, {special = special}) end} do
     tap.fails(function() made{""} end, {"a special token is empty"}, name .. ": an empty special token is refused")
     tap.fails(function() made{"x", "y", "x"} end, {"'x'", "twice"}, name .. ": a duplicate special token is refused")
   end
-  tap.fails(function() rille.tokenizer.train("abc", {size = 300, special = {[a] = 299}}) end, {"list of strings", "last ids"},
+  tap.fails(function() rille.tokenizer.train({"abc"}, {size = 300, special = {[a] = 299}}) end, {"list of strings", "last ids"},
     "training refuses ids for special tokens")
 end)
 
@@ -339,7 +339,7 @@ tap.group("damage", function()
   for line in io.lines("t/golden/tokenizer.tiktoken") do
     if #ranks < 260 then ranks[#ranks + 1] = line .. "\n" end
   end
-  rille.tokenizer.train("abab", {size = 258, special = {"<|end|>"}}):save(dir .. "/small.json")
+  rille.tokenizer.train({"abab"}, {size = 258, special = {"<|end|>"}}):save(dir .. "/small.json")
   for name, text in pairs{["c.json"] = read(dir .. "/small.json"):gsub("%s+$", ""), ["c.tiktoken"] = table.concat(ranks)} do
     taken[name] = 0
     for cut = 0, #text - 1 do
@@ -401,7 +401,7 @@ tap.group("training", function()
   -- first; then aa with a, then aa with b.
   local small = rille.tokenizer.train({"aaab", "aaab", "ab"}, {size = 258})
   tap.is(small:encode("aaab"), {256, 257}, "training merges the most frequent pair first, then pairs of the result")
-  local poor = rille.tokenizer.train("aaaaaaaa", {size = 300})
+  local poor = rille.tokenizer.train({"aaaaaaaa"}, {size = 300})
   tap.is({poor.size, poor:decode{299}, poor:encode("aaaaaaaa")}, {300, "<|reserved_40|>", {258}}, "if the text has no more pairs, the remaining ids are reserved")
   tap.fails(function() rille.tokenizer.train(corpus, {size = 100}) end, {"256"}, "a size below 256 is refused")
   tap.fails(function() rille.tokenizer.train({{file = dir .. "/none"}}, {size = 300}) end, {"none"}, "a missing corpus file is refused")

@@ -131,7 +131,7 @@ tap.is(values(x.grad), "2.0 2.0", "and backward may be called again")
 
 for _, m in ipairs{
   {"a hook without a gradient", function() rille.ones{1}:register_hook(print) end, "register_hook: the tensor must require a gradient"},
-  {"a hook that is no function", function() x:register_hook(3) end, "register_hook: expected a function, found 3"},
+  {"a hook that is no function", function() x:register_hook(3) end, "register_hook: the hook must be a function, found 3"},
   {"a hook after backward", function() z:register_hook(print) end, "register_hook: backward was already called"},
   {"a hook of another shape", function() local w = x * 1; w:register_hook(function(d) return d:sum() end); w:sum():backward() end, "hook: a gradient must have the shape of its tensor"},
   {"a hook that returns a number", function() local w = x * 1; w:register_hook(function() return 2 end); w:sum():backward() end, "hook: expected a tensor or nothing as the new gradient, found 2"},
@@ -248,7 +248,7 @@ tap.is(values(train(input)[0]), "20.0 40.0", "also in a compiled step")
 for _, each in ipairs(handles) do each:remove() end
 tap.is(values(train(input)[0]), "2.0 4.0", "removed backward hooks are not called, nor in compiled steps")
 
-tap.fails(function() net:register_forward_hook(3) end, {"register_forward_hook: expected a function, found 3"}, "a module's hook must be a function")
+tap.fails(function() net:register_forward_hook(3) end, {"register_forward_hook: the hook must be a function, found 3"}, "a module's hook must be a function")
 net:register_full_backward_hook(function() return 3 end)
 tap.fails(function() net(input:detach():requires_grad_(true)):sum():backward() end, {"a full backward hook must return a list of gradients or nothing, found 3"}, "a backward hook returns a list")
 

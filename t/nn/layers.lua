@@ -49,6 +49,72 @@ tap.group("activations, losses", function()
   tap.near(nn.MSELoss{reduction = "sum"}(T{1, 2}, T{2, 4}):item(), 5, "MSELoss with an option")
 end)
 
+-- Layers of one function, each with its formula in plain Lua, for negative and positive numbers, 0, and numbers whose exponential
+-- overflows; and the derivative where it is no other layer's.
+tap.group("functions of single numbers", function()
+  local exp, log = math.exp, math.log
+  local function sigmoid(x) return 1 / (1 + exp(-x)) end
+  local rows = {
+    Identity = {{}, function(x) return x end}, ReLU = {{}, function(x) return math.max(x, 0) end}, Sigmoid = {{}, sigmoid},
+    SiLU = {{}, function(x) return x * sigmoid(x) end}, Softplus = {{}, function(x) return x > 30 and x or log(1 + exp(x)) end},
+    Tanh = {{}, function(x) return 2 * sigmoid(2 * x) - 1 end},
+    LeakyReLU = {{}, function(x) return x > 0 and x or 0.01 * x end, function(x) return x > 0 and 1 or 0.01 end},
+    ["LeakyReLU 0.3"] = {{0.3}, function(x) return x > 0 and x or 0.3 * x end, function(x) return x > 0 and 1 or 0.3 end},
+    ELU = {{}, function(x) return x > 0 and x or exp(x) - 1 end, function(x) return x > 0 and 1 or exp(x) end},
+    ["ELU 2"] = {{2}, function(x) return x > 0 and x or 2 * (exp(x) - 1) end, function(x) return x > 0 and 1 or 2 * exp(x) end},
+  }
+  local values = {-200, -3, -1, -0.5, 0, 0.5, 1, 3, 200}
+  for name, row in pairs(rows) do
+    local layer, want, slope = nn[name:match("%a+")](table.unpack(row[1])), {}, {}
+    for i, v in ipairs(values) do want[i], slope[i] = row[2](v), row[3] and row[3](v) end
+    local x = T(values, {requires_grad = true})
+    local y = layer(x)
+    tap.near(y:totable(), want, name, 1e-5, 1e-6)
+    if row[3] then tap.near(rille.grad(y:sum(), {x}):totable(), slope, name .. ": the derivative", 1e-5, 1e-6) end
+  end
+  for _, row in ipairs{{nn.LeakyReLU, "slope"}, {nn.ELU, "alpha"}, {nn.Softmax, "axis"}, {nn.Upsample, "scale"}} do
+    tap.fails(function() row[1]("wide") end, {row[2] .. " must be", 'found "wide"', "layers.lua"}, row[2] .. " must be a number")
+  end
+end)
+
+tap.group("softmax, pooling, shapes", function()
+  local e = math.exp(1)
+  tap.near(nn.Softmax()(T{{0, 1}, {2, 2}}):totable(), {{1 / (1 + e), e / (1 + e)}, {0.5, 0.5}}, "Softmax, by default along the last axis")
+  tap.near(nn.Softmax(0)(T{{0, 3}, {1, 3}}):totable(), {{1 / (1 + e), 0.5}, {e / (1 + e), 0.5}}, "Softmax along another axis")
+  tap.near(nn.LogSoftmax()(T{{0, 1}}):totable(), {{-math.log(1 + e), 1 - math.log(1 + e)}}, "LogSoftmax")
+  local image = rille.arange(16, {dtype = "f32"}):reshape{1, 1, 4, 4}
+  tap.is(nn.MaxPool2d(2)(image):totable(), {{{{5, 7}, {13, 15}}}}, "MaxPool2d")
+  tap.is(nn.AvgPool2d(2)(image):totable(), {{{{2.5, 4.5}, {10.5, 12.5}}}}, "AvgPool2d")
+  tap.is(nn.MaxPool2d({1, 2}, {stride = 1})(image).shape, {1, 1, 4, 3}, "MaxPool2d with a pair and a stride")
+  tap.is(nn.Upsample(2)(T{{{{1, 2}, {3, 4}}}}):totable(), {{{{1, 1, 2, 2}, {1, 1, 2, 2}, {3, 3, 4, 4}, {3, 3, 4, 4}}}}, "Upsample repeats pixels")
+  local x = rille.ones{2, 3, 4, 5}
+  for want, args in pairs{["2 60"] = {}, ["2 3 20"] = {2}, ["120"] = {0}, ["6 4 5"] = {0, 1}, ["2 12 5"] = {1, -2}} do
+    tap.is(table.concat(nn.Flatten(table.unpack(args))(x).shape, " "), want, "Flatten: {" .. want .. "}")
+  end
+  tap.fails(function() nn.Flatten(2, 1)(x) end, {"nn.Flatten: axes 2 to 1", "4 dimensions"}, "axes in the wrong order are refused")
+end)
+
+tap.group("layers of one dimension, and groups", function()
+  rille.manual_seed(4)
+  local wide, narrow = nn.Conv2d(4, 6, {1, 3}, {stride = 2, padding = {0, 1}, groups = 2}), nn.Conv1d(4, 6, 3, {stride = 2, padding = 1, groups = 2})
+  narrow:load_state_dict{weight = wide.weight:squeeze(2), bias = wide.bias:detach()}
+  tap.fails(function() nn.Conv1d(2, 2, 3, {stride = {1, 2}}) end, {"nn.Conv1d: stride must be an integer", "layers.lua"}, "a pair is refused")
+  local x = rille.randn{2, 4, 9}
+  tap.is(narrow(x).shape, {2, 6, 5}, "Conv1d returns (batch, channels, length)")
+  local image = wide(rille.concat({x:unsqueeze(2), rille.zeros{2, 4, 1, 9}}, 2))
+  tap.near(narrow(x):totable(), image:slice(2, 0, 1):squeeze(2):totable(), "Conv1d equals Conv2d of a row", 1e-5, 1e-6)
+  local a, b = nn.BatchNorm1d(4), nn.BatchNorm2d(4)
+  tap.near(a(x):totable(), b(x:unsqueeze(3)):squeeze(3):totable(), "BatchNorm1d of sequences equals BatchNorm2d", 1e-5, 1e-6)
+  tap.near(a.running_var:totable(), b.running_var:totable(), "also its running statistics")
+  tap.near(nn.BatchNorm1d(2)(T{{1, 10}, {3, 30}}):totable(), {{-1, -1}, {1, 1}}, "BatchNorm1d of vectors", 1e-4)
+  local norm = nn.GroupNorm(2, 4)
+  set(norm.weight, {1, 2, 1, 1}); set(norm.bias, {0, 0, 5, 0})
+  tap.near(norm(T{{{1}, {3}, {10}, {30}}, {{0}, {2}, {0}, {4}}}):totable(), {{{-1}, {2}, {4}, {1}}, {{-1}, {2}, {4}, {1}}}, "GroupNorm", 1e-4)
+  tap.near(nn.GroupNorm(1, 4)(x):totable(), nn.LayerNorm{4, 9}(x):totable(), "GroupNorm of one group normalises each entry", 1e-5, 1e-6)
+  tap.fails(function() nn.GroupNorm(3, 4) end, {"nn.GroupNorm: 4 channels do not divide into 3 groups; 1, 2, 4 would do"}, "groups must divide the channels")
+  tap.fails(function() norm(rille.ones{2, 3, 4}) end, {"nn.GroupNorm: input must have shape (batch, 4, ...), found {2, 3, 4}"}, "the number of channels is checked")
+end)
+
 tap.group("Dropout", function()
   local drop, x = nn.Dropout(0.25), rille.ones{1000}
   local y = drop(x):totable()
@@ -248,7 +314,7 @@ tap.group("rotary positions follow the fields", function()
   local wider = changed(function(t) t.size = 16 end)
   local x = rille.randn{1, 2, 5, 16}
   tap.is(wider:turn(x, x):totable(), nn.Rotary(6, 16):turn(x, x):totable(), "a changed size is the size of heads")
-  for name, row in pairs{base = {0, "nn.Rotary: base"}, size = {7, "nn.Rotary: size must be even, found 7"}, length = {"x", "nn.Rotary: the length"},
+  for name, row in pairs{base = {0, "nn.Rotary: base"}, size = {7, "nn.Rotary: size must be an even, positive integer, found 7"}, length = {"x", "nn.Rotary: length must"},
     scaling = {{rope_type = "yarn"}, "nn.Rotary: scaling"}} do
     local turn = changed(function(t) t[name] = row[1] end)
     tap.fails(function() turn:turn(q, q) end, {"layers.lua:", row[2]}, name .. ": an invalid value is refused")

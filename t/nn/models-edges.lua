@@ -85,12 +85,12 @@ local function refused(fn, want, what)
 end
 local p = rille.ones({2}, {requires_grad = true})
 refused(function() return rille.optim.SGD({p * 2}, {lr = 1}) end, "parameters must be leaf tensors", "an optimiser of a result")
-refused(function() return rille.models.resnet.new{classes = 2}(3) end, "images must be a tensor, found 3", "no image")
+refused(function() return rille.models.resnet.new{classes = 2}(3) end, "input must be a tensor, found 3", "no image")
 refused(function() return rille.data.text("t/lib/tap.lua", {tokenizer = 3}) end, "tokenizer must be a rille.tokenizer, found 3", "no tokenizer")
 
 local train = rille.tokenizer.train
-refused(function() return train("abc", {size = 300, special = {"<|end|>", "x\xff"}}) end, "special token 2 is not UTF-8", "a special token of bytes")
-local named = train("abc", {size = 300, special = {"<|reserved_0|>", "<|reserved_7|>"}})
+refused(function() return train({"abc"}, {size = 300, special = {"<|end|>", "x\xff"}}) end, "special token 2 is not UTF-8", "a special token of bytes")
+local named = train({"abc"}, {size = 300, special = {"<|reserved_0|>", "<|reserved_7|>"}})
 tap.is(named:encode("<|reserved_7|><|reserved_0|>"), {299, 298}, "special tokens with names of the filling tokens have the last ids")
 tap.is(named.size, 300, "the vocabulary has the requested size")
 

@@ -111,11 +111,41 @@ tap.group("state", function()
   tap.is(b.last.bias:totable(), {5, 6}, "nothing of a refused state is loaded")
 end)
 
+tap.group("buffers", function()
+  local net = nn.Linear(2, 2)
+  net.part = nn.ReLU()
+  for name, what in pairs{weight = "a parameter", part = "a part", forward = "a field or method", train = "a field or method"} do
+    tap.fails(function() net:buffer(name, rille.ones{2}) end, {"module.lua:", ("nn.Linear:buffer: '%s' is %s of the module"):format(name, what)},
+      name .. " is not replaced by a buffer")
+  end
+  tap.is(net.weight.shape, {2, 2}, "the parameter is unchanged")
+  net:buffer("seen", rille.zeros{1})
+  net:buffer("seen", rille.ones{3})
+  tap.is(net.seen.shape, {3}, "a buffer may be replaced")
+  net.mask = rille.ones{2}
+  net:buffer("mask", net.mask)
+  tap.is(net:state_dict().mask.shape, {2}, "a tensor in a field may become a buffer")
+  tap.fails(function() net:buffer("w", nn.Parameter(rille.ones{2})) end, {"'w' requires a gradient, so it is a parameter; write net.w = t"}, "a parameter is no buffer")
+  tap.fails(function() net:buffer(rille.ones{2}, "w") end, {'expected a name and a tensor, found a tensor and "w"'}, "swapped arguments are named")
+end)
+
+tap.group("classes and functions in the wrong place", function()
+  tap.fails(function() nn.Sequential(nn.Linear(2, 2), nn.ReLU) end, {"argument 2 must be a module, found the class nn.ReLU; call the class"}, "a class in a Sequential")
+  tap.fails(function() nn.Sequential(5) end, {"argument 1 must be a module, found 5"}, "a number in a Sequential")
+  local net = nn.Linear(2, 2)
+  net.forward = 5
+  tap.fails(function() net(rille.ones{2, 2}) end, {"nn.Linear: forward must be a function, found 5"}, "forward is a number")
+  local Net = nn.Module:extend("Net")
+  Net.init = {}
+  tap.fails(function() Net() end, {"Net: init must be a function, found a table"}, "init is a table")
+  tap.fails(function() nn.Module:extend("Empty")()(1) end, {"Empty has no forward; write function Empty:forward(x)"}, "forward is missing")
+end)
+
 tap.group("values that are no parameters", function()
   for _, value in ipairs{1, "one", {1}, rille.placement("cpu", {0})} do
     tap.fails(function() nn.Parameter(value) end, {"module.lua:", "nn.Parameter: expected a tensor"}, type(value) .. " is no parameter")
   end
-  tap.fails(function() nn.Linear(rille.ones({2}), 2) end, {"nn.Linear", "found a rille.tensor"}, "a size is not a tensor")
+  tap.fails(function() nn.Linear(rille.ones({2}), 2) end, {"nn.Linear", "found a tensor"}, "a size is not a tensor")
 end)
 
 tap.group("names of parts", function()
@@ -144,7 +174,7 @@ tap.group("names of parts", function()
     "a part may refer to its owner")
   tap.is(tostring(whole), tostring(whole), "printing twice gives the same text")
   for _, on in ipairs{0, "no"} do tap.fails(function() whole:train(on) end, {"Holding:train", "true or false"}, "train() accepts only true or false") end
-  tap.fails(function() whole:apply(3) end, {"Holding:apply: expected a function"}, "apply takes a function")
+  tap.fails(function() whole:apply(3) end, {"Holding:apply: the argument must be a function, found 3"}, "apply takes a function")
 end)
 
 tap.group("modes", function()

@@ -191,10 +191,10 @@ local function class(update, more)
 end
 local function good(o, p, g, state) return p - g * o.lr, {m = state.m} end
 for _, m in ipairs{
-  {"no update", class(nil), "Bad: update must be a function, found false"},
+  {"no update", class(nil), "Bad: update must be a function, found nil"},
   {"no name", function() optim.class{update = good} end, "optim.class: name must be a string, found nil"},
   {"a misspelt option", function() optim.class{name = "Bad", updates = good} end, "unknown option 'updates'"},
-  {"options without lr", class(good, {options = {rate = 1}}), "Bad: options must be a table of defaults with lr"},
+  {"options without lr", class(good, {options = {rate = 1}}), "Bad: options.lr must be a number of at least 0, found nil"},
   {"a state name twice", class(good, {state = {"m", "m"}}), "the state name 'm' occurs twice"},
   {"a reserved state name", class(good, {state = {"steps"}}), "the state name 'steps' is taken"},
   {"no new parameter", class(function() end), "Bad: update must return the new parameter as a tensor, found nil"},

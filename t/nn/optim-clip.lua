@@ -165,7 +165,7 @@ tap.group("mistakes", function()
   tap.fails(function() optim.clip_grad_norm(3, 1) end, {"list"}, "a number instead of a list is refused")
   tap.fails(function() optim.clip_grad_norm({3}, 1) end, {"optim-clip.lua:", "clip_grad_norm", "parameter 1 must be a tensor, found 3"}, "a list of numbers is refused")
   for _, model in ipairs{rille.nn.Linear(2, 2), rille.nn.Sequential(rille.nn.Linear(2, 2))} do
-    local reported = {"optim-clip.lua:", "expected a list of parameters, found the model; pass model:parameters()"}
+    local reported = {"optim-clip.lua:", "expected a list of parameters, found an nn.", "; pass its parameters: net:parameters()"}
     tap.fails(function() optim.clip_grad_norm(model, 1) end, reported, "a model instead of a list is refused")
     tap.fails(function() optim.AdamW(model, {lr = 1}) end, reported, "an optimiser refuses a model")
     tap.fails(function() optim.AdamW({{params = model}}, {lr = 1}) end, reported, "a group refuses a model")

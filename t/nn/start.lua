@@ -53,12 +53,15 @@ local layers = {
     local want = fan_in(m.weight.shape[2], m.weight.shape[3], m.weight.shape[4])
     return {weight = want, bias = want}
   end,
+  ["nn.Conv1d"] = function(m) local want = fan_in(m.weight.shape[2], m.weight.shape[3]); return {weight = want, bias = want} end,
   ["nn.LSTM"] = recurrent, ["nn.GRU"] = recurrent, ["nn.RNN"] = recurrent,
   ["nn.LSTMCell"] = recurrent, ["nn.GRUCell"] = recurrent, ["nn.RNNCell"] = recurrent,
   ["nn.Embedding"] = function() return {weight = normal(1)} end,
   ["nn.Positions"] = function() return {weight = normal(1)} end,
   ["nn.LayerNorm"] = function() return {weight = constant(1), bias = constant(0)} end,
   ["nn.BatchNorm2d"] = function() return {weight = constant(1), bias = constant(0)} end,
+  ["nn.BatchNorm1d"] = function() return {weight = constant(1), bias = constant(0)} end,
+  ["nn.GroupNorm"] = function() return {weight = constant(1), bias = constant(0)} end,
   ["nn.RMSNorm"] = function() return {weight = constant(1)} end,
   ["nn.MixtureOfExperts"] = function(m) return {up = fan_in(m.up.shape[2]), down = fan_in(m.down.shape[2])} end,
 }
@@ -67,7 +70,9 @@ tap.group("layers", function()
   local made = {
     Linear = nn.Linear(200, 300), Conv2d = nn.Conv2d(8, 96, {3, 5}, {groups = 2}), Embedding = nn.Embedding(300, 40),
     Positions = nn.Positions(300, 40), LayerNorm = nn.LayerNorm(300), RMSNorm = nn.RMSNorm(300),
-    BatchNorm2d = nn.BatchNorm2d(30),
+    BatchNorm2d = nn.BatchNorm2d(30), BatchNorm1d = nn.BatchNorm1d(30), GroupNorm = nn.GroupNorm(3, 30), Conv1d = nn.Conv1d(8, 96, 5, {groups = 2}),
+    Sigmoid = nn.Sigmoid(), Softplus = nn.Softplus(), Tanh = nn.Tanh(), Identity = nn.Identity(), Softmax = nn.Softmax(), LogSoftmax = nn.LogSoftmax(),
+    LeakyReLU = nn.LeakyReLU(), ELU = nn.ELU(), Upsample = nn.Upsample(2), MaxPool2d = nn.MaxPool2d(2), AvgPool2d = nn.AvgPool2d(2), Flatten = nn.Flatten(),
     MultiheadAttention = nn.MultiheadAttention(96, 4), TransformerBlock = nn.TransformerBlock(64, 4),
     SwiGLU = nn.SwiGLU(64, 96), MixtureOfExperts = nn.MixtureOfExperts(32, 64, 6), Dropout = nn.Dropout(0.5), ReLU = nn.ReLU(),
     GELU = nn.GELU(), SiLU = nn.SiLU(), Sequential = nn.Sequential(nn.Linear(64, 64)),

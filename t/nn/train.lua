@@ -95,7 +95,7 @@ tap.group("arguments of functions that stop a job", function()
   for what, row in pairs{
     ["rille.stopping: signals must be a list of TERM, USR1, USR2 and HUP"] = {function(v) rille.stopping{signals = v} end, 3, "TERM", {15}, {"KILL"},
       {"SIGTERM"}, {"TERM", {}}},
-    ["rille.stopping: signals must not have the key"] = {function(v) rille.stopping{signals = v} end, {TERM = true}},
+    ["rille.stopping: signals must have no key besides 1, 2, ..., found"] = {function(v) rille.stopping{signals = v} end, {TERM = true}},
     ["rille.stopping: expected the path of a file"] = {function(v) rille.stopping{file = v} end, 3, "", {}},
     ["rille.stopping: options must be a table"] = {rille.stopping, 3, "TERM"},
     ["rille.train.exit_if_stopping: code must"] = {function(v) exit(nil, nil, {code = v}) end, -1, 256, 1.5, "75"},

@@ -60,9 +60,9 @@ local failing = {
   {"no options", Net, function(net) net:to_global() end, {"whole.lua:", "Net:to_global", "{placement =, sbp =}"}},
   {"to_global in a trace", Net, traced(function(net) net:to_global{placement = P, sbp = "B"} end),
     {"Net:to_global: 'a.weight' f32{8, 4}", "inside a graph"}},
-  {"an integer dtype", Net, function(net) net:to("i64") end, {"whole.lua:", "Net:to: expected a float dtype, found \"i64\""}},
-  {"an unknown dtype", Net, function(net) net:to("f99") end, {"whole.lua:", "Net:to: expected a float dtype, found \"f99\""}},
-  {"a missing dtype", Net, function(net) net:to() end, {"whole.lua:", "Net:to: expected a float dtype, found nil"}},
+  {"an integer dtype", Net, function(net) net:to("i64") end, {"whole.lua:", "Net:to: expected a float dtype, f32, f64, bf16 or f16, found \"i64\""}},
+  {"an unknown dtype", Net, function(net) net:to("f99") end, {"whole.lua:", "Net:to: expected a float dtype, f32, f64, bf16 or f16, found \"f99\""}},
+  {"a missing dtype", Net, function(net) net:to() end, {"whole.lua:", "Net:to: expected a float dtype, f32, f64, bf16 or f16, found nil"}},
   {"load_state_dict into a result", with_result, function(net) net:load_state_dict(saved_values(net)) end,
     {"whole.lua:", "Net:load_state_dict: 'w' f32{8, 4}", "only to a variable"}},
   {"net:load into a result", with_result, function(net)

@@ -280,7 +280,7 @@ tap.group("errors", function()
   local function id(_, t) return t end
   local function run(fn, inputs, outputs, ...) return rille.per_rank(fn, {inputs = inputs, outputs = outputs})(...) end
   local cases = {
-    {"axis 1 has 3 elements, must divide by the 2 ranks of mesh axis 0", id, {"S(1)"}, {"S(1)"}, x},
+    {"axis 1 has 3 elements, which the 2 ranks of mesh axis 0 must divide", id, {"S(1)"}, {"S(1)"}, x},
     {"input 1: a layout must be S or B on each mesh axis, found P", id, {"P"}, {"B"}, x},
     {"output 1 differs along mesh axis 0", id, {"S(0)"}, {"B"}, x},
     {"output 1 must be a local tensor, found 1", function() return 1 end, {"S(0)"}, {"B"}, x},
@@ -297,7 +297,7 @@ tap.group("errors", function()
     {"pad: x must have at least 3 axes, found 2", function(_, t) return t:pad{1, 1, 1, 1, 1, 1} end, {"S(0)"}, {"S(0)"}, x},
     {"softmax: axis must be in", function(_, t) return t:sum():softmax() end, {"S(0)"}, {"S(0)"}, x},
     {"exp: expected at most 0 arguments, found 1", function(_, t) return t:exp(1) end, {"S(0)"}, {"S(0)"}, x},
-    {"matmul: operands must have 2 or more axes", function(_, t) return t[0]:matmul(t) end, {"S(0)"}, {"S(0)"}, x},
+    {"matmul: operand 1 must be a local tensor of 2 or more axes, found 1", function(_, t) return t[0]:matmul(t) end, {"S(0)"}, {"S(0)"}, x},
     {"all_to_all: axis 1 has 3 elements", function(m, t) return m:all_to_all(t, 0, 1, 0) end, {"S(0)"}, {"S(0)"}, x},
   }
   for _, case in ipairs(cases) do

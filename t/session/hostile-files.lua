@@ -18,7 +18,7 @@ end
 
 -- ---- ids of tokens ----
 
-local small = rille.tokenizer.train("abc abd hello hello world", {size = 262, special = {"<|end|>"}})
+local small = rille.tokenizer.train({"abc abd hello hello world"}, {size = 262, special = {"<|end|>"}})
 small:save(dir .. "/small.json")
 local json = read(dir .. "/small.json")
 local function with_id(id, token)
@@ -44,13 +44,14 @@ refused(function() rille.tokenizer(write("z.json", (json:gsub('"post_processor":
 for what, o in pairs{["tokenizer.train: size is 3, but bytes and 0 special tokens need 256"] = {size = 3},
   ["tokenizer.train: the special token 'a' occurs twice"] = {size = 300, special = {"a", "a"}},
   ["tokenizer.train: the pattern does not compile: missing closing parenthesis, at 1"] = {size = 300, pattern = "("}} do
-  local good, why = pcall(rille.tokenizer.train, "abc", o)
+  local good, why = pcall(rille.tokenizer.train, {"abc"}, o)
   tap.is({good, why:gsub("^[^ ]*: ", "", 1)}, {false, what, 1}, "the error names the function once")
 end
 
 refused(function() rille.tokenizer.train({"aa", nil, "bb"}, {size = 260}) end, "expected a string or {file = path}, found nil", "a gap in the texts")
+refused(function() rille.tokenizer.train("story.txt", {size = 260}) end, "expected a list of strings or files, found \"story.txt\"; write {file = path} for a file, or {string} to train on the string itself", "the name of a file")
 refused(function() rille.tokenizer.train({}, {size = 260}) end, "expected a list of strings or files, found an empty one", "no texts")
-refused(function() rille.tokenizer.train({"aa", x = "bb"}, {size = 260}) end, "the list of strings or files must not have the key \"x\"", "a name in the texts")
+refused(function() rille.tokenizer.train({"aa", x = "bb"}, {size = 260}) end, "the list of strings or files must have no key besides 1, 2, ..., found \"x\"", "a name in the texts")
 
 -- ---- truncated files of one tensor ----
 
@@ -78,7 +79,7 @@ os.execute(("mkdir '%s'"):format(bare))
 for _, kind in ipairs{"gpt2", "llama", "moe"} do
   local load, path = rille.models[kind].load, bare .. "/config.json"
   for text, why in pairs{none = ": No such file or directory", [""] = ": line 1 is not JSON: unexpected token near end of file",
-    ["{]"] = ": line 1 is not JSON: string or '}' expected near ']'", ["[1]"] = ": expected a JSON object",
+    ["{]"] = ": line 1 is not JSON: string or '}' expected near ']'", ["[1]"] = ": expected a JSON object, found an array",
     ["{}"] = (': model_type must be "%s", found nil'):format(kind), ['{"model_type":{"a":1}}'] = (': model_type must be "%s", found a table'):format(kind),
     ['{"model_type":null}'] = (': model_type must be "%s", found nil'):format(kind)} do
     os.remove(path)
@@ -141,13 +142,19 @@ end
 
 local p, q = rille.ones({2}, {requires_grad = true}), rille.ones{2}
 for want, groups in pairs{["group 1: the list of parameters is empty"] = {{params = {}}, {params = {p}}}, ["group 2: the list of parameters is empty"] = {{params = {p}}, {params = {}}},
-  ["no parameter requires a gradient; call p:requires_grad_(true) on those to train"] = {{params = {q}}}, ["group 1 must be {params = list, ...}, found a table without params"] = {{p}},
+  ["group 1 must be {params = list, ...}, found a table without params"] = {{p}},
   ["the list of parameters is empty"] = {}, ["entry 2 of the list of parameters is nil"] = {p, nil, rille.ones({2}, {requires_grad = true})},
-  ["entry 2 of the list of parameters is nil "] = {{params = {p}}, nil, {params = {q}}}, ["the list of parameters must not have the key \"params\""] = {params = {p}},
-  ["group 1: entry 1 of the list of parameters is nil"] = {{params = {nil, p}}}, ["the list of parameters must not have the key \"w\""] = {w = p}} do
+  ["entry 2 of the list of parameters is nil "] = {{params = {p}}, nil, {params = {q}}}, ["the list of parameters must have no key besides 1, 2, ..., found \"params\""] = {params = {p}},
+  ["group 1: entry 1 of the list of parameters is nil"] = {{params = {nil, p}}}, ["the list of parameters must have no key besides 1, 2, ..., found \"w\""] = {w = p}} do
   want = want:gsub(" $", "")
   refused(function() rille.optim.SGD(groups, {lr = 1}) end, "optim.SGD: " .. want, "groups")
 end
+refused(function() rille.optim.SGD(nn.Linear(1, 1)) end, "optim.SGD: expected a list of parameters, found an nn.Linear; pass its parameters: net:parameters()", "a module")
+refused(function() rille.optim.Adam({p}, {betas = {0.9}}) end, "optim.Adam: betas must be a list of two numbers, found {0.9}", "one beta")
+refused(function() rille.checkpoint.load(dir, nn.Linear(1, 1)) end, "expected a table {model =, optimizer =, data =}, found an nn.Linear; write {model = ...}", "a module as parts")
+refused(function() rille.checkpoint.save(dir, rille.optim.SGD({p})) end, "found an optim.SGD; write {optimizer = ...}", "an optimizer as parts")
+refused(function() rille.checkpoint.load(nn.Linear(1, 1), dir) end, "expected the name of a folder, found an nn.Linear", "swapped arguments")
+refused(function() rille.checkpoint.save(dir, {model = rille.optim.SGD({p})}) end, "model must be a module, found an optim.SGD", "an optimizer as model")
 refused(function() rille.optim.clip_grad_norm({p, nil, p}, 1) end, "optim.clip_grad_norm: entry 2 of the list of parameters is nil", "a gap")
 local function adam(n)
   local list = {}
@@ -183,7 +190,7 @@ for dtype, most in pairs{bool = 1, bf16 = 256, f16 = 2048, f32 = 1 << 24, f64 = 
   tap.ok(x:min():item() == lo and x:max():item() == most, dtype .. ": the largest integers are drawn")
   tap.ok(rille.randint(least, most + 1, {64}, {dtype = dtype}):to"f64":abs():max():item() <= most, "randint accepts the full range of exact integers")
 end
-refused(function() nn.init.uniform_(rille.zeros{4}, 2, 1) end, "nn.init.uniform_: expected two numbers, the lesser first, found 2 and 1", "a reversed range")
+refused(function() nn.init.uniform_(rille.zeros{4}, 2, 1) end, "nn.init.uniform_: expected two numbers, the smaller first, found 2 and 1", "a reversed range")
 refused(function() nn.init.normal_(rille.zeros{4}, "a") end, "nn.init.normal_: mean must be a number, found \"a\"", "a mean that is no number")
 
 -- ---- a tokenizer ----
@@ -199,9 +206,9 @@ refused(function() small:save(dir .. "/a.tiktoken") end, "/a.tiktoken: the name 
 for _, row in ipairs{{nn.Linear, {2, 2, {bias = 0}}, "bias must be true or false, found 0"}, {nn.SwiGLU, {2, 2, {bias = "no"}}, "bias must be true or false, found \"no\""},
   {nn.Conv2d, {2, 2, 1, {bias = 0}}, "bias must be true or false, found 0"}, {nn.LayerNorm, {2, {bias = "no"}}, "bias must be true or false, found \"no\""},
   {nn.MultiheadAttention, {2, 1, {is_causal = 0}}, "is_causal must be true or false, found 0"}, {nn.TransformerBlock, {2, 1, {is_causal = 0}}, "is_causal must be true or false, found 0"},
-  {nn.Conv2d, {2, 2, {1, 2, 3}}, "a kernel size must be {height, width}, found 3 sizes"}, {nn.LayerNorm, {{}}, "expected the sizes of the last axes, at least one"},
-  {nn.RMSNorm, {{}}, "expected the sizes of the last axes, at least one"}, {nn.LayerNorm, {}, "expected the sizes of the last axes, at least one"},
-  {nn.BatchNorm2d, {2, {momentum = 2}}, "momentum must be from 0 to 1, found 2"}, {nn.BatchNorm2d, {2, {momentum = "a"}}, "momentum must be from 0 to 1, found \"a\""},
+  {nn.Conv2d, {2, 2, {1, 2, 3}}, "kernel_size must be a positive integer or {height, width}, found {1, 2, 3}"}, {nn.LayerNorm, {{}}, "expected the sizes of the last axes, at least one, found none"},
+  {nn.RMSNorm, {{}}, "expected the sizes of the last axes, at least one, found none"}, {nn.LayerNorm, {}, "expected the sizes of the last axes, at least one, found none"},
+  {nn.BatchNorm2d, {2, {momentum = 2}}, "momentum must be a number from 0 to 1, found 2"}, {nn.BatchNorm2d, {2, {momentum = "a"}}, "momentum must be a number from 0 to 1, found \"a\""},
   {nn.init.normal_, {T{1}, 0, -1}, "std must be a number of at least 0, found -1"}} do
   refused(function() row[1](table.unpack(row[2])) end, row[3], "a layer")
 end

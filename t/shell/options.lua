@@ -27,6 +27,9 @@ local calls = {
   snapshot = function(o) return rille.snapshot(nil, o) end, stopping = function(o) return rille.stopping(o) end,
    plan = function(o) return rille.plan(x, o) end,
   whatif = function(o) return rille.whatif(called(), with({mesh = {2}}, o)) end,
+  ["nn.AvgPool2d"] = function(o) return nn.AvgPool2d(2, o) end, ["nn.MaxPool2d"] = function(o) return nn.MaxPool2d(2, o) end,
+  ["nn.BatchNorm1d"] = function(o) return nn.BatchNorm1d(2, o) end, ["nn.Conv1d"] = function(o) return nn.Conv1d(2, 2, 1, o) end,
+  ["nn.GroupNorm"] = function(o) return nn.GroupNorm(1, 2, o) end,
   ["nn.BatchNorm2d"] = function(o) return nn.BatchNorm2d(2, o) end, ["nn.Conv2d"] = function(o) return nn.Conv2d(2, 2, 1, o) end,
   ["nn.CrossEntropyLoss"] = nn.CrossEntropyLoss, ["nn.Embedding"] = function(o) return nn.Embedding(2, 2, o) end, ["nn.GELU"] = nn.GELU,
   ["nn.LayerNorm"] = function(o) return nn.LayerNorm(2, o) end, ["nn.Linear"] = function(o) return nn.Linear(2, 2, o) end,
@@ -100,6 +103,32 @@ tap.group("options", function()
       tap.ok(not ok, name .. " refuses an unknown option", message)
     elseif calls[name] or has_options(name) then
       tap.fails(function() return calls[name]{no_such_option = 1} end, {"no_such_option"}, name .. " names an unknown option in its error")
+    end
+  end
+end)
+
+local values = {4, -1, 0.5, "no such word", true, {}, {{}}, print, x, nn.ReLU()}
+
+-- Returns the errors of wrong values of an option that do not begin with a line of this file, without duplicates.
+local function misplaced(call, option)
+  local list, found = {}, {}
+  for _, value in ipairs(values) do
+    local good, why = pcall(call, {[option] = value})
+    why = tostring(why)
+    if not good and not why:find("^t/shell/options%.lua:%d+: ") and not found[why] then list[#list + 1], found[why] = why, true end
+  end
+  return table.concat(list, "\n")
+end
+
+tap.group("values", function()
+  for _, name in ipairs(pages.names()) do
+    local call = calls[name]
+    for braces in (call and pages.signature(name) or ""):gmatch("%b{}") do
+      for option in ("{" .. braces:sub(2, -2):gsub("%b{}", "")):gmatch("([%a_][%w_]*) =") do
+        -- nn.GELU and others are called from pcall, so that no line of this file calls them
+        local from_here = function(o) local _ = call(o) end
+        tap.is(misplaced(from_here, option), "", ("%s: an error of the option %s names the user's line"):format(name, option))
+      end
     end
   end
 end)

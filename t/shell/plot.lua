@@ -84,7 +84,7 @@ tap.group("mistakes", function()
   line({"'a' must be a list"}, function() rille.plot(path, {a = 3}) end)
   line({"entry 2 of 'a'"}, function() rille.plot(path, {a = {1, "x"}}) end)
   for shown, series in pairs{["\"loss\""] = {loss = 1}, ["0"] = {[0] = 3, 2}, ["100"] = {[100] = 2}, ["2.5"] = {1, [2.5] = 2}} do
-    line({"the list 'a' must not have the key " .. shown}, function() rille.plot(path, {a = series}) end)
+    line({"the list 'a' must have no key besides 1, 2, ..., found " .. shown}, function() rille.plot(path, {a = series}) end)
   end
   line({"entry 2 of 'a'"}, function() rille.plot(path, {a = {1, nil, 3}}) end)
   for shown, key in pairs{["true"] = true, ["2.5"] = 2.5, ["a table"] = {}} do

@@ -1,5 +1,5 @@
--- batch_norm2d.lua - (x - mean) / sqrt(variance + eps) * weight + bias for each channel; x: (batch, channels, h, w).
--- Ioffe & Szegedy 2015.
+-- batch_norm.lua - nn.BatchNorm2d and nn.BatchNorm1d: (x - mean) / sqrt(variance + eps) * weight + bias for each channel;
+-- x: (batch, channels, h, w), for BatchNorm1d (batch, channels) or (batch, channels, length). Ioffe & Szegedy 2015.
 --
 -- In training mode, mean and variance are computed over the whole batch (per micro-batch in a compiled step), however
 -- the batch is sharded. The running statistics for eval() are buffers and are updated once per step; an empty batch
@@ -16,11 +16,10 @@ local start = require "rille.nn.start"
 local BatchNorm2d = Module:extend("nn.BatchNorm2d")
 
 function BatchNorm2d:init(channels, options)
-  check.count("nn.BatchNorm2d", "the number of channels", channels)
-  options = check.options("nn.BatchNorm2d", options, {eps = 1e-5, momentum = 0.1})
-  self.eps, self.momentum = check.eps("nn.BatchNorm2d", "eps", options.eps), options.momentum
-  check.that(type(self.momentum) == "number" and self.momentum >= 0 and self.momentum <= 1,
-    "nn.BatchNorm2d: momentum must be from 0 to 1, found %s", check.shown(self.momentum))
+  local who = self.__name
+  check.count(who, "the number of channels", channels)
+  options = check.options(who, options, {eps = 1e-5, momentum = 0.1})
+  self.eps, self.momentum = check.eps(who, "eps", options.eps), check.share(who, "momentum", options.momentum)
   self.weight, self.bias = start.full({channels}, 1), start.full({channels}, 0)
   self:buffer("running_mean", rille.zeros{channels})
   self:buffer("running_var", rille.ones{channels})
@@ -47,8 +46,8 @@ local function centered(x, across)
   return near - across(rest), mean + rest
 end
 
-function BatchNorm2d:forward(x)
-  check.that(x.ndim == 4, "nn.BatchNorm2d: input must have 4 dimensions, (batch, channels, height, width), found %d", x.ndim)
+-- Normalises x, (batch, channels, h, w).
+local function normalize(self, x)
   local channels = self.weight.shape[1]
   local function across(t) return t:reshape{1, channels, 1, 1} end
   local function normalized(near, var)
@@ -69,6 +68,18 @@ function BatchNorm2d:forward(x)
   end)
 end
 
+function BatchNorm2d:forward(x)
+  check.that(x.ndim == 4, "nn.BatchNorm2d: input must have 4 dimensions, (batch, channels, height, width), found %d", x.ndim)
+  return normalize(self, x)
+end
+
 function BatchNorm2d:describe() return tostring(self.weight.shape[1]) end
 
-return BatchNorm2d
+local BatchNorm1d = BatchNorm2d:extend("nn.BatchNorm1d")
+
+function BatchNorm1d:forward(x)
+  check.that(x.ndim == 2 or x.ndim == 3, "nn.BatchNorm1d: input must have 2 or 3 dimensions, (batch, channels[, length]), found %d", x.ndim)
+  return normalize(self, x:reshape{x.shape[1], x.shape[2], 1, x.shape[3] or 1}):reshape(x.shape)
+end
+
+return {BatchNorm1d = BatchNorm1d, BatchNorm2d = BatchNorm2d}

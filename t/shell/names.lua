@@ -1,0 +1,80 @@
+-- names.lua - tests that names of PyTorch, Torch7 and Python exist here, or that the error says what to write instead.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn = rille.nn
+
+local net = nn.Linear(2, 2)
+local scopes = {tensor = rille.ones{2, 2}, rille = rille, nn = nn, optim = rille.optim, data = rille.data, init = nn.init, module = net}
+
+local asked = {
+  nn = [[Tanh Sigmoid Softmax LogSoftmax Softplus ReLU LeakyReLU ELU GELU SiLU Identity Flatten MaxPool2d AvgPool2d Upsample Linear
+    Conv1d Conv2d BatchNorm1d BatchNorm2d GroupNorm LayerNorm RMSNorm Embedding Dropout LSTM GRU RNN Sequential Module Parameter
+    CrossEntropyLoss MSELoss MultiheadAttention ModuleList ModuleDict ParameterList AdaptiveAvgPool2d MaxPool1d BCELoss BCEWithLogitsLoss
+    L1Loss SmoothL1Loss HuberLoss NLLLoss KLDivLoss PReLU ReLU6 Hardtanh Mish Softsign LogSigmoid SELU GLU InstanceNorm2d Conv3d ConvTranspose2d
+    TransformerEncoderLayer TransformerEncoder Transformer DataParallel functional utils Buffer EmbeddingBag ZeroPad2d PixelShuffle Unflatten
+    SpatialConvolution SpatialMaxPooling SpatialAveragePooling SpatialBatchNormalization BatchNormalization TemporalConvolution LookupTable SoftMax
+    LogSoftMax ClassNLLCriterion CrossEntropyCriterion MSECriterion BCECriterion Reshape View Concat ConcatTable ParallelTable CAddTable JoinTable
+    SplitTable Threshold gModule Dropout2d LazyLinear CosineSimilarity]],
+  rille = [[no_grad manual_seed from_numpy save load tensor zeros ones zeros_like ones_like full_like randn randn_like rand randint arange linspace eye
+    cat stack matmul einsum where Tensor FloatTensor LongTensor device cuda backends distributed jit compile autograd vmap nn optim data utils DataLoader
+    functional relu softmax sigmoid tanh clip norm sort argsort outer randperm inference_mode set_grad_enabled float32 float16 bfloat16 int64 bool
+    Module DeviceMesh shard_map value_and_grad hstack vstack as_tensor std mm bmm profiler]],
+  tensor = [[shape size view cuda cpu item detach numpy tolist T t dim reshape float double half long int bool type std mm bmm dot flatten contiguous
+    squeeze unsqueeze expand expand_as repeat_interleave tile norm clip clamp sort argsort topk sum mean max min argmax pow sqrt abs isnan isinf add sub mul div
+    add_ mul_ fill_ zero_ copy_ normal_ uniform_ clone backward grad requires_grad requires_grad_ register_hook retain_grad is_leaf masked_fill
+    index_select gather scatter_add scatter narrow select unbind chunk split cmul cdiv nElement nDimension resize apply histc typeAs new_zeros
+    device_mesh placements full_tensor redistribute swapaxes permute transpose outer log2 log1p is_contiguous data ndim device dtype grad_fn]],
+  optim = [[SGD Adam AdamW RMSprop Adagrad LBFGS Lion lr_scheduler CosineAnnealingLR StepLR LambdaLR OneCycleLR Optimizer clip_grad_norm_ sgd adam]],
+  data = [[DataLoader Dataset TensorDataset random_split DistributedSampler Subset read_csv]],
+  init = [[xavier_uniform_ kaiming_normal_ normal_ uniform_ zeros_ ones_ constant_ trunc_normal_ orthogonal_ kaiming_uniform xavier_normal]],
+  module = [[cuda cpu half float double bfloat16 to train eval parameters named_parameters state_dict load_state_dict zero_grad children
+    named_children modules named_modules apply register_buffer register_parameter add_module requires_grad_ buffers named_buffers compile
+    getParameters evaluate updateParameters size append register_forward_hook save]],
+}
+
+for scope, names in pairs(asked) do
+  tap.group(scope, function()
+    for name in names:gmatch("%S+") do
+      local good, why = pcall(function() return scopes[scope][name] end)
+      local says = not good and (tostring(why):find("has no [%w ]*'" .. name .. "': %l") or tostring(why):find("'" .. name .. "': %l")
+        or tostring(why):find("the nearest name is '", 1, true))
+      good = good and (why ~= nil or name == "grad") -- a tensor without a gradient
+      tap.ok(good or says, ("%s of %s exists, or its error says what to write"):format(name, scope), tostring(why))
+      local hint = rille._elsewhere(scope, name)
+      tap.ok(not (good and hint), ("%s of %s does not have both"):format(name, scope), hint)
+    end
+  end)
+end
+
+tap.group("global names", function()
+  for name in ([[torch np numpy tf jax F nn optim DataLoader device len range enumerate zip list dict max min abs sum round sqrt exp sin cos log pi
+    None True False null str int float isinstance import from def elif is del pass lambda open print exit quit help]]):gmatch("%S+") do
+    tap.ok(_G[name] or rille._elsewhere("", name), name .. " exists, or the shell says what to write")
+  end
+end)
+
+-- Returns the paths that a hint names, such as rille.nn.Conv2d, and do not exist.
+local function unknown(hint)
+  local list = {}
+  for path in hint:gmatch("rille(%.[%w_.]*[%w_])") do
+    local at = rille
+    for part in path:gmatch("[%w_]+") do
+      local good, value = pcall(function() return at[part] end)
+      at = good and value or nil
+      if at == nil then break end
+    end
+    if at == nil then list[#list + 1] = "rille" .. path end
+  end
+  return table.concat(list, " ")
+end
+
+tap.group("hints", function()
+  for scope, names in pairs(asked) do
+    for name in names:gmatch("%S+") do
+      local hint = rille._elsewhere(scope, name)
+      if hint then tap.is(unknown(hint), "", ("the hint for %s names what exists: %s"):format(name, hint)) end
+    end
+  end
+end)
+
+tap.done()

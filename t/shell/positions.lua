@@ -1,0 +1,129 @@
+-- positions.lua - tests that the error of a wrong argument names the user's line: every public function and method is called
+-- with every combination of up to two values of all types, and layers with every value as input.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+
+local dir = os.tmpname()
+os.remove(dir)
+local function nothing() end
+local NIL = {}
+local values = {NIL, 4, -1, 0.5, dir .. "/none", true, {}, {1}, nothing, rille.ones{2, 2}, nn.Linear(2, 2), nn.Linear, rille.placement("cpu", {0})}
+local function given(v) if v ~= NIL then return v end end
+
+-- Returns the errors of calls that do not begin with this line, without duplicates.
+local function misplaced(fn, ...)
+  local found, list, fixed = {}, {}, table.pack(...)
+  local function try(a, b)
+    local args = table.move({given(a), given(b), n = 2}, 1, 2, fixed.n + 1, {table.unpack(fixed, 1, fixed.n)})
+    local good, why = pcall(function() local _ = fn(table.unpack(args, 1, fixed.n + (b ~= nil and 2 or 1))) end)
+    if good or tostring(why):find("^t/shell/positions%.lua:%d+: ") then return end
+    if not found[tostring(why)] then list[#list + 1], found[tostring(why)] = tostring(why), true end
+  end
+  for _, a in ipairs(values) do
+    try(a)
+    for _, b in ipairs(values) do try(a, b) end
+  end
+  return table.concat(list, "\n")
+end
+
+local function is_callable(v) return type(v) == "function" or type(v) == "table" and getmetatable(v) and getmetatable(v).__call end
+
+-- Calls visit(name, function) for the public members of a table, in order.
+local function each(t, prefix, visit)
+  local names = {}
+  for name, v in pairs(t) do
+    if type(name) == "string" and name:sub(1, 1) ~= "_" and is_callable(v) then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do visit(prefix .. name, t[name]) end
+end
+
+local function check(name, fn, ...) tap.is(misplaced(fn, ...), "", name .. ": errors name the user's line") end
+
+tap.group("functions", function()
+  for _, name in ipairs{"args", "autocast", "func", "operator", "per_rank", "plot", "recover", "snapshot", "stopping", "parallel", "tokenizer"} do
+    check(name, rille[name])
+  end
+  each(rille, "", check)
+  for _, path in ipairs{"nn", "nn.init", "optim", "data", "io", "io.llmc", "models", "models.gpt2", "models.llama", "models.moe", "models.resnet", "checkpoint",
+    "parallel", "tokenizer", "train", "sbp"} do
+    local t = rille
+    for part in path:gmatch("[^.]+") do t = t[part] end
+    each(t, path .. ".", check)
+  end
+end)
+
+tap.group("methods", function()
+  local net, step = nn.Linear(2, 2), rille.graph(function(x) return x end)
+  step(rille.ones{2})
+  local objects = {tensor = rille.ones{2, 2}, net = net, class = nn.Module, optimizer = optim.SGD(net:parameters(), {lr = 1}), graph = step,
+    placement = rille.placement("cpu", {0}), tokenizer = rille.tokenizer.train({"a b a b"}, {size = 258}),
+    loader = rille.data.loader{rille.ones{4}, batch = 2}, tokens = rille.data.tokens({1, 2, 3, 4, 5}, {batch = 1, length = 2}),
+    model = rille.models.gpt2.new{vocab = 8, length = 4, layers = 1, heads = 1, width = 4},
+    line = rille.train.progress{total = 2, file = io.tmpfile()}}
+  check("nn.Rotary:turn", nn.Rotary(4, 2).turn, nn.Rotary(4, 2))
+  for kind, object in pairs(objects) do
+    local seen, t = {init = true, forward = true}, object
+    for _, name in ipairs(kind == "placement" and {"show"} or kind == "tokenizer" and {"encode", "decode", "save"} or {}) do
+      check(kind .. ":" .. name, object[name], object)
+    end
+    while t do
+      if type(t) == "table" then
+        each(t, kind .. ":", function(name, fn)
+          local method = name:match(":(.*)")
+          if not seen[method] and type(fn) == "function" then
+            check(name, fn, object)
+            check(name:gsub(":", "."), function(a, b)
+              if type(a) ~= "table" or not getmetatable(a) then local _ = fn(a, b) end -- other objects may have the method, too
+            end)
+          end
+          seen[method] = true
+        end)
+      end
+      local meta = debug.getmetatable(t)
+      t = meta and (rawget(meta, "__methods") or type(meta.__index) == "table" and meta.__index)
+    end
+  end
+end)
+
+tap.group("layers", function()
+  local made = {}
+  for name, args in pairs{AvgPool2d = {2}, BatchNorm1d = {2}, BatchNorm2d = {2}, Conv1d = {2, 2, 1}, Conv2d = {2, 2, 1}, Embedding = {4, 2}, GRU = {2, 2},
+    GRUCell = {2, 2}, GroupNorm = {1, 2}, LSTM = {2, 2}, LSTMCell = {2, 2}, LayerNorm = {2}, Linear = {2, 2}, MaxPool2d = {2},
+    MixtureOfExperts = {2, 2, 2}, MultiheadAttention = {2, 1}, Positions = {4, 2}, RMSNorm = {2}, RNN = {2, 2}, RNNCell = {2, 2}, SwiGLU = {2, 2},
+    TransformerBlock = {2, 1}, Upsample = {2}, Int8Linear = {nn.Linear(2, 2)}, Int8Experts = {nn.MixtureOfExperts(2, 2, 2)}} do
+    made[name] = args
+  end
+  for name, class in pairs(nn) do
+    if type(class) == "table" and class ~= nn.Module and class ~= nn.init then
+      local layer = class(table.unpack(made[name] or {}))
+      check("nn." .. name .. "(x)", layer)
+      for _, v in ipairs(name ~= "Sequential" and name ~= "Identity" and {4, "x", true, {}, nothing} or {}) do
+        tap.fails(function() layer(v) end, {"nn." .. name .. ": input must be a tensor, found "}, "nn." .. name .. " refuses " .. type(v))
+      end
+    end
+  end
+end)
+
+tap.group("a value that a forward forgot to return", function()
+  local Block = nn.Module:extend("Block")
+  function Block:init() self.act = nn.ReLU() end
+  function Block:forward(x) local y = self.act(x); return y end -- a tail call would leave no line
+  local Net = nn.Module:extend("Net")
+  function Net:init() self.blocks = {Block(), Block()} end
+  function Net:forward(x)
+    local function forgets() end
+    self.blocks[1](x)
+    return self.blocks[2](forgets())
+  end
+  local net = Net()
+  tap.fails(function() net(rille.ones{2}) end, {"positions.lua:" .. debug.getinfo(Block.forward, "S").linedefined ..
+    ": nn.ReLU: input must be a tensor, found nil; did the forward before it return a value? (in Net.blocks.1.act)"}, "the message names line and module")
+  local missing = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+  missing[1].forward = function() end
+  tap.fails(function() missing(rille.ones{2}) end, {"positions.lua:", "nn.ReLU: input must be a tensor, found nil", "(in nn.Sequential.1)"}, "also inside nn.Sequential")
+end)
+
+os.execute("rm -rf '" .. dir .. "'")
+tap.done()
