@@ -142,12 +142,6 @@ plane_count(const struct view *v)
     return v->dim[0] * v->dim[1];
 }
 
-static size_t
-line_up(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 /* Returns the bytes of scratch for planes that cannot be used in place: a transposed group, or a plane of 16-bit
  * floats. */
 static size_t
@@ -155,7 +149,7 @@ group_bytes(const struct view *v, bool turn)
 {
     size_t bytes = v->dtype == DT_F64 ? sizeof(double) : sizeof(float);
     bool half = dtype_is_half((enum dtype)v->dtype);
-    return turn || half ? line_up((size_t)plane_size(v) * bytes * (turn ? PLANE_LANES : 1)) : 0;
+    return turn || half ? align_64((size_t)plane_size(v) * bytes * (turn ? PLANE_LANES : 1)) : 0;
 }
 
 bool
@@ -178,7 +172,7 @@ pool_prepare(const struct kcall *k, const struct plane *p, const struct plane_fn
     s->group.lanes = PLANE_LANES;
     s->turn = !fn->alone && n >= PLANE_LANES && p->n[1] <= SHORT_ROW;
     s->threads = (int)MIN(k->threads, 1 + n * p->n[0] * p->n[1] / LEAST_WORK);
-    s->workspace = line_up(MAX(plane_workspace(p, bytes), s->turn ? plane_workspace(&s->group, bytes) : 0));
+    s->workspace = align_64(MAX(plane_workspace(p, bytes), s->turn ? plane_workspace(&s->group, bytes) : 0));
     for (int i = 0; i < k->call->nin; i++) s->workspace += group_bytes(&k->in[i], s->turn);
     s->workspace += group_bytes(&k->out[0], s->turn);
     *scratch_bytes = s->workspace * (size_t)s->threads;
