@@ -12,7 +12,7 @@ local LayerNorm = Module:extend("nn.LayerNorm")
 function LayerNorm:init(shape, options)
   options = check.options("nn.LayerNorm", options, {eps = 1e-5, bias = true, offset = 0})
   start.norm(self, shape, options.offset)
-  if options.bias then self.bias = start.full(shape, 0) end
+  if options.bias then self.bias = start.full(self.weight.shape, 0) end
   self.eps = check.eps("nn.LayerNorm", "eps", options.eps)
 end
 

@@ -244,7 +244,7 @@ row_layout(struct rille_session *s, int kind, const char *text)
 }
 
 /* Lists the layouts of a matrix on four devices in a row, then on 2 x 2. npartial: number of kinds of P. */
-enum { LAYOUTS = 42 };
+enum { LAYOUTS_ON = 42 };
 static inline int
 layouts_on(struct rille_session *s, int kind, const int32_t *rank, int npartial, const struct layout **out)
 {

@@ -183,7 +183,7 @@ static void
 every_move(struct rille_session *s)
 {
     static const int32_t rank[] = {2, 0, 1, 3};
-    const struct layout *layout[LAYOUTS];
+    const struct layout *layout[LAYOUTS_ON];
     struct count n = {0};
     int npair = 0, nlayout = layouts_on(s, DEV_ASYNC, rank, 1, layout);
     for (int i = 0; i < nlayout * nlayout; i++) {

@@ -264,7 +264,7 @@ waits_for_all(struct rille_session *s)
 static void
 every_move(struct rille_session *s, int a, int b)
 {
-    const struct layout *from[LAYOUTS], *to[LAYOUTS];
+    const struct layout *from[LAYOUTS_ON], *to[LAYOUTS_ON];
     struct count n = {0};
     int npair = 0, tries = a == DEV_CPU && b == DEV_CPU ? 4 : 2, nlayout = layouts_on(s, a, NULL, 1, from);
     other_kind = a == DEV_CPU ? b : a;

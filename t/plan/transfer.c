@@ -117,7 +117,7 @@ is_move(const struct layout *from, const struct layout *to)
 static void
 every_move(struct rille_session *s, int a, int b, const char *name)
 {
-    const struct layout *from[LAYOUTS], *to[LAYOUTS];
+    const struct layout *from[LAYOUTS_ON], *to[LAYOUTS_ON];
     struct count n = {0};
     int nfrom = layouts_on(s, a, NULL, 3, from), nto = layouts_on(s, b, NULL, 3, to), npair = 0;
     for (int i = 0; i < nfrom * nto; i++) {
