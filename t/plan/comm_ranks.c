@@ -214,8 +214,8 @@ every_stage(struct rille_session *s)
     int nlist = countof(nrank), nway = 4 * nlist;
     for (int i = 0; i < nway * nway; i++) {
         int a = i / nway, b = i % nway, want;
-        const struct layout *from = layout_on(s, DEV_ASYNC, 1, &nrank[a / 4], rank[a / 4], text[a % 4]),
-                            *to = layout_on(s, DEV_ASYNC, 1, &nrank[b / 4], rank[b / 4], text[b % 4]);
+        const struct layout *from = mesh_layout(s, DEV_ASYNC, 1, &nrank[a / 4], rank[a / 4], text[a % 4]),
+                            *to = mesh_layout(s, DEV_ASYNC, 1, &nrank[b / 4], rank[b / 4], text[b % 4]);
         if (from == to) continue;
         struct plan *p = plan_twice(s, from, to, &want);
         wire_ns_per_byte = (double)(i / 3 % 2);
