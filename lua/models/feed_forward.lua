@@ -63,7 +63,7 @@ local function within_groups(self, scores)
 end
 
 -- Returns the experts that each row chooses and their weights, both (n, top_k).
-function Experts:_choose(rows)
+local function choose(self, rows)
   local how, logits = self.how, self.router(rows)
   if logits.dtype ~= "f32" then logits = logits:to("f32") end
   local p = how.score == "sigmoid" and logits:sigmoid() or logits:softmax(-1)
@@ -77,12 +77,14 @@ function Experts:_choose(rows)
 end
 
 -- Returns the hidden values of experts from their products with gate and up.
-function Experts:_hidden(times, x)
+local function hidden(self, times, x)
   local gate, up, limit = times(x, "gate"), times(x, "up"), self.how.limit
   if not limit then return activations[self.activation](gate) * up end
   gate, up = gate:clamp(nil, limit), up:clamp(-limit, limit)
   return (up + 1) * (gate * (gate * 1.702):sigmoid())
 end
+
+Experts._steps = {choose = choose, hidden = hidden}
 
 function Experts:forward(x)
   local y = nn.MixtureOfExperts.forward(self, x)

@@ -35,8 +35,7 @@ function MixtureOfExperts:init(d, hidden, experts, options)
 end
 
 -- Returns the chosen experts of each row, and the weights of these experts, both (n, top_k). The weights of a row sum to 1.
--- Subclasses may replace this method and the next.
-function MixtureOfExperts:_choose(x)
+local function choose(self, x)
   local p = self.router(x):softmax(-1)
   local most, best = p:topk(self.top_k) -- if experts tie for the last place, any of them are chosen
   local share = best:one_hot(self.experts):sum{axis = 1}:to("f32"):detach():mean{axis = 0} / self.top_k
@@ -45,23 +44,25 @@ function MixtureOfExperts:_choose(x)
 end
 
 -- Returns the hidden values of experts; times(x, "up") is the product of x with each expert's matrix.
-function MixtureOfExperts:_hidden(times, x) return times(x, "up"):gelu() end
+local function hidden(_, times, x) return times(x, "up"):gelu() end
+
+MixtureOfExperts._steps = {choose = choose, hidden = hidden} -- a subclass may have others
 
 -- Returns the weight of each expert, (n, experts); 0 except for the top_k.
 function MixtureOfExperts:gates(x)
-  local best, given = self:_choose(x)
+  local best, given = self._steps.choose(self, x)
   return (best:one_hot(self.experts):to(given.dtype) * given:unsqueeze(2)):sum{axis = 1}
 end
 
 -- Computes only the chosen experts. The experts of one rank form a group; the result of a group is an addend of the
 -- sum.
 local function of_chosen(self, rows, groups)
-  local best, given = self:_choose(rows)
+  local best, given = self._steps.choose(self, rows)
   local function times(x, name)
     local w = self[name]
     return rille._expert_matmul(x, w:reshape{groups, self.experts // groups, w.shape[2], w.shape[3]}, best)
   end
-  local y = times(self:_hidden(times, rows:unsqueeze(0):unsqueeze(2)), "down")
+  local y = times(self._steps.hidden(self, times, rows:unsqueeze(0):unsqueeze(2)), "down")
   return (y * given:unsqueeze(0):unsqueeze(3)):sum{axis = {0, 2}}
 end
 
@@ -71,7 +72,7 @@ local function of_all(self, rows)
     local y, bias = rille.matmul(x, self[name]), self[name .. "_bias"]
     return bias and y + bias:unsqueeze(1) or y
   end
-  return (times(self:_hidden(times, rows:unsqueeze(0)), "down") * gates):sum{axis = 0}
+  return (times(self._steps.hidden(self, times, rows:unsqueeze(0)), "down") * gates):sum{axis = 0}
 end
 
 function MixtureOfExperts:forward(x)
