@@ -83,7 +83,6 @@ bool exec_by_host(int device);
 
 /* ---- stage.c ---- */
 
-size_t stage_align(size_t bytes); /* rounds up to a multiple of 64 */
 /* Returns a dense view of dtype d with the sizes and the global position of v. */
 struct view stage_view(const struct view *v, enum dtype d);
 /* Returns the dtype that the reference uses in place of d: f64, or i64. */

@@ -11,7 +11,7 @@ make_elt(struct exec *e, int device)
     if (!exec_by_host(device) || (!e->fused && !(e->call->op->flags & OP_ELTWISE))) return 0;
     TRY(elt_new(&e->arena, e->made.nstep, e->made.step, e->nin, e->in, e->nout, e->out, e->k.threads, e->k.unread,
                 &elt));
-    return exec_accept(e, &method_elt, "eltwise", elt, stage_align(elt_scratch(elt)));
+    return exec_accept(e, &method_elt, "eltwise", elt, align_64(elt_scratch(elt)));
 }
 
 static int

@@ -176,7 +176,7 @@ make_epilogue(struct exec *e, int device)
     TRY(make_producer(e, l, lead, &result, device));
     TRY(last->call->op->flags & OP_FOLLOWS ? make_follower(e, l, last, &result, device)
                                            : make_others(e, l, lead, &result, device));
-    l->at = stage_align(MAX(exec_scratch(e->part[EPILOGUE]), exec_scratch(e->part[PRODUCER])));
+    l->at = align_64(MAX(exec_scratch(e->part[EPILOGUE]), exec_scratch(e->part[PRODUCER])));
     size_t bytes = l->to < 0 ? (size_t)view_numel(&result) * dtype_bytes(result.dtype) : 0;
     return exec_accept(e, &method_epilogue, exec_variant(e->part[PRODUCER]), l, l->at + bytes);
 }

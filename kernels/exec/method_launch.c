@@ -15,7 +15,7 @@ make_compiled(struct exec *e, int device)
     /* RILLE_CHECK=ref compares the producer's result, which the compiled kernel of a whole chain does not store. */
     else if (lead < 0 || !kernel_checks())
         TRY(cuda_launch_chain(&e->arena, lead, nstep, e->made.step, e->nin, e->in, e->nout, e->out, &l));
-    return l ? exec_accept(e, &method_launch, l->source.engine, l, stage_align(l->scratch_bytes)) : 0;
+    return l ? exec_accept(e, &method_launch, l->source.engine, l, align_64(l->scratch_bytes)) : 0;
 }
 
 static int

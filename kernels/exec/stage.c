@@ -6,12 +6,6 @@
 
 #include "kernels/cpu/base/copies.h"
 
-size_t
-stage_align(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 bool
 stage_has_operand(const struct exec *e, int i)
 {
@@ -43,7 +37,7 @@ void
 stage_reserve(struct exec *e, int64_t n, size_t width)
 {
     bool fits = e->scratch_bytes < STAGE_MOST && (size_t)n < (STAGE_MOST - e->scratch_bytes - 64) / width;
-    e->scratch_bytes = fits ? e->scratch_bytes + stage_align((size_t)n * width) : STAGE_MOST;
+    e->scratch_bytes = fits ? e->scratch_bytes + align_64((size_t)n * width) : STAGE_MOST;
 }
 
 static void

@@ -4,42 +4,20 @@
 
 extern const struct op op_avg_pool2d_grad;
 
-static int
-rule(const struct call *c, struct str *rule)
-{
-    UNUSED(c);
-    str_add(rule, "nc[h][w]->nc[u][v]");
-    return 0;
-}
-
-static struct plane
-plane_of(const struct kcall *k)
-{
-    return pool_plane(k->call->attr, &k->in[0], &k->out[0]);
-}
-
-struct task {
-    const double *x;
-    double *y;
-};
-
 static void
-mean(void *arg, const struct pane *w)
+mean(const struct pane *w)
 {
-    const struct task *t = arg;
     double sum = 0;
     for (int64_t i = w->h0; i < w->h1; i++)
-        for (int64_t j = w->w0; j < w->w1; j++) sum += t->x[w->plane + i * w->row + j];
-    t->y[w->at] = sum / (double)w->count;
+        for (int64_t j = w->w0; j < w->w1; j++) sum += w->in[0][w->plane + i * w->row + j];
+    w->out[w->at] = sum / (double)w->count;
 }
 
 static int
 ref(const struct kcall *k)
 {
-    struct plane p = plane_of(k);
-    struct task t = {f64_of(&k->in[0]), f64_of(&k->out[0])};
-    pool_each(k->in[0].dim[0] * k->in[0].dim[1], &p, mean, &t);
-    return 0;
+    struct plane p = pool_plane(k);
+    return pool_ref(k, &p, mean);
 }
 
 /* ---- variant: oneDNN ----
@@ -54,30 +32,23 @@ ref(const struct kcall *k)
 static bool
 dnnl_accepts(const struct kcall *k)
 {
-    struct plane p = plane_of(k);
+    struct plane p = pool_plane(k);
     return (p.n[1] < 32 || k->in[0].dtype == DT_BF16) && mean_accepts(k, &p);
 }
 
 static int
 dnnl_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    struct plane p = plane_of(k);
+    struct plane p = pool_plane(k);
     return mean_prepare(k, &p, state, scratch_bytes);
 }
 
 /* ---- variant: our own loops ---- */
 
-static bool
-accepts(const struct kcall *k)
-{
-    struct plane p = plane_of(k);
-    return pool_accepts(k, &p);
-}
-
 static int
 prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    struct plane p = plane_of(k);
+    struct plane p = pool_plane(k);
     return pool_prepare(k, &p, plane_mean_is_long(&p) ? &plane_mean_long : &plane_mean, state, scratch_bytes);
 }
 
@@ -94,7 +65,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_variant variants[] = {
     {"dnnl", .dense_in = true, .accepts = dnnl_accepts, .prepare = dnnl_prepare, .run = prim_run, .drop = prim_drop},
-    {"simd", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
+    {"simd", .dense_in = true, .accepts = pool_accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
     {NULL},
 };
 
@@ -117,7 +88,7 @@ const struct op op_avg_pool2d = {
               "the window must fit into the padded image",
     .in = {{"x", IN_FLOAT}},
     .attr = {POOL_ATTRS(ATTR_HIDDEN, 0)},
-    .shape.make_rule = rule,
+    .shape.rule = "nc[h][w]->nc[u][v]",
     .shape.infer = pool_infer,
     .partial.linear = "0",
     .grad.build = grad,

@@ -2,17 +2,7 @@
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/op/lib/pool.h"
 
-#include <string.h>
-
 extern const struct op op_avg_pool2d;
-
-static int
-rule(const struct call *c, struct str *rule)
-{
-    UNUSED(c);
-    str_add(rule, "nc[u][v]->nc[h][w]");
-    return 0;
-}
 
 static int
 infer(const struct call *c, int64_t *size)
@@ -21,33 +11,18 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-static struct plane
-plane_of(const struct kcall *k)
-{
-    return pool_plane(k->call->attr, &k->out[0], &k->in[0]);
-}
-
-struct task {
-    const double *dy;
-    double *dx;
-};
-
 static void
-spread(void *arg, const struct pane *w)
+spread(const struct pane *w)
 {
-    const struct task *t = arg;
     for (int64_t i = w->h0; i < w->h1; i++)
-        for (int64_t j = w->w0; j < w->w1; j++) t->dx[w->plane + i * w->row + j] += t->dy[w->at] / (double)w->count;
+        for (int64_t j = w->w0; j < w->w1; j++) w->out[w->plane + i * w->row + j] += w->in[0][w->at] / (double)w->count;
 }
 
 static int
 ref(const struct kcall *k)
 {
-    struct plane p = plane_of(k);
-    struct task t = {f64_of(&k->in[0]), f64_of(&k->out[0])};
-    memset(t.dx, 0, (size_t)view_numel(&k->out[0]) * sizeof *t.dx);
-    pool_each(k->in[0].dim[0] * k->in[0].dim[1], &p, spread, &t);
-    return 0;
+    struct plane p = pool_back_plane(k);
+    return pool_ref(k, &p, spread);
 }
 
 /* ---- variant: oneDNN ----
@@ -61,30 +36,23 @@ ref(const struct kcall *k)
 static bool
 dnnl_accepts(const struct kcall *k)
 {
-    struct plane p = plane_of(k);
+    struct plane p = pool_back_plane(k);
     return (p.n[1] < 48 || k->in[0].dtype == DT_BF16) && mean_back_accepts(k, &p);
 }
 
 static int
 dnnl_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    struct plane p = plane_of(k);
+    struct plane p = pool_back_plane(k);
     return mean_back_prepare(k, &p, state, scratch_bytes);
 }
 
 /* ---- variant: our own loops ---- */
 
-static bool
-accepts(const struct kcall *k)
-{
-    struct plane p = plane_of(k);
-    return pool_accepts(k, &p);
-}
-
 static int
 prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    struct plane p = plane_of(k);
+    struct plane p = pool_back_plane(k);
     return pool_prepare(k, &p, plane_mean_back_is_long(&p) ? &plane_mean_back_long : &plane_mean_back, state,
                         scratch_bytes);
 }
@@ -97,7 +65,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_variant variants[] = {
     {"dnnl", .dense_in = true, .accepts = dnnl_accepts, .prepare = dnnl_prepare, .run = prim_run, .drop = prim_drop},
-    {"simd", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
+    {"simd", .dense_in = true, .accepts = pool_back_accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
     {NULL},
 };
 
@@ -121,7 +89,7 @@ const struct op op_avg_pool2d_grad = {
     .in = {{"dy", IN_FLOAT}},
     .attr = {POOL_ATTRS(ATTR_HIDDEN, 0), [POOL_SIZE] = {"size", ATTR_INTS, ATTR_REQUIRED,
                                                         .doc = "height and width of x"}},
-    .shape.make_rule = rule,
+    .shape.rule = "nc[u][v]->nc[h][w]",
     .shape.infer = infer,
     .partial.linear = "0",
     .grad.build = grad,

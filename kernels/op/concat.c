@@ -116,12 +116,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     }
 }
 
-static double
-flops(const struct call *c)
-{
-    return (double)type_numel(&c->out[0]);
-}
-
 static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
 const struct op op_concat = {
@@ -144,7 +138,7 @@ const struct op op_concat = {
     .host.ref = ref,
     .host.window = window,
     .host.kernel = variants,
-    .flops = flops,
+    .flops = flops_of_copy,
     .sample = {"f32{4,6} f32{2,6}", "f32{2,3,5} f32{2,1,5} f32{2,0,5} axis=1", "i64{3} i32{2}", "f32{5}",
                "f32{4,6} f32{2,6} dtype=bf16", "f32{2,3} f64{2,4} axis=1 dtype=f16"},
     .flags = OP_UNPLACED,

@@ -48,13 +48,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 1)) din[1] = b_index_add(b, n->in[1], 0, n->in[0], dout[0]);
 }
 
-/* Counts one copy per element of the result, and no products. */
-static double
-flops(const struct call *c)
-{
-    return (double)type_numel(&c->out[0]);
-}
-
 static const struct kernel_variant variants[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
 
 static const char element[] = BODY({
@@ -88,6 +81,6 @@ const struct op op_embedding = {
     .host.allows = allows,
     .host.say = say,
     .host.kernel = variants,
-    .flops = flops,
+    .flops = flops_of_copy,
     .sample = {"i64{5}<7 f32{7,3}", "i32{2,3}<4 f32{4,5}", "i64{}<3 bf16{3,2}", "i64{0}<3 f32{3,4}"},
 };

@@ -6,12 +6,7 @@
 
 REALS({ return erf(x[0]); });
 
-static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    vec_erf(n, x[0], y);
-}
+BLOCK(vec_erf)
 
 /* dx = dy 2 / sqrt(pi) e^(-x^2) */
 static void

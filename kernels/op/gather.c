@@ -104,12 +104,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         din[0] = b_call(b, &op_gather_grad, 3, (struct val *[]){n->in[0], n->in[1], dout[0]}, n->attr);
 }
 
-static double
-flops(const struct call *c)
-{
-    return (double)type_numel(&c->out[0]);
-}
-
 /* ---- variant: one line of positions per line of x ----
  *
  * f32 in the cache, one core of an EPYC, us: {256, 1} out of {256, 50257} 0.8 (element by element 2.5); {256, 64}
@@ -249,7 +243,7 @@ const struct op op_gather = {
     .host.allows = allows,
     .host.say = say,
     .host.kernel = variants,
-    .flops = flops,
+    .flops = flops_of_copy,
     .sample = {"f32{4,6} i64{4,3}<6 axis=1", "f32{5,4} i64{7,2}<5 axis=0", "i32{2,3,4} i32{1,5,4}<3 axis=1",
                "bf16{7} i64{3}<7 axis=0"},
 };

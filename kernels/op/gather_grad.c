@@ -118,7 +118,7 @@ struct work {
 static size_t
 sums_bytes(const struct lines *l)
 {
-    return ((size_t)(l->size * l->inner) * sizeof(double) + 63) / 64 * 64;
+    return align_64((size_t)(l->size * l->inner) * sizeof(double));
 }
 
 /* Adds value to the sum of element `to` of a line, and stores the new sum. */

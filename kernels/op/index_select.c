@@ -50,12 +50,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_index_add(b, n->in[0], (int)n->attr[0].i, n->in[1], dout[0]);
 }
 
-static double
-flops(const struct call *c)
-{
-    return (double)type_numel(&c->out[0]);
-}
-
 static const struct kernel_variant variants[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
 
 static const char element[] = BODY({
@@ -93,6 +87,6 @@ const struct op op_index_select = {
     .host.allows = allows,
     .host.say = say,
     .host.kernel = variants,
-    .flops = flops,
+    .flops = flops_of_copy,
     .sample = {"f32{4,3} i64{5}<4 axis=0", "f32{2,5,3} i32{4}<5 axis=1", "i64{3,4} i64{2}<4 axis=1"},
 };

@@ -6,12 +6,7 @@
 
 REALS({ return log(x[0] == 0 ? 0 : x[0]); }); /* log must treat a subnormal number as zero, as arithmetic does */
 
-static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    vec_log(n, x[0], y);
-}
+BLOCK(vec_log)
 
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)

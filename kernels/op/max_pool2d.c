@@ -5,60 +5,31 @@
 
 extern const struct op op_max_pool2d_grad;
 
-static int
-rule(const struct call *c, struct str *rule)
-{
-    UNUSED(c);
-    str_add(rule, "nc[h][w]->nc[u][v]");
-    return 0;
-}
-
-static struct plane
-plane_of(const struct kcall *k)
-{
-    return pool_plane(k->call->attr, &k->in[0], &k->out[0]);
-}
-
-struct task {
-    const double *x;
-    double *y;
-};
-
 static void
-greatest(void *arg, const struct pane *w)
+greatest(const struct pane *w)
 {
-    const struct task *t = arg;
     double max = -INFINITY;
     for (int64_t i = w->h0; i < w->h1; i += w->step[0])
         for (int64_t j = w->w0; j < w->w1; j += w->step[1]) {
-            double v = t->x[w->plane + i * w->row + j];
+            double v = w->in[0][w->plane + i * w->row + j];
             if (v > max || isnan(v)) max = v;
         }
-    t->y[w->at] = max;
+    w->out[w->at] = max;
 }
 
 static int
 ref(const struct kcall *k)
 {
-    struct plane p = plane_of(k);
-    struct task t = {f64_of(&k->in[0]), f64_of(&k->out[0])};
-    pool_each(k->in[0].dim[0] * k->in[0].dim[1], &p, greatest, &t);
-    return 0;
+    struct plane p = pool_plane(k);
+    return pool_ref(k, &p, greatest);
 }
 
 /* ---- variants for floats ---- */
 
-static bool
-accepts(const struct kcall *k)
-{
-    struct plane p = plane_of(k);
-    return pool_accepts(k, &p);
-}
-
 static int
 prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    struct plane p = plane_of(k);
+    struct plane p = pool_plane(k);
     return pool_prepare(k, &p, &plane_max, state, scratch_bytes);
 }
 
@@ -69,7 +40,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 }
 
 static const struct kernel_variant variants[] = {
-    {"simd", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
+    {"simd", .dense_in = true, .accepts = pool_accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
     {NULL},
 };
 
@@ -93,7 +64,7 @@ const struct op op_max_pool2d = {
               "the window must fit into the padded image",
     .in = {{"x", IN_FLOAT}},
     .attr = {POOL_ATTRS(0, ATTR_HIDDEN)},
-    .shape.make_rule = rule,
+    .shape.rule = "nc[h][w]->nc[u][v]",
     .shape.infer = pool_infer,
     .grad.build = grad,
     .grad.saves = "0",

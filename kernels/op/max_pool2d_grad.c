@@ -3,56 +3,35 @@
 #include "kernels/op/lib/pool.h"
 
 #include <math.h>
-#include <string.h>
 
 extern const struct op op_max_pool2d_pick;
 
-static int
-rule(const struct call *c, struct str *rule)
+/* Returns the position of the window's maximum in x; -1: the window has no entry. */
+static int64_t
+find_greatest(const struct pane *w)
 {
-    UNUSED(c);
-    str_add(rule, "nc[h][w],nc[u][v]->nc[h][w]");
-    return 0;
-}
-
-static struct plane
-plane_of(const struct kcall *k)
-{
-    return pool_plane(k->call->attr, &k->in[0], &k->in[1]);
-}
-
-struct task {
-    const double *x, *from;
-    double *to;
-    /* true: reads `from` at the position of the maximum; false: adds the window's element of `from` at that position.
-     */
-    bool pick;
-};
-
-static void
-at_greatest(void *arg, const struct pane *w)
-{
-    const struct task *t = arg;
+    const double *x = w->in[0];
     int64_t best = -1;
     for (int64_t i = w->h0; i < w->h1; i += w->step[0])
         for (int64_t j = w->w0; j < w->w1; j += w->step[1]) {
             int64_t at = w->plane + i * w->row + j;
-            if (best < 0 || t->x[at] > t->x[best] || (isnan(t->x[at]) && !isnan(t->x[best]))) best = at;
+            if (best < 0 || x[at] > x[best] || (isnan(x[at]) && !isnan(x[best]))) best = at;
         }
-    if (t->pick)
-        t->to[w->at] = best < 0 ? 0 : t->from[best];
-    else if (best >= 0)
-        t->to[best] += t->from[w->at];
+    return best;
+}
+
+static void
+add_at_greatest(const struct pane *w)
+{
+    int64_t best = find_greatest(w);
+    if (best >= 0) w->out[best] += w->in[1][w->at];
 }
 
 static int
 ref(const struct kcall *k)
 {
-    struct plane p = plane_of(k);
-    struct task t = {f64_of(&k->in[0]), f64_of(&k->in[1]), f64_of(&k->out[0]), false};
-    memset(t.to, 0, (size_t)view_numel(&k->out[0]) * sizeof *t.to);
-    pool_each(k->in[0].dim[0] * k->in[0].dim[1], &p, at_greatest, &t);
-    return 0;
+    struct plane p = pool_back_plane(k);
+    return pool_ref(k, &p, add_at_greatest);
 }
 
 /* Defines best(u, v): position in the plane of the maximum of window (u, v); -1: the window has no entry. */
@@ -74,17 +53,10 @@ ref(const struct kcall *k)
 
 /* ---- variants for floats ---- */
 
-static bool
-accepts(const struct kcall *k)
-{
-    struct plane p = plane_of(k);
-    return pool_accepts(k, &p);
-}
-
 static int
 prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    struct plane p = plane_of(k);
+    struct plane p = pool_back_plane(k);
     return pool_prepare(k, &p, &plane_max_back, state, scratch_bytes);
 }
 
@@ -95,7 +67,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 }
 
 static const struct kernel_variant variants[] = {
-    {"simd", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
+    {"simd", .dense_in = true, .accepts = pool_back_accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
     {NULL},
 };
 
@@ -117,7 +89,7 @@ const struct op op_max_pool2d_grad = {
     .doc = "dx = dy where x is the greatest of its window, summed over windows",
     .in = {{"x", IN_FLOAT}, {"dy", IN_FLOAT}},
     .attr = {POOL_ATTRS(0, ATTR_HIDDEN)},
-    .shape.make_rule = rule,
+    .shape.rule = "nc[h][w],nc[u][v]->nc[h][w]",
     .partial.linear = "1",
     .grad.build = grad,
     .grad.saves = "0",
@@ -133,40 +105,24 @@ const struct op op_max_pool2d_grad = {
 
 /* ---- the operator's own gradient: reads dy's gradient at the positions of the maxima ---- */
 
-static int
-pick_rule(const struct call *c, struct str *rule)
+static void
+read_at_greatest(const struct pane *w)
 {
-    UNUSED(c);
-    str_add(rule, "nc[h][w],nc[h][w]->nc[u][v]");
-    return 0;
-}
-
-static struct plane
-pick_plane(const struct kcall *k)
-{
-    return pool_plane(k->call->attr, &k->in[0], &k->out[0]);
+    int64_t best = find_greatest(w);
+    w->out[w->at] = best < 0 ? 0 : w->in[1][best];
 }
 
 static int
 pick_ref(const struct kcall *k)
 {
-    struct plane p = pick_plane(k);
-    struct task t = {f64_of(&k->in[0]), f64_of(&k->in[1]), f64_of(&k->out[0]), true};
-    pool_each(k->in[0].dim[0] * k->in[0].dim[1], &p, at_greatest, &t);
-    return 0;
-}
-
-static bool
-pick_accepts(const struct kcall *k)
-{
-    struct plane p = pick_plane(k);
-    return pool_accepts(k, &p);
+    struct plane p = pool_plane(k);
+    return pool_ref(k, &p, read_at_greatest);
 }
 
 static int
 pick_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    struct plane p = pick_plane(k);
+    struct plane p = pool_plane(k);
     return pool_prepare(k, &p, &plane_max_pick, state, scratch_bytes);
 }
 
@@ -177,7 +133,7 @@ pick_grad(struct build *b, const struct node *n, struct val *const *dout, struct
 }
 
 static const struct kernel_variant pick_variants[] = {
-    {"simd", .dense_in = true, .accepts = pick_accepts, .prepare = pick_prepare, .run = pool_run, .drop = pool_drop},
+    {"simd", .dense_in = true, .accepts = pool_accepts, .prepare = pick_prepare, .run = pool_run, .drop = pool_drop},
     {NULL},
 };
 
@@ -191,7 +147,7 @@ const struct op op_max_pool2d_pick = {
     .doc = "y = h where x is the greatest of each window",
     .in = {{"x", IN_FLOAT}, {"h", IN_FLOAT}},
     .attr = {POOL_ATTRS(0, ATTR_HIDDEN)},
-    .shape.make_rule = pick_rule,
+    .shape.rule = "nc[h][w],nc[h][w]->nc[u][v]",
     .shape.infer = pool_infer,
     .partial.linear = "1",
     .grad.build = pick_grad,

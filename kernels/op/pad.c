@@ -144,12 +144,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_call(b, &op_pad, 1, dout, attr);
 }
 
-static double
-flops(const struct call *c)
-{
-    return (double)type_numel(&c->out[0]);
-}
-
 static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
 static const char element[] = BODY({
@@ -182,6 +176,6 @@ const struct op op_pad = {
     .host.ref = ref,
     .gpu.element = element,
     .host.kernel = variants,
-    .flops = flops,
+    .flops = flops_of_copy,
     .sample = {"f32{4,6} pad=1,2", "f32{2,3,5} pad=0,0,1,0,2,2 value=3", "f32{4,6} pad=-1,2,3,-2", "i64{5} pad=2,1"},
 };

@@ -6,12 +6,7 @@
 
 REALS({ return x[0] < 0 ? exp(x[0]) / (1 + exp(x[0])) : 1 / (1 + exp(-x[0])); });
 
-static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    vec_sigmoid(n, x[0], y);
-}
+BLOCK(vec_sigmoid)
 
 /* dx = dy y (1 - y) */
 static void

@@ -6,12 +6,7 @@
 
 REALS({ return sin(x[0]); });
 
-static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    vec_sin(n, x[0], y);
-}
+BLOCK(vec_sin)
 
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)

@@ -8,12 +8,7 @@ REALS({
     return (x[0] > 0 ? x[0] : 0) + log1p(exp(-fabs(x[0]))); /* the exponent is never positive, so it cannot overflow */
 });
 
-static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    vec_softplus(n, x[0], y);
-}
+BLOCK(vec_softplus)
 
 /* dx = dy sigmoid x */
 static void

@@ -6,12 +6,7 @@
 
 REALS({ return tanh(x[0]); });
 
-static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    vec_tanh(n, x[0], y);
-}
+BLOCK(vec_tanh)
 
 /* dx = dy (1 - y^2) */
 static void

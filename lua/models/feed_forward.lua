@@ -3,7 +3,6 @@
 
 local rille = require "rille"
 local check = require "rille.check"
-local layout = require "rille.layout"
 local nn = rille.nn
 local activations = require "rille.models.activations"
 
@@ -78,41 +77,17 @@ local function choose(self, rows)
 end
 
 -- Returns the hidden values of experts from their products with gate and up.
-local function gated(self, gate, up)
-  local limit = self.how.limit
+local function hidden(self, times, x)
+  local gate, up, limit = times(x, "gate"), times(x, "up"), self.how.limit
   if not limit then return activations[self.activation](gate) * up end
   gate, up = gate:clamp(nil, limit), up:clamp(-limit, limit)
   return (up + 1) * (gate * (gate * 1.702):sigmoid())
 end
 
--- Computes only the chosen experts; see nn.MixtureOfExperts.
-local function of_chosen(self, rows, groups)
-  local best, given = choose(self, rows)
-  local function times(x, w)
-    return rille._expert_matmul(x, w:reshape{groups, self.experts // groups, w.shape[2], w.shape[3]}, best)
-  end
-  local x = rows:unsqueeze(0):unsqueeze(2)
-  local y = times(gated(self, times(x, self.gate), times(x, self.up)), self.down)
-  return (y * given:unsqueeze(0):unsqueeze(3)):sum{axis = {0, 2}}
-end
-
--- Computes every expert for every row; weights of 0 remove the experts that a row did not choose.
-local function of_all(self, rows)
-  local best, given = choose(self, rows)
-  local gates = (best:one_hot(self.experts):to(given.dtype) * given:unsqueeze(2)):sum{axis = 1}:transpose(0, 1):unsqueeze(2)
-  local function times(x, name)
-    local y, bias = rille.matmul(x, self[name]), self[name .. "_bias"]
-    return bias and y + bias:unsqueeze(1) or y
-  end
-  local x = rows:unsqueeze(0)
-  return (times(gated(self, times(x, "gate"), times(x, "up")), "down") * gates):sum{axis = 0}
-end
+Experts._steps = {choose = choose, hidden = hidden}
 
 function Experts:forward(x)
-  local shape, d, groups = x.shape, x.shape[x.ndim], layout.shard_count(self.up, 0)
-  local rows = x:reshape{x:numel() // d, d}
-  local apart = rows.placement.device ~= "cuda" and self.experts % groups == 0 and not self.gate_bias
-  local y = (apart and of_chosen or of_all)(self, rows, groups):reshape(shape)
+  local y = nn.MixtureOfExperts.forward(self, x)
   if not self.shared then return y end
   local always = self.shared(x)
   return y + (self.shared_gate and always * self.shared_gate(x):sigmoid() or always)

@@ -43,33 +43,42 @@ local function choose(self, x)
   return best, most / most:sum{axis = 1, keepdim = true}
 end
 
+-- Returns the hidden values of experts; times(x, "up") is the product of x with each expert's matrix.
+local function hidden(_, times, x) return times(x, "up"):gelu() end
+
+MixtureOfExperts._steps = {choose = choose, hidden = hidden} -- a subclass may have others
+
 -- Returns the weight of each expert, (n, experts); 0 except for the top_k.
 function MixtureOfExperts:gates(x)
-  local best, given = choose(self, x)
+  local best, given = self._steps.choose(self, x)
   return (best:one_hot(self.experts):to(given.dtype) * given:unsqueeze(2)):sum{axis = 1}
 end
 
 -- Computes only the chosen experts. The experts of one rank form a group; the result of a group is an addend of the
 -- sum.
 local function of_chosen(self, rows, groups)
-  local best, given = choose(self, rows)
-  local function times(x, w)
+  local best, given = self._steps.choose(self, rows)
+  local function times(x, name)
+    local w = self[name]
     return rille._expert_matmul(x, w:reshape{groups, self.experts // groups, w.shape[2], w.shape[3]}, best)
   end
-  local y = times(times(rows:unsqueeze(0):unsqueeze(2), self.up):gelu(), self.down)
+  local y = times(self._steps.hidden(self, times, rows:unsqueeze(0):unsqueeze(2)), "down")
   return (y * given:unsqueeze(0):unsqueeze(3)):sum{axis = {0, 2}}
 end
 
 local function of_all(self, rows)
   local gates = self:gates(rows):transpose(0, 1):unsqueeze(2)
-  local hidden = rille.matmul(rows:unsqueeze(0), self.up):gelu()
-  return (rille.matmul(hidden, self.down) * gates):sum{axis = 0}
+  local function times(x, name)
+    local y, bias = rille.matmul(x, self[name]), self[name .. "_bias"]
+    return bias and y + bias:unsqueeze(1) or y
+  end
+  return (times(self._steps.hidden(self, times, rows:unsqueeze(0)), "down") * gates):sum{axis = 0}
 end
 
 function MixtureOfExperts:forward(x)
   local shape, d, groups = x.shape, x.shape[x.ndim], layout.shard_count(self.up, 0)
   local rows = x:reshape{x:numel() // d, d}
-  local apart = rows.placement.device ~= "cuda" and self.experts % groups == 0
+  local apart = rows.placement.device ~= "cuda" and self.experts % groups == 0 and not self.up_bias
   return (apart and of_chosen(self, rows, groups) or of_all(self, rows)):reshape(shape)
 end
 

@@ -11,13 +11,9 @@ local LayerNorm = Module:extend("nn.LayerNorm")
 -- shape: the size of the last axis, or a list of the last axes' sizes.
 function LayerNorm:init(shape, options)
   options = check.options("nn.LayerNorm", options, {eps = 1e-5, bias = true, offset = 0})
-  shape = type(shape) == "table" and shape or {shape}
-  check.that(#shape > 0, "nn.LayerNorm: expected the sizes of the last axes, at least one, found none")
-  for i = 1, #shape do check.count("nn.LayerNorm", "a size", shape[i]) end
   check.number("nn.LayerNorm", "offset", options.offset, -math.huge)
-  self.weight = start.full(shape, 1 - options.offset)
-  self.offset = options.offset ~= 0 and options.offset or nil
-  if options.bias then self.bias = start.full(shape, 0) end
+  start.norm(self, shape, options.offset)
+  if options.bias then self.bias = start.full(self.weight.shape, 0) end
   self.eps = check.eps("nn.LayerNorm", "eps", options.eps)
 end
 

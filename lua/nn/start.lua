@@ -30,6 +30,16 @@ function start.full(shape, value)
   return rille.full(shape, value, {requires_grad = true})
 end
 
+-- Sets the weight and the offset of a norm over the last axes. shape: the size of the last axis, or a list of sizes.
+function start.norm(self, shape, offset)
+  shape = type(shape) == "table" and shape or {shape}
+  check.that(#shape > 0, "%s: expected the sizes of the last axes, at least one", self.__name)
+  for i = 1, #shape do check.count(self.__name, "a size", shape[i]) end
+  check.number(self.__name, "offset", offset, -math.huge)
+  self.weight = start.full(shape, 1 - offset)
+  self.offset = offset ~= 0 and offset or nil
+end
+
 -- Returns a parameter initialised as in PyTorch's Linear and Conv: He et al. 2015 with a = sqrt(5), so bound = 1 /
 -- sqrt(fan_in).
 function start.fan_in(shape, fan_in)

@@ -1,4 +1,4 @@
-/* base.h - the macros that all files may use. Any thread. */
+/* base.h - macros and small functions that all files may use. Any thread. */
 #ifndef RILLE_RUNTIME_BASE_H
 #define RILLE_RUNTIME_BASE_H
 
@@ -11,6 +11,13 @@
 #define MIN(a, b)  ((a) < (b) ? (a) : (b))
 #define MAX(a, b)  ((a) > (b) ? (a) : (b))
 #define UNUSED(x)  ((void)(x))
+
+/* Returns `bytes` rounded up to a multiple of 64, the size of a cache line. */
+static inline size_t
+align_64(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
 
 /* Returns the error code of `expr`, if it fails. The called function has already set the error text (error.h). */
 #define TRY(expr)                                                                                                      \

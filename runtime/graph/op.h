@@ -314,6 +314,7 @@ struct op_host {
         /* reduction over the dimensions of the attribute axis (kernels/cpu/rows/reduce.h); RED_NONE: the operator is
          * none */
         folds;
+    bool sums_leading; /* a product that sums over all leading dimensions of both operands (contract) */
     const struct kernel_variant *kernel; /* list that ends with a variant whose name is NULL; NULL: no variants */
     /* Describes the work of variant "lines" on each line of a call (kernels/cpu/rows/lines.h). Returns false if the
      * lines are not contiguous. */

@@ -152,8 +152,7 @@ coroutine_open(lua_State *L)
     static const char *const within[] = {"resume", "close"};
     lua_newtable(L);
     lua_createtable(L, 0, 1);
-    lua_pushliteral(L, "k");
-    lua_setfield(L, -2, "__mode");
+    field_text(L, "__mode", "k");
     lua_setmetatable(L, -2);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &kept);
     if (lua_getglobal(L, "coroutine") == LUA_TTABLE) {
@@ -162,8 +161,7 @@ coroutine_open(lua_State *L)
             lua_pushcclosure(L, call_within, 1);
             lua_setfield(L, -2, within[k]);
         }
-        lua_pushcfunction(L, wrap);
-        lua_setfield(L, -2, "wrap");
+        field_function(L, "wrap", wrap);
     }
     lua_pop(L, 1);
 }

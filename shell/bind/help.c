@@ -76,14 +76,10 @@ static void
 push_operand(lua_State *L, const struct rille_operand_info *o)
 {
     lua_createtable(L, 0, 4);
-    lua_pushstring(L, o->name);
-    lua_setfield(L, -2, "name");
-    lua_pushboolean(L, o->number);
-    lua_setfield(L, -2, "number");
-    lua_pushboolean(L, o->optional);
-    lua_setfield(L, -2, "optional");
-    lua_pushboolean(L, o->list);
-    lua_setfield(L, -2, "list");
+    field_text(L, "name", o->name);
+    field_flag(L, "number", o->number);
+    field_flag(L, "optional", o->optional);
+    field_flag(L, "list", o->list);
 }
 
 static void
@@ -92,14 +88,10 @@ push_attr(lua_State *L, const struct rille_attr_info *a)
     static const char *const kinds[] = {[RILLE_INT] = "integer", [RILLE_FLOAT] = "number",   [RILLE_BOOL] = "boolean",
                                         [RILLE_TEXT] = "string", [RILLE_INTS] = "integer[]", [RILLE_DTYPE] = "string"};
     lua_createtable(L, 0, 4);
-    lua_pushstring(L, a->name);
-    lua_setfield(L, -2, "name");
-    lua_pushstring(L, kinds[a->kind]);
-    lua_setfield(L, -2, "type");
-    lua_pushboolean(L, !a->required);
-    lua_setfield(L, -2, "optional");
-    lua_pushstring(L, a->kind == RILLE_DTYPE ? "dtype" : a->kind == RILLE_TEXT ? a->words : NULL);
-    lua_setfield(L, -2, "words");
+    field_text(L, "name", a->name);
+    field_text(L, "type", kinds[a->kind]);
+    field_flag(L, "optional", !a->required);
+    field_text(L, "words", a->kind == RILLE_DTYPE ? "dtype" : a->kind == RILLE_TEXT ? a->words : NULL);
 }
 
 /* rille._operator(name): returns {operands =, attributes =, results =, source =}; nil: unknown operator. */
@@ -124,10 +116,8 @@ operator_of(lua_State *L)
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "attributes");
-    lua_pushinteger(L, rille_op_results(op));
-    lua_setfield(L, -2, "results");
-    lua_pushboolean(L, rille_op_source(op));
-    lua_setfield(L, -2, "source");
+    field_integer(L, "results", rille_op_results(op));
+    field_flag(L, "source", rille_op_source(op));
     return 1;
 }
 
@@ -180,14 +170,9 @@ operators(lua_State *L)
 void
 help_open(lua_State *L)
 {
-    lua_pushcfunction(L, help);
-    lua_setfield(L, -2, "help");
-    lua_pushcfunction(L, page);
-    lua_setfield(L, -2, "page");
-    lua_pushcfunction(L, operators);
-    lua_setfield(L, -2, "operators");
-    lua_pushcfunction(L, record);
-    lua_setfield(L, -2, "_record");
-    lua_pushcfunction(L, operator_of);
-    lua_setfield(L, -2, "_operator");
+    field_function(L, "help", help);
+    field_function(L, "page", page);
+    field_function(L, "operators", operators);
+    field_function(L, "_record", record);
+    field_function(L, "_operator", operator_of);
 }

@@ -5,23 +5,20 @@
 static void
 push_actor(lua_State *L, const struct rille_actor *a)
 {
-    const struct {
-        const char *key;
-        lua_Integer value;
-    } numbers[] = {{"thread", a->thread},        {"stage", a->stage}, {"begun", a->begun}, {"acts", a->acts},
-                   {"micro_batches", a->pieces}, {"bytes", a->bytes}, {"hosts", a->nhost}, {"shown", a->nshown}};
-    const struct {
-        const char *key, *value;
-    } texts[] = {{"name", a->name}, {"kind", a->kind}, {"phase", a->phase}, {"state", a->state}, {"line", a->line}};
     lua_createtable(L, 0, 14);
-    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
-        lua_pushinteger(L, numbers[k].value);
-        lua_setfield(L, -2, numbers[k].key);
-    }
-    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
-        lua_pushstring(L, texts[k].value);
-        lua_setfield(L, -2, texts[k].key);
-    }
+    field_integer(L, "thread", a->thread);
+    field_integer(L, "stage", a->stage);
+    field_integer(L, "begun", a->begun);
+    field_integer(L, "acts", a->acts);
+    field_integer(L, "micro_batches", a->pieces);
+    field_integer(L, "bytes", a->bytes);
+    field_integer(L, "hosts", a->nhost);
+    field_integer(L, "shown", a->nshown);
+    field_text(L, "name", a->name);
+    field_text(L, "kind", a->kind);
+    field_text(L, "phase", a->phase);
+    field_text(L, "state", a->state);
+    field_text(L, "line", a->line);
     lua_pushfstring(L, "%s:%d", a->device_kind, a->device);
     lua_setfield(L, -2, "device");
     renamed_fields(L);

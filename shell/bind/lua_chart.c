@@ -4,27 +4,6 @@
 
 #include <string.h>
 
-static void
-set_number(lua_State *L, const char *key, double v)
-{
-    lua_pushnumber(L, v);
-    lua_setfield(L, -2, key);
-}
-
-static void
-chart_set_integer(lua_State *L, const char *key, int64_t v)
-{
-    lua_pushinteger(L, v);
-    lua_setfield(L, -2, key);
-}
-
-static void
-set_text(lua_State *L, const char *key, const char *v)
-{
-    lua_pushstring(L, v);
-    lua_setfield(L, -2, key);
-}
-
 /* __index: returns a field by its old name, with a warning. */
 static int
 read_renamed_field(lua_State *L)
@@ -49,8 +28,7 @@ void
 renamed_fields(lua_State *L)
 {
     if (luaL_newmetatable(L, "rille.renamed_fields")) {
-        lua_pushcfunction(L, read_renamed_field);
-        lua_setfield(L, -2, "__index");
+        field_function(L, "__index", read_renamed_field);
     }
     lua_setmetatable(L, -2);
 }
@@ -59,12 +37,12 @@ static void
 push_span(lua_State *L, const struct rille_chart_span *s)
 {
     lua_createtable(L, 0, 6);
-    chart_set_integer(L, "device", s->device + 1);
-    chart_set_integer(L, "stage", s->stage);
-    if (s->piece >= 0) chart_set_integer(L, "micro_batch", s->piece);
-    set_text(L, "what", s->what);
-    set_number(L, "from", s->begin);
-    set_number(L, "to", s->end);
+    field_integer(L, "device", s->device + 1);
+    field_integer(L, "stage", s->stage);
+    if (s->piece >= 0) field_integer(L, "micro_batch", s->piece);
+    field_text(L, "what", s->what);
+    field_number(L, "from", s->begin);
+    field_number(L, "to", s->end);
     renamed_fields(L);
 }
 
@@ -72,16 +50,16 @@ static void
 push_stall(lua_State *L, const struct rille_chart_stall *s)
 {
     lua_createtable(L, 0, 3);
-    chart_set_integer(L, "stage", s->stage);
-    set_number(L, "share", s->share);
-    set_text(L, "text", s->text);
+    field_integer(L, "stage", s->stage);
+    field_number(L, "share", s->share);
+    field_text(L, "text", s->text);
 }
 
 static void
 push_device(lua_State *L, const struct rille_chart *c, const struct rille_chart_run *r, int d)
 {
     lua_createtable(L, 0, 3);
-    set_number(L, "busy", r->busy[d]);
+    field_number(L, "busy", r->busy[d]);
     lua_createtable(L, RILLE_CHART_POINTS, 0);
     int64_t most = 0;
     for (int k = 0; k < RILLE_CHART_POINTS; k++) {
@@ -91,7 +69,7 @@ push_device(lua_State *L, const struct rille_chart *c, const struct rille_chart_
         lua_rawseti(L, -2, k + 1);
     }
     lua_setfield(L, -2, "memory");
-    chart_set_integer(L, "peak", most);
+    field_integer(L, "peak", most);
     (void)c;
 }
 
@@ -99,8 +77,8 @@ static void
 push_run(lua_State *L, const struct rille_chart *c, const struct rille_chart_run *r)
 {
     lua_createtable(L, 0, 5);
-    set_number(L, "time", r->time);
-    set_number(L, "bubble", r->bubble);
+    field_number(L, "time", r->time);
+    field_number(L, "bubble", r->bubble);
     lua_createtable(L, r->nspan, 0);
     for (int i = 0; i < r->nspan; i++) {
         push_span(L, &r->span[i]);
@@ -126,39 +104,37 @@ push_chart(lua_State *L, const struct rille_chart *c)
 {
     lua_createtable(L, 0, 21);
     renamed_fields(L);
-    chart_set_integer(L, "stages", c->nstage);
-    chart_set_integer(L, "threads", c->nthread);
-    chart_set_integer(L, "computing", c->ncompute);
-    chart_set_integer(L, "at_once", c->natonce);
-    chart_set_integer(L, "micro_batches", c->pieces);
-    chart_set_integer(L, "lag", c->lag);
-    lua_pushboolean(L, c->split);
-    lua_setfield(L, -2, "split");
-    lua_pushboolean(L, c->reckoned);
-    lua_setfield(L, -2, "reckoned");
-    set_number(L, "forward", c->forward);
-    set_number(L, "backward", c->backward);
-    set_number(L, "weight", c->weight);
-    set_number(L, "move", c->moving);
-    set_number(L, "bound", c->bound);
-    chart_set_integer(L, "activations", c->activations);
-    chart_set_integer(L, "activations_1f1b", c->activations_1f1b);
-    set_number(L, "again", c->again);
+    field_integer(L, "stages", c->nstage);
+    field_integer(L, "threads", c->nthread);
+    field_integer(L, "computing", c->ncompute);
+    field_integer(L, "at_once", c->natonce);
+    field_integer(L, "micro_batches", c->pieces);
+    field_integer(L, "lag", c->lag);
+    field_flag(L, "split", c->split);
+    field_flag(L, "reckoned", c->reckoned);
+    field_number(L, "forward", c->forward);
+    field_number(L, "backward", c->backward);
+    field_number(L, "weight", c->weight);
+    field_number(L, "move", c->moving);
+    field_number(L, "bound", c->bound);
+    field_integer(L, "activations", c->activations);
+    field_integer(L, "activations_1f1b", c->activations_1f1b);
+    field_number(L, "again", c->again);
     lua_createtable(L, c->ndevice, 0);
     for (int d = 0; d < c->ndevice; d++) {
         lua_createtable(L, 0, 3);
         lua_pushfstring(L, "%s:%d", c->device[d].kind, c->device[d].device);
         lua_setfield(L, -2, "device");
-        chart_set_integer(L, "thread", c->device[d].thread);
-        chart_set_integer(L, "arena", c->device[d].arena);
+        field_integer(L, "thread", c->device[d].thread);
+        field_integer(L, "arena", c->device[d].arena);
         lua_rawseti(L, -2, d + 1);
     }
     lua_setfield(L, -2, "devices");
     push_run(L, c, &c->planned);
     lua_setfield(L, -2, "planned");
     if (!c->measured.nspan) return;
-    chart_set_integer(L, "call", c->call);
-    chart_set_integer(L, "calls", c->ncall);
+    field_integer(L, "call", c->call);
+    field_integer(L, "calls", c->ncall);
     push_run(L, c, &c->measured);
     lua_setfield(L, -2, "measured");
 }

@@ -89,8 +89,7 @@ remember_file(lua_State *L, const char *file)
         lua_copy(L, -1, -2);
         lua_rawsetp(L, LUA_REGISTRYINDEX, &files);
     }
-    lua_pushboolean(L, true);
-    lua_setfield(L, -2, file);
+    field_flag(L, file, true);
     lua_pop(L, 1);
 }
 

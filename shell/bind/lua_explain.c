@@ -28,25 +28,10 @@ void
 text_push(lua_State *L, char **text)
 {
     lua_createtable(L, 0, 1);
-    lua_pushstring(L, *text);
-    lua_setfield(L, -2, "text");
+    field_text(L, "text", *text);
     free(*text);
     *text = NULL;
     set_text_meta(L);
-}
-
-static void
-set_string(lua_State *L, const char *key, const char *value)
-{
-    lua_pushstring(L, value);
-    lua_setfield(L, -2, key);
-}
-
-static void
-explain_set_integer(lua_State *L, const char *key, int64_t value)
-{
-    lua_pushinteger(L, value);
-    lua_setfield(L, -2, key);
 }
 
 static void
@@ -111,12 +96,11 @@ push_candidate(lua_State *L, const struct rille_explain_op *op, const struct ril
     lua_createtable(L, 0, 5);
     set_layouts(L, "inputs", op->ninput, c->inputs, lists);
     set_layouts(L, "outputs", op->noutput, c->outputs, lists);
-    explain_set_integer(L, "bytes", c->bytes);
-    explain_set_integer(L, "owed", c->owed);
-    if (c->regret >= 0) explain_set_integer(L, "regret", c->regret);
-    if (c->regret >= 0 && c->regret_high < INT64_MAX) explain_set_integer(L, "regret_high", c->regret_high);
-    lua_pushnumber(L, c->share);
-    lua_setfield(L, -2, "share");
+    field_integer(L, "bytes", c->bytes);
+    field_integer(L, "owed", c->owed);
+    if (c->regret >= 0) field_integer(L, "regret", c->regret);
+    if (c->regret >= 0 && c->regret_high < INT64_MAX) field_integer(L, "regret_high", c->regret_high);
+    field_number(L, "share", c->share);
 }
 
 static void
@@ -136,8 +120,8 @@ static void
 push_op(lua_State *L, const struct rille_explain_op *op, int lists)
 {
     lua_createtable(L, 0, 6);
-    set_string(L, "name", op->name);
-    set_string(L, "line", op->line);
+    field_text(L, "name", op->name);
+    field_text(L, "line", op->line);
     set_strings(L, "inputs", op->ninput, op->inputs);
     set_strings(L, "outputs", op->noutput, op->outputs);
     set_results(L, op);
@@ -152,12 +136,11 @@ set_candidates(lua_State *L, const struct rille_explain_boxing *b)
     for (int k = 0; k < b->ncandidate; k++) {
         const struct rille_explain_path *p = &b->candidates[k];
         lua_createtable(L, 0, 5);
-        set_string(L, "name", p->name);
+        field_text(L, "name", p->name);
         set_strings(L, "layouts", p->nhop, p->layouts);
-        explain_set_integer(L, "bytes", p->bytes);
-        explain_set_integer(L, "staging", p->staging);
-        lua_pushnumber(L, p->ns);
-        lua_setfield(L, -2, "ns");
+        field_integer(L, "bytes", p->bytes);
+        field_integer(L, "staging", p->staging);
+        field_number(L, "ns", p->ns);
         lua_rawseti(L, -2, k + 1);
     }
     lua_setfield(L, -2, "candidates");
@@ -167,22 +150,22 @@ static void
 push_boxing(lua_State *L, const struct rille_explain_boxing *b)
 {
     lua_createtable(L, 0, 14);
-    set_string(L, "from", b->from);
-    set_string(L, "to", b->to);
+    field_text(L, "from", b->from);
+    field_text(L, "to", b->to);
     place_push(L, b->from_place);
     lua_setfield(L, -2, "placement_from");
     place_push(L, b->to_place);
     lua_setfield(L, -2, "placement_to");
     push_shape(L, b->ndim, b->shape);
     lua_setfield(L, -2, "shape");
-    set_string(L, "dtype", b->dtype);
-    explain_set_integer(L, "bytes", b->bytes);
-    explain_set_integer(L, "bound", b->bound);
-    explain_set_integer(L, "times", b->times);
-    set_string(L, "name", b->name);
-    set_string(L, "steps", b->steps);
-    set_string(L, "forced_by", b->forced_by);
-    set_string(L, "text", b->text);
+    field_text(L, "dtype", b->dtype);
+    field_integer(L, "bytes", b->bytes);
+    field_integer(L, "bound", b->bound);
+    field_integer(L, "times", b->times);
+    field_text(L, "name", b->name);
+    field_text(L, "steps", b->steps);
+    field_text(L, "forced_by", b->forced_by);
+    field_text(L, "text", b->text);
     set_candidates(L, b);
     lua_createtable(L, b->nrank, 1);
     for (int k = 0; k < b->nrank; k++) {
@@ -202,20 +185,20 @@ set_meetings(lua_State *L, const struct rille_explain *x)
     for (int k = 0; k < x->nmeeting; k++) {
         const struct rille_explain_meeting *m = &x->meetings[k];
         lua_createtable(L, 0, 7);
-        set_string(L, "op", m->op);
-        set_string(L, "line", m->line);
+        field_text(L, "op", m->op);
+        field_text(L, "line", m->line);
         lua_createtable(L, 2, 0);
         for (int i = 0; i < 2; i++) {
             lua_createtable(L, 0, 2);
-            set_string(L, "what", m->hint[i].what);
-            set_string(L, "line", m->hint[i].line);
+            field_text(L, "what", m->hint[i].what);
+            field_text(L, "line", m->hint[i].line);
             lua_rawseti(L, -2, i + 1);
         }
         lua_setfield(L, -2, "hints");
-        set_string(L, "from", m->from);
-        set_string(L, "to", m->to);
-        explain_set_integer(L, "bytes", m->bytes);
-        explain_set_integer(L, "ns", m->ns);
+        field_text(L, "from", m->from);
+        field_text(L, "to", m->to);
+        field_integer(L, "bytes", m->bytes);
+        field_integer(L, "ns", m->ns);
         lua_rawseti(L, -2, k + 1);
     }
     lua_setfield(L, -2, "meetings");
@@ -237,19 +220,17 @@ set_axes(lua_State *L, const struct rille_explain *x)
 static void
 set_plan(lua_State *L, const struct rille_explain *x)
 {
-    explain_set_integer(L, "cost", x->cost);
-    explain_set_integer(L, "bound", x->bound);
-    explain_set_integer(L, "memory", x->peak);
-    explain_set_integer(L, "scratch", x->scratch);
+    field_integer(L, "cost", x->cost);
+    field_integer(L, "bound", x->bound);
+    field_integer(L, "memory", x->peak);
+    field_integer(L, "scratch", x->scratch);
     if (x->cost == x->bound)
         lua_pushinteger(L, 0);
     else
         lua_pushnumber(L, x->gap);
     lua_setfield(L, -2, "gap");
-    lua_pushnumber(L, (double)x->time * 1e-9);
-    lua_setfield(L, -2, "step_time");
-    lua_pushnumber(L, x->search);
-    lua_setfield(L, -2, "search_time");
+    field_number(L, "step_time", (double)x->time * 1e-9);
+    field_number(L, "search_time", x->search);
     if (x->naxis) set_axes(L, x);
 }
 
@@ -273,10 +254,10 @@ make_explain(lua_State *L)
         lua_rawseti(L, -2, k + 1);
     }
     lua_setfield(L, -2, "boxing");
-    explain_set_integer(L, "bytes", x->bytes);
+    field_integer(L, "bytes", x->bytes);
     if (x->meetings) set_meetings(L, x);
     if (x->planned) set_plan(L, x);
-    set_string(L, "text", x->text);
+    field_text(L, "text", x->text);
     set_text_meta(L);
     return 1;
 }
@@ -399,15 +380,12 @@ explain_open(lua_State *L)
     static const luaL_Reg functions[] = {
         {"explain", explain}, {"plan", explain_plan}, {"boxing", boxing}, {NULL, NULL}};
     lua_createtable(L, 0, 1);
-    lua_pushcfunction(L, text_tostring);
-    lua_setfield(L, -2, "__tostring");
+    field_function(L, "__tostring", text_tostring);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &text_meta);
     lua_createtable(L, 0, 2);
-    lua_pushcfunction(L, text_tostring);
-    lua_setfield(L, -2, "__tostring");
+    field_function(L, "__tostring", text_tostring);
     lua_createtable(L, 0, 1);
-    lua_pushcfunction(L, boxing_show);
-    lua_setfield(L, -2, "show");
+    field_function(L, "show", boxing_show);
     lua_setfield(L, -2, "__index");
     lua_rawsetp(L, LUA_REGISTRYINDEX, &boxing_meta);
     luaL_setfuncs(L, functions, 0);

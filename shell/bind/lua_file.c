@@ -232,19 +232,14 @@ contents(lua_State *L)
     lua_newtable(L);
     for (int k = 0; rille_file_entry(f, k, &e); k++) {
         lua_createtable(L, 0, 3);
-        lua_pushstring(L, e.name);
-        lua_setfield(L, -2, "name");
-        lua_pushstring(L, e.dtype);
-        lua_setfield(L, -2, "dtype");
+        field_text(L, "name", e.name);
+        field_text(L, "dtype", e.dtype);
         push_shape(L, e.ndim, e.shape);
         lua_setfield(L, -2, "shape");
         lua_rawseti(L, -2, k + 1);
     }
     lua_newtable(L);
-    for (int k = 0; rille_file_text(f, k, &key, &value); k++) {
-        lua_pushstring(L, value);
-        lua_setfield(L, -2, key);
-    }
+    for (int k = 0; rille_file_text(f, k, &key, &value); k++) field_text(L, key, value);
     return 2;
 }
 

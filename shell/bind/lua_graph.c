@@ -266,20 +266,15 @@ graph_hints(lua_State *L)
     lua_createtable(L, h->n, 0);
     for (int k = 0; k < h->n; k++) {
         lua_createtable(L, 0, 4);
-        lua_pushstring(L, h->hint[k].what);
-        lua_setfield(L, -2, "what");
-        lua_pushstring(L, h->hint[k].line);
-        lua_setfield(L, -2, "line");
-        lua_pushinteger(L, h->hint[k].price);
-        lua_setfield(L, -2, "price");
-        lua_pushinteger(L, h->hint[k].price_high);
-        lua_setfield(L, -2, "price_high");
+        field_text(L, "what", h->hint[k].what);
+        field_text(L, "line", h->hint[k].line);
+        field_integer(L, "price", h->hint[k].price);
+        field_integer(L, "price_high", h->hint[k].price_high);
         lua_rawseti(L, -2, k + 1);
     }
     rille_hints_free(&h);
     if (luaL_newmetatable(L, "rille.hints")) {
-        lua_pushcfunction(L, hints_tostring);
-        lua_setfield(L, -2, "__tostring");
+        field_function(L, "__tostring", hints_tostring);
     }
     lua_setmetatable(L, -2);
     return 1;
@@ -314,20 +309,13 @@ push_device_stats(lua_State *L, const struct rille_device_stats *d)
     lua_newtable(L);
     lua_pushfstring(L, "%s:%d", d->kind, d->device);
     lua_setfield(L, -2, "device");
-    lua_pushnumber(L, d->busy);
-    lua_setfield(L, -2, "busy");
-    lua_pushnumber(L, d->idle);
-    lua_setfield(L, -2, "idle");
-    lua_pushinteger(L, d->bytes_in);
-    lua_setfield(L, -2, "bytes_in");
-    lua_pushinteger(L, d->bytes_out);
-    lua_setfield(L, -2, "bytes_out");
-    lua_pushinteger(L, d->peak_memory);
-    lua_setfield(L, -2, "peak_memory");
-    lua_pushnumber(L, d->flops);
-    lua_setfield(L, -2, "flops");
-    lua_pushstring(L, d->tenants);
-    lua_setfield(L, -2, "tenants");
+    field_number(L, "busy", d->busy);
+    field_number(L, "idle", d->idle);
+    field_integer(L, "bytes_in", d->bytes_in);
+    field_integer(L, "bytes_out", d->bytes_out);
+    field_integer(L, "peak_memory", d->peak_memory);
+    field_number(L, "flops", d->flops);
+    field_text(L, "tenants", d->tenants);
 }
 
 static int
@@ -338,25 +326,19 @@ graph_stats(lua_State *L)
     at_line(L);
     check(L, rille_graph_stats(g, &stats));
     lua_newtable(L);
-    lua_pushnumber(L, stats.step_time);
-    lua_setfield(L, -2, "step_time");
-    lua_pushnumber(L, stats.bubble);
-    lua_setfield(L, -2, "bubble");
-    lua_pushnumber(L, stats.ideal);
-    lua_setfield(L, -2, "ideal");
-    lua_pushinteger(L, stats.nhost);
-    lua_setfield(L, -2, "hosts");
+    field_number(L, "step_time", stats.step_time);
+    field_number(L, "bubble", stats.bubble);
+    field_number(L, "ideal", stats.ideal);
+    field_integer(L, "hosts", stats.nhost);
     lua_createtable(L, stats.ndevice, 0);
     for (int i = 0; i < stats.ndevice; i++) {
         push_device_stats(L, &stats.device[i]);
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "devices");
-    lua_pushnumber(L, stats.flops);
-    lua_setfield(L, -2, "flops");
+    field_number(L, "flops", stats.flops);
     if (stats.peak > 0 && stats.step_time > 0) {
-        lua_pushnumber(L, stats.flops / stats.step_time / stats.peak);
-        lua_setfield(L, -2, "peak_share");
+        field_number(L, "peak_share", stats.flops / stats.step_time / stats.peak);
     }
     print_as(L, "step");
     return 1;
@@ -580,13 +562,9 @@ graph_open(lua_State *L)
     lua_pushcclosure(L, graph_index, 1);
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
-    lua_pushcfunction(L, lua_graph_new);
-    lua_setfield(L, -2, "graph");
-    lua_pushcfunction(L, whatif);
-    lua_setfield(L, -2, "whatif");
-    lua_pushcfunction(L, certificate);
-    lua_setfield(L, -2, "certificate");
-    lua_pushcfunction(L, graph_zero);
-    lua_setfield(L, -2, "_graph_zero");
+    field_function(L, "graph", lua_graph_new);
+    field_function(L, "whatif", whatif);
+    field_function(L, "certificate", certificate);
+    field_function(L, "_graph_zero", graph_zero);
     conditions_open(L);
 }

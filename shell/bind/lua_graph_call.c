@@ -64,8 +64,7 @@ push_pattern(lua_State *L, int first, int last)
             lua_pushvalue(L, i);
         lua_rawseti(L, -2, i - first + 1);
     }
-    lua_pushinteger(L, last - first + 1);
-    lua_setfield(L, -2, "n");
+    field_integer(L, "n", last - first + 1);
 }
 
 /* Returns true if the two patterns at the top are equal. */
@@ -280,8 +279,7 @@ push_record(lua_State *L, const struct step_call *c)
     push_pattern(L, c->pattern + 1, results);
     lua_setfield(L, -2, "results");
     if (c->nresult >= 0) {
-        lua_pushinteger(L, c->nresult);
-        lua_setfield(L, -2, "nresult");
+        field_integer(L, "nresult", c->nresult);
     }
     conditions_give(L);
 }

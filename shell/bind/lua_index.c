@@ -509,7 +509,6 @@ index_open(lua_State *L)
         }
         lua_pop(L, 1);
     }
-    lua_pushliteral(L, "newaxis");
-    lua_setfield(L, -2, "newaxis");
+    field_text(L, "newaxis", "newaxis");
     lua_pop(L, 1);
 }

@@ -146,6 +146,5 @@ json_open(lua_State *L)
     static const luaL_Reg methods[] = {{"__gc", json_gc}, {NULL, NULL}};
     kind_make(L, KIND_JSON, "rille.json", methods);
     lua_pop(L, 1);
-    lua_pushcfunction(L, read);
-    lua_setfield(L, -2, "_json");
+    field_function(L, "_json", read);
 }

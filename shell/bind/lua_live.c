@@ -265,10 +265,7 @@ live_open(lua_State *L)
     kind_make(L, KIND_LIVE, "rille.live", meta);
     add_live_arithmetic(L);
     lua_pop(L, 1);
-    lua_pushcfunction(L, live_whole);
-    lua_setfield(L, -2, "_live_whole");
-    lua_pushcfunction(L, live_new);
-    lua_setfield(L, -2, "live");
-    lua_pushcfunction(L, counter_new);
-    lua_setfield(L, -2, "_counter");
+    field_function(L, "_live_whole", live_whole);
+    field_function(L, "live", live_new);
+    field_function(L, "_counter", counter_new);
 }

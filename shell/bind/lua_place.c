@@ -391,16 +391,12 @@ place_open(lua_State *L)
     lua_newtable(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &place_table);
 
-    lua_pushcfunction(L, lua_place_new);
-    lua_setfield(L, -2, "placement");
+    field_function(L, "placement", lua_place_new);
     luaL_newlib(L, sbp);
-    lua_pushliteral(L, "B");
-    lua_setfield(L, -2, "broadcast");
-    lua_pushliteral(L, "P");
-    lua_setfield(L, -2, "partial_sum");
+    field_text(L, "broadcast", "B");
+    field_text(L, "partial_sum", "P");
     lua_createtable(L, 0, 1);
-    lua_pushcfunction(L, sbp_unknown);
-    lua_setfield(L, -2, "__index");
+    field_function(L, "__index", sbp_unknown);
     lua_setmetatable(L, -2);
     lua_setfield(L, -2, "sbp");
 }

@@ -38,8 +38,7 @@ void
 kind_make(lua_State *L, enum kind kind, const char *name, const luaL_Reg *methods)
 {
     lua_newtable(L);
-    lua_pushstring(L, name);
-    lua_setfield(L, -2, "__name");
+    field_text(L, "__name", name);
     luaL_setfuncs(L, methods, 0);
     lua_pushvalue(L, -1);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &kind_key[kind]);
@@ -137,8 +136,7 @@ owner_push(lua_State *L, void (*drop)(void *thing))
     struct owner *o = lua_newuserdatauv(L, sizeof *o, 0);
     *o = (struct owner){NULL, drop};
     if (luaL_newmetatable(L, "rille.owner")) {
-        lua_pushcfunction(L, owner_gc);
-        lua_setfield(L, -2, "__gc");
+        field_function(L, "__gc", owner_gc);
     }
     lua_setmetatable(L, -2);
     return o;
@@ -311,32 +309,25 @@ counters(lua_State *L)
 {
     struct rille_counters c = {0};
     rille_count(shell_of(L)->session, &c);
-    const struct {
-        const char *name;
-        int64_t value;
-    } list[] = {{"nodes", c.nodes},
-                {"compiles", c.compiles},
-                {"cache_hits", c.cache_hits},
-                {"runs", c.runs},
-                {"acts", c.acts},
-                {"messages", c.messages},
-                {"thread_messages", c.thread_messages},
-                {"allocations", c.allocations},
-                {"run_allocations", c.run_allocations},
-                {"live_values", c.live_values},
-                {"live_nodes", c.live_nodes},
-                {"live_bytes", c.live_bytes},
-                {"arena_bytes", c.arena_bytes},
-                {"plans", c.plans},
-                {"plan_bytes", c.plan_bytes},
-                {"generation", c.generation},
-                {"cuda_graphs", c.cuda_graphs},
-                {"cuda_replays", c.cuda_replays}};
     lua_newtable(L);
-    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
-        lua_pushinteger(L, list[k].value);
-        lua_setfield(L, -2, list[k].name);
-    }
+    field_integer(L, "nodes", c.nodes);
+    field_integer(L, "compiles", c.compiles);
+    field_integer(L, "cache_hits", c.cache_hits);
+    field_integer(L, "runs", c.runs);
+    field_integer(L, "acts", c.acts);
+    field_integer(L, "messages", c.messages);
+    field_integer(L, "thread_messages", c.thread_messages);
+    field_integer(L, "allocations", c.allocations);
+    field_integer(L, "run_allocations", c.run_allocations);
+    field_integer(L, "live_values", c.live_values);
+    field_integer(L, "live_nodes", c.live_nodes);
+    field_integer(L, "live_bytes", c.live_bytes);
+    field_integer(L, "arena_bytes", c.arena_bytes);
+    field_integer(L, "plans", c.plans);
+    field_integer(L, "plan_bytes", c.plan_bytes);
+    field_integer(L, "generation", c.generation);
+    field_integer(L, "cuda_graphs", c.cuda_graphs);
+    field_integer(L, "cuda_replays", c.cuda_replays);
     return 1;
 }
 
@@ -347,18 +338,14 @@ devices(lua_State *L)
     struct rille_device_info d;
     lua_newtable(L);
     for (int i = 0; rille_device_info(shell_of(L)->session, i, &d); i++) {
-        const struct {
-            const char *name;
-            int64_t value;
-        } list[] = {{"device", d.device},           {"thread", d.thread},         {"live_bytes", d.live_bytes},
-                    {"arena_bytes", d.arena_bytes}, {"peak_bytes", d.peak_bytes}, {"limit_bytes", d.limit_bytes}};
         lua_newtable(L);
-        lua_pushstring(L, d.kind);
-        lua_setfield(L, -2, "kind");
-        for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
-            lua_pushinteger(L, list[k].value);
-            lua_setfield(L, -2, list[k].name);
-        }
+        field_text(L, "kind", d.kind);
+        field_integer(L, "device", d.device);
+        field_integer(L, "thread", d.thread);
+        field_integer(L, "live_bytes", d.live_bytes);
+        field_integer(L, "arena_bytes", d.arena_bytes);
+        field_integer(L, "peak_bytes", d.peak_bytes);
+        field_integer(L, "limit_bytes", d.limit_bytes);
         lua_rawseti(L, -2, i + 1);
     }
     print_as(L, "devices");
@@ -379,14 +366,11 @@ device_info(lua_State *L)
     check_as(L, "device_info",
              rille_gpu_info(shell_of(L)->session, device < 0 || device > INT_MAX ? -1 : (int)device, &gpu));
     lua_newtable(L);
-    lua_pushstring(L, gpu.name);
-    lua_setfield(L, -2, "name");
-    lua_pushinteger(L, gpu.memory);
-    lua_setfield(L, -2, "memory");
+    field_text(L, "name", gpu.name);
+    field_integer(L, "memory", gpu.memory);
     lua_pushfstring(L, "%d.%d", gpu.major, gpu.minor);
     lua_setfield(L, -2, "capability");
-    lua_pushstring(L, gpu.kernels);
-    lua_setfield(L, -2, "kernels");
+    field_text(L, "kernels", gpu.kernels);
     return 1;
 }
 
@@ -664,8 +648,7 @@ static void
 open_module(lua_State *L)
 {
     lua_newtable(L);
-    lua_pushliteral(L, RILLE_VERSION);
-    lua_setfield(L, -2, "_VERSION");
+    field_text(L, "_VERSION", RILLE_VERSION);
     luaL_setfuncs(L, functions, 0);
     place_open(L);
     create_open(L);
@@ -710,8 +693,7 @@ shell_open(lua_State *L, const struct environment *e)
     sh->trace = e->trace;
     sh->check_trace = e->check_trace;
     lua_createtable(L, 0, 1);
-    lua_pushcfunction(L, shell_close);
-    lua_setfield(L, -2, "__gc");
+    field_function(L, "__gc", shell_close);
     lua_setmetatable(L, -2);
     lua_pop(L, 1);
     static bool told;

@@ -193,6 +193,5 @@ show_open(lua_State *L)
         look_push(L, looks[k][1], looks[k][0]);
         lua_setfield(L, -2, looks[k][0]);
     }
-    lua_pushcfunction(L, tensor_show);
-    lua_setfield(L, -2, "show");
+    field_function(L, "show", tensor_show);
 }

@@ -393,8 +393,7 @@ tensor_shards(lua_State *L)
         int64_t shape[RILLE_DIMS], offset[RILLE_DIMS];
         check(L, rille_tensor_shard(t, pos, &rank, shape, offset));
         lua_createtable(L, 0, 3);
-        lua_pushinteger(L, rank);
-        lua_setfield(L, -2, "rank");
+        field_integer(L, "rank", rank);
         push_shape(L, ndim, shape);
         lua_setfield(L, -2, "shape");
         push_shape(L, ndim, offset);
@@ -618,8 +617,7 @@ tensor_open_index(lua_State *L)
     lua_pushvalue(L, -1);
     lua_createtable(L, 0, NFIELD);
     for (int k = 0; k < NFIELD; k++) {
-        lua_pushinteger(L, k);
-        lua_setfield(L, -2, fields[k].name);
+        field_integer(L, fields[k].name, k);
     }
     lua_pushcclosure(L, tensor_index, 2);
     lua_setfield(L, -4, "__index");

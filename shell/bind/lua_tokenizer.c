@@ -266,8 +266,6 @@ tokenizers_open(lua_State *L)
     lua_pushvalue(L, -1);
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
-    lua_pushcfunction(L, tokenizer);
-    lua_setfield(L, -2, "_tokenizer");
-    lua_pushcfunction(L, trainer);
-    lua_setfield(L, -2, "_trainer");
+    field_function(L, "_tokenizer", tokenizer);
+    field_function(L, "_trainer", trainer);
 }

@@ -169,11 +169,9 @@ stats(lua_State *L)
     } list[] = {{"depth", s.depth}, {"read", s.read}, {"taken", s.taken}, {"full", s.full}, {"waited", s.waited}};
     lua_createtable(L, 0, 6);
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
-        lua_pushinteger(L, list[k].value);
-        lua_setfield(L, -2, list[k].name);
+        field_integer(L, list[k].name, list[k].value);
     }
-    lua_pushnumber(L, s.wait);
-    lua_setfield(L, -2, "wait");
+    field_number(L, "wait", s.wait);
     return 1;
 }
 
@@ -193,8 +191,7 @@ make_weak(lua_State *L)
 {
     lua_newtable(L);
     lua_createtable(L, 0, 1);
-    lua_pushliteral(L, "k");
-    lua_setfield(L, -2, "__mode");
+    field_text(L, "__mode", "k");
     lua_setmetatable(L, -2);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &made);
 }
@@ -210,6 +207,5 @@ tokens_open(lua_State *L)
     lua_pushvalue(L, -1);
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
-    lua_pushcfunction(L, tokens);
-    lua_setfield(L, -2, "_tokens");
+    field_function(L, "_tokens", tokens);
 }

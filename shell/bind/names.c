@@ -479,8 +479,6 @@ elsewhere_name(lua_State *L)
 void
 names_open(lua_State *L)
 {
-    lua_pushcfunction(L, elsewhere_name);
-    lua_setfield(L, -2, "_elsewhere");
-    lua_pushcfunction(L, nearest_name);
-    lua_setfield(L, -2, "_nearest");
+    field_function(L, "_elsewhere", elsewhere_name);
+    field_function(L, "_nearest", nearest_name);
 }

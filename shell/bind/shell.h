@@ -180,6 +180,14 @@ void stopping_catch(void (*handler)(int number), int flags);
 /* From now on rille.stopping() changes no handler, because these signals end the prompt. */
 void stopping_decline(void);
 
+/* ---- field.c: each function sets a field of the table at the top ---- */
+
+void field_text(lua_State *L, const char *key, const char *value); /* value NULL: nil */
+void field_number(lua_State *L, const char *key, double value);
+void field_integer(lua_State *L, const char *key, int64_t value);
+void field_flag(lua_State *L, const char *key, bool value);
+void field_function(lua_State *L, const char *key, lua_CFunction value);
+
 /* ---- names.c: misspelt names ---- */
 
 struct nearest { /* a similar name, and how much it differs; name NULL: none is similar */

@@ -147,9 +147,7 @@ void
 complete_open(lua_State *L)
 {
     lua_getglobal(L, "rille");
-    lua_pushcfunction(L, complete_text);
-    lua_setfield(L, -2, "_complete");
-    lua_pushcfunction(L, complete_keys);
-    lua_setfield(L, -2, "_keys");
+    field_function(L, "_complete", complete_text);
+    field_function(L, "_keys", complete_keys);
     lua_pop(L, 1);
 }

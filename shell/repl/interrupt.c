@@ -299,8 +299,7 @@ void
 interrupt_open(lua_State *L)
 {
     lua_getglobal(L, "rille");
-    lua_pushcfunction(L, forget_presses);
-    lua_setfield(L, -2, "_forget_presses");
+    field_function(L, "_forget_presses", forget_presses);
     lua_pop(L, 1);
     struct shell *sh = shell_of(L);
     sh->cancelled = spent;

@@ -215,25 +215,6 @@ addend_value(enum reduce r, int p, int i, double value, uint64_t salt)
     return i == winner ? value : r == RED_MAX ? value - away : value + away;
 }
 
-static void **
-parts_new(const struct layout *l, const struct type *t, int fill)
-{
-    void **part = calloc((size_t)l->place->nrank, sizeof *part);
-    for (int pos = 0; pos < l->place->nrank; pos++) {
-        struct type local = layout_shard(l, t, pos);
-        part[pos] = malloc((size_t)type_bytes(&local) + 1);
-        memset(part[pos], fill, (size_t)type_bytes(&local) + 1);
-    }
-    return part;
-}
-
-static void
-parts_free(void **part, const struct layout *l)
-{
-    for (int pos = 0; pos < l->place->nrank; pos++) free(part[pos]);
-    free(part);
-}
-
 static double
 value_of(int64_t e)
 {
@@ -293,19 +274,7 @@ element_is_right(void **part, const struct layout *l, const struct type *t, int6
 static void
 complain(const char *what, const struct type *t, const struct layout *from, const struct layout *to)
 {
-    struct str s = {0};
-    if (nfailed_pairs++ > 10) return;
-    type_print(t, &s);
-    str_add(&s, ": ");
-    layout_print(from, &s);
-    str_add(&s, " on ");
-    place_print(from->place, &s);
-    str_add(&s, " -> ");
-    layout_print(to, &s);
-    str_add(&s, " on ");
-    place_print(to->place, &s);
-    diag("%s: %s", what, str_text(&s));
-    str_free(&s);
+    if (nfailed_pairs++ <= 10) diag_move(what, t, from, to);
 }
 
 static void

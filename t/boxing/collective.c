@@ -13,17 +13,7 @@ static long nfound[4], npacked, nunpacked, npair, nwrong;
 static void
 complain(const char *what, const struct type *t, const struct layout *from, const struct layout *to)
 {
-    struct str s = {0};
-    if (nwrong++ > 10) return;
-    type_print(t, &s);
-    str_add(&s, " on ");
-    place_print(from->place, &s);
-    str_add(&s, ": ");
-    layout_print(from, &s);
-    str_add(&s, " -> ");
-    layout_print(to, &s);
-    diag("%s: %s", what, str_text(&s));
-    str_free(&s);
+    if (nwrong++ <= 10) diag_move(what, t, from, to);
 }
 
 /* ---- shards of a value ---- */
@@ -36,7 +26,7 @@ part_bytes(const struct layout *l, const struct type *t, int pos)
 }
 
 static void **
-parts_new(const struct layout *l, const struct type *t)
+room_for_parts(const struct layout *l, const struct type *t)
 {
     void **part = ARENA_ARRAY(&arena, void *, l->place->nrank);
     for (int pos = 0; pos < l->place->nrank; pos++) part[pos] = arena_alloc(&arena, part_bytes(l, t, pos) + 1);
@@ -170,7 +160,7 @@ static void **
 boxed(const struct type *t, const struct layout *from, const struct layout *to, void *const *src)
 {
     struct box_plan *b;
-    void **dst = parts_new(to, t);
+    void **dst = room_for_parts(to, t);
     if (box_plan(&arena, t, from, to, &b)) return NULL;
     if (b->alias) return (void **)src;
     box_apply(b, src, dst);
@@ -222,7 +212,7 @@ try_pair(const struct type *t, const struct layout *from, const struct layout *t
     nfound[c.verb]++;
     npacked += c.packs;
     nunpacked += c.unpacks;
-    void **src = parts_new(from, t), **dst = parts_new(to, t);
+    void **src = room_for_parts(from, t), **dst = room_for_parts(to, t);
     fill(src, from, t);
     carry_out(&(struct blocks){.c = &c, .t = t, .from = from, .to = to}, src, dst);
     if (!same_value(t, to, dst, boxed(t, from, to, src))) complain("another value", t, from, to);

@@ -2,21 +2,10 @@
  *
  * The nine 2-D layouts of a 4 x 4 matrix on [[0, 1], [2, 3]]; a product split like MindSpore's strategy ((2, 1), (1,
  * 4)); two rearrangements; and a table of bytes and names. */
-#include "boxing/box.h"
-#include "runtime/base/error.h"
-#include "t/lib/tap.h"
+#include "t/lib/moves.h"
 #include "t/oracles/box_apply.h"
 
-static struct atlas *atlas;
 static struct arena arena;
-
-static const struct place *
-place(int naxis, const int32_t *axis, const int32_t *rank)
-{
-    const struct place *p;
-    if (place_new(atlas, 0, naxis, axis, rank, &p)) diag("%s", err_text());
-    return p;
-}
 
 static const struct place *
 line(int first, int n)
@@ -24,14 +13,6 @@ line(int first, int n)
     int32_t rank[8], size = n;
     for (int i = 0; i < n; i++) rank[i] = first + i;
     return place(1, &size, rank);
-}
-
-static const struct layout *
-layout(const struct place *p, const char *text)
-{
-    const struct layout *l = NULL;
-    if (layout_parse(atlas, p, text, -1, &l)) diag("%s", err_text());
-    return l;
 }
 
 static struct type

@@ -7,33 +7,14 @@
  * path; there the best candidate is compared with all paths over layouts in mesh order. Finally all hops on small
  * meshes show that axes of equal size may be exchanged. RILLE_LONG=1 draws twenty times as many pairs. */
 #include "boxing/path.h"
-#include "runtime/base/error.h"
-#include "t/lib/tap.h"
+#include "t/lib/moves.h"
 #include "t/oracles/box_apply.h"
 
 #include <math.h>
 #include <time.h>
 
-static struct atlas *atlas;
 static struct arena arena;
-static uint64_t seed;
 static const struct box_cost cost = {.alpha_ns = 500, .beta_ns_per_byte = 10, .gamma_ns_per_byte = 3};
-
-static const struct place *
-place(int naxis, const int32_t *axis, const int32_t *rank)
-{
-    const struct place *p;
-    if (place_new(atlas, 0, naxis, axis, rank, &p)) diag("%s", err_text());
-    return p;
-}
-
-static const struct layout *
-layout(const struct place *p, const char *text)
-{
-    const struct layout *l;
-    if (layout_parse(atlas, p, text, -1, &l)) diag("%s", err_text());
-    return l;
-}
 
 /* ---- values ---- */
 
@@ -59,29 +40,11 @@ addend_at(const struct layout *l, int pos, int *n)
     return i;
 }
 
-static void **
-parts_new(const struct layout *l, const struct type *t)
-{
-    void **part = calloc((size_t)l->place->nrank, sizeof *part);
-    for (int pos = 0; pos < l->place->nrank; pos++) {
-        struct type local = layout_shard(l, t, pos);
-        part[pos] = calloc(1, (size_t)type_bytes(&local) + 1);
-    }
-    return part;
-}
-
-static void
-parts_free(void **part, const struct layout *l)
-{
-    for (int pos = 0; pos < l->place->nrank; pos++) free(part[pos]);
-    free(part);
-}
-
 /* Makes the shards of all positions; each shard is a slice of its position's addend. */
 static void **
 sources_new(const struct layout *l, const struct type *t)
 {
-    void **part = parts_new(l, t);
+    void **part = parts_new(l, t, 0);
     int64_t *whole = calloc((size_t)type_numel(t) + 1, sizeof *whole);
     for (int pos = 0; pos < l->place->nrank; pos++) {
         struct box box, all = {{0}, {0}};
@@ -116,7 +79,7 @@ static void **
 moved(const struct type *t, const struct layout *from, void **part, const struct layout *to)
 {
     struct box_plan *p;
-    void **next = parts_new(to, t);
+    void **next = parts_new(to, t, 0);
     if (box_plan(&arena, t, from, to, &p)) diag("%s", err_text());
     box_apply(p, part, next);
     parts_free(part, from);
@@ -230,15 +193,6 @@ check_pair(const struct type *t, const struct layout *from, const struct layout 
     if (!direct) complain("no direct exchange", t, from, to, p);
 }
 
-/* Returns the k-th SBP entry: S of each dimension, then B, then P. */
-static struct sbp
-entry(int k, int ndim, enum reduce r)
-{
-    if (k < ndim) return (struct sbp){.kind = SBP_S, .axis = (uint8_t)k};
-    if (k == ndim) return (struct sbp){.kind = SBP_B};
-    return (struct sbp){.kind = SBP_P, .reduce = (uint8_t)r};
-}
-
 static const struct layout *
 draw_layout(const struct place *p, int ndim, enum reduce r)
 {
@@ -267,7 +221,7 @@ draw_pairs(const struct place *p, const struct place *q, int n, const char *what
 
 /* ---- the busiest rank ---- */
 
-enum { MAX_LAYOUT = 20, RANKS = 6 };
+enum { MOST = 20, RANKS = 6 };
 
 static int
 every_layout(const struct place *p, const struct layout **out)
@@ -284,7 +238,7 @@ every_layout(const struct place *p, const struct layout **out)
     return n;
 }
 
-static int64_t received[MAX_LAYOUT][MAX_LAYOUT][RANKS];
+static int64_t received[MOST][MOST][RANKS];
 
 /* Returns the most bytes that a rank receives on the path i, x, y, j of layouts; -1 if the path sends more than the
  * minimum in total. */
@@ -306,7 +260,7 @@ busiest(int i, int x, int y, int j)
 static void
 no_sequence_is_kinder(const struct place *p, const char *what)
 {
-    const struct layout *l[MAX_LAYOUT];
+    const struct layout *l[MOST];
     struct type t = type_of(DT_U8, 2, (int64_t[]){48, 48});
     int n = every_layout(p, l), worse = 0, nway = 0;
     memset(received, 0, sizeof received);

@@ -17,19 +17,7 @@ static long npair, nrelay, nread, nwrong;
 static void
 complain(const char *what, const struct box_plan *p)
 {
-    struct str s = {0};
-    if (nwrong++ > 10) return;
-    type_print(&p->type, &s);
-    str_add(&s, ": ");
-    layout_print(p->from, &s);
-    str_add(&s, " on ");
-    place_print(p->from->place, &s);
-    str_add(&s, " -> ");
-    layout_print(p->to, &s);
-    str_add(&s, " on ");
-    place_print(p->to->place, &s);
-    diag("%s: %s", what, str_text(&s));
-    str_free(&s);
+    if (nwrong++ <= 10) diag_move(what, &p->type, p->from, p->to);
 }
 
 /* ---- a set of ranks ---- */

@@ -114,6 +114,25 @@ hello(int rank, const char *version, const char *machine)
                            .rank = rank};
 }
 
+/* Makes a coordinator that reports to t. */
+static struct coordinator *
+open_world(struct notices *t, int world)
+{
+    struct coordinator_env env = {t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = world, .silence = 3, .version = "1", .machine = "m"};
+    return coordinator_new(&o, &env);
+}
+
+/* Forms an epoch in which n workers have one memory or, if they are on hosts of their own, one memory each. */
+static void
+form_world(struct coordinator *c, int n, bool hosts)
+{
+    static const uint64_t bytes[] = {4096, 4096, 4096, 4096, 4096};
+    static const struct slot slot[][5] = {{{0, 0}, {0, 1}, {0, 2}, {0, 3}}, {{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}}};
+    coordinator_form(
+        c, &(struct form){.threads = 1, .segment = "", .bus = "", .nslot = n, .slot = slot[hosts], .bytes = bytes});
+}
+
 /* Checks that a worker with an invalid device list is rejected with a reason, and that its rank stays free. */
 static void
 test_devices(void)
@@ -139,9 +158,7 @@ test_devices(void)
         {"\x1b[2J", "unknown device kind"},
     };
     struct notices t = {0};
-    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
-    struct coordinator_options o = {.world = 1, .silence = 3, .version = "1", .machine = "m"};
-    struct coordinator *c = coordinator_new(&o, &env);
+    struct coordinator *c = open_world(&t, 1);
     for (int i = 0; i < (int)countof(row); i++) {
         struct packet p = hello(i % 2 - 1, "1", "m");
         p.devices = span_text(row[i].devices);
@@ -211,9 +228,7 @@ static void
 test_vouched(void)
 {
     struct notices t = {0};
-    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
-    struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m"};
-    struct coordinator *c = coordinator_new(&o, &env);
+    struct coordinator *c = open_world(&t, 2);
     struct packet p = hello(0, "1", "m");
     for (int peer = 0; peer < 2; peer++) coordinator_vouch(c, peer, 1);
     coordinator_vouch(c, 2, 4);
@@ -243,24 +258,19 @@ say(struct coordinator *c, int peer, struct packet p, uint32_t epoch, uint32_t s
 static void
 test_memory(void)
 {
-    static const struct slot slot[] = {{0, 0}, {0, 1}};
-    static const uint64_t bytes[] = {4096};
-    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 2, .slot = slot, .bytes = bytes};
     const struct packet made = {.kind = PACKET_MADE, .segment = span_text("s"), .bus = span_text("b")};
     const struct packet ready = {.kind = PACKET_READY};
     struct notices t = {0};
-    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
-    struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m"};
-    struct coordinator *c = coordinator_new(&o, &env);
+    struct coordinator *c = open_world(&t, 2);
     for (int r = 0; r < 2; r++) say(c, r, hello(r, "1", "other"), 0, 1);
-    coordinator_form(c, &form);
+    form_world(c, 2, false);
     is_int(t.flags[0], MAKE_MEMORY | MAKE_FRESH, "the first worker of a host creates the host's memory");
     say(c, 0, made, 1, 2);
     ok(t.made[0] == 1 && t.made[1] == 1, "all workers receive the memory's epoch");
     coordinator_cut(c, 0, "was killed"); /* cuts the link while the other worker's READY packet is in flight */
     coordinator_recover(c, 2);
     say(c, 2, hello(0, "1", "other"), 0, 1);
-    coordinator_form(c, &form);
+    form_world(c, 2, false);
     is_int(t.flags[2], MAKE_MEMORY | MAKE_FRESH,
            "without a READY from a worker that maps the memory, it is created afresh");
     say(c, 1, ready, 1, 2);
@@ -270,7 +280,7 @@ test_memory(void)
     coordinator_cut(c, 2, "was killed");
     coordinator_recover(c, 2);
     say(c, 3, hello(0, "1", "other"), 0, 1);
-    coordinator_form(c, &form);
+    form_world(c, 2, false);
     is_int(t.flags[1], MAKE_MEMORY, "a worker that has confirmed its mapping keeps the memory for the others");
     coordinator_free(&c);
 }
@@ -281,9 +291,7 @@ static void
 test_never_full(void)
 {
     struct notices t = {0};
-    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
-    struct coordinator_options o = {.world = 3, .silence = 3, .version = "1", .machine = "m"};
-    struct coordinator *c = coordinator_new(&o, &env);
+    struct coordinator *c = open_world(&t, 3);
     for (int r = 0; r < 2; r++) say(c, r, hello(r, "1", "m"), 0, 1);
     coordinator_cut(c, 0, "was killed");
     ok(coordinator_recover(c, 2) == E_ARG && !coordinator_recover(c, 3),
@@ -295,15 +303,10 @@ test_never_full(void)
 static void
 test_lost_meanwhile(void)
 {
-    static const struct slot slot[] = {{0, 0}, {0, 1}, {0, 2}};
-    static const uint64_t bytes[] = {4096};
-    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 3, .slot = slot, .bytes = bytes};
     struct notices t = {0};
-    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
-    struct coordinator_options o = {.world = 3, .silence = 3, .version = "1", .machine = "m"};
-    struct coordinator *c = coordinator_new(&o, &env);
+    struct coordinator *c = open_world(&t, 3);
     for (int r = 0; r < 3; r++) say(c, r, hello(r, "1", "m"), 0, 1);
-    coordinator_form(c, &form);
+    form_world(c, 3, false);
     for (int r = 0; r < 3; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
     coordinator_cut(c, 1, "was killed");
     coordinator_recover(c, 3);
@@ -417,17 +420,12 @@ static void
 test_meeting(void)
 {
     enum { HOSTS = 5 };
-    static const struct slot slot[] = {{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}};
-    static const uint64_t bytes[HOSTS] = {4096, 4096, 4096, 4096, 4096};
     static const char *const machine[] = {"a", "b", "c", "d", "e"}, *const port[] = {"A", "B", "C", "D", "E"};
-    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = HOSTS, .slot = slot, .bytes = bytes};
     const uint32_t two = 2;
     struct notices t = {0};
-    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
-    struct coordinator_options o = {.world = HOSTS, .silence = 3, .version = "1", .machine = "m"};
-    struct coordinator *c = coordinator_new(&o, &env);
+    struct coordinator *c = open_world(&t, HOSTS);
     for (int r = 0; r < HOSTS; r++) say(c, r, hello(r, "1", machine[r]), 0, 1);
-    coordinator_form(c, &form);
+    form_world(c, HOSTS, true);
     for (int r = 0; r < HOSTS; r++)
         say(c, r, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text(port[r])}, 1, 2);
     ok(!strcmp(t.ports[0], "1 B\n4 E\n"), "a worker receives only its neighbours' ports");
@@ -439,7 +437,7 @@ test_meeting(void)
     coordinator_cut(c, 4, "was killed");
     coordinator_recover(c, HOSTS);
     say(c, 5, hello(4, "1", "e"), 0, 1);
-    coordinator_form(c, &form);
+    form_world(c, HOSTS, true);
     for (int r = 0; r < HOSTS - 1; r++)
         say(c, r, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text(port[r])}, 2,
             r ? 4 : 5);
@@ -475,16 +473,11 @@ ship_one(struct coordinator *c, struct notices *t, uint64_t program, uint32_t *s
 static void
 test_found_again(void)
 {
-    static const struct slot slot[] = {{0, 0}};
-    static const uint64_t bytes[] = {4096};
-    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 1, .slot = slot, .bytes = bytes};
     struct notices t = {0};
-    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
-    struct coordinator_options o = {.world = 1, .silence = 3, .version = "1", .machine = "m"};
-    struct coordinator *c = coordinator_new(&o, &env);
+    struct coordinator *c = open_world(&t, 1);
     uint32_t seq = 2;
     say(c, 0, hello(0, "1", "m"), 0, 1);
-    coordinator_form(c, &form);
+    form_world(c, 1, false);
     say(c, 0, (struct packet){.kind = PACKET_READY}, 1, 2);
     is_int(ship_one(c, &t, 7, &seq), 1, "a program is shipped");
     is_int(ship_one(c, &t, 7, &seq), 0, "a worker that has the program is not sent it again");
@@ -541,10 +534,7 @@ gather_four(struct notices *t)
 static void
 form_four(struct coordinator *c)
 {
-    static const struct slot slot[FOUR] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}};
-    static const uint64_t bytes[] = {4096};
-    coordinator_form(
-        c, &(struct form){.threads = 1, .segment = "", .bus = "", .nslot = FOUR, .slot = slot, .bytes = bytes});
+    form_world(c, FOUR, false);
     for (int r = 0; r < FOUR; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
 }
 
@@ -691,9 +681,7 @@ test_scale(void)
 {
     enum { MANY = 8192 };
     struct notices t = {0};
-    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
-    struct coordinator_options o = {.world = MANY, .silence = 3, .version = "1", .machine = "m"};
-    struct coordinator *c = coordinator_new(&o, &env);
+    struct coordinator *c = open_world(&t, MANY);
     struct packet p = hello(-1, "1", "m");
     for (int r = 0; r < MANY; r++) {
         p.rank = r;
@@ -723,17 +711,13 @@ test_comm_ranks(void)
         {{(const void *)two, sizeof two}, {(const void *)odd, sizeof odd}, "impossible size, 24 bytes"},
     };
     static const unsigned char digest[2][CLUSTER_ID] = {"part 0", "part 1"}, outline[CLUSTER_ID] = "outline";
-    static const struct slot slot[] = {{0, 0}, {1, 1}};
-    static const uint64_t bytes[] = {4096, 4096};
+    static const uint64_t arenas[] = {4096, 4096};
     static const struct places places[2];
-    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 2, .slot = slot, .bytes = bytes};
     for (size_t i = 0; i < countof(row); i++) {
         struct notices t = {0};
-        struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
-        struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m"};
-        struct coordinator *c = coordinator_new(&o, &env);
+        struct coordinator *c = open_world(&t, 2);
         for (int r = 0; r < 2; r++) say(c, r, hello(r, "1", r ? "b" : "a"), 0, 1);
-        coordinator_form(c, &form);
+        form_world(c, 2, true);
         for (int r = 0; r < 2; r++)
             say(c, r, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text("p")}, 1, 2);
         for (int r = 0; r < 2; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 3);
@@ -746,7 +730,7 @@ test_comm_ranks(void)
                                 .program = 7,
                                 .digest = {digest[r], CLUSTER_ID},
                                 .outline = {outline, CLUSTER_ID},
-                                .arenas = {(const void *)bytes, sizeof bytes},
+                                .arenas = {(const void *)arenas, sizeof arenas},
                                 .comm_ranks = r ? row[i].b : row[i].a},
                 1, 4);
         bool ran = t.sent[PACKET_START] == 2;

@@ -102,11 +102,7 @@ tap.group("another mesh", function()
     for i = 1, 200 do ids[i] = i * i % 31 end
     local data = rille.data.tokens(ids, {batch = 4, length = 8, seed = 3, placement = x.placement, sbp = x.sbp,
       labels = rille.parallel.labels(m)})
-    local step = rille.graph(function(a, b)
-      local loss = m(a):reshape{-1, 31}:cross_entropy(b:reshape{-1})
-      loss:backward(); opt:step(); opt:zero_grad()
-      return loss
-    end)
+    local step = tap.training(opt, function(a, b) return m(a):reshape{-1, 31}:cross_entropy(b:reshape{-1}) end)
     local t = {parts = {model = m, optimizer = opt, data = data}}
     function t.run(n)
       local losses = {}

@@ -7,12 +7,15 @@
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 enum { MAX_MESH = 1024, MAX_LAYOUT = 4000 };
 
 static struct atlas *atlas;
 static uint64_t seed;
 
-static const struct place *
+static inline const struct place *
 place(int naxis, const int32_t *axis, const int32_t *rank)
 {
     const struct place *p;
@@ -22,7 +25,7 @@ place(int naxis, const int32_t *axis, const int32_t *rank)
 }
 
 /* Makes a mesh of these sizes on devices 0, 1, ... */
-static const struct place *
+static inline const struct place *
 mesh(int a, int b, int c)
 {
     int32_t axis[3] = {a, b, c}, rank[MAX_MESH];
@@ -31,10 +34,56 @@ mesh(int a, int b, int c)
     return place(naxis, axis, rank);
 }
 
+static inline const struct layout *
+layout(const struct place *p, const char *text)
+{
+    const struct layout *l = NULL;
+    if (layout_parse(atlas, p, text, -1, &l)) diag("%s", err_text());
+    return l;
+}
+
+/* Reports a fault of a move. */
+static inline void
+diag_move(const char *what, const struct type *t, const struct layout *from, const struct layout *to)
+{
+    struct str s = {0};
+    type_print(t, &s);
+    str_add(&s, ": ");
+    layout_print(from, &s);
+    str_add(&s, " on ");
+    place_print(from->place, &s);
+    str_add(&s, " -> ");
+    layout_print(to, &s);
+    str_add(&s, " on ");
+    place_print(to->place, &s);
+    diag("%s: %s", what, str_text(&s));
+    str_free(&s);
+}
+
+/* Allocates the shards of a value, filled with the byte `fill`. */
+static inline void **
+parts_new(const struct layout *l, const struct type *t, int fill)
+{
+    void **part = calloc((size_t)l->place->nrank, sizeof *part);
+    for (int pos = 0; pos < l->place->nrank; pos++) {
+        struct type local = layout_shard(l, t, pos);
+        part[pos] = malloc((size_t)type_bytes(&local) + 1);
+        memset(part[pos], fill, (size_t)type_bytes(&local) + 1);
+    }
+    return part;
+}
+
+static inline void
+parts_free(void **part, const struct layout *l)
+{
+    for (int pos = 0; pos < l->place->nrank; pos++) free(part[pos]);
+    free(part);
+}
+
 static const uint8_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
 /* Returns entry k in the list of SBP entries of a mesh axis: S of each dimension, then B, then each kind of P. */
-static struct sbp
+static inline struct sbp
 entry(int k, int ndim, enum reduce r)
 {
     if (k < ndim) return (struct sbp){.kind = SBP_S, .axis = (uint8_t)k};
@@ -43,7 +92,7 @@ entry(int k, int ndim, enum reduce r)
 }
 
 /* Lists all distinct layouts for ndim dimensions with nkind kinds of P. */
-static int
+static inline int
 layouts_of(const struct place *p, int ndim, int nkind, const struct layout **out)
 {
     int n = 0, choices = 1;

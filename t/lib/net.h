@@ -118,6 +118,20 @@ net_stages(struct net *b, const char *schedule, int nstage, const int *on, int p
     return graph;
 }
 
+/* Runs a step on b->x and returns its loss. */
+static inline double
+net_loss(const struct net *b, struct rille_graph *g)
+{
+    struct rille_tensor *loss;
+    int64_t whole;
+    double value;
+    bool is_int;
+    must(rille_graph_run(g, 1, &b->x, &loss), "run");
+    must(rille_tensor_item(loss, &value, &whole, &is_int), "loss");
+    rille_tensor_free(&loss);
+    return value;
+}
+
 /* Frees the tensors and closes the session. */
 static inline void
 net_close(struct net *b)

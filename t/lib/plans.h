@@ -222,6 +222,46 @@ random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
     return p;
 }
 
+/* ---- every layout ---- */
+
+/* Returns the layout of a matrix on a mesh of `axis`. rank NULL: devices 0, 1, 2, 3. */
+static inline const struct layout *
+mesh_layout(struct rille_session *s, int kind, int naxis, const int32_t *axis, const int32_t *rank, const char *text)
+{
+    static const int32_t in_line[] = {0, 1, 2, 3};
+    const struct place *p;
+    const struct layout *l;
+    assert(place_new(s->atlas, kind, naxis, axis, rank ? rank : in_line, &p) == 0);
+    assert(layout_parse(s->atlas, p, text, 2, &l) == 0);
+    return l;
+}
+
+/* Returns the layout on four devices in a row. */
+static inline const struct layout *
+row_layout(struct rille_session *s, int kind, const char *text)
+{
+    return mesh_layout(s, kind, 1, (int32_t[]){4}, NULL, text);
+}
+
+/* Lists the layouts of a matrix on four devices in a row, then on 2 x 2. npartial: number of kinds of P. */
+enum { LAYOUTS_ON = 42 };
+static inline int
+layouts_on(struct rille_session *s, int kind, const int32_t *rank, int npartial, const struct layout **out)
+{
+    static const char *const text[] = {"S(0)", "S(1)", "B", "P", "P(max)", "P(min)"};
+    static const int32_t row[] = {4}, grid[] = {2, 2};
+    int n = 0, ntext = 3 + npartial;
+    for (int i = 0; i < ntext; i++) out[n++] = mesh_layout(s, kind, 1, row, rank, text[i]);
+    for (int i = 0; i < ntext * ntext; i++) {
+        char both[24];
+        int x = i / ntext, y = i % ntext;
+        if (x >= 3 && y >= 3 && x != y) continue; /* two P entries must have one reduction */
+        snprintf(both, sizeof both, "(%s, %s)", text[x], text[y]);
+        out[n++] = mesh_layout(s, kind, 2, grid, rank, both);
+    }
+    return n;
+}
+
 /* ---- running a plan without a session ---- */
 
 /* Region of whole pages for buffers that host code reads; parts.h locks and unlocks regions. */

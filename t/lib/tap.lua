@@ -106,6 +106,15 @@ function tap.received(step)
   return sum
 end
 
+-- Compiles a training step: it computes the loss f(...) and its gradients, updates parameters by opt, and returns the loss.
+function tap.training(opt, f, options)
+  return require("rille").graph(function(...)
+    local loss = f(...)
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, options)
+end
+
 -- Runs a group of checks. An error in f fails one check, and the test continues with the next group.
 function tap.group(name, f)
   tap.diag(name)

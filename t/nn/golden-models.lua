@@ -210,11 +210,7 @@ local function compare(m, g, name, rough)
     local n = #g.greedy - #golden.ids[1]
     tap.is(m:generate({golden.ids[1]}, {max_new_tokens = n, temperature = 0}), {g.greedy}, name .. ": greedy text")
   end
-  local step = rille.graph(function(a, b)
-    local loss = m(a):reshape{-1, vocab}:cross_entropy(b:reshape{-1})
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end)
+  local step = tap.training(opt, function(a, b) return m(a):reshape{-1, vocab}:cross_entropy(b:reshape{-1}) end)
   for i = 1, 5 do losses[i] = step(x, y):item() end
   tap.near(losses, g.losses, name .. ": losses of five steps", rough and 0.02 or 2e-5)
 end

@@ -52,10 +52,8 @@ tap.group("memory", function()
     local net = nn.Sequential(table.unpack(blocks))
     if who == "modules" then for _, block in ipairs(blocks) do block:recompute() end end
     local opt = optim.SGD({scale, table.unpack(net:parameters())}, {lr = 0.01})
-    local step = rille.graph(function(x)
-      local loss = (net(twice and x * scale or x) * scale):square():mean()
-      loss:backward(); opt:step(); opt:zero_grad()
-      return loss
+    local step = tap.training(opt, function(x)
+      return (net(twice and x * scale or x) * scale):square():mean()
     end, {micro_batches = pieces, recompute = who == "function"})
     step(rille.randn{16, 16, 16})
     return step:stats().devices[1].peak_memory

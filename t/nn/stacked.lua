@@ -208,11 +208,7 @@ tap.group("training", function()
     if again then block:recompute() end
     if evaluates then block:eval() end
     local opt, x, out = optim.AdamW(block:parameters(), {lr = 1e-2}), rille.randn{2, 20, 16}, {}
-    local step = rille.graph(function(v)
-      local loss = under(block, v):square():mean()
-      loss:backward(); opt:step(); opt:zero_grad()
-      return loss
-    end)
+    local step = tap.training(opt, function(v) return under(block, v):square():mean() end)
     for i = 1, 3 do out[i] = step(x):item() end
     return out
   end

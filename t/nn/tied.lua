@@ -47,11 +47,7 @@ local function gradient(place, how, kind, tied)
   ids, g = global(ids, place[2], place[4]), global(g, place[2], place[4])
   if how.eager then return step(ids, g):totable(), a end
   local opt = rille.optim.SGD(tied and {a} or {a, b}, {lr = 1})
-  local run = rille.graph(function(i, h)
-    local loss = loss_of(a, b, i, h)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, {micro_batches = how.pieces})
+  local run = tap.training(opt, function(i, h) return loss_of(a, b, i, h) end, {micro_batches = how.pieces})
   run(ids, g):item()
   local moved = global(table_, place[2], place[3]) - a
   if not tied then moved = moved + (global(table_, place[2], place[3]) - b) end

@@ -208,13 +208,11 @@ local function train(kind, place, recipe, pieces)
   local m = make(kind, place)
   local t = recipe and rille.parallel(m, recipe)
   local opt = optim.AdamW(m:parameters(), {lr = 1e-2})
-  local step = rille.graph(function(...)
+  local step = tap.training(opt, function(...)
     local given = {...}
     local labels = #given > 1 and given[#given].dtype == "i64" and table.remove(given)
     local y = m(table.unpack(given))
-    local loss = labels and cross_entropy(y, labels) or mean_square(y)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
+    return labels and cross_entropy(y, labels) or mean_square(y)
   end, {micro_batches = pieces})
   rille.manual_seed(3)
   local inputs, losses = models[kind].inputs(), {}

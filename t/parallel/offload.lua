@@ -21,11 +21,7 @@ local function train(P, options, sbp, rows)
   local net = nn.Sequential(table.unpack(layers))
   net:to_global{placement = P, sbp = "B"}
   local opt = optim.AdamW(net:parameters(), {lr = 0.01})
-  local step = rille.graph(function(x)
-    local loss = net(x):square():mean()
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, options)
+  local step = tap.training(opt, function(x) return net(x):square():mean() end, options)
   local x, losses = rille.randn({rows or ROWS, WIDTH}, {placement = P, sbp = sbp or "S(0)"}), {}
   for i = 1, 3 do losses[i] = step(x):item() end
   return {losses, net:parameters()[1]:totable()}, step, opt, net

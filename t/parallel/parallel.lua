@@ -214,11 +214,7 @@ tap.group("resnet", function()
     local m, out = rille.models.resnet.new{classes = 3, channels = 1, width = 4, blocks = {1, 2}, placement = place}, {}
     local t = recipe and rille.parallel(m, recipe)
     local opt = optim.AdamW(m:parameters(), {lr = 1e-2})
-    local run = rille.graph(function(x, y)
-      local loss = m(x):cross_entropy(y)
-      loss:backward(); opt:step(); opt:zero_grad()
-      return loss
-    end, {micro_batches = pieces})
+    local run = tap.training(opt, function(x, y) return m(x):cross_entropy(y) end, {micro_batches = pieces})
     local x, y = images:to_global(rille.parallel.input(m)), classes:to_global(rille.parallel.labels(m))
     for i = 1, 3 do out[i] = run(x, y):item() end
     m:eval()

@@ -17,11 +17,7 @@ local function trained(how, batch, pieces, zero)
   local all = type(how.sbp) == "table" and {"B", "B"} or "B"
   local b = whole({COLUMNS}):to_global{placement = how.placement, sbp = all}:detach():requires_grad_()
   local opt = optim.SGD({w, b}, {lr = 1, momentum = 1})
-  local step = rille.graph(function(x, y)
-    local loss = ((x:matmul(w) + b) * y):sum()
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, {micro_batches = pieces, zero = zero})
+  local step = tap.training(opt, function(x, y) return ((x:matmul(w) + b) * y):sum() end, {micro_batches = pieces, zero = zero})
   local x = whole({BATCH, ROWS}):to_global{placement = how.placement, sbp = batch}
   local y = whole({BATCH, COLUMNS}):to_global{placement = how.placement, sbp = batch}
   return w, function() return step(x, y):item() end, step, opt
@@ -124,11 +120,9 @@ tap.group("gradients", function()
     local w = {}
     for i = 1, LAYERS do w[i] = whole({SIDE, SIDE}):to_global(how):detach():requires_grad_() end
     local opt = optim.SGD(w, {lr = 1})
-    local step = rille.graph(function(x)
+    local step = tap.training(opt, function(x)
       for i = 1, LAYERS do x = x:matmul(w[i]) end
-      local loss = x:sum()
-      loss:backward(); opt:step(); opt:zero_grad()
-      return loss
+      return x:sum()
     end, {zero = zero})
     step(whole({2 * #ranks, SIDE}):to_global{placement = how.placement, sbp = batch}):item()
     local sum = 0

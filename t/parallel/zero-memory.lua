@@ -21,11 +21,7 @@ local function trained(d, zero, pieces, width, layers, reshard)
   net:to_global{placement = P, sbp = "B"}
   rille.parallel(net, {data = 0, zero = zero, reshard = reshard})
   local opt = optim.AdamW(net:parameters(), {lr = 0.01})
-  local step = rille.graph(function(x)
-    local loss = net(x):square():mean()
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, {micro_batches = pieces})
+  local step = tap.training(opt, function(x) return net(x):square():mean() end, {micro_batches = pieces})
   local x, losses = rille.randn({8 * pieces, 2, width}):to_global(rille.parallel.input(net)), {}
   for i = 1, 3 do losses[i] = step(x):item() end
   return step, n, losses

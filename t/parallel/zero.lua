@@ -11,11 +11,7 @@ local function train(mesh, sbp, batch, options, make)
   net:to_global{placement = P, sbp = sbp}
   if type(sbp) == "table" then net:parameters()[1]:to_global_{placement = P, sbp = {"B", "S(0)"}} end
   local opt = make(net)
-  local step = rille.graph(function(x, y)
-    local loss = net(x):cross_entropy(y)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, options)
+  local step = tap.training(opt, function(x, y) return net(x):cross_entropy(y) end, options)
   local x = rille.randn({24, 10}, {placement = P, sbp = batch})
   local y = rille.randint(0, 6, {24}, {placement = P, sbp = batch})
   local losses = {}
@@ -137,11 +133,7 @@ do
     net:to_global{placement = P, sbp = "B"}
     rille.parallel(net, {data = 0, zero = zero})
     local opt = optim.SGD(net:parameters(), {lr = 0.1})
-    local step = rille.graph(function(x)
-      local loss = net(x):square():mean()
-      loss:backward(); opt:step(); opt:zero_grad()
-      return loss
-    end, {micro_batches = pieces, offload = offload})
+    local step = tap.training(opt, function(x) return net(x):square():mean() end, {micro_batches = pieces, offload = offload})
     local x, out = rille.randint(0, 16, {8, 4}, {placement = P}):to_global(rille.parallel.input(net)), {}
     for i = 1, 3 do out[i] = step(x):item() end
     return out

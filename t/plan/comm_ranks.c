@@ -166,31 +166,6 @@ say(const struct count *n, const char *what)
 
 /* ---- every move ---- */
 
-enum { LAYOUTS = 20 };
-
-static const struct layout *
-layout_on(struct rille_session *s, int naxis, const char *text)
-{
-    static const int32_t axis[2][2] = {{4, 1}, {2, 2}}, rank[4] = {2, 0, 1, 3};
-    const struct place *p;
-    const struct layout *l;
-    assert(place_new(s->atlas, DEV_ASYNC, naxis, axis[naxis - 1], rank, &p) == 0);
-    assert(layout_parse(s->atlas, p, text, 2, &l) == 0);
-    return l;
-}
-
-static void
-list_layouts(struct rille_session *s, const struct layout **out)
-{
-    static const char *const text[] = {"S(0)", "S(1)", "B", "P"};
-    for (int i = 0; i < 4; i++) *out++ = layout_on(s, 1, text[i]);
-    for (int i = 0; i < 16; i++) {
-        char both[20];
-        snprintf(both, sizeof both, "(%s, %s)", text[i / 4], text[i % 4]);
-        *out++ = layout_on(s, 2, both);
-    }
-}
-
 /* Compiles the plan of one host twice. Returns the plan without a library; sets *want to the number of collective
  * tasks in the plan with a library. */
 static struct plan *
@@ -207,14 +182,14 @@ plan_twice(struct rille_session *s, const struct layout *from, const struct layo
 static void
 every_move(struct rille_session *s)
 {
-    const struct layout *layout[LAYOUTS];
+    static const int32_t rank[] = {2, 0, 1, 3};
+    const struct layout *layout[LAYOUTS_ON];
     struct count n = {0};
-    int npair = 0;
-    list_layouts(s, layout);
-    for (int i = 0; i < LAYOUTS * LAYOUTS; i++) {
+    int npair = 0, nlayout = layouts_on(s, DEV_ASYNC, rank, 1, layout);
+    for (int i = 0; i < nlayout * nlayout; i++) {
         int want;
-        if (layout[i / LAYOUTS] == layout[i % LAYOUTS]) continue;
-        struct plan *p = plan_twice(s, layout[i / LAYOUTS], layout[i % LAYOUTS], &want);
+        if (layout[i / nlayout] == layout[i % nlayout]) continue;
+        struct plan *p = plan_twice(s, layout[i / nlayout], layout[i % nlayout], &want);
         for (uint64_t k = 0; p && want && k < countof(cut); k++) {
             wire_ns_per_byte = (double)(k % 2);
             try_program(s, p, want, (uint64_t)i * countof(cut) + k, &n);
@@ -227,18 +202,8 @@ every_move(struct rille_session *s)
     say(&n, "moves");
 }
 
-/* Returns a layout on one of several lists of devices. every_stage() moves between lists as pipeline stages do, and
- * within a list if the library has no collective for the move. */
-static const struct layout *
-layout_of(struct rille_session *s, int32_t nrank, const int32_t *rank, const char *text)
-{
-    const struct place *p;
-    const struct layout *l;
-    assert(place_new(s->atlas, DEV_ASYNC, 1, &nrank, rank, &p) == 0);
-    assert(layout_parse(s->atlas, p, text, 2, &l) == 0);
-    return l;
-}
-
+/* Moves between lists of devices as pipeline stages do, and within a list if the library has no collective for the
+ * move. */
 static void
 every_stage(struct rille_session *s)
 {
@@ -249,8 +214,8 @@ every_stage(struct rille_session *s)
     int nlist = countof(nrank), nway = 4 * nlist;
     for (int i = 0; i < nway * nway; i++) {
         int a = i / nway, b = i % nway, want;
-        const struct layout *from = layout_of(s, nrank[a / 4], rank[a / 4], text[a % 4]),
-                            *to = layout_of(s, nrank[b / 4], rank[b / 4], text[b % 4]);
+        const struct layout *from = mesh_layout(s, DEV_ASYNC, 1, &nrank[a / 4], rank[a / 4], text[a % 4]),
+                            *to = mesh_layout(s, DEV_ASYNC, 1, &nrank[b / 4], rank[b / 4], text[b % 4]);
         if (from == to) continue;
         struct plan *p = plan_twice(s, from, to, &want);
         wire_ns_per_byte = (double)(i / 3 % 2);

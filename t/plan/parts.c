@@ -261,42 +261,17 @@ waits_for_all(struct rille_session *s)
 
 /* ---- every move ---- */
 
-static const struct layout *
-layout_on(struct rille_session *s, int kind, int naxis, const char *text)
-{
-    static const int32_t axis[2][2] = {{4, 1}, {2, 2}}, rank[4] = {0, 1, 2, 3};
-    const struct place *p;
-    const struct layout *l;
-    assert(place_new(s->atlas, kind, naxis, axis[naxis - 1], rank, &p) == 0);
-    assert(layout_parse(s->atlas, p, text, 2, &l) == 0);
-    return l;
-}
-
-enum { LAYOUTS = 20 };
-static void
-list_layouts(struct rille_session *s, int kind, const struct layout **out)
-{
-    static const char *const text[] = {"S(0)", "S(1)", "B", "P"};
-    for (int i = 0; i < 4; i++) *out++ = layout_on(s, kind, 1, text[i]);
-    for (int i = 0; i < 16; i++) {
-        char both[20];
-        snprintf(both, sizeof both, "(%s, %s)", text[i / 4], text[i % 4]);
-        *out++ = layout_on(s, kind, 2, both);
-    }
-}
-
 static void
 every_move(struct rille_session *s, int a, int b)
 {
-    const struct layout *from[LAYOUTS], *to[LAYOUTS];
+    const struct layout *from[LAYOUTS_ON], *to[LAYOUTS_ON];
     struct count n = {0};
-    int npair = 0, tries = a == DEV_CPU && b == DEV_CPU ? 4 : 2;
+    int npair = 0, tries = a == DEV_CPU && b == DEV_CPU ? 4 : 2, nlayout = layouts_on(s, a, NULL, 1, from);
     other_kind = a == DEV_CPU ? b : a;
-    list_layouts(s, a, from);
-    list_layouts(s, b, to);
-    for (int i = 0; i < LAYOUTS * LAYOUTS; i++) {
-        if (from[i / LAYOUTS] == to[i % LAYOUTS] || !share(i)) continue;
-        struct plan *p = plan_move_of(s, 6, from[i / LAYOUTS], to[i % LAYOUTS]);
+    layouts_on(s, b, NULL, 1, to);
+    for (int i = 0; i < nlayout * nlayout; i++) {
+        if (from[i / nlayout] == to[i % nlayout] || !share(i)) continue;
+        struct plan *p = plan_move_of(s, 6, from[i / nlayout], to[i % nlayout]);
         npair++;
         for (uint64_t k = 0; p && k < (uint64_t)tries; k++) {
             wire_ns_per_byte = tries == 4 ? (double)(k / 2) : 1;
@@ -640,7 +615,7 @@ no_host(struct rille_session *s)
 {
     struct parts x = {0};
     struct str bytes = {0};
-    struct plan *p = plan_move_of(s, 6, layout_on(s, DEV_ASYNC, 1, "S(0)"), layout_on(s, DEV_ASYNC, 1, "B"));
+    struct plan *p = plan_move_of(s, 6, row_layout(s, DEV_ASYNC, "S(0)"), row_layout(s, DEV_ASYNC, "B"));
     assert(p);
     program_write(p->program, &bytes);
     other_kind = DEV_ASYNC;

@@ -42,11 +42,7 @@ local function language(net, vocab)
 end
 local function trainer(net, loss_of, options)
   local opt = optim.AdamW(net:parameters(), {lr = 1e-3})
-  return rille.graph(function(x, y)
-    local loss = loss_of(x, y)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, options)
+  return tap.training(opt, function(x, y) return loss_of(x, y) end, options)
 end
 
 local VOCAB <const>, LENGTH <const> = 512, 64

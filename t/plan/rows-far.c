@@ -77,19 +77,6 @@ begin(struct net *n, const struct dealt *how, int hosts)
     return net_stages(n, how->schedule, how->nstage, how->stage, PIECES, WIDTH);
 }
 
-static double
-run(const struct net *n, struct rille_graph *g)
-{
-    struct rille_tensor *loss;
-    int64_t whole;
-    double value;
-    bool is_int;
-    must(rille_graph_run(g, 1, &n->x, &loss), "run");
-    must(rille_tensor_item(loss, &value, &whole, &is_int), "loss");
-    rille_tensor_free(&loss);
-    return value;
-}
-
 /* ---- rows ---- */
 
 /* Returns the cost of a task, equal in all processes: a hash of the task; small for moves. */
@@ -180,15 +167,15 @@ look(const struct dealt *how, int hosts, struct seen *out)
     struct rille_graph *g = begin(&n, how, hosts);
     *out = (struct seen){0};
     g->times.watched = true;
-    for (int i = 0; i < RUNS - 2; i++) out->loss[i] = run(&n, g);
+    for (int i = 0; i < RUNS - 2; i++) out->loss[i] = net_loss(&n, g);
     set_times(g);
     g->times.rows.nlane = 0;
     rows_make(g);
     out->lanes = g->times.rows.nlane;
-    out->loss[RUNS - 2] = run(&n, g);
+    out->loss[RUNS - 2] = net_loss(&n, g);
     give_rows(g, &a, &w);
     out->parts = w.npart;
-    out->loss[RUNS - 1] = run(&n, g);
+    out->loss[RUNS - 1] = net_loss(&n, g);
     out->acts = tell_order(g, &out->order);
     rille_graph_free(&g);
     net_close(&n);

@@ -37,19 +37,6 @@ begin(struct net *n, const struct stages_on *x)
     return net_stages(n, x->schedule, x->nstage, x->dealt, PIECES, WIDTH);
 }
 
-static double
-run(const struct net *n, struct rille_graph *g)
-{
-    struct rille_tensor *loss;
-    int64_t whole;
-    double value;
-    bool is_int;
-    must(rille_graph_run(g, 1, &n->x, &loss), "run");
-    must(rille_tensor_item(loss, &value, &whole, &is_int), "loss");
-    rille_tensor_free(&loss);
-    return value;
-}
-
 /* Returns true if acts occur in the order of their rows. The list has the acts of each lane in order. */
 static bool
 in_order(const struct lane_rows *r, const struct act_time *act, int64_t n)
@@ -123,14 +110,14 @@ try_rows(const struct stages_on *x, const double *loss, uint64_t *rng, struct co
     make_rows(g, rng);
     c->acts += g->times.rows.first[g->times.rows.nlane];
     c->played += plays(g, rng);
-    bool same = run(&n, g) == loss[0];
+    bool same = net_loss(&n, g) == loss[0];
     c->ran += same && in_order(&g->times.rows, g->times.act, g->times.nact);
     c->after += comes_once(g->runner->plan, g->times.act, g->times.nact) &&
                 has_inputs(g->runner->plan, g->times.act, g->times.nact);
     for (int i = 1; i < RUNS; i++) {
         make_rows(g, rng);
         break_rows(g, rng);
-        same = run(&n, g) == loss[i] && same;
+        same = net_loss(&n, g) == loss[i] && same;
     }
     c->live += same;
     rille_graph_free(&g);
@@ -164,7 +151,7 @@ test(struct stages_on x, uint64_t *rng)
     bool done = true;
     int crossing = crossings(g->runner->plan, &done);
     ok(covered(crossing > 0) && done, "%d edges between stages notify their readers when the work is done", crossing);
-    for (int i = 0; i < RUNS; i++) loss[i] = run(&n, g);
+    for (int i = 0; i < RUNS; i++) loss[i] = net_loss(&n, g);
     rille_graph_free(&g);
     net_close(&n);
     for (int i = 0; i < TRIES; i++) try_rows(&x, loss, rng, &c);
@@ -190,7 +177,7 @@ simulate(struct stages_on x, uint64_t *rng)
         snprintf(bus, sizeof bus, "sim:%d", (int)(next_random(rng) % 1000000));
         struct rille_graph *g = begin(&n, &x);
         if (i) make_rows(g, rng);
-        double got = run(&n, g);
+        double got = net_loss(&n, g);
         if (i == 0) loss = got;
         same += got == loss;
         rille_graph_free(&g);

@@ -89,34 +89,6 @@ try_plan(struct rille_session *s, struct plan *p, uint64_t seed, struct count *n
 
 /* ---- every move ---- */
 
-static const struct layout *
-layout_on(struct rille_session *s, int kind, int naxis, const char *text)
-{
-    static const int32_t axis[2][2] = {{4, 1}, {2, 2}}, rank[NDEV] = {0, 1, 2, 3};
-    const struct place *p;
-    const struct layout *l;
-    assert(place_new(s->atlas, kind, naxis, axis[naxis - 1], rank, &p) == 0);
-    assert(layout_parse(s->atlas, p, text, 2, &l) == 0);
-    return l;
-}
-
-enum { LAYOUTS = 42 };
-static int
-list_layouts(struct rille_session *s, int kind, const struct layout **out)
-{
-    static const char *const text[] = {"S(0)", "S(1)", "B", "P", "P(max)", "P(min)"};
-    int n = 0;
-    for (int i = 0; i < 6; i++) out[n++] = layout_on(s, kind, 1, text[i]);
-    for (int i = 0; i < 36; i++) {
-        char both[24];
-        /* skips two P entries with different reductions */
-        if (i / 6 >= 3 && i % 6 >= 3 && i / 6 != i % 6) continue;
-        snprintf(both, sizeof both, "(%s, %s)", text[i / 6], text[i % 6]);
-        out[n++] = layout_on(s, kind, 2, both);
-    }
-    return n;
-}
-
 /* Moves a leaf to another layout and back. */
 static struct plan *
 there_and_back(struct rille_session *s, const struct layout *from, const struct layout *to)
@@ -145,9 +117,9 @@ is_move(const struct layout *from, const struct layout *to)
 static void
 every_move(struct rille_session *s, int a, int b, const char *name)
 {
-    const struct layout *from[LAYOUTS], *to[LAYOUTS];
+    const struct layout *from[LAYOUTS_ON], *to[LAYOUTS_ON];
     struct count n = {0};
-    int nfrom = list_layouts(s, a, from), nto = list_layouts(s, b, to), npair = 0;
+    int nfrom = layouts_on(s, a, NULL, 3, from), nto = layouts_on(s, b, NULL, 3, to), npair = 0;
     for (int i = 0; i < nfrom * nto; i++) {
         if (!is_move(from[i / nto], to[i % nto]) || !share(i)) continue;
         struct plan *p = there_and_back(s, from[i / nto], to[i % nto]);
@@ -214,7 +186,7 @@ training(const char *kind, const char *second, const char *schedule)
 static void
 refused(struct rille_session *s)
 {
-    struct plan *p = there_and_back(s, layout_on(s, DEV_ASYNC, 1, "B"), layout_on(s, DEV_CUDA, 1, "B"));
+    struct plan *p = there_and_back(s, row_layout(s, DEV_ASYNC, "B"), row_layout(s, DEV_CUDA, "B"));
     ok(!p && strstr(err_text(), "a value cannot be copied directly from async to cuda devices"),
        "a move between kinds that cannot access each other is refused by name");
 }
@@ -223,7 +195,7 @@ refused(struct rille_session *s)
 static void
 found(struct rille_session *s)
 {
-    struct plan *p = there_and_back(s, layout_on(s, DEV_ASYNC, 1, "P"), layout_on(s, DEV_ASYNC, 1, "S(0)"));
+    struct plan *p = there_and_back(s, row_layout(s, DEV_ASYNC, "P"), row_layout(s, DEV_ASYNC, "S(0)"));
     assert(p && plan_verify(p) == 0);
     device_late.flags &= ~(unsigned)ONE_SPACE;
     ok(plan_verify(p) == E_PLAN, "a plan without the transfers that it needs is refused");

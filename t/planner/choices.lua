@@ -133,11 +133,7 @@ tap.group("gradient descent on a split parameter", function()
     local w = rille.ones({64, 8}, {placement = P4, sbp = "S(0)", requires_grad = true})
     local opt = rille.optim.SGD({w}, {lr = 0.5, momentum = how.momentum, weight_decay = how.weight_decay,
                                       nesterov = how.nesterov})
-    local step = rille.graph(function(x)
-      local loss = (w * x):sum()
-      loss:backward() opt:step() opt:zero_grad()
-      return loss
-    end)
+    local step = tap.training(opt, function(x) return (w * x):sum() end)
     step(rille.ones({64, 8}, {placement = P4, sbp = "S(0)"}))
     local what = next(how) and next(how) or "plain"
     tap.is(step:explain().bytes, 0, what .. ": a step moves nothing")

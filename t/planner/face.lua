@@ -24,10 +24,8 @@ local function trained(program, mesh, options, make)
   local net = programs[program]()
   net:to_global{placement = place(mesh), sbp = options.sbp or "auto"}
   local opt = (make or optim.AdamW)(net:parameters(), {lr = 0.01})
-  local step = rille.graph(function(x)
-    local loss = net(x):square():mean()
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
+  local step = tap.training(opt, function(x)
+    return net(x):square():mean()
   end, {auto_parallel = options.mode, time_limit = options.seconds or LONG, memory_limit = options.memory})
   step(rille.randn({24, 16}, {placement = place(mesh), sbp = entries(mesh, "S(0)")}))
   return step, net, opt

@@ -127,11 +127,9 @@ do
     local v = nn.Parameter(rille.randn({4 * D, D}, {placement = line, sbp = "B"}))
     local b = nn.Parameter(rille.zeros({D}, {placement = line, sbp = "B"}))
     local opt = optim.SGD({w, v, b}, {lr = 0.1})
-    local step = rille.graph(function(x)
+    local step = tap.training(opt, function(x)
       local whole = sbp and w:to_global{placement = line, sbp = sbp} or w
-      local loss = (x + b):matmul(whole, {strategy = strategy}):gelu():matmul(v):square():mean()
-      loss:backward(); opt:step(); opt:zero_grad()
-      return loss
+      return (x + b):matmul(whole, {strategy = strategy}):gelu():matmul(v):square():mean()
     end, {auto_parallel = c.mode, micro_batches = c.pieces, recompute = c.recompute, time_limit = 600})
     for _ = 1, 2 do step(rille.randn({ROWS * 8, D}, {placement = line, sbp = "S(0)"})) end
     return step:explain(), step

@@ -32,10 +32,8 @@ do
     local P = place("grid")
     local net = programs[program or "mlp"]():to_global{placement = P, sbp = sbp}
     local opt = optim.AdamW(net:parameters(), {lr = 0.01})
-    local step = rille.graph(function(x)
-      local loss = net(x):square():mean()
-      loss:backward(); opt:step(); opt:zero_grad()
-      return loss
+    local step = tap.training(opt, function(x)
+      return net(x):square():mean()
     end, {auto_parallel = mode, time_limit = 0.1, memory_limit = limit})
     for _ = 1, 2 do step(rille.ones({24, 16}, {placement = P, sbp = {"S(0)", "B"}})) end
     local held = 0
@@ -120,11 +118,7 @@ do
   local net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
   net:to_global{placement = P, sbp = "auto"}
   local opt = optim.AdamW(net:parameters(), {lr = 0.01})
-  local step = rille.graph(function(x)
-    local loss = net(x):square():sum()
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, {auto_parallel = true})
+  local step = tap.training(opt, function(x) return net(x):square():sum() end, {auto_parallel = true})
   step(rille.randn({512, 64}, {placement = P, sbp = "S(0)"}))
   local all = rille.whatif(step, {mesh = {4}})
   tap.ok(all.scratch > 0 and all.memory > all.scratch, "kernels take some of the memory", all.scratch .. " of " .. all.memory)

@@ -46,10 +46,8 @@ local function step_of(program, hint, options)
   lay(net, program, hint)
   local opt = rille.optim.AdamW(net:parameters(), {lr = 0.01})
   options.auto_parallel = true
-  local step = rille.graph(function(x, ids, y)
-    local loss = (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
+  local step = tap.training(opt, function(x, ids, y)
+    return (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y)
   end, options)
   local at = {placement = hint[1], sbp = hint[2]}
   local x, ids = rille.randn({ROWS, table.unpack(program[2])}, at), rille.randint(0, 24, {ROWS}, at)

@@ -54,11 +54,9 @@ do
     local net = nn.Linear(32, columns)
     net:to_global{placement = P, sbp = weight}
     local opt = optim.AdamW(net:parameters(), {lr = 1e-3})
-    local step = rille.graph(function(x)
+    local step = tap.training(opt, function(x)
       traces = traces + 1
-      local loss = net(x):softmax(1):square():sum()
-      loss:backward(); opt:step(); opt:zero_grad()
-      return loss
+      return net(x):softmax(1):square():sum()
     end, {auto_parallel = mode, time_limit = 600})
     local losses = {}
     for i = 1, 3 do losses[i] = step(rille.randn({rows, 32}, {placement = P, sbp = "B"})):item() end
@@ -200,11 +198,7 @@ do
     local net = programs.mlp()
     net:to_global{placement = P, sbp = "auto"}
     local opt = optim.AdamW(net:parameters(), {lr = 0.01})
-    local step = rille.graph(function(x, y)
-      local loss = net(x):cross_entropy(y)
-      loss:backward(); opt:step(); opt:zero_grad()
-      return loss
-    end, {auto_parallel = true, time_limit = 1e-9})
+    local step = tap.training(opt, function(x, y) return net(x):cross_entropy(y) end, {auto_parallel = true, time_limit = 1e-9})
     step(rille.randn({24, 16}, {placement = P, sbp = entries(mesh, "S(0)")}),
       rille.randint(0, 8, {24}, {placement = P, sbp = entries(mesh, "S(0)")}))
     local e, path = step:explain(), os.tmpname()
@@ -256,11 +250,7 @@ do
   local net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
   net:to_global{placement = P, sbp = {"B", "B"}}
   local opt = optim.AdamW(net:parameters(), {lr = 0.01})
-  local step = rille.graph(function(x)
-    local loss = net(x):square():sum()
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, {auto_parallel = true})
+  local step = tap.training(opt, function(x) return net(x):square():sum() end, {auto_parallel = true})
   step(rille.randn({4096, 64}, {placement = P, sbp = {"S(0)", "B"}}))
   for _, bandwidth in ipairs{{1e9, 1e12}, {1e12, 1e9}} do
     tap.ok(rille.whatif(step, {mesh = {8, 4}, latency = 0}).step_time <= rille.whatif(step, {mesh = {8, 4}, latency = 1e-6}).step_time,
@@ -289,11 +279,7 @@ do
     local net = make()
     net:to_global{placement = line, sbp = "auto"}
     local opt = optim.AdamW(net:parameters(), {lr = 0.01})
-    local step = rille.graph(function(x)
-      local loss = net(x):square():sum()
-      loss:backward(); opt:step(); opt:zero_grad()
-      return loss
-    end, {auto_parallel = true, time_limit = 2})
+    local step = tap.training(opt, function(x) return net(x):square():sum() end, {auto_parallel = true, time_limit = 2})
     step(rille.randn(shape, {placement = line, sbp = "S(0)"}))
     local all, exact = 0, 0
     for _, op in ipairs(step:explain().ops) do

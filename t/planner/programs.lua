@@ -67,11 +67,7 @@ local function wide(rows, sbp, batch)
   local net = nn.Sequential(nn.Linear(256, 1024, {bias = false}), nn.GELU(), nn.Linear(1024, 256, {bias = false}))
   net:to_global{placement = line, sbp = sbp}
   local opt = optim.SGD(net:parameters(), {lr = 0.05})
-  local step = rille.graph(function(x)
-    local loss = net(x):square():sum()
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, {auto_parallel = true, time_limit = 600})
+  local step = tap.training(opt, function(x) return net(x):square():sum() end, {auto_parallel = true, time_limit = 600})
   step(rille.randn({rows, 256}, {placement = line, sbp = batch}))
   return net, step:explain()
 end
@@ -110,10 +106,8 @@ do
     local net = program[1]()
     lay(net, program, hint)
     local opt = optim.AdamW(net:parameters(), {lr = 0.01})
-    local step = rille.graph(function(x, ids, y)
-      local loss = (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y)
-      loss:backward(); opt:step(); opt:zero_grad()
-      return loss
+    local step = tap.training(opt, function(x, ids, y)
+      return (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y)
     end, {auto_parallel = true, time_limit = 0.01})
     local function argument(shape, dtype)
       return rille.zeros(shape, {dtype = dtype, placement = hint[1], sbp = hint[2]})

@@ -123,11 +123,7 @@ tap.group("a weight is gathered once", function()
       for _, p in ipairs(net:parameters()) do p:to_global_{placement = placement, sbp = split} end
     end
     local opt = rille.optim.SGD(net:parameters(), {lr = 0.1})
-    local step = rille.graph(function(a, y)
-      local loss = net(a):cross_entropy(y)
-      loss:backward() opt:step() opt:zero_grad()
-      return loss
-    end)
+    local step = tap.training(opt, function(a, y) return net(a):cross_entropy(y) end)
     return function(a, y)
       if placement then a, y = placed(a, placement, "S(0)"), rille.tensor(y:totable(), {dtype = "i64", placement = placement, sbp = "S(0)"}) end
       return step(a, y)

@@ -173,7 +173,7 @@ end
 local function count_class(prefix, class)
   local skip = {init = true, forward = true, describe = true, start = true, kind = true, check_ids = true, parallel = true}
   for name in pairs(class) do
-    if not skip[name] and name:sub(1, 2) ~= "__" then needs(prefix .. name) end
+    if not skip[name] and name:sub(1, 1) ~= "_" then needs(prefix .. name) end
   end
 end
 

@@ -209,11 +209,9 @@ local function trained(options, place)
     weight[s] = rille.randn({8, 8}, {placement = on[s]}):requires_grad_(true)
   end
   local opt = rille.optim.Adam(weight, {lr = 0.1})
-  local step = rille.graph(function(x)
+  local step = tap.training(opt, function(x)
     for s = 1, 3 do x = (s > 1 and x:to_global{placement = on[s], sbp = on[s].size > 1 and "S(0)" or "B"} or x):matmul(weight[s]):tanh() end
-    local loss = x:mean()
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
+    return x:mean()
   end, options)
   step(rille.randn({4 * options.micro_batches, 8}, {placement = on[1], sbp = on[1].size > 1 and "S(0)" or "B"}))
   return step

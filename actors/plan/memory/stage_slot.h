@@ -31,7 +31,6 @@ struct room {
     /* bit mask of phases whose results may be stored in the slots even if a result has fewer registers than the
      * stage has slots */
     unsigned phases;
-    bool late;             /* the latest results are considered first when gaps are filled */
     bool weights;          /* weight gradients of a micro-batch are done before its slot is reused */
     int64_t bytes, offset; /* size of one slot, bytes; offset of the first slot */
 };

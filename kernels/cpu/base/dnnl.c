@@ -226,7 +226,7 @@ add_turn(struct prim *p, int i, const dnnl_memory_desc_t *plain, const dnnl_memo
 {
     struct turn *t = &p->turn[i];
     t->used = true;
-    t->at = (*scratch_bytes + 63) / 64 * 64;
+    t->at = align_64(*scratch_bytes);
     *scratch_bytes = t->at + dnnl_memory_desc_get_size(wanted);
     return transpose16_of(plain, wanted, &t->turning) ? 0 : add_reorder(t, is_result(p->from[i]), plain, wanted);
 }

@@ -86,33 +86,23 @@ extern struct conv_part {
 /* Limit for means over windows, bytes of one image and its result. oneDNN does not compute larger images. */
 extern int64_t mean_part_bytes;
 
-bool gemm_accepts(const struct kcall *k); /* kernel variant of the operator matmul */
+bool gemm_accepts(const struct kcall *k); /* variants of matmul and contract */
 bool gemm_takes(const struct kcall *k, int i);
 int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-bool contract_accepts(const struct kcall *k); /* kernel variant of the operator contract */
-bool contract_takes(const struct kcall *k, int i);
-int contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 /* Variant of matmul: few rows by a column-major matrix (cpu/gemm/gemm_transposed.h). */
 bool gemm_transposed_accepts(const struct kcall *k);
 int gemm_transposed_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-/* Variant of matmul: a few rows of f32 or bf16, by our own loops (cpu/gemm/gemm_few.c). */
+/* Variant of both: a few rows of f32 or bf16, by our own loops (cpu/gemm/gemm_few.c). */
 bool gemm_few_accepts(const struct kcall *k);
 int gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_few_run(const struct kcall *k, const void *state);
-bool contract_few_accepts(const struct kcall *k);
-int contract_few_run(const struct kcall *k, const void *state);
-/* Variant of matmul: small f32 matrices with a row-major second operand, by our own loops (cpu/gemm/gemm_small.c). */
+/* Variant of both: small f32 matrices with a row-major second operand, by our own loops (cpu/gemm/gemm_small.c). */
 bool gemm_small_accepts(const struct kcall *k);
 int gemm_small_run(const struct kcall *k, const void *state);
-bool contract_small_accepts(const struct kcall *k);
-int contract_small_run(const struct kcall *k, const void *state);
-/* Variant of matmul: doubles, by our own loops (cpu/gemm/gemm_f64.c). */
+/* Variant of both: doubles, by our own loops (cpu/gemm/gemm_f64.c). */
 bool gemm_f64_accepts(const struct kcall *k);
 int gemm_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_f64_run(const struct kcall *k, const void *state);
-bool contract_f64_accepts(const struct kcall *k);
-int contract_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int contract_f64_run(const struct kcall *k, const void *state);
 /* Variant of matmul: integers, which wrap around (cpu/gemm/gemm_int.c). */
 bool gemm_int_accepts(const struct kcall *k);
 int gemm_int_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);

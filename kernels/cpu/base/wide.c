@@ -77,7 +77,7 @@ wide_accepts(const struct kcall *k)
 static size_t
 wide_bytes(const struct view *v)
 {
-    return ((size_t)view_numel(v) * sizeof(float) + 63) / 64 * 64;
+    return align_64((size_t)view_numel(v) * sizeof(float));
 }
 
 int
@@ -92,7 +92,7 @@ wide_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
         free(w);
         return status;
     }
-    bytes = (bytes + 63) / 64 * 64;
+    bytes = align_64(bytes);
     for (int i = 0; i < k->call->nin; i++) {
         w->in_at[i] = bytes;
         if (is_half(&k->call->in[i])) bytes += wide_bytes(&k->in[i]);

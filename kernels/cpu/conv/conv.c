@@ -677,8 +677,8 @@ conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
         conv_w_drop(c);
         return status;
     }
-    c->sum = ((size_t)view_numel(&k->out[0]) * sizeof(float) + 63) / 64 * 64;
-    c->scratch = (c->scratch + 63) / 64 * 64;
+    c->sum = align_64((size_t)view_numel(&k->out[0]) * sizeof(float));
+    c->scratch = align_64(c->scratch);
     *scratch_bytes = c->scratch + (c->sums ? 2 * c->sum : 0);
     *state = c;
     return 0;

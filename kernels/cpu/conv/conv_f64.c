@@ -32,7 +32,7 @@ attr_pair_f64(const struct attr *a, int i, int64_t by_default)
 static size_t
 matrix_workspace(const struct windows *s)
 {
-    return ((size_t)(s->deep * s->wide) * sizeof(double) + 63) / 64 * 64;
+    return align_64((size_t)(s->deep * s->wide) * sizeof(double));
 }
 
 static struct windows
@@ -55,7 +55,7 @@ windows_of(const struct kcall *k, const struct view *x, const struct view *w, co
     size_t product = gemm_f64_scratch(s.kernels, s.wide, s.deep), back = gemm_f64_scratch(s.deep, s.wide, s.kernels);
     size_t weights = gemm_f64_scratch(s.kernels, s.deep, s.wide);
     s.workspace = matrix_workspace(&s) + MAX(product, MAX(back, weights));
-    s.workspace = (s.workspace + 63) / 64 * 64;
+    s.workspace = align_64(s.workspace);
     return s;
 }
 

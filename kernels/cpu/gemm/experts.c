@@ -113,12 +113,6 @@ experts_accepts(const struct kcall *k)
 /* ---- preparation ---- */
 
 static size_t
-align_experts(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
-static size_t
 sum_bytes(const struct experts *e)
 {
     return e->dtype == DT_F64 ? sizeof(double) : sizeof(float);
@@ -183,10 +177,10 @@ share_scratch(struct experts *e, const struct view *w, bool gradient, size_t byt
     size_t factor = dtype_bytes(e->dtype), rows = (size_t)e->rows, depth = (size_t)w->dim[2], panel = (size_t)e->panel;
     size_t b = gradient ? rows * panel : w->dtype != e->dtype ? depth * panel : 0;
     size_t c = e->in_place ? 0 : (gradient ? depth : rows) * panel;
-    e->at[A] = align_experts(bytes);
-    e->at[B] = e->at[A] + align_experts(factor * rows * depth);
-    e->at[C] = e->at[B] + align_experts(factor * b);
-    e->each = e->at[C] + align_experts(sum_bytes(e) * c);
+    e->at[A] = align_64(bytes);
+    e->at[B] = e->at[A] + align_64(factor * rows * depth);
+    e->at[C] = e->at[B] + align_64(factor * b);
+    e->each = e->at[C] + align_64(sum_bytes(e) * c);
     return e->each * (size_t)e->threads;
 }
 
@@ -212,7 +206,7 @@ make_experts(const struct kcall *k, const struct view *w, bool gradient, void **
         experts_drop(e);
         return status;
     }
-    *scratch_bytes = align_experts(sizeof(int64_t) * (size_t)expert_words(k, w)) + share_scratch(e, w, gradient, bytes);
+    *scratch_bytes = align_64(sizeof(int64_t) * (size_t)expert_words(k, w)) + share_scratch(e, w, gradient, bytes);
     *state = e;
     return 0;
 }
@@ -277,7 +271,7 @@ experts_run_of(const struct kcall *k, const struct experts *e, const struct view
     struct experts_run r = {.k = k, .e = e, .w = w, .y = y, .nexpert = w->dim[0] * w->dim[1], .first = k->scratch};
     r.unit = r.first + r.nexpert + 1;
     r.row = r.unit + r.nexpert + 1;
-    r.scratch = (char *)k->scratch + align_experts(sizeof(int64_t) * (size_t)expert_words(k, w));
+    r.scratch = (char *)k->scratch + align_64(sizeof(int64_t) * (size_t)expert_words(k, w));
     list_expert_rows(&r);
     return r;
 }

@@ -76,7 +76,7 @@ batch_to_rows(struct gemm *g)
     g->nbatch--;
 }
 
-struct gemm
+static struct gemm
 gemm_of_matmul(const struct kcall *k)
 {
     const struct view *a = &k->in[0], *b = &k->in[1], *c = &k->out[0];
@@ -93,7 +93,7 @@ gemm_of_matmul(const struct kcall *k)
     return g;
 }
 
-bool
+static bool
 gemm_of_contract(const struct kcall *k, struct gemm *g)
 {
     const struct view *a = &k->in[0], *b = &k->in[1];
@@ -107,6 +107,14 @@ gemm_of_contract(const struct kcall *k, struct gemm *g)
     g->x[A] = (struct matrix){a->dim[last], sum.size, gemm_stride(a, last), sum.step[A]};
     g->x[B] = (struct matrix){sum.size, b->dim[last], sum.step[B], gemm_stride(b, last)};
     g->x[C] = gemm_matrix_of(&k->out[0], 0, 1);
+    return true;
+}
+
+bool
+gemm_of(const struct kcall *k, struct gemm *g)
+{
+    if (k->call->op->host.sums_leading) return gemm_of_contract(k, g);
+    *g = gemm_of_matmul(k);
     return true;
 }
 
@@ -189,35 +197,21 @@ is_long_of_one(const struct gemm *g)
 bool
 gemm_accepts(const struct kcall *k)
 {
-    if (!gemm_fits(k) || !prim_multiplies(k->in[0].dtype)) return false;
-    struct gemm g = gemm_of_matmul(k);
-    return gemm_settle(&g) && !is_long_of_one(&g);
+    struct gemm g;
+    return gemm_fits(k) && prim_multiplies(k->in[0].dtype) && gemm_of(k, &g) && gemm_settle(&g) && !is_long_of_one(&g);
 }
 
-/* Returns true if oneDNN supports the strides of the operand's last two dimensions. If not (for example, a repeated
- * number), this operand alone is copied to dense form. */
+/* Returns true if oneDNN supports the strides of the operand's last two dimensions or, in a contract call, if all
+ * dimensions except the last can be merged into one. If not (for example, a repeated number), this operand alone is
+ * copied to dense form. */
 bool
 gemm_takes(const struct kcall *k, int i)
 {
-    struct gemm g = gemm_of_matmul(k);
-    return matrix_settle(&g.x[i]);
-}
-
-/* Returns true if all dimensions of the operand except the last can be merged into one. */
-bool
-contract_takes(const struct kcall *k, int i)
-{
     struct view twice[] = {k->in[i], k->in[i]};
+    bool alone = k->call->op->host.sums_leading; /* whether the strides of both operands match does not matter */
     struct gemm g;
-    return gemm_of_contract(&(struct kcall){.in = twice, .out = k->out}, &g) && matrix_settle(&g.x[i]);
-}
-
-bool
-contract_accepts(const struct kcall *k)
-{
-    struct gemm g;
-    return gemm_fits(k) && prim_multiplies(k->in[0].dtype) && gemm_of_contract(k, &g) && gemm_settle(&g) &&
-           !is_long_of_one(&g);
+    return gemm_of(&(struct kcall){.call = k->call, .in = alone ? twice : k->in, .out = k->out}, &g) &&
+           matrix_settle(&g.x[i]);
 }
 
 /* ---- the primitive ---- */
@@ -491,15 +485,8 @@ gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
 int
 gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    struct gemm g = gemm_of_matmul(k);
-    return gemm_make(&g, k->threads, state, scratch_bytes);
-}
-
-int
-contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
     struct gemm g;
-    bool ok = gemm_of_contract(k, &g);
+    bool ok = gemm_of(k, &g);
     assert(ok);
     return gemm_make(&g, k->threads, state, scratch_bytes);
 }
@@ -509,9 +496,9 @@ contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 static bool
 turned_of(const struct kcall *k, struct gemm_transposed_sizes *t)
 {
-    if (!gemm_fits(k)) return false;
-    struct gemm g = gemm_of_matmul(k);
-    if (!gemm_settle(&g) || g.dtype[A] != DT_F32 || g.nbatch || g.x[B].row != 1 || g.x[C].col != 1) return false;
+    struct gemm g;
+    if (!gemm_fits(k) || !gemm_of(k, &g) || !gemm_settle(&g)) return false;
+    if (g.dtype[A] != DT_F32 || g.nbatch || g.x[B].row != 1 || g.x[C].col != 1) return false;
     const struct matrix *a = &g.x[A], *c = &g.x[C];
     *t = (struct gemm_transposed_sizes){c->rows, c->cols, a->cols, a->row, a->col, g.x[B].col, c->row};
     return t->k <= GEMM_LONG && product_flops(t->m, t->n, t->k) <= flops_at_once(&g, k->threads);

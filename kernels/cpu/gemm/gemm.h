@@ -28,11 +28,10 @@ struct gemm {
  * if added in sequence, by 0.05 % in lanes, and by less than 0.01 % in parts. */
 enum { GEMM_LONG = 1 << 16, GEMM_PART = 1 << 13 };
 
-/* Return the product of a matmul call, and of a contract call, which is a sum over all leading dimensions of a[...,
- * m] b[..., n]. gemm_of_contract() returns false if the leading dimensions cannot be merged into one k, because
- * their strides are not uniform in both operands. */
-struct gemm gemm_of_matmul(const struct kcall *k);
-bool gemm_of_contract(const struct kcall *k, struct gemm *g);
+/* Sets *g to the product of a call: of matmul or, if the record sets sums_leading, of contract, which is a sum over
+ * all leading dimensions of a[..., m] b[..., n]. Returns false if the leading dimensions cannot be merged into one k,
+ * because their strides are not uniform in both operands. */
+bool gemm_of(const struct kcall *k, struct gemm *g);
 /* Returns true if the dtypes match and no operand is empty. */
 bool gemm_fits(const struct kcall *k);
 /* Sets strides of dimensions of size 1 to those of a dense matrix. Returns false if some matrix is neither row- nor

@@ -31,13 +31,6 @@ struct halves {
 
 /* ---- supported products ---- */
 
-static bool
-halves_fit(const struct kcall *k)
-{
-    enum dtype d = k->in[0].dtype;
-    return gemm_fits(k) && dtype_is_half(d) && !prim_multiplies(d);
-}
-
 /* Returns true if the product is large. Small products are faster if whole operands are converted to floats
  * (wide.h). */
 static bool
@@ -50,16 +43,10 @@ is_large_product(const struct gemm *g)
 bool
 gemm_halves_accepts(const struct kcall *k)
 {
-    if (!halves_fit(k)) return false;
-    struct gemm g = gemm_of_matmul(k);
-    return gemm_settle(&g) && is_large_product(&g);
-}
-
-bool
-contract_halves_accepts(const struct kcall *k)
-{
+    enum dtype d = k->in[0].dtype;
     struct gemm g;
-    return halves_fit(k) && gemm_of_contract(k, &g) && gemm_settle(&g) && is_large_product(&g);
+    return gemm_fits(k) && dtype_is_half(d) && !prim_multiplies(d) && gemm_of(k, &g) && gemm_settle(&g) &&
+           is_large_product(&g);
 }
 
 /* ---- preparation ---- */
@@ -102,51 +89,32 @@ halves_make_products(const struct gemm *g, struct halves *h, size_t *bytes)
     return 0;
 }
 
-static size_t
-align_halves(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
-static int
-halves_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
+int
+gemm_halves_prepare(const struct kcall *call, void **state, size_t *scratch_bytes)
 {
     enum { DOWN = 256, ACROSS = 192, DEPTH = 384 };
-    gemm_settle(g);
-    int64_t rows = g->x[C].rows, cols = g->x[C].cols, k = g->x[A].cols, m = halves_part_of(rows, DOWN),
+    struct gemm g;
+    gemm_of(call, &g);
+    gemm_settle(&g);
+    int64_t rows = g.x[C].rows, cols = g.x[C].cols, k = g.x[A].cols, m = halves_part_of(rows, DOWN),
             n = halves_part_of(cols, ACROSS), part = halves_part_of(k, DEPTH);
     int64_t down = (rows + m - 1) / m, across = (cols + n - 1) / n, nparts = (k + part - 1) / part;
-    threads = (int)MIN(MAX(1, threads), batch_count(g) * down * across);
+    int threads = (int)MIN(MAX(1, call->threads), batch_count(&g) * down * across);
     struct halves *h = must_alloc(sizeof *h + sizeof *h->product * NPRODUCT * (size_t)threads);
     *h = (struct halves){m, n, k - (nparts - 1) * part, part, nparts, down, across, .threads = threads};
     size_t bytes = 0;
-    int status = halves_make_products(g, h, &bytes);
+    int status = halves_make_products(&g, h, &bytes);
     if (status) {
         gemm_halves_drop(h);
         return status;
     }
-    h->at[A] = align_halves(bytes);
-    h->at[B] = h->at[A] + align_halves(sizeof(float) * (size_t)(h->m * h->part));
-    h->at[C] = h->at[B] + align_halves(sizeof(float) * (size_t)(h->n * h->part));
-    h->each = h->at[C] + align_halves(sizeof(float) * (size_t)(h->m * h->n));
+    h->at[A] = align_64(bytes);
+    h->at[B] = h->at[A] + align_64(sizeof(float) * (size_t)(h->m * h->part));
+    h->at[C] = h->at[B] + align_64(sizeof(float) * (size_t)(h->n * h->part));
+    h->each = h->at[C] + align_64(sizeof(float) * (size_t)(h->m * h->n));
     *scratch_bytes = h->each * (size_t)threads;
     *state = h;
     return 0;
-}
-
-int
-gemm_halves_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    struct gemm g = gemm_of_matmul(k);
-    return halves_make(&g, k->threads, state, scratch_bytes);
-}
-
-int
-contract_halves_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    struct gemm g;
-    gemm_of_contract(k, &g);
-    return halves_make(&g, k->threads, state, scratch_bytes);
 }
 
 void
@@ -236,26 +204,13 @@ run_halves_blocks(void *arg, int64_t share, int64_t lo, int64_t hi)
     }
 }
 
-static int
-halves_run(const struct kcall *k, struct gemm g, const struct halves *h)
-{
-    gemm_settle(&g);
-    struct halves_run r = {
-        .g = g, .h = h, .data = {k->in[0].data, k->in[1].data, k->out[0].data}, .scratch = k->scratch};
-    team_shares(h->threads, batch_count(&g) * h->down * h->across, 1, run_halves_blocks, &r);
-    return 0;
-}
-
 int
 gemm_halves_run(const struct kcall *k, const void *state)
 {
-    return halves_run(k, gemm_of_matmul(k), state);
-}
-
-int
-contract_halves_run(const struct kcall *k, const void *state)
-{
-    struct gemm g;
-    gemm_of_contract(k, &g);
-    return halves_run(k, g, state);
+    const struct halves *h = state;
+    struct halves_run r = {.h = h, .data = {k->in[0].data, k->in[1].data, k->out[0].data}, .scratch = k->scratch};
+    gemm_of(k, &r.g);
+    gemm_settle(&r.g);
+    team_shares(h->threads, batch_count(&r.g) * h->down * h->across, 1, run_halves_blocks, &r);
+    return 0;
 }

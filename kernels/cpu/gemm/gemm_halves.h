@@ -9,12 +9,9 @@
 
 #include "runtime/graph/op.h"
 
-bool gemm_halves_accepts(const struct kcall *k); /* kernel variant of the operator matmul */
+bool gemm_halves_accepts(const struct kcall *k); /* kernel variant of the operators matmul and contract */
 int gemm_halves_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_halves_run(const struct kcall *k, const void *state);
-bool contract_halves_accepts(const struct kcall *k); /* kernel variant of the operator contract */
-int contract_halves_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int contract_halves_run(const struct kcall *k, const void *state);
 void gemm_halves_drop(void *state);
 
 #endif

@@ -93,9 +93,8 @@ gemm_int_accepts(const struct kcall *k)
 {
     bool swapped;
     enum dtype d = k->out[0].dtype;
-    if (!gemm_fits(k) || !loops[d].product) return false;
-    struct gemm g = gemm_of_matmul(k);
-    return choose_swap(&g, &swapped);
+    struct gemm g;
+    return gemm_fits(k) && loops[d].product && gemm_of(k, &g) && choose_swap(&g, &swapped);
 }
 
 static size_t
@@ -110,8 +109,9 @@ int
 gemm_int_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
     bool swapped;
-    struct gemm g = gemm_of_matmul(k);
+    struct gemm g;
     UNUSED(state);
+    gemm_of(k, &g);
     choose_swap(&g, &swapped);
     *scratch_bytes = scratch_of(&g) * (size_t)k->threads;
     return 0;
@@ -148,7 +148,8 @@ gemm_int_run(const struct kcall *k, const void *state)
     enum { GRAIN = 1 << 16 }; /* minimum number of multiply-adds per thread */
     bool swapped;
     UNUSED(state);
-    struct ints all = {.g = gemm_of_matmul(k), .scratch = k->scratch};
+    struct ints all = {.scratch = k->scratch};
+    gemm_of(k, &all.g);
     choose_swap(&all.g, &swapped);
     const struct matrix *a = &all.g.x[A], *c = &all.g.x[C];
     all.data[A] = k->in[swapped].data;

@@ -38,29 +38,15 @@ is_of_these(const struct gemm *g)
 bool
 gemm_long_accepts(const struct kcall *k)
 {
-    if (!gemm_fits(k)) return false;
-    struct gemm g = gemm_of_matmul(k);
-    return gemm_settle(&g) && is_of_these(&g);
-}
-
-bool
-contract_long_accepts(const struct kcall *k)
-{
     struct gemm g;
-    return gemm_fits(k) && gemm_of_contract(k, &g) && gemm_settle(&g) && is_of_these(&g);
-}
-
-static size_t
-align_long(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
+    return gemm_fits(k) && gemm_of(k, &g) && gemm_settle(&g) && is_of_these(&g);
 }
 
 /* Returns the offset, in bytes, where the workers' scratch starts. */
 static size_t
 sums_bytes(const struct gemm *g, const struct of_long *l)
 {
-    return align_long(sizeof(double) * (size_t)(g->x[C].rows * g->x[C].cols * l->ngroups));
+    return align_64(sizeof(double) * (size_t)(g->x[C].rows * g->x[C].cols * l->ngroups));
 }
 
 /* Makes a single-threaded product of k columns of a and k rows of b, into dense memory. */
@@ -78,45 +64,32 @@ make_long_product(struct gemm g, int64_t k, struct prim **product, size_t *bytes
     return 0;
 }
 
-static int
-long_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
+int
+gemm_long_prepare(const struct kcall *call, void **state, size_t *scratch_bytes)
 {
     enum { STEP = 64 };
-    gemm_settle(g);
-    int64_t k = g->x[A].cols, entries = g->x[C].rows * g->x[C].cols, parts = (k + GEMM_PART - 1) / GEMM_PART;
+    struct gemm g;
+    gemm_of(call, &g);
+    gemm_settle(&g);
+    int64_t k = g.x[A].cols, entries = g.x[C].rows * g.x[C].cols, parts = (k + GEMM_PART - 1) / GEMM_PART;
     int64_t part = ((k + parts - 1) / parts + STEP - 1) / STEP * STEP, nparts = (k + part - 1) / part;
     int64_t ngroups = MIN(MIN(nparts, GROUPS), MAX(SUMS / entries, 1));
-    threads = (int)MIN(MAX(1, threads), ngroups);
+    int threads = (int)MIN(MAX(1, call->threads), ngroups);
     struct of_long *l = must_alloc(sizeof *l + sizeof *l->product * NPRODUCT * (size_t)threads);
     *l = (struct of_long){k - (nparts - 1) * part, part, nparts, ngroups, .threads = threads};
     size_t bytes = 0;
     int status = 0;
     for (int i = 0; i < threads * NPRODUCT && !status; i++)
-        status = make_long_product(*g, i % NPRODUCT == FIRST ? l->first : part, &l->product[i], &bytes);
+        status = make_long_product(g, i % NPRODUCT == FIRST ? l->first : part, &l->product[i], &bytes);
     if (status) {
         gemm_long_drop(l);
         return status;
     }
-    l->product_at = align_long(bytes);
-    l->each = l->product_at + align_long(sizeof(float) * (size_t)entries);
-    *scratch_bytes = sums_bytes(g, l) + l->each * (size_t)threads;
+    l->product_at = align_64(bytes);
+    l->each = l->product_at + align_64(sizeof(float) * (size_t)entries);
+    *scratch_bytes = sums_bytes(&g, l) + l->each * (size_t)threads;
     *state = l;
     return 0;
-}
-
-int
-gemm_long_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    struct gemm g = gemm_of_matmul(k);
-    return long_make(&g, k->threads, state, scratch_bytes);
-}
-
-int
-contract_long_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    struct gemm g;
-    gemm_of_contract(k, &g);
-    return long_make(&g, k->threads, state, scratch_bytes);
 }
 
 void
@@ -170,10 +143,13 @@ round_entries(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-static int
-long_run(const struct kcall *k, struct gemm g, const struct of_long *l)
+int
+gemm_long_run(const struct kcall *k, const void *state)
 {
     enum { GRAIN = 1024 };
+    const struct of_long *l = state;
+    struct gemm g;
+    gemm_of(k, &g);
     gemm_settle(&g);
     struct long_run r = {.g = &g, .l = l, .sums = k->scratch, .entries = g.x[C].rows * g.x[C].cols};
     r.scratch = (char *)k->scratch + sums_bytes(&g, l);
@@ -187,18 +163,4 @@ long_run(const struct kcall *k, struct gemm g, const struct of_long *l)
         team_run(l->threads, r.entries, GRAIN, round_entries, &r);
     }
     return 0;
-}
-
-int
-gemm_long_run(const struct kcall *k, const void *state)
-{
-    return long_run(k, gemm_of_matmul(k), state);
-}
-
-int
-contract_long_run(const struct kcall *k, const void *state)
-{
-    struct gemm g;
-    gemm_of_contract(k, &g);
-    return long_run(k, g, state);
 }

@@ -9,12 +9,9 @@
 
 #include "runtime/graph/op.h"
 
-bool gemm_long_accepts(const struct kcall *k); /* kernel variant of the operator matmul */
+bool gemm_long_accepts(const struct kcall *k); /* kernel variant of the operators matmul and contract */
 int gemm_long_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_long_run(const struct kcall *k, const void *state);
-bool contract_long_accepts(const struct kcall *k); /* kernel variant of the operator contract */
-int contract_long_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int contract_long_run(const struct kcall *k, const void *state);
 void gemm_long_drop(void *state);
 
 #endif

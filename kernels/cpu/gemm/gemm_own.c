@@ -39,25 +39,16 @@ few_settle(struct gemm *g, bool *swapped)
     return false;
 }
 
-/* Accepts f32, and bf16 only if b is column-major, as weights are. */
+/* Accepts f32, and bf16 only if b is column-major, as weights are. Accepts contract calls only in f32 with long
+ * sums. */
 bool
 gemm_few_accepts(const struct kcall *k)
 {
-    bool swapped;
-    if (!gemm_fits(k) || (k->in[0].dtype != DT_F32 && k->in[0].dtype != DT_BF16)) return false;
-    struct gemm g = gemm_of_matmul(k);
-    if (!few_settle(&g, &swapped)) return false;
-    return g.dtype[A] == DT_F32 || (g.x[B].row == 1 && g.nbatch == 0 && g.x[A].cols >= GEMM_SHORT);
-}
-
-/* Accepts contract calls, but only those with long sums. */
-bool
-contract_few_accepts(const struct kcall *k)
-{
-    bool swapped;
+    bool swapped, leading = k->call->op->host.sums_leading, real = k->in[0].dtype == DT_F32;
     struct gemm g;
-    if (!gemm_fits(k) || k->in[0].dtype != DT_F32 || !gemm_of_contract(k, &g)) return false;
-    return g.x[A].cols > GEMM_LONG && few_settle(&g, &swapped);
+    if (!gemm_fits(k) || (!real && (leading || k->in[0].dtype != DT_BF16)) || !gemm_of(k, &g)) return false;
+    if ((leading && g.x[A].cols <= GEMM_LONG) || !few_settle(&g, &swapped)) return false;
+    return real || (g.x[B].row == 1 && g.nbatch == 0 && g.x[A].cols >= GEMM_SHORT);
 }
 
 /* Reserves scratch for bf16: for rows of a as floats, and for columns of c as floats until they are finished. */
@@ -65,8 +56,9 @@ int
 gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
     bool swapped;
-    struct gemm g = gemm_of_matmul(k);
+    struct gemm g;
     UNUSED(state);
+    gemm_of(k, &g);
     few_settle(&g, &swapped);
     if (g.dtype[A] == DT_BF16) *scratch_bytes = sizeof(float) * (size_t)(g.x[C].rows * (g.x[A].cols + g.x[C].cols));
     return 0;
@@ -176,13 +168,15 @@ few_is_level(const struct few_batch *all, int64_t threads)
            p->k <= GEMM_LONG && n >= threads * 4 * FEW_STREAMS && n < INT32_MAX;
 }
 
-static int
-few_run(const struct kcall *k, struct gemm g)
+int
+gemm_few_run(const struct kcall *k, const void *state)
 {
     /* Least multiply-adds per thread; bytes of b per piece; floats per vector. */
     enum { GRAIN = 1 << 14, PIECE = 1 << 17, LANES = 16 };
     bool swapped;
-    struct few_batch all = {.g = g};
+    struct few_batch all = {0};
+    UNUSED(state);
+    gemm_of(k, &all.g);
     few_settle(&all.g, &swapped);
     const struct matrix *x = all.g.x;
     all.first = (struct few){.m = x[C].rows,
@@ -210,22 +204,6 @@ few_run(const struct kcall *k, struct gemm g)
     team_level((int)all.shares, few_turns(few_share(&all, all.shares - 1)), 1 + piece, few_level, &all);
     if (halves) few_give(&all, 0, n);
     return 0;
-}
-
-int
-gemm_few_run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return few_run(k, gemm_of_matmul(k));
-}
-
-int
-contract_few_run(const struct kcall *k, const void *state)
-{
-    struct gemm g;
-    UNUSED(state);
-    gemm_of_contract(k, &g);
-    return few_run(k, g);
 }
 
 /* ---- small products ---- */
@@ -260,17 +238,8 @@ bool
 gemm_small_accepts(const struct kcall *k)
 {
     bool swapped;
-    if (!gemm_fits(k) || k->in[0].dtype != DT_F32) return false;
-    struct gemm g = gemm_of_matmul(k);
-    return small_settle(&g, &swapped);
-}
-
-bool
-contract_small_accepts(const struct kcall *k)
-{
-    bool swapped;
     struct gemm g;
-    return gemm_fits(k) && k->in[0].dtype == DT_F32 && gemm_of_contract(k, &g) && small_settle(&g, &swapped);
+    return gemm_fits(k) && k->in[0].dtype == DT_F32 && gemm_of(k, &g) && small_settle(&g, &swapped);
 }
 
 /* A batch of products, divided into squares of c that are large enough for a thread. Squares are in column-major
@@ -300,11 +269,14 @@ small_squares(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-static int
-small_run(const struct kcall *k, struct gemm g)
+int
+gemm_small_run(const struct kcall *k, const void *state)
 {
     enum { GRAIN = 1 << 18 }; /* minimum number of multiply-adds per thread */
     bool swapped;
+    struct gemm g;
+    UNUSED(state);
+    gemm_of(k, &g);
     small_settle(&g, &swapped);
     const struct matrix *c = &g.x[C];
     struct small_batch all = {.g = g, .a = k->in[swapped].data, .b = k->in[!swapped].data, .c = k->out[0].data};
@@ -315,29 +287,7 @@ small_run(const struct kcall *k, struct gemm g)
     return 0;
 }
 
-int
-gemm_small_run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return small_run(k, gemm_of_matmul(k));
-}
-
-int
-contract_small_run(const struct kcall *k, const void *state)
-{
-    struct gemm g;
-    UNUSED(state);
-    gemm_of_contract(k, &g);
-    return small_run(k, g);
-}
-
 /* ---- doubles ---- */
-
-static bool
-f64_fits(const struct kcall *k)
-{
-    return gemm_fits(k) && k->out[0].dtype == DT_F64;
-}
 
 /* Makes c row-major: if necessary, replaces the product by its transpose and sets *swapped. */
 static bool
@@ -352,17 +302,8 @@ bool
 gemm_f64_accepts(const struct kcall *k)
 {
     bool swapped;
-    if (!f64_fits(k)) return false;
-    struct gemm g = gemm_of_matmul(k);
-    return f64_settle(&g, &swapped);
-}
-
-bool
-contract_f64_accepts(const struct kcall *k)
-{
-    bool swapped;
     struct gemm g;
-    return f64_fits(k) && gemm_of_contract(k, &g) && f64_settle(&g, &swapped);
+    return gemm_fits(k) && k->out[0].dtype == DT_F64 && gemm_of(k, &g) && f64_settle(&g, &swapped);
 }
 
 /* A batch of products, divided into rows of c that are enough for a thread. */
@@ -377,7 +318,7 @@ enum { ROWS = 64 };
 static size_t
 f64_scratch(const struct gemm *g)
 {
-    return (gemm_f64_scratch(ROWS, g->x[C].cols, g->x[A].cols) + 63) / 64 * 64;
+    return align_64(gemm_f64_scratch(ROWS, g->x[C].cols, g->x[A].cols));
 }
 
 static void
@@ -397,11 +338,14 @@ f64_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
     }
 }
 
-static int
-f64_run(const struct kcall *k, struct gemm g)
+int
+gemm_f64_run(const struct kcall *k, const void *state)
 {
     enum { GRAIN = 1 << 15 }; /* minimum number of multiply-adds per thread */
     bool swapped;
+    struct gemm g;
+    UNUSED(state);
+    gemm_of(k, &g);
     f64_settle(&g, &swapped);
     struct doubles d = {.g = g, .data = {k->in[swapped].data, k->in[!swapped].data, k->out[0].data}};
     d.scratch = k->scratch;
@@ -416,36 +360,9 @@ gemm_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
     UNUSED(state);
     bool swapped;
-    struct gemm g = gemm_of_matmul(k);
+    struct gemm g;
+    gemm_of(k, &g);
     f64_settle(&g, &swapped);
     *scratch_bytes = f64_scratch(&g) * (size_t)k->threads;
     return 0;
-}
-
-int
-contract_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    UNUSED(state);
-    bool swapped;
-    struct gemm g;
-    gemm_of_contract(k, &g);
-    f64_settle(&g, &swapped);
-    *scratch_bytes = f64_scratch(&g) * (size_t)k->threads;
-    return 0;
-}
-
-int
-gemm_f64_run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return f64_run(k, gemm_of_matmul(k));
-}
-
-int
-contract_f64_run(const struct kcall *k, const void *state)
-{
-    struct gemm g;
-    UNUSED(state);
-    gemm_of_contract(k, &g);
-    return f64_run(k, g);
 }

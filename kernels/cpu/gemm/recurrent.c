@@ -70,25 +70,18 @@ recurrent_accepts(const struct kcall *k)
     return view_numel(&k->out[0]) > 0;
 }
 
-static size_t
-align_recurrent(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 /* Returns the bytes of a thread's blocks of states and gates, and of a row of zeros. */
 static size_t
 block_bytes(const struct recur *r)
 {
-    return align_recurrent((size_t)r->hidden * sizeof(float)) +
-           2 * align_recurrent(ROWS * (size_t)r->hidden * sizeof(float)) +
-           align_recurrent(ROWS * (size_t)r->gates * sizeof(float));
+    return align_64((size_t)r->hidden * sizeof(float)) + 2 * align_64(ROWS * (size_t)r->hidden * sizeof(float)) +
+           align_64(ROWS * (size_t)r->gates * sizeof(float));
 }
 
 static size_t
 weight_bytes(const struct recur *r)
 {
-    return align_recurrent((size_t)(r->gates * r->hidden) * sizeof(float));
+    return align_64((size_t)(r->gates * r->hidden) * sizeof(float));
 }
 
 /* Makes the products: back: rows of gates by w, added to the result; else rows of states by the transpose of w. */
@@ -112,7 +105,7 @@ prepare_products(const struct kcall *k, struct recur r, bool back, void **state,
         if (nblock == 1 && i % NBLOCK == BLOCK) continue;
         TRY(gemm_dense(&p, &product, &bytes));
         e->product[i / NBLOCK][i % NBLOCK] = product;
-        e->product_bytes = MAX(e->product_bytes, align_recurrent(bytes));
+        e->product_bytes = MAX(e->product_bytes, align_64(bytes));
     }
     e->each = e->product_bytes + block_bytes(&r);
     *scratch_bytes = weight_bytes(&r) + e->each * (size_t)threads;
@@ -162,9 +155,9 @@ static struct recurrent_block
 block_of(const struct recurrent_work *w, int64_t share)
 {
     char *own = (char *)w->k->scratch + weight_bytes(&w->r) + w->e->each * (size_t)share;
-    size_t state = align_recurrent(ROWS * (size_t)w->r.hidden * sizeof(float));
+    size_t state = align_64(ROWS * (size_t)w->r.hidden * sizeof(float));
     char *h = own + w->e->product_bytes;
-    float *zero = (float *)(h + 2 * state + align_recurrent(ROWS * (size_t)w->r.gates * sizeof(float)));
+    float *zero = (float *)(h + 2 * state + align_64(ROWS * (size_t)w->r.gates * sizeof(float)));
     memset(zero, 0, (size_t)w->r.hidden * sizeof *zero);
     return (struct recurrent_block){(float *)h, (float *)(h + state), (float *)(h + 2 * state), zero, own};
 }

@@ -123,6 +123,12 @@ repeat(const struct view *v, void *one)
     view_copy(v, &src);
 }
 
+double
+flops_of_copy(const struct call *c)
+{
+    return (double)type_numel(&c->out[0]);
+}
+
 void
 fill_view(const struct view *v, double value)
 {

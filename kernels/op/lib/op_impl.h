@@ -120,6 +120,9 @@ int product_dtype(const struct call *c, int at);
 int64_t cut_parts(const struct call *c, int k, int d);
 bool is_cut(const struct call *c, int k, int d);
 
+/* Implements flops() for operators that copy: one operation per element of the result. */
+double flops_of_copy(const struct call *c);
+
 /* Sets every element of a view to `value`, whatever the strides of the view. */
 void fill_view(const struct view *v, double value);
 void fill_view_int(const struct view *v, int64_t value);

@@ -7,6 +7,7 @@
 #include "runtime/base/stop.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int64_t
 pair(const struct attr *a, int i, int64_t by_default)
@@ -82,8 +83,8 @@ pool_infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-struct plane
-pool_plane(const struct attr *attr, const struct view *x, const struct view *y)
+static struct plane
+plane_between(const struct attr *attr, const struct view *x, const struct view *y)
 {
     struct plane p = {.count_padding = attr[POOL_COUNT_PAD].i, .lanes = 1};
     for (int i = 0; i < 2; i++) {
@@ -94,12 +95,28 @@ pool_plane(const struct attr *attr, const struct view *x, const struct view *y)
     return p;
 }
 
+struct plane
+pool_plane(const struct kcall *k)
+{
+    return plane_between(k->call->attr, &k->in[0], &k->out[0]);
+}
+
+struct plane
+pool_back_plane(const struct kcall *k)
+{
+    return plane_between(k->call->attr, &k->out[0], &k->in[k->call->nin - 1]);
+}
+
 /* ---- the reference ---- */
 
-void
-pool_each(int64_t nplane, const struct plane *p, void (*each)(void *arg, const struct pane *w), void *arg)
+int
+pool_ref(const struct kcall *k, const struct plane *p, void (*each)(const struct pane *w))
 {
     struct pane w = {.step = {p->window[0].dilation, p->window[1].dilation}, .row = p->n[1]};
+    int64_t nplane = k->in[0].dim[0] * k->in[0].dim[1];
+    for (int i = 0; i < k->call->nin; i++) w.in[i] = f64_of(&k->in[i]);
+    w.out = f64_of(&k->out[0]);
+    memset(w.out, 0, (size_t)view_numel(&k->out[0]) * sizeof *w.out);
     for (int64_t r = 0; r < nplane * p->m[0] && !stop_now(); r++)
         for (int64_t j = 0; j < p->m[1]; j++) {
             struct span h = plane_span(p, 0, r % p->m[0]), v = plane_span(p, 1, j);
@@ -108,8 +125,9 @@ pool_each(int64_t nplane, const struct plane *p, void (*each)(void *arg, const s
             w.h0 = h.lo, w.h1 = h.hi;
             w.w0 = v.lo, w.w1 = v.hi;
             w.count = h.count * v.count;
-            each(arg, &w);
+            each(&w);
         }
+    return 0;
 }
 
 /* ---- variants for floats ----
@@ -119,7 +137,7 @@ pool_each(int64_t nplane, const struct plane *p, void (*each)(void *arg, const s
  * 32x1024x7x7 1.3 (plane by plane 5.0); 32x512x16x16 with stride 2: 2.0 (3.0). For planes of 20x20 and more,
  * grouping is not faster. */
 
-enum { MOST_IN = 2, SHORT_ROW = 16, LEAST_WORK = 16384 }; /* LEAST_WORK: minimum number of elements per thread */
+enum { SHORT_ROW = 16, LEAST_WORK = 16384 }; /* LEAST_WORK: minimum number of elements per thread */
 
 struct state {
     struct plane plane, group;
@@ -142,12 +160,6 @@ plane_count(const struct view *v)
     return v->dim[0] * v->dim[1];
 }
 
-static size_t
-line_up(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 /* Returns the bytes of scratch for planes that cannot be used in place: a transposed group, or a plane of 16-bit
  * floats. */
 static size_t
@@ -155,15 +167,27 @@ group_bytes(const struct view *v, bool turn)
 {
     size_t bytes = v->dtype == DT_F64 ? sizeof(double) : sizeof(float);
     bool half = dtype_is_half((enum dtype)v->dtype);
-    return turn || half ? line_up((size_t)plane_size(v) * bytes * (turn ? PLANE_LANES : 1)) : 0;
+    return turn || half ? align_64((size_t)plane_size(v) * bytes * (turn ? PLANE_LANES : 1)) : 0;
 }
 
-bool
-pool_accepts(const struct kcall *k, const struct plane *p)
+static bool
+accepts_plane(const struct kcall *k, struct plane p)
 {
     enum dtype d = k->out[0].dtype;
     bool same = k->call->nin == 1 || k->in[1].dtype == d;
-    return same && k->in[0].dtype == d && dtype_is_float(d) && plane_fits(p);
+    return same && k->in[0].dtype == d && dtype_is_float(d) && plane_fits(&p);
+}
+
+bool
+pool_accepts(const struct kcall *k)
+{
+    return accepts_plane(k, pool_plane(k));
+}
+
+bool
+pool_back_accepts(const struct kcall *k)
+{
+    return accepts_plane(k, pool_back_plane(k));
 }
 
 int
@@ -178,7 +202,7 @@ pool_prepare(const struct kcall *k, const struct plane *p, const struct plane_fn
     s->group.lanes = PLANE_LANES;
     s->turn = !fn->alone && n >= PLANE_LANES && p->n[1] <= SHORT_ROW;
     s->threads = (int)MIN(k->threads, 1 + n * p->n[0] * p->n[1] / LEAST_WORK);
-    s->workspace = line_up(MAX(plane_workspace(p, bytes), s->turn ? plane_workspace(&s->group, bytes) : 0));
+    s->workspace = align_64(MAX(plane_workspace(p, bytes), s->turn ? plane_workspace(&s->group, bytes) : 0));
     for (int i = 0; i < k->call->nin; i++) s->workspace += group_bytes(&k->in[i], s->turn);
     s->workspace += group_bytes(&k->out[0], s->turn);
     *scratch_bytes = s->workspace * (size_t)s->threads;
@@ -247,7 +271,7 @@ static void
 run_plane(const struct task *t, int64_t plane, char *workspace)
 {
     const struct kcall *k = t->k;
-    const void *in[MOST_IN];
+    const void *in[POOL_IN];
     bool doubles = t->s->doubles;
     for (int i = 0; i < k->call->nin; workspace += group_bytes(&k->in[i++], false)) {
         struct row x = row_of_plane(&k->in[i], plane);
@@ -267,7 +291,7 @@ static void
 run_group(const struct task *t, int64_t first, char *workspace)
 {
     const struct kcall *k = t->k;
-    const void *in[MOST_IN];
+    const void *in[POOL_IN];
     bool doubles = t->s->doubles;
     for (int i = 0; i < k->call->nin; workspace += group_bytes(&k->in[i++], true)) {
         in[i] = workspace;

@@ -58,21 +58,27 @@ int pool_infer(const struct call *c, int64_t *size);
 double pool_flops(const struct call *c);
 double pool_back_flops(const struct call *c);
 
-/* Returns a plane that describes the image x (n, c, h, w) and its pooling y for the variants. */
-struct plane pool_plane(const struct attr *attr, const struct view *x, const struct view *y);
+/* Return the plane of a call whose result is the pooled image, and of a call whose last operand is the pooled image or
+ * its gradient. */
+struct plane pool_plane(const struct kcall *k);
+struct plane pool_back_plane(const struct kcall *k);
 
-/* Iterates over the windows of an image x and its pooling y, both dense, plane by plane. The references use this
- * loop. */
+/* A window in the reference's loop over dense planes. */
+enum { POOL_IN = 2 };
 struct pane {
+    const double *in[POOL_IN]; /* the call's operands and its result */
+    double *out;
     int64_t at, plane;      /* index of the window in y; index in x of the plane's first element */
     int64_t h0, h1, w0, w1; /* rows and columns of the window, clipped to the image; every dilation-th entry counts */
     int64_t step[2], row;   /* distance between entries that count; number of entries in a row of x */
     int64_t count;          /* number by which a mean over the window is divided */
 };
-void pool_each(int64_t nplane, const struct plane *p, void (*pane)(void *arg, const struct pane *w), void *arg);
+/* Implements ref(): sets the result to 0, then calls each() for every window, plane by plane. */
+int pool_ref(const struct kcall *k, const struct plane *p, void (*each)(const struct pane *w));
 
 /* Variants for floats, which compute plane by plane on all threads: in f64 for f64, otherwise in f32. */
-bool pool_accepts(const struct kcall *k, const struct plane *p);
+bool pool_accepts(const struct kcall *k); /* for planes of pool_plane(); the other: of pool_back_plane() */
+bool pool_back_accepts(const struct kcall *k);
 int pool_prepare(const struct kcall *k, const struct plane *p, const struct plane_fn *fn, void **state,
                  size_t *scratch_bytes);
 int pool_run(const struct kcall *k, const void *state);
