@@ -11,7 +11,6 @@ local LayerNorm = Module:extend("nn.LayerNorm")
 -- shape: the size of the last axis, or a list of the last axes' sizes.
 function LayerNorm:init(shape, options)
   options = check.options("nn.LayerNorm", options, {eps = 1e-5, bias = true, offset = 0})
-  check.number("nn.LayerNorm", "offset", options.offset, -math.huge)
   start.norm(self, shape, options.offset)
   if options.bias then self.bias = start.full(self.weight.shape, 0) end
   self.eps = check.eps("nn.LayerNorm", "eps", options.eps)

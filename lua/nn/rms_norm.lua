@@ -10,7 +10,6 @@ local RMSNorm = Module:extend("nn.RMSNorm")
 -- shape: the size of the last axis, or a list of the last axes' sizes.
 function RMSNorm:init(shape, options)
   options = check.options("nn.RMSNorm", options, {eps = check.none, offset = 0})
-  check.number("nn.RMSNorm", "offset", options.offset, -math.huge)
   start.norm(self, shape, options.offset)
   if options.eps ~= nil then check.eps("nn.RMSNorm", "eps", options.eps) end
   self.how = {eps = options.eps}

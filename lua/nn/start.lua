@@ -33,7 +33,7 @@ end
 -- Sets the weight and the offset of a norm over the last axes. shape: the size of the last axis, or a list of sizes.
 function start.norm(self, shape, offset)
   shape = type(shape) == "table" and shape or {shape}
-  check.that(#shape > 0, "%s: expected the sizes of the last axes, at least one", self.__name)
+  check.that(#shape > 0, "%s: expected the sizes of the last axes, at least one, found none", self.__name)
   for i = 1, #shape do check.count(self.__name, "a size", shape[i]) end
   check.number(self.__name, "offset", offset, -math.huge)
   self.weight = start.full(shape, 1 - offset)
