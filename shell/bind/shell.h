@@ -39,6 +39,7 @@ struct line { /* a line of the user's program */
     char file[256];
     int number;      /* line number; 0: unknown */
     char inside[64]; /* class of Rille that made the call, "nn.Linear"; "": none */
+    int32_t module;  /* number of the innermost module whose method runs (lua_error.c); 0: none */
 };
 
 struct environment {
@@ -60,6 +61,7 @@ struct shell {
     const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
     bool check_trace;        /* RILLE_CHECK=trace: traces of steps are checked */
     int ntrace;
+    int32_t nmodule;                               /* number of the last module that got a number (lua_error.c) */
     const struct graph *tracing;                   /* graph whose function is being traced (lua_graph.c), or NULL */
     int64_t ninterrupt;                            /* times that "interrupted" was raised */
     void (*cancelled)(void);                       /* called after Ctrl-C has cancelled a run; NULL: none */
@@ -358,7 +360,6 @@ struct value_kind {
 const struct value_kind *value_kind(const char *dtype); /* returns NULL for an unknown dtype */
 double value_real(double v);                            /* returns v; NaN with the sign bit cleared, to print "nan" */
 void value_push(lua_State *L, const struct value_kind *k, const void *at);
-void value_dtypes(lua_State *L); /* pushes the names of all dtypes: "f32 f64 ..." */
 
 /* ---- print.c ---- */
 

@@ -113,7 +113,11 @@ attr_text(const struct op *op, const struct attr_def *d, const char *text, struc
         }
         p += n + (p[n] == '|');
     }
-    return fail(E_ATTR, "%s: %s must be one of %s, found \"%s\"", op->name, d->name, d->text ? d->text : "", text);
+    struct str words = {0};
+    for (p = d->text ? d->text : ""; *p; p++) str_addf(&words, *p == '|' ? "\" or \"" : "%c", *p);
+    int status = fail(E_ATTR, "%s: %s must be \"%s\", found \"%s\"", op->name, d->name, str_text(&words), text);
+    str_free(&words);
+    return status;
 }
 
 static int
