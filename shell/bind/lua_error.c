@@ -240,6 +240,12 @@ text_at(lua_State *L, int i, const char *who)
 int
 raise_core(lua_State *L, const char *who)
 {
+    return raise_call(L, NULL, who);
+}
+
+int
+raise_call(lua_State *L, const char *op, const char *who)
+{
     struct line line;
     char here[300];
     struct shell *sh = shell_of(L);
@@ -252,7 +258,10 @@ raise_core(lua_State *L, const char *who)
     lost_remember(L);
     bool placed = push_with_failed_module(L, text);
     if (placed) text = lua_tostring(L, -1);
-    if (who && strncmp(text, who, strlen(who))) text = lua_pushfstring(L, "%s: %s", who, text);
+    if (op && !strncmp(text, op, strlen(op)) && text[strlen(op)] == ':')
+        text = lua_pushfstring(L, "%s%s", who, text + strlen(op));
+    else if (who && strncmp(text, who, strlen(who)) && !names_line(L, text))
+        text = lua_pushfstring(L, "%s: %s", who, text);
     user_line(L, &line);
     snprintf(here, sizeof here, "%s:%d", line.file, line.number);
     size_t named = names_line(L, text);

@@ -93,6 +93,24 @@ entry_load(lua_State *L, struct rille_file *f, int k, int i, const char *who)
     lua_settop(L, top + 1);
 }
 
+/* Pushes and returns the names of the file's first tensors, for a message. */
+static const char *
+names_in(lua_State *L, struct rille_file *f)
+{
+    enum { NAMED = 8 };
+    struct rille_file_entry e;
+    luaL_Buffer b;
+    luaL_buffinit(L, &b);
+    luaL_addstring(&b, "it has: ");
+    for (int k = 0; rille_file_entry(f, k, &e); k++) {
+        if (k) luaL_addstring(&b, ", ");
+        luaL_addstring(&b, k == NAMED ? "..." : e.name[0] ? e.name : "a tensor without a name");
+        if (k == NAMED) break;
+    }
+    luaL_pushresult(&b);
+    return lua_tostring(L, -1);
+}
+
 /* Pops the list of names at the top, and loads the file's tensors of these names into the table below the list. */
 static void
 load_names(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)

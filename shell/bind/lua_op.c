@@ -16,8 +16,8 @@ enum { NOPERAND = 16, NATTR = 16, NLIST = 16, NARG = 32 };
 
 struct lua_op {
     const struct rille_op *op;
-    const char *name;
-    int noperand; /* operands given by the user */
+    const char *name; /* name that the user calls: "cat" for concat */
+    int noperand;     /* operands given by the user */
     int nattr, nresult;
     bool list;   /* the last operand is a list of tensors */
     bool spread; /* the only attribute is an integer list, and its entries may be separate arguments: x:reshape(4, 5) */
@@ -120,15 +120,16 @@ static const char *
 kind_text(const struct rille_attr_info *a)
 {
     static const char *const texts[] = {
-        "", "an integer", "a number", "a boolean", "one of the words ", "a list of integers", "a dtype"};
+        "", "an integer", "a number", "true or false", NULL, "a list of integers", "a dtype such as \"f32\""};
     return texts[a->kind];
 }
 
 static int
 wrong_type(struct call *c, const struct rille_attr_info *a, int i)
 {
-    return refuse_call(c, "%s must be %s%s, found %s", a->name, kind_text(a), a->kind == RILLE_TEXT ? a->words : "",
-                       what_is(c->L, i));
+    const char *expected = kind_text(a);
+    if (!expected) expected = lua_pushfstring(c->L, "\"%s\"", luaL_gsub(c->L, a->words, "|", "\" or \""));
+    return refuse_call(c, "%s must be %s, found %s", a->name, expected, what_is(c->L, i));
 }
 
 static int64_t
@@ -242,6 +243,7 @@ add_tensor_list(struct call *c, int i)
 {
     lua_State *L = c->L;
     int n = (int)lua_rawlen(L, i);
+    if (n == 0) refuse_call(c, "expected a list of at least 1 tensor, found an empty list");
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(L, i, k);
         struct rille_tensor *t = tensor_test(L, -1);
@@ -437,7 +439,8 @@ op_call(lua_State *L)
     luaL_checkstack(L, o->nresult + 2, o->name);
     for (int k = 0; k < o->nresult; k++) slot[k] = tensor_slot(L);
     at_line(L);
-    check(L, rille_call(shell_of(L)->session, o->op, c.narg, c.arg, c.nattr, c.attr, out));
+    if (rille_call(shell_of(L)->session, o->op, c.narg, c.arg, c.nattr, c.attr, out))
+        return raise_call(L, rille_op_name(o->op), o->name);
     for (int k = 0; k < o->nresult; k++) *slot[k] = out[k];
     return o->nresult;
 }
@@ -454,12 +457,14 @@ static int
 op_inplace(lua_State *L)
 {
     const struct lua_op *o = lua_touserdata(L, lua_upvalueindex(1));
-    struct rille_tensor *self = tensor_check(L, 1, lua_tostring(L, lua_upvalueindex(2)));
+    const char *name = lua_tostring(L, lua_upvalueindex(2));
+    struct rille_tensor *self = tensor_check(L, 1, name);
     struct call c;
     call_begin(&c, L, o);
     read_args(&c);
     at_line(L);
-    check(L, rille_call_into(shell_of(L)->session, self, o->op, c.narg, c.arg, c.nattr, c.attr));
+    if (rille_call_into(shell_of(L)->session, self, o->op, c.narg, c.arg, c.nattr, c.attr))
+        return raise_call(L, rille_op_name(o->op), name);
     lua_settop(L, 1);
     return 1;
 }
@@ -480,7 +485,7 @@ op_apply(lua_State *L, const char *name, int nargs, const struct rille_arg *args
 
 /* ---- updates, for optimisers: rille._update("sgd", {p, nil, g, lr}, {momentum = 0.9}) ---- */
 
-static const struct lua_op *op_describe(lua_State *L, const struct rille_op *op);
+static const struct lua_op *op_describe(lua_State *L, const struct rille_op *op, const char *name);
 
 static void
 update_operands(struct call *c, int i)
@@ -507,7 +512,7 @@ op_update(lua_State *L)
     if (!op) complain(L, "unknown operator '%s' in this version of Rille", lua_tostring(L, 1));
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 3);
-    call_begin(&c, L, op_describe(L, op));
+    call_begin(&c, L, op_describe(L, op, rille_op_name(op)));
     update_operands(&c, 2);
     if (lua_istable(L, 3)) read_names(&c, 3);
     at_line(L);
@@ -529,16 +534,16 @@ op_update_to(lua_State *L)
 
 static const char operators; /* registry key: name -> struct lua_op */
 
-/* Returns the operator's struct lua_op, which lives as long as the Lua state. */
+/* Returns the struct lua_op of the operator under the name that users call, which lives as long as the Lua state. */
 static const struct lua_op *
-op_describe(lua_State *L, const struct rille_op *op)
+op_describe(lua_State *L, const struct rille_op *op, const char *name)
 {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &operators);
-    if (lua_getfield(L, -1, rille_op_name(op)) == LUA_TNIL) {
+    if (lua_getfield(L, -1, name) == LUA_TNIL) {
         struct lua_op *o = lua_newuserdatauv(L, sizeof *o, 0);
         memset(o, 0, sizeof *o);
         o->op = op;
-        o->name = rille_op_name(op);
+        o->name = name;
         o->nresult = rille_op_results(op);
         int n = rille_op_operands(op, o->operand);
         while (o->noperand < n && !o->operand[o->noperand].hidden) o->noperand++;
@@ -547,7 +552,7 @@ op_describe(lua_State *L, const struct rille_op *op)
         o->spread = o->nattr == 1 && o->attr[0].kind == RILLE_INTS;
         lua_setfield(L, -3, o->name);
         lua_pop(L, 1);
-        lua_getfield(L, -1, rille_op_name(op));
+        lua_getfield(L, -1, name);
     }
     const struct lua_op *o = lua_touserdata(L, -1);
     lua_pop(L, 2);
@@ -555,27 +560,33 @@ op_describe(lua_State *L, const struct rille_op *op)
 }
 
 static void
-push_named_function(lua_State *L, const char *name, lua_CFunction function)
+push_named_function(lua_State *L, const char *op_name, const char *name, lua_CFunction function)
 {
-    const struct rille_op *op = rille_op_find(name);
+    const struct rille_op *op = rille_op_find(op_name);
     if (!op) {
         lua_pushnil(L);
         return;
     }
-    lua_pushlightuserdata(L, (void *)op_describe(L, op));
+    lua_pushlightuserdata(L, (void *)op_describe(L, op, name));
     lua_pushcclosure(L, function, 1);
 }
 
 void
 op_push(lua_State *L, const char *name)
 {
-    push_named_function(L, name, op_call);
+    push_named_function(L, name, name, op_call);
+}
+
+void
+op_push_as(lua_State *L, const char *op, const char *name)
+{
+    push_named_function(L, op, name, op_call);
 }
 
 void
 op_push_unary(lua_State *L, const char *name)
 {
-    push_named_function(L, name, op_call_unary);
+    push_named_function(L, name, name, op_call_unary);
 }
 
 /* Adds every public operator as a function of the module and as a method; with "_" appended, as an in-place method.
@@ -592,7 +603,7 @@ op_open(lua_State *L)
         lua_pushvalue(L, -1);
         lua_setfield(L, -4, rille_op_name(op));
         lua_setfield(L, -2, rille_op_name(op));
-        lua_pushlightuserdata(L, (void *)op_describe(L, op));
+        lua_pushlightuserdata(L, (void *)op_describe(L, op, rille_op_name(op)));
         const char *name = lua_pushfstring(L, "%s_", rille_op_name(op));
         lua_pushcclosure(L, op_inplace, 2);
         lua_setfield(L, -2, name);

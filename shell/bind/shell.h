@@ -138,6 +138,8 @@ void at_line(lua_State *L);
 /* Raises the core's error, prefixed by the user's line, and by `who` unless the message begins with it (NULL: no
  * prefix). */
 int raise_core(lua_State *L, const char *who);
+/* Raises the core's error of a call of operator `op` under the name `who` that the user wrote. */
+int raise_call(lua_State *L, const char *op, const char *who);
 static inline void
 check(lua_State *L, int code)
 {
@@ -243,6 +245,7 @@ const char *op_strategy(lua_State *L, int i);
 /* Pushes the function of an operator, or nil if it does not exist. unary: for Lua's unary metamethods, which pass
  * their operand twice. */
 void op_push(lua_State *L, const char *name);
+void op_push_as(lua_State *L, const char *op, const char *name); /* messages call the operator by this name */
 void op_push_unary(lua_State *L, const char *name);
 /* Appends "x is f32{4, 5} S(0) on cpu[0, 1]". */
 void tensor_describe(lua_State *L, luaL_Buffer *b, const char *name, struct rille_tensor *t);
