@@ -50,6 +50,7 @@ end
 function BatchNorm2d:forward(x)
   check.that(x.ndim == 4, "nn.BatchNorm2d: input must have 4 dimensions, (batch, channels, height, width), found %d", x.ndim)
   local channels = self.weight.shape[1]
+  check.that(x.shape[2] == channels, "nn.BatchNorm2d: input must have %d channels, its dimension 1, found %d", channels, x.shape[2])
   local function across(t) return t:reshape{1, channels, 1, 1} end
   local near, mean, var
   if self.training then

@@ -78,6 +78,23 @@ static int __attribute__((format(printf, 2, 3))) refuse_call(struct call *c, con
     return complain(c->L, "%s: %s%s", o->name, what, lua_tostring(c->L, -1));
 }
 
+/* Pushes and returns the call as users write it: "clamp(x, min, max)". */
+static const char *
+usage_text(const struct call *c)
+{
+    const struct lua_op *o = c->o;
+    luaL_Buffer b;
+    luaL_buffinit(c->L, &b);
+    luaL_addstring(&b, o->name);
+    for (int k = 0; k < o->noperand + o->nattr; k++) {
+        luaL_addstring(&b, k ? ", " : "(");
+        luaL_addstring(&b, k < o->noperand ? o->operand[k].name : o->attr[k - o->noperand].name);
+    }
+    luaL_addchar(&b, ')');
+    luaL_pushresult(&b);
+    return lua_tostring(c->L, -1);
+}
+
 /* ---- operands ---- */
 
 static void
@@ -102,7 +119,7 @@ next_operand(const struct call *c)
 static void
 add_operand(struct call *c, struct rille_arg arg)
 {
-    if (!next_operand(c)) refuse_call(c, "one tensor too many; expected %d", c->o->noperand);
+    if (!next_operand(c)) refuse_call(c, "one tensor too many; expected %s", usage_text(c));
     if (c->narg == c->cap) grow_call(c);
     c->arg[c->narg++] = arg;
 }
@@ -149,7 +166,7 @@ read_list(struct call *c, const struct rille_attr_info *a, struct rille_attr *ou
         return;
     }
     int n = (int)lua_rawlen(c->L, i);
-    if (n > NLIST) refuse_call(c, "%s has %d entries, expected at most %d", a->name, n, NLIST);
+    if (n > NLIST) refuse_call(c, "%s must have at most %d entries, found %d", a->name, NLIST, n);
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(c->L, i, k);
         list[out->n++] = integer_argument(c, a, lua_gettop(c->L));
@@ -192,7 +209,7 @@ spread_list(struct call *c, int i)
     const struct lua_op *o = c->o;
     if (!o->spread || !c->slot[0] || lua_type(c->L, i) != LUA_TNUMBER) return false;
     struct rille_attr *a = &c->attr[0];
-    if (a->n == NLIST) refuse_call(c, "%s must have at most %d entries", a->name, NLIST);
+    if (a->n == NLIST) refuse_call(c, "%s must have at most %d entries, found more", a->name, NLIST);
     c->list[0][a->n++] = integer_argument(c, &o->attr[0], i);
     return true;
 }
@@ -207,8 +224,8 @@ next_attr(struct call *c, int i)
         return;
     }
     const struct rille_operand_info *in = next_operand(c);
-    if (in) refuse_call(c, "expected a tensor for %s, found %s", in->name, what_is(c->L, i));
-    refuse_call(c, "one argument too many: %s", what_is(c->L, i));
+    if (in) refuse_call(c, "%s must be a tensor, found %s", in->name, what_is(c->L, i));
+    refuse_call(c, "one argument too many: %s; expected %s", what_is(c->L, i), usage_text(c));
 }
 
 static int
@@ -272,7 +289,7 @@ read_operand_name(struct call *c, const char *name, int i)
     else if (o->operand[k].number && lua_type(c->L, i) == LUA_TNUMBER)
         c->arg[k] = number_arg(c->L, i);
     else
-        refuse_call(c, "expected a tensor for %s, found %s", name, what_is(c->L, i));
+        refuse_call(c, "%s must be a tensor, found %s", name, what_is(c->L, i));
     return true;
 }
 
@@ -351,7 +368,7 @@ read_table(struct call *c, int i)
     bool list = lua_rawlen(c->L, i) > 0, named = false;
     int at = c->position;
     if (list) c->position++;
-    if (list && at >= o->nattr) refuse_call(c, "one argument too many: a table without names");
+    if (list && at >= o->nattr) refuse_call(c, "one argument too many: a list; expected %s", usage_text(c));
     if (list) read_attr(c, at, i);
     named = read_names(c, i);
     if (!list && !named && at < o->nattr && o->attr[at].kind == RILLE_INTS && o->attr[at].required)
@@ -368,7 +385,7 @@ read_nil(struct call *c)
         c->position++;
         return;
     }
-    if (!in->optional) refuse_call(c, "expected a tensor for %s, found nil", in->name);
+    if (!in->optional) refuse_call(c, "%s must be a tensor, found nil", in->name);
     add_operand(c, (struct rille_arg){.kind = RILLE_ARG_NONE});
 }
 

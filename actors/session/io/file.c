@@ -476,7 +476,8 @@ rille_save(struct rille_session *s, const char *path, int n, const char *const *
     struct rille_saving *g = saving_new(s, path, n, name, o ? o : &none);
     int status = 0;
     if (in_background) *in_background = NULL;
-    if (text_ends(path, ".npy") && n != 1) status = fail(E_ARG, "%s: a .npy file holds one tensor, found %d", path, n);
+    if (text_ends(path, ".npy") && n != 1)
+        status = fail(E_ARG, "%s: a .npy file must have one tensor, found %d; write a .safetensors file", path, n);
     if (!status) status = take_values(s, n, name, t, g->value);
     for (int i = 0; !status && i < n; i++) g->item[i].type = g->value[i].type;
     g->background = !status && in_background;
