@@ -373,10 +373,11 @@ test_writers(void)
     is_str(written(rule_broadcast, "#2 f32{4}"), "=,a->a", "a number is ignored");
     is_str(written(rule_broadcast, "f32{} f32{4}"), ",a->a", "a scalar broadcasts");
     is_str(written(rule_broadcast, "f32{4,5} f32{6,8}"),
-           "add: a is f32{4, 5}, b is f32{6, 8}: dimension 0 is 4 and 6, and neither is 1",
+           "add: dimension 0 of the operands is 4 and 6, expected equal sizes or 1; a is f32{4, 5}, b is f32{6, 8}",
            "two shapes that do not broadcast are refused");
     is_str(written(rule_broadcast, "f32{7,5} f32{1} f32{2,1}"),
-           "add: a is f32{7, 5}, b is f32{1}, c is f32{2, 1}: dimension 0 is 7 and 2, and neither is 1",
+           "add: dimension 0 of the operands is 7 and 2, expected equal sizes or 1; a is f32{7, 5}, b is f32{1}, c is "
+           "f32{2, 1}",
            "three shapes that do not broadcast are refused");
     axes[0] = 0, axes[1] = 2, naxes = 2, keepdim = false;
     is_str(written(write_reduce, "f32{2,3,4}"), "abc->b", "reduced dimensions are removed");

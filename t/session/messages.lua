@@ -13,6 +13,7 @@ tap.group("operators", function()
   local k, v = rille.ones({1, 2, 5, 4}), rille.ones({1, 2, 6, 4})
   for _, row in ipairs{
     {function() x:matmul(x) end, "matmul: dimension 1 of a is 5 but dimension 0 of b is 4, expected equal sizes; a is"},
+    {function() return x + rille.ones({6, 5}) end, "add: dimension 0 of the operands is 4 and 6, expected equal sizes or 1; a is"},
     {function() x:softmax(2) end, "softmax: axis must be from -2 to 1, found 2"},
     {function() x:unsqueeze(4) end, "unsqueeze: axis must be from -3 to 2, found 4"},
     {function() x:gelu("tan") end, 'gelu: approximate must be "none" or "tanh", found "tan"'},
