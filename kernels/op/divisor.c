@@ -26,7 +26,7 @@ divide_integer(struct build *b, const struct call *c, struct val *const *in, enu
     if (!dtype_is_int(promotion_end(&p)) || (by->node && by->node->op->flags & OP_NONZERO)) return 0;
     if (by->is_number) {
         bool nought = by->number.kind == NUM_FIXED && by->number.is_int && by->number.i == 0;
-        return nought ? call_fail(E_VALUE, c, "b must not be 0, because integers are divided") : 0;
+        return nought ? call_fail(E_VALUE, c, "b must not be the number 0, because integers are divided") : 0;
     }
     struct attr attr[OP_ATTR];
     op_attr_defaults(&op_divisor, attr);

@@ -86,7 +86,8 @@ schedule_table(lua_State *L, int i, struct graph *g)
     if (chart_costs(L, lua_gettop(L), "graph", &g->costs)) g->options.costs = &g->costs;
     lua_pop(L, 1);
     if (g->options.memory > 0 && numbers)
-        complain(L, "graph: schedule: expected either memory, or lag and split_backward, found both");
+        complain(L,
+                 "graph: schedule: memory chooses lag and split_backward; expected either memory or these, found both");
     if (g->options.memory > 0) g->options.lag = 0;
     if (g->options.costs && g->options.memory == 0)
         complain(L, "graph: schedule: memory must be given too, because only the search for a memory uses costs");
