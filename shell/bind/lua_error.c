@@ -260,7 +260,7 @@ raise_call(lua_State *L, const char *op, const char *who)
     if (placed) text = lua_tostring(L, -1);
     if (op && !strncmp(text, op, strlen(op)) && text[strlen(op)] == ':')
         text = lua_pushfstring(L, "%s%s", who, text + strlen(op));
-    else if (who && strncmp(text, who, strlen(who)) && !names_line(L, text))
+    else if (who && strncmp(text, who, strlen(who)) && !(op && names_line(L, text)))
         text = lua_pushfstring(L, "%s: %s", who, text);
     user_line(L, &line);
     snprintf(here, sizeof here, "%s:%d", line.file, line.number);
