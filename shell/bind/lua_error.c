@@ -12,47 +12,31 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Registry keys of two weak tables: module -> its number, and number -> module. A run that fails later names the module
- * of its operator by this number. */
-static const char numbers, modules;
-
-/* Pushes the weak table at the registry key; makes it if it is missing. */
-static void
-push_weak(lua_State *L, const char *key, const char *mode)
+/* Returns the number of the module at i: bits of its address. A run that fails later names the module of its operator
+ * by this number. */
+static int32_t
+number_of_module(lua_State *L, int i)
 {
-    if (lua_rawgetp(L, LUA_REGISTRYINDEX, key) == LUA_TTABLE) return;
-    lua_pop(L, 1);
-    lua_newtable(L);
-    lua_newtable(L);
-    lua_pushstring(L, mode);
-    lua_setfield(L, -2, "__mode");
-    lua_setmetatable(L, -2);
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, key);
+    return (int32_t)((uintptr_t)lua_topointer(L, i) >> 4 & INT32_MAX);
 }
 
-/* Returns the number of the table at the top. A table without a number gets the next one. */
-static int32_t
-number_of_module(lua_State *L)
+/* Pushes the module of this number; pushes nil if it no longer exists. */
+static void
+push_module(lua_State *L, int32_t number)
 {
-    int self = lua_gettop(L);
-    push_weak(L, &numbers, "k");
-    lua_pushvalue(L, self);
-    if (lua_rawget(L, -2) == LUA_TNIL) {
-        struct shell *sh = shell_of(L);
-        if (sh->nmodule == INT32_MAX) sh->nmodule = 0;
-        lua_pushvalue(L, self);
-        lua_pushinteger(L, ++sh->nmodule);
-        lua_rawset(L, self + 1);
-        push_weak(L, &modules, "v");
-        lua_pushvalue(L, self);
-        lua_rawseti(L, -2, sh->nmodule);
-        lua_settop(L, self);
-        return sh->nmodule;
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    int top = lua_gettop(L);
+    bool known = lua_getfield(L, -1, "rille.nn.module") == LUA_TTABLE && lua_getfield(L, -1, "__all") == LUA_TTABLE;
+    if (known) lua_pushnil(L);
+    while (known && lua_next(L, top + 2)) {
+        lua_pop(L, 1);
+        if (number_of_module(L, -1) != number) continue;
+        lua_replace(L, top);
+        lua_settop(L, top);
+        return;
     }
-    int32_t number = (int32_t)lua_tointeger(L, -1);
-    lua_settop(L, self);
-    return number;
+    lua_settop(L, top - 1);
+    lua_pushnil(L);
 }
 
 /* Finds the number of a method's self, its first local, and for a method of Rille's own its class name. Classes are
@@ -60,17 +44,18 @@ number_of_module(lua_State *L)
 static void
 find_inside(lua_State *L, lua_Debug *ar, bool own, struct line *line)
 {
-    int top = lua_gettop(L);
-    const char *name = lua_checkstack(L, 8) ? lua_getlocal(L, ar, 1) : NULL;
-    if (name && (own || !strcmp(name, "self")) && lua_istable(L, -1) && lua_getmetatable(L, -1)) {
+    const char *name = lua_getlocal(L, ar, 1);
+    if (!name) return;
+    if (!own && lua_istable(L, -1) && !strcmp(name, "self")) line->module = number_of_module(L, -1);
+    if (own && lua_istable(L, -1) && lua_getmetatable(L, -1)) {
         lua_pushliteral(L, "__name");
         if (lua_rawget(L, -2) == LUA_TSTRING) {
-            if (own) snprintf(line->inside, sizeof line->inside, "%s", lua_tostring(L, -1));
-            lua_settop(L, top + 1);
-            line->module = number_of_module(L);
+            snprintf(line->inside, sizeof line->inside, "%s", lua_tostring(L, -1));
+            line->module = number_of_module(L, -3);
         }
+        lua_pop(L, 2);
     }
-    lua_settop(L, top);
+    lua_pop(L, 1);
 }
 
 /* Replaces the module at the top by its path in the model that holds it, "Net.blocks.3.fc1", or by a value that is no
@@ -102,8 +87,8 @@ push_with_failed_module(lua_State *L, const char *text)
     int32_t module = rille_error_module();
     int top = lua_gettop(L);
     if (!module || !lua_checkstack(L, 8)) return false;
-    push_weak(L, &modules, "v");
-    if (lua_rawgeti(L, -1, module) == LUA_TTABLE && luaL_getmetafield(L, -1, "__name") == LUA_TSTRING) {
+    push_module(L, module);
+    if (lua_istable(L, -1) && luaL_getmetafield(L, -1, "__name") == LUA_TSTRING) {
         snprintf(class, sizeof class, " (in %s)", lua_tostring(L, -1));
         lua_pop(L, 1);
         push_module_path(L);

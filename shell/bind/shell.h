@@ -61,7 +61,6 @@ struct shell {
     const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
     bool check_trace;        /* RILLE_CHECK=trace: traces of steps are checked */
     int ntrace;
-    int32_t nmodule;                               /* number of the last module that got a number (lua_error.c) */
     const struct graph *tracing;                   /* graph whose function is being traced (lua_graph.c), or NULL */
     int64_t ninterrupt;                            /* times that "interrupted" was raised */
     void (*cancelled)(void);                       /* called after Ctrl-C has cancelled a run; NULL: none */
