@@ -93,10 +93,11 @@ int rille_error_code(void);
 const char *rille_error_kind(void); /* kind of this thread's last error in words: "shapes do not fit", ... */
 /* user's line of the failed call, "file:line", as set by rille_at(); "": none */
 const char *rille_error_line(void);
+int32_t rille_error_module(void); /* `module` of the rille_at() of the operator that failed in a run; 0: none */
 
 /* Sets the user's program line for the following calls; copies the texts. inside: module that the line belongs to,
- * "nn.Linear"; NULL: none. */
-void rille_at(struct rille_session *s, const char *file, int line, const char *inside);
+ * "nn.Linear"; NULL: none. module: the caller's number of that module; 0: none. */
+void rille_at(struct rille_session *s, const char *file, int line, const char *inside, int32_t module);
 
 /* ---- worker processes ---- */
 
@@ -379,7 +380,7 @@ const char *rille_tensor_dtype(const struct rille_tensor *t);
 int rille_tensor_ndim(const struct rille_tensor *t);
 const int64_t *rille_tensor_shape(const struct rille_tensor *t);
 int64_t rille_tensor_numel(const struct rille_tensor *t);
-size_t rille_dtype_bytes(const char *dtype); /* returns 0 for an unknown dtype */
+size_t rille_dtype_bytes(const char *dtype); /* unknown dtype: returns 0; rille_error() says more */
 const struct rille_layout *rille_tensor_layout(const struct rille_tensor *t);
 bool rille_tensor_is_leaf(const struct rille_tensor *t);
 /* returns true if the value is in memory; false: reading computes it */

@@ -138,6 +138,13 @@ print_set(const char *set, struct str *s)
     }
 }
 
+/* Returns what to do about an operand of positions that is not integer. */
+static const char *
+index_remedy(enum dtype d)
+{
+    return d == DT_BOOL ? "; a mask selects with masked_select" : "; convert it with to(\"i64\")";
+}
+
 static int
 check_class(const struct call *c, int i, const char *set)
 {
@@ -147,8 +154,9 @@ check_class(const struct call *c, int i, const char *set)
     if (c->in[i].weak && (strchr(set, 'F') || (strchr(set, 'I') && dtype_is_int(d)))) return 0;
     struct str want = {0};
     print_set(set, &want);
-    int code = refuse_operand(E_DTYPE, c, i, "must be %s, found %s%s", str_text(&want),
-                              c->in[i].weak ? "a number, " : "", dtype_text(d));
+    bool index = flags_of(c, i) & IN_INDEX && !c->in[i].weak;
+    int code = refuse_operand(E_DTYPE, c, i, "must be %s, found %s%s%s", str_text(&want),
+                              c->in[i].weak ? "a number, " : "", dtype_text(d), index ? index_remedy(d) : "");
     str_free(&want);
     return code;
 }

@@ -234,9 +234,8 @@ two_sizes(const struct call *c, const struct rule *r, int f, int k, int d)
     assert(found);
     call_print_name(c, k0, &there);
     call_print_name(c, k, &here);
-    int code =
-        misfit(c, "dimension %d of %s is %lld but dimension %d of %s is %lld (%c)", d0, str_text(&there),
-               (long long)c->in[k0].dim[d0], d, str_text(&here), (long long)c->in[k].dim[d], r->factor[f].letter);
+    int code = misfit(c, "dimension %d of %s is %lld but dimension %d of %s is %lld, expected equal sizes", d0,
+                      str_text(&there), (long long)c->in[k0].dim[d0], d, str_text(&here), (long long)c->in[k].dim[d]);
     str_free(&here);
     str_free(&there);
     return code;

@@ -98,14 +98,15 @@ aligned_size(const struct type *t, int ndim, int d)
     return own < 0 ? 1 : t->dim[own];
 }
 
-/* Fails with the sizes: "add: a is f32{4, 5}, b is f32{6, 5}: dimension 0 is 4 and 6, neither is 1" */
+/* Fails with the sizes: "add: dimension 0 of the operands is 4 and 6, expected equal sizes or 1; a is f32{4, 5}, b is
+ * ..." */
 static int
 cannot_broadcast(const struct call *c, int d, int64_t one, int64_t other)
 {
     struct str s = {0};
     call_print_operands(c, &s);
-    int code = fail(E_SHAPE, "%s: %s: dimension %d is %lld and %lld, and neither is 1", c->op->name, str_text(&s), d,
-                    (long long)one, (long long)other);
+    int code = fail(E_SHAPE, "%s: dimension %d of the operands is %lld and %lld, expected equal sizes or 1; %s",
+                    c->op->name, d, (long long)one, (long long)other, str_text(&s));
     str_free(&s);
     return code;
 }

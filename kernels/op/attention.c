@@ -83,17 +83,41 @@ rule(const struct call *c, struct str *rule)
 }
 
 int
+attention_check_mask(const struct call *c, const struct type *mask, struct type scores)
+{
+    bool fits = absent(mask) || mask->ndim <= scores.ndim;
+    for (int own = 0; fits && !absent(mask) && own < mask->ndim; own++) {
+        int64_t n = scores.dim[scores.ndim - mask->ndim + own];
+        fits = mask->dim[own] == n || mask->dim[own] == 1;
+    }
+    if (fits) return 0;
+    struct str has = {0}, want = {0};
+    shape_print(mask, &has);
+    shape_print(&scores, &want);
+    int status = call_fail(E_SHAPE, c, "mask must be %s or a shape that broadcasts to it, found %s", str_text(&want),
+                           str_text(&has));
+    str_free(&has);
+    str_free(&want);
+    return status;
+}
+
+int
 attention_infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
-    int n = c->in[ATT_Q].ndim;
+    const struct type *q = &c->in[ATT_Q], *k = &c->in[ATT_K], *v = &c->in[ATT_V];
+    int n = q->ndim;
     for (int i = ATT_Q; i <= ATT_V; i++)
         if (c->in[i].ndim < 2 || c->in[i].ndim != n)
             return call_fail(E_SHAPE, c,
                              "q, k and v must be [batch, heads, length, size] with equally many dimensions");
-    if (!absent(&c->in[ATT_MASK]) && c->in[ATT_MASK].ndim > n)
-        return call_fail(E_SHAPE, c, "mask has more dimensions than scores");
-    return 0;
+    if (q->dim[n - 1] != k->dim[n - 1])
+        return call_fail(E_SHAPE, c, "q and k must have the same size (last dimension), found %lld and %lld",
+                         (long long)q->dim[n - 1], (long long)k->dim[n - 1]);
+    if (k->dim[n - 2] != v->dim[n - 2])
+        return call_fail(E_SHAPE, c, "k and v must have the same length (dimension %d), found %lld and %lld", n - 2,
+                         (long long)k->dim[n - 2], (long long)v->dim[n - 2]);
+    return attention_check_mask(c, &c->in[ATT_MASK], scores_of(c));
 }
 
 /* Returns the flops: two products, and per score an exponential, its sum and the maximum, which cost as much as

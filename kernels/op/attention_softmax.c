@@ -35,10 +35,9 @@ static int
 infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
-    if (c->in[SCORES].ndim < 2) return call_fail(E_SHAPE, c, "scores must have at least 2 dimensions");
-    if (!absent(&c->in[MASK]) && c->in[MASK].ndim > c->in[SCORES].ndim)
-        return call_fail(E_SHAPE, c, "mask has more dimensions than scores");
-    return 0;
+    if (c->in[SCORES].ndim < 2)
+        return call_fail(E_SHAPE, c, "scores must have at least 2 dimensions, found %d", c->in[SCORES].ndim);
+    return attention_check_mask(c, &c->in[MASK], c->in[SCORES]);
 }
 
 static struct keys

@@ -44,7 +44,9 @@ infer(const struct call *c, int64_t *size)
     TRY(check(c));
     for (int k = 0; k < c->nin && c->attr[DTYPE].set; k++)
         if (c->in[k].dtype != d && !(dtype_is_float(c->in[k].dtype) && dtype_is_float(d)))
-            return call_fail(E_DTYPE, c, "dtype %s needs float operands", dtype_text(d));
+            return call_fail(E_DTYPE, c,
+                             "dtype must be the operands' or, if they are float, another float dtype; found %s",
+                             dtype_text(d));
     size[0] = 0;
     for (int k = 0; k < c->nin; k++) size[0] = size_add(size[0], c->in[k].dim[c->attr[AXIS].i]);
     return 0;
@@ -67,7 +69,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     TRY(check(c));
     struct val *part[MOST];
     int npart = 0;
-    if (c->nin > MOST * MOST) return call_fail(E_ARG, c, "at most %d tensors can be joined", MOST * MOST);
+    if (c->nin > MOST * MOST) return call_fail(E_ARG, c, "expected at most %d tensors, found %d", MOST * MOST, c->nin);
     for (int k = 0; k < c->nin; k += MOST) part[npart++] = b_call(b, c->op, MIN(MOST, c->nin - k), in + k, c->attr);
     out[0] = b_call(b, c->op, npart, part, c->attr);
     return b->failed ? (int)err_last() : 0;

@@ -29,13 +29,15 @@ conv_check(const struct call *c)
 {
     for (int a = CONV_STRIDE; a <= CONV_DILATION; a++) {
         const struct attr *attr = &c->attr[a];
-        if (attr->n > 2) return call_fail(E_ATTR, c, "%s must be one or two numbers", c->op->attr[a].name);
+        if (attr->n > 2)
+            return call_fail(E_ATTR, c, "%s must be one or two numbers, found %d", c->op->attr[a].name, attr->n);
         for (int i = 0; i < attr->n; i++)
             if (attr->list[i] < (a == CONV_PADDING ? 0 : 1) || attr->list[i] > INT32_MAX)
-                return call_fail(E_ATTR, c, "%s must not be %lld", c->op->attr[a].name, (long long)attr->list[i]);
+                return call_fail(E_ATTR, c, "%s must be at least %d, found %lld", c->op->attr[a].name,
+                                 a != CONV_PADDING, (long long)attr->list[i]);
     }
-    if (c->attr[CONV_GROUPS].i < 1) return call_fail(E_ATTR, c, "groups must be 1 or more");
-    return 0;
+    if (c->attr[CONV_GROUPS].i > 0) return 0;
+    return call_fail(E_ATTR, c, "groups must be at least 1, found %lld", (long long)c->attr[CONV_GROUPS].i);
 }
 
 /* Returns the size of the result in direction i, for an image of n entries and a kernel of k entries; -1: no window
@@ -130,20 +132,35 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
+/* Checks that x and w have 4 dimensions and that their channels fit. */
+static int
+check_channels(const struct call *c)
+{
+    const struct type *x = &c->in[X], *w = &c->in[W];
+    int64_t groups = c->attr[CONV_GROUPS].i;
+    if (x->ndim != 4 || w->ndim != 4)
+        return call_fail(E_SHAPE, c, "x and w must have 4 dimensions, found %d and %d", x->ndim, w->ndim);
+    if (x->dim[1] % groups || w->dim[0] % groups)
+        return call_fail(E_SHAPE, c,
+                         "groups must divide the input channels, %lld, and the output channels, %lld; found %lld",
+                         (long long)x->dim[1], (long long)w->dim[0], (long long)groups);
+    if (w->dim[1] == x->dim[1] / groups) return 0;
+    return call_fail(E_SHAPE, c, "expected an image of %lld channels (dimension 1 of x), found %lld",
+                     (long long)(w->dim[1] * groups), (long long)x->dim[1]);
+}
+
 static int
 infer(const struct call *c, int64_t *size)
 {
     const struct type *x = &c->in[X], *w = &c->in[W];
-    int64_t groups = c->attr[CONV_GROUPS].i;
+    int64_t groups = c->attr[CONV_GROUPS].i, result[2];
     TRY(conv_check(c));
-    if (x->ndim != 4 || w->ndim != 4) return call_fail(E_SHAPE, c, "x and w must have 4 dimensions");
-    if (x->dim[1] % groups || w->dim[1] != x->dim[1] / groups || w->dim[0] % groups)
-        return call_fail(E_SHAPE, c, "w must have %lld / groups channels, and groups must divide %lld",
-                         (long long)x->dim[1], (long long)w->dim[0]);
-    int64_t result[2];
+    TRY(check_channels(c));
     for (int i = 0; i < 2; i++) {
         result[i] = conv_size(c->attr, i, x->dim[2 + i], w->dim[2 + i]);
-        if (result[i] < 0) return call_fail(E_SHAPE, c, "the kernel is larger than the padded image");
+        if (result[i] < 0)
+            return call_fail(E_SHAPE, c, "the kernel must not exceed the padded image, %lld in dimension %d",
+                             (long long)(x->dim[2 + i] + 2 * conv_pair(&c->attr[CONV_PADDING], i, 0)), 2 + i);
     }
     if (groups > 1) { /* letters g and o, which form the merged dimension of output channels */
         *size++ = groups;
@@ -159,7 +176,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     if (c->nin <= BIAS || absent(&c->in[BIAS])) return 0;
     const struct type *bias = &c->in[BIAS];
     if (bias->ndim != 1 || c->in[W].ndim != 4 || bias->dim[0] != c->in[W].dim[0])
-        return call_fail(E_SHAPE, c, "bias must have one entry for each output channel of w");
+        return call_fail(E_SHAPE, c, "bias must have one entry for each output channel (dimension 0 of w)");
     out[0] = b_add(b, b_conv(b, &op_conv2d, in[X], in[W], c->attr, NULL),
                    b_reshape(b, in[BIAS], 3, (int64_t[]){bias->dim[0], 1, 1}));
     return b->failed ? (int)err_last() : 0;

@@ -19,7 +19,9 @@ check(const struct call *c)
     const struct type *x = &c->in[0], *labels = &c->in[1];
     if (!dtype_is_float(x->dtype)) return call_fail(E_DTYPE, c, "logits must be float, found %s", dtype_text(x->dtype));
     if (!dtype_is_int(labels->dtype))
-        return call_fail(E_DTYPE, c, "labels must be i64 or i32, found %s", dtype_text(labels->dtype));
+        return call_fail(E_DTYPE, c,
+                         "labels must be the classes' numbers, i64 or i32, found %s; convert them: labels:to(\"i64\")",
+                         dtype_text(labels->dtype));
     if (!(c->attr[SMOOTHING].f >= 0 && c->attr[SMOOTHING].f <= 1))
         return call_fail(E_ATTR, c, "label_smoothing must be from 0 to 1, found %g", c->attr[SMOOTHING].f);
     if (x->ndim == 0) return call_fail(E_SHAPE, c, "logits must have a dimension for the classes");
@@ -28,11 +30,13 @@ check(const struct call *c)
     want.ndim--;
     for (int d = axis; d < want.ndim; d++) want.dim[d] = x->dim[d + 1];
     if (shape_equal(&want, labels)) return 0;
-    struct str s = {0};
+    struct str s = {0}, has = {0};
     shape_print(&want, &s);
-    int code =
-        call_fail(E_SHAPE, c, "labels must have shape %s (axis %d of logits is the classes)", str_text(&s), axis);
+    shape_print(labels, &has);
+    int code = call_fail(E_SHAPE, c, "labels must have shape %s (axis %d of logits is the classes), found %s",
+                         str_text(&s), axis, str_text(&has));
     str_free(&s);
+    str_free(&has);
     return code;
 }
 

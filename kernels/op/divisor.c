@@ -26,7 +26,7 @@ divide_integer(struct build *b, const struct call *c, struct val *const *in, enu
     if (!dtype_is_int(promotion_end(&p)) || (by->node && by->node->op->flags & OP_NONZERO)) return 0;
     if (by->is_number) {
         bool nought = by->number.kind == NUM_FIXED && by->number.is_int && by->number.i == 0;
-        return nought ? call_fail(E_VALUE, c, "integers must not be divided by the number 0") : 0;
+        return nought ? call_fail(E_VALUE, c, "b must not be the number 0, because integers are divided") : 0;
     }
     struct attr attr[OP_ATTR];
     op_attr_defaults(&op_divisor, attr);
@@ -41,8 +41,9 @@ say(const struct kcall *k, const struct finding *f)
     static const char *const name[] = {"floor_divide", "remainder"};
     struct str where = {0};
     lookup_print_position(k, 0, f, &where);
-    int code = fail(E_VALUE, "%s: b is 0 at position %s (positions count from 0); integers must not be divided by 0",
-                    name[k->call->attr[OF].i], str_text(&where));
+    int code = fail(
+        E_VALUE, "%s: b must not be 0, because integers are divided; found 0 at position %s (positions count from 0)",
+        name[k->call->attr[OF].i], str_text(&where));
     str_free(&where);
     return code;
 }

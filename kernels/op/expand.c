@@ -43,7 +43,7 @@ infer(const struct call *c, int64_t *size)
         int64_t have = own < 0 ? 1 : c->in[0].dim[own], want = a->list[d];
         if (repeats(c, d)) {
             if (want < 0)
-                return call_fail(E_SHAPE, c, "a new dimension must have a size of 0 or more, found %lld",
+                return call_fail(E_SHAPE, c, "the size of a new dimension must not be negative, found %lld",
                                  (long long)want);
             *size++ = want;
         } else if (want != -1 && want != have) {

@@ -18,7 +18,8 @@ infer(const struct call *c, int64_t *size)
     UNUSED(size);
     if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "x must have at least 1 dimension");
     if (c->in[0].ndim + c->in[1].ndim > MAX_DIM + 1)
-        return call_fail(E_SHAPE, c, "the result must have at most %d dimensions", MAX_DIM);
+        return call_fail(E_SHAPE, c, "the result must have at most %d dimensions, found %d", MAX_DIM,
+                         c->in[0].ndim + c->in[1].ndim - 1);
     return 0;
 }
 

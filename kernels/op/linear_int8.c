@@ -35,7 +35,8 @@ infer(const struct call *c, int64_t *size)
     UNUSED(size);
     const struct type *x = &c->in[IN_X], *w = &c->in[IN_W];
     if (x->ndim == 0) return call_fail(E_SHAPE, c, "x must have at least 1 dimension");
-    if (w->ndim != 2 || w->dtype != DT_U8) return call_fail(E_DTYPE, c, "w must be u8 {n, k}");
+    if (w->ndim != 2 || w->dtype != DT_U8)
+        return call_fail(E_DTYPE, c, "w must be u8 with 2 dimensions, found %s with %d", dtype_text(w->dtype), w->ndim);
     return 0;
 }
 

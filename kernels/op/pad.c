@@ -59,7 +59,8 @@ infer(const struct call *c, int64_t *size)
                              (long long)before, (long long)after);
         *size = c->in[0].dim[d] + before + after;
         if (*size < 0)
-            return call_fail(E_SHAPE, c, "dimension %d of the result would have %lld entries", d, (long long)*size);
+            return call_fail(E_SHAPE, c, "the size of dimension %d of the result must not be negative, found %lld", d,
+                             (long long)*size);
         size++;
     }
     return 0;

@@ -14,7 +14,9 @@ infer(const struct call *c, int64_t *size)
         good = !seen[axes->list[d]];
         seen[axes->list[d]] = true;
     }
-    return good ? 0 : call_fail(E_ATTR, c, "axes must name each of the %d dimensions once", c->in[0].ndim);
+    return good ? 0
+                : call_fail(E_ATTR, c, "axes must name each of the %d dimensions once, found %d", c->in[0].ndim,
+                            axes->n);
 }
 
 static int

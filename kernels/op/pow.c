@@ -103,7 +103,9 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     const struct number *n = in[1]->is_number && in[1]->number.kind == NUM_FIXED ? &in[1]->number : NULL;
     if (!n) return 0;
     if (dtype_is_int(d) && n->i < 0)
-        return call_fail(E_VALUE, c, "an exponent of integers must not be negative, found %lld", (long long)n->i);
+        return call_fail(E_VALUE, c,
+                         "an exponent of integers must not be negative, found %lld; convert x to a float dtype",
+                         (long long)n->i);
     if (!in[0]->is_number && c->in[0].dtype == d && d != DT_BOOL && (n->is_int ? n->i == 2 : n->f == 2))
         out[0] = b_square(b, in[0]);
     return b->failed ? (int)err_last() : 0;

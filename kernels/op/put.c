@@ -42,7 +42,7 @@ infer(const struct call *c, int64_t *size)
     UNUSED(size);
     const struct type *x = &c->in[X], *at = &c->in[AT], *src = &c->in[SRC];
     int axis = put_axis(c);
-    if (axis == 0) return call_fail(E_SHAPE, c, "axis must not be 0, the dimension of the rows");
+    if (axis == 0) return call_fail(E_SHAPE, c, "axis must be at least 1, because dimension 0 is the rows, found 0");
     if (at->ndim != 2 || at->dim[0] != x->dim[0])
         return call_fail(E_SHAPE, c, "at must be {%lld, n}: positions for each row of x", (long long)x->dim[0]);
     if (src->ndim != x->ndim || src->dtype != x->dtype)

@@ -34,8 +34,10 @@ infer(const struct call *c, int64_t *size)
 {
     int64_t cell = c->attr[RECUR_CELL].i, hidden = c->in[RECUR_W].dim[1];
     if (c->in[RECUR_W].dim[0] != cell_gates(cell) * hidden)
-        return call_fail(E_SHAPE, c, "w must have %d rows per hidden unit", (int)cell_gates(cell));
-    if (!absent(&c->in[RECUR_C0]) && cell != CELL_LSTM) return call_fail(E_ARG, c, "c0 is a state of lstm only");
+        return call_fail(E_SHAPE, c, "w must have %d rows per column, found %lld rows and %lld columns",
+                         (int)cell_gates(cell), (long long)c->in[RECUR_W].dim[0], (long long)hidden);
+    if (!absent(&c->in[RECUR_C0]) && cell != CELL_LSTM)
+        return call_fail(E_ARG, c, "c0 must be given for cell = \"lstm\" only");
     if (cell != CELL_LSTM) size[0] = 0, size[1] = cell_saves(cell) * hidden;
     return 0;
 }

@@ -18,11 +18,13 @@ check(const struct call *c)
     const struct type *x = &c->in[X];
     if (x->ndim < 2) return call_fail(E_SHAPE, c, "x must have at least 2 dimensions, found %d", x->ndim);
     int64_t length = x->dim[x->ndim - 2], half = x->dim[x->ndim - 1] / 2;
-    if (x->dim[x->ndim - 1] % 2) return call_fail(E_SHAPE, c, "the last dimension of x must be even");
+    if (x->dim[x->ndim - 1] % 2)
+        return call_fail(E_SHAPE, c, "the last dimension of x must be even, found %lld",
+                         (long long)x->dim[x->ndim - 1]);
     for (int i = COS; i <= SIN; i++)
         if (c->in[i].ndim != 2 || c->in[i].dim[0] < length || c->in[i].dim[1] != half)
-            return call_fail(E_SHAPE, c, "%s must be {%lld or more, %lld}", c->op->in[i].name, (long long)length,
-                             (long long)half);
+            return call_fail(E_SHAPE, c, "%s must have 2 dimensions, of at least %lld rows and of %lld columns",
+                             c->op->in[i].name, (long long)length, (long long)half);
     return 0;
 }
 

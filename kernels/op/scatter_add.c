@@ -9,7 +9,8 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 {
     const struct type *ids = &c->in[1], *src = &c->in[2];
     TRY(gather_check(c));
-    if (src->ndim != ids->ndim) return call_fail(E_SHAPE, c, "src must have as many dimensions as ids");
+    if (src->ndim != ids->ndim)
+        return call_fail(E_SHAPE, c, "src must have as many dimensions as ids, %d, found %d", ids->ndim, src->ndim);
     struct val *part = in[2];
     for (int d = 0; d < ids->ndim; d++) {
         if (ids->dim[d] > src->dim[d])

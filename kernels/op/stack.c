@@ -8,7 +8,7 @@ enum { AXIS, MOST = 256 };
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
-    if (c->nin > MOST) return call_fail(E_ARG, c, "at most %d tensors can be stacked", MOST);
+    if (c->nin > MOST) return call_fail(E_ARG, c, "expected at most %d tensors, found %d", MOST, c->nin);
     TRY(infer_one_more(c, NULL));
     struct val *line[MOST];
     struct attr attr[OP_ATTR];

@@ -87,6 +87,13 @@ local function check_separator(who, separator)
     check.quoted(separator))
 end
 
+-- Returns what to write if line `at` of a file, with these fields, is not numbers.
+local function remedy(at, row)
+  local separator = #row == 1 and row[1]:match("[;\t|,]")
+  if separator then return ("; the fields seem to be separated by %q: write separator = %q"):format(separator, separator) end
+  return at == 1 and "; header = true skips a line of names" or ""
+end
+
 -- Reads a file of separated numbers as a tensor {rows, columns}: data.csv(path, {separator = ",", header = false,
 -- dtype = "f32", placement =, sbp =}). header: the first line has column names, which are the second result.
 function files.csv(path, given)
@@ -105,7 +112,7 @@ function files.csv(path, given)
       for i, field in ipairs(row) do
         local number, what = number_of(field, o.dtype)
         check.that(number, "%s: %s:%d: column %d: '%s' is %s%s", who, path, at, i, field, what,
-          at == 1 and what == "not a number" and "; header = true skips a line of names" or "")
+          what == "not a number" and remedy(at, row) or "")
         row[i] = number
       end
       check.that(#rows == 0 or #row == #rows[1], "%s: %s:%d: %d columns, the lines before have %d", who, path, at, #row,

@@ -190,6 +190,8 @@ function Module.__path(module)
   return path ~= "" and module.__name .. path or nil
 end
 
+Module.__all = order_of -- the keys are all modules, for error messages (shell/bind/lua_error.c)
+
 -- Calls on_module(m, path) and on_tensor(path, t, kind, holder, key) for everything in v. Each module and table is
 -- visited once, however many paths reach it. The path of v itself is "".
 local function walk(v, path, seen, on_module, on_tensor)

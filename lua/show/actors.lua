@@ -39,5 +39,5 @@ return function(list, columns)
   if #all > ROWS then text = text .. ("  ... and %d more\n"):format(#all - ROWS) end
   local hosts, shown = list[1].hosts, list[1].shown
   local where = hosts == 1 and "" or shown == hosts and (" on %d hosts"):format(hosts) or (" on %d of %d hosts"):format(shown, hosts)
-  return text .. ("  %d actors%s\n"):format(#list, where)
+  return text .. ("  %d actor%s%s\n"):format(#list, #list == 1 and "" or "s", where)
 end

@@ -22,6 +22,10 @@ device_kind_parse(const char *text)
     for (int k = 0; k < NDEVICE_KIND; k++)
         if (!strcmp(text, names[k])) return k;
     if (!strcmp(text, "late")) return DEV_ASYNC; /* name of "async" before version 0.2; the shell warns */
-    fail(E_PLACE, "unknown device kind \"%s\": expected cpu, meta or cuda", text);
+    if (strchr(text, ':'))
+        fail(E_PLACE, "expected a device kind without a number, such as \"cpu\", found \"%s\"", text);
+    else
+        fail(E_PLACE, "unknown device kind \"%s\": expected cpu, meta or cuda%s", text,
+             strcmp(text, "gpu") ? "" : "; a GPU is cuda");
     return -1;
 }

@@ -15,6 +15,7 @@ static _Thread_local struct {
     char text[TEXT_BYTES];
     const char *file;
     int line;
+    int32_t module;
 } last;
 
 static _Thread_local struct {
@@ -43,7 +44,20 @@ fail(enum err_code code, const char *fmt, ...)
     last.code = code;
     last.file = now.file;
     last.line = now.line;
+    last.module = 0;
     return (int)code;
+}
+
+void
+err_in_module(int32_t module)
+{
+    last.module = module;
+}
+
+int32_t
+err_module(void)
+{
+    return last.code ? last.module : 0;
 }
 
 void

@@ -33,6 +33,11 @@ void err_at(const char *file, int line);
 /* Returns the user's line of the last error, as "file:line"; "": unknown. Valid until the next err_line(). */
 const char *err_line(void);
 
+/* Records the number of the module whose operator failed in this thread's last error; the next fail() clears it. */
+void err_in_module(int32_t module);
+/* Returns the module recorded in this thread's last error; 0: none. */
+int32_t err_module(void);
+
 /* Returns the text of this thread's last error; "": none. Valid until the next fail(). */
 const char *err_text(void);
 enum err_code err_last(void);

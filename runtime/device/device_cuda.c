@@ -37,7 +37,8 @@ load_cuda_plugin(void)
 {
     if (plugin) return 0;
     void *file = plugin_open("librille-cuda.so", false);
-    if (!file) return fail(E_PLACE, "devices: no CUDA plug-in: %s", dlerror());
+    if (!file)
+        return fail(E_PLACE, "devices: no CUDA plug-in: %s; install it, or use cpu devices (-d cpu:4)", dlerror());
     const struct cuda_plugin *(*get)(void);
     *(void **)&get = dlsym(file, "rille_cuda_plugin");
     const struct cuda_plugin *found = get ? get() : NULL;
@@ -60,7 +61,8 @@ add_gpu(struct cuda_choice *c, int gpu, int parts)
 {
     for (int i = 0; i < c->n; i++)
         if (c->device[i].gpu == gpu) return fail(E_PLACE, "devices: \"cuda:%d\" is named twice", gpu);
-    if (parts > CUDA_DEVICES - c->n) return fail(E_PLACE, "devices: at most %d devices of kind cuda", CUDA_DEVICES);
+    if (parts > CUDA_DEVICES - c->n)
+        return fail(E_PLACE, "devices: expected at most %d devices of kind cuda, found more", CUDA_DEVICES);
     for (int i = 0; i < parts; i++) c->device[c->n++] = (struct cuda_device){gpu, parts};
     return 0;
 }
@@ -109,7 +111,10 @@ parse_devices(const char *text, bool here, struct cuda_choice *c)
     TRY(load_cuda_plugin());
     const char *why = plugin->count(&ngpu);
     if (why || ngpu == 0)
-        return fail(E_PLACE, "devices: \"cuda:%s\": no GPU found: %s", text, why ? why : "the driver shows none");
+        return fail(
+            E_PLACE,
+            "devices: \"cuda:%s\": no GPU found: %s; use cpu devices (-d cpu:4), or make GPUs visible to this process",
+            text, why ? why : "the driver shows none");
     if (gpu >= ngpu)
         return fail(E_PLACE, "devices: \"cuda:%s\": no GPU %ld; this host has %d (GPUs count from 0)", text, gpu, ngpu);
     for (int i = 0; all && i < ngpu; i++) TRY(add_gpu(c, i, 1));

@@ -163,14 +163,14 @@ check_spans(const struct source *s, struct span *span, size_t n, int64_t size)
     if (n) qsort(span, n, sizeof *span, compare_entry_begin);
     for (size_t i = 0; i < n; i++) {
         if (span[i].begin != at)
-            return fail(E_IO, "%s: the values of '%.200s' begin at %lld, expected %lld: %s", s->name, span[i].name,
-                        (long long)span[i].begin, (long long)at,
-                        span[i].begin > at ? "the file has a gap" : "they overlap others");
+            return fail(
+                E_IO, "%s: damaged: the values of '%.200s' begin at %lld, expected %lld, the end of the values before",
+                s->name, span[i].name, (long long)span[i].begin, (long long)at);
         at = span[i].end;
     }
     if (at == size) return 0;
-    return fail(E_IO, "%s: the values end at %lld, but the file has %lld bytes of values", s->name, (long long)at,
-                (long long)size);
+    return fail(E_IO, "%s: %s: the file must have %lld bytes of values, found %lld", s->name,
+                size < at ? "truncated" : "damaged", (long long)at, (long long)size);
 }
 
 static int

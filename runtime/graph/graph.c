@@ -130,6 +130,15 @@ graph_file(struct graph *g, const char *name)
     return f->name;
 }
 
+void
+line_blame(const struct line *at, int status)
+{
+    bool named = at->inside && (status == E_KERNEL || status == E_VALUE);
+    if (named) fail((enum err_code)status, "%s (in %s)", err_text(), at->inside);
+    if (at->file) err_note("%s:%d", at->file, (int)at->line);
+    err_in_module(at->module);
+}
+
 struct graph_count
 graph_count(const struct graph *g)
 {

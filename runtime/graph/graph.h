@@ -51,8 +51,11 @@ struct number {
 struct line { /* a line in the user's program; the graph interns `file` */
     const char *file;
     int32_t line;
+    int32_t module;     /* the caller's number of that module, for err_in_module(); 0: none */
     const char *inside; /* module that the line belongs to: "nn.Linear"; NULL: none */
 };
+/* Adds the line, and the module if data or a kernel is at fault, to this thread's error of an operator. */
+void line_blame(const struct line *at, int status);
 
 enum { NO_INPUT = -1, ENDED_INPUT = -2 /* ENDED_INPUT: the trace of which the value was an input has ended */ };
 

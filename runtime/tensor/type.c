@@ -55,12 +55,43 @@ dtype_is_int(enum dtype d)
     return dtypes[d].class == 'I';
 }
 
+/* Returns the dtype that other libraries call by this name; NULL: none. */
+static const char *
+dtype_of_others(const char *text)
+{
+    static const char *const names[][2] = {
+        {"float32", "f32"}, {"float", "f32"}, {"float64", "f64"}, {"double", "f64"}, {"bfloat16", "bf16"},
+        {"float16", "f16"}, {"half", "f16"},  {"int32", "i32"},   {"int", "i32"},    {"int64", "i64"},
+        {"long", "i64"},    {"uint8", "u8"},  {"byte", "u8"}};
+    for (size_t i = 0; i < countof(names); i++)
+        if (!strcmp(text, names[i][0])) return names[i][1];
+    return NULL;
+}
+
+/* Fails with what to write instead of a text that is no dtype: another library's name, or a device. */
+static void
+unknown_dtype(const char *text)
+{
+    size_t n = strcspn(text, ":");
+    const char *ours = dtype_of_others(text);
+    bool device = (n == 3 && !strncmp(text, "cpu", n)) || (n == 4 && !strncmp(text, "cuda", n));
+    if (ours)
+        fail(E_DTYPE, "unknown dtype \"%s\": write \"%s\"", text, ours);
+    else if (device)
+        fail(E_DTYPE,
+             "expected a dtype such as \"f32\", found the device \"%s\"; x:to_global{placement = "
+             "rille.placement(\"%.*s\", {0}), sbp = \"B\"} moves x there",
+             text, (int)n, text);
+    else
+        fail(E_DTYPE, "unknown dtype \"%s\": expected f32, f64, bf16, f16, i32, i64, u8 or bool", text);
+}
+
 enum dtype
 dtype_parse(const char *text)
 {
     for (int d = DT_NONE + 1; d < NDTYPE; d++)
         if (!strcmp(text, dtypes[d].text)) return (enum dtype)d;
-    fail(E_DTYPE, "unknown dtype \"%s\": expected f32, f64, bf16, f16, i32, i64, u8 or bool", text);
+    unknown_dtype(text);
     return DT_NONE;
 }
 

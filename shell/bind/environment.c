@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *
@@ -37,7 +38,8 @@ read_env_number(struct environment *e, const char *name, uint64_t most, uint64_t
     errno = 0;
     *out = strtoull(text, &end, 10);
     if (*end || errno || *text == '-' || *out > most)
-        return environment_malformed(e, "%s must be an integer, found '%s'", name, text);
+        return environment_malformed(e, "%s must be an integer from 0 to %llu, found '%s'", name,
+                                     (unsigned long long)most, text);
     return 0;
 }
 
@@ -84,11 +86,23 @@ find_costs(struct environment *e)
     if (named || (e->cost[0] && !access(e->cost, R_OK))) e->options.cost = e->cost;
 }
 
+/* Checks that RILLE_LUA_DIR (modules.c), if it is set, names a folder. */
+static int
+check_lua_folder(struct environment *e)
+{
+    const char *folder = environment_value("RILLE_LUA_DIR");
+    struct stat st;
+    if (!folder || (!stat(folder, &st) && S_ISDIR(st.st_mode))) return 0;
+    return environment_malformed(
+        e, "RILLE_LUA_DIR must be the folder of Rille's Lua modules, or not be set; found '%s'", folder);
+}
+
 int
 environment_read(struct environment *e)
 {
     uint64_t threads = 0;
     memset(e, 0, sizeof *e);
+    if (check_lua_folder(e)) return -1;
     if (read_env_number(e, "RILLE_THREADS", INT_MAX, &threads)) return -1;
     if (read_env_number(e, "RILLE_SEED", UINT64_MAX, &e->options.seed)) return -1;
     if (read_checks(e)) return -1;

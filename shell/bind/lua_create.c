@@ -49,11 +49,11 @@ options_apply(lua_State *L, const struct options *o, struct rille_tensor *t)
 }
 
 static int64_t
-size_argument(lua_State *L, int i, const char *who)
+size_argument(lua_State *L, int i, const char *who, const char *what)
 {
     int64_t n;
-    if (!whole_at(L, i, &n)) complain(L, "%s: a size must be an integer, found %s", who, what_is(L, i));
-    if (n < 0) complain(L, "%s: a size must be at least 0, found %lld", who, (long long)n);
+    if (!whole_at(L, i, &n) || n < 0)
+        complain(L, "%s: %s must be an integer of at least 0, found %s", who, what, what_is(L, i));
     return n;
 }
 
@@ -67,14 +67,14 @@ shape_read(lua_State *L, int *i, const char *who, int64_t *shape)
             complain(L, "%s: a tensor must have at most %d dimensions, found %d", who, RILLE_DIMS, len);
         for (; n < len; n++, lua_pop(L, 1)) {
             lua_rawgeti(L, at, n + 1);
-            shape[n] = size_argument(L, lua_gettop(L), who);
+            shape[n] = size_argument(L, lua_gettop(L), who, "a size");
         }
         *i = at + 1;
         return n;
     }
     for (; lua_type(L, *i) == LUA_TNUMBER; ++*i) {
-        if (n == RILLE_DIMS) complain(L, "%s: a tensor must have at most %d dimensions", who, RILLE_DIMS);
-        shape[n++] = size_argument(L, *i, who);
+        if (n == RILLE_DIMS) complain(L, "%s: a tensor must have at most %d dimensions, found more", who, RILLE_DIMS);
+        shape[n++] = size_argument(L, *i, who, "a size");
     }
     if (*i == at) complain(L, "%s: expected a shape such as {4, 5}, found %s", who, what_is(L, at));
     return n;
@@ -106,7 +106,7 @@ source_number(lua_State *L, struct source *src, const char *name, int i)
     else if (lua_type(L, i) == LUA_TNUMBER)
         n->arg = (struct rille_arg){.kind = RILLE_ARG_FLOAT, .f = lua_tonumber(L, i)};
     else
-        complain(L, "%s: expected a number for %s, found %s", src->who, name, what_is(L, i));
+        complain(L, "%s: %s must be a number, found %s", src->who, name, what_is(L, i));
 }
 
 static int
@@ -224,8 +224,8 @@ create_eye(lua_State *L)
 {
     struct source src = {.who = "eye", .ndim = 2, .dtype = "f32"};
     bool wide = lua_type(L, 2) == LUA_TNUMBER;
-    src.shape[0] = size_argument(L, 1, src.who);
-    src.shape[1] = wide ? size_argument(L, 2, src.who) : src.shape[0];
+    src.shape[0] = size_argument(L, 1, src.who, "the number of rows");
+    src.shape[1] = wide ? size_argument(L, 2, src.who, "the number of columns") : src.shape[0];
     return source_call(L, &src, wide || lua_isnil(L, 2) ? 3 : 2);
 }
 
@@ -281,9 +281,9 @@ static int
 create_linspace(lua_State *L)
 {
     struct source src = {.who = "linspace", .ndim = 1, .dtype = "f32"};
-    src.shape[0] = size_argument(L, 3, src.who);
     source_number(L, &src, "start", 1);
     source_number(L, &src, "stop", 2);
+    src.shape[0] = size_argument(L, 3, src.who, "n, the number of elements,");
     return source_call(L, &src, 4);
 }
 
@@ -303,7 +303,8 @@ values_shape(lua_State *L, int i, struct pack *p)
 {
     lua_pushvalue(L, i);
     while (lua_istable(L, -1)) {
-        if (p->ndim == RILLE_DIMS) complain(L, "tensor: expected at most %d dimensions", RILLE_DIMS);
+        if (p->ndim == RILLE_DIMS)
+            complain(L, "tensor: a tensor must have at most %d dimensions, found more", RILLE_DIMS);
         p->shape[p->ndim] = (int64_t)lua_rawlen(L, -1);
         lua_rawgeti(L, -1, 1);
         lua_remove(L, -2);
@@ -396,8 +397,8 @@ values_dtype(lua_State *L, int i)
 static void
 unknown_dtype(lua_State *L, const char *who, const char *dtype)
 {
-    value_dtypes(L);
-    complain(L, "%s: unknown dtype '%s'; expected one of %s", who, dtype, lua_tostring(L, -1));
+    rille_dtype_bytes(dtype); /* sets the error */
+    raise_core(L, who);
 }
 
 /* tensor(values, options): packs Lua values into a new tensor. */

@@ -12,43 +12,120 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Finds the class name of a method's self, its first local. Classes are metatables with a field __name. */
-static void
-find_inside(lua_State *L, lua_Debug *ar, char *out, size_t size)
+/* Returns the number of the module at i: bits of its address. A run that fails later names the module of its operator
+ * by this number. */
+static int32_t
+number_of_module(lua_State *L, int i)
 {
-    out[0] = 0;
-    if (!lua_getlocal(L, ar, 1)) return;
-    if (lua_istable(L, -1) && lua_getmetatable(L, -1)) {
+    return (int32_t)((uintptr_t)lua_topointer(L, i) >> 4 & INT32_MAX);
+}
+
+/* Pushes the module of this number; pushes nil if it no longer exists. */
+static void
+push_module(lua_State *L, int32_t number)
+{
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    int top = lua_gettop(L);
+    bool known = lua_getfield(L, -1, "rille.nn.module") == LUA_TTABLE && lua_getfield(L, -1, "__all") == LUA_TTABLE;
+    if (known) lua_pushnil(L);
+    while (known && lua_next(L, top + 2)) {
+        lua_pop(L, 1);
+        if (number_of_module(L, -1) != number) continue;
+        lua_replace(L, top);
+        lua_settop(L, top);
+        return;
+    }
+    lua_settop(L, top - 1);
+    lua_pushnil(L);
+}
+
+/* Finds the number of a method's self, its first local, and for a method of Rille's own its class name. Classes are
+ * metatables with a field __name. */
+static void
+find_inside(lua_State *L, lua_Debug *ar, bool own, struct line *line)
+{
+    const char *name = lua_getlocal(L, ar, 1);
+    if (!name) return;
+    if (!own && lua_istable(L, -1) && !strcmp(name, "self")) line->module = number_of_module(L, -1);
+    if (own && lua_istable(L, -1) && lua_getmetatable(L, -1)) {
         lua_pushliteral(L, "__name");
-        if (lua_rawget(L, -2) == LUA_TSTRING) snprintf(out, size, "%s", lua_tostring(L, -1));
+        if (lua_rawget(L, -2) == LUA_TSTRING) {
+            snprintf(line->inside, sizeof line->inside, "%s", lua_tostring(L, -1));
+            line->module = number_of_module(L, -3);
+        }
         lua_pop(L, 2);
     }
     lua_pop(L, 1);
 }
 
-/* Finds the path of the nn module whose method is being run, up to the user's first line: "Net.blocks.3.fc1". Leaves
- * `out` as it is if no module of a model is run. Only errors ask for the path (nn/module.lua). */
+/* Replaces the module at the top by its path in the model that holds it, "Net.blocks.3.fc1", or by a value that is no
+ * string if no model holds it. Only errors ask for the path (nn/module.lua). */
+static void
+push_module_path(lua_State *L)
+{
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    bool loaded = lua_getfield(L, -1, "rille.nn.module") == LUA_TTABLE;
+    lua_remove(L, -2);
+    if (loaded) {
+        lua_getfield(L, -1, "__path");
+        lua_pushvalue(L, -3);
+        if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+            lua_pop(L, 1);
+            lua_pushnil(L);
+        }
+        lua_remove(L, -2);
+    }
+    lua_remove(L, -2);
+}
+
+/* Pushes the error text with the path of the module whose operator failed in a run, in place of the class that the core
+ * names: "... (in Net.blocks.3.emb)". Returns false and pushes nothing if the module or its path is unknown. */
+static bool
+push_with_failed_module(lua_State *L, const char *text)
+{
+    char class[80];
+    int32_t module = rille_error_module();
+    int top = lua_gettop(L);
+    if (!module || !lua_checkstack(L, 8)) return false;
+    push_module(L, module);
+    if (lua_istable(L, -1) && luaL_getmetafield(L, -1, "__name") == LUA_TSTRING) {
+        snprintf(class, sizeof class, " (in %s)", lua_tostring(L, -1));
+        lua_pop(L, 1);
+        push_module_path(L);
+        size_t n = strlen(text), end = strlen(class);
+        if (lua_type(L, -1) == LUA_TSTRING) {
+            lua_pushlstring(L, text, n > end && !strcmp(text + n - end, class) ? n - end : n);
+            lua_pushfstring(L, "%s (in %s)", lua_tostring(L, -1), lua_tostring(L, -2));
+            lua_replace(L, top + 1);
+            lua_settop(L, top + 1);
+            return true;
+        }
+    }
+    lua_settop(L, top);
+    return false;
+}
+
+/* Finds the path of the nn module whose method is being run, up to the user's first line. Leaves `out` as it is if no
+ * module of a model is run. */
 static void
 find_module_path(lua_State *L, char *out, size_t size)
 {
     lua_Debug ar;
     bool found = false, own = true;
     int top = lua_gettop(L);
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    bool loaded = lua_getfield(L, -1, "rille.nn.module") == LUA_TTABLE && lua_checkstack(L, 8);
-    for (int level = 0; loaded && own && !found && lua_getstack(L, level, &ar); level++) {
+    if (!lua_checkstack(L, 8)) return;
+    for (int level = 0; own && !found && lua_getstack(L, level, &ar); level++) {
         lua_getinfo(L, "Sl", &ar);
         if (ar.currentline < 0) continue;
         own = module_is_source(ar.source);
-        lua_settop(L, top + 2);
         const char *name = lua_getlocal(L, &ar, 1);
-        if (!name || strcmp(name, "self") || !lua_istable(L, -1)) continue;
-        lua_getfield(L, top + 2, "__path");
-        lua_insert(L, -2);
-        found = lua_pcall(L, 1, 1, 0) == LUA_OK && lua_isstring(L, -1);
-        if (found) snprintf(out, size, "%s", lua_tostring(L, -1));
+        if (name && !strcmp(name, "self") && lua_istable(L, -1)) {
+            push_module_path(L);
+            found = lua_type(L, -1) == LUA_TSTRING;
+            if (found) snprintf(out, size, "%s", lua_tostring(L, -1));
+        }
+        lua_settop(L, top);
     }
-    lua_settop(L, top);
 }
 
 static const char *
@@ -61,15 +138,16 @@ void
 user_line(lua_State *L, struct line *line)
 {
     lua_Debug ar;
-    line->number = 0;
+    line->number = line->module = 0;
     line->file[0] = line->inside[0] = 0;
     for (int level = 0; lua_getstack(L, level, &ar); level++) {
         lua_getinfo(L, "Sl", &ar);
         if (ar.currentline < 0) continue;
         if (module_is_source(ar.source)) {
-            if (!line->inside[0]) find_inside(L, &ar, line->inside, sizeof line->inside);
+            if (!line->inside[0]) find_inside(L, &ar, true, line);
             continue;
         }
+        if (!line->module) find_inside(L, &ar, false, line);
         const char *file = file_of(&ar);
         size_t n = strlen(file);
         size_t cut = n < sizeof line->file ? 0 : n - sizeof line->file + 1; /* keeps the end of a long path */
@@ -100,11 +178,12 @@ at_line(lua_State *L)
     struct line line;
     sh->running = L;
     user_line(L, &line);
-    if (line.number == sh->line.number && !strcmp(line.file, sh->line.file) && !strcmp(line.inside, sh->line.inside))
+    if (line.number == sh->line.number && line.module == sh->line.module && !strcmp(line.file, sh->line.file) &&
+        !strcmp(line.inside, sh->line.inside))
         return;
     if (strcmp(line.file, sh->line.file)) remember_file(L, line.file);
     sh->line = line;
-    rille_at(sh->session, line.file, line.number, line.inside[0] ? line.inside : NULL);
+    rille_at(sh->session, line.file, line.number, line.inside[0] ? line.inside : NULL, line.module);
 }
 
 static bool
@@ -145,6 +224,12 @@ text_at(lua_State *L, int i, const char *who)
 int
 raise_core(lua_State *L, const char *who)
 {
+    return raise_call(L, NULL, who);
+}
+
+int
+raise_call(lua_State *L, const char *op, const char *who)
+{
     struct line line;
     char here[300];
     struct shell *sh = shell_of(L);
@@ -155,7 +240,12 @@ raise_core(lua_State *L, const char *who)
     }
     live_raise(L);
     lost_remember(L);
-    if (who && strncmp(text, who, strlen(who))) text = lua_pushfstring(L, "%s: %s", who, text);
+    bool placed = push_with_failed_module(L, text);
+    if (placed) text = lua_tostring(L, -1);
+    if (op && !strncmp(text, op, strlen(op)) && text[strlen(op)] == ':')
+        text = lua_pushfstring(L, "%s%s", who, text + strlen(op));
+    else if (who && strncmp(text, who, strlen(who)) && !(op && names_line(L, text)))
+        text = lua_pushfstring(L, "%s: %s", who, text);
     user_line(L, &line);
     snprintf(here, sizeof here, "%s:%d", line.file, line.number);
     size_t named = names_line(L, text);
@@ -169,7 +259,7 @@ raise_core(lua_State *L, const char *who)
     char inside[200];
     snprintf(inside, sizeof inside, "%s", line.inside);
     find_module_path(L, inside, sizeof inside);
-    if (inside[0] && !elsewhere) lua_pushfstring(L, "%s (in %s)", lua_tostring(L, -1), inside);
+    if (inside[0] && !elsewhere && !placed) lua_pushfstring(L, "%s (in %s)", lua_tostring(L, -1), inside);
     return lua_error(L);
 }
 

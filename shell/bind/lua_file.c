@@ -93,6 +93,24 @@ entry_load(lua_State *L, struct rille_file *f, int k, int i, const char *who)
     lua_settop(L, top + 1);
 }
 
+/* Returns the index of the file's tensor of this name; raises, with the file's first names, if the file has none. */
+static int
+entry_find(lua_State *L, struct rille_file *f, const char *path, const char *name, const char *who)
+{
+    enum { NAMED = 8 };
+    struct rille_file_entry e;
+    int at = rille_file_find(f, name);
+    if (at >= 0) return at;
+    luaL_Buffer b;
+    luaL_buffinit(L, &b);
+    for (int k = 0; k <= NAMED && rille_file_entry(f, k, &e); k++) {
+        if (k) luaL_addstring(&b, ", ");
+        luaL_addstring(&b, k == NAMED ? "..." : e.name[0] ? e.name : "a tensor without a name");
+    }
+    luaL_pushresult(&b);
+    return complain(L, "%s: %s: no tensor named '%s'; it has: %s", who, path, name, lua_tostring(L, -1));
+}
+
 /* Pops the list of names at the top, and loads the file's tensors of these names into the table below the list. */
 static void
 load_names(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
@@ -102,8 +120,7 @@ load_names(lua_State *L, struct rille_file *f, const char *path, int i, const ch
         if (lua_rawgeti(L, list, k) != LUA_TSTRING)
             complain(L, "%s: names must be a list of strings, found %s", who, what_is(L, -1));
         const char *name = text_at(L, -1, who);
-        int at = rille_file_find(f, name);
-        if (at < 0) complain(L, "%s: %s: no tensor named '%s'", who, path, name);
+        int at = entry_find(L, f, path, name, who);
         entry_load(L, f, at, i, who);
         lua_rawset(L, list - 1);
     }
@@ -186,8 +203,7 @@ window_load(lua_State *L, struct rille_file *f, const char *path, int i, const c
     struct rille_file_entry e;
     lua_getfield(L, i, "name");
     const char *name = text_at(L, -1, who);
-    int at = rille_file_find(f, name);
-    if (at < 0) complain(L, "%s: %s: no tensor named '%s'", who, path, name);
+    int at = entry_find(L, f, path, name, who);
     rille_file_entry(f, at, &e);
     int64_t *from = scratch_new(L, who, sizeof *from * 2 * (size_t)(e.ndim + 1)), *to = from + e.ndim;
     axes_read(L, i, "from", e.ndim, from);

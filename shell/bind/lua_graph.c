@@ -60,7 +60,7 @@ static int64_t
 memory_option(lua_State *L, const char *who, const char *key)
 {
     double v = amount_at(L, who, key);
-    if (v > 0 && v < 1) complain(L, "%s: %s must be at least 1 byte", who, key);
+    if (v > 0 && v < 1) complain(L, "%s: %s must be at least 1 byte, found %g", who, key, v);
     return (int64_t)v;
 }
 
@@ -86,9 +86,11 @@ schedule_table(lua_State *L, int i, struct graph *g)
     if (chart_costs(L, lua_gettop(L), "graph", &g->costs)) g->options.costs = &g->costs;
     lua_pop(L, 1);
     if (g->options.memory > 0 && numbers)
-        complain(L, "graph: schedule: memory chooses lag and split_backward; give either memory or these");
+        complain(L,
+                 "graph: schedule: memory chooses lag and split_backward; expected either memory or these, found both");
     if (g->options.memory > 0) g->options.lag = 0;
-    if (g->options.costs && g->options.memory == 0) complain(L, "graph: schedule: costs needs memory = ..., too");
+    if (g->options.costs && g->options.memory == 0)
+        complain(L, "graph: schedule: memory must be given too, because only the search for a memory uses costs");
 }
 
 /* Reads schedule = "1f1b", or a table. */
@@ -122,7 +124,11 @@ planner_options(lua_State *L, int i, struct graph *g)
         planned = true;
         snprintf(g->mode, sizeof g->mode, "%s", text_at(L, -1, "graph"));
         break;
-    default: complain(L, "graph: auto_parallel must be true, false or the name of a mode, found %s", what_is(L, -1));
+    default:
+        complain(L,
+                 "graph: auto_parallel must be true, false, \"optimal\", \"propagate\", \"recursive\" or \"greedy\", "
+                 "found %s",
+                 what_is(L, -1));
     }
     lua_pop(L, 1);
     g->options.auto_parallel = planned ? g->mode : NULL;
@@ -213,7 +219,7 @@ static struct rille_graph *
 last_trace(lua_State *L)
 {
     struct graph *g = graph_check(L, 1);
-    if (g->last < 0 || g->last >= g->ntrace) complain(L, "the step has not been called yet");
+    if (g->last < 0 || g->last >= g->ntrace) complain(L, "the step has no plan yet; call the step first");
     return g->trace[g->last];
 }
 
@@ -440,7 +446,7 @@ whatif_each(lua_State *L, struct graph *g, struct rille_cluster *c)
         lua_rawgeti(L, -2, k);
         c->memory = memory_option(L, "whatif", "memory");
         int status = rille_graph_whatif(g->trace[g->last], c, &e);
-        if (status && !strncmp(rille_error(), "memory:", 7)) {
+        if (status && strstr(rille_error(), "memory: no plan")) {
             lua_pushboolean(L, false);
         } else {
             check(L, status);
@@ -461,11 +467,13 @@ whatif(lua_State *L)
     if (!lua_istable(L, 2)) return complain(L, "whatif: expected a table {mesh =, ...}, found %s", what_is(L, 2));
     if (!lua_isnoneornil(L, 3)) return complain(L, "whatif: expected a step and a table, found also %s", what_is(L, 3));
     check_keys(L, 2, "whatif", keys);
-    if (g->last < 0) return complain(L, "whatif: call the step first: it has no plan yet");
-    if (lua_getfield(L, 2, "mesh") != LUA_TTABLE) return complain(L, "whatif: mesh must be a list of sizes");
+    if (g->last < 0) return complain(L, "whatif: the step has no plan yet; call the step first");
+    if (lua_getfield(L, 2, "mesh") != LUA_TTABLE)
+        return complain(L, "whatif: mesh must be a list of sizes, found %s", what_is(L, -1));
     check_list(L, -1, "whatif");
     c.naxis = (int)lua_rawlen(L, -1);
-    if (c.naxis < 1 || c.naxis > RILLE_AXES) return complain(L, "whatif: a mesh must have 1 to %d axes", RILLE_AXES);
+    if (c.naxis < 1 || c.naxis > RILLE_AXES)
+        return complain(L, "whatif: a mesh must have 1 to %d axes, found %d", RILLE_AXES, c.naxis);
     for (int a = 0; a < c.naxis; a++) {
         int64_t n;
         lua_rawgeti(L, -1, a + 1);

@@ -335,7 +335,7 @@ index_assign_part(lua_State *L)
     for (int axis = 0; axis < ndim; axis++) spread_top(L, x, axis, &picks[axis]);
     merge_top(L, x, picks);
     at_line(L);
-    check(L, rille_tensor_assign(x, tensor_test(L, -1)));
+    check_as(L, "index", rille_tensor_assign(x, tensor_test(L, -1)));
     return 0;
 }
 

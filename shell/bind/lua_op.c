@@ -16,8 +16,8 @@ enum { NOPERAND = 16, NATTR = 16, NLIST = 16, NARG = 32 };
 
 struct lua_op {
     const struct rille_op *op;
-    const char *name;
-    int noperand; /* operands given by the user */
+    const char *name; /* name that the user calls: "cat" for concat */
+    int noperand;     /* operands given by the user */
     int nattr, nresult;
     bool list;   /* the last operand is a list of tensors */
     bool spread; /* the only attribute is an integer list, and its entries may be separate arguments: x:reshape(4, 5) */
@@ -78,6 +78,23 @@ static int __attribute__((format(printf, 2, 3))) refuse_call(struct call *c, con
     return complain(c->L, "%s: %s%s", o->name, what, lua_tostring(c->L, -1));
 }
 
+/* Pushes and returns the call as users write it: "clamp(x, min, max)". */
+static const char *
+usage_text(const struct call *c)
+{
+    const struct lua_op *o = c->o;
+    luaL_Buffer b;
+    luaL_buffinit(c->L, &b);
+    luaL_addstring(&b, o->name);
+    for (int k = 0; k < o->noperand + o->nattr; k++) {
+        luaL_addstring(&b, k ? ", " : "(");
+        luaL_addstring(&b, k < o->noperand ? o->operand[k].name : o->attr[k - o->noperand].name);
+    }
+    luaL_addchar(&b, ')');
+    luaL_pushresult(&b);
+    return lua_tostring(c->L, -1);
+}
+
 /* ---- operands ---- */
 
 static void
@@ -102,7 +119,7 @@ next_operand(const struct call *c)
 static void
 add_operand(struct call *c, struct rille_arg arg)
 {
-    if (!next_operand(c)) refuse_call(c, "one tensor too many; expected %d", c->o->noperand);
+    if (!next_operand(c)) refuse_call(c, "one tensor too many; expected %s", usage_text(c));
     if (c->narg == c->cap) grow_call(c);
     c->arg[c->narg++] = arg;
 }
@@ -120,15 +137,16 @@ static const char *
 kind_text(const struct rille_attr_info *a)
 {
     static const char *const texts[] = {
-        "", "an integer", "a number", "a boolean", "one of the words ", "a list of integers", "a dtype"};
+        "", "an integer", "a number", "true or false", NULL, "a list of integers", "a dtype such as \"f32\""};
     return texts[a->kind];
 }
 
 static int
 wrong_type(struct call *c, const struct rille_attr_info *a, int i)
 {
-    return refuse_call(c, "%s must be %s%s, found %s", a->name, kind_text(a), a->kind == RILLE_TEXT ? a->words : "",
-                       what_is(c->L, i));
+    const char *expected = kind_text(a);
+    if (!expected) expected = lua_pushfstring(c->L, "\"%s\"", luaL_gsub(c->L, a->words, "|", "\" or \""));
+    return refuse_call(c, "%s must be %s, found %s", a->name, expected, what_is(c->L, i));
 }
 
 static int64_t
@@ -148,7 +166,7 @@ read_list(struct call *c, const struct rille_attr_info *a, struct rille_attr *ou
         return;
     }
     int n = (int)lua_rawlen(c->L, i);
-    if (n > NLIST) refuse_call(c, "%s has %d entries, expected at most %d", a->name, n, NLIST);
+    if (n > NLIST) refuse_call(c, "%s must have at most %d entries, found %d", a->name, NLIST, n);
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(c->L, i, k);
         list[out->n++] = integer_argument(c, a, lua_gettop(c->L));
@@ -191,7 +209,7 @@ spread_list(struct call *c, int i)
     const struct lua_op *o = c->o;
     if (!o->spread || !c->slot[0] || lua_type(c->L, i) != LUA_TNUMBER) return false;
     struct rille_attr *a = &c->attr[0];
-    if (a->n == NLIST) refuse_call(c, "%s must have at most %d entries", a->name, NLIST);
+    if (a->n == NLIST) refuse_call(c, "%s must have at most %d entries, found more", a->name, NLIST);
     c->list[0][a->n++] = integer_argument(c, &o->attr[0], i);
     return true;
 }
@@ -206,8 +224,8 @@ next_attr(struct call *c, int i)
         return;
     }
     const struct rille_operand_info *in = next_operand(c);
-    if (in) refuse_call(c, "expected a tensor for %s, found %s", in->name, what_is(c->L, i));
-    refuse_call(c, "one argument too many: %s", what_is(c->L, i));
+    if (in) refuse_call(c, "%s must be a tensor, found %s", in->name, what_is(c->L, i));
+    refuse_call(c, "one argument too many: %s; expected %s", what_is(c->L, i), usage_text(c));
 }
 
 static int
@@ -242,6 +260,7 @@ add_tensor_list(struct call *c, int i)
 {
     lua_State *L = c->L;
     int n = (int)lua_rawlen(L, i);
+    if (n == 0) refuse_call(c, "expected a list of at least 1 tensor, found an empty list");
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(L, i, k);
         struct rille_tensor *t = tensor_test(L, -1);
@@ -270,7 +289,7 @@ read_operand_name(struct call *c, const char *name, int i)
     else if (o->operand[k].number && lua_type(c->L, i) == LUA_TNUMBER)
         c->arg[k] = number_arg(c->L, i);
     else
-        refuse_call(c, "expected a tensor for %s, found %s", name, what_is(c->L, i));
+        refuse_call(c, "%s must be a tensor, found %s", name, what_is(c->L, i));
     return true;
 }
 
@@ -349,7 +368,7 @@ read_table(struct call *c, int i)
     bool list = lua_rawlen(c->L, i) > 0, named = false;
     int at = c->position;
     if (list) c->position++;
-    if (list && at >= o->nattr) refuse_call(c, "one argument too many: a table without names");
+    if (list && at >= o->nattr) refuse_call(c, "one argument too many: a list; expected %s", usage_text(c));
     if (list) read_attr(c, at, i);
     named = read_names(c, i);
     if (!list && !named && at < o->nattr && o->attr[at].kind == RILLE_INTS && o->attr[at].required)
@@ -366,7 +385,7 @@ read_nil(struct call *c)
         c->position++;
         return;
     }
-    if (!in->optional) refuse_call(c, "expected a tensor for %s, found nil", in->name);
+    if (!in->optional) refuse_call(c, "%s must be a tensor, found nil", in->name);
     add_operand(c, (struct rille_arg){.kind = RILLE_ARG_NONE});
 }
 
@@ -437,7 +456,8 @@ op_call(lua_State *L)
     luaL_checkstack(L, o->nresult + 2, o->name);
     for (int k = 0; k < o->nresult; k++) slot[k] = tensor_slot(L);
     at_line(L);
-    check(L, rille_call(shell_of(L)->session, o->op, c.narg, c.arg, c.nattr, c.attr, out));
+    if (rille_call(shell_of(L)->session, o->op, c.narg, c.arg, c.nattr, c.attr, out))
+        return raise_call(L, rille_op_name(o->op), o->name);
     for (int k = 0; k < o->nresult; k++) *slot[k] = out[k];
     return o->nresult;
 }
@@ -454,12 +474,14 @@ static int
 op_inplace(lua_State *L)
 {
     const struct lua_op *o = lua_touserdata(L, lua_upvalueindex(1));
-    struct rille_tensor *self = tensor_check(L, 1, lua_tostring(L, lua_upvalueindex(2)));
+    const char *name = lua_tostring(L, lua_upvalueindex(2));
+    struct rille_tensor *self = tensor_check(L, 1, name);
     struct call c;
     call_begin(&c, L, o);
     read_args(&c);
     at_line(L);
-    check(L, rille_call_into(shell_of(L)->session, self, o->op, c.narg, c.arg, c.nattr, c.attr));
+    if (rille_call_into(shell_of(L)->session, self, o->op, c.narg, c.arg, c.nattr, c.attr))
+        return raise_call(L, rille_op_name(o->op), name);
     lua_settop(L, 1);
     return 1;
 }
@@ -480,7 +502,7 @@ op_apply(lua_State *L, const char *name, int nargs, const struct rille_arg *args
 
 /* ---- updates, for optimisers: rille._update("sgd", {p, nil, g, lr}, {momentum = 0.9}) ---- */
 
-static const struct lua_op *op_describe(lua_State *L, const struct rille_op *op);
+static const struct lua_op *op_describe(lua_State *L, const struct rille_op *op, const char *name);
 
 static void
 update_operands(struct call *c, int i)
@@ -507,7 +529,7 @@ op_update(lua_State *L)
     if (!op) complain(L, "unknown operator '%s' in this version of Rille", lua_tostring(L, 1));
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 3);
-    call_begin(&c, L, op_describe(L, op));
+    call_begin(&c, L, op_describe(L, op, rille_op_name(op)));
     update_operands(&c, 2);
     if (lua_istable(L, 3)) read_names(&c, 3);
     at_line(L);
@@ -529,16 +551,16 @@ op_update_to(lua_State *L)
 
 static const char operators; /* registry key: name -> struct lua_op */
 
-/* Returns the operator's struct lua_op, which lives as long as the Lua state. */
+/* Returns the struct lua_op of the operator under the name that users call, which lives as long as the Lua state. */
 static const struct lua_op *
-op_describe(lua_State *L, const struct rille_op *op)
+op_describe(lua_State *L, const struct rille_op *op, const char *name)
 {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &operators);
-    if (lua_getfield(L, -1, rille_op_name(op)) == LUA_TNIL) {
+    if (lua_getfield(L, -1, name) == LUA_TNIL) {
         struct lua_op *o = lua_newuserdatauv(L, sizeof *o, 0);
         memset(o, 0, sizeof *o);
         o->op = op;
-        o->name = rille_op_name(op);
+        o->name = name;
         o->nresult = rille_op_results(op);
         int n = rille_op_operands(op, o->operand);
         while (o->noperand < n && !o->operand[o->noperand].hidden) o->noperand++;
@@ -547,7 +569,7 @@ op_describe(lua_State *L, const struct rille_op *op)
         o->spread = o->nattr == 1 && o->attr[0].kind == RILLE_INTS;
         lua_setfield(L, -3, o->name);
         lua_pop(L, 1);
-        lua_getfield(L, -1, rille_op_name(op));
+        lua_getfield(L, -1, name);
     }
     const struct lua_op *o = lua_touserdata(L, -1);
     lua_pop(L, 2);
@@ -555,27 +577,33 @@ op_describe(lua_State *L, const struct rille_op *op)
 }
 
 static void
-push_named_function(lua_State *L, const char *name, lua_CFunction function)
+push_named_function(lua_State *L, const char *op_name, const char *name, lua_CFunction function)
 {
-    const struct rille_op *op = rille_op_find(name);
+    const struct rille_op *op = rille_op_find(op_name);
     if (!op) {
         lua_pushnil(L);
         return;
     }
-    lua_pushlightuserdata(L, (void *)op_describe(L, op));
+    lua_pushlightuserdata(L, (void *)op_describe(L, op, name));
     lua_pushcclosure(L, function, 1);
 }
 
 void
 op_push(lua_State *L, const char *name)
 {
-    push_named_function(L, name, op_call);
+    push_named_function(L, name, name, op_call);
+}
+
+void
+op_push_as(lua_State *L, const char *op, const char *name)
+{
+    push_named_function(L, op, name, op_call);
 }
 
 void
 op_push_unary(lua_State *L, const char *name)
 {
-    push_named_function(L, name, op_call_unary);
+    push_named_function(L, name, name, op_call_unary);
 }
 
 /* Adds every public operator as a function of the module and as a method; with "_" appended, as an in-place method.
@@ -592,7 +620,7 @@ op_open(lua_State *L)
         lua_pushvalue(L, -1);
         lua_setfield(L, -4, rille_op_name(op));
         lua_setfield(L, -2, rille_op_name(op));
-        lua_pushlightuserdata(L, (void *)op_describe(L, op));
+        lua_pushlightuserdata(L, (void *)op_describe(L, op, rille_op_name(op)));
         const char *name = lua_pushfstring(L, "%s_", rille_op_name(op));
         lua_pushcclosure(L, op_inplace, 2);
         lua_setfield(L, -2, name);

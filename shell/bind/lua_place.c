@@ -46,8 +46,8 @@ static void
 mesh_add(lua_State *L, struct mesh *m, int i)
 {
     int64_t rank;
-    if (!whole_at(L, i, &rank)) complain(L, "placement: a rank must be an integer, found %s", what_is(L, i));
-    if (rank < 0 || rank > INT32_MAX) complain(L, "placement: rank %lld is not a device number", (long long)rank);
+    if (!whole_at(L, i, &rank) || rank < 0 || rank > INT32_MAX)
+        complain(L, "placement: a rank must be a device number from 0 on, an integer, found %s", what_is(L, i));
     if (m->nrank == m->cap) complain(L, "placement: the mesh is ragged: all rows must have the same number of ranks");
     m->rank[m->nrank++] = (int32_t)rank;
 }
@@ -81,10 +81,10 @@ mesh_sizes(lua_State *L, struct mesh *m, int i)
     int64_t total = 1;
     while (lua_istable(L, -1)) {
         lua_Unsigned n = lua_rawlen(L, -1);
-        if (m->naxis == RILLE_AXES) complain(L, "placement: a mesh must have at most %d axes", RILLE_AXES);
-        if (n == 0) complain(L, "placement: the mesh must have at least one rank");
+        if (m->naxis == RILLE_AXES) complain(L, "placement: a mesh must have at most %d axes, found more", RILLE_AXES);
+        if (n == 0) complain(L, "placement: the mesh must have at least 1 rank, found an empty table");
         total = n > MAX_RANKS ? MAX_RANKS + 1 : total * (int64_t)n;
-        if (total > MAX_RANKS) complain(L, "placement: a mesh must have at most %d ranks", MAX_RANKS);
+        if (total > MAX_RANKS) complain(L, "placement: a mesh must have at most %d ranks, found more", MAX_RANKS);
         m->size[m->naxis++] = (int32_t)n;
         lua_rawgeti(L, -1, 1);
         lua_remove(L, -2);
@@ -100,10 +100,10 @@ lua_place_new(lua_State *L)
     struct mesh m = {0};
     const struct rille_place *p;
     if (lua_type(L, 1) != LUA_TSTRING)
-        complain(L, "placement: the first argument must be a device kind such as \"cpu\"");
+        complain(L, "placement: the first argument must be a device kind such as \"cpu\", found %s", what_is(L, 1));
     if (!strcmp(lua_tostring(L, 1), "late")) lua_warning(L, RENAMED_KIND, 0);
     if (!lua_istable(L, 2))
-        complain(L, "placement: the second argument must be a table of ranks, found %s", what_is(L, 2));
+        complain(L, "placement: the second argument must be a table of ranks such as {0, 1}, found %s", what_is(L, 2));
     lua_settop(L, 2);
     luaL_checkstack(L, 2 * RILLE_AXES + 8, "placement");
     mesh_sizes(L, &m, 2);

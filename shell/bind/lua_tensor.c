@@ -509,7 +509,7 @@ tensor_copy_(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "copy_"), *src = tensor_check(L, 2, "copy_");
     at_line(L);
-    check(L, rille_tensor_assign(t, src));
+    check_as(L, "copy_", rille_tensor_assign(t, src));
     lua_settop(L, 1);
     return 1;
 }
@@ -650,9 +650,9 @@ tensor_open(lua_State *L)
     luaL_setfuncs(L, methods, 0);
     index_open(L);
     show_open(L);
-    op_push(L, "cast");
+    op_push_as(L, "cast", "to");
     lua_setfield(L, -2, "to");
-    op_push(L, "concat");
+    op_push_as(L, "concat", "cat");
     lua_setfield(L, -3, "cat");
     lua_pushcfunction(L, tensor_to_global); /* replaces the operator's function, which accepts no layout */
     lua_setfield(L, -3, "to_global");

@@ -39,6 +39,7 @@ struct line { /* a line of the user's program */
     char file[256];
     int number;      /* line number; 0: unknown */
     char inside[64]; /* class of Rille that made the call, "nn.Linear"; "": none */
+    int32_t module;  /* number of the innermost module whose method runs (lua_error.c); 0: none */
 };
 
 struct environment {
@@ -136,6 +137,8 @@ void at_line(lua_State *L);
 /* Raises the core's error, prefixed by the user's line, and by `who` unless the message begins with it (NULL: no
  * prefix). */
 int raise_core(lua_State *L, const char *who);
+/* Raises the core's error of a call of operator `op` under the name `who` that the user wrote. */
+int raise_call(lua_State *L, const char *op, const char *who);
 static inline void
 check(lua_State *L, int code)
 {
@@ -249,6 +252,7 @@ const char *op_strategy(lua_State *L, int i);
 /* Pushes the function of an operator, or nil if it does not exist. unary: for Lua's unary metamethods, which pass
  * their operand twice. */
 void op_push(lua_State *L, const char *name);
+void op_push_as(lua_State *L, const char *op, const char *name); /* messages call the operator by this name */
 void op_push_unary(lua_State *L, const char *name);
 /* Appends "x is f32{4, 5} S(0) on cpu[0, 1]". */
 void tensor_describe(lua_State *L, luaL_Buffer *b, const char *name, struct rille_tensor *t);
@@ -366,7 +370,6 @@ struct value_kind {
 const struct value_kind *value_kind(const char *dtype); /* returns NULL for an unknown dtype */
 double value_real(double v);                            /* returns v; NaN with the sign bit cleared, to print "nan" */
 void value_push(lua_State *L, const struct value_kind *k, const void *at);
-void value_dtypes(lua_State *L); /* pushes the names of all dtypes: "f32 f64 ..." */
 
 /* ---- print.c ---- */
 

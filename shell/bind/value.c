@@ -241,15 +241,3 @@ value_push(lua_State *L, const struct value_kind *k, const void *at)
     else
         lua_pushinteger(L, k->integer(at));
 }
-
-void
-value_dtypes(lua_State *L)
-{
-    luaL_Buffer b;
-    luaL_buffinit(L, &b);
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        if (k) luaL_addchar(&b, ' ');
-        luaL_addstring(&b, kinds[k].name);
-    }
-    luaL_pushresult(&b);
-}

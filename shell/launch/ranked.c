@@ -113,7 +113,7 @@ find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
     if (!getenv("MASTER_PORT")) {
         port = port_of(row);
     } else if (environment_integer("MASTER_PORT", &port) || port < 1 || port > 65535) {
-        snprintf(why, FRONT_TEXT, "MASTER_PORT must be a port, found '%s'", getenv("MASTER_PORT"));
+        snprintf(why, FRONT_TEXT, "MASTER_PORT must be a port from 1 to 65535, found '%.60s'", getenv("MASTER_PORT"));
         return -1;
     }
     bool six = strchr(host, ':') && host[0] != '['; /* IPv6 address without brackets */
@@ -144,6 +144,19 @@ misses(const struct row *row, char why[FRONT_TEXT])
     return wanted;
 }
 
+/* Sets `why` to the variable of the two that is wrong, its value and the expectation. */
+static void
+wrong_ranks(const struct row *row, char why[FRONT_TEXT])
+{
+    int rank, size;
+    if (environment_integer(row->size, &size) || size < 1)
+        snprintf(why, FRONT_TEXT, "%s (of %s) must be an integer of at least 1, the number of processes, found '%.60s'",
+                 row->size, row->launcher, getenv(row->size));
+    else if (environment_integer(row->rank, &rank) || rank >= size)
+        snprintf(why, FRONT_TEXT, "%s (of %s) must be an integer from 0 to %d, because %s is %d, found '%.60s'",
+                 row->rank, row->launcher, size - 1, row->size, size, getenv(row->rank));
+}
+
 int
 ranked_read(struct ranked *r, char why[FRONT_TEXT])
 {
@@ -153,8 +166,7 @@ ranked_read(struct ranked *r, char why[FRONT_TEXT])
         if (!getenv(row->rank) || !getenv(row->size) || (row->also && !getenv(row->also))) continue;
         if (environment_integer(row->rank, &r->rank) || environment_integer(row->size, &r->size) || r->size < 1 ||
             r->rank >= r->size) {
-            snprintf(why, FRONT_TEXT, "%s is '%.60s' and %s is '%.60s': a rank must be below the number of processes",
-                     row->rank, getenv(row->rank), row->size, getenv(row->size));
+            wrong_ranks(row, why);
             return -1;
         }
         if (is_spread(row, r) && misses(row, why)) return -1;

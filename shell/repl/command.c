@@ -128,11 +128,11 @@ print_counters(lua_State *L)
 {
     struct rille_counters c = {0};
     rille_count(shell_of(L)->session, &c);
-    lua_pushfstring(L, "  plans %I: compiled %I, reused %I; runs %I\n", (lua_Integer)c.plans, (lua_Integer)c.compiles,
-                    (lua_Integer)c.cache_hits, (lua_Integer)c.runs);
-    lua_pushfstring(L, "  acts %I; messages %I, between threads %I\n", (lua_Integer)c.acts, (lua_Integer)c.messages,
+    lua_pushfstring(L, "  since the session began: plans stored %I, compiled %I, reused %I; runs %I\n",
+                    (lua_Integer)c.plans, (lua_Integer)c.compiles, (lua_Integer)c.cache_hits, (lua_Integer)c.runs);
+    lua_pushfstring(L, "    acts %I; messages %I, between threads %I\n", (lua_Integer)c.acts, (lua_Integer)c.messages,
                     (lua_Integer)c.thread_messages);
-    lua_pushfstring(L, "  operators recorded %I, stored now %I; values %I", (lua_Integer)c.nodes,
+    lua_pushfstring(L, "    operators called %I; stored now: operators %I, values %I", (lua_Integer)c.nodes,
                     (lua_Integer)c.live_nodes, (lua_Integer)c.live_values);
     lua_concat(L, 3);
     fold_print(lua_tostring(L, -1));

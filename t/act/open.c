@@ -60,7 +60,7 @@ update(struct steps *x, struct rille_tensor *w, int line)
                                {.kind = RILLE_ARG_NONE},
                                {.kind = RILLE_ARG_TENSOR, .tensor = g},
                                {.kind = RILLE_ARG_LIVE, .live = x->rate}};
-    rille_at(x->t.s, "train.lua", line, NULL);
+    rille_at(x->t.s, "train.lua", line, NULL, 0);
     int status = rille_update(x->t.s, rille_op_find("sgd"), 4, arg, 0, NULL);
     rille_tensor_free(&g);
     return status;

@@ -742,10 +742,10 @@ test_text(struct rille_session *s)
             assert(place_new(s->atlas, DEV_CPU, 1, &two, rank, &p) == 0 &&
                    layout_new(s->atlas, p, &sbp, NULL, &l[k]) == 0);
         }
-        rille_at(s, "a.lua", 3, NULL);
+        rille_at(s, "a.lua", 3, NULL, 0);
         struct val *x = leaf(&m, l[0]), *y = call(&m, "relu", 1, &x), *z;
         assert(build_to_global(&s->context, y, l[1], &z) == 0);
-        rille_at(s, "a.lua", 4, NULL);
+        rille_at(s, "a.lua", 4, NULL, 0);
         z = call(&m, "matmul", 2, (struct val *[]){z, leaf(&m, l[1])});
         assert(collect(s, 1, &z, COLLECT_RUN) == 0);
         struct program *g = collection_program(s, &s->collection);

@@ -184,6 +184,10 @@ refuses() { # refuses NAME WORDS VARIABLES...: with these variables, the program
   ok "$1" [ "$code" = 2 -a "$(grep -cF "$2" err)" = 1 ]
 }
 refuses "pods without the first one's name are refused" "MASTER_ADDR is missing" JOB_COMPLETION_INDEX=1 WORLD_SIZE=2 MASTER_PORT=5555
+refuses "a number of processes that is none is refused" \
+  "WORLD_SIZE (of torchrun) must be an integer of at least 1, the number of processes, found 'x'" RANK=0 WORLD_SIZE=x MASTER_PORT=5555
+refuses "a rank beyond the processes is refused" "RANK (of torchrun) must be an integer from 0 to 1, because WORLD_SIZE is 2, found '2'" \
+  RANK=2 WORLD_SIZE=2 MASTER_PORT=5555
 refuses "more processes than a job can have are refused" "a job must have 1 to 131072 workers, found 200000" \
   RANK=0 WORLD_SIZE=200000 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((32000 + $$ % 500)) LOCAL_WORLD_SIZE=200000
 refuses "several Slurm nodes without an address are refused" "MASTER_ADDR is missing" SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2

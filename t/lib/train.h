@@ -94,7 +94,7 @@ train_call(struct train *t, const char *op, int line, struct rille_tensor *a, st
            struct rille_tensor **out)
 {
     struct rille_arg arg[2] = {{.kind = RILLE_ARG_TENSOR, .tensor = a}, {.kind = RILLE_ARG_TENSOR, .tensor = b}};
-    rille_at(t->s, "train.lua", line, NULL);
+    rille_at(t->s, "train.lua", line, NULL, 0);
     return rille_call(t->s, rille_op_find(op), b ? 2 : 1, arg, 0, NULL, out);
 }
 
@@ -126,7 +126,7 @@ train_update(struct train *t, struct rille_tensor *w, int line)
                                {.kind = RILLE_ARG_NONE},
                                {.kind = RILLE_ARG_TENSOR, .tensor = g},
                                {.kind = RILLE_ARG_FLOAT, .f = t->options.exact ? 1 : 0.1}};
-    rille_at(t->s, "train.lua", line, NULL);
+    rille_at(t->s, "train.lua", line, NULL, 0);
     int status = rille_update(t->s, rille_op_find("sgd"), 4, arg, 0, NULL);
     rille_tensor_free(&g);
     return status;

@@ -55,7 +55,7 @@ local failing = {
     {"whole.lua:", "Net:to_global: 'a.bias' f32{8}: sbp: \"S(1)\" splits axis 1"}},
   {"two SBP entries for one mesh axis", Net, function(net) net:to_global{placement = P, sbp = {"S(0)", "B"}} end, {"Net:to_global: 'a.weight' f32{8, 4}"}},
   {"a result instead of a variable", with_result, function(net) net:to_global{placement = P, sbp = "B"} end,
-    {"whole.lua:", "Net:to_global: 'w' f32{8, 4}", "only to a variable"}},
+    {"whole.lua:", "Net:to_global: 'w' f32{8, 4}", "expected a variable"}},
   {"an unknown option", Net, function(net) net:to_global{place = P} end, {"whole.lua:", "Net:to_global", "place"}},
   {"no options", Net, function(net) net:to_global() end, {"whole.lua:", "Net:to_global", "{placement =, sbp =}"}},
   {"to_global in a trace", Net, traced(function(net) net:to_global{placement = P, sbp = "B"} end),
@@ -64,11 +64,11 @@ local failing = {
   {"an unknown dtype", Net, function(net) net:to("f99") end, {"whole.lua:", "Net:to: expected a float dtype, f32, f64, bf16 or f16, found \"f99\""}},
   {"a missing dtype", Net, function(net) net:to() end, {"whole.lua:", "Net:to: expected a float dtype, f32, f64, bf16 or f16, found nil"}},
   {"load_state_dict into a result", with_result, function(net) net:load_state_dict(saved_values(net)) end,
-    {"whole.lua:", "Net:load_state_dict: 'w' f32{8, 4}", "only to a variable"}},
+    {"whole.lua:", "Net:load_state_dict: 'w' f32{8, 4}", "expected a variable"}},
   {"net:load into a result", with_result, function(net)
     rille.save(dir .. ".safetensors", saved_values(net))
     net:load(dir .. ".safetensors")
-  end, {"whole.lua:", "Net:load: ", "'w' f32{8, 4}", "only to a variable"}},
+  end, {"whole.lua:", "Net:load: ", "'w' f32{8, 4}", "expected a variable"}},
   {"values on meta devices", Net, function(net)
     local state = saved_values(net)
     state["a.bias"] = rille.ones({8}, {placement = rille.placement("meta", {0})})
@@ -78,7 +78,7 @@ local failing = {
     {"rille.parallel: 'a.bias' f32{8}", "inside a graph"}},
   {"a recipe for a result", with_result, function(net)
     rille.parallel(net, {["a.bias"] = {placement = P}, block = {output = "B"}, w = {placement = P}})
-  end, {"whole.lua:", "rille.parallel: 'w' f32{8, 4}", "only to a variable"}},
+  end, {"whole.lua:", "rille.parallel: 'w' f32{8, 4}", "expected a variable"}},
   {"an empty recipe in a trace", function()
     local net = Net()
     rille.parallel(net, {block = {output = "B"}})
@@ -94,7 +94,7 @@ local failing = {
     net.a.weight.grad = nil
     rille.no_grad(function() net.a.weight:copy_(net.w / 2) end)
     error(good or why, 0)
-  end, {"rille.checkpoint.load", "'model.w' f32{8, 4}", "only to a variable"}},
+  end, {"rille.checkpoint.load", "'model.w' f32{8, 4}", "expected a variable"}},
 }
 
 for _, row in ipairs(failing) do

@@ -58,7 +58,7 @@ do
         if good then
           tap.ok(held <= limit, what .. "no device holds more than the limit", held)
         else
-          least = math.tointeger(tostring(held):match("memory: .* needs (%d+)$"))
+          least = math.tointeger(tostring(held):match("memory_limit: .* needs (%d+)$"))
           tap.ok(least and least > limit, what .. "the error names the least limit", held)
         end
         return good

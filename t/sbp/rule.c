@@ -203,7 +203,8 @@ test_shape_errors(void)
         int64_t size;
     } t[] = {
         {"mk,kn->mn", "f32{4,5} f32{6,8}",
-         "op: dimension 1 of a is 5 but dimension 0 of b is 6 (k); a is f32{4, 5}, b is f32{6, 8}", -1},
+         "op: dimension 1 of a is 5 but dimension 0 of b is 6, expected equal sizes; a is f32{4, 5}, b is f32{6, 8}",
+         -1},
         {"mk,kn->mn", "f32{4,5} f32{5}", "op: b has 1 dimension, expected 2; a is f32{4, 5}, b is f32{5}", -1},
         {"ab,1b->ab", "f32{4,5} f32{2,5}", "op: dimension 0 of b is 2, expected 1; a is f32{4, 5}, b is f32{2, 5}", -1},
         {"(ab),a->a", "f32{12} f32{5}",
@@ -247,7 +248,8 @@ test_layout_in_message(void)
     s.call.layout = layout;
     call_infer(&arena, &s.call, &r);
     is_str(err_text(),
-           "matmul: dimension 1 of a is 5 but dimension 0 of b is 7 (k); a is f32{4, 5} S(0) on cpu[0, 1], b is f32{7, "
+           "matmul: dimension 1 of a is 5 but dimension 0 of b is 7, expected equal sizes; a is f32{4, 5} S(0) on "
+           "cpu[0, 1], b is f32{7, "
            "8} B "
            "on cpu[0, 1]",
            "the message prints operands with their layouts");
@@ -301,8 +303,9 @@ test_dtype_errors(void)
         {"B i64", 0, "i64{2}", "i64{2}"},
         {"f32", 0, "f32{2}", "f32{2}"},
         {"f32", 0, "f64{2}", "op: a must be f32, found f64; a is f64{2}"},
-        {NULL, IN_INDEX, "f32{2}", "op: a must be integer, found f32; a is f32{2}"},
-        {NULL, IN_INDEX, "bool{2}", "op: a must be integer, found bool; a is bool{2}"},
+        {NULL, IN_INDEX, "f32{2}", "op: a must be integer, found f32; convert it with to(\"i64\"); a is f32{2}"},
+        {NULL, IN_INDEX, "bool{2}",
+         "op: a must be integer, found bool; a mask selects with masked_select; a is bool{2}"},
         {"F", IN_INDEX, "i32{2}", "i32{2}"},
         {NULL, IN_FLOAT, "i32{2}", "op: a must be float, found i32; a is i32{2}"},
         {NULL, IN_OPTIONAL, "#2", "op: a must be a tensor, found a number; a is a number"},
@@ -371,10 +374,11 @@ test_writers(void)
     is_str(written(rule_broadcast, "#2 f32{4}"), "=,a->a", "a number is ignored");
     is_str(written(rule_broadcast, "f32{} f32{4}"), ",a->a", "a scalar broadcasts");
     is_str(written(rule_broadcast, "f32{4,5} f32{6,8}"),
-           "add: a is f32{4, 5}, b is f32{6, 8}: dimension 0 is 4 and 6, and neither is 1",
+           "add: dimension 0 of the operands is 4 and 6, expected equal sizes or 1; a is f32{4, 5}, b is f32{6, 8}",
            "two shapes that do not broadcast are refused");
     is_str(written(rule_broadcast, "f32{7,5} f32{1} f32{2,1}"),
-           "add: a is f32{7, 5}, b is f32{1}, c is f32{2, 1}: dimension 0 is 7 and 2, and neither is 1",
+           "add: dimension 0 of the operands is 7 and 2, expected equal sizes or 1; a is f32{7, 5}, b is f32{1}, c is "
+           "f32{2, 1}",
            "three shapes that do not broadcast are refused");
     axes[0] = 0, axes[1] = 2, naxes = 2, keepdim = false;
     is_str(written(write_reduce, "f32{2,3,4}"), "abc->b", "reduced dimensions are removed");
@@ -470,7 +474,7 @@ test_lists(void)
 {
     struct op op = {.name = "concat", .in = {{"x", IN_LIST}}, .shape.make_rule = rule_same};
     is_str(infer(&op, "f32{2} f32{2} f32{3}"),
-           "concat: dimension 0 of x[0] is 2 but dimension 0 of x[2] is 3 (a); x[0] is "
+           "concat: dimension 0 of x[0] is 2 but dimension 0 of x[2] is 3, expected equal sizes; x[0] is "
            "f32{2}, x[1] is f32{2}, x[2] is f32{3}",
            "the message names list members by position");
     struct op source = {.name = "rand", .in = {{"seed", IN_HIDDEN}}, .flags = OP_SOURCE};

@@ -114,7 +114,7 @@ lines(void)
 {
     struct rille_session *s = open_session();
     struct rille_tensor *t = ones(s), *made;
-    rille_at(s, "train.lua", 14, NULL);
+    rille_at(s, "train.lua", 14, NULL, 0);
     int code = rille_tensor_to_local(t, 7, &made);
     ok(code && code == rille_error_code(), "an error has a code");
     is_str(rille_error_kind(), "placement does not fit", "an error has a kind");

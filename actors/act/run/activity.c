@@ -133,8 +133,8 @@ activity_thread(const struct worker *w, char *text, size_t size)
     if (acting)
         activity_print(w->plan, w->run, acting - 1, text, size);
     else if (t)
-        print_doing_task(atomic_load(&a->plan), t, (struct line){atomic_load(&a->file), atomic_load(&a->line), NULL},
-                         text, size);
+        print_doing_task(atomic_load(&a->plan), t,
+                         (struct line){.file = atomic_load(&a->file), .line = atomic_load(&a->line)}, text, size);
 }
 
 /* Returns the task on another thread that blocks task i: the producer of a missing input, or (with *reads set to

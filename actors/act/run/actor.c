@@ -201,8 +201,8 @@ record_failure(struct worker *w, int task, int status)
     w->outcome.status = status;
     w->stopped = true;
     w->outcome.blame = t->blame_node;
-    if (at.inside && status == E_KERNEL) fail(status, "%s (in %s)", err_text(), at.inside);
-    if (at.file && status != E_CANCEL) fail(status, "%s:%d: %s", at.file, (int)at.line, err_text());
+    if (status != E_CANCEL) line_blame(&at, status);
+    w->outcome.module = at.module;
     snprintf(w->outcome.text, sizeof w->outcome.text, "%s", err_text());
 }
 
@@ -787,6 +787,7 @@ worker_begin(struct worker *w, struct run *run, uint32_t run_id)
     w->stopped = false;
     w->outcome.status = 0;
     w->outcome.blame = -1;
+    w->outcome.module = 0;
     w->bill.on = -1;
     for (int32_t d = 0; d < w->plan->ndevice; d++)
         if (w->plan->device[d].thread == w->id) w->actors->busy_ns[d] = 0;

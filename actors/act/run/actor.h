@@ -63,7 +63,8 @@ struct worker {
     } bill;
     struct { /* the first failure of this thread in the run */
         int status;
-        int32_t blame; /* index of the program node whose act failed; -1: none */
+        int32_t blame;  /* index of the program node whose act failed; -1: none */
+        int32_t module; /* module of that node's line (struct line); 0: none */
         char text[2048];
     } outcome;
     struct {               /* state that signal handlers on other threads read (activity.c) */

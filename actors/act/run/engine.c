@@ -518,7 +518,11 @@ static int
 outcome(struct engine *e)
 {
     const struct worker *w = failed_worker(e);
-    if (w) return fail((enum err_code)w->outcome.status, "%s", w->outcome.text);
+    if (w) {
+        fail((enum err_code)w->outcome.status, "%s", w->outcome.text);
+        err_in_module(w->outcome.module);
+        return w->outcome.status;
+    }
     return atomic_load(&e->cut) ? fail(E_CANCEL, "interrupted") : 0;
 }
 

@@ -112,13 +112,12 @@ keep_run_failure(struct worker *w, const struct under_way *u, int status)
     bool first = l->failed == 0;
     l->failed = first ? u->run : MIN(l->failed, u->run);
     if (!first) return;
-    if (u->at.file && status != E_CANCEL)
-        snprintf(l->text, sizeof l->text, "%s:%d: %s", u->at.file, (int)u->at.line, err_text());
-    else
-        snprintf(l->text, sizeof l->text, "%s", err_text());
+    if (status != E_CANCEL) line_blame(&u->at, status);
+    snprintf(l->text, sizeof l->text, "%s", err_text());
     if (w->active && !w->stopped) {
         w->outcome.status = status;
         w->stopped = true;
+        w->outcome.module = u->at.module;
         memcpy(w->outcome.text, l->text, sizeof w->outcome.text);
     } else {
         l->status = status;

@@ -323,7 +323,9 @@ candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out
     const struct layout *layout[OPERANDS + OP_OUT];
     struct arena tmp = {0};
     struct candidate_list *l;
-    if (n->nin > OPERANDS) return fail(E_PLAN, "%s: too many operands for the planner", n->name);
+    if (n->nin > OPERANDS)
+        return fail(E_PLAN, "%s: expected at most %d operands in a step with auto_parallel, found %d", n->name,
+                    OPERANDS, n->nin);
     struct call call = node_call(c->program, n, in, result, &tmp);
     int status = 0;
     if (n->op->flags & OP_SHIFT) { /* its layouts are fixed */

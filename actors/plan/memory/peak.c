@@ -1,6 +1,7 @@
 /* peak.c - reports the results that hold most of a device's register bytes at its peak. */
 #include "actors/plan/memory/peak.h"
 
+#include "runtime/base/error.h"
 #include "runtime/base/str.h"
 
 #include <stdlib.h>
@@ -97,4 +98,14 @@ plan_peak_print(const struct plan *p, int32_t device, int32_t n, struct str *s)
         if (line.file) str_addf(s, " (%s:%d)", line.file, (int)line.line);
     }
     free(list);
+}
+
+int
+plan_peak_blame(const struct plan *p, int32_t device, int status)
+{
+    struct str s = {0};
+    plan_peak_print(p, device, 3, &s);
+    if (s.len) fail((enum err_code)status, "%s; largest tensors: %s", err_text(), str_text(&s));
+    str_free(&s);
+    return status;
 }

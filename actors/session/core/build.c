@@ -11,6 +11,7 @@
 #include "kernels/op/lib/table.h"
 #include "sbp/sig.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,9 +22,8 @@ axis_normalise(const struct op *op, const struct attr_def *def, struct val *x, i
 {
     int64_t a = *axis < 0 ? *axis + ndim : *axis;
     if (a < 0 || a >= ndim)
-        return build_refuse(E_ATTR, op, 1, &x, "%s: %s is %lld, but the %s has %d dimension%s", op->name, def->name,
-                            (long long)*axis, def->flags & ATTR_AXIS_NEW ? "result" : "tensor", ndim,
-                            ndim == 1 ? "" : "s");
+        return build_refuse(E_ATTR, op, 1, &x, "%s: %s must be from %d to %d, found %lld", op->name, def->name,
+                            -MAX(ndim, 1), MAX(ndim, 1) - 1, (long long)*axis);
     *axis = a;
     return 0;
 }
@@ -111,7 +111,7 @@ shift_layout(struct atlas *a, const struct op *op, const struct val *x, int axis
     const struct place *p = x->layout->place;
     struct sbp sbp[MAX_AXIS];
     if (mesh_axis < 0 || mesh_axis >= p->naxis)
-        return fail(E_ATTR, "%s: mesh_axis must be in 0 to %d, found %lld", op->name, p->naxis - 1,
+        return fail(E_ATTR, "%s: mesh_axis must be from 0 to %d, found %lld", op->name, p->naxis - 1,
                     (long long)mesh_axis);
     if (x->type.dim[axis] % p->axis[mesh_axis])
         return fail(E_SHAPE, "%s: axis %d has %lld elements, must divide by the %d ranks of mesh axis %d", op->name,
@@ -141,6 +141,20 @@ add_shift(const struct call_context *ctx, const struct op *op, struct val *const
     return build_add(ctx, op, in, attr, &made, out);
 }
 
+/* Names the operator in an error of an operator that it is composed of. A hidden operator's name is dropped, because
+ * users do not know it. */
+static void
+name_composite(const struct op *op)
+{
+    char name[64];
+    size_t n = strcspn(err_text(), ":");
+    snprintf(name, sizeof name, "%.*s", (int)n, err_text());
+    const struct op *inner = op_find(name);
+    if (inner && inner->flags & OP_HIDDEN && !strncmp(err_text() + n, ": ", 2))
+        fail(err_last(), "%s", err_text() + n + 2);
+    err_of(op->name);
+}
+
 /* Lets a function of the operator's record express the call by other operators. */
 static int
 compose(const struct call_context *ctx,
@@ -152,7 +166,7 @@ compose(const struct call_context *ctx,
     struct builder b = builder_of(&inner);
     int status = write(&b.base, c, in, out);
     if (!status && b.base.failed) status = err_last();
-    if (status) err_of(c->op->name);
+    if (status) name_composite(c->op);
     return status;
 }
 

@@ -113,7 +113,11 @@ attr_text(const struct op *op, const struct attr_def *d, const char *text, struc
         }
         p += n + (p[n] == '|');
     }
-    return fail(E_ATTR, "%s: %s must be one of %s, found \"%s\"", op->name, d->name, d->text ? d->text : "", text);
+    struct str words = {0};
+    for (p = d->text ? d->text : ""; *p; p++) str_addf(&words, *p == '|' ? "\" or \"" : "%c", *p);
+    int status = fail(E_ATTR, "%s: %s must be \"%s\", found \"%s\"", op->name, d->name, str_text(&words), text);
+    str_free(&words);
+    return status;
 }
 
 static int
@@ -220,13 +224,11 @@ operand(struct rille_session *s, const struct op *op, const struct operand *d, c
     struct rille_arg arg = *given, *a = &arg;
     *out = NULL;
     switch (a->kind) {
-    case RILLE_ARG_NONE:
-        return d->flags & IN_OPTIONAL ? 0 : fail(E_ARG, "%s: operand %s is missing", op->name, d->name);
+    case RILLE_ARG_NONE: return d->flags & IN_OPTIONAL ? 0 : fail(E_ARG, "%s: %s is missing", op->name, d->name);
     case RILLE_ARG_TENSOR: *out = a->tensor->val; return 0;
     default: break;
     }
-    if (!(d->flags & IN_NUMBER))
-        return fail(E_ARG, "%s: operand %s must be a tensor, found a number", op->name, d->name);
+    if (!(d->flags & IN_NUMBER)) return fail(E_ARG, "%s: %s must be a tensor, found a number", op->name, d->name);
     trace_number(s, op, a);
     if (a->kind == RILLE_ARG_LIVE)
         *out = live_value(s, a->live);
@@ -348,7 +350,12 @@ call_operator(const struct call_context *ctx, const struct op *op, int nargs, co
     TRY(autocast(ctx, op, *nin, in));
     TRY(attributes(op, nattrs, attrs, *nin, in, attr));
     trace_attributes(ctx->s, op, attr);
-    return build_call(ctx, op, *nin, in, attr, NULL, res);
+    int status = build_call(ctx, op, *nin, in, attr, NULL, res), n = trace_microbatches(ctx->s);
+    if (status != E_SHAPE || n < 2) return status;
+    return fail(status,
+                "%s; with micro_batches = %d, a tensor that depends on the step's arguments has the rows of one "
+                "micro-batch: write -1 for their number",
+                err_text(), n);
 }
 
 int
@@ -382,7 +389,7 @@ rille_call(struct rille_session *s, const struct rille_op *rop, int nargs, const
     const struct op *op = (const struct op *)rop;
     struct val *in[CALL_OPERANDS], *res[OP_OUT];
     int nin;
-    if (op->flags & OP_SOURCE) return fail(E_ARG, "%s: needs a shape", op->name);
+    if (op->flags & OP_SOURCE) return fail(E_ARG, "%s: expected a shape; call rille_create()", op->name);
     if (op->flags & OP_MOVE) return fail(E_ARG, "%s: expected a layout", op->name);
     struct call_context ctx = call_context_of(s);
     int status = call_operator(&ctx, op, nargs, args, nattrs, attrs, in, &nin, res);
@@ -440,7 +447,7 @@ rille_create(struct rille_session *s, const struct rille_op *rop, int nargs, con
     struct val *in[CALL_OPERANDS], *res[OP_OUT];
     int nin, status;
     enum dtype d = DT_F32;
-    if (!(op->flags & OP_SOURCE)) return fail(E_ARG, "%s: needs at least one tensor", op->name);
+    if (!(op->flags & OP_SOURCE)) return fail(E_ARG, "%s: expected at least 1 tensor, found none", op->name);
     if (dtype && (d = dtype_parse(dtype)) == DT_NONE) return named(err_last(), op->name);
     if (!dtype && op->shape.dtype == OUT_I64) d = DT_I64;
     if (op->flags & OP_RANDOM && op->shape.dtype != OUT_I64 && !dtype_is_float(d))

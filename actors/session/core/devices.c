@@ -51,15 +51,20 @@ no_device(const struct rille_session *s, int kind, int32_t rank)
     const char *text = device_kind_text(kind);
     int n = (int)s->devices.ndevice[kind];
     char have[80];
+    struct str remedy = {0};
     if (n == 0 && kind == DEV_CUDA)
         snprintf(have, sizeof have, "no GPU; start rille with -d cuda:all");
     else if (n == 0)
-        snprintf(have, sizeof have, "no %s devices; start rille with -d %s:N", text, text);
+        snprintf(have, sizeof have, "no %s devices", text);
     else if (n == 1)
         snprintf(have, sizeof have, "only %s:0", text);
     else
         snprintf(have, sizeof have, "%s:0 to %s:%d", text, text, n - 1);
-    return fail(E_PLACE, "placement: no device %s:%d: this session has %s", text, (int)rank, have);
+    if (kind != DEV_CUDA && !s->cluster) str_addf(&remedy, "; start rille with -d %s:%lld", text, (long long)rank + 1);
+    int status =
+        fail(E_PLACE, "placement: no device %s:%d: this session has %s%s", text, (int)rank, have, str_text(&remedy));
+    str_free(&remedy);
+    return status;
 }
 
 int

@@ -218,7 +218,7 @@ static int
 tell_failure(const struct runner *r, const struct cluster_job *job, int status)
 {
     struct line at = runner_line(r, job->node);
-    if (at.file) err_note("%s:%d", at.file, (int)at.line);
+    line_blame(&at, status);
     return status;
 }
 

@@ -72,17 +72,6 @@ no_capacity(int status, const char *name, const struct type *t, const struct lay
     return status;
 }
 
-/* Adds the largest tensors of the arena to an out-of-memory error, because an arena holds many values. */
-static int
-no_arena(int status, const struct plan *p, int32_t device)
-{
-    struct str s = {0};
-    plan_peak_print(p, device, 3, &s);
-    if (s.len) fail((enum err_code)status, "%s; largest tensors: %s", err_text(), str_text(&s));
-    str_free(&s);
-    return status;
-}
-
 /* Allocates the buffers of root k. If micro-batches are joined, dimension 0 is longer. */
 static int
 make_root(struct rille_session *s, struct runner *r, int32_t k)
@@ -112,7 +101,7 @@ take_arenas(struct rille_session *s, struct runner *r)
         TRY(session_pool(s, p->device[i].kind, p->device[i].rank, &pool));
         int64_t arena = p->device[i].arena_bytes;
         int status = pool_arena(pool, (size_t)run_arena_bytes(p, i), &r->run.arena[i]);
-        if (status) return no_arena(status, p, i);
+        if (status) return plan_peak_blame(p, i, status);
         if (s->runs.poison && arena) TRY(device_kind(p->device[i].kind)->fill(r->run.arena[i], 0xff, (size_t)arena));
     }
     return 0;
@@ -184,7 +173,7 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
     TRY(open_run_before(s, r));
     if (s->cluster) {
         int status = remote_arenas(s, r);
-        if (status) return status == E_MEMORY && r->plan->ndevice ? no_arena(status, r->plan, 0) : status;
+        if (status) return status == E_MEMORY && r->plan->ndevice ? plan_peak_blame(r->plan, 0, status) : status;
     } else {
         TRY(take_arenas(s, r));
     }

@@ -37,6 +37,12 @@ rille_error_line(void)
     return err_line();
 }
 
+int32_t
+rille_error_module(void)
+{
+    return err_module();
+}
+
 const char *
 rille_error_kind(void)
 {
@@ -44,7 +50,7 @@ rille_error_kind(void)
 }
 
 void
-rille_at(struct rille_session *s, const char *file, int line, const char *inside)
+rille_at(struct rille_session *s, const char *file, int line, const char *inside, int32_t module)
 {
     if (face_session(s, __func__)) return;
     if (!file)
@@ -52,6 +58,7 @@ rille_at(struct rille_session *s, const char *file, int line, const char *inside
     else if (!s->context.at.file || strcmp(s->context.at.file, file))
         s->context.at.file = graph_file(s->graph, file);
     s->context.at.line = line;
+    s->context.at.module = module;
     s->context.at.inside = inside ? graph_file(s->graph, inside) : NULL;
 }
 

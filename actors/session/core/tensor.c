@@ -49,9 +49,8 @@ size_t
 rille_dtype_bytes(const char *dtype)
 {
     if (face_given(dtype, "the dtype", __func__)) return 0;
-    for (int d = 1; d < NDTYPE; d++)
-        if (!strcmp(dtype_text((enum dtype)d), dtype)) return dtype_bytes((enum dtype)d);
-    return 0;
+    enum dtype d = dtype_parse(dtype);
+    return d == DT_NONE ? 0 : dtype_bytes(d);
 }
 
 const struct rille_layout *

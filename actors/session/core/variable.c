@@ -16,8 +16,7 @@ static int
 must_be_leaf(const struct rille_tensor *t)
 {
     if (t->leaf) return 0;
-    return fail(E_STATE,
-                "in place: cannot assign to the result of an operator, only to a variable; clone or detach it first");
+    return fail(E_STATE, "expected a variable, found the result of an operator; clone or detach it first");
 }
 
 /* Returns true if a value of type t broadcasts to the shape `to`. */
@@ -35,10 +34,10 @@ static int
 does_not_fit(const struct type *from, const struct type *to)
 {
     struct str a = {0}, b = {0};
-    type_print(from, &a);
-    type_print(to, &b);
-    int status =
-        fail(E_SHAPE, "in place: expected a value of the variable's type %s, found %s", str_text(&b), str_text(&a));
+    shape_print(from, &a);
+    shape_print(to, &b);
+    int status = fail(E_SHAPE, "the value must have the variable's shape %s or broadcast to it, found %s", str_text(&b),
+                      str_text(&a));
     str_free(&a);
     str_free(&b);
     return status;
@@ -83,14 +82,13 @@ next_version(const struct call_context *ctx, struct rille_tensor *t, const void 
     const struct rille_tensor *src = of;
     TRY(must_be_leaf(t));
     if (is_meta(src->val) && !is_meta(t->val))
-        return fail(
-            E_PLACE,
-            "in place: a tensor on meta devices has no values, so it cannot be assigned to a tensor that has values");
+        return fail(E_PLACE,
+                    "a tensor on meta devices has no values, so it cannot be assigned to a tensor that has values");
     TRY(version_of(ctx, t, src->val, out));
     if (!tracing(t->s) || !trace_per_microbatch(*out)) return 0;
-    return fail(
-        E_PLAN,
-        "in place: a value of one micro-batch cannot be assigned to a variable, which is updated once per batch");
+    return fail(E_PLAN,
+                "a value of one micro-batch cannot be assigned to a variable, which is updated once per batch; use "
+                "micro_batches = 1");
 }
 
 static int
@@ -220,8 +218,7 @@ next_type(const struct call_context *ctx, struct rille_tensor *t, const void *of
     TRY(must_be_leaf(t));
     TRY(trace_refuses(t->s, "to(dtype) of variables"));
     if (t->requires_grad && !dtype_is_float(*d))
-        return fail(E_DTYPE, "in place: a variable that requires a gradient must have a float dtype, found %s",
-                    dtype_text(*d));
+        return fail(E_DTYPE, "a variable that requires a gradient must have a float dtype, found %s", dtype_text(*d));
     return *d == t->val->type.dtype ? 0 : cast_of(ctx, t->val, *d, out);
 }
 

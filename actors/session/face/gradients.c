@@ -89,7 +89,7 @@ rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *
     TRY(face_tensor(t, __func__));
     TRY((layout ? face_layout(t->s, layout, __func__) : 0));
     const struct layout *l = (const struct layout *)layout;
-    if (!t->leaf) return fail(E_STATE, "gradient: this tensor is the result of an operator, not a variable");
+    if (!t->leaf) return fail(E_STATE, "gradient: expected a variable, found the result of an operator");
     if (l && l->place != t->val->layout->place)
         return fail(E_PLACE, "gradient: a gradient must be on the placement of its tensor");
     if (l) TRY(layout_fits(l, &t->val->type));
@@ -103,7 +103,7 @@ int
 rille_tensor_set_reshard(struct rille_tensor *t, bool on)
 {
     TRY(face_tensor(t, __func__));
-    if (!t->leaf) return fail(E_STATE, "reshard: this tensor is the result of an operator, not a variable");
+    if (!t->leaf) return fail(E_STATE, "reshard: expected a variable, found the result of an operator");
     if (t->keeps_gathered == on) t->s->generation++;
     t->keeps_gathered = !on;
     return 0;

@@ -57,7 +57,7 @@ set_devices(struct rille_session *s, const struct rille_options *o)
     s->devices.default_kind = d.first;
     return s->devices.ndevice[DEV_CPU] || s->devices.default_kind != DEV_CPU
                ? 0
-               : fail(E_PLACE, "devices: \"%s\" names no device", o->devices);
+               : fail(E_PLACE, "devices: expected a list such as \"cpu:8\" or \"cuda:all\", found \"%s\"", o->devices);
 }
 
 static int

@@ -206,7 +206,9 @@ load_window(struct rille_file *f, struct wanted *w, const int64_t *from, const i
     struct type t;
     enum dtype d = dtype ? dtype_parse(dtype) : DT_NONE;
     if (dtype && d == DT_NONE) return err_last();
-    if (dtype && !dtype_is_float(d)) return fail(E_DTYPE, "%s: dtype must be float, found %s", f->tensors->path, dtype);
+    if (dtype && !dtype_is_float(d))
+        return fail(E_DTYPE, "%s: dtype must be float, found %s; load without dtype, then convert the tensor",
+                    f->tensors->path, dtype);
     TRY(entry_check(f->tensors, e));
     TRY(window_read(e, from, to, w, &t));
     if (dtype && dtype_is_float(t.dtype)) t.dtype = (uint8_t)d;
@@ -398,7 +400,8 @@ save_now(struct rille_saving *g)
     if (stat(g->path, &st) == 0 && S_ISDIR(st.st_mode))
         return folder_save(g->path, g->n, g->item, g->shard_bytes, &g->options);
     if (text_ends(g->path, ".safetensors")) return safetensors_save(g->path, g->n, g->item, &g->options);
-    return fail(E_IO, "%s: the name must end in .safetensors or .npy, or be a folder", g->path);
+    return fail(E_IO, "%s: unknown format: the name must end in .safetensors or .npy, or be an existing folder",
+                g->path);
 }
 
 static int
@@ -473,7 +476,8 @@ rille_save(struct rille_session *s, const char *path, int n, const char *const *
     struct rille_saving *g = saving_new(s, path, n, name, o ? o : &none);
     int status = 0;
     if (in_background) *in_background = NULL;
-    if (text_ends(path, ".npy") && n != 1) status = fail(E_ARG, "%s: a .npy file holds one tensor, found %d", path, n);
+    if (text_ends(path, ".npy") && n != 1)
+        status = fail(E_ARG, "%s: a .npy file must have one tensor, found %d; write a .safetensors file", path, n);
     if (!status) status = take_values(s, n, name, t, g->value);
     for (int i = 0; !status && i < n; i++) g->item[i].type = g->value[i].type;
     g->background = !status && in_background;

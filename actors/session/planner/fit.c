@@ -125,18 +125,15 @@ too_much(struct fitter *f, const struct plan *p)
 {
     int32_t d;
     struct schedule_search_result told = {0};
-    struct str most = {0};
     int64_t held = f->least = measure_held(p, &d);
     if (held <= f->limit) return 0;
     schedule_search_read(p->program, f->costs, &told);
-    plan_peak_print(p, d, 3, &most);
     int status = fail(E_MEMORY,
                       "graph: no schedule of its stages keeps a device within the limit %lld; the least is %lld bytes, "
-                      "on %s:%d, with %.0f %% idle; largest tensors: %s",
+                      "on %s:%d, with %.0f %% idle",
                       (long long)f->limit, (long long)held, device_kind_text(p->device[d].kind), (int)p->device[d].rank,
-                      100 * told.bubble, str_text(&most));
-    str_free(&most);
-    return status;
+                      100 * told.bubble);
+    return plan_peak_blame(p, d, status);
 }
 
 static int64_t
@@ -331,7 +328,8 @@ no_plan_fits(const struct fitter *f, int64_t held)
     if (l->bytes) str_addf(&proved, "%lld; ", (long long)l->bytes);
     int status =
         fail(E_MEMORY,
-             "memory: no plan found fits in %lld byte%s per device; %stry memory_limit = %lld: the least plan found "
+             "graph: memory_limit: no plan found fits in %lld byte%s per device; %stry memory_limit = %lld: the least "
+             "plan found "
              "needs %lld",
              (long long)f->limit, f->limit == 1 ? "" : "s", str_text(&proved), (long long)held, (long long)held);
     str_free(&proved);

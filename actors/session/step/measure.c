@@ -56,15 +56,13 @@ measure_fits(const struct plan *p, int64_t limit)
     int32_t d;
     int64_t held = measure_held(p, &d);
     if (held <= limit) return 0;
-    struct str s = {0};
-    plan_peak_print(p, d, 3, &s);
-    int status = fail(E_MEMORY,
-                      "graph: %s:%d needs %lld bytes, %lld of them for tensors of the step, but the limit is %lld; "
-                      "largest tensors: %s",
-                      device_kind_text(p->device[d].kind), (int)p->device[d].rank, (long long)held,
-                      (long long)p->device[d].arena_bytes, (long long)limit, str_text(&s));
-    str_free(&s);
-    return status;
+    int status =
+        fail(E_MEMORY,
+             "graph: %s:%d needs %lld bytes, %lld of them for tensors that the step computes, but the limit is "
+             "%lld",
+             device_kind_text(p->device[d].kind), (int)p->device[d].rank, (long long)held,
+             (long long)p->device[d].arena_bytes, (long long)limit);
+    return plan_peak_blame(p, d, status);
 }
 
 static void

@@ -34,7 +34,8 @@ static int
 check_cluster(const struct rille_cluster *c)
 {
     int64_t n = 1;
-    if (c->naxis < 1 || c->naxis > MAX_AXIS) return fail(E_ARG, "whatif: a mesh must have 1 to %d axes", MAX_AXIS);
+    if (c->naxis < 1 || c->naxis > MAX_AXIS)
+        return fail(E_ARG, "whatif: a mesh must have 1 to %d axes, found %d", MAX_AXIS, c->naxis);
     for (int a = 0; a < c->naxis; a++) {
         if (c->mesh[a] < 1)
             return fail(E_ARG, "whatif: the size of a mesh axis must be at least 1, found %d", (int)c->mesh[a]);
@@ -46,7 +47,7 @@ check_cluster(const struct rille_cluster *c)
     }
     if (c->flops && !(c->flops >= SLOWEST))
         return fail(E_ARG, "whatif: flops must be at least %d per second, found %g", SLOWEST, c->flops);
-    if (c->memory < 0) return fail(E_ARG, "whatif: memory must be above 0");
+    if (c->memory < 0) return fail(E_ARG, "whatif: memory must be above 0, found %lld", (long long)c->memory);
     return 0;
 }
 
@@ -181,7 +182,7 @@ too_little(const struct cluster *k, const struct assign_least *least, const char
     int64_t floor = (least->floor + k->nplace - 1) / k->nplace;
     if (floor) str_addf(&proved, "none needs less than %lld, and ", (long long)floor);
     int status =
-        fail(E_PLAN, "memory: no plan found fits in %lld byte%s per device; %sthe least found needs %lld, %s",
+        fail(E_PLAN, "whatif: memory: no plan found fits in %lld byte%s per device; %sthe least found needs %lld, %s",
              (long long)k->c->memory, k->c->memory == 1 ? "" : "s", str_text(&proved), (long long)least->bytes, how);
     str_free(&proved);
     return status;

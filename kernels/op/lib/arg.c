@@ -37,7 +37,7 @@ arg_infer(const struct call *c, int64_t *size)
     UNUSED(size);
     for (int d = 0; d < c->in[0].ndim; d++)
         if (looks_along(c, d) && c->in[0].dim[d] == 0)
-            return call_fail(E_SHAPE, c, "dimension %d must not be empty", d);
+            return call_fail(E_SHAPE, c, "dimension %d must not be empty, found 0 elements", d);
     return 0;
 }
 

@@ -53,6 +53,8 @@ void attention_text(const struct call *c, struct attention_text *t);
 void attention_text_free(struct attention_text *t);
 void attention_mask_text(const struct type *scores, const struct type *mask, struct str *text);
 int attention_infer(const struct call *c, int64_t *size);
+/* Fails unless the mask is absent or broadcasts to the scores. */
+int attention_check_mask(const struct call *c, const struct type *mask, struct type scores);
 /* Returns the flops of the forward pass. */
 double attention_flops(const struct call *c);
 

@@ -2,6 +2,7 @@
 #include "kernels/op/lib/norm.h"
 
 #include <math.h>
+#include <string.h>
 
 extern const struct op op_moments_joined, op_moments_of, op_moments_told, op_norm_grad, op_rsqrt, op_stop_gradient;
 
@@ -50,16 +51,33 @@ norm_rule(const struct call *c, struct str *rule)
     return 0;
 }
 
+/* Fails unless normalized_shape, if it is given, is the sizes of the last `dims` dimensions of x. */
+static int
+check_shape(const struct call *c, int dims)
+{
+    const struct attr *given = &c->attr[SHAPE];
+    struct type want = {.ndim = (uint8_t)dims}, has = {.ndim = (uint8_t)dims};
+    if (given->n == 0) return 0;
+    memcpy(want.dim, c->in[X].dim + c->in[X].ndim - dims, sizeof *want.dim * (size_t)dims);
+    memcpy(has.dim, given->list, sizeof *has.dim * (size_t)dims);
+    if (shape_equal(&want, &has)) return 0;
+    struct str s = {0};
+    shape_print(&want, &s);
+    str_add(&s, ", the last sizes of x, found ");
+    shape_print(&has, &s);
+    int code = call_fail(E_ATTR, c, "normalized_shape must be %s", str_text(&s));
+    str_free(&s);
+    return code;
+}
+
 int
 norm_infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
     int n = c->in[X].ndim, dims = norm_dims(c);
-    if (dims > n) return call_fail(E_SHAPE, c, "x must have at least %d dimensions, found %d", dims, n);
-    for (int i = 0; i < c->attr[SHAPE].n; i++)
-        if (c->attr[SHAPE].n != dims || c->attr[SHAPE].list[i] != c->in[X].dim[n - dims + i])
-            return call_fail(E_ATTR, c, "normalized_shape must be the sizes of the last dimensions of x");
-    return 0;
+    if (dims > n)
+        return call_fail(E_SHAPE, c, "x must have at least %d dimension%s, found %d", dims, dims == 1 ? "" : "s", n);
+    return check_shape(c, dims);
 }
 
 /* ---- meaning ---- */

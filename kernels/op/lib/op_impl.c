@@ -209,7 +209,7 @@ infer_one_more(const struct call *c, int64_t *size)
 {
     UNUSED(size);
     if (c->in[0].ndim < MAX_DIM) return 0;
-    return call_fail(E_SHAPE, c, "the result must have at most %d dimensions", MAX_DIM);
+    return call_fail(E_SHAPE, c, "the result must have at most %d dimensions, found %d", MAX_DIM, MAX_DIM + 1);
 }
 
 int

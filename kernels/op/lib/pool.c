@@ -60,14 +60,18 @@ pool_check(const struct call *c)
     if (c->in[0].ndim != 4) return call_fail(E_SHAPE, c, "x must have 4 dimensions, found %d", c->in[0].ndim);
     for (int a = POOL_KERNEL; a <= POOL_DILATION; a++) {
         const struct attr *attr = &c->attr[a];
-        if (attr->n > 2) return call_fail(E_ATTR, c, "%s must be one or two numbers", c->op->attr[a].name);
+        if (attr->n > 2)
+            return call_fail(E_ATTR, c, "%s must be one or two numbers, found %d", c->op->attr[a].name, attr->n);
         for (int i = 0; i < attr->n; i++)
             if (attr->list[i] < (a == POOL_PADDING ? 0 : 1) || attr->list[i] > INT32_MAX)
-                return call_fail(E_ATTR, c, "%s must not be %lld", c->op->attr[a].name, (long long)attr->list[i]);
+                return call_fail(E_ATTR, c, "%s must be at least %d, found %lld", c->op->attr[a].name,
+                                 a != POOL_PADDING, (long long)attr->list[i]);
     }
     for (int i = 0; i < 2; i++) {
         struct window w = pool_window(c->attr, i);
-        if (w.padding > w.kernel / 2) return call_fail(E_ATTR, c, "padding must be at most half of kernel_size");
+        if (w.padding > w.kernel / 2)
+            return call_fail(E_ATTR, c, "padding must be at most half of kernel_size, %lld, found %lld",
+                             (long long)w.kernel, (long long)w.padding);
     }
     return 0;
 }
@@ -78,7 +82,9 @@ pool_infer(const struct call *c, int64_t *size)
     TRY(pool_check(c));
     for (int i = 0; i < 2; i++) {
         size[i] = pool_size(c->attr, i, c->in[0].dim[2 + i]);
-        if (size[i] < 1) return call_fail(E_SHAPE, c, "the window is larger than the padded image");
+        if (size[i] < 1)
+            return call_fail(E_SHAPE, c, "the window must not exceed the padded image, %lld in dimension %d",
+                             (long long)(c->in[0].dim[2 + i] + 2 * pool_window(c->attr, i).padding), 2 + i);
     }
     return 0;
 }

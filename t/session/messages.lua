@@ -1,0 +1,135 @@
+-- Tests of the texts of messages: each row is a wrong call and the parts that its error must contain. An error names the
+-- fault, the value found, the expectation, and what to write instead. Errors of data, which a run finds, also name the
+-- line and the module of the operator.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, T = rille.nn, rille.tensor
+local x, ids = rille.ones({4, 5}), T({0, 9}, {dtype = "i64"})
+local image = rille.ones({2, 3, 8, 8})
+local P = rille.placement("cpu", {0})
+
+tap.group("operators", function()
+  local mask, q = rille.ones({4}):gt(0), rille.ones({1, 2, 3, 4})
+  local k, v = rille.ones({1, 2, 5, 4}), rille.ones({1, 2, 6, 4})
+  for _, row in ipairs{
+    {function() x:matmul(x) end, "matmul: dimension 1 of a is 5 but dimension 0 of b is 4, expected equal sizes; a is"},
+    {function() return x + rille.ones({6, 5}) end, "add: dimension 0 of the operands is 4 and 6, expected equal sizes or 1; a is"},
+    {function() x:softmax(2) end, "softmax: axis must be from -2 to 1, found 2"},
+    {function() x:unsqueeze(4) end, "unsqueeze: axis must be from -3 to 2, found 4"},
+    {function() x:gelu("tan") end, 'gelu: approximate must be "none" or "tanh", found "tan"'},
+    {function() x:gelu(5) end, 'gelu: approximate must be "none" or "tanh", found the number 5'},
+    {function() x:relu(x) end, "relu: one tensor too many; expected relu(x)"},
+    {function() x:clamp(0, 1, "a") end, "clamp: one argument too many: the string \"a\"; expected clamp(x, min, max)"},
+    {function() rille.cat({x, rille.ones({4})}) end, "cat: operands must have as many dimensions as the first, 2, found 1"},
+    {function() rille.concat({x, rille.ones({4})}) end, "concat: operands must have as many"},
+    {function() rille.cat({}) end, "cat: expected a list of at least 1 tensor, found an empty list"},
+    {function() rille.stack({}) end, "stack: expected a list of at least 1 tensor"},
+    {function() x:to("float32") end, 'to: unknown dtype "float32": write "f32"'},
+    {function() x:to("cuda") end, 'to: expected a dtype such as "f32", found the device "cuda"; x:to_global{placement = rille.placement("cuda", {0})'},
+    {function() T({1}, {dtype = "long"}) end, 'tensor: unknown dtype "long": write "i64"'},
+    {function() rille.boxing{shape = {1}, dtype = "half", from = {placement = P, sbp = "B"}, to = {placement = P, sbp = "B"}} end,
+      'boxing: unknown dtype "half": write "f16"'},
+    {function() rille.linspace(0, 1) end, "linspace: n, the number of elements, must be an integer of at least 0, found nothing"},
+    {function() rille.linspace("a", 1, 3) end, 'linspace: start must be a number, found the string "a"'},
+    {function() rille.eye(-1) end, "eye: the number of rows must be an integer of at least 0, found the number -1"},
+    {function() x:index_select(0, mask) end, "index_select: ids must be integer, found bool; a mask selects with masked_select"},
+    {function() x:index_select(0, T({1})) end, 'index_select: ids must be integer, found f32; convert it with to("i64")'},
+    {function() x:cross_entropy(T({0, 1, 2, 3})) end, "cross_entropy: labels must be the classes' numbers, i64 or i32, found f32; convert them: labels:to(\"i64\")"},
+    {function() x:cross_entropy(ids) end, "cross_entropy: labels must have shape {4} (axis 1 of logits is the classes), found {2}"},
+    {function() image:conv2d(rille.ones({4, 2, 3, 3})) end, "conv2d: expected an image of 2 channels (dimension 1 of x), found 3; x is f32{2, 3, 8, 8}"},
+    {function() image:conv2d(rille.ones({4, 1, 3, 3}), {groups = 2}) end, "groups must divide the input channels, 3, and the output channels, 4; found 2"},
+    {function() image:conv2d(rille.ones({4, 3, 9, 3})) end, "conv2d: the kernel must not exceed the padded image, 8 in dimension 2"},
+    {function() image:conv2d(rille.ones({4, 3, 3, 3}), {stride = 0}) end, "conv2d: stride must be at least 1, found 0"},
+    {function() x:conv2d(x) end, "conv2d: x and w must have 4 dimensions, found 2 and 2"},
+    {function() image:max_pool2d(9) end, "max_pool2d: the window must not exceed the padded image, 8 in dimension 2"},
+    {function() image:max_pool2d(2, {padding = 2}) end, "max_pool2d: padding must be at most half of kernel_size, 2, found 2"},
+    {function() x:layer_norm(nil, nil, {normalized_shape = {4}}) end, "layer_norm: normalized_shape must be {5}, the last sizes of x, found {4}"},
+    {function() rille.ones({}):layer_norm() end, "x must have at least 1 dimension, found 0"},
+    {function() q:scaled_dot_product_attention(rille.ones({1, 2, 5, 3}), v) end, "scaled_dot_product_attention: q and k must have the same size (last dimension), found 4 and 3"},
+    {function() q:scaled_dot_product_attention(k, v) end, "scaled_dot_product_attention: k and v must have the same length (dimension 2), found 5 and 6"},
+    {function() q:scaled_dot_product_attention(k, k, rille.ones({4, 5})) end, "mask must be {1, 2, 3, 5} or a shape that broadcasts to it, found {4, 5}"},
+    {function() x:scatter_add(ids, T({1, 2}), 0) end, "scatter_add: ids must have as many dimensions as x, 2, found 1"},
+    {function() (x + 1):copy_(x) end, "copy_: expected a variable, found the result of an operator; clone or detach it first"},
+    {function() (x + 1):add_(x) end, "add_: expected a variable, found the result of an operator"},
+    {function() rille.ones({2}):copy_(x) end, "copy_: the value must have the variable's shape {2} or broadcast to it, found {4, 5}"},
+    {function() rille.placement("gpu", {0}) end, 'placement: unknown device kind "gpu": expected cpu, meta or cuda; a GPU is cuda'},
+    {function() rille.placement("cuda:0", {0}) end, 'placement: expected a device kind without a number, such as "cpu", found "cuda:0"'},
+    {function() rille.placement("cpu", {9999}) end, "; start rille with -d cpu:10000"},
+    {function() rille.placement("cpu", {-1}) end, "placement: a rank must be a device number from 0 on, an integer, found the number -1"},
+  } do tap.fails(row[1], {"messages.lua:", row[2]}, row[2]) end
+end)
+
+-- Checks that no error of a composite operator names an operator that users cannot call.
+tap.group("composites", function()
+  local wrong
+  local public = {}
+  for _, name in ipairs(rille.operators()) do public[name] = true end
+  for name in pairs(public) do
+    local call = rille[name]
+    if type(call) == "function" then
+      for _, arguments in ipairs{{x, x}, {x, image}, {image, x, x}, {x, ids, x}, {ids, ids, ids}, {image, image, ids}} do
+        local good, why = pcall(call, table.unpack(arguments))
+        local inner = not good and tostring(why):match("^[^:]*:%d+: [%w_]+: ([%w_]+): ")
+        if inner and not public[inner] then wrong = tostring(why) end
+      end
+    end
+  end
+  tap.ok(not wrong, "an error of a composite names no hidden operator", wrong)
+end)
+
+-- Rows of modules whose data are wrong: what a run finds must name the user's line and the module's path, eagerly and in a
+-- compiled step.
+tap.group("modules", function()
+  local Net = nn.Module:extend("Net")
+  function Net:init(inner) self.blocks = {nn.ReLU(), inner} end
+  function Net:forward(...) return self.blocks[2](...) end
+  local Classes = nn.Module:extend("Classes")
+  function Classes:forward(logits, labels) return logits:cross_entropy(labels) end
+  for _, row in ipairs{
+    {Net(nn.Embedding(4, 2)), {ids}, "embedding: id 9 at position 1 is not in a table of 4 rows (positions count from 0) (in Net.blocks.1)"},
+    {Net(Classes()), {rille.ones({2, 5}), ids}, "cross_entropy: label 9 at position 1 is not one of 5 classes (positions count from 0) (in Net.blocks.1)"},
+    {nn.Embedding(4, 2), {ids}, "embedding: id 9 at position 1 is not in a table of 4 rows (positions count from 0) (in nn.Embedding)"},
+    {Classes(), {rille.ones({2, 5}), ids}, "is not one of 5 classes (positions count from 0)"},
+  } do
+    for name, call in pairs{eager = function() return row[1](table.unpack(row[2])) end, step = rille.graph(function(...) return row[1](...) end)} do
+      local good, why = pcall(function() return call(table.unpack(row[2])):sum():item() end)
+      tap.ok(not good and tap.has(tostring(why), "messages.lua:", row[3]), name .. ": " .. row[3], why)
+    end
+  end
+  local net = Net(nn.Embedding(4, 2))
+  local y = net(ids)
+  net.blocks[2], net = nil, nil
+  collectgarbage()
+  local good, why = pcall(y.totable, y)
+  tap.ok(not good and tap.has(tostring(why), "(in nn.Embedding)"), "a module that no longer exists is named by its class", why)
+end)
+
+tap.group("steps", function()
+  for _, row in ipairs{
+    {function() rille.graph(function(a) return a:reshape{4, 5} + 1 end, {micro_batches = 2})(x) end,
+      "with micro_batches = 2, a tensor that depends on the step's arguments has the rows of one micro-batch: write -1"},
+    {function() rille.graph(print):stats() end, "the step has no plan yet; call the step first"},
+    {function() rille.graph(print, {auto_parallel = 3}) end, '"optimal", "propagate", "recursive" or "greedy", found the number 3'},
+    {function() rille.graph(print, {schedule = {memory = 1, lag = 2}}) end, "memory chooses lag and split_backward; expected either memory or these, found both"},
+  } do tap.fails(row[1], {"messages.lua:", row[2]}, row[2]) end
+  local p = rille.ones({64, 64}, {requires_grad = true})
+  local step = rille.graph(function(a) return (a * p):sum() end, {memory_limit = 1})
+  local good, why = pcall(step, rille.ones({64, 64}))
+  tap.ok(not good and not tostring(why):find("largest tensors: *$"), "a limit without tensors of the step lists no tensor", why)
+end)
+
+tap.group("files", function()
+  local path = os.tmpname() .. ".safetensors"
+  rille.save(path, {first = x, second = x})
+  tap.fails(function() rille.load(path, {names = {"third"}}) end, {"load: ", "no tensor named 'third'; it has: first, second"}, "the names of a file")
+  tap.fails(function() rille.load(path, {dtype = "i32"}) end, {"dtype must be float, found i32; load without dtype, then convert the tensor"}, "a dtype of a file")
+  local csv = os.tmpname()
+  local f = assert(io.open(csv, "w"))
+  f:write("1;2\n3;4\n")
+  f:close()
+  tap.fails(function() rille.data.csv(csv) end, {'the fields seem to be separated by ";": write separator = ";"'}, "a separator of a file")
+  os.remove(csv)
+  os.remove(path)
+end)
+
+tap.done()
