@@ -113,13 +113,13 @@ find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
     if (!getenv("MASTER_PORT")) {
         port = port_of(row);
     } else if (environment_integer("MASTER_PORT", &port) || port < 1 || port > 65535) {
-        snprintf(why, FRONT_TEXT, "MASTER_PORT must be a port, found '%s'", getenv("MASTER_PORT"));
+        snprintf(why, FRONT_TEXT, "MASTER_PORT must be a port from 1 to 65535, found '%.60s'", getenv("MASTER_PORT"));
         return -1;
     }
     bool six = strchr(host, ':') && host[0] != '['; /* IPv6 address without brackets */
     int n = snprintf(r->address, sizeof r->address, six ? "tcp://[%s]:%d" : "tcp://%s:%d", host, port);
     if (n < (int)sizeof r->address) return 0;
-    snprintf(why, FRONT_TEXT, "MASTER_ADDR is too long");
+    snprintf(why, FRONT_TEXT, "MASTER_ADDR must have at most %d characters, found more", FRONT_TEXT - 32);
     return -1;
 }
 
@@ -144,6 +144,20 @@ misses(const struct row *row, char why[FRONT_TEXT])
     return wanted;
 }
 
+static int
+read_rank(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
+{
+    if (environment_integer(row->size, &r->size) || r->size < 1) {
+        snprintf(why, FRONT_TEXT, "%s must be the number of processes of the job, found '%.60s'", row->size,
+                 getenv(row->size));
+        return -1;
+    }
+    if (!environment_integer(row->rank, &r->rank) && r->rank < r->size) return 0;
+    snprintf(why, FRONT_TEXT, "%s must be a rank from 0 to %d, as %s is %d, found '%.60s'", row->rank, r->size - 1,
+             row->size, r->size, getenv(row->rank));
+    return -1;
+}
+
 int
 ranked_read(struct ranked *r, char why[FRONT_TEXT])
 {
@@ -151,12 +165,7 @@ ranked_read(struct ranked *r, char why[FRONT_TEXT])
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *row = &rows[i];
         if (!getenv(row->rank) || !getenv(row->size) || (row->also && !getenv(row->also))) continue;
-        if (environment_integer(row->rank, &r->rank) || environment_integer(row->size, &r->size) || r->size < 1 ||
-            r->rank >= r->size) {
-            snprintf(why, FRONT_TEXT, "%s is '%.60s' and %s is '%.60s': a rank must be below the number of processes",
-                     row->rank, getenv(row->rank), row->size, getenv(row->size));
-            return -1;
-        }
+        if (read_rank(row, r, why)) return -1;
         if (is_spread(row, r) && misses(row, why)) return -1;
         if (r->size == 1) return 0;
         r->launcher = row->launcher;
