@@ -25,7 +25,8 @@ static const char help[] =
     "       rille launch, coordinator, worker, keys: several processes; see rille launch --help\n"
     "       rille attach [NAME]    a prompt on a running controller\n"
     "       rille verify FILE      check a certificate of a planned step\n"
-    "Runs a script, or the shell if no script is given and stdin is a terminal. '-' reads a script from stdin.\n\n"
+    "Runs a script, or the shell if no script is given and stdin is a terminal. '-' reads a script\n"
+    "from stdin.\n\n"
     "  -d, --devices LIST   devices of this process: cpu:4, cpu:2,cuda:0, cuda:all\n"
     "                       (default: cpu:8, or one cpu device per core if there are more)\n"
     "      --collectives HOW  transfers between GPUs: 'own': each reads the others' shards;\n"
@@ -35,8 +36,8 @@ static const char help[] =
     "  -l MOD               require a module into its global\n"
     "  -i                   start the shell after the script\n"
     "      --color WHEN     auto, always or never\n"
-    "      --calibrate      measure costs of communication and computation, print them and save them to\n"
-    "                       ~/.config/rille/cost\n"
+    "      --calibrate      measure costs of communication and computation, print them and save\n"
+    "                       them to ~/.config/rille/cost\n"
     "      --no-init        do not read ~/.config/rille/init.lua\n"
     "      --jupyter FILE   run as a Jupyter kernel; FILE is the connection file\n"
     "      --jupyter-install  install the Jupyter kernel for this user\n"
@@ -53,7 +54,7 @@ static const char help[] =
     "  RILLE_BUS=sim:SEED   deliver messages in an order chosen by SEED\n"
     "  RILLE_TRANSPORT=HOW  tcp or mpi: transport between hosts\n"
     "  RILLE_CACHE=FOLDER   compiled GPU kernels; empty: none are kept\n"
-    "  RILLE_LUA_DIR=FOLDER Rille's own modules, for developers\n"
+    "  RILLE_LUA_DIR=FOLDER Rille's own modules, for developers\n\n"
     "In the shell: :help, and ?name for the help page of an operator or function.\n";
 
 struct action { /* -e, -E and -l, in order */

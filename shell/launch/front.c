@@ -26,13 +26,13 @@
 enum { USAGE = 2, WORKERS_MOST = FRONT_CHILDREN, WORLD_MOST = 1024, WAIT_STARTED = 30, WAIT_JOINED = 300 };
 
 static const char help[] =
-    "usage: rille launch -n N [options] [script.lua [args]]      N worker processes on this host\n"
-    "       rille launch -H a:4,b:4 [options] [script.lua [args]]    on other hosts, by ssh\n"
+    "usage: rille launch -n N [options] [script.lua [args]]   N worker processes on this host\n"
+    "       rille launch -H a:4,b:4 [options] [script.lua [args]]   on other hosts, by ssh\n"
     "       rille coordinator --bind tcp://HOST:PORT --world N [options] [script.lua [args]]\n"
     "       rille worker --join tcp://HOST:PORT [options]\n"
-    "       rille keys > FILE                                    a key for the coordinator and all workers\n"
-    "       rille keys --world N FOLDER                          one key for each of them\n"
-    "       rille attach [NAME]                                  a prompt on a controller that runs on this host\n\n"
+    "       rille keys > FILE                   a key for the coordinator and all workers\n"
+    "       rille keys --world N FOLDER         one key for each of them\n"
+    "       rille attach [NAME]                 a prompt on a controller that runs on this host\n\n"
     "  -n N               number of workers to start\n"
     "  -H, --hosts LIST   hosts, and workers on each: a:4,b:4; node[01-16]:2; user@a; ssh://a:2222\n"
     "      --hostfile F   list of hosts in a file, one per line, with slots=N; # begins a comment\n"
@@ -51,7 +51,7 @@ static const char help[] =
     "                         loss (3; RILLE_LINK)\n"
     "      --orphan SECONDS   a worker without a heartbeat of its controller for this time abandons\n"
     "                         it (4.5; RILLE_ORPHAN)\n"
-    "      --root DIRS    folders (A:B) shared by all hosts, in which workers write and read checkpoints\n"
+    "      --root DIRS    folders (A:B) shared by all hosts, in which workers store checkpoints\n"
     "      --key-file F   key file, readable by its owner only, or a folder of keys\n\n"
     "launch and coordinator also accept the options of rille --help.\n";
 
@@ -528,7 +528,8 @@ worker(const struct words *w)
     if (w->rest) return front_usage("worker: expected only options, found %s; workers run no script", w->rest);
     if (!w->join) return front_usage("worker: --join ADDRESS is missing: the address of the coordinator%s", "");
     if (rille_address(w->join)) return front_usage("worker: --join: %s", rille_error());
-    if (rille_devices(o.devices, true)) return front_usage("worker: %s", rille_error());
+    if (rille_devices(o.devices, true))
+        return front_usage(w->devices ? "worker: %s" : "worker: RILLE_DEVICES: %s", rille_error());
     if (w->rank && parse_integer(w->rank, 0, WORLD_MOST - 1, &o.rank))
         return front_usage("worker: --rank must be a number from 0 to 1023, found '%s'", w->rank);
     if (w->wait && parse_integer(w->wait, 1, 1 << 24, &o.wait_seconds))
@@ -610,7 +611,7 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
                                          .rank = r.rank,
                                          .wait_seconds = WAIT_JOINED};
         if (read_keep(&w, &o.keep_seconds) || read_worker_times(&w, &o)) return USAGE;
-        if (rille_devices(o.devices, true)) return front_usage("%s", rille_error());
+        if (rille_devices(o.devices, true)) return front_usage(w.devices ? "%s" : "RILLE_DEVICES: %s", rille_error());
         return r.mpi ? serve_as_child(&o) : worker_serve(&o);
     }
     struct environment e;
