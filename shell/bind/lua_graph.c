@@ -483,7 +483,8 @@ whatif(lua_State *L)
     if (lua_getfield(L, 2, "mesh") != LUA_TTABLE) return complain(L, "whatif: mesh must be a list of sizes");
     check_list(L, -1, "whatif");
     c.naxis = (int)lua_rawlen(L, -1);
-    if (c.naxis < 1 || c.naxis > RILLE_AXES) return complain(L, "whatif: a mesh must have 1 to %d axes", RILLE_AXES);
+    if (c.naxis < 1 || c.naxis > RILLE_AXES)
+        return complain(L, "whatif: a mesh must have 1 to %d axes, found %d", RILLE_AXES, c.naxis);
     for (int a = 0; a < c.naxis; a++) {
         int64_t n;
         lua_rawgeti(L, -1, a + 1);

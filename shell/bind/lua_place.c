@@ -100,7 +100,7 @@ lua_place_new(lua_State *L)
     struct mesh m = {0};
     const struct rille_place *p;
     if (lua_type(L, 1) != LUA_TSTRING)
-        complain(L, "placement: the first argument must be a device kind such as \"cpu\"");
+        complain(L, "placement: the first argument must be a device kind such as \"cpu\", found %s", what_is(L, 1));
     if (!strcmp(lua_tostring(L, 1), "late")) lua_warning(L, RENAMED_KIND, 0);
     if (!lua_istable(L, 2))
         complain(L, "placement: the second argument must be a table of ranks, found %s", what_is(L, 2));
@@ -246,7 +246,7 @@ sbp_order(lua_State *L, const char *who, struct sbp *sbp)
         int64_t axis;
         lua_rawgeti(L, -1, k + 1);
         if (!whole_at(L, -1, &axis) || axis < 0 || axis >= sbp->n)
-            complain(L, "%s: order names a mesh axis that does not exist", who);
+            complain(L, "%s: order must have mesh axes from 0 to %d, found %s", who, sbp->n - 1, what_is(L, -1));
         sbp->order[k] = (int)axis;
         lua_pop(L, 1);
     }

@@ -237,7 +237,7 @@ only(const struct words *w, const char *word, const char *allowed)
         const char *value = *(const char *const *)(const void *)((const char *)w + cluster_options[i].at);
         char text[FRONT_TEXT];
         if (!value || cluster_options[i].kept || strstr(allowed, cluster_options[i].name)) continue;
-        snprintf(text, sizeof text, "%s: expected only the options -d --collectives %s, found %s", word, allowed,
+        snprintf(text, sizeof text, "%s: expected one of the options %s, found %s", word, allowed,
                  cluster_options[i].name);
         return front_usage("%s", text);
     }
@@ -397,7 +397,9 @@ launch_kept(const struct words *w, bool over)
 static int
 launch_workers(const struct words *w, struct front *f)
 {
-    int code = only(w, "launch", "-n --bind --key-file -H --hosts --hostfile --keep --root --silence --link --orphan");
+    int code =
+        only(w, "launch",
+             "-n -d --collectives --bind --key-file -H --hosts --hostfile --keep --root --silence --link --orphan");
     if (code) return code;
     bool over = w->hosts || w->hostfile;
     if (!w->n && !over) return front_usage("launch: -n N, the number of workers, or -H HOSTS is missing%s", "");
@@ -420,7 +422,7 @@ launch_workers(const struct words *w, struct front *f)
 static int
 coordinator(const struct words *w, struct front *f)
 {
-    int code = only(w, "coordinator", "--bind --world --key-file --root --silence");
+    int code = only(w, "coordinator", "-d --collectives --bind --world --key-file --root --silence");
     if (code) return code;
     if (!w->bind) return front_usage("coordinator: --bind ADDRESS is missing: the address at which workers join%s", "");
     if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());
@@ -522,7 +524,8 @@ worker(const struct words *w)
                                      .rank = -1,
                                      .wait_seconds = w->from_stdin ? WAIT_STARTED : WAIT_JOINED,
                                      .joined = w->from_stdin ? NULL : ignore_interrupts};
-    int code = only(w, "worker", "--join --rank --key-file --wait --host --keep --root --link --orphan");
+    int code =
+        only(w, "worker", "-d --collectives --join --rank --key-file --wait --host --keep --root --link --orphan");
     if (code) return code;
     if (read_keep(w, &o.keep_seconds) || read_worker_times(w, &o)) return USAGE;
     if (w->rest) return front_usage("worker: expected only options, found %s; workers run no script", w->rest);
@@ -597,7 +600,7 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     if (!r.launcher) return -1;
     int code = take_words(argc, argv, 1, others, &w);
     if (code) return code;
-    code = only(&w, r.launcher, "--key-file --host --keep --root --silence --link --orphan");
+    code = only(&w, r.launcher, "-d --collectives --key-file --host --keep --root --silence --link --orphan");
     if (code) return code;
     f->found = r.launcher;
     snprintf(address, sizeof address, "%s", r.address);

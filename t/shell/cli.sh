@@ -97,7 +97,7 @@ launch --foo|unknown option --foo
 launch -n 2 --hostfil x|unknown option --hostfil; the nearest is --hostfile
 launch -n 2 --collor never|unknown option --collor; the nearest is --color
 launch -n 2 doctor|the nearest command is rille --doctor
-launch -n 2 --join tcp://a:1|launch: expected only the options
+launch -n 2 --join tcp://a:1|launch: expected one of the options
 worker --join tcp://127.0.0.1:1 script.lua|worker: expected only options, found script.lua
 verify|verify: expected the name of one file
 ROWS
