@@ -119,7 +119,7 @@ for devices in "cpu:0" "cpu:x" "cpu:2,,cpu:3" "gpu" "cpu:-1" ":4" "cpu:2,cpu:3" 
   is "-d $devices is an error of usage" "$code:$stdout" "2:"
 done
 for pair in RILLE_SEED=x RILLE_THREADS=-1 RILLE_THREADS=x RILLE_CHECK=all RILLE_BUS=x RILLE_TRANSPORT=x RILLE_DEVICES=x \
-  RILLE_COST=none; do
+  RILLE_COST=none RILLE_LUA_DIR=none; do
   export "$pair"; go -e 'print(1)'; unset "${pair%%=*}"
   is "$pair is an error of usage" "$code" 2
   has "$pair: the message names the variable" "$stderr" "${pair%%=*}"
