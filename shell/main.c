@@ -394,7 +394,7 @@ static int
 open_failed(const struct program *p)
 {
     char text[1000];
-    bool named = !p->devices && p->environment.options.devices && !strncmp(rille_error(), "devices:", 8);
+    bool named = !p->devices && p->environment.options.devices && !strcmp(rille_error_kind(), "placement does not fit");
     snprintf(text, sizeof text, "%s%s", named ? "RILLE_DEVICES: " : "", rille_error());
     tell_line(text);
     return rille_was_lost() ? EXIT_LOST : EXIT_USAGE;

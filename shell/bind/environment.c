@@ -84,11 +84,22 @@ find_costs(struct environment *e)
     if (named || (e->cost[0] && !access(e->cost, R_OK))) e->options.cost = e->cost;
 }
 
+static int
+check_lua_folder(struct environment *e)
+{
+    char path[PATH_MAX];
+    const char *folder = environment_value("RILLE_LUA_DIR");
+    if (!folder) return 0;
+    snprintf(path, sizeof path, "%s/nn.lua", folder);
+    if (!access(path, R_OK)) return 0;
+    return environment_malformed(e, "RILLE_LUA_DIR must be the folder lua of Rille's sources, found '%s'", folder);
+}
+
 int
 environment_read(struct environment *e)
 {
     memset(e, 0, sizeof *e);
-    if (read_seed(e) || read_checks(e)) return -1;
+    if (read_seed(e) || read_checks(e) || check_lua_folder(e)) return -1;
     e->options.devices = environment_value("RILLE_DEVICES");
     e->trace = environment_value("RILLE_TRACE");
     e->transport = environment_value("RILLE_TRANSPORT");

@@ -269,7 +269,7 @@ tap.group("rille verify", function()
   os.remove(path)
   tap.is(verify(path), 1, "a missing file is refused")
   local code, said = verify(arg[at])
-  tap.ok(code == 1 and tap.has(said, "verify: " .. arg[at], "not a certificate"), "a binary file is refused with its name", said)
+  tap.ok(code == 1 and tap.has(said, "verify: " .. arg[at], "is not text"), "a binary file is refused with its name", said)
 end)
 
 tap.done()

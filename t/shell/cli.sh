@@ -90,7 +90,7 @@ version|the nearest command is rille --version
 lanch -n 2|the nearest command is rille launch
 train|expected a script or a command: launch, coordinator, worker, keys, attach or verify
 folder/no.lua|cannot open folder/no.lua: No such file or directory
---calibrat|unknown option --calibrat; the nearest is --calibrate
+--calibate|unknown option --calibate; the nearest is --calibrate
 --foo|unknown option --foo
 --version=1|--version=1 accepts no argument
 launch --foo|unknown option --foo
