@@ -86,7 +86,8 @@ choose_controller(const char *name, struct found *out)
     if (n > 1) return tell_many(found, n);
     if (n == 0 && name)
         return attach_failed(
-            "no controller called '%s' runs on this host; expected the name of a script or the number of a process", name);
+            "no controller called '%s' runs on this host; expected the name of a script or the number of a process",
+            name);
     if (n == 0)
         return attach_failed("no controller of this user runs on this host; %s starts one", "rille launch -n 4");
     *out = found[0];

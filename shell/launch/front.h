@@ -40,9 +40,9 @@ struct front {
     struct hosts hosts;    /* hosts on which to start workers; n 0: this host */
 };
 
-/* Removes the cluster subcommand and its options from the arguments. others: options of main.c, which stay. Returns -1 to continue, as controller if f->on;
- * else the exit code: the subcommand is done (a worker ran to its end, a key was made), or a usage error was
- * printed. */
+/* Removes the cluster subcommand and its options from the arguments. others: options of main.c, which stay. Returns -1
+ * to continue, as controller if f->on; else the exit code: the subcommand is done (a worker ran to its end, a key was
+ * made), or a usage error was printed. */
 int front_read(int *argc, char **argv, const struct option *others, struct front *f);
 /* Fills in the session's options for a controller; `devices` is the argument of -d, or NULL. Non-zero: rille_error()
  * says what is wrong. */
