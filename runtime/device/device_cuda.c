@@ -37,7 +37,8 @@ load_cuda_plugin(void)
 {
     if (plugin) return 0;
     void *file = plugin_open("librille-cuda.so", false);
-    if (!file) return fail(E_PLACE, "devices: no CUDA plug-in: %s", dlerror());
+    if (!file)
+        return fail(E_PLACE, "devices: no CUDA plug-in: %s; build Rille with CUDA, or use cpu devices", dlerror());
     const struct cuda_plugin *(*get)(void);
     *(void **)&get = dlsym(file, "rille_cuda_plugin");
     const struct cuda_plugin *found = get ? get() : NULL;
@@ -109,7 +110,8 @@ parse_devices(const char *text, bool here, struct cuda_choice *c)
     TRY(load_cuda_plugin());
     const char *why = plugin->count(&ngpu);
     if (why || ngpu == 0)
-        return fail(E_PLACE, "devices: \"cuda:%s\": no GPU found: %s", text, why ? why : "the driver shows none");
+        return fail(E_PLACE, "devices: \"cuda:%s\": no GPU found: %s; use cpu devices", text,
+                    why ? why : "the driver shows none");
     if (gpu >= ngpu)
         return fail(E_PLACE, "devices: \"cuda:%s\": no GPU %ld; this host has %d (GPUs count from 0)", text, gpu, ngpu);
     for (int i = 0; all && i < ngpu; i++) TRY(add_gpu(c, i, 1));
