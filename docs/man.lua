@@ -45,7 +45,7 @@ for command, text in run("echo :help | RILLE --no-init --color never -i"):gmatch
 item("?NAME", "The help page of a name. ?learning rate lists the pages on these words, ?*norm* the pages with a matching name.")
 item("Ctrl-C", "The first press cancels the run at its next act, or after the updates that have begun. The second press prints the cause of the wait.")
 section "ENVIRONMENT"
-for name, text in help:match("Environment: (.-)\nIn the shell"):gsub("\n", " "):gmatch("(RILLE_[%w_=:,]+) %((.-)%)") do item(name, text) end
+for name, text in help:match("Environment variables:\n(.-)In the shell"):gmatch("  (RILLE_%S+) +([^\n]+)") do item(name, text) end
 item("XDG_CONFIG_HOME, XDG_STATE_HOME", "Folders of init.lua and the history; by default ~/.config and ~/.local/state.")
 item("NO_COLOR", "Disables colours.")
 section "FILES"

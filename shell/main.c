@@ -22,10 +22,11 @@ enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130, NCHUNK = 64 };
 
 static const char help[] =
     "usage: rille [options] [script.lua [args]]\n"
-    "       rille launch -n N ..., rille coordinator, rille worker, rille keys: several processes; see rille launch "
-    "--help\n"
+    "       rille launch, coordinator, worker, keys: several processes; see rille launch --help\n"
     "       rille attach [NAME]    a prompt on a running controller\n"
-    "Runs a script, or the shell if no script is given and stdin is a terminal. '-' reads a script from stdin.\n\n"
+    "       rille verify FILE      check a certificate of a planned step\n"
+    "Runs a script, or the shell if no script is given and stdin is a terminal. '-' reads a script\n"
+    "from stdin.\n\n"
     "  -d, --devices LIST   devices of this process: cpu:4, cpu:2,cuda:0, cuda:all\n"
     "                       (default: cpu:8, or one cpu device per core if there are more)\n"
     "      --collectives HOW  transfers between GPUs: 'own': each reads the others' shards;\n"
@@ -35,19 +36,25 @@ static const char help[] =
     "  -l MOD               require a module into its global\n"
     "  -i                   start the shell after the script\n"
     "      --color WHEN     auto, always or never\n"
-    "      --calibrate      measure costs of communication and computation, print them and save them to\n"
-    "                       ~/.config/rille/cost\n"
+    "      --calibrate      measure costs of communication and computation, print them and save\n"
+    "                       them to ~/.config/rille/cost\n"
     "      --no-init        do not read ~/.config/rille/init.lua\n"
     "      --jupyter FILE   run as a Jupyter kernel; FILE is the connection file\n"
     "      --jupyter-install  install the Jupyter kernel for this user\n"
     "      --doctor [--json]  report hardware, libraries and settings\n"
     "      --version        print the version\n"
     "      --help           print this\n\n"
-    "Environment: RILLE_DEVICES (as -d), RILLE_SEED (random values), RILLE_THREADS (device threads),\n"
-    "RILLE_TRACE=FILE (times of graphs), RILLE_LUA_DIR (Rille's own modules, for developers),\n"
-    "RILLE_CHECK=ref,nan,trace (check kernels, compiled steps), RILLE_BUS=sim:SEED (simulated messages), "
-    "RILLE_TRANSPORT=tcp|mpi (between "
-    "hosts), RILLE_COST=FILE (costs of communication).\n"
+    "Environment variables:\n"
+    "  RILLE_DEVICES=LIST   devices, as -d\n"
+    "  RILLE_SEED=N         seed of random values\n"
+    "  RILLE_THREADS=N      number of device threads\n"
+    "  RILLE_TRACE=FILE     write the times of graphs\n"
+    "  RILLE_COST=FILE      read the costs of communication, which --calibrate writes\n"
+    "  RILLE_CHECK=LIST     ref, nan, trace: check kernels, values, compiled steps\n"
+    "  RILLE_BUS=sim:SEED   deliver messages in an order chosen by SEED\n"
+    "  RILLE_TRANSPORT=HOW  tcp or mpi: transport between hosts\n"
+    "  RILLE_CACHE=FOLDER   compiled GPU kernels; empty: none are kept\n"
+    "  RILLE_LUA_DIR=FOLDER Rille's own modules, for developers\n\n"
     "In the shell: :help, and ?name for the help page of an operator or function.\n";
 
 struct action { /* -e, -E and -l, in order */
@@ -68,18 +75,6 @@ struct program {
     const struct front *front;
     struct environment environment;
 };
-
-/* ---- messages ---- */
-
-static void
-tell_line(const char *text)
-{
-    char *line = NULL;
-    if (asprintf(&line, "rille: %s", text) < 0) line = NULL;
-    tell_error(line ? line : text);
-    fputc('\n', stderr);
-    free(line);
-}
 
 /* ---- usage ---- */
 
@@ -137,6 +132,37 @@ set_color(struct program *p, const char *when)
     return 0;
 }
 
+static int
+unknown_option(const char *given)
+{
+    char text[FRONT_TEXT];
+    struct nearest best = {0};
+    for (const struct option *o = long_options; o->name; o++) nearest_add(&best, given + strspn(given, "-"), o->name);
+    snprintf(text, sizeof text, "unknown option %.100s%s%s", given, best.name ? "; the nearest is --" : "",
+             best.name ? best.name : "");
+    return main_usage("%s", text);
+}
+
+/* Checks that the script exists, before a session is opened. A missing script is often a misspelt command, or an option
+ * without its dashes. */
+static int
+check_script(const struct program *p)
+{
+    static const char *const commands[] = {"launch", "coordinator", "worker", "keys", "attach", "verify", NULL};
+    const char *name = p->script < p->argc ? p->argv[p->script] : "-", *dashes = "";
+    char text[FRONT_TEXT];
+    struct nearest best = {0}, option = {0};
+    if (!strcmp(name, "-") || p->naction || !access(name, F_OK)) return 0;
+    int cause = errno;
+    for (const char *const *c = commands; *c; c++) nearest_add(&best, name, *c);
+    for (const struct option *o = long_options; o->name; o++) nearest_add(&option, name, o->name);
+    if (option.name && (!best.name || option.changes < best.changes)) best = option, dashes = "--";
+    snprintf(text, sizeof text, "cannot open %.100s: %s; %s%s%s", name, strerror(cause),
+             best.name ? "the nearest command is rille " : "expected a script or a command: ", dashes,
+             best.name ? best.name : "launch, coordinator, worker, keys, attach or verify");
+    return main_usage("%s", text);
+}
+
 /* Returns 0 to continue, -1 if the program is done without error, else an exit code. */
 static int
 read_option(struct program *p, int c)
@@ -164,7 +190,8 @@ read_option(struct program *p, int c)
     char name[] = {'-', (char)optopt, 0};
     bool is_long = optopt == 0 || optopt >= OPT_COLOR;
     const char *given = is_long ? p->argv[optind - 1] : name;
-    return c == ':' ? main_usage("%s needs an argument", given) : main_usage("unknown option %s", given);
+    if (c == ':') return main_usage("%s needs an argument", given);
+    return is_long && optopt ? main_usage("%s accepts no argument", given) : unknown_option(given);
 }
 
 static int
@@ -362,10 +389,14 @@ run_all(lua_State *L, const struct program *p)
 
 /* ---- opening ---- */
 
+/* Prints why the session could not be opened. Names RILLE_DEVICES if the list of devices came from there. */
 static int
-open_failed(void)
+open_failed(const struct program *p)
 {
-    tell_line(rille_error());
+    char text[1000];
+    bool named = !p->devices && p->environment.options.devices && !strcmp(rille_error_kind(), "placement does not fit");
+    snprintf(text, sizeof text, "%s%s", named ? "RILLE_DEVICES: " : "", rille_error());
+    tell_line(text);
     return rille_was_lost() ? EXIT_LOST : EXIT_USAGE;
 }
 
@@ -384,7 +415,7 @@ calibrate(struct rille_session *s, const char *path)
     printf("%-20s %12.4g %12.4g\n", "ns per byte copied", old.copy_ns_per_byte, now.copy_ns_per_byte);
     printf("%-20s %12.4g %12.4g\n", "operations per ns", old.flops_per_ns, now.flops_per_ns);
     printf("%-20s %12.4g %12.4g\n", "bytes computed per ns", old.bytes_per_ns, now.bytes_per_ns);
-    if (!path[0]) return fputs("rille: the costs cannot be saved: no folder for settings is known\n", stderr), 1;
+    if (!path[0]) return tell_line("the costs cannot be saved: set HOME or RILLE_COST=FILE"), 1;
     make_folders(path);
     if (rille_cost_write(path, &now)) return tell_line(rille_error()), 1;
     printf("saved to %s\n", path);
@@ -425,7 +456,7 @@ run_program(const struct program *p)
         fflush(stdout);
         if (interrupt_quit() && p->front->leaves) _exit(128 + interrupt_quit());
     } else
-        code = open_failed();
+        code = open_failed(p);
     lua_close(L);
     return code;
 }
@@ -435,9 +466,10 @@ static int
 verify_program_file(int argc, char **argv)
 {
     char *said;
-    if (argc != 3) return main_usage("verify: expected the name of one file%s", "");
+    if (argc != 3)
+        return main_usage("verify: expected the name of one file, a certificate that step:certify wrote%s", "");
     if (rille_certificate_check(argv[2], &said)) {
-        fprintf(stderr, "rille: %s\n", rille_error());
+        tell_line(rille_error());
         return 1;
     }
     puts(said);
@@ -480,6 +512,7 @@ begin_program(int argc, char **argv, struct front *front)
     setlocale(LC_CTYPE, ""); /* for the line editor; numbers keep the format of the C locale */
     if (argc > 1 && !strcmp(argv[1], "verify")) return verify_program_file(argc, argv);
     int code = read_options(&p);
+    if (!code && !front->attached) code = check_script(&p);
     if (code) return code < 0 ? 0 : code;
     if (p.install) return jupyter_install();
     if (environment_read(&p.environment)) {
@@ -491,7 +524,7 @@ begin_program(int argc, char **argv, struct front *front)
     if (!front->attached) p.environment.options.collectives = p.collectives;
     if (p.calibrate && p.environment.cost[0] && access(p.environment.cost, R_OK)) p.environment.options.cost = NULL;
     warn_of_devices(p.environment.options.devices);
-    if (front_options(front, p.environment.options.devices, &p.environment.options)) return open_failed();
+    if (front_options(front, p.environment.options.devices, &p.environment.options)) return open_failed(&p);
     return run_program(&p);
 }
 
@@ -502,7 +535,7 @@ main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit is a write error instead */
     keep_streams();
     interrupt_catch();
-    int code = front_read(&argc, argv, &front);
+    int code = front_read(&argc, argv, long_options, &front);
     if (code < 0) code = begin_program(argc, argv, &front);
     front_close(&front);
     return end_output(code);

@@ -30,16 +30,15 @@ environment_malformed(struct environment *e, const char *fmt, ...)
 }
 
 static int
-read_env_number(struct environment *e, const char *name, uint64_t most, uint64_t *out)
+read_seed(struct environment *e)
 {
-    const char *text = environment_value(name);
+    const char *text = environment_value("RILLE_SEED");
     char *end;
     if (!text) return 0;
     errno = 0;
-    *out = strtoull(text, &end, 10);
-    if (*end || errno || *text == '-' || *out > most)
-        return environment_malformed(e, "%s must be an integer from 0 to %llu, found '%s'", name,
-                                     (unsigned long long)most, text);
+    e->options.seed = strtoull(text, &end, 10);
+    if (*end || errno || *text == '-')
+        return environment_malformed(e, "RILLE_SEED must be an integer from 0 to 2^64 - 1, found '%s'", text);
     return 0;
 }
 
@@ -86,29 +85,23 @@ find_costs(struct environment *e)
     if (named || (e->cost[0] && !access(e->cost, R_OK))) e->options.cost = e->cost;
 }
 
-/* Checks that RILLE_LUA_DIR (modules.c), if it is set, names a folder. */
 static int
 check_lua_folder(struct environment *e)
 {
+    char path[PATH_MAX];
     const char *folder = environment_value("RILLE_LUA_DIR");
-    struct stat st;
-    if (!folder || (!stat(folder, &st) && S_ISDIR(st.st_mode))) return 0;
-    return environment_malformed(
-        e, "RILLE_LUA_DIR must be the folder of Rille's Lua modules, or not be set; found '%s'", folder);
+    if (!folder) return 0;
+    snprintf(path, sizeof path, "%s/nn.lua", folder);
+    if (!access(path, R_OK)) return 0;
+    return environment_malformed(e, "RILLE_LUA_DIR must be the folder lua of Rille's sources, found '%s'", folder);
 }
 
 int
 environment_read(struct environment *e)
 {
-    uint64_t threads = 0;
     memset(e, 0, sizeof *e);
-    if (check_lua_folder(e)) return -1;
-    if (read_env_number(e, "RILLE_THREADS", INT_MAX, &threads)) return -1;
-    if (read_env_number(e, "RILLE_SEED", UINT64_MAX, &e->options.seed)) return -1;
-    if (read_checks(e)) return -1;
-    e->options.threads = (int)threads;
+    if (read_seed(e) || read_checks(e) || check_lua_folder(e)) return -1;
     e->options.devices = environment_value("RILLE_DEVICES");
-    e->options.bus = environment_value("RILLE_BUS");
     e->trace = environment_value("RILLE_TRACE");
     e->transport = environment_value("RILLE_TRANSPORT");
     if (e->transport && strcmp(e->transport, "tcp") && strcmp(e->transport, "mpi"))

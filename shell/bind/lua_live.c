@@ -130,7 +130,8 @@ live_compute(lua_State *L)
     for (int i = 2; i <= 3; i++) {
         lua_pushvalue(L, lua_upvalueindex(i));
         if (lua_isfunction(L, -1)) lua_call(L, 0, 1);
-        if (lua_type(L, -1) != LUA_TNUMBER) return complain(L, "live: the function must return a number");
+        if (lua_type(L, -1) != LUA_TNUMBER)
+            return complain(L, "live: the function must return a number, found %s", what_is(L, -1));
     }
     int op = (int)lua_tointeger(L, lua_upvalueindex(1));
     if (op == LUA_OPUNM) lua_pop(L, 1);

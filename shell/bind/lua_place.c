@@ -246,7 +246,7 @@ sbp_order(lua_State *L, const char *who, struct sbp *sbp)
         int64_t axis;
         lua_rawgeti(L, -1, k + 1);
         if (!whole_at(L, -1, &axis) || axis < 0 || axis >= sbp->n)
-            complain(L, "%s: order names a mesh axis that does not exist", who);
+            complain(L, "%s: order must have mesh axes from 0 to %d, found %s", who, sbp->n - 1, what_is(L, -1));
         sbp->order[k] = (int)axis;
         lua_pop(L, 1);
     }

@@ -7,6 +7,7 @@
 
 #include "shell/bind/shell.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -56,7 +57,7 @@ push_file(lua_State *L, const char *path)
     luaL_Buffer b;
     size_t n;
     FILE *file = fopen(path, "rb");
-    if (!file) return lua_pushfstring(L, "cannot read %s", path), LUA_ERRFILE;
+    if (!file) return lua_pushfstring(L, "RILLE_LUA_DIR: %s cannot be read: %s", path, strerror(errno)), LUA_ERRFILE;
     luaL_buffinit(L, &b);
     do {
         char *chunk = luaL_prepbuffer(&b);

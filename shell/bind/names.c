@@ -33,16 +33,21 @@ changes(const char *a, const char *b)
 }
 
 void
+nearest_add(struct nearest *best, const char *name, const char *key)
+{
+    if (strlen(name) > LONGEST || strlen(key) > LONGEST) return;
+    int n = changes(name, key), most = (int)strlen(name) / 3; /* a name with more changes is not suggested */
+    bool better = !best->name || n < best->changes || (n == best->changes && strcmp(key, best->name) < 0);
+    if (n <= most && better) *best = (struct nearest){key, n};
+}
+
+void
 name_nearest(lua_State *L, int table, const char *name, struct nearest *best)
 {
     table = lua_absindex(L, table);
-    if (strlen(name) > LONGEST) return;
     for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) {
         const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "_";
-        if (key[0] == '_' || strlen(key) > LONGEST) continue;
-        int n = changes(name, key), most = (int)strlen(name) / 3; /* a name with more changes is not suggested */
-        bool better = !best->name || n < best->changes || (n == best->changes && strcmp(key, best->name) < 0);
-        if (n <= most && better) *best = (struct nearest){key, n};
+        if (key[0] != '_') nearest_add(best, name, key);
     }
 }
 

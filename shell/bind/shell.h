@@ -198,6 +198,8 @@ struct nearest { /* a similar name, and how much it differs; name NULL: none is 
     int changes;
 };
 void names_open(lua_State *L); /* adds functions to the module table at the top */
+/* Sets *best to `key` if `key` is similar to a misspelt name, and closer than *best. */
+void nearest_add(struct nearest *best, const char *name, const char *key);
 /* Sets *best to the table key closest to a misspelt name, if closer than *best. The table owns the key. */
 void name_nearest(lua_State *L, int table, const char *name, struct nearest *best);
 /* Returns Rille's name for what other libraries call `name`. scope: "" (a global), "tensor" or "rille". NULL:
@@ -432,6 +434,7 @@ void interrupt_visit(void);
 
 /* Prints an error to stderr; control characters, as in names and files, are escaped like Lua's: \27. */
 void tell_error(const char *text);
+void tell_line(const char *text); /* prints an error as a line that begins with "rille: " */
 /* Calls lua_pcall with Ctrl-C enabled; an error leaves its text and a traceback on the stack. Returns LUA_OK or
  * Lua's error code. */
 int run_quiet(lua_State *L, int nargs, int nresults);

@@ -73,7 +73,7 @@ attach_failed(const char *fmt, const char *what)
 static int
 tell_many(const struct found *found, int n)
 {
-    attach_failed("several controllers run; which one? rille attach %s", "NAME, or the number of its process:");
+    attach_failed("several controllers run: write rille attach %s", "NAME, or the number of the process:");
     for (int i = 0; i < n; i++) fprintf(stderr, "  %ld  %s\n", found[i].pid, found[i].title);
     return USAGE;
 }
@@ -84,7 +84,10 @@ choose_controller(const char *name, struct found *out)
     struct found found[CONTROLLERS];
     int n = find_controllers(name, found);
     if (n > 1) return tell_many(found, n);
-    if (n == 0 && name) return attach_failed("no controller called '%s' runs on this host", name);
+    if (n == 0 && name)
+        return attach_failed(
+            "no controller called '%s' runs on this host; expected the name of a script or the number of a process",
+            name);
     if (n == 0)
         return attach_failed("no controller of this user runs on this host; %s starts one", "rille launch -n 4");
     *out = found[0];

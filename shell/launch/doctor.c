@@ -167,7 +167,7 @@ launch_facts(lua_State *L, int list)
     char why[FRONT_TEXT], ssh[PATH_MAX];
     int n = 0;
     if (ranked_read(&r, why))
-        lua_pushfstring(L, "contradicts itself: %s", why);
+        lua_pushfstring(L, "refused: %s", why);
     else if (r.launcher)
         lua_pushfstring(L, "%s, rank %d of %d, coordinator at %s", r.launcher, r.rank, r.size, r.address);
     else

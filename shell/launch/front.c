@@ -26,13 +26,13 @@
 enum { USAGE = 2, WORKERS_MOST = FRONT_CHILDREN, WORLD_MOST = 1024, WAIT_STARTED = 30, WAIT_JOINED = 300 };
 
 static const char help[] =
-    "usage: rille launch -n N [options] [script.lua [args]]      N worker processes on this host\n"
-    "       rille launch -H a:4,b:4 [options] [script.lua [args]]    on other hosts, by ssh\n"
+    "usage: rille launch -n N [options] [script.lua [args]]   N worker processes on this host\n"
+    "       rille launch -H a:4,b:4 [options] [script.lua [args]]   on other hosts, by ssh\n"
     "       rille coordinator --bind tcp://HOST:PORT --world N [options] [script.lua [args]]\n"
     "       rille worker --join tcp://HOST:PORT [options]\n"
-    "       rille keys > FILE                                    a key for the coordinator and all workers\n"
-    "       rille keys --world N FOLDER                          one key for each of them\n"
-    "       rille attach [NAME]                                  a prompt on a controller that runs on this host\n\n"
+    "       rille keys > FILE                   a key for the coordinator and all workers\n"
+    "       rille keys --world N FOLDER         one key for each of them\n"
+    "       rille attach [NAME]                 a prompt on a controller that runs on this host\n\n"
     "  -n N               number of workers to start\n"
     "  -H, --hosts LIST   hosts, and workers on each: a:4,b:4; node[01-16]:2; user@a; ssh://a:2222\n"
     "      --hostfile F   list of hosts in a file, one per line, with slots=N; # begins a comment\n"
@@ -44,12 +44,14 @@ static const char help[] =
     "      --rank R       rank of this worker (default: any free rank)\n"
     "      --host NAME    host name that this worker reports, for tests\n"
     "      --wait SECONDS time to wait for the coordinator (default 300)\n"
-    "      --keep SECONDS time that workers outlive their controller and wait for the next one at the same address\n"
-    "      --silence SECONDS  time without a heartbeat after which a worker is lost (0.8; RILLE_SILENCE)\n"
-    "      --link SECONDS     time after which a broken connection between two workers is a loss (3; RILLE_LINK)\n"
-    "      --orphan SECONDS   time without a heartbeat after which a worker abandons its controller (4.5; "
-    "RILLE_ORPHAN)\n"
-    "      --root DIRS    folders (A:B) shared by all hosts, in which workers write and read checkpoints\n"
+    "      --keep SECONDS time that workers outlive their controller, to join the next one at the\n"
+    "                     same address\n"
+    "      --silence SECONDS  a worker without a heartbeat for this time is lost (0.8; RILLE_SILENCE)\n"
+    "      --link SECONDS     a connection between two workers that is broken for this time is a\n"
+    "                         loss (3; RILLE_LINK)\n"
+    "      --orphan SECONDS   a worker without a heartbeat of its controller for this time abandons\n"
+    "                         it (4.5; RILLE_ORPHAN)\n"
+    "      --root DIRS    folders (A:B) shared by all hosts, in which workers store checkpoints\n"
     "      --key-file F   key file, readable by its owner only, or a folder of keys\n\n"
     "launch and coordinator also accept the options of rille --help.\n";
 
@@ -59,13 +61,14 @@ struct words { /* values of the cluster options; NULL: not given */
     const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host, *root;
     const char *collectives, *silence, *link, *orphan;
     bool help, from_stdin;
+    const char *rest; /* first argument behind the options; NULL: none */
 };
 
-static const struct option {
+static const struct cluster_option {
     const char *name;
     size_t at;
     bool kept; /* the option stays in the arguments, because main.c reads it, too */
-} options[] = {
+} cluster_options[] = {
     {"-n", offsetof(struct words, n), false},
     {"--bind", offsetof(struct words, bind), false},
     {"--world", offsetof(struct words, world), false},
@@ -86,63 +89,93 @@ static const struct option {
     {"--devices", offsetof(struct words, devices), true},
     {"--collectives", offsetof(struct words, collectives), true},
 };
-/* Options of main.c that are followed by a value, which must not be mistaken for the script. */
-static const char *const valued[] = {"-e", "-E", "-l", "--color"};
+static int
+front_refused(const char *what)
+{
+    tell_line(what);
+    return USAGE;
+}
 
 static int
 front_usage(const char *fmt, const char *what)
 {
-    fputs("rille: ", stderr);
-    fprintf(stderr, fmt, what);
-    fputs("\nrille launch --help lists the options\n", stderr);
+    char text[1000];
+    snprintf(text, sizeof text, fmt, what);
+    front_refused(text);
+    fputs("rille launch --help lists the options\n", stderr);
     return USAGE;
 }
 
 /* Returns the option that an argument names, and sets *value if the argument contains the value ("--bind=A", "-n4");
  * NULL: not a cluster option. */
-static const struct option *
+static const struct cluster_option *
 match_option(const char *arg, const char **value)
 {
     *value = NULL;
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        size_t n = strlen(options[i].name);
-        if (strncmp(arg, options[i].name, n)) continue;
-        bool is_long = options[i].name[1] == '-';
+    for (size_t i = 0; i < sizeof cluster_options / sizeof *cluster_options; i++) {
+        size_t n = strlen(cluster_options[i].name);
+        if (strncmp(arg, cluster_options[i].name, n)) continue;
+        bool is_long = cluster_options[i].name[1] == '-';
         if (arg[n] && (!is_long || arg[n] != '=')) {
             if (is_long) continue;
             *value = arg + n;
         } else if (arg[n]) {
             *value = arg + n + 1;
         }
-        return &options[i];
+        return &cluster_options[i];
     }
     return NULL;
 }
 
+/* Returns true if the argument is an option of main.c, perhaps an abbreviated one. Sets *valued if the next argument is
+ * its value, which must not be mistaken for the script. */
 static bool
-has_value(const char *arg)
+match_other(const char *arg, const struct option *others, bool *valued)
 {
-    for (size_t i = 0; i < sizeof valued / sizeof *valued; i++)
-        if (!strcmp(arg, valued[i])) return true;
+    size_t n = strcspn(arg, "=");
+    *valued = strchr("eEl", arg[1]) && !arg[2];
+    if (arg[1] != '-') return strchr("eEli", arg[1]);
+    for (; others->name; others++) {
+        if (strncmp(arg + 2, others->name, n - 2)) continue;
+        *valued = others->has_arg && !arg[n];
+        return true;
+    }
     return false;
+}
+
+static int
+refuse_option(const char *arg, const struct option *others)
+{
+    char text[FRONT_TEXT];
+    struct nearest best = {0};
+    size_t skip = strspn(arg, "-");
+    for (size_t i = 0; i < sizeof cluster_options / sizeof *cluster_options; i++)
+        if (cluster_options[i].name[1] == '-') nearest_add(&best, arg + skip, cluster_options[i].name + 2);
+    for (; others->name; others++) nearest_add(&best, arg + skip, others->name);
+    snprintf(text, sizeof text, "unknown option %.100s%s%s", arg, best.name ? "; the nearest is --" : "",
+             best.name ? best.name : "");
+    return front_usage("%s", text);
 }
 
 /* Removes the cluster options from argv[first...], up to the script, and stores their values in w. */
 static int
-take_words(int *argc, char **argv, int first, struct words *w)
+take_words(int *argc, char **argv, int first, const struct option *others, struct words *w)
 {
     int from = first, to = first;
     while (from < *argc && argv[from][0] == '-' && argv[from][1] && strcmp(argv[from], "--")) {
         const char *value;
-        const struct option *o = match_option(argv[from], &value);
+        bool valued = false, from_stdin = !strcmp(argv[from], "--stdin");
+        const struct cluster_option *o = match_option(argv[from], &value);
         if (!strcmp(argv[from], "--help")) w->help = true;
-        if (!strcmp(argv[from], "--stdin")) w->from_stdin = true;
+        if (from_stdin) w->from_stdin = true;
+        if (!o && !from_stdin && !match_other(argv[from], others, &valued)) return refuse_option(argv[from], others);
         if (o && !value && from + 1 == *argc) return front_usage("%s needs an argument", argv[from]);
-        int more = (o && !value) || (!o && has_value(argv[from]) && from + 1 < *argc);
+        int more = (o && !value) || (valued && from + 1 < *argc);
         if (o) *(const char **)(void *)((char *)w + o->at) = value ? value : argv[from + 1];
         for (int i = 0; i <= more; i++, from++)
             if (!o || o->kept) argv[to++] = argv[from];
     }
+    w->rest = from < *argc ? argv[from] : NULL;
     while (from < *argc) argv[to++] = argv[from++];
     *argc = to;
     argv[to] = NULL;
@@ -165,7 +198,7 @@ read_keep(const struct words *w, int *seconds)
 {
     *seconds = 0;
     if (!w->keep || !parse_integer(w->keep, 1, 1 << 24, seconds)) return 0;
-    return front_usage("--keep must be a number of seconds, found '%s'", w->keep);
+    return front_usage("--keep must be a number of seconds from 1 to 16777216, found '%s'", w->keep);
 }
 
 /* Reads a time in seconds: the option's value, else the variable's. Leaves *seconds 0 if there is neither. */
@@ -200,20 +233,15 @@ read_worker_times(const struct words *w, struct rille_worker_options *o)
 static int
 only(const struct words *w, const char *word, const char *allowed)
 {
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        const char *value = *(const char *const *)(const void *)((const char *)w + options[i].at);
-        if (!value || options[i].kept || strstr(allowed, options[i].name)) continue;
-        fprintf(stderr, "rille: %s has no option %s\n", word, options[i].name);
-        return front_usage("%s", word);
+    for (size_t i = 0; i < sizeof cluster_options / sizeof *cluster_options; i++) {
+        const char *value = *(const char *const *)(const void *)((const char *)w + cluster_options[i].at);
+        char text[FRONT_TEXT];
+        if (!value || cluster_options[i].kept || strstr(allowed, cluster_options[i].name)) continue;
+        snprintf(text, sizeof text, "%s: expected one of the options %s, found %s", word, allowed,
+                 cluster_options[i].name);
+        return front_usage("%s", text);
     }
     return 0;
-}
-
-static int
-front_refused(const char *what)
-{
-    fprintf(stderr, "rille: %s\n", what);
-    return USAGE;
 }
 
 /* ---- the controller's side ---- */
@@ -280,7 +308,7 @@ static void
 front_say(void *arg, const char *text)
 {
     (void)arg;
-    fprintf(stderr, "rille: %s\n", text);
+    tell_line(text);
 }
 
 /* Returns the contents of a file, which the caller frees; NULL after printing the error. */
@@ -304,7 +332,7 @@ read_hosts(const struct words *w, struct hosts *out)
 {
     struct hosts_error e;
     size_t n;
-    if (w->hosts && w->hostfile) return front_usage("launch: -H or --hostfile%s", "");
+    if (w->hosts && w->hostfile) return front_usage("launch: expected -H HOSTS or --hostfile FILE, found both%s", "");
     char *text = w->hosts ? strdup(w->hosts) : read_front_text(w->hostfile, &n);
     if (!text) return USAGE;
     if (w->hosts) n = strlen(text);
@@ -340,7 +368,8 @@ launch_over(const struct words *w, struct front *f)
     if (code) return code;
     if (!w->n) f->cluster.workers = f->hosts.slots;
     if (f->cluster.workers > WORKERS_MOST)
-        return front_refused("launch: a job can have at most 256 workers; -n N uses the first N");
+        return front_refused("launch: a job that this command starts can have at most 256 workers, found more; -n N "
+                             "uses the first N slots");
     if (f->cluster.workers > f->hosts.slots) {
         fprintf(stderr, "rille: launch: -n %d is more than the %d slots of the hosts\n", f->cluster.workers,
                 f->hosts.slots);
@@ -368,10 +397,12 @@ launch_kept(const struct words *w, bool over)
 static int
 launch_workers(const struct words *w, struct front *f)
 {
-    int code = only(w, "launch", "-n --bind --key-file -H --hosts --hostfile --keep --root --silence --link --orphan");
+    int code =
+        only(w, "launch",
+             "-n -d --collectives --bind --key-file -H --hosts --hostfile --keep --root --silence --link --orphan");
     if (code) return code;
     bool over = w->hosts || w->hostfile;
-    if (!w->n && !over) return front_usage("launch: -n N or -H HOSTS is missing: the number of workers%s", "");
+    if (!w->n && !over) return front_usage("launch: -n N, the number of workers, or -H HOSTS is missing%s", "");
     if (w->n && parse_integer(w->n, 1, WORKERS_MOST, &f->cluster.workers))
         return front_usage("launch: -n must be a number of workers from 1 to 256, found '%s'", w->n);
     f->cluster.start = start_local_worker;
@@ -391,7 +422,7 @@ launch_workers(const struct words *w, struct front *f)
 static int
 coordinator(const struct words *w, struct front *f)
 {
-    int code = only(w, "coordinator", "--bind --world --key-file --root --silence");
+    int code = only(w, "coordinator", "-d --collectives --bind --world --key-file --root --silence");
     if (code) return code;
     if (!w->bind) return front_usage("coordinator: --bind ADDRESS is missing: the address at which workers join%s", "");
     if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());
@@ -433,7 +464,8 @@ choose_transport(const struct environment *e, enum rille_mpi *out)
     *out = RILLE_TCP;
     if (ranked_read(&r, why) || (e->transport && !must)) return 0;
     if (must && !r.mpi)
-        return front_refused("RILLE_TRANSPORT=mpi: no launcher of MPI (mpirun, srun) started this process");
+        return front_refused("RILLE_TRANSPORT=mpi: no launcher of MPI (mpirun, srun) started this process; start it by "
+                             "one, or unset the variable");
     if (must && rille_mpi_library(&library)) return front_usage("RILLE_TRANSPORT=mpi: %s", rille_error());
     if (r.mpi) *out = must ? RILLE_MPI : RILLE_MPI_IF_ALL;
     return 0;
@@ -492,16 +524,19 @@ worker(const struct words *w)
                                      .rank = -1,
                                      .wait_seconds = w->from_stdin ? WAIT_STARTED : WAIT_JOINED,
                                      .joined = w->from_stdin ? NULL : ignore_interrupts};
-    int code = only(w, "worker", "--join --rank --key-file --wait --host --keep --root --link --orphan");
+    int code =
+        only(w, "worker", "-d --collectives --join --rank --key-file --wait --host --keep --root --link --orphan");
     if (code) return code;
     if (read_keep(w, &o.keep_seconds) || read_worker_times(w, &o)) return USAGE;
+    if (w->rest) return front_usage("worker: expected only options, found %s; workers run no script", w->rest);
     if (!w->join) return front_usage("worker: --join ADDRESS is missing: the address of the coordinator%s", "");
     if (rille_address(w->join)) return front_usage("worker: --join: %s", rille_error());
-    if (rille_devices(o.devices, true)) return front_usage("worker: %s", rille_error());
+    if (rille_devices(o.devices, true))
+        return front_usage(w->devices ? "worker: %s" : "worker: RILLE_DEVICES: %s", rille_error());
     if (w->rank && parse_integer(w->rank, 0, WORLD_MOST - 1, &o.rank))
         return front_usage("worker: --rank must be a number from 0 to 1023, found '%s'", w->rank);
     if (w->wait && parse_integer(w->wait, 1, 1 << 24, &o.wait_seconds))
-        return front_usage("worker: --wait must be a number of seconds, found '%s'", w->wait);
+        return front_usage("worker: --wait must be a number of seconds from 1 to 16777216, found '%s'", w->wait);
     if (w->from_stdin && spawned_read(o.secret, &o.key_file, o.join, o.keep_seconds))
         return front_refused("worker: --stdin: no secret was received");
     return worker_serve(&o);
@@ -510,10 +545,11 @@ worker(const struct words *w)
 /* ---- keys ---- */
 
 static int
-front_keys_run(int argc, char **argv)
+front_keys_run(int argc, char **argv, const struct option *others)
 {
     struct words w = {0};
-    int workers, code = take_words(&argc, argv, 2, &w);
+    int workers, code = take_words(&argc, argv, 2, others, &w);
+    if (w.help) return fputs(help, stdout), 0;
     if (!code) code = only(&w, "keys", "--world");
     if (code) return code;
     if (!w.world && argc == 2) return keys_one();
@@ -554,7 +590,7 @@ serve_as_child(struct rille_worker_options *o)
 }
 
 static int
-ranked(int *argc, char **argv, struct front *f)
+ranked(int *argc, char **argv, const struct option *others, struct front *f)
 {
     struct words w = {0};
     struct ranked r;
@@ -562,9 +598,9 @@ ranked(int *argc, char **argv, struct front *f)
     static char address[FRONT_TEXT];
     if (ranked_read(&r, why)) return front_refused(why);
     if (!r.launcher) return -1;
-    int code = take_words(argc, argv, 1, &w);
+    int code = take_words(argc, argv, 1, others, &w);
     if (code) return code;
-    code = only(&w, r.launcher, "--key-file --host --keep --root --silence --link --orphan");
+    code = only(&w, r.launcher, "-d --collectives --key-file --host --keep --root --silence --link --orphan");
     if (code) return code;
     f->found = r.launcher;
     snprintf(address, sizeof address, "%s", r.address);
@@ -578,7 +614,7 @@ ranked(int *argc, char **argv, struct front *f)
                                          .rank = r.rank,
                                          .wait_seconds = WAIT_JOINED};
         if (read_keep(&w, &o.keep_seconds) || read_worker_times(&w, &o)) return USAGE;
-        if (rille_devices(o.devices, true)) return front_usage("%s", rille_error());
+        if (rille_devices(o.devices, true)) return front_usage(w.devices ? "%s" : "RILLE_DEVICES: %s", rille_error());
         return r.mpi ? serve_as_child(&o) : worker_serve(&o);
     }
     struct environment e;
@@ -614,40 +650,42 @@ static int
 front_attach(int argc, char **argv, struct front *f)
 {
     if (argc > 2 && !strcmp(argv[2], "--help")) return fputs(help, stdout), 0;
-    if (argc > 2 && argv[2][0] == '-') return front_usage("attach has no option %s", argv[2]);
-    if (argc > 3) return front_usage("attach: expected one NAME, found %s, too", argv[3]);
+    if (argc > 2 && argv[2][0] == '-') return front_usage("attach: expected no option, found %s", argv[2]);
+    if (argc > 3) return front_usage("attach: expected one NAME, found %s as well", argv[3]);
     int code = attach_open(argc > 2 ? argv[2] : NULL, &f->attach);
     f->attached = !code;
     return code ? code : -1;
 }
 
 int
-front_read(int *argc, char **argv, struct front *f)
+front_read(int *argc, char **argv, const struct option *others, struct front *f)
 {
     static const char *const word[] = {"launch", "coordinator", "worker"};
     struct words w = {0};
     *f = (struct front){0};
     f->cluster.say = front_say;
     f->cluster.arg = f;
-    if (*argc > 1 && !strcmp(argv[1], "keys")) return front_keys_run(*argc, argv);
+    if (*argc > 1 && !strcmp(argv[1], "keys")) return front_keys_run(*argc, argv, others);
     if (*argc > 1 && !strcmp(argv[1], "attach")) return front_attach(*argc, argv, f);
     for (size_t i = 0; *argc > 1 && i < sizeof word / sizeof *word; i++) {
         if (strcmp(argv[1], word[i])) continue;
-        int code = take_words(argc, argv, 2, &w);
+        int code = take_words(argc, argv, 2, others, &w);
         if (code) return code;
         if (w.help) return fputs(help, stdout), 0;
         memmove(argv + 1, argv + 2, sizeof *argv * (size_t)(*argc - 1));
         --*argc;
         return by_word(word[i], &w, f);
     }
-    return ranked(argc, argv, f);
+    return ranked(argc, argv, others, f);
 }
 
 int
 front_options(struct front *f, const char *devices, struct rille_options *o)
 {
     if (!f->on) return 0;
-    if (devices && rille_devices(devices, false)) return -1;
+    bool here =
+        f->cluster.start && !f->hosts.n; /* the first worker runs on this host, so its GPUs are asked for, too */
+    if (devices && rille_devices(devices, here)) return -1;
     f->devices = f->cluster.devices = devices;
     o->cluster = &f->cluster;
     return 0;

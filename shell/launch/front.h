@@ -8,6 +8,7 @@
 #include "shell/launch/attach.h"
 #include "shell/launch/hosts.h"
 
+#include <getopt.h>
 #include <lua.h>
 #include <sys/types.h>
 
@@ -39,10 +40,10 @@ struct front {
     struct hosts hosts;    /* hosts on which to start workers; n 0: this host */
 };
 
-/* Removes the cluster subcommand and its options from the arguments. Returns -1 to continue, as controller if f->on;
- * else the exit code: the subcommand is done (a worker ran to its end, a key was made), or a usage error was
- * printed. */
-int front_read(int *argc, char **argv, struct front *f);
+/* Removes the cluster subcommand and its options from the arguments. others: options of main.c, which stay. Returns -1
+ * to continue, as controller if f->on; else the exit code: the subcommand is done (a worker ran to its end, a key was
+ * made), or a usage error was printed. */
+int front_read(int *argc, char **argv, const struct option *others, struct front *f);
 /* Fills in the session's options for a controller; `devices` is the argument of -d, or NULL. Non-zero: rille_error()
  * says what is wrong. */
 int front_options(struct front *f, const char *devices, struct rille_options *options);

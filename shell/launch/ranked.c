@@ -119,7 +119,7 @@ find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
     bool six = strchr(host, ':') && host[0] != '['; /* IPv6 address without brackets */
     int n = snprintf(r->address, sizeof r->address, six ? "tcp://[%s]:%d" : "tcp://%s:%d", host, port);
     if (n < (int)sizeof r->address) return 0;
-    snprintf(why, FRONT_TEXT, "MASTER_ADDR is too long");
+    snprintf(why, FRONT_TEXT, "MASTER_ADDR must have at most %d characters, found more", FRONT_TEXT - 32);
     return -1;
 }
 

@@ -22,6 +22,16 @@ tell_error(const char *text)
     free(folded);
 }
 
+void
+tell_line(const char *text)
+{
+    char *line = NULL;
+    if (asprintf(&line, "rille: %s", text) < 0) line = NULL;
+    tell_error(line ? line : text);
+    fputc('\n', stderr);
+    free(line);
+}
+
 static int
 show_first(lua_State *L)
 {

@@ -53,7 +53,7 @@ ok "attach reports that no controller of that name runs" ends 1 "no controller c
 go attach a b
 ok "a second name is a usage error" ends 2 "one NAME"
 go attach --color
-ok "an unknown option is a usage error" ends 2 "no option --color"
+ok "an unknown option is a usage error" ends 2 "expected no option, found --color"
 
 "$rille" launch -n 2 -d cpu:1 $job >out 2>err &
 controller=$!

@@ -116,9 +116,9 @@ is "a worker ends with 0 when the job is done" "$? $code $(cat out)" "0 0 1"
 orphan 60
 "$rille" keys >key
 go worker --join "$address" -d cpu:1 --keep x
-ok "--keep must be a number" ends 2 "--keep must be a number of seconds, found 'x'"
+ok "--keep must be a number" ends 2 "--keep must be a number of seconds from 1 to 16777216, found 'x'"
 go coordinator --bind "$address" --world 1 --keep 5 -e ''
-ok "--keep is refused for a coordinator" ends 2 "coordinator has no option --keep"
+ok "--keep is refused for a coordinator" ends 2 "coordinator: expected one of the options" "found --keep"
 go launch -n 2 --keep 5 -e ''
 ok "launch --keep requires --bind" ends 2 "--keep needs --bind"
 go launch -H a:1 --bind tcp://127.0.0.1:$port --keep 5 -e ''

@@ -130,7 +130,7 @@ ok "an error in a host file has file, line and column" ends 2 "hosts:2:3: only s
 over --hostfile "$dir/nothing" -e ''
 ok "a missing host file is refused" ends 2 "nothing: No such file"
 over -H a --hostfile "$dir/hosts" -e ''
-ok "two host lists are refused" ends 2 "-H or --hostfile"
+ok "two host lists are refused" ends 2 "expected -H HOSTS or --hostfile FILE, found both"
 over -n 3 -H a:2 -e ''
 ok "more workers than slots are refused" ends 2 "-n 3 is more than the 2 slots"
 over -H a:300 -e ''

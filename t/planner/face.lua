@@ -266,6 +266,8 @@ tap.group("rille verify", function()
   end
   os.remove(path)
   tap.is(verify(path), 1, "a missing file is refused")
+  local code, said = verify(arg[at])
+  tap.ok(code == 1 and tap.has(said, "verify: " .. arg[at], "is not text"), "a binary file is refused with its name", said)
 end)
 
 tap.done()

@@ -78,6 +78,34 @@ for options in "-d" "-l" "-E" "--devices" "--color" "--color=blue" "--versio=1" 
   go $options
   is "$options alone is an error of usage" "$code:$stdout" "2:"
 done
+# misspelt words
+while IFS='|' read -r words want; do
+  go $words
+  is "rille $words is an error of usage" "$code:$stdout" 2:
+  has "rille $words: the message names a remedy" "$stderr" "$want"
+done <<'ROWS'
+doctor|cannot open doctor: No such file or directory; the nearest command is rille --doctor
+help|the nearest command is rille --help
+version|the nearest command is rille --version
+lanch -n 2|the nearest command is rille launch
+train|expected a script or a command: launch, coordinator, worker, keys, attach or verify
+folder/no.lua|cannot open folder/no.lua: No such file or directory
+--calibate|unknown option --calibate; the nearest is --calibrate
+--foo|unknown option --foo
+--version=1|--version=1 accepts no argument
+launch --foo|unknown option --foo
+launch -n 2 --hostfil x|unknown option --hostfil; the nearest is --hostfile
+launch -n 2 --collor never|unknown option --collor; the nearest is --color
+launch -n 2 doctor|the nearest command is rille --doctor
+launch -n 2 --join tcp://a:1|launch: expected one of the options
+worker --join tcp://127.0.0.1:1 script.lua|worker: expected only options, found script.lua
+verify|verify: expected the name of one file
+ROWS
+for words in "" launch; do
+  go $words --help
+  is "rille $words --help has lines of at most 100 columns" "$code:$(awk 'length > 100' out)" 0:
+done
+
 for devices in late:2 cpu:1,late:2 async:2; do
   go -d "$devices" -e 'print(rille.placement("async", {1}))'
   is "$devices: the devices have kind async" "$code:$stdout" "0:async[1]"
@@ -90,7 +118,8 @@ for devices in "cpu:0" "cpu:x" "cpu:2,,cpu:3" "gpu" "cpu:-1" ":4" "cpu:2,cpu:3" 
   go -d "$devices" -e 'print(1)'
   is "-d $devices is an error of usage" "$code:$stdout" "2:"
 done
-for pair in RILLE_SEED=x RILLE_THREADS=-1 RILLE_CHECK=all RILLE_LUA_DIR=no/folder; do
+for pair in RILLE_SEED=x RILLE_THREADS=-1 RILLE_THREADS=x RILLE_CHECK=all RILLE_BUS=x RILLE_TRANSPORT=x RILLE_DEVICES=x \
+  RILLE_COST=none RILLE_LUA_DIR=none; do
   export "$pair"; go -e 'print(1)'; unset "${pair%%=*}"
   is "$pair is an error of usage" "$code" 2
   has "$pair: the message names the variable" "$stderr" "${pair%%=*}"

@@ -30,5 +30,5 @@ bus_parse(const char *text, const struct bus_kind **kind, uint64_t *seed)
         *kind = &bus_sim;
         return 0;
     }
-    return fail(E_ARG, "bus: expected \"zmq\" or \"sim:SEED\", found \"%s\"", text);
+    return fail(E_ARG, "bus (RILLE_BUS) must be zmq or sim:SEED with an integer SEED, found '%s'", text);
 }

@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, SILENCE_TICKS = 8, DIRECT = 16, BYE_MS = 2000 };
+enum { TICK_MS = 100, SILENCE_TICKS = 8, DIRECT = 16, BYE_MS = 2000, REMIND_MS = 5000 };
 
 /* ---- callbacks of the coordinator ---- */
 
@@ -335,11 +335,26 @@ take_ends(struct cluster *c)
     }
 }
 
+/* Reports the workers that the controller waits for: after REMIND_MS, then each time twice as late. */
+static void
+say_absent(struct cluster *c)
+{
+    struct str text = {0};
+    if (!c->wait.remind_ns || now_ns() < c->wait.remind_ns) return;
+    c->wait.remind_ns += c->wait.remind_after_ns;
+    c->wait.remind_after_ns *= 2;
+    str_addf(&text, "waiting for workers to join at %s, without a time limit (Ctrl-C ends the wait); missing: rank ",
+             link_endpoint(c->link, LINK_CONTROL));
+    if (coordinator_absent(c->c, &text) && c->options.say) c->options.say(c->options.arg, str_text(&text));
+    str_free(&text);
+}
+
 static void
 cluster_tick(struct cluster *c)
 {
     struct packet p;
     coordinator_tick(c->c);
+    say_absent(c);
     for (int r = 0; r < c->options.world; r++) {
         if (c->process[r].beat_peer < 0 || !coordinator_pulse(c->c, r, &p)) continue;
         str_clear(&c->packet);
@@ -435,7 +450,10 @@ static int
 gather_members(struct cluster *c)
 {
     c->epoch.formed = false;
+    c->wait.remind_after_ns = REMIND_MS * 1000000ll;
+    c->wait.remind_ns = now_ns() + c->wait.remind_after_ns;
     int status = attend(c, &c->epoch.formed);
+    c->wait.remind_ns = 0;
     if (status == E_LOST) return control_say_lost(c);
     if (status == E_CANCEL) return fail(E_CANCEL, "interrupted while waiting for workers");
     return status ? status : control_renew(c);
@@ -483,8 +501,10 @@ open_link(struct cluster *c)
     const char *file = c->options.key_file;
     if (file) TRY(key_read(file, KEY_COORDINATORS, &key));
     bool few = file && key.nrank && key.nrank < c->options.world;
-    int status = few ? fail(E_ARG, "%s: has keys for %d workers, but the job has %d", file, key.nrank, c->options.world)
-                     : link_serve(c->options.bind, file ? &key : NULL, &c->link);
+    int status =
+        few ? fail(E_ARG, "%s: expected keys for at least %d workers, found %d; rille keys --world N FOLDER makes them",
+                   file, c->options.world, key.nrank)
+            : link_serve(c->options.bind, file ? &key : NULL, &c->link);
     key_forget(&key);
     return status;
 }

@@ -67,6 +67,7 @@ struct cluster {
         pthread_t attendant;  /* the thread that receives control packets, while `attended` is true */
         atomic_int interrupted;
         int64_t tick_ns;
+        int64_t remind_ns, remind_after_ns; /* time and interval of the next report of absent workers; 0: none */
     } wait;
     struct { /* the first signal that the program handles and a worker received; number 0: none */
         int number, rank;

@@ -6,9 +6,9 @@
  *   FORM     FORM says which memory and slots each worker has; the worker maps its memory and answers READY
  *   IDLE     all workers are ready: runs may begin
  *   SHIP     a program is sent to workers that lack it; each compiles it (PROGRAM -> HAVE)
- *   RUN      START is sent to all workers, and each answers with END. After the first failure, STOP is sent to all
- * workers. Ids of communicators are forwarded from worker to worker (UNITE) BROKEN   a member is lost: the epoch is
- * over, and nothing runs until coordinator_recover() begins the next one
+ *   RUN      START is sent to all workers, and each answers with END; after the first failure STOP is sent to all;
+ *            ids of communicators are forwarded from worker to worker (UNITE)
+ *   BROKEN   a member is lost: the epoch is over, and nothing runs until coordinator_recover() begins the next one
  *
  * The coordinator uses no clock, socket or thread. The owner passes in packets and ticks; the coordinator sends packets
  * and notices through callbacks. So ZeroMQ (controller.c) and the simulator (t/cluster/sim.c) drive it alike. A link
@@ -242,6 +242,8 @@ struct memory_info {
     uint32_t made_epoch; /* epoch in which the memory was made, or made again */
 };
 int coordinator_memories(const struct coordinator *c);
+/* Appends the ranks that have not joined, as in "1, 4-7". Returns their number of ranges. */
+int coordinator_absent(const struct coordinator *c, struct str *out);
 /* Returns the lowest rank that has the memory mapped; -1: no rank. */
 int coordinator_keeper(const struct coordinator *c, int memory);
 const struct memory_info *coordinator_memory(const struct coordinator *c, int memory);

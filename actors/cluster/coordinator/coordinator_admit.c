@@ -118,17 +118,20 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
     } else if (key >= 0 && want != key) {
         str_addf(why, "the worker has the key of rank %d, but asks for rank %d", key, want);
     } else if (rank < 0 && want >= c->options.world) {
-        str_addf(why, "rank %d is out of range: the job has %d worker%s", want, c->options.world,
-                 c->options.world == 1 ? "" : "s");
+        str_addf(why, "rank %d is out of range: the job has %d worker%s, and ranks count from 0", want,
+                 c->options.world, c->options.world == 1 ? "" : "s");
     } else if (rank < 0 && want >= 0 && c->member[want].info.state == MEMBER_ABSENT &&
                !fits_memory(c, want, p->machine)) {
         str_addf(why, "the devices of rank %d are on another host than the worker (", want);
         span_print(p->host, why);
         str_add(why, ")");
     } else if (rank < 0 && want >= 0) {
-        str_addf(why, "rank %d is already taken by another worker", want);
+        str_addf(why,
+                 "rank %d is already taken by another worker; start the worker with a free rank, or without --rank",
+                 want);
     } else if (rank < 0) {
-        str_addf(why, "the job already has its %d worker%s", c->options.world, c->options.world == 1 ? "" : "s");
+        str_addf(why, "the job already has its %d worker%s; a coordinator with a larger --world accepts more",
+                 c->options.world, c->options.world == 1 ? "" : "s");
     } else {
         object_to_devices(c, rank, p, why);
     }

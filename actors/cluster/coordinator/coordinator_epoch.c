@@ -51,6 +51,21 @@ find_memory_keepers(struct coordinator *c)
     }
 }
 
+int
+coordinator_absent(const struct coordinator *c, struct str *out)
+{
+    enum { RANGES = 16 };
+    int nrange = 0;
+    for (int r = 0, end; r < c->options.world; r = end + 1) {
+        for (end = r; end < c->options.world && c->member[end].info.state == MEMBER_ABSENT;) end++;
+        if (end == r || nrange++ >= RANGES) continue;
+        str_addf(out, nrange > 1 ? ", %d" : "%d", r);
+        if (end > r + 1) str_addf(out, "-%d", end - 1);
+    }
+    if (nrange > RANGES) str_add(out, ", ...");
+    return nrange;
+}
+
 /* ---- heartbeats ---- */
 
 /* Links the members of each memory in a list, in order of rank. The first member becomes the speaker. */

@@ -262,7 +262,8 @@ member_tick(struct worker_member *m)
     if (m->state == JOIN && m->sent && ++m->missed > silence)
         member_end(m, LEAVE_ORPHAN, "the coordinator does not answer");
     if (m->state == JOIN && m->options.wait && m->ticks > (uint32_t)m->options.wait)
-        member_end(m, LEAVE_FAILED, "no coordinator answered in the given time");
+        member_end(m, LEAVE_FAILED,
+                   "no coordinator answered in the time of --wait; start the coordinator, or set a longer time");
     if (m->state != IN) return;
     m->lag = (int32_t)(m->said - m->seen) > 0 ? m->lag + 1 : 0;
     if (++m->missed > silence)

@@ -721,6 +721,7 @@ serve_once(const struct cluster_worker_options *o, int *last)
     close_worker(&w);
     if (rank >= 0) *last = rank;
     if (status || !end) return status;
+    if (rank < 0) return fail(end == LEAVE_ORPHAN ? E_LOST : E_BUS, "%s (coordinator at %s)", text, o->join);
     return fail(end == LEAVE_ORPHAN ? E_LOST : E_BUS, "%s", text);
 }
 

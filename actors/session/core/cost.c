@@ -110,6 +110,18 @@ refuse_cost(const char *where, const char *what, const char *text)
     return status;
 }
 
+static int
+refuse_unknown(const char *where, const char *name)
+{
+    struct str plain = {0}, known = {0};
+    str_add_plain(&plain, name);
+    for (size_t i = 0; i < countof(parameter); i++) str_addf(&known, " %s", parameter[i].name);
+    int status = fail(E_IO, "%s: unknown cost '%s'; expected one of%s", where, str_text(&plain), str_text(&known));
+    str_free(&plain);
+    str_free(&known);
+    return status;
+}
+
 /* Parses one parameter. seen: a bit for each parameter given on an earlier line. */
 static int
 read_cost(const char *where, const char *name, const char *number, struct rille_cost *c, unsigned *seen)
@@ -117,7 +129,7 @@ read_cost(const char *where, const char *name, const char *number, struct rille_
     char *end;
     size_t i = 0;
     while (i < countof(parameter) && strcmp(parameter[i].name, name)) i++;
-    if (i == countof(parameter)) return refuse_cost(where, "unknown cost", name);
+    if (i == countof(parameter)) return refuse_unknown(where, name);
     if (*seen >> i & 1) return fail(E_IO, "%s: %s is given twice", where, name);
     *seen |= 1u << i;
     double value = strtod(number, &end);
@@ -149,7 +161,7 @@ int
 cost_read(const char *path, struct box_cost *out, struct compute_rates *rates)
 {
     struct rille_cost c = shown(&built_in, &built_in_rates);
-    char where[PATH_MAX + 16];
+    char where[PATH_MAX + 24];
     unsigned seen = 0;
     int status = 0;
     *out = built_in;
@@ -157,10 +169,12 @@ cost_read(const char *path, struct box_cost *out, struct compute_rates *rates)
     if (!path) return 0;
     FILE *f = fopen(path, "r");
     for (int line = 1; f && !status && !feof(f) && !ferror(f); line++) {
-        snprintf(where, sizeof where, "%s:%d", path, line);
+        snprintf(where, sizeof where, "costs: %s:%d", path, line);
         status = read_cost_line(f, where, &c, &seen);
     }
-    if (!f || ferror(f)) status = fail(E_IO, "costs: %s cannot be read: %s", path, strerror(errno));
+    if (!f || ferror(f))
+        status = fail(E_IO, "costs: %s cannot be read: %s; RILLE_COST must be a file that rille --calibrate wrote",
+                      path, strerror(errno));
     if (f) fclose(f);
     if (status) return status;
     *out = used(&c);

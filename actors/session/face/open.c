@@ -60,12 +60,19 @@ set_devices(struct rille_session *s, const struct rille_options *o)
                : fail(E_PLACE, "devices: expected a list such as \"cpu:8\" or \"cuda:all\", found \"%s\"", o->devices);
 }
 
+/* Sets *out to the number of device threads: RILLE_THREADS, else one per core. */
 static int
-env_int(const char *name, int otherwise)
+read_threads(int *out)
 {
-    const char *e = getenv(name);
-    int n = e ? atoi(e) : 0;
-    return n > 0 ? n : otherwise;
+    const char *text = getenv("RILLE_THREADS");
+    char *end;
+    *out = cores();
+    if (!text || !*text) return 0;
+    long n = strtol(text, &end, 10);
+    if (*end || n < 0)
+        return fail(E_ARG, "RILLE_THREADS must be a number of threads, or 0 for one per core, found '%s'", text);
+    if (n) *out = (int)MIN(n, MOST_THREADS);
+    return 0;
 }
 
 static int
@@ -74,8 +81,8 @@ open_engine(struct rille_session *s, const struct rille_options *o)
     const char *bus = o && o->bus ? o->bus : getenv("RILLE_BUS");
     struct engine_options e = {.bus = &bus_zmq};
     if (bus && *bus) TRY(bus_parse(bus, &e.bus, &e.seed));
-    e.threads = o && o->threads > 0 ? o->threads : env_int("RILLE_THREADS", cores());
-    e.threads = MIN(e.threads, MOST_THREADS);
+    TRY(read_threads(&e.threads));
+    if (o && o->threads > 0) e.threads = MIN(o->threads, MOST_THREADS);
     e.spin_ns = e.threads <= cores() ? 50000 : 0;
     s->devices.threads = e.threads;
     s->runs.poison = !e.bus->threaded;

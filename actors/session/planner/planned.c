@@ -396,9 +396,10 @@ rille_certificate_check(const char *path, char **said)
     TRY(file_read_text("verify", path, CERTIFICATE_BYTES, &text, &n));
     int status = proof_check(text, n, &s);
     free(text);
-    if (status)
-        str_free(&s);
-    else
-        *said = s.text;
+    if (!status) return *said = s.text, 0;
+    str_clear(&s);
+    str_addf(&s, "verify: %s: %s", path, err_text());
+    fail((enum err_code)status, "%s", str_text(&s));
+    str_free(&s);
     return status;
 }
