@@ -364,12 +364,9 @@ boxing(lua_State *L)
     lua_getfield(L, 1, "shape");
     int at = 2, ndim = shape_read(L, &at, "boxing", shape);
     int type = lua_getfield(L, 1, "dtype");
-    const char *dtype = type == LUA_TNIL ? "f32" : type == LUA_TSTRING ? text_at(L, -1, "boxing") : NULL;
-    if (!dtype || !value_kind(dtype)) {
-        const char *found = dtype ? dtype : what_is(L, -1);
-        value_dtypes(L);
-        return complain(L, "boxing: unknown dtype '%s'; expected one of %s", found, lua_tostring(L, -1));
-    }
+    if (type != LUA_TNIL && type != LUA_TSTRING)
+        return complain(L, "boxing: dtype must be a string, found %s", what_is(L, -1));
+    const char *dtype = type == LUA_TNIL ? "f32" : text_at(L, -1, "boxing");
     const struct rille_layout *from = boxing_end(L, "from", ndim), *to = boxing_end(L, "to", ndim);
     at_line(L);
     check_as(L, "boxing", rille_boxing(shell_of(L)->session, dtype, ndim, shape, from, to, &e));
