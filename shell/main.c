@@ -47,7 +47,7 @@ static const char help[] =
     "RILLE_TRACE=FILE (times of graphs), RILLE_LUA_DIR (Rille's own modules, for developers),\n"
     "RILLE_CHECK=ref,nan,trace (check kernels, compiled steps), RILLE_BUS=sim:SEED (simulated messages), "
     "RILLE_TRANSPORT=tcp|mpi (between "
-    "hosts), RILLE_COST=FILE (costs of communication).\n"
+    "hosts), RILLE_COST=FILE (costs of communication), RILLE_OPERATORS=PATH:PATH (libraries of operators).\n"
     "In the shell: :help, and ?name for the help page of an operator or function.\n";
 
 struct action { /* -e, -E and -l, in order */

@@ -31,8 +31,8 @@ loaded_of(const struct op *op)
     return (const struct loaded *)op;
 }
 
-/* Makes *l from a library's record. E_ARG: a field is wrong. */
-int loaded_record(const struct rille_operator *r, struct loaded *l);
+/* Makes *l from a record of the library with this path, which must live as long as *l. E_ARG: a field is wrong. */
+int loaded_record(const struct rille_operator *r, const char *path, struct loaded *l);
 /* Finds the operators of l's gradients, among the n operators of its library and among all others. E_ARG. */
 int loaded_link(struct loaded *l, int n, const struct loaded *library);
 /* Sets the attributes of a gradient's call from those of the call that it differentiates. */

@@ -42,10 +42,10 @@ is_loaded(const struct rille_operator *r)
 }
 
 static int
-make_records(int n, const struct rille_operator *const *list, struct loaded *l)
+make_records(int n, const struct rille_operator *const *list, const char *path, struct loaded *l)
 {
     for (int i = 0; i < n; i++) {
-        TRY(loaded_record(list[i], &l[i]));
+        TRY(loaded_record(list[i], path, &l[i]));
         bool exists = op_find(l[i].op.name);
         for (int k = 0; k < i; k++) exists = exists || !strcmp(l[k].op.name, l[i].op.name);
         if (exists) return fail(E_ARG, "the operator '%s' exists already; choose another name", l[i].op.name);
@@ -58,22 +58,32 @@ make_records(int n, const struct rille_operator *const *list, struct loaded *l)
     return 0;
 }
 
+/* Loads an opened library. Sets *stays if the process needs the library from now on. */
+static int
+load_list(const struct rille_operator *const *list, const char *path, bool *stays)
+{
+    int n = 0;
+    if (is_loaded(list[0])) return 0;
+    while (list[n]) n++;
+    struct loaded *records = must_alloc(sizeof *records * (size_t)n);
+    char *source = must_copy(path, strlen(path) + 1);
+    int status = make_records(n, list, source, records);
+    *stays = !status;
+    if (*stays) return 0;
+    free(source);
+    free(records);
+    return status;
+}
+
 static int
 load_library(const char *path)
 {
     void *library = NULL;
+    bool stays = false;
     const struct rille_operator *const *list;
-    int n = 0, status = open_library(path, &library, &list);
-    while (!status && list[n]) n++;
-    struct loaded *records = NULL;
-    bool again = !status && is_loaded(list[0]);
-    if (!status && !again) {
-        records = must_alloc(sizeof *records * (size_t)n);
-        status = make_records(n, list, records);
-    }
-    if (!status && !again) return 0; /* the records stay for the life of the process */
-    free(records);
-    if (library) dlclose(library);
+    int status = open_library(path, &library, &list);
+    if (!status) status = load_list(list, path, &stays);
+    if (library && !stays) dlclose(library);
     if (status) err_note("%s", path);
     return status;
 }

@@ -411,14 +411,15 @@ set_kernels(struct loaded *l)
 }
 
 int
-loaded_record(const struct rille_operator *from, struct loaded *l)
+loaded_record(const struct rille_operator *from, const char *path, struct loaded *l)
 {
     struct rille_operator *r = &l->record;
     l->from = from;
     TRY(copy_record(from, r));
     TRY(check_fields(r));
     TRY(check_rule(r));
-    l->op = (struct op){.name = r->name, .doc = r->doc, .nout = r->results, .flags = r->flags};
+    l->op = (struct op){.name = r->name, .doc = r->doc, .source = path, .nout = r->results};
+    l->op.flags = r->flags | OP_LIBRARY;
     l->op.shape = (struct op_shape){.rule = r->rule,
                                     .make_rule = r->element ? rule_broadcast : NULL,
                                     .infer = r->infer ? infer_sizes : NULL,

@@ -102,7 +102,7 @@ push_attr(lua_State *L, const struct rille_attr_info *a)
     lua_setfield(L, -2, "words");
 }
 
-/* rille._operator(name): returns {operands =, attributes =, results =, source =}; nil: unknown operator. */
+/* rille._operator(name): returns {operands =, attributes =, results =, source =, library =}; nil: unknown operator. */
 static int
 operator_of(lua_State *L)
 {
@@ -128,6 +128,8 @@ operator_of(lua_State *L)
     lua_setfield(L, -2, "results");
     lua_pushboolean(L, rille_op_source(op));
     lua_setfield(L, -2, "source");
+    lua_pushstring(L, rille_op_library(op));
+    lua_setfield(L, -2, "library");
     return 1;
 }
 
@@ -163,7 +165,7 @@ page(lua_State *L)
     return 1;
 }
 
-/* rille.operators(): returns the names of all operators, sorted. */
+/* rille.operators(): returns the names of all operators: built-in ones sorted, then loaded ones. */
 static int
 operators(lua_State *L)
 {
