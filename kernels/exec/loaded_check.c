@@ -359,7 +359,7 @@ gradient_of(struct trial *t, int k, double *const *weight, double *gradient)
     TRY(call_infer(&t->arena, &g->call, &rule));
     for (int i = 0; i < g->call.nout; i++)
         g->value[g->call.nin + i] = ARENA_ARRAY(&t->arena, double, type_numel(&g->out[i]) + 1);
-    TRY(compute(&g->call, NULL, g->value, ref_run));
+    TRY(compute(&g->call, NULL, g->value, compute_by_exec));
     if (sum_back(&g->out[0], g->value[g->call.nin], &c->in[k], gradient)) return 0;
     struct str found = {0}, expected = {0};
     type_print(&g->out[0], &found);
