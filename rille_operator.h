@@ -28,7 +28,7 @@ extern "C" {
 /* Version of this interface. Rille refuses a library of another version. */
 #define RILLE_OPERATOR_ABI 1
 /* the first two fields of every record */
-#define RILLE_OPERATOR_HEAD sizeof(struct rille_operator), RILLE_OPERATOR_ABI
+#define RILLE_OPERATOR_HEAD .size = sizeof(struct rille_operator), .abi = RILLE_OPERATOR_ABI
 
 enum { RILLE_OPERATOR_DIMS = 8, RILLE_OPERATOR_LIST = 16 };
 

@@ -54,23 +54,23 @@ local function train(f, options)
 end
 local function ours(x, c) return x:distance(c):softsign{scale = 2} end
 local function theirs(x, c) return softsign(distance(x, c), 2) end
-for name, options in pairs{plain = {}, ["micro-batches"] = {micro_batches = 2}, recomputation = {recompute = true}, checked = {check = true},
+for name, options in pairs{plain = {}, ["micro-batches"] = {micro_batches = 2}, recomputation = {recompute = true}, checked = {check = "trace"},
   planned = {auto_parallel = "optimal"}} do
-  tap.near(train(ours, options), train(theirs, options), 1e-5, "a compiled step trains alike: " .. name)
+  tap.near(train(ours, options), train(theirs, options), "a compiled step trains alike: " .. name)
 end
 
 -- ---- names, errors, pages ----
 
 local x = rille.tensor({-1, 0, 3})
-tap.near(x:softsign():totable(), {-0.5, 0, 0.75}, 1e-7, "a default attribute")
-tap.near(rille.softsign(x, {scale = 3}):totable(), {-0.25, 0, 0.5}, 1e-7, "an attribute by name")
-tap.near(x:clone():softsign_():totable(), {-0.5, 0, 0.75}, 1e-7, "the method in place")
-tap.near(rille.tensor({3, -1}):softsign():totable(), {0.75, -0.5}, 1e-7, "integers become f32")
-tap.fails(function() return x:softsign{scale = 0} end, "softsign: scale must be above 0, found 0")
-tap.fails(function() return rille.distance(rille.ones{2, 3}, rille.ones{2, 4}) end, "distance: dimension 1 of x is 3 but dimension 1 of centres is 4")
-tap.fails(function() return rille.distance(rille.ones{2, 3}, rille.arange(3):reshape(1, 3)) end, "float")
-tap.has(rille.page("distance"), "squared" and "sum over b of", "the page has the formula")
-tap.has(rille.page("softsign"), "scale = 1", "the page has the attributes")
+tap.near(x:softsign():totable(), {-0.5, 0, 0.75}, "a default attribute")
+tap.near(rille.softsign(x, {scale = 3}):totable(), {-0.25, 0, 0.5}, "an attribute by name")
+tap.near(x:clone():softsign_():totable(), {-0.5, 0, 0.75}, "the method in place")
+tap.near(rille.tensor({3, -1}):softsign():totable(), {0.75, -0.5}, "integers become f32")
+tap.fails(function() return x:softsign{scale = 0} end, "softsign: scale must be above 0, found 0", "a refused attribute is reported")
+tap.fails(function() return rille.distance(rille.ones{2, 3}, rille.ones{2, 4}) end, "distance: dimension 1 of x is 3 but dimension 1 of centres is 4", "unequal sizes are reported")
+tap.fails(function() return rille.distance(rille.ones{2, 3}, rille.arange(3):reshape(1, 3)) end, "float", "a refused dtype is reported")
+tap.ok(tap.has(rille.page("distance"), "distance(x, centres)", "y[a, c] = sum over b of", "load_operators", "S(0), B -> S(0)"), "the page has formula and layouts")
+tap.ok(tap.has(rille.page("softsign"), "softsign(x, scale = 1)"), "the page has the attributes")
 tap.ok(not rawget(rille, "distance_dx"), "a hidden operator is no function")
 tap.ok(rille.explain(xs:distance(cs)) ~= nil, "explain reports the layouts")
 tap.done()
