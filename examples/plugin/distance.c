@@ -2,8 +2,9 @@
  *
  *     make && rille -d cpu:4 distance.lua
  *
- * distance is one loop with a gradient and a faster loop for f32. Its rule "ab,cb->ac" says how it may be split: rows of
- * x or of centres give rows or columns of the result; columns of both give parts of a sum. softsign is element-wise. */
+ * distance is one loop with a gradient and a faster loop for f32. Its rule "ab,cb->ac" says how it may be split: rows
+ * of x or of centres give rows or columns of the result; columns of both give parts of a sum. softsign is element-wise.
+ */
 #include <rille_operator.h>
 
 #include <math.h>
@@ -54,7 +55,8 @@ distance_f32(const struct rille_operator_call *c)
     return 0;
 }
 
-/* ---- gradients: dx[a, b] = sum over c of 2 dy[a, c] (x[a, b] - centres[c, b]); for centres, -2 dy and the sum over a ---- */
+/* ---- gradients: dx[a, b] = sum over c of 2 dy[a, c] (x[a, b] - centres[c, b]); for centres, -2 dy and the sum over a
+ * ---- */
 
 static int
 differentiate(const struct rille_operator_call *c, int of_centres)

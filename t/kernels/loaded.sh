@@ -52,6 +52,11 @@ RILLE_OPERATORS=$dir/none.so go -d cpu:1 -e 'print(1)'
 is "a program without a library of RILLE_OPERATORS computes nothing" "$stdout" ""
 ok "a missing library of RILLE_OPERATORS ends the program with its path" says "RILLE_OPERATORS: $dir/none.so: expected a shared library"
 
+ok "a library that uses every field is built" cc -std=c11 -Wall -Werror -shared -fPIC -I"$root" -o "$dir/fields.so" "$root/t/host/fields.c" -lm
+go -d cpu:2 "$root/t/lib/loaded_fields.lua" "$dir/fields.so"
+grep '^not ok\|^#' "$dir/out"
+ok "every field of a record has its effect" test "$code" = 0 -a -n "$stdout"
+
 # ---- refused libraries: a change of a good record, and a part of the message
 
 refused() { # refused FILE TEXT: loading the file fails with the text, and adds no operator
