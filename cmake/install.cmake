@@ -1,5 +1,5 @@
-# install.cmake - installed files: librille.so, librille.a, rille.h, rille_operator.h, pkg-config and CMake files, the module of plain Lua,
-# the program, examples. CPack packs the same files.
+# install.cmake - installed files: librille.so, librille.a, rille.h, rille_operator.h, pkg-config and CMake files, the module
+# of plain Lua, the program, examples. CPack packs the same files.
 
 # ---- the shared library: only rille_*, with the version of the symbols
 

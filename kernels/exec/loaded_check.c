@@ -80,7 +80,7 @@ compute_by_exec(const struct kcall *k)
 
 /* Makes a dense view with memory of the arena. box NULL: the whole tensor. */
 static struct view
-make_view(struct arena *a, const struct type *t, const struct box *box)
+make_shard(struct arena *a, const struct type *t, const struct box *box)
 {
     struct type local = *t;
     for (int d = 0; box && d < t->ndim; d++) local.dim[d] = box->hi[d] - box->lo[d];
@@ -95,12 +95,12 @@ make_view(struct arena *a, const struct type *t, const struct box *box)
 
 /* Computes the values of the results from those of the operands. box: the shard of each tensor; NULL: all of it. */
 static int
-compute(const struct call *c, const struct box *box, double *const *value, compute_function *function)
+compute_values(const struct call *c, const struct box *box, double *const *value, compute_function *function)
 {
     struct arena a = {0};
     struct view v[TENSORS];
     for (int k = 0; k < c->nin + c->nout; k++) {
-        v[k] = make_view(&a, type_at(c, k), box ? &box[k] : NULL);
+        v[k] = make_shard(&a, type_at(c, k), box ? &box[k] : NULL);
         for (int64_t i = 0; k < c->nin && v[k].data && i < view_numel(&v[k]); i++) put_element(&v[k], i, value[k][i]);
     }
     int status = function(&(struct kcall){.call = c, .in = v, .out = v + c->nin, .threads = 1});
@@ -188,7 +188,7 @@ index_in_whole(const struct type *t, const struct box *b, int64_t e)
 
 /* Returns the addend of a rank: random ones that add up to x. */
 static double
-addend_of(double x, int rank, int nrank, int64_t e)
+random_addend(double x, int rank, int nrank, int64_t e)
 {
     double sum = 0;
     for (int r = 0; r + 1 < nrank; r++) {
@@ -211,7 +211,7 @@ cut_operand(struct trial *t, struct split *s, int rank, int k)
     s->shard[rank][k] = ARENA_ARRAY(&t->arena, double, n + 1);
     for (int64_t e = 0; e < n && k < t->sample.call.nin && type->dtype != DT_NONE; e++) {
         double x = t->value[k][index_in_whole(type, &s->box[rank][k], e)];
-        s->shard[rank][k][e] = l && layout_has_partial(l) ? addend_of(x, rank, s->place->nrank, e) : x;
+        s->shard[rank][k][e] = l && layout_has_partial(l) ? random_addend(x, rank, s->place->nrank, e) : x;
     }
 }
 
@@ -267,10 +267,10 @@ check_signature(struct trial *t, struct split *s)
     int n = c->nin + c->nout;
     for (int fill = 0; fill < FILLS; fill++) {
         for (int k = 0; k < c->nin; k++) draw_operand(t, k, fill);
-        TRY(compute(c, NULL, t->value, ref_run));
+        TRY(compute_values(c, NULL, t->value, ref_run));
         for (int rank = 0; rank < s->place->nrank; rank++) {
             for (int k = 0; k < n; k++) cut_operand(t, s, rank, k);
-            TRY(compute(c, s->box[rank], s->shard[rank], ref_run));
+            TRY(compute_values(c, s->box[rank], s->shard[rank], ref_run));
         }
         for (int k = c->nin; k < n; k++) {
             double off = distance_of(t, s, k);
@@ -359,7 +359,7 @@ gradient_of(struct trial *t, int k, double *const *weight, double *gradient)
     TRY(call_infer(&t->arena, &g->call, &rule));
     for (int i = 0; i < g->call.nout; i++)
         g->value[g->call.nin + i] = ARENA_ARRAY(&t->arena, double, type_numel(&g->out[i]) + 1);
-    TRY(compute(&g->call, NULL, g->value, compute_by_exec));
+    TRY(compute_values(&g->call, NULL, g->value, compute_by_exec));
     if (sum_back(&g->out[0], g->value[g->call.nin], &c->in[k], gradient)) return 0;
     struct str found = {0}, expected = {0};
     type_print(&g->out[0], &found);
@@ -378,7 +378,7 @@ weighted_sum(struct trial *t, int k, int64_t i, double h, double *const *weight,
     const struct call *c = &t->sample.call;
     double x = t->value[k][i];
     t->value[k][i] = x + h;
-    int status = compute(c, NULL, t->value, ref_run);
+    int status = compute_values(c, NULL, t->value, ref_run);
     t->value[k][i] = x;
     *f = 0;
     for (int r = 0; r < c->nout; r++)
@@ -405,7 +405,7 @@ check_slope(struct trial *t, int k, double *const *weight)
 }
 
 static int
-check_gradient(struct trial *t)
+check_slopes(struct trial *t)
 {
     const struct call *c = &t->sample.call;
     double *weight[OP_OUT];
@@ -416,7 +416,7 @@ check_gradient(struct trial *t)
         for (int64_t e = 0; is_float_tensor(&c->out[r]) && e < type_numel(&c->out[r]); e++)
             weight[r][e] = quarters(t, 8);
     }
-    TRY(compute(c, NULL, t->value, ref_run));
+    TRY(compute_values(c, NULL, t->value, ref_run));
     for (int k = 0; k < c->nin; k++)
         if (is_float_tensor(&c->in[k])) TRY(check_slope(t, k, weight));
     return 0;
@@ -435,8 +435,8 @@ check_kernel(struct trial *t)
     for (int k = 0; k < c->nin; k++) draw_operand(t, k, 0);
     for (int k = c->nin; k < c->nin + c->nout; k++)
         got[k] = ARENA_ARRAY(&t->arena, double, type_numel(type_at(c, k)) + 1);
-    TRY(compute(c, NULL, t->value, ref_run));
-    TRY(compute(c, NULL, got, compute_by_exec));
+    TRY(compute_values(c, NULL, t->value, ref_run));
+    TRY(compute_values(c, NULL, got, compute_by_exec));
     for (int k = c->nin; k < c->nin + c->nout; k++)
         for (int64_t e = 0; e < type_numel(type_at(c, k)); e++) {
             double want = t->value[k][e], off = fabs(got[k][e] - want);
@@ -459,7 +459,7 @@ loaded_check(const struct loaded *l)
             int status = trial_open(&t, l, l->op.sample[i], wide);
             if (!status && !wide) status = check_kernel(&t);
             for (int nrank = 2; nrank <= RANKS && !status && wide; nrank++) status = check_signatures(&t, nrank);
-            if (!status && wide) status = check_gradient(&t);
+            if (!status && wide) status = check_slopes(&t);
             trial_close(&t);
             TRY(status);
         }

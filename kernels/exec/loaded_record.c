@@ -76,7 +76,7 @@ public_call(const struct call *c, const struct view *in, const struct view *out)
 
 /* Calls a function of the library; fails with its error text. */
 static int
-call_library(public_function *function, struct rille_operator_call *p, enum err_code code, const struct op *op)
+call_public(public_function *function, struct rille_operator_call *p, enum err_code code, const struct op *op)
 {
     char error[512] = "";
     p->error = error;
@@ -91,7 +91,7 @@ compute_kernel(const struct kcall *k, public_function *function)
 {
     struct rille_operator_call p = public_call(k->call, k->in, k->out);
     p.threads = k->threads;
-    return call_library(function, &p, E_KERNEL, k->call->op);
+    return call_public(function, &p, E_KERNEL, k->call->op);
 }
 
 static int
@@ -145,7 +145,7 @@ infer_sizes(const struct call *c, int64_t *size)
     views_of_types(c->nin, c->in, in);
     struct rille_operator_call p = public_call(c, in, NULL);
     p.letter = size ? size : unused;
-    return call_library(loaded_of(c->op)->record.infer, &p, E_SHAPE, c->op);
+    return call_public(loaded_of(c->op)->record.infer, &p, E_SHAPE, c->op);
 }
 
 static double
@@ -203,7 +203,7 @@ build_gradient(struct build *b, const struct node *n, struct val *const *dout, s
 /* Adds what gradient i reads to the values that forward saves. Zeros in place of a gradient that does not arrive have
  * the layout of the result, which is saved for them. */
 static void
-add_saved(struct loaded *l, const char *reads)
+save_reads(struct loaded *l, const char *reads)
 {
     int nout = MAX(1, l->record.results);
     for (; *reads; reads++) {
@@ -253,7 +253,7 @@ loaded_link(struct loaded *l, int n, const struct loaded *library)
 /* ---- checks of the fields ---- */
 
 static bool
-is_name(const char *s)
+is_identifier(const char *s)
 {
     if (!s || !*s || strlen(s) > 63 || strchr("0123456789_", *s)) return false;
     return strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(s);
@@ -265,7 +265,7 @@ operands_are_good(const struct rille_operator *r)
     const unsigned known = RILLE_OPERAND_NUMBER | RILLE_OPERAND_OPTIONAL | RILLE_OPERAND_INTEGER | RILLE_OPERAND_FLOAT;
     int n = 0;
     for (; n < RILLE_OPERATOR_OPERANDS && r->operand[n].name; n++)
-        if (!is_name(r->operand[n].name) || r->operand[n].flags & ~known) return false;
+        if (!is_identifier(r->operand[n].name) || r->operand[n].flags & ~known) return false;
     return n > 0;
 }
 
@@ -274,14 +274,14 @@ attributes_are_good(const struct rille_operator *r)
 {
     for (int i = 0; i < RILLE_OPERATOR_ATTRIBUTES && r->attribute[i].name; i++) {
         const struct rille_operator_attribute *a = &r->attribute[i];
-        if (!is_name(a->name) || a->kind < RILLE_ATTRIBUTE_INT || a->kind > RILLE_ATTRIBUTE_INTS) return false;
+        if (!is_identifier(a->name) || a->kind < RILLE_ATTRIBUTE_INT || a->kind > RILLE_ATTRIBUTE_INTS) return false;
         if (a->kind == RILLE_ATTRIBUTE_WORD && (!a->words || !*a->words)) return false;
     }
     return true;
 }
 
 static int
-count_operands(const struct rille_operator *r)
+public_operands(const struct rille_operator *r)
 {
     int n = 0;
     while (n < RILLE_OPERATOR_OPERANDS && r->operand[n].name) n++;
@@ -292,7 +292,7 @@ static bool
 linear_is_good(const struct rille_operator *r)
 {
     for (const char *c = r->linear; c && *c; c++)
-        if (*c != '|' && *c != '*' && (*c < '0' || *c - '0' >= count_operands(r))) return false;
+        if (*c != '|' && *c != '*' && (*c < '0' || *c - '0' >= public_operands(r))) return false;
     return true;
 }
 
@@ -303,11 +303,11 @@ gradients_are_good(const struct rille_operator *r)
     for (int i = 0; i < RILLE_OPERATOR_OPERANDS; i++) {
         const struct rille_operator_gradient *g = &r->gradient[i];
         if (!g->name) continue;
-        if (i >= count_operands(r) || !g->reads || !*g->reads || strlen(g->reads) > RILLE_OPERATOR_OPERANDS)
+        if (i >= public_operands(r) || !g->reads || !*g->reads || strlen(g->reads) > RILLE_OPERATOR_OPERANDS)
             return false;
         for (const char *c = g->reads; *c; c++) {
             int k = *c >= 'a' ? *c - 'a' : *c >= 'A' ? *c - 'A' : *c - '0';
-            if (k < 0 || k >= (*c >= 'A' ? nout : count_operands(r))) return false;
+            if (k < 0 || k >= (*c >= 'A' ? nout : public_operands(r))) return false;
         }
     }
     return true;
@@ -352,7 +352,7 @@ check_rule(const struct rille_operator *r)
 {
     struct arena a = {0};
     struct rule rule;
-    int nin = count_operands(r), nout = MAX(1, r->results);
+    int nin = public_operands(r), nout = MAX(1, r->results);
     int status = r->rule ? rule_parse(&a, r->rule, &rule) : 0;
     if (status) err_note("%s", r->name);
     if (!status && r->rule && (rule.nin != nin || rule.nout != nout))
@@ -377,7 +377,7 @@ copy_record(const struct rille_operator *r, struct rille_operator *copy)
     if (!good)
         return fail(E_ARG, "a record has %u bytes, expected %u; begin each record with RILLE_OPERATOR_HEAD",
                     (unsigned)r->size, (unsigned)sizeof *r);
-    if (!is_name(r->name))
+    if (!is_identifier(r->name))
         return fail(E_ARG, "the name '%s' must have 1 to 63 small letters, digits and '_', and begin with a letter",
                     r->name ? r->name : "");
     *copy = *r;
@@ -389,7 +389,7 @@ copy_record(const struct rille_operator *r, struct rille_operator *copy)
 static void
 set_names(const struct rille_operator *r, struct op *op)
 {
-    for (int i = 0; i < count_operands(r); i++) op->in[i] = (struct operand){r->operand[i].name, r->operand[i].flags};
+    for (int i = 0; i < public_operands(r); i++) op->in[i] = (struct operand){r->operand[i].name, r->operand[i].flags};
     for (int i = 0; i < RILLE_OPERATOR_ATTRIBUTES && r->attribute[i].name; i++) {
         const struct rille_operator_attribute *a = &r->attribute[i];
         op->attr[i] = (struct attr_def){
@@ -429,9 +429,9 @@ loaded_record(const struct rille_operator *from, const char *path, struct loaded
     if (r->results > 1 && r->reduce == RILLE_REDUCE_SUM) l->op.partial.sums = (1u << r->results) - 1;
     set_names(r, &l->op);
     set_kernels(l);
-    for (int i = 0; i < count_operands(r); i++) {
+    for (int i = 0; i < public_operands(r); i++) {
         if (!r->gradient[i].name) continue;
-        add_saved(l, r->gradient[i].reads);
+        save_reads(l, r->gradient[i].reads);
         l->op.grad = (struct op_grad){.build = build_gradient, .saves = l->saves};
     }
     return 0;

@@ -608,7 +608,7 @@ is_taken(lua_State *L, const char *name)
 
 /* Returns true if the operator has been added to the module. */
 static bool
-is_added(lua_State *L, const struct rille_op *op)
+is_operator_added(lua_State *L, const struct rille_op *op)
 {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &operators);
     bool added = lua_getfield(L, -1, rille_op_name(op)) != LUA_TNIL;
@@ -628,7 +628,7 @@ add_loaded(lua_State *L)
     lua_pushvalue(L, top);
     lua_getfield(L, -2, "__methods");
     for (int i = 0; (op = rille_op_at(i)); i++) {
-        if (!rille_op_library(op) || rille_op_hidden(op) || is_added(L, op)) continue;
+        if (!rille_op_library(op) || rille_op_hidden(op) || is_operator_added(L, op)) continue;
         if (is_taken(L, rille_op_name(op)))
             refused = rille_op_name(op);
         else
