@@ -10,8 +10,8 @@
  * interface's versions; examples/plugin is a complete library. C11; C++20, where designators are in the order of the
  * fields.
  *
- * Owner: the library owns records and all that they point to. They are constant, and valid until the process ends,
- * because Rille never unloads a library. What a call points to is valid until the function returns.
+ * Owner: the library owns its records and their texts. Records are constant, and valid until the process ends, because
+ * Rille never unloads a library. The pointers of a call are valid until the function returns.
  * Threads: Rille calls every function on any of its threads, several calls at once. Functions must not change global
  * variables.
  * Errors: a function that returns int returns 0, or another number after it has written a text to the call's error.
@@ -32,7 +32,7 @@ extern "C" {
 
 enum { RILLE_OPERATOR_DIMS = 8, RILLE_OPERATOR_LIST = 16 };
 
-/* dtypes. bf16 and f16 are 2 bytes; bool is one byte, 0 or 1. */
+/* dtypes. An element of bf16 or f16 has 2 bytes; an element of bool has 1 byte, 0 or 1. */
 enum rille_operator_dtype {
     RILLE_DTYPE_NONE, /* the operand is absent */
     RILLE_DTYPE_BOOL,
@@ -110,7 +110,7 @@ struct rille_operator_attribute {
 
 /* How shards of a result combine if a letter that only operands have is split. */
 enum rille_operator_reduce {
-    RILLE_REDUCE_NONE, /* such a letter is never split */
+    RILLE_REDUCE_NONE, /* the letter is never split */
     RILLE_REDUCE_SUM,
     RILLE_REDUCE_MAX,
     RILLE_REDUCE_MIN
@@ -129,8 +129,8 @@ struct rille_operator_gradient {
     /* operator of this library or of Rille; NULL: no gradient passes to the operand. Attributes that both operators
      * have by name and kind are passed on. */
     const char *name;
-    /* what the call reads, a character per operand: '0'..'9' operands, 'a'..'d' results, 'A'..'D' gradients of
-     * results, such as "A1" */
+    /* values that the call reads, a character each: '0'..'9' operands, 'a'..'d' results, 'A'..'D' gradients of
+     * results; "0A": operand 0, and the gradient of the first result */
     const char *reads;
 };
 
@@ -147,10 +147,10 @@ struct rille_operator {
     uint32_t flags;  /* 0 or RILLE_OPERATOR_HIDDEN */
 
     /* The dimension rule: a letter per dimension of operands and results, "ab,bc->ac". Equal letters have equal
-     * size. Each letter is a claim: split operands along it, and the result of each device is its shard of the
-     * result, or, for a letter that no result has, a part that `reduce` combines. "[b]" claims nothing of b; "1" is a
-     * dimension of size 1; "(ab)" a merged dimension, major letter first; "[n]" only on the right is new, and infer()
-     * sets its size. NULL for an element-wise operator, whose operands are broadcast. */
+     * size. Each letter is a claim: if the operands are split along the letter, each device computes its shard of
+     * the result. If no result has the letter, each device computes a part, and `reduce` combines the parts. "[b]"
+     * claims nothing of b; "1" is a dimension of size 1; "(ab)" a merged dimension, major letter first; "[n]" only on
+     * the right is new, and infer() sets its size. NULL for an element-wise operator, whose operands are broadcast. */
     const char *rule;
     int32_t reduce; /* RILLE_REDUCE_ */
     /* Operands that pass partial sums: if the operand is a sum of parts, so is the result. Numbers of operands;
@@ -171,7 +171,8 @@ struct rille_operator {
     uint32_t fast_dtypes;
     /* The definition of an element-wise operator: the result for elements x[0], x[1], ... of the operands. */
     double (*element)(const struct rille_operator_value *attr, const double *x);
-    /* Computes n elements in f32, x[k]: those of operand k; y may be one of them. NULL: element() computes them. */
+    /* Computes n elements in f32. x[k]: elements of operand k; y may be equal to an x[k]. NULL: element() computes all
+     * dtypes. */
     void (*element_f32)(const struct rille_operator_value *attr, int64_t n, const float *const *x, float *y);
     /* Returns the number of operations of a call, for planners; NULL: 2 per point of the rule. */
     double (*operations)(const struct rille_operator_call *c);
