@@ -45,9 +45,9 @@ static const char help[] =
     "      --help           print this\n\n"
     "Environment: RILLE_DEVICES (as -d), RILLE_SEED (random values), RILLE_THREADS (device threads),\n"
     "RILLE_TRACE=FILE (times of graphs), RILLE_LUA_DIR (Rille's own modules, for developers),\n"
-    "RILLE_CHECK=ref,nan,trace (check kernels, compiled steps), RILLE_BUS=sim:SEED (simulated messages), "
-    "RILLE_TRANSPORT=tcp|mpi (between "
-    "hosts), RILLE_COST=FILE (costs of communication), RILLE_OPERATORS=PATH:PATH (libraries of operators).\n"
+    "RILLE_CHECK=ref,nan,trace (check kernels, compiled steps), RILLE_BUS=sim:SEED (simulated messages),\n"
+    "RILLE_TRANSPORT=tcp|mpi (between hosts), RILLE_COST=FILE (costs of communication),\n"
+    "RILLE_OPERATORS=PATH:PATH (libraries of operators).\n"
     "In the shell: :help, and ?name for the help page of an operator or function.\n";
 
 struct action { /* -e, -E and -l, in order */
