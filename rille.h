@@ -328,6 +328,8 @@ int rille_op_results(const struct rille_op *op);
 bool rille_op_hidden(const struct rille_op *op); /* returns true if the operator is internal, not for users */
 /* returns true if the operator creates a tensor without tensor operands; call it with rille_create */
 bool rille_op_source(const struct rille_op *op);
+/* returns true if the operator computes each element from the operands' elements at that position */
+bool rille_op_elementwise(const struct rille_op *op);
 /* returns the path of the library that the operator was loaded from; NULL: it is built in */
 const char *rille_op_library(const struct rille_op *op);
 char *rille_op_help(struct rille_session *s, const struct rille_op *op); /* returns the operator's help page */

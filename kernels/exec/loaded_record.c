@@ -372,11 +372,13 @@ copy_record(const struct rille_operator *r, struct rille_operator *copy)
                     "the library has version %u of the operator interface, expected %u; build it with the "
                     "rille_operator.h of this version of Rille",
                     (unsigned)r->abi, (unsigned)RILLE_OPERATOR_ABI);
-    bool good = r->size >= sizeof *r && r->size < 2 * sizeof *r;
-    for (size_t i = sizeof *r; good && i < r->size; i++) good = !byte[i];
-    if (!good)
+    if (r->size < sizeof *r)
         return fail(E_ARG, "a record has %u bytes, expected %u; begin each record with RILLE_OPERATOR_HEAD",
                     (unsigned)r->size, (unsigned)sizeof *r);
+    for (size_t i = sizeof *r; i < r->size; i++)
+        if (byte[i])
+            return fail(E_ARG, "a record has a field that this version of Rille does not know; use a later version, or "
+                               "set the field to zero");
     if (!is_identifier(r->name))
         return fail(E_ARG, "the name '%s' must have 1 to 63 small letters, digits and '_', and begin with a letter",
                     r->name ? r->name : "");

@@ -102,7 +102,8 @@ push_attr(lua_State *L, const struct rille_attr_info *a)
     lua_setfield(L, -2, "words");
 }
 
-/* rille._operator(name): returns {operands =, attributes =, results =, source =, library =}; nil: unknown operator. */
+/* rille._operator(name): returns {operands =, attributes =, results =, source =, elementwise =, library =}; nil:
+ * unknown operator. */
 static int
 operator_of(lua_State *L)
 {
@@ -128,6 +129,8 @@ operator_of(lua_State *L)
     lua_setfield(L, -2, "results");
     lua_pushboolean(L, rille_op_source(op));
     lua_setfield(L, -2, "source");
+    lua_pushboolean(L, rille_op_elementwise(op));
+    lua_setfield(L, -2, "elementwise");
     lua_pushstring(L, rille_op_library(op));
     lua_setfield(L, -2, "library");
     return 1;

@@ -1,7 +1,8 @@
 /* refused.c - a library with a good operator, total, and a change of its record, OVERRIDE, that Rille must refuse
- * (t/kernels/loaded.sh). Without OVERRIDE the library is good. */
+ * (t/kernels/loaded.sh). Without OVERRIDE the library is good. LIST, NO_LIST and LATER change the list of records. */
 #include <rille_operator.h>
 
+#include <stddef.h>
 #include <stdio.h>
 
 #ifndef OVERRIDE
@@ -93,6 +94,22 @@ static const struct rille_operator total = {RILLE_OPERATOR_HEAD,
                                             .gradient = {{"total_dx", "0A"}},
                                             .sample = {"f32{4,6}", "f32{3,1}"},
                                             OVERRIDE};
-#ifndef NO_LIST
+#if defined LATER
+/* A record of a later header with one more field, whose value is LATER. */
+const struct rille_operator *const *
+rille_operators(uint32_t abi)
+{
+    static struct {
+        struct rille_operator record;
+        uint64_t field;
+    } later;
+    static const struct rille_operator *const list[] = {&later.record, &total_dx, NULL};
+    (void)abi;
+    later.record = total;
+    later.record.size = sizeof later;
+    later.field = LATER;
+    return list;
+}
+#elif !defined NO_LIST
 RILLE_OPERATORS(LIST)
 #endif

@@ -117,6 +117,11 @@ done <<'CHANGES'
 .fast = run_fast, .fast_dtypes = 1u << RILLE_DTYPE_F32|by the fast function, but
 CHANGES
 ok "a change was tried: $i" test "$i" -gt 30
+compile later -DLATER=0
+go -d cpu:1 -e "rille.load_operators('$dir/later.so') print(rille.ones({2, 3}):total():sum():item())"
+is "a record of a later header that uses no new field is accepted" "$stdout" 6.0
+compile later -DLATER=1
+ok "a record that uses a new field is refused" refused "$dir/later.so" "has a field that this version of Rille does not know"
 compile list -DNO_LIST
 ok "a library without rille_operators is refused" refused "$dir/list.so" "has no function rille_operators"
 compile list -DLIST=0

@@ -59,6 +59,16 @@ for name, options in pairs{plain = {}, ["micro-batches"] = {micro_batches = 2}, 
   tap.near(train(ours, options), train(theirs, options), "a compiled step trains alike: " .. name)
 end
 
+-- ---- inside rille.per_rank ----
+
+if count > 1 then
+  local local_sum = rille.per_rank(function(mesh, v) return mesh:psum(v:softsign{scale = 2}:sum()) end, {inputs = {"S(0)"}, outputs = {"B"}})
+  local v = xs:to_global{placement = place, sbp = "S(0)"}
+  tap.near(local_sum(v):item(), softsign(xs, 2):sum():item(), "an element-wise operator on the shards of each rank")
+  tap.fails(function() return rille.per_rank(function(_, v) return v:distance(v) end, {inputs = {"S(0)"}, outputs = {"S(0)"}})(v) end,
+    "has no 'distance'", "another operator is none of a local tensor")
+end
+
 -- ---- names, errors, pages ----
 
 local x = rille.tensor({-1, 0, 3})

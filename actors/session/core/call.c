@@ -108,6 +108,13 @@ rille_op_source(const struct rille_op *op)
     return ((const struct op *)op)->flags & OP_SOURCE;
 }
 
+bool
+rille_op_elementwise(const struct rille_op *op)
+{
+    if (face_given(op, "the operator", __func__)) return false;
+    return ((const struct op *)op)->flags & OP_ELTWISE;
+}
+
 const char *
 rille_op_library(const struct rille_op *op)
 {
