@@ -362,6 +362,10 @@ check_rule(const struct rille_operator *r)
     return status;
 }
 
+/* Size of a record of the first header of this version. Later headers add fields, which are zero in earlier records. */
+static const size_t FIRST_SIZE = offsetof(struct rille_operator, sample) + sizeof(((struct rille_operator *)0)->sample);
+enum { LARGEST = 1 << 16 }; /* a larger size of a record is no size, bytes */
+
 /* Copies the record. Refuses another version, and fields that this version does not know. */
 static int
 copy_record(const struct rille_operator *r, struct rille_operator *copy)
@@ -372,9 +376,9 @@ copy_record(const struct rille_operator *r, struct rille_operator *copy)
                     "the library has version %u of the operator interface, expected %u; build it with the "
                     "rille_operator.h of this version of Rille",
                     (unsigned)r->abi, (unsigned)RILLE_OPERATOR_ABI);
-    if (r->size < sizeof *r)
+    if (r->size < FIRST_SIZE || r->size > LARGEST)
         return fail(E_ARG, "a record has %u bytes, expected %u; begin each record with RILLE_OPERATOR_HEAD",
-                    (unsigned)r->size, (unsigned)sizeof *r);
+                    (unsigned)r->size, (unsigned)FIRST_SIZE);
     for (size_t i = sizeof *r; i < r->size; i++)
         if (byte[i])
             return fail(E_ARG, "a record has a field that this version of Rille does not know; use a later version, or "
@@ -382,7 +386,7 @@ copy_record(const struct rille_operator *r, struct rille_operator *copy)
     if (!is_identifier(r->name))
         return fail(E_ARG, "the name '%s' must have 1 to 63 small letters, digits and '_', and begin with a letter",
                     r->name ? r->name : "");
-    *copy = *r;
+    memcpy(copy, r, MIN(r->size, sizeof *r));
     return 0;
 }
 

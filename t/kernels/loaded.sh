@@ -77,6 +77,7 @@ while IFS='|' read -r change text; do
 done <<'CHANGES'
 .abi = 7|the library has version 7 of the operator interface, expected 1; build it with the rille_operator.h
 .size = 8|a record has 8 bytes, expected
+.size = 1 << 30|a record has 1073741824 bytes, expected
 .name = "relu"|the operator 'relu' exists already; choose another name
 .name = "total_dx"|the operator 'total_dx' exists already
 .name = "Total"|the name 'Total' must have 1 to 63 small letters
