@@ -59,6 +59,28 @@ for name, options in pairs{plain = {}, ["micro-batches"] = {micro_batches = 2}, 
   tap.near(train(ours, options), train(theirs, options), "a compiled step trains alike: " .. name)
 end
 
+-- Returns the losses of a pipeline: the first function on devices 0 and 1, the second on 2 and 3.
+local function pipeline(first, second)
+  local A, B = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
+  local x = xs:to_global{placement = A, sbp = "S(0)"}
+  local w = rille.ones({6}, {placement = A, sbp = "B", requires_grad = true})
+  local c = cs:to_global{placement = B, sbp = "S(1)"}:detach():requires_grad_(true)
+  local opt, losses = rille.optim.SGD({w, c}, {lr = 0.01}), {}
+  local step = rille.graph(function(x)
+    local h = first(x * w, 2):to_global{placement = B, sbp = "S(1)"}
+    local loss = second(h, c):mean()
+    loss:backward()
+    opt:step()
+    opt:zero_grad()
+    return loss
+  end, {micro_batches = 4, schedule = "1f1b"})
+  for i = 1, 4 do losses[i] = step(x):item() end
+  return losses
+end
+if count == 4 then
+  tap.near(pipeline(function(x, s) return x:softsign{scale = s} end, rille.distance), pipeline(softsign, distance), "a pipeline trains alike")
+end
+
 -- ---- inside rille.per_rank ----
 
 if count > 1 then
