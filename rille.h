@@ -320,7 +320,7 @@ struct rille_attr_info {
     const char *doc;
 };
 const struct rille_op *rille_op_find(const char *name);
-/* returns the i-th operator in order of name; NULL: there are at most i operators */
+/* returns the i-th operator, built-in ones in order of name, then loaded ones; NULL: there are at most i operators */
 const struct rille_op *rille_op_at(int i);
 const char *rille_op_name(const struct rille_op *op);
 int rille_op_operands(const struct rille_op *op, struct rille_operand_info out[16]);
@@ -329,7 +329,18 @@ int rille_op_results(const struct rille_op *op);
 bool rille_op_hidden(const struct rille_op *op); /* returns true if the operator is internal, not for users */
 /* returns true if the operator creates a tensor without tensor operands; call it with rille_create */
 bool rille_op_source(const struct rille_op *op);
+/* returns true if the operator computes each element from the operands' elements at that position */
+bool rille_op_elementwise(const struct rille_op *op);
+/* returns the path of the library that the operator was loaded from; NULL: it is built in */
+const char *rille_op_library(const struct rille_op *op);
 char *rille_op_help(struct rille_session *s, const struct rille_op *op); /* returns the operator's help page */
+
+/* Loads the operators of a shared library (rille_operator.h) for the whole process; a path without '/' is a file of the
+ * current folder. Does nothing if they are loaded already. Fails, and loads no operator, if the path is no such
+ * library, if the library has another interface version, if a name exists already, or if a record is wrong; each
+ * record is checked on its samples. rille_open() and rille_worker() load the libraries that the environment variable
+ * RILLE_OPERATORS lists, separated by ':': worker processes need them, too. */
+int rille_load_operators(struct rille_session *s, const char *path);
 
 enum rille_arg_kind { RILLE_ARG_NONE, RILLE_ARG_TENSOR, RILLE_ARG_INT, RILLE_ARG_FLOAT, RILLE_ARG_LIVE };
 struct rille_arg {

@@ -1,5 +1,5 @@
-# install.cmake - installed files: librille.so, librille.a, rille.h, pkg-config and CMake files, the module of plain Lua,
-# the program, examples. CPack packs the same files.
+# install.cmake - installed files: librille.so, librille.a, rille.h, rille_operator.h, pkg-config and CMake files, the module
+# of plain Lua, the program, examples. CPack packs the same files.
 
 # ---- the shared library: only rille_*, with the version of the symbols
 
@@ -93,7 +93,7 @@ install(TARGETS rille RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS rille_shared EXPORT rille LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS rille_lua LIBRARY DESTINATION ${lua_modules})
 install(FILES ${CMAKE_BINARY_DIR}/librille.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES rille.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES rille.h rille_operator.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${CMAKE_BINARY_DIR}/rille.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(EXPORT rille FILE rille-targets.cmake NAMESPACE rille:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rille)
 install(FILES ${CMAKE_BINARY_DIR}/rille-config.cmake ${CMAKE_BINARY_DIR}/rille-config-version.cmake

@@ -52,6 +52,12 @@ for _, file in ipairs{"functions", "layouts", "tensors", "operators", "nn", "lay
   end
 end
 
+-- Operators of shared libraries have a page, too: their record.
+setmetatable(rows, {__index = function(_, name)
+  local record = type(name) == "string" and rille._operator(name)
+  return record and record.library and {text = "Calls an operator that rille.load_operators() loaded.", see = "load_operators"} or nil
+end})
+
 local function sorted(t)
   local names = {}
   for name in pairs(t) do names[#names + 1] = name end
@@ -205,8 +211,8 @@ local function related(name)
 end
 
 local function whole(name)
-  return pages.signature(name) .. "\n" .. pages.body(name) .. "\n  example\n" .. indented(pages.example(name), "    ") ..
-    related(name) .. below(name)
+  local example = rows[name].shows and "\n  example\n" .. indented(pages.example(name), "    ") or ""
+  return pages.signature(name) .. "\n" .. pages.body(name) .. example .. related(name) .. below(name)
 end
 
 -- ---- search ----

@@ -54,6 +54,7 @@ static const char help[] =
     "  RILLE_BUS=sim:SEED   deliver messages in an order chosen by SEED\n"
     "  RILLE_TRANSPORT=HOW  tcp or mpi: transport between hosts\n"
     "  RILLE_CACHE=FOLDER   compiled GPU kernels; empty: none are kept\n"
+    "  RILLE_OPERATORS=PATH:PATH  libraries of operators to load\n"
     "  RILLE_LUA_DIR=FOLDER Rille's own modules, for developers\n\n"
     "In the shell: :help, and ?name for the help page of an operator or function.\n";
 

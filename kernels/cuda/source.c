@@ -720,7 +720,7 @@ int
 cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
     const struct op *op = k->call->op;
-    if (op->flags & OP_ELTWISE) {
+    if (op->flags & OP_ELTWISE && op->eltwise.f_text) {
         struct fuse_step step = {.call = k->call};
         for (int i = 0; i < k->call->nin; i++) step.arg[i].index = i;
         return cuda_source_chain(a, -1, 1, &step, k->call->nin, k->in, 1, k->out, s);
@@ -732,5 +732,5 @@ cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s)
     if (op->host.folds != RED_NONE) return making_fold(a, k, s);
     if (making_attends(k)) return making_attention(a, k, s);
     if (op->gpu.pass || op->gpu.line) return making_line(a, k, s);
-    return fail(E_KERNEL, "%s has no kernel for GPUs", op->name);
+    return fail(E_KERNEL, "%s has no kernel for GPUs; move its operands to devices of kind cpu", op->name);
 }

@@ -348,10 +348,30 @@ scale = rille.operator{name = "scale", rule = "ab,b->ab",
     see = "func explain operators",
     words = "custom operator signature sbp rule register library",
   },
+  load_operators = {
+    sign = "rille.load_operators(path)",
+    text = [[
+Loads operators from a shared library that you wrote in C or C++.
+Then rille.NAME(x), x:NAME() and the page ?NAME exist, and gradients, compiled steps, plans, pipelines and
+recomputation treat the operator like a built-in one. The record in the library has a dimension rule, such as
+"ab,bc->ac". On its samples, each layout that the rule allows must give the result of one device, and each
+gradient must equal a difference quotient. rille_operator.h documents the record; examples/plugin is a library.
+Devices of kind cuda cannot compute loaded operators. Processes of a cluster each load the libraries that the
+environment variable RILLE_OPERATORS=path:path names.]],
+    args = "path: string; a name without '/' is a file of the current folder",
+    returns = "nothing; a library that is loaded already is not loaded again",
+    errors = [[
+a file that is no such library; another interface version, with both versions; a name that exists;
+a wrong record: the field, or the sample with the layouts, the operand or the element that is wrong]],
+    shows = "(pcall(rille.load_operators, 'missing.so'))",
+    gives = "false",
+    see = "operator operators",
+    words = "plugin plug-in extension native custom kernel c++ shared dlopen so dynamic",
+  },
   operators = {
     sign = "rille.operators()",
     text = "Lists the names of all operators.",
-    returns = "a sorted list of strings",
+    returns = "a list of strings: built-in operators, sorted, then loaded ones",
     errors = "no argument is accepted",
     shows = "rille.operators()[1]",
     gives = "abs",

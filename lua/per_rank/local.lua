@@ -277,8 +277,18 @@ local function call(mesh, op, ...)
 end
 
 local methods = {}
-for name in pairs(rules) do
+local function add_method(name)
   methods[name] = function(self, ...) return call(self.mesh, name, self, ...) end
+end
+for name in pairs(rules) do add_method(name) end
+
+-- Returns the method of an element-wise operator of a shared library (rille.load_operators), or nil.
+local function loaded_method(name)
+  local record = type(name) == "string" and rille._operator(name)
+  if not record or not record.library or not record.elementwise then return nil end
+  rules[name] = {operands = operands.broadcast, attributes = attributes.none}
+  add_method(name)
+  return methods[name]
 end
 
 function methods:to(dtype) return self:cast(dtype) end
@@ -327,6 +337,8 @@ function Local.__index(x, key)
   if methods[key] then return methods[key] end
   if properties[key] then return properties[key](x) end
   if math.type(key) == "integer" or type(key) == "table" then return indexed(x, key) end
+  local method = loaded_method(key)
+  if method then return method end
   check.fail("per_rank: a local tensor has no '%s'; it has: %s", check.named(key),
     table.concat(check.sorted_keys(methods), ", ") .. ", shape, ndim, dtype")
 end

@@ -214,6 +214,7 @@ enum {
     OP_VIEW = 2,     /* out[0] is a strided view of in[0] (.view), so the call needs no task */
     OP_RANDOM = 4,   /* the last two operands are hidden: seed and ordinal */
     OP_SOURCE = 8,   /* no tensor operands: the call gives placement and sbp */
+    OP_LIBRARY = 16, /* loaded from a shared library, whose path is `source` */
     OP_INPLACE = 32, /* may overwrite in[k] by out[k], element by element, for k < ninplace (adamw, sgd) */
     OP_MOVE = 64,    /* to_global: the call gives the result's layout; the operator computes nothing */
     OP_HIDDEN = 128, /* hidden from users (gradient helpers) */

@@ -94,7 +94,8 @@ push_attr(lua_State *L, const struct rille_attr_info *a)
     field_text(L, "words", a->kind == RILLE_DTYPE ? "dtype" : a->kind == RILLE_TEXT ? a->words : NULL);
 }
 
-/* rille._operator(name): returns {operands =, attributes =, results =, source =}; nil: unknown operator. */
+/* rille._operator(name): returns {operands =, attributes =, results =, source =, elementwise =, library =}; nil:
+ * unknown operator. */
 static int
 operator_of(lua_State *L)
 {
@@ -118,6 +119,8 @@ operator_of(lua_State *L)
     lua_setfield(L, -2, "attributes");
     field_integer(L, "results", rille_op_results(op));
     field_flag(L, "source", rille_op_source(op));
+    field_flag(L, "elementwise", rille_op_elementwise(op));
+    field_text(L, "library", rille_op_library(op));
     return 1;
 }
 
@@ -153,7 +156,7 @@ page(lua_State *L)
     return 1;
 }
 
-/* rille.operators(): returns the names of all operators, sorted. */
+/* rille.operators(): returns the names of all operators: built-in ones sorted, then loaded ones. */
 static int
 operators(lua_State *L)
 {

@@ -606,25 +606,102 @@ op_push_unary(lua_State *L, const char *name)
     push_named_function(L, name, name, op_call_unary);
 }
 
-/* Adds every public operator as a function of the module and as a method; with "_" appended, as an in-place method.
- * Stack: the table of methods at the top, the module below it. */
+/* Adds an operator as a function of the module and as a method; with "_" appended, as an in-place method. Stack: the
+ * table of methods at the top, the module below it. */
+static void
+add_operator(lua_State *L, const struct rille_op *op)
+{
+    op_push(L, rille_op_name(op));
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -4, rille_op_name(op));
+    lua_setfield(L, -2, rille_op_name(op));
+    lua_pushlightuserdata(L, (void *)op_describe(L, op, rille_op_name(op)));
+    const char *name = lua_pushfstring(L, "%s_", rille_op_name(op));
+    lua_pushcclosure(L, op_inplace, 2);
+    lua_setfield(L, -2, name);
+}
+
+/* Returns true if the module or a tensor has something of this name. Stack: like add_operator(). */
+static bool
+is_taken(lua_State *L, const char *name)
+{
+    int top = lua_gettop(L);
+    lua_pushstring(L, name);
+    bool taken = lua_rawget(L, top) != LUA_TNIL;
+    lua_pushstring(L, name);
+    taken = lua_rawget(L, top - 1) != LUA_TNIL || taken || module_exists(L, name);
+    lua_settop(L, top);
+    return taken;
+}
+
+/* Returns true if the operator has been added to the module. */
+static bool
+is_operator_added(lua_State *L, const struct rille_op *op)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &operators);
+    bool added = lua_getfield(L, -1, rille_op_name(op)) != LUA_TNIL;
+    lua_pop(L, 2);
+    return added;
+}
+
+/* Adds the loaded operators. Returns the name of one that cannot be added because its name is taken; NULL: none.
+ * Stack: the module at the top. */
+static const char *
+add_loaded(lua_State *L)
+{
+    const char *refused = NULL;
+    const struct rille_op *op;
+    int top = lua_gettop(L);
+    kind_metatable(L, KIND_TENSOR);
+    lua_pushvalue(L, top);
+    lua_getfield(L, -2, "__methods");
+    for (int i = 0; (op = rille_op_at(i)); i++) {
+        if (!rille_op_library(op) || rille_op_hidden(op) || is_operator_added(L, op)) continue;
+        if (is_taken(L, rille_op_name(op)))
+            refused = rille_op_name(op);
+        else
+            add_operator(L, op);
+    }
+    lua_settop(L, top);
+    return refused;
+}
+
+/* rille.load_operators(path): loads the operators of a shared library. Upvalue: the module. */
+static int
+load_operators(lua_State *L)
+{
+    const char *path = text_at(L, 1, "load_operators");
+    at_line(L);
+    check(L, rille_load_operators(shell_of(L)->session, path));
+    lua_pushvalue(L, lua_upvalueindex(1));
+    const char *refused = add_loaded(L);
+    if (refused)
+        complain(L, "load_operators: rille or a tensor has a function '%s' already; choose another name", refused);
+    return 0;
+}
+
+void
+op_open_loaded(lua_State *L)
+{
+    lua_pushvalue(L, -1);
+    lua_pushcclosure(L, load_operators, 1);
+    lua_setfield(L, -2, "load_operators");
+    const char *refused = add_loaded(L);
+    if (!refused) return;
+    lua_warning(L, "RILLE_OPERATORS: rille or a tensor has a function '", 1);
+    lua_warning(L, refused, 1);
+    lua_warning(L, "' already; choose another name", 0);
+}
+
+/* Adds every public built-in operator, and operators of other modules. Stack: like add_operator(). */
 void
 op_open(lua_State *L)
 {
     const struct rille_op *op;
     lua_newtable(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &operators);
-    for (int i = 0; (op = rille_op_at(i)); i++) {
-        if (rille_op_hidden(op) || rille_op_source(op)) continue;
-        op_push(L, rille_op_name(op));
-        lua_pushvalue(L, -1);
-        lua_setfield(L, -4, rille_op_name(op));
-        lua_setfield(L, -2, rille_op_name(op));
-        lua_pushlightuserdata(L, (void *)op_describe(L, op, rille_op_name(op)));
-        const char *name = lua_pushfstring(L, "%s_", rille_op_name(op));
-        lua_pushcclosure(L, op_inplace, 2);
-        lua_setfield(L, -2, name);
-    }
+    for (int i = 0; (op = rille_op_at(i)) && !rille_op_library(op); i++)
+        if (!rille_op_hidden(op) && !rille_op_source(op)) add_operator(L, op);
     lua_pushcfunction(L, op_update);
     lua_setfield(L, -3, "_update");
     lua_pushcfunction(L, op_update_to);

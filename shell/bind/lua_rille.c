@@ -666,6 +666,7 @@ open_module(lua_State *L)
     workers_open(L);
     stopping_open(L);
     names_open(L);
+    op_open_loaded(L);
     arity_open(L);
     static const luaL_Reg meta[] = {
         {"__index", module_index}, {"__tostring", module_tostring}, {"__close", module_close}, {NULL, NULL}};

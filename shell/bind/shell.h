@@ -245,6 +245,9 @@ int tensor_retain_grad(lua_State *L);
 /* ---- lua_op.c: operators ---- */
 
 void op_open(lua_State *L);
+/* Adds load_operators, and the operators that are loaded already, to the module at the top. Call when the module is
+ * complete, because an operator must not replace a function. */
+void op_open_loaded(lua_State *L);
 /* Calls an operator as a step of another operation; pushes its first result and returns it. */
 struct rille_tensor *op_apply(lua_State *L, const char *name, int nargs, const struct rille_arg *args, int nattrs,
                               const struct rille_attr *attrs);

@@ -219,9 +219,10 @@ program_facts(lua_State *L, int list)
 static void
 environment_facts(lua_State *L, int list)
 {
-    static const char *const names[] = {"RILLE_DEVICES", "RILLE_SEED",      "RILLE_THREADS",   "RILLE_BUS",
-                                        "RILLE_CHECK",   "RILLE_TRANSPORT", "RILLE_TRACE",     "RILLE_COST",
-                                        "NO_COLOR",      "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"};
+    static const char *const names[] = {"RILLE_DEVICES",   "RILLE_SEED",      "RILLE_THREADS",   "RILLE_BUS",
+                                        "RILLE_CHECK",     "RILLE_TRANSPORT", "RILLE_TRACE",     "RILLE_COST",
+                                        "RILLE_OPERATORS", "NO_COLOR",        "OMP_NUM_THREADS", "OMP_WAIT_POLICY",
+                                        "GOMP_SPINCOUNT"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if (getenv(names[k])) text_fact(L, list, names[k], getenv(names[k]));
 }

@@ -17,7 +17,7 @@ cp .clang-format "$scratch/"
 echo 'int  x;' >"$scratch/planted.c"
 [ -n "$(unformatted "$scratch/planted.c")" ] && echo "ok 1 - an unformatted file is found" || echo "not ok 1 - an unformatted file is found"
 mapfile -t files < <({ git ls-files || find . -type f -not -path './build*' | cut -c3-; } 2>/dev/null |
-  grep -E '^(runtime|sbp|boxing|kernels|actors|shell|t|bench|examples|rille\.h).*\.(c|h|inc|cu)$|^rille\.h$' | grep -v '^bench/peers/')
+  grep -E '^(runtime|sbp|boxing|kernels|actors|shell|t|bench|examples|rille\.h).*\.(c|h|inc|cu)$|^rille(_operator)?\.h$' | grep -v '^bench/peers/')
 found=$(unformatted "${files[@]}")
 [ -z "$found" ] && echo "ok 2 - ${#files[@]} sources are formatted" || echo "not ok 2 - ${#files[@]} sources are formatted"
 [ -z "$found" ] || sed 's/^/# clang-format -i /' <<<"$found"

@@ -7,7 +7,7 @@ rille=$(realpath "${1:-build/release/rille}") build=$(dirname "$(realpath "${1:-
 # An installed prefix, for the page that builds a C program.
 mkdir -p "$dir/prefix/bin" "$dir/prefix/include" "$dir/prefix/lib/pkgconfig"
 ln -s "$rille" "$dir/prefix/bin/rille"
-cp rille.h "$dir/prefix/include"
+cp rille.h rille_operator.h "$dir/prefix/include"
 ln -s "$build"/librille.so* "$dir/prefix/lib"
 cp "$build/rille.pc" "$dir/prefix/lib/pkgconfig"
 unset RILLE_BUS RILLE_CHECK RILLE_DEVICES RILLE_SEED RILLE_THREADS

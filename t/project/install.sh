@@ -55,6 +55,10 @@ ok "host and library each call their own functions" prints "12 3" "$dir/host"
 mkdir "$dir/archive" && cp "$lib/librille.a" "$dir/archive"
 ok "the host links with the archive" cc -o "$dir/host-static" "$dir/host.c" ${static//-L$lib/-L$dir/archive} -L"$dir/archive"
 ok "host and archive each call their own functions" prints "12 3" "$dir/host-static"
+cp -r examples/plugin "$dir/plugin"
+ok "a library of operators is built with the installed header" make -C "$dir/plugin"
+ok "the installed program loads it" prints 4.0 gone "$dir/prefix/bin/rille" -d cpu:1 \
+  -e "rille.load_operators('$dir/plugin/libdistance.so') print(rille.zeros({1, 4}):distance(rille.ones({1, 4})):item())"
 command -v c++ >/dev/null && ok "rille.h compiles as C++" c++ -x c++ -fsyntax-only -Wall -Werror $flags - <<<'#include <rille.h>
 int main() { return rille_error_code(); }'
 

@@ -23,6 +23,7 @@ for folder in $(matching / | sed 's,/.*,,' | grep -v '^\.' | sort -u); do
   plain "$folder" "$([ "$folder" = docs ] && echo 9 || echo 12)" "^$folder/"
 done
 plain rille.h 12 '^rille\.h$'
+plain rille_operator.h 12 '^rille_operator\.h$'
 plain README.md 9 '^README\.md$'
 plain pages 12 '^[A-Z]*\.md$'
 

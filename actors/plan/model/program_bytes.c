@@ -254,7 +254,11 @@ each_op(struct wire *w, const struct op **op)
     name[n] = '\0';
     w->at += n;
     *op = op_find(name);
-    return *op ? 0 : program_malformed(w, "unknown operator name");
+    if (*op) return 0;
+    return fail(E_PLAN,
+                "the operator '%s' is unknown in this process; set RILLE_OPERATORS to the path of its library for "
+                "every process",
+                name);
 }
 
 /* ---- the program ---- */

@@ -41,9 +41,9 @@ fuses_dtype(const struct prog_node *n)
 static bool
 fusible(const struct prog_node *n)
 {
-    int kind = n->layout[0]->place->kind;
-    return n->op->flags & OP_ELTWISE && n->nout == 1 && !n->accumulate && n->op->eltwise.f &&
-           device_kind(kind)->flags & FUSES;
+    unsigned flags = device_kind(n->layout[0]->place->kind)->flags;
+    return n->op->flags & OP_ELTWISE && n->nout == 1 && !n->accumulate && n->op->eltwise.f && flags & FUSES &&
+           (n->op->eltwise.f_text || !(flags & COMPILES));
 }
 
 /* Returns true if the node may begin a chain. On devices that compile kernels, chains with a product have no

@@ -7,6 +7,7 @@
 #include "actors/session/core/tracer.h"
 
 #include "kernels/exec/kernel.h"
+#include "kernels/exec/loaded.h"
 #include "kernels/op/lib/table.h"
 #include "sbp/strategy.h"
 
@@ -33,7 +34,15 @@ rille_op_find(const char *name)
 const struct rille_op *
 rille_op_at(int i)
 {
-    return i >= 0 && i < op_count ? (const struct rille_op *)op_table[i] : NULL;
+    return (const struct rille_op *)op_at(i);
+}
+
+int
+rille_load_operators(struct rille_session *s, const char *path)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(path, "the path", __func__));
+    return named(loaded_open(path), "load_operators");
 }
 
 const char *
@@ -97,6 +106,20 @@ rille_op_source(const struct rille_op *op)
 {
     if (face_given(op, "the operator", __func__)) return false;
     return ((const struct op *)op)->flags & OP_SOURCE;
+}
+
+bool
+rille_op_elementwise(const struct rille_op *op)
+{
+    if (face_given(op, "the operator", __func__)) return false;
+    return ((const struct op *)op)->flags & OP_ELTWISE;
+}
+
+const char *
+rille_op_library(const struct rille_op *op)
+{
+    if (face_given(op, "the operator", __func__)) return NULL;
+    return ((const struct op *)op)->flags & OP_LIBRARY ? ((const struct op *)op)->source : NULL;
 }
 
 /* ---- attributes ---- */

@@ -12,6 +12,7 @@
 #include "actors/session/step/compiled.h"
 
 #include "kernels/exec/kernel.h"
+#include "kernels/exec/loaded.h"
 #include "runtime/base/str.h"
 #include "runtime/device/device_cuda.h"
 
@@ -150,7 +151,8 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     s->devices.memory_limit = o ? o->memory_limit : 0;
     if (o && o->check_ref) kernel_check(true);
     s->runs.find_nan = o && o->check_nan;
-    int status = set_devices(s, o);
+    int status = loaded_from_environment();
+    if (!status) status = set_devices(s, o);
     if (!status) status = cost_read(o ? o->cost : NULL, &s->devices.cost, &s->devices.rates);
     if (!status) status = open_engine(s, o);
     if (!status && o && o->cluster)

@@ -9,6 +9,7 @@
 #include "actors/cluster/transport/mpi.h"
 #include "actors/cluster/worker/worker.h"
 #include "actors/session/core/face.h"
+#include "kernels/exec/loaded.h"
 #include "runtime/base/arena.h"
 
 #include <stdio.h>
@@ -44,6 +45,7 @@ rille_worker(const struct rille_worker_options *o)
     TRY(device_counts_of_worker(o->devices, true, &so.devices));
     TRY(session_collectives(o->collectives, o->devices, &so.devices.gpus));
     TRY(cuda_choose(&so.devices.gpus));
+    TRY(loaded_from_environment());
     return cluster_serve(&so);
 }
 

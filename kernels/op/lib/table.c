@@ -1,10 +1,11 @@
 /* table.c - the table of all operators, and the lookup of an operator by name.
  *
- * ops.def has one line for each operator, sorted by name, so that op_find can bisect. No other file includes
+ * ops.def has one line for each built-in operator, sorted by name, so that op_find can bisect. No other file includes
  * ops.def. A file that calls another operator declares that operator's record, so a new operator recompiles no other
  * file. */
 #include "kernels/op/lib/table.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #define OP(name) extern const struct op op_##name;
@@ -19,6 +20,26 @@ const struct op *const op_table[] = {
 };
 const int op_count = countof(op_table) - 1;
 
+/* Entries below nloaded are constant, so readers need no lock. */
+static const struct op *loaded[OP_LOADED];
+static atomic_int nloaded;
+
+const struct op *
+op_at(int i)
+{
+    if (i < 0 || i >= op_count + atomic_load(&nloaded)) return NULL;
+    return i < op_count ? op_table[i] : loaded[i - op_count];
+}
+
+void
+op_register(const struct op *op)
+{
+    int n = atomic_load(&nloaded);
+    assert(n < OP_LOADED);
+    loaded[n] = op;
+    atomic_store(&nloaded, n + 1);
+}
+
 const struct op *
 op_find(const char *name)
 {
@@ -31,5 +52,7 @@ op_find(const char *name)
         else
             lo = mid + 1;
     }
+    for (int i = 0, n = atomic_load(&nloaded); i < n; i++)
+        if (!strcmp(name, loaded[i]->name)) return loaded[i];
     return NULL;
 }

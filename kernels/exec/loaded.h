@@ -1,0 +1,43 @@
+/* loaded.h - operators of shared libraries (rille_operator.h), loaded while the program runs.
+ *
+ * loaded_library.c opens libraries and registers their operators; loaded_record.c makes an internal record from a
+ * public one; loaded_check.c checks it on its samples; only loaded_record.c knows how public and internal records
+ * correspond. Libraries and records live as long as the process. Any thread may load; one at a time does. */
+#ifndef RILLE_KERNELS_LOADED_H
+#define RILLE_KERNELS_LOADED_H
+
+#include "rille_operator.h"
+#include "runtime/graph/op.h"
+
+/* Loads the operators of a library. Does nothing if they are loaded already. E_IO, E_ARG, E_SBP: the library, or one
+ * of its records, is unusable; then none of its operators is added. */
+int loaded_open(const char *path);
+/* Loads the libraries that the environment variable RILLE_OPERATORS lists, separated by ':'. */
+int loaded_from_environment(void);
+
+/* ---- for the files named above ---- */
+
+struct loaded {
+    struct op op;                      /* first, so that a record's address is that of its struct loaded */
+    struct rille_operator record;      /* copy, with zeros for fields that the library does not know */
+    const struct rille_operator *from; /* record in the library */
+    struct kernel_variant variant[2];
+    const struct op *gradient[RILLE_OPERATOR_OPERANDS];
+    char saves[RILLE_OPERATOR_OPERANDS + OP_OUT + 1];
+};
+static inline const struct loaded *
+loaded_of(const struct op *op)
+{
+    return (const struct loaded *)op;
+}
+
+/* Makes *l from a record of the library with this path, which must live as long as *l. E_ARG: a field is wrong. */
+int loaded_record(const struct rille_operator *r, const char *path, struct loaded *l);
+/* Finds the operators of l's gradients, among the n operators of its library and among all others. E_ARG. */
+int loaded_link(struct loaded *l, int n, const struct loaded *library);
+/* Sets the attributes of a gradient's call from those of the call that it differentiates. */
+void loaded_pass_attributes(const struct op *from, const struct attr *given, const struct op *to, struct attr *attr);
+/* Checks signatures, gradient and fast kernel on all samples. E_ARG, E_SBP, E_KERNEL. */
+int loaded_check(const struct loaded *l);
+
+#endif
