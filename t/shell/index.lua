@@ -279,6 +279,36 @@ for _, l in ipairs(layouts) do
   tap.is(flat(row), filled, "a mask receives a value per element in " .. name)
 end
 
+-- ---- assignments keep a split tensor split ----
+
+-- Returns the bytes that devices receive when an 8 x 8 x 8 variable in this layout is assigned a value.
+local function moved(sbp, key, shape)
+  local t = rille.zeros({8, 8, 8}, {placement = four, sbp = sbp})
+  local v = shape and rille.ones(shape, {placement = four, sbp = "B"}) or 1
+  local step = rille.graph(function() t[key(t)] = v end)
+  step()
+  tap.is(t.sbp, sbp, "the variable keeps its layout")
+  return tap.received(step)
+end
+local function list(t) return rille.tensor(t, {dtype = "i64", placement = four, sbp = "B"}) end
+for name, case in pairs{
+  ["x[2] = 1"] = {function() return 2 end},
+  ["x[{2, {1, 5}}] = v"] = {function() return {2, {1, 5}} end, {4, 8}},
+  ["x[{{}, {0, 8, 2}, 3}] = v"] = {function() return {{}, {0, 8, 2}, 3} end, {8, 4}},
+  ["x[{{nil, nil, -1}}] = v"] = {function() return {{nil, nil, -1}} end, {8, 8, 8}},
+  ["x[ids] = 1"] = {function() return list{1, 5, 1} end},
+  ["x[ids] = v"] = {function() return list{1, 5, 1} end, {3, 8, 8}},
+  ["x[{{}, ids}] = v"] = {function() return {{}, list{1, 5, -1}} end, {8, 3, 1}},
+  ["x[{ids, {}, ids}] = v"] = {function() return {list{1, 5, -1}, {}, list{0, 1, 2}} end, {3, 8}},
+  ["x[{{2, 4}, ids, 3}] = v"] = {function() return {{2, 4}, list{1, 5, -1}, 3} end, {2, 3}},
+  ["x[{mask, 1}] = 1"] = {function(t) return {t:sum{1, 2}:eq(0), 1} end},
+} do
+  for axis = 0, 2 do
+    local bytes = moved(("S(%d)"):format(axis), case[1], case[2])
+    tap.ok(bytes == 0 or name:find("mask") and bytes <= 64, ("%s, split along axis %d: the variable is not gathered"):format(name, axis), bytes)
+  end
+end
+
 -- ---- repeated positions, values, compiled steps ----
 
 local x = rille.zeros(4)
