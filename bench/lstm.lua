@@ -5,7 +5,7 @@
 -- Batch 32, 64 inputs, 256 hidden units, f32. A step is forward, mean of squares, backward. Columns: T: length; rille,
 -- torch: fastest of the repetitions, ms; limit: the step's products, each as one product over all steps, which a
 -- recurrence cannot reach, ms; lines: lines of the printed plan. PyTorch runs if PYTHON names a Python with torch; both
--- use one thread. The second table has the same layer as rille.scan over nn.LSTMCell, without and with checkpoint = true:
+-- use one thread. The second table has the same layer as rille.scan over nn.LSTMCell, without and with recompute = true:
 -- step: ms; first: the first call, which traces and compiles, ms; lines: of the plan; MiB: peak memory.
 local rille = require "rille"
 local nn = rille.nn
@@ -77,28 +77,28 @@ for _, length in ipairs(lengths) do
     torch and ("%.2f"):format(torch / ms) or "-", ms / limit, lines))
 end
 
-local function scan_step(cell, checkpoint)
+local function scan_step(cell, recompute)
   return rille.graph(function(x)
     local zero = rille.zeros{BATCH, HIDDEN}
     local _, ys = rille.scan(function(s, t)
       local h, c = cell(t, s.h, s.c)
       return {h = h, c = c}, h
-    end, {h = zero, c = zero}, x, {axis = 1, checkpoint = checkpoint})
+    end, {h = zero, c = zero}, x, {axis = 1, recompute = recompute})
     local loss = ys:square():mean()
     return loss, rille.grad(loss, cell:parameters())
   end)
 end
 
-print("\n   T  checkpoint     step    first   lines      MiB")
+print("\n   T  recompute     step    first   lines      MiB")
 for _, length in ipairs{16, 32, 64, 128, 256} do
-  for _, checkpoint in ipairs{false, true} do
-    local step, x = scan_step(nn.LSTMCell(IN, HIDDEN), checkpoint), rille.randn(BATCH, length, IN)
+  for _, recompute in ipairs{false, true} do
+    local step, x = scan_step(nn.LSTMCell(IN, HIDDEN), recompute), rille.randn(BATCH, length, IN)
     local begin = rille.clock()
     local loss = step(x)
     loss:item()
     local first = rille.clock() - begin
     local ms = fastest(function() (step(x)):item() end)
     local lines = select(2, tostring(step:plan()):gsub("\n", ""))
-    print(("%4d  %10s %8.1f %8.1f %7d %8.1f"):format(length, checkpoint, ms, first * 1e3, lines, step:stats().devices[1].peak_memory / 2 ^ 20))
+    print(("%4d  %10s %8.1f %8.1f %7d %8.1f"):format(length, recompute, ms, first * 1e3, lines, step:stats().devices[1].peak_memory / 2 ^ 20))
   end
 end

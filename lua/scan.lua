@@ -3,7 +3,7 @@
 --   local h, ys = rille.scan(function(h, x) h = cell(x, h) return h, h end, h0, xs, {axis = 1})
 --
 -- The loop calls fn once per position, so traces and plans grow linearly with the length. Backward is linear, too: the
--- gradients of all positions of xs are joined in one buffer (kernels/op/slice_grad.c). With checkpoint = true, backward keeps
+-- gradients of all positions of xs are joined in one buffer (kernels/op/slice_grad.c). With recompute = true, backward keeps
 -- the states between sqrt(n) chunks of positions and computes the rest of one chunk at a time again (Chen et al. 2016).
 
 local rille = require "rille"
@@ -97,17 +97,17 @@ local function run(fn, state, xs, axis, first, stop, ys)
 end
 
 return check.limited(WHO, function(fn, state, xs, options)
-  local o = check.options(WHO, options, {axis = 0, length = check.none, checkpoint = false})
+  local o = check.options(WHO, options, {axis = 0, length = check.none, recompute = false})
   local meta = debug.getmetatable(fn)
   check.that(type(fn) == "function" or meta and meta.__call, "%s: expected a function, found %s", WHO, check.shown(fn))
   check.whole(WHO, "axis", o.axis, 0)
   if o.length then check.count(WHO, "length", o.length) end
   map(state, "the state", function() end)
   local n, ys = length_of(xs, o), {}
-  local size = o.checkpoint and math.ceil(math.sqrt(n)) or n
+  local size = o.recompute and math.ceil(math.sqrt(n)) or n
   for first = 0, n - 1, size do
     local stop = math.min(first + size, n)
-    if o.checkpoint then
+    if o.recompute then
       state = recompute(run, fn, state, xs, o.axis, first, stop, ys)
     else
       state = run(fn, state, xs, o.axis, first, stop, ys)

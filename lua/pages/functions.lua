@@ -373,7 +373,7 @@ shape: list of integers]],
     words = "modulo",
   },
   scan = {
-    sign = "state, ys = rille.scan(fn, state, xs, {axis = 0, length =, checkpoint = false})",
+    sign = "state, ys = rille.scan(fn, state, xs, {axis = 0, length =, recompute = false})",
     text = [[
 Calls a function for each position of an axis and carries a state from call to call, like jax.lax.scan.
 Values and gradients are those of a Lua loop. The gradients of all positions of xs are joined in one buffer, so backward
@@ -385,8 +385,8 @@ state: tensor, or table of tensors, which may be nested; fn must keep its keys, 
 xs: tensor or table of tensors, of one size along the axis, or nil; fn receives one position, without the axis
 axis: integer, default 0
 length: integer; number of calls if xs is nil
-checkpoint: boolean, default false; backward keeps only the states between sqrt(length) chunks of positions, and computes
-  the calls of one chunk at a time again: less memory, the same bits]],
+recompute: boolean, default false; backward keeps only the states between sqrt(length) chunks of positions,
+  and computes the calls of one chunk at a time again: less memory, the same bits]],
     returns = "the last state, and the outputs joined along a new axis at the same place; nil if y is nil",
     errors = [[
 another shape, dtype or key of the state or of y than in the first call; tensors of different sizes along the axis]],

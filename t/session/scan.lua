@@ -32,7 +32,7 @@ local function loss_of(state, ys, axis)
   return (state.h:sum() + state.n.total:square():mean() + (ys[1] * ys.last):mean() + ys[1]:square():mean(axis):sum())
 end
 
--- Returns loss and gradients. how: "loop", "scan" or "checkpoint".
+-- Returns loss and gradients. how: "loop", "scan" or "recompute".
 local function results(how, w, a, b, axis)
   local n = a.shape[axis + 1]
   local zero = (a:slice(axis, 0, 1):squeeze(axis) * 0):detach()
@@ -40,7 +40,7 @@ local function results(how, w, a, b, axis)
   if how == "loop" then
     state, ys = loop(body(w), state, xs, axis, n)
   else
-    state, ys = rille.scan(body(w), state, xs, {axis = axis, checkpoint = how == "checkpoint"})
+    state, ys = rille.scan(body(w), state, xs, {axis = axis, recompute = how == "recompute"})
   end
   local loss = loss_of(state, ys, axis)
   return loss, rille.grad(loss, {w, a, b})
@@ -66,16 +66,16 @@ for _, l in ipairs(layouts) do
       local w, a, b = made(1, {WIDTH, WIDTH}, "B"), made(2, shape, sbp), made(3, shape, sbp)
       local name = ("%d positions on axis %d, %s on %d"):format(n, axis, sbp, l[1])
       local want = values(results("loop", w, a, b, axis))
-      for _, how in ipairs{"scan", "checkpoint"} do
+      for _, how in ipairs{"scan", "recompute"} do
         tap.is(values(results(how, w, a, b, axis)), want, ("%s: %s has the bits of a loop"):format(name, how))
       end
       local compiled = {}
-      for _, how in ipairs{"loop", "scan", "checkpoint"} do
+      for _, how in ipairs{"loop", "scan", "recompute"} do
         local step = rille.graph(function() return results(how, w, a, b, axis) end)
         compiled[how] = values(step())
       end
       tap.is(compiled.scan, compiled.loop, name .. ": compiled, the bits of a loop")
-      tap.is(compiled.checkpoint, compiled.loop, name .. ": compiled with recomputation, the bits of a loop")
+      tap.is(compiled.recompute, compiled.loop, name .. ": compiled with recomputation, the bits of a loop")
       sbp = l[2]
     end
   end
@@ -95,7 +95,7 @@ tap.group("micro-batches", function()
         for t = 0, 4 do h = fn(h, a[{{}, t}]) list[t + 1] = h end
         ys = rille.stack(list, 1)
       else
-        h, ys = rille.scan(fn, h, a, {axis = 1, checkpoint = how == "checkpoint"})
+        h, ys = rille.scan(fn, h, a, {axis = 1, recompute = how == "recompute"})
       end
       local loss = ys:square():mean() + h:mean()
       return loss, rille.grad(loss, {w})
@@ -103,7 +103,7 @@ tap.group("micro-batches", function()
   end
   for _, pieces in ipairs{1, 2, 4} do
     local want = values(step(pieces, "loop")(x))
-    for _, how in ipairs{"scan", "checkpoint"} do
+    for _, how in ipairs{"scan", "recompute"} do
       tap.is(values(step(pieces, how)(x)), want, ("%d micro-batches, %s: the bits of a loop"):format(pieces, how))
     end
   end
@@ -111,11 +111,11 @@ end)
 
 -- ---- sizes of plans, memory ----
 
-local function chain(n, checkpoint)
+local function chain(n, recompute)
   rille.manual_seed(1)
   local w, x = rille.randn({64, 64}, {requires_grad = true}), rille.randn{n, 16, 64}
   local step = rille.graph(function()
-    local h = rille.scan(function(s, t) return ((s + t):matmul(w) * 0.1):tanh():exp():log():sin() end, rille.zeros{16, 64}, x, {checkpoint = checkpoint})
+    local h = rille.scan(function(s, t) return ((s + t):matmul(w) * 0.1):tanh():exp():log():sin() end, rille.zeros{16, 64}, x, {recompute = recompute})
     local loss = h:square():mean()
     return loss, rille.grad(loss, {w})
   end)
@@ -165,7 +165,7 @@ for _, case in ipairs{
   {function() rille.scan(function() return {a = s0, b = s0} end, {a = s0}, x4) end, 'the state has the new key "b"'},
   {function() rille.scan(function(s, x) return s, 3 end, s0, x4) end, "the output must be a tensor", "found 3"},
   {function() rille.scan(3, s0, x4) end, "expected a function, found 3"},
-  {function() rille.scan(keep, s0, x4, {chekpoint = true}) end, "unknown option 'chekpoint'"},
+  {function() rille.scan(keep, s0, x4, {recomputed = true}) end, "unknown option 'recomputed'"},
 } do
   tap.fails(case[1], {table.unpack(case, 2)}, "an error says: " .. table.concat(case, "; ", 2))
 end
