@@ -351,7 +351,7 @@ local function assign(x, key, v, accumulate)
   end
   v = source(x, v)
   local read = read_key(x, key)
-  x:copy_(assign_mask(x, read, v, accumulate) or new_value(x, key, v, accumulate))
+  x:copy_(assign_mask(x, read, v, accumulate) or new_value(x, read, v, accumulate))
 end
 
 -- x[key] = v, called without gradients

@@ -342,7 +342,8 @@ local function holds(list, i)
 end
 
 rille._conditions{begin = begin, sizes = count_sizes, enter = enter, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
-  spread = nested.spread, fill = nested.fill, drain = nested.drain, gather = nested.gather, rebuild = nested.rebuild}
+  spread = nested.spread, fill = nested.fill, drain = nested.drain, gather = nested.gather, rebuild = nested.rebuild,
+  read_buckets = buckets.read, call_in_bucket = buckets.call}
 
 -- ---- what Rille's own objects follow ----
 

@@ -389,12 +389,13 @@ recompute: boolean, default false; backward keeps only the states between sqrt(l
   and computes the calls of one chunk at a time again: less memory, the same bits]],
     returns = "the last state, and the outputs joined along a new axis at the same place; nil if y is nil",
     errors = [[
-another shape, dtype or key of the state or of y than in the first call; tensors of different sizes along the axis]],
+a state or output with another shape, dtype or key than in the first call;
+tensors of different sizes along the axis]],
     code = [[
 xs = rille.arange(1, 5)
 total, sums = rille.scan(function(s, x) s = s + x return s, s end, rille.tensor(0), xs)]],
     shows = "sums:sum():item()",
-    gives = "20",
+    gives = "20.0",
     see = "nn.LSTM nn.LSTMCell stack cumsum graph",
     words = "loop recurrent recurrence carry rnn lax checkpoint recompute sequence unroll",
   },

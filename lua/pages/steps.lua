@@ -32,12 +32,12 @@ memory_limit: bytes per device; the plan keeps within it
 time_limit: seconds, default 1; limit of the planner's search
 check: "trace": calls 1, 2, 4, 8, ... are traced again, and a difference is an error with its line;
   "nan": the first NaN, or infinity that no operand has, is an error with its line; "trace,nan": both
-buckets: {64, 128, axis = 1}; pads that axis (default 0) of the arguments with zeros to the next of these sizes, so that
-  changing lengths cause one trace per size. fn gets one more argument, weight (f32, dimensions 0 to axis of the first
-  padded argument): size / length at entries of the arguments, 0 at the padding. (losses * weight):mean() is the mean
-  over these entries, also with micro-batches; weight:gt(0) is the mask. A result that fn does not mask depends on the
-  padding. args = {1, 2}: the arguments to pad, default all tensors that have the axis; cut = {1}: results whose axis
-  is cut back to the length, default none]],
+buckets: {64, 128, axis = 1}; pads an axis of the arguments (default 0) with zeros to one of these sizes, so
+  that changing lengths cause one trace per size. fn gets one more argument, weight: f32, with dimensions 0 to
+  axis of the first padded argument, size / length at entries of the arguments, 0 at the padding.
+  (losses * weight):mean() is the mean over the entries, also with micro-batches; weight:gt(0) is a mask.
+  A result that fn does not mask depends on the padding. args = {1, 2}: the arguments to pad, default all
+  tensors that have the axis; cut = {1}: results whose axis is cut to the length, default none]],
     returns = "a step: step(x, y) runs it; step:explain(), step:plan(), step:stats(), step:show(), step:trace(file)",
     errors = [[
 reading a value inside fn (item, totable); a plan above memory_limit, with the least that is possible;

@@ -166,7 +166,7 @@ buckets_option(lua_State *L, int i)
         lua_pop(L, 1);
         return;
     }
-    look_push(L, "rille.buckets", "read");
+    push_hook(L, "read_buckets");
     lua_insert(L, -2);
     lua_call(L, 1, 1);
     lua_setiuservalue(L, -2, GRAPH_BUCKETS);

@@ -466,7 +466,7 @@ graph_call(lua_State *L)
         return graph_run(L);
     }
     lua_insert(L, 1);
-    look_push(L, "rille.buckets", "call");
+    push_hook(L, "call_in_bucket");
     lua_insert(L, 1);
     lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
     return lua_gettop(L);
