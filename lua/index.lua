@@ -85,29 +85,16 @@ local function check_position(x, at, axis, size)
   refuse(x, "position %d is out of range: axis %d has %d entries, and positions count from 0", at, axis, size)
 end
 
-local function clamp(at, least, most) return math.max(least, math.min(at, most)) end
-
 -- Returns the part of an axis in a range {start, stop, step}; with a negative step, backwards from start.
 local function take_range(x, y, axis, range)
-  local size = y.shape[axis + 1]
   for k, value in pairs(range) do
     if not math.tointeger(value) or not math.tointeger(k) or k < 1 or k > 3 then
       refuse(x, "a range must be {start, stop, step}, integers, found %s as entry %s; a list of positions is {{2, 0, 1}}", check.shown(value),
         check.shown(k))
     end
   end
-  local step = range[3] or 1
-  if step == 0 then refuse(x, "the step of a range must not be 0") end
-  local back = step < 0
-  local start, stop = range[1] or (back and size - 1 or 0), range[2] or (back and -size - 1 or size)
-  local least, most = back and -1 or 0, back and size - 1 or size
-  start, stop = clamp(start < 0 and start + size or start, least, most), clamp(stop < 0 and stop + size or stop, least, most)
-  if not back then
-    return start == 0 and stop == size and step == 1 and y or y:slice(axis, start, math.max(start, stop), step)
-  end
-  local count = start > stop and (start - stop - step - 1) // -step or 0
-  if count == 0 then return y:slice(axis, 0, 0) end
-  return y:slice(axis, start + (count - 1) * step, start + 1, -step):flip{axis}
+  if range[3] == 0 then refuse(x, "the step of a range must not be 0") end
+  return range == ALL and y or y:slice{axis = axis, start = range[1], stop = range[2], step = range[3] or 1}
 end
 
 -- ---- reading ----

@@ -279,6 +279,34 @@ for _, l in ipairs(layouts) do
   tap.is(flat(row), filled, "a mask receives a value per element in " .. name)
 end
 
+-- ---- ranges with any step ----
+
+-- Compares a range of an axis of n entries, its gradient and x:slice with the positions that range_positions lists.
+local function range_differs(n, range)
+  local want, slopes, leaf = range_positions(range, n), {}, rille.arange(n, {dtype = "f64"}):detach():requires_grad_()
+  for i = 1, n do slopes[i] = 0.0 end
+  for k, p in ipairs(want) do slopes[p + 1] = k + 0.0 end
+  local y, z = leaf[{range}], leaf:slice{axis = 0, start = range[1], stop = range[2], step = range[3]}
+  local weights = rille.arange(1, #want + 1, {dtype = "f64"})
+  local found = {shown({}, y:totable()), shown({}, z:totable()), n > 0 and shown({}, (rille.grad((z * weights):sum(), {leaf})):totable())}
+  for i, p in ipairs(want) do want[i] = p + 0.0 end
+  local expected = {shown({}, want), shown({}, want), n > 0 and shown({}, slopes)}
+  for i = 1, 3 do
+    if found[i] ~= expected[i] then return ("{%s, %s, %s} of %d: %s, not %s"):format(range[1], range[2], range[3], n, found[i], expected[i]) end
+  end
+end
+local case, ends <const> = 0, {false, -7, -5, -4, -1, 0, 1, 3, 4, 6}
+for _, n in ipairs{0, 1, 4, 5} do
+  for _, step in ipairs{1, 2, 3, 7, -1, -2, -3, -7, math.mininteger, math.maxinteger} do
+    case = case + 1
+    local wrong
+    for _, start in ipairs(tap.share(case) and ends or {}) do
+      for _, stop in ipairs(ends) do wrong = wrong or range_differs(n, {start or nil, stop or nil, step}) end
+    end
+    if tap.share(case) then tap.is(wrong, nil, ("ranges of %d entries with step %d are NumPy's"):format(n, step)) end
+  end
+end
+
 -- ---- assignments keep a split tensor split ----
 
 -- Returns the bytes that devices receive when an 8 x 8 x 8 variable in this layout is assigned a value.
