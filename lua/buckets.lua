@@ -60,7 +60,8 @@ local function padded_positions(o, args)
   if o.args then return o.args end
   local list = {}
   for i = 1, args.n do
-    check.that(not hides_tensor(args[i]), "%s: argument %d is a table with tensors; pass these tensors as arguments, or name the arguments to pad: args = {...}", WHO, i)
+    check.that(not hides_tensor(args[i]),
+      "%s: argument %d is a table with tensors; pass these tensors as arguments, or name the arguments to pad: args = {...}", WHO, i)
     if layout.is_tensor(args[i]) and args[i].ndim > o.axis then list[#list + 1] = i end
   end
   check.that(#list > 0, "%s: an argument must have the axis %d, found none", WHO, o.axis)

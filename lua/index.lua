@@ -231,7 +231,7 @@ local function product(sizes)
 end
 
 -- Returns how a key divides x's axes: {order = the indexed axes and then the whole ones, indexed = number of the former,
--- sizes = sizes of x's axes with 1 for whole axes, tail = sizes of the whole axes}.
+-- sizes = sizes of x's axes with 1 for whole axes, total = product of these, tail = sizes of the whole axes}.
 local function divide_axes(x, key)
   local a, whole, axis = {order = {}, sizes = {}, tail = {}}, {}, 0
   for _, entry in ipairs(key) do
@@ -246,7 +246,7 @@ local function divide_axes(x, key)
       axis = axis + 1
     end
   end
-  a.indexed = #a.order
+  a.indexed, a.total = #a.order, product(a.sizes)
   table.move(whole, 1, #whole, a.indexed + 1, a.order)
   return a
 end
@@ -308,7 +308,7 @@ end
 
 -- Returns x with values added at positions of the merged indexed axes.
 local function accumulated(x, at, values, a)
-  local work, shape, ids = x.dtype == "bool" and "i64" or x.dtype, {-1}, {at:numel()}
+  local work, shape, ids = x.dtype == "bool" and "i64" or x.dtype, {a.total}, {at:numel()}
   for k, size in ipairs(a.tail) do shape[k + 1], ids[k + 1] = size, 1 end
   local flat = x:permute(a.order):reshape(shape):to(work)
   shape[1] = ids[1]
@@ -317,16 +317,15 @@ end
 
 local function new_value(x, key, v, accumulate)
   local a, ints = divide_axes(x, key), beside(x, "i64")
-  local total = product(a.sizes)
-  local at, is_whole = take(rille.arange(total, ints):reshape(a.sizes), key)
+  local at, is_whole = take(rille.arange(a.total, ints):reshape(a.sizes), key)
   local values, hit, writer = merged_values(x, v, at, is_whole, a.tail), nil, nil
   if at:numel() == 0 then return x end
   at = at:reshape{-1}
   if accumulate then return accumulated(x, at, values, a) end
   if values.shape[1] == 1 then
-    hit = rille.zeros({total}, ints):scatter_add(0, at, rille.ones({at:numel()}, ints)):gt(0)
+    hit = rille.zeros({a.total}, ints):scatter_add(0, at, rille.ones({at:numel()}, ints)):gt(0)
   else
-    hit, writer = last_writers(x, at, total)
+    hit, writer = last_writers(x, at, a.total)
     values = values:index_select(0, writer)
   end
   return hit:reshape(a.sizes):where(unmerged(x, values, a), x)

@@ -67,8 +67,8 @@ local function length_of(xs, o)
     map(xs, "xs", function(x, path)
       check.that(o.axis < x.ndim, "%s: %s must have the axis %d, found %s", WHO, path, o.axis, type_text(x))
       local size = x.shape[o.axis + 1]
-      check.that(n == nil or n == size, "%s: %s must have %d entries along axis %d, as the length or other tensors of xs, found %d", WHO, path, n, o.axis,
-        size)
+      check.that(n == nil or n == size, "%s: %s must have %d entries along axis %d, as the length or other tensors of xs, found %d", WHO,
+        path, n, o.axis, size)
       n = size
     end)
   end

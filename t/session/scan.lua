@@ -109,6 +109,28 @@ tap.group("micro-batches", function()
   end
 end)
 
+tap.group("second derivatives", function()
+  rille.manual_seed(1)
+  local cell, x = rille.nn.LSTMCell(2, 3), rille.randn{4, 5, 2}:detach():requires_grad_()
+  local function penalty(how)
+    local zero = rille.zeros{4, 3}
+    local s, fn = {h = zero, c = zero}, function(s, t)
+      local h, c = cell(t, s.h, s.c)
+      return {h = h, c = c}, nil
+    end
+    if how == "loop" then
+      for t = 0, 4 do s = fn(s, x[{{}, t}]) end
+    else
+      s = rille.scan(fn, s, x, {axis = 1, recompute = how == "recompute"})
+    end
+    local slope = rille.grad(s.h:sum(), {x})
+    return slope, rille.grad(slope:square():sum(), cell:parameters())
+  end
+  local want = values(penalty("loop"))
+  tap.is(values(penalty("scan")), want, "scan: the gradient of a gradient has the bits of a loop")
+  tap.near(values(penalty("recompute")), want, "recompute: the gradient of a gradient is that of a loop")
+end)
+
 -- ---- sizes of plans, memory ----
 
 local function chain(n, recompute)

@@ -349,6 +349,12 @@ for _, dtype in ipairs{"bool", "u8", "i32", "bf16", "f16"} do
   y[{{{2, 0}}}] = 1
   tap.is(y:to("i64"):totable(), {1, 0, 1}, dtype .. " is assigned")
 end
+for _, accumulate in ipairs{false, true} do
+  local empty = rille.zeros{4, 0}
+  empty:index_put_({rille.tensor({1, 1}, {dtype = "i64"})}, rille.zeros{2, 0}, {accumulate = accumulate})
+  empty:index_put_({rille.tensor({1, 1}, {dtype = "i64"})}, 1, {accumulate = accumulate})
+  tap.is(empty.shape, {4, 0}, "an assignment to rows without entries changes nothing")
+end
 local ids = rille.tensor({2, -1}, {dtype = "i64"})
 local step = rille.graph(function(t, at) return t[{{}, at}], t[{{{0}}, at}], t:masked_fill(t:gt(2), 0) end)
 local a, b, c = step(rille.arange(6):reshape{2, 3}, ids)
