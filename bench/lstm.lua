@@ -1,11 +1,12 @@
--- lstm.lua - a training step of nn.LSTM by length, beside PyTorch and the limit.
+-- lstm.lua - a training step of nn.LSTM by length, beside PyTorch and the limit; and of rille.scan over nn.LSTMCell.
 --
 --   RILLE_THREADS=1 [PYTHON=build/venv/bin/python] build/release/rille bench/lstm.lua
 --
 -- Batch 32, 64 inputs, 256 hidden units, f32. A step is forward, mean of squares, backward. Columns: T: length; rille,
 -- torch: fastest of the repetitions, ms; limit: the step's products, each as one product over all steps, which a
 -- recurrence cannot reach, ms; lines: lines of the printed plan. PyTorch runs if PYTHON names a Python with torch; both
--- use one thread.
+-- use one thread. The second table has the same layer as rille.scan over nn.LSTMCell, without and with recompute = true:
+-- step: ms; first: the first call, which traces and compiles, ms; lines: of the plan; MiB: peak memory.
 local rille = require "rille"
 local nn = rille.nn
 local BATCH <const>, IN <const>, HIDDEN <const>, REPEATS <const> = 32, 64, 256, 5
@@ -74,4 +75,30 @@ for _, length in ipairs(lengths) do
   local limit = 2 * fastest(product(rows, IN, gates)) + 3 * fastest(product(rows, HIDDEN, gates))
   print(("%4d %7.1f %7s %7.1f %12s %12.2f %6d"):format(length, ms, torch and ("%.1f"):format(torch) or "-", limit,
     torch and ("%.2f"):format(torch / ms) or "-", ms / limit, lines))
+end
+
+local function scan_step(cell, recompute)
+  return rille.graph(function(x)
+    local zero = rille.zeros{BATCH, HIDDEN}
+    local _, ys = rille.scan(function(s, t)
+      local h, c = cell(t, s.h, s.c)
+      return {h = h, c = c}, h
+    end, {h = zero, c = zero}, x, {axis = 1, recompute = recompute})
+    local loss = ys:square():mean()
+    return loss, rille.grad(loss, cell:parameters())
+  end)
+end
+
+print("\n   T  recompute     step    first   lines      MiB")
+for _, length in ipairs{16, 64, 256, 1024} do
+  for _, recompute in ipairs{false, true} do
+    local step, x = scan_step(nn.LSTMCell(IN, HIDDEN), recompute), rille.randn(BATCH, length, IN)
+    local begin = rille.clock()
+    local loss = step(x)
+    loss:item()
+    local first = rille.clock() - begin
+    local ms = fastest(function() (step(x)):item() end)
+    local lines = select(2, tostring(step:plan()):gsub("\n", ""))
+    print(("%4d  %10s %8.1f %8.1f %7d %8.1f"):format(length, recompute, ms, first * 1e3, lines, step:stats().devices[1].peak_memory / 2 ^ 20))
+  end
 end

@@ -51,7 +51,7 @@ end
 -- Returns an entry of a key as {axes = number of axes that it takes, and at =, range =, ids =, mask =, new = or rest =}.
 local function read_entry(x, entry)
   if type(entry) == "table" and type(entry[1]) == "table" then entry = list_tensor(x, entry) end
-  if type(entry) == "table" then return {axes = 1, range = entry} end
+  if type(entry) == "table" then return {axes = 1, range = next(entry) and entry or ALL} end
   if entry == rille.newaxis then return {axes = 0, new = true} end
   if entry == "..." then return {axes = 0, rest = true} end
   local at = math.tointeger(entry)
@@ -85,29 +85,16 @@ local function check_position(x, at, axis, size)
   refuse(x, "position %d is out of range: axis %d has %d entries, and positions count from 0", at, axis, size)
 end
 
-local function clamp(at, least, most) return math.max(least, math.min(at, most)) end
-
 -- Returns the part of an axis in a range {start, stop, step}; with a negative step, backwards from start.
 local function take_range(x, y, axis, range)
-  local size = y.shape[axis + 1]
   for k, value in pairs(range) do
     if not math.tointeger(value) or not math.tointeger(k) or k < 1 or k > 3 then
       refuse(x, "a range must be {start, stop, step}, integers, found %s as entry %s; a list of positions is {{2, 0, 1}}", check.shown(value),
         check.shown(k))
     end
   end
-  local step = range[3] or 1
-  if step == 0 then refuse(x, "the step of a range must not be 0") end
-  local back = step < 0
-  local start, stop = range[1] or (back and size - 1 or 0), range[2] or (back and -size - 1 or size)
-  local least, most = back and -1 or 0, back and size - 1 or size
-  start, stop = clamp(start < 0 and start + size or start, least, most), clamp(stop < 0 and stop + size or stop, least, most)
-  if not back then
-    return start == 0 and stop == size and step == 1 and y or y:slice(axis, start, math.max(start, stop), step)
-  end
-  local count = start > stop and (start - stop - step - 1) // -step or 0
-  if count == 0 then return y:slice(axis, 0, 0) end
-  return y:slice(axis, start + (count - 1) * step, start + 1, -step):flip{axis}
+  if range[3] == 0 then refuse(x, "the step of a range must not be 0") end
+  return range == ALL and y or y:slice{axis = axis, start = range[1], stop = range[2], step = range[3] or 1}
 end
 
 -- ---- reading ----
@@ -129,9 +116,9 @@ local function merge_mask(x, y, axis, mask)
 end
 
 -- Applies positions, ranges and new axes. Returns the rest: the index tensors {axis =, ids =}, and the axis of the result
--- where their dimensions stand.
+-- where their dimensions stand; and for each axis of the result, without these dimensions, whether it is a whole axis of x.
 local function take_basic(x, key)
-  local y, axis, picks, place, state, arrays = x, 0, {}, 0, "before", false
+  local y, axis, picks, place, state, arrays, is_whole = x, 0, {}, 0, "before", false, {}
   for _, entry in ipairs(key) do arrays = arrays or entry.ids or entry.mask end
   for _, entry in ipairs(key) do
     if arrays and (entry.at or entry.ids or entry.mask) then
@@ -144,9 +131,9 @@ local function take_basic(x, key)
       local at = check_position(x, entry.at, axis, y.shape[axis + 1])
       y = y:slice(axis, at, at + 1):squeeze(axis)
     elseif entry.new then
-      y, axis = y:unsqueeze(axis), axis + 1
+      y, axis, is_whole[#is_whole + 1] = y:unsqueeze(axis), axis + 1, false
     elseif entry.range then
-      y, axis = take_range(x, y, axis, entry.range), axis + 1
+      y, axis, is_whole[#is_whole + 1] = take_range(x, y, axis, entry.range), axis + 1, entry.range == ALL
     elseif not entry.rest then
       local ids = entry.ids
       if entry.mask then y, ids = merge_mask(x, y, axis, entry.mask) end
@@ -154,7 +141,7 @@ local function take_basic(x, key)
       axis = axis + 1
     end
   end
-  return y, picks, state == "apart" and 0 or place
+  return y, picks, state == "apart" and 0 or place, is_whole
 end
 
 -- Returns positions in the merged axes of several index tensors. The lookup in a list of positions refuses those out of
@@ -185,11 +172,16 @@ local function take_picks(y, picks, place)
   return y:permute(order):reshape(shape):index_select(place, ids)
 end
 
--- x[key]
-function index.get(x, key)
-  local y, picks, place = take_basic(x, read_key(x, key))
-  return #picks == 0 and y or take_picks(y, picks, place)
+-- Returns x[key], and for each axis of the result whether it is a whole axis of x.
+local function take(x, key)
+  local y, picks, place, is_whole = take_basic(x, key)
+  if #picks > 0 then y = take_picks(y, picks, place) end
+  for _ = #is_whole + 1, y.ndim do table.insert(is_whole, place + 1, false) end
+  return y, is_whole
 end
+
+-- x[key]
+function index.get(x, key) return (take(x, read_key(x, key))) end
 
 -- ---- assigning ----
 
@@ -212,7 +204,7 @@ local function assign_mask(x, key, v, accumulate)
   for _, entry in ipairs(key) do
     if entry.mask and not mask then
       mask = entry.mask
-    elseif entry.range and next(entry.range) == nil then
+    elseif entry.range == ALL then
       if mask then after = after + 1 else before = before + 1 end
     elseif not entry.rest then
       return nil
@@ -229,45 +221,114 @@ local function assign_mask(x, key, v, accumulate)
   return mask:reshape(shape):where(accumulate and x + v or v, x)
 end
 
--- Returns x, flat, with src at `places`. Of repeated places the last one wins: places are sorted together with their
--- order, and only the last of equal places is kept.
-local function write_places(x, at, src)
-  local n, total = at:numel(), x:numel()
-  local keys = (at * n + rille.arange(n, beside(x, "i64"))):topk(n)
-  local sorted = keys // n
-  local before = rille.cat({rille.full({1}, -1, beside(x, "i64")), sorted}):slice(0, 0, n)
-  local to = sorted:ne(before):where(sorted, total)
-  local function spread(values)
-    return rille.zeros({total + 1}, beside(x, values.dtype)):scatter_add(0, to, values):slice(0, 0, total)
+-- An assignment computes a value for each position of the indexed axes, merged into one, and leaves the other axes of x
+-- whole. The new value is where(hit, value, x), so x keeps its layout and is not gathered.
+
+local function product(sizes)
+  local n = 1
+  for _, size in ipairs(sizes) do n = n * size end
+  return n
+end
+
+-- Returns how a key divides x's axes: {order = the indexed axes and then the whole ones, indexed = number of the former,
+-- sizes = sizes of x's axes with 1 for whole axes, total = product of these, tail = sizes of the whole axes}.
+local function divide_axes(x, key)
+  local a, whole, axis = {order = {}, sizes = {}, tail = {}}, {}, 0
+  for _, entry in ipairs(key) do
+    for _ = 1, entry.axes do
+      local size = x.shape[axis + 1]
+      a.sizes[axis + 1] = entry.range == ALL and 1 or size
+      if entry.range == ALL then
+        whole[#whole + 1], a.tail[#a.tail + 1] = axis, size
+      else
+        a.order[#a.order + 1] = axis
+      end
+      axis = axis + 1
+    end
   end
-  local hits = spread(rille.ones({n}, beside(x, "i64")))
-  return hits:eq(1):where(spread(src:index_select(0, keys % n)), x)
+  a.indexed, a.total = #a.order, product(a.sizes)
+  table.move(whole, 1, #whole, a.indexed + 1, a.order)
+  return a
+end
+
+-- Returns v with the dimensions of a part of this shape, of size 1 where v has none.
+local function aligned(x, v, shape)
+  local own = {}
+  while v.ndim > #shape and v.shape[1] == 1 do v = v:squeeze(0) end
+  local lacks, fits = #shape - v.ndim, v.ndim <= #shape
+  for d, n in ipairs(shape) do
+    own[d] = d > lacks and v.shape[d - lacks] or 1
+    fits = fits and (own[d] == 1 or own[d] == n)
+  end
+  if not fits then refuse(x, "a value of shape {%s} cannot be assigned to a part of shape {%s}", table.concat(v.shape, ", "), table.concat(shape, ", ")) end
+  return v:reshape(own)
+end
+
+-- Returns v as {n, whole axes...}: an entry for each of the n entries of `at`, in its order; {1, ...} if v has one entry for
+-- all of them. at: positions, with size 1 along whole axes.
+local function merged_values(x, v, at, is_whole, tail)
+  local shape, order, whole, lead, merged = {}, {}, {}, {}, {1}
+  for d, n in ipairs(at.shape) do
+    local list = is_whole[d] and whole or order
+    list[#list + 1] = d - 1
+    shape[d] = is_whole[d] and tail[#whole] or n
+    if not is_whole[d] then lead[#lead + 1] = n end
+  end
+  v = aligned(x, v, shape)
+  for _, d in ipairs(order) do merged[1] = merged[1] * v.shape[d + 1] end
+  for _, d in ipairs(whole) do merged[#merged + 1] = v.shape[d + 1] end
+  v = v:permute(table.move(whole, 1, #whole, #order + 1, order))
+  if merged[1] == 1 then return v:reshape(merged) end
+  merged[1] = at:numel()
+  return v:expand(table.move(merged, 2, #merged, #lead + 1, lead)):reshape(merged)
+end
+
+-- Returns y, {all positions of the indexed axes or 1, whole axes...}, with the axes of x.
+local function unmerged(x, y, a)
+  local shape, back = {}, {}
+  for k, axis in ipairs(a.order) do
+    local indexed = y.shape[1] == 1 and 1 or x.shape[axis + 1]
+    shape[k] = k <= a.indexed and indexed or y.shape[k - a.indexed + 1]
+    back[axis + 1] = k - 1
+  end
+  return y:reshape(shape):permute(back)
+end
+
+-- Returns for each of `total` positions whether `at` has it, and the number of the last entry of `at` that has it. Entries
+-- are sorted together with their order, and only the last of equal entries is kept.
+local function last_writers(x, at, total)
+  local n, ints = at:numel(), beside(x, "i64")
+  local keys = (at * n + rille.arange(n, ints)):topk(n)
+  local sorted = keys // n
+  local before = rille.cat({rille.full({1}, -1, ints), sorted}):slice(0, 0, n)
+  local to = sorted:ne(before):where(sorted, total)
+  local function spread(values) return rille.zeros({total + 1}, ints):scatter_add(0, to, values):slice(0, 0, total) end
+  return spread(rille.ones({n}, ints)):eq(1), spread(keys % n)
+end
+
+-- Returns x with values added at positions of the merged indexed axes.
+local function accumulated(x, at, values, a)
+  local work, shape, ids = x.dtype == "bool" and "i64" or x.dtype, {a.total}, {at:numel()}
+  for k, size in ipairs(a.tail) do shape[k + 1], ids[k + 1] = size, 1 end
+  local flat = x:permute(a.order):reshape(shape):to(work)
+  shape[1] = ids[1]
+  return unmerged(x, flat:scatter_add(0, at:reshape(ids):expand(shape), values:expand(shape):to(work)), a):to(x.dtype)
 end
 
 local function new_value(x, key, v, accumulate)
-  local total = x:numel()
-  local at = index.get(rille.arange(total, beside(x, "i64")):reshape(x.shape), key)
-  local n = at:numel()
-  while v.ndim > at.ndim and v.shape[1] == 1 do v = v:squeeze(0) end
-  local fits = v.ndim <= at.ndim
-  for d = 1, fits and v.ndim or 0 do
-    local size = v.shape[d]
-    fits = fits and (size == 1 or size == at.shape[at.ndim - v.ndim + d])
-  end
-  if not fits then refuse(x, "a value of shape {%s} cannot be assigned to a part of shape {%s}", table.concat(v.shape, ", "), table.concat(at.shape, ", ")) end
-  if n == 0 then return x end
-  local work = x.dtype == "bool" and "i64" or x.dtype
-  local flat, src = x:reshape{-1}:to(work), v:expand(at.shape):reshape{-1}:to(work)
+  local a, ints = divide_axes(x, key), beside(x, "i64")
+  local at, is_whole = take(rille.arange(a.total, ints):reshape(a.sizes), key)
+  local values, hit, writer = merged_values(x, v, at, is_whole, a.tail), nil, nil
+  if at:numel() == 0 then return x end
   at = at:reshape{-1}
-  if accumulate then
-    flat = flat:scatter_add(0, at, src)
-  elseif v:numel() == 1 then
-    local hits = rille.zeros({total}, beside(x, "i64")):scatter_add(0, at, rille.ones({n}, beside(x, "i64")))
-    flat = hits:gt(0):where(v:reshape{1}:to(work), flat)
+  if accumulate then return accumulated(x, at, values, a) end
+  if values.shape[1] == 1 then
+    hit = rille.zeros({a.total}, ints):scatter_add(0, at, rille.ones({at:numel()}, ints)):gt(0)
   else
-    flat = write_places(flat, at, src)
+    hit, writer = last_writers(x, at, a.total)
+    values = values:index_select(0, writer)
   end
-  return flat:to(x.dtype):reshape(x.shape)
+  return hit:reshape(a.sizes):where(unmerged(x, values, a), x)
 end
 
 local function assign(x, key, v, accumulate)
@@ -276,7 +337,7 @@ local function assign(x, key, v, accumulate)
   end
   v = source(x, v)
   local read = read_key(x, key)
-  x:copy_(assign_mask(x, read, v, accumulate) or new_value(x, key, v, accumulate))
+  x:copy_(assign_mask(x, read, v, accumulate) or new_value(x, read, v, accumulate))
 end
 
 -- x[key] = v, called without gradients

@@ -28,12 +28,13 @@ end
 local function ordered_keys(t, who)
   local keys = {}
   for key in next, t do
-    check.that(type(key) == "number" or type(key) == "string", "graph: %s: keys must be numbers or strings, found %s", who, check.shown(key))
+    check.that(type(key) == "number" or type(key) == "string", "%s: keys must be numbers or strings, found %s", who, check.shown(key))
     keys[#keys + 1] = key
   end
   table.sort(keys, is_before)
   return keys
 end
+nested.ordered_keys = ordered_keys
 
 local function has_tensor(t, depth)
   if depth > DEEP then return false end
@@ -45,7 +46,7 @@ end
 
 -- Returns the structure of a table as text. leaf(v): text of a value that is no tensor.
 local function structure_of(t, who, leaf, depth)
-  check.that(depth <= DEEP, "graph: %s: tables may be nested %d deep, found a deeper one", who, DEEP)
+  check.that(depth <= DEEP, "%s: tables may be nested %d deep, found a deeper one", who, DEEP)
   local parts = {}
   for i, key in ipairs(ordered_keys(t, who)) do
     local v = t[key]
@@ -92,7 +93,7 @@ function nested.spread(traces, ...)
   for i = 1, args.n do
     local t = args[i]
     if is_plain(t) and is_spread(traces, i, t) then
-      local who = ("argument %d"):format(i)
+      local who = ("graph: argument %d"):format(i)
       local name = i .. structure_of(t, who, function() return "." end, 1)
       local holder = traces.holders[name] or {}
       traces.holders[name] = holder
@@ -142,7 +143,7 @@ function nested.gather(traces, ...)
   for i = 1, results.n do
     local t = results[i]
     if is_plain(t) and has_tensor(t, 1) then
-      local who = ("result %d"):format(i)
+      local who = ("graph: result %d"):format(i)
       local name = structure_of(t, who, constant, 1)
       local template = template_of(t, who, tensors)
       template = traces.templates[name] or template
@@ -160,7 +161,7 @@ function nested.rebuild(n, ...)
   local at = n
   local function table_of(template)
     local t = {}
-    for _, key in ipairs(ordered_keys(template, "result")) do
+    for _, key in ipairs(ordered_keys(template, "graph: result")) do
       local v = template[key]
       if v == TENSOR then
         at = at + 1

@@ -180,7 +180,7 @@ end
 
 -- Modules that are loaded on first use. pages.below() lists the names inside a module or a kind of object.
 pages.modules = {"args", "autocast", "checkpoint", "data", "func", "io", "models", "nn", "operator", "optim", "parallel", "per_rank", "plot",
-  "recover", "snapshot", "stopping", "tokenizer", "train"}
+  "recover", "scan", "snapshot", "stopping", "tokenizer", "train"}
 
 local inner_of = {}
 for name in pairs(rows) do

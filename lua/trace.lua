@@ -8,6 +8,7 @@
 -- Rille's layers and optimisers list their own fields when the function uses them (trace.follow).
 
 local rille = require "rille"
+local buckets = require "rille.buckets"
 local check = require "rille.check"
 local layout = require "rille.layout"
 local nested = require "rille.nested"
@@ -136,8 +137,8 @@ local function count_sizes(traces, ...)
       if before[d] ~= shape[d] then sizes[#sizes + 1] = shape[d] end
       if before[d] ~= shape[d] and #sizes == OFTEN + 1 then
         warn_once("the step was traced %d times because %s has another size in each call (%s), which is slow; pad it to "
-          .. "a few sizes, such as multiples of 64, and mask the padding", #sizes, place,
-          table.concat(sizes, ", "))
+          .. "a few sizes: rille.graph(fn, {buckets = {%s, axis = %d}}), and mask the padding (?graph)", #sizes, place,
+          table.concat(sizes, ", "), buckets.suggest(sizes), d - 1)
       end
       memory.sizes[place] = sizes
     end
@@ -341,7 +342,8 @@ local function holds(list, i)
 end
 
 rille._conditions{begin = begin, sizes = count_sizes, enter = enter, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
-  spread = nested.spread, fill = nested.fill, drain = nested.drain, gather = nested.gather, rebuild = nested.rebuild}
+  spread = nested.spread, fill = nested.fill, drain = nested.drain, gather = nested.gather, rebuild = nested.rebuild,
+  read_buckets = buckets.read, call_in_bucket = buckets.call}
 
 -- ---- what Rille's own objects follow ----
 

@@ -178,8 +178,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     UNUSED(din);
     b->failed = true;
     fail(E_STATE,
-         "recurrence: no second derivative; compute the steps with nn.LSTMCell, nn.GRUCell or nn.RNNCell, whose "
-         "gradients have derivatives");
+         "nn.LSTM, nn.GRU and nn.RNN have no second derivative; compute the steps by rille.scan with nn.LSTMCell, "
+         "nn.GRUCell or nn.RNNCell, which have one");
 }
 
 static double

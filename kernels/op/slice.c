@@ -1,9 +1,9 @@
 /* slice.c - a range of positions along one dimension: a view. Negative positions count from the end; a range is
- * clamped to the dimension, as in PyTorch. The sliced dimension stays unsplit because its shards would not be
- * balanced. */
+ * clamped to the dimension, as in NumPy. The sliced dimension stays unsplit because its shards would not be
+ * balanced. A negative step is a view of the same entries in ascending order, which flip reverses. */
 #include "kernels/op/lib/op_impl.h"
 
-extern const struct op op_slice_grad;
+extern const struct op op_flip, op_slice_grad;
 
 enum { AXIS, START, STOP, STEP };
 
@@ -36,12 +36,35 @@ static int
 infer(const struct call *c, int64_t *size)
 {
     if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "x must have at least 1 dimension");
-    if (c->attr[STEP].i < 1)
-        return call_fail(E_ATTR, c, "step must be 1 or more, found %lld (flip reverses an axis)",
-                         (long long)c->attr[STEP].i);
+    if (c->attr[STEP].i == 0) return call_fail(E_ATTR, c, "step must not be 0");
     struct range r = range_of(c);
     if (!r.all) *size = r.size;
     return 0;
+}
+
+/* Returns the position before which a range with a negative step ends, or at which it begins; otherwise: its default.
+ */
+static int64_t
+position_back(const struct attr *a, int64_t n, int64_t otherwise)
+{
+    int64_t p = a->i < 0 ? a->i + n : a->i;
+    return a->set ? MAX(-1, MIN(p, n - 1)) : otherwise;
+}
+
+/* Composes a range with a negative step of a view and flip. */
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    if (c->attr[STEP].i >= 0 || c->in[0].ndim == 0) return 0;
+    int64_t axis = c->attr[AXIS].i, n = c->in[0].dim[axis], step = MIN(-(c->attr[STEP].i + 1), MAX(n, 1) - 1) + 1;
+    int64_t start = position_back(&c->attr[START], n, n - 1), stop = position_back(&c->attr[STOP], n, -1);
+    int64_t past = start > stop ? start + 1 : 0, first = past ? start - (start - stop - 1) / step * step : 0;
+    struct val *y = b_slice(b, in[0], (int)axis, first, past, step);
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(&op_flip, attr);
+    attr_ints(&op_flip, attr, "axes", 1, &axis);
+    out[0] = y ? b_call(b, &op_flip, 1, &y, attr) : NULL;
+    return b->failed ? (int)err_last() : 0;
 }
 
 static int
@@ -90,13 +113,14 @@ const struct op op_slice = {
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension to slice"},
              [START] = {"start", ATTR_INT, .doc = "first position"},
              [STOP] = {"stop", ATTR_INT, ATTR_ABSENT, .i = INT64_MAX,
-                       .doc = "end, excluded; none: the size of the dimension"},
-             [STEP] = {"step", ATTR_INT, .i = 1, .doc = "distance between entries"}},
+                       .doc = "end, excluded; none: the last entry is included"},
+             [STEP] = {"step", ATTR_INT, .i = 1, .doc = "distance between entries; negative: backwards, from the end"}},
     .shape.make_rule = rule,
     .shape.infer = infer,
     .shape.dtype = OUT_IN0,
     .partial.linear = "0",
     .partial.increasing = "0",
+    .build = build,
     .grad.build = grad,
     .host.view = view,
     .flags = OP_VIEW,

@@ -5,6 +5,7 @@
 #include "runtime/base/arena.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 extern const struct op op_concat, op_slice, op_slice_grad;
 
@@ -74,7 +75,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 struct piece { /* the gradient of the entries start to stop of the axis */
     struct val *g;
     int64_t start, stop;
-    int32_t nth; /* position in the list of operands: equal starts keep this order */
+    int32_t nth;  /* position in the list of operands: equal starts keep this order */
+    int64_t step; /* distance between entries; above 1, stop is start + the number of entries (sum_strided) */
 };
 
 static int
@@ -96,7 +98,7 @@ pad_piece(struct build *b, int64_t axis, struct piece p, int64_t lo, int64_t hi)
     attr_int(&op_slice_grad, attr, "axis", axis);
     attr_int(&op_slice_grad, attr, "start", p.start - lo);
     attr_int(&op_slice_grad, attr, "size", hi - lo);
-    return (struct piece){b_call(b, &op_slice_grad, 1, &p.g, attr), lo, hi, p.nth};
+    return (struct piece){b_call(b, &op_slice_grad, 1, &p.g, attr), lo, hi, p.nth, 1};
 }
 
 /* Joins values along the axis; long lists are joined in parts. Overwrites x. */
@@ -123,7 +125,7 @@ join_pieces(struct build *b, int64_t axis, int32_t n, const struct piece *p)
     struct val **g = must_alloc(sizeof(*g) * (size_t)n);
     for (int32_t i = 0; i < n; i++)
         g[i] = pad_piece(b, axis, p[i], p[i].start, i + 1 < n ? p[i + 1].start : p[i].stop).g;
-    struct piece joined = {join_values(b, axis, n, g), p[0].start, p[n - 1].stop, 0};
+    struct piece joined = {join_values(b, axis, n, g), p[0].start, p[n - 1].stop, 0, 1};
     free(g);
     return joined;
 }
@@ -183,7 +185,7 @@ sum_connected_pieces(struct build *b, int64_t axis, int32_t n, const struct piec
         }
         g[nlayer] = pad_piece(b, axis, join_pieces(b, axis, count, row), p[0].start, stop).g;
     }
-    struct piece all = {add_values(b, nlayer, g), p[0].start, stop, 0};
+    struct piece all = {add_values(b, nlayer, g), p[0].start, stop, 0, 1};
     free(layer);
     free(row);
     free(g);
@@ -205,30 +207,81 @@ sum_pieces(struct build *b, int64_t axis, int32_t n, struct piece *p, int64_t si
     return pad_piece(b, axis, join_pieces(b, axis, nrange, p), 0, size).g;
 }
 
+/* Orders pieces by step, and then by the remainder of start by step. */
+static int
+by_step(const void *a, const void *b)
+{
+    const struct piece *x = a, *y = b;
+    if (x->step != y->step) return x->step < y->step ? -1 : 1;
+    if (x->start % x->step != y->start % y->step) return x->start % x->step < y->start % y->step ? -1 : 1;
+    return by_start(a, b);
+}
+
+/* Returns the sum of n pieces of one step above 1, sorted by by_step(). Reads the axis as a matrix with `step` columns:
+ * a piece is a part of one column. Joins the pieces of each column, and then the columns. */
+static struct val *
+sum_strided(struct build *b, int64_t axis, int32_t n, const struct piece *p, const struct type *sum)
+{
+    int64_t step = p[0].step, rows = (sum->dim[axis] - 1) / step + 1, dim[MAX_DIM];
+    struct piece *part = must_alloc(sizeof *part * 2 * (size_t)n), *column = part + n;
+    int32_t ncolumn = 0;
+    for (int32_t i = 0, count; i < n; i += count) {
+        int64_t at = p[i].start % step;
+        for (count = 0; i + count < n && p[i + count].start % step == at; count++) {
+            part[count] = p[i + count];
+            part[count].start = p[i + count].start / step;
+            part[count].stop = part[count].start + p[i + count].stop - p[i + count].start;
+            part[count].step = 1;
+        }
+        struct val *g = sum_pieces(b, axis, count, part, rows);
+        column[ncolumn++] = (struct piece){b_unsqueeze(b, g, axis + 1), at, at + 1, i, 1};
+    }
+    struct val *matrix = sum_pieces(b, axis + 1, ncolumn, column, step);
+    free(part);
+    memcpy(dim, sum->dim, sizeof *dim * sum->ndim);
+    dim[axis] = rows * step;
+    return b->failed ? NULL : b_slice(b, b_reshape(b, matrix, sum->ndim, dim), (int)axis, 0, sum->dim[axis], 1);
+}
+
 static struct val *
 add_to(struct build *b, struct val *total, struct val *x)
 {
     return total ? b_add(b, total, x) : x;
 }
 
-/* Sums slice_grads: joins those of each axis whose entries are adjacent, and adds those with a larger step. */
+/* Lists the slice_grads of an axis as pieces; returns their number. */
+static int32_t
+list_pieces(int axis, int n, struct val *const *x, struct piece *p)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const struct node *from = x[i]->node;
+        int64_t start = from->attr[START].i, size = from->in[0]->type.dim[axis], step = from->attr[STEP].i;
+        if (from->attr[AXIS].i == axis)
+            p[count++] = (struct piece){from->in[0], start, start + size, i, size > 1 ? step : 1};
+    }
+    return count;
+}
+
+/* Sums slice_grads: joins those of each axis and step. */
 static struct val *
 sum_slices(struct build *b, int n, struct val *const *x)
 {
+    const struct type *sum = &x[0]->type;
     struct val *total = NULL;
     struct piece *p = must_alloc(sizeof *p * (size_t)n);
-    for (int axis = 0; axis < x[0]->type.ndim; axis++) {
-        int32_t count = 0;
-        for (int32_t i = 0; i < n; i++) {
-            const struct node *from = x[i]->node;
-            int64_t start = from->attr[START].i, size = from->in[0]->type.dim[axis];
-            if (from->attr[AXIS].i != axis) continue;
-            if (from->attr[STEP].i != 1 && size != 1)
-                total = add_to(b, total, x[i]);
+    for (int axis = 0; axis < sum->ndim; axis++) {
+        int32_t npiece = list_pieces(axis, n, x, p);
+        qsort(p, (size_t)npiece, sizeof *p, by_step);
+        for (int32_t i = 0, count; i < npiece; i += count) {
+            for (count = 1; i + count < npiece && p[i + count].step == p[i].step;) count++;
+            if (p[i].step == 1)
+                total = add_to(b, total, sum_pieces(b, axis, count, p + i, sum->dim[axis]));
+            else if (count > 1 && sum->ndim < MAX_DIM)
+                total = add_to(b, total, sum_strided(b, axis, count, p + i, sum));
             else
-                p[count++] = (struct piece){from->in[0], start, start + size, i};
+                for (int32_t k = 0; k < count; k++) total = add_to(b, total, x[p[i + k].nth]);
         }
-        if (count) total = add_to(b, total, sum_pieces(b, axis, count, p, x[0]->type.dim[axis]));
     }
     free(p);
     return total;

@@ -16,6 +16,7 @@ local files = require "rille.nn.files"
 local hooks = require "rille.hooks"
 local layout = require "rille.layout"
 local pin = require "rille.nn.pin"
+local recompute = require "rille.recomputed"
 local settings = require "rille.nn.settings"
 local trace = require "rille.trace"
 
@@ -41,13 +42,6 @@ local recomputed = setmetatable({}, {__mode = "k"}) -- modules whose activations
 
 local function plainly(fn, ...) return fn(...) end
 
-local function in_region(fn, ...)
-  local was = rille._recompute(true)
-  local undo <close> = setmetatable({}, {__close = function() rille._recompute(was) end})
-  local results = table.pack(fn(...))
-  return table.unpack(results, 1, results.n)
-end
-
 -- Checks the first argument of a layer of Rille, which is not a tensor: its operators would report a nil at a line of
 -- Rille. Inside rille.per_rank the argument is an object that stands for a tensor.
 local function check_input(self, x)
@@ -61,7 +55,7 @@ local function call(self, ...)
   local forward = self.forward
   if type(forward) ~= "function" then check.fn(self.__name, "forward", forward) end
   if check.arguments(self.__name, forward, ...) and not layout.is_tensor(...) then check_input(self, ...) end
-  local p, around = pin.of[self], recomputed[self] and in_region or plainly
+  local p, around = pin.of[self], recomputed[self] and recompute or plainly
   if p then return pin.call(self, p, around, ...) end
   return around(forward, self, ...)
 end
@@ -82,7 +76,7 @@ end
 -- Calls fn in place of calls of these modules. If one of the modules is recomputed in the backward pass, so is fn.
 function Module.__at_once(modules, fn, ...)
   for _, m in ipairs(modules) do
-    if recomputed[m] then return in_region(fn, ...) end
+    if recomputed[m] then return recompute(fn, ...) end
   end
   return fn(...)
 end

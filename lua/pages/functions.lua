@@ -436,6 +436,33 @@ a size must be an integer of 0 or more; there may be at most 8]],
     see = "floor_divide",
     words = "modulo",
   },
+  scan = {
+    sign = "state, ys = rille.scan(fn, state, xs, {axis = 0, length =, recompute = false})",
+    text = [[
+Calls a function for each position of an axis and carries a state from call to call, like jax.lax.scan.
+Values and gradients are those of a Lua loop. The gradients of all positions of xs are joined in one buffer, so backward
+is linear in the length. A compiled step records the calls of every position: its plan, and the time to trace and compile
+it, grow with the length. For LSTM, GRU and plain cells, nn.LSTM, nn.GRU and nn.RNN have a plan of constant size.]],
+    args = [[
+fn: function(state, x); returns the next state and an output y, or nil as y
+state: tensor, or table of tensors, which may be nested; fn must keep its keys, shapes and dtypes
+xs: tensor or table of tensors, of one size along the axis, or nil; fn receives one position, without the axis
+axis: integer, default 0
+length: integer; number of calls if xs is nil
+recompute: boolean, default false; backward keeps only the states between sqrt(length) chunks of positions,
+  and computes the calls of one chunk at a time again: less memory, the same bits]],
+    returns = "the last state, and the outputs joined along a new axis at the same place; nil if y is nil",
+    errors = [[
+a state or output with another shape, dtype or key than in the first call;
+tensors of different sizes along the axis]],
+    code = [[
+xs = rille.arange(1, 5)
+total, sums = rille.scan(function(s, x) s = s + x return s, s end, rille.tensor(0), xs)]],
+    shows = "sums:sum():item()",
+    gives = "20.0",
+    see = "nn.LSTM nn.LSTMCell stack cumsum graph",
+    words = "loop recurrent recurrence carry rnn lax checkpoint recompute sequence unroll",
+  },
   split = {
     sign = "split(x, size, axis = 0, {strategy =})",
     text = "Cuts a tensor into pieces of a given size along an axis.",

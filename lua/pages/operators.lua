@@ -465,7 +465,9 @@ q, k, v: (batch, heads, length, size). mask: (.., queries, keys); a bool mask ke
     see = "cos",
   },
   slice = {
-    text = "Returns a range of positions along an axis, without a copy.",
+    text = [[
+Returns a range of positions along an axis, without a copy; a negative step copies the entries in reverse order.
+Positions follow NumPy: negative ones count from the end, and a range is clamped to the axis.]],
     shows = "rille.arange(9):slice(0, 2, 5):sum():item()",
     gives = "9",
     see = "index split",

@@ -3,7 +3,7 @@
 return {
   graph = {
     is = "graph",
-    sign = "step = rille.graph(fn, {micro_batches =, schedule =, auto_parallel =, recompute =, zero =, offload =, prefetch =, memory_limit =, time_limit =, check =})",
+    sign = "step = rille.graph(fn, {micro_batches =, schedule =, auto_parallel =, recompute =, zero =, offload =, prefetch =, memory_limit =, time_limit =, check =, buckets =})",
     text = [[
 Compiles a function of tensors: the first call traces it, later calls run the compiled plan.
 The step is traced again if a value that fn reads has changed: shapes and layouts, upvalues, globals, fields of
@@ -31,16 +31,22 @@ prefetch: integer, default 1; values fetched ahead of their reader (offload, zer
 memory_limit: bytes per device; the plan keeps within it
 time_limit: seconds, default 1; limit of the planner's search
 check: "trace": calls 1, 2, 4, 8, ... are traced again, and a difference is an error with its line;
-  "nan": the first NaN, or infinity that no operand has, is an error with its line; "trace,nan": both]],
+  "nan": the first NaN, or infinity that no operand has, is an error with its line; "trace,nan": both
+buckets: {64, 128, axis = 1}; pads an axis of the arguments (default 0) with zeros to one of these sizes, so
+  that changing lengths cause one trace per size. fn gets one more argument, weight: f32, with dimensions 0 to
+  axis of the first padded argument, size / length at entries of the arguments, 0 at the padding.
+  (losses * weight):mean() is the mean over the entries, also with micro-batches; weight:gt(0) is a mask.
+  A result that fn does not mask depends on the padding. args = {1, 2}: the arguments to pad, default all
+  tensors that have the axis; cut = {1}: results whose axis is cut to the length, default none]],
     returns = "a step: step(x, y) runs it; step:explain(), step:plan(), step:stats(), step:show(), step:trace(file)",
     errors = [[
 reading a value inside fn (item, totable); a plan above memory_limit (the error has the least);
-auto_parallel together with zero, offload or recompute = "auto"]],
+auto_parallel together with zero, offload or recompute = "auto"; an argument longer than the largest bucket]],
     code = "step = rille.graph(function(x) return x + 1 end)",
     shows = "step(rille.ones(2)):sum():item()",
     gives = "4.0",
     see = "parallel graph.show graph.explain live detect_nan",
-    words = "compile jit pipeline pipelining micro-batch accumulation memory offload schedule bubble zero fsdp checkpointing auto parallel gpipe stages oom out",
+    words = "compile jit pipeline pipelining micro-batch accumulation memory offload schedule bubble zero fsdp bucket padding dynamic shape length mask retrace checkpointing auto parallel gpipe stages oom out",
   },
   ["graph.hints"] = {
     sign = "step:hints()",

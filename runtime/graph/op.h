@@ -305,6 +305,9 @@ struct op_rewrite {
     /* Returns the sum of value x, from any operator, and the result of node n, with less work than an addition.
      * NULL: impossible. */
     struct val *(*onto)(struct build *b, const struct node *n, struct val *x);
+    /* Operator that joins the results of calls on parts of a long list; its first attributes are this operator's.
+     * NULL: a list has at most as many operands as one call accepts. */
+    const struct op *joins_with;
 };
 
 /* How the host computes a call. */

@@ -163,11 +163,27 @@ check_option(lua_State *L, int i, struct graph *g)
     lua_pop(L, 1);
 }
 
+/* Reads buckets = {64, 128, axis = 1}, for the graph at the top. */
+static void
+buckets_option(lua_State *L, int i)
+{
+    if (!lua_istable(L, i)) return;
+    if (lua_getfield(L, i, "buckets") == LUA_TNIL) {
+        lua_pop(L, 1);
+        return;
+    }
+    push_hook(L, "read_buckets");
+    lua_insert(L, -2);
+    lua_call(L, 1, 1);
+    lua_setiuservalue(L, -2, GRAPH_BUCKETS);
+}
+
 static void
 graph_options(lua_State *L, int i, struct graph *g)
 {
-    static const char *const keys[] = {"micro_batches", "schedule",     "auto_parallel", "recompute", "zero", "offload",
-                                       "prefetch",      "memory_limit", "time_limit",    "check",     NULL};
+    static const char *const keys[] = {"micro_batches", "schedule", "auto_parallel", "recompute",
+                                       "zero",          "offload",  "prefetch",      "memory_limit",
+                                       "time_limit",    "check",    "buckets",       NULL};
     if (lua_isnil(L, i)) return;
     if (!lua_istable(L, i)) complain(L, "graph: options must be a table, found %s", what_is(L, i));
     check_keys(L, i, "graph", keys);
@@ -195,6 +211,7 @@ lua_graph_new(lua_State *L)
     g->check = shell_of(L)->check_trace;
     user_line(L, &g->line);
     graph_options(L, 2, g);
+    buckets_option(L, 2);
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, 1);
     lua_newtable(L);
@@ -552,17 +569,12 @@ graph_open(lua_State *L)
                                     {"__close", graph_gc},
                                     {"__tostring", graph_tostring},
                                     {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"explain", graph_explain},
-                                       {"hints", graph_hints},
-                                       {"plan", graph_plan},
-                                       {"stats", graph_stats},
-                                       {"trace", graph_trace},
-                                       {"certify", graph_certify},
-                                       {"chart", graph_chart},
-                                       {"show", graph_show},
-                                       {"actors", graph_actors},
-                                       {"_program", graph_program_bytes},
-                                       {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"explain", graph_explain}, {"hints", graph_hints},
+                                       {"plan", graph_plan},       {"stats", graph_stats},
+                                       {"trace", graph_trace},     {"certify", graph_certify},
+                                       {"chart", graph_chart},     {"show", graph_show},
+                                       {"actors", graph_actors},   {"_program", graph_program_bytes},
+                                       {"_run", graph_run},        {NULL, NULL}};
     kind_make(L, KIND_GRAPH, "rille.graph", meta);
     luaL_newlib(L, methods);
     lua_pushvalue(L, -1);

@@ -7,7 +7,9 @@
 
 enum { MAX_TENSORS = 64, MAX_TRACES = 64 };
 
-/* User values: 1, the function; 2, a list with {args =, results =, conditions =} for each trace; 3: shell.h. */
+/* User values: 1, the function; 2, a list with {args =, results =, conditions =} for each trace; 3: shell.h; 4: the
+ * option buckets as lua/buckets.lua reads it, or nil. */
+enum { GRAPH_BUCKETS = 4 };
 struct graph {
     struct rille_graph_options options;
     struct rille_chart_costs costs;
@@ -21,7 +23,8 @@ struct graph {
 
 /* lua_graph.c: raises unless the value at i is a compiled step. */
 struct graph *graph_check(lua_State *L, int i);
-/* lua_graph_call.c: the step's __call. */
+/* lua_graph_call.c: the step's __call; and the same without padding to buckets. */
 int graph_call(lua_State *L);
+int graph_run(lua_State *L);
 
 #endif

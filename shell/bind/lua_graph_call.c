@@ -437,7 +437,7 @@ run_trace(lua_State *L, const struct step_call *c, int k)
 }
 
 int
-graph_call(lua_State *L)
+graph_run(lua_State *L)
 {
     struct step_call c = {.g = graph_check(L, 1), .args = lua_gettop(L), .nresult = -1};
     int near;
@@ -452,4 +452,20 @@ graph_call(lua_State *L)
     if (k < 0 && near >= 0 && replace_trace(L, &c, near)) k = near;
     if (k < 0) k = make_trace(L, &c);
     return run_trace(L, &c, k);
+}
+
+/* Pads the arguments first, if the step has buckets. */
+int
+graph_call(lua_State *L)
+{
+    graph_check(L, 1);
+    if (lua_getiuservalue(L, 1, GRAPH_BUCKETS) == LUA_TNIL) {
+        lua_pop(L, 1);
+        return graph_run(L);
+    }
+    lua_insert(L, 1);
+    push_hook(L, "call_in_bucket");
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    return lua_gettop(L);
 }

@@ -16,7 +16,7 @@ static const char kind_key[NKIND]; /* registry keys of the metatables */
 void *
 kind_new(lua_State *L, enum kind kind, size_t size)
 {
-    void *u = lua_newuserdatauv(L, size, kind == KIND_GRAPH ? 3 : kind == KIND_LIVE);
+    void *u = lua_newuserdatauv(L, size, kind == KIND_GRAPH ? 4 : kind == KIND_LIVE);
     memset(u, 0, size);
     lua_rawgetp(L, LUA_REGISTRYINDEX, &kind_key[kind]);
     lua_setmetatable(L, -2);

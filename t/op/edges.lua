@@ -272,4 +272,26 @@ local all = rille.tensor({{2, 0}, {3, 5}}, {dtype = "f64", requires_grad = true}
 local slope = rille.grad((rille.grad(all:prod(), {all}) * rille.tensor({{1, 10}, {100, 1000}}, {dtype = "f64"})):sum(), {all})
 tap.is(table.concat(slope:reshape{4}:totable(), " "), "150.0 7015.0 100.0 60.0", "the second gradient of prod over both axes")
 
+-- ---- lists that are longer than one call accepts ----
+
+for _, n in ipairs{255, 256, 257, 600, 1100} do
+  for _, axis in ipairs{0, 1, -1} do
+    for name, size in pairs{concat = 1, cat = 2, stack = 0} do
+      local list, want = {}, {}
+      for i = 1, n do
+        local shape = size == 0 and {3} or axis == 0 and {size, 3} or {3, size}
+        list[i] = rille.full(shape, i, {dtype = i % 2 == 0 and "i64" or "i32"})
+        for _ = 1, math.max(size, 1) do want[#want + 1] = i end
+      end
+      local y = rille[name](list, axis)
+      local first = axis == 0 and y[{{}, 2}] or y[2]
+      tap.is({y.dtype, first:totable()}, {"i64", want}, ("%s of %d tensors along axis %d"):format(name, n, axis))
+    end
+  end
+end
+local leaf = rille.arange(600, {dtype = "f64"}):detach():requires_grad_()
+local long = rille.stack(leaf:split(1), 0):reshape{-1}
+tap.is(rille.grad((long * long):sum(), {leaf}):totable(), (leaf:detach() * 2):totable(), "the gradient of a long stack")
+tap.fails(function() rille.stack({rille.zeros(2), rille.zeros(3)}) end, {"same shape"}, "stack refuses other shapes")
+
 tap.done()

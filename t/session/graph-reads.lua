@@ -145,7 +145,7 @@ tap.group("warnings", function()
   _, times = found:gsub("script.lua:3: graph: the step was traced 9 times because dimension 1 of argument 3 has another size in each "
     .. "call %(1, 2, 3, 4, 5, 6, 7, 8, 9%)", "")
   tap.is(times, 1, "a step that is traced repeatedly because of a size names dimension, argument and sizes, once")
-  tap.ok(found:find("pad it to a few sizes", 1, true), "the warning names the remedy")
+  tap.ok(found:find("buckets = {1, 2, 4, 8, 16, axis = 1}", 1, true), "the warning suggests buckets of the axis, up to the largest size")
   tap.is(sizes(1, 8, "4, n"), "", "eight sizes cause no warning")
   tap.is(sizes(1, 20, "4, n % 3 + 1"), "", "three sizes cause no warning, however many calls")
 end)

@@ -108,6 +108,16 @@ local loops = {
   ["even and odd rows"] = function(x)
     for t = 0, 3 do coroutine.yield(x:slice(0, t % 2, #x, 2)) end
   end,
+  ["every k-th row, for all k starts"] = function(x, n)
+    for t = 0, n // 4 - 1 do coroutine.yield(x:slice(0, t, n, n // 4)) end
+  end,
+  ["every k-th row, for some starts, backwards and in parts"] = function(x, n)
+    local k = n // 6
+    for t = k - 1, 0, -2 do
+      coroutine.yield(x[{{t + k, n, k}}])
+      coroutine.yield(x[{{t + 3 * k, nil, -k}}])
+    end
+  end,
   ["rows of one chunk after the other"] = function(x)
     for _, part in ipairs(x:split(5)) do
       for t = 0, #part - 1 do coroutine.yield(part[t]) end

@@ -46,7 +46,7 @@ tap.group("functions", function()
     tap.fails(function() rille[name](x, x, 5, 6) end, {name .. ": expected at most", "found 4"}, name .. " accepts tensors alone")
   end
   each(rille, "", function(name, fn) if not operators[name] then refuses(name, fn) end end)
-  for _, name in ipairs{"args", "plot", "recover", "snapshot", "stopping", "parallel", "tokenizer"} do refuses(name, rille[name]) end
+  for _, name in ipairs{"args", "plot", "recover", "scan", "snapshot", "stopping", "parallel", "tokenizer"} do refuses(name, rille[name]) end
   for _, module in ipairs{"nn", "nn.init", "optim", "data", "io", "models", "checkpoint", "parallel", "tokenizer", "train", "sbp"} do
     local t = rille
     for part in module:gmatch("%w+") do t = t[part] end

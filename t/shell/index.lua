@@ -279,6 +279,64 @@ for _, l in ipairs(layouts) do
   tap.is(flat(row), filled, "a mask receives a value per element in " .. name)
 end
 
+-- ---- ranges with any step ----
+
+-- Compares a range of an axis of n entries, its gradient and x:slice with the positions that range_positions lists.
+local function range_differs(n, range)
+  local want, slopes, leaf = range_positions(range, n), {}, rille.arange(n, {dtype = "f64"}):detach():requires_grad_()
+  for i = 1, n do slopes[i] = 0.0 end
+  for k, p in ipairs(want) do slopes[p + 1] = k + 0.0 end
+  local y, z = leaf[{range}], leaf:slice{axis = 0, start = range[1], stop = range[2], step = range[3]}
+  local weights = rille.arange(1, #want + 1, {dtype = "f64"})
+  local found = {shown({}, y:totable()), shown({}, z:totable()), n > 0 and shown({}, (rille.grad((z * weights):sum(), {leaf})):totable())}
+  for i, p in ipairs(want) do want[i] = p + 0.0 end
+  local expected = {shown({}, want), shown({}, want), n > 0 and shown({}, slopes)}
+  for i = 1, 3 do
+    if found[i] ~= expected[i] then return ("{%s, %s, %s} of %d: %s, not %s"):format(range[1], range[2], range[3], n, found[i], expected[i]) end
+  end
+end
+local case, ends <const> = 0, {false, -7, -5, -4, -1, 0, 1, 3, 4, 6}
+for _, n in ipairs{0, 1, 4, 5} do
+  for _, step in ipairs{1, 2, 3, 7, -1, -2, -3, -7, math.mininteger, math.maxinteger} do
+    case = case + 1
+    local wrong
+    for _, start in ipairs(tap.share(case) and ends or {}) do
+      for _, stop in ipairs(ends) do wrong = wrong or range_differs(n, {start or nil, stop or nil, step}) end
+    end
+    if tap.share(case) then tap.is(wrong, nil, ("ranges of %d entries with step %d are NumPy's"):format(n, step)) end
+  end
+end
+
+-- ---- assignments keep a split tensor split ----
+
+-- Returns the bytes that devices receive when an 8 x 8 x 8 variable in this layout is assigned a value.
+local function moved(sbp, key, shape)
+  local t = rille.zeros({8, 8, 8}, {placement = four, sbp = sbp})
+  local v = shape and rille.ones(shape, {placement = four, sbp = "B"}) or 1
+  local step = rille.graph(function() t[key(t)] = v end)
+  step()
+  tap.is(t.sbp, sbp, "the variable keeps its layout")
+  return tap.received(step)
+end
+local function list(t) return rille.tensor(t, {dtype = "i64", placement = four, sbp = "B"}) end
+for name, case in pairs{
+  ["x[2] = 1"] = {function() return 2 end},
+  ["x[{2, {1, 5}}] = v"] = {function() return {2, {1, 5}} end, {4, 8}},
+  ["x[{{}, {0, 8, 2}, 3}] = v"] = {function() return {{}, {0, 8, 2}, 3} end, {8, 4}},
+  ["x[{{nil, nil, -1}}] = v"] = {function() return {{nil, nil, -1}} end, {8, 8, 8}},
+  ["x[ids] = 1"] = {function() return list{1, 5, 1} end},
+  ["x[ids] = v"] = {function() return list{1, 5, 1} end, {3, 8, 8}},
+  ["x[{{}, ids}] = v"] = {function() return {{}, list{1, 5, -1}} end, {8, 3, 1}},
+  ["x[{ids, {}, ids}] = v"] = {function() return {list{1, 5, -1}, {}, list{0, 1, 2}} end, {3, 8}},
+  ["x[{{2, 4}, ids, 3}] = v"] = {function() return {{2, 4}, list{1, 5, -1}, 3} end, {2, 3}},
+  ["x[mask] = v"] = {function() return list{1, 0, 1, 0, 0, 0, 1, 0}:gt(0) end, {8}},
+} do
+  for axis = 0, 2 do
+    local bytes = moved(("S(%d)"):format(axis), case[1], case[2])
+    tap.ok(bytes == 0, ("%s, split along axis %d: the variable is not gathered"):format(name, axis), bytes)
+  end
+end
+
 -- ---- repeated positions, values, compiled steps ----
 
 local x = rille.zeros(4)
@@ -290,6 +348,12 @@ for _, dtype in ipairs{"bool", "u8", "i32", "bf16", "f16"} do
   local y = rille.zeros({3}, {dtype = dtype})
   y[{{{2, 0}}}] = 1
   tap.is(y:to("i64"):totable(), {1, 0, 1}, dtype .. " is assigned")
+end
+for _, accumulate in ipairs{false, true} do
+  local empty = rille.zeros{4, 0}
+  empty:index_put_({rille.tensor({1, 1}, {dtype = "i64"})}, rille.zeros{2, 0}, {accumulate = accumulate})
+  empty:index_put_({rille.tensor({1, 1}, {dtype = "i64"})}, 1, {accumulate = accumulate})
+  tap.is(empty.shape, {4, 0}, "an assignment to rows without entries changes nothing")
 end
 local ids = rille.tensor({2, -1}, {dtype = "i64"})
 local step = rille.graph(function(t, at) return t[{{}, at}], t[{{{0}}, at}], t:masked_fill(t:gt(2), 0) end)

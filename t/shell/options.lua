@@ -23,7 +23,7 @@ local net, dir = nn.Linear(2, 2), os.tmpname()
 local calls = {
   boxing = function(o) return rille.boxing(with({shape = {2}, dtype = "f32"}, o)) end,
   chunk = function(o) return x:chunk(2, 0, o) end, split = function(o) return x:split(1, 0, o) end,
-  graph = function(o) return rille.graph(print, o) end, recover = function(o) return rille.recover(o) end,
+  graph = function(o) return rille.graph(print, o) end, scan = function(o) return rille.scan(print, x, x, o) end, recover = function(o) return rille.recover(o) end,
   snapshot = function(o) return rille.snapshot(nil, o) end, stopping = function(o) return rille.stopping(o) end,
    plan = function(o) return rille.plan(x, o) end,
   whatif = function(o) return rille.whatif(called(), with({mesh = {2}}, o)) end,

@@ -364,16 +364,57 @@ call_context_of(const struct rille_session *s)
     return ctx;
 }
 
+/* The arguments of a call by the user. */
+struct given_args {
+    int nargs, nattrs;
+    const struct rille_arg *args;
+    const struct rille_attr *attrs;
+};
+
+/* Calls an operator once, and sets attr to the call's attributes. */
+static int
+call_once(const struct call_context *ctx, const struct op *op, const struct given_args *g, struct attr *attr,
+          struct val **in, int *nin, struct val **res)
+{
+    TRY(operands(ctx->s, op, g->nargs, g->args, in, CALL_OPERANDS, nin));
+    TRY(autocast(ctx, op, *nin, in));
+    TRY(attributes(op, g->nattrs, g->attrs, *nin, in, attr));
+    trace_attributes(ctx->s, op, attr);
+    return build_call(ctx, op, *nin, in, attr, NULL, res);
+}
+
+/* Calls an operator on parts of a long list, and joins the results. */
+static int
+call_in_parts(const struct call_context *ctx, const struct op *op, const struct given_args *g, struct val **in,
+              int *nin, struct val **res)
+{
+    const struct op *join = op->rewrite.joins_with;
+    struct attr attr[OP_ATTR], joining[OP_ATTR];
+    int most = CALL_OPERANDS * CALL_OPERANDS, npart = 0;
+    struct val *part[CALL_OPERANDS];
+    if (g->nargs > most)
+        return fail(E_ARG, "%s: expected at most %d tensors, found %d; join them in several calls", op->name, most,
+                    g->nargs);
+    for (int k = 0; k < g->nargs; k += CALL_OPERANDS) {
+        struct given_args some = *g;
+        some.args += k;
+        some.nargs = MIN(CALL_OPERANDS, g->nargs - k);
+        TRY(call_once(ctx, op, &some, attr, in, nin, &part[npart++]));
+    }
+    op_attr_defaults(join, joining);
+    memcpy(joining, attr, sizeof *attr * (size_t)op_nattr(op));
+    return build_call(ctx, join, npart, part, joining, NULL, res);
+}
+
 int
 call_operator(const struct call_context *ctx, const struct op *op, int nargs, const struct rille_arg *args, int nattrs,
               const struct rille_attr *attrs, struct val **in, int *nin, struct val **res)
 {
     struct attr attr[OP_ATTR];
-    TRY(operands(ctx->s, op, nargs, args, in, CALL_OPERANDS, nin));
-    TRY(autocast(ctx, op, *nin, in));
-    TRY(attributes(op, nattrs, attrs, *nin, in, attr));
-    trace_attributes(ctx->s, op, attr);
-    int status = build_call(ctx, op, *nin, in, attr, NULL, res), n = trace_microbatches(ctx->s);
+    struct given_args given = {nargs, nattrs, args, attrs};
+    int status = nargs > CALL_OPERANDS && op->rewrite.joins_with ? call_in_parts(ctx, op, &given, in, nin, res)
+                                                                 : call_once(ctx, op, &given, attr, in, nin, res);
+    int n = trace_microbatches(ctx->s);
     if (status != E_SHAPE || n < 2) return status;
     return fail(status,
                 "%s; with micro_batches = %d, a tensor that depends on the step's arguments has the rows of one "

@@ -1,0 +1,195 @@
+-- scan.lua - tests of rille.scan: the bits of a Lua loop, eager and compiled, in every layout, in micro-batches and with
+-- recomputation; states and outputs that are nested tables; plans that grow linearly.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+
+local BATCH <const>, WIDTH <const> = 4, 3
+local function mesh(n)
+  local ranks = {}
+  for i = 1, n do ranks[i] = i - 1 end
+  return rille.placement("cpu", ranks)
+end
+
+local function body(w)
+  return function(state, x)
+    local h = (state.h:matmul(w) + x.a):tanh()
+    return {h = h, n = {total = state.n.total + h * x.b}}, {h, last = state.n.total}
+  end
+end
+
+-- The same loop in plain Lua.
+local function loop(fn, state, xs, axis, n)
+  local first, last = {}, {}
+  for t = 0, n - 1 do
+    local y
+    state, y = fn(state, {a = xs.a:slice(axis, t, t + 1):squeeze(axis), b = xs.b:slice(axis, t, t + 1):squeeze(axis)})
+    first[t + 1], last[t + 1] = y[1], y.last
+  end
+  return state, {rille.stack(first, axis), last = rille.stack(last, axis)}
+end
+
+local function loss_of(state, ys, axis)
+  return (state.h:sum() + state.n.total:square():mean() + (ys[1] * ys.last):mean() + ys[1]:square():mean(axis):sum())
+end
+
+-- Returns loss and gradients. how: "loop", "scan" or "recompute".
+local function results(how, w, a, b, axis)
+  local n = a.shape[axis + 1]
+  local zero = (a:slice(axis, 0, 1):squeeze(axis) * 0):detach()
+  local state, xs, ys = {h = zero, n = {total = zero}}, {a = a, b = b}, nil
+  if how == "loop" then
+    state, ys = loop(body(w), state, xs, axis, n)
+  else
+    state, ys = rille.scan(body(w), state, xs, {axis = axis, recompute = how == "recompute"})
+  end
+  local loss = loss_of(state, ys, axis)
+  return loss, rille.grad(loss, {w, a, b})
+end
+
+local function values(...)
+  local list = {...}
+  for k, t in ipairs(list) do list[k] = t:to_global{placement = t.placement, sbp = "B"}:totable() end
+  return list
+end
+
+local layouts = {{1, "B"}, {2, "B"}, {2, "S(0)"}, {4, "S(0)"}, {2, "S(2)"}}
+for _, l in ipairs(layouts) do
+  local place, sbp = mesh(l[1]), l[2]
+  for _, n in ipairs{1, 2, 7, 9} do
+    for axis = 0, 1 do
+      local shape = axis == 0 and {n, BATCH, WIDTH} or {BATCH, n, WIDTH}
+      if axis == 0 and sbp == "S(0)" then sbp = "S(1)" end
+      local function made(seed, s, split)
+        rille.manual_seed(seed)
+        return rille.randn(s):to_global{placement = place, sbp = split}:detach():requires_grad_()
+      end
+      local w, a, b = made(1, {WIDTH, WIDTH}, "B"), made(2, shape, sbp), made(3, shape, sbp)
+      local name = ("%d positions on axis %d, %s on %d"):format(n, axis, sbp, l[1])
+      local want = values(results("loop", w, a, b, axis))
+      for _, how in ipairs{"scan", "recompute"} do
+        tap.is(values(results(how, w, a, b, axis)), want, ("%s: %s has the bits of a loop"):format(name, how))
+      end
+      local compiled = {}
+      for _, how in ipairs{"loop", "scan", "recompute"} do
+        local step = rille.graph(function() return results(how, w, a, b, axis) end)
+        compiled[how] = values(step())
+      end
+      tap.is(compiled.scan, compiled.loop, name .. ": compiled, the bits of a loop")
+      tap.is(compiled.recompute, compiled.loop, name .. ": compiled with recomputation, the bits of a loop")
+      sbp = l[2]
+    end
+  end
+end
+
+tap.group("micro-batches", function()
+  rille.manual_seed(1)
+  local w = rille.randn({WIDTH, WIDTH}, {requires_grad = true})
+  local x = rille.randn{8, 5, WIDTH}
+  local function step(pieces, how)
+    return rille.graph(function(a)
+      local h = a:slice(1, 0, 1):squeeze(1) * 0
+      local fn = function(s, t) s = (s:matmul(w) + t):tanh() return s, s end
+      local ys
+      if how == "loop" then
+        local list = {}
+        for t = 0, 4 do h = fn(h, a[{{}, t}]) list[t + 1] = h end
+        ys = rille.stack(list, 1)
+      else
+        h, ys = rille.scan(fn, h, a, {axis = 1, recompute = how == "recompute"})
+      end
+      local loss = ys:square():mean() + h:mean()
+      return loss, rille.grad(loss, {w})
+    end, {micro_batches = pieces})
+  end
+  for _, pieces in ipairs{1, 2, 4} do
+    local want = values(step(pieces, "loop")(x))
+    for _, how in ipairs{"scan", "recompute"} do
+      tap.is(values(step(pieces, how)(x)), want, ("%d micro-batches, %s: the bits of a loop"):format(pieces, how))
+    end
+  end
+end)
+
+tap.group("second derivatives", function()
+  rille.manual_seed(1)
+  local cell, x = rille.nn.LSTMCell(2, 3), rille.randn{4, 5, 2}:detach():requires_grad_()
+  local function penalty(how)
+    local zero = rille.zeros{4, 3}
+    local s, fn = {h = zero, c = zero}, function(s, t)
+      local h, c = cell(t, s.h, s.c)
+      return {h = h, c = c}, nil
+    end
+    if how == "loop" then
+      for t = 0, 4 do s = fn(s, x[{{}, t}]) end
+    else
+      s = rille.scan(fn, s, x, {axis = 1, recompute = how == "recompute"})
+    end
+    local slope = rille.grad(s.h:sum(), {x})
+    return slope, rille.grad(slope:square():sum(), cell:parameters())
+  end
+  local want = values(penalty("loop"))
+  tap.is(values(penalty("scan")), want, "scan: the gradient of a gradient has the bits of a loop")
+  tap.near(values(penalty("recompute")), want, "recompute: the gradient of a gradient is that of a loop")
+end)
+
+-- ---- sizes of plans, memory ----
+
+local function chain(n, recompute)
+  rille.manual_seed(1)
+  local w, x = rille.randn({64, 64}, {requires_grad = true}), rille.randn{n, 16, 64}
+  local step = rille.graph(function()
+    local h = rille.scan(function(s, t) return ((s + t):matmul(w) * 0.1):tanh():exp():log():sin() end, rille.zeros{16, 64}, x, {recompute = recompute})
+    local loss = h:square():mean()
+    return loss, rille.grad(loss, {w})
+  end)
+  local loss = step()
+  return loss:item(), select(2, tostring(step:plan()):gsub("\n", "")), step:stats().devices[1].peak_memory
+end
+tap.group("plans", function()
+  local lines, kept, less, loss, again = {}, {}, {}, {}, {}
+  for i, n in ipairs{16, 32, 64} do
+    loss[i], lines[i], kept[i] = chain(n, false)
+    again[i], _, less[i] = chain(n, true)
+  end
+  tap.ok(lines[3] - lines[2] <= 2.2 * (lines[2] - lines[1]), "plans grow linearly", table.concat(lines, ", "))
+  tap.is(again, loss, "recomputation keeps the bits")
+  tap.ok(less[3] < 0.6 * kept[3], "recomputation needs less memory", ("%d of %d"):format(less[3], kept[3]))
+end)
+
+-- ---- forms of arguments, changes of followed values ----
+
+local total, sums = rille.scan(function(s, x) return s + x, nil end, rille.tensor(0), rille.arange(5))
+tap.is({total:item(), sums == nil}, {10, true}, "an output may be absent")
+local counted, list = rille.scan(function(s) return s + 1, s end, rille.tensor(0), nil, {length = 4})
+tap.is({counted:item(), list:totable()}, {4, {0, 1, 2, 3}}, "without xs, the function is called `length` times")
+local _, mapped = rille.scan(function(s, x) return s, x * 2 end, {}, rille.arange(3))
+tap.is(mapped:totable(), {0, 2, 4}, "the state may be an empty table")
+local _, long = rille.scan(function(s, x) s = s + x return s, s end, rille.tensor(0), rille.arange(600))
+tap.is({long.shape[1], long[599]:item()}, {600, 599 * 300}, "600 outputs are joined")
+local scale = 2
+local follows = rille.graph(function(x) return (rille.scan(function(s, t) return s + t * scale end, x[0] * 0, x)) end)
+local before = follows(rille.arange(4)):item()
+scale = 3
+tap.is({before, follows(rille.arange(4)):item()}, {12, 18}, "a compiled step follows the values that the function reads")
+
+local s0, x4 = rille.zeros{2}, rille.ones{4, 2}
+local function keep(s) return s, s end
+for _, case in ipairs{
+  {function() rille.scan(keep, s0) end, "length must be given"},
+  {function() rille.scan(keep, s0, rille.ones{0, 2}) end, "at least 1, found 0"},
+  {function() rille.scan(keep, s0, x4, {axis = 2}) end, "must have the axis 2", "f32{4, 2}"},
+  {function() rille.scan(keep, s0, {x4, b = rille.ones{3, 2}}) end, "xs.b must have 4 entries along axis 0", "found 3"},
+  {function() rille.scan(keep, s0, x4, {length = 5}) end, "must have 5 entries", "found 4"},
+  {function() rille.scan(keep, 1, x4) end, "the state must be a tensor", "found 1"},
+  {function() rille.scan(keep, s0, {x4, 3}) end, "xs.2 must be a tensor", "found 3"},
+  {function() rille.scan(function(s) return s:sum() end, s0, x4) end, "expected f32{2}, found f32{}"},
+  {function() rille.scan(function(s) return s:to("f64") end, s0, x4) end, "expected f32{2}, found f64{2}"},
+  {function() rille.scan(function(s) return {s} end, s0, x4) end, "the state must have the same shape", "found a table"},
+  {function() rille.scan(function() return {a = s0, b = s0} end, {a = s0}, x4) end, 'the state has the new key "b"'},
+  {function() rille.scan(function(s, x) return s, 3 end, s0, x4) end, "the output must be a tensor", "found 3"},
+  {function() rille.scan(3, s0, x4) end, "expected a function, found 3"},
+  {function() rille.scan(keep, s0, x4, {recomputed = true}) end, "unknown option 'recomputed'"},
+} do
+  tap.fails(case[1], {table.unpack(case, 2)}, "an error says: " .. table.concat(case, "; ", 2))
+end
+
+tap.done()
