@@ -24,7 +24,7 @@ static const char help[] =
     "usage: rille [options] [script.lua [args]]\n"
     "       rille launch -n N ..., rille coordinator, rille worker, rille keys: several processes; see rille launch "
     "--help\n"
-    "       rille attach [NAME]    a prompt on a running controller\n"
+    "       rille attach [NAME]    a prompt on a running program\n"
     "Runs a script, or the shell if no script is given and stdin is a terminal. '-' reads a script from stdin.\n\n"
     "  -d, --devices LIST   devices of this process: cpu:4, cpu:2,cuda:0, cuda:all\n"
     "                       (default: cpu:8, or one cpu device per core if there are more)\n"
@@ -347,7 +347,8 @@ run_all(lua_State *L, const struct program *p)
     bool script = p->script < p->argc;
     if (p->front->attached) return attach_run(L, &p->front->attach);
     if (p->doctor) return doctor_print(L, p->json) ? 1 : 0;
-    if (p->front->on) attached_open(L, script ? p->argv[p->script] : p->naction ? "chunk" : "prompt");
+    /* a notebook serves its kernel's messages, not visitors */
+    if (!p->jupyter) attached_open(L, script ? p->argv[p->script] : p->naction ? "chunk" : "prompt");
     push_arg(L, p);
     repl_prepare(L); /* globals that exist now do not count as the user's */
     int code = p->no_init ? 0 : run_init(L);

@@ -1,7 +1,8 @@
--- any.lua - tests rille.parallel on models that users write: ten kinds, none of which uses a model class of Rille.
+-- any.lua - tests rille.parallel on models that users write: eleven kinds, none of which uses a model class of Rille.
 --
--- Each model trains three steps by each recipe. All values are f64. Losses must equal those of one device within 1e-9,
--- because sums over shards are added in another order. Recipes with stages must give the same bits.
+-- Each model trains three steps by each recipe, and by the planner. All values are f64. Losses must equal those of one
+-- device within 1e-9, because sums over shards are added in another order. Recipes with stages must give the same bits.
+-- A line per model and recipe prints the bytes that a step moves beside the recipe's formula.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -48,7 +49,7 @@ end, function(self, x)
   local scores = (q:matmul(k:transpose(2, 3)) * (d // self.heads) ^ -0.5):softmax(-1)
   return self.o(scores:matmul(v):permute{0, 2, 1, 3}:reshape{n, t, d})
 end)
-Attention.parallel = {column = {"q", "k", "v"}, row = "o"}
+local roles_of = {[Attention] = {column = {"q", "k", "v"}, row = "o"}}
 
 local Layer = class("Layer", function(self, d, heads)
   self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
@@ -58,7 +59,7 @@ end, function(self, x)
   x = x + self.attention(self.norm1(x))
   return x + self.mlp.down(self.mlp.up(self.norm2(x)):gelu())
 end)
-Layer.parallel = {column = "mlp.up", row = "mlp.down", norm = {"norm1", "norm2"}, stream = true}
+roles_of[Layer] = {column = "mlp.up", row = "mlp.down", norm = {"norm1", "norm2"}, stream = true}
 
 local Transformer = class("Transformer", function(self)
   self.embed = nn.Embedding(17, 8)
@@ -171,6 +172,16 @@ end, function(self, x, lengths)
   return self.head((self.gru((self.lstm(x, {lengths = lengths})))))
 end)
 
+local Translator = class("Translator", function(self)
+  self.embed = nn.Embedding(9, 6)
+  self.encoder = nn.LSTM(6, 8)
+  self.decoder = nn.LSTM(6, 8)
+  self.head = nn.Linear(8, 9)
+end, function(self, source, target)
+  local _, h, c = self.encoder(self.embed(source))
+  return self.head((self.decoder(self.embed(target), {h0 = h, c0 = c})))
+end)
+
 -- Models by name. make(): the model; inputs; loss(result, labels); layers: roles by name; stages: lists of modules that
 -- two stages divide, or false if the model's own forward computes with values of several parts.
 local function cross_entropy(y, labels) return y:reshape{-1, y.shape[y.ndim]}:cross_entropy(labels:reshape{-1}) end
@@ -190,23 +201,29 @@ local models = {
   MoE = {make = MoE, inputs = function() return {normal(B, 6), label(5)} end, layers = {["*.up.0"] = "expert", ["*.down.0"] = "expert"}},
   LSTM = {make = Recurrent, inputs = function() return {normal(B, 4, 5), rille.randint(0, 5, {B}), rille.randint(0, 5, {B, 4})} end,
     layers = {head = "column"}, members = {"lstm", "gru", "head"}},
+  seq2seq = {make = Translator, inputs = function() return {rille.randint(0, 9, {B, 5}), rille.randint(0, 9, {B, 4}), rille.randint(0, 9, {B, 4})} end,
+    layers = {embed = "embedding", head = "column"}, members = {"encoder", "decoder", "head"}},
   DLRM = {make = DLRM, inputs = function() return {normal(B, 6), rille.randint(0, 5, {B, 3}), label(2)} end,
     layers = {["tables.*"] = "embedding", ["top.0"] = "column", ["top.2"] = "row"}, members = {"bottom.*", "top.*"}},
 }
 
 -- ---- training ----
 
-local function make(kind, place)
+local function make(kind, place, sbp)
   rille.manual_seed(7)
   local m, whole = models[kind].make():to("f64"), {}
-  for axis = 1, #place.shape do whole[axis] = "B" end
+  for axis = 1, #place.shape do whole[axis] = sbp end
   return m:to_global{placement = place, sbp = whole}
 end
 
--- Returns three things: the losses of three steps, the bytes that a step moves, and the model.
+-- Returns four things: the losses of three steps, the bytes that a step moves, the model, and the table of layouts.
+-- recipe: of rille.parallel, or "plan": the planner chooses. A recipe with an input finds roles in a trace, so classes
+-- name none.
 local function train(kind, place, recipe, pieces)
-  local m = make(kind, place)
-  local t = recipe and rille.parallel(m, recipe)
+  local plan = recipe == "plan"
+  local m = make(kind, place, plan and "auto" or "B")
+  for c, roles in pairs(roles_of) do c.parallel = not (recipe and recipe.input) and roles or nil end
+  local t = not plan and recipe and rille.parallel(m, recipe)
   local opt = optim.AdamW(m:parameters(), {lr = 1e-2})
   local step = rille.graph(function(...)
     local given = {...}
@@ -215,7 +232,7 @@ local function train(kind, place, recipe, pieces)
     local loss = labels and cross_entropy(y, labels) or mean_square(y)
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
-  end, {micro_batches = pieces})
+  end, {micro_batches = pieces, auto_parallel = plan, time_limit = plan and 0.05 or nil})
   rille.manual_seed(3)
   local inputs, losses = models[kind].inputs(), {}
   for i, x in ipairs(inputs) do
@@ -249,6 +266,10 @@ local recipes = {
   {"2.5D", P222, {tensor = {0, 1, 2}, method = "2.5d", layers = true}, products = true},
   {"3D", P222, {tensor = {0, 1, 2}, method = "3d", layers = true}, products = true},
   {"zero 3 x tensor", P22, {data = 1, tensor = 0, zero = 3, layers = true}},
+  {"tensor by trace", P2, {tensor = 0, input = true}},
+  {"data x tensor by trace", P22, {data = 0, tensor = 1, input = true}},
+  {"stages x tensor by trace", P2, {stages = {P2, Q2}, tensor = 0, input = true}},
+  {"plan", P4, "plan"},
   {"stages", P1, {stages = {P1, Q1}}, true},
   {"stages x zero 2", P2, {stages = {P2, Q2}, data = 0, zero = 2}},
   {"stages x tensor", P2, {stages = {P2, Q2}, tensor = 0, layers = true}},
@@ -256,6 +277,36 @@ local recipes = {
   {"zero 3, two micro-batches", P4, {data = 0, zero = 3}, pieces = 2},
   {"stages, two micro-batches", P1, {stages = {P1, Q1}}, pieces = 2},
 }
+
+-- Returns the recipe of a row for this kind of model.
+local function recipe_for(kind, r)
+  if r[3] == "plan" then return r[3] end
+  local recipe = {}
+  for key, value in pairs(r[3]) do recipe[key] = value end
+  if recipe.layers then recipe.layers = models[kind].layers end
+  if recipe.stages then recipe.members = models[kind].members end
+  if recipe.input then
+    recipe.input = models[kind].inputs()
+    local last = recipe.input[#recipe.input]
+    if #recipe.input > 1 and last.dtype == "i64" then table.remove(recipe.input) end -- labels
+  end
+  return recipe
+end
+
+-- Prints the bytes of a step beside the recipe's formula, and checks that they agree.
+local function check_bytes(name, kind, r, moved, m)
+  local held = 0
+  for _, p in ipairs(m:parameters()) do held = held + 8 * p:numel() end
+  tap.diag(("%s: %d bytes per step; %s"):format(name, moved, r.bytes and ("%d to %d times the parameters' %d"):format(r.bytes[1], r.bytes[2], held) or "no formula"))
+  if not r.bytes or kind == "GAT" then return end -- rows of GAT read all other rows
+  -- except models whose loss is no cross-entropy: a cross-entropy adds up its rows over all ranks
+  local labelled = kind ~= "VAE" and kind ~= "U-Net"
+  local ratio = (moved - (labelled and 2 * (r[2].size - 1) * 8 or 0)) / held
+  -- the two biases of a gate have one gradient, which is reduced once
+  local least = r.bytes[1] * ((kind == "LSTM" or kind == "seq2seq") and 0.95 or 1)
+  tap.ok(ratio >= least and ratio <= r.bytes[2], name .. ": bytes are those of the formula", ratio)
+end
+
 local kinds = {}
 for kind in pairs(models) do kinds[#kinds + 1] = kind end
 table.sort(kinds)
@@ -266,23 +317,12 @@ for _, kind in ipairs(kinds) do
     for _, r in ipairs(recipes) do
       local fits = (kind ~= "MoE" or not r.products) and (kind ~= "GAT" or not r.pieces) -- rows of GAT read all other rows
       if fits and tap.share() then
-        local recipe = {}
-        for key, value in pairs(r[3]) do recipe[key] = value end
-        if recipe.layers then recipe.layers = models[kind].layers end
-        if recipe.stages then recipe.members = models[kind].members end
-        local got, moved, m = train(kind, r[2], recipe, r.pieces)
-        if r[4] then tap.is(got, want, ("%s: %s: the bits of one device"):format(kind, r[1]))
-        else tap.near(got, want, ("%s: %s: losses of one device"):format(kind, r[1]), 1e-9, 1e-9) end
-        if r.bytes and kind ~= "GAT" then -- except GAT, whose rows read all other rows
-          local held = 0
-          for _, p in ipairs(m:parameters()) do held = held + 8 * p:numel() end
-          -- except models whose loss is no cross-entropy: a cross-entropy adds up its rows over all ranks
-          local labelled = kind ~= "VAE" and kind ~= "U-Net"
-          local ratio = (moved - (labelled and 2 * (r[2].size - 1) * 8 or 0)) / held
-          -- the two biases of a gate have one gradient, which is reduced once
-          local least = r.bytes[1] * (kind == "LSTM" and 0.95 or 1)
-          tap.ok(ratio >= least and ratio <= r.bytes[2], ("%s: %s: bytes are those of the formula"):format(kind, r[1]), ratio)
-        end
+        local name = ("%s: %s"):format(kind, r[1])
+        local got, moved, m, t = train(kind, r[2], recipe_for(kind, r), r.pieces)
+        if r[4] then tap.is(got, want, name .. ": the bits of one device")
+        else tap.near(got, want, name .. ": losses of one device", 1e-9, 1e-9) end
+        check_bytes(name, kind, r, moved, m)
+        if os.getenv("SHOW") then tap.diag(t) end
       end
     end
   end)
