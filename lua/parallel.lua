@@ -73,16 +73,6 @@ local function folded(names)
   return table.concat(list, ", ")
 end
 
--- Returns a decision of the trace as a line.
-local function found_text(found)
-  local links, chain = {}, found.chain
-  for k, link in ipairs(chain) do links[k] = ("%s %s"):format(link.unit.path, link.role) end
-  local names, each = table.concat(links, ", "), found.times > 1 and (", %d times"):format(found.times) or ""
-  if found.kept then return ("found in the trace: %s%s; moves %s per step"):format(names, each, paint.bytes(found.times * chain.bytes)) end
-  return ("replicated by the trace: %s%s, because sharding would move %s per step and save copies of %s"):format(chain[1].unit.path,
-    each, paint.bytes(chain.bytes), paint.bytes(chain.copies))
-end
-
 local shown = {}
 
 -- Prints parameters first, then module pins, both in the model's order, then entries that a user added. Then come
@@ -97,7 +87,7 @@ function shown.__tostring(t)
   end
   for _, name in ipairs(names) do width = math.max(width, #name) end
   for i, name in ipairs(names) do names[i] = ("%-" .. width .. "s  %s"):format(name, entry_text(p, t, name)) end
-  for _, found in ipairs(p and p.found or {}) do names[#names + 1] = found_text(found) end
+  for _, line in ipairs(p and p.found or {}) do names[#names + 1] = line end
   if p and #p.unused > 0 then
     names[#names + 1] = "the recipe uses no mesh axis " .. table.concat(p.unused, ", ") ..
       ": ranks along this axis repeat the same work"

@@ -301,10 +301,12 @@ local function check_tensor_axes(model, out, parts)
     if not any and what == "whole" and out.tensors[name].kind == "parameter" then out.unsplit[#out.unsplit + 1] = name end
   end
   for _, part in ipairs(check.sorted_keys(mesh_axis)) do
+    local because = next(splits) and "no layer has a role that this axis shards" or "no layer has a role"
+    local remedy = out.found and "" or "give an example of the model's input, input = x, or "
     check.that(splits[part],
-      "rille.parallel: no parameter of %s is sharded over mesh axis %d (%s), because no layer has a role%s; " ..
-      "give an example of its input, input = x, or name the layers: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}", model.__name, mesh_axis[part], part,
-      next(splits) and " that this axis shards" or "")
+      "rille.parallel: no parameter of %s is sharded over mesh axis %d (%s), because %s; %s" ..
+      "name the layers: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}%s", model.__name, mesh_axis[part], part,
+      because, remedy, out.found and "\n" .. table.concat(out.found, "\n") or "")
   end
 end
 

@@ -2,9 +2,9 @@
 --
 -- The model runs forward and backward on meta devices, with one weight sharded and all other parameters replicated.
 -- Every operator chooses its layout by its rule, as in training. A parameter whose gradient is S(d) is used as shards
--- along d, so its layer joins the chain of the first: as a column (d = 0) or a row (d = 1). A row ends the chain,
--- because its pin replicates its result. Layers are tried in the order in which the model calls them. A chain that
--- lies within one member of a list, such as a block, is repeated in all members of the same shapes.
+-- along d, so its layer joins the chain of the first: as a column (d = 0) or a row (d = 1). A module whose result is a
+-- pending reduction ends the chain, because a pin replicates its result. Layers are tried in the order in which the
+-- model calls them. A chain within one member of a list, such as a block, is repeated in all members of the same shapes.
 --
 -- A chain of two or more weights is sharded. A single weight is sharded if the bytes that it moves per step are fewer
 -- than the bytes of the copies that sharding saves; it becomes a column or a row, whichever moves fewer bytes.
@@ -13,16 +13,24 @@ local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 local meta = require "rille.parallel.meta"
+local paint = require "rille.show.paint"
 
 local who <const> = "rille.parallel: input"
 
 -- ---- layers ----
 
--- Returns the layers and parameters without a role: {path =, tensor =, name = the weight's name, column = role}. A
--- layer of Rille has one role for weight and bias, and a pin; other parameters have roles of their own.
+-- Returns the path of the module that has this parameter.
+local function holder_of(name, is_module)
+  repeat name = name:match("^(.*)%.[^.]*$") or "" until is_module[name]
+  return name
+end
+
+-- Returns the layers and parameters without a role: {path =, tensor =, name = the weight's name, column = role, holder =
+-- path of the module}. A layer of Rille has one role for weight and bias, and a pin; other parameters have roles of their
+-- own.
 local function units_of(model, roles, least)
-  local units, module, seen = {}, {}, {}
-  for path, m in model:named_modules() do module[m] = path end
+  local units, module, path_of, seen = {}, {}, {}, {}
+  for path, m in model:named_modules() do module[m], path_of[path] = path, m end
   for _, found in ipairs(model:named_tensors()) do
     local t, owner = found.tensor, module[found.holder]
     local own = owner and check.is_own(found.holder.forward) and rawget(found.holder, "weight") ~= nil
@@ -30,7 +38,7 @@ local function units_of(model, roles, least)
     local free = found.kind == "parameter" and t.requires_grad and not (roles[path] or owner and roles[owner])
     if free and #t.shape >= least and (not own or found.key == "weight") and not seen[t] then
       local column = own and getmetatable(found.holder) == rille.nn.Embedding and "embedding" or "column"
-      units[#units + 1] = {path = path, name = found.name, tensor = t, column = column, place = #units}
+      units[#units + 1] = {path = path, name = found.name, tensor = t, column = column, place = #units, holder = holder_of(found.name, path_of)}
     end
     seen[t] = true
   end
@@ -50,12 +58,7 @@ local function sort_by_call(trace)
       return own(...)
     end, call)
   end)
-  local function rank(u)
-    local path = u.path
-    while path and not first[path] do path = path ~= "" and (path:match("^(.*)%.[^.]*$") or "") or nil end
-    return path and first[path] or math.huge
-  end
-  for _, u in ipairs(trace.units) do u.rank = rank(u) end
+  for _, u in ipairs(trace.units) do u.rank = first[u.holder] or math.huge end
   table.sort(trace.units, function(a, b)
     if a.rank ~= b.rank then return a.rank < b.rank end
     return a.place < b.place
@@ -70,20 +73,41 @@ local function loss_of(y)
   return (y.ndim > 0 and y:logsumexp(-1) or y):sum()
 end
 
--- Runs forward and backward with these roles. Returns the SBP of each unit's gradient, and a function that returns the bytes
--- that all ranks receive.
+-- Calls the model. Modules with units return replicated tensors in place of pending reductions; sums: set of the paths of
+-- these modules.
+local function call_reduced(trace, call, sums)
+  local modules, paths, known = {}, {}, {}
+  for path, m in trace.model:named_modules() do known[path] = m end
+  for _, u in ipairs(trace.units) do
+    if u.holder ~= "" and known[u.holder] then
+      modules[#modules + 1], paths[#paths + 1], known[u.holder] = known[u.holder], u.holder, nil
+    end
+  end
+  return meta.with_forward(modules, function(k, own, ...)
+    local results = table.pack(own(...))
+    local y = results[1]
+    if layout.is_tensor(y) and y.sbp:sub(1, 1) == "P" then
+      sums[paths[k]], results[1] = true, y:_pin{placement = y.placement, sbp = "B"}
+    end
+    return table.unpack(results, 1, results.n)
+  end, call)
+end
+
+-- Runs forward and backward with these roles. Returns the SBP of each unit's gradient, the set of modules that return pending
+-- reductions, and a function that returns the bytes that all ranks receive.
 local function try(trace, roles)
-  local sbp, roots = {}, {}
+  local sbp, sums, roots = {}, {}, {}
   trace.run(roles, function(call)
-    local weights, at = {}, {}
-    local named = {}
-    for _, found in ipairs(trace.model:named_tensors()) do named[found.name] = found.tensor end
-    for k, u in ipairs(trace.units) do weights[k], at[k] = named[u.name], u end
-    roots[1] = loss_of(call())
+    local weights, of = {}, {}
+    for name, p in trace.model:named_parameters() do
+      if p.requires_grad then weights[#weights + 1], of[name] = p, #weights + 1 end
+    end
+    roots[1] = loss_of(call_reduced(trace, call, sums))
     local grads = table.pack(rille.grad(roots[1], weights))
-    for k, u in ipairs(at) do sbp[u], roots[k + 1] = grads[k].sbp, grads[k] end
+    for _, u in ipairs(trace.units) do sbp[u] = grads[of[u.name]].sbp end
+    for k, g in ipairs(grads) do roots[k + 1] = g:to_global{placement = g.placement, sbp = weights[k].sbp} end
   end)
-  return sbp, function() return rille.explain(roots).bytes end
+  return sbp, sums, function() return rille.explain(roots).bytes end
 end
 
 -- Returns the roles found so far with those of a chain.
@@ -113,9 +137,9 @@ end
 local function grow(trace, unit, role)
   local chain, bytes = {{unit = unit, role = role}}, nil
   repeat
-    local sbp, count = try(trace, with(trace, chain))
+    local sbp, sums, count = try(trace, with(trace, chain))
     local more = extend(trace, chain, sbp)
-    if not more then bytes = count() end
+    if not more then bytes, chain.sums = count(), sums end
   until not more
   chain.bytes, chain.copies, chain.weights = bytes - trace.bytes, 0, 0
   for _, link in ipairs(chain) do
@@ -161,17 +185,40 @@ end
 
 -- ---- decisions ----
 
+-- Returns a decision as a line.
+local function line_of(chain, times, kept, bytes)
+  local links, each = {}, times > 1 and (", %d times"):format(times) or ""
+  for k, link in ipairs(chain) do links[k] = ("%s %s"):format(link.unit.path, link.role) end
+  if kept then
+    return ("found in the trace: %s%s; moves %s%s per step"):format(table.concat(links, ", "), each, paint.bytes(math.abs(bytes)),
+      bytes < 0 and " less" or "")
+  end
+  return ("replicated by the trace: %s%s, because sharding would move %s per step and save copies of %s"):format(chain[1].unit.path,
+    each, paint.bytes(bytes), paint.bytes(chain.copies))
+end
+
+-- Returns the bytes of a step with the roles found so far.
+local function measure(trace)
+  local _, _, count = try(trace, trace.roles)
+  return count()
+end
+
 local function settle(trace, chain)
   local kept = chain.weights > 1 or chain.bytes < chain.copies
   local copies = {chain, table.unpack(repeated(trace, chain))}
   for _, copy in ipairs(copies) do
     for k, link in ipairs(copy) do
-      if kept or k == 1 then link.unit.done = true end
+      link.unit.done, link.unit.tried = kept, kept or k == 1 or link.unit.tried
       if kept then trace.roles[link.unit.path] = link.role end
+      -- a user's module has no pin of its own
+      if kept and chain.sums[chain[k].unit.holder] and link.unit.path == link.unit.name then
+        trace.roles[link.unit.holder] = "block"
+      end
     end
   end
-  if kept then trace.bytes = trace.bytes + #copies * chain.bytes end
-  trace.found[#trace.found + 1] = {chain = chain, times = #copies, kept = kept}
+  local before = trace.bytes
+  if kept then trace.bytes = before + (#copies > 1 and measure(trace) - before or chain.bytes) end
+  trace.found[#trace.found + 1] = line_of(chain, #copies, kept, kept and trace.bytes - before or chain.bytes)
 end
 
 local function decide(trace, unit)
@@ -195,7 +242,7 @@ local function caller(model, input, place)
   return function() return (model(table.unpack(args))) end
 end
 
--- Returns the roles found: path -> role, and the list of decisions: {chain =, times =, kept =}. roles: the roles that
+-- Returns the roles found: path -> role, and the decisions as lines. roles: the roles that
 -- are known. ranks: over which tensor parallelism shards. entries_of(roles, place): the table of layouts. least: least
 -- number of dimensions of a parameter.
 local function traced(model, input, roles, ranks, entries_of, least)
@@ -208,10 +255,9 @@ local function traced(model, input, roles, ranks, entries_of, least)
     return meta.replace(model, entries_of(more, place), place, function() return fn(call) end)
   end
   sort_by_call(trace)
-  local _, count = try(trace, {})
-  trace.bytes = count()
+  trace.bytes = measure(trace)
   for _, unit in ipairs(trace.units) do
-    if not unit.done and #unit.tensor.shape > 1 then decide(trace, unit) end
+    if not unit.tried and #unit.tensor.shape > 1 then decide(trace, unit) end
   end
   return trace.roles, trace.found
 end
