@@ -20,11 +20,12 @@ function meta.mesh(shape, first)
 end
 
 -- Calls fn while the model's parameters and buffers are replaced by meta tensors on `place` and its modules are pinned
--- there. Restores the model afterwards, also after an error.
+-- there. Restores the model and the random state afterwards, also after an error.
 function meta.replace(model, entries, place, fn)
-  local undo, twin = {}, {}
+  local undo, twin, seed, count = {}, {}, rille._random()
   local done <close> = setmetatable({}, {__close = function()
     for k = #undo, 1, -1 do undo[k]() end
+    rille._random(seed, count)
     rille._generation()
   end})
   for _, found in ipairs(model:named_tensors()) do

@@ -45,20 +45,22 @@ local function units_of(model, roles, least)
   return units
 end
 
--- Sorts the units by the first call of their module, then by the order of definition.
+-- Calls the model once. Sorts the units by the first call of their module, then by the order of definition. Sets
+-- unit.source: the path of the module whose result is the unit's input; nil: no module returns it.
 local function sort_by_call(trace)
-  local modules, first, n = {}, {}, 0
-  for path, m in trace.model:named_modules() do modules[#modules + 1] = {path = path, module = m} end
-  local list = {}
-  for k, entry in ipairs(modules) do list[k] = entry.module end
+  local modules, paths, first, source, maker, n = {}, {}, {}, {}, {}, 0
+  for path, m in trace.model:named_modules() do modules[#modules + 1], paths[#paths + 1] = m, path end
   trace.run({}, function(call)
-    meta.with_forward(list, function(k, own, ...)
+    meta.with_forward(modules, function(k, own, self, x, ...)
       n = n + 1
-      first[modules[k].path] = first[modules[k].path] or n
-      return own(...)
+      local path = paths[k]
+      if not first[path] then first[path], source[path] = n, x and maker[x] end
+      local results = table.pack(own(self, x, ...))
+      if results[1] ~= nil then maker[results[1]] = maker[results[1]] or path end
+      return table.unpack(results, 1, results.n)
     end, call)
   end)
-  for _, u in ipairs(trace.units) do u.rank = first[u.holder] or math.huge end
+  for _, u in ipairs(trace.units) do u.rank, u.source = first[u.holder] or math.huge, source[u.holder] end
   table.sort(trace.units, function(a, b)
     if a.rank ~= b.rank then return a.rank < b.rank end
     return a.place < b.place
@@ -66,6 +68,8 @@ local function sort_by_call(trace)
 end
 
 -- ---- trials ----
+
+local is_norm = {[rille.nn.LayerNorm] = true, [rille.nn.RMSNorm] = true}
 
 local function loss_of(y)
   check.that(layout.is_tensor(y) and layout.is_float(y), "%s: the model must return a tensor of a float dtype, found %s", who,
@@ -110,11 +114,23 @@ local function try(trace, roles)
   return sbp, sums, function() return rille.explain(roots).bytes end
 end
 
+-- Adds the roles of a chain. The module that computes a column's input gets a role, too, because its pin reduces the
+-- gradient of the input there, once for all columns.
+local function add_roles(trace, chain, roles)
+  for _, link in ipairs(chain) do
+    local source = link.role == "column" and link.unit.source
+    roles[link.unit.path] = link.role
+    if source and source ~= "" and not roles[source] and not trace.is_known(source) then
+      roles[source] = is_norm[getmetatable(trace.module[source])] and "norm" or "block"
+    end
+  end
+end
+
 -- Returns the roles found so far with those of a chain.
 local function with(trace, chain)
   local roles = {}
   for path, role in pairs(trace.roles) do roles[path] = role end
-  for _, link in ipairs(chain) do roles[link.unit.path] = link.role end
+  add_roles(trace, chain, roles)
   return roles
 end
 
@@ -207,9 +223,9 @@ local function settle(trace, chain)
   local kept = chain.weights > 1 or chain.bytes < chain.copies
   local copies = {chain, table.unpack(repeated(trace, chain))}
   for _, copy in ipairs(copies) do
+    if kept then add_roles(trace, copy, trace.roles) end
     for k, link in ipairs(copy) do
       link.unit.done, link.unit.tried = kept, kept or k == 1 or link.unit.tried
-      if kept then trace.roles[link.unit.path] = link.role end
       -- a user's module has no pin of its own
       if kept and chain.sums[chain[k].unit.holder] and link.unit.path == link.unit.name then
         trace.roles[link.unit.holder] = "block"
@@ -250,7 +266,9 @@ local function traced(model, input, roles, ranks, entries_of, least)
     "%s: the trace needs gradients; call rille.parallel outside of rille.no_grad", who)
   local place = meta.mesh({ranks}, 0)
   local call = caller(model, input, place)
-  local trace = {model = model, units = units_of(model, roles, least), roles = {}, found = {}, ranks = ranks, bytes = 0}
+  local trace = {model = model, units = units_of(model, roles, least), roles = {}, found = {}, ranks = ranks, bytes = 0, module = {}}
+  for path, m in model:named_modules() do trace.module[path] = m end
+  function trace.is_known(path) return roles[path] ~= nil end
   function trace.run(more, fn)
     return meta.replace(model, entries_of(more, place), place, function() return fn(call) end)
   end
