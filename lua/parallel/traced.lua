@@ -46,7 +46,7 @@ local function units_of(model, roles, least)
 end
 
 -- Calls the model once. Sorts the units by the first call of their module, then by the order of definition. Sets
--- unit.source: the path of the module whose result is the unit's input; nil: no module returns it.
+-- source, for layers of Rille: the path of the module whose result is the layer's input; nil: no module returns it.
 local function sort_by_call(trace)
   local modules, paths, first, source, maker, n = {}, {}, {}, {}, {}, 0
   for path, m in trace.model:named_modules() do modules[#modules + 1], paths[#paths + 1] = m, path end
@@ -60,7 +60,7 @@ local function sort_by_call(trace)
       return table.unpack(results, 1, results.n)
     end, call)
   end)
-  for _, u in ipairs(trace.units) do u.rank, u.source = first[u.holder] or math.huge, source[u.holder] end
+  for _, u in ipairs(trace.units) do u.rank, u.source = first[u.holder] or math.huge, u.path == u.holder and source[u.path] end
   table.sort(trace.units, function(a, b)
     if a.rank ~= b.rank then return a.rank < b.rank end
     return a.place < b.place
@@ -219,6 +219,7 @@ local function measure(trace)
   return count()
 end
 
+-- Keeps the chain, in all members of its list, or leaves its first unit replicated.
 local function settle(trace, chain)
   local kept = chain.weights > 1 or chain.bytes < chain.copies
   local copies = {chain, table.unpack(repeated(trace, chain))}
@@ -237,6 +238,7 @@ local function settle(trace, chain)
   trace.found[#trace.found + 1] = line_of(chain, #copies, kept, kept and trace.bytes - before or chain.bytes)
 end
 
+-- Decides about the chain that begins with this unit.
 local function decide(trace, unit)
   local chain = grow(trace, unit, unit.column)
   if chain.weights == 1 then
@@ -255,12 +257,17 @@ local function caller(model, input, place)
   for k, v in ipairs(given) do
     args[k] = layout.is_tensor(v) and rille.zeros(v.shape, {dtype = v.dtype, placement = place, sbp = "B"}) or v
   end
-  return function() return (model(table.unpack(args))) end
+  return function()
+    local good, y = check.try(model, table.unpack(args))
+    check.that(good, "%s: the model failed on meta devices, where tensors have no values: %s; give another input, or name the " ..
+      "layers: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}", who, tostring(y))
+    return y
+  end
 end
 
--- Returns the roles found: path -> role, and the decisions as lines. roles: the roles that
--- are known. ranks: over which tensor parallelism shards. entries_of(roles, place): the table of layouts. least: least
--- number of dimensions of a parameter.
+-- Returns the roles found, path -> role, and the decisions as lines. roles: the roles that are known. ranks: the number of
+-- ranks of the tensor axes. entries_of(roles, place): the table of layouts. least: least number of dimensions of a
+-- parameter.
 local function traced(model, input, roles, ranks, entries_of, least)
   check.that((rille.zeros({}, {requires_grad = true}) * 1).requires_grad,
     "%s: the trace needs gradients; call rille.parallel outside of rille.no_grad", who)
