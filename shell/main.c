@@ -347,9 +347,9 @@ run_all(lua_State *L, const struct program *p)
     bool script = p->script < p->argc;
     if (p->front->attached) return attach_run(L, &p->front->attach);
     if (p->doctor) return doctor_print(L, p->json) ? 1 : 0;
+    push_arg(L, p);
     /* a notebook serves its kernel's messages, not visitors */
     if (!p->jupyter) attached_open(L, script ? p->argv[p->script] : p->naction ? "chunk" : "prompt");
-    push_arg(L, p);
     repl_prepare(L); /* globals that exist now do not count as the user's */
     int code = p->no_init ? 0 : run_init(L);
     if (!code) code = run_actions(L, p);
