@@ -266,7 +266,8 @@ blocks: {input = ids, micro_batches =, memory_limit =, schedule =} balances the 
 input: example of the model's input, a tensor or the list of forward's arguments; only its shapes count. Layers
   without a role get one from a trace of forward and backward on meta devices]],
     returns = [[a table of all layouts set, by name; it prints, can be edited, and passed instead of the recipe.
-It has the bytes of each gather, and the roles found in a trace with the bytes that they move; its last line names the parameters that no tensor axis shards]],
+It has the bytes of each gather, and the roles that a trace found, with the bytes that they move.
+Its last line names the parameters that no tensor axis shards]],
     errors = "a pattern must match a name; a tensor axis must shard a parameter",
     code = [[
 m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}

@@ -302,7 +302,7 @@ local function check_tensor_axes(model, out, parts)
   end
   for _, part in ipairs(check.sorted_keys(mesh_axis)) do
     local because = next(splits) and "no layer has a role that this axis shards" or "no layer has a role"
-    local remedy = out.found and "" or "give an example of the model's input, input = x, or "
+    local remedy = out.found and "" or "pass an example of the model's input, input = x, or "
     check.that(splits[part],
       "rille.parallel: no parameter of %s is sharded over mesh axis %d (%s), because %s; %s" ..
       "name the layers: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}%s", model.__name, mesh_axis[part], part,

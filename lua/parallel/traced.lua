@@ -259,7 +259,7 @@ local function caller(model, input, place)
   end
   return function()
     local good, y = check.try(model, table.unpack(args))
-    check.that(good, "%s: the model failed on meta devices, where tensors have no values: %s; give another input, or name the " ..
+    check.that(good, "%s: the model failed on meta devices, where tensors have no values: %s; pass another input, or name the " ..
       "layers: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}", who, tostring(y))
     return y
   end
