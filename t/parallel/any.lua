@@ -182,14 +182,14 @@ end, function(self, source, target)
   return self.head((self.decoder(self.embed(target), {h0 = h, c0 = c})))
 end)
 
--- Models by name. make(): the model; inputs; loss(result, labels); layers: roles by name; stages: lists of modules that
+-- Models by name. rings: only rows and columns communicate over a tensor axis. make(): the model; inputs; loss(result, labels); layers: roles by name; stages: lists of modules that
 -- two stages divide, or false if the model's own forward computes with values of several parts.
 local function cross_entropy(y, labels) return y:reshape{-1, y.shape[y.ndim]}:cross_entropy(labels:reshape{-1}) end
 local models = {
-  MLP = {make = MLP, inputs = function() return {normal(B, 12), label(5)} end, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}},
-  CNN = {make = CNN, inputs = function() return {normal(B, 2, 6, 6), label(5)} end,
+  MLP = {rings = true, make = MLP, inputs = function() return {normal(B, 12), label(5)} end, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}},
+  CNN = {rings = true, make = CNN, inputs = function() return {normal(B, 2, 6, 6), label(5)} end,
     layers = {["features.0"] = "column", ["features.2"] = "row", head = "column"}, members = {"features", "head"}},
-  transformer = {make = Transformer, inputs = function() return {rille.randint(0, 17, {B, 4}), rille.randint(0, 17, {B, 4})} end,
+  transformer = {rings = true, make = Transformer, inputs = function() return {rille.randint(0, 17, {B, 4}), rille.randint(0, 17, {B, 4})} end,
     layers = {embed = "embedding", head = "head"}},
   GAT = {make = GAT, inputs = function() return {normal(B, 6), rille.randint(0, 2, {B, B}):add(rille.eye(B):to("i64")):gt(0), label(5)} end,
     layers = {["layers.*.project"] = "column"}},
@@ -197,7 +197,7 @@ local models = {
     layers = {["decoder.0"] = "column", ["decoder.2"] = "row"}},
   ["U-Net"] = {make = UNet, inputs = function() return {normal(B, 1, 8, 8)} end, members = {"down.*", "mid", "up.*"},
     layers = {["down.*"] = "column", ["*.conv"] = "row"}},
-  ViT = {make = ViT, inputs = function() return {normal(B, 1, 8, 8), label(5)} end, layers = {}},
+  ViT = {rings = true, make = ViT, inputs = function() return {normal(B, 1, 8, 8), label(5)} end, layers = {}},
   MoE = {make = MoE, inputs = function() return {normal(B, 6), label(5)} end, layers = {["*.up.0"] = "expert", ["*.down.0"] = "expert"}},
   LSTM = {cells = true, make = Recurrent, inputs = function() return {normal(B, 4, 5), rille.randint(0, 5, {B}), rille.randint(0, 5, {B, 4})} end,
     layers = {head = "column"}, members = {"lstm", "gru", "head"}},
@@ -216,25 +216,41 @@ local function make(kind, place, sbp)
   return m:to_global{placement = place, sbp = sbp or whole}
 end
 
--- Returns the bytes of the rings of one tensor axis: a row's result and the gradient of a column's input are all-reduced, an
--- embedding of columns is all-gathered. Columns with one input share its reduction.
-local function ring_bytes(m, t, inputs)
-  local sum, met = 0, {}
+-- Returns the SBP of a mesh axis, counted from 0: "(B, S(0))", 1 -> "S(0)".
+local function on_axis(sbp, axis)
+  for entry in sbp:gmatch("[SBP]%(?%d?%)?") do
+    if axis == 0 then return entry end
+    axis = axis - 1
+  end
+end
+
+-- Returns the bytes by the formula of a recipe with one data axis, one tensor axis, or both; nil: another recipe. Each
+-- gradient is all-reduced over the data axis. Over the tensor axis, a row's result and the gradient of a column's input are
+-- all-reduced, and an embedding of columns is all-gathered. Columns with one input share its reduction.
+local function formula_of(m, t, inputs, recipe, place)
+  if type(recipe.tensor) == "table" or type(recipe.data) == "table" or recipe.stages or recipe.sequence or recipe.zero == 3 then return nil end
+  local sum, met, p, d = 0, {}, recipe.tensor and place.shape[recipe.tensor + 1] or 1, recipe.data and place.shape[recipe.data + 1] or 1
+  for _, w in ipairs(m:parameters()) do
+    for _, shard in ipairs(w:shards()) do
+      local n = 8
+      for _, size in ipairs(shard.shape) do n = n * size end
+      sum = sum + 2 * (d - 1) * n / d
+    end
+  end
   for path, layer in m:named_modules() do
-    local entry = t[path .. ".weight"]
-    local row, column = entry and entry.sbp == "S(1)", entry and entry.sbp == "S(0)"
-    local is_table = getmetatable(layer) == nn.Embedding
+    local entry, is_table = t[path .. ".weight"], getmetatable(layer) == nn.Embedding
+    local cut = recipe.tensor and entry and on_axis(entry.sbp, recipe.tensor)
     layer:register_forward_hook(function(_, args, y)
-      local n = y.placement.size - 1
-      if row or is_table and column then sum = sum + (is_table and row and 1 or 2) * n * 8 * y:numel() end
-      if column and not is_table and args[1].requires_grad and not met[args[1]] then sum, met[args[1]] = sum + 2 * n * 8 * args[1]:numel(), true end
+      if cut == "S(1)" or is_table and cut == "S(0)" then sum = sum + (is_table and cut == "S(1)" and 1 or 2) * (p - 1) * 8 * y:numel() end
+      local back = cut == "S(0)" and not is_table and args[1].requires_grad and not met[args[1]]
+      if back then sum, met[args[1]] = sum + 2 * (p - 1) * 8 * args[1]:numel(), true end
     end)
   end
   m(table.unpack(inputs))
-  return sum
+  return sum // 1 | 0
 end
 
--- Returns four things: the losses of three steps, what explain() returns, the model, and the bytes of its tensor rings.
+-- Returns four things: the losses of three steps, what explain() returns, the model, and the bytes of the formula.
 -- recipe: of rille.parallel, or "plan": the planner chooses. A recipe with an input finds roles in a trace, so classes
 -- name none.
 local function train(kind, place, recipe, pieces)
@@ -257,7 +273,7 @@ local function train(kind, place, recipe, pieces)
     inputs[i] = x:to_global(i == #inputs and i > 1 and x.dtype == "i64" and rille.parallel.labels(m) or rille.parallel.input(m))
   end
   for i = 1, 3 do losses[i] = step(table.unpack(inputs)):item() end
-  return losses, step:explain(), m, t and ring_bytes(m, t, inputs)
+  return losses, step:explain(), m, t and formula_of(m, t, inputs, recipe, place)
 end
 
 -- Columns: name, mesh, recipe ("layers" is replaced by the model's own), true if the bits are those of one device.
@@ -316,14 +332,17 @@ local function recipe_for(kind, r)
   return recipe
 end
 
--- Prints the bytes of a step beside the recipe's formula, and checks that they agree. ring: bytes of tensor rings.
-local function check_bytes(name, kind, r, e, m, ring)
+-- Prints the bytes of a step beside the recipe's formula, and checks that they agree. by_formula: formula_of().
+local function check_bytes(name, kind, r, e, m, by_formula)
   local held, moved, plan = 0, e.bytes, r[3] == "plan"
   for _, p in ipairs(m:parameters()) do held = held + 8 * p:numel() end
   local formula = r.bytes and ("formula %d to %d"):format(r.bytes[1] * held, r.bytes[2] * held) or
     plan and ("cost %d ns, at least %d ns"):format(e.cost, e.bound) or
-    #r[2].shape == 1 and r[3].tensor and not r[3].stages and ("formula of rings %d"):format(ring) or "no formula"
+    by_formula and ("formula %d"):format(by_formula) or "no formula"
   tap.diag(("%s: %d bytes per step, %s"):format(name, moved, formula))
+  if r.traced and by_formula and models[kind].rings then
+    tap.near(moved, by_formula, name .. ": bytes are those of the formula, and of the loss", 0, 64)
+  end
   if plan then tap.ok(e.bound <= e.cost, name .. ": no plan costs less than the bound") end
   if not r.bytes or kind == "GAT" then return end -- rows of GAT read all other rows
   -- except models whose loss is no cross-entropy: a cross-entropy adds up its rows over all ranks
@@ -346,10 +365,10 @@ for _, kind in ipairs(kinds) do
         and not (models[kind].cells and r.traced) -- no layer of these pays, as t/parallel/traced checks
       if fits and tap.share() then
         local name = ("%s: %s"):format(kind, r[1])
-        local got, e, m, ring = train(kind, r[2], recipe_for(kind, r), r.pieces)
+        local got, e, m, by_formula = train(kind, r[2], recipe_for(kind, r), r.pieces)
         if r[4] then tap.is(got, want, name .. ": the bits of one device")
         else tap.near(got, want, name .. ": losses of one device", 1e-9, 1e-9) end
-        check_bytes(name, kind, r, e, m, ring)
+        check_bytes(name, kind, r, e, m, by_formula)
       end
     end
   end)
