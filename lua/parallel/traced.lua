@@ -74,6 +74,7 @@ local is_norm = {[rille.nn.LayerNorm] = true, [rille.nn.RMSNorm] = true}
 local function loss_of(y)
   check.that(layout.is_tensor(y) and layout.is_float(y), "%s: the model must return a tensor of a float dtype, found %s", who,
     check.shown(y))
+  check.that(y.requires_grad, "%s: the model must return a tensor that depends on a parameter with requires_grad", who)
   return (y.ndim > 0 and y:logsumexp(-1) or y):sum()
 end
 

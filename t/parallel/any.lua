@@ -182,8 +182,8 @@ end, function(self, source, target)
   return self.head((self.decoder(self.embed(target), {h0 = h, c0 = c})))
 end)
 
--- Models by name. rings: only rows and columns communicate over a tensor axis. make(): the model; inputs; loss(result, labels); layers: roles by name; stages: lists of modules that
--- two stages divide, or false if the model's own forward computes with values of several parts.
+-- Models by name. make(): the model; inputs(): its arguments, and labels; layers: roles by name; members: modules that two
+-- stages divide; rings: only rows and columns communicate over a tensor axis; cells: recurrent layers.
 local function cross_entropy(y, labels) return y:reshape{-1, y.shape[y.ndim]}:cross_entropy(labels:reshape{-1}) end
 local models = {
   MLP = {rings = true, make = MLP, inputs = function() return {normal(B, 12), label(5)} end, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}},

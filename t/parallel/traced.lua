@@ -114,6 +114,29 @@ tap.group("layers of one's own", function()
   tap.is(bytes_of(m, mesh(2), rille.zeros({4, 16}, {placement = mesh(2)})), 2 * 4 * 4 * 16, "and move the bytes of one ring")
 end)
 
+-- A model with an option, and a second result.
+local Pair = class("Pair", function(self) self.fc1, self.fc2 = nn.Linear(16, 64), nn.Linear(64, 16) end,
+  function(self, x, options) return self.fc2(self.fc1(x):relu()) * (options and options.scale or 1), 5 end)
+
+tap.group("calls of forward", function()
+  local line, x = "found in the trace: fc1 column, fc2 row", rille.zeros{4, 16}
+  local function finds(name, m, input)
+    tap.ok(tap.has(tostring(rille.parallel(laid(m, 2), {tensor = 0, input = input})), line), name)
+  end
+  finds("several results", Pair(), x)
+  finds("arguments that are no tensors", Pair(), {x, {scale = 2}})
+  local again = Pair()
+  again.fc1:recompute()
+  finds("a layer that is recomputed", again, x)
+  local hooked = Pair()
+  hooked.fc1:register_forward_hook(function(_, _, y) return y * 2 end)
+  finds("a layer with a hook", hooked, x)
+  finds("16 bits", Pair():to("bf16"), rille.zeros({4, 16}, {dtype = "bf16"}))
+  finds("a loss of one element", class("Loss", Pair.init, function(self, v, y) return (Pair.forward(self, v)):cross_entropy(y) end)(),
+    {x, rille.zeros({4}, {dtype = "i64"})})
+  finds("a model that calls its layers twice", class("Twice", Pair.init, function(self, v) return (Pair.forward(self, (Pair.forward(self, v)))) end)(), x)
+end)
+
 local MLP = class("MLP", function(self) self.fc1, self.fc2, self.drop, self.out = nn.Linear(16, 64), nn.Linear(64, 16), nn.Dropout(0.5), nn.Linear(16, 2) end,
   function(self, x) return self.out(self.drop(self.fc2(self.fc1(x):relu()))) end)
 
@@ -154,6 +177,9 @@ tap.group("mistakes", function()
   tap.fails(function() rille.no_grad(rille.parallel, m, {tensor = 0, input = rille.zeros{4, 16}}) end, {"outside of rille.no_grad"}, "no gradients")
   local pair = laid(class("Pair", function(self) self.fc = nn.Linear(4, 4) end, function(self, x) return {self.fc(x)} end)(), 2)
   refused({tensor = 0, input = rille.zeros{4, 4}}, {"the model must return a tensor of a float dtype, found a table"}, "a model that returns a table", pair)
+  local frozen = laid(MLP(), 2)
+  for _, p in ipairs(frozen:parameters()) do p:requires_grad_(false) end
+  refused({tensor = 0, input = rille.zeros{4, 16}}, {"must return a tensor that depends on a parameter with requires_grad"}, "a frozen model", frozen)
   local reads = laid(class("Reads", function(self) self.fc = nn.Linear(4, 4) end, function(self, x) return x * self.fc(x):sum():item() end)(), 2)
   refused({tensor = 0, input = rille.zeros{4, 4}}, {"no values", "name the layers"}, "a model that reads values", reads)
   local lstm = laid(class("Tagger", function(self) self.lstm, self.head = nn.LSTM(5, 6), nn.Linear(6, 5) end,
