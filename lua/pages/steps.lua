@@ -242,7 +242,7 @@ Any module will do; only tensor axes need to know its layers.
 {0, 1, 2} with method "2.5d" or "3d". {stages = {P0, P1}} assigns the blocks to placements: a pipeline.
 {data = {0, 1}, zero = 3, zero_axes = 1}: HSDP, that is ZeRO over axis 1 and replicas over axis 0.
 {tensor = 0, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}}: your own layers by name, or by class (?parallel.class).
-{tensor = 0, input = x}: roles found in a trace of the model: chains of layers become columns and rows by turns.
+{tensor = 0, input = x}: finds the roles in a trace of the model: columns and rows by turns.
 rille.parallel.axis defines more kinds of mesh axes.]],
     args = [[
 model: a module
@@ -263,8 +263,8 @@ chunks: integer, default 1; stages per placement: {P0, P1} with 2 is {P0, P1, P0
 panels: integer; 2D gathers in panels, the next one while one is multiplied
 blocks: {input = ids, micro_batches =, memory_limit =, schedule =} balances the stages by estimated cost;
   {cost = {2, 2, 3}} by given costs, with memory, activations (bytes) and hop (ns)
-input: example of the model's input, a tensor or the list of forward's arguments; only its shapes count. Layers
-  without a role get one from a trace of forward and backward on meta devices]],
+input: example of the model's input, a tensor or the list of forward's arguments; only the shapes count;
+  layers without a role get one from a trace of forward and backward on meta devices]],
     returns = [[a table of all layouts set, by name; it prints, can be edited, and passed instead of the recipe.
 It has the bytes of each gather, and the roles that a trace found, with the bytes that they move.
 Its last line names the parameters that no tensor axis shards]],

@@ -277,8 +277,8 @@ local function train(kind, place, recipe, pieces)
 end
 
 -- Columns: name, mesh, recipe ("layers" is replaced by the model's own), true if the bits are those of one device.
--- pieces: number of micro-batches. traced: roles are found in a trace. products: for models with columns and rows, which 2D and 3D split. bytes: least and
--- most bytes that all ranks receive, as a multiple of the parameters' bytes, without the all-reduce of the loss. With p
+-- pieces: number of micro-batches. traced: roles are found in a trace. products: for models with columns and rows, which
+-- 2D and 3D split. bytes: least and most bytes that all ranks receive, as a multiple of the parameters' bytes, without the all-reduce of the loss. With p
 -- ranks it is 2 (p - 1), for gradients and updated parameters. zero = 3 gathers weights for forward, and again for
 -- backward those that backward reads: 2 (p - 1) to 3 (p - 1); reshard = false: 2 (p - 1). HSDP, r replicas of s shards:
 -- r times that with p = s, and 2 (r - 1) for the sum over replicas.
