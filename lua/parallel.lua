@@ -6,8 +6,10 @@
 --   rille.parallel(model, {tensor = {0, 1}, method = "2d", panels = 4})        2D gathers panel by panel (nn/panels.lua)
 --   rille.parallel(model, {data = {0, 1}, zero = 3, zero_axes = 1})            HSDP: ZeRO over axis 1, replicas over axis 0
 --   rille.parallel(model, {tensor = 0, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}})
+--   rille.parallel(model, {tensor = 0, input = x})
 --
--- Any module can be laid out. Only tensor axes need the roles of layers, from classes (classes.lua) or by name.
+-- Any module can be laid out. Only tensor axes need the roles of layers: from classes (classes.lua), by name, or from a
+-- trace of the model on an example input (traced.lua).
 -- A recipe becomes a table of layouts. The table sets the layouts of parameters, of optimiser state and of gradients
 -- (layout.lua). The table also pins modules (nn/pin.lua), because a planner that sees one operator at a time cannot
 -- find the cheapest layouts of a stack of blocks. parallel/axes.lua defines the methods. All entries are checked before
@@ -73,8 +75,8 @@ end
 
 local shown = {}
 
--- Prints parameters first, then module pins, both in the model's order, then entries that a user added. The last lines
--- name mesh axes that the recipe does not use, and parameters that no tensor axis shards.
+-- Prints parameters first, then module pins, both in the model's order, then entries that a user added. Then come
+-- the decisions of a trace. The last lines name mesh axes that the recipe does not use, and parameters that no tensor axis shards.
 function shown.__tostring(t)
   local p, names, width, have = plan_of[t], {}, 0, {}
   for _, name in ipairs(p and p.order or {}) do
@@ -85,6 +87,7 @@ function shown.__tostring(t)
   end
   for _, name in ipairs(names) do width = math.max(width, #name) end
   for i, name in ipairs(names) do names[i] = ("%-" .. width .. "s  %s"):format(name, entry_text(p, t, name)) end
+  for _, line in ipairs(p and p.found or {}) do names[#names + 1] = line end
   if p and #p.unused > 0 then
     names[#names + 1] = "the recipe uses no mesh axis " .. table.concat(p.unused, ", ") ..
       ": ranks along this axis repeat the same work"

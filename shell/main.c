@@ -23,7 +23,7 @@ enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130, NCHUNK = 64 };
 static const char help[] =
     "usage: rille [options] [script.lua [args]]\n"
     "       rille launch, coordinator, worker, keys: several processes; see rille launch --help\n"
-    "       rille attach [NAME]    a prompt on a running controller\n"
+    "       rille attach [NAME]    a prompt on a running program\n"
     "       rille verify FILE      check a certificate of a planned step\n"
     "Runs a script, or the shell if no script is given and stdin is a terminal. '-' reads a script\n"
     "from stdin.\n\n"
@@ -375,8 +375,9 @@ run_all(lua_State *L, const struct program *p)
     bool script = p->script < p->argc;
     if (p->front->attached) return attach_run(L, &p->front->attach);
     if (p->doctor) return doctor_print(L, p->json) ? 1 : 0;
-    if (p->front->on) attached_open(L, script ? p->argv[p->script] : p->naction ? "chunk" : "prompt");
     push_arg(L, p);
+    /* a notebook serves its kernel's messages, not visitors */
+    if (!p->jupyter) attached_open(L, script ? p->argv[p->script] : p->naction ? "chunk" : "prompt");
     repl_prepare(L); /* globals that exist now do not count as the user's */
     int code = p->no_init ? 0 : run_init(L);
     if (!code) code = run_actions(L, p);

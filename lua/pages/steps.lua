@@ -250,7 +250,7 @@ product = rille.per_rank(function(mesh, x, w) return mesh:psum(x:matmul(w)) end,
     words = "shard_map local_map ring attention ppermute collective spmd",
   },
   parallel = {
-    sign = "rille.parallel(model, {data =, tensor =, layers =, method =, sequence =, zero =, zero_axes =, reshard =, stages =, members =, chunks =, panels =, blocks =})",
+    sign = "rille.parallel(model, {data =, tensor =, layers =, method =, sequence =, zero =, zero_axes =, reshard =, stages =, members =, chunks =, panels =, blocks =, input =})",
     text = [[
 Sets the layouts of a model for data, tensor, sequence or pipeline parallel training, by a recipe.
 Any module will do; only tensor axes need to know its layers.
@@ -259,6 +259,7 @@ Any module will do; only tensor axes need to know its layers.
 {data = {0, 1}, zero = 3, zero_axes = 1}: HSDP, that is ZeRO over axis 1 and replicas over axis 0.
 {tensor = 0, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}}: your own layers by name,
 or by class (?parallel.class).
+{tensor = 0, input = x}: finds the roles in a trace of the model: columns and rows by turns.
 rille.parallel.axis defines more kinds of mesh axes.]],
     args = [[
 model: a module
@@ -278,9 +279,12 @@ members: list of names of modules that are assigned to stages, {"down.*", "mid",
 chunks: integer, default 1; stages per placement: {P0, P1} with 2 is {P0, P1, P0, P1} (interleaved)
 panels: integer; 2D gathers in panels, the next one while one is multiplied
 blocks: {input = ids, micro_batches =, memory_limit =, schedule =} balances the stages by estimated cost;
-  {cost = {2, 2, 3}} by given costs, with memory, activations (bytes) and hop (ns)]],
+  {cost = {2, 2, 3}} by given costs, with memory, activations (bytes) and hop (ns)
+input: example of the model's input, a tensor or the list of forward's arguments; only the shapes count;
+  layers without a role get one from a trace of forward and backward on meta devices]],
     returns = [[a table of all layouts set, by name; it prints, can be edited, and passed instead of the recipe.
-It has the bytes of each gather; its last line names the parameters that no tensor axis shards]],
+It has the bytes of each gather, and the roles that a trace found, with the bytes that they move.
+Its last line names the parameters that no tensor axis shards]],
     errors = [[
 model must be a module with parameters; a pattern must match a name
 a mesh axis must exist, and have one role; a tensor axis must shard a parameter

@@ -9,6 +9,7 @@ local names = require "rille.parallel.names"
 local panel = require "rille.nn.panels"
 local priced = require "rille.parallel.priced"
 local stages = require "rille.parallel.stages"
+local traced = require "rille.parallel.traced"
 local nn = rille.nn
 
 local plan = {}
@@ -119,7 +120,7 @@ end
 local function known_keys()
   local known = {}
   for _, key in ipairs{"data", "tensor", "method", "sequence", "layers", "zero", "zero_axes", "reshard", "stages", "members",
-    "chunks", "panels", "blocks"} do known[key] = check.none end
+    "chunks", "panels", "blocks", "input"} do known[key] = check.none end
   for _, key in ipairs(axes.own()) do known[key] = check.none end
   return known
 end
@@ -143,6 +144,8 @@ local function read_recipe(given)
     "rille.parallel: zero must be 0, 1, 2 or 3, found %s", check.shown(zero))
   check.that(zero == 0 or recipe.data ~= nil, "rille.parallel: zero needs a data axis: {data = 0, zero = %d}", zero)
   check.that(recipe.zero_axes == nil or zero > 0, "rille.parallel: zero_axes needs zero = 1, 2 or 3, found 0")
+  check.that(recipe.input == nil or recipe.tensor ~= nil,
+    "rille.parallel: input is for tensor axes: {tensor = 0, input = x}; to balance stages, write blocks = {input = x}")
   recipe.zero = zero
   if recipe.blocks ~= nil then recipe.blocks = check.options("rille.parallel: blocks", recipe.blocks, known_blocks) end
   for _, flag in ipairs{"sequence", "reshard"} do
@@ -239,9 +242,6 @@ local function add_parameters(model, out, place, parts, roles, recipe)
       if recipe.reshard == false then entry_of[t].reshard = false end
     end
   end
-  check.that(out.gathers or recipe.reshard == nil,
-    "rille.parallel: reshard has no effect, because this recipe gathers no weights; " ..
-    "add zero = 3, or 2 or 3 tensor axes, or remove reshard")
 end
 
 -- Returns the set of modules that are pinned to a stage: members, and modules with tensors that contain no member. A
@@ -301,10 +301,12 @@ local function check_tensor_axes(model, out, parts)
     if not any and what == "whole" and out.tensors[name].kind == "parameter" then out.unsplit[#out.unsplit + 1] = name end
   end
   for _, part in ipairs(check.sorted_keys(mesh_axis)) do
+    local because = next(splits) and "no layer has a role that this axis shards" or "no layer has a role"
+    local remedy = out.found and "" or "pass an example of the model's input, input = x, or "
     check.that(splits[part],
-      "rille.parallel: no parameter of %s is sharded over mesh axis %d (%s), because no layer has a role%s; " ..
-      "name the layers: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}", model.__name, mesh_axis[part], part,
-      next(splits) and " that this axis shards" or "")
+      "rille.parallel: no parameter of %s is sharded over mesh axis %d (%s), because %s; %s" ..
+      "name the layers: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}%s", model.__name, mesh_axis[part], part,
+      because, remedy, out.found and "\n" .. table.concat(out.found, "\n") or "")
   end
 end
 
@@ -326,12 +328,10 @@ local function reckon(model, recipe, evenly)
   for what, reckoned in pairs(list) do recipe.blocks[what] = recipe.blocks[what] or reckoned end
 end
 
--- Converts the user's recipe to {entries =, order =, input =, labels =}.
-function plan.of(model, given)
-  local recipe = read_recipe(given)
-  if recipe.blocks and recipe.blocks.input ~= nil and recipe.stages then reckon(model, recipe, read_recipe(given)) end
-  local place, cached = stages.places(model, recipe), {}
-  local function parts(placement)
+-- Returns a function that returns the roles of the axes of a placement, by the recipe.
+local function parts_of(recipe)
+  local cached = {}
+  return function(placement)
     for _, c in ipairs(cached) do
       if c.placement == placement then return c.parts end
     end
@@ -339,13 +339,48 @@ function plan.of(model, given)
     table.insert(cached, {placement = placement, parts = p})
     return p
   end
-  parts(place.first)
-  local roles, heads = roles_of(model, recipe)
-  replicate_heads(place, parts, roles, heads)
-  check_panels(model, place, parts, roles, recipe.panels)
+end
+
+-- Returns the table of layouts of a model whose layers have these roles.
+local function lay(model, recipe, place, parts, roles)
   local out = {entries = {}, order = {}, known = {}, columns = {}, tensors = {}, unsplit = {}, unused = {}, zero = recipe.zero}
   add_parameters(model, out, place, parts, roles, recipe)
   add_modules(model, out, place, parts, roles, recipe)
+  return out
+end
+
+-- Adds the roles that a trace of the model finds (traced.lua), and returns the decisions. The trace knows one mesh axis, of
+-- the recipe's tensor axes together.
+local function add_traced(model, recipe, place, parts, roles)
+  local ranks, list, alone = 1, type(recipe.tensor) == "table" and recipe.tensor or {recipe.tensor}, {tensor = 0, zero = 0}
+  for _, axis in ipairs(list) do ranks = ranks * place.first.shape[axis + 1] end
+  local function entries_of(more, mesh)
+    local all = {}
+    for path, role in pairs(roles) do all[path] = role end
+    for path, role in pairs(more) do all[path] = role end
+    return lay(model, alone, {first = mesh, last = mesh, of = function() return mesh end}, parts_of(alone), all).entries
+  end
+  local more, found = traced(model, recipe.input, roles, ranks, entries_of, #list > 1 and 2 or 1)
+  for path, role in pairs(more) do roles[path] = role end
+  return found
+end
+
+-- Converts the user's recipe to {entries =, order =, input =, labels =}.
+function plan.of(model, given)
+  local recipe = read_recipe(given)
+  if recipe.blocks and recipe.blocks.input ~= nil and recipe.stages then reckon(model, recipe, read_recipe(given)) end
+  local place = stages.places(model, recipe)
+  local parts = parts_of(recipe)
+  parts(place.first)
+  local roles, heads = roles_of(model, recipe)
+  replicate_heads(place, parts, roles, heads)
+  local found = recipe.input ~= nil and add_traced(model, recipe, place, parts, roles) or nil
+  check_panels(model, place, parts, roles, recipe.panels)
+  local out = lay(model, recipe, place, parts, roles)
+  out.found = found
+  check.that(out.gathers or recipe.reshard == nil,
+    "rille.parallel: reshard has no effect, because this recipe gathers no weights; " ..
+    "add zero = 3, or 2 or 3 tensor axes, or remove reshard")
   for a, part in ipairs(parts(place.first)) do
     if part == "none" and #place.first.shape > 1 and place.first.shape[a] > 1 then out.unused[#out.unused + 1] = a - 1 end
   end

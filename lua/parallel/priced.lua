@@ -16,84 +16,27 @@
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
-local pin = require "rille.nn.pin"
+local meta = require "rille.parallel.meta"
 
 local who = "rille.parallel: blocks: input"
-
--- ---- a model on meta devices ----
-
--- Returns a mesh of this shape on meta ranks from `first` on.
-local function mesh(shape, first)
-  local function part(axis)
-    local list = {}
-    for k = 1, shape[axis] do
-      if axis == #shape then list[k], first = first, first + 1 else list[k] = part(axis + 1) end
-    end
-    return list
-  end
-  return rille.placement("meta", part(1))
-end
 
 local function same_shape(a, b)
   return table.concat(a.shape, " ") == table.concat(b.shape, " ")
 end
 
--- Calls fn while the model's parameters and buffers are replaced by meta tensors on `place` and its modules are pinned
--- there. Restores the model afterwards, also after an error.
-local function on_meta(model, entries, place, fn)
-  local undo, twin = {}, {}
-  local done <close> = setmetatable({}, {__close = function()
-    for k = #undo, 1, -1 do undo[k]() end
-    rille._generation()
-  end})
-  for _, found in ipairs(model:named_tensors()) do
-    local t, holder, key = found.tensor, found.holder, found.key
-    local entry = entries[found.name]
-    twin[t] = twin[t] or rille.zeros(t.shape, {dtype = t.dtype, placement = place, sbp = entry and entry.sbp or layout.replicated(place),
-      requires_grad = t.requires_grad})
-    undo[#undo + 1] = function() rawset(holder, key, t) end
-    rawset(holder, key, twin[t])
-  end
-  for path, m in model:named_modules() do
-    local had, entry = pin.of[m], entries[path]
-    undo[#undo + 1] = function() pin.of[m] = had end
-    pin.of[m] = entry and {placement = entry.placement and place, input = entry.input, output = entry.output, use = entry.use, panels = entry.panels}
-  end
-  rille._generation()
-  return fn()
-end
-
--- Calls fn while forward(k, own, m, ...) replaces the forward of each of these modules.
-local function with_forward(modules, forward, fn)
-  local had = {}
-  local done <close> = setmetatable({}, {__close = function()
-    for _, m in ipairs(modules) do rawset(m, "forward", had[m]) end
-  end})
-  for k, m in ipairs(modules) do
-    had[m] = rawget(m, "forward")
-    local own = m.forward
-    rawset(m, "forward", function(self, ...) return forward(k, own, self, ...) end)
-  end
-  return fn()
-end
-
 -- ---- inputs and outputs ----
-
-local function like(t)
-  return rille.zeros(t.shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp, requires_grad = layout.is_float(t)})
-end
 
 -- Returns a copy of the arguments in which tensors are replaced by new ones of equal layout.
 local function twins(args)
   local list = {n = args.n}
-  for i = 1, args.n do list[i] = layout.is_tensor(args[i]) and like(args[i]) or args[i] end
+  for i = 1, args.n do list[i] = layout.is_tensor(args[i]) and meta.like(args[i]) or args[i] end
   return list
 end
 
 -- Returns the arguments of each block, and the result of the last block.
 local function note(model, blocks, input)
   local into, last = {}, nil
-  with_forward(blocks, function(k, own, self, ...)
+  meta.with_forward(blocks, function(k, own, self, ...)
     into[k] = twins(table.pack(...))
     local results = table.pack(own(self, ...))
     if k == #blocks then last = results[1] end
@@ -101,7 +44,7 @@ local function note(model, blocks, input)
   end, function() rille.no_grad(model, input) end)
   for k in ipairs(blocks) do check.that(into[k], "%s: the model does not call block %d of %d", who, k, #blocks) end
   check.that(layout.is_tensor(last), "%s: the last block must return a tensor, found %s", who, check.shown(last))
-  return into, like(last)
+  return into, meta.like(last)
 end
 
 -- ---- costs ----
@@ -188,7 +131,7 @@ local function before(model, blocks, input, back)
   return planned(function(x)
     local h
     local escape = {}
-    local good, why = pcall(with_forward, {blocks[1]}, function(_, _, _, first)
+    local good, why = pcall(meta.with_forward, {blocks[1]}, function(_, _, _, first)
       h = first
       error(escape, 0)
     end, function() model(x) end)
@@ -200,7 +143,7 @@ end
 -- Plans the forward pass with z in place of the last block's result, and backward of the part after the last block.
 local function after(model, blocks, input, last)
   return planned(function(x, z)
-    local y = with_forward(blocks, function(k, _, _, first) return k == #blocks and z or first end, function() return model(x) end)
+    local y = meta.with_forward(blocks, function(k, _, _, first) return k == #blocks and z or first end, function() return model(x) end)
     return backward(y, true)
   end, input, last)
 end
@@ -216,9 +159,9 @@ local function priced(model, blocks, entries, stages, input)
   for _, p in ipairs(stages) do
     check.that(same_shape(p, stages[1]), "%s: the stages' meshes must have one shape to estimate costs; otherwise list cost", who)
   end
-  local here, there = mesh(stages[1].shape, 0), mesh(stages[1].shape, stages[1].size)
+  local here, there = meta.mesh(stages[1].shape, 0), meta.mesh(stages[1].shape, stages[1].size)
   local out = {cost = {}, memory = {}, activations = {}, hop = {}}
-  on_meta(model, entries, here, function()
+  meta.replace(model, entries, here, function()
     input = rille.zeros(input.shape, {dtype = input.dtype, placement = here,
       sbp = #input.placement.shape == #here.shape and input.sbp or layout.replicated(here)})
     local into, last = note(model, blocks, input)

@@ -71,6 +71,13 @@ local function quoted(text)
   return ("%q"):format(text):gsub("\\\n", "\\n") .. (long and "..." or "")
 end
 
+-- Returns the first line of a value's text; its type if the value cannot be printed, or prints as an address.
+local function text_of(v)
+  if type(v) == "string" then return quoted(v) end
+  local good, text = pcall(tostring, v)
+  return good and not text:find("0x%x+") and text:match("^[^\n]*") or type(v)
+end
+
 -- Returns a description of a value, its placement, and its tensors; nil if the value has no bytes to show.
 local function described(v)
   if is_tensor(v) then return of_tensor(v), paint.place(v.placement), {v} end
@@ -78,7 +85,7 @@ local function described(v)
   if type(v) == "table" and check.index_of(v) == v then return "class", "", nil end
   if is_module(v) then
     local n = 0
-    for _, p in ipairs(v:parameters()) do n = n + p:numel() end
+    for _, p in ipairs(rille.nn.Module.parameters(v)) do n = n + p:numel() end
     return ("module of %d parameters"):format(n), "", tensors_in(v, {}, {}, 0)
   end
   if is_optimizer(v) then return "optimiser", "", nil end
@@ -88,9 +95,7 @@ local function described(v)
     for _ in next, v do n = n + 1 end
     return ("table of %d"):format(n), "", #tensors > 0 and tensors or nil
   end
-  local text = type(v) == "string" and quoted(v) or tostring(v)
-  if text:find("0x%x+") then text = type(v) end
-  return text, "", nil
+  return text_of(v), "", nil
 end
 
 -- Returns the table of :whos. list: {{name, value}, ...}

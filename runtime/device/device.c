@@ -256,15 +256,16 @@ bytes_text(size_t bytes, char text[32])
 static int
 refuse_allocation(const struct pool *p, size_t bytes)
 {
+    static const char remedy[] = "reduce the batch, or use micro_batches, recompute = true, or more devices";
     char wanted[32], free_text[32];
     bytes_text(bytes, wanted);
     if (!p->limit_bytes)
-        return fail(E_MEMORY, "out of memory on %s:%d: needs %s, more than the %s has free",
+        return fail(E_MEMORY, "out of memory on %s:%d: needs %s, more than the %s has free; %s",
                     device_kind_text(p->kind->number), p->device, wanted,
-                    p->kind->flags & HOST_READS ? "host" : "device");
+                    p->kind->flags & HOST_READS ? "host" : "device", remedy);
     bytes_text(p->limit_bytes - MIN(p->limit_bytes, used_bytes(p)), free_text);
-    return fail(E_MEMORY, "out of memory on %s:%d: needs %s, %s of its limit free", device_kind_text(p->kind->number),
-                p->device, wanted, free_text);
+    return fail(E_MEMORY, "out of memory on %s:%d: needs %s, %s of its limit free; %s",
+                device_kind_text(p->kind->number), p->device, wanted, free_text, remedy);
 }
 
 /* Allocates `capacity` bytes on the device within the limit. Frees idle blocks if necessary. */

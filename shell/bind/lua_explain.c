@@ -6,7 +6,7 @@
 /* Registry keys of two metatables: tables that print as their .text; tables with show() for a move as well. */
 static const char text_meta, boxing_meta;
 
-enum { MAX_ROOTS = 256 };
+enum { MAX_ROOTS = 4096 };
 
 static int
 text_tostring(lua_State *L)

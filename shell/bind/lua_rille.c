@@ -258,7 +258,7 @@ enable_grad(lua_State *L)
     return call_in_mode(L, "enable_grad", true);
 }
 
-enum { GRAD_MAX = 256 };
+enum { GRAD_MAX = 4096 };
 
 /* rille.grad(y, {x1, x2}): returns the gradient of y with respect to each x. */
 static int

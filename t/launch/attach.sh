@@ -90,6 +90,19 @@ await bash -c "printf '%s\n' '6 * 7' | timeout $hang '$rille' attach $job >seen 
 ok "the next client is served" says 42
 ok "nothing is printed to the program's own output" [ ! -s out -a ! -s err ]
 
+# ---- a program without workers ----
+
+plain=plain$$.lua
+cp $job $plain
+"$rille" -d cpu:2 $plain >out3 2>&1 &
+alone=$!
+await is_there $plain
+printf '%s\n' 'x:sum():item()' 'n > 0' | timeout $hang "$rille" attach $plain >seen 2>&1
+ok "a program without workers has a prompt, too" says "attached to $plain, process $alone" 4.0 true
+printf '%s\n' 'stop = true' | timeout $hang "$rille" attach $plain >seen 2>&1
+wait $alone
+ok "the line ends the program" [ $? = 0 -a "$(cat out3)" = "ended	true" ]
+
 # ---- permissions ----
 
 "$rille" launch -n 1 -d cpu:1 -i -e '' >/dev/null 2>&1 < <(tail --pid=$$ -f /dev/null) &

@@ -1,7 +1,8 @@
--- any.lua - tests rille.parallel on models that users write: ten kinds, none of which uses a model class of Rille.
+-- any.lua - tests rille.parallel on models that users write: eleven kinds, none of which uses a model class of Rille.
 --
--- Each model trains three steps by each recipe. All values are f64. Losses must equal those of one device within 1e-9,
--- because sums over shards are added in another order. Recipes with stages must give the same bits.
+-- Each model trains three steps by each recipe, and by the planner. All values are f64. Losses must equal those of one
+-- device within 1e-9, because sums over shards are added in another order. Recipes with stages must give the same bits.
+-- A line per model and recipe prints the bytes that a step moves beside the recipe's formula.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -48,7 +49,7 @@ end, function(self, x)
   local scores = (q:matmul(k:transpose(2, 3)) * (d // self.heads) ^ -0.5):softmax(-1)
   return self.o(scores:matmul(v):permute{0, 2, 1, 3}:reshape{n, t, d})
 end)
-Attention.parallel = {column = {"q", "k", "v"}, row = "o"}
+local roles_of = {[Attention] = {column = {"q", "k", "v"}, row = "o"}}
 
 local Layer = class("Layer", function(self, d, heads)
   self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
@@ -58,7 +59,7 @@ end, function(self, x)
   x = x + self.attention(self.norm1(x))
   return x + self.mlp.down(self.mlp.up(self.norm2(x)):gelu())
 end)
-Layer.parallel = {column = "mlp.up", row = "mlp.down", norm = {"norm1", "norm2"}, stream = true}
+roles_of[Layer] = {column = "mlp.up", row = "mlp.down", norm = {"norm1", "norm2"}, stream = true}
 
 local Transformer = class("Transformer", function(self)
   self.embed = nn.Embedding(17, 8)
@@ -171,14 +172,24 @@ end, function(self, x, lengths)
   return self.head((self.gru((self.lstm(x, {lengths = lengths})))))
 end)
 
--- Models by name. make(): the model; inputs; loss(result, labels); layers: roles by name; stages: lists of modules that
--- two stages divide, or false if the model's own forward computes with values of several parts.
+local Translator = class("Translator", function(self)
+  self.embed = nn.Embedding(9, 6)
+  self.encoder = nn.LSTM(6, 8)
+  self.decoder = nn.LSTM(6, 8)
+  self.head = nn.Linear(8, 9)
+end, function(self, source, target)
+  local _, h, c = self.encoder(self.embed(source))
+  return self.head((self.decoder(self.embed(target), {h0 = h, c0 = c})))
+end)
+
+-- Models by name. make(): the model; inputs(): its arguments, and labels; layers: roles by name; members: modules that two
+-- stages divide; rings: only rows and columns communicate over a tensor axis; cells: recurrent layers.
 local function cross_entropy(y, labels) return y:reshape{-1, y.shape[y.ndim]}:cross_entropy(labels:reshape{-1}) end
 local models = {
-  MLP = {make = MLP, inputs = function() return {normal(B, 12), label(5)} end, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}},
-  CNN = {make = CNN, inputs = function() return {normal(B, 2, 6, 6), label(5)} end,
+  MLP = {rings = true, make = MLP, inputs = function() return {normal(B, 12), label(5)} end, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}},
+  CNN = {rings = true, make = CNN, inputs = function() return {normal(B, 2, 6, 6), label(5)} end,
     layers = {["features.0"] = "column", ["features.2"] = "row", head = "column"}, members = {"features", "head"}},
-  transformer = {make = Transformer, inputs = function() return {rille.randint(0, 17, {B, 4}), rille.randint(0, 17, {B, 4})} end,
+  transformer = {rings = true, make = Transformer, inputs = function() return {rille.randint(0, 17, {B, 4}), rille.randint(0, 17, {B, 4})} end,
     layers = {embed = "embedding", head = "head"}},
   GAT = {make = GAT, inputs = function() return {normal(B, 6), rille.randint(0, 2, {B, B}):add(rille.eye(B):to("i64")):gt(0), label(5)} end,
     layers = {["layers.*.project"] = "column"}},
@@ -186,46 +197,86 @@ local models = {
     layers = {["decoder.0"] = "column", ["decoder.2"] = "row"}},
   ["U-Net"] = {make = UNet, inputs = function() return {normal(B, 1, 8, 8)} end, members = {"down.*", "mid", "up.*"},
     layers = {["down.*"] = "column", ["*.conv"] = "row"}},
-  ViT = {make = ViT, inputs = function() return {normal(B, 1, 8, 8), label(5)} end, layers = {}},
+  ViT = {rings = true, make = ViT, inputs = function() return {normal(B, 1, 8, 8), label(5)} end, layers = {}},
   MoE = {make = MoE, inputs = function() return {normal(B, 6), label(5)} end, layers = {["*.up.0"] = "expert", ["*.down.0"] = "expert"}},
-  LSTM = {make = Recurrent, inputs = function() return {normal(B, 4, 5), rille.randint(0, 5, {B}), rille.randint(0, 5, {B, 4})} end,
+  LSTM = {cells = true, make = Recurrent, inputs = function() return {normal(B, 4, 5), rille.randint(0, 5, {B}), rille.randint(0, 5, {B, 4})} end,
     layers = {head = "column"}, members = {"lstm", "gru", "head"}},
+  seq2seq = {cells = true, make = Translator, inputs = function() return {rille.randint(0, 9, {B, 5}), rille.randint(0, 9, {B, 4}), rille.randint(0, 9, {B, 4})} end,
+    layers = {embed = "embedding", head = "column"}, members = {"encoder", "decoder", "head"}},
   DLRM = {make = DLRM, inputs = function() return {normal(B, 6), rille.randint(0, 5, {B, 3}), label(2)} end,
     layers = {["tables.*"] = "embedding", ["top.0"] = "column", ["top.2"] = "row"}, members = {"bottom.*", "top.*"}},
 }
 
 -- ---- training ----
 
-local function make(kind, place)
+local function make(kind, place, sbp)
   rille.manual_seed(7)
   local m, whole = models[kind].make():to("f64"), {}
   for axis = 1, #place.shape do whole[axis] = "B" end
-  return m:to_global{placement = place, sbp = whole}
+  return m:to_global{placement = place, sbp = sbp or whole}
 end
 
--- Returns three things: the losses of three steps, the bytes that a step moves, and the model.
+-- Returns the SBP of a mesh axis, counted from 0: "(B, S(0))", 1 -> "S(0)".
+local function on_axis(sbp, axis)
+  for entry in sbp:gmatch("[SBP]%(?%d?%)?") do
+    if axis == 0 then return entry end
+    axis = axis - 1
+  end
+end
+
+-- Returns the bytes by the formula of a recipe with one data axis, one tensor axis, or both; nil: another recipe. Each
+-- gradient is all-reduced over the data axis. Over the tensor axis, a row's result and the gradient of a column's input are
+-- all-reduced, and an embedding of columns is all-gathered. Columns with one input share its reduction.
+local function formula_of(m, t, inputs, recipe, place)
+  if type(recipe.tensor) == "table" or type(recipe.data) == "table" or recipe.stages or recipe.sequence or recipe.zero == 3 then return nil end
+  local sum, met, p, d = 0, {}, recipe.tensor and place.shape[recipe.tensor + 1] or 1, recipe.data and place.shape[recipe.data + 1] or 1
+  for _, w in ipairs(m:parameters()) do
+    for _, shard in ipairs(w:shards()) do
+      local n = 8
+      for _, size in ipairs(shard.shape) do n = n * size end
+      sum = sum + 2 * (d - 1) * n / d
+    end
+  end
+  for path, layer in m:named_modules() do
+    local entry, is_table = t[path .. ".weight"], getmetatable(layer) == nn.Embedding
+    local cut = recipe.tensor and entry and on_axis(entry.sbp, recipe.tensor)
+    layer:register_forward_hook(function(_, args, y)
+      if cut == "S(1)" or is_table and cut == "S(0)" then sum = sum + (is_table and cut == "S(1)" and 1 or 2) * (p - 1) * 8 * y:numel() end
+      local back = cut == "S(0)" and not is_table and args[1].requires_grad and not met[args[1]]
+      if back then sum, met[args[1]] = sum + 2 * (p - 1) * 8 * args[1]:numel(), true end
+    end)
+  end
+  m(table.unpack(inputs))
+  return sum // 1 | 0
+end
+
+-- Returns four things: the losses of three steps, what explain() returns, the model, and the bytes of the formula.
+-- recipe: of rille.parallel, or "plan": the planner chooses. A recipe with an input finds roles in a trace, so classes
+-- name none.
 local function train(kind, place, recipe, pieces)
-  local m = make(kind, place)
-  local t = recipe and rille.parallel(m, recipe)
+  local plan = recipe == "plan"
+  local m = make(kind, place, plan and "auto" or nil)
+  for c, roles in pairs(roles_of) do c.parallel = not (recipe and recipe.input) and roles or nil end
+  local t = not plan and recipe and rille.parallel(m, recipe)
   local opt = optim.AdamW(m:parameters(), {lr = 1e-2})
   local step = tap.training(opt, function(...)
     local given = {...}
     local labels = #given > 1 and given[#given].dtype == "i64" and table.remove(given)
     local y = m(table.unpack(given))
     return labels and cross_entropy(y, labels) or mean_square(y)
-  end, {micro_batches = pieces})
+  end, {micro_batches = pieces, auto_parallel = plan, time_limit = plan and 0.05 or nil})
   rille.manual_seed(3)
   local inputs, losses = models[kind].inputs(), {}
   for i, x in ipairs(inputs) do
     inputs[i] = x:to_global(i == #inputs and i > 1 and x.dtype == "i64" and rille.parallel.labels(m) or rille.parallel.input(m))
   end
   for i = 1, 3 do losses[i] = step(table.unpack(inputs)):item() end
-  return losses, step:explain().bytes, m, t
+  return losses, step:explain(), m, t and formula_of(m, t, inputs, recipe, place)
 end
 
 -- Columns: name, mesh, recipe ("layers" is replaced by the model's own), true if the bits are those of one device.
--- pieces: number of micro-batches. products: for models with columns and rows, which 2D and 3D split. bytes: least and
--- most bytes that all ranks receive, as a multiple of the parameters' bytes, without the all-reduce of the loss. With p
+-- pieces: number of micro-batches. traced: roles are found in a trace. products: for models with columns and rows, which
+-- 2D and 3D split. bytes: least and most bytes that all ranks receive, as a multiple of the parameters' bytes, without the all-reduce of the loss. With p
 -- ranks it is 2 (p - 1), for gradients and updated parameters. zero = 3 gathers weights for forward, and again for
 -- backward those that backward reads: 2 (p - 1) to 3 (p - 1); reshard = false: 2 (p - 1). HSDP, r replicas of s shards:
 -- r times that with p = s, and 2 (r - 1) for the sum over replicas.
@@ -247,6 +298,15 @@ local recipes = {
   {"2.5D", P222, {tensor = {0, 1, 2}, method = "2.5d", layers = true}, products = true},
   {"3D", P222, {tensor = {0, 1, 2}, method = "3d", layers = true}, products = true},
   {"zero 3 x tensor", P22, {data = 1, tensor = 0, zero = 3, layers = true}},
+  {"tensor by trace", P2, {tensor = 0, input = true}, traced = true},
+  {"data x tensor by trace", P22, {data = 0, tensor = 1, input = true}, traced = true},
+  {"zero 3 x tensor by trace", P22, {data = 1, tensor = 0, zero = 3, input = true}, traced = true},
+  {"sequence by trace", P2, {tensor = 0, sequence = true, input = true}, traced = true},
+  {"2D by trace", P22, {tensor = {0, 1}, input = true}, traced = true, products = true},
+  {"3D by trace", P222, {tensor = {0, 1, 2}, method = "3d", input = true}, traced = true, products = true},
+  {"tensor by trace, two micro-batches", P2, {tensor = 0, input = true}, traced = true, pieces = 2},
+  {"stages x tensor by trace", P2, {stages = {P2, Q2}, tensor = 0, input = true}, traced = true},
+  {"plan", P4, "plan"},
   {"stages", P1, {stages = {P1, Q1}}, true},
   {"stages x zero 2", P2, {stages = {P2, Q2}, data = 0, zero = 2}},
   {"stages x tensor", P2, {stages = {P2, Q2}, tensor = 0, layers = true}},
@@ -254,6 +314,43 @@ local recipes = {
   {"zero 3, two micro-batches", P4, {data = 0, zero = 3}, pieces = 2},
   {"stages, two micro-batches", P1, {stages = {P1, Q1}}, pieces = 2},
 }
+
+-- Returns the recipe of a row for this kind of model.
+local function recipe_for(kind, r)
+  if r[3] == "plan" then return r[3] end
+  local recipe = {}
+  for key, value in pairs(r[3]) do recipe[key] = value end
+  if recipe.layers then recipe.layers = models[kind].layers end
+  if recipe.stages then recipe.members = models[kind].members end
+  if recipe.input then
+    recipe.input = models[kind].inputs()
+    local last = recipe.input[#recipe.input]
+    if #recipe.input > 1 and last.dtype == "i64" then table.remove(recipe.input) end -- labels
+  end
+  return recipe
+end
+
+-- Prints the bytes of a step beside the recipe's formula, and checks that they agree. by_formula: formula_of().
+local function check_bytes(name, kind, r, e, m, by_formula)
+  local held, moved, plan = 0, e.bytes, r[3] == "plan"
+  for _, p in ipairs(m:parameters()) do held = held + 8 * p:numel() end
+  local formula = r.bytes and ("formula %d to %d"):format(r.bytes[1] * held, r.bytes[2] * held) or
+    plan and ("cost %d ns, at least %d ns"):format(e.cost, e.bound) or
+    by_formula and ("formula %d"):format(by_formula) or "no formula"
+  tap.diag(("%s: %d bytes per step, %s"):format(name, moved, formula))
+  if r.traced and by_formula and models[kind].rings then
+    tap.near(moved, by_formula, name .. ": bytes are those of the formula, and of the loss", 0, 64)
+  end
+  if plan then tap.ok(e.bound <= e.cost, name .. ": no plan costs less than the bound") end
+  if not r.bytes or kind == "GAT" then return end -- rows of GAT read all other rows
+  -- except models whose loss is no cross-entropy: a cross-entropy adds up its rows over all ranks
+  local labelled = kind ~= "VAE" and kind ~= "U-Net"
+  local ratio = (moved - (labelled and 2 * (r[2].size - 1) * 8 or 0)) / held
+  -- the two biases of a gate have one gradient, which is reduced once
+  local least = r.bytes[1] * (models[kind].cells and 0.94 or 1)
+  tap.ok(ratio >= least and ratio <= r.bytes[2], name .. ": bytes are those of the formula", ratio)
+end
+
 local kinds = {}
 for kind in pairs(models) do kinds[#kinds + 1] = kind end
 table.sort(kinds)
@@ -263,24 +360,13 @@ for _, kind in ipairs(kinds) do
     tap.ok(want[3] < want[1], kind .. ": the loss falls on one device")
     for _, r in ipairs(recipes) do
       local fits = (kind ~= "MoE" or not r.products) and (kind ~= "GAT" or not r.pieces) -- rows of GAT read all other rows
+        and not (models[kind].cells and r.traced) -- no layer of these pays, as t/parallel/traced checks
       if fits and tap.share() then
-        local recipe = {}
-        for key, value in pairs(r[3]) do recipe[key] = value end
-        if recipe.layers then recipe.layers = models[kind].layers end
-        if recipe.stages then recipe.members = models[kind].members end
-        local got, moved, m = train(kind, r[2], recipe, r.pieces)
-        if r[4] then tap.is(got, want, ("%s: %s: the bits of one device"):format(kind, r[1]))
-        else tap.near(got, want, ("%s: %s: losses of one device"):format(kind, r[1]), 1e-9, 1e-9) end
-        if r.bytes and kind ~= "GAT" then -- except GAT, whose rows read all other rows
-          local held = 0
-          for _, p in ipairs(m:parameters()) do held = held + 8 * p:numel() end
-          -- except models whose loss is no cross-entropy: a cross-entropy adds up its rows over all ranks
-          local labelled = kind ~= "VAE" and kind ~= "U-Net"
-          local ratio = (moved - (labelled and 2 * (r[2].size - 1) * 8 or 0)) / held
-          -- the two biases of a gate have one gradient, which is reduced once
-          local least = r.bytes[1] * (kind == "LSTM" and 0.95 or 1)
-          tap.ok(ratio >= least and ratio <= r.bytes[2], ("%s: %s: bytes are those of the formula"):format(kind, r[1]), ratio)
-        end
+        local name = ("%s: %s"):format(kind, r[1])
+        local got, e, m, by_formula = train(kind, r[2], recipe_for(kind, r), r.pieces)
+        if r[4] then tap.is(got, want, name .. ": the bits of one device")
+        else tap.near(got, want, name .. ": losses of one device", 1e-9, 1e-9) end
+        check_bytes(name, kind, r, e, m, by_formula)
       end
     end
   end)

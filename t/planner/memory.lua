@@ -141,4 +141,31 @@ do
   tap.ok(least and norm(least) <= least, "the least limit has a plan, with the norm in one piece", why)
   tap.ok(least and least <= norm(), "the least limit is at most the memory of the plan without a limit", least)
 end
+-- Checks a step of a large model on 64 devices with a binding limit: the search itself must need little memory.
+do
+  local place = rille.placement("meta", {0, 1, 2, 3, 4, 5, 6, 7})
+  local m = rille.models.llama.new{vocab = 32000, length = 1024, layers = 8, heads = 32, kv_heads = 8, width = 4096, hidden = 11008,
+    placement = place, dtype = "bf16"}
+  m:to_global{placement = place, sbp = "auto"}
+  local opt = rille.optim.AdamW(m:parameters(), {lr = 1e-4})
+  local x = rille.zeros({16, 1024}, {dtype = "i64", placement = place, sbp = "S(0)"})
+  local step = rille.graph(function(ids)
+    local loss = m(ids):reshape{-1, 32000}:cross_entropy(ids:reshape{-1})
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {auto_parallel = "propagate"})
+  step(x)
+  local function peak() return tonumber(io.open("/proc/self/status"):read("a"):match("VmHWM:%s+(%d+)")) end
+  local cluster, before = {mesh = {8, 8}, bandwidth = {50e9, 400e9}, latency = {5e-6, 1e-6}, flops = 1e15}, peak()
+  local free = rille.whatif(step, cluster).memory
+  for k, share in ipairs{0.9, 0.6, 0.4, 0.2, 0.001} do
+    if tap.share(k + 1) then
+      cluster.memory = share * free // 1 | 0
+      local good, r = pcall(rille.whatif, step, cluster)
+      tap.ok(good and r.memory <= cluster.memory or tostring(r):find("memory: no plan found fits"),
+        ("a cluster with %g of the memory has a plan within the limit, or an error"):format(share), good and r.memory or r)
+    end
+  end
+  tap.ok(peak() - before < 1e6, "the search needs less than 1 GB", peak() - before)
+end
 tap.done()

@@ -41,6 +41,17 @@ tap.group(":whos", function()
   text = whos.whos({{"class", class}, {"P", P}, {"umlauts", ("ä"):rep(50)}, {"bytes", "\27[31m\200"}}, 100)
   tap.ok(text:find("class +class") and text:find("P +cpu%[0%-3%]"), ":whos shows a class as a class, and a placement in short form", text)
   tap.ok(tap.has(text, '"' .. ("ä"):rep(37) .. '"...', "\\27[31m") and not text:find("\27"), ":whos truncates texts between characters and escapes control characters", text)
+  -- Metamethods of a user's table may fail or return anything.
+  local bad, hostile = function() error("refused") end, {}
+  for _, event in ipairs{"__index", "__len", "__pairs", "__tostring", "__call", "__eq", "__name", "__methods", "__metatable"} do
+    for k, value in ipairs{bad, "text", 5, function() return 5 end} do hostile[#hostile + 1] = {event .. k, setmetatable({x}, {[event] = value})} end
+  end
+  for _, entry in ipairs(hostile) do
+    for _, command in ipairs{function() return whos.whos({entry}, 100) end, function() return whos.mem({entry}, 0, 100) end} do
+      local good, why = pcall(command)
+      tap.ok(good, ":whos and :mem list a table with the metamethod " .. entry[1], why)
+    end
+  end
   for _, columns in ipairs{40, 60} do
     local widest = 0
     for line in whos.whos({{"net", net}, {"x", x}}, columns):gmatch("[^\n]+") do widest = math.max(widest, utf8.len(line)) end

@@ -61,11 +61,14 @@ answer ':nosuchcommand'
 shows "an unknown command is named" "':nosuchcommand'"
 answer 'local mine = 1' 'theirs = "x"' ':whos'
 is ":whos lists the user's variables" "$got" $'  name    what\n  mine    1\n  theirs  "x"'
-printf '%s\n' 'nn, odd = rille.nn, setmetatable({}, {__index = function() error("no field") end})' ':whos' ':mem' |
-  timeout $hang "$rille" --no-init -i -e 'net = rille.nn.Linear(3, 2)' >seen 2>&1
+echo 'scripted = rille.nn.Linear(3, 2)' >w.lua
+echo 'return {weight = rille.ones(4)}' >mine.lua
+printf '%s\n' 'nn, optim = rille.nn, rille.optim' ':whos' ':mem' |
+  timeout $hang "$rille" --no-init -i -e 'net = rille.nn.Linear(3, 2)' -l mine w.lua >seen 2>&1
 ok ":whos lists variables of -e" grep -q 'net *module of 8 parameters' seen
-ok ":whos lists tables that refuse unknown fields" grep -q 'odd *table' seen
-ok ":mem lists variables of -e" grep -q 'net *module *(32 B)' seen
+ok ":whos lists variables of a script" grep -q 'scripted *module of 8 parameters' seen
+ok ":whos lists modules of -l" grep -q 'mine *table of 1' seen
+ok ":mem lists variables of -e, -l and a script" [ "$(grep -cE '(net|scripted) *module *\(32 B\)|mine *table *\(16 B\)' seen)" = 3 ]
 answer ':time 6 * 7'
 ok ":time prints the value and a time" grep -qE '^[0-9.]+ (us|ms|s)$' <<<"$got"
 answer ':doctor'

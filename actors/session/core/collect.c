@@ -50,7 +50,9 @@ unknown(const struct val *v)
     if (v->input != NO_INPUT)
         return fail(E_STATE, "the value was computed inside a graph from its arguments and exists only while the "
                              "compiled step runs; return it from the function");
-    return fail(E_STATE, "the value was freed: backward has used it, or more than %d operators were recorded after it",
+    return fail(E_STATE,
+                "the value was freed: backward has used it, or more than %d operators were recorded after it; read it "
+                "before that, or compute it again",
                 NREMEMBERED);
 }
 

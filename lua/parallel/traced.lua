@@ -1,0 +1,291 @@
+-- traced.lua - finds roles of layers for tensor parallelism in a trace of the model.
+--
+-- The model runs forward and backward on meta devices, with one weight sharded and all other parameters replicated.
+-- Every operator chooses its layout by its rule, as in training. A parameter whose gradient is S(d) is used as shards
+-- along d, so its layer joins the chain of the first: as a column (d = 0) or a row (d = 1). A module whose result is a
+-- pending reduction ends the chain, because a pin replicates its result. Layers are tried in the order in which the
+-- model calls them. A chain within one member of a list, such as a block, is repeated in all members of the same shapes.
+--
+-- A chain of two or more weights is sharded. A single weight is sharded if the bytes that it moves per step are fewer
+-- than the bytes of the copies that sharding saves; it becomes a column or a row, whichever moves fewer bytes.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+local meta = require "rille.parallel.meta"
+local paint = require "rille.show.paint"
+
+local who <const> = "rille.parallel: input"
+
+-- ---- layers ----
+
+-- Returns the path of the module that has this parameter.
+local function holder_of(name, is_module)
+  repeat name = name:match("^(.*)%.[^.]*$") or "" until is_module[name]
+  return name
+end
+
+-- Returns the layers and parameters without a role: {path =, tensor =, name = the weight's name, column = role, holder =
+-- path of the module}. A layer of Rille has one role for weight and bias, and a pin; other parameters have roles of their
+-- own.
+local function units_of(model, roles, least)
+  local units, module, path_of, seen = {}, {}, {}, {}
+  for path, m in model:named_modules() do module[m], path_of[path] = path, m end
+  for _, found in ipairs(model:named_tensors()) do
+    local t, owner = found.tensor, module[found.holder]
+    local own = owner and check.is_own(found.holder.forward) and rawget(found.holder, "weight") ~= nil
+    local path = own and owner or found.name
+    local free = found.kind == "parameter" and t.requires_grad and not (roles[path] or owner and roles[owner])
+    if free and #t.shape >= least and (not own or found.key == "weight") and not seen[t] then
+      local column = own and getmetatable(found.holder) == rille.nn.Embedding and "embedding" or "column"
+      units[#units + 1] = {path = path, name = found.name, tensor = t, column = column, place = #units, holder = holder_of(found.name, path_of)}
+    end
+    seen[t] = true
+  end
+  return units
+end
+
+-- Calls the model once. Sorts the units by the first call of their module, then by the order of definition. Sets
+-- source, for layers of Rille: the path of the module whose result is the layer's input; nil: no module returns it.
+local function sort_by_call(trace)
+  local modules, paths, first, source, maker, n = {}, {}, {}, {}, {}, 0
+  for path, m in trace.model:named_modules() do modules[#modules + 1], paths[#paths + 1] = m, path end
+  trace.run({}, function(call)
+    meta.with_forward(modules, function(k, own, self, x, ...)
+      n = n + 1
+      local path = paths[k]
+      if not first[path] then first[path], source[path] = n, x and maker[x] end
+      local results = table.pack(own(self, x, ...))
+      if results[1] ~= nil then maker[results[1]] = maker[results[1]] or path end
+      return table.unpack(results, 1, results.n)
+    end, call)
+  end)
+  for _, u in ipairs(trace.units) do u.rank, u.source = first[u.holder] or math.huge, u.path == u.holder and source[u.path] end
+  table.sort(trace.units, function(a, b)
+    if a.rank ~= b.rank then return a.rank < b.rank end
+    return a.place < b.place
+  end)
+end
+
+-- ---- trials ----
+
+local is_norm = {[rille.nn.LayerNorm] = true, [rille.nn.RMSNorm] = true}
+
+local function loss_of(y)
+  check.that(layout.is_tensor(y) and layout.is_float(y), "%s: the model must return a tensor of a float dtype, found %s", who,
+    check.shown(y))
+  check.that(y.requires_grad, "%s: the model must return a tensor that depends on a parameter with requires_grad", who)
+  return (y.ndim > 0 and y:logsumexp(-1) or y):sum()
+end
+
+-- Calls the model. Modules with units return replicated tensors in place of pending reductions; sums: set of the paths of
+-- these modules.
+local function call_reduced(trace, call, sums)
+  local modules, paths, known = {}, {}, {}
+  for path, m in trace.model:named_modules() do known[path] = m end
+  for _, u in ipairs(trace.units) do
+    if u.holder ~= "" and known[u.holder] then
+      modules[#modules + 1], paths[#paths + 1], known[u.holder] = known[u.holder], u.holder, nil
+    end
+  end
+  return meta.with_forward(modules, function(k, own, ...)
+    local results = table.pack(own(...))
+    local y = results[1]
+    if layout.is_tensor(y) and y.sbp:sub(1, 1) == "P" then
+      sums[paths[k]], results[1] = true, y:_pin{placement = y.placement, sbp = "B"}
+    end
+    return table.unpack(results, 1, results.n)
+  end, call)
+end
+
+-- Runs forward and backward with these roles. Returns the SBP of each unit's gradient, the set of modules that return pending
+-- reductions, and a function that returns the bytes that all ranks receive.
+local function try(trace, roles)
+  local sbp, sums, roots = {}, {}, {}
+  trace.run(roles, function(call)
+    local weights, of = {}, {}
+    for name, p in trace.model:named_parameters() do
+      if p.requires_grad then weights[#weights + 1], of[name] = p, #weights + 1 end
+    end
+    roots[1] = loss_of(call_reduced(trace, call, sums))
+    local grads = table.pack(rille.grad(roots[1], weights))
+    for _, u in ipairs(trace.units) do sbp[u] = grads[of[u.name]].sbp end
+    for k, g in ipairs(grads) do roots[k + 1] = g:to_global{placement = g.placement, sbp = weights[k].sbp} end
+  end)
+  return sbp, sums, function() return rille.explain(roots).bytes end
+end
+
+-- Adds the roles of a chain. The module that computes a column's input gets a role, too, because its pin reduces the
+-- gradient of the input there, once for all columns.
+local function add_roles(trace, chain, roles)
+  for _, link in ipairs(chain) do
+    local source = link.role == "column" and link.unit.source
+    roles[link.unit.path] = link.role
+    if source and source ~= "" and not roles[source] and not trace.is_known(source) then
+      roles[source] = is_norm[getmetatable(trace.module[source])] and "norm" or "block"
+    end
+  end
+end
+
+-- Returns the roles found so far with those of a chain.
+local function with(trace, chain)
+  local roles = {}
+  for path, role in pairs(trace.roles) do roles[path] = role end
+  add_roles(trace, chain, roles)
+  return roles
+end
+
+-- Adds to the chain the units that the trial used as shards, up to the first row. Returns true if there were any.
+local function extend(trace, chain, sbp)
+  local within, n = {}, #chain
+  for _, link in ipairs(chain) do within[link.unit] = true end
+  for _, u in ipairs(trace.units) do
+    local d = sbp[u]:match("^S%((%d)%)$")
+    local role = d == "0" and u.column or d == "1" and "row"
+    if role and not u.done and not within[u] then
+      chain[#chain + 1] = {unit = u, role = role}
+      if role == "row" then break end
+    end
+  end
+  return #chain > n
+end
+
+-- Returns the chain that begins with this unit in this role; bytes: what it adds to the bytes of a step.
+local function grow(trace, unit, role)
+  local chain, bytes = {{unit = unit, role = role}}, nil
+  repeat
+    local sbp, sums, count = try(trace, with(trace, chain))
+    local more = extend(trace, chain, sbp)
+    if not more then bytes, chain.sums = count(), sums end
+  until not more
+  chain.bytes, chain.copies, chain.weights = bytes - trace.bytes, 0, 0
+  for _, link in ipairs(chain) do
+    local t = link.unit.tensor
+    chain.copies = chain.copies + (trace.ranks - 1) * t:numel() * layout.shard_bytes(t, {shape = {}})
+    chain.weights = chain.weights + (#t.shape > 1 and 1 or 0)
+  end
+  return chain
+end
+
+-- ---- members of lists ----
+
+-- Returns the part of the paths that all links share and that ends with a place in a list: "blocks.0."; nil: none.
+local function member_of(chain)
+  local common = chain[1].unit.path
+  for _, link in ipairs(chain) do
+    while link.unit.path:sub(1, #common) ~= common do common = common:sub(1, -2) end
+  end
+  return common:match("^(.*%f[%d]%d+%.)")
+end
+
+-- Returns the chain in each other member of the list whose layers have the same shapes and no role yet.
+local function repeated(trace, chain)
+  local member, at, list = member_of(chain), {}, {}
+  if not member then return list end
+  local pattern = "^(" .. member:gsub("[%^%$%(%)%%%.%[%]%*%+%-%?]", "%%%0"):gsub("%f[%d]%d+%f[%%]", "%%d+") .. ")"
+  for _, u in ipairs(trace.units) do at[u.path] = u end
+  local rest = chain[1].unit.path:sub(#member + 1)
+  for _, u in ipairs(trace.units) do
+    local other = u.path:match(pattern)
+    if other and other ~= member and u.path == other .. rest then
+      local copy = {}
+      for k, link in ipairs(chain) do
+        local like = at[other .. link.unit.path:sub(#member + 1)]
+        local same = like and not like.done and table.concat(like.tensor.shape, " ") == table.concat(link.unit.tensor.shape, " ")
+        copy[k] = same and {unit = like, role = link.role} or nil
+      end
+      if #copy == #chain then list[#list + 1] = copy end
+    end
+  end
+  return list
+end
+
+-- ---- decisions ----
+
+-- Returns a decision as a line.
+local function line_of(chain, times, kept, bytes)
+  local links, each = {}, times > 1 and (", %d times"):format(times) or ""
+  for k, link in ipairs(chain) do links[k] = ("%s %s"):format(link.unit.path, link.role) end
+  if kept then
+    return ("found in the trace: %s%s; moves %s%s per step"):format(table.concat(links, ", "), each, paint.bytes(math.abs(bytes)),
+      bytes < 0 and " less" or "")
+  end
+  return ("replicated by the trace: %s%s, because sharding would move %s per step and save copies of %s"):format(chain[1].unit.path,
+    each, paint.bytes(bytes), paint.bytes(chain.copies))
+end
+
+-- Returns the bytes of a step with the roles found so far.
+local function measure(trace)
+  local _, _, count = try(trace, trace.roles)
+  return count()
+end
+
+-- Keeps the chain, in all members of its list, or leaves its first unit replicated.
+local function settle(trace, chain)
+  local kept = chain.weights > 1 or chain.bytes < chain.copies
+  local copies = {chain, table.unpack(repeated(trace, chain))}
+  for _, copy in ipairs(copies) do
+    if kept then add_roles(trace, copy, trace.roles) end
+    for k, link in ipairs(copy) do
+      link.unit.done, link.unit.tried = kept, kept or k == 1 or link.unit.tried
+      -- a user's module has no pin of its own
+      if kept and chain.sums[chain[k].unit.holder] and link.unit.path == link.unit.name then
+        trace.roles[link.unit.holder] = "block"
+      end
+    end
+  end
+  local before = trace.bytes
+  if kept then trace.bytes = before + (#copies > 1 and measure(trace) - before or chain.bytes) end
+  trace.found[#trace.found + 1] = line_of(chain, #copies, kept, kept and trace.bytes - before or chain.bytes)
+end
+
+-- Decides about the chain that begins with this unit.
+local function decide(trace, unit)
+  local chain = grow(trace, unit, unit.column)
+  if chain.weights == 1 then
+    local row = grow(trace, unit, "row")
+    if row.bytes < chain.bytes then chain = row end
+  end
+  settle(trace, chain)
+end
+
+-- Returns a function that calls the model on the inputs, as replicated meta tensors on `place`.
+local function caller(model, input, place)
+  local given = layout.is_tensor(input) and {input} or input
+  check.that(type(given) == "table" and #given > 0, "%s must be a tensor, or the list of the arguments of the model's forward, found %s",
+    who, check.shown(input))
+  local args = {}
+  for k, v in ipairs(given) do
+    args[k] = layout.is_tensor(v) and rille.zeros(v.shape, {dtype = v.dtype, placement = place, sbp = "B"}) or v
+  end
+  return function()
+    local good, y = check.try(model, table.unpack(args))
+    check.that(good, "%s: the model failed on meta devices, where tensors have no values: %s; pass another input, or name the " ..
+      "layers: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}", who, tostring(y))
+    return y
+  end
+end
+
+-- Returns the roles found, path -> role, and the decisions as lines. roles: the roles that are known. ranks: the number of
+-- ranks of the tensor axes. entries_of(roles, place): the table of layouts. least: least number of dimensions of a
+-- parameter.
+local function traced(model, input, roles, ranks, entries_of, least)
+  check.that((rille.zeros({}, {requires_grad = true}) * 1).requires_grad,
+    "%s: the trace needs gradients; call rille.parallel outside of rille.no_grad", who)
+  local place = meta.mesh({ranks}, 0)
+  local call = caller(model, input, place)
+  local trace = {model = model, units = units_of(model, roles, least), roles = {}, found = {}, ranks = ranks, bytes = 0, module = {}}
+  for path, m in model:named_modules() do trace.module[path] = m end
+  function trace.is_known(path) return roles[path] ~= nil end
+  function trace.run(more, fn)
+    return meta.replace(model, entries_of(more, place), place, function() return fn(call) end)
+  end
+  sort_by_call(trace)
+  trace.bytes = measure(trace)
+  for _, unit in ipairs(trace.units) do
+    if not unit.tried and #unit.tensor.shape > 1 then decide(trace, unit) end
+  end
+  return trace.roles, trace.found
+end
+
+return traced
