@@ -124,7 +124,7 @@ const struct op op_concat = {
     .name = "concat",
     .doc = "y = the operands, joined along axis",
     .result = "a tensor of the shape of x's tensors; its size along axis is the sum of theirs",
-    .errors = "the tensors, at most 256, must have equally many dimensions, at least 1\n"
+    .errors = "the tensors, at most 65536, must have equally many dimensions, at least 1\n"
               "sizes must be equal, except along axis\n"
               "dtype must be a float dtype, and then the tensors must be of floats",
     .in = {{"x", IN_LIST}},

@@ -26,7 +26,7 @@ const struct op op_stack = {
     .name = "stack",
     .doc = "y = the operands, joined along a new dimension",
     .result = "a tensor with one more dimension, whose size is the number of tensors",
-    .errors = "the tensors, at most 256, must have the same shape, of at most 7 dimensions",
+    .errors = "the tensors, at most 65536, must have the same shape, of at most 7 dimensions",
     .in = {{"x", IN_LIST}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS_NEW, .i = 0, .doc = "position of the new dimension"}},
     .build = build,

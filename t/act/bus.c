@@ -67,7 +67,7 @@ test_parse(void)
     const char *bad[] = {"", "sim", "sim:", "sim:-1", "sim: 1", "sim:1x", "zmq:1", "ZMQ", "sim:18446744073709551616"};
     for (size_t i = 0; i < countof(bad); i++) {
         char quoted[64];
-        snprintf(quoted, sizeof quoted, "\"%s\"", bad[i]);
+        snprintf(quoted, sizeof quoted, "'%s'", bad[i]);
         ok(bus_parse(bad[i], &kind, &seed) == E_ARG && strstr(err_text(), quoted), "%s is refused and quoted", quoted);
     }
 }

@@ -45,6 +45,7 @@ struct work {
     bool taken; /* the share of this run has the work; the host compiles and runs only these */
     struct work *next;
 };
+static bool on_gpu; /* this run tests a GPU, with all works */
 static struct work *works, **last = &works;
 static int64_t nwork, nrefused;
 
@@ -84,7 +85,7 @@ add_work(const struct op *op, const char *text, enum memory m, uint64_t seed)
     w->strange = strange;
     *last = w;
     last = &w->next;
-    w->taken = share_next();
+    w->taken = on_gpu || share_next();
     nwork++;
     return true;
 }
@@ -166,7 +167,7 @@ add_look(const struct op *op, const char *text, enum memory m, int nbad, uint64_
     w->looks = true;
     *last = w;
     last = &w->next;
-    w->taken = share_next();
+    w->taken = on_gpu || share_next();
     nwork++;
 }
 
@@ -220,7 +221,7 @@ add_sum(enum reduce r, enum dtype from, enum dtype to, int n, uint64_t seed)
     }
     *last = w;
     last = &w->next;
-    w->taken = share_next();
+    w->taken = on_gpu || share_next();
     nwork++;
 }
 
@@ -259,7 +260,7 @@ add_led(const struct op *op, const char *text, enum memory m, const struct led_c
     w->strange = strange;
     *last = w;
     last = &w->next;
-    w->taken = share_next();
+    w->taken = on_gpu || share_next();
     nwork++;
 }
 
@@ -310,7 +311,8 @@ hash_of(const struct cuda_source *s)
 static bool
 is_bundled(const struct work *w)
 {
-    if (w->looks || w->led || w->source.then || w->source.scratch_bytes || !strcmp(w->source.engine, "product"))
+    if (!w->taken || w->looks || w->led || w->source.then || w->source.scratch_bytes ||
+        !strcmp(w->source.engine, "product"))
         return false;
     return w->sum || w->trial.sample.call.op->flags & OP_UPDATE || hash_of(&w->source) % 16 == 0;
 }
@@ -739,9 +741,9 @@ static void
 check_all(void *lib, uint64_t seed)
 {
     for (struct work *w = works; w; w = w->next)
-        if (w->taken || !lib) check(w, lib, seed);
+        if (w->taken) check(w, lib, seed);
     for (struct work *w = works; w; w = w->next)
-        if (w->many.room && (w->taken || !lib)) check_bundle(w, lib, seed);
+        if (w->many.room) check_bundle(w, lib, seed);
 }
 
 static int
@@ -758,7 +760,7 @@ main(int argc, char **argv)
 {
     uint64_t seed = seed_of(1);
     const char *why = "no plug-in";
-    bool on_gpu = argc > 1 && !strcmp(argv[1], "gpu");
+    on_gpu = argc > 1 && !strcmp(argv[1], "gpu");
     if (argc > 1 && !strcmp(argv[1], "names")) return print_names();
     gpu_plugin_fn *get = on_gpu ? gpu_plugin_of(argv[0]) : NULL;
     if (on_gpu && (!get || !gpu_open(get(), &why))) {

@@ -29,7 +29,7 @@ for _, sbp in ipairs{"B", "S(0)"} do
   tap.is(v:spread{count = 1, on = false}:totable(), {{0}, {0}, {0}}, "a bool with " .. sbp)
 end
 tap.fails(function() return ids:spread{count = 0} end, "spread: count must be at least 1, found 0", "infer() refuses an attribute")
-tap.fails(function() return ids:spread{how = "two"} end, "one|id", "an unknown word is reported")
+tap.fails(function() return ids:spread{how = "two"} end, {"\"one\" or \"id\"", "\"two\""}, "an unknown word is reported")
 tap.fails(function() return rille.ones{2}:spread() end, "integer", "a float in place of integers is reported")
 
 local y, t = rille.randn{6}, rille.rand{4, 1}

@@ -75,15 +75,14 @@ end)
 -- Calls that break the conditions under "errors" on the pages of operators.
 local x, ids = rille.ones(2, 3), rille.tensor({0, 9}, {dtype = "i64"})
 local image, yes = rille.ones(1, 1, 4, 4), rille.tensor{true}
-local function all_of(n) local list = {} for i = 1, n do list[i] = x end return list end
 local broken = {
   add = {{x, rille.ones(2, 4)}, {1, 2}, {x, rille.ones({2, 3}, {placement = rille.placement("cpu", {1})})}}, sub = {{yes, yes}}, pow = {{yes, yes}, {ids, -1}},
   clamp = {{x, rille.ones(5)}}, sign = {{yes}}, where = {{1, x, x}}, softmax = {{ids, 0}, {x, 2}, {x, -3}}, dropout = {{x, 2}, {ids}},
   sum = {{x, {axis = {0, 0}}}, {x, {dtype = "i64"}}}, argmax = {{rille.ones(0, 3), 0}}, max = {{rille.ones(0, 3), 0}}, min = {{rille.ones(0, 3), 0}},
   max_pool2d = {{x, 2}, {image, 0}, {image, 6}, {image, 2, 1, 2}}, avg_pool2d = {{x, 2}, {image, 0}, {image, 6}, {image, 2, 1, 2}},
   conv2d = {{x, x}, {rille.ones(1, 3, 4, 4), rille.ones(2, 2, 3, 3)}, {image, rille.ones(2, 1, 3, 3), rille.ones(3)}, {image, rille.ones(2, 1, 5, 5)}},
-  concat = {{{x, rille.ones(3)}, 0}, {{x, rille.ones(2, 4)}, 0}, {{x, x}, 0, "i64"}, {{ids}, 0, "f32"}, {all_of(257), 0}, {{rille.tensor(1.0)}, 0}},
-  stack = {{{x, rille.ones(3)}, 0}, {all_of(257), 0}}, cross_entropy = {{x, rille.arange(3)}, {x, ids}, {x, rille.arange(2), {label_smoothing = 2}}},
+  concat = {{{x, rille.ones(3)}, 0}, {{x, rille.ones(2, 4)}, 0}, {{x, x}, 0, "i64"}, {{ids}, 0, "f32"}, {{rille.tensor(1.0)}, 0}},
+  stack = {{{x, rille.ones(3)}, 0}}, cross_entropy = {{x, rille.arange(3)}, {x, ids}, {x, rille.arange(2), {label_smoothing = 2}}},
   embedding = {{ids, x}, {ids, rille.ones(3)}}, expand = {{x, {3}}, {x, {2, 4}}, {x, {1, 1, 1, 1, 1, 1, 1, 2, 3}}},
   gather = {{x, 0, ids}, {rille.ones(3), 0, ids}, {x, 0, rille.zeros({1, 4}, {dtype = "i64"})}}, index_select = {{rille.ones(3), 0, ids}},
   scatter_add = {{rille.zeros(3), 0, ids, rille.ones(2)}, {rille.zeros(3), 0, rille.arange(2), rille.ones(1)}},

@@ -28,13 +28,21 @@ cores(void)
     return n > 0 ? (int)n : 1;
 }
 
+/* Returns the option `bus`, or RILLE_BUS; NULL: neither is set. */
+static const char *
+bus_text(const struct rille_options *o)
+{
+    return o && o->bus ? o->bus : getenv("RILLE_BUS");
+}
+
 static int
 set_collectives(const struct rille_options *o, struct cuda_choice *gpus)
 {
     bool text = o->devices || !o->cluster;
     struct cuda_choice any = {.n = 1}; /* any GPUs, because workers have not yet reported theirs */
     TRY(session_collectives(o->collectives, o->devices, text && !gpus->all ? gpus : &any));
-    if (gpus->nccl && o->bus && !strncmp(o->bus, "sim", 3))
+    const char *bus = bus_text(o);
+    if (gpus->nccl && bus && !strncmp(bus, "sim", 3))
         return fail(E_STATE, "collectives = \"nccl\" needs several threads, but the simulator (RILLE_BUS=sim) has one");
     return 0;
 }
@@ -79,7 +87,7 @@ read_threads(int *out)
 static int
 open_engine(struct rille_session *s, const struct rille_options *o)
 {
-    const char *bus = o && o->bus ? o->bus : getenv("RILLE_BUS");
+    const char *bus = bus_text(o);
     struct engine_options e = {.bus = &bus_zmq};
     if (bus && *bus) TRY(bus_parse(bus, &e.bus, &e.seed));
     TRY(read_threads(&e.threads));
