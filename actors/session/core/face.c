@@ -1,11 +1,37 @@
 /* face.c - checks of arguments of public functions. */
 #include "actors/session/core/face.h"
 
+#include "kernels/cpu/base/team.h"
+
+#include <pthread.h>
+
 const void *
 face_thread(void)
 {
     static _Thread_local char mark;
     return &mark;
+}
+
+static int nfork; /* calls of fork() that lead from the process that loaded the library to this process */
+
+static void
+count_fork(void)
+{
+    nfork++;
+}
+
+static void
+count_forks(void)
+{
+    pthread_atfork(team_release, NULL, count_fork);
+}
+
+int
+face_process(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, count_forks);
+    return nfork;
 }
 
 int
@@ -15,9 +41,20 @@ face_given(const void *p, const char *what, const char *who)
 }
 
 int
-face_session(const struct rille_session *s, const char *who)
+face_own(const struct rille_session *s, const char *who)
 {
     if (!s) return fail(E_ARG, "%s: the session is NULL", who);
+    if (s->process == nfork) return 0;
+    return fail(E_STATE,
+                "%s: this process was forked from the one that opened the session; open a session after fork(), or use "
+                "exec",
+                who);
+}
+
+int
+face_session(const struct rille_session *s, const char *who)
+{
+    TRY(face_own(s, who));
     if (s->owner != face_thread())
         return fail(E_STATE, "%s: a session must be used only by the thread that opened it", who);
     err_at(s->context.at.file, s->context.at.line);

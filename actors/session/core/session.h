@@ -42,6 +42,7 @@ struct session_count {
 
 struct rille_session {
     const void *owner; /* mark of the thread that opened the session (face_thread) */
+    int process;       /* mark of the process that opened the session (face_process) */
     struct atlas *atlas;
     struct graph *graph;
     struct engine *engine;

@@ -132,6 +132,7 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     TRY(face_given(out, "out", __func__));
     struct rille_session *s = must_alloc(sizeof *s);
     s->owner = face_thread();
+    s->process = face_process();
     s->atlas = atlas_new();
     s->graph = graph_new();
     graph_on_orphan(s->graph, tensor_orphan);

@@ -449,8 +449,9 @@ rille_saving_end(struct rille_saving **gp)
 {
     TRY(face_given(gp, "the save", __func__));
     struct rille_saving *g = *gp;
-    *gp = NULL;
     if (!g) return 0;
+    TRY(face_own(g->s, __func__));
+    *gp = NULL;
     if (g->background) pthread_join(g->thread, NULL);
     int status = g->why ? fail((enum err_code)g->status, "%s", g->why) : g->status;
     for (int i = 0; i < g->n; i++)
