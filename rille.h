@@ -1,10 +1,11 @@
 /* rille.h - the public API of librille: tensors sharded over many devices, and programs on them.
  *
  * A session owns devices, threads, memory, the stored program and its plans. Only the thread that opened a session
- * may use it, except for rille_interrupt() and rille_doing(). Functions also reject NULL and objects of another
- * session. A function that rejects its arguments returns an error code, NULL, 0 or -1, or does nothing if it returns
- * void; rille_error() says why. Values are lazy: an operator call only adds a node to the stored program, and
- * reading the value computes it. Errors of shape, dtype, layout and placement are reported by the call.
+ * may use it, except for rille_interrupt() and rille_doing(). Functions also reject NULL, objects of another session,
+ * and calls in a child made by fork() with a session of its parent; a child may open a session of its own. A function
+ * that rejects its arguments returns an error code, NULL, 0 or -1, or does nothing if it returns void; rille_error()
+ * says why. Values are lazy: an operator call only adds a node to the stored program, and reading the value computes
+ * it. Errors of shape, dtype, layout and placement are reported by the call.
  *
  * Functions that can fail return 0 or a code > 0. rille_error() then returns a text with the expected and the found
  * value; rille_error_line() returns the user's program line that rille_at() has set. The caller owns handles
@@ -26,7 +27,8 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define RILLE_VERSION "0.1.0"
+#define RILLE_VERSION        "0.1.0"
+#define RILLE_VERSION_NUMBER 1000 /* 1000000 * MAJOR + 1000 * MINOR + PATCH */
 enum { RILLE_DIMS = 8, RILLE_AXES = 6 };
 
 struct rille_session;
@@ -37,9 +39,17 @@ struct rille_op;
 struct rille_graph;
 struct rille_live;
 
+/* Return the version of the library, which may be later than that of the header that the program was compiled with. */
+const char *rille_version(void);
+int rille_version_number(void);
+
 /* ---- session ---- */
 
+/* Option structs begin with their size: sizeof the struct in the header that the program was compiled with. So a
+ * program runs with a later library, whose structs have more fields. Set structs to zero first: a zero field means the
+ * default. size 0 means the fields of version 0.1.0. A field that the library does not know must be zero. */
 struct rille_options {
+    size_t size;         /* sizeof(struct rille_options) */
     const char *devices; /* devices to open, "cpu:8,meta"; NULL: cpu:8, or one per core if there are more cores */
     int threads;         /* maximum number of device threads; 0: RILLE_THREADS or, if unset, the number of cores */
     const char *bus;     /* message bus, "zmq" or "sim:SEED"; NULL: RILLE_BUS or, if unset, "zmq" */
@@ -58,6 +68,7 @@ struct rille_options {
  * rille_open() waits until all workers have joined. */
 enum { RILLE_SECRET = 16 };
 struct rille_workers {
+    size_t size; /* sizeof(struct rille_workers) */
     int workers;
     /* address on which workers join, "tcp://127.0.0.1:5555"; NULL: sockets in a private folder */
     const char *bind;
@@ -104,6 +115,7 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
  * plug-in, until a worker is lost. RILLE_MPI: MPI; if that is impossible, an error. */
 enum rille_mpi { RILLE_TCP, RILLE_MPI_IF_ALL, RILLE_MPI };
 struct rille_worker_options {
+    size_t size; /* sizeof(struct rille_worker_options) */
     const char *join, *key_file, *devices;
     /* as in struct rille_options; also applies to collectives with other workers' GPUs */
     const char *collectives;
@@ -333,12 +345,10 @@ char *rille_op_help(struct rille_session *s, const struct rille_op *op); /* retu
 enum rille_arg_kind { RILLE_ARG_NONE, RILLE_ARG_TENSOR, RILLE_ARG_INT, RILLE_ARG_FLOAT, RILLE_ARG_LIVE };
 struct rille_arg {
     enum rille_arg_kind kind;
-    union {
-        struct rille_tensor *tensor;
-        int64_t i;
-        double f;
-        struct rille_live *live;
-    };
+    struct rille_tensor *tensor; /* value of RILLE_ARG_TENSOR */
+    int64_t i;                   /* value of RILLE_ARG_INT */
+    double f;                    /* value of RILLE_ARG_FLOAT */
+    struct rille_live *live;     /* value of RILLE_ARG_LIVE */
 };
 struct rille_attr {
     const char *name;
@@ -372,6 +382,31 @@ int rille_create(struct rille_session *s, const struct rille_op *op, int nargs, 
 /* Copies host values into a new leaf. data: the global value, dense and row-major, of this dtype. */
 int rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
                            const struct rille_layout *layout, struct rille_tensor **out);
+/* Makes a new leaf of memory that the caller owns: on device 0 of the default kind, with the strides in elements;
+ * NULL: dense and row-major. The tensor shares the memory if that is dense, aligned to 64 bytes and on a cpu device of
+ * this process; otherwise the function copies it. A change of the leaf in place may write shared memory, and until its
+ * results are computed the caller must not write it. release(arg) is called once, on the session's thread, when Rille
+ * does not use the memory any more: before the function returns if it copies, and in rille_close() at the latest; NULL:
+ * no call. After an error, the memory stays the caller's, and release() is not called. */
+int rille_from_memory(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
+                      const int64_t *strides, void *data, void (*release)(void *arg), void *arg,
+                      struct rille_tensor **out);
+/* DLPack: tensors of other libraries, in the structs of dlpack.h (version 1), which the caller includes. Only cpu
+ * memory.
+ *
+ * rille_from_dlpack() makes a leaf as rille_from_memory() does, and owns m if it succeeds: m->deleter is the release
+ * function. It copies memory that m says is read-only.
+ *
+ * rille_to_dlpack() computes t, and returns its value in *out, whose deleter the caller must call once, on any thread,
+ * also after rille_close(). t must be on one cpu device, or replicated over cpu devices. The value is shared, so the
+ * caller must not write it; later changes of t may be visible or not. A session with workers copies the value. The
+ * memory of a value that was given back is freed by the next call of these functions, or by rille_close(). */
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+int rille_from_dlpack(struct rille_session *s, struct DLManagedTensor *m, struct rille_tensor **out);
+int rille_from_dlpack_versioned(struct rille_session *s, struct DLManagedTensorVersioned *m, struct rille_tensor **out);
+int rille_to_dlpack(struct rille_tensor *t, struct DLManagedTensor **out);
+int rille_to_dlpack_versioned(struct rille_tensor *t, struct DLManagedTensorVersioned **out);
 void rille_tensor_free(struct rille_tensor **t);
 struct rille_tensor *rille_tensor_hold(struct rille_tensor *t); /* returns another handle on the same tensor */
 
@@ -554,6 +589,7 @@ void rille_live_free(struct rille_live **l);
 /* ---- graphs: compiled steps ---- */
 
 struct rille_graph_options {
+    size_t size;       /* sizeof(struct rille_graph_options) */
     int micro_batches; /* number of micro-batches; 0: 1 */
     /* name of the schedule, "1f1b", "gpipe", "zb-v", "auto"; NULL: "1f1b"; the error for an unknown name lists all
      * names */
@@ -845,6 +881,7 @@ int rille_certificate_check(const char *path, char **said);
 /* A cluster, for which rille_graph_whatif() plans the step on a mesh of meta devices. If the cluster has as many
  * axes as the step's mesh, layouts that the program sets are kept; otherwise all layouts are free. */
 struct rille_cluster {
+    size_t size; /* sizeof(struct rille_cluster) */
     int naxis;
     int32_t mesh[RILLE_AXES];
     /* bandwidth by axis, bytes per second that a rank receives, at least 1000; 0: as on this machine */
@@ -914,6 +951,7 @@ int rille_load_npy(struct rille_session *s, const char *path, const struct rille
 /* Writes named tensors to a .safetensors file, to a .npy file (one tensor, whatever its name) or, if path is a
  * folder, to shard files with an index, which replace those of an earlier save. A single file is written atomically. */
 struct rille_save_options {
+    size_t size; /* sizeof(struct rille_save_options) */
     int nmetadata;
     const char *const *metadata; /* key, value, key, value, ... */
     int64_t shard_bytes;         /* maximum number of bytes of a shard file in a folder; 0: 5 GB */
@@ -991,6 +1029,7 @@ int rille_tokens_digest(const struct rille_tokens *t, uint64_t *out);
  * which is x shifted by one id. A background thread prefetches the next n rows; at the end of an epoch, those of the
  * next epoch. */
 struct rille_token_rows {
+    size_t size; /* sizeof(struct rille_token_rows) */
     int64_t length, first, n;
     int64_t vocab; /* ids must be less than vocab, else E_ARG with file and position; 0: any ids */
     uint64_t seed, epoch;

@@ -89,6 +89,7 @@ environment_read(struct environment *e)
 {
     uint64_t threads = 0;
     memset(e, 0, sizeof *e);
+    e->options.size = sizeof e->options;
     if (read_env_number(e, "RILLE_THREADS", INT_MAX, &threads)) return -1;
     if (read_env_number(e, "RILLE_SEED", UINT64_MAX, &e->options.seed)) return -1;
     if (read_checks(e)) return -1;

@@ -627,13 +627,21 @@ shell_close(lua_State *L)
     return 0;
 }
 
+void
+shell_finish(lua_State *L)
+{
+    struct shell *sh = shell_of(L);
+    if (sh->process != getpid()) return;
+    files_finish(L);
+    check(L, rille_wait(sh->session));
+}
+
 /* __close, for local rille <close> = require "rille": ends the session here, not with the state. */
 static int
 module_close(lua_State *L)
 {
     if (!lua_rawequal(L, 1, lua_upvalueindex(1))) return complain(L, "expected rille, found %s", what_is(L, 1));
-    files_finish(L);
-    check(L, rille_wait(shell_of(L)->session));
+    shell_finish(L);
     tokens_close(L);
     return shell_close(L);
 }
@@ -706,6 +714,7 @@ shell_open(lua_State *L, const struct environment *e)
     sh->main = lua_tothread(L, -1);
     lua_pop(L, 1);
     sh->running = L;
+    sh->process = getpid();
     sh->collect_at = SLACK;
     sh->trace = e->trace;
     sh->check_trace = e->check_trace;

@@ -483,7 +483,8 @@ own_worker_devices(const char *given)
 static int
 worker(const struct words *w)
 {
-    struct rille_worker_options o = {.join = w->join,
+    struct rille_worker_options o = {.size = sizeof o,
+                                     .join = w->join,
                                      .key_file = w->key_file,
                                      .root = w->root,
                                      .devices = own_worker_devices(w->devices),
@@ -569,7 +570,8 @@ ranked(int *argc, char **argv, struct front *f)
     f->found = r.launcher;
     snprintf(address, sizeof address, "%s", r.address);
     if (r.rank > 0) {
-        struct rille_worker_options o = {.join = address,
+        struct rille_worker_options o = {.size = sizeof o,
+                                         .join = address,
                                          .key_file = w.key_file,
                                          .root = w.root,
                                          .devices = own_worker_devices(w.devices),
@@ -649,6 +651,7 @@ front_options(struct front *f, const char *devices, struct rille_options *o)
     if (!f->on) return 0;
     if (devices && rille_devices(devices, false)) return -1;
     f->devices = f->cluster.devices = devices;
+    f->cluster.size = sizeof f->cluster;
     o->cluster = &f->cluster;
     return 0;
 }

@@ -73,7 +73,7 @@ child_is_refused(struct rille_session *s, const struct rille_options *o)
     (void)o;
     return rille_create(s, rille_op_find("ones"), 0, NULL, 0, NULL, NULL, NULL, &t) != 0 && !t &&
            !strcmp(rille_error(),
-                   "rille_create: this process was forked from the one that opened the session; open a session after "
+                   "rille: this process was forked from the one that opened the session; open a session after "
                    "fork(), or use exec");
 }
 

@@ -10,6 +10,8 @@
 
 #include "actors/session/core/session.h"
 
+#include <stddef.h>
+
 /* Returns the mark of the calling thread, an address that is unique to the thread. */
 const void *face_thread(void);
 /* Returns the mark of this process, which differs from those of its parent and its children by fork(). */
@@ -19,6 +21,12 @@ int face_session(const struct rille_session *s, const char *who);
 /* Checks that this process opened the session: for functions that any thread may call. Async-signal-safe if the session
  * passes. */
 int face_own(const struct rille_session *s, const char *who);
+/* Copies an option struct of the caller, which another version of rille.h may define. first: size of the struct's first
+ * version, which a size of 0 means (UP_TO); known: size of the struct here, which the copy gets as its size. Fields
+ * that the caller's version lacks are 0. */
+int face_options(const void *from, size_t first, size_t known, void *to, const char *who);
+/* size of a struct up to and including this field */
+#define UP_TO(type, field) (offsetof(struct type, field) + sizeof((struct type *)0)->field)
 int face_tensor(const struct rille_tensor *t, const char *who);
 /* Check that each argument is not NULL and belongs to this session: n tensors, operands, a layout, a placement. */
 int face_tensors(const struct rille_session *s, int n, struct rille_tensor *const *t, const char *who);

@@ -17,6 +17,18 @@
 #include <string.h>
 #include <unistd.h>
 
+const char *
+rille_version(void)
+{
+    return RILLE_VERSION;
+}
+
+int
+rille_version_number(void)
+{
+    return RILLE_VERSION_NUMBER;
+}
+
 /* ---- errors, interrupts ---- */
 
 const char *

@@ -8,6 +8,7 @@
 #include "actors/session/core/own_gradient.h"
 #include "actors/session/core/session.h"
 #include "actors/session/durable/snapshot.h"
+#include "actors/session/io/dlpack.h"
 #include "actors/session/step/batch_numbers.h"
 #include "actors/session/step/compiled.h"
 
@@ -95,8 +96,10 @@ check_collectives(const struct rille_session *s)
 
 /* Opens the cluster. Workers then own all devices. */
 static int
-open_cluster(struct rille_session *s, const struct rille_workers *o, bool nccl)
+open_cluster(struct rille_session *s, const struct rille_workers *workers, bool nccl)
 {
+    struct rille_workers copy, *o = &copy;
+    TRY(face_options(workers, UP_TO(rille_workers, arg), sizeof copy, &copy, "rille_open: cluster"));
     struct cluster_options co = {.world = o->workers,
                                  .bind = o->bind,
                                  .key_file = o->key_file,
@@ -127,9 +130,11 @@ live_release(struct rille_live *live)
 }
 
 int
-rille_open(const struct rille_options *o, struct rille_session **out)
+rille_open(const struct rille_options *options, struct rille_session **out)
 {
+    struct rille_options copy, *o = options ? &copy : NULL;
     TRY(face_given(out, "out", __func__));
+    if (o) TRY(face_options(options, UP_TO(rille_options, cluster), sizeof copy, &copy, __func__));
     struct rille_session *s = must_alloc(sizeof *s);
     s->owner = face_thread();
     s->process = face_process();
@@ -236,9 +241,13 @@ rille_close(struct rille_session **sp)
     memo_free(&s->memo);
     collection_free(&s->collection);
     graph_free(&s->graph);
+    bool kept = dlpack_close(s);
     for (int kind = 0; kind < NDEVICE_KIND; kind++) {
         for (int32_t i = 0; i < s->devices.npool[kind]; i++)
-            if (s->devices.pool[kind][i]) pool_free(&s->devices.pool[kind][i]);
+            if (s->devices.pool[kind][i] && kept)
+                pool_leave(&s->devices.pool[kind][i]);
+            else if (s->devices.pool[kind][i])
+                pool_free(&s->devices.pool[kind][i]);
         free(s->devices.pool[kind]);
     }
     cluster_close(&s->cluster);
