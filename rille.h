@@ -1,11 +1,11 @@
 /* rille.h - the public API of librille: tensors sharded over many devices, and programs on them.
  *
- * A session owns devices, threads, memory, the stored program and its plans. Only the thread that opened a session
- * may use it, except for rille_interrupt() and rille_doing(). Functions also reject NULL, objects of another session,
- * and calls in a child made by fork() with a session of its parent; a child may open a session of its own. A function
- * that rejects its arguments returns an error code, NULL, 0 or -1, or does nothing if it returns void; rille_error()
- * says why. Values are lazy: an operator call only adds a node to the stored program, and reading the value computes
- * it. Errors of shape, dtype, layout and placement are reported by the call.
+ * A session owns devices, threads, memory, the stored program and its plans. Only the thread that opened a session, or
+ * that has called rille_adopt(), may use it, except for rille_interrupt() and rille_doing(). Functions also reject
+ * NULL, objects of another session, and calls in a child made by fork() with a session of its parent; a child may open
+ * a session of its own. A function that rejects its arguments returns an error code, NULL, 0 or -1, or does nothing if
+ * it returns void; rille_error() says why. Values are lazy: an operator call only adds a node to the stored program,
+ * and reading the value computes it. Errors of shape, dtype, layout and placement are reported by the call.
  *
  * Functions that can fail return 0 or a code > 0. rille_error() then returns a text with the expected and the found
  * value; rille_error_line() returns the user's program line that rille_at() has set. The caller owns handles
@@ -94,7 +94,12 @@ struct rille_workers {
     void (*say)(void *arg, const char *text);
     void *arg;
 };
+/* Opens a session, which lasts until rille_close(). The texts of the options need not outlive the call, but those of
+ * options->cluster must outlive the session. */
 int rille_open(const struct rille_options *options, struct rille_session **s);
+/* Hands the session over to the calling thread, and waits for work in progress. From then on, the previous thread may
+ * not use the session. The caller makes sure that the previous thread has left its last call, by a lock or a queue. */
+int rille_adopt(struct rille_session *s);
 /* Closes the session. If the caller has not freed all handles, frees them and returns non-zero; rille_error() then
  * lists them. */
 int rille_close(struct rille_session **s);
@@ -299,17 +304,18 @@ int rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *o
 
 /* ---- placements and layouts ---- */
 
+/* Sets *out to the placement, which the session owns until rille_close(). */
 int rille_place(struct rille_session *s, const char *kind, int naxis, const int32_t *sizes, const int32_t *ranks,
                 const struct rille_place **out);
 const char *rille_place_kind(const struct rille_place *p);
 int rille_place_axes(const struct rille_place *p, int32_t sizes[RILLE_AXES]); /* returns the number of axes */
-/* returns the number of ranks; *ranks: in mesh order */
+/* returns the number of ranks; *ranks: in mesh order, owned by the placement */
 int rille_place_ranks(const struct rille_place *p, const int32_t **ranks);
 char *rille_place_text(const struct rille_place *p);
 
 /* Makes a layout from one text per mesh axis ("S(0)", "B", "P(max)"), or from a single text for all axes ("(B,
  * S(0))"). order: every mesh axis once, in the order of splitting; NULL: mesh order. ndim: number of dimensions of
- * the tensor, which resolves S(-1) and limits S; -1: unknown. */
+ * the tensor, which resolves S(-1) and limits S; -1: unknown. The session owns the layout until rille_close(). */
 int rille_layout(struct rille_session *s, const struct rille_place *p, int n, const char *const *sbp, const int *order,
                  int ndim, const struct rille_layout **out);
 const struct rille_place *rille_layout_place(const struct rille_layout *l);
@@ -330,6 +336,7 @@ struct rille_attr_info {
     const char *words; /* RILLE_TEXT: allowed words, separated by '|' */
     const char *doc;
 };
+/* Operators are constants of the library. NULL: no such operator. */
 const struct rille_op *rille_op_find(const char *name);
 /* returns the i-th operator in order of name; NULL: there are at most i operators */
 const struct rille_op *rille_op_at(int i);
@@ -379,6 +386,10 @@ int rille_create(struct rille_session *s, const struct rille_op *op, int nargs, 
 
 /* ---- tensors ---- */
 
+/* Each function that sets a struct rille_tensor * returns a new handle, also if it is on a tensor that has handles. A
+ * handle lasts until rille_tensor_free() or rille_close(); results, graphs, gradients and saves keep the values that
+ * they need without it. */
+
 /* Copies host values into a new leaf. data: the global value, dense and row-major, of this dtype. */
 int rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
                            const struct rille_layout *layout, struct rille_tensor **out);
@@ -410,8 +421,9 @@ int rille_to_dlpack_versioned(struct rille_tensor *t, struct DLManagedTensorVers
 void rille_tensor_free(struct rille_tensor **t);
 struct rille_tensor *rille_tensor_hold(struct rille_tensor *t); /* returns another handle on the same tensor */
 
-const char *rille_tensor_dtype(const struct rille_tensor *t);
+const char *rille_tensor_dtype(const struct rille_tensor *t); /* returns a constant of the library */
 int rille_tensor_ndim(const struct rille_tensor *t);
+/* returns an array that lasts until t is freed or changed in place */
 const int64_t *rille_tensor_shape(const struct rille_tensor *t);
 int64_t rille_tensor_numel(const struct rille_tensor *t);
 size_t rille_dtype_bytes(const char *dtype); /* returns 0 for an unknown dtype */
@@ -423,7 +435,8 @@ bool rille_tensor_requires_grad(const struct rille_tensor *t);
 /* Sets requires_grad of a leaf with a float dtype. A compiled step that reads the leaf can be called only while the
  * flag is as it was in the trace. */
 int rille_tensor_set_requires_grad(struct rille_tensor *t, bool on);
-const char *rille_tensor_name(const struct rille_tensor *t); /* NULL: the tensor has no name */
+/* returns a text that lasts until t is freed or named again; NULL: the tensor has no name */
+const char *rille_tensor_name(const struct rille_tensor *t);
 void rille_tensor_set_name(struct rille_tensor *t, const char *name);
 
 /* Computes the values of these tensors in one run, except those that are computed already. */
@@ -575,6 +588,8 @@ void rille_step_undo(struct rille_session *s);
 /* ---- live numbers: a function returns their value at each call of a compiled step ---- */
 
 typedef int rille_live_fn(void *arg, double *out); /* non-zero: failure; the run then does not start */
+/* Makes a live number, whose handle lasts until rille_live_free() or rille_close(). Steps that read the number keep it
+ * without the handle. drop(arg): called once, when nothing reads the number any more; may be NULL. */
 int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg,
                    struct rille_live **out);
 /* Sets a function that the session calls if the run that read the number fails or is interrupted. */
@@ -632,7 +647,8 @@ int rille_graph_check(const struct rille_graph_options *o);
  * range. */
 int rille_schedule_contexts(const char *schedule, int devices, int stages, int device);
 /* Trace a step: begin; call the function on the inputs that begin returns, each of which represents one micro-batch;
- * end with the function's results. In between, calls are recorded and nothing runs; reading a value is an error.
+ * end with the function's results. In between, calls are recorded and nothing runs; reading a value is an error. The
+ * handles piece[] are the caller's, also after the trace; the graph lasts until rille_graph_free() or rille_close().
  * After an error, abort restores versions and gradients. */
 int rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin,
                       struct rille_tensor *const *in, struct rille_tensor **piece);

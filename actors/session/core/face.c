@@ -56,7 +56,8 @@ face_session(const struct rille_session *s, const char *who)
 {
     TRY(face_own(s, who));
     if (s->owner != face_thread())
-        return fail(E_STATE, "%s: a session must be used only by the thread that opened it", who);
+        return fail(E_STATE,
+                    "%s: a session must be used only by the thread that opened it, or that called rille_adopt()", who);
     err_at(s->context.at.file, s->context.at.line);
     return 0;
 }

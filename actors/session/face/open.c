@@ -159,6 +159,16 @@ rille_open(const struct rille_options *options, struct rille_session **out)
     return status;
 }
 
+int
+rille_adopt(struct rille_session *s)
+{
+    TRY(face_own(s, __func__));
+    if (s->trace.now) return fail(E_STATE, "adopt: a step is being traced; end the trace first");
+    session_drain(s);
+    s->owner = face_thread();
+    return 0;
+}
+
 /* Counts of handles that the host program did not free. */
 struct forgotten {
     struct str names;
