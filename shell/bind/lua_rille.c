@@ -304,6 +304,20 @@ from_local(lua_State *L)
     return 1;
 }
 
+/* rille.eval(x, ...): computes the tensors in one run, waits until their values are complete, and returns them. */
+static int
+eval(lua_State *L)
+{
+    int n = lua_gettop(L);
+    struct rille_tensor **t = scratch_new(L, "eval", sizeof *t * (size_t)(n + 1));
+    for (int i = 0; i < n; i++) t[i] = tensor_check(L, i + 1, "eval");
+    at_line(L);
+    check(L, rille_eval(shell_of(L)->session, n, t));
+    check(L, rille_wait(shell_of(L)->session));
+    lua_settop(L, n);
+    return n;
+}
+
 /* ---- counters, devices ---- */
 
 static int
@@ -505,6 +519,7 @@ static const luaL_Reg functions[] = {
     {"_recompute", recompute},
     {"_schedule_contexts", schedule_contexts},
     {"grad", grad},
+    {"eval", eval},
     {"counters", counters},
     {"devices", devices},
     {"device_info", device_info},

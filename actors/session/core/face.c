@@ -1,7 +1,7 @@
 /* face.c - checks of arguments of public functions. */
 #include "actors/session/core/face.h"
 
-#include "kernels/cpu/base/team.h"
+#include "kernels/exec/kernel.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -24,7 +24,7 @@ count_fork(void)
 static void
 count_forks(void)
 {
-    pthread_atfork(team_release, NULL, count_fork);
+    pthread_atfork(kernel_end_threads, NULL, count_fork);
 }
 
 int

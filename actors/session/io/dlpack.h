@@ -1,5 +1,5 @@
 /* dlpack.h - tensors that are shared with other libraries, in the structs of the DLPack specification (versions 0 and
- * 1, https://dmlc.github.io/dlpack/latest/c_api.html).
+ * 1, https://dmlc.github.io/dlpack).
  *
  * An import is a leaf whose buffer wraps the other library's memory (buffer_wrap). An export holds a buffer of a value
  * until the other library calls the deleter, on any thread and at any time. While the session is open, the deleter only
