@@ -150,7 +150,7 @@ static int
 manual_seed(lua_State *L)
 {
     if (!lua_isinteger(L, 1)) complain(L, "manual_seed: expected an integer, found %s", what_is(L, 1));
-    rille_seed(shell_of(L)->session, (uint64_t)lua_tointeger(L, 1));
+    rille_seed(shell_session(L), (uint64_t)lua_tointeger(L, 1));
     return 0;
 }
 
@@ -187,7 +187,7 @@ shell_autocast(lua_State *L)
 static int
 session_setting(lua_State *L, const char *name, bool (*set)(struct rille_session *s, bool on))
 {
-    struct rille_session *s = shell_of(L)->session;
+    struct rille_session *s = shell_session(L);
     if (!lua_isnoneornil(L, 1) && !lua_isboolean(L, 1))
         complain(L, "%s: expected true or false, found %s", name, what_is(L, 1));
     bool was = set(s, lua_toboolean(L, 1));
@@ -215,7 +215,7 @@ allow_tf32(lua_State *L)
 static int
 call_in_mode(lua_State *L, const char *name, bool on)
 {
-    struct rille_session *s = shell_of(L)->session;
+    struct rille_session *s = shell_session(L);
     int top = lua_gettop(L);
     if (!lua_isfunction(L, 1) && luaL_getmetafield(L, 1, "__call") == LUA_TNIL)
         complain(L, "%s: expected a function, found %s", name, what_is(L, 1));
@@ -324,7 +324,7 @@ static int
 counters(lua_State *L)
 {
     struct rille_counters c = {0};
-    rille_count(shell_of(L)->session, &c);
+    rille_count(shell_session(L), &c);
     const struct {
         const char *name;
         int64_t value;
@@ -360,7 +360,8 @@ devices(lua_State *L)
 {
     struct rille_device_info d;
     lua_newtable(L);
-    for (int i = 0; rille_device_info(shell_of(L)->session, i, &d); i++) {
+    struct rille_session *s = shell_session(L);
+    for (int i = 0; rille_device_info(s, i, &d); i++) {
         const struct {
             const char *name;
             int64_t value;
@@ -640,6 +641,14 @@ shell_close(lua_State *L)
     if (sh->session) rille_close(&sh->session);
     last.registry = NULL;
     return 0;
+}
+
+struct rille_session *
+shell_session(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    if (s && !rille_default_kind(s)) check(L, rille_error_code());
+    return s;
 }
 
 void

@@ -78,6 +78,8 @@ struct shell {
 
 /* Returns the shell of the Lua state; coroutines share it. */
 struct shell *shell_of(lua_State *L);
+/* Returns the session, for core functions that report no error; raises in a child made by fork(). NULL: closed. */
+struct rille_session *shell_session(lua_State *L);
 /* Waits for saves and runs in progress, and raises their errors. Does nothing in a child made by fork(). */
 void shell_finish(lua_State *L);
 
