@@ -27,8 +27,9 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define RILLE_VERSION        "0.1.0"
-#define RILLE_VERSION_NUMBER 1000 /* 1000000 * MAJOR + 1000 * MINOR + PATCH */
+#define RILLE_VERSION "0.1.0"
+/* 1000000 * MAJOR + 1000 * MINOR + PATCH */
+#define RILLE_VERSION_NUMBER 1000
 enum { RILLE_DIMS = 8, RILLE_AXES = 6 };
 
 struct rille_session;

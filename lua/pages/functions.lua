@@ -111,7 +111,7 @@ Operators are lazy: without eval, the first read of a value computes it. Use eva
     errors = "errors of the computation, with the line of the operator; not while rille.graph traces a step",
     shows = "rille.eval(rille.ones(3) + 1):sum():item()",
     gives = "6.0",
-    see = "tensor.item clock counters",
+    see = "item clock counters",
     words = "force compute materialize run lazy synchronize block_until_ready evaluate",
   },
   eye = {

@@ -3,6 +3,7 @@
 # and that both processes end. A small module in C calls fork().
 rille=$(realpath "$1")
 . t/lib/tap.sh
+export ASAN_OPTIONS=detect_leaks=0:$ASAN_OPTIONS # children cannot close the session of their parent
 cat >"$dir/fork.c" <<'C'
 #include <lauxlib.h>
 #include <lua.h>

@@ -21,6 +21,8 @@ count_fork(void)
     nfork++;
 }
 
+/* Begins to count. Before fork(), the kernels' threads of the calling thread end, because a session of the child would
+ * wait for them for ever. */
 static void
 count_forks(void)
 {
