@@ -1,10 +1,11 @@
 /* rille.h - the public API of librille: tensors sharded over many devices, and programs on them.
  *
- * A session owns devices, threads, memory, the stored program and its plans. Only the thread that opened a session
- * may use it, except for rille_interrupt() and rille_doing(). Functions also reject NULL and objects of another
- * session. A function that rejects its arguments returns an error code, NULL, 0 or -1, or does nothing if it returns
- * void; rille_error() says why. Values are lazy: an operator call only adds a node to the stored program, and
- * reading the value computes it. Errors of shape, dtype, layout and placement are reported by the call.
+ * A session owns devices, threads, memory, the stored program and its plans. Only the thread that opened a session, or
+ * that has called rille_adopt(), may use it, except for rille_interrupt() and rille_doing(). Functions also reject
+ * NULL, objects of another session, and calls in a child made by fork() with a session of its parent; a child may open
+ * a session of its own. A function that rejects its arguments returns an error code, NULL, 0 or -1, or does nothing if
+ * it returns void; rille_error() says why. Values are lazy: an operator call only adds a node to the stored program,
+ * and reading the value computes it. Errors of shape, dtype, layout and placement are reported by the call.
  *
  * Functions that can fail return 0 or a code > 0. rille_error() then returns a text with the expected and the found
  * value; rille_error_line() returns the user's program line that rille_at() has set. The caller owns handles
@@ -27,6 +28,8 @@ extern "C" {
 #endif
 
 #define RILLE_VERSION "0.1.0"
+/* 1000000 * MAJOR + 1000 * MINOR + PATCH */
+#define RILLE_VERSION_NUMBER 1000
 enum { RILLE_DIMS = 8, RILLE_AXES = 6 };
 
 struct rille_session;
@@ -37,9 +40,17 @@ struct rille_op;
 struct rille_graph;
 struct rille_live;
 
+/* Return the version of the library, which may be later than that of the header that the program was compiled with. */
+const char *rille_version(void);
+int rille_version_number(void);
+
 /* ---- session ---- */
 
+/* Option structs begin with their size: sizeof the struct in the header that the program was compiled with. So a
+ * program runs with a later library, whose structs have more fields. Set structs to zero first: a zero field means the
+ * default. size 0 means the fields of version 0.1.0. A field that the library does not know must be zero. */
 struct rille_options {
+    size_t size;         /* sizeof(struct rille_options) */
     const char *devices; /* devices to open, "cpu:8,meta"; NULL: cpu:8, or one per core if there are more cores */
     int threads;         /* maximum number of device threads; 0: RILLE_THREADS or, if unset, the number of cores */
     const char *bus;     /* message bus, "zmq" or "sim:SEED"; NULL: RILLE_BUS or, if unset, "zmq" */
@@ -58,6 +69,7 @@ struct rille_options {
  * rille_open() waits until all workers have joined. */
 enum { RILLE_SECRET = 16 };
 struct rille_workers {
+    size_t size; /* sizeof(struct rille_workers) */
     int workers;
     /* address on which workers join, "tcp://127.0.0.1:5555"; NULL: sockets in a private folder */
     const char *bind;
@@ -83,7 +95,12 @@ struct rille_workers {
     void (*say)(void *arg, const char *text);
     void *arg;
 };
+/* Opens a session, which lasts until rille_close(). The texts of the options need not outlive the call, but those of
+ * options->cluster must outlive the session. */
 int rille_open(const struct rille_options *options, struct rille_session **s);
+/* Hands the session over to the calling thread, and waits for work in progress. From then on, the previous thread may
+ * not use the session. The caller makes sure that the previous thread has left its last call, by a lock or a queue. */
+int rille_adopt(struct rille_session *s);
 /* Closes the session. If the caller has not freed all handles, frees them and returns non-zero; rille_error() then
  * lists them. */
 int rille_close(struct rille_session **s);
@@ -105,6 +122,7 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
  * plug-in, until a worker is lost. RILLE_MPI: MPI; if that is impossible, an error. */
 enum rille_mpi { RILLE_TCP, RILLE_MPI_IF_ALL, RILLE_MPI };
 struct rille_worker_options {
+    size_t size; /* sizeof(struct rille_worker_options) */
     const char *join, *key_file, *devices;
     /* as in struct rille_options; also applies to collectives with other workers' GPUs */
     const char *collectives;
@@ -288,17 +306,18 @@ int rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *o
 
 /* ---- placements and layouts ---- */
 
+/* Sets *out to the placement, which the session owns until rille_close(). */
 int rille_place(struct rille_session *s, const char *kind, int naxis, const int32_t *sizes, const int32_t *ranks,
                 const struct rille_place **out);
 const char *rille_place_kind(const struct rille_place *p);
 int rille_place_axes(const struct rille_place *p, int32_t sizes[RILLE_AXES]); /* returns the number of axes */
-/* returns the number of ranks; *ranks: in mesh order */
+/* returns the number of ranks; *ranks: in mesh order, owned by the placement */
 int rille_place_ranks(const struct rille_place *p, const int32_t **ranks);
 char *rille_place_text(const struct rille_place *p);
 
 /* Makes a layout from one text per mesh axis ("S(0)", "B", "P(max)"), or from a single text for all axes ("(B,
  * S(0))"). order: every mesh axis once, in the order of splitting; NULL: mesh order. ndim: number of dimensions of
- * the tensor, which resolves S(-1) and limits S; -1: unknown. */
+ * the tensor, which resolves S(-1) and limits S; -1: unknown. The session owns the layout until rille_close(). */
 int rille_layout(struct rille_session *s, const struct rille_place *p, int n, const char *const *sbp, const int *order,
                  int ndim, const struct rille_layout **out);
 const struct rille_place *rille_layout_place(const struct rille_layout *l);
@@ -319,6 +338,7 @@ struct rille_attr_info {
     const char *words; /* RILLE_TEXT: allowed words, separated by '|' */
     const char *doc;
 };
+/* Operators are constants of the library. NULL: no such operator. */
 const struct rille_op *rille_op_find(const char *name);
 /* returns the i-th operator, built-in ones in order of name, then loaded ones; NULL: there are at most i operators */
 const struct rille_op *rille_op_at(int i);
@@ -345,12 +365,10 @@ int rille_load_operators(struct rille_session *s, const char *path);
 enum rille_arg_kind { RILLE_ARG_NONE, RILLE_ARG_TENSOR, RILLE_ARG_INT, RILLE_ARG_FLOAT, RILLE_ARG_LIVE };
 struct rille_arg {
     enum rille_arg_kind kind;
-    union {
-        struct rille_tensor *tensor;
-        int64_t i;
-        double f;
-        struct rille_live *live;
-    };
+    struct rille_tensor *tensor; /* value of RILLE_ARG_TENSOR */
+    int64_t i;                   /* value of RILLE_ARG_INT */
+    double f;                    /* value of RILLE_ARG_FLOAT */
+    struct rille_live *live;     /* value of RILLE_ARG_LIVE */
 };
 struct rille_attr {
     const char *name;
@@ -381,14 +399,44 @@ int rille_create(struct rille_session *s, const struct rille_op *op, int nargs, 
 
 /* ---- tensors ---- */
 
+/* Each function that sets a struct rille_tensor * returns a new handle, also if it is on a tensor that has handles. A
+ * handle lasts until rille_tensor_free() or rille_close(); results, graphs, gradients and saves keep the values that
+ * they need without it. */
+
 /* Copies host values into a new leaf. data: the global value, dense and row-major, of this dtype. */
 int rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
                            const struct rille_layout *layout, struct rille_tensor **out);
+/* Makes a new leaf of memory that the caller owns: on device 0 of the default kind, with the strides in elements;
+ * NULL: dense and row-major. The tensor shares the memory if that is dense, aligned to 64 bytes and on a cpu device of
+ * this process; otherwise the function copies it. A change of the leaf in place may write shared memory, and until its
+ * results are computed the caller must not write it. release(arg) is called once, on the session's thread, when Rille
+ * does not use the memory any more: before the function returns if it copies, and in rille_close() at the latest; NULL:
+ * no call. After an error, the memory stays the caller's, and release() is not called. */
+int rille_from_memory(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
+                      const int64_t *strides, void *data, void (*release)(void *arg), void *arg,
+                      struct rille_tensor **out);
+/* DLPack: tensors of other libraries, in the structs of dlpack.h (version 1), which the caller includes. Only cpu
+ * memory.
+ *
+ * rille_from_dlpack() makes a leaf as rille_from_memory() does, and owns m if it succeeds: m->deleter is the release
+ * function. It copies memory that m says is read-only.
+ *
+ * rille_to_dlpack() computes t, and returns its value in *out, whose deleter the caller must call once, on any thread,
+ * also after rille_close(). t must be on one cpu device, or replicated over cpu devices. The value is shared, so the
+ * caller must not write it; later changes of t may be visible or not. A session with workers copies the value. The
+ * memory of a value that was given back is freed by the next call of these functions, or by rille_close(). */
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+int rille_from_dlpack(struct rille_session *s, struct DLManagedTensor *m, struct rille_tensor **out);
+int rille_from_dlpack_versioned(struct rille_session *s, struct DLManagedTensorVersioned *m, struct rille_tensor **out);
+int rille_to_dlpack(struct rille_tensor *t, struct DLManagedTensor **out);
+int rille_to_dlpack_versioned(struct rille_tensor *t, struct DLManagedTensorVersioned **out);
 void rille_tensor_free(struct rille_tensor **t);
 struct rille_tensor *rille_tensor_hold(struct rille_tensor *t); /* returns another handle on the same tensor */
 
-const char *rille_tensor_dtype(const struct rille_tensor *t);
+const char *rille_tensor_dtype(const struct rille_tensor *t); /* returns a constant of the library */
 int rille_tensor_ndim(const struct rille_tensor *t);
+/* returns an array that lasts until t is freed or changed in place */
 const int64_t *rille_tensor_shape(const struct rille_tensor *t);
 int64_t rille_tensor_numel(const struct rille_tensor *t);
 size_t rille_dtype_bytes(const char *dtype); /* unknown dtype: returns 0; rille_error() says more */
@@ -400,7 +448,8 @@ bool rille_tensor_requires_grad(const struct rille_tensor *t);
 /* Sets requires_grad of a leaf with a float dtype. A compiled step that reads the leaf can be called only while the
  * flag is as it was in the trace. */
 int rille_tensor_set_requires_grad(struct rille_tensor *t, bool on);
-const char *rille_tensor_name(const struct rille_tensor *t); /* NULL: the tensor has no name */
+/* returns a text that lasts until t is freed or named again; NULL: the tensor has no name */
+const char *rille_tensor_name(const struct rille_tensor *t);
 void rille_tensor_set_name(struct rille_tensor *t, const char *name);
 
 /* Computes the values of these tensors in one run, except those that are computed already. */
@@ -552,6 +601,8 @@ void rille_step_undo(struct rille_session *s);
 /* ---- live numbers: a function returns their value at each call of a compiled step ---- */
 
 typedef int rille_live_fn(void *arg, double *out); /* non-zero: failure; the run then does not start */
+/* Makes a live number, whose handle lasts until rille_live_free() or rille_close(). Steps that read the number keep it
+ * without the handle. drop(arg): called once, when nothing reads the number any more; may be NULL. */
 int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg,
                    struct rille_live **out);
 /* Sets a function that the session calls if the run that read the number fails or is interrupted. */
@@ -566,6 +617,7 @@ void rille_live_free(struct rille_live **l);
 /* ---- graphs: compiled steps ---- */
 
 struct rille_graph_options {
+    size_t size;       /* sizeof(struct rille_graph_options) */
     int micro_batches; /* number of micro-batches; 0: 1 */
     /* name of the schedule, "1f1b", "gpipe", "zb-v", "auto"; NULL: "1f1b"; the error for an unknown name lists all
      * names */
@@ -608,7 +660,8 @@ int rille_graph_check(const struct rille_graph_options *o);
  * range. */
 int rille_schedule_contexts(const char *schedule, int devices, int stages, int device);
 /* Trace a step: begin; call the function on the inputs that begin returns, each of which represents one micro-batch;
- * end with the function's results. In between, calls are recorded and nothing runs; reading a value is an error.
+ * end with the function's results. In between, calls are recorded and nothing runs; reading a value is an error. The
+ * handles piece[] are the caller's, also after the trace; the graph lasts until rille_graph_free() or rille_close().
  * After an error, abort restores versions and gradients. */
 int rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin,
                       struct rille_tensor *const *in, struct rille_tensor **piece);
@@ -857,6 +910,7 @@ int rille_certificate_check(const char *path, char **said);
 /* A cluster, for which rille_graph_whatif() plans the step on a mesh of meta devices. If the cluster has as many
  * axes as the step's mesh, layouts that the program sets are kept; otherwise all layouts are free. */
 struct rille_cluster {
+    size_t size; /* sizeof(struct rille_cluster) */
     int naxis;
     int32_t mesh[RILLE_AXES];
     /* bandwidth by axis, bytes per second that a rank receives, at least 1000; 0: as on this machine */
@@ -926,6 +980,7 @@ int rille_load_npy(struct rille_session *s, const char *path, const struct rille
 /* Writes named tensors to a .safetensors file, to a .npy file (one tensor, whatever its name) or, if path is a
  * folder, to shard files with an index, which replace those of an earlier save. A single file is written atomically. */
 struct rille_save_options {
+    size_t size; /* sizeof(struct rille_save_options) */
     int nmetadata;
     const char *const *metadata; /* key, value, key, value, ... */
     int64_t shard_bytes;         /* maximum number of bytes of a shard file in a folder; 0: 5 GB */
@@ -1003,6 +1058,7 @@ int rille_tokens_digest(const struct rille_tokens *t, uint64_t *out);
  * which is x shifted by one id. A background thread prefetches the next n rows; at the end of an epoch, those of the
  * next epoch. */
 struct rille_token_rows {
+    size_t size; /* sizeof(struct rille_token_rows) */
     int64_t length, first, n;
     int64_t vocab; /* ids must be less than vocab, else E_ARG with file and position; 0: any ids */
     uint64_t seed, epoch;

@@ -102,7 +102,7 @@ moved(struct rille_tensor *x, const struct rille_layout *l)
 static void
 open_devices(struct training *t)
 {
-    const struct rille_options options = {.devices = "cpu:2", .seed = 3};
+    const struct rille_options options = {.size = sizeof options, .devices = "cpu:2", .seed = 3};
     const struct rille_place *both;
     must(rille_open(&options, &t->s));
     must(rille_place(t->s, "cpu", 1, (int32_t[]){2}, (int32_t[]){0, 1}, &both));

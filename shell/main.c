@@ -428,8 +428,7 @@ calibrate(struct rille_session *s, const char *path)
 static int
 finish_files(lua_State *L)
 {
-    files_finish(L);
-    check(L, rille_wait(shell_of(L)->session));
+    shell_finish(L);
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/exec/exec.h"
 
 #include "kernels/cpu/base/copies.h"
+#include "kernels/cpu/base/team.h"
 #include "kernels/cpu/eltwise/eltwise.h"
 #include "kernels/cpu/rows/rows.h"
 #include "kernels/cuda/launch.h"
@@ -41,6 +42,12 @@ bool
 kernel_checks(void)
 {
     return check_ref;
+}
+
+void
+kernel_end_threads(void)
+{
+    team_release();
 }
 
 /* ---- choosing ---- */

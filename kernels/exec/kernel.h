@@ -77,4 +77,7 @@ int ref_run(const struct kcall *k);
 void kernel_check(bool ref);
 bool kernel_checks(void);
 
+/* Ends the threads that kernels on the calling thread use, before fork(); the next kernel starts them again. */
+void kernel_end_threads(void);
+
 #endif

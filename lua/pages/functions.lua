@@ -47,12 +47,12 @@ strategy: {{2, 1}}; number of shards per axis of x, for each slice]],
     sign = "rille.clock()",
     text = [[
 Returns the time in seconds, for measuring.
-A step on a GPU may return before its work is done: read a value before taking the time.]],
+A step may return before its work is done: call rille.eval before taking the time.]],
     returns = "a number; the starting point is arbitrary",
     errors = "no argument is accepted",
     shows = "rille.clock() > 0",
     gives = "true",
-    see = "graph.stats train.progress",
+    see = "eval graph.stats train.progress",
     words = "time benchmark measure timer slow",
   },
   counters = {
@@ -108,6 +108,19 @@ fn: function
     gives = "true",
     see = "no_grad grad func",
     words = "gradient",
+  },
+  eval = {
+    sign = "rille.eval(x, ...)",
+    text = [[
+Computes tensors now, in one run, and waits until their values are complete.
+Operators are lazy: without eval, the first read of a value computes it. Use eval to time a computation.]],
+    args = "x, ...: tensors; those that have values already cost nothing",
+    returns = "the same tensors",
+    errors = "errors of the computation, with the line of the operator; not while rille.graph traces a step",
+    shows = "rille.eval(rille.ones(3) + 1):sum():item()",
+    gives = "6.0",
+    see = "item clock counters",
+    words = "force compute materialize run lazy synchronize block_until_ready evaluate",
   },
   eye = {
     sign = "rille.eye(n, m = n" .. OPTIONS .. ")",

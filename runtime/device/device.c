@@ -144,9 +144,11 @@ stream_role_text(int role)
 /* ---- blocks ---- */
 
 struct block {
-    struct buffer buffer; /* must be the first member, because a buffer pointer is its block's pointer */
-    struct block *next;   /* next idle block of the same size class */
-    size_t capacity;      /* bytes of the size class; 0: a block without data */
+    struct buffer buffer;       /* must be the first member, because a buffer pointer is its block's pointer */
+    struct block *next;         /* next idle block of the same size class */
+    size_t capacity;            /* bytes of the size class; 0: a block without data, or with memory that another owns */
+    void (*release)(void *arg); /* returns the memory to its owner; NULL: the pool owns the memory */
+    void *release_arg;
 };
 
 struct pool {
@@ -160,6 +162,7 @@ struct pool {
     size_t crest; /* recent peak of live bytes */
     void *arena;
     struct pool_count count;
+    bool left; /* the last buffer that is dropped frees the pool */
     struct block *idle[NCLASS];
 };
 
@@ -358,6 +361,18 @@ buffer_new_for_host(struct pool *p, size_t bytes, struct buffer **out)
 }
 
 void
+buffer_wrap(struct pool *p, void *data, size_t bytes, void (*release)(void *arg), void *arg, struct buffer **out)
+{
+    struct block *b = must_alloc(sizeof *b);
+    assert(buffer_is_here(&(struct buffer){.pool = p}) && (uintptr_t)data % ALIGN == 0);
+    b->release = release;
+    b->release_arg = arg;
+    b->buffer = (struct buffer){.pool = p, .data = data, .bytes = bytes, .nref = 1, .generation = generation_of(p)};
+    p->count.nbuffer++;
+    *out = &b->buffer;
+}
+
+void
 buffer_hold(struct buffer *b)
 {
     assert(b->nref > 0);
@@ -469,6 +484,17 @@ block_idle(struct pool *p, struct block *b)
     p->idle_bytes += b->capacity;
 }
 
+/* Frees a block whose memory the pool does not own. */
+static void
+block_end(struct pool *p, struct block *b)
+{
+    if (b->release) {
+        await_all(p, b->buffer.touched);
+        b->release(b->release_arg);
+    }
+    free(b);
+}
+
 void
 buffer_drop(struct buffer **buffer)
 {
@@ -485,7 +511,8 @@ buffer_drop(struct buffer **buffer)
     if (block->capacity)
         block_idle(p, block);
     else
-        free(block);
+        block_end(p, block);
+    if (p->left && p->count.nbuffer == 0) pool_free(&p);
 }
 
 void
@@ -538,6 +565,21 @@ pool_free(struct pool **pool)
     if (p->order) await_all(p, p->order->begun);
     if (p->arena) pool_give(p, p->arena, p->count.arena_bytes);
     free(p);
+}
+
+void
+pool_leave(struct pool **pool)
+{
+    struct pool *p = *pool;
+    if (!p || p->count.nbuffer == 0) {
+        pool_free(pool);
+        return;
+    }
+    *pool = NULL;
+    pool_trim(p, 0, true);
+    if (p->order) await_all(p, p->order->begun);
+    p->order = NULL;
+    p->left = true;
 }
 
 void

@@ -157,6 +157,9 @@ void pool_from(struct pool *p, const struct pool_source *source);
 /* Declares that work of this order may access the pool's bytes. The order must outlive the pool. */
 void pool_order(struct pool *p, const struct work_order *order);
 void pool_free(struct pool **p); /* all buffers must have been dropped */
+/* Frees the pool when its last buffer is dropped, on any thread; the caller guards the drops by a lock. Until then the
+ * memory of these buffers stays. */
+void pool_leave(struct pool **p);
 void pool_limit(struct pool *p, size_t limit_bytes);
 /* Allocates a buffer. E_MEMORY: "out of memory on cpu:1: needs 2.1 GB, 0.4 GB of its limit free". bytes 0: a buffer
  * without data. The pool keeps freed blocks for requests of the same size class. The pool frees such blocks if many
@@ -164,6 +167,9 @@ void pool_limit(struct pool *p, size_t limit_bytes);
 int buffer_new(struct pool *p, size_t bytes, struct buffer **out);
 /* Allocates a buffer that host code will write at once. Prefers blocks that no unfinished work accesses. */
 int buffer_new_for_host(struct pool *p, size_t bytes, struct buffer **out);
+/* Makes a buffer of memory that the caller owns, at an address aligned to 64 bytes, for a pool whose bytes are in this
+ * process. release: called once, when nothing uses the memory any more; may be NULL. */
+void buffer_wrap(struct pool *p, void *data, size_t bytes, void (*release)(void *arg), void *arg, struct buffer **out);
 void buffer_hold(struct buffer *b);
 void buffer_drop(struct buffer **b);
 /* drops the buffer, and frees its memory instead of keeping it in the pool */

@@ -100,6 +100,7 @@ int
 environment_read(struct environment *e)
 {
     memset(e, 0, sizeof *e);
+    e->options.size = sizeof e->options;
     if (read_seed(e) || read_checks(e) || check_lua_folder(e)) return -1;
     e->options.devices = environment_value("RILLE_DEVICES");
     e->trace = environment_value("RILLE_TRACE");

@@ -66,6 +66,7 @@ record(lua_State *L)
     const struct rille_op *op = rille_op_find(luaL_checkstring(L, 1));
     if (!op) return 0;
     char *text = rille_op_help(shell_of(L)->session, op);
+    if (!text) check(L, rille_error_code());
     size_t n = strlen(text);
     lua_pushlstring(L, text, n && text[n - 1] == '\n' ? n - 1 : n);
     free(text);

@@ -365,7 +365,7 @@ lua_file_save(lua_State *L)
 {
     static const char *const keys[] = {"max_shard_size", NULL};
     const char *path = path_check(L, 1, "save");
-    struct rille_save_options o = {0};
+    struct rille_save_options o = {.size = sizeof o};
     struct names names;
     lua_settop(L, 3);
     if (!lua_isnil(L, 3)) {
@@ -411,7 +411,7 @@ checkpoint(lua_State *L)
 {
     struct shell *sh = shell_of(L);
     const char *path = path_check(L, 1, "checkpoint.save");
-    struct rille_save_options o = {.digest = true};
+    struct rille_save_options o = {.size = sizeof o, .digest = true};
     struct names names;
     bool background = lua_toboolean(L, 5);
     luaL_checktype(L, 3, LUA_TTABLE);

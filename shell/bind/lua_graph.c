@@ -208,6 +208,7 @@ lua_graph_new(lua_State *L)
     lua_settop(L, 2);
     struct graph *g = kind_new(L, KIND_GRAPH, sizeof *g);
     g->last = -1;
+    g->options.size = sizeof g->options;
     g->check = shell_of(L)->check_trace;
     user_line(L, &g->line);
     graph_options(L, 2, g);
@@ -479,7 +480,7 @@ whatif(lua_State *L)
 {
     static const char *const keys[] = {"mesh", "bandwidth", "latency", "flops", "memory", NULL};
     struct graph *g = graph_check(L, 1);
-    struct rille_cluster c = {0};
+    struct rille_cluster c = {.size = sizeof c};
     struct rille_explain *e;
     if (!lua_istable(L, 2)) return complain(L, "whatif: expected a table {mesh =, ...}, found %s", what_is(L, 2));
     if (!lua_isnoneornil(L, 3)) return complain(L, "whatif: expected a step and a table, found also %s", what_is(L, 3));

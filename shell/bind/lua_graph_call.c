@@ -202,7 +202,7 @@ find_batch_numbers(lua_State *L, const struct step_call *c)
     if (options.micro_batches < 2) return;
     luaL_checkstack(L, c->last + 8, "graph");
     int top = lua_gettop(L);
-    c->g->options = (struct rille_graph_options){.whole = true};
+    c->g->options = (struct rille_graph_options){.size = sizeof c->g->options, .whole = true};
     push_call(L, c);
     c->g->options = options;
     int failed = call_function(L, c, 0);

@@ -148,7 +148,7 @@ static int
 manual_seed(lua_State *L)
 {
     if (!lua_isinteger(L, 1)) complain(L, "manual_seed: expected an integer, found %s", what_is(L, 1));
-    rille_seed(shell_of(L)->session, (uint64_t)lua_tointeger(L, 1));
+    rille_seed(shell_session(L), (uint64_t)lua_tointeger(L, 1));
     return 0;
 }
 
@@ -185,7 +185,7 @@ shell_autocast(lua_State *L)
 static int
 session_setting(lua_State *L, const char *name, bool (*set)(struct rille_session *s, bool on))
 {
-    struct rille_session *s = shell_of(L)->session;
+    struct rille_session *s = shell_session(L);
     if (!lua_isnoneornil(L, 1) && !lua_isboolean(L, 1))
         complain(L, "%s: expected true or false, found %s", name, what_is(L, 1));
     bool was = set(s, lua_toboolean(L, 1));
@@ -213,7 +213,7 @@ allow_tf32(lua_State *L)
 static int
 call_in_mode(lua_State *L, const char *name, bool on)
 {
-    struct rille_session *s = shell_of(L)->session;
+    struct rille_session *s = shell_session(L);
     int top = lua_gettop(L);
     if (!lua_isfunction(L, 1) && luaL_getmetafield(L, 1, "__call") == LUA_TNIL)
         complain(L, "%s: expected a function, found %s", name, what_is(L, 1));
@@ -302,13 +302,27 @@ from_local(lua_State *L)
     return 1;
 }
 
+/* rille.eval(x, ...): computes the tensors in one run, waits until their values are complete, and returns them. */
+static int
+eval(lua_State *L)
+{
+    int n = lua_gettop(L);
+    struct rille_tensor **t = scratch_new(L, "eval", sizeof *t * (size_t)(n + 1));
+    for (int i = 0; i < n; i++) t[i] = tensor_check(L, i + 1, "eval");
+    at_line(L);
+    check(L, rille_eval(shell_of(L)->session, n, t));
+    check(L, rille_wait(shell_of(L)->session));
+    lua_settop(L, n);
+    return n;
+}
+
 /* ---- counters, devices ---- */
 
 static int
 counters(lua_State *L)
 {
     struct rille_counters c = {0};
-    rille_count(shell_of(L)->session, &c);
+    rille_count(shell_session(L), &c);
     lua_newtable(L);
     field_integer(L, "nodes", c.nodes);
     field_integer(L, "compiles", c.compiles);
@@ -337,7 +351,7 @@ devices(lua_State *L)
 {
     struct rille_device_info d;
     lua_newtable(L);
-    for (int i = 0; rille_device_info(shell_of(L)->session, i, &d); i++) {
+    for (int i = 0; rille_device_info(shell_session(L), i, &d); i++) {
         lua_newtable(L);
         field_text(L, "kind", d.kind);
         field_integer(L, "device", d.device);
@@ -489,6 +503,7 @@ static const luaL_Reg functions[] = {
     {"_recompute", recompute},
     {"_schedule_contexts", schedule_contexts},
     {"grad", grad},
+    {"eval", eval},
     {"counters", counters},
     {"devices", devices},
     {"device_info", device_info},
@@ -611,13 +626,29 @@ shell_close(lua_State *L)
     return 0;
 }
 
+struct rille_session *
+shell_session(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    if (s && !rille_default_kind(s)) check(L, rille_error_code());
+    return s;
+}
+
+void
+shell_finish(lua_State *L)
+{
+    struct shell *sh = shell_of(L);
+    if (sh->process != getpid()) return;
+    files_finish(L);
+    check(L, rille_wait(sh->session));
+}
+
 /* __close, for local rille <close> = require "rille": ends the session here, not with the state. */
 static int
 module_close(lua_State *L)
 {
     if (!lua_rawequal(L, 1, lua_upvalueindex(1))) return complain(L, "expected rille, found %s", what_is(L, 1));
-    files_finish(L);
-    check(L, rille_wait(shell_of(L)->session));
+    shell_finish(L);
     tokens_close(L);
     return shell_close(L);
 }
@@ -690,6 +721,7 @@ shell_open(lua_State *L, const struct environment *e)
     sh->main = lua_tothread(L, -1);
     lua_pop(L, 1);
     sh->running = L;
+    sh->process = getpid();
     sh->collect_at = SLACK;
     sh->trace = e->trace;
     sh->check_trace = e->check_trace;

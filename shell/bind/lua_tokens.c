@@ -143,7 +143,8 @@ batch(lua_State *L)
     struct rille_tokens *t = tokens_check(L);
     const char *who = luaL_checkstring(L, 2);
     luaL_checktype(L, 3, LUA_TTABLE);
-    struct rille_token_rows r = {.length = field(L, 3, "length"),
+    struct rille_token_rows r = {.size = sizeof r,
+                                 .length = field(L, 3, "length"),
                                  .first = field(L, 3, "first"),
                                  .n = field(L, 3, "n"),
                                  .vocab = field(L, 3, "vocab"),

@@ -51,7 +51,8 @@ workers(lua_State *L)
 {
     struct rille_worker_info w;
     lua_newtable(L);
-    for (int i = 0; rille_worker_info(shell_of(L)->session, i, &w); i++) {
+    struct rille_session *s = shell_session(L);
+    for (int i = 0; rille_worker_info(s, i, &w); i++) {
         lua_createtable(L, 0, 9);
         field_integer(L, "rank", w.rank);
         field_integer(L, "pid", w.pid);

@@ -16,6 +16,7 @@
 #include "rille.h"
 
 #include <limits.h>
+#include <sys/types.h>
 
 /* Warning for a device kind that was renamed; the old name works until the next release. */
 #define RENAMED_KIND "the device kind \"late\" was renamed to \"async\"; \"late\" will be an error in the next release"
@@ -53,6 +54,7 @@ struct environment {
 
 struct shell {
     struct rille_session *session;
+    pid_t process;           /* process that opened the session; a child made by fork() has another */
     lua_State *main;         /* main state, not a coroutine */
     lua_State *running;      /* state that called the core last; live numbers run on it */
     const void *meta[NKIND]; /* addresses of the metatables of all kinds */
@@ -77,6 +79,10 @@ struct shell {
 
 /* Returns the shell of the Lua state; coroutines share it. */
 struct shell *shell_of(lua_State *L);
+/* Returns the session, for core functions that report no error; raises in a child made by fork(). NULL: closed. */
+struct rille_session *shell_session(lua_State *L);
+/* Waits for saves and runs in progress, and raises their errors. Does nothing in a child made by fork(). */
+void shell_finish(lua_State *L);
 
 /* ---- environment.c ---- */
 

@@ -515,7 +515,8 @@ own_worker_devices(const char *given)
 static int
 worker(const struct words *w)
 {
-    struct rille_worker_options o = {.join = w->join,
+    struct rille_worker_options o = {.size = sizeof o,
+                                     .join = w->join,
                                      .key_file = w->key_file,
                                      .root = w->root,
                                      .devices = own_worker_devices(w->devices),
@@ -605,7 +606,8 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     f->found = r.launcher;
     snprintf(address, sizeof address, "%s", r.address);
     if (r.rank > 0) {
-        struct rille_worker_options o = {.join = address,
+        struct rille_worker_options o = {.size = sizeof o,
+                                         .join = address,
                                          .key_file = w.key_file,
                                          .root = w.root,
                                          .devices = own_worker_devices(w.devices),
@@ -687,6 +689,7 @@ front_options(struct front *f, const char *devices, struct rille_options *o)
         f->cluster.start && !f->hosts.n; /* the first worker runs on this host, so its GPUs are asked for, too */
     if (devices && rille_devices(devices, here)) return -1;
     f->devices = f->cluster.devices = devices;
+    f->cluster.size = sizeof f->cluster;
     o->cluster = &f->cluster;
     return 0;
 }

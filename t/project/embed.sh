@@ -29,4 +29,30 @@ ok "compiled and eager losses agree within 1e-6" [ $? = 0 ]
 case $embed in /*) ;; *) embed=$PWD/$embed ;; esac
 (cd "$dir" && ! "$embed" >out 2>&1 && grep -q 'digits_x.npy' out)
 ok "the error for a missing file names the file" [ $? = 0 ]
+# the header is plain C99 and C++11, and each declared function is in the library
+echo '#include "rille.h"
+int main(void) { struct rille_options o = {0}; o.size = sizeof o; return rille_version_number() == RILLE_VERSION_NUMBER ? (int)(o.size == 0) : 1; }' >"$dir/header.c"
+cp "$dir/header.c" "$dir/header.cpp" && sed -i 's/{0}/{}/' "$dir/header.cpp"
+library=$(dirname "$(realpath "$rille")")
+for compiler in "gcc -std=c99" "gcc -std=c11" "g++ -std=c++11" "g++ -std=c++20" "clang -std=c99" "clang++ -std=c++11"; do
+  source=header.c
+  case $compiler in *c++*) source=header.cpp ;; esac
+  if ! command -v ${compiler%% *} >/dev/null; then
+    skip "rille.h compiles with $compiler" "there is no ${compiler%% *}"
+    continue
+  fi
+  ok "rille.h compiles without a warning with $compiler -pedantic" \
+    $compiler -Wall -Wextra -pedantic -pedantic-errors -Werror -I. -c -o "$dir/header.o" "$dir/$source"
+done
+if [ -e "$library/librille.so" ] && ! grep -q 'RILLE_SANITIZE:STRING=.' "$library/CMakeCache.txt"; then
+  gcc -std=c99 -I. -o "$dir/header" "$dir/header.c" -L"$library" -lrille -Wl,-rpath,"$library" && "$dir/header"
+  ok "the library has the header's version" [ $? = 0 ]
+fi
+
+# NumPy shares memory with Rille through ctypes, without a copy in both directions.
+if [ -e "$library/librille.so" ] && python3 -c 'import numpy; numpy.from_dlpack' 2>/dev/null; then
+  ok "Python shares tensors with the library by DLPack" python3 t/project/dlpack.py "$library/librille.so"
+else
+  skip "Python shares tensors with the library by DLPack" "there is no NumPy with from_dlpack"
+fi
 finish

@@ -123,6 +123,30 @@ lines(void)
     rille_close(&s);
 }
 
+/* Frees the handle of a tensor that a compiled step reads. */
+static void
+captured_freed(void)
+{
+    struct rille_session *s = open_session();
+    struct rille_tensor *t = ones(s), *captured = ones(s), *piece, *y, *result;
+    struct rille_graph *g;
+    float value[12] = {0};
+    rille_trace_begin(s, &(struct rille_graph_options){0}, 1, &t, &piece);
+    const struct rille_arg args[] = {{.kind = RILLE_ARG_TENSOR, .tensor = piece},
+                                     {.kind = RILLE_ARG_TENSOR, .tensor = captured}};
+    rille_call(s, rille_op_find("add"), 2, args, 0, NULL, &y);
+    rille_trace_end(s, 1, &y, &g);
+    rille_tensor_free(&captured);
+    rille_tensor_free(&piece);
+    rille_tensor_free(&y);
+    bool right = !rille_graph_run(g, 1, &t, &result) && !rille_tensor_read(result, value) && value[11] == 2;
+    ok(right, "a compiled step keeps a tensor that it reads, whose handle was freed: %s", right ? "" : rille_error());
+    rille_tensor_free(&result);
+    rille_tensor_free(&t);
+    rille_graph_free(&g);
+    ok(rille_close(&s) == 0, "the session closes");
+}
+
 int
 main(void)
 {
@@ -133,5 +157,6 @@ main(void)
     graphs_left();
     trace_left();
     lines();
+    captured_freed();
     return done();
 }

@@ -1,11 +1,40 @@
 /* face.c - checks of arguments of public functions. */
 #include "actors/session/core/face.h"
 
+#include "kernels/exec/kernel.h"
+
+#include <pthread.h>
+#include <string.h>
+
 const void *
 face_thread(void)
 {
     static _Thread_local char mark;
     return &mark;
+}
+
+static int nfork; /* calls of fork() that lead from the process that loaded the library to this process */
+
+static void
+count_fork(void)
+{
+    nfork++;
+}
+
+/* Begins to count. Before fork(), the kernels' threads of the calling thread end, because a session of the child would
+ * wait for them for ever. */
+static void
+count_forks(void)
+{
+    pthread_atfork(kernel_end_threads, NULL, count_fork);
+}
+
+int
+face_process(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, count_forks);
+    return nfork;
 }
 
 int
@@ -15,12 +44,51 @@ face_given(const void *p, const char *what, const char *who)
 }
 
 int
-face_session(const struct rille_session *s, const char *who)
+face_own(const struct rille_session *s, const char *who)
 {
     if (!s) return fail(E_ARG, "%s: the session is NULL", who);
+    if (s->process == nfork) return 0;
+    return fail(E_STATE,
+                "rille: this process was forked from the one that opened the session; open a session after fork(), "
+                "or use exec");
+}
+
+int
+face_session(const struct rille_session *s, const char *who)
+{
+    TRY(face_own(s, who));
     if (s->owner != face_thread())
-        return fail(E_STATE, "%s: a session must be used only by the thread that opened it", who);
+        return fail(E_STATE,
+                    "%s: a session must be used only by the thread that opened it, or that called rille_adopt()", who);
     err_at(s->context.at.file, s->context.at.line);
+    return 0;
+}
+
+/* Checks the size of an option struct, and that the fields which only the caller knows are zero. */
+static int
+check_size(const char *from, size_t size, size_t first, size_t known, const char *who)
+{
+    enum { MOST = 1 << 16 };
+    if (size && (size < first || size > MOST))
+        return fail(E_ARG, "%s: the size of the options must be 0 or sizeof the struct, at least %zu bytes, found %zu",
+                    who, first, size);
+    for (size_t i = known; i < size; i++)
+        if (from[i])
+            return fail(E_ARG, "%s: Rille %s does not know an option that is set; set it to 0, or use a later librille",
+                        who, RILLE_VERSION);
+    return 0;
+}
+
+int
+face_options(const void *from, size_t first, size_t known, void *to, const char *who)
+{
+    size_t size;
+    TRY(face_given(from, "the options", who));
+    memcpy(&size, from, sizeof size);
+    TRY(check_size(from, size, first, known, who));
+    memset(to, 0, known);
+    memcpy(to, from, MIN(size ? size : first, known));
+    memcpy(to, &known, sizeof known);
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* face.h - argument checks at the start of every function of rille.h: handles exist and belong to this session, and
- * the calling thread is the session's. A mistake of the host program causes an error that names the function, not a
- * crash.
+ * the calling process and thread are the session's. A mistake of the host program causes an error that names the
+ * function, not a crash. A child made by fork() has none of the session's threads, so each call would wait for ever.
  *
  * The checks return 0, or E_ARG or E_STATE after fail(). who: name of the public function. Only the thread that
  * opened a session may use it. Any argument of a face_ function may be NULL. The checks cannot detect freed handles.
@@ -10,10 +10,23 @@
 
 #include "actors/session/core/session.h"
 
+#include <stddef.h>
+
 /* Returns the mark of the calling thread, an address that is unique to the thread. */
 const void *face_thread(void);
+/* Returns the mark of this process, which differs from those of its parent and its children by fork(). */
+int face_process(void);
 
 int face_session(const struct rille_session *s, const char *who);
+/* Checks that this process opened the session: for functions that any thread may call. Async-signal-safe if the session
+ * passes. */
+int face_own(const struct rille_session *s, const char *who);
+/* Copies an option struct of the caller, which another version of rille.h may define. first: size of the struct's first
+ * version, which a size of 0 means (UP_TO); known: size of the struct here, which the copy gets as its size. Fields
+ * that the caller's version lacks are 0. */
+int face_options(const void *from, size_t first, size_t known, void *to, const char *who);
+/* size of a struct up to and including this field */
+#define UP_TO(type, field) (offsetof(struct type, field) + sizeof((struct type *)0)->field)
 int face_tensor(const struct rille_tensor *t, const char *who);
 /* Check that each argument is not NULL and belongs to this session: n tensors, operands, a layout, a placement. */
 int face_tensors(const struct rille_session *s, int n, struct rille_tensor *const *t, const char *who);

@@ -17,6 +17,18 @@
 #include <string.h>
 #include <unistd.h>
 
+const char *
+rille_version(void)
+{
+    return RILLE_VERSION;
+}
+
+int
+rille_version_number(void)
+{
+    return RILLE_VERSION_NUMBER;
+}
+
 /* ---- errors, interrupts ---- */
 
 const char *
@@ -65,7 +77,7 @@ rille_at(struct rille_session *s, const char *file, int line, const char *inside
 void
 rille_interrupt(struct rille_session *s)
 {
-    if (face_given(s, "the session", __func__)) return;
+    if (face_own(s, __func__)) return;
     atomic_store(&s->interrupted, 1);
     engine_interrupt(s->engine);
     if (s->cluster) cluster_interrupt(s->cluster);
@@ -86,7 +98,7 @@ doing_thread(const struct rille_session *s, int thread, char *text, size_t size)
 void
 rille_doing(struct rille_session *s, char *text, size_t size)
 {
-    if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0) return;
+    if (face_own(s, __func__) || face_given(text, "the text", __func__) || size == 0) return;
     for (int t = 0; doing_thread(s, t, text, size); t++)
         if (*text) return;
     *text = '\0';
@@ -96,16 +108,14 @@ rille_doing(struct rille_session *s, char *text, size_t size)
 bool
 rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size)
 {
-    if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0 || thread < 0)
-        return false;
+    if (face_own(s, __func__) || face_given(text, "the text", __func__) || size == 0 || thread < 0) return false;
     return doing_thread(s, thread, text, size);
 }
 
 bool
 rille_waiting_thread(struct rille_session *s, int thread, char *text, size_t size)
 {
-    if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0 || thread < 0)
-        return false;
+    if (face_own(s, __func__) || face_given(text, "the text", __func__) || size == 0 || thread < 0) return false;
     *text = '\0';
     return !s->cluster && engine_waiting_thread(s->engine, thread, text, size);
 }

@@ -22,6 +22,7 @@
 #include "runtime/file/claim.h"
 
 struct cluster;
+struct dlpack_export;
 struct snapshot;
 /* Snapshots on a cluster (durable/snapshot.h). */
 struct session_snapshots {
@@ -42,6 +43,7 @@ struct session_count {
 
 struct rille_session {
     const void *owner; /* mark of the thread that opened the session (face_thread) */
+    int process;       /* mark of the process that opened the session (face_process) */
     struct atlas *atlas;
     struct graph *graph;
     struct engine *engine;
@@ -64,7 +66,8 @@ struct rille_session {
     struct session_snapshots snapshots;
     struct session_count count;
     struct layout_texts texts;
-    struct claims claims; /* folders into which the session saves checkpoints */
+    struct dlpack_export *exports; /* tensors in the hands of other libraries (io/dlpack.h) */
+    struct claims claims;          /* folders into which the session saves checkpoints */
 };
 
 #endif

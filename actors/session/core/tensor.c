@@ -173,6 +173,25 @@ write_shard(const struct view *whole, const struct layout *l, const struct type 
 }
 
 int
+tensor_from_view(struct rille_session *s, const struct type *t, const struct layout *l, const struct view *whole,
+                 struct rille_tensor **out)
+{
+    struct store *store = NULL;
+    if (!(device_kind(l->place->kind)->flags & NO_BYTES)) {
+        TRY(store_make(s, t, l, &store));
+        int status = 0;
+        for (int pos = 0; pos < l->place->nrank && !status; pos++)
+            if (store->part[pos]) status = write_shard(whole, l, t, pos, store->part[pos]);
+        if (status) {
+            store_drop(&store);
+            return status;
+        }
+    }
+    *out = tensor_new(s, graph_leaf(s->graph, t, l, store), true);
+    return 0;
+}
+
+int
 rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
                        const struct rille_layout *layout, struct rille_tensor **out)
 {
@@ -184,20 +203,8 @@ rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, con
     const struct layout *l = layout ? (const struct layout *)layout : session_layout(s);
     TRY(face_type(dtype, ndim, shape, __func__, &t));
     TRY(layout_fits(l, &t));
-    struct store *store = NULL;
-    if (!(device_kind(l->place->kind)->flags & NO_BYTES)) {
-        TRY(store_make(s, &t, l, &store));
-        struct view whole = view_dense(&t, (void *)(uintptr_t)data);
-        int status = 0;
-        for (int pos = 0; pos < l->place->nrank && !status; pos++)
-            if (store->part[pos]) status = write_shard(&whole, l, &t, pos, store->part[pos]);
-        if (status) {
-            store_drop(&store);
-            return status;
-        }
-    }
-    *out = tensor_new(s, graph_leaf(s->graph, &t, l, store), true);
-    return 0;
+    struct view whole = view_dense(&t, (void *)(uintptr_t)data);
+    return tensor_from_view(s, &t, l, &whole, out);
 }
 
 /* ---- reading ---- */

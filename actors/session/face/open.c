@@ -8,6 +8,7 @@
 #include "actors/session/core/own_gradient.h"
 #include "actors/session/core/session.h"
 #include "actors/session/durable/snapshot.h"
+#include "actors/session/io/dlpack.h"
 #include "actors/session/step/batch_numbers.h"
 #include "actors/session/step/compiled.h"
 
@@ -111,8 +112,10 @@ check_collectives(const struct rille_session *s)
 
 /* Opens the cluster. Workers then own all devices. */
 static int
-open_cluster(struct rille_session *s, const struct rille_workers *o, bool nccl)
+open_cluster(struct rille_session *s, const struct rille_workers *workers, bool nccl)
 {
+    struct rille_workers copy, *o = &copy;
+    TRY(face_options(workers, UP_TO(rille_workers, arg), sizeof copy, &copy, "rille_open: cluster"));
     struct cluster_options co = {.world = o->workers,
                                  .bind = o->bind,
                                  .key_file = o->key_file,
@@ -143,11 +146,14 @@ live_release(struct rille_live *live)
 }
 
 int
-rille_open(const struct rille_options *o, struct rille_session **out)
+rille_open(const struct rille_options *options, struct rille_session **out)
 {
+    struct rille_options copy, *o = options ? &copy : NULL;
     TRY(face_given(out, "out", __func__));
+    if (o) TRY(face_options(options, UP_TO(rille_options, cluster), sizeof copy, &copy, __func__));
     struct rille_session *s = must_alloc(sizeof *s);
     s->owner = face_thread();
+    s->process = face_process();
     s->atlas = atlas_new();
     s->graph = graph_new();
     graph_on_orphan(s->graph, tensor_orphan);
@@ -168,6 +174,16 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     if (status) rille_close(&s);
     *out = s;
     return status;
+}
+
+int
+rille_adopt(struct rille_session *s)
+{
+    TRY(face_own(s, __func__));
+    if (s->trace.now) return fail(E_STATE, "adopt: a step is being traced; end the trace first");
+    session_drain(s);
+    s->owner = face_thread();
+    return 0;
 }
 
 /* Counts of handles that the host program did not free. */
@@ -252,9 +268,13 @@ rille_close(struct rille_session **sp)
     memo_free(&s->memo);
     collection_free(&s->collection);
     graph_free(&s->graph);
+    bool kept = dlpack_close(s);
     for (int kind = 0; kind < NDEVICE_KIND; kind++) {
         for (int32_t i = 0; i < s->devices.npool[kind]; i++)
-            if (s->devices.pool[kind][i]) pool_free(&s->devices.pool[kind][i]);
+            if (s->devices.pool[kind][i] && kept)
+                pool_leave(&s->devices.pool[kind][i]);
+            else if (s->devices.pool[kind][i])
+                pool_free(&s->devices.pool[kind][i]);
         free(s->devices.pool[kind]);
     }
     cluster_close(&s->cluster);

@@ -452,8 +452,9 @@ rille_saving_end(struct rille_saving **gp)
 {
     TRY(face_given(gp, "the save", __func__));
     struct rille_saving *g = *gp;
-    *gp = NULL;
     if (!g) return 0;
+    TRY(face_own(g->s, __func__));
+    *gp = NULL;
     if (g->background) pthread_join(g->thread, NULL);
     int status = g->why ? fail((enum err_code)g->status, "%s", g->why) : g->status;
     for (int i = 0; i < g->n; i++)
@@ -466,14 +467,15 @@ rille_saving_end(struct rille_saving **gp)
 
 int
 rille_save(struct rille_session *s, const char *path, int n, const char *const *name, struct rille_tensor *const *t,
-           const struct rille_save_options *o, struct rille_saving **in_background)
+           const struct rille_save_options *options, struct rille_saving **in_background)
 {
-    static const struct rille_save_options none;
+    struct rille_save_options o = {0};
     TRY(face_session(s, __func__));
+    if (options) TRY(face_options(options, UP_TO(rille_save_options, old), sizeof o, &o, __func__));
     TRY(face_given(path, "the path", __func__));
     TRY(n ? face_given(name, "the names", __func__) : 0);
     TRY(face_tensors(s, n, t, __func__));
-    struct rille_saving *g = saving_new(s, path, n, name, o ? o : &none);
+    struct rille_saving *g = saving_new(s, path, n, name, &o);
     int status = 0;
     if (in_background) *in_background = NULL;
     if (text_ends(path, ".npy") && n != 1)

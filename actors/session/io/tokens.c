@@ -243,11 +243,12 @@ layout_or_default(struct rille_session *s, const struct rille_layout *l)
 }
 
 int
-rille_tokens_batch(struct rille_tokens *t, const struct rille_token_rows *w, struct rille_tensor **x,
+rille_tokens_batch(struct rille_tokens *t, const struct rille_token_rows *rows, struct rille_tensor **x,
                    struct rille_tensor **y)
 {
+    struct rille_token_rows copy, *w = &copy;
     TRY(tokens_given(t, __func__));
-    TRY(face_given(w, "the rows", __func__));
+    TRY(face_options(rows, UP_TO(rille_token_rows, y), sizeof copy, &copy, __func__));
     TRY((w->x ? face_layout(t->s, w->x, __func__) : 0));
     TRY((w->y ? face_layout(t->s, w->y, __func__) : 0));
     TRY(face_given(x, "x", __func__));

@@ -9,11 +9,16 @@
 
 #include <string.h>
 
-int
-rille_graph_check(const struct rille_graph_options *o)
+static int
+copy_options(const struct rille_graph_options *from, struct rille_graph_options *to, const char *who)
+{
+    return face_options(from, UP_TO(rille_graph_options, time_limit), sizeof *to, to, who);
+}
+
+static int
+check_options(const struct rille_graph_options *o)
 {
     enum solve_mode mode;
-    TRY(face_given(o, "the options", __func__));
     if (o->zero < 0 || o->zero > 3) return fail(E_ARG, "graph: zero must be from 0 to 3, found %d", o->zero);
     if (o->prefetch < 0) return fail(E_ARG, "graph: prefetch must be at least 1, found %d", o->prefetch);
     if (o->micro_batches < 0) return fail(E_ARG, "graph: micro_batches must be at least 1, found %d", o->micro_batches);
@@ -40,14 +45,23 @@ rille_graph_check(const struct rille_graph_options *o)
 }
 
 int
-rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin, struct rille_tensor *const *in,
-                  struct rille_tensor **piece)
+rille_graph_check(const struct rille_graph_options *options)
 {
+    struct rille_graph_options o;
+    TRY(copy_options(options, &o, __func__));
+    return check_options(&o);
+}
+
+int
+rille_trace_begin(struct rille_session *s, const struct rille_graph_options *options, int nin,
+                  struct rille_tensor *const *in, struct rille_tensor **piece)
+{
+    struct rille_graph_options copy, *o = &copy;
     TRY(face_tensors(s, nin, in, __func__));
-    TRY(face_given(o, "the options", __func__));
+    TRY(copy_options(options, o, __func__));
     TRY(face_given(piece, "piece", __func__));
     if (s->trace.now) return fail(E_STATE, "graph: a graph was called while another one is being traced");
-    TRY(rille_graph_check(o));
+    TRY(check_options(o));
     TRY(trace_begin(s, o, nin, in, piece));
     if (o->auto_parallel) planned_call(s);
     return 0;

@@ -358,10 +358,11 @@ lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock
 }
 
 int
-rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct rille_explain **out)
+rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *cluster, struct rille_explain **out)
 {
+    struct rille_cluster copy, *c = &copy;
     TRY(face_graph(g, __func__));
-    TRY(face_given(c, "the cluster", __func__));
+    TRY(face_options(cluster, UP_TO(rille_cluster, memory), sizeof copy, &copy, __func__));
     TRY(face_given(out, "out", __func__));
     TRY(check_cluster(c));
     struct cluster k = {.s = g->s, .c = c};

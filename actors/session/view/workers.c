@@ -21,9 +21,10 @@ _Static_assert((int)RILLE_KEY_NAME == (int)KEY_FILE, "RILLE_KEY_NAME must equal 
 _Static_assert((int)RILLE_SECRET == (int)CLUSTER_ID, "RILLE_SECRET must equal CLUSTER_ID");
 
 int
-rille_worker(const struct rille_worker_options *o)
+rille_worker(const struct rille_worker_options *options)
 {
-    TRY(face_given(o, "the options", __func__));
+    struct rille_worker_options copy, *o = &copy;
+    TRY(face_options(options, UP_TO(rille_worker_options, die), sizeof copy, &copy, __func__));
     TRY(face_given(o->join, "the address to join", __func__));
     struct cluster_worker_options so = {.join = o->join,
                                         .key_file = o->key_file,

@@ -20,6 +20,12 @@ team_set(int n)
     if (omp_get_max_threads() != n) omp_set_num_threads(n);
 }
 
+void
+team_release(void)
+{
+    omp_pause_resource_all(omp_pause_soft);
+}
+
 /* Returns the number of iterations between two checks for a stop. A grain is the minimum work per thread, and dozens of
  * grains take some milliseconds. If grain is 1, a single iteration may be a large part of the work. */
 static int64_t

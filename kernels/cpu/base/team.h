@@ -9,6 +9,9 @@
 
 /* Makes oneDNN calls of this thread use n threads from now on (0: 1). Costs nothing if n is unchanged. */
 void team_set(int n);
+/* Ends the threads that the calling thread's loops use; the next loop starts them again. A child made by fork() would
+ * wait for its parent's threads for ever. */
+void team_release(void);
 
 /* Calls part(arg, lo, hi) for ranges that together cover 0 <= i < n. If there are several ranges, each has at least
  * `grain` iterations, the minimum work for which starting a thread is worthwhile. The partition depends only on n,
