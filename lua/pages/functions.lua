@@ -453,9 +453,10 @@ a size must be an integer of 0 or more; there may be at most 8]],
     sign = "state, ys = rille.scan(fn, state, xs, {axis = 0, length =, recompute = false})",
     text = [[
 Calls a function for each position of an axis and carries a state from call to call, like jax.lax.scan.
-Values and gradients are those of a Lua loop. The gradients of all positions of xs are joined in one buffer, so backward
-is linear in the length. A compiled step records the calls of every position: its plan, and the time to trace and compile
-it, grow with the length. For LSTM, GRU and plain cells, nn.LSTM, nn.GRU and nn.RNN have a plan of constant size.]],
+Values and gradients are those of a Lua loop. The gradients of all positions of xs are joined in one buffer, so
+backward is linear in the length. A compiled step records the calls of every position: its plan, and the time to
+trace and compile it, grow with the length. For LSTM, GRU and plain cells, nn.LSTM, nn.GRU and nn.RNN have a plan of
+constant size.]],
     args = [[
 fn: function(state, x); returns the next state and an output y, or nil as y
 state: tensor, or table of tensors, which may be nested; fn must keep its keys, shapes and dtypes

@@ -49,6 +49,15 @@ static bool on_gpu; /* this run tests a GPU, with all works */
 static struct work *works, **last = &works;
 static int64_t nwork, nrefused;
 
+static void
+append(struct work *w)
+{
+    *last = w;
+    last = &w->next;
+    w->taken = on_gpu || share_next();
+    nwork++;
+}
+
 /* ---- what is tested ---- */
 
 static bool
@@ -83,10 +92,7 @@ add_work(const struct op *op, const char *text, enum memory m, uint64_t seed)
     snprintf(w->text, sizeof w->text, "%s", text);
     w->memory = memory_text[m];
     w->strange = strange;
-    *last = w;
-    last = &w->next;
-    w->taken = on_gpu || share_next();
-    nwork++;
+    append(w);
     return true;
 }
 
@@ -165,10 +171,7 @@ add_look(const struct op *op, const char *text, enum memory m, int nbad, uint64_
     snprintf(w->text, sizeof w->text, "%s", text);
     w->memory = memory_text[m];
     w->looks = true;
-    *last = w;
-    last = &w->next;
-    w->taken = on_gpu || share_next();
-    nwork++;
+    append(w);
 }
 
 static void
@@ -219,10 +222,7 @@ add_sum(enum reduce r, enum dtype from, enum dtype to, int n, uint64_t seed)
         diag("%s", err_text());
         return;
     }
-    *last = w;
-    last = &w->next;
-    w->taken = on_gpu || share_next();
-    nwork++;
+    append(w);
 }
 
 static void
@@ -258,10 +258,7 @@ add_led(const struct op *op, const char *text, enum memory m, const struct led_c
     if (!has || !one) return;
     w->memory = memory_text[m];
     w->strange = strange;
-    *last = w;
-    last = &w->next;
-    w->taken = on_gpu || share_next();
-    nwork++;
+    append(w);
 }
 
 /* Adds n chains, each with another memory layout of operands. Also tries a misaligned first operand, and special
@@ -395,8 +392,7 @@ compile(const char *dir)
                "#include \"kernels/cuda/members.cuh\"\n");
     int n = write_texts(f, -1);
     fclose(f);
-    diag("%d texts for %lld calls; %lld chains lie so that no line leads them", n, (long long)nwork,
-         (long long)nrefused);
+    diag("%d texts for %lld calls; %lld chains have no source", n, (long long)nwork, (long long)nrefused);
     snprintf(line, sizeof line,
              "c++ -std=c++17 -O0 -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-function "
              "-Wno-unused-variable -Wno-unused-but-set-variable -Werror " SANITIZE
@@ -406,8 +402,6 @@ compile(const char *dir)
     snprintf(path, sizeof path, "%s/kernels.so", dir);
     return dlopen(path, RTLD_NOW);
 }
-
-/* ---- running ---- */
 
 static run_fn *
 entry(void *lib, const struct cuda_source *s)
@@ -428,12 +422,11 @@ list_one(const struct cuda_source *s, struct hash_table *seen, int n, const char
     uint32_t at = 0;
     if (hash_next(seen, hash, &at)) return n;
     hash_add(seen, hash, (void *)(uintptr_t)s);
-    name[n] = s->name;
-    text[n] = s->text;
+    if (name) name[n] = s->name, text[n] = s->text;
     return n + 1;
 }
 
-/* Lists each source once; returns the number of sources. */
+/* Lists each source once; returns the number of sources. name NULL: only counts. */
 static int
 list_texts(const char **name, const char **text)
 {
@@ -449,10 +442,7 @@ list_texts(const char **name, const char **text)
 static void
 compile_for_this(void)
 {
-    size_t room = 0;
-    for (struct work *w = works; w; w = w->next)
-        for (int i = 0; i < SOURCES; i++)
-            for (const struct cuda_source *s = source_of(w, i); s; s = s->then) room++;
+    size_t room = (size_t)list_texts(NULL, NULL);
     const char **name = must_alloc(room * sizeof *name), **text = must_alloc(room * sizeof *text);
     int n = list_texts(name, text);
     ok(gpu_compile(n, name, text), "%d sources compile for %s, sm_%d%d", n, gpu_is.name, gpu_is.major, gpu_is.minor);

@@ -6,7 +6,7 @@ local nn, optim = rille.nn, rille.optim
 -- Functions that accept any number of arguments, because they pass the arguments on or make a list; and x:backward,
 -- which has a more detailed message (t/shell/errors.lua).
 local open = {}
-for name in ("tensor:backward grad no_grad enable_grad autocast reshape permute expand zeros ones rand randn empty slice concat stack transpose nn.Sequential explain plan eval"):gmatch("%S+") do
+for name in ("tensor:backward grad no_grad per_micro_batch enable_grad autocast reshape permute expand zeros ones rand randn empty slice concat stack transpose nn.Sequential explain plan eval"):gmatch("%S+") do
   open[name] = true
 end
 

@@ -43,7 +43,7 @@ tap.group("the data of a chart", function()
   tap.fails(function() step:chart{forward = -1} end, "forward", "a negative cost is refused")
   tap.fails(function() step:chart{sideways = 1} end, "sideways", "an unknown cost is refused")
   tap.fails(function() step:chart(3) end, "table", "a number instead of a table is refused")
-  tap.fails(function() rille.graph(function(x) return x end):show() end, "called", "a step that was not called has no schedule")
+  tap.fails(function() rille.graph(function(x) return x end):show() end, "call the step first", "a step that was not called has no schedule")
 end)
 
 tap.group("reported waits", function()

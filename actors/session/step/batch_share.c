@@ -6,7 +6,6 @@
 #include "actors/session/core/tracer.h"
 #include "actors/session/step/batch_numbers.h"
 #include "actors/session/step/microbatch.h"
-#include "actors/session/step/trace.h"
 
 #include "kernels/op/lib/table.h"
 #include "sbp/sig.h"
@@ -173,7 +172,7 @@ infer_signatures(struct rille_session *s, struct reading *r, struct rule *rule, 
 static bool
 divides_segments(const struct rille_session *s, int64_t n)
 {
-    int32_t segments = trace_segments(s);
+    int32_t segments = s->trace.segments;
     return n > 1 && n < MOST_BLOCKS && segments && segments % n == 0;
 }
 
@@ -407,7 +406,7 @@ rille_micro_batch_result(struct rille_tensor *t)
     if (trace_microbatches(t->s) == 1) return 0;
     enum batch_share share = batch_share_of(v);
     if (share != SHARE_OTHER && share != SHARE_EXTREME) return 0;
-    bool rows = v->type.ndim && v->type.dim[0] == trace_rows(t->s);
+    bool rows = v->type.ndim && v->type.dim[0] == t->s->trace.rows;
     v->share = rows ? SHARE_ROWS : SHARE_MEAN;
     v->rows = 0;
     v->blocks = 1;

@@ -21,8 +21,8 @@ enum batch_share {
      * many equal blocks, each of which has rows of all micro-batches. blocks = -n: the axis before it, of size n,
      * numbers groups of segments (segments.h), and each group has its own rows. */
     SHARE_ROWS,
-    SHARE_SUM,   /* the batch's value is the sum of the micro-batches' values */
-    SHARE_MEAN,  /* the batch's value is the mean of the micro-batches' values */
+    SHARE_SUM,  /* the batch's value is the sum of the micro-batches' values */
+    SHARE_MEAN, /* the batch's value is the mean of the micro-batches' values */
     /* the value is a function of means and sums, such as a batch norm's statistics; gradients treat it as a mean */
     SHARE_FROM_MEANS,
     SHARE_EXTREME, /* the batch's value is the maximum or minimum of the micro-batches' values */

@@ -77,19 +77,6 @@ rille_planning(const struct rille_session *s)
     return rille_tracing(s) && s->trace.now->options.auto_parallel;
 }
 
-int32_t
-trace_segments(const struct rille_session *s)
-{
-    return segments_alike(&s->trace.now->segments);
-}
-
-int64_t
-trace_rows(const struct rille_session *s)
-{
-    const struct trace *r = s->trace.now;
-    return r->nin ? r->input[0]->type.dim[0] : 0;
-}
-
 const struct rille_graph_options *
 trace_options(const struct rille_session *s)
 {
@@ -390,6 +377,8 @@ trace_begin(struct rille_session *s, const struct rille_graph_options *o, int ni
         batch_numbers_begin(s);
         if (r->options.recompute) s->calls.region = s->calls.step_region = ++s->calls.nregion;
         make_inputs(s, type, nin, in, piece);
+        s->trace.segments = segments_alike(&r->segments);
+        s->trace.rows = nin && type[0].ndim ? type[0].dim[0] : 0;
     } else {
         segments_free(&r->segments);
         free(r->input);

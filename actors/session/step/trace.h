@@ -10,10 +10,6 @@
 /* Begins a trace. piece: receives the tensors that represent the arguments. After an error, no trace is in progress. */
 int trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin, struct rille_tensor *const *in,
                 struct rille_tensor **piece);
-/* Returns the number of segments of the arguments' rows (segments.h); 0 if their lengths differ. */
-int32_t trace_segments(const struct rille_session *s);
-/* Returns the number of rows of the arguments of one micro-batch; 0 without arguments. */
-int64_t trace_rows(const struct rille_session *s);
 const struct rille_graph_options *trace_options(const struct rille_session *s);
 
 /* Makes the plan of a new step. y: outcomes of the trace, for trace_program(). */
