@@ -184,7 +184,9 @@ function Module.__path(module)
   return path ~= "" and module.__name .. path or nil
 end
 
-Module.__all = order_of -- the keys are all modules, for error messages (shell/bind/lua_error.c)
+-- Returns a table whose keys are all modules, for error messages (shell/bind/lua_error.c). It is no field of the class,
+-- because a trace compares the tables in fields.
+function Module.__all() return order_of end
 
 -- Calls on_module(m, path) and on_tensor(path, t, kind, holder, key) for everything in v. Each module and table is
 -- visited once, however many paths reach it. The path of v itself is "".

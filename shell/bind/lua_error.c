@@ -26,7 +26,8 @@ push_module(lua_State *L, int32_t number)
 {
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     int top = lua_gettop(L);
-    bool known = lua_getfield(L, -1, "rille.nn.module") == LUA_TTABLE && lua_getfield(L, -1, "__all") == LUA_TTABLE;
+    bool known = lua_getfield(L, -1, "rille.nn.module") == LUA_TTABLE && lua_getfield(L, -1, "__all") == LUA_TFUNCTION;
+    if (known) lua_call(L, 0, 1);
     if (known) lua_pushnil(L);
     while (known && lua_next(L, top + 2)) {
         lua_pop(L, 1);
