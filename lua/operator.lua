@@ -1,4 +1,5 @@
--- operator.lua - rille.operator{name =, rule =, forward =, backward =}: an operator of the user with checked signatures.
+-- operator.lua - rille.operator{name =, rule =, forward =, backward =}: an operator of the user with checked signatures;
+-- rille.operator{name =, operands =, body =}: an element-wise operator from a formula.
 --
 --   local product = rille.operator{name = "product", rule = "ab,bc->ac", ...}
 --
@@ -178,7 +179,63 @@ local function check_claims(o, sizes)
   end
 end
 
+-- ---- element-wise operators from a formula ----
+
+-- Names that a formula may use, besides its operands.
+local known = {pi = math.pi, inf = math.huge}
+for _, name in ipairs(rille.operators()) do
+  if rille._operator(name).elementwise then known[name] = rille[name] end
+end
+
+-- Returns the list of names in "x, slope".
+local function operand_names(who, text)
+  local names, seen = {}, {}
+  for name in (text .. ","):gmatch("%s*(.-)%s*,") do
+    check.that(name:match("^[%a_][%w_]*$"), "%s: operands must be names such as \"x, y\", found \"%s\"", who, text)
+    check.that(not seen[name] and not known[name], "%s: operand '%s' has the name of another operand, an operator or a constant", who, name)
+    names[#names + 1], seen[name] = name, true
+  end
+  return names
+end
+
+-- Compiles a formula to a function of the operands.
+local function formula(who, names, body)
+  local strict = setmetatable({}, {__index = function(_, name)
+    if known[name] then return known[name] end
+    check.fail("%s: '%s' in the body is no operand, element-wise operator, pi or inf", who, tostring(name))
+  end})
+  local list = table.concat(names, ", ")
+  local f, why = load(("local %s = ... return %s"):format(list, body), "=" .. who, "t", strict)
+  check.that(f, "%s: body must be an expression of %s, found \"%s\": %s", who, list, body, why)
+  return f
+end
+
+-- Calls the formula with tensors and numbers.
+local function call_formula(who, names, f, ...)
+  local n, tensors = select("#", ...), 0
+  check.that(n == #names, "%s: expected %d operands, %s, found %d", who, #names, table.concat(names, ", "), n)
+  for i, name in ipairs(names) do
+    local v = select(i, ...)
+    check.that(layout.is_tensor(v) or type(v) == "number", "%s: %s must be a tensor or a number, found %s", who, name, check.shown(v))
+    if layout.is_tensor(v) then tensors = tensors + 1 end
+  end
+  check.that(tensors > 0, "%s: one operand must be a tensor, found numbers only", who)
+  return f(...)
+end
+
+local function from_formula(given)
+  local o = check.options("rille.operator", given, {name = check.none, operands = "x", body = check.none})
+  for _, what in ipairs{"name", "operands", "body"} do check.text("rille.operator", what, o[what]) end
+  local names, tried = operand_names(o.name, o.operands), {}
+  local f = formula(o.name, names, o.body)
+  for i = 1, #names do tried[i] = rille.full({2}, 0.5, {placement = rille.placement("meta", {0})}) end
+  local y = trace.outside(rille.no_grad, call_formula, o.name, names, f, table.unpack(tried))
+  check.that(layout.is_tensor(y), "%s: body must be a tensor for tensors, found %s", o.name, check.shown(y))
+  return function(...) return call_formula(o.name, names, f, ...) end
+end
+
 return function(given)
+  if type(given) == "table" and given.body ~= nil then return from_formula(given) end
   local o = check.options("rille.operator", given,
     {name = check.none, rule = check.none, forward = check.none, backward = check.none, sizes = {}, args = {}})
   check.text("rille.operator", "name", o.name)

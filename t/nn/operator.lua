@@ -106,4 +106,45 @@ for _, m in ipairs{
   {"an unknown size", function() product{sizes = {z = 4}} end, "product: sizes has 'z', which is not a letter of the rule"},
 } do tap.fails(m[2], {m[3]}, m[1] .. " is an error") end
 
+-- ---- formulas ----
+
+local formulas = { -- body, operands, the same with methods
+  {"x / (1 + abs(x))", "x", function(x) return x / (x:abs() + 1) end},
+  {"where(gt(x, 0), x, slope * x)", "x, slope", function(x, slope) return x:gt(0):where(x, x * slope) end},
+  {"log(1 + exp(-x)) * pi + y ^ 2", "x, y", function(x, y) return (x:neg():exp() + 1):log() * math.pi + y * y end},
+  {"maximum(x, y) - min2", "x, y, min2", function(x, y, z) return x:maximum(y) - z end},
+}
+for _, case in ipairs(formulas) do
+  local body, names, same = table.unpack(case)
+  local op, operands = rille.operator{name = "formula", operands = names, body = body}, {}
+  for name in names:gmatch("%w+") do operands[#operands + 1] = name == "slope" and 0.25 or rille.randn{4, 6} end
+  for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
+    local function values(fn, compiled)
+      local leaves = {}
+      for i, v in ipairs(operands) do
+        leaves[i] = type(v) == "number" and v or v:to_global{placement = P, sbp = sbp}:detach():requires_grad_(true)
+      end
+      local function loss() local y = fn(table.unpack(leaves)); y:square():sum():backward(); return y end
+      local list = {(compiled and rille.graph(loss) or loss)():totable()}
+      for _, v in ipairs(leaves) do if type(v) ~= "number" then list[#list + 1] = v.grad:totable() end end
+      return list
+    end
+    local want = values(same)
+    tap.near(values(op), want, ("%s, %s: values and gradients"):format(body, sbp), 1e-6, 1e-6)
+    tap.near(values(op, true), want, ("%s, %s: in a step"):format(body, sbp), 1e-6, 1e-6)
+  end
+end
+local soft = rille.operator{name = "soft", body = "x / (1 + abs(x))"}
+for _, m in ipairs{
+  {"an unknown name", function() rille.operator{name = "f", body = "x + sum(x)"} end, "f: 'sum' in the body is no operand, element-wise operator, pi or inf"},
+  {"no expression", function() rille.operator{name = "f", body = "x +"} end, 'f: body must be an expression of x, found "x +"'},
+  {"an operand twice", function() rille.operator{name = "f", operands = "x, x", body = "x"} end, "f: operand 'x' has the name of another operand"},
+  {"an operator's name", function() rille.operator{name = "f", operands = "exp", body = "exp"} end, "f: operand 'exp' has the name of"},
+  {"no name", function() rille.operator{name = "f", operands = "1", body = "x"} end, 'f: operands must be names such as "x, y", found "1"'},
+  {"a body without operands", function() rille.operator{name = "f", body = "3"} end, "f: body must be a tensor for tensors, found 3"},
+  {"too many operands", function() soft(x, x) end, "soft: expected 1 operands, x, found 2"},
+  {"a wrong operand", function() soft("a") end, "soft: x must be a tensor or a number, found"},
+  {"numbers only", function() soft(3) end, "soft: one operand must be a tensor, found numbers only"},
+} do tap.fails(m[2], {m[3]}, "in a formula, " .. m[1] .. " is an error") end
+
 tap.done()
