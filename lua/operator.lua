@@ -202,7 +202,7 @@ end
 local function formula(who, names, body)
   local strict = setmetatable({}, {__index = function(_, name)
     if known[name] then return known[name] end
-    check.fail("%s: '%s' in the body is no operand, element-wise operator, pi or inf", who, tostring(name))
+    check.fail("%s: the body has '%s'; expected an operand, an element-wise operator, pi or inf", who, tostring(name))
   end})
   local list = table.concat(names, ", ")
   local f, why = load(("local %s = ... return %s"):format(list, body), "=" .. who, "t", strict)

@@ -354,7 +354,7 @@ body: string such as "x / (1 + abs(x))" or "where(gt(x, 0), x, slope * x)"]],
     returns = "a function of forward's arguments after ctx",
     errors = [[
 a claim that does not hold: the letter, and what differs
-a name in the body that is no operand, element-wise operator, pi or inf]],
+a name in the body that is not an operand, an element-wise operator, pi or inf]],
     code = [[
 scale = rille.operator{name = "scale", rule = "ab,b->ab",
   forward = function(ctx, x, s) ctx:save_for_backward(x, s) return x * s end,

@@ -136,7 +136,7 @@ for _, case in ipairs(formulas) do
 end
 local soft = rille.operator{name = "soft", body = "x / (1 + abs(x))"}
 for _, m in ipairs{
-  {"an unknown name", function() rille.operator{name = "f", body = "x + sum(x)"} end, "f: 'sum' in the body is no operand, element-wise operator, pi or inf"},
+  {"an unknown name", function() rille.operator{name = "f", body = "x + sum(x)"} end, "f: the body has 'sum'; expected an operand, an element-wise operator, pi or inf"},
   {"no expression", function() rille.operator{name = "f", body = "x +"} end, 'f: body must be an expression of x, found "x +"'},
   {"an operand twice", function() rille.operator{name = "f", operands = "x, x", body = "x"} end, "f: operand 'x' has the name of another operand"},
   {"an operator's name", function() rille.operator{name = "f", operands = "exp", body = "exp"} end, "f: operand 'exp' has the name of"},
