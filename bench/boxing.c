@@ -78,7 +78,7 @@ measure(struct atlas *atlas, const char *what, const struct place *p, const stru
 
 enum { ENTRY = 4, MAX_PAIR = ENTRY * ENTRY * ENTRY };
 
-/* Lists every layout in mesh order: each axis is S(0), S(1), B or P. */
+/* Lists all layouts that cut in mesh order, with each axis S(0), S(1), B or P. Returns their number. */
 static int
 all_layouts(struct atlas *atlas, const struct place *p, const struct layout **out)
 {

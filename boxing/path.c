@@ -257,8 +257,8 @@ same_path_entry(struct sbp x, struct sbp y)
     return x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
 }
 
-/* Returns true if shards, and shares of shards, have equal sizes on all ranks: the number of ranks divides every
- * split dimension, and a dimension along which shares can be cut. */
+/* Returns true if all shards have equal sizes, and can be cut into equal slices: the number of ranks divides every
+ * split dimension, and at least one dimension. */
 static bool
 parts_are_equal(const struct search *s, const struct layout *l)
 {

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* Bits for the matrices x, w and y; the set of matrices that have a letter is the letter's kind. */
+/* Bits for the matrices x, w and y. The kind of a letter is the set of matrices that it indexes. */
 enum { X = 1, W = 2, Y = 4, ALL = 8 };
 
 struct loop {

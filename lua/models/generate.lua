@@ -56,7 +56,7 @@ local function read_options(model, given, longest)
   o.stops = read_stops(o.stop, model.config.vocab)
   check.that(o.max_new_tokens <= model.config.length - longest, -- not max_new_tokens + longest, which could overflow
     "%s: a prompt of %d ids and %d new ids exceed the model's %d positions; %s", who, longest, o.max_new_tokens,
-    model.config.length, longest < model.config.length and ("at most %d new ids would do"):format(model.config.length - longest)
+    model.config.length, longest < model.config.length and ("at most %d new ids fit"):format(model.config.length - longest)
       or "a shorter prompt would do")
   if o.seed == nil then o.seed = rille.randint(0, 1 << 53, {1}):item() end
   check.integer(who, "seed", o.seed)

@@ -17,7 +17,7 @@ struct token_file {
 /* Opens a token file. E_IO: unknown magic number or version, or a length that differs from the header's; the text
  * names the path. */
 int token_file_open(const char *path, struct token_file *out);
-/* Makes a token file from ids in memory. Takes ownership of `ids`, an array of malloc. */
+/* Makes a token file from ids in memory. Takes ownership of `ids`, which malloc allocated. */
 struct token_file token_file_of(int64_t *ids, int64_t n);
 /* Reads n ids from position i on. */
 int token_file_read(const struct token_file *f, int64_t i, int64_t n, int64_t *out);

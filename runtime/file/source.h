@@ -22,7 +22,7 @@ struct source {
 int source_open(const char *path, struct source **out);
 /* Makes a source from an open file, and takes ownership of fd. name: for error texts. */
 int source_take(const char *name, int fd, struct source **out);
-/* Makes a source from bytes in memory, and takes ownership of `bytes`, an array of malloc. */
+/* Makes a source from bytes in memory, and takes ownership of `bytes`, which malloc allocated. */
 struct source *source_of_bytes(const char *name, void *bytes, size_t n);
 void source_close(struct source **s);
 

@@ -200,7 +200,7 @@ grow_repeat(struct repeat *r)
     }
 }
 
-/* Appends the chain of item i to the row. Returns the row's new length. */
+/* Appends item i and its counterparts in later layers (its chain) to r->row. Returns the row's new length. */
 static int32_t
 stand_in_row(struct repeat *r, int32_t i, int32_t n)
 {

@@ -690,7 +690,7 @@ pass_steps(struct state *s)
 static int
 steps(struct state *s)
 {
-    if (s->depth > DEPTH) return proof_wrong(s->r, "cases within too many cases");
+    if (s->depth > DEPTH) return proof_wrong(s->r, "cases are nested too deeply");
     while (!s->closed && !proof_word(s->r, "end")) {
         size_t k = 0;
         while (k < countof(step_of) && !proof_word(s->r, step_of[k].name)) k++;

@@ -298,7 +298,7 @@ make_trace(lua_State *L, struct step_call *c)
     lua_insert(L, -2);
     lua_rawseti(L, -2, g->ntrace + 1);
     lua_settop(L, c->pattern);
-    lua_gc(L, LUA_GCCOLLECT); /* frees the trace's tensors now: already the first run may overwrite variables */
+    lua_gc(L, LUA_GCCOLLECT); /* frees tensors of the trace that would keep the first run from overwriting variables */
     trace_by_environment(L, made);
     g->ntrace++;
     while (g->ntrace > 1 && rille_graph_is_stale(g->trace[0])) forget_trace(L, g); /* no later call can use the trace */

@@ -6,7 +6,7 @@
 #include <lua.h>
 
 void keys_open(lua_State *L);
-/* Ends editing, leaves the typed text on the screen, and prints `why` behind it. */
+/* Ends editing, leaves the typed text on the screen, and prints `why` after it. */
 void keys_leave(const char *why);
 void keys_resized(void); /* call after the terminal was resized */
 

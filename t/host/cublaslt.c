@@ -2,7 +2,8 @@
  * declared by the real header. A product is deferred like a kernel. With FAKE_CUDA=noway no product has an
  * algorithm.
  *
- * Descriptors store the value of attribute i in word i, and then COMPUTE and SCALE. */
+ * Word i of a descriptor stores attribute i. A product's descriptor also stores the compute type in word COMPUTE, and
+ * the scale type in word SCALE. */
 #include "t/host/reals.h"
 #include "t/host/toolkit.h"
 

@@ -442,7 +442,7 @@ tap.group("a stage that no data feeds", function()
   end), 2, "or belongs to the first stage that needs it")
 end)
 
--- Returns devices in the order in which data visits them, without repeats, such as "0 1 0 1".
+-- Returns the devices in the order in which data visits them, equal neighbours once, such as "0 1 0 1"; at most 16.
 local function as_dealt(devices)
   local text, n, last = {}, 0
   for _, d in ipairs(devices) do

@@ -118,8 +118,8 @@ for _, how in ipairs{"tp", "fsdp"} do
   local again, _, _, _, first = train(programs.mlp, hints[how], least)
   tap.ok(math.max(again, first) <= least, ("%s: the least limit, %d bytes, has a plan of %d"):format(how, least, again))
 end
--- Checks a norm over split columns. Computed in parts, it moves less and holds more. If this exceeds the limit, the norm
--- is computed in one piece. The least limit must consider both methods.
+-- Checks a norm over split columns. Computed in parts, it moves fewer bytes but needs more memory; if the limit is lower, it
+-- is computed in one piece. The least limit in the error must take both ways into account.
 do
   local line = hints.dp[1]
   local along, at = {placement = line, sbp = "S(0)"}, {placement = line, sbp = "S(1)"}

@@ -164,8 +164,8 @@ introduce(struct coordinator *c, int memory, int to, int asker)
     str_free(&ports);
 }
 
-/* Answers a request for addresses. Sends the asker's addresses to the other memory, too, because workers need an
- * address to answer. */
+/* Answers a request for the addresses of the workers of other memories (hosts). When two memories meet for the first
+ * time, the other workers of both get each other's addresses, too, because a reply needs an address. */
 void
 coordinate_meet(struct coordinator *c, int rank, const struct packet *p)
 {

@@ -185,7 +185,7 @@ struct task {
     uint8_t stream;
     bool updates; /* overwrites a variable */
     bool looks;   /* validates its input data; false: no validation, or an earlier task validates the same data */
-    bool shown;   /* its work is awaited by other tasks than those after it on its stream */
+    bool shown;   /* not only the tasks after it on its stream wait for its work */
     int32_t thread, device; /* device: index in plan->device */
     int32_t stage, lead;    /* virtual stage (stage.h); lead: place of that stage in a round of stages */
     int32_t node;           /* program node that the task computes; of a move: the node whose value moves; -1: none */
@@ -369,7 +369,7 @@ void plan_print(const struct plan *p, bool physical, struct str *s);
  * shapes and signatures are legal, a greedy token simulation finishes, and no two live registers share bytes. E_PLAN
  * says what is wrong. */
 int plan_verify(const struct plan *p);
-/* Reads a program from bytes of any origin. Accepts only bytes that program_write() would write, and only legal
+/* Reads a program from untrusted bytes. Accepts only bytes that program_write() would write, and only legal
  * programs. Interns placements and layouts in the atlas. E_PLAN names the byte or the node of the error; *out is
  * then NULL. */
 int program_read(const char *bytes, size_t n, struct atlas *at, struct program **out);

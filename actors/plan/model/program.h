@@ -110,7 +110,7 @@ struct program *program_copy(const struct program *p);
 /* Appends the program to s as canonical bytes: equal programs give equal bytes in any process. Placements and
  * layouts are written by content, operators by name; source lines and names of composites are omitted. */
 void program_write(const struct program *p, struct str *s);
-/* Reads a program from bytes of any origin. Does not check that the program is legal, as program_read() (verify.h)
+/* Reads a program from untrusted bytes. Does not check that the program is legal, as program_read() (verify.h)
  * does. Interns placements and layouts in the atlas. E_PLAN names the byte of the error; *out is then NULL. */
 int program_parse(const char *bytes, size_t n, struct atlas *at, struct program **out);
 /* Checks that writing a legal program again yields the same bytes, because each program has exactly one encoding.

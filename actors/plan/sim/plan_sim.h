@@ -85,8 +85,8 @@ int plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_s
 /* Serialises the rows of plan partition `part` for the process that runs it. The tasks of `part` are tasks first,
  * first + 1, ... of the plan of r. */
 void plan_sim_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out);
-/* Reads the rows of threads' lanes for a plan from bytes of any origin, in arena a. E_BUS: the bytes are malformed,
- * or belong to another plan. */
+/* Reads a plan's rows, with threads as lanes (PLAN_SIM_THREADS), from untrusted bytes. The rows are allocated in arena
+ * a. E_BUS: the bytes are malformed, or belong to another plan. */
 int plan_sim_rows_read(const struct plan *p, const void *bytes, size_t n, struct arena *a, struct lane_rows *out);
 
 #endif

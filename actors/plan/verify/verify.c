@@ -386,8 +386,8 @@ check_alias(const struct proof *v, int32_t i, int32_t k)
     return 0;
 }
 
-/* Checks the registers of a result in a root part. The registers must be consecutive and dense, or be the slice that
- * this rank writes. */
+/* Checks the location of a result in a root's buffer (root_part). The registers must be adjacent, and begin at the
+ * start of the buffer or, if replicas share the buffer, at the slice that this rank writes. */
 static int
 check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
 {

@@ -124,8 +124,8 @@ note_lag(struct act_offset_proof *b, int32_t task, int32_t lag)
     b->lag[task] = lag;
 }
 
-/* Searches back from `task` for the fewest micro-batches to every task for which it waits, until all claims are
- * proved. Every path proves its lag, even if a shorter path has not been found yet. */
+/* Finds, for every task that `task` waits for, the fewest micro-batches to go back to it (lag). Ends early when all
+ * claims are proved: the lag of any path is valid, even if another path has a smaller one. */
 static void
 walk_back(struct act_offset_proof *b, int32_t task)
 {

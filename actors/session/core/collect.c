@@ -22,7 +22,7 @@ struct frame {
     int32_t next;
 };
 
-/* Returns true if the run that wrote the store failed after rille's function had returned (open_run.c). */
+/* Returns true if the run that wrote the store failed after it had ended with open work (open_run.h). */
 static bool
 store_failed(const struct store *s)
 {

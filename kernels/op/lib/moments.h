@@ -16,8 +16,8 @@
 
 #include <math.h>
 
-/* The macros below are compiled for the CPU and also passed as text to the GPU compiler. A scale has 23 bits, and e
- * >= -126. */
+/* The macros below are compiled for the CPU and also passed as text to the GPU compiler. A code stores its scale in 23
+ * bits; its exponent e is at least -126. */
 #define MOMENTS_SIZES enum { TOLD_BYTES = 9, TOLD_RANGE = 17, JOINED_BYTES = 7 };
 
 /* Returns byte k of the code of a number and a scale; the code has `bytes` bytes. */
