@@ -345,8 +345,8 @@ static void
 reopen_rank(struct member *m)
 {
     m->info.state = MEMBER_ABSENT;
-    m->info.beats = 0;
-    m->info.missed = 0;
+    m->info.beats = m->info.progress = 0;
+    m->info.missed = m->info.still = 0;
 }
 
 int

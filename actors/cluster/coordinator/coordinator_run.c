@@ -152,6 +152,7 @@ begin_run(struct coordinator *c)
         c->member[r].ended = false;
         if (!is_in(&c->member[r])) continue;
         c->member[r].info.state = MEMBER_BUSY;
+        c->member[r].info.progress &= ~(uint64_t)UINT32_MAX; /* the node belongs to an earlier run */
         c->awaited++;
     }
     for (int r = 0; r < c->options.world; r++) {
@@ -341,12 +342,15 @@ coordinator_file(struct coordinator *c, int rank, const struct packet *p)
 {
     if (c->phase < CLUSTER_IDLE || c->phase > CLUSTER_RUN || !is_in(&c->member[rank])) return false;
     coordinate_send(c, rank, *p);
+    c->member[rank].files += p->kind != PACKET_CANCEL;
     return true;
 }
 
 void
 coordinate_filed(struct coordinator *c, int rank, const struct packet *p)
 {
+    int *files = &c->member[rank].files;
+    if (*files > 0 && (p->status || !(p->flags & FILED_MORE))) --*files;
     coordinate_tell(c, (struct notice){.kind = NOTICE_FILED, .rank = rank, .packet = p});
 }
 

@@ -130,6 +130,25 @@ on_busy(void *arg, int memory, uint64_t device, uint64_t ns)
         if (device_number(p->device[d].kind, p->device[d].rank) == device) reply->r->actors->busy_ns[d] = (int64_t)ns;
 }
 
+static struct line
+runner_line(const struct runner *r, int32_t node)
+{
+    bool known = node >= 0 && node < r->plan->program->nnode;
+    return known ? r->run.line[node] : (struct line){0};
+}
+
+static void
+on_node_text(void *arg, int32_t node, bool name, struct str *out)
+{
+    const struct reply *reply = arg;
+    const struct program *g = reply->r->plan->program;
+    struct line at = runner_line(reply->r, node);
+    if (name && node >= 0 && node < g->nnode)
+        str_add(out, g->node[node].op->name);
+    else if (!name && at.file)
+        str_addf(out, " (%s:%d)", at.file, (int)at.line);
+}
+
 /* Checks a worker's report: all devices must be on the worker's host, and every root must have an entry. */
 static bool
 is_part(const struct reply *reply, int memory, const struct cluster_part *part)
@@ -187,13 +206,6 @@ remote_doing(const struct rille_session *s, int thread, char *text, size_t size)
     if (!cluster_doing(s->cluster, thread, &task)) return false;
     if (r && task >= 0 && task < r->plan->ntask) activity_print(r->plan, &r->run, task, text, size);
     return true;
-}
-
-static struct line
-runner_line(const struct runner *r, int32_t node)
-{
-    bool known = node >= 0 && node < r->plan->program->nnode;
-    return known ? r->run.line[node] : (struct line){0};
 }
 
 /* Fails with a description of the lost worker: "worker 2 (b, pid 4711) was killed by signal 9 while it ran matmul
@@ -308,6 +320,7 @@ job_of(struct reply *reply)
                               .begun = on_begun,
                               .acted = on_acted,
                               .busy = on_busy,
+                              .node_text = on_node_text,
                               .have = on_have};
     memcpy(job.start.digest, m->digest, CLUSTER_ID);
     memcpy(job.start.outline, p->digest, CLUSTER_ID);
