@@ -25,6 +25,7 @@ static const char help[] =
     "       rille launch -n N ..., rille coordinator, rille worker, rille keys: several processes; see rille launch "
     "--help\n"
     "       rille attach [NAME]    a prompt on a running controller\n"
+    "       rille status [NAME]    what its workers do now\n"
     "Runs a script, or the shell if no script is given and stdin is a terminal. '-' reads a script from stdin.\n\n"
     "  -d, --devices LIST   devices of this process: cpu:4, cpu:2,cuda:0, cuda:all\n"
     "                       (default: cpu:8, or one cpu device per core if there are more)\n"
