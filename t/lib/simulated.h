@@ -367,6 +367,7 @@ on_tell(void *arg, const struct notice *n)
         }
     }
     if (n->kind == NOTICE_LOST) {
+        if (strstr(n->text, "unexpected")) wrong(s, "an answer of a worker is not expected");
 #ifdef TRACE
         printf("life %d faults left %d lost %d: %s nworker %d\n", s->life, s->faults, n->rank, n->text, s->nworker);
 #endif

@@ -1,4 +1,5 @@
-/* watch.h - reports of workers that hang (coordinator_hang.c). Called with the lock held. */
+/* watch.h - reports of workers that hang (coordinator_hang.c). Owner: the cluster
+ * (controller.h). Called with its lock held, on the session's thread or on the cluster's. */
 #ifndef RILLE_CLUSTER_WATCH_H
 #define RILLE_CLUSTER_WATCH_H
 

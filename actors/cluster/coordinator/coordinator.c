@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char lost_packet[] = "lost a packet";
+static const char lost_packet[] = "lost a packet", unexpected[] = "sent an unexpected packet";
 
 const char *
 coordinator_phase_text(enum coordinator_phase phase)
@@ -155,6 +155,13 @@ coordinate_lose(struct coordinator *c, int rank, const char *how)
     }
     coordinate_stop(c, STOP_LOST);
     coordinate_tell(c, (struct notice){.kind = NOTICE_LOST, .rank = rank, .text = how});
+}
+
+bool
+coordinate_accepts(struct coordinator *c, int rank, bool makes_sense)
+{
+    if (!makes_sense && c->phase != CLUSTER_BROKEN) coordinate_lose(c, rank, unexpected);
+    return makes_sense;
 }
 
 char *
@@ -349,7 +356,7 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
     m->info.missed = m->info.lag = 0;
     if (p->kind != PACKET_REPORT) m->info.still = 0;
     if (!handle[p->kind]) {
-        if (p->kind != PACKET_HELLO) coordinate_lose(c, rank, "sent an unexpected packet");
+        if (p->kind != PACKET_HELLO) coordinate_lose(c, rank, unexpected);
         return;
     }
     if (p->epoch == c->epoch || p->kind == PACKET_LEAVE || p->kind == PACKET_SIGNAL) handle[p->kind](c, rank, p);

@@ -285,7 +285,7 @@ void
 coordinate_made(struct coordinator *c, int rank, const struct packet *p)
 {
     struct member *m = &c->member[rank];
-    if (c->phase != CLUSTER_MAKE || m->info.state != MEMBER_BUSY) return;
+    if (!coordinate_accepts(c, rank, c->phase == CLUSTER_MAKE && m->info.state == MEMBER_BUSY)) return;
     if (p->status) {
         coordinate_lose_for(c, rank, p->text);
         return;
@@ -305,7 +305,7 @@ void
 coordinate_ready(struct coordinator *c, int rank, const struct packet *p)
 {
     struct member *m = &c->member[rank];
-    if (c->phase != CLUSTER_FORM || m->info.state != MEMBER_PRESENT) return;
+    if (!coordinate_accepts(c, rank, c->phase == CLUSTER_FORM && m->info.state == MEMBER_PRESENT)) return;
     if (p->status) {
         coordinate_lose_for(c, rank, p->text);
         return;

@@ -276,7 +276,8 @@ void
 coordinate_have(struct coordinator *c, int rank, const struct packet *p)
 {
     struct member *m = &c->member[rank];
-    if (c->phase != CLUSTER_SHIP || p->program != c->start.program || m->info.state != MEMBER_BUSY) return;
+    bool expected = c->phase == CLUSTER_SHIP && p->program == c->start.program && m->info.state == MEMBER_BUSY;
+    if (!coordinate_accepts(c, rank, expected)) return;
     m->info.state = MEMBER_READY;
     const char *no = p->status ? NULL : objection_to(c, rank, p);
     if (p->status) {
@@ -296,7 +297,8 @@ void
 coordinate_end(struct coordinator *c, int rank, const struct packet *p)
 {
     struct member *m = &c->member[rank];
-    if (c->phase != CLUSTER_RUN || p->run != c->start.run || m->ended) return;
+    bool expected = c->phase == CLUSTER_RUN && p->run == c->start.run && !m->ended;
+    if (!coordinate_accepts(c, rank, expected)) return;
     m->ended = true;
     m->info.state = MEMBER_READY;
     if (blame(c, rank, (int)MIN(p->status, (uint32_t)UINT8_MAX), p->node, p->text)) coordinate_stop(c, STOP_FAILED);
@@ -350,7 +352,8 @@ void
 coordinate_filed(struct coordinator *c, int rank, const struct packet *p)
 {
     int *files = &c->member[rank].files;
-    if (*files > 0 && (p->status || !(p->flags & FILED_MORE))) --*files;
+    if (!coordinate_accepts(c, rank, *files > 0)) return;
+    if (!(p->flags & FILED_MORE)) --*files;
     coordinate_tell(c, (struct notice){.kind = NOTICE_FILED, .rank = rank, .packet = p});
 }
 
