@@ -147,8 +147,11 @@ note_lost_member(struct cluster *c, const struct notice *n)
     const struct member_info *m = coordinator_member(c->c, n->rank);
     if (c->epoch.nloss < LOSSES) {
         struct cluster_loss *l = &c->epoch.loss[c->epoch.nloss++];
-        *l = (struct cluster_loss){
-            .rank = n->rank, .pid = (int)m->pid, .task = -1, .again = m->stayed || n->rank >= c->options.started};
+        *l = (struct cluster_loss){.rank = n->rank,
+                                   .pid = (int)m->pid,
+                                   .task = -1,
+                                   .node = -1,
+                                   .again = m->stayed || n->rank >= c->options.started};
         /* no pid was reported, so this is the pid of the launcher (ssh) */
         if (!l->pid) l->pid = c->process[n->rank].pid;
         snprintf(l->host, sizeof l->host, "%s", m->host ? m->host : started_on(c, n->rank));
@@ -156,6 +159,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
         if (c->run.job) {
             l->run = c->run.id;
             l->task = task_of(c, n->rank);
+            if (m->still > 1) l->node = (int32_t)(uint32_t)m->progress - 1;
         }
     }
     c->epoch.full = false; /* cancels a NOTICE_FULL that was not handled yet */

@@ -175,6 +175,7 @@ struct cluster_loss {
     char host[64], how[256];
     uint32_t run; /* number of the run that was in progress; 0: none */
     int32_t task; /* index of the task that the worker was running; -1: not known */
+    int32_t node; /* program node of the act that a hung worker was running; -1: not known */
     /* true if a replacement may join: the worker joined before this epoch, or start() had not started it */
     bool again;
 };

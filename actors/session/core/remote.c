@@ -217,11 +217,13 @@ tell_loss(struct rille_session *s, const struct runner *r)
     if (!cluster_lost(s->cluster, 0, &l)) return E_LOST;
     const struct plan *p = r->plan;
     bool known = l.task >= 0 && l.task < p->ntask;
-    struct line at = known ? runner_line(r, p->task[l.task].blame_node) : (struct line){0};
+    struct line at = runner_line(r, known ? p->task[l.task].blame_node : l.node);
+    bool node = !known && l.node >= 0 && l.node < p->program->nnode;
+    const char *ran = known ? p->task[l.task].name : node ? p->program->node[l.node].op->name : NULL;
     struct str where = {0};
     if (at.file) str_addf(&where, " (%s:%d)", at.file, (int)at.line);
     int status = fail(E_LOST, "worker %d (%s, pid %d) %s%s%s%s", l.rank, l.host, l.pid, l.how,
-                      known ? " while it ran " : "", known ? p->task[l.task].name : "", str_text(&where));
+                      ran ? " while it ran " : "", ran ? ran : "", str_text(&where));
     str_free(&where);
     return status;
 }
