@@ -27,7 +27,7 @@ while i <= 10 do
   local freezes = i == 6 and not frozen
   if freezes then
     frozen = true
-    os.execute(("perl freeze.pl %d >frozen 2>&1 &"):format(rille.workers()[2].pid))
+    os.execute(("perl freeze.pl %d 20 >frozen 2>&1 &"):format(rille.workers()[2].pid))
   end
   local good, result = pcall(function()
     local loss
@@ -82,7 +82,7 @@ local placement = rille.placement("cpu", {1})
 local a = rille.rand({3072, 3072}, {placement = placement, sbp = "B"})
 local step = rille.graph(function() return a:relu():matmul(a):sum() end)
 step():item()
-os.execute(("{ sleep 0.3; exec perl freeze.pl %d; } >frozen 2>&1 &"):format(rille.workers()[2].pid))
+os.execute(("perl freeze.pl %d 50 >frozen 2>&1 &"):format(rille.workers()[2].pid))
 repeat step():item() until false
 LUA
 go launch -n 2 -d cpu:1 --silence 30 --hang 2 kernel.lua
