@@ -198,8 +198,10 @@ attach_status(const char *name)
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     ssize_t n = send(fd, "S", 1, MSG_NOSIGNAL) == 1 ? recv(fd, text, sizeof text - 1, 0) : -1;
     close(fd);
-    if (n < 1 || text[0] != 'T')
+    if (n < 2 || text[0] != 'T')
         return attach_failed("the controller does not answer: %s", n < 0 ? strerror(errno) : "it ended");
+    for (char *c = text + 1; c < text + n; c++) /* the text can come from another user's process */
+        if ((*c < ' ' && *c != '\n') || *c > '~') *c = '?';
     printf("%s, process %ld: %.*s", f.title, f.pid, (int)n - 1, text + 1);
     return 0;
 }
