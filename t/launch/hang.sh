@@ -105,6 +105,16 @@ go launch -n 2 -d cpu:1 --hang 30 long.lua
 is "a step whose acts are shorter than --hang is not touched, however long it is" "$code $stderr" "0 "
 go launch -n 2 -d cpu:1 --hang 0.2 -e 'local s = os.clock() while os.clock() < s + 1 do end print((rille.ones{2} + 1):sum():item())'
 is "a program that lets its workers wait is not touched" "$code $stdout" "0 4.0"
+cat >paused.lua <<'LUA'
+local x = rille.ones({64, 64}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"})
+local step = rille.graph(function() return x:matmul(x):sum() end)
+step():item()
+local pid = rille.workers()[2].pid
+os.execute(("kill -STOP %d; { sleep 3; kill -CONT %d; } &"):format(pid, pid))
+print(step():item())
+LUA
+go launch -n 2 -d cpu:1 --silence 60 --hang 1 paused.lua
+is "a worker that is paused as a whole does not hang, because it sends no heartbeats" "$code $stdout" "0 262144.0"
 for bad in 0 0.1 x ""; do
   go launch -n 2 --hang "$bad" -e 1
   ok "--hang '$bad' is refused" ends 2 "--hang must be a number of seconds from 0.2 to 1000000, found '$bad'"
