@@ -89,6 +89,8 @@ struct rille_workers {
     bool takes_over;
     /* time without a heartbeat after which a worker counts as lost, s; 0: 0.8 */
     double silence_seconds;
+    /* time without progress of any worker that owes an answer, after which one of them counts as lost, s; 0: 600 */
+    double hang_seconds;
     /* returns the host of a rank, for error texts; NULL, or result NULL: this host */
     const char *(*host)(void *arg, int rank);
     /* receives news, such as rejected workers, on any thread; NULL: no news */
@@ -233,6 +235,10 @@ bool rille_doing_thread(struct rille_session *s, int thread, char *text, size_t 
  * cpu:0"; "": nothing. "to read" follows if the relu has still to read registers of the matmul. Apart from that, the
  * function is like rille_doing_thread(). */
 bool rille_waiting_thread(struct rille_session *s, int thread, char *text, size_t size);
+/* Describes the job of a session with workers, also during a run: phase, number of the run, and a line for each worker
+ * with its state, the time without progress, and the act that it runs. "": the session has no workers. Any thread,
+ * until rille_close() is called. */
+void rille_status(struct rille_session *s, char *text, size_t size);
 void rille_seed(struct rille_session *s, uint64_t seed); /* sets the seed and resets the count of random calls */
 /* Get and set the state of the random numbers. Sessions with equal seed and count draw the same numbers from then
  * on, in compiled steps or not. */

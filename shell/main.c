@@ -24,6 +24,7 @@ static const char help[] =
     "usage: rille [options] [script.lua [args]]\n"
     "       rille launch, coordinator, worker, keys: several processes; see rille launch --help\n"
     "       rille attach [NAME]    a prompt on a running program\n"
+    "       rille status [NAME]    what the workers of a job do now\n"
     "       rille verify FILE      check a certificate of a planned step\n"
     "Runs a script, or the shell if no script is given and stdin is a terminal. '-' reads a script\n"
     "from stdin.\n\n"

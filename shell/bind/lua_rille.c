@@ -621,6 +621,7 @@ shell_close(lua_State *L)
 {
     struct shell *sh = shell_of(L);
     rille_saving_end(&sh->saving);
+    if (sh->closing) sh->closing();
     if (sh->session) rille_close(&sh->session);
     last.registry = NULL;
     return 0;

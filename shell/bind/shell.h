@@ -65,6 +65,7 @@ struct shell {
     int ntrace;
     const struct graph *tracing;                   /* graph whose function is being traced (lua_graph.c), or NULL */
     int64_t ninterrupt;                            /* times that "interrupted" was raised */
+    void (*closing)(void);                         /* called before the session is closed; NULL: none */
     void (*cancelled)(void);                       /* called after Ctrl-C has cancelled a run; NULL: none */
     void (*entered)(lua_State *co), (*left)(void); /* called when a coroutine runs; stops; NULL: none */
     int (*doctor)(lua_State *L, bool json);        /* prints the facts of :doctor; set by the program (doctor_print) */

@@ -1,4 +1,4 @@
-/* attach.c - rille attach: a prompt in this terminal whose lines run in a controller's process. */
+/* attach.c - rille attach: a prompt in this terminal whose lines run in a controller's process; rille status. */
 #include "shell/launch/attach.h"
 
 #include "shell/launch/front.h"
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -61,10 +62,12 @@ find_controllers(const char *name, struct found found[CONTROLLERS])
     return own ? own : n;
 }
 
+static const char *command = "attach"; /* the command line's first word, for messages */
+
 static int
 attach_failed(const char *fmt, const char *what)
 {
-    fputs("rille: attach: ", stderr);
+    fprintf(stderr, "rille: %s: ", command);
     fprintf(stderr, fmt, what);
     fputc('\n', stderr);
     return FAILED;
@@ -73,7 +76,7 @@ attach_failed(const char *fmt, const char *what)
 static int
 tell_many(const struct found *found, int n)
 {
-    attach_failed("several controllers run: write rille attach %s", "NAME, or the number of the process:");
+    attach_failed("several controllers run: write rille %s NAME, or the number of the process:", command);
     for (int i = 0; i < n; i++) fprintf(stderr, "  %ld  %s\n", found[i].pid, found[i].title);
     return USAGE;
 }
@@ -179,6 +182,29 @@ attach_open(const char *name, struct attach *out)
     if (answer != 'Y') return attach_failed("the controller refused this prompt: %s", answer ? text + 1 : "it ended");
     memcpy(out->title, f.title, sizeof out->title);
     out->pid = f.pid;
+    return 0;
+}
+
+int
+attach_status(const char *name)
+{
+    enum { MOST = 1 << 16 };
+    static char text[MOST];
+    struct timeval limit = {.tv_sec = PATIENCE_MS / 1000};
+    struct found f;
+    int fd = -1;
+    command = "status";
+    int code = choose_controller(name, &f);
+    if (!code) code = connect_to(&f, &fd);
+    if (code) return code;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ssize_t n = send(fd, "S", 1, MSG_NOSIGNAL) == 1 ? recv(fd, text, sizeof text - 1, 0) : -1;
+    close(fd);
+    if (n < 2 || text[0] != 'T')
+        return attach_failed("the controller does not answer: %s", n < 0 ? strerror(errno) : "it ended");
+    for (char *c = text + 1; c < text + n; c++) /* the text can come from another user's process */
+        if ((*c < ' ' && *c != '\n') || *c > '~') *c = '?';
+    printf("%s, process %ld: %.*s", f.title, f.pid, (int)n - 1, text + 1);
     return 0;
 }
 

@@ -5,6 +5,7 @@
  *   L number chunk                           -->  runs the chunk between two instructions of its own program, on these
  *                                                 streams; M more lines are needed, D done, Q the chunk was :quit
  *   I                                        -->  stops that chunk, and nothing else
+ *   S (rille status)                         -->  T text: what the workers do; a thread answers, also during a run
  *
  * A packet socket in Linux's abstract namespace; each packet is a letter and text. The name vanishes with the
  * process that bound it. Abstract names have no permissions, so both ends ask the kernel for the peer's user: only
@@ -32,6 +33,8 @@ struct attach {
     long pid;
 };
 int attach_open(const char *name, struct attach *out);
+/* rille status: prints what the workers of a controller do. Returns the exit code. */
+int attach_status(const char *name);
 /* Runs the prompt until the end of input; returns the exit code. L has a session of its own, from which the editor
  * completes names. */
 int attach_run(lua_State *L, const struct attach *a);

@@ -1,9 +1,12 @@
-/* attached.c - the controller's side of rille attach: accepts visitors and runs their lines.
+/* attached.c - the controller's side of rille attach and rille status: accepts visitors and runs their lines.
  *
  * A visitor is the other end, rille attach in some terminal. The kernel sends SIGURG, which nothing else uses, when a
  * visitor connects or writes. The signal handler sets a hook (interrupt.c), and Lua calls attached_serve() between two
  * instructions. At a prompt the editor calls attached_serve(). While a line runs, streams 0 to 2 are the visitor's
- * terminal, so that all output appears there at once; errors of that terminal are cleared when the line is done. */
+ * terminal, so that all output appears there at once; errors of that terminal are cleared when the line is done.
+ *
+ * A thread accepts connections. The thread answers rille status itself, so also during a run, and passes the sockets of
+ * visitors to the main thread through a pipe. */
 #include "shell/launch/attach.h"
 
 #include "shell/repl/repl.h"
@@ -11,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -32,10 +36,13 @@ struct visitor {
 static struct {
     lua_State *L; /* a coroutine of the program's state: visitors' lines have a stack and hooks of their own */
     char title[ATTACH_TITLE];
-    int listener, any; /* any: epoll descriptor, readable if any socket is */
+    int listener, any;             /* any: epoll descriptor, readable if any socket of a visitor, or `come[0]`, is */
+    int come[2];                   /* pipe of the sockets of new visitors */
+    struct rille_session *session; /* session whose status is reported, with the lock; NULL: it is closed */
+    pthread_mutex_t lock;
     struct visitor visitor[VISITORS];
     volatile sig_atomic_t serving; /* socket of the visitor whose line runs; -1: none */
-} here = {.serving = -1};
+} here = {.lock = PTHREAD_MUTEX_INITIALIZER, .serving = -1};
 
 /* ---- signals ---- */
 
@@ -241,7 +248,7 @@ attached_serve(void)
 {
     int fd;
     if (here.serving >= 0) return;
-    while ((fd = accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) let_visitor_in(fd);
+    while (read(here.come[0], &fd, sizeof fd) == sizeof fd) let_visitor_in(fd);
     for (int i = 0; i < VISITORS; i++)
         if (here.visitor[i].fd >= 0) hear_visitor(&here.visitor[i]);
 }
@@ -253,6 +260,71 @@ serve_between(lua_State *L)
     attached_serve();
 }
 
+/* ---- the thread ---- */
+
+static void
+answer_status(int fd)
+{
+    enum { MOST = 1 << 16 };
+    static char text[MOST] = "T";
+    char letter;
+    pthread_mutex_lock(&here.lock);
+    text[1] = '\0';
+    if (here.session) rille_status(here.session, text + 1, sizeof text - 1);
+    pthread_mutex_unlock(&here.lock);
+    /* the request is read first, because a close with unread data discards the answer */
+    if (recv(fd, &letter, 1, MSG_DONTWAIT) == 1) send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
+}
+
+/* Waits for the first packet of a connection, for a second. Answers rille status; other connections are visitors. */
+static void
+take_connection(int fd)
+{
+    struct pollfd in = {.fd = fd, .events = POLLIN};
+    char letter = 0;
+    long user = attach_user(fd);
+    bool asks = poll(&in, 1, 1000) == 1 && recv(fd, &letter, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && letter == 'S';
+    if (asks && (!user || user == (long)geteuid()))
+        answer_status(fd);
+    else if (asks || write(here.come[1], &fd, sizeof fd) != sizeof fd)
+        close(fd);
+}
+
+static void *
+attached_thread(void *arg)
+{
+    for (;;) {
+        int fd = accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0)
+            take_connection(fd);
+        else
+            poll(NULL, 0, 100); /* no descriptor is free */
+    }
+    return arg;
+}
+
+/* Starts the thread, without signals. */
+static int
+start_attached_thread(void)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int status = pthread_create(&thread, NULL, attached_thread, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status || pthread_detach(thread);
+}
+
+static void
+close_status(void)
+{
+    pthread_mutex_lock(&here.lock);
+    here.session = NULL;
+    pthread_mutex_unlock(&here.lock);
+}
+
 /* ---- opening ---- */
 
 static int
@@ -262,10 +334,10 @@ listen_as(const char *title)
     int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, ATTACH_NAME, (long)geteuid(), (long)getpid(), title);
     here.any = epoll_create1(EPOLL_CLOEXEC);
     here.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    return here.any < 0 || here.listener < 0 ||
+    return here.any < 0 || here.listener < 0 || pipe2(here.come, O_CLOEXEC | O_NONBLOCK) ||
            bind(here.listener, (struct sockaddr *)&name,
                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) ||
-           listen(here.listener, VISITORS) || watch_fd(here.listener);
+           listen(here.listener, VISITORS) || watch_fd(here.come[0]) || start_attached_thread();
 }
 
 /* Sets the title to a file's name, with '_' for each blank, control or non-ASCII character. */
@@ -287,6 +359,8 @@ attached_open(lua_State *L, const char *title)
     set_title(title);
     repl_prepare(L);
     here.L = lua_newthread(L);
+    here.session = shell_of(L)->session;
+    shell_of(L)->closing = close_status;
     lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
     interrupt_visitor(serve_between);
     sigaction(SIGURG, &knock, NULL);

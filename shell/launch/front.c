@@ -32,7 +32,8 @@ static const char help[] =
     "       rille worker --join tcp://HOST:PORT [options]\n"
     "       rille keys > FILE                   a key for the coordinator and all workers\n"
     "       rille keys --world N FOLDER         one key for each of them\n"
-    "       rille attach [NAME]                 a prompt on a controller that runs on this host\n\n"
+    "       rille attach [NAME]                 a prompt on a program that runs on this host\n"
+    "       rille status [NAME]                 what the workers of a job do, also during a run\n\n"
     "  -n N               number of workers to start\n"
     "  -H, --hosts LIST   hosts, and workers on each: a:4,b:4; node[01-16]:2; user@a; ssh://a:2222\n"
     "      --hostfile F   list of hosts in a file, one per line, with slots=N; # begins a comment\n"
@@ -47,6 +48,7 @@ static const char help[] =
     "      --keep SECONDS time that workers outlive their controller, to join the next one at the\n"
     "                     same address\n"
     "      --silence SECONDS  a worker without a heartbeat for this time is lost (0.8; RILLE_SILENCE)\n"
+    "      --hang SECONDS     a worker without progress for this time is lost (600; RILLE_HANG)\n"
     "      --link SECONDS     a connection between two workers that is broken for this time is a\n"
     "                         loss (3; RILLE_LINK)\n"
     "      --orphan SECONDS   a worker without a heartbeat of its controller for this time abandons\n"
@@ -59,7 +61,7 @@ static const char help[] =
 
 struct words { /* values of the cluster options; NULL: not given */
     const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host, *root;
-    const char *collectives, *silence, *link, *orphan;
+    const char *collectives, *silence, *hang, *link, *orphan;
     bool help, from_stdin;
     const char *rest; /* first argument behind the options; NULL: none */
 };
@@ -83,6 +85,7 @@ static const struct cluster_option {
     {"--keep", offsetof(struct words, keep), false},
     {"--root", offsetof(struct words, root), false},
     {"--silence", offsetof(struct words, silence), false},
+    {"--hang", offsetof(struct words, hang), false},
     {"--link", offsetof(struct words, link), false},
     {"--orphan", offsetof(struct words, orphan), false},
     {"-d", offsetof(struct words, devices), true},
@@ -214,11 +217,12 @@ read_seconds(const char *given, const char *option, const char *variable, double
     return front_usage("%s", what);
 }
 
-/* Reads --silence, of the controller, and --link and --orphan, of the workers that it starts. */
+/* Reads --silence and --hang, of the controller, and --link and --orphan, of the workers that it starts. */
 static int
 read_times(const struct words *w, struct front *f)
 {
     int code = read_seconds(w->silence, "--silence", "RILLE_SILENCE", &f->cluster.silence_seconds);
+    if (!code) code = read_seconds(w->hang, "--hang", "RILLE_HANG", &f->cluster.hang_seconds);
     if (!code) code = read_seconds(w->link, "--link", "RILLE_LINK", &f->link);
     return code ? code : read_seconds(w->orphan, "--orphan", "RILLE_ORPHAN", &f->orphan);
 }
@@ -397,9 +401,9 @@ launch_kept(const struct words *w, bool over)
 static int
 launch_workers(const struct words *w, struct front *f)
 {
-    int code =
-        only(w, "launch",
-             "-n -d --collectives --bind --key-file -H --hosts --hostfile --keep --root --silence --link --orphan");
+    int code = only(
+        w, "launch",
+        "-n -d --collectives --bind --key-file -H --hosts --hostfile --keep --root --silence --hang --link --orphan");
     if (code) return code;
     bool over = w->hosts || w->hostfile;
     if (!w->n && !over) return front_usage("launch: -n N, the number of workers, or -H HOSTS is missing%s", "");
@@ -422,7 +426,7 @@ launch_workers(const struct words *w, struct front *f)
 static int
 coordinator(const struct words *w, struct front *f)
 {
-    int code = only(w, "coordinator", "-d --collectives --bind --world --key-file --root --silence");
+    int code = only(w, "coordinator", "-d --collectives --bind --world --key-file --root --silence --hang");
     if (code) return code;
     if (!w->bind) return front_usage("coordinator: --bind ADDRESS is missing: the address at which workers join%s", "");
     if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());
@@ -601,7 +605,7 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     if (!r.launcher) return -1;
     int code = take_words(argc, argv, 1, others, &w);
     if (code) return code;
-    code = only(&w, r.launcher, "-d --collectives --key-file --host --keep --root --silence --link --orphan");
+    code = only(&w, r.launcher, "-d --collectives --key-file --host --keep --root --silence --hang --link --orphan");
     if (code) return code;
     f->found = r.launcher;
     snprintf(address, sizeof address, "%s", r.address);
@@ -647,13 +651,17 @@ by_word(const char *word, const struct words *w, struct front *f)
     return worker(w);
 }
 
-/* Handles `rille attach [NAME]`, which accepts no other arguments. */
+/* Handles `rille attach [NAME]` and `rille status [NAME]`, which accept no other arguments. */
 static int
 front_attach(int argc, char **argv, struct front *f)
 {
+    char what[FRONT_TEXT];
     if (argc > 2 && !strcmp(argv[2], "--help")) return fputs(help, stdout), 0;
-    if (argc > 2 && argv[2][0] == '-') return front_usage("attach: expected no option, found %s", argv[2]);
-    if (argc > 3) return front_usage("attach: expected one NAME, found %s as well", argv[3]);
+    snprintf(what, sizeof what, "%s: expected no option, found %s", argv[1], argc > 2 ? argv[2] : "");
+    if (argc > 2 && argv[2][0] == '-') return front_usage("%s", what);
+    snprintf(what, sizeof what, "%s: expected one NAME, found %s as well", argv[1], argc > 3 ? argv[3] : "");
+    if (argc > 3) return front_usage("%s", what);
+    if (!strcmp(argv[1], "status")) return attach_status(argc > 2 ? argv[2] : NULL);
     int code = attach_open(argc > 2 ? argv[2] : NULL, &f->attach);
     f->attached = !code;
     return code ? code : -1;
@@ -668,7 +676,7 @@ front_read(int *argc, char **argv, const struct option *others, struct front *f)
     f->cluster.say = front_say;
     f->cluster.arg = f;
     if (*argc > 1 && !strcmp(argv[1], "keys")) return front_keys_run(*argc, argv, others);
-    if (*argc > 1 && !strcmp(argv[1], "attach")) return front_attach(*argc, argv, f);
+    if (*argc > 1 && (!strcmp(argv[1], "attach") || !strcmp(argv[1], "status"))) return front_attach(*argc, argv, f);
     for (size_t i = 0; *argc > 1 && i < sizeof word / sizeof *word; i++) {
         if (strcmp(argv[1], word[i])) continue;
         int code = take_words(argc, argv, 2, others, &w);

@@ -10,7 +10,7 @@ test_seeds(int hosts)
     for (int world = hosts; world <= WORLD; world += 2) {
         uint64_t want[WORLD] = {0};
         struct outcome out;
-        int lost = 0, restarts = 0, taken = 0, filed = 0, given_up = 0, united = 0, bad = 0;
+        int lost = 0, restarts = 0, taken = 0, filed = 0, given_up = 0, united = 0, hung = 0, bad = 0;
         ok(play(base, (struct trial){.world = world, .hosts = hosts}, want, &out) && out.lost == 0,
            "%d workers on %d hosts without faults: no worker is lost", world, hosts);
         for (int i = 0; i < seeds; i++) {
@@ -21,6 +21,7 @@ test_seeds(int hosts)
             filed += out.filed;
             given_up += out.given_up;
             united += out.united;
+            hung += out.hung;
             if (!fits && !bad++) diag("seed %llu: %s", (unsigned long long)(base + (uint64_t)i), out.why);
         }
         ok(!bad, "%d workers, %d seeds of faults: each training ends with the same numbers (%d losses, %d restarts)",
@@ -29,6 +30,7 @@ test_seeds(int hosts)
         ok(filed > seeds / 5 && given_up > seeds / 50,
            "%d workers: all saved or loaded files %d times, and cancelled %d times", world, filed, given_up);
         ok(united > seeds / 2, "%d workers: communicators were made %d times, one per run", world, united);
+        ok(hung >= (world > 1), "%d workers: %d workers hung and were lost, and none that progressed", world, hung);
         ok(restarts > seeds / 30 && taken > restarts / 10, "%d workers: restarted coordinators took over %d workers",
            world, taken);
     }
@@ -51,7 +53,7 @@ test_known(void)
     play(1, (struct trial){.world = 4, .hosts = 2}, want, &out);
     for (size_t i = 0; i < countof(seed); i++) {
         struct trial trial = trial_of(4, 2, seed[i] - 1);
-        trial.restarts = trial.keep = trial.speaks = trial.files = trial.unites = false;
+        trial.restarts = trial.keep = trial.speaks = trial.files = trial.unites = trial.hangs = false;
         if (!play(seed[i], trial, want, &out) && !bad++) diag("seed %llu: %s", (unsigned long long)seed[i], out.why);
     }
     ok(!bad, "seeds that failed once pass");
@@ -501,13 +503,12 @@ test_found_again(void)
 static void
 speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
 {
-    uint32_t others[3][NBEAT];
+    uint32_t others[3][NBEAT] = {0};
     int n = 0;
     for (uint32_t r = 0; r < 4; r++) {
         if ((int)r == from) continue;
         others[n][BEAT_RANK] = r;
-        others[n][BEAT_COUNT] = r == 3 ? 1 : count; /* rank 3 sends no new heartbeats */
-        others[n++][BEAT_SEQ] = 0;
+        others[n++][BEAT_COUNT] = r == 3 ? 1 : count; /* rank 3 sends no new heartbeats */
     }
     struct packet p = {.kind = PACKET_BEAT,
                        .rank = from,

@@ -189,6 +189,9 @@ local clustered = {
     os.execute(("echo 'visited()' | %s attach %s >%s 2>&1 &"):format(os.getenv("ENDURE_RILLE"), arg[0]:match("[^/]+$"), path("visit")))
     while lines == before do end
   end, few = 10},
+  {"status", function()
+    assert(os.execute(("%s status %s >%s"):format(os.getenv("ENDURE_RILLE"), arg[0]:match("[^/]+$"), path("status"))))
+  end, few = 10},
 }
 if os.getenv("ENDURE_JOB") then table.move(clustered, 1, #clustered, #facility + 1, facility) end
 

@@ -2,7 +2,7 @@
  *
  * Packets travel as bytes, in one queue per worker and direction. The seed decides which queue delivers next, when
  * an executor runs its next job, and when the clock ticks. The seed also decides the faults: lost or duplicated
- * packets, cut links, crashed or silent workers, and a killed coordinator, whose workers end or join the next
+ * packets, cut links, crashed, silent or hung workers, and a killed coordinator, whose workers end or join the next
  * coordinator. The simulated program is a training loop. Every run changes one number per worker, and every second
  * run is followed by a snapshot. A loss is followed by recovery, with the same number of workers or fewer. Workers
  * save snapshots to disk while runs continue. When the program goes back to a snapshot, workers load it in some
@@ -10,118 +10,13 @@
  * workers create before the run begins. Ranks are on one host or on two. The numbers of the ranks are in memory
  * segments. The coordinator makes the segment of its own host; a worker makes the segment of the second host, and
  * other workers map it. When no worker maps that segment any more, the next worker makes a fresh one. A worker that
- * was cut off still writes into the old segment. The checks: every trial ends, and the numbers equal those of a run
- * without faults. */
+ * was cut off still writes into the old segment. A hung worker sends heartbeats and receives packets, but completes no
+ * work. The checks: every trial ends, the numbers equal those of a run without faults, and no worker that progresses is
+ * lost as a hung one. */
 #ifndef RILLE_T_SIMULATED_H
 #define RILLE_T_SIMULATED_H
 
-#include "actors/cluster/coordinator/coordinator.h"
-#include "actors/cluster/coordinator/member.h"
-#include "runtime/base/arena.h"
-#include "runtime/device/communicator.h"
-#include "runtime/base/error.h"
-#include "t/lib/queue.h"
-#include "t/lib/tap.h"
-
-enum { WORLD = 5, RUNS = 8 /* the last one is saved, too */, SILENCE = 8, FAULTS = 6, STEPS = 150000 };
-enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
-
-struct trial {
-    int world, hosts, faults; /* world: number of workers; hosts: 1 or 2; faults: number of faults to inject */
-    bool fewer;               /* recovery may continue with fewer workers */
-    bool may_fail;            /* runs may fail */
-    bool restarts;            /* the coordinator may be killed */
-    bool keep;                /* workers of a killed coordinator join the next one */
-    bool speaks;              /* one worker of each host relays the heartbeats of the others */
-    bool files;               /* workers save and load files */
-    bool unites;              /* runs need a communicator */
-};
-
-struct outcome {
-    int lost;     /* number of lost workers */
-    int restarts; /* number of coordinator restarts */
-    int taken;    /* number of workers that a later coordinator took over */
-    int filed;    /* number of saves and loads that all workers completed */
-    int given_up; /* number of saves and loads that the user interrupted */
-    int united;   /* number of communicators made */
-    const char *why;
-};
-
-struct job { /* a job of an executor */
-    enum work_kind kind;
-    uint32_t epoch, run, flags;
-    struct slot slot[WORLD]; /* job FORM: owner of each slot */
-    uint32_t lost[WORKERS];  /* job MAKE: lost peers on its host to be killed */
-    int nlost;
-    uint64_t program;
-    int memory; /* job FORM: number of the segment */
-    int bus;    /* job FORM: number of the bus */
-    uint32_t made, anew;
-};
-
-struct file_job { /* a job of a file thread */
-    uint32_t epoch;
-    uint64_t count, part[2]; /* count: total of files; part: the worker's rank, and the rank's number */
-    bool loads, cancelled;
-};
-
-struct sim_worker {
-    bool alive, silent, cut; /* cut: lost but still running, on a host where it cannot be killed */
-    struct cluster *of;
-    int peer, rank, life; /* its connection; the rank it was started for; its coordinator */
-    unsigned char secret[CLUSTER_ID];
-    struct worker_member *member;
-    struct queue up, down;
-    struct job job[QUEUE];
-    int njob;
-    struct file_job file[QUEUE];
-    int nfile;
-    uint32_t over;         /* last epoch that ended because a worker was lost */
-    uint32_t stop;         /* number of the run that must stop */
-    uint32_t anew;         /* the field `anew` of the last START packet */
-    uint32_t reported_run; /* last run for which a communicator id arrived */
-    uint64_t told_id, id;  /* id that arrived for reported_run; id of its own communicator, 0: none */
-    struct slot slot[WORLD];
-    bool left, kept;
-    int memory; /* index of the mapped segment; -1: no segment */
-    int bus;    /* number of the bus of its epoch; -1: bus not ready */
-    uint32_t made;
-    int status;
-};
-
-struct cluster {
-    struct trial trial;
-    uint64_t random;
-    struct coordinator *c;
-    int life; /* number of coordinators so far */
-    unsigned char secret[WORLD][CLUSTER_ID];
-    int started[WORLD]; /* index: rank; worker that this coordinator started last; -1: none */
-    bool takes_over;    /* true: still waits for workers of the previous coordinator */
-    struct sim_worker worker[WORKERS];
-    int nworker, world, faults, lost, taken, wrong;
-    uint32_t run;                     /* number of the last run started */
-    int step, saved_step;             /* next step of the training loop, now and in the snapshot */
-    uint64_t memory[MEMORIES][WORLD]; /* indices: segment, rank; the numbers that runs change */
-    /* nmemory: number of segments; own: index of the segment of the coordinator's host */
-    int nmemory, own;
-    char segment[2];                         /* name of the segment `own` */
-    _Atomic uint64_t word[EPOCHS][WORLD][2]; /* heartbeat words; indices: epoch (number of its bus), rank */
-    int nbus;
-    uint64_t saved[WORLD]; /* index: rank; the numbers in the snapshot, which is also the checkpoint */
-    struct {               /* the files being saved or loaded, one per rank */
-        bool on, loads, cancelled, torn, done[WORLD];
-        uint64_t first, part[WORLD][2];
-        int owner[WORLD]; /* index: rank; worker that owns the rank's slot */
-    } filing;
-    uint64_t nfile;
-    uint64_t nid, run_id; /* nid: number of ids so far; run_id: id of the last run that has one */
-    uint32_t united_run;
-    int united;
-    bool slow_disk;
-    int filed, given_up;
-    bool formed, running, restore, failing;
-    const char *why;
-};
+#include "t/lib/simulated_state.h"
 
 static uint64_t
 pick(struct cluster *s, uint64_t n)
@@ -194,6 +89,9 @@ worker_work(void *arg, const struct work *work)
     if (work->kind == WORK_STOP) {
         w->stop = p->run;
         if (p->flags == STOP_LOST) w->over = p->epoch;
+    } else if (work->kind == WORK_ASK) {
+        const struct str none = {0};
+        member_report(w->member, (w->njob || w->nfile) && !w->waits, w->waits ? (int32_t)w->slot[0].owner : -1, &none);
     } else if (work->kind == WORK_UNITE) {
         w->reported_run = p->run;
         memcpy(&w->told_id, p->bytes.bytes, sizeof w->told_id);
@@ -226,13 +124,13 @@ worker_work(void *arg, const struct work *work)
 }
 
 static _Atomic uint64_t *
-worker_word(void *arg, int rank, bool down)
+worker_word(void *arg, int rank, enum beat_word which)
 {
     struct sim_worker *w = arg;
     if (w->bus < 0 || rank < 0 || rank >= w->of->world) return NULL;
     if (strcmp(machine_of(w->of, rank), machine_of(w->of, member_rank(w->member))))
         wrong(w->of, "a heartbeat is left on another host");
-    return &w->of->word[w->bus][rank][down];
+    return &w->of->word[w->bus][rank][which];
 }
 
 /* Starts a worker process that asks for the rank; -1: any rank. */
@@ -316,7 +214,8 @@ worker_execute(struct cluster *s, struct sim_worker *w)
 {
     static const unsigned char digest[CLUSTER_ID] = "plan";
     struct job j = w->job[0];
-    if (j.kind == WORK_START && !worker_unites(s, w, &j)) return;
+    w->waits = j.kind == WORK_START && !worker_unites(s, w, &j);
+    if (w->waits) return;
     memmove(w->job, w->job + 1, sizeof j * (size_t)--w->njob);
     uint32_t rank = (uint32_t)member_rank(w->member);
     struct have have = {.program = j.program, .text = "", .digest = digest, .outline = digest};
@@ -455,6 +354,11 @@ on_tell(void *arg, const struct notice *n)
 {
     struct cluster *s = arg;
     if (n->kind == NOTICE_FILED) take_filed(s, n);
+    if (n->kind == NOTICE_HANG && n->rank >= 0) {
+        s->hung++;
+        s->hung_in[coordinator_phase(s->c)]++;
+        if (!s->worker[coordinator_member(s->c, n->rank)->peer].hung) wrong(s, "a worker is lost that progresses");
+    }
     if (n->kind == NOTICE_FORMED) {
         s->formed = true;
         for (int r = 0; r < s->world; r++) {
@@ -463,6 +367,7 @@ on_tell(void *arg, const struct notice *n)
         }
     }
     if (n->kind == NOTICE_LOST) {
+        if (strstr(n->text, "unexpected")) wrong(s, "an answer of a worker is not expected");
 #ifdef TRACE
         printf("life %d faults left %d lost %d: %s nworker %d\n", s->life, s->faults, n->rank, n->text, s->nworker);
 #endif
@@ -637,6 +542,7 @@ coordinator_begin(struct cluster *s)
     struct coordinator_env env = {s, on_send, on_cut, on_tell};
     struct coordinator_options o = {.world = s->world,
                                     .silence = SILENCE,
+                                    .hang = STILL,
                                     .direct = s->trial.speaks ? 1 : WORLD,
                                     .version = "1",
                                     .machine = "m",
@@ -674,6 +580,8 @@ misfortune(struct cluster *s)
         w->silent = true;
     } else if (fault(s, 4000)) { /* killed on another host: the coordinator notices only the silence */
         worker_kill(w);
+    } else if (s->trial.hangs && fault(s, 4000)) {
+        w->hung = true;
     }
 }
 
@@ -684,6 +592,8 @@ tick(struct cluster *s)
     for (int i = 0; i < s->nworker; i++) {
         struct sim_worker *w = &s->worker[i];
         if (!w->alive || w->silent || w->cut) continue;
+        w->done += (w->njob || w->nfile) && !w->hung && !w->waits;
+        member_progress(w->member, w->done, -1);
         if (member_beat(w->member, &p) && coordinator_beat(s->c, &p) && coordinator_pulse(s->c, p.rank, &p))
             member_heard(w->member, &p);
         member_tick(w->member);
@@ -718,11 +628,11 @@ worker_turn(struct cluster *s)
     }
     if (w->life != s->life && !w->silent && pick(s, 8) == 0) member_cut(w->member, "the connection ended");
     bool slow = s->slow_disk && !w->file[0].cancelled; /* a cancelled file does not wait for the disk */
-    if (w->nfile && !w->silent && pick(s, slow ? 300 : 8) == 0) worker_file(s, w);
+    if (w->nfile && !w->silent && !w->hung && pick(s, slow ? 300 : 8) == 0) worker_file(s, w);
     int what = (int)pick(s, 3);
     if (what == 0 && w->up.n) deliver(s, w, &w->up);
     if (what == 1 && w->down.n && !w->silent) deliver(s, w, &w->down);
-    if (what == 2 && w->njob && !w->silent) worker_execute(s, w);
+    if (what == 2 && w->njob && !w->silent && !w->hung) worker_execute(s, w);
 }
 
 /* ---- trials ---- */
@@ -740,7 +650,8 @@ trial_of(int world, int hosts, uint64_t n)
                           .keep = n % 8 < 4,
                           .speaks = n % 5 < 3,
                           .files = n % 7 < 3,
-                          .unites = n % 11 < 5};
+                          .unites = n % 11 < 5,
+                          .hangs = n % 13 < 8};
 }
 
 static void
@@ -787,12 +698,15 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
 {
     struct cluster *s = must_alloc(sizeof *s);
     sim_begin(s, seed, trial);
-    for (int k = 0; k < STEPS && s->step < RUNS && !s->wrong; k++) sim_step(s);
+    int k = 0;
+    for (; k < STEPS && s->step < RUNS && !s->wrong; sim_step(s))
+        if (++k == trial.hangs_at) s->worker[trial.hanging].hung = true;
     if (s->step < RUNS) wrong(s, "it does not end");
     bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
     if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
-    *out = (struct outcome){s->lost, s->life - 1, s->taken, s->filed, s->given_up, s->united, s->why};
+    *out = (struct outcome){s->lost, s->life - 1, s->taken, s->filed, s->given_up, s->united, s->hung, {0}, k, s->why};
+    memcpy(out->hung_in, s->hung_in, sizeof out->hung_in);
     sim_end(s);
     return fits;
 }

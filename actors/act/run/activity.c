@@ -154,6 +154,21 @@ waited_for(const struct actors *a, int32_t i, bool *reads)
     return -1;
 }
 
+void
+activity_record_wait(struct worker *w)
+{
+    const struct plan *p = w->plan;
+    bool reads;
+    for (int32_t k = 0; k < p->nlocal[w->id]; k++) {
+        int32_t i = p->local[w->id][k];
+        int32_t by = inspect_begun(w->actors, i) < p->task[i].nact ? waited_for(w->actors, i, &reads) : -1;
+        if (by < 0) continue;
+        recorder_wait(w->recorder, i, by);
+        return;
+    }
+    recorder_wait(w->recorder, -1, -1);
+}
+
 /* Prints the first blocked task of a thread. Other threads may change their state meanwhile, so the text may be
  * slightly old, but no value in it is torn. */
 void

@@ -270,6 +270,7 @@ act_now(struct worker *w, int task)
     }
     if (!FAULT(EARLY_BACK)) poison_inputs(w->run, task, a.piece, NULL);
     count_act(w, task, &a, begin_ns, w->run->timed ? now_ns() : 0);
+    if (w->recorder) recorder_end(w->recorder);
     settle_act(w, task, a.piece);
 }
 
@@ -438,6 +439,7 @@ finish_oldest(struct worker *w, struct flow *f)
         return;
     }
     w->actors->actor[task].done++;
+    if (w->recorder) recorder_end(w->recorder);
     pass_on_act(w, task, u->act.piece);
     if (!u->counted) count_act(w, task, &u->act, begin_ns, now);
     done_outputs(w, task, u->act.piece, now);
@@ -453,6 +455,7 @@ end_sending(struct worker *w, const struct sending *s)
 {
     struct act a = {.plan = w->plan, .task = &w->plan->task[s->task], .piece = s->piece};
     w->actors->actor[s->task].done++;
+    if (w->recorder) recorder_end(w->recorder);
     poison_inputs(w->run, s->task, s->piece, NULL);
     count_act(w, s->task, &a, s->begin_ns, w->run->timed ? now_ns() : 0);
     done_outputs(w, s->task, s->piece, 0);
@@ -630,13 +633,6 @@ act_issue(struct worker *w, int task, struct flow *f)
     if (actor->waits == 0 && actor->begun < w->plan->task[task].nact) worker_ready(w, task);
 }
 
-static void
-say_doing(struct worker *w, int task, int over)
-{
-    uint64_t doing = (uint64_t)w->run_id << 32 | (uint32_t)((task + 1) | over);
-    if (w->doing) atomic_store_explicit(w->doing, doing, memory_order_relaxed);
-}
-
 void
 worker_act(struct worker *w, struct lane *l, int i)
 {
@@ -646,7 +642,7 @@ worker_act(struct worker *w, struct lane *l, int i)
     }
     int task = heap_take(&l->ready, i);
     w->lanes.nready--;
-    say_doing(w, task, 0);
+    if (w->recorder) recorder_begin(w->recorder, w->run_id, task);
     struct flow *f = flow_of(w, &w->plan->task[task]);
     if (f && f->edge)
         p2p_send(w, task, f);
@@ -654,7 +650,7 @@ worker_act(struct worker *w, struct lane *l, int i)
         act_issue(w, task, f);
     else
         act_now(w, task);
-    say_doing(w, task, DOING_OVER);
+    if (w->recorder) recorder_over(w->recorder);
     if (w->run->rows && !f) l->free_ns = now_ns();
 }
 

@@ -28,9 +28,9 @@ struct sending {
  * device thread touches the fields, except `shown`. */
 struct worker {
     struct engine *engine;
-    uint32_t addr;           /* address of the thread on the bus */
-    int id;                  /* index of the thread in the plan */
-    _Atomic uint64_t *doing; /* progress word of the thread (engine_options.doing); NULL: nobody observes */
+    uint32_t addr;             /* address of the thread on the bus */
+    int id;                    /* index of the thread in the plan */
+    struct recorder *recorder; /* flight recorder of the thread (engine_options.recorder); NULL: none */
     struct run *run;
     const struct plan *plan;
     struct actors *actors;

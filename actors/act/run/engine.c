@@ -262,6 +262,7 @@ engine_turn(void *of, bool wait)
     }
     if (b && (!w->active || w->plan->nthread > 1 || w->plan->nchannel)) came = take_messages(w, wait && idle);
     if (!w->active) return came;
+    if (idle && wait && !came && w->recorder) activity_record_wait(w);
     bool did = !w->stopped && !worker_is_over(w) && run_worker(w);
     if (!w->stopped && !worker_is_over(w)) return came || did;
     end_worker_run(w);
@@ -311,7 +312,7 @@ engine_new(const struct engine_options *o, struct engine **out)
     for (int t = 0; t < MOST_THREADS; t++) {
         struct worker *w = &e->worker[t];
         *w = (struct worker){.engine = e, .id = t, .addr = addr_of(o->process, t)};
-        if (o->doing && t < o->threads) w->doing = o->doing[t];
+        if (o->recorder && t < o->threads) w->recorder = o->recorder[t];
     }
     for (int t = 0; t < o->nroute; t++)
         if (addr_process(o->route[t]) == o->process) e->worker[addr_thread(o->route[t])].id = t;

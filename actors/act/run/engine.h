@@ -8,13 +8,13 @@
 #define RILLE_ACT_ENGINE_H
 
 #include "actors/act/bus/bus.h"
+#include "actors/act/run/recorder.h"
 #include "actors/act/run/run.h"
 
 #include <stdatomic.h>
 
 struct engine;
 
-enum { DOING_OVER = 1 << 30 };
 struct engine_options {
     int process; /* number of this process in the cluster; 0: the only process */
     int threads; /* maximum number of device threads */
@@ -26,9 +26,7 @@ struct engine_options {
      * its process number. NULL: there is only this process. */
     const uint32_t *route;
     int nroute;
-    /* By thread: a progress word for observers outside the process. The word holds run << 32 | task + 1, and DOING_OVER
-     * when the act is over. NULL: nobody observes. */
-    _Atomic uint64_t *const *doing;
+    struct recorder *const *recorder; /* by thread: flight recorder for other threads and processes; NULL: none */
     /* Cluster: shared word by which all processes decide whether a run can still be cancelled. NULL: there is only
      * this process. */
     _Atomic uint64_t *gate;

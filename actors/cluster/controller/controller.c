@@ -6,6 +6,7 @@
 
 #include "actors/cluster/controller/files.h"
 #include "actors/cluster/controller/memories.h"
+#include "actors/cluster/controller/watch.h"
 #include "actors/act/run/engine.h"
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/wire/machine.h"
@@ -28,7 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, SILENCE_TICKS = 8, DIRECT = 16, BYE_MS = 2000, REMIND_MS = 5000 };
+enum { SILENCE_TICKS = 8, HANG_S = 600, DIRECT = 16, BYE_MS = 2000, REMIND_MS = 5000 };
 
 /* ---- callbacks of the coordinator ---- */
 
@@ -86,12 +87,13 @@ kill_process(struct cluster *c, int rank)
     char text[128];
     if (p->pidfd < 0) return;
     syscall(SYS_pidfd_send_signal, p->pidfd, SIGKILL, NULL, 0);
-    if (poll(&end, 1, BYE_MS) != 1 && c->options.say) {
+    bool ended = poll(&end, 1, BYE_MS) == 1;
+    if (!ended && c->options.say) {
         snprintf(text, sizeof text, "worker %d (pid %d) was killed and has not ended within %d s", rank, p->pid,
                  BYE_MS / 1000);
         c->options.say(c->options.arg, text);
     }
-    if (p->child) waitpid(p->pid, NULL, 0);
+    if (p->child) waitpid(p->pid, NULL, ended ? 0 : WNOHANG);
     close(p->pidfd);
     *p = (struct process){.pidfd = -1, .beat_peer = -1};
 }
@@ -101,12 +103,14 @@ kill_process(struct cluster *c, int rank)
 static int32_t
 task_of(const struct cluster *c, int rank)
 {
+    int32_t task;
     for (int s = 0, k = 0; c->hosts.bus && s < c->table.nslot; s++) {
         if (!coordinator_memory(c->c, (int)c->table.slot[s].memory)->own) continue;
         int local = k++;
         if (coordinator_slot(c->c, s) != (uint32_t)rank) continue;
-        uint64_t doing = atomic_load(bus_host_doing(segment_base(c->hosts.bus), local));
-        if (doing >> 32 == c->run.id) return ((int32_t)doing & ~DOING_OVER) - 1;
+        bool over;
+        if (recorder_last(bus_host_recorder(segment_base(c->hosts.bus), local), c->run.id, 0, &task, &over))
+            return task;
     }
     return -1;
 }
@@ -125,8 +129,8 @@ cluster_doing(const struct cluster *c, int thread, int32_t *task)
         !coordinator_memory(c->c, c->hosts.home)->own)
         return false;
     if (!c->run.job) return true; /* between runs the bus may be replaced, so its words cannot be read */
-    uint64_t doing = atomic_load(bus_host_doing(segment_base(c->hosts.bus), thread));
-    if (doing >> 32 == c->run.id && !((int32_t)doing & DOING_OVER)) *task = (int32_t)doing - 1;
+    bool over, any = recorder_last(bus_host_recorder(segment_base(c->hosts.bus), thread), c->run.id, 0, task, &over);
+    if (!any || over) *task = -1;
     return true;
 }
 
@@ -143,8 +147,11 @@ note_lost_member(struct cluster *c, const struct notice *n)
     const struct member_info *m = coordinator_member(c->c, n->rank);
     if (c->epoch.nloss < LOSSES) {
         struct cluster_loss *l = &c->epoch.loss[c->epoch.nloss++];
-        *l = (struct cluster_loss){
-            .rank = n->rank, .pid = (int)m->pid, .task = -1, .again = m->stayed || n->rank >= c->options.started};
+        *l = (struct cluster_loss){.rank = n->rank,
+                                   .pid = (int)m->pid,
+                                   .task = -1,
+                                   .node = -1,
+                                   .again = m->stayed || n->rank >= c->options.started};
         /* no pid was reported, so this is the pid of the launcher (ssh) */
         if (!l->pid) l->pid = c->process[n->rank].pid;
         snprintf(l->host, sizeof l->host, "%s", m->host ? m->host : started_on(c, n->rank));
@@ -152,6 +159,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
         if (c->run.job) {
             l->run = c->run.id;
             l->task = task_of(c, n->rank);
+            if (m->still > 1) l->node = (int32_t)(uint32_t)m->progress - 1;
         }
     }
     c->epoch.full = false; /* cancels a NOTICE_FULL that was not handled yet */
@@ -228,6 +236,8 @@ on_tell(void *arg, const struct notice *n)
     case NOTICE_SLOW: say_slow(c, n); break;
     case NOTICE_FILED: control_filed(c, n); break;
     case NOTICE_HAVE: take_have(c, n->rank, n->packet); break;
+    case NOTICE_HANG: control_hang(c, n); break;
+    case NOTICE_REPORT: control_report(c, n); break;
     case NOTICE_SIGNAL:
         if (!c->signal.number) c->signal.number = n->status, c->signal.rank = n->rank;
         break;
@@ -533,6 +543,7 @@ open_coordinator(struct cluster *c)
     struct coordinator_options o = {.world = c->options.world,
                                     .silence = c->options.silence_s ? (int)(c->options.silence_s * 1000 / TICK_MS)
                                                                     : SILENCE_TICKS,
+                                    .hang = (int)((c->options.hang_s ? c->options.hang_s : HANG_S) * 1000 / TICK_MS),
                                     .direct = DIRECT,
                                     .version = c->options.version,
                                     .machine = str_text(&c->machine),
@@ -653,6 +664,7 @@ cluster_close(struct cluster **cp)
     roots_free(&c->roots);
     str_free(&c->machine);
     str_free(&c->packet);
+    str_free(&c->hang);
     explicit_bzero(c->secret, sizeof *c->secret * (size_t)c->options.world);
     free(c->secret);
     free(c->process);

@@ -37,6 +37,7 @@ struct cluster_options {
      * workers. E_PLACE: a worker that was left has other devices than `devices`. */
     bool takes_over;
     double silence_s; /* time without a heartbeat after which a worker is lost, s; 0: 0.8 */
+    double hang_s;    /* time without progress of any worker that owes an answer, after which one is lost, s; 0: 600 */
     /* returns the host on which start() starts the rank, for messages. NULL, or a NULL result: this host */
     const char *(*host)(void *arg, int rank);
     void (*say)(void *arg,
@@ -96,6 +97,10 @@ struct cluster_worker {
 /* describes worker i, not counting retired ranks; false: there are fewer */
 bool cluster_worker(struct cluster *c, int i, struct cluster_worker *out);
 
+/* Appends the phase, the numbers of epoch and run, and a line for each worker: its state, the time without progress and
+ * the act that it runs. Any thread, also during a run. */
+void cluster_status(struct cluster *c, struct str *out);
+
 /* A memory's plan partition of a program. arena: for each device, its number (as in `busy`) and its arena's bytes.
  * replaces: for each root, enum root_fate. */
 struct cluster_part {
@@ -117,6 +122,8 @@ struct cluster_job {
     void (*acted)(void *arg, int memory, int32_t task, int32_t acts);
     void (*busy)(void *arg, int memory, uint64_t device,
                  uint64_t ns); /* called with the busy time of each device, ns; device: kind << 32 | rank */
+    /* Appends the name of a node's operator; name = false: appends its source line, " (train.lua:14)". Any thread */
+    void (*node_text)(void *arg, int32_t node, bool name, struct str *out);
     /* Called with each plan partition of the program: when a worker reports it, or at once if all workers have the
      * program and START_SHIPS is set. */
     void (*have)(void *arg, int memory, const struct cluster_part *part);
@@ -168,6 +175,7 @@ struct cluster_loss {
     char host[64], how[256];
     uint32_t run; /* number of the run that was in progress; 0: none */
     int32_t task; /* index of the task that the worker was running; -1: not known */
+    int32_t node; /* program node of the act that a hung worker was running; -1: not known */
     /* true if a replacement may join: the worker joined before this epoch, or start() had not started it */
     bool again;
 };

@@ -85,6 +85,7 @@ struct cluster {
         int status, blame, node; /* outcome of the run that ended: status, rank and node of the run's failure */
         char text[WIRE_TEXT];
     } run;
+    struct str hang; /* reports of the workers that make no progress */
     struct {
         struct filing *first;
         uint64_t nrequest; /* number of the last file request */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char lost_packet[] = "lost a packet";
+static const char lost_packet[] = "lost a packet", unexpected[] = "sent an unexpected packet";
 
 const char *
 coordinator_phase_text(enum coordinator_phase phase)
@@ -135,8 +135,8 @@ fence(struct coordinator *c, const struct member *m)
     at->lost[at->nlost++] = m->info.pid;
 }
 
-static void
-lose_member(struct coordinator *c, int rank, const char *how)
+void
+coordinate_lose(struct coordinator *c, int rank, const char *how)
 {
     struct member *m = &c->member[rank];
     if (!is_in(m) && m->info.state != MEMBER_ABSENT) return;
@@ -148,10 +148,20 @@ lose_member(struct coordinator *c, int rank, const char *how)
     for (int i = 0; i < c->nshipped; i++) c->shipped[i].has[rank] = 0, c->shipped[i].rows[rank] = 0;
     bool spoke = coordinate_speaks(c);
     c->phase = CLUSTER_BROKEN;
-    /* relaying of heartbeats ends, so silence is counted from now on */
-    for (int r = 0; spoke && r < c->options.world; r++) c->member[r].info.missed = 0;
+    c->asked = 0;
+    for (int r = 0; r < c->options.world; r++) {
+        c->member[r].files = 0;
+        if (spoke) c->member[r].info.missed = 0; /* relaying of heartbeats ends, so silence is counted from now on */
+    }
     coordinate_stop(c, STOP_LOST);
     coordinate_tell(c, (struct notice){.kind = NOTICE_LOST, .rank = rank, .text = how});
+}
+
+bool
+coordinate_accepts(struct coordinator *c, int rank, bool makes_sense)
+{
+    if (!makes_sense && c->phase != CLUSTER_BROKEN) coordinate_lose(c, rank, unexpected);
+    return makes_sense;
 }
 
 char *
@@ -168,20 +178,20 @@ void
 coordinate_lose_for(struct coordinator *c, int rank, struct span text)
 {
     char *why = coordinate_text(text);
-    lose_member(c, rank, why);
+    coordinate_lose(c, rank, why);
     free(why);
 }
 
 void
 coordinator_gone(struct coordinator *c, int rank, const char *how)
 {
-    if (rank >= 0 && rank < c->options.world) lose_member(c, rank, how);
+    if (rank >= 0 && rank < c->options.world) coordinate_lose(c, rank, how);
 }
 
 void
 coordinator_cut(struct coordinator *c, int peer, const char *how)
 {
-    if (peer < c->npeer && c->peer[peer].rank >= 0) lose_member(c, c->peer[peer].rank, how);
+    if (peer < c->npeer && c->peer[peer].rank >= 0) coordinate_lose(c, c->peer[peer].rank, how);
 }
 
 /* ---- signals of workers ---- */
@@ -203,7 +213,7 @@ take_signal(struct coordinator *c, int rank, const struct packet *p)
     }
     snprintf(how, sizeof how, "was ended by signal %u", p->status);
     coordinate_send(c, rank, (struct packet){.kind = PACKET_REFUSE, .text = span_text(how)});
-    lose_member(c, rank, how);
+    coordinate_lose(c, rank, how);
 }
 
 /* ---- heartbeats ---- */
@@ -224,12 +234,14 @@ coordinator_tick(struct coordinator *c)
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
         if (!is_in(m) || is_unheard(c, r)) continue;
+        if (m->info.missed <= (int)c->every) coordinate_count_still(c, r);
         m->info.lag = (int32_t)(m->said - m->seen) > 0 ? m->info.lag + 1 : 0;
         if (++m->info.missed > c->options.silence * (int)c->every)
-            lose_member(c, r, "stopped responding");
+            coordinate_lose(c, r, "stopped responding");
         else if (m->info.lag > LAG_TICKS)
-            lose_member(c, r, lost_packet);
+            coordinate_lose(c, r, lost_packet);
     }
+    coordinate_find_hang(c);
 }
 
 static void
@@ -239,7 +251,7 @@ pulse_others(struct coordinator *c, int rank)
     if (!coordinate_speaks(c)) return;
     for (int r = c->member[rank].next; r >= 0; r = c->member[r].next) {
         struct member *m = &c->member[r];
-        const uint32_t beat[NBEAT] = {(uint32_t)r, (uint32_t)++m->pulses, m->sent};
+        const uint32_t beat[NBEAT] = {(uint32_t)r, (uint32_t)++m->pulses, m->sent, 0, 0};
         str_addn(&c->others, beat, sizeof beat);
     }
 }
@@ -261,9 +273,11 @@ coordinator_pulse(struct coordinator *c, int rank, struct packet *out)
 }
 
 static void
-take_beat(struct member *m, uint64_t count, uint32_t seq)
+take_beat(struct member *m, uint64_t count, uint32_t seq, uint64_t progress)
 {
     if (count <= m->info.beats) return; /* an old heartbeat, overtaken by a newer one */
+    if (progress >> 32 != m->info.progress >> 32) m->info.still = 0;
+    m->info.progress = progress;
     m->info.beats = count;
     m->info.missed = 0;
     m->said = seq;
@@ -281,12 +295,13 @@ coordinator_beat(struct coordinator *c, const struct packet *p)
 {
     bool ours = p->kind == PACKET_BEAT && p->job.n == CLUSTER_ID && !memcmp(p->job.bytes, c->options.job, CLUSTER_ID);
     if (!ours || p->rank < 0 || p->rank >= c->options.world || !is_in(&c->member[p->rank])) return false;
-    take_beat(&c->member[p->rank], p->count, p->seq);
+    take_beat(&c->member[p->rank], p->count, p->seq, p->progress);
     for (uint32_t i = 0; i + 4 * NBEAT <= p->others.n; i += 4 * NBEAT) {
         uint32_t beat[NBEAT];
         memcpy(beat, p->others.bytes + i, sizeof beat);
         if (coordinator_relays_for(c, p->rank, beat[BEAT_RANK]))
-            take_beat(&c->member[beat[BEAT_RANK]], beat[BEAT_COUNT], beat[BEAT_SEQ]);
+            take_beat(&c->member[beat[BEAT_RANK]], beat[BEAT_COUNT], beat[BEAT_SEQ],
+                      (uint64_t)beat[BEAT_DONE] << 32 | beat[BEAT_NODE]);
     }
     return true;
 }
@@ -300,10 +315,10 @@ lose_leaver(struct coordinator *c, int rank, const struct packet *p)
 }
 
 static void (*const handle[NPACKET])(struct coordinator *c, int rank, const struct packet *p) = {
-    [PACKET_MADE] = coordinate_made, [PACKET_READY] = coordinate_ready, [PACKET_HAVE] = coordinate_have,
-    [PACKET_ACTS] = coordinate_acts, [PACKET_END] = coordinate_end,     [PACKET_LEAVE] = lose_leaver,
-    [PACKET_MEET] = coordinate_meet, [PACKET_FILED] = coordinate_filed, [PACKET_UNITE] = coordinate_unite,
-    [PACKET_SIGNAL] = take_signal,
+    [PACKET_MADE] = coordinate_made, [PACKET_READY] = coordinate_ready,   [PACKET_HAVE] = coordinate_have,
+    [PACKET_ACTS] = coordinate_acts, [PACKET_END] = coordinate_end,       [PACKET_LEAVE] = lose_leaver,
+    [PACKET_MEET] = coordinate_meet, [PACKET_FILED] = coordinate_filed,   [PACKET_UNITE] = coordinate_unite,
+    [PACKET_SIGNAL] = take_signal,   [PACKET_REPORT] = coordinate_report,
 };
 
 void
@@ -334,13 +349,14 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
     struct member *m = &c->member[rank];
     if ((int32_t)(p->seq - m->seen) <= 0) return;
     if (p->seq != m->seen + 1) {
-        lose_member(c, rank, lost_packet);
+        coordinate_lose(c, rank, lost_packet);
         return;
     }
     m->seen = p->seq;
     m->info.missed = m->info.lag = 0;
+    if (p->kind != PACKET_REPORT) m->info.still = 0;
     if (!handle[p->kind]) {
-        if (p->kind != PACKET_HELLO) lose_member(c, rank, "sent an unexpected packet");
+        if (p->kind != PACKET_HELLO) coordinate_lose(c, rank, unexpected);
         return;
     }
     if (p->epoch == c->epoch || p->kind == PACKET_LEAVE || p->kind == PACKET_SIGNAL) handle[p->kind](c, rank, p);
@@ -360,6 +376,12 @@ enum coordinator_phase
 coordinator_phase(const struct coordinator *c)
 {
     return c->phase;
+}
+
+uint32_t
+coordinator_epoch(const struct coordinator *c)
+{
+    return c->epoch;
 }
 
 const struct member_info *

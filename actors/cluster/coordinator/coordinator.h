@@ -18,6 +18,9 @@
  * A member is lost when its process or link ends (coordinator_gone, coordinator_cut), or after `silence` ticks
  * without a heartbeat. Silence is counted in ticks, not in time, because a suspended controller counts no ticks.
  *
+ * A member hangs when its heartbeats arrive but its work does not progress (coordinator_hang.c). If no member that
+ * owes an answer has progressed for `hang` ticks, all of them are asked what they do; then one member is lost.
+ *
  * A **memory** holds the values of the devices of one host. Memories are numbered in the order of their first ranks.
  * The coordinator makes the memory of its own host; the first worker of another host makes that host's. A memory
  * persists as long as one worker is alive that has mapped it (READY). If no such worker is left, the memory is made
@@ -43,9 +46,6 @@
 #define RILLE_CLUSTER_COORDINATOR_H
 
 #include "actors/cluster/wire/wire.h"
-
-/* Indices of the numbers of a relayed heartbeat: rank, count of heartbeats, number of the rank's last packet. */
-enum { BEAT_RANK, BEAT_COUNT, BEAT_SEQ, NBEAT };
 
 enum {
     CLUSTER_WORLD = 1 << 17,
@@ -98,6 +98,8 @@ struct member_info {
     uint64_t bytes, beats;
     int missed;             /* ticks since the worker's last packet or heartbeat */
     uint64_t acts, busy_ns; /* acts and busy time, ns, of all devices of the worker, over all runs */
+    uint64_t progress;      /* the worker's progress (PROGRESS), from its last heartbeat */
+    int still;              /* ticks without progress while the worker owes an answer, with heartbeats */
     int lag;                /* ticks since a heartbeat reported a packet that has not arrived; 0: none is missing */
     bool stayed;            /* true if the worker joined before the current epoch */
 };
@@ -111,7 +113,12 @@ enum notice_kind {
     NOTICE_SLOW,    /* `rank` is slower than workers with equal work; text: by how much. Reported once per rank */
     NOTICE_FILED,   /* packet: a FILED packet of `rank`, the outcome of a SAVE or LOAD */
     NOTICE_HAVE,    /* packet: the HAVE packet of `rank`, the result of compiling a program */
-    NOTICE_SIGNAL,  /* `rank` has received a signal that the program handles; status: the signal's number */
+    /* Members that owe answers make no progress. rank -1: reports (NOTICE_REPORT) of all of them follow, and discard
+     * earlier reports. Another rank: this member will be lost, because it hangs; status is not 0 if it has not
+     * reported. */
+    NOTICE_HANG,
+    NOTICE_REPORT, /* packet: the REPORT packet of `rank` */
+    NOTICE_SIGNAL, /* `rank` has received a signal that the program handles; status: the signal's number */
     /* the run, or the shipping of its program, has ended; status, text, rank and node describe a failure */
     NOTICE_ENDED,
 };
@@ -133,6 +140,7 @@ struct coordinator_env {
 struct coordinator_options {
     int world;   /* number of workers */
     int silence; /* ticks without a heartbeat after which a member is lost */
+    int hang;    /* ticks without progress of any member that owes an answer, after which one is lost; 0: no limit */
     /* largest number of members that all send their own heartbeats; with more members, speakers relay them */
     int direct;
     const char *version; /* version of Rille; workers of another version are rejected */
@@ -185,6 +193,7 @@ enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
 enum { MADE_MPI = 1 };
 enum { HOLD_GIVE = 1 };
 enum { FILED_MORE = 1 };
+enum { REPORT_WORKS = 1 };
 
 /* Sends the program to members that lack it, then runs it. May be called only in phase IDLE. Ends with NOTICE_ENDED or
  * NOTICE_LOST; everything that *s points to must stay valid until then. */
@@ -228,6 +237,7 @@ int coordinator_recover(struct coordinator *c, int workers);
 void coordinator_bye(struct coordinator *c);
 
 enum coordinator_phase coordinator_phase(const struct coordinator *c);
+uint32_t coordinator_epoch(const struct coordinator *c); /* returns the number of the current epoch, from 1 */
 /* Returns the ratio of the time of a rank's acts to that of other workers' equal acts, at the last comparison; 0:
  * the rank was not slow. */
 double coordinator_slow(const struct coordinator *c, int rank);

@@ -300,7 +300,7 @@ void
 coordinate_made(struct coordinator *c, int rank, const struct packet *p)
 {
     struct member *m = &c->member[rank];
-    if (c->phase != CLUSTER_MAKE || m->info.state != MEMBER_BUSY) return;
+    if (!coordinate_accepts(c, rank, c->phase == CLUSTER_MAKE && m->info.state == MEMBER_BUSY)) return;
     if (p->status) {
         coordinate_lose_for(c, rank, p->text);
         return;
@@ -320,7 +320,7 @@ void
 coordinate_ready(struct coordinator *c, int rank, const struct packet *p)
 {
     struct member *m = &c->member[rank];
-    if (c->phase != CLUSTER_FORM || m->info.state != MEMBER_PRESENT) return;
+    if (!coordinate_accepts(c, rank, c->phase == CLUSTER_FORM && m->info.state == MEMBER_PRESENT)) return;
     if (p->status) {
         coordinate_lose_for(c, rank, p->text);
         return;
@@ -360,8 +360,8 @@ static void
 reopen_rank(struct member *m)
 {
     m->info.state = MEMBER_ABSENT;
-    m->info.beats = 0;
-    m->info.missed = 0;
+    m->info.beats = m->info.progress = 0;
+    m->info.missed = m->info.still = 0;
 }
 
 int

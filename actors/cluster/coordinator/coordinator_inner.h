@@ -19,7 +19,12 @@ struct member {
     /* numbers of packets: last sent, last received, last reported by the worker's heartbeat */
     uint32_t sent, seen, said;
     uint64_t pulses;
-    bool ended;    /* the member has ended the current run */
+    bool ended; /* the member has ended the current run */
+    int files;  /* number of file requests that the member has not answered */
+    struct {    /* the member's answer to the last ASK */
+        bool came, works;
+        int32_t rank; /* rank for which the member waits; -1: none */
+    } report;
     bool holds;    /* the member has mapped its host's memory */
     char *machine; /* identity of the worker's host; NULL once the member's memory has a number */
     char *port;    /* address at which workers of other hosts reach this worker */
@@ -80,6 +85,7 @@ struct coordinator {
     struct form form;
     bool speaks; /* true if speakers relay heartbeats in this epoch */
     uint32_t every, ticks;
+    int asked;         /* ticks since members without progress were asked for reports; 0: they were not */
     struct str others; /* buffer for heartbeats that a speaker is to relay */
     struct peer *peer;
     int npeer, peer_capacity;
@@ -112,6 +118,9 @@ void coordinate_tell(struct coordinator *c, struct notice n);
 /* Sends STOP to members that have not ended the run. STOP_LOST is sent to all members, because it also ends the
  * epoch. */
 void coordinate_stop(struct coordinator *c, uint32_t why);
+void coordinate_lose(struct coordinator *c, int rank, const char *how);
+/* Loses a member if its answer makes no sense now; after a loss any answer is dropped. Returns `makes_sense`. */
+bool coordinate_accepts(struct coordinator *c, int rank, bool makes_sense);
 void coordinate_lose_for(struct coordinator *c, int rank, struct span why);
 void coordinate_know(struct coordinator *c, int peer); /* registers a link if it is not known yet */
 void coordinate_cut(struct coordinator *c, int peer);
@@ -143,6 +152,12 @@ coordinate_last(struct coordinator *c)
 void coordinate_made(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_ready(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_meet(struct coordinator *c, int rank, const struct packet *p);
+
+/* Functions of coordinator_hang.c. */
+/* Counts a tick of a member whose last heartbeat has just arrived. */
+void coordinate_count_still(struct coordinator *c, int rank);
+void coordinate_find_hang(struct coordinator *c);
+void coordinate_report(struct coordinator *c, int rank, const struct packet *p);
 
 /* Functions of coordinator_pace.c: coordinate_worked records an END packet; coordinate_pace compares workers after a
  * successful run. */

@@ -152,6 +152,7 @@ begin_run(struct coordinator *c)
         c->member[r].ended = false;
         if (!is_in(&c->member[r])) continue;
         c->member[r].info.state = MEMBER_BUSY;
+        c->member[r].info.progress &= ~(uint64_t)UINT32_MAX; /* the node belongs to an earlier run */
         c->awaited++;
     }
     for (int r = 0; r < c->options.world; r++) {
@@ -275,7 +276,8 @@ void
 coordinate_have(struct coordinator *c, int rank, const struct packet *p)
 {
     struct member *m = &c->member[rank];
-    if (c->phase != CLUSTER_SHIP || p->program != c->start.program || m->info.state != MEMBER_BUSY) return;
+    bool expected = c->phase == CLUSTER_SHIP && p->program == c->start.program && m->info.state == MEMBER_BUSY;
+    if (!coordinate_accepts(c, rank, expected)) return;
     m->info.state = MEMBER_READY;
     const char *no = p->status ? NULL : objection_to(c, rank, p);
     if (p->status) {
@@ -295,7 +297,8 @@ void
 coordinate_end(struct coordinator *c, int rank, const struct packet *p)
 {
     struct member *m = &c->member[rank];
-    if (c->phase != CLUSTER_RUN || p->run != c->start.run || m->ended) return;
+    bool expected = c->phase == CLUSTER_RUN && p->run == c->start.run && !m->ended;
+    if (!coordinate_accepts(c, rank, expected)) return;
     m->ended = true;
     m->info.state = MEMBER_READY;
     if (blame(c, rank, (int)MIN(p->status, (uint32_t)UINT8_MAX), p->node, p->text)) coordinate_stop(c, STOP_FAILED);
@@ -341,12 +344,16 @@ coordinator_file(struct coordinator *c, int rank, const struct packet *p)
 {
     if (c->phase < CLUSTER_IDLE || c->phase > CLUSTER_RUN || !is_in(&c->member[rank])) return false;
     coordinate_send(c, rank, *p);
+    c->member[rank].files += p->kind != PACKET_CANCEL;
     return true;
 }
 
 void
 coordinate_filed(struct coordinator *c, int rank, const struct packet *p)
 {
+    int *files = &c->member[rank].files;
+    if (!coordinate_accepts(c, rank, *files > 0)) return;
+    if (!(p->flags & FILED_MORE)) --*files;
     coordinate_tell(c, (struct notice){.kind = NOTICE_FILED, .rank = rank, .packet = p});
 }
 

@@ -22,7 +22,8 @@ struct worker_member {
     int rank, missed, lag;
     /* packet numbers; said: number of the coordinator's last packet, as its heartbeat reports */
     uint32_t epoch, sent, seen, said;
-    uint64_t beats, heard;
+    uint64_t beats, heard, progress;
+    uint32_t npiece;       /* number of parts of programs received so far; they count as progress */
     int speaker;           /* rank that relays this worker's heartbeats; -1: this worker sends them itself */
     uint32_t every, ticks; /* every: ticks between two heartbeats; ticks: number of ticks so far */
     /* spoken: ranks whose heartbeats this worker relays; others: their heartbeats, for the next BEAT packet */
@@ -143,6 +144,7 @@ static void
 piece(struct worker_member *m, const struct packet *p, enum work_kind as)
 {
     bool first = p->offset == 0;
+    m->npiece++;
     if (p->total > MEMBER_PROGRAM_MOST || p->bytes.n > p->total || p->offset > p->total - p->bytes.n ||
         (!first && (as != m->as || p->program != m->id || p->offset != m->program.len))) {
         member_end(m, LEAVE_FAILED, "received a program in chunks that do not fit together");
@@ -202,6 +204,12 @@ file(struct worker_member *m, const struct packet *p)
 }
 
 static void
+queue_ask(struct worker_member *m, const struct packet *p)
+{
+    queue_work(m, (struct work){.kind = WORK_ASK, .packet = p});
+}
+
+static void
 queue_cancel(struct worker_member *m, const struct packet *p)
 {
     queue_work(m, (struct work){.kind = WORK_CANCEL, .packet = p});
@@ -232,6 +240,7 @@ static const struct {
     [PACKET_SAVE] = {file, true},
     [PACKET_LOAD] = {file, true},
     [PACKET_CANCEL] = {queue_cancel, true},
+    [PACKET_ASK] = {queue_ask, true},
     [PACKET_ROWS] = {queue_rows, true},
     [PACKET_UNITE] = {unite, true},
 };
@@ -279,9 +288,9 @@ member_cut(struct worker_member *m, const char *how)
 }
 
 static _Atomic uint64_t *
-rank_word(struct worker_member *m, int rank, bool down)
+rank_word(struct worker_member *m, int rank, enum beat_word which)
 {
-    return m->env.word ? m->env.word(m->env.arg, rank, down) : NULL;
+    return m->env.word ? m->env.word(m->env.arg, rank, which) : NULL;
 }
 
 static void
@@ -311,7 +320,7 @@ member_heard(struct worker_member *m, const struct packet *p)
         uint32_t beat[NBEAT];
         memcpy(beat, p->others.bytes + i, sizeof beat);
         _Atomic uint64_t *down =
-            member_relays_for(m, beat[BEAT_RANK]) ? rank_word(m, (int)beat[BEAT_RANK], true) : NULL;
+            member_relays_for(m, beat[BEAT_RANK]) ? rank_word(m, (int)beat[BEAT_RANK], WORD_DOWN) : NULL;
         if (down) atomic_store(down, (uint64_t)beat[BEAT_COUNT] << 32 | beat[BEAT_SEQ]);
     }
 }
@@ -324,9 +333,10 @@ beat_others(struct worker_member *m)
     for (size_t i = 0; i < m->spoken.len; i += 4) {
         uint32_t rank;
         memcpy(&rank, m->spoken.text + i, sizeof rank);
-        _Atomic uint64_t *up = rank_word(m, (int)rank, false);
-        uint64_t left = up ? atomic_load(up) : 0;
-        const uint32_t beat[NBEAT] = {rank, (uint32_t)(left >> 32), (uint32_t)left};
+        _Atomic uint64_t *up = rank_word(m, (int)rank, WORD_UP), *done = rank_word(m, (int)rank, WORD_PROGRESS);
+        uint64_t left = up ? atomic_load(up) : 0, progress = done ? atomic_load(done) : 0;
+        const uint32_t beat[NBEAT] = {rank, (uint32_t)(left >> 32), (uint32_t)left, (uint32_t)progress,
+                                      (uint32_t)(progress >> 32)};
         str_addn(&m->others, beat, sizeof beat);
     }
 }
@@ -339,12 +349,20 @@ leave_beat(struct worker_member *m)
 {
     enum { QUIET = 4 };
     if (m->speaker < 0) return false;
-    _Atomic uint64_t *up = rank_word(m, m->rank, false), *down = rank_word(m, m->rank, true);
-    if (!up || !down) return false;
+    _Atomic uint64_t *up = rank_word(m, m->rank, WORD_UP), *down = rank_word(m, m->rank, WORD_DOWN);
+    _Atomic uint64_t *progress = rank_word(m, m->rank, WORD_PROGRESS);
+    if (!up || !down || !progress) return false;
+    atomic_store(progress, m->progress);
     atomic_store(up, m->beats << 32 | m->sent);
     uint64_t heard = atomic_load(down);
     member_hear(m, heard >> 32, (uint32_t)heard);
     return heard && m->missed < QUIET * (int)m->every;
+}
+
+void
+member_progress(struct worker_member *m, uint32_t done, int32_t node)
+{
+    m->progress = PROGRESS(done + m->npiece, node);
 }
 
 bool
@@ -360,6 +378,7 @@ member_beat(struct worker_member *m, struct packet *out)
                            .rank = m->rank,
                            .job = {m->job, ID},
                            .count = m->beats,
+                           .progress = m->progress,
                            .others = {(const void *)m->others.text, (uint32_t)m->others.len}};
     return true;
 }
@@ -458,6 +477,16 @@ member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int status
                                     .digests = {(const unsigned char *)digests->text + at, (uint32_t)n}});
         at += n;
     } while (at < digests->len);
+}
+
+void
+member_report(struct worker_member *m, bool works, int32_t rank, const struct str *lines)
+{
+    send_packet(m, m->epoch,
+                (struct packet){.kind = PACKET_REPORT,
+                                .flags = works ? REPORT_WORKS : 0,
+                                .rank = rank,
+                                .bytes = {(const void *)lines->text, (uint32_t)MIN(lines->len, (size_t)WIRE_PIECE)}});
 }
 
 void

@@ -6,7 +6,8 @@
  *
  * Like the coordinator, a member uses no clock, socket or thread. The owner passes in packets, ticks and the executor's
  * answers; the member sends packets and work through callbacks. The executor works in the order of arrival, except for
- * STOP, CANCEL and UNITE, which concern the work in progress. Owner: the worker (worker_inner.h), under its lock. */
+ * STOP, CANCEL, ASK and UNITE, which concern the work in progress. Owner: the worker (worker_inner.h), under its lock.
+ */
 #ifndef RILLE_CLUSTER_MEMBER_H
 #define RILLE_CLUSTER_MEMBER_H
 
@@ -23,6 +24,7 @@ enum work_kind {
     WORK_FILE,   /* write or read a file; the answer is member_filed() */
     WORK_CANCEL, /* abandon the file request with the same count */
     WORK_STOP,   /* stop the run in progress */
+    WORK_ASK,    /* report at once what the worker does; the answer is member_report() */
     WORK_UNITE,  /* store the id of a communicator, which another worker created, for the current run */
     WORK_LEAVE,  /* end the worker. status: a LEAVE_ constant; text: the reason, unless LEAVE_DONE */
     /* Requests from workers of other hosts (carrier.h) follow; they are queued with the coordinator's work, in order of
@@ -50,9 +52,8 @@ struct member_env {
     void *arg;
     void (*send)(void *arg, const struct packet *p); /* sends a packet to the coordinator */
     void (*work)(void *arg, const struct work *w);   /* passes work to the executor; *w is valid during the call */
-    /* Returns the word for a rank's heartbeats in this epoch's shared memory. up: heartbeats of the rank, for its
-     * speaker. down: heartbeats of the coordinator, for the rank. NULL: not available now. */
-    _Atomic uint64_t *(*word)(void *arg, int rank, bool down);
+    /* Returns a word of a rank in this epoch's shared memory; NULL: not available now. */
+    _Atomic uint64_t *(*word)(void *arg, int rank, enum beat_word which);
 };
 
 enum { MEMBER_PROGRAM_MOST = 1 << 28 }; /* maximum bytes of a program, and of its schedule rows */
@@ -76,6 +77,9 @@ void member_cut(struct worker_member *m, const char *how);
  * relays its heartbeats, or it is not time yet. */
 void member_heard(struct worker_member *m, const struct packet *p);
 bool member_beat(struct worker_member *m, struct packet *out);
+/* Sets the progress that the next heartbeats report. done: a number that changes with each completed piece of work;
+ * node: the program node whose act runs, -1: none. */
+void member_progress(struct worker_member *m, uint32_t done, int32_t node);
 
 /* Answers of the executor to work. */
 struct made {
@@ -121,6 +125,8 @@ void member_ended(struct worker_member *m, const struct run_end *e);
 /* Reports the outcome of a file request. digests: digests of the blocks of a written file. */
 void member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int status, const char *text,
                   const struct str *digests);
+/* Answers WORK_ASK: whether the worker does work, the rank for which it waits (-1: none), and lines of text. */
+void member_report(struct worker_member *m, bool works, int32_t rank, const struct str *lines);
 /* Passes a signal that this process has received to the coordinator, which decides whether the worker stays. Without
  * a coordinator the worker leaves. */
 void member_signal(struct worker_member *m, int number);

@@ -31,8 +31,8 @@ struct ring {
 
 struct end_shared {
     _Alignas(LINE) struct waker waker;
-    _Alignas(LINE) _Atomic uint64_t doing;
-    _Atomic uint64_t beat[2];
+    _Alignas(LINE) struct recorder recorder;
+    _Alignas(LINE) _Atomic uint64_t beat[NBEAT_WORD];
 };
 
 struct head {
@@ -104,16 +104,16 @@ bus_host_gate(void *segment)
     return &((struct head *)segment)->gate;
 }
 
-_Atomic uint64_t *
-bus_host_doing(void *segment, int slot)
+struct recorder *
+bus_host_recorder(void *segment, int slot)
 {
-    return &segment_ends(segment)[slot].doing;
+    return &segment_ends(segment)[slot].recorder;
 }
 
 _Atomic uint64_t *
-bus_host_beat(void *segment, int slot, bool down)
+bus_host_beat(void *segment, int slot, enum beat_word which)
 {
-    return &segment_ends(segment)[slot].beat[down];
+    return &segment_ends(segment)[slot].beat[which];
 }
 
 int

@@ -12,6 +12,8 @@
 #define RILLE_CLUSTER_BUS_HOST_H
 
 #include "actors/act/bus/bus.h"
+#include "actors/act/run/recorder.h"
+#include "actors/cluster/wire/wire.h"
 
 enum { BUS_HOST_SLOTS = 256 };
 
@@ -40,12 +42,11 @@ bool bus_host_fetch_room(struct bus *b, const struct msg *m);
 void bus_host_nudge(struct bus *b);
 /* Returns the shared word by which all processes decide whether a run can still be cancelled (engine_options.gate). */
 _Atomic uint64_t *bus_host_gate(void *segment);
-/* Returns the progress word of a slot's thread, which other processes read (engine_options.doing). */
-_Atomic uint64_t *bus_host_doing(void *segment, int slot);
+/* Returns the flight recorder of a slot's thread, which other processes read (engine_options.recorder). */
+struct recorder *bus_host_recorder(void *segment, int slot);
 
-/* Returns the word in which the slot's worker leaves its heartbeats for the worker that relays them. If `down` is true,
- * returns the word in which the relaying worker leaves the coordinator's heartbeats (member.h). */
-_Atomic uint64_t *bus_host_beat(void *segment, int slot, bool down);
+/* Returns a word that the slot's worker and the worker that relays its heartbeats share (member.h). */
+_Atomic uint64_t *bus_host_beat(void *segment, int slot, enum beat_word which);
 
 extern const struct bus_kind bus_host;
 

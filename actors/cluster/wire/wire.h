@@ -17,7 +17,7 @@
 
 enum {
     WIRE_MAGIC = 0x4c52, /* first bytes of a header: "RL" */
-    WIRE_VERSION = 15,   /* version of the protocol; the coordinator rejects workers of another version */
+    WIRE_VERSION = 16,   /* version of the protocol; the coordinator rejects workers of another version */
     WIRE_HEAD = 24,      /* bytes of a packet's header */
     WIRE_TEXT = 2048,    /* maximum bytes of a text field */
     /* maximum bytes of one part of a long content; programs and act times are sent in several parts */
@@ -53,7 +53,7 @@ struct packet {
     uint32_t epoch, seq;
     uint32_t protocol, pid, cores, threads, abilities, world, run, status, flags, nslot, home, made, every, anew;
     int32_t rank, node, speaker, lacks;
-    uint64_t memory, program, offset, total, count, source;
+    uint64_t memory, program, offset, total, count, source, progress;
     struct span version, host, machine, devices, gpus, text, job, digest, outline, segment, beat, bulk, bus, port,
         secret;
     struct span bytes;  /* content of a program, schedule rows, act times, a value or a communicator id */
@@ -69,6 +69,16 @@ struct packet {
     struct span busy;         /* pairs of uint64_t: plan device, and its busy time in ns */
     struct span digests;      /* digests of blocks, as uint64_t */
 };
+
+/* Indices of the numbers of a relayed heartbeat: rank, count of heartbeats, number of the rank's last packet, and the
+ * two halves of its progress (PROGRESS). */
+enum { BEAT_RANK, BEAT_COUNT, BEAT_SEQ, BEAT_NODE, BEAT_DONE, NBEAT };
+/* The words that a worker shares with the worker that relays its heartbeats: its own heartbeat, the coordinator's
+ * heartbeat for it, and its progress. */
+enum beat_word { WORD_UP, WORD_DOWN, WORD_PROGRESS, NBEAT_WORD };
+/* A worker's progress: a number that changes whenever the worker completes some of its work, and the program node whose
+ * act it runs; -1: none. */
+#define PROGRESS(done, node) ((uint64_t)(uint32_t)(done) << 32 | (uint32_t)((node) + 1))
 
 const char *packet_name(int kind); /* returns the name of a packet kind, such as "HELLO"; "?": unknown kind */
 /* Appends the encoded packet to out; asserts that all fields are within their limits. */

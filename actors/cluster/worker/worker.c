@@ -20,6 +20,7 @@
 #include "actors/cluster/worker/worker_epoch.h"
 #include "actors/cluster/worker/worker_files.h"
 #include "actors/cluster/worker/worker_job.h"
+#include "actors/cluster/worker/worker_report.h"
 #include "actors/cluster/worker/worker_run.h"
 #include "actors/cluster/worker/worker_unite.h"
 #include "actors/act/run/engine.h"
@@ -158,6 +159,10 @@ on_work(void *arg, const struct work *work)
         stop_worker_run(w, work->packet);
         return;
     }
+    if (work->kind == WORK_ASK) {
+        worker_report(w);
+        return;
+    }
     if (work->kind == WORK_UNITE) {
         worker_unite_store(w, work->packet);
         return;
@@ -177,12 +182,12 @@ on_work(void *arg, const struct work *work)
 /* Returns the word for heartbeats of a rank of this host (bus_host_beat); NULL: there is no bus, or the rank has no
  * slot. */
 static _Atomic uint64_t *
-on_word(void *arg, int rank, bool down)
+on_word(void *arg, int rank, enum beat_word which)
 {
     struct worker_process *w = arg;
     for (int i = 0, slot = 0; w->shared.bus_end && i < w->shared.nall; i++) {
         if ((int)w->shared.slot[i].memory != w->shared.map.memory) continue;
-        if ((int)w->shared.slot[i].owner == rank) return bus_host_beat(segment_base(w->main.bus), slot, down);
+        if ((int)w->shared.slot[i].owner == rank) return bus_host_beat(segment_base(w->main.bus), slot, which);
         slot++;
     }
     return NULL;
@@ -504,6 +509,7 @@ worker_tick(struct worker_process *w)
     member_tick(w->member);
     pass_signal(w);
     stop_engine(w);
+    worker_report_progress(w);
     if (member_beat(w->member, &p)) {
         str_clear(&w->shared.packet);
         packet_write(&p, &w->shared.packet);
@@ -601,6 +607,7 @@ serve_work(struct worker_process *w)
         worker_pump(w);
         struct order *o = order_take(&w->shared.orders);
         w->shared.busy = o != NULL;
+        if (o) w->shared.work = o->work.kind;
         if (!o) {
             worker_sleep(w, true);
             continue;
@@ -609,6 +616,7 @@ serve_work(struct worker_process *w)
         perform[o->work.kind](w, o);
         order_free(o);
         pthread_mutex_lock(&w->lock);
+        w->shared.ndone++;
     }
     pthread_mutex_unlock(&w->lock);
 }
@@ -685,7 +693,7 @@ close_worker(struct worker_process *w)
     free(w->shared.ids.id);
     free(w->main.met);
     free(w->main.route);
-    free(w->main.doing);
+    free(w->main.recorder);
     if (w->wake_fd >= 0) close(w->wake_fd);
     pthread_cond_destroy(&w->shared.ids.changed);
     pthread_cond_destroy(&w->files.wake);

@@ -266,12 +266,12 @@ static void
 read_route(struct worker_process *w, int rank)
 {
     w->main.route = must_realloc(w->main.route, sizeof *w->main.route * (size_t)w->shared.nslot);
-    w->main.doing = must_realloc(w->main.doing, sizeof *w->main.doing * (size_t)w->shared.nslot);
+    w->main.recorder = must_realloc(w->main.recorder, sizeof *w->main.recorder * (size_t)w->shared.nslot);
     w->main.nlocal = 0;
     for (int i = 0; i < w->shared.nslot; i++) {
         w->main.route[i] = (uint32_t)worker_epoch_address(w, w->shared.map.memory, i);
         if (addr_process(w->main.route[i]) == rank)
-            w->main.doing[w->main.nlocal++] = bus_host_doing(segment_base(w->main.bus), i);
+            w->main.recorder[w->main.nlocal++] = bus_host_recorder(segment_base(w->main.bus), i);
     }
 }
 
@@ -299,7 +299,7 @@ worker_open_engine(struct worker_process *w, int rank, struct bus **bus, struct 
                                .with = *bus,
                                .route = w->main.route,
                                .nroute = w->shared.nslot,
-                               .doing = w->main.doing,
+                               .recorder = w->main.recorder,
                                .gate = bus_host_gate(segment_base(w->main.bus))};
     return engine_new(&o, out);
 }

@@ -47,6 +47,7 @@ copy_transfer(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
     struct spot spot;
     pthread_mutex_lock(&w->lock);
     int status = check_wanted(t);
+    w->shared.ndone++;
     if (!status) status = worker_find(w, at, n, &spot);
     if (!status) status = spot.kind->copy(in ? spot.data : bytes, in ? bytes : spot.data, n);
     pthread_mutex_unlock(&w->lock);

@@ -53,6 +53,8 @@ enum { WORKER_FETCHES = 64 };
 struct worker_shared {
     struct str packet;    /* buffer for the packet being sent */
     bool busy, quit;      /* busy: the main thread does work; quit: the link's thread must end */
+    enum work_kind work;  /* the work that the main thread does while `busy` is true */
+    uint32_t ndone;       /* number of works that are done, and of blocks of files that are copied */
     struct orders orders; /* queue of work for the main thread */
     int64_t tick_ns;
     bool signalled; /* true if the process's signal was passed to the coordinator */
@@ -68,9 +70,10 @@ struct worker_shared {
     struct {
         uint32_t id, stop; /* id: number of the run in progress, 0: none; stop: number of the run that must stop */
         uint32_t stop_why;
-        bool meets;        /* true while the current run creates communicators */
-        atomic_bool parts; /* true if the current run must stop creating communicators; read without the lock */
-        bool decides;      /* true if this memory decides whether the current run can still be cancelled */
+        const struct plan *plan; /* plan of the run in progress; NULL: none */
+        bool meets;              /* true while the current run creates communicators */
+        atomic_bool parts;       /* true if the current run must stop creating communicators; read without the lock */
+        bool decides;            /* true if this memory decides whether the current run can still be cancelled */
         /* true if the run decides that, or updates no variable: then an interrupt also stops the creation of
          * communicators */
         bool yields;
@@ -110,8 +113,8 @@ struct worker_main {
     struct atlas *atlas;
     uint8_t *met; /* by memory, enum meeting: whether the ports of its workers are known */
     uint32_t *route;
-    _Atomic uint64_t **doing;
-    int nlocal, world; /* nlocal: number of slots of this worker; world: number of workers */
+    struct recorder **recorder; /* by local thread; the link's thread reads them while shared.bus_end is set */
+    int nlocal, world;          /* nlocal: number of slots of this worker; world: number of workers */
     uint32_t epoch;
     unsigned char job_id[CLUSTER_ID];
     struct job **job;

@@ -70,6 +70,7 @@ run_job(struct worker_process *w, struct job *j, const struct packet *p, bool *r
     pthread_mutex_lock(&w->lock);
     bool late = w->shared.leave.asked || (w->shared.run.stop == p->run && w->shared.run.stop_why >= STOP_FAILED);
     w->shared.run.id = p->run;
+    w->shared.run.plan = plan;
     w->shared.run.meets = true;
     atomic_store(&w->shared.run.parts, false);
     w->shared.run.decides = plan->nmemory == 0 || plan->memories[0] == plan->memory;
@@ -177,6 +178,7 @@ worker_run_start(struct worker_process *w, const struct order *o)
     e.acts = w->shared.engine ? (uint64_t)(engine_count(w->shared.engine).acts - before) : 0;
     pthread_mutex_lock(&w->lock);
     w->shared.run.id = 0;
+    w->shared.run.plan = NULL;
     w->shared.run.meets = false;
     member_ended(w->member, &e);
     worker_take_control(w); /* the send can consume the edge-triggered event of packets that have arrived */

@@ -130,6 +130,25 @@ on_busy(void *arg, int memory, uint64_t device, uint64_t ns)
         if (device_number(p->device[d].kind, p->device[d].rank) == device) reply->r->actors->busy_ns[d] = (int64_t)ns;
 }
 
+static struct line
+runner_line(const struct runner *r, int32_t node)
+{
+    bool known = node >= 0 && node < r->plan->program->nnode;
+    return known ? r->run.line[node] : (struct line){0};
+}
+
+static void
+on_node_text(void *arg, int32_t node, bool name, struct str *out)
+{
+    const struct reply *reply = arg;
+    const struct program *g = reply->r->plan->program;
+    struct line at = runner_line(reply->r, node);
+    if (name && node >= 0 && node < g->nnode)
+        str_add(out, g->node[node].op->name);
+    else if (!name && at.file)
+        str_addf(out, " (%s:%d)", at.file, (int)at.line);
+}
+
 /* Checks a worker's report: all devices must be on the worker's host, and every root must have an entry. */
 static bool
 is_part(const struct reply *reply, int memory, const struct cluster_part *part)
@@ -189,13 +208,6 @@ remote_doing(const struct rille_session *s, int thread, char *text, size_t size)
     return true;
 }
 
-static struct line
-runner_line(const struct runner *r, int32_t node)
-{
-    bool known = node >= 0 && node < r->plan->program->nnode;
-    return known ? r->run.line[node] : (struct line){0};
-}
-
 /* Fails with a description of the lost worker: "worker 2 (b, pid 4711) was killed by signal 9 while it ran matmul
  * (train.lua:14)". */
 static int
@@ -205,11 +217,13 @@ tell_loss(struct rille_session *s, const struct runner *r)
     if (!cluster_lost(s->cluster, 0, &l)) return E_LOST;
     const struct plan *p = r->plan;
     bool known = l.task >= 0 && l.task < p->ntask;
-    struct line at = known ? runner_line(r, p->task[l.task].blame_node) : (struct line){0};
+    struct line at = runner_line(r, known ? p->task[l.task].blame_node : l.node);
+    bool node = !known && l.node >= 0 && l.node < p->program->nnode;
+    const char *ran = known ? p->task[l.task].name : node ? p->program->node[l.node].op->name : NULL;
     struct str where = {0};
     if (at.file) str_addf(&where, " (%s:%d)", at.file, (int)at.line);
     int status = fail(E_LOST, "worker %d (%s, pid %d) %s%s%s%s", l.rank, l.host, l.pid, l.how,
-                      known ? " while it ran " : "", known ? p->task[l.task].name : "", str_text(&where));
+                      ran ? " while it ran " : "", ran ? ran : "", str_text(&where));
     str_free(&where);
     return status;
 }
@@ -308,6 +322,7 @@ job_of(struct reply *reply)
                               .begun = on_begun,
                               .acted = on_acted,
                               .busy = on_busy,
+                              .node_text = on_node_text,
                               .have = on_have};
     memcpy(job.start.digest, m->digest, CLUSTER_ID);
     memcpy(job.start.outline, p->digest, CLUSTER_ID);

@@ -121,6 +121,16 @@ rille_waiting_thread(struct rille_session *s, int thread, char *text, size_t siz
 }
 
 void
+rille_status(struct rille_session *s, char *text, size_t size)
+{
+    struct str out = {0};
+    if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0) return;
+    if (s->cluster) cluster_status(s->cluster, &out);
+    snprintf(text, size, "%s", str_text(&out));
+    str_free(&out);
+}
+
+void
 rille_seed(struct rille_session *s, uint64_t seed)
 {
     if (face_session(s, __func__)) return;

@@ -1,0 +1,67 @@
+/* recorder.h - the flight recorder of a device thread: its last acts, and what it waits for.
+ *
+ * The device thread writes the recorder. Other threads and processes may read every word at any time. A reader can see
+ * words of different moments, so it checks each number before use. */
+#ifndef RILLE_ACT_RECORDER_H
+#define RILLE_ACT_RECORDER_H
+
+#include "runtime/base/base.h"
+
+#include <stdatomic.h>
+
+enum { RECORDER_ACTS = 16, DOING_OVER = 1 << 30 };
+
+struct recorder {
+    _Atomic uint64_t nbegun; /* number of acts that have begun, over all runs */
+    _Atomic uint64_t nended; /* number of acts that are complete, over all runs */
+    _Atomic uint64_t
+        act[RECORDER_ACTS]; /* last acts: run << 32 | task + 1, and DOING_OVER when the call has returned */
+    _Atomic uint64_t wait;  /* (task + 1) << 32 | task on another thread that blocks it + 1; 0: no long wait */
+};
+
+/* Records the beginning of an act. */
+static inline void
+recorder_begin(struct recorder *r, uint32_t run, int task)
+{
+    uint64_t n = atomic_load_explicit(&r->nbegun, memory_order_relaxed);
+    atomic_store_explicit(&r->act[n % RECORDER_ACTS], (uint64_t)run << 32 | (uint32_t)(task + 1), memory_order_relaxed);
+    atomic_store_explicit(&r->nbegun, n + 1, memory_order_relaxed);
+}
+
+/* Records that the call of the last act has returned. */
+static inline void
+recorder_over(struct recorder *r)
+{
+    uint64_t n = atomic_load_explicit(&r->nbegun, memory_order_relaxed);
+    _Atomic uint64_t *last = &r->act[(n - 1) % RECORDER_ACTS];
+    atomic_store_explicit(last, atomic_load_explicit(last, memory_order_relaxed) | DOING_OVER, memory_order_relaxed);
+}
+
+/* Records that an act is complete. */
+static inline void
+recorder_end(struct recorder *r)
+{
+    atomic_store_explicit(&r->nended, atomic_load_explicit(&r->nended, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+/* Records what the thread waits for: its task, and the task that blocks it. task -1: nothing. */
+static inline void
+recorder_wait(struct recorder *r, int task, int by)
+{
+    atomic_store_explicit(&r->wait, (uint64_t)(task + 1) << 32 | (uint32_t)(by + 1), memory_order_relaxed);
+}
+
+/* Sets *task to the task of the k-th last act (0: the last) of a run, and *over to true if its call has returned.
+ * Returns false if the recorder has no such act. */
+static inline bool
+recorder_last(struct recorder *r, uint32_t run, uint64_t k, int32_t *task, bool *over)
+{
+    uint64_t n = atomic_load_explicit(&r->nbegun, memory_order_relaxed);
+    if (k >= n || k >= RECORDER_ACTS) return false;
+    uint64_t act = atomic_load_explicit(&r->act[(n - 1 - k) % RECORDER_ACTS], memory_order_relaxed);
+    *task = ((int32_t)act & ~DOING_OVER) - 1;
+    *over = (int32_t)act & DOING_OVER;
+    return act >> 32 == run;
+}
+
+#endif

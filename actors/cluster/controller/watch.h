@@ -1,0 +1,15 @@
+/* watch.h - reports of workers that hang (coordinator_hang.c). Owner: the cluster
+ * (controller.h). Called with its lock held, on the session's thread or on the cluster's. */
+#ifndef RILLE_CLUSTER_WATCH_H
+#define RILLE_CLUSTER_WATCH_H
+
+#include "actors/cluster/controller/controller_inner.h"
+
+enum { TICK_MS = 100 };
+
+/* Collects the report of a member that was asked. */
+void control_report(struct cluster *c, const struct notice *n);
+/* Handles NOTICE_HANG: begins to collect reports, or writes them for the user and into rille-hang-PID.txt. */
+void control_hang(struct cluster *c, const struct notice *n);
+
+#endif

@@ -1,0 +1,149 @@
+#!/bin/bash
+# hang.sh path/to/rille - tests workers that hang: one thread of a worker is frozen while its heartbeats go on. The worker
+# must be named and lost, and the job must go on with the same bits. Also tests rille status. TAP.
+rille=$(realpath "$1")
+. t/lib/processes.sh
+cp t/lib/freeze.pl "$dir"
+cd "$dir" || exit 2
+
+# Trains, and recovers from losses. "freezes" freezes worker 1 in step 6; "ends" does not recover.
+cat >train.lua <<'LUA'
+local placement = rille.placement("cpu", {0, 1})
+rille.manual_seed(1)
+local w = rille.randn({1024, 1024}, {placement = placement, sbp = "S(0)", requires_grad = true})
+local x = rille.randn({1024, 1024}, {placement = placement, sbp = "B", requires_grad = true})
+local opt = rille.optim.SGD({w}, {lr = 1e-3})
+local step = rille.graph(function()
+  local loss = w:matmul(x):tanh():matmul(x):tanh():matmul(x):square():mean()
+  loss:backward()
+  opt:step()
+  opt:zero_grad()
+  return loss
+end)
+local last
+local i, frozen = 1, arg[1] == nil
+while i <= 10 do
+  if i % 4 == 1 then rille.snapshot{i = i} end
+  local freezes = i == 6 and not frozen
+  if freezes then
+    frozen = true
+    os.execute(("perl freeze.pl %d 20 >frozen 2>&1 &"):format(rille.workers()[2].pid))
+  end
+  local good, result = pcall(function()
+    local loss
+    repeat loss = step():item() until not freezes
+    return loss
+  end)
+  if good then
+    last, i = result, i + 1
+  else
+    io.stderr:write(result, "\n")
+    assert(rille.is_lost(result))
+    if arg[1] == "ends" then error(result, 0) end
+    i = rille.recover().i
+  end
+end
+print(("%a"):format(last))
+LUA
+
+sleep 60 & sleeper=$!
+perl freeze.pl $sleeper >frozen 2>&1 & freezer=$!
+await eval 'grep -q . frozen'
+grep -q frozen frozen && can=1
+kill $freezer $sleeper
+wait 2>/dev/null
+if [ -z "$can" ]; then
+  skip "workers that hang" "ptrace is not allowed"
+  finish
+  exit
+fi
+
+# ---- a hung worker is lost ----
+
+go launch -n 2 -d cpu:1 train.lua
+want=$stdout
+# on TEXT: succeeds if both stderr and the file of the report contain the text
+on() { says "$1" && grep -qF -e "$1" rille-hang-*.txt; }
+for hosts in 1 2; do
+  rm -f rille-hang-*.txt
+  RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 --silence 30 --hang 1 train.lua freezes
+  is "$hosts hosts: a job with a worker that hangs ends with the numbers of a run without it" "$code $stdout" "0 $want"
+  ok "its worker is named, on stderr and in a file" eval 'on "worker 1 (" && on "hangs: no progress for"'
+  ok "and the error names it" says "stopped making progress"
+  ok "the report is only written for the worker that hangs" eval '[ "$(grep -c " hangs: " err)" = 1 ]'
+done
+
+RILLE_HANG=1 go launch -n 2 -d cpu:1 --silence 30 train.lua ends
+ok "a script that does not recover ends with the exit code of a loss" ends 3 "worker 1 (" "hangs: no progress for" "stopped making progress"
+
+# A worker that is frozen in a kernel: its act and its last acts are reported. One product takes nearly all of the time.
+cat >kernel.lua <<'LUA'
+local placement = rille.placement("cpu", {1})
+local a = rille.rand({3072, 3072}, {placement = placement, sbp = "B"})
+local step = rille.graph(function() return a:relu():matmul(a):sum() end)
+step():item()
+os.execute(("perl freeze.pl %d 50 >frozen 2>&1 &"):format(rille.workers()[2].pid))
+repeat step():item() until false
+LUA
+go launch -n 2 -d cpu:1 --silence 30 --hang 2 kernel.lua
+ok "the report names the act and its source line" ends 3 "cpu:1 runs matmul" "(kernel.lua:3)" "while it ran matmul"
+ok "and the acts before it" says "  before: "
+
+# ---- long work is no hang ----
+
+cat >long.lua <<'LUA'
+local a = rille.rand({1024, 1024}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"})
+local b = rille.rand({1024, 1024}, {placement = a.placement, sbp = "B"})
+local step = rille.graph(function(x)
+  for _ = 1, 60 do x = x:matmul(b) / 1024 end
+  return x:sum()
+end)
+local began = os.time()
+repeat step(a):item() until os.time() > began + 2
+LUA
+go launch -n 2 -d cpu:1 --hang 30 long.lua
+is "a step whose acts are shorter than --hang is not touched, however long it is" "$code $stderr" "0 "
+go launch -n 2 -d cpu:1 --hang 0.2 -e 'local s = os.clock() while os.clock() < s + 1 do end print((rille.ones{2} + 1):sum():item())'
+is "a program that lets its workers wait is not touched" "$code $stdout" "0 4.0"
+cat >paused.lua <<'LUA'
+local x = rille.ones({64, 64}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"})
+local step = rille.graph(function() return x:matmul(x):sum() end)
+step():item()
+local pid = rille.workers()[2].pid
+os.execute(("kill -STOP %d; { sleep 3; kill -CONT %d; } &"):format(pid, pid))
+print(step():item())
+LUA
+go launch -n 2 -d cpu:1 --silence 60 --hang 1 paused.lua
+is "a worker that is paused as a whole does not hang, because it sends no heartbeats" "$code $stdout" "0 262144.0"
+for bad in 0 0.1 x ""; do
+  go launch -n 2 --hang "$bad" -e 1
+  ok "--hang '$bad' is refused" ends 2 "--hang must be a number of seconds from 0.2 to 1000000, found '$bad'"
+done
+
+# ---- status ----
+
+title=job$$.lua
+cp kernel.lua $title
+start() { timeout -k 5 $hang "$rille" launch -n 2 -d cpu:1 --silence 30 --hang 600 $title >out 2>err </dev/null & }
+stands() {
+  "$rille" status "$1" >status 2>&1 && grep -q "^$title, process $controller: running, epoch 1, run [0-9]*$" status &&
+    grep -q "^worker 1 (.* busy, last progress [1-9][0-9.]* s ago, runs matmul ($title:3)$" status
+}
+rm -f frozen
+start
+job=$!
+await eval 'grep -q frozen frozen'
+controller=$(pgrep -P $job)
+ok "in the middle of a run, status shows the act, its line, and the time since progress" await stands $title
+ok "status finds a job by its process" stands "$controller"
+start
+other=$!
+await eval '! "$rille" status $title >status 2>&1'
+ok "of several jobs it lists the processes" grep -q "^  $controller  $title" status
+kill $job $other
+wait
+go status $title
+ok "without a job of that name it says so" ends 1 "status: no controller called '$title' runs on this host"
+go status --all
+ok "it has no options" ends 2 "status has no option --all"
+finish

@@ -1,0 +1,121 @@
+/* simulated_state.h - the state of a simulated cluster, for t/lib/simulated.h. */
+#ifndef RILLE_T_SIMULATED_STATE_H
+#define RILLE_T_SIMULATED_STATE_H
+
+#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/coordinator/member.h"
+#include "runtime/base/arena.h"
+#include "runtime/device/communicator.h"
+#include "runtime/base/error.h"
+#include "t/lib/queue.h"
+#include "t/lib/tap.h"
+
+enum { WORLD = 5, RUNS = 8 /* the last one is saved, too */, SILENCE = 8, STILL = 100, FAULTS = 6, STEPS = 150000 };
+enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
+
+struct trial {
+    int world, hosts, faults; /* world: number of workers; hosts: 1 or 2; faults: number of faults to inject */
+    bool fewer;               /* recovery may continue with fewer workers */
+    bool may_fail;            /* runs may fail */
+    bool restarts;            /* the coordinator may be killed */
+    bool keep;                /* workers of a killed coordinator join the next one */
+    bool speaks;              /* one worker of each host relays the heartbeats of the others */
+    bool files;               /* workers save and load files */
+    bool unites;              /* runs need a communicator */
+    bool hangs;               /* workers may hang */
+    int hangs_at, hanging;    /* step at which worker `hanging` hangs; 0: it does not */
+};
+
+struct outcome {
+    int lost;                    /* number of lost workers */
+    int restarts;                /* number of coordinator restarts */
+    int taken;                   /* number of workers that a later coordinator took over */
+    int filed;                   /* number of saves and loads that all workers completed */
+    int given_up;                /* number of saves and loads that the user interrupted */
+    int united;                  /* number of communicators made */
+    int hung;                    /* number of workers that were lost because they hung */
+    int hung_in[CLUSTER_BROKEN]; /* the same, by phase of the coordinator */
+    int steps;                   /* length of the trial */
+    const char *why;
+};
+
+struct job { /* a job of an executor */
+    enum work_kind kind;
+    uint32_t epoch, run, flags;
+    struct slot slot[WORLD]; /* job FORM: owner of each slot */
+    uint32_t lost[WORKERS];  /* job MAKE: lost peers on its host to be killed */
+    int nlost;
+    uint64_t program;
+    int memory; /* job FORM: number of the segment */
+    int bus;    /* job FORM: number of the bus */
+    uint32_t made, anew;
+};
+
+struct file_job { /* a job of a file thread */
+    uint32_t epoch;
+    uint64_t count, part[2]; /* count: total of files; part: the worker's rank, and the rank's number */
+    bool loads, cancelled;
+};
+
+struct sim_worker {
+    bool alive, silent, hung, waits; /* waits: for the id of a communicator */
+    uint32_t done;                   /* progress: ticks in which it worked */
+    bool cut;                        /* lost but still running, on a host where it cannot be killed */
+    struct cluster *of;
+    int peer, rank, life; /* its connection; the rank it was started for; its coordinator */
+    unsigned char secret[CLUSTER_ID];
+    struct worker_member *member;
+    struct queue up, down;
+    struct job job[QUEUE];
+    int njob;
+    struct file_job file[QUEUE];
+    int nfile;
+    uint32_t over;         /* last epoch that ended because a worker was lost */
+    uint32_t stop;         /* number of the run that must stop */
+    uint32_t anew;         /* the field `anew` of the last START packet */
+    uint32_t reported_run; /* last run for which a communicator id arrived */
+    uint64_t told_id, id;  /* id that arrived for reported_run; id of its own communicator, 0: none */
+    struct slot slot[WORLD];
+    bool left, kept;
+    int memory; /* index of the mapped segment; -1: no segment */
+    int bus;    /* number of the bus of its epoch; -1: bus not ready */
+    uint32_t made;
+    int status;
+};
+
+struct cluster {
+    struct trial trial;
+    uint64_t random;
+    struct coordinator *c;
+    int life; /* number of coordinators so far */
+    unsigned char secret[WORLD][CLUSTER_ID];
+    int started[WORLD]; /* index: rank; worker that this coordinator started last; -1: none */
+    bool takes_over;    /* true: still waits for workers of the previous coordinator */
+    struct sim_worker worker[WORKERS];
+    int nworker, world, faults, lost, taken, wrong;
+    uint32_t run;                     /* number of the last run started */
+    int step, saved_step;             /* next step of the training loop, now and in the snapshot */
+    uint64_t memory[MEMORIES][WORLD]; /* indices: segment, rank; the numbers that runs change */
+    /* nmemory: number of segments; own: index of the segment of the coordinator's host */
+    int nmemory, own;
+    char segment[2];                                  /* name of the segment `own` */
+    _Atomic uint64_t word[EPOCHS][WORLD][NBEAT_WORD]; /* heartbeat words; indices: epoch (number of its bus), rank */
+    int nbus;
+    uint64_t saved[WORLD]; /* index: rank; the numbers in the snapshot, which is also the checkpoint */
+    struct {               /* the files being saved or loaded, one per rank */
+        bool on, loads, cancelled, torn, done[WORLD];
+        uint64_t first, part[WORLD][2];
+        int owner[WORLD]; /* index: rank; worker that owns the rank's slot */
+    } filing;
+    uint64_t nfile;
+    uint64_t nid, run_id; /* nid: number of ids so far; run_id: id of the last run that has one */
+    uint32_t united_run;
+    int united;
+    bool slow_disk;
+    int filed, given_up, hung;
+    int hung_in[CLUSTER_BROKEN]; /* index: phase; number of workers that were lost in it because they hung */
+    bool formed, running, restore, failing;
+    const char *why;
+};
+
+#endif
