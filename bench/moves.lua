@@ -1,8 +1,8 @@
 -- moves.lua - time of a move in a compiled step: Rille's part of bench/moves.sh.
 --
 -- Prints "move, devices, bytes, column, microseconds". Small moves are timed in a chain to the target layout and back,
--- large moves alone. The step returns only a thin slice of the result, so the move writes memory that is in use already,
--- as within a training step.
+-- large moves alone. The step returns only a thin slice of the result, so the move writes to the arena, whose memory is
+-- reused in every run, as within a training step.
 
 local rille = require "rille"
 

@@ -30,7 +30,7 @@ enum {
     BOX_ELSEWHERE = -2 /* the source is the stage of a rank that is not in this plan */
 };
 
-/* Source of a step: a shard of the source tensor, or a stage in which its rank reduced shards. */
+/* Source of a step: a shard of the source tensor, or a stage: a buffer with shards that a rank reduced. */
 struct box_source {
     int32_t rank, pos; /* rank: device number; pos: mesh position in `from` or, for a stage, the stage's number */
     int32_t stage;     /* index in stage[]; BOX_PART: a shard; BOX_ELSEWHERE: a stage outside this plan */

@@ -52,9 +52,9 @@ int64_t deal_cost(const struct grid *from, const struct grid *to, int32_t src, i
 /* Returns deal_cost() of a cell of which no destination rank holds an element. */
 int64_t deal_cost_apart(const struct grid *from, const struct grid *to);
 
-/* Returns the replica whose addends a device reads. reader: the device's own source position; the device reads its
- * own shard if possible, else the replica with its coordinates on the source's B axes. reader -1: the device has no
- * source position, and uses the replicas in turn. */
+/* Returns the replica from which a device reads addends. reader: the device's position in the source mesh. The
+ * replica has the same coordinates on the source's B axes, so the device reads its own shard if possible. reader -1:
+ * the device is not in the source mesh; `turn` selects a replica in round-robin order. */
 int32_t deal_replica(const struct grid *from, int32_t reader, int32_t turn);
 /* Returns the source position that holds an addend of the cell, in the given replica. */
 int32_t deal_source(const struct deal *d, int32_t replica, int32_t addend);

@@ -33,8 +33,9 @@ struct move {
     int8_t dim[2][MAX_AXIS];  /* by side (before, after) and axis: dimension that the axis splits; -1: none */
     uint32_t cut_by[MAX_DIM]; /* by dimension: axes that split the dimension before or after the move, as bits */
 };
-/* Dimensions that axes connect, and these axes, renumbered. Unused entries are 0, so that groups can be compared as
- * bytes up to `dim`. The values of `dim` and the fields behind it are functions of the fields before `dim`. */
+/* Dimensions that axes connect, and these axes; both are renumbered. An axis connects the dimension that it splits
+ * before the move with the one that it splits after the move. Unused entries are 0, so that groups can be compared
+ * as bytes up to `dim`. The values of `dim` and the fields behind it are functions of the fields before `dim`. */
 struct group {
     int64_t size[MAX_DIM];
     int32_t parts[MAX_AXIS]; /* by axis: number of parts into which the axis splits its dimension */

@@ -482,7 +482,8 @@ cut_dim(const struct rule *r, const struct rule_dim *dim, double is, double *cut
     }
 }
 
-/* Reduces the fractions of factors that are a whole dimension; or, with `merged`, of factors in merged dimensions. */
+/* Reduces the fraction of each factor that alone forms a dimension or, with `merged`, of the factors that together
+ * form a merged dimension. */
 static void
 cut_factors(const struct call *c, const struct rule *r, const struct layout *const *layout, bool merged, double *cut)
 {

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { SIZE = 128, WARP = 32, ROWS = 16 }; /* most elements of a row; threads of a warp; rows of a warp */
+enum { SIZE = 128, WARP = 32, ROWS = 16 }; /* maximum number of elements of a row; threads of a warp; rows of a warp */
 
 static int
 batch_dims(const struct kcall *k)

@@ -612,8 +612,8 @@ product_parts(struct arena *a, const struct kcall *k)
     return parts;
 }
 
-/* Writes the beginning of the struct of a body. If sums are divided into parts, the struct's results are partial
- * sums in scratch. */
+/* Writes the members that the generated structs `product` share: the sizes, and store(), which writes a result. If
+ * sums are divided into parts, also part_of(), which accesses the partial sums in scratch. */
 static void
 begin_product(struct making *m, const struct kcall *k, int64_t parts)
 {

@@ -85,7 +85,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     for (int i = ATT_K; i <= ATT_V; i++) d = dtype_promote(d, false, c->in[i].dtype, false);
     struct val *cast[] = {in[ATT_Q], in[ATT_K], in[ATT_V], c->nin > ATT_MASK ? in[ATT_MASK] : NULL};
     for (int i = ATT_Q; i <= ATT_V; i++) cast[i] = b_cast(b, cast[i], d);
-    /* The one operator's kernel multiplies blocks of f32, so f64 is computed by parts. */
+    /* The CPU kernel of op_attention multiplies blocks of f32, so f64 uses two products and a softmax. */
     bool parts = compiles(c) ? is_slow_whole(c, d) : is_short(c) || d == DT_F64;
     out[0] = b->failed ? NULL : parts ? b_attention_parts(b, cast, attr) : b_call(b, &op_attention, 4, cast, attr);
     return b->failed ? (int)err_last() : 0;

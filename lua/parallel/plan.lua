@@ -64,7 +64,7 @@ local function roles_of(model, recipe)
   return role, heads
 end
 
--- Column of the table of axes.lua, for a parameter of a module in this role.
+-- By role of a module and name of its parameter: the column in the table of axes.lua.
 local parameter_roles = {
   column = {weight = "column", bias = "column_bias"}, head = {weight = "column", bias = "column_bias"},
   embedding = {weight = "column"}, row = {weight = "row", bias = "row_bias"}, positions = {weight = "positions"},

@@ -162,7 +162,7 @@ struct pool {
     size_t crest; /* recent peak of live bytes */
     void *arena;
     struct pool_count count;
-    bool left; /* the last buffer that is dropped frees the pool */
+    bool left; /* the owner has given up the pool (pool_leave); the drop of its last buffer frees the pool */
     struct block *idle[NCLASS];
 };
 

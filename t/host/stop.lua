@@ -28,7 +28,8 @@ local function run()
 end
 local step = arg[1] == "compiled" and rille.graph(run) or run
 
--- Returns an error text if updates are missing; nil: none is. A plain loop calls two optimisers and can be stopped between them.
+-- Returns an error text if a parameter lacks an update; nil: all are complete. A plain loop can be stopped between the
+-- steps of its two optimisers, so the first may be one update ahead.
 local function whole()
   local first = params[1]:max():item()
   for k, p in ipairs(params) do

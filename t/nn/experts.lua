@@ -84,7 +84,8 @@ tap.group("numbers", function()
   end
 end)
 
--- Checks two ranks that each have some of an entry's experts: the result has the bits of one rank with all experts.
+-- Checks two ranks that each have some of an entry's expert ids: the result must be bitwise equal to that of one rank
+-- with all ids.
 tap.group("experts of an entry on two ranks", function()
   local function cut(t, sbp) return t:to_global{placement = LINE, sbp = sbp} end
   for _, top_k in ipairs{2, 16, 20} do

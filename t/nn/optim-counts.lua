@@ -8,7 +8,8 @@ local optim = rille.optim
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local START, LR <const> = {1, 2, 3, 4}, 0.01
 
--- Returns Adam's values by the formula in f64. gradients[i]: gradient at step i; nil: no gradient and no update.
+-- Returns the parameters after Adam's updates, computed in f64 by the formula. gradients[i]: gradient at step i; nil:
+-- no gradient and no update.
 local function expected(gradients, decay)
   local out = {}
   for k, p in ipairs(START) do

@@ -253,7 +253,7 @@ others(uint64_t seed)
 
 /* ---- dimensions of size 0 and 1 ---- */
 
-/* Replaces sizes and id bounds `from` in the sample by the digit `to`. Returns false if the sample has none. */
+/* Replaces each size and id bound in the sample that equals `from` by the digit `to`. Returns false if none does. */
 static bool
 resize(const char *text, int from, int to, char *resized, size_t room)
 {

@@ -293,7 +293,7 @@ draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *
 static void
 failures(struct rille_session *s, uint64_t first, int (*counted)(const struct parts *x))
 {
-    enum { PER_RUN = 50 }; /* most seeds drawn per program with communication */
+    enum { PER_RUN = 50 }; /* maximum number of seeds drawn per program with communication */
     int n = 0, ended = 0, again = 0, got[MOST_PARTS];
     uint64_t turn = 0;
     int most = share_some(getenv("RILLE_LONG") ? 3000 : 300, 40, &turn);

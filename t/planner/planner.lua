@@ -191,7 +191,7 @@ do
   tap.fails(function() plain:hints() end, {"hints", "auto_parallel"}, "a step that was not planned has no hints")
 end
 
--- Plans without search time: the result must be the best of the rules, with a proven bound.
+-- Plans with no time for the search: the bound must be positive, at most the cost, and proven by a certificate.
 do
   for _, mesh in ipairs{"line", "grid"} do
     local P = place(mesh)

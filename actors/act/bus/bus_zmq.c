@@ -53,7 +53,7 @@ struct zmq_bus {
     int64_t spin_ns;
     void *context;
     struct end *end;
-    struct doorbell *bell; /* most x most doorbells, by destination thread, then source thread */
+    struct doorbell *bell; /* array of most * most doorbells, by destination thread, then source thread */
 };
 
 /* ---- messages ---- */

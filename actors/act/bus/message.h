@@ -36,8 +36,8 @@ struct msg {
 };
 _Static_assert(sizeof(struct msg) == 32, "a message must fit inline in a ZeroMQ message");
 
-/* An address has 22 bits of process number and 10 bits of thread number. */
 enum { MSG_FAR = UINT16_MAX }; /* value of `out` in messages between the two ends of a channel */
+/* An address has 22 bits of process number and 10 bits of thread number. */
 enum { ADDR_THREAD_BITS = 10, ADDR_PROCESS_BITS = 22, MOST_THREADS = 64 };
 static inline uint32_t
 addr_of(int process, int thread)

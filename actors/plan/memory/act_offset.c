@@ -20,7 +20,7 @@
 #include <string.h>
 
 enum {
-    MOST_LIVE_RANGES = 2048, /* most live ranges per device, because a table has an entry per pair */
+    MOST_LIVE_RANGES = 2048, /* maximum number per device, because a table has an entry per pair */
     FEW_USES = 1 << 12,      /* up to this many uses per device, every micro-batch has an offset of its own */
     ENOUGH = 64, /* limit, on devices with more than FEW_USES uses: micro-batches with offsets of their own */
     /* limit, on devices with more than FEW_USES uses: uses with offsets; micro-batches take turns at them */
@@ -426,9 +426,9 @@ good_from(int64_t bytes)
     return least;
 }
 
-/* Sets the number of registers of each result. asked: the number that its readers requested, because with per-act
- * offsets more registers only let producers run further ahead. Without asked: the number from packing (one per stage
- * slot). */
+/* Sets the number of registers of each result. asked true: the number that its readers request; with per-act
+ * offsets, more registers would only let producers run further ahead. asked false: the number from packing (one per
+ * stage slot). */
 static void
 set_registers(struct act_offsets *b, bool asked)
 {

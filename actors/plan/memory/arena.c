@@ -317,7 +317,8 @@ mark_waits(struct memory *m, int32_t task, int depth)
 static bool
 arena_waits_for(struct memory *m, int32_t task, int32_t other)
 {
-    /* most tasks of one move in a row: to fill stage buffers, to fill the shard, to join a shared shard */
+    /* maximum number of consecutive tasks of one move: to fill stage buffers, to fill the shard, to join a shared shard
+     */
     enum { MOVE_TASKS = 3 };
     if (m->meets != task) {
         m->meets = task;

@@ -19,7 +19,7 @@ struct pack_item {
     int64_t offset; /* resulting offset, a multiple of align; 0 if bytes is 0 */
 };
 
-/* The items to pack, and their periods. The last period begins `period` positions after the first. */
+/* The items to pack. period: number of positions from the beginning of the first period to that of the last. */
 struct pack_items {
     struct pack_item *item;
     int32_t n, period;

@@ -29,7 +29,7 @@ struct plan;
 enum channel_side {
     SIDE_PART,  /* end is a shard of a value: mesh position in the hop's source or destination layout */
     SIDE_STAGE, /* end is a stage buffer, a partial result of a reduction: index of the stage (boxing/box.h) */
-    SIDE_GATE,  /* end is a gate, so the channel carries order only: index of a host */
+    SIDE_GATE,  /* end is the gate of a host: index of the host. Such a channel carries no bytes, only order */
 };
 
 struct channel_name {

@@ -381,7 +381,7 @@ static const struct rule {
     [RULE_BACK] = {.forward = 1},   [RULE_LEAN] = {.backward = 1, .lean = true},
     [RULE_EVEN] = {.rising = true}, [RULE_INNER] = {.inner = true},
 };
-/* most stages per device with turns that fit a byte; with more, all stages have equal turns */
+/* maximum number of stages per device with turns that fit a byte; with more, all stages have equal turns */
 enum { MOST_CHUNKS = 48 };
 
 static int32_t

@@ -10,7 +10,7 @@
 
 #include "actors/plan/model/program.h"
 
-enum { RECOMPUTE_PARTS = 8 }; /* most parts of a stage */
+enum { RECOMPUTE_PARTS = 8 }; /* maximum number of parts of a stage */
 
 /* Chooses where to divide n calls, in order, into RECOMPUTE_PARTS parts of about equal work. Of the places near an
  * even division, takes the one with the fewest live bytes. alive[k]: bytes of values made up to call k and read

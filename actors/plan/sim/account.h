@@ -60,8 +60,8 @@ void plan_crossings(const struct plan *p, const struct act_time *act, int64_t na
 /* Sets the cost of each task to the median duration of its acts, ns; a task without acts keeps its cost. Returns
  * false if there are no acts at all. */
 bool account_costs(const struct plan *p, const struct act_time *act, int64_t nact, int64_t *cost);
-/* Returns the relative spread of act durations around their costs, at most 1. The spread is the largest
- * deviation, if deviations are assumed to be uniformly distributed. */
+/* Returns the jitter: the largest deviation of act durations from their costs, relative to the costs, at most 1.
+ * Estimated as twice the mean absolute deviation, as if deviations were uniformly distributed. */
 double account_jitter(const struct act_time *act, int64_t nact, const int64_t *cost);
 
 #endif

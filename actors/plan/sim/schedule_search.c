@@ -440,7 +440,8 @@ try_lines(struct search *s)
     if (try_range(s, (struct line_range){1, 0, SLOPES, BASES, LARGE_STEP}, &slope, &base)) refine(s, slope, base);
 }
 
-/* Tries all lines of pool sizes; if devices have several stages, stops after FEW_ACTS simulated acts. */
+/* Tries pool sizes that are linear in the stage number, in small steps. If devices have several stages, stops when
+ * the search has simulated FEW_ACTS acts in total. */
 static void
 try_fine_lines(struct search *s)
 {

@@ -39,16 +39,16 @@ check_node_call(const struct values *s, int32_t task, const struct prog_node *n,
     TRY(proof_same(s->v, task, "number of results of its kernel", c->nout, n->nout));
     for (int k = 0, nattr = op_nattr(n->op); k < nattr; k++)
         if (!c->attr != !n->attr || (n->attr && !proof_same_attr(&c->attr[k], &n->attr[k])))
-            return proof_fail(s->v, task, "its kernel has another value of attribute %s than the program",
+            return proof_fail(s->v, task, "attribute %s of its kernel has another value than in the program",
                               n->op->attr[k].name);
     for (int32_t i = 0; i < n->nin; i++) {
         const struct type *t = ref_type_of(s->v->plan->program, n->in[i]);
         if (!is_type_held(&c->in[i], t, n->want[i]) || c->in[i].weak != t->weak)
-            return proof_fail(s->v, task, "its kernel expects another type of operand %d than the program", (int)i);
+            return proof_fail(s->v, task, "operand %d of its kernel has another type than in the program", (int)i);
     }
     for (int32_t k = 0; k < n->nout; k++)
         if (!is_type_held(&c->out[k], &n->type[k], n->layout[k]))
-            return proof_fail(s->v, task, "its kernel has another type of result %d than the program", (int)k);
+            return proof_fail(s->v, task, "result %d of its kernel has another type than in the program", (int)k);
     return 0;
 }
 

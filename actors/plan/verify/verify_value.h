@@ -24,7 +24,8 @@ struct values {
     int32_t *root_task;    /* by root part: task that writes it; -1: none yet */
     bool *again;           /* by result and leaf: the flag of value_again() */
     const void ***version; /* by node and argument: the *version of value_read() */
-    /* versions for value_read(): by node that sums or copies; by root that is copied */
+    /* the *version of value_read(): by node whose result is a sum over micro-batches or a dense copy; by root that a
+     * task copies */
     const void **node_version, **root_version;
     const void *box_version;
     int32_t sum;      /* node whose sums are being proved */

@@ -272,8 +272,8 @@ collect_readers(const struct collection *c)
 }
 
 /* Returns the node that can share one pass over a common operand with node i (eltwise.beside), if these two are the
- * operand's last readers; -1: none. Never on devices that compile kernels, because their libraries recognise a
- * derivative by the node before it. */
+ * operand's last readers; -1: none. Always -1 on devices that compile kernels: their libraries recognise a
+ * derivative by the node right before it, so a derivative must not be moved. */
 static int32_t
 node_beside(const struct collection *c, const struct readers *readers, int32_t i)
 {

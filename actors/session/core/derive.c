@@ -96,8 +96,8 @@ memo_free(struct memo *m)
     hash_free(&m->calls);
 }
 
-/* Most entries of the memo; a full memo is cleared. Without the limit, a program with ever new shapes would fill
- * memory. */
+/* Maximum number of entries of the memo; a full memo is cleared. Without the limit, a program with ever new shapes
+ * would fill memory. */
 enum { MEMO_MOST = 1 << 16 };
 
 static void

@@ -315,8 +315,8 @@ band_of_y(const struct attr *a, const struct three *t, const struct cut *c, int6
     return (struct band){first, end - first, y, ny, first - x};
 }
 
-/* Returns band i of x: from the start of band i's first window in y to that of band i + 1, with all rows of y whose
- * windows reach the band. */
+/* Returns band i of x: the rows of x from the start of the first window of band i to the start of the first window
+ * of band i + 1, with all rows of y whose windows overlap them. */
 static struct band
 band_of_x(const struct attr *a, const struct three *t, const struct cut *c, int64_t i)
 {

@@ -87,7 +87,7 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
         };                                                                                                             \
         enum { EACH = 4 }; /* elements per thread in one iteration */                                                  \
         for (int64_t begin = 0; begin < a.length; begin += EACH * THREADS) {                                           \
-            places at[EACH]; /* position of the element; beyond the end: of element 0, which is not written */         \
+            places at[EACH]; /* position of the element; past the last element: of element 0, without a write */       \
             int64_t in[EACH];                                                                                          \
             double sum[EACH];                                                                                          \
             for (int e = 0; e < EACH; e++) {                                                                           \
