@@ -24,7 +24,7 @@ struct cluster {
         struct worker_member *member;
         int rank;
         uint32_t sent;
-        _Atomic uint64_t word[2]; /* words in memory that all workers of the host share */
+        _Atomic uint64_t word[NBEAT_WORD]; /* words in memory that all workers of the host share */
     } * worker;
     int world;
     /* packet: scratch for one packet. up: packets for the coordinator, each preceded by rank and length. */
@@ -76,10 +76,10 @@ member_work(void *arg, const struct work *work)
 }
 
 static _Atomic uint64_t *
-word_of(void *arg, int rank, bool down)
+word_of(void *arg, int rank, enum beat_word which)
 {
     struct member_of *w = arg;
-    return w->of->formed ? &w->of->worker[rank].word[down] : NULL;
+    return w->of->formed ? &w->of->worker[rank].word[which] : NULL;
 }
 
 static void
