@@ -145,5 +145,5 @@ wait
 go status $title
 ok "without a job of that name it says so" ends 1 "status: no controller called '$title' runs on this host"
 go status --all
-ok "it has no options" ends 2 "status has no option --all"
+ok "it has no options" ends 2 "status: expected no option, found --all"
 finish

@@ -345,26 +345,12 @@ take_ends(struct cluster *c)
     }
 }
 
-/* Reports the workers that the controller waits for: after REMIND_MS, then each time twice as late. */
-static void
-say_absent(struct cluster *c)
-{
-    struct str text = {0};
-    if (!c->wait.remind_ns || now_ns() < c->wait.remind_ns) return;
-    c->wait.remind_ns += c->wait.remind_after_ns;
-    c->wait.remind_after_ns *= 2;
-    str_addf(&text, "waiting for workers to join at %s, without a time limit (Ctrl-C ends the wait); missing: rank ",
-             link_endpoint(c->link, LINK_CONTROL));
-    if (coordinator_absent(c->c, &text) && c->options.say) c->options.say(c->options.arg, str_text(&text));
-    str_free(&text);
-}
-
 static void
 cluster_tick(struct cluster *c)
 {
     struct packet p;
     coordinator_tick(c->c);
-    say_absent(c);
+    control_say_absent(c);
     for (int r = 0; r < c->options.world; r++) {
         if (c->process[r].beat_peer < 0 || !coordinator_pulse(c->c, r, &p)) continue;
         str_clear(&c->packet);

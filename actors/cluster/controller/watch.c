@@ -1,6 +1,7 @@
 /* watch.c - what workers do: reports of workers that hang, and the status of a job. */
 #include "actors/cluster/controller/watch.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 
 #include <stdio.h>
@@ -33,7 +34,7 @@ print_node(const struct cluster *c, int32_t node, bool name, struct str *out)
 
 /* Appends a line of a report, with the source line of its node. */
 static void
-print_line(struct cluster *c, const unsigned char *line, uint32_t n)
+print_report_line(struct cluster *c, const unsigned char *line, uint32_t n)
 {
     uint32_t at = 0;
     int32_t node = n ? (int32_t)strtol((const char *)line, NULL, 10) : -1;
@@ -52,7 +53,7 @@ control_report(struct cluster *c, const struct notice *n)
     str_addf(&c->hang, ", no progress for %.1f s:", seconds_still(coordinator_member(c->c, n->rank)));
     str_addn(&text, n->packet->bytes.bytes, n->packet->bytes.n);
     for (const char *line = str_text(&text), *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
-        print_line(c, (const unsigned char *)line, (uint32_t)(end - line));
+        print_report_line(c, (const unsigned char *)line, (uint32_t)(end - line));
     str_free(&text);
 }
 
@@ -112,4 +113,17 @@ cluster_status(struct cluster *c, struct str *out)
     for (int r = 0; r < c->options.world; r++)
         if (coordinator_member(c->c, r)->state != MEMBER_RETIRED) print_member(c, r, out);
     pthread_mutex_unlock(&c->lock);
+}
+
+void
+control_say_absent(struct cluster *c)
+{
+    struct str text = {0};
+    if (!c->wait.remind_ns || now_ns() < c->wait.remind_ns) return;
+    c->wait.remind_ns += c->wait.remind_after_ns;
+    c->wait.remind_after_ns *= 2;
+    str_addf(&text, "waiting for workers to join at %s, without a time limit (Ctrl-C ends the wait); missing: rank ",
+             link_endpoint(c->link, LINK_CONTROL));
+    if (coordinator_absent(c->c, &text) && c->options.say) c->options.say(c->options.arg, str_text(&text));
+    str_free(&text);
 }

@@ -1,4 +1,4 @@
-/* watch.h - reports of workers that hang (coordinator_hang.c). Owner: the cluster
+/* watch.h - reports of workers that hang (coordinator_hang.c), or that have not joined. Owner: the cluster
  * (controller.h). Called with its lock held, on the session's thread or on the cluster's. */
 #ifndef RILLE_CLUSTER_WATCH_H
 #define RILLE_CLUSTER_WATCH_H
@@ -11,5 +11,7 @@ enum { TICK_MS = 100 };
 void control_report(struct cluster *c, const struct notice *n);
 /* Handles NOTICE_HANG: begins to collect reports, or writes them for the user and into rille-hang-PID.txt. */
 void control_hang(struct cluster *c, const struct notice *n);
+/* Reports the workers that the controller waits for: after REMIND_MS, then each time twice as late. */
+void control_say_absent(struct cluster *c);
 
 #endif

@@ -192,7 +192,7 @@ rille_name_calls(struct rille_session *s, const char *name)
 }
 
 static bool
-any_needs_grad(int n, struct rille_tensor *const *t)
+is_gradient_needed(int n, struct rille_tensor *const *t)
 {
     for (int i = 0; i < n; i++)
         if (t[i] && t[i]->val->needs_grad) return true;
@@ -233,7 +233,7 @@ rille_own_gradient(struct rille_session *s, const struct rille_backward *user, i
         if (user && user->drop) user->drop(user->arg);
         return refused;
     }
-    if (!s->context.grad || !any_needs_grad(nin, in)) {
+    if (!s->context.grad || !is_gradient_needed(nin, in)) {
         for (int k = 0; k < nresult; k++) out[k] = tensor_new(s, result[k]->val, false);
         if (user->drop) user->drop(user->arg);
         return build_settle(s, 0);
