@@ -156,11 +156,11 @@ add_look(const struct op *op, const char *text, enum memory m, int nbad, uint64_
     void *data[SAMPLE_IN + OP_OUT];
     struct allowed allowed = {0};
     struct kcall k;
-    if (!trial_open(&w->trial, op, text, m, seed)) return;
-    kcall_of(&w->trial, &w->trial.sample.call, w->trial.want, view, data, &k);
-    op->host.allows(&k, &allowed);
+    bool open = trial_open(&w->trial, op, text, m, seed);
+    if (open) kcall_of(&w->trial, &w->trial.sample.call, w->trial.want, view, data, &k);
+    if (open) op->host.allows(&k, &allowed);
     const struct view *x = &view[allowed.operand];
-    if (x->dtype == DT_NONE) return;
+    if (!open || x->dtype == DT_NONE) return trial_close(&w->trial), free(w);
     for (int i = 0; i < nbad && view_numel(x); i++) {
         int64_t at = (int64_t)(next_random(&seed) % (uint64_t)view_numel(x));
         elem_set_i(x->dtype, x->data, address_of(x, at), bad[next_random(&seed) % countof(bad)]);
