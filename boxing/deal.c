@@ -34,8 +34,8 @@ struct best {
     int32_t group, held;
 };
 
-/* Returns the best group for an addend; among equal ones, the first at or after `turn`. Counts in windows of a fixed
- * number of groups, to avoid an allocation. */
+/* Returns the group with the most members that hold the addend; among equal ones, the first at or after `turn`.
+ * Counts these members for WINDOW groups at a time, to avoid an allocation. */
 static struct best
 best_group(const struct grid *from, const struct grid *to, int32_t src, int32_t dst, int32_t addend, int32_t turn)
 {

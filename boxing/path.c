@@ -224,8 +224,8 @@ price_once(struct search *s, const struct layout *from, const struct layout *to)
 
 /* ---- bytes that single ranks receive ---- */
 
-/* Selects the ranks whose received bytes are checked. Without P no rank is checked, because the total of all ranks
- * suffices. */
+/* Selects the ranks that must not receive more bytes than in the direct exchange. Without P none need be checked,
+ * because no rank receives more unless the total is larger. */
 static void
 watch_ranks(struct search *s)
 {

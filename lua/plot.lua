@@ -11,7 +11,8 @@ local NAMED = 16 -- maximum series in the legend, which counts the rest
 local MOST = 2000 -- maximum points drawn per series; more would not be visible
 local FARTHEST = 1e300 -- greatest magnitude drawn; larger values count as infinite
 
--- Colours on light and on dark pages, which also differ in brightness (Okabe & Ito 2008).
+-- Colours of the series, each {on a light page, on a dark page}: mostly from the palette of Okabe & Ito (2008),
+-- which is safe for colour-blind readers.
 local colours = {{"#0072b2", "#56b4e9"}, {"#d55e00", "#e69f00"}, {"#009e73", "#4fd1a5"}, {"#aa4499", "#cc79a7"},
   {"#7a6a00", "#f0e442"}, {"#555555", "#bbbbbb"}}
 

@@ -230,8 +230,8 @@ close_group(struct reshape *r)
     }
 }
 
-/* Makes the common major part of both present dimensions one factor. Returns false if neither rest divides the
- * other. */
+/* Makes the greatest common divisor of the remaining sizes of both current dimensions one factor of both. Returns
+ * false if neither remaining size is a multiple of the other. */
 static bool
 match_factors(struct reshape *r)
 {

@@ -165,8 +165,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
             __syncthreads();
         }
     }
-    /* Returns the fold of start and f(0..n-1), to all threads; of lanes only to rank 0. start must be neutral,
-     * because it may be counted more than once. */
+    /* Returns the fold of start and f(0..n-1), to all threads of the team; if f returns lanes, only to rank 0. start
+     * must be neutral, because it may be counted more than once. */
     template <class Fold, int FOURS = HALVES, class C, class F> METHOD auto fold(C start, F f) const
     {
         if constexpr (is_lanes<decltype(f(element()))>::IS)

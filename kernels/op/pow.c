@@ -1,5 +1,5 @@
-/* pow.c - powers, element by element. A power of integers is an integer; if the exponent is a negative element of a
- * tensor, the power is truncated towards zero. */
+/* pow.c - powers, element by element. A power of integers is an integer. A constant negative exponent of integers is
+ * an error; with a negative exponent from a tensor, the power is truncated towards zero, and a power of 0 is 0. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/eltwise.h"
 

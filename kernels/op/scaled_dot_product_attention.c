@@ -14,9 +14,9 @@ extern const struct op op_attention;
 
 enum { CAUSAL, SCALE };
 
-/* Returns true if the call is faster by parts, because it has fewer than FEW queries, but more than the one operator's
- * kernel for few queries accepts (GEMM_FEW). With fewer than FEW queries, packing keys and values into blocks takes
- * longer than it saves. Times in us on one core for rows of 64 elements. The columns are: forward as one operator,
+/* Returns true if the call is faster by parts: it has more queries than the single operator's kernel for few queries
+ * accepts (GEMM_FEW), but fewer than FEW, so packing keys and values into blocks takes longer than it saves. Times in
+ * us on one core for rows of 64 elements. The columns are: forward as one operator,
  * forward by parts, forward and backward as one operator, forward and backward by parts.
  *
  *   256 heads, 16 x 16, f32    540  480 1,260   880

@@ -304,7 +304,7 @@ attached_thread(void *arg)
     return arg;
 }
 
-/* Starts the thread, without signals. */
+/* Starts the thread with all signals blocked. */
 static int
 start_attached_thread(void)
 {

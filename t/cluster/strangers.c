@@ -13,7 +13,7 @@
 
 enum { SOCKETS = NLINK_SOCKET + 2, PATIENCE_MS = 60000 };
 
-/* A listening address: the three links of a coordinator, then the two sockets of a worker. */
+/* A listening address. An array of SOCKETS places has a coordinator's links first, then the two sockets of a worker. */
 struct place {
     const char *name, *peer; /* name of the address; peer: socket type of a legitimate peer */
     char address[CARRIER_PORT];

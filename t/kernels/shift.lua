@@ -11,7 +11,8 @@ local shifts = {0, 1e2, 1e3, 1e5, -1e5}
 
 rille.manual_seed(tap.seed(5))
 
--- Returns random operands. Few rows get another layout than many, because moving one number per row is then cheap.
+-- Returns random operands. The number of rows matters: for few rows, operators choose other layouts than for many,
+-- because it is cheap to move one number per row.
 local function drawn(rows)
   return {
     rows = rows,

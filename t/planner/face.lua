@@ -183,8 +183,8 @@ tap.group("the layout of a read-only variable is a hint", function()
   end
 end)
 
--- Checks other meshes: layouts that the user states are kept on a mesh with the same number of axes; on other meshes
--- neither these nor strategies are kept. A memory limit far above the need does not change the report.
+-- Checks rille.whatif() with other meshes: layouts and strategies that the user has specified are kept on a mesh with
+-- the same number of axes, and ignored on all other meshes. A memory limit far above the need does not change the report.
 tap.group("on other clusters", function()
   local P = place("line")
   local function step_of(sbp, strategy)

@@ -39,8 +39,8 @@ struct actors {
     int32_t **left;     /* by result: number of readers that still use a register, by [fan][register]; each fan's counts
                            belong to its thread */
     struct fill **fill; /* by result, then register: the work that wrote it; NULL: the device has no streams */
-    int64_t *busy_ns;   /* busy time of each plan device in the last run, ns, from the first act to idle, over all busy
-                           periods; written by the device's thread */
+    int64_t *busy_ns;   /* busy time of each plan device in the last run, ns: the sum of its busy periods, each from the
+                           first act until the device is idle; written by the device's thread */
     uint8_t *roles;     /* bit mask of the stream roles that each plan device needs (sync.h) */
     int32_t *channel; /* by channel: micro-batches that the channel's task may send or receive now; direct RECV: number
                          enqueued so far (p2p.h). Written by the task's thread */

@@ -91,7 +91,7 @@ const char *member_state_text(enum member_state state);
 struct member_info {
     enum member_state state;
     int peer;                    /* number of the worker's link; -1: none */
-    int memory;                  /* memory of the worker's devices; -1 until every rank was present once */
+    int memory;                  /* number of the memory of the worker's host; -1 until every rank was present once */
     char *host, *devices, *gpus; /* gpus: description of the worker's GPUs (gpus.h) */
     uint32_t pid, cores, abilities;
     /* bytes: physical memory of the worker's host; beats: count in the worker's last heartbeat */

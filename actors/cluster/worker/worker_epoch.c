@@ -261,7 +261,8 @@ worker_epoch_close(struct worker_process *w)
     worker_unite_cut(); /* aborts the communicators of the epoch that ended */
 }
 
-/* Computes the bus addresses of this memory's threads. The threads of this worker are its slots, in order. */
+/* Computes the bus address of each thread of this memory, and lists the recorders of this worker's own threads. A
+ * worker has one thread per slot that it owns, in the order of the slots. */
 static void
 read_route(struct worker_process *w, int rank)
 {

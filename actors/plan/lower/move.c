@@ -142,7 +142,8 @@ make_launch(struct mover *m, int32_t task, struct box_move *move)
     return 0;
 }
 
-/* Adds one copy to the task: a slice of one step of work w. dst, skip: destination in the task's register. */
+/* Adds one copy to the task: a slice of one step of work w. The destination is view dst, `skip` elements after the
+ * start of the task's register. */
 int
 move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
          const struct box *slice, int rank, const struct view *dst, int64_t skip)

@@ -18,7 +18,7 @@ struct act_time {
 
 enum plan_sim_share {
     PLAN_SIM_DEVICES, /* devices and their streams run independently, each on a lane */
-    PLAN_SIM_THREADS, /* as in a real run: devices of a thread without streams take turns */
+    PLAN_SIM_THREADS, /* as in a real run: devices without streams take turns on their thread */
 };
 
 /* Lanes run one act at a time: a stream of a device, or a thread for its devices without streams. */

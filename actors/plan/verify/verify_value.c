@@ -333,8 +333,8 @@ value_sum(struct values *s, int32_t task)
     return value_kernel(s, task);
 }
 
-/* Proves a task that reads shard pos of value r unchanged: an accumulation or a copy. whole: global type of the
- * task's result. */
+/* Proves a task that only adds or copies. Its one argument must be the shard of value r, in layout l, at the task's
+ * position. whole: global type of the task's result. */
 static int
 check_single(struct values *s, int32_t task, struct ref r, const struct layout *l, const struct type *whole,
              struct ref result, const void **version)

@@ -137,7 +137,8 @@ entry_here(const struct view *x, int axis, int64_t id)
     return lookup_here(id, x->offset[axis], x->dim[axis]);
 }
 
-/* Copies n elements of x, starting at element `from`. Stores partial sums of 16-bit floats as f32. */
+/* Copies n elements of x, starting at element `from`. d: dtype of the copies: that of x, or f32
+ * if x has 16-bit floats and the result is a partial sum. */
 static void
 copy_entry(enum dtype d, void *to, const struct view *x, int64_t from, int64_t n)
 {
