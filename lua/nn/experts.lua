@@ -38,8 +38,10 @@ end
 local function choose(self, x)
   local p = self.router(x):softmax(-1)
   local most, best = p:topk(self.top_k) -- if experts tie for the last place, any of them are chosen
-  local share = best:one_hot(self.experts):sum{axis = 1}:to("f32"):detach():mean{axis = 0} / self.top_k
-  balance_of[self] = (share * p:mean{axis = 0}):sum() * self.experts
+  balance_of[self] = rille.per_micro_batch(function() -- a product of means; with micro-batches, the mean of their losses
+    local share = best:one_hot(self.experts):sum{axis = 1}:to("f32"):detach():mean{axis = 0} / self.top_k
+    return (share * p:mean{axis = 0}):sum() * self.experts
+  end)
   return best, most / most:sum{axis = 1, keepdim = true}
 end
 

@@ -120,3 +120,9 @@ trace_adds(const struct rille_session *s, const struct val *v)
 {
     return s->trace.tracer->adds(v);
 }
+
+bool
+trace_nonlinear(const struct rille_session *s, const struct node *n)
+{
+    return s->trace.tracer->nonlinear(n);
+}

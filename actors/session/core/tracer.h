@@ -30,6 +30,8 @@ struct tracer {
     /* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all
      * micro-batches. Returns false if it is their mean. */
     bool (*adds)(const struct val *v);
+    /* Returns true if the node is a nonlinear function of means over the rows of the batch, so it has no gradient. */
+    bool (*nonlinear)(const struct node *n);
     /* Called for each number that the user passes to an operator. Replaces the number by its value for the whole
      * batch. */
     void (*number)(struct rille_session *s, const struct op *op, struct rille_arg *a);
@@ -73,6 +75,7 @@ int trace_operands(const struct call_context *ctx, const struct op *op, int nin,
                    const struct attr *attr);
 int trace_sum(const struct call_context *ctx, struct val *v, struct val **out);
 bool trace_adds(const struct rille_session *s, const struct val *v);
+bool trace_nonlinear(const struct rille_session *s, const struct node *n);
 /* Report an event to the tracer; without a trace, do nothing. trace_loss: if no batch data reaches the devices of
  * the loss, the trace fails at its end. */
 int trace_classify(struct rille_session *s, struct node *n);

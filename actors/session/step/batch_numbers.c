@@ -19,13 +19,21 @@ struct batch_sizes {
     int64_t size[MAX_DIM];
 };
 
+/* a tensor that an operator without operands made */
+struct batch_source {
+    const struct op *op;
+    struct type type;
+};
+
 struct batch_numbers {
     struct batch_number *of; /* in the order of the calls */
     int32_t n, capacity;
     struct batch_sizes *sizes; /* likewise */
     int32_t nsizes, sizes_capacity;
-    /* indices of the next number and sizes of the trace in progress */
-    int32_t next, next_sizes;
+    struct batch_source *source; /* likewise */
+    int32_t nsource, source_capacity;
+    /* indices of the next number, sizes and source of the trace in progress */
+    int32_t next, next_sizes, next_source;
     unsigned scales; /* of the trace's last reshape: bit d: the size of dimension d depends on the batch */
 };
 
@@ -34,6 +42,7 @@ forget_numbers(struct rille_session *s)
 {
     if (s->trace.numbers) free(s->trace.numbers->of);
     if (s->trace.numbers) free(s->trace.numbers->sizes);
+    if (s->trace.numbers) free(s->trace.numbers->source);
     free(s->trace.numbers);
     s->trace.numbers = NULL;
 }
@@ -41,9 +50,9 @@ forget_numbers(struct rille_session *s)
 void
 batch_numbers_begin(struct rille_session *s)
 {
-    if (s->trace.whole) forget_numbers(s);
+    if (s->trace.whole || s->trace.pieces == 1) forget_numbers(s);
     if (s->trace.whole) *(s->trace.numbers = must_alloc(sizeof *s->trace.numbers)) = (struct batch_numbers){0};
-    if (s->trace.numbers) s->trace.numbers->next = s->trace.numbers->next_sizes = 0;
+    if (s->trace.numbers) s->trace.numbers->next = s->trace.numbers->next_sizes = s->trace.numbers->next_source = 0;
 }
 
 static void
@@ -84,9 +93,11 @@ batch_numbers_sizes(struct rille_session *s, const struct op *op, const struct a
         memcpy(b->sizes[b->nsizes++].size, shape->list, sizeof *shape->list * (size_t)MIN(shape->n, MAX_DIM));
         return;
     }
+    b->scales = (1U << MIN(shape->n, MAX_DIM)) - 1;
     const struct batch_sizes *whole = b->next_sizes < b->nsizes ? &b->sizes[b->next_sizes++] : NULL;
     if (!whole || whole->n != shape->n) {
         b->next_sizes = b->nsizes; /* the function calls other operators for the whole batch */
+        b->scales = ~0U;
         return;
     }
     for (int d = 0; d < shape->n; d++)
@@ -98,6 +109,28 @@ batch_numbers_scales(const struct rille_session *s, const struct op *op)
 {
     const struct batch_numbers *b = s->trace.numbers;
     return b && op == op_find("reshape") ? b->scales : ~0U;
+}
+
+int
+batch_numbers_source(struct rille_session *s, const struct node *n)
+{
+    struct batch_numbers *b = s->trace.numbers;
+    const struct type *t = &n->out[0]->type;
+    int axis = -1;
+    if (!b) return -1;
+    if (s->trace.whole) {
+        GROW(b->source, b->nsource + 1, b->source_capacity);
+        b->source[b->nsource++] = (struct batch_source){n->op, *t};
+        return -1;
+    }
+    const struct batch_source *whole = b->next_source < b->nsource ? &b->source[b->next_source++] : NULL;
+    if (!whole || whole->op != n->op || whole->type.ndim != t->ndim) {
+        b->next_source = b->nsource; /* the function calls other operators for the whole batch */
+        return -1;
+    }
+    for (int d = 0; d < t->ndim; d++)
+        if (t->dim[d] != whole->type.dim[d]) axis = d;
+    return axis;
 }
 
 void

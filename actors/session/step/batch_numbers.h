@@ -9,6 +9,7 @@
 #define RILLE_SESSION_BATCH_NUMBERS_H
 
 struct attr;
+struct node;
 struct op;
 struct rille_arg;
 struct rille_session;
@@ -23,6 +24,9 @@ void batch_numbers_sizes(struct rille_session *s, const struct op *op, const str
 /* Returns which sizes of the last reshape depend on the size of the batch: bit d: that of dimension d. All bits are
  * set if that is not known. */
 unsigned batch_numbers_scales(const struct rille_session *s, const struct op *op);
+/* Compares the tensor of an operator without operands with that of the call with the whole batch. Returns the dimension
+ * that depends on the size of the batch; -1: none, or not known. */
+int batch_numbers_source(struct rille_session *s, const struct node *n);
 /* Ends a trace: frees the numbers, unless the trace has found them. */
 void batch_numbers_end(struct rille_session *s);
 

@@ -37,6 +37,12 @@ batch_share_adds(const struct val *v)
     return share == SHARE_SUM || share == SHARE_ROWS;
 }
 
+bool
+batch_share_nonlinear(const struct node *n)
+{
+    return n->traced && n->per_piece && n->phase == PHASE_FORWARD && n->out[0]->share == SHARE_FROM_MEANS;
+}
+
 static bool
 is_mean(const struct val *v)
 {
@@ -72,7 +78,7 @@ is_repeated(const struct val *v, int axis)
     if (v->is_number) return v->number.kind == NUM_FIXED || v->number.kind == NUM_LIVE;
     if (axis < 0 || v->type.dim[axis] == 1) return true;
     if (!n || !n->traced || n->op->flags & OP_RANDOM) return false;
-    if (n->op == op_find("full")) return true;
+    if (n->op == op_find("full") || n->op == op_find("zeros") || n->op == op_find("ones")) return true;
     bool aligned = n->op->flags & OP_ELTWISE || n->op == op_find("cast") || n->op == op_find("to_global");
     if (!aligned && n->op != op_find("expand")) return false;
     for (int i = 0; i < n->nin; i++)
@@ -89,6 +95,7 @@ struct reading {
     struct type in[OPERANDS], out[OP_OUT];
     bool sums;   /* an operand is a share of a sum */
     bool strict; /* a mean of the micro-batch must not be used in place of the batch's mean */
+    bool linear; /* means count as shares of a sum: tests whether the call is linear in its means */
     int blocks;  /* as val->blocks, of all operands with rows; 0: operands differ */
     /* cost: sum of the operands' costs; NEVER: no signature fits. each: cost of each operand */
     int cost, each[OPERANDS];
@@ -102,6 +109,8 @@ entry_cost(const struct reading *r, struct sbp want, const struct val *v)
 {
     enum batch_share share = batch_share_of(v);
     bool alike = share == SHARE_WHOLE || is_mean(v);
+    if (r->linear && share != SHARE_WHOLE) return share == SHARE_MEAN && want.kind == SBP_P ? FITS : NEVER;
+    if (r->linear) return want.kind == SBP_S ? NEVER : FITS;
     if (want.kind == SBP_P && want.reduce == RED_SUM)
         return share == SHARE_SUM ? FITS : alike && r->sums ? CONVERTED : NEVER;
     if (want.kind == SBP_P) return share == SHARE_EXTREME ? FITS : NEVER;
@@ -252,24 +261,12 @@ has_more_than_means(int nin, struct val *const *in)
     return false;
 }
 
-/* Finds the signature with the least cost for a call. cost NEVER: no signature fits. */
+/* Finds the signature with the least cost for the call in r, whose flags are set. */
 static void
-read_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-          const struct type *out, bool forward, struct reading *r)
+read_signatures(struct rille_session *s, struct reading *r, int nin, struct val *const *in)
 {
     struct rule rule;
     struct sig_list list;
-    *r = (struct reading){.cost = NEVER};
-    r->call =
-        (struct call){.op = op, .nin = nin, .nout = op->nout ? op->nout : 1, .in = r->in, .out = r->out, .attr = attr};
-    r->sums = has_share(nin, in, SHARE_SUM);
-    r->strict = forward && !s->trace.alone && has_more_than_means(nin, in);
-    r->blocks = common_blocks(nin, in);
-    if (op == op_find("reshape") && out) {
-        read_reshape(s, r, in[0], out, forward ? batch_numbers_scales(s, op) : ~0U);
-        return;
-    }
-    if (op == op_find("concat") && read_concat(r, nin, in, attr)) return;
     operand_types(r, nin, in, has_one_row(nin, in) ? trace_microbatches(s) : 1);
     if (infer_signatures(s, r, &rule, &list)) {
         err_clear();
@@ -282,6 +279,30 @@ read_call(struct rille_session *s, const struct op *op, int nin, struct val *con
     for (int i = 0; i < list.nsig; i++) try_signature(r, &rule, &list.sig[i], nin, in);
 }
 
+static void
+open_reading(struct reading *r, const struct op *op, int nin, const struct attr *attr)
+{
+    *r = (struct reading){.cost = NEVER};
+    r->call =
+        (struct call){.op = op, .nin = nin, .nout = op->nout ? op->nout : 1, .in = r->in, .out = r->out, .attr = attr};
+}
+
+/* Finds how the results of a call relate to the batch. cost NEVER: no signature fits. out: type of result 0; NULL: not
+ * known. */
+static void
+read_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+          const struct type *out, bool forward, struct reading *r)
+{
+    open_reading(r, op, nin, attr);
+    r->sums = has_share(nin, in, SHARE_SUM);
+    r->strict = forward && !s->trace.alone && has_more_than_means(nin, in);
+    r->blocks = common_blocks(nin, in);
+    if (op == op_find("reshape") && out)
+        read_reshape(s, r, in[0], out, forward ? batch_numbers_scales(s, op) : ~0U);
+    else if (op != op_find("concat") || !read_concat(r, nin, in, attr))
+        read_signatures(s, r, nin, in);
+}
+
 /* Returns true for a cast between float dtypes, which is linear except for rounding. */
 static bool
 is_number_cast(const struct op *op, const struct val *x, const struct attr *attr)
@@ -291,17 +312,17 @@ is_number_cast(const struct op *op, const struct val *x, const struct attr *attr
     return to != DT_BOOL && from != DT_BOOL && (dtype_is_float(to) || !dtype_is_float(from));
 }
 
-/* Returns the index of an operand that is a number, if the call adds that number to shares of a sum, or selects
- * between them; -1: none. */
+/* Returns the index of an operand that is a number, if the call adds that number to operands with this share, or
+ * selects between them; -1: none. */
 static int
-number_beside(const struct op *op, int nin, struct val *const *in)
+number_beside(const struct op *op, int nin, struct val *const *in, enum batch_share share)
 {
     int first = op == op_find("where") ? 1 : op == op_find("add") || op == op_find("sub") ? 0 : nin, number = -1;
     if (first && first < nin && batch_share_of(in[0]) != SHARE_WHOLE) return -1;
     for (int i = first; i < nin; i++)
         if (in[i]->is_number && in[i]->number.kind == NUM_FIXED)
             number = i;
-        else if (batch_share_of(in[i]) != SHARE_SUM)
+        else if (batch_share_of(in[i]) != share)
             return -1;
     return number;
 }
@@ -341,7 +362,7 @@ note_plain(struct node *n)
         set_share(n, 0, batch_share_of(x), rows_axis(x), blocks_of(x));
         return true;
     }
-    if (!sums_rows(n) && number_beside(n->op, n->nin, n->in) < 0) return false;
+    if (!sums_rows(n) && number_beside(n->op, n->nin, n->in, SHARE_SUM) < 0) return false;
     set_share(n, 0, SHARE_SUM, 0, 1);
     return true;
 }
@@ -357,6 +378,59 @@ divides_by_count(const struct node *n)
     while (x->node->op == op_find("cast")) x = x->node->in[0];
     enum batch_share share = x->node->op == op_find("sum") ? batch_share_of(x->node->in[0]) : SHARE_WHOLE;
     return share == SHARE_ROWS || share == SHARE_OTHER;
+}
+
+/* Returns the type of the operand of which v is the sum; NULL: unknown. *rows: dimension of the operand that has the
+ * rows. */
+static const struct type *
+type_summed(const struct val *v, int *rows)
+{
+    while (v && batch_share_of(v) == SHARE_SUM) {
+        const struct node *n = v->node;
+        v = NULL;
+        for (int i = 0; i < n->nin && !v; i++)
+            if (n->in[i] && !n->in[i]->is_number && batch_share_of(n->in[i]) != SHARE_WHOLE) v = n->in[i];
+    }
+    if (!v || batch_share_of(v) != SHARE_ROWS) return NULL;
+    *rows = rows_axis(v);
+    return &v->type;
+}
+
+/* Returns true if `count` is a product of dimensions of t that includes the row dimension. */
+static bool
+counts_elements(const struct type *t, int rows, double count)
+{
+    for (unsigned set = 0; set < 1U << t->ndim; set++) {
+        double product = 1;
+        for (int d = 0; d < t->ndim; d++)
+            if (set >> d & 1) product *= (double)t->dim[d];
+        if (set >> rows & 1 && product == count) return true;
+    }
+    return false;
+}
+
+/* Returns true if the call is linear in means over the rows, so that its result is such a mean, too. */
+static bool
+is_linear_in_means(struct rille_session *s, const struct node *n, struct reading *r)
+{
+    if (has_share(n->nin, n->in, SHARE_FROM_MEANS)) return false;
+    if (number_beside(n->op, n->nin, n->in, SHARE_MEAN) >= 0) return true;
+    open_reading(r, n->op, n->nin, n->attr);
+    r->linear = true;
+    r->blocks = 1;
+    read_signatures(s, r, n->nin, n->in);
+    return r->cost < NEVER && r->share[0] == SHARE_SUM;
+}
+
+/* Returns true if a composite divides a sum over rows by another number than their count, as an unbiased variance does.
+ */
+static bool
+divides_by_less(const struct node *n)
+{
+    int rows;
+    const struct type *t = divides_by_count(n) && n->in[1]->is_number ? type_summed(n->in[0], &rows) : NULL;
+    double count = n->in[1]->number.is_int ? (double)n->in[1]->number.i : n->in[1]->number.f;
+    return t && !counts_elements(t, rows, count);
 }
 
 /* Returns true if the values of the call depend on the positions of its rows, which are those in the micro-batch. */
@@ -387,8 +461,11 @@ batch_share_note(struct rille_session *s, struct node *n)
     r = must_alloc(sizeof *r);
     read_call(s, n->op, n->nin, n->in, n->attr, &n->out[0]->type, forward, r);
     bool fits = r->cost < NEVER && !reads_positions(n);
+    fits = fits && (r->share[0] != SHARE_SUM || !divides_by_less(n));
     for (int k = 0; k < n->nout && fits; k++) set_share(n, k, r->share[k], r->rows[k], r->blocks);
     if (n->out[0]->share == SHARE_SUM && divides_by_count(n)) set_share(n, 0, SHARE_MEAN, 0, 1);
+    if (n->out[0]->share == SHARE_FROM_MEANS && (s->trace.alone || is_linear_in_means(s, n, r)))
+        for (int k = 0; k < n->nout; k++) set_share(n, k, SHARE_MEAN, 0, 1);
     free(r);
     if (fits || !forward || s->trace.alone || !combines_rows(n)) return 0;
     return build_refuse(E_PLAN, n->op, n->nin, n->in,
@@ -399,14 +476,28 @@ batch_share_note(struct rille_session *s, struct node *n)
 }
 
 int
+batch_share_source(struct rille_session *s, struct node *n, int axis)
+{
+    bool random = n->op->flags & OP_RANDOM;
+    bool constant = n->op == op_find("full") || n->op == op_find("zeros") || n->op == op_find("ones");
+    if (constant) set_share(n, 0, SHARE_ROWS, axis, 1);
+    if (constant || random || n->op == op_find("empty") || s->trace.alone) return 0;
+    return fail(E_PLAN,
+                "%s: dimension %d of the result is the number of rows of one of %d micro-batches, so its values differ "
+                "from those for the whole batch; pass the tensor to the step as an argument, or make it in "
+                "rille.per_micro_batch(fn)",
+                n->name, axis, trace_microbatches(s));
+}
+
+int
 rille_micro_batch_result(struct rille_tensor *t)
 {
     TRY(face_tensor(t, __func__));
     struct val *v = t->val;
     if (trace_microbatches(t->s) == 1) return 0;
     enum batch_share share = batch_share_of(v);
-    if (share != SHARE_OTHER && share != SHARE_EXTREME) return 0;
-    bool rows = v->type.ndim && v->type.dim[0] == t->s->trace.rows;
+    if (share != SHARE_OTHER && share != SHARE_EXTREME && share != SHARE_FROM_MEANS) return 0;
+    bool rows = share == SHARE_OTHER && v->type.ndim && v->type.dim[0] == t->s->trace.rows;
     v->share = rows ? SHARE_ROWS : SHARE_MEAN;
     v->rows = 0;
     v->blocks = 1;
@@ -438,35 +529,6 @@ is_known_before(struct rille_session *s, struct val *v)
     }
     free(stack);
     return known;
-}
-
-/* Returns the type of the operand of which v is the sum; NULL: unknown. *rows: dimension of the operand that has the
- * rows. */
-static const struct type *
-type_summed(const struct val *v, int *rows)
-{
-    while (v && batch_share_of(v) == SHARE_SUM) {
-        const struct node *n = v->node;
-        v = NULL;
-        for (int i = 0; i < n->nin && !v; i++)
-            if (n->in[i] && !n->in[i]->is_number && batch_share_of(n->in[i]) != SHARE_WHOLE) v = n->in[i];
-    }
-    if (!v || batch_share_of(v) != SHARE_ROWS) return NULL;
-    *rows = rows_axis(v);
-    return &v->type;
-}
-
-/* Returns true if `count` is a product of dimensions of t that includes the row dimension. */
-static bool
-counts_elements(const struct type *t, int rows, double count)
-{
-    for (unsigned set = 0; set < 1U << t->ndim; set++) {
-        double product = 1;
-        for (int d = 0; d < t->ndim; d++)
-            if (set >> d & 1) product *= (double)t->dim[d];
-        if (set >> rows & 1 && product == count) return true;
-    }
-    return false;
 }
 
 /* Checks that no sum is divided by a number that may be the row count of one micro-batch, because the whole batch
@@ -573,7 +635,7 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
     if (plain || trace_microbatches(ctx->s) == 1 || ctx->s->trace.alone || !has_totals(nin, in)) return 0;
     if (is_number_cast(op, in[0], attr)) return 0;
     TRY(check_count(ctx, op, nin, in));
-    int number = number_beside(op, nin, in);
+    int number = number_beside(op, nin, in, SHARE_SUM);
     if (number >= 0) return share_operand(ctx, in[number], &in[number]);
     struct reading *r = must_alloc(sizeof *r);
     int status = adapt_operands(ctx, op, nin, in, attr, r);

@@ -23,7 +23,7 @@ enum batch_share {
     SHARE_ROWS,
     SHARE_SUM,  /* the batch's value is the sum of the micro-batches' values */
     SHARE_MEAN, /* the batch's value is the mean of the micro-batches' values */
-    /* the value is a function of means and sums, such as a batch norm's statistics; gradients treat it as a mean */
+    /* the value is a nonlinear function of means and sums; it has no gradient */
     SHARE_FROM_MEANS,
     SHARE_EXTREME, /* the batch's value is the maximum or minimum of the micro-batches' values */
     SHARE_DRAWN,   /* the values are random numbers */
@@ -35,8 +35,13 @@ enum batch_share batch_share_of(const struct val *v);
 /* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all micro-batches.
  * Returns false if it is their mean. */
 bool batch_share_adds(const struct val *v);
+/* Returns true if the node is a nonlinear function of means and sums over the rows of the batch. */
+bool batch_share_nonlinear(const struct node *n);
 /* Sets the shares of a new node's results. E_PLAN: the call combines rows of the batch, of which it has only a part. */
 int batch_share_note(struct rille_session *s, struct node *n);
+/* Sets the share of a tensor without operands whose dimension `axis` is the number of rows. E_PLAN: its values would
+ * differ from those for the whole batch. */
+int batch_share_source(struct rille_session *s, struct node *n, int axis);
 /* Replaces operands of a call in place so that the call's result is right for the whole batch. E_PLAN: no operands
  * make the call right; the error says how to write the call instead. */
 int batch_share_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,

@@ -43,6 +43,7 @@ struct batch_total {
     struct val *of, *sum; /* holds references */
     /* holds a reference: the variable that the step reads; a separate step writes this variable before each call */
     struct rille_tensor *t;
+    int32_t level; /* 0: reads no other total; else 1 + the highest level of the totals that it reads */
 };
 
 struct trace {
@@ -158,8 +159,9 @@ classify(struct rille_session *s, struct node *n)
         bool made_here = v && v->node && v->node->traced;
         if (v && !made_here && v->owner && v->owner->leaf && v->owner->nref > 0) note_variable(s->trace.now, v->owner);
     }
+    int axis = n->op->flags & OP_SOURCE && n->phase == PHASE_FORWARD ? batch_numbers_source(s, n) : -1;
     if (s->trace.pieces == 1) return 0;
-    n->per_piece = n->op->flags & OP_RANDOM ? 1 : 0;
+    n->per_piece = n->op->flags & OP_RANDOM || axis >= 0 ? 1 : 0;
     for (int i = 0; i < n->nin; i++) {
         const struct val *v = n->in[i];
         if (!v) continue;
@@ -170,6 +172,7 @@ classify(struct rille_session *s, struct node *n)
     }
     if (n->per_piece) note_fed(s->trace.now, n->out[0]->layout->place);
     if (n->per_piece) TRY(batch_share_note(s, n));
+    if (axis >= 0) TRY(batch_share_source(s, n, axis));
     if (n->per_piece && n->op->flags & OP_UPDATE)
         return fail(E_PLAN, "%s: a value of one micro-batch is used in an update, which runs once per batch", n->name);
     if (n->per_piece && n->after)
@@ -193,6 +196,31 @@ total_variable(const struct call_context *ctx, const struct val *v, struct rille
     return status;
 }
 
+/* Returns the level of a total of v. */
+static int32_t
+total_level(struct rille_session *s, struct val *v)
+{
+    const struct trace *r = s->trace.now;
+    uint64_t mark = graph_mark(s->graph);
+    int n = 1, capacity = 0;
+    int32_t level = 0;
+    struct val **stack = NULL;
+    GROW(stack, n, capacity);
+    stack[0] = v;
+    while (n > 0) {
+        struct val *x = stack[--n];
+        for (int32_t i = 0; i < r->ntotal; i++)
+            if (r->total[i].t->val == x) level = MAX(level, r->total[i].level + 1);
+        if (x->mark == mark || !x->node || !x->node->traced) continue;
+        x->mark = mark;
+        GROW(stack, n + x->node->nin, capacity);
+        for (int i = 0; i < x->node->nin; i++)
+            if (x->node->in[i]) stack[n++] = x->node->in[i];
+    }
+    free(stack);
+    return level;
+}
+
 static int
 total_of(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -203,6 +231,7 @@ total_of(const struct call_context *ctx, struct val *v, struct val **out)
     for (int32_t i = 0; i < r->ntotal; i++)
         if (r->total[i].of == v) return *out = r->total[i].t->val, 0;
     plain.grad = false;
+    w.level = total_level(ctx->s, v);
     TRY(microbatch_sum(&plain, v, &w.sum));
     TRY(layout_summed(ctx->s->atlas, v->layout, &l));
     if (l != w.sum->layout) TRY(build_to_global(&plain, w.sum, l, &w.sum));
@@ -327,6 +356,7 @@ static const struct tracer tracer = {.operands = batch_share_operands,
                                      .total = total_of,
                                      .sum = microbatch_sum,
                                      .adds = batch_share_adds,
+                                     .nonlinear = batch_share_nonlinear,
                                      .number = batch_numbers_next,
                                      .attributes = batch_numbers_sizes,
                                      .loss = note_loss};
@@ -380,6 +410,8 @@ trace_begin(struct rille_session *s, const struct rille_graph_options *o, int ni
         s->trace.segments = segments_alike(&r->segments);
         s->trace.rows = nin && type[0].ndim ? type[0].dim[0] : 0;
     } else {
+        s->trace.whole = false;
+        batch_numbers_end(s);
         segments_free(&r->segments);
         free(r->input);
         free(r->auto_input);
@@ -699,26 +731,43 @@ make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_
     return 0;
 }
 
-/* Makes the step that computes the totals of the batch. The options of the traced step do not apply to it. */
+/* Makes the step that computes the totals of one level. The options of the traced step do not apply to it. */
 static int
-make_totals(struct rille_session *s, trace_plan_fn *plan, struct rille_graph **out)
+make_totals_level(struct rille_session *s, int32_t level, trace_plan_fn *plan, struct rille_graph **out)
 {
     struct trace *r = s->trace.now;
     struct rille_graph_options options = r->options;
     struct trace_made y = {.val = ARENA_ARRAY(&s->calls.scratch, struct val *, r->ntotal + 1),
                            .outcome = ARENA_ARRAY(&s->calls.scratch, struct outcome, r->ntotal + 1),
-                           .join = ARENA_ARRAY(&s->calls.scratch, bool, r->ntotal + 1),
-                           .n = r->ntotal};
+                           .join = ARENA_ARRAY(&s->calls.scratch, bool, r->ntotal + 1)};
     *out = NULL;
-    if (r->ntotal == 0) return 0;
     for (int32_t i = 0; i < r->ntotal; i++) {
-        y.val[i] = r->total[i].sum;
-        y.outcome[i] = (struct outcome){.kind = TO_VARIABLE, .t = r->total[i].t};
+        if (r->total[i].level != level) continue;
+        y.val[y.n] = r->total[i].sum;
+        y.outcome[y.n++] = (struct outcome){.kind = TO_VARIABLE, .t = r->total[i].t};
     }
+    if (y.n == 0) return 0;
     r->options = (struct rille_graph_options){.micro_batches = options.micro_batches};
     int status = make_graph(s, 0, &y, plan, true, out);
     r->options = options;
     return status;
+}
+
+/* Makes the step that computes the totals of the batch. It runs the steps of lower levels first, because a total may
+ * read other totals. */
+static int
+make_totals(struct rille_session *s, trace_plan_fn *plan, struct rille_graph **out)
+{
+    struct rille_graph *lower = NULL;
+    *out = NULL;
+    for (int32_t level = 0;; level++) {
+        struct rille_graph *g;
+        int status = make_totals_level(s, level, plan, &g);
+        if (status) rille_graph_free(&lower);
+        if (status || !g) return *out = lower, status;
+        g->totals = lower;
+        lower = g;
+    }
 }
 
 /* Makes the compiled step, and the step that computes its totals. */
