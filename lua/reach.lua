@@ -73,10 +73,10 @@ local visit
 
 -- Reports a place and continues with its value.
 local function add(w, holder, key, value, text)
-  if libraries[value] or w.own[value] or w.n >= MOST then return end
+  if w.own[value] or w.n >= MOST or libraries[value] and type(value) ~= "function" then return end
   w.n = w.n + 1
   w.place(holder, key, value, text)
-  visit(w, value, text)
+  if not libraries[value] then visit(w, value, text) end
 end
 
 local function add_upvalue(w, fn, index)

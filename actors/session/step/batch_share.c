@@ -590,16 +590,76 @@ sum_operands(const struct call_context *ctx, const struct op *op, int nin, struc
     return 0;
 }
 
+/* Values of micro-batches for which the batch's value was made so far, each with the batch's value. */
+struct joined_pair {
+    const struct val *of;
+    struct val *is;
+};
+struct joined {
+    struct joined_pair *pair;
+    int n, capacity;
+    bool known;  /* all leaves of the function are means and sums over micro-batches */
+    bool before; /* the batch's values are computed before the step, else after the last micro-batch */
+};
+
+static int join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out);
+
+/* Makes the batch's sum or mean, in a step before this one. */
+static int
+total_before(const struct call_context *ctx, struct val *v, struct val **out)
+{
+    bool mean = batch_share_of(v) == SHARE_MEAN;
+    TRY(trace_total(ctx, v, out));
+    return mean ? share_operand(ctx, *out, out) : 0;
+}
+
+static int
+join_operand(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out)
+{
+    enum batch_share share = v ? batch_share_of(v) : SHARE_WHOLE;
+    *out = v;
+    if (share == SHARE_WHOLE) return 0;
+    for (int i = 0; i < j->n; i++)
+        if (j->pair[i].of == v) return *out = j->pair[i].is, 0;
+    j->known = j->known && (share == SHARE_SUM || share == SHARE_MEAN || share == SHARE_FROM_MEANS);
+    if (!j->known) return 0;
+    if (share == SHARE_FROM_MEANS)
+        TRY(join_from_means(ctx, v, j, out));
+    else
+        TRY(j->before ? total_before(ctx, v, out) : batch_share_join(ctx, v, out));
+    GROW(j->pair, j->n + 1, j->capacity);
+    j->pair[j->n++] = (struct joined_pair){v, *out};
+    return 0;
+}
+
+/* Makes the batch's value of a function of means and sums, by the same calls on the batch's means and sums. */
+static int
+join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out)
+{
+    struct val *in[OPERANDS], *res[OP_OUT];
+    const struct node *n = v->node;
+    j->known = j->known && !(n->op->flags & OP_RANDOM);
+    for (int i = 0; i < n->nin; i++) TRY(join_operand(ctx, n->in[i], j, &in[i]));
+    if (!j->known) return 0;
+    if (n->op->flags & OP_MOVE) return build_to_global(ctx, in[0], v->layout, out);
+    TRY(build_call(ctx, n->op, n->nin, in, n->attr, NULL, res));
+    *out = res[v->out];
+    return 0;
+}
+
 /* Replaces operand k, a share of a sum, by the complete sum, because the operator is not linear in this operand. */
 static int
 replace_operand(const struct call_context *ctx, const struct op *op, int nin, struct val **in, int k, bool *again)
 {
     *again = true;
-    bool mean = batch_share_of(in[k]) == SHARE_MEAN;
-    if (batch_share_of(in[k]) == SHARE_FROM_MEANS || !is_known_before(ctx->s, in[k]))
-        return sum_operands(ctx, op, nin, in);
-    TRY(trace_total(ctx, in[k], &in[k]));
-    return mean ? share_operand(ctx, in[k], &in[k]) : 0;
+    if (!is_known_before(ctx->s, in[k])) return sum_operands(ctx, op, nin, in);
+    struct joined j = {.known = true, .before = true};
+    struct val *total = NULL;
+    int status = join_operand(ctx, in[k], &j, &total);
+    free(j.pair);
+    if (!status && !j.known) return sum_operands(ctx, op, nin, in);
+    in[k] = total;
+    return status;
 }
 
 /* Returns true if an operand is a sum or a mean over the rows of the micro-batch. */
@@ -644,53 +704,6 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
 }
 
 /* ---- values of the batch ---- */
-
-/* Values of micro-batches for which the batch's value was made so far, each with the batch's value. */
-struct joined_pair {
-    const struct val *of;
-    struct val *is;
-};
-struct joined {
-    struct joined_pair *pair;
-    int n, capacity;
-    bool known; /* all leaves of the function are means and sums over micro-batches */
-};
-
-static int join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out);
-
-static int
-join_operand(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out)
-{
-    enum batch_share share = v ? batch_share_of(v) : SHARE_WHOLE;
-    *out = v;
-    if (share == SHARE_WHOLE) return 0;
-    for (int i = 0; i < j->n; i++)
-        if (j->pair[i].of == v) return *out = j->pair[i].is, 0;
-    j->known = j->known && (share == SHARE_SUM || share == SHARE_MEAN || share == SHARE_FROM_MEANS);
-    if (!j->known) return 0;
-    if (share == SHARE_FROM_MEANS)
-        TRY(join_from_means(ctx, v, j, out));
-    else
-        TRY(batch_share_join(ctx, v, out));
-    GROW(j->pair, j->n + 1, j->capacity);
-    j->pair[j->n++] = (struct joined_pair){v, *out};
-    return 0;
-}
-
-/* Makes the batch's value of a function of means and sums, by the same calls on the batch's means and sums. */
-static int
-join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out)
-{
-    struct val *in[OPERANDS], *res[OP_OUT];
-    const struct node *n = v->node;
-    j->known = j->known && !(n->op->flags & OP_RANDOM);
-    for (int i = 0; i < n->nin; i++) TRY(join_operand(ctx, n->in[i], j, &in[i]));
-    if (!j->known) return 0;
-    if (n->op->flags & OP_MOVE) return build_to_global(ctx, in[0], v->layout, out);
-    TRY(build_call(ctx, n->op, n->nin, in, n->attr, NULL, res));
-    *out = res[v->out];
-    return 0;
-}
 
 int
 batch_share_join(const struct call_context *ctx, struct val *v, struct val **out)

@@ -58,10 +58,25 @@ values_equal(struct rille_session *s, struct val *a, struct val *b, bool *equal)
     return status;
 }
 
-/* Compares two values that traces captured. Constants that each trace created anew are equal if their elements are. */
-static int
-origins_equal(const struct rille_graph *g, const struct origin *a, const struct origin *b, bool *equal)
+/* Returns the position of the variable among the totals of the batch that steps before g write; -1: t is none. */
+static int32_t
+total_index(const struct rille_graph *g, const struct rille_tensor *t)
 {
+    int32_t n = 0;
+    for (const struct rille_graph *h = g->totals; h; h = h->totals)
+        for (int32_t i = 0; i < h->noutcome; i++, n++)
+            if (h->outcome[i].t == t) return n;
+    return -1;
+}
+
+/* Compares two values that traces captured. Constants that each trace created anew are equal if their elements are,
+ * totals of the batch if they have the same position. */
+static int
+origins_equal(const struct rille_graph *g, const struct rille_graph *h, const struct origin *a, const struct origin *b,
+              bool *equal)
+{
+    int32_t total = a->kind == FROM_VARIABLE && b->kind == FROM_VARIABLE ? total_index(g, a->t) : -1;
+    if (total >= 0) return *equal = total == total_index(h, b->t), 0;
     bool constant = a->kind == FROM_VARIABLE && b->kind == FROM_VARIABLE && !a->t->requires_grad;
     *equal = a->kind == b->kind && a->input == b->input && a->free == b->free && (a->t == b->t || constant);
     if (!*equal) return 0;
@@ -154,7 +169,7 @@ ends_equal(const struct rille_graph *a, const struct rille_graph *b, bool *equal
     for (int32_t i = 0; *equal && i < a->noutcome; i++) *equal = outcomes_equal(&a->outcome[i], &b->outcome[i]);
     for (int32_t i = 0; *equal && i < a->variables.ngradient; i++)
         *equal = gradients_equal(&a->variables.gradient[i], &b->variables.gradient[i]);
-    for (int32_t i = 0; *equal && i < a->nleaf; i++) TRY(origins_equal(a, &a->origin[i], &b->origin[i], equal));
+    for (int32_t i = 0; *equal && i < a->nleaf; i++) TRY(origins_equal(a, b, &a->origin[i], &b->origin[i], equal));
     return 0;
 }
 
