@@ -347,7 +347,13 @@ index_set(lua_State *L)
     lua_settop(L, 3);
     lua_pushcfunction(L, index_assign_part);
     lua_insert(L, 1);
+    struct rille_tensor *value = tensor_test(L, 4);
     bool mode = rille_grad_mode(s, false);
+    if (mode && value && rille_tensor_requires_grad(value)) {
+        rille_grad_mode(s, mode);
+        complain(L, "index: the assigned value needs a gradient, and an assignment records none; assign v:detach(), "
+                    "assign in rille.no_grad(fn), or join the parts with concat, stack or where");
+    }
     int code = lua_pcall(L, 3, 0, 0);
     rille_grad_mode(s, mode);
     return code ? lua_error(L) : 0;

@@ -160,7 +160,8 @@ add_look(const struct op *op, const char *text, enum memory m, int nbad, uint64_
     if (open) kcall_of(&w->trial, &w->trial.sample.call, w->trial.want, view, data, &k);
     if (open) op->host.allows(&k, &allowed);
     const struct view *x = &view[allowed.operand];
-    if (!open || x->dtype == DT_NONE) return trial_close(&w->trial), free(w);
+    if (!open || x->dtype == DT_NONE) trial_close(&w->trial), free(w), w = NULL;
+    if (!w) return;
     for (int i = 0; i < nbad && view_numel(x); i++) {
         int64_t at = (int64_t)(next_random(&seed) % (uint64_t)view_numel(x));
         elem_set_i(x->dtype, x->data, address_of(x, at), bad[next_random(&seed) % countof(bad)]);

@@ -275,6 +275,65 @@ tap.group("calls that combine rows", function()
   end
 end)
 
+-- Losses and metrics of means and sums: each must be that of the whole batch, with its gradient, or an error.
+tap.group("functions of means", function()
+  local w = rille.randn({6}, {requires_grad = true})
+  local function B(x) return x.shape[1] end
+  local function centred(x) return x - x:mean() end
+  local calls = {
+    ["the square of a mean"] = function(x) return (x * w):mean():square() end,
+    ["the root of a mean"] = function(x) return (x * w):square():mean():sqrt() end,
+    ["a product of means"] = function(x) return (x * w):mean() * (x * w):square():mean() end,
+    ["a sum of squares of means"] = function(x) return (x * w):mean(0):square():sum() end,
+    ["a linear function of means"] = function(x) return 2 * (x * w):mean() - (x * w):square():mean() / 3 + 1 end,
+    ["a product with a mean"] = function(x) return ((x * w):mean(0) * w):sum() end,
+    ["a divisor that reads a mean"] = function(x, y) return (x * w - y):square():sum() / centred(y):square():sum() end,
+    ["two divisors that read means"] = function(x, y)
+      return (centred(x) * centred(y)):sum() / (centred(x):square():sum() * centred(y):square():sum()):sqrt() * w:sum()
+    end,
+    ["a root of a mean of data"] = function(x) return ((x - x:mean(0)) / (x:square():mean(0) + 1e-5):sqrt() * w):square():mean() end,
+    ["a product of quotients"] = function(x, y)
+      local p, t = x:gt(0):to("f32"), y:gt(0):to("f32")
+      return (p * t):sum() / p:sum() * ((p * t):sum() / t:sum()) * w:sum()
+    end,
+    ["a variance of data"] = function(x, y) return (x * w - y):square():mean() / y:var() end,
+    ["zeros beside rows"] = function(x) return (rille.zeros(B(x), 6) + x * w):square():sum() end,
+    ["a column of ones"] = function(x) return rille.concat({x * w, rille.ones(B(x), 1)}, 1):square():sum() end,
+    ["the sum of ones"] = function(x) return rille.ones(B(x)):sum() * w:sum() end,
+    ["numbers of rows"] = function(x) return (rille.arange(B(x)):to("f32") * (x * w):sum(1)):sum() end,
+    ["rows in another order"] = function(x) return (x * w):transpose(0, 1):reshape(-1):square():sum() end,
+  }
+  for name, f in tap.sorted(calls) do
+    local x, y = rille.randn{ROWS, 6}:detach(), rille.randn{ROWS, 6}:detach()
+    local function value(m)
+      w.grad = nil
+      local l = rille.graph(function(x, y)
+        local l = f(x, y)
+        l:backward()
+        return l
+      end, {micro_batches = m})(x, y)
+      return {l:item(), w.grad:totable()}
+    end
+    local want = value(1)
+    for _, m in ipairs{2, 4, ROWS} do
+      local fine, got = pcall(value, m)
+      local text = ("%s, %d micro-batches"):format(name, m)
+      if fine then tap.near(got, want, text .. ": loss and gradient of the batch", 1e-4, 1e-5) else
+        tap.ok(tostring(got):find("micro"), text .. ": an error", got)
+      end
+    end
+  end
+end)
+
+tap.group("a refused step", function()
+  local w = rille.ones({6}, {requires_grad = true})
+  local bad = rille.graph(function(x) local l = (x * w):sum() * 7; l:backward(); return l end, {micro_batches = 4})
+  tap.fails(function() bad(rille.randn{6, 6}) end, "divide", "rows that the micro-batches do not divide are refused")
+  w.grad = nil
+  local s = rille.graph(function(x) local l = (x * w):sum(); l:backward(); return w.grad * 1 end)
+  tap.is(s(rille.ones(2, 6)):totable(), {2, 2, 2, 2, 2, 2}, "leaves no numbers for the next step")
+end)
+
 -- Rows that are joined with other rows, or with another dimension, are still rows of the batch.
 tap.group("rows in blocks", function()
   local w = rille.randn({6, 6}, {requires_grad = true})

@@ -471,8 +471,15 @@ call_into(struct rille_session *s, struct rille_tensor *leaf, const struct op *o
     int nin;
     enum dtype has = leaf->val->type.dtype;
     struct call_context ctx = call_context_of(s);
+    bool grad = ctx.grad;
     ctx.grad = false;
     TRY(call_operator(&ctx, op, nargs, args, nattrs, attrs, in, &nin, res));
+    for (int i = 1; i < nin && grad; i++)
+        if (in[i] && in[i]->needs_grad)
+            return build_refuse(E_STATE, op, nin, in,
+                                "%s_: operand %d needs a gradient, and a change in place records none; detach() it, "
+                                "call %s_ in rille.no_grad(fn), or write a result of its own, such as where or concat",
+                                op->name, i + 1, op->name);
     if (!dtype_class_fits(res[0]->type.dtype, has))
         return build_refuse(E_DTYPE, op, nin, in,
                             "%s_: the result is %s, but the variable is %s and cannot change its type", op->name,
