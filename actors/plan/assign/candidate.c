@@ -293,8 +293,8 @@ with_now(struct candidates *c, struct call *call, const struct layout *const *no
     *wide = *l;
     wide->candidate = ARENA_ARRAY(c->arena, struct assign_candidate, l->n + 1);
     wide->part = ARENA_ARRAY(c->arena, uint8_t, (l->n + 1) * MAX_AXIS);
-    memcpy(wide->candidate, l->candidate, sizeof *l->candidate * (size_t)l->n);
-    memcpy(wide->part, l->part, (size_t)l->n * MAX_AXIS);
+    if (l->n) memcpy(wide->candidate, l->candidate, sizeof *l->candidate * (size_t)l->n);
+    if (l->n) memcpy(wide->part, l->part, (size_t)l->n * MAX_AXIS);
     if (!status) add_candidate(c, wide, call, &rule, now, NULL, MAX_AXIS);
     arena_fini(&tmp);
     *list = wide;
