@@ -428,7 +428,8 @@ static bool
 divides_by_less(const struct node *n)
 {
     int rows;
-    const struct type *t = divides_by_count(n) && n->in[1]->is_number ? type_summed(n->in[0], &rows) : NULL;
+    if (!divides_by_count(n) || !n->in[1]->is_number) return false;
+    const struct type *t = type_summed(n->in[0], &rows);
     double count = n->in[1]->number.is_int ? (double)n->in[1]->number.i : n->in[1]->number.f;
     return t && !counts_elements(t, rows, count);
 }
