@@ -319,6 +319,6 @@ reason]],
     shows = "rille.is_lost('another error')",
     gives = "false",
     see = "recover workers",
-    words = "error crash",
+    words = "error crash kill killed",
   },
 }

@@ -213,7 +213,7 @@ line:finish()]],
     shows = "line.samples",
     gives = "64",
     see = "progress.update plot",
-    words = "loss speed bar log",
+    words = "loss speed bar log monitor",
   },
   ["train.saves_to"] = {
     sign = 'rille.train.saves_to(path, kind = "file")',
