@@ -27,7 +27,7 @@ local topics = require "rille.pages.topics"
 local OPTIONS = [[
 dtype: "f32", "f64", "bf16", "f16", "i32", "i64", "u8" or "bool"
 placement: devices of the tensor; default: device 0 of the default kind
-sbp: layout over the placement, default "B"; the given values are always the global value
+sbp: layout over the placement, default "B"; shape and values are those of the whole tensor
 requires_grad: boolean, default false; backward() accumulates x.grad
 name: string for messages]]
 

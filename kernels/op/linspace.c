@@ -53,7 +53,7 @@ static const char element[] = BODY({
 
 const struct op op_linspace = {
     .name = "linspace",
-    .doc = "y[i] = start + i (stop - start) / (n - 1)",
+    .doc = "y[i] = a + i (b - a) / (n - 1)",
     .in = {{"start", IN_NUMBER}, {"stop", IN_NUMBER}},
     .shape.infer = source_f32,
     .host.ref = ref,

@@ -90,7 +90,7 @@ static const char element[] = BODY({
 
 const struct op op_randint = {
     .name = "randint",
-    .doc = "y ~ U{lo, ..., hi - 1}",
+    .doc = "y ~ U{low, ..., high - 1}",
     .source = "Salmon et al. 2011 (Philox)",
     .in = {{"lo", IN_NUMBER}, {"hi", IN_NUMBER}, {"seed", IN_HIDDEN}, {"ordinal", IN_HIDDEN}},
     .shape.dtype = OUT_I64,

@@ -419,16 +419,16 @@ a wrong record: the field, or the sample with the layouts, the operand or the el
     words = "random uniform",
   },
   randint = {
-    sign = "rille.randint(lo, hi, shape" .. OPTIONS .. ")",
+    sign = "rille.randint(low, high, shape" .. OPTIONS .. ")",
     options = true,
-    text = "Makes a tensor of random integers in [lo, hi).",
+    text = "Makes a tensor of random integers in [low, high).",
     args = [[
-lo: integer; least value
-hi: integer; end, excluded
+low: integer; least value
+high: integer; end, excluded
 shape: list of integers]],
     returns = "a tensor, i64 by default",
     errors = [[
-lo and hi must be integers, lo less than hi, that the dtype can hold;
+low and high must be integers, low less than high, that the dtype can hold;
 a size must be an integer of 0 or more; there may be at most 8]],
     shows = "rille.randint(0, 4, {5}):lt(4):all():item()",
     gives = "true",

@@ -20,7 +20,7 @@ rille.models.gpt2.new{...} makes one with random weights, rille.models.load(fold
     text = "Makes a GPT-2 language model, or loads one from a Hugging Face folder.",
     args = [[
 vocab: integer; number of token ids
-length: integer; most positions
+length: integer; maximum number of positions
 layers: integer; number of blocks
 heads: integer; attention heads
 width: integer; size of a position's features
@@ -47,7 +47,7 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
     text = "Makes a Llama language model, or loads one from a Hugging Face folder.",
     args = [[
 vocab: integer; number of token ids
-length: integer; most positions
+length: integer; maximum number of positions
 layers: integer; number of blocks
 heads: integer; attention heads
 width: integer; size of a position's features
@@ -111,7 +111,7 @@ os.execute("rm -r " .. dir)]],
     text = "Makes a language model with a mixture of experts in every block, or loads one from a folder.",
     args = [[
 vocab: integer; number of token ids
-length: integer; most positions
+length: integer; maximum number of positions
 layers: integer; number of blocks
 heads: integer; attention heads
 width: integer; size of a position's features

@@ -61,8 +61,8 @@ net:buffer('seen', rille.zeros(1))]],
     returns = "a string",
     errors = "print reports an error of your own function",
     code = "net = rille.nn.Linear(3, 2)",
-    shows = "#net:describe() > 0",
-    gives = "true",
+    shows = "net:describe()",
+    gives = "3, 2",
     see = "nn.Module.show",
   },
   ["nn.Module.eval"] = {
@@ -95,7 +95,7 @@ function Net:forward(x) return x * 2 end]],
     text = "Computes the output of a module; every class defines its own. Call net(x), which calls it.",
     args = "x: the arguments of the call",
     returns = "the output",
-    errors = "the class must define forward; an input that it refuses",
+    errors = "the class must define forward; an input that forward does not accept",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net:forward(rille.ones(5, 3)).shape[1]",
     gives = "5",
@@ -312,7 +312,7 @@ function Window:settings() return {n = self.n} end]],
 a list that prints as a table, of {name =, kind = "weight" or "output", norm =, grad_norm =, zeros
 =, nan =, inf =}: 2-norms, share of zeros, numbers of nan and of infinities; first_nan: the name of
 the first tensor with a nan or an infinity, nil if there is none]],
-    errors = "inputs that the module refuses; parameters must have values: they must not be on meta devices",
+    errors = "inputs that the module does not accept; parameters must have values: they must not be on meta devices",
     code = [[
 net = rille.nn.Sequential(rille.nn.Linear(3, 2), rille.nn.ReLU())
 net(rille.ones(4, 3)):sum():backward()]],
@@ -322,19 +322,18 @@ net(rille.ones(4, 3)):sum():backward()]],
     words = "nan gradient norm activation dead exploding vanishing summary",
   },
   ["nn.Module.tie"] = {
-    sign = "nn.tie(a, name, b, other)",
-    text = "Makes two parameters one tensor, which is stored and updated once; the same as nn.tie.",
+    sign = "net:tie(name, other, other_name)",
+    text = "Makes two parameters one tensor, which is stored and updated once (weight tying).",
     args = [[
-a: module that has the parameter
-name: string; its field
-b: module that gets the same tensor
-other: string; field of b]],
+name: string; field of net that has the parameter
+other: module that gets the same tensor
+other_name: string; field of other]],
     returns = "nothing",
-    errors = "both must be modules, and the fields tensors of the same shape",
+    errors = "other must be a module, and the fields tensors of the same shape",
     code = [[
 net = rille.nn.Linear(3, 2)
 other = rille.nn.Linear(3, 2)
-rille.nn.tie(net, 'weight', other, 'weight')]],
+net:tie('weight', other, 'weight')]],
     shows = "rawequal(net.weight, other.weight)",
     gives = "true",
     see = "nn.tie",
@@ -476,9 +475,10 @@ net(rille.ones(5, 3)):sum():backward()]],
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
-net(rille.ones(5, 3)):sum():backward()]],
-    shows = "type(opt:state_dict())",
-    gives = "table",
+net(rille.ones(5, 3)):sum():backward()
+opt:step()]],
+    shows = "opt:state_dict().steps:item()",
+    gives = "1",
     see = "optimizer.load_state_dict checkpoint.save",
   },
   ["optimizer.step"] = {

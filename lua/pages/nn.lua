@@ -344,7 +344,7 @@ rotary must be an nn.Rotary]],
     sign = "rille.nn.Positions(length, d)",
     text = "Adds a learned vector to each position of a sequence.",
     args = [[
-length: integer; most positions
+length: integer; maximum number of positions
 d: integer; size of a vector]],
     returns = "a module; x and the result: (batch, n, d) with n <= length",
     errors = "length and d must be positive integers; x must have at most length positions",
@@ -433,7 +433,7 @@ x must be (batch, in), h (batch, hidden)]],
     sign = "rille.nn.Rotary(length, size, {base = 10000, scaling =, interleaved = false})",
     text = "Holds rotary position embeddings (RoPE) for the option rotary of attention.",
     args = [[
-length: integer; most positions
+length: integer; maximum number of positions
 size: integer, even; elements of a head that are rotated, from the first
 base: number, default 10000
 scaling: {rope_type = "linear", "dynamic", "llama3", "yarn" or "longrope", and its numbers}, as in config.json
@@ -455,7 +455,7 @@ f = rille.nn.MultiheadAttention(8, 2, {rotary = turn})]],
     text = "Applies modules one after the other.",
     args = "module: a module",
     returns = "a module; members are net[1], net[2], ..., and their parameters are named from 0",
-    errors = "each argument must be a module; an input that the next module refuses",
+    errors = "each argument must be a module; each module must accept the result of the one before",
     code = "net = rille.nn.Sequential(rille.nn.Linear(3, 4), rille.nn.ReLU(), rille.nn.Linear(4, 2))",
     shows = "net(rille.ones(5, 3)).shape[2]",
     gives = "2",

@@ -107,8 +107,8 @@ step(rille.ones(64)):item()]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
-    shows = "#tostring(step:plan()) > 0",
-    gives = "true",
+    shows = "tostring(step:plan()):match('[^\\n]*')",
+    gives = "plan: 1 micro-batch, 1 device, 2 tasks, 2 registers",
     see = "plan graph.explain",
     words = "memory",
   },
@@ -121,7 +121,9 @@ The first three calls are timed, and all calls after the first show(), chart() o
 file: string, optional; path of an .svg file
 forward: seconds per micro-batch and stage, to plan with instead of measured times
 backward: seconds per micro-batch and stage, instead of measured times]],
-    returns = "nothing",
+    returns = [[
+nothing; the text compares the idle share with the schedule's formula, in which F, B and W are the times
+of forward, backward and weight gradients of a micro-batch on one stage]],
     errors = [[
 the step must have been called;
 file must be a string that ends in .svg, a path that can be written]],
@@ -345,8 +347,8 @@ roles may have only the known names, with names of parts as values]],
     code = [[
 m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}
 rille.parallel(m, {data = 0})]],
-    shows = "type(rille.parallel.input(m))",
-    gives = "table",
+    shows = "rille.parallel.input(m).sbp",
+    gives = "S(0)",
     see = "parallel parallel.labels",
   },
   ["parallel.labels"] = {
@@ -358,8 +360,8 @@ rille.parallel(m, {data = 0})]],
     code = [[
 m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}
 rille.parallel(m, {data = 0})]],
-    shows = "type(rille.parallel.labels(m))",
-    gives = "table",
+    shows = "rille.parallel.labels(m).sbp",
+    gives = "S(0)",
     see = "parallel parallel.input",
   },
 }

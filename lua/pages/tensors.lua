@@ -16,7 +16,7 @@ y:backward()]],
     shows = "x.grad:item()",
     gives = "6.0",
     see = "grad optimizer.step optimizer.zero_grad tensor.grad",
-    words = "gradient autograd backpropagation",
+    words = "gradient autograd backpropagation backprop",
   },
   clone = {
     is = "tensor",

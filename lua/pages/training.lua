@@ -38,9 +38,13 @@ fn: function
     text = "Saves and resumes training runs; a resumed run continues exactly as the saved one would have.",
     returns = "a table with save and load",
     errors = "a name that the table does not have; the error names the nearest one",
-    code = "net = rille.nn.Linear(3, 2)",
-    shows = "type(rille.checkpoint.save)",
-    gives = "function",
+    code = [[
+net = rille.nn.Linear(3, 2)
+dir = os.tmpname()
+os.remove(dir)
+rille.checkpoint.save(dir, {model = net, step = 7})]],
+    shows = "(rille.checkpoint.load(dir, {model = net}))",
+    gives = "7",
     see = "checkpoint.save checkpoint.load save",
     words = "resume restore save training",
   },
@@ -209,7 +213,7 @@ line:finish()]],
     shows = "line.samples",
     gives = "64",
     see = "progress.update plot",
-    words = "loss speed bar log",
+    words = "loss speed bar log monitor",
   },
   ["train.saves_to"] = {
     sign = 'rille.train.saves_to(path, kind = "file")',

@@ -27,7 +27,7 @@ local function planned_text(c, theory)
       c.again > 0 and (" with %s of forward recomputed, as here"):format(paint.percent(c.again)) or "")
   elseif c.again > 0 then text = ("%s, recomputing %s of forward"):format(text, paint.percent(c.again)) end
   if not theory then return c.bound > 0 and ("%s; the bound is %s idle"):format(text, paint.percent(c.bound)) or text end
-  text = ("%s; in theory %s%s: %s"):format(text, paint.percent(theory.bubble), theory.holds, theory.formula)
+  text = ("%s; in theory%s %s = %s"):format(text, theory.holds, paint.percent(theory.bubble), theory.formula)
   return c.move > SMALL * c.forward and text .. ", without communication time" or text
 end
 

@@ -55,6 +55,7 @@ return function(chart)
   local holds = formula.holds(chart, p)
   if not holds then return nil end
   local v, added = chart.stages / p, formula[2](p, F, B, W)
-  local text = ("%s of m%s (F + B + W)"):format(formula[1], v > 1 and " v" or "")
+  local parts = v > 1 and ("p = %d device groups, v = %d stages of each"):format(p, v) or ("p = %d stages"):format(p)
+  local text = ("A / (A + m%s (F + B + W)), A = %s, %s, m = %d micro-batches"):format(v > 1 and " v" or "", formula[1], parts, m)
   return {bubble = added / (m * v * (F + B + W) + added), formula = text, holds = holds}
 end

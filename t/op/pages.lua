@@ -104,8 +104,8 @@ tap.group("errors", function()
 end)
 
 tap.group("absent values and gradients", function()
-  tap.ok(rille.page("argmax"):find("^argmax%(x, axis = none,"), "a missing axis is documented as none")
-  tap.ok(rille.page("slice"):find("stop = none", 1, true), "a missing end is documented as none")
+  tap.ok(rille.page("argmax"):find("^argmax%(x, axis = nil,"), "a missing axis is documented as nil")
+  tap.ok(rille.page("slice"):find("stop = nil", 1, true), "a missing end is documented as nil")
   for _, name in ipairs{"argmax", "eq", "any", "floor", "floor_divide"} do
     tap.ok(rille.page(name):find("differentiable: the gradient is 0", 1, true), name .. " has a zero gradient")
   end

@@ -28,7 +28,7 @@ print_default(const struct attr_def *d, struct str *s)
     case ATTR_FLOAT: str_addf(s, "%g", d->f); break;
     case ATTR_BOOL: str_add(s, d->i ? "true" : "false"); break;
     case ATTR_TEXT: str_addf(s, "\"%.*s\"", (int)strcspn(d->text, "|"), d->text); break;
-    default: str_add(s, "none"); break;
+    default: str_add(s, "nil"); break;
     }
 }
 
