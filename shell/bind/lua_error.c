@@ -268,7 +268,7 @@ int
 complain(lua_State *L, const char *fmt, ...)
 {
     struct line line;
-    char text[1000];
+    char text[1000], inside[200] = "";
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
@@ -278,6 +278,8 @@ complain(lua_State *L, const char *fmt, ...)
         lua_pushfstring(L, "%s:%d: %s", line.file, line.number, text);
     else
         lua_pushstring(L, text);
+    find_module_path(L, inside, sizeof inside);
+    if (inside[0]) lua_pushfstring(L, "%s (in %s)", lua_tostring(L, -1), inside);
     return lua_error(L);
 }
 

@@ -108,10 +108,26 @@ tap.group("steps", function()
   for _, row in ipairs{
     {function() rille.graph(function(a) return a:reshape{4, 5} + 1 end, {micro_batches = 2})(x) end,
       "with micro_batches = 2, a tensor that depends on the step's arguments has the rows of one micro-batch: write -1"},
+    {function() rille.whatif(3) end, "whatif: expected a compiled step, found"},
+    {function() rille.graph(print, {offload = true}) end, "graph: offload must be a placement, found a boolean"},
     {function() rille.graph(print):stats() end, "the step has no plan yet; call the step first"},
     {function() rille.graph(print, {auto_parallel = 3}) end, '"optimal", "propagate", "recursive" or "greedy", found the number 3'},
     {function() rille.graph(print, {schedule = {memory = 1, lag = 2}}) end, "memory chooses lag and split_backward; expected either memory or these, found both"},
   } do tap.fails(row[1], {"messages.lua:", row[2]}, row[2]) end
+  for name, fn in pairs{
+    matmul = function(a) return a:matmul(rille.ones{3, 4}) end, add = function(a) return a + rille.ones{3} end,
+    reshape = function(a) return a:reshape{7, 5} end, expand = function(a) return a:expand{3, 5} end,
+    linear = function(a) return rille.nn.Linear(3, 4)(a) end,
+  } do
+    local good, why = pcall(rille.graph(fn, {micro_batches = 2}), x)
+    tap.ok(not good and not tostring(why):find("write -1", 1, true), name .. ": a wrong size that is not the batch's has no hint about rows", why)
+  end
+  for name, fn in pairs{
+    expand = function(a) return a:expand{4, 5} end, flat = function(a) return a:reshape{20} end, open = function(a) return a:reshape{4, -1} end,
+  } do
+    local good, why = pcall(rille.graph(fn, {micro_batches = 2}), x)
+    tap.ok(good or tap.has(tostring(why), "write -1"), name .. ": the batch's size has the hint", why)
+  end
   local p = rille.ones({64, 64}, {requires_grad = true})
   local step = rille.graph(function(a) return (a * p):sum() end, {memory_limit = 1})
   local good, why = pcall(step, rille.ones({64, 64}))
