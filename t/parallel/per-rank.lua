@@ -285,7 +285,7 @@ tap.group("errors", function()
     {"output 1 differs along mesh axis 0", id, {"S(0)"}, {"B"}, x},
     {"output 1 must be a local tensor, found 1", function() return 1 end, {"S(0)"}, {"B"}, x},
     {"replicated: expected a replicated tensor, found layout S(0)", function(m) return m:replicated(x) end, {"S(0)"}, {"B"}, x},
-    {"expected 2 results, one per entry of outputs, found 1", id, {"B"}, {"B", "B"}, x},
+    {"the number of results must be 2, one per entry of outputs, found 1", id, {"B"}, {"B", "B"}, x},
     {"the number of tensors must be 1, one per entry of inputs, found 2", id, {"B"}, {"B"}, x, x},
     {"all inputs must be on one placement", id, {"B", "B"}, {"B"}, x, rille.ones(2)},
     {"a local tensor has no 'conv2d'", function(_, t) return t:conv2d(t) end, {"B"}, {"B"}, x},

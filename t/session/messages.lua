@@ -104,6 +104,20 @@ tap.group("modules", function()
   tap.ok(not good and tap.has(tostring(why), "(in nn.Embedding)"), "a module that no longer exists is named by its class", why)
 end)
 
+tap.group("paths", function()
+  local nn = rille.nn
+  local Block, Net = nn.Module:extend("Block"), nn.Module:extend("Net")
+  function Net:init() self.blocks = {Block()} end
+  function Net:forward(v) return self.blocks[1](v) end
+  for _, fault in ipairs{"x[9]", "x:nosuch()", "x:split(0)", "x:chunk(0)", "nn.CrossEntropyLoss()(x)", "nn.Linear(4, 2)(x)", "rille.zeros{-1}", "rille.tensor{1, 'a'}"} do
+    Block.forward = load("local rille, nn = ... return function(self, x) local y = " .. fault .. " return y end", "=user.lua")(rille, nn)
+    tap.fails(function() Net()(x) end, {"user.lua:1: ", "(in Net.blocks.0)"}, fault .. " names the module's path")
+  end
+  for name, t in pairs{["rille.models.gpt2"] = rille.models.gpt2, ["rille.checkpoint"] = rille.checkpoint} do
+    tap.fails(function() t{} end, {"messages.lua:", name .. " is a table, not a function; it has: load, "}, name .. " is not called")
+  end
+end)
+
 tap.group("steps", function()
   for _, row in ipairs{
     {function() rille.graph(function(a) return a:reshape{4, 5} + 1 end, {micro_batches = 2})(x) end,
