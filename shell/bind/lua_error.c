@@ -315,9 +315,10 @@ what_is(lua_State *L, int i)
     static const char *const names[] = {"nothing",  "nil",     "a boolean",  "a pointer",  "a number",
                                         "a string", "a table", "a function", "a userdata", "a coroutine"};
     int type = lua_type(L, i);
-    if (type == LUA_TNUMBER) return lua_pushfstring(L, "the number %s", number_text(L, i));
+    if (type == LUA_TNUMBER) return number_text(L, i);
+    if (type == LUA_TBOOLEAN) return lua_toboolean(L, i) ? "true" : "false";
     if (type == LUA_TSTRING)
-        return lua_pushfstring(L, lua_rawlen(L, i) < 40 ? "the string \"%s\"" : "a string", lua_tostring(L, i));
+        return lua_pushfstring(L, lua_rawlen(L, i) < 40 ? "\"%s\"" : "a string", lua_tostring(L, i));
     if (tensor_test(L, i)) return "a tensor";
     if (kind_test(L, i, KIND_PLACE)) return "a placement";
     if (kind_test(L, i, KIND_LIVE)) return "a live number";

@@ -439,7 +439,8 @@ link_field(lua_State *L, const char *key, int naxis, bool above, double *out)
                  what_is(L, -1));
     if (type == LUA_TTABLE) check_list(L, -1, "whatif");
     if (type == LUA_TTABLE && (int)lua_rawlen(L, -1) != naxis)
-        complain(L, "whatif: %s has %d entries, but the mesh has %d axes", key, (int)lua_rawlen(L, -1), naxis);
+        complain(L, "whatif: the number of entries of %s must be %d, one for each mesh axis, found %d", key, naxis,
+                 (int)lua_rawlen(L, -1));
     for (int a = 0; type != LUA_TNIL && a < naxis; a++) {
         if (type == LUA_TTABLE)
             lua_rawgeti(L, -1, a + 1);
