@@ -19,7 +19,7 @@ tap.group("operators", function()
     {function() x:gelu("tan") end, 'gelu: approximate must be "none" or "tanh", found "tan"'},
     {function() x:gelu(5) end, 'gelu: approximate must be "none" or "tanh", found 5'},
     {function() x:relu(x) end, "relu: one tensor too many; expected relu(x)"},
-    {function() x:clamp(0, 1, "a") end, "clamp: one argument too many: the string \"a\"; expected clamp(x, min, max)"},
+    {function() x:clamp(0, 1, "a") end, "clamp: one argument too many: \"a\"; expected clamp(x, min, max)"},
     {function() rille.cat({x, rille.ones({4})}) end, "cat: operands must have as many dimensions as the first, 2, found 1"},
     {function() rille.concat({x, rille.ones({4})}) end, "concat: operands must have as many"},
     {function() rille.cat({}) end, "cat: expected a list of at least 1 tensor, found an empty list"},
