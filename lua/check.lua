@@ -314,7 +314,10 @@ function check.names(who, t)
     if name ~= "Module" and type(class) == "table" and rawget(class, "__index") == class then check.strict_class(class) end
   end
   local scope = who:match("[%w_]+$")
-  return setmetatable(t, {__index = function(_, name)
+  local function refuse_call()
+    check.fail("%s is a table, not a function; it has: %s", who, table.concat(sorted_keys(t), ", "))
+  end
+  return setmetatable(t, {__call = refuse_call, __index = function(_, name)
     local elsewhere = type(name) == "string" and rille._elsewhere(scope, name)
     if elsewhere then check.fail("%s has no '%s': %s", who, name, elsewhere) end
     local near = type(name) == "string" and rille._nearest(t, name)

@@ -333,7 +333,8 @@ end
 
 local function assign(x, key, v, accumulate)
   if not x.is_leaf then
-    refuse(x, "cannot assign to the result of an operator, only to a variable; write x[{0, 1}] = v instead of x[0][1] = v")
+    refuse(x, "cannot assign to the result of an operator, or to an argument of a step; assign to a copy, y = x:clone():detach(); "
+      .. "for x[0][1] = v, write x[{0, 1}] = v")
   end
   v = source(x, v)
   local read = read_key(x, key)

@@ -218,7 +218,7 @@ end
 
 -- Returns the mesh of the inputs: their common placement.
 local function mesh_of(inputs, args)
-  check.that(args.n == #inputs, "per_rank: expected %d tensors, one per entry of inputs, found %d", #inputs, args.n)
+  check.that(args.n == #inputs, "per_rank: the number of tensors must be %d, one per entry of inputs, found %d", #inputs, args.n)
   for k = 1, args.n do
     check.that(layout.is_tensor(args[k]), "per_rank: input %d must be a tensor, found %s", k, check.shown(args[k]))
     check.that(args[k].placement == args[1].placement, "per_rank: all inputs must be on one placement, found %s and %s",
@@ -240,7 +240,7 @@ local function per_rank(fn, options)
     local mesh = mesh_of(inputs, args)
     for k = 1, args.n do args[k] = enter(mesh, k, args[k], inputs[k]) end
     local results = table.pack(fn(mesh, table.unpack(args, 1, args.n)))
-    check.that(results.n == #outputs, "per_rank: expected %d results, one per entry of outputs, found %d", #outputs, results.n)
+    check.that(results.n == #outputs, "per_rank: the number of results must be %d, one per entry of outputs, found %d", #outputs, results.n)
     for k = 1, results.n do results[k] = leave(mesh, k, results[k], outputs[k]) end
     return table.unpack(results, 1, results.n)
   end

@@ -294,7 +294,7 @@ static int
 complete_shape(const struct call *c, int ndim, const int64_t *dim, struct type *out)
 {
     int64_t n = type_numel(&c->in[0]), known = 1;
-    int open = -1;
+    int open = -1, nopen = 0;
     bool fits = ndim >= 0 && ndim <= MAX_DIM;
     *out = (struct type){.ndim = (uint8_t)(fits ? ndim : 0)};
     for (int d = 0; fits && d < ndim; d++) {
@@ -313,9 +313,12 @@ complete_shape(const struct call *c, int ndim, const int64_t *dim, struct type *
     if (fits) return 0;
     struct str s = {0}, want = {0};
     call_print_operands(c, &s);
-    for (int d = 0; d < ndim; d++) str_addf(&want, d ? ", %lld" : "%lld", (long long)dim[d]);
-    int code = fail(E_SHAPE, "%s: expected a shape of %lld elements, found {%s}; %s", c->op->name, (long long)n,
-                    str_text(&want), str_text(&s));
+    for (int d = 0; d < ndim; d++) {
+        str_addf(&want, d ? ", %lld" : "%lld", (long long)dim[d]);
+        nopen += dim[d] == -1;
+    }
+    int code = fail(E_SHAPE, "%s: expected a shape of %lld elements%s, found {%s}; %s", c->op->name, (long long)n,
+                    nopen > 1 ? ", with -1 at most once" : "", str_text(&want), str_text(&s));
     str_free(&s);
     str_free(&want);
     return code;

@@ -159,8 +159,11 @@ infer(const struct call *c, int64_t *size)
     for (int i = 0; i < 2; i++) {
         result[i] = conv_size(c->attr, i, x->dim[2 + i], w->dim[2 + i]);
         if (result[i] < 0)
-            return call_fail(E_SHAPE, c, "the kernel must not exceed the padded image, %lld in dimension %d",
-                             (long long)(x->dim[2 + i] + 2 * conv_pair(&c->attr[CONV_PADDING], i, 0)), 2 + i);
+            return call_fail(E_SHAPE, c,
+                             "in dimension %d, the kernel must not exceed the padded image, %lld, found %lld; add "
+                             "padding or use a smaller kernel",
+                             2 + i, (long long)(x->dim[2 + i] + 2 * conv_pair(&c->attr[CONV_PADDING], i, 0)),
+                             (long long)((w->dim[2 + i] - 1) * conv_pair(&c->attr[CONV_DILATION], i, 1) + 1));
     }
     if (groups > 1) { /* letters g and o, which form the merged dimension of output channels */
         *size++ = groups;

@@ -115,9 +115,10 @@ function files.csv(path, given)
           what == "not a number" and remedy(at, row) or "")
         row[i] = number
       end
-      check.that(#rows == 0 or #row == #rows[1], "%s: %s:%d: %d columns, the lines before have %d", who, path, at, #row,
-        rows[1] and #rows[1] or 0)
-      check.that(not names or #row == #names, "%s: %s:%d: %d columns, the header names %d", who, path, at, #row, names and #names or 0)
+      check.that(#rows == 0 or #row == #rows[1], "%s: %s:%d: the number of columns must be %d, as in the lines before, found %d", who, path,
+        at, rows[1] and #rows[1] or 0, #row)
+      check.that(not names or #row == #names, "%s: %s:%d: the number of columns must be %d, as in the header, found %d", who, path, at,
+        names and #names or 0, #row)
       rows[#rows + 1] = row
     end
   end

@@ -12,8 +12,8 @@ local function rows_of(who, ids)
       check.shown(ids))
     for i = 1, #ids do
       local row = ids[i]
-      check.that(type(row) == "table" and #row > 0, "%s: prompt %d must be a list of ids, found %s", who, i - 1,
-        type(row) == "table" and "empty" or check.shown(row))
+      check.that(type(row) == "table" and #row > 0, "%s: ids must be a list of lists of ids, such as {{1, 2}}; found %s as prompt %d, counted from 0", who,
+        type(row) == "table" and "an empty list" or check.shown(row), i - 1)
     end
     return ids
   end

@@ -16,7 +16,16 @@ function Linear:init(n_in, n_out, options)
   if options.bias then self.bias = start.fan_in({n_out}, n_in) end
 end
 
+-- Checks the width here, because the operator would name its own operands: the input and the transposed weight.
+local function check_width(weight, x)
+  local shape, width = x.shape, weight.shape[2]
+  if #shape > 0 and shape[#shape] ~= width then
+    check.fail("nn.Linear: the last dimension of the input must be %d, found %d", width, shape[#shape])
+  end
+end
+
 function Linear:forward(x)
+  check_width(self.weight, x)
   return biased(rille.matmul(x, self.weight:transpose(0, 1)), self.bias)
 end
 

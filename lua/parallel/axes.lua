@@ -195,7 +195,7 @@ function axes.parts(recipe, shape)
   local function take(axis, part)
     check.that(math.type(axis) == "integer", "rille.parallel: a mesh axis must be an integer, found %s", check.shown(axis))
     check.that(axis >= 0 and axis < #shape,
-      "rille.parallel: unknown mesh axis %d; the mesh has %d axes, counted from 0", axis, #shape)
+      "rille.parallel: a mesh axis must be from 0 to %d, found %d", #shape - 1, axis)
     check.that(parts[axis + 1] == "none", "rille.parallel: mesh axis %d cannot have two roles, %s and %s", axis, parts[axis + 1],
       part)
     parts[axis + 1] = part

@@ -19,11 +19,12 @@ end
 function names.matching(what, pattern, list)
   check.that(type(pattern) == "string", "rille.parallel: %s must have names or patterns such as \"*.fc1\", found %s", what,
     check.shown(pattern))
-  local found, lua = {}, lua_pattern(pattern)
+  local found, lua, shown = {}, lua_pattern(pattern), {}
   for _, name in ipairs(list) do
+    if name ~= "" then shown[#shown + 1] = name end -- the root has no name
     if ("." .. name):find(lua) or name:find(lua) then found[#found + 1] = name end
   end
-  check.that(#found > 0, "rille.parallel: %s: '%s' matches no name; the names are: %s", what, pattern, some(list))
+  check.that(#found > 0, "rille.parallel: %s: '%s' matches no name; the names are: %s", what, pattern, some(shown))
   return found
 end
 

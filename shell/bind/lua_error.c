@@ -268,7 +268,7 @@ int
 complain(lua_State *L, const char *fmt, ...)
 {
     struct line line;
-    char text[1000];
+    char text[1000], inside[200] = "";
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
@@ -278,6 +278,8 @@ complain(lua_State *L, const char *fmt, ...)
         lua_pushfstring(L, "%s:%d: %s", line.file, line.number, text);
     else
         lua_pushstring(L, text);
+    find_module_path(L, inside, sizeof inside);
+    if (inside[0]) lua_pushfstring(L, "%s (in %s)", lua_tostring(L, -1), inside);
     return lua_error(L);
 }
 
@@ -313,9 +315,10 @@ what_is(lua_State *L, int i)
     static const char *const names[] = {"nothing",  "nil",     "a boolean",  "a pointer",  "a number",
                                         "a string", "a table", "a function", "a userdata", "a coroutine"};
     int type = lua_type(L, i);
-    if (type == LUA_TNUMBER) return lua_pushfstring(L, "the number %s", number_text(L, i));
+    if (type == LUA_TNUMBER) return number_text(L, i);
+    if (type == LUA_TBOOLEAN) return lua_toboolean(L, i) ? "true" : "false";
     if (type == LUA_TSTRING)
-        return lua_pushfstring(L, lua_rawlen(L, i) < 40 ? "the string \"%s\"" : "a string", lua_tostring(L, i));
+        return lua_pushfstring(L, lua_rawlen(L, i) < 40 ? "\"%s\"" : "a string", lua_tostring(L, i));
     if (tensor_test(L, i)) return "a tensor";
     if (kind_test(L, i, KIND_PLACE)) return "a placement";
     if (kind_test(L, i, KIND_LIVE)) return "a live number";

@@ -189,7 +189,10 @@ graph_options(lua_State *L, int i, struct graph *g)
     check_keys(L, i, "graph", keys);
     g->options.micro_batches = (int)integer_option(L, i, "micro_batches", 1, 1 << 20, 1);
     g->options.zero = (int)integer_option(L, i, "zero", 0, 3, 0);
-    if (lua_getfield(L, i, "offload") != LUA_TNIL) g->options.offload = place_check(L, lua_gettop(L));
+    if (lua_getfield(L, i, "offload") != LUA_TNIL) {
+        if (!kind_test(L, -1, KIND_PLACE)) complain(L, "graph: offload must be a placement, found %s", what_is(L, -1));
+        g->options.offload = place_check(L, lua_gettop(L));
+    }
     lua_pop(L, 1);
     g->options.prefetch = (int)integer_option(L, i, "prefetch", 1, 1024, 1);
     planner_options(L, i, g);
@@ -436,7 +439,8 @@ link_field(lua_State *L, const char *key, int naxis, bool above, double *out)
                  what_is(L, -1));
     if (type == LUA_TTABLE) check_list(L, -1, "whatif");
     if (type == LUA_TTABLE && (int)lua_rawlen(L, -1) != naxis)
-        complain(L, "whatif: %s has %d entries, but the mesh has %d axes", key, (int)lua_rawlen(L, -1), naxis);
+        complain(L, "whatif: the number of entries of %s must be %d, one for each mesh axis, found %d", key, naxis,
+                 (int)lua_rawlen(L, -1));
     for (int a = 0; type != LUA_TNIL && a < naxis; a++) {
         if (type == LUA_TTABLE)
             lua_rawgeti(L, -1, a + 1);
@@ -479,9 +483,10 @@ static int
 whatif(lua_State *L)
 {
     static const char *const keys[] = {"mesh", "bandwidth", "latency", "flops", "memory", NULL};
-    struct graph *g = graph_check(L, 1);
+    struct graph *g = kind_test(L, 1, KIND_GRAPH);
     struct rille_cluster c = {.size = sizeof c};
     struct rille_explain *e;
+    if (!g) return complain(L, "whatif: expected a compiled step, found %s", what_is(L, 1));
     if (!lua_istable(L, 2)) return complain(L, "whatif: expected a table {mesh =, ...}, found %s", what_is(L, 2));
     if (!lua_isnoneornil(L, 3)) return complain(L, "whatif: expected a step and a table, found also %s", what_is(L, 3));
     check_keys(L, 2, "whatif", keys);

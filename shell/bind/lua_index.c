@@ -325,8 +325,8 @@ index_assign_part(lua_State *L)
         return index_error(L, "index: expected a position or a table of ranges, found %s", what_is(L, 2));
     picks_read(L, 2, x, picks);
     if (!rille_tensor_is_leaf(x))
-        return index_error(L, "index: cannot assign to the result of an operator, only to a variable; write x[{0, 1}] "
-                              "= v instead of x[0][1] = v");
+        return index_error(L, "index: cannot assign to the result of an operator, or to an argument of a step; assign "
+                              "to a copy, y = x:clone():detach(); for x[0][1] = v, write x[{0, 1}] = v");
     int ndim = rille_tensor_ndim(x);
     push_source(L, x, 3);
     align_top(L, ndim, picks);

@@ -136,8 +136,13 @@ number_arg(lua_State *L, int i)
 static const char *
 kind_text(const struct rille_attr_info *a)
 {
-    static const char *const texts[] = {
-        "", "an integer", "a number", "true or false", NULL, "a list of integers", "a dtype such as \"f32\""};
+    static const char *const texts[] = {"",
+                                        "an integer",
+                                        "a number",
+                                        "true or false",
+                                        NULL,
+                                        "an integer or a list of integers",
+                                        "a dtype such as \"f32\""};
     return texts[a->kind];
 }
 
@@ -214,6 +219,13 @@ spread_list(struct call *c, int i)
     return true;
 }
 
+static int
+wrong_operand(struct call *c, const struct rille_operand_info *in, int i)
+{
+    return refuse_call(c, "%s must be a tensor%s, found %s", in->name, in->number ? " or a number" : "",
+                       what_is(c->L, i));
+}
+
 static void
 next_attr(struct call *c, int i)
 {
@@ -224,7 +236,7 @@ next_attr(struct call *c, int i)
         return;
     }
     const struct rille_operand_info *in = next_operand(c);
-    if (in) refuse_call(c, "%s must be a tensor, found %s", in->name, what_is(c->L, i));
+    if (in) wrong_operand(c, in, i);
     refuse_call(c, "one argument too many: %s; expected %s", what_is(c->L, i), usage_text(c));
 }
 
@@ -240,7 +252,7 @@ unknown_argument(struct call *c, const char *name)
     }
     luaL_addstring(&b, "strategy");
     luaL_pushresult(&b);
-    return refuse_call(c, "unknown argument '%s'; expected one of %s", name, lua_tostring(c->L, -1));
+    return refuse_call(c, "unknown argument '%s'; expected one of: %s", name, lua_tostring(c->L, -1));
 }
 
 /* ---- tables: a list of tensors, a list of integers, names ---- */
@@ -289,7 +301,7 @@ read_operand_name(struct call *c, const char *name, int i)
     else if (o->operand[k].number && lua_type(c->L, i) == LUA_TNUMBER)
         c->arg[k] = number_arg(c->L, i);
     else
-        refuse_call(c, "%s must be a tensor, found %s", name, what_is(c->L, i));
+        wrong_operand(c, &o->operand[k], i);
     return true;
 }
 

@@ -179,7 +179,9 @@ attach_open(const char *name, struct attach *out)
     if (code) return code;
     char answer = greet_controller(out->fd) ? 0 : await_reply(out->fd, text);
     if (answer == 'I') return 128 + SIGINT;
-    if (answer != 'Y') return attach_failed("the controller refused this prompt: %s", answer ? text + 1 : "it ended");
+    if (answer != 'Y')
+        return attach_failed(answer ? "the controller refused this prompt: %s" : "%s",
+                             answer ? text + 1 : "the controller ended before it answered");
     memcpy(out->title, f.title, sizeof out->title);
     out->pid = f.pid;
     return 0;

@@ -354,7 +354,7 @@ choose_bind(struct front *f)
     char own[64] = "127.0.0.1";
     for (const struct host *h = f->hosts.host; h < f->hosts.host + f->hosts.n && !strncmp(own, "127.", 4); h++) {
         if (is_here(h) || !rille_own_address(h->name, own)) continue;
-        fprintf(stderr, "rille: launch: %s; give --bind tcp://ADDRESS:PORT, at which workers find the coordinator\n",
+        fprintf(stderr, "rille: launch: %s, or give --bind tcp://ADDRESS:PORT, at which workers find the coordinator\n",
                 rille_error());
         return USAGE;
     }

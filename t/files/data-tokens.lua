@@ -195,8 +195,8 @@ tap.group("text files", function()
         {("w.csv:2: column 2: '%s' is out of range for %s"):format(ends[i], dtype)}, ("%s is out of range"):format(ends[i]))
     end
   end
-  tap.fails(function() data.csv(write("b.csv", "1,2\n3\n")) end, {"b.csv:2", "1 columns", "2"}, "the error names a line with another number of columns")
-  tap.fails(function() data.csv(write("b.csv", "a,b\n1,2,3\n"), {header = true}) end, {"b.csv:2", "3 columns", "header names 2", "data-tokens.lua"},
+  tap.fails(function() data.csv(write("b.csv", "1,2\n3\n")) end, {"b.csv:2", "the number of columns must be 2, as in the lines before, found 1"}, "the error names a line with another number of columns")
+  tap.fails(function() data.csv(write("b.csv", "a,b\n1,2,3\n"), {header = true}) end, {"b.csv:2", "the number of columns must be 2, as in the header, found 3", "data-tokens.lua"},
     "the error names a header with another number of columns")
   tap.is(select(2, data.csv(write("b.csv", "\xEF\xBB\xBFa,\"b, and \"\"c\"\"\",\"\"\n1,2,\" 3\""), {header = true})), {"a", 'b, and "c"', ""},
     "quoted names may contain commas and quotes")

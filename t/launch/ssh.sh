@@ -136,7 +136,7 @@ ok "more workers than slots are refused" ends 2 "-n 3 is more than the 2 slots"
 over -H a:300 -e ''
 ok "more workers than a job can have are refused" ends 2 "at most 256 workers"
 go launch -H no.such.host.invalid -e ''
-ok "a host name that does not resolve requires --bind" ends 2 'no network route to "no.such.host.invalid"' "--bind"
+ok "a host name that does not resolve is reported" ends 2 'the host name "no.such.host.invalid" is unknown' "--bind"
 go launch --bind tcp://10.255.255.254:5999 -H a -e ''
 ok "an address that cannot be bound is an error" ends 2 "10.255.255.254"
 

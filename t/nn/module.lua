@@ -250,7 +250,7 @@ tap.group("paths in errors", function()
   local net, x = Net(), rille.ones{2, 4}
   for path, call in pairs{["Net.first"] = function() net.first(rille.ones{2, 3}) end, ["Net.blocks.1.1"] = function() net.blocks(x) end,
     ["Net.more.0"] = function() net.more[1](x) end, ["Net.more.named"] = function() net.more.named(x) end,
-    ["nn.Linear"] = function() nn.Linear(4, 2)(rille.ones{2, 3}) end} do
+    ["nn.LayerNorm"] = function() nn.LayerNorm(4)(rille.ones{2, 3}) end} do
     tap.fails(call, {"module.lua:", "(in " .. path .. ")"}, path .. ": the error names the module")
   end
   local again = Net()

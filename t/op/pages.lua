@@ -66,7 +66,7 @@ tap.group("attributes", function()
     tap.ok(first:find(call.yes, 1, true) and not rille.page(name):find(call.no, 1, true), name .. " documents its attributes", first)
     local good, err = pcall(x[name], x, {kernel_size = 2, [call.no] = 1})
     tap.ok(not good and err:find("unknown argument '" .. call.no .. "'", 1, true), name .. " refuses other attributes", err)
-    tap.ok(not err:match("expected one of (.*);"):find(call.no, 1, true), "the error does not offer the refused attribute", err)
+    tap.ok(not err:match("expected one of: (.*);"):find(call.no, 1, true), "the error does not offer the refused attribute", err)
   end
   local mean = rille.ones({1, 1, 4, 4}):avg_pool2d(2, 2, 1, false, false)
   tap.is(mean:totable(), rille.ones({1, 1, 3, 3}):totable(), "positional arguments have the order of the page")

@@ -497,7 +497,7 @@ tap.group("mistakes", function()
   end
   refused(P22, {tensor = {0, 1}, panels = 3}, {"width of 16", "3 panels", "multiple of 6"}, "panels that do not divide")
   refused(P22, {data = 0, tensor = 1, panels = 2}, {"panels", "2d", "1d"}, "panels of 1D")
-  refused(P4, {tensor = 1}, {"unknown mesh axis 1", "the mesh has 1"}, "an axis that does not exist")
+  refused(P4, {tensor = 1}, {"a mesh axis must be from 0 to 0, found 1"}, "an axis that does not exist")
   refused(P4, {tensor = "x"}, {"must be an integer", "x"}, "an axis that is no number")
   refused(P22, {data = 0, tensor = 0}, {"axis 0", "data and tensor"}, "one axis twice")
   refused(P22, {tensor = {0, 1}, method = "5d"}, {"'5d'", "1d, 2.5d, 2d, 3d"}, "an unknown method")

@@ -285,8 +285,8 @@ tap.group("errors", function()
     {"output 1 differs along mesh axis 0", id, {"S(0)"}, {"B"}, x},
     {"output 1 must be a local tensor, found 1", function() return 1 end, {"S(0)"}, {"B"}, x},
     {"replicated: expected a replicated tensor, found layout S(0)", function(m) return m:replicated(x) end, {"S(0)"}, {"B"}, x},
-    {"expected 2 results, one per entry of outputs, found 1", id, {"B"}, {"B", "B"}, x},
-    {"expected 1 tensors, one per entry of inputs, found 2", id, {"B"}, {"B"}, x, x},
+    {"the number of results must be 2, one per entry of outputs, found 1", id, {"B"}, {"B", "B"}, x},
+    {"the number of tensors must be 1, one per entry of inputs, found 2", id, {"B"}, {"B"}, x, x},
     {"all inputs must be on one placement", id, {"B", "B"}, {"B"}, x, rille.ones(2)},
     {"a local tensor has no 'conv2d'", function(_, t) return t:conv2d(t) end, {"B"}, {"B"}, x},
     {"pass it to the function as an input", function(_, t) return t + x end, {"S(0)"}, {"S(0)"}, x},
@@ -309,7 +309,7 @@ tap.group("errors", function()
   tap.fails(joined({b, a}, "S(0)"), "the shard of rank 0 must be f32{2, 3}, found f32{1, 3}", "from_local needs even shards")
   tap.fails(joined({a, a}, "B"), "the layout must be S on each mesh axis", "from_local needs a split layout")
   tap.fails(joined({a, rille.ones(2)}, "S(0)"), "all tensors must have 2 axes, found 1", "from_local needs equal numbers of axes")
-  tap.fails(joined({a, 1}, "S(0)"), "expected a tensor, found the number 1", "from_local needs tensors")
+  tap.fails(joined({a, 1}, "S(0)"), "expected a tensor, found 1", "from_local needs tensors")
   tap.fails(function() rille.from_local({a, a}) end, "expected a table {placement =, sbp =}", "from_local needs a layout")
   tap.fails(function() rille.zeros({2}, {placement = P, sbp = "P"}):requires_grad_(true):to_local(0) end, "detach the tensor first",
     "an addend has no gradient")

@@ -415,7 +415,11 @@ test_reshape(void)
         {"f32{8,9}", 2, {12, 6}, NULL, "f32{12, 6}"},
         {"f32{4,6}", 2, {5, 5}, NULL, "reshape: expected a shape of 24 elements, found {5, 5}; x is f32{4, 6}"},
         {"f32{4,6}", 2, {5, -1}, NULL, "reshape: expected a shape of 24 elements, found {5, -1}; x is f32{4, 6}"},
-        {"f32{4,6}", 2, {-1, -1}, NULL, "reshape: expected a shape of 24 elements, found {-1, -1}; x is f32{4, 6}"},
+        {"f32{4,6}",
+         2,
+         {-1, -1},
+         NULL,
+         "reshape: expected a shape of 24 elements, with -1 at most once, found {-1, -1}; x is f32{4, 6}"},
         {"f32{0,6}", 2, {0, -1}, NULL, "reshape: expected a shape of 0 elements, found {0, -1}; x is f32{0, 6}"},
     };
     struct op op = {.name = "reshape", .in = {{"x"}}, .shape.make_rule = write_reshape, .shape.infer = size_reshape};

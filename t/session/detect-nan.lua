@@ -11,7 +11,7 @@ local function line() return debug.getinfo(2, "l").currentline end
 tap.group("the setting", function()
   tap.is({rille.detect_nan(true), rille.detect_nan(), rille.detect_nan(false), rille.detect_nan()}, {false, true, true, false},
     "detect_nan() returns the previous setting, and changes nothing without an argument")
-  tap.fails(function() rille.detect_nan("yes") end, {"detect_nan: expected true or false, found the string \"yes\""}, "a text is refused")
+  tap.fails(function() rille.detect_nan("yes") end, {"detect_nan: expected true or false, found \"yes\""}, "a text is refused")
   tap.fails(function() rille.graph(print, {check = "na"}) end, {'check must be "trace", "nan" or "trace,nan"'}, "an unknown check is refused")
 end)
 

@@ -17,9 +17,9 @@ tap.group("operators", function()
     {function() x:softmax(2) end, "softmax: axis must be from -2 to 1, found 2"},
     {function() x:unsqueeze(4) end, "unsqueeze: axis must be from -3 to 2, found 4"},
     {function() x:gelu("tan") end, 'gelu: approximate must be "none" or "tanh", found "tan"'},
-    {function() x:gelu(5) end, 'gelu: approximate must be "none" or "tanh", found the number 5'},
+    {function() x:gelu(5) end, 'gelu: approximate must be "none" or "tanh", found 5'},
     {function() x:relu(x) end, "relu: one tensor too many; expected relu(x)"},
-    {function() x:clamp(0, 1, "a") end, "clamp: one argument too many: the string \"a\"; expected clamp(x, min, max)"},
+    {function() x:clamp(0, 1, "a") end, "clamp: one argument too many: \"a\"; expected clamp(x, min, max)"},
     {function() rille.cat({x, rille.ones({4})}) end, "cat: operands must have as many dimensions as the first, 2, found 1"},
     {function() rille.concat({x, rille.ones({4})}) end, "concat: operands must have as many"},
     {function() rille.cat({}) end, "cat: expected a list of at least 1 tensor, found an empty list"},
@@ -30,18 +30,18 @@ tap.group("operators", function()
     {function() rille.boxing{shape = {1}, dtype = "half", from = {placement = P, sbp = "B"}, to = {placement = P, sbp = "B"}} end,
       'boxing: unknown dtype "half": write "f16"'},
     {function() rille.linspace(0, 1) end, "linspace: n, the number of elements, must be an integer of at least 0, found nothing"},
-    {function() rille.linspace("a", 1, 3) end, 'linspace: start must be a number, found the string "a"'},
-    {function() rille.eye(-1) end, "eye: the number of rows must be an integer of at least 0, found the number -1"},
+    {function() rille.linspace("a", 1, 3) end, 'linspace: start must be a number, found "a"'},
+    {function() rille.eye(-1) end, "eye: the number of rows must be an integer of at least 0, found -1"},
     {function() x:index_select(0, mask) end, "index_select: ids must be integer, found bool; a mask selects with masked_select"},
     {function() x:index_select(0, T({1})) end, 'index_select: ids must be integer, found f32; convert it with to("i64")'},
     {function() x:cross_entropy(T({0, 1, 2, 3})) end, "cross_entropy: labels must be the classes' numbers, i64 or i32, found f32; convert them: labels:to(\"i64\")"},
     {function() x:cross_entropy(ids) end, "cross_entropy: labels must have shape {4} (axis 1 of logits is the classes), found {2}"},
     {function() image:conv2d(rille.ones({4, 2, 3, 3})) end, "conv2d: expected an image of 2 channels (dimension 1 of x), found 3; x is f32{2, 3, 8, 8}"},
     {function() image:conv2d(rille.ones({4, 1, 3, 3}), {groups = 2}) end, "groups must divide the input channels, 3, and the output channels, 4; found 2"},
-    {function() image:conv2d(rille.ones({4, 3, 9, 3})) end, "conv2d: the kernel must not exceed the padded image, 8 in dimension 2"},
+    {function() image:conv2d(rille.ones({4, 3, 9, 3})) end, "conv2d: in dimension 2, the kernel must not exceed the padded image, 8, found 9; add padding"},
     {function() image:conv2d(rille.ones({4, 3, 3, 3}), {stride = 0}) end, "conv2d: stride must be at least 1, found 0"},
     {function() x:conv2d(x) end, "conv2d: x and w must have 4 dimensions, found 2 and 2"},
-    {function() image:max_pool2d(9) end, "max_pool2d: the window must not exceed the padded image, 8 in dimension 2"},
+    {function() image:max_pool2d(9) end, "max_pool2d: in dimension 2, the window must not exceed the padded image, 8, found 9; add padding"},
     {function() image:max_pool2d(2, {padding = 2}) end, "max_pool2d: padding must be at most half of kernel_size, 2, found 2"},
     {function() x:layer_norm(nil, nil, {normalized_shape = {4}}) end, "layer_norm: normalized_shape must be {5}, the last sizes of x, found {4}"},
     {function() rille.ones({}):layer_norm() end, "x must have at least 1 dimension, found 0"},
@@ -55,7 +55,7 @@ tap.group("operators", function()
     {function() rille.placement("gpu", {0}) end, 'placement: unknown device kind "gpu": expected cpu, meta or cuda; a GPU is cuda'},
     {function() rille.placement("cuda:0", {0}) end, 'placement: expected a device kind without a number, such as "cpu", found "cuda:0"'},
     {function() rille.placement("cpu", {9999}) end, "; start rille with -d cpu:10000"},
-    {function() rille.placement("cpu", {-1}) end, "placement: a rank must be a device number from 0 on, an integer, found the number -1"},
+    {function() rille.placement("cpu", {-1}) end, "placement: a rank must be a device number from 0 on, an integer, found -1"},
   } do tap.fails(row[1], {"messages.lua:", row[2]}, row[2]) end
 end)
 
@@ -104,14 +104,44 @@ tap.group("modules", function()
   tap.ok(not good and tap.has(tostring(why), "(in nn.Embedding)"), "a module that no longer exists is named by its class", why)
 end)
 
+tap.group("paths", function()
+  local nn = rille.nn
+  local Block, Net = nn.Module:extend("Block"), nn.Module:extend("Net")
+  function Net:init() self.blocks = {Block()} end
+  function Net:forward(v) return self.blocks[1](v) end
+  for _, fault in ipairs{"x[9]", "x:nosuch()", "x:split(0)", "x:chunk(0)", "nn.CrossEntropyLoss()(x)", "nn.Linear(4, 2)(x)", "rille.zeros{-1}", "rille.tensor{1, 'a'}"} do
+    Block.forward = load("local rille, nn = ... return function(self, x) local y = " .. fault .. " return y end", "=user.lua")(rille, nn)
+    tap.fails(function() Net()(x) end, {"user.lua:1: ", "(in Net.blocks.0)"}, fault .. " names the module's path")
+  end
+  for name, t in pairs{["rille.models.gpt2"] = rille.models.gpt2, ["rille.checkpoint"] = rille.checkpoint} do
+    tap.fails(function() t{} end, {"messages.lua:", name .. " is a table, not a function; it has: load, "}, name .. " is not called")
+  end
+end)
+
 tap.group("steps", function()
   for _, row in ipairs{
     {function() rille.graph(function(a) return a:reshape{4, 5} + 1 end, {micro_batches = 2})(x) end,
       "with micro_batches = 2, a tensor that depends on the step's arguments has the rows of one micro-batch: write -1"},
+    {function() rille.whatif(3) end, "whatif: expected a compiled step, found"},
+    {function() rille.graph(print, {offload = true}) end, "graph: offload must be a placement, found true"},
     {function() rille.graph(print):stats() end, "the step has no plan yet; call the step first"},
-    {function() rille.graph(print, {auto_parallel = 3}) end, '"optimal", "propagate", "recursive" or "greedy", found the number 3'},
+    {function() rille.graph(print, {auto_parallel = 3}) end, '"optimal", "propagate", "recursive" or "greedy", found 3'},
     {function() rille.graph(print, {schedule = {memory = 1, lag = 2}}) end, "memory chooses lag and split_backward; expected either memory or these, found both"},
   } do tap.fails(row[1], {"messages.lua:", row[2]}, row[2]) end
+  for name, fn in pairs{
+    matmul = function(a) return a:matmul(rille.ones{3, 4}) end, add = function(a) return a + rille.ones{3} end,
+    reshape = function(a) return a:reshape{7, 5} end, expand = function(a) return a:expand{3, 5} end,
+    linear = function(a) return rille.nn.Linear(3, 4)(a) end,
+  } do
+    local good, why = pcall(rille.graph(fn, {micro_batches = 2}), x)
+    tap.ok(not good and not tostring(why):find("write -1", 1, true), name .. ": a wrong size that is not the batch's has no hint about rows", why)
+  end
+  for name, fn in pairs{
+    expand = function(a) return a:expand{4, 5} end, flat = function(a) return a:reshape{20} end, open = function(a) return a:reshape{4, -1} end,
+  } do
+    local good, why = pcall(rille.graph(fn, {micro_batches = 2}), x)
+    tap.ok(good or tap.has(tostring(why), "write -1"), name .. ": the batch's size has the hint", why)
+  end
   local p = rille.ones({64, 64}, {requires_grad = true})
   local step = rille.graph(function(a) return (a * p):sum() end, {memory_limit = 1})
   local good, why = pcall(step, rille.ones({64, 64}))

@@ -375,7 +375,7 @@ for _, case in ipairs{
   {function() return m[{{{0, 1}, {1, 0}}}] end, "found 2 entries"},
   {function() return m[{{1, 2, 3, 4}}] end, "found 4 entries"},
   {function() m[{{{0, 1}}}] = rille.zeros(3) end, "shape {3} cannot be assigned", "{2, 4}"},
-  {function() (m + 1)[{{{0}}}] = 1 end, "only to a variable"},
+  {function() (m + 1)[{{{0}}}] = 1 end, "assign to a copy"},
   {function() return m:masked_fill(m, 1) end, "mask must be a bool tensor"},
   {function() return m:masked_select(rille.tensor{true, false, true}) end, "does not broadcast"},
   {function() return m:nonzero(1) end, "at most 1 argument"},

@@ -406,16 +406,35 @@ call_in_parts(const struct call_context *ctx, const struct op *op, const struct 
     return build_call(ctx, join, npart, part, joining, NULL, res);
 }
 
+/* Returns true if the sizes given to a view, as in reshape, are those of the whole batch: n times as many elements as
+ * those of v, which belongs to one of n micro-batches. */
+static bool
+has_batch_sizes(const struct op *op, const struct attr *sizes, const struct val *v, int n)
+{
+    int64_t total = type_numel(&v->type) * n, known = 1;
+    bool open = false;
+    if (!(op->flags & OP_VIEW) || op->attr[0].kind != ATTR_INTS || op->attr[0].flags & ATTR_AXIS) return false;
+    if (n < 2 || !trace_per_microbatch(v)) return false;
+    for (int d = 0; d < sizes->n; d++) {
+        if (sizes->list[d] < 0)
+            open = true;
+        else if (__builtin_mul_overflow(known, sizes->list[d], &known))
+            return false;
+    }
+    return open ? known > 0 && total % known == 0 : total == known;
+}
+
 int
 call_operator(const struct call_context *ctx, const struct op *op, int nargs, const struct rille_arg *args, int nattrs,
               const struct rille_attr *attrs, struct val **in, int *nin, struct val **res)
 {
     struct attr attr[OP_ATTR];
     struct given_args given = {nargs, nattrs, args, attrs};
+    *nin = attr[0].n = 0;
     int status = nargs > CALL_OPERANDS && op->rewrite.joins_with ? call_in_parts(ctx, op, &given, in, nin, res)
                                                                  : call_once(ctx, op, &given, attr, in, nin, res);
     int n = trace_microbatches(ctx->s);
-    if (status != E_SHAPE || n < 2) return status;
+    if (status != E_SHAPE || *nin != 1 || !has_batch_sizes(op, attr, in[0], n)) return status;
     return fail(status,
                 "%s; with micro_batches = %d, a tensor that depends on the step's arguments has the rows of one "
                 "micro-batch: write -1 for their number",

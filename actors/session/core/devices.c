@@ -61,6 +61,8 @@ no_device(const struct rille_session *s, int kind, int32_t rank)
     else
         snprintf(have, sizeof have, "%s:0 to %s:%d", text, text, n - 1);
     if (kind != DEV_CUDA && !s->cluster) str_addf(&remedy, "; start rille with -d %s:%lld", text, (long long)rank + 1);
+    if (kind != DEV_CUDA && s->cluster)
+        str_addf(&remedy, "; start more workers, or use more devices per worker: -d %s:N", text);
     int status =
         fail(E_PLACE, "placement: no device %s:%d: this session has %s%s", text, (int)rank, have, str_text(&remedy));
     str_free(&remedy);

@@ -81,7 +81,11 @@ rille_own_address(const char *host, char out[64])
     TRY(face_given(host, "the host", __func__));
     TRY(face_given(out, "out", __func__));
     snprintf(to, sizeof to, strchr(host, ':') ? "tcp://[%s]:1" : "tcp://%s:1", host);
-    return machine_address(to, out) ? 0 : fail(E_ARG, "this host has no network route to \"%s\"", host);
+    if (machine_address(to, out)) return 0;
+    char number[MACHINE_ADDRESS];
+    return machine_number(host, strlen(host), number)
+               ? fail(E_ARG, "this host has no network route to \"%s\": check the network", host)
+               : fail(E_ARG, "the host name \"%s\" is unknown: check the name", host);
 }
 
 int

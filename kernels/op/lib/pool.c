@@ -81,10 +81,14 @@ pool_infer(const struct call *c, int64_t *size)
 {
     TRY(pool_check(c));
     for (int i = 0; i < 2; i++) {
+        struct window w = pool_window(c->attr, i);
         size[i] = pool_size(c->attr, i, c->in[0].dim[2 + i]);
         if (size[i] < 1)
-            return call_fail(E_SHAPE, c, "the window must not exceed the padded image, %lld in dimension %d",
-                             (long long)(c->in[0].dim[2 + i] + 2 * pool_window(c->attr, i).padding), 2 + i);
+            return call_fail(E_SHAPE, c,
+                             "in dimension %d, the window must not exceed the padded image, %lld, found %lld; add "
+                             "padding or use a smaller window",
+                             2 + i, (long long)(c->in[0].dim[2 + i] + 2 * w.padding),
+                             (long long)((w.kernel - 1) * w.dilation + 1));
     }
     return 0;
 }
