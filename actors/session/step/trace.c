@@ -196,17 +196,12 @@ total_variable(const struct call_context *ctx, const struct val *v, struct rille
     return status;
 }
 
-/* Returns the level of a total of v. */
+/* Returns the level of a total of v. mark: of values that were visited (graph_mark). */
 static int32_t
-total_level(struct rille_session *s, struct val *v)
+total_level(const struct trace *r, struct val *v, uint64_t mark)
 {
-    const struct trace *r = s->trace.now;
-    uint64_t mark = graph_mark(s->graph);
-    int n = 1, capacity = 0;
-    int32_t level = 0;
-    struct val **stack = NULL;
-    GROW(stack, n, capacity);
-    stack[0] = v;
+    int n = 1, capacity = 1, level = 0;
+    struct val **stack = must_copy(&v, sizeof v);
     while (n > 0) {
         struct val *x = stack[--n];
         for (int32_t i = 0; i < r->ntotal; i++)
@@ -231,7 +226,7 @@ total_of(const struct call_context *ctx, struct val *v, struct val **out)
     for (int32_t i = 0; i < r->ntotal; i++)
         if (r->total[i].of == v) return *out = r->total[i].t->val, 0;
     plain.grad = false;
-    w.level = total_level(ctx->s, v);
+    w.level = total_level(r, v, graph_mark(ctx->s->graph));
     TRY(microbatch_sum(&plain, v, &w.sum));
     TRY(layout_summed(ctx->s->atlas, v->layout, &l));
     if (l != w.sum->layout) TRY(build_to_global(&plain, w.sum, l, &w.sum));
