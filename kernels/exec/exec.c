@@ -355,11 +355,12 @@ find_nan(const struct exec *e, void *const *in, void *const *out)
         if (at < 0) continue;
         double value = elem_get_f(e->out[i].dtype, out[i], at);
         const char *text = nan >= 0 ? "NaN" : value < 0 ? "-inf" : "inf";
-        return nan >= 0 && nan_in >= 0
-                   ? fail(E_KERNEL, "%s: element %lld of result %d is NaN, because operand %d has NaN",
-                          e->call->op->name, (long long)at, i, nan_in)
-                   : fail(E_KERNEL, "%s: element %lld of result %d is %s, though the operands are finite",
-                          e->call->op->name, (long long)at, i, text);
+        char which[24] = "";
+        if (e->nout > 1) snprintf(which, sizeof which, " of result %d", i);
+        return nan >= 0 && nan_in >= 0 ? fail(E_KERNEL, "%s: element %lld%s is NaN, because operand %d has NaN",
+                                              e->call->op->name, (long long)at, which, nan_in)
+                                       : fail(E_KERNEL, "%s: element %lld%s is %s, though the operands are finite",
+                                              e->call->op->name, (long long)at, which, text);
     }
     return 0;
 }

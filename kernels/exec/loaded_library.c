@@ -6,11 +6,13 @@
 #include "runtime/base/error.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef const struct rille_operator *const *list_function(uint32_t abi);
 
@@ -21,6 +23,7 @@ open_library(const char *path, void **library, const struct rille_operator *cons
     char file[PATH_MAX];
     snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./", path);
     *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!*library && access(file, R_OK)) return fail(E_IO, "%s", strerror(errno));
     if (!*library) return fail(E_IO, "expected a shared library: %s", dlerror());
     list_function *function = NULL;
     *(void **)&function = dlsym(*library, "rille_operators");

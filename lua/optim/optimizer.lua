@@ -32,7 +32,7 @@ local methods = {}
 
 local function check_parameters(name, params, seen)
   check.parameters(name, params)
-  check.that(#params > 0, "%s: the list of parameters is empty", name)
+  check.that(#params > 0, "%s: the list of parameters is empty; net:parameters() lists the fields of modules that are tensors with requires_grad", name)
   for i, p in ipairs(params) do
     check.that(layout.is_tensor(p), "%s: parameter %d must be a tensor, found %s", name, i, check.shown(p))
     check.that(p.is_leaf, "%s: parameter %d is the result of an operator; parameters must be leaf tensors", name, i)

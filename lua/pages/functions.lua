@@ -79,7 +79,7 @@ was = rille.detect_nan(true)
 good, why = pcall(function() return rille.tensor{-1.0}:log():item() end)
 rille.detect_nan(false)]],
     shows = "why:match('log: .* is NaN')",
-    gives = "log: element 0 of result 0 is NaN",
+    gives = "log: element 0 is NaN",
     see = "stats graph optim.clip_grad_norm",
     words = "nan inf infinite anomaly overflow debug explode exploding",
   },

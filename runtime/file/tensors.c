@@ -29,7 +29,7 @@ format_find(const char *path, const char *name, const struct format **out)
     }
     return fail(E_IO,
                 "%s: unknown format: the name must end in .safetensors, .npy, .npz or .gguf, or be a folder of "
-                ".safetensors files",
+                ".safetensors files; convert files of torch.save in Python by safetensors.torch.save_file",
                 path);
 }
 

@@ -567,14 +567,19 @@ graph_index(lua_State *L)
     return complain(L, "a graph has no method '%s'%s", lua_tostring(L, 2), name_hint(L, &best));
 }
 
+static int
+graph_newindex(lua_State *L)
+{
+    return complain(L, "a compiled step has no field '%s' that can be set; its function returns values",
+                    lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : what_is(L, 2));
+}
+
 void
 graph_open(lua_State *L)
 {
-    static const luaL_Reg meta[] = {{"__call", graph_call},
-                                    {"__gc", graph_gc},
-                                    {"__close", graph_gc},
-                                    {"__tostring", graph_tostring},
-                                    {NULL, NULL}};
+    static const luaL_Reg meta[] = {{"__call", graph_call},         {"__gc", graph_gc},
+                                    {"__close", graph_gc},          {"__tostring", graph_tostring},
+                                    {"__newindex", graph_newindex}, {NULL, NULL}};
     static const luaL_Reg methods[] = {{"explain", graph_explain}, {"hints", graph_hints},
                                        {"plan", graph_plan},       {"stats", graph_stats},
                                        {"trace", graph_trace},     {"certify", graph_certify},

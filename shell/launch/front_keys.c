@@ -61,7 +61,9 @@ write_key(const char *folder, int rank, const char *text)
         return keys_failed(folder, "the name is too long");
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && !fsync(fd);
-    int code = written ? 0 : keys_failed(path, strerror(errno));
+    const char *why =
+        errno == EEXIST ? "a key exists already; delete the file, or name another folder" : strerror(errno);
+    int code = written ? 0 : keys_failed(path, why);
     if (fd >= 0) close(fd);
     return code;
 }

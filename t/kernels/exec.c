@@ -262,10 +262,10 @@ test_nan(void)
         float x[2];
         const char *text;
     } cases[] = {
-        {"log", {1, -1}, "log: element 1 of result 0 is NaN, though the operands are finite"},
-        {"log", {0, 1}, "log: element 0 of result 0 is -inf, though the operands are finite"},
-        {"exp", {1, 200}, "exp: element 1 of result 0 is inf, though the operands are finite"},
-        {"neg", {1, NAN}, "neg: element 1 of result 0 is NaN, because operand 0 has NaN"},
+        {"log", {1, -1}, "log: element 1 is NaN, though the operands are finite"},
+        {"log", {0, 1}, "log: element 0 is -inf, though the operands are finite"},
+        {"exp", {1, 200}, "exp: element 1 is inf, though the operands are finite"},
+        {"neg", {1, NAN}, "neg: element 1 is NaN, because operand 0 has NaN"},
         {"neg", {1, INFINITY}, ""},
         {"neg", {1, 2}, ""},
     };

@@ -50,7 +50,7 @@ missing="the operator 'distance' is unknown in this process; set RILLE_OPERATORS
 ok "a worker without the library reports the operator and the remedy" ends 1 "$missing"
 RILLE_OPERATORS=$dir/none.so go -d cpu:1 -e 'print(1)'
 is "a program without a library of RILLE_OPERATORS computes nothing" "$stdout" ""
-ok "a missing library of RILLE_OPERATORS ends the program with its path" says "RILLE_OPERATORS: $dir/none.so: expected a shared library"
+ok "a missing library of RILLE_OPERATORS ends the program with its path" says "RILLE_OPERATORS: $dir/none.so: No such file or directory"
 
 ok "a library that uses every field is built" cc -std=c11 -Wall -Werror -shared -fPIC -I"$root" -o "$dir/fields.so" "$root/t/host/fields.c" -lm
 go -d cpu:2 "$root/t/lib/loaded_fields.lua" "$dir/fields.so"
@@ -129,5 +129,5 @@ compile list -DLIST=0
 ok "a library without a record is refused" refused "$dir/list.so" "has no operators of version 1"
 echo text >"$dir/text.so"
 ok "a file that is no library is refused" refused "$dir/text.so" "$dir/text.so"
-ok "a missing file is refused" refused "$dir/missing.so" "expected a shared library"
+ok "a missing file is refused" refused "$dir/missing.so" "No such file or directory"
 finish

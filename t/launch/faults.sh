@@ -58,7 +58,7 @@ is "a folder of keys has one for the coordinator and each rank, readable by the 
   "$(stat -c '%n %a' keys keys/* | tr '\n' ' ')" \
   "keys 700 keys/coordinator 600 keys/worker-0 600 keys/worker-1 600 keys/worker-2 600 "
 go keys --world 3 keys
-ok "existing keys are not overwritten" ends 1 "keys/coordinator: File exists"
+ok "existing keys are not overwritten" ends 1 "keys/coordinator: a key exists already"
 port=$(free_port)
 address=tcp://127.0.0.1:$port
 timeout $hang "$rille" coordinator --bind $address --world 3 --key-file keys -e \

@@ -17,13 +17,13 @@ end)
 
 -- Columns: expression, expected error ("": none), and x, the values of a vector.
 local cases = {
-  {"log", {0, 1}, function(x) return x:log() end, "log: element 0 of result 0 is -inf, though the operands are finite"},
-  {"log", {1, -1}, function(x) return x:log() end, "log: element 1 of result 0 is NaN, though the operands are finite"},
-  {"0 / 0", {0, 1}, function(x) return x / x end, "div: element 0 of result 0 is NaN, though the operands are finite"},
-  {"exp", {1000, 1}, function(x) return (x * 1):exp() * 0 end, "exp: element 0 of result 0 is inf, though the operands are finite"},
-  {"the first of two", {-1, 1}, function(x) return x:log():sqrt() + 1 end, "log: element 0 of result 0 is NaN, though the operands are finite"},
-  {"NaN in the data", {0 / 0, 1}, function(x) return x + 1 end, "add: element 0 of result 0 is NaN, because operand 0 has NaN"},
-  {"f16 overflow", {60000, 1}, function(x) return x:to("f16") + x:to("f16") end, "add: element 0 of result 0 is inf, though the operands are finite"},
+  {"log", {0, 1}, function(x) return x:log() end, "log: element 0 is -inf, though the operands are finite"},
+  {"log", {1, -1}, function(x) return x:log() end, "log: element 1 is NaN, though the operands are finite"},
+  {"0 / 0", {0, 1}, function(x) return x / x end, "div: element 0 is NaN, though the operands are finite"},
+  {"exp", {1000, 1}, function(x) return (x * 1):exp() * 0 end, "exp: element 0 is inf, though the operands are finite"},
+  {"the first of two", {-1, 1}, function(x) return x:log():sqrt() + 1 end, "log: element 0 is NaN, though the operands are finite"},
+  {"NaN in the data", {0 / 0, 1}, function(x) return x + 1 end, "add: element 0 is NaN, because operand 0 has NaN"},
+  {"f16 overflow", {60000, 1}, function(x) return x:to("f16") + x:to("f16") end, "add: element 0 is inf, though the operands are finite"},
   {"a mask of -inf", {1, 2}, function(x) return rille.where(x:gt(1), x, -inf):softmax(0) end, ""},
   {"full", {1, 2}, function(x) return x:maximum(rille.full({2}, -inf)) end, ""},
   {"an infinity in the data", {inf, 2}, function(x) return x + 1 end, ""},
@@ -65,9 +65,9 @@ tap.group("places", function()
   end, {check = "nan"})
   local x1 = rille.ones{4}
   pcall(step, x1)
-  tap.fails(function() step(x1) end, {":" .. here .. ": log: element 0 of result 0 is -inf"}, "the error names the operator's line")
+  tap.fails(function() step(x1) end, {":" .. here .. ": log: element 0 is -inf"}, "the error names the operator's line")
   local x = rille.ones({4, 2}):to_global{placement = p, sbp = "S(0)"}
-  tap.fails(function() step(x) end, {"log: element 0 of result 0 is -inf"}, "a shard")
+  tap.fails(function() step(x) end, {"log: element 0 is -inf"}, "a shard")
   local net = nn.Linear(2, 1)
   local train = rille.graph(function(v)
     local loss = (net(v) * v:sum(1, {keepdim = true}):log()):mean()
@@ -75,7 +75,7 @@ tap.group("places", function()
     return loss
   end, {check = "nan", micro_batches = 2})
   tap.ok(train(rille.ones{4, 2}):item() == train(rille.ones{4, 2}):item(), "finite micro-batches")
-  tap.fails(function() train(rille.tensor{{1, 1}, {1, 1}, {0, 0}, {1, 1}}) end, {"log: element 0 of result 0 is -inf"}, "the second micro-batch")
+  tap.fails(function() train(rille.tensor{{1, 1}, {1, 1}, {0, 0}, {1, 1}}) end, {"log: element 0 is -inf"}, "the second micro-batch")
   local w = rille.zeros({2}, {requires_grad = true})
   local root = rille.graph(function(v) local loss = (w * v):sqrt():sum() loss:backward() return loss end, {check = "nan"})
   tap.fails(function() root(rille.ones{2}) end, {"is inf, though the operands are finite"}, "an exploding gradient of a finite loss")

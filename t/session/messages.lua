@@ -12,6 +12,9 @@ tap.group("operators", function()
   local mask, q = rille.ones({4}):gt(0), rille.ones({1, 2, 3, 4})
   local k, v = rille.ones({1, 2, 5, 4}), rille.ones({1, 2, 6, 4})
   for _, row in ipairs{
+    {function() rille.graph(function(v) return v end).rate = 3 end, "a compiled step has no field 'rate' that can be set"},
+    {function() rille.load("net.pt") end, "convert files of torch.save in Python by safetensors.torch.save_file"},
+    {function() rille.optim.SGD({}, {lr = 1}) end, "optim.SGD: the list of parameters is empty; net:parameters() lists"},
     {function() x:matmul(x) end, "matmul: dimension 1 of a is 5 but dimension 0 of b is 4, expected equal sizes; a is"},
     {function() return x + rille.ones({6, 5}) end, "add: dimension 0 of the operands is 4 and 6, expected equal sizes or 1; a is"},
     {function() x:softmax(2) end, "softmax: axis must be from -2 to 1, found 2"},

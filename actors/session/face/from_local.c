@@ -49,7 +49,10 @@ check_call(const struct layout *l, int n, struct rille_tensor *const *shard)
         return fail(E_ARG, "from_local: expected %d tensors, one per rank, found %d", l->place->nrank, n);
     for (int a = 0; a < l->place->naxis; a++)
         if (l->sbp[a].kind != SBP_S)
-            return fail(E_SBP, "from_local: the layout must be S on each mesh axis; to_global converts the result");
+            return fail(E_SBP,
+                        "from_local: the layout must be S on each mesh axis, found another one on mesh axis %d; "
+                        "to_global converts the result",
+                        a);
     for (int i = 1; i < n; i++)
         if (shard[i]->val->type.ndim != shard[0]->val->type.ndim)
             return fail(E_SHAPE, "from_local: all tensors must have %d axes, found %d", shard[0]->val->type.ndim,
