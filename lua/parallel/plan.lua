@@ -138,6 +138,11 @@ local function has_tensor_axes(recipe)
 end
 
 local function read_recipe(given)
+  local known = known_keys()
+  for name, value in pairs(given) do
+    check.that(known[name] ~= nil or type(value) ~= "string", "rille.parallel: '%s' must be a table {placement =, sbp =} of a parameter, found %s",
+      check.named(name), check.shown(value))
+  end
   local recipe = check.options("rille.parallel", given, known_keys())
   local zero = recipe.zero or 0
   check.that(math.type(zero) == "integer" and zero >= 0 and zero <= 3,

@@ -158,6 +158,16 @@ create_shape(lua_State *L)
     return source_call(L, &src, options_behind(L, 1, i));
 }
 
+/* Raises: the number at i does not fit in the dtype. */
+static int
+number_beyond(lua_State *L, const char *who, int i, const struct value_kind *kind)
+{
+    if (!kind->integer || !lua_isinteger(L, i))
+        return complain(L, "%s: %s does not fit in %s", who, number_text(L, i), kind->name);
+    return complain(L, "%s: %s does not fit in %s, which holds all integers from %lld to %lld", who, number_text(L, i),
+                    kind->name, (long long)kind->low, (long long)kind->high);
+}
+
 /* Raises if the options name a dtype that cannot hold the number at i. */
 static void
 number_fits(lua_State *L, const char *who, int i, int options)
@@ -166,7 +176,7 @@ number_fits(lua_State *L, const char *who, int i, int options)
     if (!lua_istable(L, options) || lua_getfield(L, options, "dtype") != LUA_TSTRING) return;
     const struct value_kind *kind = value_kind(lua_tostring(L, -1));
     if (kind && kind->store(scalar, lua_isinteger(L, i), lua_tointeger(L, i), lua_tonumber(L, i)))
-        complain(L, "%s: %s does not fit in %s", who, number_text(L, i), kind->name);
+        number_beyond(L, who, i, kind);
     lua_pop(L, 1);
 }
 
@@ -339,7 +349,7 @@ pack_value(struct pack *p, int i)
         bad = p->kind->store(p->at, lua_isinteger(L, i), lua_tointeger(L, i), lua_tonumber(L, i));
     else
         bad = complain(L, "tensor: a value must be a number or a boolean, found %s", what_is(L, i));
-    if (bad) complain(L, "tensor: %s does not fit in %s", number_text(L, i), p->kind->name);
+    if (bad) number_beyond(L, "tensor", i, p->kind);
     p->at += p->kind->bytes;
 }
 

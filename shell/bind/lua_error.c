@@ -312,7 +312,7 @@ number_text(lua_State *L, int i)
 const char *
 what_is(lua_State *L, int i)
 {
-    static const char *const names[] = {"nothing",  "nil",     "a boolean",  "a pointer",  "a number",
+    static const char *const names[] = {"nil",      "nil",     "a boolean",  "a pointer",  "a number",
                                         "a string", "a table", "a function", "a userdata", "a coroutine"};
     int type = lua_type(L, i);
     if (type == LUA_TNUMBER) return number_text(L, i);

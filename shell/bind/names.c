@@ -409,6 +409,8 @@ static const struct elsewhere {
     {"module", "half", "write net:to(\"f16\")"},
     {"module", "bfloat16", "write net:to(\"bf16\")"},
     {"module", "requires_grad_", "write for _, p in ipairs(net:parameters()) do p:requires_grad_(false) end"},
+    {"module", "freeze", "write for _, p in ipairs(net:parameters()) do p:requires_grad_(false) end"},
+    {"module", "unfreeze", "write for _, p in ipairs(net:parameters()) do p:requires_grad_(true) end"},
     {"module", "zero_grad", "write optimizer:zero_grad()"},
     {"module", "children", "write net:modules(), or pairs over its fields"},
     {"module", "named_children", "write net:named_modules()"},

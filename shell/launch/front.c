@@ -341,7 +341,10 @@ read_hosts(const struct words *w, struct hosts *out)
     if (!text) return USAGE;
     if (w->hosts) n = strlen(text);
     int code = hosts_parse(text, n, out, &e);
-    if (code) fprintf(stderr, "rille: launch: %s:%d:%d: %s\n", w->hosts ? "-H" : w->hostfile, e.line, e.column, e.text);
+    if (code && w->hosts)
+        fprintf(stderr, "rille: launch: -H, character %d: %s\n", e.column, e.text);
+    else if (code)
+        fprintf(stderr, "rille: launch: %s:%d:%d: %s\n", w->hostfile, e.line, e.column, e.text);
     free(text);
     return code ? USAGE : 0;
 }

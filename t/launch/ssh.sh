@@ -123,7 +123,7 @@ ok ":doctor shows the path of ssh" grep -q "^ *ssh  *$dir/bin/ssh" <<<"$(PATH=$d
 go worker --join 'tcp://127.0.0.1:*'
 ok "worker --join requires a port" ends 2 "its port must be a number"
 over -H 'a,b c' -e ''
-ok "an error in a host list has line and column" ends 2 "-H:1:5: only slots"
+ok "an error in a host list has line and column" ends 2 "-H, character 5: only slots"
 printf 'a\nb sluts=2\n' >"$dir/hosts"
 over --hostfile "$dir/hosts" -e ''
 ok "an error in a host file has file, line and column" ends 2 "hosts:2:3: only slots"

@@ -13,6 +13,9 @@ tap.group("operators", function()
   local k, v = rille.ones({1, 2, 5, 4}), rille.ones({1, 2, 6, 4})
   for _, row in ipairs{
     {function() rille.graph(function(v) return v end).rate = 3 end, "a compiled step has no field 'rate' that can be set"},
+    {function() rille.parallel(nn.Linear(2, 2), {weight = "S(0)"}) end, "rille.parallel: 'weight' must be a table {placement =, sbp =} of a parameter, found \"S(0)\""},
+    {function() nn.Linear(2, 2):freeze() end, "write for _, p in ipairs(net:parameters()) do p:requires_grad_(false) end"},
+    {function() T({300}, {dtype = "u8"}) end, "tensor: 300 does not fit in u8, which holds all integers from 0 to 255"},
     {function() rille.load("net.pt") end, "convert files of torch.save in Python by safetensors.torch.save_file"},
     {function() rille.optim.SGD({}, {lr = 1}) end, "optim.SGD: the list of parameters is empty; net:parameters() lists"},
     {function() x:matmul(x) end, "matmul: dimension 1 of a is 5 but dimension 0 of b is 4, expected equal sizes; a is"},
@@ -32,7 +35,7 @@ tap.group("operators", function()
     {function() T({1}, {dtype = "long"}) end, 'tensor: unknown dtype "long": write "i64"'},
     {function() rille.boxing{shape = {1}, dtype = "half", from = {placement = P, sbp = "B"}, to = {placement = P, sbp = "B"}} end,
       'boxing: unknown dtype "half": write "f16"'},
-    {function() rille.linspace(0, 1) end, "linspace: n, the number of elements, must be an integer of at least 0, found nothing"},
+    {function() rille.linspace(0, 1) end, "linspace: n, the number of elements, must be an integer of at least 0, found nil"},
     {function() rille.linspace("a", 1, 3) end, 'linspace: start must be a number, found "a"'},
     {function() rille.eye(-1) end, "eye: the number of rows must be an integer of at least 0, found -1"},
     {function() x:index_select(0, mask) end, "index_select: ids must be integer, found bool; a mask selects with masked_select"},
