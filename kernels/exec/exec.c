@@ -18,6 +18,7 @@
 #include "runtime/device/stream.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static const struct method *const methods[] = {

@@ -124,7 +124,7 @@ void
 rille_status(struct rille_session *s, char *text, size_t size)
 {
     struct str out = {0};
-    if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0) return;
+    if (face_own(s, __func__) || face_given(text, "the text", __func__) || size == 0) return;
     if (s->cluster) cluster_status(s->cluster, &out);
     snprintf(text, size, "%s", str_text(&out));
     str_free(&out);
