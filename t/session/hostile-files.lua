@@ -141,9 +141,9 @@ do
 end
 
 local p, q = rille.ones({2}, {requires_grad = true}), rille.ones{2}
-for want, groups in pairs{["group 1: the list of parameters is empty"] = {{params = {}}, {params = {p}}}, ["group 2: the list of parameters is empty"] = {{params = {p}}, {params = {}}},
+for want, groups in pairs{["group 1: the list of parameters is empty; net:parameters() lists the fields of modules that are tensors with requires_grad"] = {{params = {}}, {params = {p}}}, ["group 2: the list of parameters is empty; net:parameters() lists the fields of modules that are tensors with requires_grad"] = {{params = {p}}, {params = {}}},
   ["group 1 must be {params = list, ...}, found a table without params"] = {{p}},
-  ["the list of parameters is empty"] = {}, ["entry 2 of the list of parameters is nil"] = {p, nil, rille.ones({2}, {requires_grad = true})},
+  ["the list of parameters is empty; net:parameters() lists the fields of modules that are tensors with requires_grad"] = {}, ["entry 2 of the list of parameters is nil"] = {p, nil, rille.ones({2}, {requires_grad = true})},
   ["entry 2 of the list of parameters is nil "] = {{params = {p}}, nil, {params = {q}}}, ["the list of parameters must have no key besides 1, 2, ..., found \"params\""] = {params = {p}},
   ["group 1: entry 1 of the list of parameters is nil"] = {{params = {nil, p}}}, ["the list of parameters must have no key besides 1, 2, ..., found \"w\""] = {w = p}} do
   want = want:gsub(" $", "")
