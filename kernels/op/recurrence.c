@@ -132,7 +132,7 @@ ref(const struct kcall *k)
         return 0;
     }
     double *a = must_alloc((size_t)(r.gates + 1) * sizeof *a);
-    for (int64_t row = 0; row < r.batch; row++) {
+    for (int64_t row = 0; row < r.batch && !stop_now(); row++) {
         const double *h = first_state(&k->in[RECUR_H0], row), *c = first_state(&k->in[RECUR_C0], row);
         for (int64_t s = 0; s < r.length && !stop_now(); s++) {
             int64_t t = recur_at(&r, s), at = (row * r.length + t) * r.hidden;

@@ -164,7 +164,7 @@ ref(const struct kcall *k)
         return 0;
     }
     double *da = must_alloc((size_t)(r.gates + 2 * r.hidden + 1) * sizeof *da);
-    for (int64_t row = 0; row < r.batch; row++) ref_row(k, &r, row, da);
+    for (int64_t row = 0; row < r.batch && !stop_now(); row++) ref_row(k, &r, row, da);
     free(da);
     return 0;
 }
