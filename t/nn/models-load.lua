@@ -176,7 +176,7 @@ tap.group("damaged words", function()
     remove(dir)
     ::next::
   end
-  tap.ok((tap.which or loaded > 0) and refused > loaded, ("%d changes load, %d are refused"):format(loaded, refused))
+  tap.ok(tap.which or loaded > 0 and refused > loaded, ("%d changes load, %d are refused"):format(loaded, refused))
 end)
 
 tap.done()
