@@ -145,23 +145,29 @@ unknown_option(const char *given)
     return main_usage("%s", text);
 }
 
-/* Checks that the script exists, before a session is opened. A missing script is often a misspelt command, or an option
- * without its dashes. */
+/* Checks that the script exists, before a session is opened. A missing name without a dot or slash is often a misspelt
+ * command, or an option without its dashes: an error of usage. */
 static int
 check_script(const struct program *p)
 {
-    static const char *const commands[] = {"launch", "coordinator", "worker", "keys", "attach", "verify", NULL};
+    static const char *const commands[] = {"launch", "coordinator", "worker", "keys",
+                                           "attach", "status",      "verify", NULL};
     const char *name = p->script < p->argc ? p->argv[p->script] : "-", *dashes = "";
     char text[FRONT_TEXT];
     struct nearest best = {0}, option = {0};
     if (!strcmp(name, "-") || p->naction || !access(name, F_OK)) return 0;
     int cause = errno;
+    if (strpbrk(name, "./")) {
+        snprintf(text, sizeof text, "cannot open %.200s: %s", name, strerror(cause));
+        tell_line(text);
+        return 1;
+    }
     for (const char *const *c = commands; *c; c++) nearest_add(&best, name, *c);
     for (const struct option *o = long_options; o->name; o++) nearest_add(&option, name, o->name);
     if (option.name && (!best.name || option.changes < best.changes)) best = option, dashes = "--";
     snprintf(text, sizeof text, "cannot open %.100s: %s; %s%s%s", name, strerror(cause),
              best.name ? "the nearest command is rille " : "expected a script or a command: ", dashes,
-             best.name ? best.name : "launch, coordinator, worker, keys, attach or verify");
+             best.name ? best.name : "launch, coordinator, worker, keys, attach, status or verify");
     return main_usage("%s", text);
 }
 

@@ -88,8 +88,7 @@ doctor|cannot open doctor: No such file or directory; the nearest command is ril
 help|the nearest command is rille --help
 version|the nearest command is rille --version
 lanch -n 2|the nearest command is rille launch
-train|expected a script or a command: launch, coordinator, worker, keys, attach or verify
-folder/no.lua|cannot open folder/no.lua: No such file or directory
+train|expected a script or a command: launch, coordinator, worker, keys, attach, status or verify
 --calibate|unknown option --calibate; the nearest is --calibrate
 --foo|unknown option --foo
 --version=1|--version=1 accepts no argument
@@ -101,6 +100,9 @@ launch -n 2 --join tcp://a:1|launch: expected one of the options
 worker --join tcp://127.0.0.1:1 script.lua|worker: expected only options, found script.lua
 verify|verify: expected the name of one file
 ROWS
+go folder/no.lua
+is "a script that does not exist is an error" "$code:$stdout" 1:
+has "the message names the script" "$stderr" "cannot open folder/no.lua: No such file or directory"
 for words in "" launch; do
   go $words --help
   is "rille $words --help has lines of at most 100 columns" "$code:$(awk 'length > 100' out)" 0:
