@@ -55,7 +55,7 @@ local function hides_tensor(t)
   return false
 end
 
--- Returns the positions of the arguments to pad: those that the user named, or all tensors that have the axis.
+-- Returns the positions of the arguments to pad: the option args, or all tensors with this axis.
 local function padded_positions(o, args)
   if o.args then return o.args end
   local list = {}

@@ -59,7 +59,7 @@ struct file_job { /* a job of a file thread */
 
 struct sim_worker {
     bool alive, silent, hung, waits; /* waits: for the id of a communicator */
-    uint32_t done;                   /* progress: ticks in which it worked */
+    uint32_t done;                   /* progress: number of ticks in which the worker worked */
     bool cut;                        /* lost but still running, on a host where it cannot be killed */
     struct cluster *of;
     int peer, rank, life; /* its connection; the rank it was started for; its coordinator */

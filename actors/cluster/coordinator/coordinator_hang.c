@@ -3,9 +3,9 @@
  * A member owes an answer while it makes memory, maps memory, compiles, runs, or handles files. Its heartbeats carry a
  * number that changes with each piece of work that it completes. A worker of a run can wait for another one, so the run
  * hangs only if no member that owes an answer progresses. Then all of these members are asked what they do; a process
- * whose work hangs still answers. After the answers, or REPORT_TICKS, one member is lost: one that does work, else one
- * that does not answer, else one that waits for no other member, else any; of several the one that has stood still for
- * the longest time. Progress in the meantime ends the inquiry. */
+ * whose work hangs still answers. After the answers, or REPORT_TICKS, the coordinator loses one member. Members that do
+ * work come first, then members that do not answer, then members that wait for no other member. Among equals, the
+ * coordinator loses the member without progress for the longest time. Progress in the meantime ends the inquiry. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
 enum { REPORT_TICKS = 50 };
