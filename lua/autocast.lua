@@ -4,7 +4,7 @@
 -- the given 16-bit dtype and return that dtype. Norms, softmax, losses, sums and powers cast 16-bit operands to f32. A
 -- cast is an operator of its own, so a redistribution after a cast transfers half the bytes. Gradients pass through
 -- casts. A compiled step keeps the autocast mode that was active when the step was traced. A coroutine that yields
--- takes its mode along (shell/bind/coroutine.c).
+-- takes its mode along (shell/bind/base/coroutine.c).
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -9,7 +9,7 @@
 --   local y = clip(x, -1, 1)
 --
 -- forward runs without gradients. Both functions call operators of Rille, so layouts, stages and micro-batches follow as in
--- any other code, and a compiled step records what they call. The core (actors/session/core/own_gradient.c) keeps the saved
+-- any other code, and a compiled step records what they call. The core (actors/session/build/own_gradient.c) keeps the saved
 -- tensors and calls backward.
 
 local rille = require "rille"

@@ -1,5 +1,5 @@
 -- index.lua - indexing beyond positions and ranges: masks, index tensors, lists, "...", new axes and negative steps; what
--- shell/bind/lua_index.c leaves to this file.
+-- shell/bind/tensor/lua_index.c leaves to this file.
 --
 -- An entry of a key x[{...}] is a position, a range {start, stop, step}, a list of positions or booleans {{2, 0, 1}}, an
 -- index tensor, a mask (a bool tensor, which takes as many axes as it has), rille.newaxis, or "...". The result is NumPy's:

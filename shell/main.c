@@ -5,7 +5,7 @@
 #include "shell/launch/front.h"
 #include "shell/jupyter/jupyter.h"
 #include "shell/repl/repl.h"
-#include "shell/bind/shell.h"
+#include "shell/bind/base/shell.h"
 
 #include <errno.h>
 #include <fcntl.h>

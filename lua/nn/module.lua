@@ -184,7 +184,7 @@ function Module.__path(module)
   return path ~= "" and module.__name .. path or nil
 end
 
--- Returns a table whose keys are all modules, for error messages (shell/bind/lua_error.c). It is no field of the class,
+-- Returns a table whose keys are all modules, for error messages (shell/bind/base/lua_error.c). It is no field of the class,
 -- because a trace compares the tables in fields.
 function Module.__all() return order_of end
 

@@ -119,7 +119,7 @@ struct node {
     uint8_t holding;            /* enum node_holding: how the node refers to its operands */
     uint8_t traced;             /* a trace added the node */
     struct strategy *strategy;  /* strategy of the user (sbp/strategy.h), owned; NULL: none */
-    /* the user's gradient function and hooks (actors/session/core/own_gradient.h), owned until backward has passed;
+    /* the user's gradient function and hooks (actors/session/build/own_gradient.h), owned until backward has passed;
      * NULL: none */
     struct own_gradient *own;
     uint8_t asked; /* the user wrote this move, so a planner must keep it */

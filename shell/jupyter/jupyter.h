@@ -3,7 +3,7 @@
 #ifndef RILLE_SHELL_JUPYTER_H
 #define RILLE_SHELL_JUPYTER_H
 
-#include "shell/bind/shell.h"
+#include "shell/bind/base/shell.h"
 
 /* Serves the front end that wrote the connection file until a shutdown request; returns the exit code. */
 int jupyter_run(lua_State *L, const char *connection_file);

@@ -11,7 +11,7 @@
  *
  * Options that do not concern the cluster stay in the arguments, and main.c reads them as it does without a cluster. */
 #include "shell/launch/front.h"
-#include "shell/bind/shell.h"
+#include "shell/bind/base/shell.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* command.c - runs commands typed with a colon: inspect the session, measure time, quit. */
-#include "shell/bind/clock.h"
+#include "shell/bind/base/clock.h"
 #include "shell/repl/repl.h"
 
 #include <stdlib.h>

@@ -16,8 +16,8 @@
  * unless the program handles the signal with rille.stopping(). A second such signal ends the program at once; so does
  * a timer if the running code has not reacted after a few seconds, and the first signal if no Lua code runs. At a
  * prompt history needs no saving, because each entry is already in its file. */
-#include "shell/bind/clock.h"
-#include "shell/bind/shell.h"
+#include "shell/bind/base/clock.h"
+#include "shell/bind/base/shell.h"
 
 #include <signal.h>
 #include <string.h>

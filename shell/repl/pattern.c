@@ -12,7 +12,7 @@
  * Input without end, as in io.lines("/dev/zero")(), needs larger and larger blocks. After Ctrl-C was pressed, and until
  * the running code has received it, allocations of large blocks fail, so that Lua raises "not enough memory" and the
  * input ends. */
-#include "shell/bind/shell.h"
+#include "shell/bind/base/shell.h"
 
 #include <signal.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * incomplete chunk. */
 #include "shell/repl/repl.h"
 
-#include "shell/bind/clock.h"
+#include "shell/bind/base/clock.h"
 
 #include <ctype.h>
 #include <signal.h>

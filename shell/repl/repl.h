@@ -12,7 +12,7 @@
 #ifndef RILLE_SHELL_REPL_H
 #define RILLE_SHELL_REPL_H
 
-#include "shell/bind/shell.h"
+#include "shell/bind/base/shell.h"
 
 /* ---- edit.c ---- */
 

@@ -1,6 +1,6 @@
 /* run.c - calls Lua with Ctrl-C enabled, and prints errors. */
 #include "shell/repl/repl.h"
-#include "shell/bind/shell.h"
+#include "shell/bind/base/shell.h"
 
 #include <limits.h>
 #include <stdlib.h>

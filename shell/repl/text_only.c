@@ -1,7 +1,7 @@
 /* text_only.c - restricts the program to chunks of source text, because Lua does not verify precompiled chunks, and
  * a malformed one can crash the process. Replaces load, loadfile, dofile and require's searcher for files by
  * functions that accept only text. */
-#include "shell/bind/shell.h"
+#include "shell/bind/base/shell.h"
 
 /* Calls Lua's own function (upvalue 1) with "t" (text only) as its argument number `mode`. */
 static int

@@ -7,7 +7,7 @@
  *
  * :top alone shows the memory and current work of the devices, such as a run in the background, and the rate of its
  * progress. */
-#include "shell/bind/clock.h"
+#include "shell/bind/base/clock.h"
 #include "shell/repl/repl.h"
 
 #include <poll.h>

@@ -4,6 +4,8 @@
  * program, which contains Rille, or a shared library (oneDNN, OpenMP, ZeroMQ). To count only the run, the test takes
  * the runner from the plan cache and runs it again. */
 #include "actors/session/core/session.h"
+#include "actors/session/run/cache.h"
+#include "actors/session/run/runner.h"
 #include "t/lib/train.h"
 
 #include <errno.h>

@@ -10,6 +10,7 @@
  * A traced thread sleeps often. So steps on spinning threads are counted without tracing, by replacing syscall(),
  * which Rille's code calls. */
 #include "actors/act/bus/bus.h"
+#include "actors/session/run/cache.h"
 #include "actors/session/step/compiled.h"
 #include "runtime/base/clock.h"
 #include "t/lib/train.h"

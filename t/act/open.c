@@ -11,8 +11,8 @@
  *
  * Further tests: failures that are reported later, interrupts during a wait, the task that rille_doing reports, and
  * closing a session with an open run. */
-#include "actors/session/step/compiled.h"
 #include "actors/session/core/session.h"
+#include "actors/session/step/compiled.h"
 #include "t/lib/faults.h"
 #include "t/lib/train.h"
 

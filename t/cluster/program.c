@@ -2,8 +2,9 @@
  * of another process makes the same plan, and invalid bytes are rejected. The programs are those of a training step,
  * of its partitions, and of a chain of moves. */
 #include "actors/cluster/wire/plan_digest.h"
-#include "actors/session/step/compiled.h"
 #include "actors/session/core/session.h"
+#include "actors/session/run/cache.h"
+#include "actors/session/step/compiled.h"
 #include "t/lib/train.h"
 
 enum { PROGRAMS = 64 };

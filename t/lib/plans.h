@@ -6,9 +6,11 @@
 #ifndef RILLE_T_PLANS_H
 #define RILLE_T_PLANS_H
 
-#include "actors/session/core/build.h"
-#include "actors/session/core/build_node.h"
+#include "actors/act/run/actors.h"
+#include "actors/session/build/build.h"
+#include "actors/session/build/build_node.h"
 #include "actors/session/core/session.h"
+#include "actors/session/run/collect.h"
 #include "kernels/op/lib/table.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"

@@ -3,9 +3,9 @@
  * Tries all schedules, with two processes on one host and on two. Schedule rows are computed for the complete plan
  * from given times, and sent to the workers of each partition. Losses must have the same bits. Damaged rows must be
  * rejected, or be valid rows whose run ends. */
-#include "actors/session/step/rows.h"
+#include "actors/session/run/cluster_view.h"
 #include "actors/session/step/compiled.h"
-#include "actors/session/core/cluster_view.h"
+#include "actors/session/step/rows.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 #include "t/lib/net.h"

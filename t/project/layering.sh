@@ -57,13 +57,18 @@ actors/cluster/transport
 actors/cluster/controller
 actors/cluster/worker
 actors/session/core
+actors/session/run
+actors/session/build
 actors/session/step
 actors/session/planner
 actors/session/durable
 actors/session/io
 actors/session/view
 actors/session/face
-shell/bind
+shell/bind/base
+shell/bind/tensor
+shell/bind/step
+shell/bind/module
 shell/repl
 shell/launch
 shell/jupyter
@@ -121,7 +126,7 @@ arrows() {
 }
 # parts: prints the uses between parts of the program (runtime, sbp, actors/plan and so on), from which
 # docs/structure.svg is drawn; then lines "part has folder...", lowest first.
-part_of='s#(^| )(actors/[a-z]+|kernels/(op|cpu|cuda)|runtime/(file|text))/[a-z/]*#\1\2#g; s#(^| )(runtime|sbp|shell|kernels)/(base|tensor|device|graph|net|search|limit|solve|proof|bind|repl|launch|jupyter|exec)#\1\2#g'
+part_of='s#(^| )(actors/[a-z]+|kernels/(op|cpu|cuda)|runtime/(file|text))/[a-z/]*#\1\2#g; s#(^| )shell/bind/[a-z]+#\1shell#g; s#(^| )(runtime|sbp|shell|kernels)/(base|tensor|device|graph|net|search|limit|solve|proof|bind|repl|launch|jupyter|exec)#\1\2#g'
 parts() {
   arrows | sed -E "$part_of" | awk '$1 != $2' | sort -u |
     awk '{ two = $1 " " $2; how[two] = two in how && how[two] != $3 ? "both" : $3 } END { for (two in how) print two, how[two] }' | sort
@@ -197,7 +202,7 @@ core_neither_prints_nor_exits() {
 # The shell may read the clock, because it includes only rille.h, and because Jupyter messages contain a date.
 clocks_are_read_in_one_place() {
   find_text '(clock_gettime|gettimeofday) *\(' "${folders[@]}" t examples bench |
-    grep -vE '^(runtime/base/clock\.h|shell/bind/clock\.h|shell/jupyter/jupyter_wire\.c|bench/peers/[^:]*):'
+    grep -vE '^(runtime/base/clock\.h|shell/bind/base/clock\.h|shell/jupyter/jupyter_wire\.c|bench/peers/[^:]*):'
 }
 # tap.has() only returns a bool, so a statement that calls it would be a check that cannot fail.
 every_check_counts() { find t -name '*.lua' -exec grep -nEH '^ *tap\.has\(' {} +; }

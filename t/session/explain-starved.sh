@@ -1,6 +1,6 @@
 #!/bin/bash
 # explain-starved.sh path/to/rille - tests that running out of memory while Lua builds the table of explain()
-# (shell/bind/lua_explain.c) is an ordinary error, after which garbage collection and the step still work.
+# (shell/bind/step/lua_explain.c) is an ordinary error, after which garbage collection and the step still work.
 . t/lib/tap.sh
 rille=$(realpath "$1")
 

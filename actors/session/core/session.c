@@ -1,6 +1,5 @@
 /* session.c - errors, interrupts, modes and counters of a session. */
 #include "actors/session/core/session.h"
-#include "actors/session/core/remote.h"
 
 #include "actors/cluster/controller/controller.h"
 #include "actors/session/core/face.h"
@@ -87,29 +86,6 @@ void
 rille_stop_when(bool (*wanted)(void *arg), void *arg)
 {
     stop_caller_ask(wanted, arg);
-}
-
-static bool
-doing_thread(const struct rille_session *s, int thread, char *text, size_t size)
-{
-    return s->cluster ? remote_doing(s, thread, text, size) : engine_doing_thread(s->engine, thread, text, size);
-}
-
-void
-rille_doing(struct rille_session *s, char *text, size_t size)
-{
-    if (face_own(s, __func__) || face_given(text, "the text", __func__) || size == 0) return;
-    for (int t = 0; doing_thread(s, t, text, size); t++)
-        if (*text) return;
-    *text = '\0';
-    if (s->cluster ? cluster_is_running(s->cluster) : engine_is_running(s->engine)) strncat(text, "a run", size - 1);
-}
-
-bool
-rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size)
-{
-    if (face_own(s, __func__) || face_given(text, "the text", __func__) || size == 0 || thread < 0) return false;
-    return doing_thread(s, thread, text, size);
 }
 
 bool

@@ -4,21 +4,18 @@
 #ifndef RILLE_SESSION_SESSION_H
 #define RILLE_SESSION_SESSION_H
 
-#include "actors/session/core/build_node.h"
-#include "actors/session/core/cache.h"
+#include "actors/act/run/engine.h"
 #include "actors/session/core/call_context.h"
-#include "actors/session/core/collect.h"
-#include "actors/session/core/derive.h"
 #include "actors/session/core/devices.h"
 #include "actors/session/core/handle.h"
 #include "actors/session/core/layouts.h"
 #include "actors/session/core/live.h"
-#include "actors/session/core/remote.h"
-#include "actors/session/core/runner.h"
 #include "actors/session/core/tracer.h"
-#include "actors/session/core/update.h"
 #include "rille.h"
+#include "runtime/base/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/str.h"
 #include "runtime/file/claim.h"
 
 struct cluster;
@@ -31,6 +28,77 @@ struct session_snapshots {
     struct snapshot *before; /* the complete snapshot before `last`, if the user keeps two; NULL: none */
     struct str passed_over;  /* why the last recovery did not use the latest snapshot; empty: it did */
     int64_t n;               /* number of snapshots taken */
+};
+/* State of a session's operator calls: settings for new nodes that call_context does not hold, and the values of the
+ * call in progress. */
+struct session_calls {
+    /* region: recomputation region of new nodes; the backward pass recomputes all nodes of a region; 0: none, so
+     * results are kept from the forward pass. nregion: number of regions so far. */
+    int32_t region, nregion;
+    int32_t step_region;       /* first region of a compiled step that is recomputed; 0: none */
+    struct strategy *strategy; /* strategy of the next call, owned; NULL: none */
+    int32_t nstrategy;         /* number of composite calls with a strategy so far */
+    enum dtype autocast;       /* dtype that calls cast operands to; DT_NONE: no cast */
+    bool tf32;                 /* products and convolutions get the attribute tf32 */
+    struct arena scratch;      /* scratch memory of a call; reset at the end of the outermost call */
+    struct val **fresh;        /* values that the call in progress created; a reference is held */
+    int32_t nfresh, fresh_capacity;
+    int64_t price; /* bytes moved by all calls so far; differences give the price of one expanded call */
+};
+/* An update that rille_step will apply, and the version that it starts from. */
+struct pending_update {
+    struct rille_tensor *t;
+    struct val *before;
+    bool lent; /* the step in progress may overwrite the bytes of the old version `before` */
+};
+/* Pending updates, and variables that backward was called on since the last step. */
+struct session_updates {
+    struct pending_update *update;
+    int32_t nupdate, update_capacity;
+    struct rille_tensor **watch;
+    int32_t nwatch, watch_capacity;
+};
+/* Memo of derivations (build/derive.h). */
+struct memo {
+    struct hash_table calls;
+};
+/* Result of a walk from the requested values. The next walk reuses the arrays (collect.c). */
+struct collection {
+    struct node **node;
+    struct val **leaf, **number, **root;
+    int32_t nnode, nleaf, nnumber, nroot;
+    int32_t node_capacity, leaf_capacity, number_capacity, root_capacity, stack_capacity, use_capacity;
+    struct frame *stack;
+    /* number of reads of each value that this run completes; index: node * OP_OUT + output, then leaves */
+    int32_t *use;
+    /* by node: a later run must compute the node again, because a result that this run drops is still needed */
+    bool *unfinished;
+    int32_t unfinished_capacity;
+    uint64_t root_mark;
+    struct str key;
+};
+/* Plan cache (run/cache.h). */
+struct cache {
+    struct hash_table plans;
+    struct cached *latest, *oldest;
+    size_t bytes;
+};
+/* State of a session's runs. */
+struct session_runs {
+    struct runner *last;     /* runner that ran last; NULL: none, or it was freed */
+    struct work_order order; /* state of runs by run number (engine.h), shared with all pools */
+    struct str inspected;    /* texts of the last inspected actor */
+    bool find_nan;           /* debugging option: tasks search their results for NaN and infinities */
+    bool poison;             /* for tests: arenas are filled with 0xff bytes before a run */
+};
+/* Workers' reports on the last run, and totals over all runs. */
+struct session_remote {
+    struct act_time *act; /* acts of the last timed run */
+    int64_t nact, act_capacity, begin_ns, elapsed_ns;
+    int64_t runs, acts; /* runs and acts of workers so far */
+    uint32_t nrows;     /* serial number of the last set of schedule rows that was sent to workers */
+    /* Called after each successful run on workers while a snapshot is being copied; NULL: no copy is in progress. */
+    void (*after_run)(struct rille_session *s);
 };
 /* State of random operators: the seed, and the number of calls so far (ordinal). */
 struct session_random {

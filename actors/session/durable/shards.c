@@ -1,6 +1,6 @@
 /* shards.c - plans which worker writes which shards of a checkpoint, and which worker reads which bytes. */
 #include "actors/session/durable/shards.h"
-#include "actors/session/core/store.h"
+#include "actors/session/run/store.h"
 
 #include "actors/cluster/controller/controller.h"
 #include "runtime/file/shards.h"

@@ -12,11 +12,12 @@
  * scripts which one was used. Digests of the bytes are checked before recovery. If no copy of some shard is left,
  * recovery uses the previous snapshot, if the user asked to keep two. */
 #include "actors/session/durable/snapshot.h"
-#include "actors/session/core/run.h"
 #include "actors/session/core/session.h"
 #include "actors/session/durable/replica.h"
+#include "actors/session/run/run.h"
 
 #include "actors/cluster/controller/controller.h"
+#include "actors/session/build/update.h"
 #include "actors/session/core/face.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* gradients.c - public functions: backward, gradients of values and of variables. */
-#include "actors/session/core/build.h"
+#include "actors/session/build/build.h"
+#include "actors/session/build/grad.h"
 #include "actors/session/core/face.h"
-#include "actors/session/core/grad.h"
 #include "actors/session/core/layouts.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"

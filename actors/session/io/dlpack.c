@@ -3,7 +3,7 @@
 
 #include "actors/session/core/face.h"
 #include "actors/session/core/layouts.h"
-#include "actors/session/core/store.h"
+#include "actors/session/run/store.h"
 
 #include "runtime/device/device.h"
 #include "runtime/tensor/view.h"

@@ -3,7 +3,7 @@
  * A hint is an explicit to_global, a strategy of an operator, or a variable with a layout from the user. The costs
  * of both plans (with and without the hint) have lower and upper bounds, so the hint's cost is known as an interval
  * even if time runs out. */
-#include "actors/session/core/build_node.h"
+#include "actors/session/build/build_node.h"
 #include "actors/session/core/face.h"
 #include "actors/session/planner/planned.h"
 #include "sbp/strategy.h"

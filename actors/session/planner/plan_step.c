@@ -1,10 +1,10 @@
 /* plan_step.c - public functions that trace a step and plan it. */
-#include "actors/session/step/schedules.h"
-#include "actors/session/core/build_node.h"
+#include "actors/session/build/build_node.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/tracer.h"
 #include "actors/session/planner/fit.h"
 #include "actors/session/planner/planned.h"
+#include "actors/session/step/schedules.h"
 #include "actors/session/step/trace.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* batch_share.c - tracks how a value of one micro-batch relates to the value of the whole batch. */
 #include "actors/session/step/batch_share.h"
-#include "actors/session/core/build.h"
+#include "actors/session/build/build.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"

@@ -1,7 +1,7 @@
 /* compare.c - compares two compiled steps, and describes the first of the user's calls that differs. */
 #include "actors/session/core/face.h"
-#include "actors/session/core/store.h"
 #include "actors/session/core/tracer.h"
+#include "actors/session/run/store.h"
 #include "actors/session/step/compiled.h"
 
 #include <math.h>

@@ -4,11 +4,12 @@
  * the call allocates no buffer and binds none again. */
 #include "actors/session/step/compiled.h"
 #include "actors/plan/assign/assign.h"
-#include "actors/session/core/cluster_view.h"
 #include "actors/session/core/face.h"
-#include "actors/session/core/remote.h"
-#include "actors/session/core/run.h"
 #include "actors/session/core/tracer.h"
+#include "actors/session/run/cluster_view.h"
+#include "actors/session/run/collect.h"
+#include "actors/session/run/remote.h"
+#include "actors/session/run/run.h"
 #include "actors/session/step/measure.h"
 #include "actors/session/step/rows.h"
 

@@ -8,6 +8,7 @@
 #define RILLE_SESSION_COMPILED_H
 
 #include "actors/plan/sim/schedule_search.h"
+#include "actors/session/run/runner.h"
 #include "actors/session/step/measure.h"
 #include "actors/session/step/segments.h"
 #include "actors/session/core/session.h"

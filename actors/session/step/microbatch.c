@@ -1,6 +1,6 @@
 /* microbatch.c - sums values over micro-batches. */
 #include "actors/session/step/microbatch.h"
-#include "actors/session/core/build.h"
+#include "actors/session/build/build.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/tracer.h"
 #include "kernels/op/lib/table.h"

@@ -5,8 +5,8 @@
  * of the merged plan. Workers get the rows of their partitions, so they follow the same order as a single process. */
 #include "actors/session/step/rows.h"
 #include "actors/plan/sim/account.h"
-#include "actors/session/core/cluster_view.h"
-#include "actors/session/core/remote.h"
+#include "actors/session/run/cluster_view.h"
+#include "actors/session/run/remote.h"
 #include "actors/session/step/compiled.h"
 
 #include "runtime/base/error.h"

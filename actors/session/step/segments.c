@@ -1,6 +1,6 @@
 /* segments.c - sorts rows by micro-batch, and back. */
 #include "actors/session/step/segments.h"
-#include "actors/session/core/store.h"
+#include "actors/session/run/store.h"
 
 #include "runtime/base/error.h"
 #include "runtime/base/sorted.h"

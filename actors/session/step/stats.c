@@ -3,9 +3,9 @@
 #include "actors/plan/memory/peak.h"
 #include "actors/plan/outline/estimate.h"
 #include "actors/plan/sim/account.h"
-#include "actors/session/core/cluster_view.h"
 #include "actors/session/core/face.h"
-#include "actors/session/core/open_run.h"
+#include "actors/session/run/cluster_view.h"
+#include "actors/session/run/open_run.h"
 #include "actors/session/step/compiled.h"
 #include "actors/session/step/measure.h"
 

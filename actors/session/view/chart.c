@@ -8,8 +8,8 @@
 #include "actors/plan/outline/estimate.h"
 #include "actors/plan/sim/account.h"
 #include "actors/plan/sim/lower_bound.h"
-#include "actors/session/core/cluster_view.h"
 #include "actors/session/core/face.h"
+#include "actors/session/run/cluster_view.h"
 #include "actors/session/step/chart_costs.h"
 #include "actors/session/step/compiled.h"
 

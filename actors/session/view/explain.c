@@ -3,15 +3,17 @@
  *
  * The program computes requested values (which may be computed already), or belongs to a traced graph. The same pure
  * functions that chose the layouts derive the candidates again. */
+#include "actors/session/build/derive.h"
 #include "actors/session/view/explain.h"
 #include "actors/cluster/controller/controller.h"
 #include "actors/plan/outline/hierarchical.h"
-#include "actors/session/core/build_node.h"
+#include "actors/session/build/build_node.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
 #include "actors/session/planner/candidates.h"
 #include "actors/session/planner/hint_conflict.h"
 #include "actors/session/planner/planned.h"
+#include "actors/session/run/collect.h"
 #include "actors/session/view/explain_op.h"
 
 #include "boxing/path.h"

@@ -1,8 +1,8 @@
 /* inspect.c - describes the states of a plan's actors. */
 #include "actors/act/run/inspect.h"
 #include "actors/plan/model/deadlock.h"
-#include "actors/session/core/cluster_view.h"
 #include "actors/session/core/face.h"
+#include "actors/session/run/cluster_view.h"
 #include "actors/session/step/compiled.h"
 
 #include <string.h>

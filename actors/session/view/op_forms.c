@@ -6,7 +6,7 @@
  * moves no operand. A combination that moves operands equals another one after the move. The page shows such a
  * combination only if no combination without moves of operands has the same operators. */
 #include "actors/session/view/op_forms.h"
-#include "actors/session/core/build.h"
+#include "actors/session/build/build.h"
 #include "actors/session/core/session.h"
 
 #include "kernels/exec/sample.h"

@@ -3,8 +3,8 @@
  * device kind of a host is a process of the trace. Messages between hosts align the clocks. */
 #include "actors/plan/model/sync.h"
 #include "actors/plan/sim/account.h"
-#include "actors/session/core/cluster_view.h"
 #include "actors/session/core/face.h"
+#include "actors/session/run/cluster_view.h"
 #include "actors/session/step/compiled.h"
 
 #include "runtime/device/device.h"

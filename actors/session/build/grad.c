@@ -1,0 +1,671 @@
+/* grad.c - reverse-mode differentiation: adds the nodes that compute gradients to the same graph.
+ *
+ * Visits nodes from a value back to the leaves, in reverse order of creation. Each operator's record expresses its
+ * gradient by other operators, so gradients have layouts, prices and gradients of their own. The gradient of a leaf
+ * is summed over the micro-batches at the leaf, before any move. */
+#include "actors/session/build/grad.h"
+#include "actors/session/build/build.h"
+#include "actors/session/build/derive.h"
+#include "actors/session/build/own_gradient.h"
+#include "actors/session/build/reuse.h"
+#include "actors/session/core/layouts.h"
+#include "actors/session/core/session.h"
+#include "actors/session/core/tracer.h"
+
+#include "actors/plan/rewrite/recompute.h"
+#include "kernels/exec/kernel.h"
+#include "kernels/op/lib/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Gradient of a value: the sum of the contributions so far. */
+struct gradient {
+    struct val *total; /* NULL: none */
+    struct val **part; /* contributions that are not in `total`: their operator adds several at once (rewrite.sum) */
+    int32_t npart, part_capacity;
+};
+
+/* State of a backward pass. val->index of a reached value is its index in `at` and `grad`. */
+struct sweep {
+    const struct call_context *ctx; /* context for new nodes: phase backward, line of the start value */
+    bool pieces;                    /* the start value is per micro-batch, so gradients are, too */
+    struct node **node;             /* reached nodes; later sorted by order of creation */
+    int32_t nnode, node_capacity;
+    struct val **at;          /* values that the backward pass has reached */
+    struct gradient *grad;    /* by value */
+    struct node **recomputed; /* by node: its recomputed copy; NULL: none yet */
+    struct val *const *asked; /* values whose gradients are requested */
+    int nasked;
+    int32_t nat, at_capacity, grad_capacity;
+    uint64_t mark;
+};
+
+static int32_t
+gradient_slot(struct sweep *w, struct val *v)
+{
+    if (v->mark == w->mark) return v->index;
+    GROW(w->at, w->nat + 1, w->at_capacity);
+    GROW(w->grad, w->nat + 1, w->grad_capacity);
+    v->mark = w->mark;
+    v->index = w->nat;
+    w->at[w->nat] = v;
+    w->grad[w->nat] = (struct gradient){0};
+    return w->nat++;
+}
+
+/* Returns true if differentiation stops at v: v is a variable's version, or v has no node. */
+static bool
+ends_sweep(const struct val *v)
+{
+    return !v->node || v->owner;
+}
+
+static void
+reach_value(struct sweep *w, struct val *v)
+{
+    gradient_slot(w, v);
+    if (ends_sweep(v) || v->node->mark == w->mark) return;
+    v->node->mark = w->mark;
+    GROW(w->node, w->nnode + 1, w->node_capacity);
+    w->node[w->nnode++] = v->node;
+}
+
+static int
+by_serial_down(const void *a, const void *b)
+{
+    const struct node *x = *(struct node *const *)a, *y = *(struct node *const *)b;
+    return x->serial < y->serial ? 1 : x->serial > y->serial ? -1 : 0;
+}
+
+/* Returns the value that v replaces in the program, if its gradient is requested or has hooks; v itself: none.
+ * build_cast_below and reuse_below insert a cast or a move below a value, and v is the view above it. */
+static struct val *
+val_asked(const struct sweep *w, struct val *v)
+{
+    if (!v->node || !v->node->shows) return v;
+    for (int i = 0; i < w->nasked; i++)
+        if (w->asked[i]->node && w->asked[i]->node->serial == v->node->shows) return w->asked[i];
+    for (const struct own_gradient *own = w->ctx->s->handles.own; own; own = own->next)
+        if (own->hooks && own->node->serial == v->node->shows) return own->node->out[0];
+    return v;
+}
+
+static bool
+has_function(const struct node *n)
+{
+    return n->own && n->own->function;
+}
+
+/* Reaches v if a node of this region computes v, to recompute v with the region. */
+static void
+reach_inner(struct sweep *w, struct val *v, int32_t region)
+{
+    if (!v || ends_sweep(v) || v->needs_grad || v->node->region != region) return;
+    if (!v->node->accumulate && !v->node->after) reach_value(w, v);
+}
+
+/* Reaches the arguments of the user's function, instead of the operands of a node that shows its result. If the node is
+ * recomputed, reaches what forward of the function computed, too. */
+static int
+reach_function(struct sweep *w, const struct node *n)
+{
+    struct own_function *f = n->own->function;
+    if (f->mark != w->mark && f->npending > 0)
+        return fail(E_STATE, "backward was called inside a backward pass, through %s (%s:%d), which that pass is using",
+                    f->user.name, n->line.file ? n->line.file : "?", n->line.line);
+    f->mark = w->mark;
+    f->npending++;
+    for (int i = 0; i < f->nin; i++)
+        if (f->in[i]) reach_value(w, val_asked(w, f->in[i]));
+    for (int i = 0; n->region && i < f->nsaved; i++) reach_inner(w, f->saved[i], n->region);
+    return 0;
+}
+
+static int
+find_nodes(struct sweep *w, struct val *root)
+{
+    reach_value(w, root);
+    for (int32_t i = 0; i < w->nnode; i++) {
+        const struct node *n = w->node[i];
+        if (n->spent)
+            return fail(E_STATE,
+                        "backward() was already called through %s (%s:%d), and its saved tensors are freed; add the "
+                        "losses and call backward() once, or call backward{retain_graph = true} before",
+                        n->name, n->line.file ? n->line.file : "?", n->line.line);
+        if (n->accumulate)
+            return fail(E_STATE,
+                        "the loss is not a sum of the losses of %d micro-batches: an operator (%s:%d) needs a sum over "
+                        "the rows of the whole batch that depends on parameters; detach() the sum if it is a divisor, "
+                        "or use micro_batches = 1",
+                        trace_microbatches(w->ctx->s), n->line.file ? n->line.file : "?", n->line.line);
+        if (trace_microbatches(w->ctx->s) > 1 && trace_nonlinear(w->ctx->s, n))
+            return fail(E_PLAN,
+                        "the loss is not a mean of the losses of %d micro-batches: %s (%s:%d) is not linear in a mean "
+                        "over the rows of the whole batch that depends on parameters; detach() the mean if it is a "
+                        "factor or a divisor, or use micro_batches = 1",
+                        trace_microbatches(w->ctx->s), n->name, n->line.file ? n->line.file : "?", n->line.line);
+        if (has_function(n)) TRY(reach_function(w, n));
+        for (int k = 0; k < n->nin; k++)
+            if (n->in[k] && n->in[k]->needs_grad)
+                reach_value(w, val_asked(w, n->in[k]));
+            else if (n->region && (has_function(n) || !n->out[0]->needs_grad))
+                reach_inner(w, n->in[k], n->region);
+    }
+    if (w->nnode > 1) qsort(w->node, (size_t)w->nnode, sizeof(*w->node), by_serial_down);
+    return 0;
+}
+
+static int
+call2(const struct call_context *ctx, const char *op, struct val *a, struct val *b, struct val **out)
+{
+    struct val *in[2] = {a, b}, *res[OP_OUT];
+    TRY(build_call(ctx, op_find(op), 2, in, NULL, NULL, res));
+    *out = res[0];
+    return 0;
+}
+
+/* Returns true if node n is not computed yet, so that an operator may fuse an addition into it. */
+static bool
+is_gradient_asked(const struct node *n)
+{
+    return n && n->state == NODE_NEW;
+}
+
+/* Adds an earlier gradient of the same value to *g. Uses a shorter form if there is one: an operator that adds its
+ * result to an existing value (onto). */
+static int
+add_gradient(const struct call_context *ctx, struct val *before, struct val **g)
+{
+    const struct node *x = before->node, *y = (*g)->node;
+    if (before->layout == (*g)->layout) {
+        struct builder b = builder_of(ctx);
+        struct val *sum = NULL;
+        if (is_gradient_asked(y) && y->op->rewrite.onto)
+            sum = y->op->rewrite.onto(&b.base, y, before);
+        else if (is_gradient_asked(x) && x->op->rewrite.onto)
+            sum = x->op->rewrite.onto(&b.base, x, *g);
+        if (b.base.failed) return err_last();
+        if (sum) return *g = sum, 0;
+    }
+    return call2(ctx, "add", before, *g, g);
+}
+
+static bool
+is_after(const struct val *v)
+{
+    return v->node && (v->node->accumulate || v->node->after);
+}
+
+/* Sums a gradient over the micro-batches. A gradient that does not depend on data is the same for all micro-batches:
+ * multiplies that gradient by their number. */
+static int
+sum_of_pieces(const struct sweep *w, const struct call_context *ctx, struct val *g, struct val **out)
+{
+    *out = g;
+    if (!w->pieces || is_after(g)) return 0;
+    if (trace_per_microbatch(g)) return trace_sum(ctx, g, out);
+    return call2(ctx, "mul", g, build_number(ctx->s, false, trace_microbatches(ctx->s), 0), out);
+}
+
+/* Returns true if v has the layout that its operands of equal shape have, without a move in between. After a move,
+ * such as a reduce-scatter, the node that made the addends needs the unsplit gradient. */
+static bool
+lies_as_value(const struct val *v)
+{
+    while (v && !ends_sweep(v)) {
+        const struct node *n = v->node;
+        const struct val *from = NULL;
+        for (int k = 0; k < n->nin; k++) {
+            if (!n->in[k] || !n->in[k]->needs_grad) continue;
+            if (n->in[k]->layout != n->want[k]) return false;
+            if (shape_equal(&n->in[k]->type, &v->type)) from = n->in[k];
+        }
+        v = from;
+    }
+    return true;
+}
+
+/* If v is split and the gradient is replicated, each rank keeps only its shard of the gradient, because later
+ * operators then do less work. */
+static int
+cut_as(const struct call_context *ctx, const struct val *v, struct val **g)
+{
+    const struct layout *has = (*g)->layout, *l;
+    struct sbp want[MAX_AXIS];
+    for (int a = 0; a < has->place->naxis; a++) {
+        want[a] = has->sbp[a];
+        if (has->sbp[a].kind == SBP_B && v->layout->sbp[a].kind == SBP_S) want[a] = v->layout->sbp[a];
+    }
+    TRY(layout_new(ctx->s->atlas, has->place, want, v->layout->order, &l));
+    if (l == has || price_move(NULL, &v->type, has, l) || !lies_as_value(v)) return 0;
+    TRY(reuse_below(ctx, l, g));
+    return (*g)->layout == l ? 0 : build_to_global(ctx, *g, l, g);
+}
+
+/* Adds g to the total. */
+static int
+add_to_total(struct sweep *w, const struct call_context *ctx, struct gradient *to, struct val *g)
+{
+    if (to->total && is_after(to->total) != is_after(g)) {
+        TRY(sum_of_pieces(w, ctx, to->total, &to->total));
+        TRY(sum_of_pieces(w, ctx, g, &g));
+    }
+    if (to->total) TRY(add_gradient(ctx, to->total, &g));
+    to->total = g;
+    return 0;
+}
+
+/* Adds g to the gradient of v. First moves g to v's placement, casts it to v's dtype, and splits g as v is split if
+ * g is replicated. If v is the same for all micro-batches (a weight that two stages share), the move to another
+ * placement happens once per batch. */
+static int
+receive_gradient(struct sweep *w, const struct call_context *ctx, struct val *v, struct val *g)
+{
+    if (!shape_equal(&g->type, &v->type))
+        return fail(E_KERNEL, "internal error: a gradient does not have its operand's shape");
+    if (g->layout->place != v->layout->place) {
+        const struct layout *l;
+        TRY(layout_summed(ctx->s->atlas, v->layout, &l));
+        if (trace_per_microbatch(g) && !trace_per_microbatch(v)) TRY(sum_of_pieces(w, ctx, g, &g));
+        TRY(build_to_global(ctx, g, l, &g));
+    }
+    TRY(build_cast(ctx, g, v->type.dtype, &g));
+    TRY(cut_as(ctx, v, &g));
+    int32_t i = gradient_slot(w, v);
+    if (!is_gradient_asked(g->node) || !g->node->op->rewrite.sum || is_after(g))
+        return add_to_total(w, ctx, &w->grad[i], g);
+    struct gradient *to = &w->grad[i];
+    GROW(to->part, to->npart + 1, to->part_capacity);
+    to->part[to->npart++] = g;
+    return 0;
+}
+
+/* Moves the parts of a gradient into its total: sums parts of the same operator and layout in one call. */
+static int
+sum_parts(struct sweep *w, const struct call_context *ctx, struct gradient *to)
+{
+    while (to->npart > 0) {
+        struct val *first = to->part[0], *g = first, **same = must_alloc(sizeof(*same) * (size_t)to->npart);
+        int32_t nsame = 0, left = 0;
+        for (int32_t i = 0; i < to->npart; i++) {
+            struct val *v = to->part[i];
+            bool alike = v->node->op == first->node->op && v->layout == first->layout;
+            *(alike ? &same[nsame++] : &to->part[left++]) = v;
+        }
+        to->npart = left;
+        struct call_context there = *ctx;
+        struct builder b = builder_of(&there);
+        there.at = first->node->line;
+        there.composite = first->node->name;
+        if (nsame > 1) g = first->node->op->rewrite.sum(&b.base, nsame, same);
+        free(same);
+        if (b.base.failed) return err_last();
+        TRY(add_to_total(w, &there, to, g));
+    }
+    return 0;
+}
+
+/* Converts the gradient of a pinned move to the layout of the move's operand. */
+static int
+propagate_back(const struct call_context *ctx, const struct node *n, struct val **din)
+{
+    const struct layout *l;
+    if (!n->pins || !*din) return 0;
+    TRY(layout_summed(ctx->s->atlas, n->in[0]->layout, &l));
+    return l == (*din)->layout ? 0 : build_to_global(ctx, *din, l, din);
+}
+
+/* ---- recomputed regions ---- */
+
+static int64_t
+bytes_made(const struct node *n)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < n->nout && !(n->op->flags & OP_VIEW); k++) bytes += type_bytes(&n->out[k]->type);
+    return bytes;
+}
+
+/* Sets alive[k] to the bytes of results that nodes 0 to k of the list make and that a later node of the list reads.
+ * work[k]: bytes of the results of node k. */
+static void
+find_alive_bytes(const struct sweep *w, struct node *const *node, int32_t n, const double *work, int64_t *alive)
+{
+    /* by node: 1 + its position in the list (at), and 1 + the position of its last reader (last); at 0: not in the
+     * list */
+    int32_t *at = must_alloc(sizeof *at * 2 * (size_t)(w->nnode + 1)), *last = at + w->nnode;
+    int64_t *gone = must_alloc(sizeof *gone * (size_t)(n + 1)), now = 0;
+    for (int32_t k = 0; k < n; k++) at[node[k]->index] = last[node[k]->index] = k + 1;
+    for (int32_t k = 0; k < n; k++)
+        for (int i = 0; i < node[k]->nin; i++) {
+            const struct val *v = node[k]->in[i];
+            if (v && !ends_sweep(v) && v->node->mark == w->mark && at[v->node->index]) last[v->node->index] = k + 1;
+        }
+    for (int32_t k = 0; k < n; k++) {
+        now -= gone[k];
+        alive[k] = now += last[node[k]->index] > k + 1 ? (int64_t)work[k] : 0;
+        gone[last[node[k]->index] - 1] += last[node[k]->index] > k + 1 ? (int64_t)work[k] : 0;
+    }
+    free(at);
+    free(gone);
+}
+
+/* Divides a step's single recomputation region into smaller ones. With a single region, all results of a stage would
+ * be in memory at once. */
+static void
+cut_region(struct sweep *w)
+{
+    struct rille_session *s = w->ctx->s;
+    int32_t region = s->calls.step_region, n = 0;
+    if (!region || s->calls.region != region) return;
+    struct node **node = must_alloc(sizeof *node * (size_t)(w->nnode + 1));
+    for (int32_t i = w->nnode; i-- > 0;)
+        if (w->node[i]->region == region) node[n++] = w->node[i];
+    double *work = must_alloc(sizeof *work * (size_t)(n + 1));
+    int64_t *alive = must_alloc(sizeof *alive * (size_t)(n + 1));
+    bool *ends = must_alloc((size_t)n + 1);
+    for (int32_t k = 0; k < n; k++) work[k] = (double)bytes_made(node[k]);
+    find_alive_bytes(w, node, n, work, alive);
+    recompute_cut(n, work, alive, ends);
+    for (int32_t k = 0, part = ++s->calls.nregion; k < n; k++) {
+        node[k]->region = part;
+        if (ends[k]) part = ++s->calls.nregion;
+    }
+    free(node);
+    free(work);
+    free(alive);
+    free(ends);
+}
+
+/* Returns the recomputed copy of v, or v itself. */
+static struct val *
+val_recomputed(const struct sweep *w, struct val *v)
+{
+    if (!v || ends_sweep(v) || v->node->mark != w->mark || !w->recomputed[v->node->index]) return v;
+    return w->recomputed[v->node->index]->out[v->out];
+}
+
+/* Returns true if the backward pass recomputes the node. Nodes that are the same for all micro-batches (casts and
+ * views of weights) are computed once per batch and kept. */
+static bool
+is_repeated_node(const struct sweep *w, const struct node *n)
+{
+    return n->region && (trace_microbatches(w->ctx->s) == 1 || n->per_piece);
+}
+
+/* Adds a copy of the call that reads recomputed operands; its results have the same layouts. */
+static int
+node_recompute(struct sweep *w, struct node *n)
+{
+    struct call_context there = *w->ctx;
+    struct type type[OP_OUT];
+    const struct layout *layout[OP_OUT];
+    struct val *out[OP_OUT], **in = must_alloc(sizeof *in * (size_t)(n->nin + 1));
+    struct node_made made = {n->nin, n->nout, n->want, type, layout};
+    for (int k = 0; k < n->nout; k++) type[k] = n->out[k]->type, layout[k] = n->out[k]->layout;
+    for (int i = 0; i < n->nin; i++) in[i] = val_recomputed(w, n->in[i]);
+    there.at = n->line;
+    there.composite = n->name;
+    int status = build_add(&there, n->op, in, n->attr, &made, out);
+    free(in);
+    if (status) return status;
+    /* set here because gradient functions of operators' records read needs_grad */
+    for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad;
+    w->recomputed[n->index] = out[0]->node;
+    w->recomputed[n->index]->recomputes = n->recomputes ? n->recomputes : n->serial;
+    if (has_function(n)) own_function_share(w->recomputed[n->index], n->own);
+    return 0;
+}
+
+/* Returns the node whose results the gradient reads: n, or its recomputed copy. The first request for a region
+ * recomputes the whole region. */
+static int
+node_for_grad(struct sweep *w, struct node *n, struct node **out)
+{
+    int status = 0;
+    *out = n;
+    if (!is_repeated_node(w, n)) return 0;
+    for (int32_t i = w->nnode; !status && !w->recomputed[n->index] && i-- > 0;)
+        if (w->node[i]->region == n->region && is_repeated_node(w, w->node[i])) status = node_recompute(w, w->node[i]);
+    *out = w->recomputed[n->index];
+    return status;
+}
+
+/* ---- the backward pass ---- */
+
+/* Marks the reached values and nodes again, if a function of the user has walked the graph meanwhile. */
+static void
+mark_again(struct sweep *w)
+{
+    if (graph_last_mark(w->ctx->s->graph) == w->mark) return;
+    for (int32_t i = 0; i < w->nat; i++) w->at[i]->mark = w->mark, w->at[i]->index = i;
+    for (int32_t i = 0; i < w->nnode; i++) w->node[i]->mark = w->mark, w->node[i]->index = i;
+}
+
+/* Passes the final gradient at v to hooks, which may replace it. */
+static int
+pass_hooks(struct sweep *w, const struct call_context *ctx, struct hook *hooks, const struct val *v)
+{
+    int32_t i = v->index;
+    struct val *g = w->grad[i].total;
+    if (!hooks || !g) return 0;
+    int status = own_hooks_call(ctx, hooks, v->owner ? 0 : v->out, &g);
+    mark_again(w);
+    w->grad[i].total = g;
+    return status;
+}
+
+/* Counts a node of the user's function, with the gradient of the node's result. After the last one, calls the backward
+ * function, and adds the gradients of its arguments. */
+static int
+through_function(struct sweep *w, const struct call_context *ctx, struct node *n, struct val *g)
+{
+    struct own_function *f = n->own->function;
+    struct val **sum = &f->dresult[n->own->result];
+    struct node *from;
+    if (g && *sum) TRY(call2(ctx, "add", *sum, g, &g));
+    if (g) *sum = g;
+    if (--f->npending > 0) return 0;
+    bool any = false;
+    for (int k = 0; k < f->nresult; k++) any = any || f->dresult[k];
+    if (!any) return 0;
+    TRY(node_for_grad(w, n, &from));
+    struct val **din = must_alloc(sizeof *din * (size_t)(f->nin + f->nsaved + 1)), **saved = din + f->nin;
+    for (int i = 0; i < f->nsaved; i++) saved[i] = val_recomputed(w, f->saved[i]);
+    f->nref++; /* the function may drop the results */
+    int status = own_function_call(ctx, f, saved, din);
+    mark_again(w);
+    for (int i = 0; !status && i < f->nin; i++)
+        if (din[i]) status = receive_gradient(w, ctx, val_asked(w, f->in[i]), din[i]);
+    own_function_drop(ctx->s->graph, f);
+    free(din);
+    return status;
+}
+
+static int
+through_node(struct sweep *w, struct node *n)
+{
+    struct val *dout[OP_OUT] = {0};
+    struct call_context there = *w->ctx;
+    bool any = false;
+    there.at = n->line;
+    there.composite = n->name;
+    for (int k = 0; k < n->nout; k++) {
+        if (n->out[k]->mark != w->mark) continue;
+        TRY(sum_parts(w, w->ctx, &w->grad[n->out[k]->index]));
+        if (n->own) TRY(pass_hooks(w, &there, n->own->hooks, n->out[k]));
+        dout[k] = w->grad[n->out[k]->index].total;
+        any = any || dout[k];
+    }
+    if (has_function(n)) return through_function(w, &there, n, dout[0]);
+    if (!any) return 0;
+    struct node *from;
+    TRY(node_for_grad(w, n, &from));
+    struct val **din = must_alloc(sizeof *din * (size_t)(n->nin + 1));
+    struct builder b = builder_of(&there);
+    int status = 0;
+    if (n->op->grad.build)
+        n->op->grad.build(&b.base, from, dout, din);
+    else
+        din[0] = dout[0];
+    if (b.base.failed) status = err_last();
+    if (!status) status = propagate_back(&there, n, &din[0]);
+    if (status) err_note("gradient of %s", n->name);
+    for (int i = 0; !status && i < n->nin; i++)
+        if (din[i] && n->in[i] && n->in[i]->needs_grad)
+            status = receive_gradient(w, &there, val_asked(w, n->in[i]), din[i]);
+    free(din);
+    return status;
+}
+
+/* Makes the initial gradient in y's shape: ones, or 1/m if the batch's value is the mean over m micro-batches. */
+static int
+seed(const struct call_context *ctx, struct val *y, struct val **out)
+{
+    const struct layout *l;
+    TRY(layout_summed(ctx->s->atlas, y->layout, &l));
+    struct build_source source = {.type = &y->type, .layout = l};
+    bool mean = trace_per_microbatch(y) && !trace_adds(ctx->s, y);
+    double share = mean ? 1.0 / trace_microbatches(ctx->s) : 1;
+    struct val *one = build_number(ctx->s, false, share, 0), *res[OP_OUT];
+    TRY(build_call(ctx, op_find("full"), 1, &one, NULL, &source, res));
+    *out = res[0];
+    return 0;
+}
+
+static int
+sweep_from(struct sweep *w, const struct call_context *ctx, struct val *y)
+{
+    struct val *dy;
+    struct rille_session *s = ctx->s;
+    struct call_context backward = *ctx;
+    backward.phase = PHASE_BACKWARD;
+    w->ctx = &backward;
+    w->pieces = trace_microbatches(s) > 1 && trace_per_microbatch(y);
+    w->mark = graph_mark(s->graph);
+    if (!y->needs_grad)
+        return fail(E_STATE, "no gradient: the value depends on no tensor that requires one; call requires_grad_(true) "
+                             "on a leaf tensor first");
+    TRY(find_nodes(w, y));
+    w->recomputed = must_alloc(sizeof(struct node *) * (size_t)(w->nnode + 1));
+    for (int32_t i = 0; i < w->nnode; i++) w->node[i]->index = i;
+    cut_region(w);
+    int status = seed(&backward, y, &dy);
+    if (!status) status = receive_gradient(w, &backward, y, dy);
+    for (int32_t i = 0; !status && i < w->nnode; i++) status = through_node(w, w->node[i]);
+    for (int32_t i = 0; !status && i < w->nat; i++) status = sum_parts(w, &backward, &w->grad[i]);
+    w->ctx = NULL;
+    return status;
+}
+
+/* Forgets the gradients in the user's functions, which a pass that fails leaves there. */
+static void
+forget_functions(const struct sweep *w)
+{
+    for (int32_t i = 0; i < w->nnode; i++) {
+        struct own_function *f = has_function(w->node[i]) ? w->node[i]->own->function : NULL;
+        if (!f || f->mark != w->mark) continue;
+        f->npending = 0;
+        memset(f->dresult, 0, sizeof(struct val *) * (size_t)f->nresult);
+    }
+}
+
+static void
+sweep_fini(struct sweep *w)
+{
+    free(w->node);
+    free(w->recomputed);
+    free(w->at);
+    for (int32_t i = 0; i < w->nat; i++) free(w->grad[i].part);
+    free(w->grad);
+}
+
+int
+grad_values(const struct call_context *ctx, struct val *y, int n, struct val *const *x, struct val **dx)
+{
+    struct sweep w = {.asked = x, .nasked = n};
+    for (int i = 0; i < n; i++) dx[i] = NULL;
+    for (int i = 0; i < n; i++)
+        if (!x[i]->needs_grad)
+            return fail(E_STATE, "tensor %d of the list does not require a gradient%s", i + 1,
+                        tracing(ctx->s)
+                            ? "; arguments of a graph do not require gradients: use x:detach():requires_grad_(true)"
+                            : "");
+    int status = sweep_from(&w, ctx, y);
+    w.ctx = ctx;
+    for (int i = 0; !status && i < n; i++) {
+        if (x[i]->mark != w.mark) continue;
+        struct val *before = w.grad[x[i]->index].total;
+        if (x[i]->owner) status = pass_hooks(&w, ctx, x[i]->owner->hooks, x[i]);
+        dx[i] = w.grad[x[i]->index].total;
+        w.grad[x[i]->index].total = before; /* the list may name x[i] twice */
+    }
+    forget_functions(&w);
+    sweep_fini(&w);
+    return status;
+}
+
+int
+grad_suiting(struct rille_session *s, const struct layout *l, const struct layout *has, const struct layout **out)
+{
+    struct sbp want[MAX_AXIS];
+    for (int a = 0; a < l->place->naxis; a++) {
+        want[a] = l->sbp[a];
+        if (l->sbp[a].kind == SBP_B && has->place == l->place && has->sbp[a].kind == SBP_P)
+            want[a] = has->sbp[a];
+        else if (l->sbp[a].kind == SBP_P)
+            want[a] = (struct sbp){.kind = SBP_B};
+    }
+    return layout_new(s->atlas, l->place, want, l->order, out);
+}
+
+/* Moves g to the layout of t's gradient. */
+static int
+suit(const struct call_context *ctx, const struct rille_tensor *t, struct val **g)
+{
+    const struct layout *to = t->grad_layout;
+    if (!to) TRY(grad_suiting(ctx->s, t->val->layout, (*g)->layout, &to));
+    return to == (*g)->layout ? 0 : build_to_global(ctx, *g, to, g);
+}
+
+/* Adds g to t's gradient, after t's hooks. */
+static int
+add_to_leaf(const struct sweep *w, const struct call_context *ctx, struct rille_tensor *t, struct val *g)
+{
+    TRY(sum_of_pieces(w, ctx, g, &g));
+    if (t->hooks) TRY(own_hooks_call(ctx, t->hooks, 0, &g));
+    TRY(suit(ctx, t, &g));
+    if (t->grad) TRY(call2(ctx, "add", t->grad->val, g, &g));
+    trace_journal(ctx->s, t);
+    tensor_rebind_grad(t, g);
+    return 0;
+}
+
+static int
+deposit(const struct sweep *w, const struct call_context *ctx, const struct val *v, struct val *g)
+{
+    struct rille_tensor *t = rille_tensor_hold(v->owner); /* a hook may free the user's handle */
+    int status = add_to_leaf(w, ctx, t, g);
+    rille_tensor_free(&t);
+    return status;
+}
+
+int
+grad_deposit(const struct call_context *ctx, struct val *y, bool retain)
+{
+    struct sweep w = {0};
+    struct call_context plain = *ctx, weight;
+    plain.grad = false;
+    weight = plain;
+    weight.phase = PHASE_WEIGHT;
+    int status = sweep_from(&w, &plain, y);
+    for (int32_t i = 0; !status && i < w.nat; i++) {
+        struct val *v = w.at[i];
+        if (w.grad[i].total && v->owner && v->owner->requires_grad && v->owner->nref > 0)
+            status = deposit(&w, &weight, v, w.grad[i].total);
+    }
+    forget_functions(&w);
+    for (int32_t i = 0; !status && !retain && i < w.nnode; i++) node_spend(ctx->s->graph, w.node[i]);
+    sweep_fini(&w);
+    return status;
+}

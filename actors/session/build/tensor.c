@@ -1,0 +1,401 @@
+/* tensor.c - public functions of tensors: properties, creation from bytes, reading, and moves to other layouts. */
+#include "actors/session/build/build.h"
+#include "actors/session/core/devices.h"
+#include "actors/session/core/face.h"
+#include "actors/session/core/layouts.h"
+#include "actors/session/core/session.h"
+#include "actors/session/core/tracer.h"
+#include "actors/session/run/collect.h"
+#include "actors/session/run/run.h"
+#include "actors/session/run/store.h"
+
+#include "boxing/box.h"
+#include "kernels/op/lib/build.h"
+#include "kernels/op/lib/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- properties ---- */
+
+const char *
+rille_tensor_dtype(const struct rille_tensor *t)
+{
+    if (face_tensor(t, __func__)) return NULL;
+    return dtype_text(t->val->type.dtype);
+}
+
+int
+rille_tensor_ndim(const struct rille_tensor *t)
+{
+    if (face_tensor(t, __func__)) return -1;
+    return t->val->type.ndim;
+}
+
+const int64_t *
+rille_tensor_shape(const struct rille_tensor *t)
+{
+    if (face_tensor(t, __func__)) return NULL;
+    return t->val->type.dim;
+}
+
+int64_t
+rille_tensor_numel(const struct rille_tensor *t)
+{
+    if (face_tensor(t, __func__)) return -1;
+    return type_numel(&t->val->type);
+}
+
+size_t
+rille_dtype_bytes(const char *dtype)
+{
+    if (face_given(dtype, "the dtype", __func__)) return 0;
+    enum dtype d = dtype_parse(dtype);
+    return d == DT_NONE ? 0 : dtype_bytes(d);
+}
+
+const struct rille_layout *
+rille_tensor_layout(const struct rille_tensor *t)
+{
+    if (face_tensor(t, __func__)) return NULL;
+    return (const struct rille_layout *)t->val->layout;
+}
+
+bool
+rille_tensor_has_value(const struct rille_tensor *t)
+{
+    if (face_tensor(t, __func__)) return false;
+    return t->val->store != NULL;
+}
+
+bool
+rille_tensor_is_leaf(const struct rille_tensor *t)
+{
+    if (face_tensor(t, __func__)) return false;
+    return t->leaf;
+}
+
+bool
+rille_tensor_requires_grad(const struct rille_tensor *t)
+{
+    if (face_tensor(t, __func__)) return false;
+    return t->leaf ? t->requires_grad : t->val->needs_grad;
+}
+
+int
+rille_tensor_set_requires_grad(struct rille_tensor *t, bool on)
+{
+    TRY(face_tensor(t, __func__));
+    if (!t->leaf)
+        return fail(E_STATE, "requires_grad can be set on leaf tensors only, and this tensor is the result of an "
+                             "operator; detach it first");
+    if (on && !dtype_is_float(t->val->type.dtype))
+        return fail(E_DTYPE, "a tensor that requires a gradient must have a float dtype, found %s",
+                    rille_tensor_dtype(t));
+    t->requires_grad = on;
+    t->val->needs_grad = on;
+    return 0;
+}
+
+const char *
+rille_tensor_name(const struct rille_tensor *t)
+{
+    if (face_tensor(t, __func__)) return NULL;
+    return t->name;
+}
+
+void
+rille_tensor_set_name(struct rille_tensor *t, const char *name)
+{
+    if (face_tensor(t, __func__)) return;
+    free(t->name);
+    t->name = name ? strdup(name) : NULL;
+}
+
+int
+rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *shape, int64_t *offset)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(rank, "rank", __func__));
+    TRY(face_given(shape, "the shape", __func__));
+    TRY(face_given(offset, "the offset", __func__));
+    const struct layout *l = t->val->layout;
+    struct box b;
+    if (pos < 0 || pos >= l->place->nrank)
+        return fail(E_ARG, "shard %d is out of range: the tensor has %d shards", pos, (int)l->place->nrank);
+    layout_box(l, &t->val->type, pos, &b);
+    *rank = l->place->rank[pos];
+    for (int i = 0; i < t->val->type.ndim; i++) {
+        shape[i] = b.hi[i] - b.lo[i];
+        offset[i] = b.lo[i];
+    }
+    return 0;
+}
+
+/* ---- leaves from bytes ---- */
+
+/* Fills shard `pos` with its box of a global value. In a partial layout, the first rank gets the value, and all
+ * others the reduction's identity. */
+static int
+fill_part(const struct view *whole, const struct layout *l, const struct type *t, int pos, void *data)
+{
+    struct type local = layout_shard(l, t, pos);
+    struct box box;
+    layout_box(l, t, pos, &box);
+    struct view dst = view_dense(&local, data), src = *whole;
+    int64_t skip = 0;
+    if (layout_is_later_part(l, pos)) {
+        box_fill(layout_partial(l), &dst);
+        return 0;
+    }
+    for (int i = 0; i < src.ndim; i++) {
+        skip += box.lo[i] * src.stride[i];
+        src.dim[i] = local.dim[i];
+    }
+    src.data = (char *)whole->data + skip * (int64_t)dtype_bytes(t->dtype);
+    view_copy(&dst, &src);
+    return 0;
+}
+
+/* Fills the shard's buffer directly. If the host cannot write the device's memory, fills a host copy and writes that
+ * to the device. */
+static int
+write_shard(const struct view *whole, const struct layout *l, const struct type *t, int pos, const struct buffer *b)
+{
+    if (buffer_host_reads(b)) {
+        fill_part(whole, l, t, pos, b->data);
+        return 0;
+    }
+    void *copy = must_alloc(b->bytes);
+    fill_part(whole, l, t, pos, copy);
+    int status = buffer_write(b, copy);
+    free(copy);
+    return status;
+}
+
+int
+tensor_from_view(struct rille_session *s, const struct type *t, const struct layout *l, const struct view *whole,
+                 struct rille_tensor **out)
+{
+    struct store *store = NULL;
+    if (!(device_kind(l->place->kind)->flags & NO_BYTES)) {
+        TRY(store_make(s, t, l, &store));
+        int status = 0;
+        for (int pos = 0; pos < l->place->nrank && !status; pos++)
+            if (store->part[pos]) status = write_shard(whole, l, t, pos, store->part[pos]);
+        if (status) {
+            store_drop(&store);
+            return status;
+        }
+    }
+    *out = tensor_new(s, graph_leaf(s->graph, t, l, store), true);
+    return 0;
+}
+
+int
+rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
+                       const struct rille_layout *layout, struct rille_tensor **out)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(data, "the data", __func__));
+    TRY((layout ? face_layout(s, layout, __func__) : 0));
+    TRY(face_given(out, "out", __func__));
+    struct type t;
+    const struct layout *l = layout ? (const struct layout *)layout : session_layout(s);
+    TRY(face_type(dtype, ndim, shape, __func__, &t));
+    TRY(layout_fits(l, &t));
+    struct view whole = view_dense(&t, (void *)(uintptr_t)data);
+    return tensor_from_view(s, &t, l, &whole, out);
+}
+
+/* ---- reading ---- */
+
+int
+rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t)
+{
+    TRY(face_tensors(s, n, t, __func__));
+    TRY(trace_refuses(s, "reading a value"));
+    struct val **v = must_alloc(sizeof *v * (size_t)(n + 1));
+    for (int i = 0; i < n; i++) v[i] = t[i]->val;
+    int status = session_eval(s, n, v);
+    free(v);
+    return status;
+}
+
+int
+rille_tensor_read(struct rille_tensor *t, void *out)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
+    int64_t start[MAX_DIM] = {0};
+    return rille_tensor_read_part(t, start, t->val->type.dim, out);
+}
+
+int
+rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void *out)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(start, "start", __func__));
+    TRY(face_given(stop, "stop", __func__));
+    TRY(face_given(out, "out", __func__));
+    const struct type *type = &t->val->type;
+    struct box part = {{0}, {0}};
+    for (int i = 0; i < type->ndim; i++) {
+        if (start[i] < 0 || stop[i] < start[i] || stop[i] > type->dim[i])
+            return fail(E_SHAPE, "read: positions %lld to %lld are out of range for axis %d, which has %lld",
+                        (long long)start[i], (long long)stop[i], i, (long long)type->dim[i]);
+        part.lo[i] = start[i];
+        part.hi[i] = stop[i];
+    }
+    TRY(rille_eval(t->s, 1, &t));
+    return session_read(t->s, t->val, &part, out);
+}
+
+int
+rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(f, "f", __func__));
+    TRY(face_given(i, "i", __func__));
+    TRY(face_given(is_int, "is_int", __func__));
+    const struct type *type = &t->val->type;
+    uint64_t bytes;
+    if (type_numel(type) != 1)
+        return fail(E_SHAPE, "item: expected a tensor of one element, found %lld elements",
+                    (long long)type_numel(type));
+    TRY(trace_refuses(t->s, "item()"));
+    TRY(rille_tensor_read(t, &bytes));
+    *is_int = !dtype_is_float(type->dtype);
+    if (*is_int)
+        *i = elem_get_i(type->dtype, &bytes, 0);
+    else
+        *f = elem_get_f(type->dtype, &bytes, 0);
+    return 0;
+}
+
+/* Makes the shard at mesh position `pos` as a call: moves the tensor to the rank and slices it, so that the shard has a
+ * gradient. */
+static int
+local_with_grad(struct rille_tensor *t, const struct layout *here, int pos, struct rille_tensor **out)
+{
+    struct rille_session *s = t->s;
+    struct builder b = builder_of(&s->context);
+    struct box box;
+    struct val *v;
+    if (layout_has_partial(t->val->layout))
+        return fail(E_SBP, "to_local: an addend of a partial tensor has no gradient; detach the tensor first");
+    int status = build_to_global(&s->context, t->val, here, &v);
+    layout_box(t->val->layout, &t->val->type, pos, &box);
+    for (int d = 0; !status && d < t->val->type.ndim; d++)
+        if (box.hi[d] - box.lo[d] < t->val->type.dim[d]) v = b_slice(&b.base, v, d, box.lo[d], box.hi[d], 1);
+    if (!status && b.base.failed) status = err_last();
+    if (!status) *out = tensor_new(s, v, false);
+    return build_settle(s, status);
+}
+
+int
+rille_tensor_to_local(struct rille_tensor *t, int rank, struct rille_tensor **out)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
+    struct rille_session *s = t->s;
+    const struct layout *l = t->val->layout, *here;
+    const struct place *p;
+    int32_t one = 1, r = rank;
+    int pos = place_find(l->place, rank);
+    if (pos < 0) {
+        struct str text = {0};
+        place_print(l->place, &text);
+        int status = fail(E_PLACE, "to_local: rank %d is not in the tensor's placement %s", rank, str_text(&text));
+        str_free(&text);
+        return status;
+    }
+    TRY(place_new(s->atlas, l->place->kind, 1, &one, &r, &p));
+    here = layout_broadcast(s->atlas, p);
+    if (t->val->needs_grad && s->context.grad) return local_with_grad(t, here, pos, out);
+    TRY(rille_eval(s, 1, &t));
+    struct type local = layout_shard(l, &t->val->type, pos);
+    struct store *store = store_new(1);
+    store->part[0] = t->val->store->part[pos];
+    if (store->part[0]) buffer_hold(store->part[0]);
+    *out = tensor_new(s, graph_leaf(s->graph, &local, here, store), true);
+    return 0;
+}
+
+/* ---- new names, new layouts ---- */
+
+/* Moves a tensor to a layout. pin: rules must not choose another layout for the result. */
+static int
+moved(struct rille_tensor *t, const struct rille_layout *l, bool pin, const char *who, struct rille_tensor **out)
+{
+    TRY(face_tensor(t, who));
+    TRY(face_layout(t->s, l, who));
+    TRY(face_given(out, "out", who));
+    struct rille_session *s = t->s;
+    struct val *v;
+    TRY(place_exists(s, ((const struct layout *)l)->place));
+    int status = build_to_global(&s->context, t->val, (const struct layout *)l, &v);
+    if (!status) {
+        v->node->asked = 1;
+        v->node->pins = v->node->pins || pin;
+        *out = tensor_new(s, v, false);
+    }
+    return build_settle(s, status);
+}
+
+int
+rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out)
+{
+    return moved(t, l, false, __func__, out);
+}
+
+int
+rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out)
+{
+    return moved(t, l, true, __func__, out);
+}
+
+/* Makes a new handle for the same value; computed bytes are shared. If a planner may choose t's layout, it may
+ * choose the new handle's, too. */
+static int
+same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
+{
+    struct rille_session *s = t->s;
+    struct call_context ctx = s->context;
+    struct val *v = NULL;
+    int status = val_readable(t->val);
+    if (status) return build_settle(s, status);
+    if (t->val->store && !tracing(s)) {
+        store_hold(t->val->store);
+        v = build_fresh(s, graph_leaf(s->graph, &t->val->type, t->val->layout, t->val->store));
+    } else {
+        if (leaf) ctx.grad = false;
+        status = build_to_global(&ctx, t->val, t->val->layout, &v);
+    }
+    if (!status) {
+        *out = tensor_new(s, v, leaf);
+        (*out)->planned = leaf && t->planned;
+        (*out)->placed = leaf && t->placed;
+    }
+    return build_settle(s, status);
+}
+
+int
+rille_tensor_detach(struct rille_tensor *t, struct rille_tensor **out)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
+    return same_value(t, true, out);
+}
+
+int
+rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
+    if (!t->s->context.grad || !t->val->needs_grad) return same_value(t, true, out);
+    struct val *v;
+    int status = build_to_global(&t->s->context, t->val, t->val->layout, &v);
+    if (!status) *out = tensor_new(t->s, v, false);
+    return build_settle(t->s, status);
+}

@@ -1,0 +1,222 @@
+/* shell.c - the struct beside the Lua state: opens and closes the session, makes kinds of userdata, checks the keys of
+ * tables, and allocates memory that Lua owns. */
+#include "shell/bind/base/shell.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- kinds of userdata ---- */
+
+static const char kind_key[NKIND]; /* registry keys of the metatables */
+
+void *
+kind_new(lua_State *L, enum kind kind, size_t size)
+{
+    void *u = lua_newuserdatauv(L, size, kind == KIND_GRAPH ? 4 : kind == KIND_LIVE);
+    memset(u, 0, size);
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &kind_key[kind]);
+    lua_setmetatable(L, -2);
+    return u;
+}
+
+void *
+kind_test(lua_State *L, int i, enum kind kind)
+{
+    void *u = lua_type(L, i) == LUA_TUSERDATA ? lua_touserdata(L, i) : NULL;
+    if (!u || !lua_getmetatable(L, i)) return NULL;
+    const struct shell *sh = shell_of(L);
+    bool same = lua_topointer(L, -1) == sh->meta[kind] && sh->session;
+    lua_pop(L, 1);
+    return same ? u : NULL;
+}
+
+void
+kind_make(lua_State *L, enum kind kind, const char *name, const luaL_Reg *methods)
+{
+    lua_newtable(L);
+    field_text(L, "__name", name);
+    luaL_setfuncs(L, methods, 0);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &kind_key[kind]);
+    shell_of(L)->meta[kind] = lua_topointer(L, -1);
+}
+
+void
+kind_metatable(lua_State *L, enum kind kind)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &kind_key[kind]);
+}
+
+struct rille_tensor *
+tensor_test(lua_State *L, int i)
+{
+    struct rille_tensor **t = kind_test(L, i, KIND_TENSOR);
+    return t ? *t : NULL;
+}
+
+void
+check_keys(lua_State *L, int i, const char *who, const char *const *keys)
+{
+    i = lua_absindex(L, i);
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) {
+        if (lua_type(L, -2) != LUA_TSTRING) continue;
+        const char *key = text_at(L, -2, who);
+        int k = 0;
+        while (keys[k] && strcmp(keys[k], key)) k++;
+        if (keys[k]) continue;
+        luaL_Buffer b;
+        luaL_buffinit(L, &b);
+        for (k = 0; keys[k]; k++) {
+            if (k) luaL_addstring(&b, ", ");
+            luaL_addstring(&b, keys[k]);
+        }
+        luaL_pushresult(&b);
+        complain(L, "%s: unknown option '%s'; expected one of %s", who, key, lua_tostring(L, -1));
+    }
+}
+
+void
+check_list(lua_State *L, int i, const char *who)
+{
+    lua_Integer n = (lua_Integer)lua_rawlen(L, i);
+    i = lua_absindex(L, i);
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) {
+        if (lua_isinteger(L, -2) && lua_tointeger(L, -2) >= 1 && lua_tointeger(L, -2) <= n) continue;
+        complain(L, "%s: expected a list of entries 1 to %d, found the key %s, too", who, (int)n, what_is(L, -2));
+    }
+}
+
+/* ---- memory ---- */
+
+enum { SLACK = 32 << 20 };
+
+/* Lua does not count the bytes owned by handles. Lua's garbage is collected when these bytes have grown by a quarter,
+ * and by at least SLACK, since the last collection. So the relative cost of collections is small for programs of any
+ * size. */
+void
+collect_if_due(lua_State *L)
+{
+    struct shell *sh = shell_of(L);
+    if (rille_external_bytes(sh->session) < sh->collect_at) return;
+    lua_gc(L, LUA_GCCOLLECT);
+    int64_t left = rille_external_bytes(sh->session);
+    sh->collect_at = left + (left / 4 > SLACK ? left / 4 : SLACK);
+}
+
+void
+room_check(lua_State *L, const char *who, size_t bytes)
+{
+    void *probe = malloc(bytes + 1);
+    if (!probe) lua_gc(L, LUA_GCCOLLECT), probe = malloc(bytes + 1);
+    if (!probe) complain(L, "%s: out of memory: the values need %zu bytes", who, bytes);
+    free(probe);
+}
+
+void *
+scratch_new(lua_State *L, const char *who, size_t bytes)
+{
+    room_check(L, who, bytes);
+    return lua_newuserdatauv(L, bytes + 1, 0);
+}
+
+void
+owner_drop(struct owner *o)
+{
+    if (o->thing) o->drop(o->thing);
+    o->thing = NULL;
+}
+
+static int
+owner_gc(lua_State *L)
+{
+    owner_drop(lua_touserdata(L, 1));
+    return 0;
+}
+
+struct owner *
+owner_push(lua_State *L, void (*drop)(void *thing))
+{
+    struct owner *o = lua_newuserdatauv(L, sizeof *o, 0);
+    *o = (struct owner){NULL, drop};
+    if (luaL_newmetatable(L, "rille.owner")) {
+        field_function(L, "__gc", owner_gc);
+    }
+    lua_setmetatable(L, -2);
+    return o;
+}
+
+/* ---- opening and closing ---- */
+
+static const char shell_key; /* registry key of the struct shell */
+
+/* Cache of the last state seen by this thread, identified by its registry, which all its coroutines share. Lua's
+ * extra space cannot replace it: coroutines created before the program required the module have no value there. */
+static _Thread_local struct {
+    const void *registry;
+    struct shell *shell;
+} last;
+
+struct shell *
+shell_of(lua_State *L)
+{
+    const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
+    if (registry == last.registry) return last.shell;
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &shell_key);
+    last.shell = lua_touserdata(L, -1);
+    last.registry = registry;
+    lua_pop(L, 1);
+    return last.shell;
+}
+
+/* Waits for pending work of runs before libraries are unloaded, because os.exit() may end the process without
+ * closing the state. */
+static void
+at_exit(void)
+{
+    if (last.registry && last.shell->session) rille_wait(last.shell->session);
+}
+
+int
+shell_close(lua_State *L)
+{
+    struct shell *sh = shell_of(L);
+    rille_saving_end(&sh->saving);
+    if (sh->closing) sh->closing();
+    if (sh->session) rille_close(&sh->session);
+    last.registry = NULL;
+    return 0;
+}
+
+struct rille_session *
+shell_session(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    if (s && !rille_default_kind(s)) check(L, rille_error_code());
+    return s;
+}
+
+int
+shell_new(lua_State *L, const struct environment *e)
+{
+    struct shell *sh = lua_newuserdatauv(L, sizeof *sh, 0);
+    memset(sh, 0, sizeof *sh);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &shell_key);
+    last.registry = NULL;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    sh->main = lua_tothread(L, -1);
+    lua_pop(L, 1);
+    sh->running = L;
+    sh->process = getpid();
+    sh->collect_at = SLACK;
+    sh->trace = e->trace;
+    sh->check_trace = e->check_trace;
+    lua_createtable(L, 0, 1);
+    field_function(L, "__gc", shell_close);
+    lua_setmetatable(L, -2);
+    lua_pop(L, 1);
+    static bool told;
+    if (!told) told = !atexit(at_exit);
+    return rille_open(&e->options, &sh->session);
+}

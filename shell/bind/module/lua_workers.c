@@ -1,0 +1,93 @@
+/* lua_workers.c - reports worker processes to Lua: their state, losses, snapshots.
+ *
+ * The loss of a worker is an ordinary error: a text with the user's line. The core's text is remembered, so that
+ * worker_is_lost() recognises it inside any longer message. */
+#include "shell/bind/base/shell.h"
+
+#include <string.h>
+
+/* ---- losses ---- */
+
+static int
+worker_is_lost(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    lua_pushboolean(L, lost_is(L, 1));
+    return 1;
+}
+
+/* ---- worker list ---- */
+
+/* Pushes the devices in "cpu:2 cpu:3" as a list. */
+static void
+push_devices(lua_State *L, const char *text)
+{
+    lua_newtable(L);
+    for (int n = 1; *text; n++) {
+        size_t k = strcspn(text, " ");
+        lua_pushlstring(L, text, k);
+        lua_rawseti(L, -2, n);
+        text += k + (text[k] == ' ');
+    }
+}
+
+static int
+workers(lua_State *L)
+{
+    struct rille_worker_info w;
+    lua_newtable(L);
+    struct rille_session *s = shell_session(L);
+    for (int i = 0; rille_worker_info(s, i, &w); i++) {
+        lua_createtable(L, 0, 9);
+        field_integer(L, "rank", w.rank);
+        field_integer(L, "pid", w.pid);
+        field_text(L, "host", w.host);
+        field_text(L, "state", w.state);
+        field_number(L, "heartbeat", w.heartbeat);
+        field_integer(L, "acts", w.acts);
+        field_number(L, "busy", w.busy);
+        if (w.slow > 0) field_number(L, "slow", w.slow);
+        push_devices(L, w.devices);
+        lua_setfield(L, -2, "devices");
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* ---- primitives for lua/snapshot.lua and lua/recover.lua ---- */
+
+static int
+snapshot(lua_State *L)
+{
+    int keep = (int)luaL_optinteger(L, 1, 1);
+    int64_t number, oldest;
+    at_line(L);
+    check_as(L, "snapshot", rille_snapshot(shell_of(L)->session, keep, &number, &oldest));
+    lua_pushinteger(L, number);
+    lua_pushinteger(L, oldest);
+    return 2;
+}
+
+static int
+workers_recover(lua_State *L)
+{
+    int count = (int)luaL_optinteger(L, 1, 0);
+    int64_t number;
+    const char *why;
+    at_line(L);
+    check_as(L, "recover", rille_recover(shell_of(L)->session, count, &number, &why));
+    lua_pushinteger(L, number);
+    lua_pushstring(L, why);
+    return 2;
+}
+
+void
+workers_open(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"workers", workers},
+                                         {"is_lost", worker_is_lost},
+                                         {"_snapshot", snapshot},
+                                         {"_recover", workers_recover},
+                                         {NULL, NULL}};
+    luaL_setfuncs(L, functions, 0);
+}

@@ -1,0 +1,287 @@
+/* lua_conditions.c - checks, before a call uses a trace of its step, that the values that the traced function read have
+ * not changed.
+ *
+ * A trace has a list of places with values (lua/trace.lua): list[k] is the holder of a place, list[k + 1] its key,
+ * list[k + 2] the value, for k = 1, 4, ... up to list.n. Each call of the step compares the list here, and asks Lua
+ * only about values that differ. Lua makes the lists. */
+#include "shell/bind/base/shell.h"
+
+/* Registry keys: the list of the trace in progress; the functions {begin =, enter =, done =, ...} of lua/trace.lua. */
+static const char being_made, hooks;
+/* size_key: key of the place that stands for a table's number of fields. live_key, whole_key: value of a place that may
+ * hold any float, or any integer that a double can hold. */
+static const char size_key, live_key, whole_key;
+
+void
+push_hook(lua_State *L, const char *name)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &hooks);
+    if (lua_isnil(L, -1)) {
+        lua_getglobal(L, "require");
+        lua_pushliteral(L, "rille.trace");
+        lua_call(L, 1, 0);
+        lua_pop(L, 1);
+        lua_rawgetp(L, LUA_REGISTRYINDEX, &hooks);
+    }
+    lua_getfield(L, -1, name);
+    lua_remove(L, -2);
+}
+
+/* Calls begin(fn, args, traces, near); near is the value at the top, which is popped. Keeps the list that begin
+ * returns; nil: none. */
+static void
+begin_list(lua_State *L, int pattern)
+{
+    push_hook(L, "begin");
+    lua_insert(L, -2);
+    lua_getiuservalue(L, 1, 1);
+    lua_pushvalue(L, pattern);
+    lua_getiuservalue(L, 1, 2);
+    lua_rotate(L, -4, 3);
+    lua_call(L, 4, 1);
+    lua_setiuservalue(L, 1, GRAPH_CONDITIONS);
+}
+
+void
+conditions_sizes(lua_State *L, int last)
+{
+    push_hook(L, "sizes");
+    lua_getiuservalue(L, 1, 2);
+    for (int i = 2; i <= last; i++) lua_pushvalue(L, i);
+    lua_call(L, last, 0);
+}
+
+void
+conditions_begin(lua_State *L, int pattern)
+{
+    lua_pushnil(L);
+    begin_list(L, pattern);
+}
+
+bool
+conditions_begin_live(lua_State *L, int pattern)
+{
+    begin_list(L, pattern);
+    bool begun = lua_getiuservalue(L, 1, GRAPH_CONDITIONS) == LUA_TTABLE;
+    lua_pop(L, 1);
+    return begun;
+}
+
+void
+conditions_none(lua_State *L)
+{
+    lua_pushnil(L);
+    lua_setiuservalue(L, 1, GRAPH_CONDITIONS);
+}
+
+/* Calls a function of lua/trace.lua with the list, if there is one, and two more arguments. Returns Lua's status
+ * code. */
+static int
+tell_list(lua_State *L, const char *name, bool flag, int nresult)
+{
+    push_hook(L, name);
+    if (lua_getiuservalue(L, 1, GRAPH_CONDITIONS) == LUA_TNIL) {
+        lua_pop(L, 2);
+        return 0;
+    }
+    lua_pushboolean(L, flag);
+    lua_getiuservalue(L, 1, 2);
+    return lua_pcall(L, 3, nresult, 0);
+}
+
+int
+conditions_enter(lua_State *L)
+{
+    lua_getiuservalue(L, 1, GRAPH_CONDITIONS);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &being_made);
+    return tell_list(L, "enter", false, 0);
+}
+
+int
+conditions_end(lua_State *L, int failed)
+{
+    lua_pushnil(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &being_made);
+    int status = tell_list(L, "done", failed != 0, 0);
+    if (failed && status) lua_pop(L, 1);
+    return failed ? failed : status;
+}
+
+void
+conditions_numbers(lua_State *L, bool former)
+{
+    if (tell_list(L, "set_numbers", former, 0)) lua_pop(L, 1);
+}
+
+bool
+conditions_end_live(lua_State *L, bool good)
+{
+    bool proven = !tell_list(L, "proven", good, 1) && lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return proven;
+}
+
+void
+conditions_give(lua_State *L)
+{
+    lua_getiuservalue(L, 1, GRAPH_CONDITIONS);
+    lua_setfield(L, -2, "conditions");
+}
+
+/* ---- comparing ---- */
+
+static lua_Integer
+table_size(lua_State *L, int i)
+{
+    enum { LARGE = 256 }; /* maximum entries counted; of a longer list, only its length is compared */
+    lua_Integer n = (lua_Integer)lua_rawlen(L, i);
+    if (n > LARGE) return n;
+    n = 0;
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) n++;
+    return n;
+}
+
+/* Pushes a field of the table at h; its name is at h + 1. Follows __index tables, and calls no __index function. */
+static void
+push_field(lua_State *L, int h)
+{
+    lua_pushvalue(L, h);
+    for (;;) {
+        lua_pushvalue(L, h + 1);
+        if (lua_rawget(L, h + 2) != LUA_TNIL) break;
+        if (luaL_getmetafield(L, h + 2, "__index") != LUA_TTABLE) break;
+        lua_replace(L, h + 2);
+        lua_settop(L, h + 2);
+    }
+    lua_settop(L, h + 3);
+    lua_replace(L, h + 2);
+}
+
+/* Pushes the present value of the place whose holder is at h, and its key at h + 1. */
+static void
+push_place(lua_State *L, int h)
+{
+    if (lua_type(L, h) == LUA_TFUNCTION) {
+        if (!lua_getupvalue(L, h, (int)lua_tointeger(L, h + 1))) lua_pushnil(L);
+        return;
+    }
+    if (lua_touserdata(L, h + 1) == &size_key) {
+        lua_pushinteger(L, table_size(L, h));
+        return;
+    }
+    push_field(L, h);
+}
+
+/* Returns true if the value at -2 fits the recorded value at -1: equals it, or is a number if the recorded value stands
+ * for any number. */
+static bool
+is_as_it_was(lua_State *L)
+{
+    const void *mark = lua_touserdata(L, -1);
+    const lua_Integer most = (lua_Integer)1 << 53;
+    if (mark == &live_key) return lua_type(L, -2) == LUA_TNUMBER && !lua_isinteger(L, -2);
+    if (mark == &whole_key)
+        return lua_isinteger(L, -2) && lua_tointeger(L, -2) >= -most && lua_tointeger(L, -2) <= most;
+    return lua_rawequal(L, -1, -2);
+}
+
+/* Returns the first k of from, from + 3, ... for which the value of a place of the list at the top is another object
+ * than it was; 0: none. */
+static lua_Integer
+find_changed(lua_State *L, lua_Integer from)
+{
+    int list = lua_gettop(L);
+    luaL_checkstack(L, 8, "graph");
+    lua_getfield(L, list, "n");
+    lua_Integer n = lua_tointeger(L, -1), k = from;
+    bool same = true;
+    lua_pop(L, 1);
+    for (; same && k <= n; k += 3) {
+        lua_rawgeti(L, list, k);
+        lua_rawgeti(L, list, k + 1);
+        if (!lua_isfunction(L, list + 1)) luaL_checktype(L, list + 1, LUA_TTABLE);
+        push_place(L, list + 1);
+        lua_rawgeti(L, list, k + 2);
+        same = is_as_it_was(L);
+        lua_settop(L, list);
+    }
+    return same ? 0 : k - 3;
+}
+
+/* Asks Lua whether the value of place k is equal. */
+static bool
+is_equal(lua_State *L, lua_Integer k)
+{
+    push_hook(L, "holds");
+    lua_pushvalue(L, -2);
+    lua_pushinteger(L, k);
+    lua_call(L, 2, 1);
+    bool equal = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return equal;
+}
+
+bool
+conditions_hold(lua_State *L)
+{
+    lua_getfield(L, -1, "conditions");
+    lua_Integer k = find_changed(L, 1);
+    while (k && is_equal(L, k)) k = find_changed(L, k + 3);
+    lua_pop(L, 1);
+    return !k;
+}
+
+/* ---- for lua/trace.lua ---- */
+
+/* rille._conditions(): returns the list of the trace in progress, or nil. rille._conditions{begin =, ...}: sets the
+ * functions that are called here. */
+static int
+conditions(lua_State *L)
+{
+    if (lua_istable(L, 1)) {
+        lua_settop(L, 1);
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &hooks);
+        return 0;
+    }
+    if (!rille_tracing(shell_of(L)->session)) return 0;
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &being_made);
+    return 1;
+}
+
+/* rille._first_changed(list, from): returns the first place from `from` on whose value is another object than before;
+ * nil: none. */
+static int
+first_changed(lua_State *L)
+{
+    lua_Integer from = luaL_checkinteger(L, 2);
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_settop(L, 1);
+    lua_Integer k = find_changed(L, from);
+    if (!k) return 0;
+    lua_pushinteger(L, k);
+    return 1;
+}
+
+/* rille._place(holder, key): returns the present value of a place. */
+static int
+place_value(lua_State *L)
+{
+    lua_settop(L, 2);
+    if (!lua_isfunction(L, 1)) luaL_checktype(L, 1, LUA_TTABLE);
+    push_place(L, 1);
+    return 1;
+}
+
+void
+conditions_open(lua_State *L)
+{
+    static const luaL_Reg functions[] = {
+        {"_conditions", conditions}, {"_first_changed", first_changed}, {"_place", place_value}, {NULL, NULL}};
+    luaL_setfuncs(L, functions, 0);
+    lua_pushlightuserdata(L, (void *)&size_key);
+    lua_setfield(L, -2, "_size_key");
+    lua_pushlightuserdata(L, (void *)&live_key);
+    lua_setfield(L, -2, "_live_key");
+    lua_pushlightuserdata(L, (void *)&whole_key);
+    lua_setfield(L, -2, "_whole_key");
+}

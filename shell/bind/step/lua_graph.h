@@ -1,0 +1,30 @@
+/* lua_graph.h - a compiled step as a Lua object: lua_graph.c makes and inspects it, lua_graph_call.c calls it. The Lua
+ * object owns its traces. Used on the session's thread only. */
+#ifndef RILLE_SHELL_LUA_GRAPH_H
+#define RILLE_SHELL_LUA_GRAPH_H
+
+#include "shell/bind/base/shell.h"
+
+enum { MAX_TENSORS = 64, MAX_TRACES = 64 };
+
+/* User values: 1, the function; 2, a list with {args =, results =, conditions =} for each trace; 3: shell.h; 4: the
+ * option buckets as lua/buckets.lua reads it, or nil. */
+enum { GRAPH_BUCKETS = 4 };
+struct graph {
+    struct rille_graph_options options;
+    struct rille_chart_costs costs;
+    char schedule[16], mode[16];
+    struct rille_graph *trace[MAX_TRACES];
+    int ntrace, last; /* last: last: index of the trace that ran last; -1: none */
+    bool check;       /* option check = "trace": some calls are traced again and compared */
+    int64_t ncall;    /* number of calls, counted if `check` */
+    struct line line; /* user's line that created the graph */
+};
+
+/* lua_graph.c: raises unless the value at i is a compiled step. */
+struct graph *graph_check(lua_State *L, int i);
+/* lua_graph_call.c: the step's __call; and the same without padding to buckets. */
+int graph_call(lua_State *L);
+int graph_run(lua_State *L);
+
+#endif

@@ -1,0 +1,471 @@
+/* lua_graph_call.c - calls a compiled step.
+ *
+ * A graph object keeps the traces made so far. A call looks for a trace that fits: the core compares types and layouts
+ * of the tensors, the variables and their gradients; this file compares the other arguments; and lua_conditions.c
+ * compares the values that the function read besides its arguments. If none fits, the function is called once with the
+ * micro-batch tensors that the core provides, and its calls are recorded. Results that are not tensors are returned as
+ * they were traced.
+ *
+ * If nothing but numbers has changed since a trace that fits otherwise, the function is traced with live numbers in
+ * their place. If the new trace, evaluated with the former numbers, records the same program as the former trace, the
+ * new trace replaces the former one. From then on, changed numbers cause no further trace. */
+#include "shell/bind/step/lua_graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Collects the tensors among the values from first to last; returns their number. */
+static int
+list_graph_tensors(lua_State *L, int first, int last, struct rille_tensor **out)
+{
+    int n = 0;
+    for (int i = first; i <= last; i++) {
+        struct rille_tensor *t = tensor_test(L, i);
+        if (!t) continue;
+        if (n == MAX_TENSORS)
+            complain(L, "graph: a step can have at most %d tensors as arguments or results", MAX_TENSORS);
+        out[n++] = t;
+    }
+    return n;
+}
+
+/* Returns true if a value from first to last is a table without a metatable. */
+static bool
+has_table(lua_State *L, int first, int last)
+{
+    for (int i = first; i <= last; i++) {
+        if (!lua_istable(L, i)) continue;
+        if (!lua_getmetatable(L, i)) return true;
+        lua_pop(L, 1);
+    }
+    return false;
+}
+
+/* ---- finding a trace ---- */
+
+/* A call in progress. The arguments are at stack indices 2 to `args`, the tensors of tables among them (lua/nested.lua)
+ * at args + 1 to `last`, and the call's pattern at index `pattern`. in: the tensors in this order. nresult: number of
+ * results of the function if tables with tensors are among them, else -1. */
+struct step_call {
+    struct graph *g;
+    struct rille_tensor *in[MAX_TENSORS];
+    int nin, args, last, pattern, nresult;
+};
+
+/* Packs the values from first to last into a table, the pattern of a call; a marker stands for each tensor. */
+static void
+push_pattern(lua_State *L, int first, int last)
+{
+    lua_createtable(L, last - first + 1, 1);
+    for (int i = first; i <= last; i++) {
+        if (tensor_test(L, i))
+            lua_pushlightuserdata(L, (void *)&shell_of(L)->meta[KIND_TENSOR]);
+        else
+            lua_pushvalue(L, i);
+        lua_rawseti(L, -2, i - first + 1);
+    }
+    field_integer(L, "n", last - first + 1);
+}
+
+/* Returns true if the two patterns at the top are equal. */
+static bool
+same_pattern(lua_State *L)
+{
+    lua_getfield(L, -1, "n");
+    lua_getfield(L, -3, "n");
+    lua_Integer n = lua_tointeger(L, -1);
+    bool same = n == lua_tointeger(L, -2);
+    lua_pop(L, 2);
+    for (lua_Integer k = 1; same && k <= n; k++) {
+        lua_rawgeti(L, -1, k);
+        lua_rawgeti(L, -3, k);
+        same = lua_rawequal(L, -1, -2);
+        lua_pop(L, 2);
+    }
+    return same;
+}
+
+/* Returns the index of the trace that fits the call, or -1. *near: a trace for which only conditions (values that its
+ * function read) have changed; -1: none.
+ */
+static int
+find_trace(lua_State *L, const struct step_call *c, int *near)
+{
+    const struct graph *g = c->g;
+    int first = g->last >= 0 ? g->last : 0, found = -1;
+    *near = -1;
+    lua_getiuservalue(L, 1, 2);
+    for (int i = 0; i < g->ntrace && found < 0; i++) {
+        int k = (first + i) % g->ntrace;
+        if (!rille_graph_fits(g->trace[k], c->nin, c->in)) continue;
+        lua_rawgeti(L, -1, k + 1);
+        lua_getfield(L, -1, "args");
+        lua_pushvalue(L, c->pattern);
+        bool same = same_pattern(L);
+        lua_pop(L, 2);
+        if (same && conditions_hold(L))
+            found = k;
+        else if (same && *near < 0)
+            *near = k;
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return found;
+}
+
+/* ---- tracing ---- */
+
+/* Frees the oldest trace to make room. */
+static void
+forget_trace(lua_State *L, struct graph *g)
+{
+    rille_graph_free(&g->trace[0]);
+    memmove(g->trace, g->trace + 1, (size_t)--g->ntrace * sizeof *g->trace);
+    if (g->last >= 0) g->last--; /* becomes -1 if the freed trace is the one that ran last */
+    lua_getiuservalue(L, 1, 2);
+    lua_getglobal(L, "table");
+    lua_getfield(L, -1, "remove");
+    lua_pushvalue(L, -3);
+    lua_pushinteger(L, 1);
+    lua_call(L, 2, 0);
+    lua_pop(L, 2);
+}
+
+/* Calls a function of lua/nested.lua with the list of traces and the n values at the top. Returns Lua's status code. */
+static int
+call_nested(lua_State *L, const char *name, int n, int nresult)
+{
+    push_hook(L, name);
+    lua_getiuservalue(L, 1, 2);
+    lua_rotate(L, -n - 2, 2);
+    return lua_pcall(L, n + 1, nresult, 0);
+}
+
+/* Begins a trace and pushes the function and its arguments; micro-batch tensors replace the tensors. */
+static void
+push_call(lua_State *L, const struct step_call *c)
+{
+    struct rille_tensor *piece[MAX_TENSORS], **slot[MAX_TENSORS];
+    int n = 0;
+    lua_getiuservalue(L, 1, 1);
+    for (int i = 2; i <= c->last; i++) {
+        if (tensor_test(L, i))
+            slot[n++] = tensor_slot(L);
+        else
+            lua_pushvalue(L, i);
+    }
+    at_line(L);
+    check(L, rille_trace_begin(shell_of(L)->session, &c->g->options, c->nin, c->in, piece));
+    for (int k = 0; k < c->nin; k++) *slot[k] = piece[k];
+    if (c->last > c->args && call_nested(L, "fill", c->last - c->args, 0)) lua_error(L);
+}
+
+/* Calls the function that push_call() pushed. Returns Lua's status code. */
+static int
+call_function(lua_State *L, const struct step_call *c, int nresult)
+{
+    int failed = lua_pcall(L, c->args - 1, nresult, 0);
+    if (c->last > c->args && call_nested(L, "drain", 0, 0)) lua_pop(L, 1);
+    return failed;
+}
+
+/* If RILLE_TRACE=run.json is set, writes a timeline of each trace's first run: of the first trace to run.json, of the
+ * next ones to run-2.json, run-3.json, ... */
+static void
+trace_by_environment(lua_State *L, struct rille_graph *g)
+{
+    struct shell *sh = shell_of(L);
+    if (!sh->trace) return;
+    const char *dot = strrchr(sh->trace, '.');
+    int stem = dot ? (int)(dot - sh->trace) : (int)strlen(sh->trace);
+    char path[4200];
+    if (sh->ntrace++ == 0)
+        snprintf(path, sizeof path, "%s", sh->trace);
+    else
+        snprintf(path, sizeof path, "%.*s-%d%s", stem, sh->trace, sh->ntrace, dot ? dot : "");
+    check(L, rille_graph_timeline(g, path));
+}
+
+static int
+raise_now(lua_State *L)
+{
+    return raise_core(L, NULL);
+}
+
+/* Calls the function once with the whole batch, for the numbers that it computes from the batch's size. Its other calls
+ * are forgotten. An error is ignored: the trace that follows reports it. */
+static void
+find_batch_numbers(lua_State *L, const struct step_call *c)
+{
+    const struct rille_graph_options options = c->g->options;
+    int64_t interrupts = shell_of(L)->ninterrupt;
+    if (options.micro_batches < 2) return;
+    luaL_checkstack(L, c->last + 8, "graph");
+    int top = lua_gettop(L);
+    c->g->options = (struct rille_graph_options){.size = sizeof c->g->options, .whole = true};
+    push_call(L, c);
+    c->g->options = options;
+    int failed = call_function(L, c, 0);
+    rille_trace_abort(shell_of(L)->session);
+    if (failed && interrupts != shell_of(L)->ninterrupt) lua_error(L);
+    lua_settop(L, top);
+}
+
+/* Replaces tables with tensors among the results, which are above the pattern, by templates, and adds their tensors.
+ * Returns Lua's status code. */
+static int
+gather_results(lua_State *L, struct step_call *c)
+{
+    int n = lua_gettop(L) - c->pattern;
+    c->nresult = -1;
+    if (!has_table(L, c->pattern + 1, c->pattern + n)) return 0;
+    luaL_checkstack(L, n + 8, "graph");
+    c->nresult = n;
+    return call_nested(L, "gather", n, LUA_MULTRET);
+}
+
+/* Traces the function, with the conditions that were begun; *made: NULL after an error. The function's results are left
+ * on the stack, above the pattern. Returns 0, or non-zero with an error at the top. */
+static int
+trace_once(lua_State *L, struct step_call *c, struct rille_graph **made)
+{
+    struct rille_session *s = shell_of(L)->session;
+    struct rille_tensor *out[MAX_TENSORS];
+    *made = NULL;
+    lua_settop(L, c->pattern);
+    push_call(L, c);
+    int failed = conditions_enter(L);
+    shell_of(L)->tracing = c->g;
+    if (!failed) failed = call_function(L, c, LUA_MULTRET);
+    shell_of(L)->tracing = NULL;
+    failed = conditions_end(L, failed);
+    if (!failed) failed = gather_results(L, c);
+    int results = lua_gettop(L);
+    if (failed || results - c->pattern > MAX_TENSORS) {
+        rille_trace_abort(s);
+        return failed ? failed
+                      : complain(L, "graph: a step can have at most %d tensors as arguments or results", MAX_TENSORS);
+    }
+    int nout = list_graph_tensors(L, c->pattern + 1, results, out);
+    at_line(L);
+    int code = rille_trace_end(s, nout, out, made);
+    if (code && rille_tracing(s)) rille_trace_abort(s);
+    if (!code) return 0;
+    lua_pushcfunction(L, raise_now);
+    return lua_pcall(L, 0, 0, 0);
+}
+
+/* Traces the function for a call. Raises the function's error, if it fails. */
+static struct rille_graph *
+trace_call(lua_State *L, struct step_call *c)
+{
+    struct rille_graph *made;
+    luaL_checkstack(L, c->last + 8, "graph");
+    lua_settop(L, c->pattern);
+    find_batch_numbers(L, c);
+    conditions_begin(L, c->pattern);
+    if (trace_once(L, c, &made)) lua_error(L);
+    return made;
+}
+
+/* Pushes {args =, results =, conditions =} for a trace whose results are above the pattern. */
+static void
+push_record(lua_State *L, const struct step_call *c)
+{
+    int results = lua_gettop(L);
+    lua_createtable(L, 0, 3);
+    lua_pushvalue(L, c->pattern);
+    lua_setfield(L, -2, "args");
+    push_pattern(L, c->pattern + 1, results);
+    lua_setfield(L, -2, "results");
+    if (c->nresult >= 0) {
+        field_integer(L, "nresult", c->nresult);
+    }
+    conditions_give(L);
+}
+
+/* Creates a trace for the call; returns its index. */
+static int
+make_trace(lua_State *L, struct step_call *c)
+{
+    struct graph *g = c->g;
+    if (g->ntrace == MAX_TRACES) forget_trace(L, g);
+    luaL_checkstack(L, c->last + 8, "graph");
+    conditions_sizes(L, c->last);
+    struct rille_graph *made = g->trace[g->ntrace] = trace_call(L, c);
+    push_record(L, c);
+    lua_getiuservalue(L, 1, 2);
+    lua_insert(L, -2);
+    lua_rawseti(L, -2, g->ntrace + 1);
+    lua_settop(L, c->pattern);
+    lua_gc(L, LUA_GCCOLLECT); /* frees tensors of the trace that would keep the first run from overwriting variables */
+    trace_by_environment(L, made);
+    g->ntrace++;
+    while (g->ntrace > 1 && rille_graph_is_stale(g->trace[0])) forget_trace(L, g); /* no later call can use the trace */
+    return g->ntrace - 1;
+}
+
+/* ---- live numbers ---- */
+
+/* Returns true if the new trace, whose record is at the top, evaluated with the former numbers, computes what trace k
+ * computes. */
+static bool
+is_generalised(lua_State *L, const struct step_call *c, int k, struct rille_graph *made)
+{
+    char *how = NULL;
+    int record = lua_gettop(L);
+    lua_getiuservalue(L, 1, 2);
+    lua_rawgeti(L, -1, k + 1);
+    lua_getfield(L, -1, "results");
+    lua_getfield(L, record, "results");
+    bool same = same_pattern(L);
+    lua_settop(L, record);
+    if (!same) return false;
+    conditions_numbers(L, true);
+    same = !rille_graph_compare(c->g->trace[k], made, &how) && !how;
+    conditions_numbers(L, false);
+    free(how);
+    return same;
+}
+
+/* Replaces trace k by a trace with live numbers, if only numbers have changed since trace k. Returns false if the step
+ * must be traced for the present numbers. */
+static bool
+replace_trace(lua_State *L, struct step_call *c, int k)
+{
+    struct rille_graph *made = NULL;
+    int64_t interrupts = shell_of(L)->ninterrupt;
+    luaL_checkstack(L, c->last + 8, "graph");
+    find_batch_numbers(L, c);
+    lua_getiuservalue(L, 1, 2);
+    lua_rawgeti(L, -1, k + 1);
+    lua_getfield(L, -1, "conditions");
+    lua_replace(L, c->pattern + 1);
+    lua_settop(L, c->pattern + 1);
+    if (!conditions_begin_live(L, c->pattern)) return false;
+    if (trace_once(L, c, &made) && interrupts != shell_of(L)->ninterrupt) lua_error(L);
+    bool good = made;
+    if (good) push_record(L, c);
+    if (good) good = is_generalised(L, c, k, made);
+    if (good) lua_replace(L, c->pattern + 1);
+    lua_settop(L, c->pattern + good);
+    lua_gc(L, LUA_GCCOLLECT);
+    if (!conditions_end_live(L, good)) {
+        rille_graph_free(&made);
+        return false;
+    }
+    lua_getiuservalue(L, 1, 2);
+    lua_pushvalue(L, c->pattern + 1);
+    lua_rawseti(L, -2, k + 1);
+    lua_settop(L, c->pattern);
+    rille_graph_free(&c->g->trace[k]);
+    c->g->trace[k] = made;
+    return true;
+}
+
+/* ---- option check = "trace" ---- */
+
+/* In calls 1, 2, 4, 8, ... traces the function again, and raises an error if the program differs from trace k's. */
+static void
+check_trace(lua_State *L, struct step_call *c, int k)
+{
+    struct rille_graph *made = NULL;
+    char *how = NULL;
+    int64_t n = ++c->g->ncall;
+    if (n & (n - 1)) return;
+    luaL_checkstack(L, c->last + 8, "graph");
+    find_batch_numbers(L, c);
+    conditions_none(L);
+    if (trace_once(L, c, &made)) lua_error(L);
+    int code = rille_graph_compare(c->g->trace[k], made, &how);
+    rille_graph_free(&made);
+    check(L, code);
+    lua_settop(L, c->pattern);
+    if (how) lua_pushstring(L, how);
+    free(how);
+    if (lua_gettop(L) > c->pattern)
+        complain(L,
+                 "graph: the step's function computed something else when traced again: %s; pass the values that it "
+                 "depends on as arguments",
+                 lua_tostring(L, -1));
+}
+
+/* ---- running ---- */
+
+/* Makes tables of the templates among the `count` values at the top; their pattern is at `results`, above the trace's
+ * record. Returns the number of results. */
+static int
+made_tables(lua_State *L, int results, int count)
+{
+    bool tables = lua_getfield(L, results - 1, "nresult") == LUA_TNUMBER;
+    if (!tables) {
+        lua_pop(L, 1);
+        return count;
+    }
+    push_hook(L, "rebuild");
+    lua_insert(L, -2);
+    lua_rotate(L, -count - 2, 2);
+    lua_call(L, count + 1, LUA_MULTRET);
+    return lua_gettop(L) - results;
+}
+
+/* Runs trace k, pushes its results as the traced function returned them, and returns their number. */
+static int
+run_trace(lua_State *L, const struct step_call *c, int k)
+{
+    struct rille_tensor *out[MAX_TENSORS] = {NULL}, **slot[MAX_TENSORS];
+    int n = 0;
+    lua_getiuservalue(L, 1, 2);
+    lua_rawgeti(L, -1, k + 1);
+    lua_getfield(L, -1, "results");
+    int results = lua_gettop(L);
+    lua_getfield(L, results, "n");
+    int count = (int)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    luaL_checkstack(L, count + 8, "graph");
+    for (int i = 1; i <= count; i++) {
+        if (lua_rawgeti(L, results, i) != LUA_TLIGHTUSERDATA) continue;
+        lua_pop(L, 1);
+        slot[n++] = tensor_slot(L);
+    }
+    at_line(L);
+    c->g->last = k;
+    check(L, rille_graph_run(c->g->trace[k], c->nin, c->in, out));
+    for (int i = 0; i < n; i++) *slot[i] = out[i];
+    collect_if_due(L);
+    return made_tables(L, results, count);
+}
+
+int
+graph_run(lua_State *L)
+{
+    struct step_call c = {.g = graph_check(L, 1), .args = lua_gettop(L), .nresult = -1};
+    int near;
+    if (rille_tracing(shell_of(L)->session)) return complain(L, "graph: a step must not be called inside another step");
+    if (has_table(L, 2, c.args) && call_nested(L, "spread", c.args - 1, LUA_MULTRET)) return lua_error(L);
+    c.last = lua_gettop(L);
+    c.nin = list_graph_tensors(L, 2, c.last, c.in);
+    push_pattern(L, 2, c.last);
+    c.pattern = lua_gettop(L);
+    int k = find_trace(L, &c, &near);
+    if (k >= 0 && c.g->check) check_trace(L, &c, k);
+    if (k < 0 && near >= 0 && replace_trace(L, &c, near)) k = near;
+    if (k < 0) k = make_trace(L, &c);
+    return run_trace(L, &c, k);
+}
+
+/* Pads the arguments first, if the step has buckets. */
+int
+graph_call(lua_State *L)
+{
+    graph_check(L, 1);
+    if (lua_getiuservalue(L, 1, GRAPH_BUCKETS) == LUA_TNIL) {
+        lua_pop(L, 1);
+        return graph_run(L);
+    }
+    lua_insert(L, 1);
+    push_hook(L, "call_in_bucket");
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    return lua_gettop(L);
+}
