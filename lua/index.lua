@@ -264,8 +264,8 @@ local function aligned(x, v, shape)
   return v:reshape(own)
 end
 
--- Returns v as {n, whole axes...}: an entry for each of the n entries of `at`, in its order; {1, ...} if v has one entry for
--- all of them. at: positions, with size 1 along whole axes.
+-- Returns the assigned value v in the shape {n, sizes of the axes that are assigned whole}: row i is the value at position i
+-- of `at`, which has n positions. n is 1 if all positions get one value. `at` has size 1 along axes that are assigned whole.
 local function merged_values(x, v, at, is_whole, tail)
   local shape, order, whole, lead, merged = {}, {}, {}, {}, {1}
   for d, n in ipairs(at.shape) do

@@ -9,8 +9,8 @@
 #include "rille_operator.h"
 #include "runtime/graph/op.h"
 
-/* Loads the operators of a library. Does nothing if they are loaded already. E_IO, E_ARG, E_SBP: the library, or one
- * of its records, is unusable; then none of its operators is added. */
+/* Loads all operators of a library, or none. Returns 0 at once if they are loaded already. E_IO: the file is no shared
+ * library. E_ARG, E_SBP: a record is wrong. */
 int loaded_open(const char *path);
 /* Loads the libraries that the environment variable RILLE_OPERATORS lists, separated by ':'. */
 int loaded_from_environment(void);
