@@ -18,7 +18,7 @@ int loaded_from_environment(void);
 /* ---- for the files named above ---- */
 
 struct loaded {
-    struct op op;                      /* first, so that a record's address is that of its struct loaded */
+    struct op op;                      /* must be the first member: loaded_of() converts pointers */
     struct rille_operator record;      /* copy, with zeros for fields that the library does not know */
     const struct rille_operator *from; /* record in the library */
     struct kernel_variant variant[2];

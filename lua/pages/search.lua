@@ -3,7 +3,9 @@
 -- Pages and questions are cut into words. Words are compared by stem, so that "losses" finds "loss" and "normalize"
 -- finds "normalise"; parts of words are not compared. Each search word scores the weight of the best field of the page
 -- that contains the word; the page's score is the sum. Only the pages that contain the greatest number of the search
--- words are listed.
+-- words are listed. A word that no page has is replaced by the nearest known word: "atention" finds "attention".
+
+local rille = require "rille"
 
 local search = {}
 
@@ -37,9 +39,16 @@ local function each_stem(text, visit)
   end
 end
 
--- Returns an index of pages: {name = {stem = weight}}. fields(name) returns {words =, first =, arguments =, text =}.
-function search.index(names, fields)
-  local index = {}
+-- Adds the words of a text to a table of spellings: {stem = word}.
+local function add_spellings(spelling, text)
+  for word in text:gmatch("[%w_-]+") do spelling[stem(word)] = spelling[stem(word)] or word:lower() end
+end
+
+-- Returns an index of pages, {name = {stem = weight}}, and the spellings of the main words of pages and topics. fields(name)
+-- returns {words =, first =, arguments =, text =}.
+function search.index(names, fields, topics)
+  local index, spelling = {}, {}
+  for _, topic in ipairs(topics) do add_spellings(spelling, topic.words) end
   for _, name in ipairs(names) do
     local weights, f = {}, fields(name)
     local function add(text, weight, of_part)
@@ -53,8 +62,25 @@ function search.index(names, fields)
       weight = math.max(weight - 1, WORD_LAST)
     end
     index[name] = weights
+    add_spellings(spelling, last .. " " .. f.first .. " " .. (f.words or ""))
   end
-  return index
+  return index, spelling
+end
+
+-- Returns a question with each misspelt word replaced. A word is misspelt if no page and no topic has its stem, and another
+-- main word with the same first letter differs in few letters. Short words are not replaced.
+function search.corrected(index, spelling, question)
+  return (question:gsub("[%w_-]+", function(word)
+    local s, near = stem(word), {}
+    if #s < 5 or spelling[s] then return nil end
+    for _, weights in pairs(index) do
+      if weights[s] then return nil end
+    end
+    for known in pairs(spelling) do
+      if known:sub(1, 1) == s:sub(1, 1) then near[known] = true end
+    end
+    return spelling[rille._nearest(near, s)]
+  end))
 end
 
 -- Returns the stems of a question, without the words that most pages have.

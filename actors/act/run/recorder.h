@@ -16,7 +16,7 @@ struct recorder {
     _Atomic uint64_t nended; /* number of acts that are complete, over all runs */
     _Atomic uint64_t
         act[RECORDER_ACTS]; /* ring of the last acts: run << 32 | task + 1; DOING_OVER: the kernel call has returned */
-    _Atomic uint64_t wait;  /* (waiting task + 1) << 32 | (task of another thread that blocks it) + 1; 0: no long wait */
+    _Atomic uint64_t wait; /* (waiting task + 1) << 32 | (task of another thread that blocks it) + 1; 0: no long wait */
 };
 
 /* Records the beginning of an act. */

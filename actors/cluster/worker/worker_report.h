@@ -1,5 +1,5 @@
-/* worker_report.h - reports of a worker to the coordinator: its progress in every heartbeat and, on request, the present
- * work of each thread. Called with the lock held, on any thread of the worker. */
+/* worker_report.h - reports of a worker to the coordinator: its progress in every heartbeat and, on request, the
+ * present work of each thread. Called with the lock held, on any thread of the worker. */
 #ifndef RILLE_CLUSTER_WORKER_REPORT_H
 #define RILLE_CLUSTER_WORKER_REPORT_H
 
