@@ -218,17 +218,17 @@ end
 -- ---- search ----
 
 local MOST <const> = 12 -- pages listed
-local index, spelling
-
-local function open_index()
-  if not index then index, spelling = search.index(sorted(rows), fields_of, topics) end
-end
+local index, dictionary
 
 local function fields_of(name)
   local row, record = rows[name], rille._record(name) or ""
   local arguments = record:match("^[^\n]*") .. "\n" .. (row.sign or "") .. "\n" .. (row.args or "")
   return {words = row.words, first = row.text:match("[^\n]*"), arguments = arguments,
     text = table.concat({row.text, row.returns or "", row.errors or "", record}, "\n")}
+end
+
+local function open_index()
+  if not index then index, dictionary = search.index(sorted(rows), fields_of, topics) end
 end
 
 -- Returns the names of the pages that answer a question in words, best first: the pages of its topics, then the pages with
@@ -252,7 +252,7 @@ end
 function pages.found(question)
   if question:find("[.:]") then return nil end
   open_index()
-  local lines, meant = {}, search.corrected(index, spelling, question)
+  local lines, meant = {}, search.corrected(index, dictionary, question)
   for _, topic in ipairs(search.topics(topics, meant)) do
     lines[#lines + 1] = indented(paint.wrap(topic.text, WIDTH - 2, ""), "  ")
     if topic.chapter then lines[#lines + 1] = "  chapter: docs/guide/" .. topic.chapter end

@@ -61,7 +61,7 @@ A step may return before its work is done: call rille.eval before taking the tim
     returns = "a table of integers: nodes, compiles, cache_hits, runs, acts, messages, ...",
     errors = "no argument is accepted",
     code = [[
-step = rille.graph(function(x) return x + 1 end)
+step = rille.graph(function(x) return x:sum() end)
 step(rille.ones(2)):item()
 before = rille.counters().compiles
 step(rille.ones(2)):item()]],

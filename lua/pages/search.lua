@@ -39,16 +39,16 @@ local function each_stem(text, visit)
   end
 end
 
--- Adds the words of a text to a table of spellings: {stem = word}.
-local function add_spellings(spelling, text)
-  for word in text:gmatch("[%w_-]+") do spelling[stem(word)] = spelling[stem(word)] or word:lower() end
+-- Adds the words of a text to a dictionary: {word = stem}.
+local function add_words(dictionary, text)
+  for word in text:gmatch("[%w_-]+") do dictionary[word:lower()] = stem(word) end
 end
 
--- Returns an index of pages, {name = {stem = weight}}, and the spellings of the main words of pages and topics. fields(name)
+-- Returns an index of pages, {name = {stem = weight}}, and a dictionary of the main words of pages and topics. fields(name)
 -- returns {words =, first =, arguments =, text =}.
 function search.index(names, fields, topics)
-  local index, spelling = {}, {}
-  for _, topic in ipairs(topics) do add_spellings(spelling, topic.words) end
+  local index, dictionary = {}, {}
+  for _, topic in ipairs(topics) do add_words(dictionary, topic.words) end
   for _, name in ipairs(names) do
     local weights, f = {}, fields(name)
     local function add(text, weight, of_part)
@@ -62,24 +62,25 @@ function search.index(names, fields, topics)
       weight = math.max(weight - 1, WORD_LAST)
     end
     index[name] = weights
-    add_spellings(spelling, last .. " " .. f.first .. " " .. (f.words or ""))
+    add_words(dictionary, last .. " " .. f.first .. " " .. (f.words or ""))
   end
-  return index, spelling
+  return index, dictionary
 end
 
 -- Returns a question with each misspelt word replaced. A word is misspelt if no page and no topic has its stem, and another
 -- main word with the same first letter differs in few letters. Short words are not replaced.
-function search.corrected(index, spelling, question)
+function search.corrected(index, dictionary, question)
   return (question:gsub("[%w_-]+", function(word)
     local s, near = stem(word), {}
-    if #s < 5 or spelling[s] then return nil end
+    if #word < 5 then return nil end
     for _, weights in pairs(index) do
       if weights[s] then return nil end
     end
-    for known in pairs(spelling) do
+    for known, known_stem in pairs(dictionary) do
+      if known_stem == s then return nil end
       if known:sub(1, 1) == s:sub(1, 1) then near[known] = true end
     end
-    return spelling[rille._nearest(near, s)]
+    return rille._nearest(near, word)
   end))
 end
 

@@ -220,7 +220,7 @@ op_forms_print(struct rille_session *s, const struct op *op, struct str *out)
         while (next_form(m));
     }
     if (m->first) {
-        str_add(out, "  layouts on a mesh axis of two ranks, for ");
+        str_add(out, "  layouts on a mesh axis of two ranks, for the operands ");
         op_forms_sample(op->sample[0], out);
         str_add(out, "\n");
     }

@@ -281,7 +281,7 @@ print_layouts(const struct op *op, const char *sample, struct str *s)
     bool usable =
         sample_read(op, sample, m) && !call_infer(&a, &m->call, &rule) && !sig_axis(&a, &m->call, &rule, &list);
     if (usable) {
-        str_add(s, "  layouts on a mesh axis, for ");
+        str_add(s, "  layouts on a mesh axis, for the operands ");
         op_forms_sample(sample, s);
         str_add(s, " (of several axes: any of these on each)\n");
         for (int i = 0; i < list.nsig; i++) {
