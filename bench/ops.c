@@ -605,8 +605,8 @@ raw_attention(void *arg)
     }
 }
 
-/* Makes the peer: the six products alone. The products cover the whole square of scores, although causal attention
- * needs half. */
+/* Compares causal attention, forward and backward, with its six matrix products alone. The products compute all
+ * scores, although causal attention needs only half of them. */
 static void
 attention_row(void)
 {

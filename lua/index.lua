@@ -115,8 +115,9 @@ local function merge_mask(x, y, axis, mask)
   return mask.ndim > 1 and y:reshape(shape) or y, places(x, mask, "a part selected by a mask")
 end
 
--- Applies positions, ranges and new axes. Returns the rest: the index tensors {axis =, ids =}, and the axis of the result
--- where their dimensions stand; and for each axis of the result, without these dimensions, whether it is a whole axis of x.
+-- Applies the positions, ranges and new axes of a key to x. Returns four values: the result so far; the index tensors of the
+-- key, still to be applied, as a list of {axis =, ids =}; the axis at which the dimensions of these index tensors begin in the
+-- final result; and a list that has true for each other axis of the final result that is a whole axis of x.
 local function take_basic(x, key)
   local y, axis, picks, place, state, arrays, is_whole = x, 0, {}, 0, "before", false, {}
   for _, entry in ipairs(key) do arrays = arrays or entry.ids or entry.mask end
@@ -264,8 +265,8 @@ local function aligned(x, v, shape)
   return v:reshape(own)
 end
 
--- Returns v as {n, whole axes...}: an entry for each of the n entries of `at`, in its order; {1, ...} if v has one entry for
--- all of them. at: positions, with size 1 along whole axes.
+-- Returns the assigned value v in the shape {n, sizes of the axes that are assigned whole}: row i is the value at position i
+-- of `at`, which has n positions. n is 1 if all positions get one value. `at` has size 1 along axes that are assigned whole.
 local function merged_values(x, v, at, is_whole, tail)
   local shape, order, whole, lead, merged = {}, {}, {}, {}, {1}
   for d, n in ipairs(at.shape) do

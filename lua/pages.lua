@@ -218,7 +218,7 @@ end
 -- ---- search ----
 
 local MOST <const> = 12 -- pages listed
-local index
+local index, dictionary
 
 local function fields_of(name)
   local row, record = rows[name], rille._record(name) or ""
@@ -227,10 +227,14 @@ local function fields_of(name)
     text = table.concat({row.text, row.returns or "", row.errors or "", record}, "\n")}
 end
 
+local function open_index()
+  if not index then index, dictionary = search.index(sorted(rows), fields_of, topics) end
+end
+
 -- Returns the names of the pages that answer a question in words, best first: the pages of its topics, then the pages with
 -- its words.
 function pages.search(question)
-  index = index or search.index(sorted(rows), fields_of)
+  open_index()
   local names, seen = {}, {}
   local function add(name)
     if not seen[name] and #names < MOST then names[#names + 1] = name end
@@ -243,17 +247,19 @@ function pages.search(question)
   return names
 end
 
--- Returns the answer to a question, or nil: the texts and chapters of its topics, and a list of pages. A name with a dot
--- counts as a name, not as a question.
+-- Returns the answer to a question, or nil: the texts and chapters of its topics, and a list of pages. Misspelt words are
+-- corrected. A name with a dot counts as a name, not as a question.
 function pages.found(question)
   if question:find("[.:]") then return nil end
-  local lines = {}
-  for _, topic in ipairs(search.topics(topics, question)) do
+  open_index()
+  local lines, meant = {}, search.corrected(index, dictionary, question)
+  for _, topic in ipairs(search.topics(topics, meant)) do
     lines[#lines + 1] = indented(paint.wrap(topic.text, WIDTH - 2, ""), "  ")
     if topic.chapter then lines[#lines + 1] = "  chapter: docs/guide/" .. topic.chapter end
   end
-  for _, name in ipairs(pages.search(question)) do lines[#lines + 1] = entry(name, pages.summary(name)) end
-  return #lines > 0 and ("pages on '%s'\n%s"):format(question, table.concat(lines, "\n")) or nil
+  for _, name in ipairs(pages.search(meant)) do lines[#lines + 1] = entry(name, pages.summary(name)) end
+  local title = meant == question and "" or ("no page has the words '%s'; "):format(question)
+  return #lines > 0 and ("%spages on '%s'\n%s"):format(title, meant, table.concat(lines, "\n")) or nil
 end
 
 -- Lists the pages whose names match a pattern with stars.

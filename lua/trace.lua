@@ -70,7 +70,7 @@ local function is_in_mode(list)
   return true
 end
 
--- Turns a module's training mode on or off.
+-- Sets a module's training mode, and counts the change, because traces depend on the modes.
 function trace.turn(m, on)
   if m.training == on then return end
   if first_mode[m] == nil then first_mode[m] = m.training end

@@ -159,8 +159,8 @@ print_task_results(const struct plan *p, int32_t task, struct str *s)
     str_addf(s, "%lld B", (long long)task_register_bytes(t));
 }
 
-/* Relations between a group of tasks and others. For each relation, the words printed before a list of numbers:
- * first, and after a list of a similar relation. */
+/* Relations of tasks to other objects, in the order of printing. first: text before the list of numbers; then: text
+ * after another "from" list, as in "from leaf 0, number 1"; NULL: `first`. */
 enum relation { FROM_TASK, FROM_LEAF, FROM_NUMBER, AFTER, LENT_BY, TO_ROOT, OVER_LEAF, NRELATION };
 static const struct {
     const char *first, *then;

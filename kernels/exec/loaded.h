@@ -9,8 +9,8 @@
 #include "rille_operator.h"
 #include "runtime/graph/op.h"
 
-/* Loads the operators of a library. Does nothing if they are loaded already. E_IO, E_ARG, E_SBP: the library, or one
- * of its records, is unusable; then none of its operators is added. */
+/* Loads all operators of a library, or none. Returns 0 at once if they are loaded already. E_IO: the file is no shared
+ * library. E_ARG, E_SBP: a record is wrong. */
 int loaded_open(const char *path);
 /* Loads the libraries that the environment variable RILLE_OPERATORS lists, separated by ':'. */
 int loaded_from_environment(void);
@@ -18,7 +18,7 @@ int loaded_from_environment(void);
 /* ---- for the files named above ---- */
 
 struct loaded {
-    struct op op;                      /* first, so that a record's address is that of its struct loaded */
+    struct op op;                      /* must be the first member: loaded_of() converts pointers */
     struct rille_operator record;      /* copy, with zeros for fields that the library does not know */
     const struct rille_operator *from; /* record in the library */
     struct kernel_variant variant[2];

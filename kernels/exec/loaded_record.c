@@ -364,7 +364,7 @@ check_rule(const struct rille_operator *r)
 
 /* Size of a record of the first header of this version. Later headers add fields, which are zero in earlier records. */
 static const size_t FIRST_SIZE = offsetof(struct rille_operator, sample) + sizeof(((struct rille_operator *)0)->sample);
-enum { LARGEST = 1 << 16 }; /* a larger size of a record is no size, bytes */
+enum { LARGEST = 1 << 16 }; /* upper limit of the field `size`, bytes; more is no size of a record */
 
 /* Copies the record. Refuses another version, and fields that this version does not know. */
 static int

@@ -50,7 +50,7 @@ const struct op op_argmax = {
     .errors = "the searched dimension must not be empty",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS | ATTR_ABSENT,
-                       .doc = "dimension to search; none: the position among all elements"},
+                       .doc = "dimension to search; default: all, the elements in row-major order"},
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep the reduced dimension, with size 1"}},
     .shape.make_rule = arg_rule,
     .shape.infer = arg_infer,

@@ -110,7 +110,7 @@ const struct op op_exp_sum = {
     .name = "exp_sum",
     .doc = "y = sum of e^(x - m) over axis",
     .in = {{"x", IN_FLOAT}, {"m", IN_FLOAT}},
-    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over, kept with size 1; none: all"}},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over, kept with size 1; default: all"}},
     .shape.make_rule = exp_sum_rule,
     .shape.infer = infer,
     .shape.dtype = OUT_IN0,

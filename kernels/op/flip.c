@@ -63,7 +63,7 @@ const struct op op_flip = {
     .name = "flip",
     .doc = "y[i] = x[n - 1 - i] along axes",
     .in = {{"x"}},
-    .attr = {[AXES] = {"axes", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reverse; none: all"}},
+    .attr = {[AXES] = {"axes", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reverse; default: all"}},
     .shape.make_rule = rule,
     .shape.dtype = OUT_IN0,
     .partial.linear = "0",

@@ -53,7 +53,7 @@ const struct op op_gelu = {
     .doc = "y = x Phi(x), Phi the normal distribution; tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))",
     .source = "Hendrycks & Gimpel 2016",
     .in = {{"x"}},
-    .attr = {[APPROXIMATE] = {"approximate", ATTR_TEXT, .text = "none|tanh", .doc = "none: exact"}},
+    .attr = {[APPROXIMATE] = {"approximate", ATTR_TEXT, .text = "none|tanh", .doc = "\"none\": the exact function"}},
     .shape.make_rule = rule_same,
     .shape.dtype = OUT_FLOAT,
     .grad.build = grad,

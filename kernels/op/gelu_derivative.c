@@ -83,7 +83,7 @@ const struct op op_gelu_derivative = {
     .name = "gelu_derivative",
     .doc = "y = d gelu(x) / dx",
     .in = {{"x"}},
-    .attr = {[APPROXIMATE] = {"approximate", ATTR_TEXT, .text = "none|tanh", .doc = "none: exact"}},
+    .attr = {[APPROXIMATE] = {"approximate", ATTR_TEXT, .text = "none|tanh", .doc = "\"none\": the exact function"}},
     .shape.make_rule = rule_same,
     .shape.dtype = OUT_FLOAT,
     .grad.build = grad,

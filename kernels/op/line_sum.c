@@ -20,7 +20,7 @@ const struct op op_line_sum = {
     .name = "line_sum",
     .doc = "y = sum of x over axis",
     .in = {{"x", IN_FLOAT}},
-    .attr = {{"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over; none: all"},
+    .attr = {{"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over; default: all"},
              {"keepdim", ATTR_BOOL, .doc = "keep reduced dimensions, with size 1"},
              {"dtype", ATTR_DTYPE, .doc = "dtype of the result, a float; default: x's"}},
     .shape.make_rule = reduce_rule,

@@ -204,7 +204,7 @@ const struct op op_logsumexp = {
     .name = "logsumexp",
     .doc = "y = ln of the sum of e^x over axis",
     .in = {{"x"}},
-    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; default: all"},
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep reduced dimensions, with size 1"}},
     .shape.make_rule = reduce_rule_unsplit,
     .shape.dtype = OUT_FLOAT,

@@ -19,7 +19,7 @@ const struct op op_mean = {
     .name = "mean",
     .doc = "y = sum of x over axis / count",
     .in = {{"x"}},
-    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; default: all"},
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep reduced dimensions, with size 1"}},
     .shape.dtype = OUT_FLOAT,
     .build = build,

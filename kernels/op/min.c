@@ -18,7 +18,7 @@ const struct op op_min = {
     .doc = "y = min of x over axis",
     .errors = "the dimensions in axis must not be empty",
     .in = {{"x"}},
-    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; default: all"},
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep reduced dimensions, with size 1"}},
     .shape.make_rule = reduce_rule,
     .shape.infer = reduce_infer,

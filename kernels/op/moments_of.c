@@ -70,7 +70,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* Builds the sum of dout over the shards of each row. */
+/* Returns the sum of dout over the axis of shards, in f32; NULL if dout is NULL. */
 static struct val *
 of_parts(struct build *b, const struct node *n, struct val *dout)
 {

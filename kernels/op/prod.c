@@ -26,7 +26,7 @@ const struct op op_prod = {
     .name = "prod",
     .doc = "y = product of x over axis",
     .in = {{"x"}},
-    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; default: all"},
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep reduced dimensions, with size 1"}},
     .shape.make_rule = reduce_rule,
     .shape.dtype = OUT_SUM,

@@ -103,7 +103,7 @@ const struct op op_scaled_dot_product_attention = {
     .source = "Vaswani et al. 2017",
     .in = {{"q", IN_FLOAT}, {"k", IN_FLOAT}, {"v", IN_FLOAT}, {"mask", IN_OPTIONAL}},
     .attr = {[CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i attends to keys 0..i"},
-             [SCALE] = {"scale", ATTR_FLOAT, ATTR_ABSENT, .doc = "factor of the products; none: 1 / sqrt(size)"}},
+             [SCALE] = {"scale", ATTR_FLOAT, ATTR_ABSENT, .doc = "factor of the products; default: 1 / sqrt(size)"}},
     .build = build,
     .flags = OP_NARROW,
     .sample = {"f32{2,3,4,5} f32{2,3,4,5} f32{2,3,4,5} is_causal=true",

@@ -113,7 +113,7 @@ const struct op op_slice = {
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension to slice"},
              [START] = {"start", ATTR_INT, .doc = "first position"},
              [STOP] = {"stop", ATTR_INT, ATTR_ABSENT, .i = INT64_MAX,
-                       .doc = "end, excluded; none: the last entry is included"},
+                       .doc = "end, excluded; default: the size of the axis"},
              [STEP] = {"step", ATTR_INT, .i = 1, .doc = "distance between entries; negative: backwards, from the end"}},
     .shape.make_rule = rule,
     .shape.infer = infer,

@@ -44,7 +44,7 @@ const struct op op_squeeze = {
     .result = "a tensor without the dropped dimensions, a view of x",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS,
-                       .doc = "dimensions to drop if their size is 1; none: all of size 1"}},
+                       .doc = "dimensions to drop if their size is 1; default: all of them"}},
     .shape.make_rule = rule,
     .shape.dtype = OUT_IN0,
     .partial.linear = "0",

@@ -27,7 +27,7 @@ const struct op op_sum = {
     .doc = "y = sum of x over axis",
     .errors = "dtype must be a float dtype",
     .in = {{"x"}},
-    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over; none: all"},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over; default: all"},
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep reduced dimensions, with size 1"},
              [DTYPE] = {"dtype", ATTR_DTYPE,
                         .doc = "dtype of the result, a float; default: x's, i64 for integers and bool"}},

@@ -23,7 +23,7 @@ const struct op op_var = {
     .name = "var",
     .doc = "y = sum of (x - mean x)^2 over axis / (count - correction)",
     .in = {{"x"}},
-    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; default: all"},
              [CORRECTION] = {"correction", ATTR_INT, .i = 1, .doc = "subtracted from the count"},
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep reduced dimensions, with size 1"}},
     .shape.dtype = OUT_FLOAT,

@@ -39,7 +39,7 @@ local function compare_tensors(model, want, wrong)
   end
 end
 
--- Compares the settings of two objects: the members `key` of the modules a and b.
+-- Calls differs() for each setting that two objects do not share. The objects are the members `key` of the modules a and b.
 local function compare_said(a, b, key, differs)
   local ours, theirs = settings.said(a, key), settings.said(b, key)
   for name, y in pairs(theirs) do
@@ -50,7 +50,8 @@ local function compare_said(a, b, key, differs)
   end
 end
 
--- Compares two modules or tables, for each field of b. Tensors are compared by compare_tensors().
+-- Appends a text to `wrong` for each field of b that has another value in a. a, b: modules or tables. compare_tensors()
+-- compares the tensors.
 local function compare_fields(a, b, path, wrong)
   local function differs(key, x, y)
     wrong[#wrong + 1] = ("'%s%s' is %s; the config says %s"):format(path, key, check.shown(x), check.shown(y))

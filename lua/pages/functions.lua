@@ -60,8 +60,13 @@ A step may return before its work is done: call rille.eval before taking the tim
     text = "Counts what the program has done so far: compilations, cache hits, runs, messages.",
     returns = "a table of integers: nodes, compiles, cache_hits, runs, acts, messages, ...",
     errors = "no argument is accepted",
-    shows = "rille.counters().runs >= 0",
-    gives = "true",
+    code = [[
+step = rille.graph(function(x) return x:sum() end)
+step(rille.ones(2)):item()
+before = rille.counters().compiles
+step(rille.ones(2)):item()]],
+    shows = "rille.counters().compiles - before",
+    gives = "0",
     see = "graph.stats",
     words = "statistics compile cache profile",
   },
@@ -213,8 +218,8 @@ In the shell ?name does the same, and ?learning rate or ?all-reduce searches by 
     args = 'name: string, optional; a name, words to search for, or a pattern such as "*norm*"',
     returns = "nothing",
     errors = "no page has the name or the words; the error names the nearest page",
-    shows = "type(rille.help)",
-    gives = "function",
+    shows = "rille.help('exp')",
+    gives = "nil",
     see = "page operators",
     words = "manual documentation",
   },
@@ -299,10 +304,13 @@ a step it only calls fn.]],
 fn: function
 ...: its arguments]],
     returns = "the results of fn. A tensor with as many rows as the micro-batch is joined over the micro-batches; any other result that combines rows counts as the mean over the micro-batches",
-    errors = "fn is not a function; the errors of fn",
-    code = "x = rille.randn{4, 3}",
-    shows = "rille.graph(function(x) return rille.per_micro_batch(function() return x:matmul(x:transpose(0, 1)):sum() end) end, {micro_batches = 2})(x).ndim",
-    gives = "0",
+    errors = "fn must be a function; its errors pass through",
+    code = [[
+step = rille.graph(function(x)
+  return rille.per_micro_batch(function() return (x - x:mean(0)):square():mean() end)
+end, {micro_batches = 2})]],
+    shows = "step(rille.tensor{{1}, {3}, {4}, {8}}):item()",
+    gives = "2.5",
     see = "graph nn.BatchNorm2d",
     words = "micro-batch batch statistics contrastive accumulation",
   },

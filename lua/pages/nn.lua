@@ -534,9 +534,9 @@ value: number]],
     errors = "p must be a tensor and a variable; value must be a number that its dtype can hold",
     code = [[
 net = rille.nn.Linear(3, 2)
-rille.nn.init.constant_(net.weight, 1)]],
-    shows = "net.weight:stats().nan",
-    gives = "0",
+rille.nn.init.constant_(net.bias, 1)]],
+    shows = "net.bias:sum():item()",
+    gives = "2.0",
     see = "nn.init.zeros_ fill_",
   },
   ["nn.init.kaiming_normal_"] = {
@@ -546,10 +546,10 @@ rille.nn.init.constant_(net.weight, 1)]],
     returns = "p",
     errors = "p must be a float variable of at least 2 dimensions",
     code = [[
-net = rille.nn.Linear(3, 2)
+net = rille.nn.Linear(200, 100)
 rille.nn.init.kaiming_normal_(net.weight)]],
-    shows = "net.weight:stats().nan",
-    gives = "0",
+    shows = "('%.2f'):format(net.weight:stats().std)",
+    gives = "0.10",
     see = "nn.init.kaiming_uniform_",
     words = "he",
   },
@@ -560,10 +560,10 @@ rille.nn.init.kaiming_normal_(net.weight)]],
     returns = "p",
     errors = "p must be a float variable of at least 2 dimensions",
     code = [[
-net = rille.nn.Linear(3, 2)
+net = rille.nn.Linear(200, 100)
 rille.nn.init.kaiming_uniform_(net.weight)]],
-    shows = "net.weight:stats().nan",
-    gives = "0",
+    shows = "('%.2f'):format(net.weight:stats().std)",
+    gives = "0.10",
     see = "nn.init.kaiming_normal_",
     words = "he",
   },
@@ -577,10 +577,10 @@ std: number, default 1; standard deviation]],
     returns = "p",
     errors = "p must be a float variable; mean must be a number, std a number of 0 or more",
     code = [[
-net = rille.nn.Linear(3, 2)
-rille.nn.init.normal_(net.weight)]],
-    shows = "net.weight:stats().nan",
-    gives = "0",
+net = rille.nn.Linear(200, 100)
+rille.nn.init.normal_(net.weight, 0, 0.02)]],
+    shows = "('%.2f'):format(net.weight:stats().std)",
+    gives = "0.02",
     see = "randn nn.init.uniform_",
   },
   ["nn.init.ones_"] = {
@@ -591,9 +591,9 @@ rille.nn.init.normal_(net.weight)]],
     errors = "p must be a tensor and a variable",
     code = [[
 net = rille.nn.Linear(3, 2)
-rille.nn.init.ones_(net.weight)]],
-    shows = "net.weight:stats().nan",
-    gives = "0",
+rille.nn.init.ones_(net.bias)]],
+    shows = "net.bias:sum():item()",
+    gives = "2.0",
     see = "nn.init.constant_",
   },
   ["nn.init.uniform_"] = {
@@ -606,10 +606,10 @@ b: number, default 1; upper end]],
     returns = "p",
     errors = "p must be a float variable; a and b must be numbers, a at most b",
     code = [[
-net = rille.nn.Linear(3, 2)
-rille.nn.init.uniform_(net.weight)]],
-    shows = "net.weight:stats().nan",
-    gives = "0",
+net = rille.nn.Linear(200, 100)
+rille.nn.init.uniform_(net.weight, -0.1, 0.1)]],
+    shows = "net.weight:abs():max():item() < 0.1001",
+    gives = "true",
     see = "rand nn.init.normal_",
   },
   ["nn.init.xavier_normal_"] = {
@@ -621,10 +621,10 @@ gain: number, default 1]],
     returns = "p",
     errors = "p must be a float variable of at least 2 dimensions",
     code = [[
-net = rille.nn.Linear(3, 2)
+net = rille.nn.Linear(200, 100)
 rille.nn.init.xavier_normal_(net.weight)]],
-    shows = "net.weight:stats().nan",
-    gives = "0",
+    shows = "('%.2f'):format(net.weight:stats().std)",
+    gives = "0.08",
     see = "nn.init.xavier_uniform_",
     words = "glorot",
   },
@@ -637,10 +637,10 @@ gain: number, default 1]],
     returns = "p",
     errors = "p must be a float variable of at least 2 dimensions",
     code = [[
-net = rille.nn.Linear(3, 2)
+net = rille.nn.Linear(200, 100)
 rille.nn.init.xavier_uniform_(net.weight)]],
-    shows = "net.weight:stats().nan",
-    gives = "0",
+    shows = "('%.2f'):format(net.weight:stats().std)",
+    gives = "0.08",
     see = "nn.init.xavier_normal_",
     words = "glorot",
   },
@@ -652,9 +652,9 @@ rille.nn.init.xavier_uniform_(net.weight)]],
     errors = "p must be a tensor and a variable",
     code = [[
 net = rille.nn.Linear(3, 2)
-rille.nn.init.zeros_(net.weight)]],
-    shows = "net.weight:stats().nan",
-    gives = "0",
+rille.nn.init.zeros_(net.bias)]],
+    shows = "net.bias:sum():item()",
+    gives = "0.0",
     see = "nn.init.constant_ zero_",
   },
   ["nn.rotary_tables"] = {

@@ -3,7 +3,9 @@
 -- Pages and questions are cut into words. Words are compared by stem, so that "losses" finds "loss" and "normalize"
 -- finds "normalise"; parts of words are not compared. Each search word scores the weight of the best field of the page
 -- that contains the word; the page's score is the sum. Only the pages that contain the greatest number of the search
--- words are listed.
+-- words are listed. A word that no page has is replaced by the nearest known word: "atention" finds "attention".
+
+local rille = require "rille"
 
 local search = {}
 
@@ -37,9 +39,16 @@ local function each_stem(text, visit)
   end
 end
 
--- Returns an index of pages: {name = {stem = weight}}. fields(name) returns {words =, first =, arguments =, text =}.
-function search.index(names, fields)
-  local index = {}
+-- Adds the words of a text to a dictionary: {word = stem}.
+local function add_words(dictionary, text)
+  for word in text:gmatch("[%w_-]+") do dictionary[word:lower()] = stem(word) end
+end
+
+-- Returns an index of pages, {name = {stem = weight}}, and a dictionary of the main words of pages and topics. fields(name)
+-- returns {words =, first =, arguments =, text =}.
+function search.index(names, fields, topics)
+  local index, dictionary = {}, {}
+  for _, topic in ipairs(topics) do add_words(dictionary, topic.words) end
   for _, name in ipairs(names) do
     local weights, f = {}, fields(name)
     local function add(text, weight, of_part)
@@ -53,8 +62,26 @@ function search.index(names, fields)
       weight = math.max(weight - 1, WORD_LAST)
     end
     index[name] = weights
+    add_words(dictionary, last .. " " .. f.first .. " " .. (f.words or ""))
   end
-  return index
+  return index, dictionary
+end
+
+-- Returns a question with each misspelt word replaced. A word is misspelt if no page and no topic has its stem, and another
+-- main word with the same first letter differs in few letters. Short words are not replaced.
+function search.corrected(index, dictionary, question)
+  return (question:gsub("[%w_-]+", function(word)
+    local s, near = stem(word), {}
+    if #word < 5 then return nil end
+    for _, weights in pairs(index) do
+      if weights[s] then return nil end
+    end
+    for known, known_stem in pairs(dictionary) do
+      if known_stem == s then return nil end
+      if known:sub(1, 1) == s:sub(1, 1) then near[known] = true end
+    end
+    return rille._nearest(near, word)
+  end))
 end
 
 -- Returns the stems of a question, without the words that most pages have.

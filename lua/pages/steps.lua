@@ -32,12 +32,13 @@ memory_limit: bytes per device; the plan keeps within it
 time_limit: seconds, default 1; limit of the planner's search
 check: "trace": calls 1, 2, 4, 8, ... are traced again, and a difference is an error with its line;
   "nan": the first NaN, or infinity that no operand has, is an error with its line; "trace,nan": both
-buckets: {64, 128, axis = 1}; pads an axis of the arguments (default 0) with zeros to one of these sizes, so
-  that changing lengths cause one trace per size. fn gets one more argument, weight: f32, with dimensions 0 to
-  axis of the first padded argument, size / length at entries of the arguments, 0 at the padding.
-  (losses * weight):mean() is the mean over the entries, also with micro-batches; weight:gt(0) is a mask.
-  A result that fn does not mask depends on the padding. args = {1, 2}: the arguments to pad, default all
-  tensors that have the axis; cut = {1}: results whose axis is cut to the length, default none]],
+buckets: {64, 128, axis = 1}; pads an axis of the arguments (default 0) with zeros to one of these sizes,
+  so that changing lengths cause one trace per size. fn gets one more argument, weight: f32, with
+  dimensions 0 to axis of the first padded argument; size / length at entries of the arguments, 0 at
+  the padding. (losses * weight):mean() is the mean over the entries, also with micro-batches;
+  weight:gt(0) is a mask. A result that fn does not mask depends on the padding.
+  args = {1, 2}: the arguments to pad, default all tensors that have the axis;
+  cut = {1}: results whose axis is cut to the length, default none]],
     returns = "a step: step(x, y) runs it; step:explain(), step:plan(), step:stats(), step:show(), step:trace(file)",
     errors = [[
 reading a value inside fn (item, totable); a plan above memory_limit (the error has the least);
@@ -217,8 +218,15 @@ step:trace(path)]],
     args = "path: string",
     returns = "a string",
     errors = "the file must be a valid proof",
-    shows = "pcall(rille.certificate, 'no such file')",
-    gives = "false",
+    code = [[
+step = rille.graph(function(x) return x:exp():sum() end, {auto_parallel = true})
+step(rille.ones(64)):item()
+path = os.tmpname()
+step:certify(path)
+proof = rille.certificate(path)
+os.remove(path)]],
+    shows = "proof:match('no plan costs less')",
+    gives = "no plan costs less",
     see = "graph.certify",
     words = "proof verify",
   },

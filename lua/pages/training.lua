@@ -142,9 +142,11 @@ file: string; a path; the job must stop once the file exists]],
     text = "Has helpers for training scripts: a progress line, peak speed, checkpoints of jobs that must stop.",
     returns = "a table with progress, busy_share, peak, saves_to and exit_if_stopping",
     errors = "a name that the table does not have; the error names the nearest one",
-    code = "line = rille.train.progress{total = 1, file = io.tmpfile()}",
-    shows = "type(line.update)",
-    gives = "function",
+    code = [[
+line = rille.train.progress{total = 2, file = io.tmpfile()}
+for i = 1, 2 do line:update(i, 1 / i, 32) end]],
+    shows = "line.samples",
+    gives = "64",
     see = "graph optim checkpoint data.loader",
     words = "training loop model",
   },
@@ -235,9 +237,10 @@ kind: "file" (default), "folder", "picture" or "checkpoints"]],
     errors = "no argument is accepted",
     code = [[
 line = rille.train.progress{total = 1, file = io.tmpfile()}
+line:update(1, 0.5, 64)
 line:finish()]],
-    shows = "type(line)",
-    gives = "table",
+    shows = "line.samples",
+    gives = "64",
     see = "train.progress",
   },
   ["progress.update"] = {

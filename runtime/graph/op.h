@@ -72,7 +72,7 @@ struct attr_def {
     unsigned flags;
     int64_t i; /* default value; ATTR_INTS: unset (n = 0) */
     double f;
-    const char *text;
+    const char *text; /* ATTR_TEXT: the words; ATTR_INTS: default that help pages show; NULL: none */
     const char *doc;
 };
 

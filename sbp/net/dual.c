@@ -53,7 +53,7 @@ struct dual_end_of { /* an edge as seen from one of its variables */
     /* ahead: the other end comes later in the sweep order; rows: this end's values index the rows of `swept` */
     bool ahead, rows;
     const int64_t *table;
-    const int64_t *swept; /* the edge's table or its transpose, whichever sweeps read */
+    const int64_t *swept; /* table that sweeps read: `table`, or its transpose */
     int64_t *to, *from;   /* messages to this variable, and to the variable at the other end */
 };
 

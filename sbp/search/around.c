@@ -271,7 +271,7 @@ around_look(struct around *w, int64_t work)
 
 /* ---- use by a search ---- */
 
-/* Work relative to bounding; after searches without gain, down to a quarter of it. */
+/* SHARE: work of a search relative to the work of bounding. Each search without gain halves it, at most IDLE times. */
 enum { SHARE = 3, IDLE = 2 };
 
 /* Restarts from a cheaper choice that the search found. */

@@ -163,14 +163,15 @@ choose_outward(struct local *l, const int32_t *start)
     for (int32_t k = 0; k < l->net->nnode; k++) l->choice[order[k]] = best_of(l, order[k], start, NULL);
 }
 
-/* a neighbour: cost of the conversion to the neighbour's form, and the maximum that another candidate would add */
+/* The influence of a neighbour on the candidate of a node. */
 struct word {
-    int32_t of;
-    int64_t pays, saves;
+    int32_t of;    /* the neighbour */
+    int64_t pays;  /* cost of the conversion between both */
+    int64_t saves; /* maximum by which another candidate of the node would increase that cost */
 };
 
-/* Returns the weight of a neighbour: of the maker of t (reader: -1), which `node` reads; or of a reader of t, which
- * `node` makes. */
+/* Returns the influence on `node` of a neighbour at tensor t. reader >= 0: the neighbour is this reader, and `node`
+ * makes t. reader -1: the neighbour is the maker of t, and `node` reads t. */
 static struct word
 tensor_word(const struct local *l, const struct net_tensor *t, int32_t reader, int32_t node)
 {

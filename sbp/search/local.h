@@ -15,7 +15,7 @@ struct local {
     int32_t *first, *tensor; /* by node: the tensors that it makes or reads, without duplicates */
     int32_t *seen, mark;     /* work space, indexed by form of a tensor */
 };
-/* choice NULL: all nodes are undecided */
+/* Begins with a choice; NULL: all nodes are undecided. */
 void local_begin(struct local *l, const struct net *n, const int32_t *choice);
 void local_end(struct local *l);
 /* Returns the cost of a node with candidate k, including all conversions of its tensors between decided nodes. The

@@ -182,7 +182,8 @@ interrupt_quit(void)
     return quit;
 }
 
-/* Answers the core's long work on texts and files: true (stop) until the running code has received the press. */
+/* Called by long work of the core on texts and files. Returns true, which stops the work, while a Ctrl-C has not yet
+ * reached the running Lua code. */
 static bool
 gave_up(void *arg)
 {

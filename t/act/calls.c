@@ -102,7 +102,7 @@ four_threads(void)
     repeat(&(struct train_options){.bus = "zmq", .threads = 4, .kind = "cpu"});
 }
 
-/* State of pipeline steps in micro-batches, on two threads that spin as long as each has a core. */
+/* A pipelined step on two threads, which spin if each has a core. */
 struct piped {
     struct train t;
     struct rille_tensor *loss;

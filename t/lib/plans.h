@@ -368,7 +368,7 @@ share_leaf(struct bench *b, const struct plan *p, int32_t leaf)
 }
 
 /* Allocates a device's arena. Devices that cannot read host memory get a copy of the numbers behind the arena
- * (actors/act/bus/address.c). */
+ * (actors/act/run/address.c). */
 static void
 open_arena(struct bench *b, const struct plan *p, int32_t d)
 {

@@ -30,7 +30,7 @@ tap.group("composites", function()
       local row = ("    %s, %s -> %s%s\n"):format(logits, labels, y.sbp, e.bytes > 0 and "   moves " .. e.bytes .. " bytes" or "")
       if page:find(row, 1, true) then
         rows = rows + 1
-        tap.ok(page:find("composed of    " .. names(e) .. "\n", 1, true), "the page names the operators:" .. row:gsub("%s+", " "), page)
+        tap.ok(page:find("computed by " .. names(e) .. ":\n", 1, true), "the page names the operators:" .. row:gsub("%s+", " "), page)
       end
     end
   end

@@ -16,7 +16,7 @@ is_source(const struct op *op)
     return op->flags & OP_SOURCE;
 }
 
-/* Returns true for a composite without a rule: it has no types of its own. */
+/* Returns false for a composite without a rule, because its types follow from the operators that compute it. */
 static bool
 has_rule(const struct op *op)
 {

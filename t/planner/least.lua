@@ -1,5 +1,5 @@
 -- least.lua - tests the least memory limit that a planner reports, on random programs
--- (actors/plan/outline/fusion_groups.c, sbp/limit/lowest.c).
+-- (actors/plan/outline/fusion_groups.c, sbp/limit/squeeze.c).
 --
 -- If no plan meets a limit, the error names the least limit with a plan. The planner must find a plan with that limit,
 -- and none with a smaller limit. Every plan must keep its limit.

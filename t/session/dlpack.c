@@ -210,7 +210,7 @@ test_refusals(struct rille_session *s)
     is_int(n, 0, "refused memory is not released");
 }
 
-/* Runs relu of a shared leaf, whose handle is freed before. */
+/* Tests that a lazy relu keeps a shared tensor's memory after the tensor's handles are freed. */
 static void
 test_sharing(struct rille_session *s)
 {

@@ -125,7 +125,8 @@ local loops = {
   end,
 }
 
--- Returns the gradient of the sum of k y^2 over the slices y with numbers k, and its plan.
+-- Compares the gradient of a loss with a reference, computed element by element. The loss sums k y^2 over the slices of
+-- `loop`, where y is slice k. Returns true if both are equal, and the plan of the step.
 local function gradient_over(loop, n)
   local x = (rille.arange(n * 8, {dtype = "f64"}):reshape{n, 8} % 13 - 6):detach():requires_grad_()
   local step = rille.graph(function()

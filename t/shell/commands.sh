@@ -46,7 +46,9 @@ done
 answer '?nosuchthing'
 shows "an unknown page is named" "'nosuchthing'"
 answer ':help placemint'
-shows "an unknown page suggests the nearest page" "the nearest page is ?placement;"
+shows "a misspelt word lists the pages on the nearest word" "no page has the words 'placemint'; pages on 'placement'"
+answer ':help nn.Liner'
+shows "an unknown name suggests the nearest page" "the nearest page is ?nn.Linear;"
 answer '?learning rate'
 ok "?words lists the pages on these words" grep -q '?optimizer.lr' seen
 answer 'rille.matmul?'

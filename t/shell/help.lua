@@ -57,6 +57,10 @@ local function faults(name)
   check(row.see, "no related page")
   if rille._operator(name) and not row.args then return table.concat(wrong, "; ") end
   local have = documented(row)
+  for line, next_line in (row.args or ""):gmatch("([^\n]*)\n()") do
+    local broken = row.args:sub(next_line, next_line) == " " -- the text of an argument was divided into lines by hand
+    check(not broken or utf8.len((line:gsub("^[%w_., ]-: ", ""))) <= 101, "this line folds: " .. line)
+  end
   for braces in (row.options and "" or row.sign):gmatch("%b{}") do
     for option in ("{" .. braces:sub(2, -2):gsub("%b{}", "")):gmatch("([%a_][%w_]*) =") do check(have[option], "no line for the option " .. option) end
   end
@@ -102,6 +106,9 @@ local asked = {
 -- Words of users of other programs, each with the page that must be the first result. The answer names a chapter of the guide
 -- if the word is that of a topic.
 local first = {
+  docker = "workers", p2p = "to_global", ["ctrl-c"] = "stopping", ["gradient checkpointing"] = "nn.Module.recompute", amp = "autocast",
+  dataloader = "data.loader", ["batch size"] = "data.loader", vram = "nn.Module.recompute", nvlink = "to_global", tpu = "placement",
+  ["class weights"] = "cross_entropy", ["data augmentation"] = "flip", ["train test split"] = "data.permutation",
   lstm = "nn.LSTM", onnx = "save", kubernetes = "workers", slurm = "workers", pandas = "data.csv", numpy = "load_npy",
   ["early stopping"] = "checkpoint.save", tensorboard = "plot", wandb = "plot", zero = "parallel", checkpointing = "nn.Module.recompute",
   dropout = "dropout", softmax = "softmax", mask = "masked_fill", ["mixed precision"] = "autocast", distributed = "parallel",
@@ -142,6 +149,22 @@ tap.group("topics", function()
         ("?%s answers with text and chapter"):format(phrase), answer)
     end
   end
+end)
+
+-- Misspelt questions, each with the question that is meant.
+local misspelt = {
+  atention = "attention", convolusion = "convolution", dropot = "dropout", optimzer = "optimizer", tensorbord = "tensorboard",
+  ["gradint cliping"] = "gradient cliping", ["learnig rate"] = "learning rate", sofmax = "softmax", transformr = "transformer",
+  checkpointng = "checkpointing", embeding = "embedding", pipline = "pipeline", quantizaton = "quantization",
+}
+
+tap.group("misspelt words", function()
+  for question, meant in pairs(misspelt) do
+    local found = pages.found(question)
+    tap.is(found:match("[^\n]*"), ("no page has the words '%s'; pages on '%s'"):format(question, meant), ("?%s means ?%s"):format(question, meant))
+    tap.is(found:gsub("^[^\n]*", ""), pages.found(meant):gsub("^[^\n]*", ""), ("?%s has the answer of ?%s"):format(question, meant))
+  end
+  for _, word in ipairs{"xyzzy", "nosuchthing", "qqqqq"} do tap.is(pages.found(word), nil, ("?%s finds nothing"):format(word)) end
 end)
 
 tap.group("search", function()

@@ -1,7 +1,7 @@
 /* recorder.h - the flight recorder of a device thread: its last acts, and what it waits for.
  *
- * The device thread writes the recorder. Other threads and processes may read every word at any time. A reader can see
- * words of different moments, so it checks each number before use. */
+ * The device thread writes the recorder. Other threads and processes may read every word at any time. Words
+ * change one after the other, so a reader may find words that do not belong together, and checks each number. */
 #ifndef RILLE_ACT_RECORDER_H
 #define RILLE_ACT_RECORDER_H
 
@@ -15,8 +15,8 @@ struct recorder {
     _Atomic uint64_t nbegun; /* number of acts that have begun, over all runs */
     _Atomic uint64_t nended; /* number of acts that are complete, over all runs */
     _Atomic uint64_t
-        act[RECORDER_ACTS]; /* last acts: run << 32 | task + 1, and DOING_OVER when the call has returned */
-    _Atomic uint64_t wait;  /* (task + 1) << 32 | task on another thread that blocks it + 1; 0: no long wait */
+        act[RECORDER_ACTS]; /* ring of the last acts: run << 32 | task + 1; DOING_OVER: the kernel call has returned */
+    _Atomic uint64_t wait; /* (waiting task + 1) << 32 | (task of another thread that blocks it) + 1; 0: no long wait */
 };
 
 /* Records the beginning of an act. */
@@ -44,7 +44,7 @@ recorder_end(struct recorder *r)
     atomic_store_explicit(&r->nended, atomic_load_explicit(&r->nended, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
-/* Records what the thread waits for: its task, and the task that blocks it. task -1: nothing. */
+/* Records that a task of the thread waits for task `by` of another thread. task -1: the thread does not wait. */
 static inline void
 recorder_wait(struct recorder *r, int task, int by)
 {

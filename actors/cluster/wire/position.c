@@ -1,4 +1,4 @@
-/* position.c - finds the device heaps of a memory by counting the memory's device ranges. */
+/* position.c - numbers the device heaps of a memory from 1, in the order of the device ranges of the map. */
 #include "actors/cluster/wire/position.h"
 
 /* Returns true if devices of this kind have device heaps. */

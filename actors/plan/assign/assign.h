@@ -55,7 +55,7 @@ struct assign_options {
     const int32_t *known;
     int32_t nknown;
     int64_t bound; /* proven lower bound of the cost of any choice within the memory limit; 0: unknown */
-    bool quick;    /* search for less time, as `quick` in sbp/search/solve.h */
+    bool quick;    /* search for less time, as `quick` in sbp/net/options.h */
     bool searched; /* a schedule search follows, so a value counts as one register for now */
     bool proof;    /* keep the data from which a certificate is made */
     bool (*stop)(void *arg);

@@ -93,7 +93,7 @@ draft_edge(struct lower *l, int32_t to, const struct edge *e)
     d->nin++;
 }
 
-/* Checks that a task `to` may read results of a task `from`. */
+/* Fails if task `to` runs once per batch but reads a result of `from`, which runs per micro-batch. */
 static int
 check_rates(const struct lower *l, int32_t to, int32_t from)
 {

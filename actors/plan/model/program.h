@@ -1,7 +1,7 @@
 /* program.h - the input of the compiler, independent of the session: a list of operator calls in an order in which
  * they can run.
  *
- * collective.c collects a program from the graph (or a trace), and plan_compile() makes a plan of it. The canonical
+ * collect.c collects a program from the graph (or a trace), and plan_compile() makes a plan of it. The canonical
  * bytes of a program are the key of the plan cache: operators, attributes, types, layouts and the structure of the
  * program, but no source lines, buffers or numbers. A struct ref names an operand by index: a result of a node, a
  * leaf (an existing value) or a number (bound when a run starts). A program owns its arena. A finished program is

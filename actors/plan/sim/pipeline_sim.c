@@ -34,8 +34,9 @@ struct lane {
 struct need {
     const int32_t *come; /* counter of slot `from`: its micro-batches that are done, or that have arrived */
     struct slot *from;
-    int32_t room; /* size of the pool, in micro-batches; 0: the need is data, not a free place in a pool */
-    /* of a pool: most micro-batches in it at once; of data: most micro-batches by which slot `from` was ahead */
+    int32_t room; /* size of the pool, in micro-batches; 0: the act needs data, not a free place in a pool */
+    /* for a pool: maximum number of micro-batches in the pool; for data: maximum number of micro-batches by which slot
+     * `from` was ahead */
     int32_t used;
     int64_t bytes;
 };

@@ -252,7 +252,8 @@ struct cap {
     int32_t slope, base, most, behind, more;
 };
 
-/* Tries a capped line with the rules for it. Returns true if one of the candidates is the new best. */
+/* Tries a capped line with the priority rules for wave-like schedules. Returns true if one of the candidates is the
+ * new best. */
 static bool
 try_cap(struct search *s, const struct cap *c)
 {

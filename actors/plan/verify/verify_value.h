@@ -101,7 +101,7 @@ int value_kernel(struct values *s, int32_t task);
 int value_move(struct values *s, int32_t task);
 /* Proves the node and the rate of a task that moves the value s->box_ref. */
 int value_moves(struct values *s, int32_t task);
-/* Prove the window of a step: value_takes() that its source is this window, value_fills() that its destination is. */
+/* value_takes() proves that the source of a step is this window; value_fills() proves that its destination is. */
 int value_takes(const struct values *s, int32_t task, const struct box_from *f, const struct view *view, int64_t skip);
 int value_fills(const struct values *s, int32_t task, const struct box_move *m, const struct view *view, int64_t skip);
 /* Proves that f reads shard pos of the moved value. Returns the window of the shard that contains `slice`. */

@@ -64,7 +64,7 @@ add_derived(const struct call_context *ctx, const struct op *op, struct val *con
 {
     struct val *moved[BUILD_OPERANDS];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
-    /* the strategy applies to the call, not to views that are recreated above a moved value */
+    /* without the call's strategy: views of a moved operand are calls of their own (reuse_below) */
     struct call_context plain = build_plain(ctx);
     for (int i = 0; i < d->nin; i++) {
         moved[i] = in[i];

@@ -80,7 +80,7 @@ rille_op_attrs(const struct rille_op *rop, struct rille_attr_info out[16])
             out[n++] = (struct rille_attr_info){.name = d->name,
                                                 .kind = (enum rille_attr_kind)d->kind,
                                                 .required = d->flags & ATTR_REQUIRED,
-                                                .words = d->text,
+                                                .words = d->kind == ATTR_TEXT ? d->text : NULL,
                                                 .doc = d->doc};
     return n;
 }

@@ -103,7 +103,7 @@ struct reading {
     int rows[OP_OUT];
 };
 
-/* Returns how well the share of an operand fits an entry of a signature. */
+/* Returns the cost of reading the operand as an entry of a signature: FITS, REPEATED, CONVERTED, REPLACED or NEVER. */
 static int
 entry_cost(const struct reading *r, struct sbp want, const struct val *v)
 {
@@ -218,8 +218,8 @@ read_reshape(const struct rille_session *s, struct reading *r, const struct val 
     r->blocks = blocks;
 }
 
-/* Joins operands along their rows: the result has the blocks of all operands. Returns false if the call is none of
- * that kind. */
+/* Reads a concat along the dimension of rows. The result has the blocks of all operands. Returns false if the axis is
+ * another one, or the operands have blocks of different sizes. */
 static bool
 read_concat(struct reading *r, int nin, struct val *const *in, const struct attr *attr)
 {

@@ -30,7 +30,7 @@ measure_values(const struct plan *p, const bool *over, struct rille_device_stats
         int64_t *held = &device[measure_device(p, l->place, part->pos)].peak_memory;
         bool later = p->shared[part->index] && layout_origin(l, part->pos) != part->pos;
         if (!over[part->index] && !later) *held += part->bytes;
-        /* the first device with this shard counted the leaf, whose buffer is shared */
+        /* replicas share the leaf's buffer, which counts on the first device with this shard only */
         if (over[part->index] && later) *held -= part->bytes;
     }
 }

@@ -152,7 +152,7 @@ next_form(struct maker *m)
 static void
 print_made(const struct made *m, struct str *s)
 {
-    str_addf(s, "    %s", m->layouts);
+    str_addf(s, "      %s", m->layouts);
     if (m->bytes) str_addf(s, "   moves %lld bytes", (long long)m->bytes);
     str_add(s, "\n");
 }
@@ -187,7 +187,7 @@ static void
 print_form_group(struct made *group, struct str *s)
 {
     int n = 0;
-    str_addf(s, "  composed of    %s\n", group->of);
+    str_addf(s, "    computed by %s:\n", group->of);
     for (struct made *m = group; m; m = m->next) {
         if (!fits_group(m, group, NULL)) continue;
         bool best = m == cheapest_form(group, m->lead, false) && !leads_at_rest(group, m->lead);
@@ -197,6 +197,15 @@ print_form_group(struct made *group, struct str *s)
         n++;
     }
     if (!n) print_made(cheapest_form(group, NULL, true), s);
+}
+
+void
+op_forms_sample(const char *sample, struct str *s)
+{
+    for (const char *p = sample; *p; p += strcspn(p, " "), p += *p == ' ') {
+        bool number = *p == '#';
+        str_addf(s, "%s%.*s", p > sample ? ", " : "", (int)strcspn(p + number, " <>"), p + number);
+    }
 }
 
 void
@@ -210,7 +219,11 @@ op_forms_print(struct rille_session *s, const struct op *op, struct str *out)
         do make_form(m);
         while (next_form(m));
     }
-    if (m->first) str_addf(out, "  layouts on a mesh axis of two ranks, for %s\n", op->sample[0]);
+    if (m->first) {
+        str_add(out, "  layouts on a mesh axis of two ranks, for the operands ");
+        op_forms_sample(op->sample[0], out);
+        str_add(out, "\n");
+    }
     for (struct made *i = m->first; i; i = i->next)
         if (!i->told) print_form_group(i, out);
     rille_grad_mode(s, grad);

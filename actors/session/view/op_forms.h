@@ -1,4 +1,4 @@
-/* op_forms.h - prints the operators that a composite operator consists of. Session's thread. */
+/* op_forms.h - prints the layouts of a composite operator, and the operators that compute it. Session's thread. */
 #ifndef RILLE_SESSION_OP_FORMS_H
 #define RILLE_SESSION_OP_FORMS_H
 
@@ -6,8 +6,10 @@
 
 struct op;
 struct rille_session;
-/* Prints the operators that a composite operator consists of, and the layouts, for its help page. Prints nothing if
- * the operator is never a composite. */
+/* Prints the operands of a record's sample (kernels/exec/sample.h) as users write them: "f32{4,6}, 0.5, axis=1". */
+void op_forms_sample(const char *sample, struct str *s);
+/* Prints the layouts of a composite operator, and by layout the operators that compute it, for its help page. Prints
+ * nothing if the operator is never a composite. */
 void op_forms_print(struct rille_session *s, const struct op *op, struct str *out);
 
 #endif

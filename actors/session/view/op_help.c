@@ -28,7 +28,7 @@ print_default(const struct attr_def *d, struct str *s)
     case ATTR_FLOAT: str_addf(s, "%g", d->f); break;
     case ATTR_BOOL: str_add(s, d->i ? "true" : "false"); break;
     case ATTR_TEXT: str_addf(s, "\"%.*s\"", (int)strcspn(d->text, "|"), d->text); break;
-    default: str_add(s, "nil"); break;
+    default: str_add(s, d->kind == ATTR_INTS && d->text ? d->text : "nil"); break;
     }
 }
 
@@ -91,7 +91,8 @@ print_attributes(const struct op *op, struct str *s)
             str_addf(s, "%s %.*s", w == d->text ? "" : ",", (int)n, w);
             w += n + (w[n] == '|');
         }
-        if (!(d->flags & (ATTR_REQUIRED | ATTR_ABSENT)) && d->kind >= ATTR_INT && d->kind <= ATTR_TEXT) {
+        bool list = d->kind == ATTR_INTS && d->text, value = d->kind >= ATTR_INT && d->kind <= ATTR_TEXT;
+        if (!(d->flags & (ATTR_REQUIRED | ATTR_ABSENT)) && (value || list)) {
             str_add(s, ", default ");
             print_default(d, s);
         }
@@ -280,7 +281,9 @@ print_layouts(const struct op *op, const char *sample, struct str *s)
     bool usable =
         sample_read(op, sample, m) && !call_infer(&a, &m->call, &rule) && !sig_axis(&a, &m->call, &rule, &list);
     if (usable) {
-        str_addf(s, "  layouts on a mesh axis, for %s (of several axes: any of these on each)\n", sample);
+        str_add(s, "  layouts on a mesh axis, for the operands ");
+        op_forms_sample(sample, s);
+        str_add(s, " (of several axes: any of these on each)\n");
         for (int i = 0; i < list.nsig; i++) {
             bool seen = !legal(&rule, &list, i);
             for (int k = 0; k < i && !seen; k++) seen = same_row(&list.sig[k], &list.sig[i], list.noperand);

@@ -12,9 +12,9 @@
 enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SIZE };
 
 #define CONV_ATTRS                                                                                                     \
-    [CONV_STRIDE] = {"stride", ATTR_INTS, .doc = "step between windows; default 1"},                                   \
-    [CONV_PADDING] = {"padding", ATTR_INTS, .doc = "zeros around the image; default 0"},                               \
-    [CONV_DILATION] = {"dilation", ATTR_INTS, .doc = "distance between entries of a window; default 1"},               \
+    [CONV_STRIDE] = {"stride", ATTR_INTS, .text = "1", .doc = "step between windows"},                                 \
+    [CONV_PADDING] = {"padding", ATTR_INTS, .text = "0", .doc = "zeros around the image"},                             \
+    [CONV_DILATION] = {"dilation", ATTR_INTS, .text = "1", .doc = "distance between entries of a window"},             \
     [CONV_GROUPS] = {"groups", ATTR_INT, .i = 1, .doc = "groups of channels that are convolved separately"},           \
     [CONV_TF32] = TF32_ATTR
 

@@ -14,9 +14,9 @@ enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_CO
 
 #define POOL_ATTRS(dilation, count_pad)                                                                                \
     [POOL_KERNEL] = {"kernel_size", ATTR_INTS, ATTR_REQUIRED, .doc = "height and width of a window"},                  \
-    [POOL_STRIDE] = {"stride", ATTR_INTS, .doc = "step between windows; default kernel_size"},                         \
-    [POOL_PADDING] = {"padding", ATTR_INTS, .doc = "entries around the image; default 0"},                             \
-    [POOL_DILATION] = {"dilation", ATTR_INTS, dilation, .doc = "distance between entries of a window; default 1"},     \
+    [POOL_STRIDE] = {"stride", ATTR_INTS, .text = "kernel_size", .doc = "step between windows"},                       \
+    [POOL_PADDING] = {"padding", ATTR_INTS, .text = "0", .doc = "entries around the image"},                           \
+    [POOL_DILATION] = {"dilation", ATTR_INTS, dilation, .text = "1", .doc = "distance between entries of a window"},   \
     [POOL_CEIL] = {"ceil_mode", ATTR_BOOL, .doc = "allow the last window to extend beyond the padding"},               \
     [POOL_COUNT_PAD] = {"count_include_pad", ATTR_BOOL, count_pad, .i = 1, .doc = "include the padding in means"}
 

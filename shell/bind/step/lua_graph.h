@@ -15,7 +15,7 @@ struct graph {
     struct rille_chart_costs costs;
     char schedule[16], mode[16];
     struct rille_graph *trace[MAX_TRACES];
-    int ntrace, last; /* last: last: index of the trace that ran last; -1: none */
+    int ntrace, last; /* last: index of the trace that ran last; -1: none */
     bool check;       /* option check = "trace": some calls are traced again and compared */
     int64_t ncall;    /* number of calls, counted if `check` */
     struct line line; /* user's line that created the graph */

@@ -450,6 +450,6 @@ print_line(lua_State *L, int i)
     luaL_addstring(&b, ": ");
     add_nested(&b, &t, 0, &at);
     luaL_pushresult(&b);
-    lua_remove(L, -2); /* removes the bytes of the printed part */
+    lua_remove(L, -2); /* removes the values that read_quietly() pushed */
     lua_concat(L, 2);
 }
