@@ -68,7 +68,7 @@ function search.index(names, fields, topics)
 end
 
 -- Returns a question with each misspelt word replaced. A word is misspelt if no page and no topic has its stem, and another
--- main word with the same first letter differs in few letters. Short words are not replaced.
+-- main word with the same first letter differs in one or two letters. Short words are not replaced.
 function search.corrected(index, dictionary, question)
   return (question:gsub("[%w_-]+", function(word)
     local s, near = stem(word), {}
@@ -80,7 +80,8 @@ function search.corrected(index, dictionary, question)
       if known_stem == s then return nil end
       if known:sub(1, 1) == s:sub(1, 1) then near[known] = true end
     end
-    return rille._nearest(near, word)
+    local known, changes = rille._nearest(near, word)
+    return changes <= 2 and known or nil
   end))
 end
 

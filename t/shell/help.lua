@@ -106,6 +106,9 @@ local asked = {
 -- Words of users of other programs, each with the page that must be the first result. The answer names a chapter of the guide
 -- if the word is that of a topic.
 local first = {
+  ["two machines"] = "workers", ["reduce memory"] = "nn.Module.recompute", dlpack = "load_npy", ["custom op"] = "operator",
+  ["auto parallel"] = "graph", communication = "graph.explain", ema = "copy_", ["variable length"] = "graph", python = "save",
+  ["confusion matrix"] = "argmax", ["c library"] = "load_operators", validation = "data.permutation",
   docker = "workers", p2p = "to_global", ["ctrl-c"] = "stopping", ["gradient checkpointing"] = "nn.Module.recompute", amp = "autocast",
   dataloader = "data.loader", ["batch size"] = "data.loader", vram = "nn.Module.recompute", nvlink = "to_global", tpu = "placement",
   ["class weights"] = "cross_entropy", ["data augmentation"] = "flip", ["train test split"] = "data.permutation",
