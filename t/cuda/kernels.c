@@ -335,7 +335,8 @@ add_bundles(void)
 
 enum { SHARES = 24, TURNS = 8 }; /* each run (turn) compiles SHARES / TURNS shares of the sources for GPUs */
 
-/* Returns source i of a work, by i: kernel, bundle, first kernel of a chain, rest of the chain; NULL: none. */
+/* Returns a kernel text of a work; NULL: it has none. i: 0: the kernel; 1: the bundle; 2: the first kernel of a chain;
+ * 3: the rest of the chain. */
 enum { SOURCES = 4 };
 static const struct cuda_source *
 source_of(const struct work *w, int i)
