@@ -123,7 +123,7 @@ labels = rille.tensor({0, 1}, {dtype = 'i64'})]],
     shows = "rille.embedding(ids, rille.ones(4, 3)).shape[2]",
     gives = "3",
     see = "nn.Embedding index_select one_hot",
-    words = "lookup vocabulary",
+    words = "lookup embed vocabulary",
   },
   eq = {
     text = "Tests elementwise whether two tensors are equal; the result is bool.",
