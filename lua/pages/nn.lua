@@ -100,7 +100,7 @@ table_of = rille.nn.Embedding(10, 4)]],
     shows = "table_of(ids).shape[3]",
     gives = "4",
     see = "embedding nn.Positions",
-    words = "lookup vocabulary",
+    words = "embed lookup vocabulary",
   },
   ["nn.GELU"] = {
     sign = 'rille.nn.GELU({approximate = "tanh"})',

@@ -162,7 +162,7 @@ end)
 local misspelt = {
   atention = "attention", convolusion = "convolution", dropot = "dropout", optimzer = "optimizer", tensorbord = "tensorboard",
   ["gradint cliping"] = "gradient cliping", ["learnig rate"] = "learning rate", sofmax = "softmax", transformr = "transformer",
-  checkpointng = "checkpointing", embeding = "embedding", pipline = "pipeline", quantizaton = "quantization",
+  checkpointng = "checkpointing", embeddng = "embedding", pipline = "pipeline", quantizaton = "quantization",
 }
 
 tap.group("misspelt words", function()
