@@ -12,3 +12,12 @@ config=$(mktemp --suffix .yml)
 trap 'rm -f "$config"' EXIT
 "$1" --no-init -d cpu:1 "$(dirname "$0")/site.lua" "$pages" "$out" >"$config"
 mkdocs build --quiet --strict --clean --config-file "$config"
+
+# Debian's package lacks scripts that its theme loads. Its own version of jQuery serves for the missing one; the pages need no other.
+for script in $(find "$out" -name '*.html' -exec grep -ohE 'src="[^"]*js/[^"/]+\.js"' {} + | sed 's,.*/,,; s/"$//' | sort -u); do
+  [ -e "$out/js/$script" ] && continue
+  case $script in
+  jquery*) cp "$out"/js/jquery*.js "$out/js/$script" ;;
+  *) find "$out" -name '*.html' -exec sed -i "s,<script src=\"[^\"]*js/$script\"[^>]*></script>,," {} + ;;
+  esac
+done

@@ -214,7 +214,7 @@ xs: list of tensors with requires_grad]],
     sign = "rille.help(name)",
     text = [[
 Prints the help page of a name; without a name, the list of names.
-In the shell ?name does the same, and ?learning rate or ?all-reduce searches by words.]],
+In the shell ?name does the same. ?learning rate or ?all-reduce searches by words, also misspelt ones.]],
     args = 'name: string, optional; a name, words to search for, or a pattern such as "*norm*"',
     returns = "nothing",
     errors = "no page has the name or the words; the error names the nearest page",

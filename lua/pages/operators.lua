@@ -89,9 +89,11 @@ return {
   },
   cross_entropy = {
     text = "Computes the cross-entropy loss between logits and class labels.",
-    code = "labels = rille.tensor({0, 0}, {dtype = 'i64'})",
-    shows = "rille.zeros(2, 1):cross_entropy(labels):item()",
-    gives = "0.0",
+    code = [[
+logits = rille.tensor{{2, 0}, {0, 3}}
+labels = rille.tensor({0, 1}, {dtype = 'i64'})]],
+    shows = "('%.3f'):format(logits:cross_entropy(labels):item())",
+    gives = "0.088",
     see = "nn.CrossEntropyLoss log_softmax mse_loss",
     words = "loss classification nll classifier",
   },
@@ -121,7 +123,7 @@ return {
     shows = "rille.embedding(ids, rille.ones(4, 3)).shape[2]",
     gives = "3",
     see = "nn.Embedding index_select one_hot",
-    words = "lookup vocabulary",
+    words = "lookup embed vocabulary",
   },
   eq = {
     text = "Tests elementwise whether two tensors are equal; the result is bool.",
@@ -179,8 +181,8 @@ return {
   },
   gelu = {
     text = "Applies the Gaussian error linear unit, the activation of GPT-2 and BERT.",
-    shows = "rille.tensor(0.0):gelu():item()",
-    gives = "0.0",
+    shows = "('%.3f'):format(rille.tensor(1.0):gelu():item())",
+    gives = "0.841",
     see = "nn.GELU silu relu",
     words = "activation",
   },
@@ -201,8 +203,8 @@ return {
   },
   layer_norm = {
     text = "Normalises the last axes to mean 0 and variance 1, then scales and shifts them by learned values.",
-    shows = "rille.ones(2, 4):layer_norm(rille.ones(4)):sum():item()",
-    gives = "0.0",
+    shows = "('%.3f'):format(rille.tensor{1, 3}:layer_norm()[1]:item())",
+    gives = "1.000",
     see = "nn.LayerNorm rms_norm",
     words = "normalize normalization",
   },
@@ -229,8 +231,8 @@ return {
   },
   log_softmax = {
     text = "Computes the logarithm of the softmax along an axis, without overflow.",
-    shows = "rille.zeros(1):log_softmax(0):item()",
-    gives = "0.0",
+    shows = "('%.3f'):format(rille.zeros(4):log_softmax(0)[0]:item())",
+    gives = "-1.386",
     see = "softmax cross_entropy",
   },
   logical_and = {
@@ -256,8 +258,8 @@ return {
   },
   logsumexp = {
     text = "Computes the logarithm of the sum of exponentials along axes, without overflow.",
-    shows = "rille.zeros(1):logsumexp(0):item()",
-    gives = "0.0",
+    shows = "('%.3f'):format(rille.zeros(4):logsumexp(0):item())",
+    gives = "1.386",
     see = "log_softmax softmax",
   },
   lt = {
@@ -396,8 +398,8 @@ return {
   },
   rms_norm = {
     text = "Scales the last axes to root mean square 1, then multiplies by learned values.",
-    shows = "rille.zeros(2, 4):rms_norm(rille.ones(4)):sum():item()",
-    gives = "0.0",
+    shows = "('%.3f'):format(rille.tensor{3, 4}:rms_norm()[0]:item())",
+    gives = "0.849",
     see = "nn.RMSNorm layer_norm",
     words = "normalization",
   },
@@ -425,9 +427,11 @@ return {
     text = [[
 Computes attention of queries over keys and values, with an optional mask.
 q, k, v: (batch, heads, length, size). mask: (.., queries, keys); a bool mask keeps keys where it is true.]],
-    code = "x = rille.ones(1, 1, 2, 4)",
-    shows = "rille.scaled_dot_product_attention(x, x, x):sum():item()",
-    gives = "8.0",
+    code = [[
+q, k, v = rille.randn(2, 4, 16, 8), rille.randn(2, 4, 16, 8), rille.randn(2, 4, 16, 8)
+y = q:scaled_dot_product_attention(k, v, {is_causal = true})]],
+    shows = "y[{0, 0, 0}]:eq(v[{0, 0, 0}]):all():item()",
+    gives = "true",
     see = "nn.MultiheadAttention rotary softmax",
     words = "attention mask causal flash transformer",
   },
@@ -453,8 +457,8 @@ q, k, v: (batch, heads, length, size). mask: (.., queries, keys); a bool mask ke
   },
   silu = {
     text = "Applies the sigmoid linear unit x sigmoid(x), also called swish.",
-    shows = "rille.tensor(0.0):silu():item()",
-    gives = "0.0",
+    shows = "('%.3f'):format(rille.tensor(1.0):silu():item())",
+    gives = "0.731",
     see = "nn.SiLU gelu nn.SwiGLU",
     words = "activation swish",
   },

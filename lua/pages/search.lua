@@ -68,7 +68,7 @@ function search.index(names, fields, topics)
 end
 
 -- Returns a question with each misspelt word replaced. A word is misspelt if no page and no topic has its stem, and another
--- main word with the same first letter differs in few letters. Short words are not replaced.
+-- main word with the same first letter differs in one or two letters. Short words are not replaced.
 function search.corrected(index, dictionary, question)
   return (question:gsub("[%w_-]+", function(word)
     local s, near = stem(word), {}
@@ -80,7 +80,8 @@ function search.corrected(index, dictionary, question)
       if known_stem == s then return nil end
       if known:sub(1, 1) == s:sub(1, 1) then near[known] = true end
     end
-    return rille._nearest(near, word)
+    local known, changes = rille._nearest(near, word)
+    return changes <= 2 and known or nil
   end))
 end
 
@@ -93,23 +94,34 @@ local function asked(question)
   return list
 end
 
--- Returns true if the question has all words of one of the topic's phrases, "gradient clipping, grad norm"; of a topic with
--- alone, no other words.
-local function is_about(topic, question, stems)
-  for phrase in topic.words:gmatch("[^,]+") do
-    local words, all = asked(phrase), true
-    for _, s in ipairs(words) do all = all and stems[s] end
-    if all and (not topic.alone or #words == #asked(question)) then return true end
+local phrases = {} -- by topic: its phrases, each a list of stems
+
+-- Returns the phrases of a topic, "gradient clipping, grad norm", as lists of stems.
+local function phrases_of(topic)
+  if not phrases[topic] then
+    phrases[topic] = {}
+    for phrase in topic.words:gmatch("[^,]+") do table.insert(phrases[topic], asked(phrase)) end
+  end
+  return phrases[topic]
+end
+
+-- Returns true if the n words of a question, stems[stem] = true, include all words of one of the topic's phrases; of a topic
+-- with alone, no other words.
+local function is_about(topic, n, stems)
+  for _, phrase in ipairs(phrases_of(topic)) do
+    local all = not topic.alone or #phrase == n
+    for _, s in ipairs(phrase) do all = all and stems[s] end
+    if all then return true end
   end
   return false
 end
 
 -- Returns the topics (topics.lua) of a question, in the order of the list.
 function search.topics(topics, question)
-  local stems, found = {}, {}
-  for _, s in ipairs(asked(question)) do stems[s] = true end
+  local list, stems, found = asked(question), {}, {}
+  for _, s in ipairs(list) do stems[s] = true end
   for _, topic in ipairs(topics) do
-    if is_about(topic, question, stems) then found[#found + 1] = topic end
+    if is_about(topic, #list, stems) then found[#found + 1] = topic end
   end
   return found
 end

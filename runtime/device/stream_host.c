@@ -30,7 +30,7 @@
 enum { CAPACITY = 4096, SPIN_NS = 2000, LAUNCHED = 8, GROUP = 32 };
 
 struct item {
-    /* run NULL: not work: waits for `mark` of `other`; if `other` is NULL, ends a group */
+    /* run NULL: the item is no work, but a wait for `mark` of `other`, or, if `other` is NULL, the end of a group */
     struct stream_work work;
     const struct stream *other;
     int64_t mark;

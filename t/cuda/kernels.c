@@ -335,7 +335,7 @@ add_bundles(void)
 
 enum { SHARES = 24, TURNS = 8 }; /* each run (turn) compiles SHARES / TURNS shares of the sources for GPUs */
 
-/* Returns source i of a work, by i: kernel, bundle, first kernel of a chain, rest of the chain; NULL: none. */
+/* Returns text i of a work: 0: kernel, 1: bundle, 2: first kernel of a chain, 3: rest of the chain; NULL: none. */
 enum { SOURCES = 4 };
 static const struct cuda_source *
 source_of(const struct work *w, int i)

@@ -35,6 +35,14 @@ pictures() { (cd "$pages" && find . -name '*.svg' | while read -r page; do [ -s 
 is "every picture is in the site" "$(pictures)" ""
 ok "the search index has pages of help by name" grep -q '"title":"nn.Linear"' "$dir/site/search/search_index.json"
 is "no page loads anything from another host" "$(grep -rhoE '<(script|link|img)[^>]* (src|href)="(https?:)?//[^"]*"' "$dir/site" --include='*.html')" ""
+loaded() { # the files that pages load, and that are missing
+  (cd "$dir/site" && grep -oE '<(script|link|img)[^>]* (src|href)="[^"#?]*"' -r . --include='*.html' | sed 's/:.*"\([^"]*\)"$/ \1/' |
+    while read -r page file; do
+      case $page in ./404.html) continue ;; esac # its links are those of a server's root
+      [ -e "$(dirname "$page")/$file" ] || echo "$page: $file"
+    done)
+}
+is "every file that a page loads is in the site" "$(loaded)" ""
 echo '[gone](gone.md)' >>"$pages/README.md"
 ok "a link to a missing page stops it" bash -c '! docs/site.sh "$@" >/dev/null 2>&1' site "$rille" "$pages" "$dir/site"
 finish

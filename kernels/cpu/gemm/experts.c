@@ -118,8 +118,8 @@ sum_bytes(const struct experts *e)
     return e->dtype == DT_F64 ? sizeof(double) : sizeof(float);
 }
 
-/* Returns the sizes and strides of the product of `rows` rows and a panel of w, which may be a copy. For a gradient:
- * of transposed rows and rows. */
+/* Returns the sizes and strides of a product. The factors are `rows` rows and a panel of w, which may be a copy. For
+ * the gradient of w, the factors are the transposed rows of x and a panel of the result's gradient. */
 static struct gemm
 product_of(const struct experts *e, const struct view *w, bool gradient, int64_t rows)
 {

@@ -464,7 +464,7 @@ name_hint(lua_State *L, const struct nearest *best)
     return best->name ? lua_pushfstring(L, "; the nearest name is '%s'", best->name) : "";
 }
 
-/* rille._nearest(table, name): returns the key nearest to name, or nil. */
+/* rille._nearest(table, name): returns the key nearest to name, or nil, and the number of letters that differ. */
 static int
 nearest_name(lua_State *L)
 {
@@ -472,7 +472,8 @@ nearest_name(lua_State *L)
     luaL_checktype(L, 1, LUA_TTABLE);
     name_nearest(L, 1, luaL_checkstring(L, 2), &best);
     lua_pushstring(L, best.name);
-    return 1;
+    lua_pushinteger(L, best.changes);
+    return 2;
 }
 
 /* rille._elsewhere(scope, name): Rille's equivalent of another program's name, or nil. */

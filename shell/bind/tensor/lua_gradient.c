@@ -39,7 +39,7 @@ callback_call(struct callback *c, lua_State *L, int n)
 {
     struct shell *sh = c->shell;
     struct line line = sh->line;
-    sh->line.number = 0; /* the core has the line of the pass now */
+    sh->line.number = 0; /* the core has the line of backward() now: the next call must pass its own */
     int code = lua_pcall(L, n, 1, 0);
     sh->line = line;
     sh->running = L;
