@@ -3,7 +3,6 @@
  * The operator computes the gradient of y = x w with respect to w, where x has any number of leading dimensions. A
  * split of a leading dimension leaves partial sums. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/gemm/gemm_halves.h"
 #include "kernels/cpu/gemm/gemm_long.h"
 #include "kernels/cpu/base/wide.h"
 #include "kernels/op/lib/op_impl.h"
@@ -67,8 +66,6 @@ static const struct kernel_variant variants[] = {
     {"dnnl", .dense_in = true, .takes = gemm_takes, .accepts = gemm_accepts, .prepare = gemm_prepare, .run = prim_run,
      .drop = prim_drop},
     {"f64", .dense_in = true, .accepts = gemm_f64_accepts, .prepare = gemm_f64_prepare, .run = gemm_f64_run},
-    {"halves", .dense_in = true, .takes = gemm_takes, .accepts = gemm_halves_accepts, .prepare = gemm_halves_prepare,
-     .run = gemm_halves_run, .drop = gemm_halves_drop},
     WIDE_ROW,
     {NULL},
 };

@@ -5,7 +5,6 @@
  * two dtypes are cast to their promotion first. Sums of 16-bit floats may stay f32, as they are before they are
  * rounded. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/gemm/gemm_halves.h"
 #include "kernels/cpu/gemm/gemm_long.h"
 #include "kernels/cpu/gemm/gemm_transposed.h"
 #include "kernels/cpu/base/wide.h"
@@ -168,8 +167,6 @@ static const struct kernel_variant variants[] = {
     {"f64", .dense_in = true, .accepts = gemm_f64_accepts, .prepare = gemm_f64_prepare, .run = gemm_f64_run},
     {"int", .dense_in = true, .takes = gemm_takes, .accepts = gemm_int_accepts, .prepare = gemm_int_prepare,
      .run = gemm_int_run},
-    {"halves", .dense_in = true, .takes = gemm_takes, .accepts = gemm_halves_accepts, .prepare = gemm_halves_prepare,
-     .run = gemm_halves_run, .drop = gemm_halves_drop},
     WIDE_ROW,
     {NULL},
 };

@@ -156,8 +156,12 @@ function tap.sorted(t)
   end
 end
 
+-- Ends the test. The comment lists the modules of Rille on which the test depends, for .ci/prove.
 function tap.done()
-  io.write("1..", count, "\n")
+  local loaded = {}
+  for name in pairs(package.loaded) do loaded[#loaded + 1] = name:match("^rille%.(.+)") end
+  table.sort(loaded)
+  io.write("1..", count, "\n# modules: ", table.concat(loaded, " "), "\n")
   os.exit(failed == 0, true)
 end
 
