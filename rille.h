@@ -706,6 +706,13 @@ void rille_graph_free(struct rille_graph **g);
  * layouts). */
 void rille_generation(struct rille_session *s);
 
+/* Sets the placements of pipeline stages, in order; a placement may have several stages. Values of different stages
+ * that meet in a call are moved to the stage in progress (rille_stage), or to the last of their stages. n = 0: no
+ * stages. */
+int rille_stages(struct rille_session *s, int n, const struct rille_place *const *place);
+/* Sets the placement of the stage in progress; NULL: none. */
+int rille_stage(struct rille_session *s, const struct rille_place *now);
+
 struct rille_device_stats {
     const char *kind;
     int device;

@@ -13,6 +13,7 @@
 #include "actors/session/core/handle.h"
 #include "actors/session/core/layouts.h"
 #include "actors/session/core/live.h"
+#include "actors/session/core/placing.h"
 #include "actors/session/core/remote.h"
 #include "actors/session/core/runner.h"
 #include "actors/session/core/tracer.h"
@@ -55,6 +56,7 @@ struct rille_session {
     struct session_handles handles;
     struct session_devices devices;
     struct session_calls calls;
+    struct session_stages stages;
     struct session_trace trace;
     struct session_updates updates;
     struct session_random random;

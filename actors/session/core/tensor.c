@@ -93,6 +93,7 @@ rille_tensor_set_requires_grad(struct rille_tensor *t, bool on)
                     rille_tensor_dtype(t));
     t->requires_grad = on;
     t->val->needs_grad = on;
+    if (on) t->val->unplaced = false; /* a parameter stays on its device */
     return 0;
 }
 
@@ -204,7 +205,9 @@ rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, con
     TRY(face_type(dtype, ndim, shape, __func__, &t));
     TRY(layout_fits(l, &t));
     struct view whole = view_dense(&t, (void *)(uintptr_t)data);
-    return tensor_from_view(s, &t, l, &whole, out);
+    TRY(tensor_from_view(s, &t, l, &whole, out));
+    (*out)->val->unplaced = !layout;
+    return 0;
 }
 
 /* ---- reading ---- */
@@ -337,6 +340,7 @@ moved(struct rille_tensor *t, const struct rille_layout *l, bool pin, const char
     if (!status) {
         v->node->asked = 1;
         v->node->pins = v->node->pins || pin;
+        v->unplaced = pin && t->val->unplaced && v->layout->place == t->val->layout->place;
         *out = tensor_new(s, v, false);
     }
     return build_settle(s, status);
@@ -372,6 +376,7 @@ same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
         status = build_to_global(&ctx, t->val, t->val->layout, &v);
     }
     if (!status) {
+        v->unplaced = t->val->unplaced;
         *out = tensor_new(s, v, leaf);
         (*out)->planned = leaf && t->planned;
         (*out)->placed = leaf && t->placed;

@@ -365,6 +365,7 @@ make_inputs(struct rille_session *s, const struct type *type, int nin, struct ri
     for (int i = 0; i < nin; i++) {
         struct val *v = graph_leaf(s->graph, &type[i], in[i]->val->layout, NULL);
         v->input = (int16_t)i;
+        v->unplaced = in[i]->val->unplaced;
         val_hold(v);
         if (in[i]->planned && r->options.auto_parallel) r->auto_input[i] = rille_tensor_hold(in[i]);
         r->input[r->nin++] = v;
