@@ -52,25 +52,43 @@ local function each_list(path, is_module, visit)
   end
 end
 
--- Returns the members of the model's longest list of modules, or of the first of several longest; without lists, its
--- own parts.
-local function longest_list(model)
+-- Returns the lists of modules, in order: {{holder =, member, ...}, ...}; inner: the list is inside a member of another list.
+-- Also returns the model's own parts.
+local function lists_of(model)
   local paths, is_module = module_paths(model)
-  if not next(is_module) then return paths end
-  local lists, members, met, own = {}, {}, {}, {}
+  if not next(is_module) then return {}, paths end
+  local lists, at, met, own = {}, {}, {}, {}
   for _, path in ipairs(paths) do
     each_list(path, is_module, function(holder, member)
       if met[member] then return end
-      if not members[holder] then lists[#lists + 1], members[holder] = holder, {} end
+      if not at[holder] then
+        at[holder] = {holder = holder}
+        lists[#lists + 1] = at[holder]
+      end
       met[member] = true
-      table.insert(members[holder], member)
+      table.insert(at[holder], member)
     end)
     if not path:find(".", 1, true) then own[#own + 1] = path end
   end
-  local best = {}
-  for _, holder in ipairs(lists) do
-    if #members[holder] > #best then best = members[holder] end
+  for _, list in ipairs(lists) do
+    for _, prefix in ipairs(prefixes(list.holder)) do list.inner = list.inner or met[prefix] end
   end
+  return lists, own
+end
+
+-- Returns the members of the model's longest list of modules, or of the first of several longest; without lists, its
+-- own parts. A list inside a member of another list counts only if the outer lists have fewer than n members.
+local function longest_list(model, n)
+  local lists, own = lists_of(model)
+  local function longest(inner)
+    local best = {}
+    for _, list in ipairs(lists) do
+      if #list > #best and (inner or not list.inner) then best = list end
+    end
+    return best
+  end
+  local best = longest(false)
+  if #best < n then best = longest(true) end
   return #best > 0 and best or own
 end
 
@@ -89,11 +107,6 @@ local function named_members(model, patterns)
     end
   end
   return list
-end
-
--- Returns the paths of the members, in order.
-function stages.members(model, recipe)
-  return recipe.members ~= nil and named_members(model, recipe.members) or longest_list(model)
 end
 
 -- ---- dealing ----
@@ -134,6 +147,11 @@ local function stage_list(recipe)
     end
   end
   return list
+end
+
+-- Returns the paths of the members, in order.
+function stages.members(model, recipe)
+  return recipe.members ~= nil and named_members(model, recipe.members) or longest_list(model, #stage_list(recipe))
 end
 
 -- Assigns members to stages: path -> placement.
