@@ -80,7 +80,9 @@ int
 rille_stages(struct rille_session *s, int n, const struct rille_place *const *place)
 {
     TRY(face_session(s, __func__));
-    TRY((n > 0 ? face_given(place, "the placements", __func__) : 0));
+    if (n < 0) return fail(E_ARG, "stages: the number of placements must be at least 0, found %d", n);
+    if (n > 0) TRY(face_given(place, "the placements", __func__));
+    for (int k = 0; k < n; k++) TRY(face_place(s, place[k], __func__));
     free(s->stages.place);
     s->stages = (struct session_stages){.place = must_alloc(sizeof *s->stages.place * (size_t)(n + 1)), .n = n};
     for (int k = 0; k < n; k++) s->stages.place[k] = (const struct place *)place[k];
@@ -91,6 +93,7 @@ int
 rille_stage(struct rille_session *s, const struct rille_place *now)
 {
     TRY(face_session(s, __func__));
+    if (now) TRY(face_place(s, now, __func__));
     s->stages.now = (const struct place *)now;
     return 0;
 }
