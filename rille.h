@@ -673,6 +673,12 @@ int rille_trace_begin(struct rille_session *s, const struct rille_graph_options 
                       struct rille_tensor *const *in, struct rille_tensor **piece);
 int rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **g);
 void rille_trace_abort(struct rille_session *s);
+/* Reports, in a trace of the whole batch (rille_graph_options.whole), that the function returned without an error. Then
+ * the next trace fails if it makes other calls. */
+void rille_trace_returned(struct rille_session *s);
+/* Returns true if the last trace failed for this reason. A second trace of the whole batch, and a second trace, succeed
+ * if only the first call of the function differs. */
+bool rille_trace_differs(const struct rille_session *s);
 bool rille_tracing(const struct rille_session *s);
 /* returns true while a step that a planner will lay out is being traced */
 bool rille_planning(const struct rille_session *s);

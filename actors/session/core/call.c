@@ -379,7 +379,7 @@ call_once(const struct call_context *ctx, const struct op *op, const struct give
     TRY(operands(ctx->s, op, g->nargs, g->args, in, CALL_OPERANDS, nin));
     TRY(autocast(ctx, op, *nin, in));
     TRY(attributes(op, g->nattrs, g->attrs, *nin, in, attr));
-    trace_attributes(ctx->s, op, attr);
+    trace_user_call(ctx->s, op, *nin, in, attr);
     return build_call(ctx, op, *nin, in, attr, NULL, res);
 }
 
