@@ -673,6 +673,12 @@ int rille_trace_begin(struct rille_session *s, const struct rille_graph_options 
                       struct rille_tensor *const *in, struct rille_tensor **piece);
 int rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **g);
 void rille_trace_abort(struct rille_session *s);
+/* Reports, in a trace of the whole batch (rille_graph_options.whole), that the function returned without an error. Then
+ * the next trace fails if it makes other calls. */
+void rille_trace_returned(struct rille_session *s);
+/* Returns true if the last trace failed for this reason. A second trace of the whole batch, and a second trace, succeed
+ * if only the first call of the function differs. */
+bool rille_trace_differs(const struct rille_session *s);
 bool rille_tracing(const struct rille_session *s);
 /* returns true while a step that a planner will lay out is being traced */
 bool rille_planning(const struct rille_session *s);
@@ -705,6 +711,13 @@ void rille_graph_free(struct rille_graph **g);
 /* Makes all graphs traced so far stale, because something that traces depend on has changed (train or eval mode,
  * layouts). */
 void rille_generation(struct rille_session *s);
+
+/* Sets the placements of pipeline stages, in order; a placement may have several stages. Values of different stages
+ * that meet in a call are moved to the stage in progress (rille_stage), or to the last of their stages. n = 0: no
+ * stages. */
+int rille_stages(struct rille_session *s, int n, const struct rille_place *const *place);
+/* Sets the placement of the stage in progress; NULL: none. */
+int rille_stage(struct rille_session *s, const struct rille_place *now);
 
 struct rille_device_stats {
     const char *kind;

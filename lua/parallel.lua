@@ -203,14 +203,39 @@ local function read_entries(model, entries)
   return out
 end
 
--- Replaces what the last recipe set: the layouts of parameters, optimiser state and gradients, and the pins. zero: the
--- recipe's ZeRO level and line, or nil.
-local function set(model, what, zero)
+local staged = {n = 0, model = setmetatable({}, {__mode = "v"})} -- models in stages, numbered in order of their recipes
+local stages_of = setmetatable({}, {__mode = "k"})               -- such a model -> placements of its stages, in order
+
+-- Returns the placements of the pins of the model's modules, in the modules' order, without repetitions.
+local function pinned_stages(model)
+  local list = {}
+  for _, m in ipairs(model:modules()) do
+    local placement = pin.of[m] and pin.of[m].placement
+    if placement and placement ~= list[#list] then list[#list + 1] = placement end
+  end
+  return list
+end
+
+-- Replaces the model's stages, and reports the stages of all models to the session. list: empty if the model has none.
+local function set_stages(model, list)
+  if stages_of[model] == nil and #list > 0 then staged.n, staged.model[staged.n + 1] = staged.n + 1, model end
+  stages_of[model] = #list > 0 and list or stages_of[model] and list
+  local all = {}
+  for k = 1, staged.n do
+    for _, placement in ipairs(stages_of[staged.model[k]] or {}) do all[#all + 1] = placement end
+  end
+  rille._stages(all)
+end
+
+-- Replaces what the last recipe set: the layouts of parameters, optimiser state and gradients, the pins and the stages.
+-- p: the recipe's plan, or nil.
+local function set(model, what, p)
   local list = {}
   for _, s in ipairs(what.parameters) do
     if not layout.equal(s.tensor, s) then list[#list + 1] = {s.name, s.tensor, {placement = s.placement, sbp = s.sbp}} end
   end
   rille._lay("rille.parallel", list)
+  local zero = p and p.zero > 0 and {level = p.zero, line = check.line()} or nil
   for _, m in ipairs(model:modules()) do pin.of[m] = nil end
   for _, p in ipairs(model:parameters()) do
     layout.rest(p)
@@ -220,12 +245,12 @@ local function set(model, what, zero)
     layout.set_apart(s.tensor, s.state, s.gradient)
     if s.reshard == false then s.tensor:_reshard(false) end
   end
-  local staged = false
   for _, s in ipairs(what.pins) do
     if next(s.pin) then pin.of[s.module] = s.pin end
-    if s.pin.placement then staged = true end
   end
-  if staged then
+  local stages = p and p.stages or pinned_stages(model)
+  set_stages(model, stages)
+  if #stages > 0 then
     pin.of[model] = pin.of[model] or {}
     pin.of[model].whole = true
   end
@@ -264,7 +289,7 @@ local function parallel(model, given)
     entries = p.entries
   end
   local what = read_entries(model, entries or {})
-  set(model, what, p and p.zero > 0 and {level = p.zero, line = check.line()} or nil)
+  set(model, what, p)
   applied[model] = p
   local t = copy_of(entries or {})
   for name, tensor in model:named_parameters() do

@@ -16,7 +16,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
         if (ids->dim[d] > src->dim[d])
             return call_fail(E_SHAPE, c, "dimension %d of ids has size %lld, which must not exceed that of src, %lld",
                              d, (long long)ids->dim[d], (long long)src->dim[d]);
-        part = b_slice(b, part, d, 0, ids->dim[d], 1);
+        if (ids->dim[d] < src->dim[d]) part = b_slice(b, part, d, 0, ids->dim[d], 1);
     }
     struct val *x = b_wide(b, in[0]);
     if (!x || !part) return (int)err_last();

@@ -135,6 +135,7 @@ end
 function pin.call(m, p, around, x, ...)
   local call <close> = panels.call()
   local whole <close> = p.whole and whole_call() or nil
+  if p.placement or p.whole then rille._stage(p.placement) end
   local how = p.panels and in_panels or p.use and with_used or forward
   local given, copies = table.pack(x, ...), {}
   if p.input and layout.is_tensor(x) then given[1] = in_layout(x, p.placement, p.input, mirrored) end

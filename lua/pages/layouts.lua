@@ -7,7 +7,9 @@ return {
     sign = "rille.placement(kind, ranks)",
     text = [[
 Makes a placement: a mesh of devices of one kind, over which tensors are distributed.
-placement("cpu", {0, 1}) is a mesh of one axis, placement("cpu", {{0, 1}, {2, 3}}) one of two axes.]],
+placement("cpu", {0, 1}) is a mesh of one axis, placement("cpu", {{0, 1}, {2, 3}}) one of two axes.
+A tensor created without a placement, such as a mask in forward, is sent, replicated, to the placement of
+the tensors that it meets in a call. Parameters, and tensors created with a placement, stay.]],
     args = [[
 kind: "cpu", "cuda" or "meta" (any number of devices, with shapes and layouts and without values)
 ranks: list of device numbers, from 0, nested once per mesh axis]],

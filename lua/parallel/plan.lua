@@ -266,7 +266,7 @@ local function staged_modules(model, place)
     return path ~= nil
   end
   for path in model:named_modules() do
-    local wanted = place.staged and path ~= "" and (place.at[path] or holds[path] and not deals[path])
+    local wanted = place.list and path ~= "" and (place.at[path] or holds[path] and not deals[path])
     pinned[path] = wanted and not within_pinned(path) or nil
   end
   return pinned
@@ -382,7 +382,7 @@ function plan.of(model, given)
   local found = recipe.input ~= nil and add_traced(model, recipe, place, parts, roles) or nil
   check_panels(model, place, parts, roles, recipe.panels)
   local out = lay(model, recipe, place, parts, roles)
-  out.found = found
+  out.found, out.stages = found, place.list
   check.that(out.gathers or recipe.reshard == nil,
     "rille.parallel: reshard has no effect, because this recipe gathers no weights; " ..
     "add zero = 3, or 2 or 3 tensor axes, or remove reshard")

@@ -3,7 +3,8 @@
 -- Members, such as the blocks of a transformer, are assigned to the stages in order. Members are the entries of the
 -- model's longest list of modules, or of the lists in a list, at any depth; a member may be a table of modules. A model
 -- without a list has its own parts as members. members = {"down.*", "mid", "up.*"} in a recipe names the members
--- instead. Modules before the first member are on the first stage, all others on the last.
+-- instead. Modules before the first member are on the first stage, all others on the last. The members of a model without
+-- modules are its parameters. A value that a later stage uses is sent there (actors/session/core/placing.h).
 
 local check = require "rille.check"
 local layout = require "rille.layout"
@@ -26,12 +27,14 @@ end
 
 local function is_place(prefix) return prefix:find("%f[^.\0]%d+$") ~= nil end
 
--- Returns the paths of modules in order, and the set of them.
+-- Returns the paths of modules in order, and the set of them. In a model without modules, each parameter counts as a module.
 local function module_paths(model)
   local list, is_module = {}, {}
   for path in model:named_modules() do
     if path ~= "" then list[#list + 1], is_module[path] = path, true end
   end
+  if #list > 0 then return list, is_module end
+  for name in model:named_parameters() do list[#list + 1] = name end
   return list, is_module
 end
 
@@ -49,24 +52,43 @@ local function each_list(path, is_module, visit)
   end
 end
 
--- Returns the members of the model's longest list of modules, or of the first of several longest; without lists, its
--- own parts.
-local function longest_list(model)
+-- Returns the lists of modules, in order: {{holder =, member, ...}, ...}; inner: the list is inside a member of another list.
+-- Also returns the model's own parts.
+local function lists_of(model)
   local paths, is_module = module_paths(model)
-  local lists, members, met, own = {}, {}, {}, {}
+  if not next(is_module) then return {}, paths end
+  local lists, at, met, own = {}, {}, {}, {}
   for _, path in ipairs(paths) do
     each_list(path, is_module, function(holder, member)
       if met[member] then return end
-      if not members[holder] then lists[#lists + 1], members[holder] = holder, {} end
+      if not at[holder] then
+        at[holder] = {holder = holder}
+        lists[#lists + 1] = at[holder]
+      end
       met[member] = true
-      table.insert(members[holder], member)
+      table.insert(at[holder], member)
     end)
     if not path:find(".", 1, true) then own[#own + 1] = path end
   end
-  local best = {}
-  for _, holder in ipairs(lists) do
-    if #members[holder] > #best then best = members[holder] end
+  for _, list in ipairs(lists) do
+    for _, prefix in ipairs(prefixes(list.holder)) do list.inner = list.inner or met[prefix] end
   end
+  return lists, own
+end
+
+-- Returns the members of the model's longest list of modules, or of the first of several longest; without lists, its
+-- own parts. A list inside a member of another list counts only if the outer lists have fewer than n members.
+local function longest_list(model, n)
+  local lists, own = lists_of(model)
+  local function longest(inner)
+    local best = {}
+    for _, list in ipairs(lists) do
+      if #list > #best and (inner or not list.inner) then best = list end
+    end
+    return best
+  end
+  local best = longest(false)
+  if #best < n then best = longest(true) end
   return #best > 0 and best or own
 end
 
@@ -85,11 +107,6 @@ local function named_members(model, patterns)
     end
   end
   return list
-end
-
--- Returns the paths of the members, in order.
-function stages.members(model, recipe)
-  return recipe.members ~= nil and named_members(model, recipe.members) or longest_list(model)
 end
 
 -- ---- dealing ----
@@ -132,10 +149,15 @@ local function stage_list(recipe)
   return list
 end
 
+-- Returns the paths of the members, in order.
+function stages.members(model, recipe)
+  return recipe.members ~= nil and named_members(model, recipe.members) or longest_list(model, #stage_list(recipe))
+end
+
 -- Assigns members to stages: path -> placement.
 local function deal(model, recipe)
   local list, members = stage_list(recipe), stages.members(model, recipe)
-  check.that(#members > 0, "rille.parallel: %s contains no modules to assign to stages", model.__name)
+  check.that(#members > 0, "rille.parallel: %s has no modules and no parameters to assign to stages", model.__name)
   check.that(#list <= #members, "rille.parallel: found %d stages for %d blocks (%s to %s); use 1 to %d stages, or name " ..
     "the blocks: members = {\"down.*\", \"up.*\"}", #list, #members, members[1], members[#members], #members)
   local at, next_member, counts = {}, 1, counts_of(recipe, #members, list)
@@ -145,7 +167,7 @@ local function deal(model, recipe)
       next_member = next_member + 1
     end
   end
-  return {at = at, first = list[1], last = list[#list]}
+  return {at = at, list = list, first = list[1], last = list[#list]}
 end
 
 -- Returns the placement that all parameters share, for a recipe without stages; fails if they are on several
@@ -181,7 +203,7 @@ function stages.places(model, recipe)
     while before[path] == nil do path = path:match("^(.*)%.[^.]*$") or "" end
     return before[path] and dealt.first or dealt.last
   end
-  return {first = dealt.first, last = dealt.last, of = of, at = dealt.at, staged = true}
+  return {first = dealt.first, last = dealt.last, of = of, at = dealt.at, list = dealt.list}
 end
 
 return stages

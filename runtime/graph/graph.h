@@ -70,6 +70,9 @@ struct val {
     /* a run that wrote the value failed; reading it is an error until the user sets it again */
     uint8_t half_written;
     uint8_t leaving; /* a step is about to replace the value (session_release) */
+    /* the value was created without a placement, and moves to that of the operands that it meets
+     * (actors/session/core/placing.h) */
+    uint8_t unplaced;
     /* in traces with micro-batches: share: relation to the batch's value; rows: dimension of the rows; blocks: how
      * that dimension is divided (actors/session/step/batch_share.h) */
     uint8_t share, rows;

@@ -94,8 +94,7 @@ local VAE = class("VAE", function(self)
 end, function(self, x, noise)
   local h = self.encoder(x)
   local mean = self.mean(h)
-  local spread = self.log_variance(h):to_global{placement = mean.placement, sbp = mean.sbp}
-  return self.decoder(mean + (spread * 0.5):exp() * noise:to_global{placement = mean.placement, sbp = mean.sbp})
+  return self.decoder(mean + (self.log_variance(h) * 0.5):exp() * noise)
 end)
 
 local Up = class("Up", function(self, n_in, n_out) self.conv = nn.Conv2d(n_in, n_out, 3, {padding = 1}) end,

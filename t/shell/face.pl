@@ -34,6 +34,7 @@ my @sound = (
   [qr/^struct rille_live \* /, 'w->live'],
   [qr/^struct rille_live \*\*/, '&live'],
   [qr/^const struct rille_place \*\*/, '&place'],
+  [qr/^const struct rille_place \*const \*/, '(const struct rille_place *[]){w->place}'],
   [qr/^const struct rille_place \*/, 'w->place'],
   [qr/^const struct rille_layout \*\*/, '&layout'],
   [qr/^const struct rille_layout \*const \*/, '&w->layout'],

@@ -4,6 +4,7 @@
 #include "actors/session/build/derive.h"
 #include "actors/session/build/reuse.h"
 #include "actors/session/build/split_propagation.h"
+#include "actors/session/core/placing.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 
@@ -339,6 +340,27 @@ build_written(const struct call_context *ctx, const struct op *op, int nin, stru
     return add_primitive(ctx, op, nin, in, attr, out);
 }
 
+/* Sets moved[i] to operand i on the placement. Gradients of moved operands get the operands' layouts. */
+static int
+move_operands(const struct call_context *ctx, int nin, struct val *const *in, const struct place *to,
+              struct val **moved)
+{
+    struct call_context plain = build_plain(ctx);
+    const struct layout *l;
+    for (int i = 0; i < nin; i++) {
+        int same = 0;
+        moved[i] = in[i];
+        if (!in[i] || !in[i]->layout || in[i]->layout->place == to) continue;
+        while (in[same] != in[i]) same++;
+        moved[i] = moved[same];
+        if (same < i) continue;
+        TRY(placing_layout(ctx->s->atlas, in[i], to, &l));
+        TRY(build_to_global(&plain, in[i], l, &moved[i]));
+        if (moved[i]->node) moved[i]->node->pins = 1;
+    }
+    return 0;
+}
+
 int
 build_call(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
            const struct attr *given, const struct build_source *source, struct val **out)
@@ -351,11 +373,16 @@ build_call(const struct call_context *ctx, const struct op *op, int nin, struct 
         memcpy(attr, given, sizeof *attr * (size_t)nattr);
     else
         op_attr_defaults(op, attr);
-    struct val *own[BUILD_OPERANDS];
+    struct val *own[BUILD_OPERANDS], *placed[BUILD_OPERANDS];
     if (op->rewrite.absorb) {
         memcpy(own, in, sizeof *in * (size_t)nin);
         nin = op->rewrite.absorb(own, nin);
         in = own;
+    }
+    const struct place *to = placing_target(&ctx->s->stages, nin, in);
+    if (to) {
+        TRY(move_operands(ctx, nin, in, to, placed));
+        in = placed;
     }
     int tf32 = ctx->s->calls.tf32 ? op_attr_find(op, "tf32") : -1;
     if (tf32 >= 0) {

@@ -99,9 +99,11 @@ build_add(const struct call_context *ctx, const struct op *op, struct val *const
     n->region = ctx->grad || is_in_function(ctx) ? region_of(ctx, op, in, d) : 0;
     n->strategy = ctx->strategy ? must_copy(ctx->strategy, sizeof *ctx->strategy) : NULL;
     ctx->s->count.nodes++;
+    bool unplaced = !(op->flags & OP_MOVE) && placing_unplaced(d->nin, in);
     bool grad = ctx->grad && (op->grad.build || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
     for (int k = 0; k < d->nout; k++) {
         n->out[k]->needs_grad = grad && dtype_is_float(d->type[k].dtype);
+        n->out[k]->unplaced = unplaced;
         out[k] = build_fresh(ctx->s, n->out[k]);
     }
     return trace_classify(ctx->s, n);

@@ -379,7 +379,7 @@ call_once(const struct call_context *ctx, const struct op *op, const struct give
     TRY(operands(ctx->s, op, g->nargs, g->args, in, CALL_OPERANDS, nin));
     TRY(autocast(ctx, op, *nin, in));
     TRY(attributes(op, g->nattrs, g->attrs, *nin, in, attr));
-    trace_attributes(ctx->s, op, attr);
+    trace_user_call(ctx->s, op, *nin, in, attr);
     return build_call(ctx, op, *nin, in, attr, NULL, res);
 }
 
@@ -553,6 +553,7 @@ rille_create(struct rille_session *s, const struct rille_op *rop, int nargs, con
     if (!status) status = operands(s, op, nargs, args, in, CALL_OPERANDS, &nin);
     if (!status) status = build_call(&s->context, op, nin, in, NULL, &source, res);
     if (!status && source.layout != l) status = build_to_global(&s->context, res[0], l, &res[0]);
+    if (!status) res[0]->unplaced = !layout;
     if (!status) *out = tensor_new(s, res[0], true);
     return build_settle(s, named(status, op->name));
 }

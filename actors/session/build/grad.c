@@ -632,7 +632,7 @@ suit(const struct call_context *ctx, const struct rille_tensor *t, struct val **
 static int
 add_to_leaf(const struct sweep *w, const struct call_context *ctx, struct rille_tensor *t, struct val *g)
 {
-    TRY(sum_of_pieces(w, ctx, g, &g));
+    if (!trace_per_microbatch(t->val)) TRY(sum_of_pieces(w, ctx, g, &g));
     if (t->hooks) TRY(own_hooks_call(ctx, t->hooks, 0, &g));
     TRY(suit(ctx, t, &g));
     if (t->grad) TRY(call2(ctx, "add", t->grad->val, g, &g));

@@ -94,6 +94,7 @@ rille_tensor_set_requires_grad(struct rille_tensor *t, bool on)
                     rille_tensor_dtype(t));
     t->requires_grad = on;
     t->val->needs_grad = on;
+    if (on) t->val->unplaced = false; /* a parameter stays on its device */
     return 0;
 }
 
@@ -204,8 +205,11 @@ rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, con
     const struct layout *l = layout ? (const struct layout *)layout : session_layout(s);
     TRY(face_type(dtype, ndim, shape, __func__, &t));
     TRY(layout_fits(l, &t));
+    TRY(trace_data(s, &t, &data));
     struct view whole = view_dense(&t, (void *)(uintptr_t)data);
-    return tensor_from_view(s, &t, l, &whole, out);
+    TRY(tensor_from_view(s, &t, l, &whole, out));
+    (*out)->val->unplaced = !layout;
+    return 0;
 }
 
 /* ---- reading ---- */
@@ -338,6 +342,7 @@ moved(struct rille_tensor *t, const struct rille_layout *l, bool pin, const char
     if (!status) {
         v->node->asked = 1;
         v->node->pins = v->node->pins || pin;
+        v->unplaced = pin && t->val->unplaced && v->layout->place == t->val->layout->place;
         *out = tensor_new(s, v, false);
     }
     return build_settle(s, status);
@@ -373,6 +378,7 @@ same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
         status = build_to_global(&ctx, t->val, t->val->layout, &v);
     }
     if (!status) {
+        v->unplaced = t->val->unplaced;
         *out = tensor_new(s, v, leaf);
         (*out)->planned = leaf && t->planned;
         (*out)->placed = leaf && t->placed;

@@ -44,6 +44,17 @@ does_not_fit(const struct type *from, const struct type *to)
     return status;
 }
 
+/* Returns the layout of t's next version v. An unplaced variable takes the placement of a value that has one, except
+ * that a trace keeps the placements of variables from outside. */
+static const struct layout *
+next_layout(struct rille_tensor *t, const struct val *v)
+{
+    const struct val *is = t->val;
+    bool free = is->unplaced && !v->unplaced && v->layout && v->layout->place != is->layout->place;
+    if (!free || (tracing(t->s) && !(is->node && is->node->traced))) return is->layout;
+    return layout_broadcast(t->s->atlas, v->layout->place);
+}
+
 /* Makes v the next version of t: broadcasts to t's shape, converts to t's dtype and layout, and makes the result
  * dense. A view is not enough: kernels may sum in another order for other strides, so results could depend on
  * whether the value was read before. */
@@ -51,6 +62,8 @@ static int
 version_of(const struct call_context *ctx, struct rille_tensor *t, struct val *v, struct val **out)
 {
     struct val *res[OP_OUT];
+    const struct layout *to = next_layout(t, v);
+    bool unplaced = t->val->unplaced && to == t->val->layout;
     if (!shape_equal(&v->type, &t->val->type)) {
         if (!fits_in(&v->type, &t->val->type)) return does_not_fit(&v->type, &t->val->type);
         const struct op *expand = op_find("expand");
@@ -63,9 +76,11 @@ version_of(const struct call_context *ctx, struct rille_tensor *t, struct val *v
         v = res[0];
     }
     TRY(build_cast(ctx, v, t->val->type.dtype, &v));
-    if (v->layout != t->val->layout || v->owner || !v->node) TRY(build_to_global(ctx, v, t->val->layout, &v));
+    if (v->layout != to || v->owner || !v->node || v->unplaced != unplaced) TRY(build_to_global(ctx, v, to, &v));
     *out = v;
-    return v->node && v->node->op->flags & OP_VIEW ? build_call(ctx, op_find("contiguous"), 1, &v, NULL, NULL, out) : 0;
+    if (v->node && v->node->op->flags & OP_VIEW) TRY(build_call(ctx, op_find("contiguous"), 1, &v, NULL, NULL, out));
+    (*out)->unplaced = unplaced;
+    return 0;
 }
 
 /* Computes the next value of a leaf; gradients are not recorded. */

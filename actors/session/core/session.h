@@ -10,6 +10,7 @@
 #include "actors/session/core/handle.h"
 #include "actors/session/core/layouts.h"
 #include "actors/session/core/live.h"
+#include "actors/session/core/placing.h"
 #include "actors/session/core/tracer.h"
 #include "rille.h"
 #include "runtime/base/arena.h"
@@ -123,6 +124,7 @@ struct rille_session {
     struct session_handles handles;
     struct session_devices devices;
     struct session_calls calls;
+    struct session_stages stages;
     struct session_trace trace;
     struct session_updates updates;
     struct session_random random;

@@ -86,9 +86,15 @@ trace_number(struct rille_session *s, const struct op *op, struct rille_arg *a)
 }
 
 void
-trace_attributes(struct rille_session *s, const struct op *op, const struct attr *attr)
+trace_user_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
-    if (tracing(s)) s->trace.tracer->attributes(s, op, attr);
+    if (tracing(s)) s->trace.tracer->call(s, op, nin, in, attr);
+}
+
+int
+trace_data(struct rille_session *s, const struct type *t, const void **data)
+{
+    return tracing(s) ? s->trace.tracer->data(s, t, data) : 0;
 }
 
 void

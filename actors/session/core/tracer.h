@@ -12,6 +12,7 @@ struct node;
 struct op;
 struct rille_arg;
 struct rille_tensor;
+struct type;
 struct tracer {
     /* Called for each operator call in a step of several micro-batches. Replaces operands in place so that the
      * call's result is right for the whole batch. E_PLAN: no operands make the call right; the error says how to
@@ -35,8 +36,10 @@ struct tracer {
     /* Called for each number that the user passes to an operator. Replaces the number by its value for the whole
      * batch. */
     void (*number)(struct rille_session *s, const struct op *op, struct rille_arg *a);
-    /* Called with the attributes of each call of the user, before its nodes are added. */
-    void (*attributes)(struct rille_session *s, const struct op *op, const struct attr *attr);
+    /* Called with operands and attributes of each call of the user, before its nodes are added. */
+    void (*call)(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
+    /* Called with the values of each tensor that the user creates from values. May replace the values. */
+    int (*data)(struct rille_session *s, const struct type *t, const void **data);
     /* Called for each value on which backward is called. */
     void (*loss)(struct rille_session *s, const struct val *y);
 };
@@ -53,6 +56,7 @@ struct session_trace {
     bool paused;
     bool alone;   /* calls may combine the rows of one micro-batch (rille_micro_batch_alone) */
     bool whole;   /* the trace only finds the numbers of the whole batch */
+    bool differs; /* the last trace failed because the function made other calls for the whole batch */
     bool planned; /* a planner will choose the layouts */
 };
 
@@ -82,7 +86,9 @@ int trace_classify(struct rille_session *s, struct node *n);
 void trace_journal(struct rille_session *s, struct rille_tensor *t);
 void trace_loss(struct rille_session *s, const struct val *y);
 void trace_number(struct rille_session *s, const struct op *op, struct rille_arg *a);
-void trace_attributes(struct rille_session *s, const struct op *op, const struct attr *attr);
+void trace_user_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in,
+                     const struct attr *attr);
+int trace_data(struct rille_session *s, const struct type *t, const void **data);
 int trace_total(const struct call_context *ctx, struct val *v, struct val **out);
 
 #endif

@@ -271,6 +271,7 @@ rille_close(struct rille_session **sp)
     cache_free(&s->cache);
     free(s->remote.act);
     memo_free(&s->memo);
+    free(s->stages.place);
     collection_free(&s->collection);
     graph_free(&s->graph);
     bool kept = dlpack_close(s);

@@ -3,30 +3,46 @@
  * In a step of several micro-batches, x.shape[1] is the size of a micro-batch, so such a number would be wrong for the
  * whole batch. The caller therefore calls the function once with the whole batch, in a trace that is aborted
  * (rille_graph_options.whole). The next trace uses the numbers of that call, one by one, as long as both calls pass
- * numbers to the same operators. Sizes of reshape() are not replaced but compared, because a size that is equal in
- * both calls does not belong to the dimension of rows. Session's thread. */
+ * numbers to the same operators. Values of rille.tensor() are replaced in the same way. Sizes of reshape() and
+ * positions of slices are not replaced but compared, because a size that is equal in both calls does not belong to the
+ * dimension of rows. If the two calls of the function call other operators, a branch depends on the number of rows,
+ * which is an error. Session's thread. */
 #ifndef RILLE_SESSION_BATCH_NUMBERS_H
 #define RILLE_SESSION_BATCH_NUMBERS_H
+
+#include <stdbool.h>
 
 struct attr;
 struct node;
 struct op;
 struct rille_arg;
 struct rille_session;
+struct type;
+struct val;
 /* Begins a trace: forgets the numbers if the trace finds them (whole), else starts at the first number. */
 void batch_numbers_begin(struct rille_session *s);
 /* Stores the number in a trace that finds numbers. In a trace of several micro-batches, replaces the number by the
  * stored one. */
 void batch_numbers_next(struct rille_session *s, const struct op *op, struct rille_arg *a);
-/* Compares the attributes of the user's next call with those in the call with the whole batch, if the operator is
- * reshape. */
-void batch_numbers_sizes(struct rille_session *s, const struct op *op, const struct attr *attr);
+/* Compares the user's next call with that in the call with the whole batch: its operator, its parameter, sizes of
+ * reshape and positions of slice. */
+void batch_numbers_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in,
+                        const struct attr *attr);
+/* E_PLAN: the function made other calls for the whole batch than for a micro-batch. */
+int batch_numbers_same(struct rille_session *s);
+/* Replaces the values of a tensor by those in the call with the whole batch. E_PLAN: these have another shape. */
+int batch_numbers_data(struct rille_session *s, const struct type *t, const void **data);
+/* Returns true if the positions of the last slice are those for the whole batch, divided by the number of
+ * micro-batches. */
+bool batch_numbers_multiplied(const struct rille_session *s);
 /* Returns which sizes of the last reshape depend on the size of the batch: bit d: that of dimension d. All bits are
  * set if that is not known. */
 unsigned batch_numbers_scales(const struct rille_session *s, const struct op *op);
 /* Compares the tensor of an operator without operands with that of the call with the whole batch. Returns the dimension
  * that depends on the size of the batch; -1: none, or not known. */
 int batch_numbers_source(struct rille_session *s, const struct node *n);
+/* Returns true if numbers are replaced by those of the call with the whole batch. */
+bool batch_numbers_known(const struct rille_session *s);
 /* Ends a trace: frees the numbers, unless the trace has found them. */
 void batch_numbers_end(struct rille_session *s);
 

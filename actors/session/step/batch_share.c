@@ -2,6 +2,7 @@
 #include "actors/session/step/batch_share.h"
 #include "actors/session/build/build.h"
 #include "actors/session/core/face.h"
+#include "actors/session/core/layouts.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 #include "actors/session/step/batch_numbers.h"
@@ -113,7 +114,7 @@ entry_cost(const struct reading *r, struct sbp want, const struct val *v)
     if (r->linear) return want.kind == SBP_S ? NEVER : FITS;
     if (want.kind == SBP_P && want.reduce == RED_SUM)
         return share == SHARE_SUM ? FITS : alike && r->sums ? CONVERTED : NEVER;
-    if (want.kind == SBP_P) return share == SHARE_EXTREME ? FITS : NEVER;
+    if (want.kind == SBP_P) return share == (want.reduce == RED_MAX ? SHARE_MAX : SHARE_MIN) ? FITS : NEVER;
     if (share == SHARE_DRAWN) return FITS;
     if (want.kind == SBP_S && share == SHARE_ROWS) return rows_axis(v) == want.axis && r->blocks ? FITS : NEVER;
     if (want.kind == SBP_S)
@@ -126,7 +127,8 @@ static enum batch_share
 share_of_entry(struct sbp entry, int nin, struct val *const *in)
 {
     if (entry.kind == SBP_S) return SHARE_ROWS;
-    if (entry.kind == SBP_P) return entry.reduce == RED_SUM ? SHARE_SUM : SHARE_EXTREME;
+    if (entry.kind == SBP_P)
+        return entry.reduce == RED_SUM ? SHARE_SUM : entry.reduce == RED_MAX ? SHARE_MAX : SHARE_MIN;
     for (int i = 0; i < nin; i++)
         if (in[i] && (is_mean(in[i]) || batch_share_of(in[i]) == SHARE_SUM)) return SHARE_FROM_MEANS;
     return has_share(nin, in, SHARE_DRAWN) ? SHARE_DRAWN : SHARE_OTHER;
@@ -239,6 +241,28 @@ read_concat(struct reading *r, int nin, struct val *const *in, const struct attr
     return true;
 }
 
+/* Reads a slice of complete blocks of the rows: the result has their rows. Returns false if the call is none of that
+ * kind. */
+static bool
+read_slice(const struct rille_session *s, struct reading *r, const struct val *x, const struct attr *attr)
+{
+    const struct op *op = r->call.op;
+    int axis = (int)attr[op_attr_find(op, "axis")].i, blocks = blocks_of(x);
+    if (batch_share_of(x) != SHARE_ROWS || rows_axis(x) != axis || blocks < 2 || !batch_numbers_multiplied(s))
+        return false;
+    int64_t n = x->type.dim[axis], rows = n / blocks, first = attr[op_attr_find(op, "start")].i;
+    int64_t last = MIN(attr[op_attr_find(op, "stop")].i, n);
+    if (first < 0) first += n;
+    if (last < 0) last += n;
+    if (first < 0 || last <= first || first % rows || last % rows || attr[op_attr_find(op, "step")].i != 1)
+        return false;
+    r->cost = FITS;
+    r->share[0] = SHARE_ROWS;
+    r->rows[0] = axis;
+    r->blocks = (int)((last - first) / rows);
+    return true;
+}
+
 /* Returns the number of blocks that all operands with rows have; 1 if none has rows; 0 if they differ. */
 static int
 common_blocks(int nin, struct val *const *in)
@@ -299,7 +323,8 @@ read_call(struct rille_session *s, const struct op *op, int nin, struct val *con
     r->blocks = common_blocks(nin, in);
     if (op == op_find("reshape") && out)
         read_reshape(s, r, in[0], out, forward ? batch_numbers_scales(s, op) : ~0U);
-    else if (op != op_find("concat") || !read_concat(r, nin, in, attr))
+    else if ((op != op_find("concat") || !read_concat(r, nin, in, attr)) &&
+             (op != op_find("slice") || !read_slice(s, r, in[0], attr)))
         read_signatures(s, r, nin, in);
 }
 
@@ -447,8 +472,8 @@ reads_positions(const struct node *n)
 static bool
 combines_rows(const struct node *n)
 {
-    bool rows = has_share(n->nin, n->in, SHARE_ROWS) || has_share(n->nin, n->in, SHARE_EXTREME) ||
-                has_share(n->nin, n->in, SHARE_SUM);
+    bool rows = has_share(n->nin, n->in, SHARE_ROWS) || has_share(n->nin, n->in, SHARE_MAX) ||
+                has_share(n->nin, n->in, SHARE_MIN) || has_share(n->nin, n->in, SHARE_SUM);
     return rows && !has_share(n->nin, n->in, SHARE_DRAWN) && !has_share(n->nin, n->in, SHARE_OTHER);
 }
 
@@ -486,8 +511,9 @@ batch_share_source(struct rille_session *s, struct node *n, int axis)
     return fail(E_PLAN,
                 "%s: dimension %d of the result is the number of rows of one of %d micro-batches, so its values differ "
                 "from those for the whole batch; pass the tensor to the step as an argument, or make it in "
-                "rille.per_micro_batch(fn)",
-                n->name, axis, trace_microbatches(s));
+                "rille.per_micro_batch(fn)%s",
+                n->name, axis, trace_microbatches(s),
+                n->op == op_find("arange") ? "; to select one entry of each row, use gather" : "");
 }
 
 int
@@ -497,7 +523,7 @@ rille_micro_batch_result(struct rille_tensor *t)
     struct val *v = t->val;
     if (trace_microbatches(t->s) == 1) return 0;
     enum batch_share share = batch_share_of(v);
-    if (share != SHARE_OTHER && share != SHARE_EXTREME && share != SHARE_FROM_MEANS) return 0;
+    if (share != SHARE_OTHER && share != SHARE_MAX && share != SHARE_MIN && share != SHARE_FROM_MEANS) return 0;
     bool rows = share == SHARE_OTHER && v->type.ndim && v->type.dim[0] == t->s->trace.rows;
     v->share = rows ? SHARE_ROWS : SHARE_MEAN;
     v->rows = 0;
@@ -538,7 +564,7 @@ static int
 check_count(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in)
 {
     int rows;
-    if (ctx->s->trace.numbers || ctx->composite || op != op_find("div") || !in[1]->is_number ||
+    if (batch_numbers_known(ctx->s) || ctx->composite || op != op_find("div") || !in[1]->is_number ||
         in[1]->number.kind != NUM_FIXED)
         return 0;
     double count = in[1]->number.is_int ? (double)in[1]->number.i : in[1]->number.f;
@@ -604,6 +630,7 @@ struct joined {
 };
 
 static int join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out);
+static int joined_value(const struct call_context *ctx, struct val *v, struct val **out);
 
 /* Makes the batch's sum or mean, in a step before this one. */
 static int
@@ -627,7 +654,7 @@ join_operand(const struct call_context *ctx, struct val *v, struct joined *j, st
     if (share == SHARE_FROM_MEANS)
         TRY(join_from_means(ctx, v, j, out));
     else
-        TRY(j->before ? total_before(ctx, v, out) : batch_share_join(ctx, v, out));
+        TRY(j->before ? total_before(ctx, v, out) : joined_value(ctx, v, out));
     GROW(j->pair, j->n + 1, j->capacity);
     j->pair[j->n++] = (struct joined_pair){v, *out};
     return 0;
@@ -706,14 +733,10 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
 
 /* ---- values of the batch ---- */
 
-int
-batch_share_join(const struct call_context *ctx, struct val *v, struct val **out)
+/* Makes the batch's value of a sum, a mean, or a function of these. */
+static int
+joined_value(const struct call_context *ctx, struct val *v, struct val **out)
 {
-    if (batch_share_of(v) == SHARE_EXTREME)
-        return fail(E_PLAN,
-                    "graph: a result is a max or min over the rows of one of %d micro-batches, and a step cannot "
-                    "combine these; return the max or min of each row",
-                    trace_microbatches(ctx->s));
     if (batch_share_of(v) == SHARE_FROM_MEANS) {
         struct joined j = {.known = true};
         int status = join_from_means(ctx, v, &j, out);
@@ -721,4 +744,36 @@ batch_share_join(const struct call_context *ctx, struct val *v, struct val **out
         if (status || j.known) return status;
     }
     return batch_share_adds(v) ? microbatch_sum(ctx, v, out) : microbatch_mean(ctx, v, out);
+}
+
+/* Returns v as one row. */
+static int
+row_of(const struct call_context *ctx, struct val *v, struct val **out)
+{
+    const struct op *op = op_find("unsqueeze");
+    const struct layout *l;
+    struct attr attr[OP_ATTR];
+    struct val *res[OP_OUT];
+    TRY(layout_summed(ctx->s->atlas, v->layout, &l));
+    if (l != v->layout) TRY(build_to_global(ctx, v, l, &v));
+    op_attr_defaults(op, attr);
+    attr[op_attr_find(op, "axis")] = (struct attr){.i = 0, .set = true};
+    TRY(build_call(ctx, op, 1, &v, attr, NULL, res));
+    *out = res[0];
+    return 0;
+}
+
+int
+batch_share_join(const struct call_context *ctx, struct val *v, struct val **out, const struct op **reduce)
+{
+    enum batch_share share = batch_share_of(v);
+    bool is_bool = v->type.dtype == DT_BOOL;
+    *reduce = NULL;
+    if (share != SHARE_MAX && share != SHARE_MIN) return joined_value(ctx, v, out);
+    *reduce = op_find(share == SHARE_MAX ? (is_bool ? "any" : "max") : is_bool ? "all" : "min");
+    struct call_context alone = *ctx;
+    bool was = rille_micro_batch_alone(ctx->s, true); /* the row is that of one micro-batch */
+    int status = row_of(&alone, v, out);
+    rille_micro_batch_alone(ctx->s, was);
+    return status;
 }

@@ -25,8 +25,9 @@ enum batch_share {
     SHARE_MEAN, /* the batch's value is the mean of the micro-batches' values */
     /* the value is a nonlinear function of means and sums; it has no gradient */
     SHARE_FROM_MEANS,
-    SHARE_EXTREME, /* the batch's value is the maximum or minimum of the micro-batches' values */
-    SHARE_DRAWN,   /* the values are random numbers */
+    SHARE_MAX,   /* the batch's value is the maximum of the micro-batches' values */
+    SHARE_MIN,   /* the batch's value is the minimum of the micro-batches' values */
+    SHARE_DRAWN, /* the values are random numbers */
     /* the value is a function of several rows of one micro-batch; the batch's value is unknown. Such values exist
      * in rille.per_micro_batch(), and where a random choice of rows is read. */
     SHARE_OTHER,
@@ -48,7 +49,8 @@ int batch_share_operands(const struct call_context *ctx, const struct op *op, in
                          const struct attr *attr);
 
 /* Makes the batch's value of a value without rows, which each micro-batch has; the result is known after the last
- * micro-batch. E_PLAN: the batch's value cannot be computed. */
-int batch_share_join(const struct call_context *ctx, struct val *v, struct val **out);
+ * micro-batch. A max or min has one row per micro-batch, which *reduce reduces to the batch's value; else *reduce:
+ * NULL. */
+int batch_share_join(const struct call_context *ctx, struct val *v, struct val **out, const struct op **reduce);
 
 #endif

@@ -4,6 +4,7 @@
  * the call allocates no buffer and binds none again. */
 #include "actors/session/step/compiled.h"
 #include "actors/plan/assign/assign.h"
+#include "actors/session/build/build.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/tracer.h"
 #include "actors/session/run/cluster_view.h"
@@ -297,15 +298,34 @@ drop_roots(struct runner *r)
     for (int32_t k = 0; k < r->plan->program->nroot; k++) store_drop(&r->root[k]);
 }
 
-static void
+/* Makes the handle of a result. */
+static int
+take_result(struct rille_graph *g, const struct outcome *o, struct val *v, struct rille_tensor **out)
+{
+    struct attr attr[OP_ATTR];
+    struct val *res[OP_OUT] = {build_fresh(g->s, v)};
+    struct call_context ctx = g->s->context;
+    int status = 0;
+    ctx.grad = false;
+    if (o->reduce) {
+        op_attr_defaults(o->reduce, attr);
+        attr[op_attr_find(o->reduce, "axis")] = (struct attr){.n = 1, .set = true};
+        status = build_call(&ctx, o->reduce, 1, &v, attr, NULL, res);
+    }
+    if (!status) *out = tensor_new(g->s, res[0], false);
+    return build_settle(g->s, status);
+}
+
+static int
 take_outcomes(struct rille_graph *g, struct rille_tensor **out)
 {
+    int status = 0;
     struct runner *r = g->runner;
     int n = 0;
     for (int32_t i = 0; i < g->noutcome; i++) {
         const struct outcome *o = &g->outcome[i];
         if (o->kind == TO_RESULT) {
-            out[n++] = tensor_new(g->s, root_value(g, o->root), false);
+            if (!status) status = take_result(g, o, root_value(g, o->root), &out[n++]);
         } else if (o->kind == TO_VARIABLE) {
             take_variable(g, o->t, o->root);
         } else {
@@ -316,6 +336,7 @@ take_outcomes(struct rille_graph *g, struct rille_tensor **out)
     for (int32_t i = 0; i < g->variables.ngradient; i++)
         if (!g->variables.gradient[i].after) rille_tensor_free(&g->variables.gradient[i].t->grad);
     drop_roots(r);
+    return status;
 }
 
 /* Returns the results of a step on meta devices: types and layouts without values. */
@@ -328,7 +349,8 @@ meta_outcomes(struct rille_graph *g, struct rille_tensor **out)
         struct ref r = p->root[g->outcome[i].root].ref;
         struct type t = ref_type(p, r);
         if (p->root[g->outcome[i].root].join) t.dim[0] *= p->pieces;
-        out[n++] = tensor_new(g->s, graph_leaf(g->s->graph, &t, ref_layout(p, r), NULL), false);
+        struct val *v = graph_leaf(g->s->graph, &t, ref_layout(p, r), NULL);
+        TRY(take_result(g, &g->outcome[i], v, &out[n++]));
     }
     return 0;
 }
@@ -387,7 +409,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
         mark_half_traced(g);
         return status;
     }
-    take_outcomes(g, out);
+    TRY(take_outcomes(g, out));
     measure_keep(g);
     if (g->times.ncall == WARM_CALLS) rows_make(g);
     if (!g->trace_path) return 0;

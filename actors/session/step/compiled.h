@@ -34,6 +34,8 @@ struct outcome {
     enum outcome_kind { TO_RESULT, TO_VARIABLE, TO_GRADIENT } kind;
     int32_t root;
     struct rille_tensor *t; /* holds a reference: the variable; NULL: a result */
+    /* operator that reduces the rows of a result, one per micro-batch, to the result; NULL: none */
+    const struct op *reduce;
 };
 /* Whether a variable has a gradient. A call requires the state from before the trace, and leaves the state from
  * after it. */

@@ -354,7 +354,8 @@ static const struct tracer tracer = {.operands = batch_share_operands,
                                      .adds = batch_share_adds,
                                      .nonlinear = batch_share_nonlinear,
                                      .number = batch_numbers_next,
-                                     .attributes = batch_numbers_sizes,
+                                     .call = batch_numbers_call,
+                                     .data = batch_numbers_data,
                                      .loss = note_loss};
 
 /* Creates the values that represent the arguments. */
@@ -366,6 +367,7 @@ make_inputs(struct rille_session *s, const struct type *type, int nin, struct ri
     for (int i = 0; i < nin; i++) {
         struct val *v = graph_leaf(s->graph, &type[i], in[i]->val->layout, NULL);
         v->input = (int16_t)i;
+        v->unplaced = in[i]->val->unplaced;
         val_hold(v);
         if (in[i]->planned && r->options.auto_parallel) r->auto_input[i] = rille_tensor_hold(in[i]);
         r->input[r->nin++] = v;
@@ -436,17 +438,23 @@ can_join(const struct trace *r, const struct val *v)
     return status;
 }
 
-/* Makes the batch's value of a result: joins rows, adds sums, and averages other values over the micro-batches. */
+/* Makes the batch's value of a result: joins rows, adds sums, and averages other values over the micro-batches.
+ * *reduce: operator that reduces the joined rows to the result; NULL: none. */
 static int
-result_value(const struct call_context *ctx, struct val *v, struct val **out, bool *join)
+result_value(const struct call_context *ctx, struct val *v, struct val **out, bool *join, const struct op **reduce)
 {
     *out = v;
     *join = false;
+    *reduce = NULL;
     if (v->input >= 0) TRY(build_to_global(ctx, v, v->layout, out));
     if (!trace_per_microbatch(*out) || ctx->s->trace.pieces == 1) return 0;
     enum batch_share share = batch_share_of(*out);
     bool rows = share == SHARE_ROWS || share == SHARE_DRAWN || share == SHARE_OTHER;
-    if (v->type.ndim == 0 || !rows) return batch_share_join(ctx, *out, out);
+    if (v->type.ndim == 0 || !rows) {
+        TRY(batch_share_join(ctx, *out, out, reduce));
+        *join = *reduce != NULL;
+        return 0;
+    }
     if (share == SHARE_ROWS && (*out)->blocks > 1)
         return fail(E_PLAN,
                     "graph: dimension 0 of a result consists of %d blocks of rows, such as those of the operands of "
@@ -477,12 +485,16 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
     for (int i = 0; i < nout; i++) {
         struct call_context ctx = s->context;
         if (out[i]->val->node) ctx.at = out[i]->val->node->line;
-        TRY(result_value(&ctx, out[i]->val, &y->val[y->n], &y->join[y->n]));
-        y->outcome[y->n++] = (struct outcome){.kind = TO_RESULT};
+        struct outcome *o = &y->outcome[y->n];
+        *o = (struct outcome){.kind = TO_RESULT};
+        TRY(result_value(&ctx, out[i]->val, &y->val[y->n], &y->join[y->n], &o->reduce));
+        y->n++;
     }
     for (int32_t i = 0; i < r->njournal; i++) {
         const struct journal_entry *e = &r->journal[i];
         struct rille_tensor *g = e->t->grad;
+        if (s->trace.pieces > 1 && trace_per_microbatch(e->t->val))
+            continue; /* a variable of the trace, as its gradient */
         if (g && (!e->grad || g != e->grad)) {
             y->val[y->n] = g->val;
             y->outcome[y->n++] = (struct outcome){.kind = TO_GRADIENT, .t = e->t};
@@ -791,6 +803,7 @@ trace_compile(struct rille_session *s, int nout, struct rille_tensor *const *out
                            .outcome = ARENA_ARRAY(&s->calls.scratch, struct outcome, most),
                            .join = ARENA_ARRAY(&s->calls.scratch, bool, most)};
     *gp = NULL;
+    TRY(batch_numbers_same(s));
     TRY(all_fed(s->trace.now));
     TRY(made_by(s, nout, out, &y));
     bool paused = rille_trace_pause(s, true);

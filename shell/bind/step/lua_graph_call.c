@@ -206,6 +206,7 @@ find_batch_numbers(lua_State *L, const struct step_call *c)
     push_call(L, c);
     c->g->options = options;
     int failed = call_function(L, c, 0);
+    if (!failed) rille_trace_returned(shell_of(L)->session);
     rille_trace_abort(shell_of(L)->session);
     if (failed && interrupts != shell_of(L)->ninterrupt) lua_error(L);
     lua_settop(L, top);
@@ -261,11 +262,13 @@ trace_call(lua_State *L, struct step_call *c)
 {
     struct rille_graph *made;
     luaL_checkstack(L, c->last + 8, "graph");
-    lua_settop(L, c->pattern);
-    find_batch_numbers(L, c);
-    conditions_begin(L, c->pattern);
-    if (trace_once(L, c, &made)) lua_error(L);
-    return made;
+    for (bool again = false;; again = true) { /* the function's first call may fill a cache, and so make more calls */
+        lua_settop(L, c->pattern);
+        find_batch_numbers(L, c);
+        conditions_begin(L, c->pattern);
+        if (!trace_once(L, c, &made)) return made;
+        if (again || !rille_trace_differs(shell_of(L)->session)) lua_error(L);
+    }
 }
 
 /* Pushes {args =, results =, conditions =} for a trace whose results are above the pattern. */

@@ -381,6 +381,29 @@ sbp_unknown(lua_State *L)
                     lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : what_is(L, 2));
 }
 
+/* rille._stages{placement, ...}: sets the placements of all pipeline stages, in order. */
+static int
+place_stages(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    int n = (int)lua_rawlen(L, 1);
+    const struct rille_place **place = lua_newuserdatauv(L, sizeof *place * (size_t)(n + 1), 0);
+    for (int k = 0; k < n; k++, lua_pop(L, 1)) {
+        lua_rawgeti(L, 1, k + 1);
+        place[k] = place_check(L, -1);
+    }
+    check(L, rille_stages(shell_of(L)->session, n, place));
+    return 0;
+}
+
+/* rille._stage(placement): the calls that follow belong to this stage; nil: to no stage. */
+static int
+place_stage(lua_State *L)
+{
+    check(L, rille_stage(shell_of(L)->session, lua_isnoneornil(L, 1) ? NULL : place_check(L, 1)));
+    return 0;
+}
+
 void
 place_open(lua_State *L)
 {
@@ -392,6 +415,8 @@ place_open(lua_State *L)
     lua_rawsetp(L, LUA_REGISTRYINDEX, &place_table);
 
     field_function(L, "placement", lua_place_new);
+    field_function(L, "_stages", place_stages);
+    field_function(L, "_stage", place_stage);
     luaL_newlib(L, sbp);
     field_text(L, "broadcast", "B");
     field_text(L, "partial_sum", "P");

@@ -1,0 +1,27 @@
+/* placing.h - decides the placement of a call whose operands are on several placements.
+ *
+ * An unplaced value was created without a placement, or computed from such values only. It is moved, replicated, to the
+ * placement of the operands that it meets. Values of different pipeline stages are moved to the stage in progress, or
+ * to the last of their stages. The session owns the list of stages. Session's thread. */
+#ifndef RILLE_SESSION_PLACING_H
+#define RILLE_SESSION_PLACING_H
+
+#include "runtime/graph/graph.h"
+
+struct atlas;
+/* Pipeline stages of the models that are laid out in stages. */
+struct session_stages {
+    const struct place **place; /* placements in order of the stages, owned; one placement may have several stages */
+    int n;
+    const struct place *now; /* placement of the stage in progress; NULL: none */
+};
+
+/* Returns the placement that all operands of a call are moved to; NULL: they are on one placement already, or on
+ * several that no rule joins. in: operands, NULL where absent. */
+const struct place *placing_target(const struct session_stages *all, int nin, struct val *const *in);
+/* Sets *out to the layout of v moved to the placement: v's own SBP if that has as many mesh axes, else replicated. */
+int placing_layout(struct atlas *a, const struct val *v, const struct place *to, const struct layout **out);
+/* Returns true if every tensor operand is unplaced, and there is at least one. */
+bool placing_unplaced(int nin, struct val *const *in);
+
+#endif
