@@ -3,7 +3,7 @@
 -- Settings are tensors with one row per row of logits, so that texts with different settings share a compiled step. `how`
 -- has only the settings that some row uses:
 --   drawn          (rows, 1) random numbers in [0, 1); nil: every row is greedy
---   scale          (rows, 1) 1 / temperature; 0: the row is greedy
+--   scale          (rows, 1) 1 / temperature; 0: the row is greedy. mixed: set if some rows are greedy, and some are not
 --   top_k          (rows, 1) i64; 0: off. widest: the greatest top_k, as text, because numbers of a step could change
 --   top_p, typical_p   (rows, 1) share of probability; 2: off
 --   min_p          (rows, 1) least share of the greatest probability; 0: off
@@ -109,9 +109,11 @@ function choose.pick(logits, plain, how)
     local top, top_ids = greatest_of(logits, tonumber(how.beams))
     return {top = top, top_ids = top_ids}
   end
-  local likeliest = logits:argmax{axis = 1, keepdim = true}
-  local greatest = logits:gather(1, likeliest) -- if a logit is nan, so is the maximum
-  local chosen = how.drawn and rille.where(how.scale:eq(0), likeliest, draw(logits, how)) or likeliest
+  local likeliest = (not how.drawn or how.mixed) and logits:argmax{axis = 1, keepdim = true}
+  -- if a logit is nan, so is the maximum
+  local greatest = likeliest and logits:gather(1, likeliest) or logits:max{axis = 1, keepdim = true}
+  local chosen = how.drawn and draw(logits, how) or likeliest
+  if how.mixed then chosen = rille.where(how.scale:eq(0), likeliest, chosen) end
   local out = {ids = rille.where((greatest - greatest):eq(0), chosen, -1)}
   if how.logprobs then
     local p = plain:log_softmax(1)

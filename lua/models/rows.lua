@@ -36,15 +36,17 @@ local function constant(rows, where)
     end
     if not used then return end
     how[name] = column(rows, function(row) return row and row.text.o[name] or off end, dtype, where)
-    if name == "top_k" then how.widest = tostring(power_of_two(widest, 1)) end
+    if name == "top_k" then how.widest = tostring((widest + 7) // 8 * 8) end
   end
   for name, of in pairs(filters) do add(name, of[1], of[2]) end
-  local open, logprobs = false, -1
+  local open, logprobs, greedy, sampled = false, -1, false, false
   for _, row in ipairs(rows) do
+    if scale_of(row) == 0 then greedy = true else sampled = true end
     open = open or row and row.text.o.processor and true
     logprobs = math.max(logprobs, row and row.text.o.logprobs or -1)
   end
   how.scale = column(rows, scale_of, "f32", where) -- always a tensor, so that steps copy every table of settings
+  if greedy and sampled then how.mixed = "yes" end
   if open then how.open = "yes" end
   if logprobs >= 0 then how.logprobs = tostring(logprobs == 0 and 0 or power_of_two(logprobs, 1)) end
   return how
