@@ -98,7 +98,7 @@ local function rows_of(self, feeds, scored)
     for v = 1, scored do
       local entry = feed and feed.count - scored + v - 1 or 0
       last[s][v] = math.max(0, entry)
-      rows[#rows + 1] = feed and v > scored - feed.scored and {text = feed.text, n = known + entry + 1}
+      rows[#rows + 1] = feed and v > scored - feed.scored and {text = feed.text, n = known + entry + 1} or false
     end
   end
   return rows, last

@@ -121,8 +121,9 @@ local function admit(self)
     local ids = self.waiting[1].ids
     local s, n = best_slot(self, ids)
     if not s then return end
-    self.texts[s], self.running = table.remove(self.waiting, 1), self.running + 1
-    self.reader:cut(s, math.min(n, #ids - 1))
+    local text = table.remove(self.waiting, 1)
+    self.texts[s], self.running, text.reused = text, self.running + 1, math.min(n, #ids - 1)
+    self.reader:cut(s, text.reused)
     if self.draft then self.draft:cut(s, math.min(self.draft:common(s, ids), #ids - 1)) end
   end
 end

@@ -1,7 +1,8 @@
 -- text.lua - one text that is being written: its ids, its options, its random numbers, and why it ended.
 --
 -- Fields for users: ids, prompt (number of ids of the prompt), ended (nil, "stop", "length", "cancelled" or "error"),
--- piece (text that the last id added; needs a tokenizer), logprobs and top_logprobs (lists, one entry per new id).
+-- piece (text that the last id added; needs a tokenizer), logprobs and top_logprobs (lists, one entry per new id), reused
+-- (number of ids of the prompt that a slot contained already).
 -- Settings depend on ids alone, so that any prefix of the text, and any guess of its next ids, has the same settings.
 
 local check = require "rille.check"
