@@ -97,7 +97,7 @@ local function greatest_of(x, n)
   for i = 1, math.min(n, x.shape[2]) do
     ids[i] = x:argmax{axis = 1, keepdim = true}
     values[i] = x:gather(1, ids[i])
-    x = x:scatter_add(1, ids[i], values[i] * 0 - math.huge)
+    x = x:scatter_add(1, ids[i], rille.where(values[i]:eq(values[i]), -math.huge, 0))
   end
   return rille.concat(values, 1), rille.concat(ids, 1)
 end

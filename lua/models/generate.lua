@@ -18,7 +18,7 @@ local scheduler_of = require "rille.models.scheduler"
 local who = "generate"
 
 -- Options besides those of sampling.lua.
-local own = {on_token = check.none, n = 1, beams = check.none, length_penalty = 1, early_stopping = false, draft = check.none,
+local own = {on_token = check.none, n = 1, beams = check.none, length_penalty = 1, early_stopping = check.none, draft = check.none,
   draft_tokens = 4}
 
 -- Returns the layout of ids: as the prompts', but never sharded along a row.
@@ -31,6 +31,9 @@ local function check_beams(o)
   if o.beams == nil then return end
   check.count(who, "beams", o.beams)
   check.finite(who, "length_penalty", o.length_penalty)
+  local early = o.early_stopping
+  check.that(early == nil or type(early) == "boolean" or early == "never", "%s: early_stopping must be true, false or \"never\", found %s",
+    who, check.shown(early))
   check.that(o.temperature == 0, "%s: beams need temperature = 0, found %s", who, check.shown(o.temperature))
   check.that(o.n <= o.beams, "%s: n must be at most beams = %d, found %d", who, o.beams, o.n)
   for _, name in ipairs{"draft", "on_token", "logprobs"} do

@@ -75,7 +75,14 @@ local function chosen(self, out, rows, how)
   return out
 end
 
--- Returns the ids of each slot, padded to the power of two n, and their positions.
+-- Returns the size to which n ids are padded, one of a few, because each size is a step to compile.
+local function padded_size(self, n)
+  local size = 1
+  while size < n do size = size < 8 and 2 * size or 4 * size end
+  return math.min(size, math.max(n, math.min(self.chunk, self.room)))
+end
+
+-- Returns the ids of each slot, padded to n, and their positions.
 local function padded(self, feeds, n)
   local ids, at = {}, {}
   for s = 1, self.n do
@@ -130,15 +137,15 @@ end
 -- choose.lua as lists; slot s has the rows up to s * scored.
 function Reader:pass(feeds, scored, more)
   more = more or {}
-  local longest, n, where = 1, 1, self.where
+  local longest, where = 1, self.where
   for _, feed in pairs(feeds) do longest = math.max(longest, feed.count) end
-  while n < longest do n = 2 * n end
   local rows, last = rows_of(self, feeds, scored)
   local how, out = settings_of(rows, where, self.kept), nil
   if more.beams then how = with_beams(how, more.beams) end
   if more.whole then
     out = self.writer.prompt(tensor(whole_rows(self, feeds, longest), where), tensor(last, where), how)
   else
+    local n = padded_size(self, longest)
     local ids, at = padded(self, feeds, n)
     out = self.writer.next(tensor(ids, where), tensor(at, where), n > 1 and tensor(last, where) or nil, how)
   end

@@ -19,7 +19,8 @@ local choose = require "rille.models.choose"
 
 local writer = {}
 
-local MOST = 4 -- maximum number of writers per model
+local MOST <const> = 4 -- maximum number of writers per model
+local FORMS <const> = 48 -- maximum number of compiled forms of a step
 
 local kept = setmetatable({}, {__mode = "k"}) -- model -> its writers, most recently used first
 
@@ -45,6 +46,32 @@ local function entries_at(x, last)
   return x:gather(1, layout.on_mesh_of(last, x):reshape{batch, n, 1}:expand{batch, n, width})
 end
 
+-- Returns a text that differs between calls which need different programs: names of settings, their plain values, and
+-- shapes.
+local function form_of(how)
+  local words = {}
+  for name, value in pairs(how) do
+    words[#words + 1] = name .. (type(value) == "string" and value or type(value) == "table" and "#" .. value.ids.shape[2] or "")
+  end
+  table.sort(words)
+  return table.concat(words, " ")
+end
+
+-- Returns a function that calls fn as a compiled step; the last argument are settings. There is one step for each form of
+-- the settings and each size of the first argument, at most FORMS.
+local function by_form(fn)
+  local steps, n = {}, 0
+  return function(...)
+    local args = table.pack(...)
+    local key = args[1].shape[2] .. " " .. form_of(args[args.n])
+    if not steps[key] then
+      if n == FORMS then steps, n = {}, 0 end
+      steps[key], n = rille.graph(fn), n + 1
+    end
+    return steps[key](...)
+  end
+end
+
 -- Returns the steps of a writer. last: entries whose next ids are chosen, i64 (batch, n), nil: each row has one entry;
 -- how: settings of choose.lua. If how.open is set, a step returns logits, {scores =, logits =}, and chooses no ids.
 local function new(model, batch, room, where)
@@ -56,19 +83,19 @@ local function new(model, batch, room, where)
     if how.open then return {scores = scores, logits = logits} end
     return choose.pick(scores, logits, how)
   end
-  self.prompt = rille.graph(function(ids, last, how)
+  self.prompt = by_form(function(ids, last, how)
     return quietly(model, function()
       seen:begin(ids)
       return finish(model:features(ids, seen), last, how)
     end)
   end)
-  self.next = rille.graph(function(ids, at, last, how)
+  self.next = by_form(function(ids, at, last, how)
     return quietly(model, function()
       seen:go_to(at)
       return finish(model:features(ids, seen), last, how)
     end)
   end)
-  self.pick = rille.graph(function(scores, logits, how) return choose.pick(scores, logits, how) end)
+  self.pick = by_form(function(scores, logits, how) return choose.pick(scores, logits, how) end)
   self.reorder = rille.graph(function(from) seen:reorder(from) end)
   return self
 end
