@@ -66,11 +66,10 @@ local function read_recipe(text)
   return recipe
 end
 
+-- Returns a placement of one axis over all GPUs of the session, or over all its CPU devices if there is no GPU.
 local function all_devices()
-  local ranks, kind = {}, rille.devices()[1].kind
-  for _, d in ipairs(rille.devices()) do
-    if d.kind == kind then ranks[#ranks + 1] = #ranks end
-  end
+  local kind, ranks = pcall(rille.placement, "cuda", {0}) and "cuda" or "cpu", {}
+  while pcall(rille.placement, kind, {#ranks}) do ranks[#ranks + 1] = #ranks end
   return rille.placement(kind, ranks)
 end
 
