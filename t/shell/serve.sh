@@ -1,5 +1,5 @@
 #!/bin/bash
-# serve.sh - tests the command rille serve: options, a request over a socket, SIGTERM. The API is tested by serve.lua, the
+# serve.sh - tests the command rille serve: options, a request over a socket, SIGTERM. The API is tested by serve-api.lua, the
 # transport by http.c.
 . t/lib/tap.sh
 rille=$1

@@ -1,4 +1,4 @@
--- serve.lua - tests the API of rille serve (lua/serve) over a transport of tables: answers, streams, usage, errors with
+-- serve-api.lua - tests the API of rille serve (lua/serve) over a transport of tables: answers, streams, usage, errors with
 -- their status, clients that go away, a full queue, the end.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
