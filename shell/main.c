@@ -5,6 +5,7 @@
 #include "shell/launch/front.h"
 #include "shell/jupyter/jupyter.h"
 #include "shell/repl/repl.h"
+#include "shell/serve/lua_http.h"
 #include "shell/bind/base/shell.h"
 
 #include <errno.h>
@@ -25,6 +26,7 @@ static const char help[] =
     "       rille launch, coordinator, worker, keys: several processes; see rille launch --help\n"
     "       rille attach [NAME]    a prompt on a running program\n"
     "       rille status [NAME]    what the workers of a job do now\n"
+    "       rille serve FOLDER     serve a language model over HTTP; see rille serve --help\n"
     "       rille verify FILE      check a certificate of a planned step\n"
     "Runs a script, or the shell if no script is given and stdin is a terminal. '-' reads a script\n"
     "from stdin.\n\n"
@@ -70,7 +72,7 @@ struct program {
     int script; /* index of the script in argv; argc: none */
     struct action action[NCHUNK];
     int naction;
-    bool interactive, color, no_init, calibrate, install, doctor, json;
+    bool interactive, color, no_init, calibrate, install, doctor, json, serve;
     const char *jupyter; /* --jupyter: path of the connection file, or NULL */
     const char *devices; /* argument of -d, or NULL */
     const char *collectives;
@@ -150,12 +152,12 @@ unknown_option(const char *given)
 static int
 check_script(const struct program *p)
 {
-    static const char *const commands[] = {"launch", "coordinator", "worker", "keys",
-                                           "attach", "status",      "verify", NULL};
+    static const char *const commands[] = {"launch", "coordinator", "worker", "keys", "attach",
+                                           "status", "serve",       "verify", NULL};
     const char *name = p->script < p->argc ? p->argv[p->script] : "-", *dashes = "";
     char text[FRONT_TEXT];
     struct nearest best = {0}, option = {0};
-    if (!strcmp(name, "-") || p->naction || !access(name, F_OK)) return 0;
+    if (!strcmp(name, "-") || p->serve || p->naction || !access(name, F_OK)) return 0;
     int cause = errno;
     if (strpbrk(name, "./")) {
         snprintf(text, sizeof text, "cannot open %.200s: %s", name, strerror(cause));
@@ -167,7 +169,7 @@ check_script(const struct program *p)
     if (option.name && (!best.name || option.changes < best.changes)) best = option, dashes = "--";
     snprintf(text, sizeof text, "cannot open %.100s: %s; %s%s%s", name, strerror(cause),
              best.name ? "the nearest command is rille " : "expected a script or a command: ", dashes,
-             best.name ? best.name : "launch, coordinator, worker, keys, attach, status or verify");
+             best.name ? best.name : "launch, coordinator, worker, keys, attach, status, serve or verify");
     return main_usage("%s", text);
 }
 
@@ -202,6 +204,26 @@ read_option(struct program *p, int c)
     return is_long && optopt ? main_usage("%s accepts no argument", given) : unknown_option(given);
 }
 
+/* Removes -d LIST and --devices LIST from the arguments of rille serve, because the session needs them. */
+static int
+take_devices(struct program *p)
+{
+    int to = p->script;
+    for (int from = to; from < p->argc; from++) {
+        const char *arg = p->argv[from];
+        bool separate = !strcmp(arg, "-d") || !strcmp(arg, "--devices");
+        if (separate && from + 1 == p->argc) return main_usage("%s needs an argument", arg);
+        if (separate)
+            p->devices = p->argv[++from];
+        else if (!strncmp(arg, "--devices=", 10))
+            p->devices = arg + 10;
+        else
+            p->argv[to++] = p->argv[from];
+    }
+    p->argc = to;
+    return 0;
+}
+
 static int
 read_options(struct program *p)
 {
@@ -213,7 +235,8 @@ read_options(struct program *p)
         if (code) return code;
     }
     p->script = optind;
-    return 0;
+    p->serve = p->script < p->argc && !strcmp(p->argv[p->script], "serve") && !p->naction;
+    return p->serve ? take_devices(p) : 0;
 }
 
 /* ---- running ---- */
@@ -351,6 +374,19 @@ run_script(lua_State *L, const struct program *p, const char *name)
     return exit_code(run_protected(L, nargs, 0));
 }
 
+/* rille serve FOLDER: calls the function that lua/serve.lua returns, with the arguments behind the command. */
+static int
+run_serve(lua_State *L, const struct program *p)
+{
+    push_global(L, "require");
+    lua_pushliteral(L, "rille.serve");
+    int nargs = p->argc - p->script - 1, code = run_protected(L, 1, 1);
+    if (code) return exit_code(code);
+    luaL_checkstack(L, nargs + 3, "too many arguments");
+    for (int k = 0; k < nargs; k++) lua_pushstring(L, p->argv[p->script + 1 + k]);
+    return exit_code(run_protected(L, nargs, 0));
+}
+
 /* Sets the global arg: arg[0] is the script, arg[1]... its arguments; arguments before the script have negative
  * indices. */
 static void
@@ -388,7 +424,7 @@ run_all(lua_State *L, const struct program *p)
     repl_prepare(L); /* globals that exist now do not count as the user's */
     int code = p->no_init ? 0 : run_init(L);
     if (!code) code = run_actions(L, p);
-    if (!code && script) code = run_script(L, p, p->argv[p->script]);
+    if (!code && script) code = p->serve ? run_serve(L, p) : run_script(L, p, p->argv[p->script]);
     if (!code && p->jupyter) return jupyter_run(L, p->jupyter);
     bool alone = !script && p->naction == 0;
     if (!p->interactive && (!alone || code)) return code;
@@ -452,6 +488,7 @@ run_program(const struct program *p)
     int code = shell_open(L, &p->environment);
     if (!code) {
         struct shell *sh = shell_of(L);
+        http_functions(L);
         lua_setglobal(L, "rille");
         sh->color = p->color;
         sh->doctor = doctor_print;

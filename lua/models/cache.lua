@@ -1,10 +1,10 @@
 -- cache.lua - key/value cache of a language model during generation.
 --
--- The first pass processes whole prompts. Attention passes its keys and values to the cache, which stores them in
--- buffers (batch, heads, room, size) with the same SBP. Each later pass has one position per row; the positions may
--- differ between rows: `at`, i64 (batch, 1). A later pass writes the keys and values of its position into the buffers,
--- in place; its query attends to all positions up to this one. Positions after the end of a shorter prompt are never
--- attended to. All passes are compiled steps. The buffers are variables, which later prompts overwrite.
+-- A pass over whole prompts starts at position 0. Attention passes its keys and values to the cache, which stores them in
+-- buffers (batch, heads, room, size) with the same SBP. A later pass has explicit positions, which may differ between
+-- rows: `at`, i64 (batch, n); -1: the entry belongs to no text. Such a pass writes the keys and values of its positions
+-- into the buffers, in place; each query attends to all positions up to its own. Positions after the end of a text are
+-- never attended to. All passes are compiled steps. The buffers are variables, which later texts overwrite.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -33,12 +33,21 @@ function Cache:begin(ids)
   self.places = rille.arange(length, where):reshape{1, length}:expand{batch, length}
 end
 
--- Begins a later pass. at: the position of each row's new entry.
+-- Begins a later pass. at: positions of the pass's entries, i64 (batch, n); -1: an entry that is not stored.
 function Cache:go_to(at)
-  local batch = at.shape[1]
-  self.at, self.places, self.used = at, at, {}
+  local batch, n = table.unpack(at.shape)
   local where = {placement = at.placement, sbp = layout.replicated(at.placement)}
-  self.seen = rille.arange(self.room, where):reshape{1, 1, 1, self.room}:le(at:reshape{batch, 1, 1, 1})
+  self.at, self.places, self.used = at:maximum(0), at, {}
+  self.seen = rille.arange(self.room, where):reshape{1, 1, 1, self.room}:le(self.at:reshape{batch, 1, n, 1})
+end
+
+-- Replaces each row of all buffers by the row from[i]. from: i64 (batch).
+function Cache:reorder(from)
+  for _, calls in pairs(self.kept) do
+    for _, kept in ipairs(calls) do
+      for _, t in pairs(kept) do rille._update_to(t, t:index_select(0, layout.on_mesh_of(from, t))) end
+    end
+  end
 end
 
 -- Returns a variable for the cached entries of a layer: t's shape with room for more positions, in t's layout.

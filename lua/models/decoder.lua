@@ -110,7 +110,7 @@ local function masks(c, x, cache)
   local needed = c.softcap or c.sinks or c.alibi
   local function make(window)
     local k = rille.arange(keys, where):reshape{1, 1, 1, keys}
-    local q = at and layout.on_mesh_of(at, x):reshape{x.shape[1], 1, 1, 1} or rille.arange(n, where):reshape{1, 1, n, 1}
+    local q = at and layout.on_mesh_of(at, x):reshape{x.shape[1], 1, n, 1} or rille.arange(n, where):reshape{1, 1, n, 1}
     local sees = k:le(q)
     if window then sees = sees:logical_and(k:gt(q - window)) end
     if not c.alibi then return sees end

@@ -1,24 +1,25 @@
 -- generate.lua - model:generate(ids, {...}): extends prompts, one id per row at a time.
 --
--- One pass reads the prompts; then a compiled step runs for each id. The model keeps both compiled steps (writer.lua).
--- Each row has its own random generator (seed, row), which draws one number per id. The chosen id is the id whose
--- interval of the cumulative distribution contains the number. So samples depend neither on the layout nor on other
--- rows.
+-- The rows are texts of a scheduler (scheduler.lua) with a slot for each row. One pass reads the prompts; then a compiled
+-- step runs for each id. Each row has its own random generator (seed, row), which draws one number per id. The chosen id
+-- is the id whose interval of the cumulative distribution contains the number. So samples depend neither on the layout nor
+-- on other rows.
 
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 local random = require "rille.random"
+local beams = require "rille.models.beams"
 local prompts = require "rille.models.prompts"
-local writer = require "rille.models.writer"
+local new_text = require "rille.models.text"
+local sampling = require "rille.models.sampling"
+local scheduler_of = require "rille.models.scheduler"
 
 local who = "generate"
 
--- Temperatures below COLD are treated as 0 (greedy): any two different f32 logits are then far enough apart that the
--- likeliest id is certain, and 1 / temperature may exceed f32. A top_p below COLD is also greedy.
-local COLD = 1e-30
-
--- ---- options ----
+-- Options besides those of sampling.lua.
+local own = {on_token = check.none, n = 1, beams = check.none, length_penalty = 1, early_stopping = check.none, draft = check.none,
+  draft_tokens = 4}
 
 -- Returns the layout of ids: as the prompts', but never sharded along a row.
 local function place_of(model, ids)
@@ -26,49 +27,28 @@ local function place_of(model, ids)
   return rille.parallel.input(model)
 end
 
--- Returns the set of stop ids, from one id, a list of ids, or nil. An id outside the vocabulary is an error, because it
--- would never stop a text.
-local function read_stops(stop, vocab)
-  local list, stops, n = type(stop) == "table" and stop or {stop}, {}, 0
-  for i = 1, #list do
-    local id = check.whole(who, "a stop id", list[i], 0)
-    check.that(id < vocab, "%s: a stop id must be below %d, the number of ids of the model, found %s", who, vocab, check.shown(id))
-    stops[id] = true
+local function check_beams(o)
+  if o.beams == nil then return end
+  check.count(who, "beams", o.beams)
+  check.finite(who, "length_penalty", o.length_penalty)
+  local early = o.early_stopping
+  check.that(early == nil or type(early) == "boolean" or early == "never", "%s: early_stopping must be true, false or \"never\", found %s",
+    who, check.shown(early))
+  check.that(o.temperature == 0, "%s: beams need temperature = 0, found %s", who, check.shown(o.temperature))
+  check.that(o.n <= o.beams, "%s: n must be at most beams = %d, found %d", who, o.beams, o.n)
+  for _, name in ipairs{"draft", "on_token", "logprobs"} do
+    check.that(o[name] == nil, "%s: the option %s cannot be used with beams", who, name)
   end
-  for _ in pairs(list) do n = n + 1 end
-  check.that(n == #list,
-    "%s: stop must be an id or a list of ids; found a table with the keys %s", who, table.concat(check.sorted_keys(list), ", "))
-  return stops
 end
 
-local function read_options(model, given, longest)
-  local o = check.options(who, given, {max_new_tokens = 20, temperature = 1, top_k = check.none, top_p = check.none,
-    seed = check.none, stop = check.none, on_token = check.none})
-  check.whole(who, "max_new_tokens", o.max_new_tokens, 0)
-  if check.number(who, "temperature", o.temperature, 0) < COLD then o.temperature = 0 end
-  if o.top_k ~= nil then check.count(who, "top_k", o.top_k) end
-  if o.top_p ~= nil then
-    check.number(who, "top_p", o.top_p, 0)
-    check.that(o.top_p > 0 and o.top_p <= 1, "%s: top_p must be above 0 and at most 1, found %s", who, check.shown(o.top_p))
-    if o.top_p == 1 then o.top_p = nil elseif o.top_p < COLD then o.temperature = 0 end
-  end
-  if o.on_token ~= nil then check.fn(who, "on_token", o.on_token) end
-  o.stops = read_stops(o.stop, model.config.vocab)
-  check.that(o.max_new_tokens <= model.config.length - longest, -- not max_new_tokens + longest, which could overflow
-    "%s: a prompt of %d ids and %d new ids exceed the model's %d positions; %s", who, longest, o.max_new_tokens,
-    model.config.length, longest < model.config.length and ("at most %d new ids fit"):format(model.config.length - longest)
-      or "a shorter prompt would do")
-  if o.seed == nil then o.seed = rille.randint(0, 1 << 53, {1}):item() end
-  check.integer(who, "seed", o.seed)
+local function read_options(model, given, longest, most)
+  local o = sampling.read(who, given, model.config.vocab, own)
+  check.count(who, "n", o.n)
+  check.count(who, "draft_tokens", o.draft_tokens)
+  check_beams(o)
+  sampling.check_draft(who, model, o.draft)
+  sampling.check_length(who, longest, o, most)
   return o
-end
-
--- ---- the loop ----
-
-local function drawers(seed, n)
-  local mix, list = random.integers(seed), {}
-  for r = 1, n do list[r] = random.numbers(mix()) end
-  return list
 end
 
 -- Returns the number of positions to reserve for a text of n: a power of two from 64, at most `most`, so that texts of
@@ -79,35 +59,28 @@ local function room_for(n, most)
   return math.min(room, most)
 end
 
-local function go_on(model, rows, longest, o, where)
-  local w = writer.take(model, #rows, room_for(longest + o.max_new_tokens, model.config.length), where, o)
-  local draw, ended = drawers(o.seed, #rows), {}
-
-  local function ids(t) return rille.tensor(t, {dtype = "i64", placement = where.placement, sbp = where.sbp}) end
-  local function column(values, dtype)
-    local t = {}
-    for r = 1, #rows do t[r] = {values(r)} end
-    return rille.tensor(t, {dtype = dtype, placement = where.placement, sbp = where.sbp})
+-- Returns o.n texts for each row.
+local function texts_of(rows, o)
+  local mix, texts = random.integers(o.seed), {}
+  for _, row in ipairs(rows) do
+    for _ = 1, o.n do texts[#texts + 1] = new_text(table.move(row, 1, #row, 1, {}), o, mix) end
   end
-  local function drawn() return o.temperature > 0 and column(function(r) return draw[r]() end, "f32") or nil end
-  local function last() return column(function(r) return #rows[r] - 1 end, "i64") end
+  return texts
+end
 
-  local chosen, left = w.prompt(ids(prompts.padded(rows, longest)), last(), drawn()):totable(), #rows
-  for n = 1, o.max_new_tokens do
-    local told = {}
-    for r, row in ipairs(rows) do
-      check.that(ended[r] or chosen[r][1] >= 0, "%s: the logits after id %d of row %d are nan or inf", who, #row - 1, r - 1)
-      told[r] = not ended[r] and chosen[r][1]
-      if told[r] then
-        row[#row + 1] = told[r]
-        if o.stops[told[r]] then ended[r], left = true, left - 1 end
-      end
-    end
-    if o.on_token then o.on_token(told) end
-    if left == 0 or n == o.max_new_tokens then break end
-    chosen = w.next(column(function(r) return rows[r][#rows[r]] end, "i64"), last(), drawn()):totable()
-  end
-  writer.give_back(model, w)
+-- Writes the texts with a scheduler of their own.
+local function write(model, texts, longest, o, where)
+  local room = room_for(longest + o.max_new_tokens, model.config.length)
+  local s = scheduler_of.make(model, {slots = #texts, length = room, chunk = room, draft = o.draft, draft_tokens = o.draft_tokens}, where)
+  s:finish(who, texts, o.on_token, true)
+  s:close()
+end
+
+-- Writes the texts with a given scheduler, and leaves none of them behind.
+local function write_with(s, texts, o)
+  local good, why = pcall(s.finish, s, who, texts, o.on_token)
+  for _, text in ipairs(texts) do s:cancel(text) end
+  if not good then error(why, 0) end
 end
 
 -- Returns the rows as a tensor: padded to the longest row with each row's last id.
@@ -117,14 +90,40 @@ local function as_tensor(rows, ids, where)
   return rille.tensor(prompts.padded(rows, longest), {dtype = ids.dtype, placement = where.placement, sbp = where.sbp})
 end
 
-return function(model, ids, given)
+-- Returns what the options ask for beside the ids: a table for each text; nil: nothing.
+local function extras(texts, o)
+  if not o.logprobs then return nil end
+  local list = {}
+  for r, text in ipairs(texts) do
+    list[r] = {ended = text.ended, logprobs = text.logprobs, top_logprobs = text.top_logprobs}
+  end
+  return list
+end
+
+-- scheduler: a scheduler to use; nil: one of the call's own.
+return function(model, ids, given, scheduler)
   if layout.is_tensor(ids) then
     model:check_ids(ids)
     check.that(ids.dtype ~= "u8" or model.config.vocab <= 256, "%s: the result has the prompts' dtype, and u8 cannot hold " ..
       "the %d ids of the model; use i32 or i64", who, model.config.vocab)
   end
   local rows, longest = prompts.read(who, ids, model.config.vocab)
-  local o, where = read_options(model, given, longest), place_of(model, ids)
-  if o.max_new_tokens > 0 then go_on(model, rows, longest, o, where) end
-  return layout.is_tensor(ids) and as_tensor(rows, ids, where) or rows
+  local o = read_options(model, given, longest, scheduler and scheduler.length or model.config.length)
+  local where, more = place_of(model, ids), nil
+  if o.beams then
+    check.that(not scheduler, "%s: the option beams needs m:generate", who)
+    rows, more = beams(model, rows, o, room_for(longest + o.max_new_tokens, model.config.length), where)
+  else
+    local texts = texts_of(rows, o)
+    if scheduler then
+      write_with(scheduler, texts, o)
+    elseif o.max_new_tokens > 0 then
+      write(model, texts, longest, o, where)
+    end
+    for r, text in ipairs(texts) do rows[r] = text.ids end
+    more = extras(texts, o)
+  end
+  rows = layout.is_tensor(ids) and as_tensor(rows, ids, where) or rows
+  if more then return rows, more end
+  return rows
 end

@@ -45,6 +45,8 @@ function Model:forward(ids, cache) return self:logits(self:features(ids, cache))
 
 function Model:generate(ids, options) return require("rille.models.generate")(self, ids, options) end
 
+function Model:scheduler(options) return require("rille.models.scheduler").new(self, options) end
+
 function Model:save(dir, options) return files.save(self.kind, self, dir, options) end
 
 function Model:describe()

@@ -1,9 +1,9 @@
 -- writer.lua - compiled steps for text generation. The steps are cached per model, so only the first text compiles.
 --
--- A writer has two steps. `prompt` reads whole prompts, (batch, length), and fills the key/value cache (cache.lua).
--- `next` takes the last id of each row and its position. Both steps choose the following ids on the devices, so only
--- ids are transferred to the host. A writer serves texts of one batch size, one layout, one way to choose ids, and at
--- most `room` positions. temperature and top_p are read at each run.
+-- A writer has three steps. `prompt` reads whole prompts, (batch, length), and fills the key/value cache (cache.lua).
+-- `next` reads further ids at given positions. Both choose the following ids on the devices (choose.lua), so only ids are
+-- transferred to the host. `pick` chooses from logits that the host has changed. A writer serves texts of one batch size,
+-- one layout, and at most `room` positions.
 --
 -- The most recently used writers of a model are cached. take() removes a writer from the cache; give_back() returns it
 -- after a text has ended without an error. Texts that are written concurrently therefore use separate writers. A writer
@@ -19,7 +19,8 @@ local choose = require "rille.models.choose"
 
 local writer = {}
 
-local MOST = 4 -- maximum number of writers per model
+local MOST <const> = 4 -- maximum number of writers per model
+local FORMS <const> = 48 -- maximum number of compiled forms of a step
 
 local kept = setmetatable({}, {__mode = "k"}) -- model -> its writers, most recently used first
 
@@ -39,33 +40,63 @@ local function quietly(model, fn, ...)
   return table.unpack(results, 2, results.n)
 end
 
--- Returns the features at one position of each row, (batch, 1, width). last: positions, i64 (batch, 1).
+-- Returns the features at some entries of each row, (batch, n, width). last: entries, i64 (batch, n).
 local function entries_at(x, last)
-  local batch, _, width = table.unpack(x.shape)
-  return x:gather(1, layout.on_mesh_of(last, x):reshape{batch, 1, 1}:expand{batch, 1, width})
+  local batch, n, width = x.shape[1], last.shape[2], x.shape[3]
+  return x:gather(1, layout.on_mesh_of(last, x):reshape{batch, n, 1}:expand{batch, n, width})
 end
 
-local function new(model, batch, room, where, o)
-  local seen, how = cache.new(room), {}
-  local self = {how = how}
-  local by = {greedy = o.temperature == 0, top_k = o.top_k, top_p = o.top_p and rille.live(function() return how.top_p end),
-    scale = rille.live(function() return 1 / how.temperature end)}
-  local function pick(x, u)
-    local logits = model:logits(x)
-    return choose(logits:reshape{batch, logits.shape[3]}:to_global(where), u, by)
+-- Returns a text that differs between calls which need different programs: names of settings, their plain values, and
+-- shapes.
+local function form_of(how)
+  local words = {}
+  for name, value in pairs(how) do
+    words[#words + 1] = name .. (type(value) == "string" and value or type(value) == "table" and "#" .. value.ids.shape[2] or "")
   end
-  self.prompt = rille.graph(function(ids, last, u)
+  table.sort(words)
+  return table.concat(words, " ")
+end
+
+-- Returns a function that calls fn as a compiled step; the last argument are settings. There is one step for each form of
+-- the settings and each size of the first argument, at most FORMS.
+local function by_form(fn)
+  local steps, n = {}, 0
+  return function(...)
+    local args = table.pack(...)
+    local key = args[1].shape[2] .. " " .. form_of(args[args.n])
+    if not steps[key] then
+      if n == FORMS then steps, n = {}, 0 end
+      steps[key], n = rille.graph(fn), n + 1
+    end
+    return steps[key](...)
+  end
+end
+
+-- Returns the steps of a writer. last: entries whose next ids are chosen, i64 (batch, n), nil: each row has one entry;
+-- how: settings of choose.lua. If how.open is set, a step returns logits, {scores =, logits =}, and chooses no ids.
+local function new(model, batch, room, where)
+  local seen, self = cache.new(room), {}
+  local function finish(x, last, how)
+    local logits = model:logits(last and entries_at(x, last) or x)
+    logits = logits:reshape{batch * logits.shape[2], logits.shape[3]}:to_global(where)
+    local scores = choose.edit(how.beams and logits:log_softmax(1) or logits, how)
+    if how.open then return {scores = scores, logits = logits} end
+    return choose.pick(scores, logits, how)
+  end
+  self.prompt = by_form(function(ids, last, how)
     return quietly(model, function()
       seen:begin(ids)
-      return pick(entries_at(model:features(ids, seen), last), u)
+      return finish(model:features(ids, seen), last, how)
     end)
   end)
-  self.next = rille.graph(function(ids, at, u)
+  self.next = by_form(function(ids, at, last, how)
     return quietly(model, function()
       seen:go_to(at)
-      return pick(model:features(ids, seen), u)
+      return finish(model:features(ids, seen), last, how)
     end)
   end)
+  self.pick = by_form(function(scores, logits, how) return choose.pick(scores, logits, how) end)
+  self.reorder = rille.graph(function(from) seen:reorder(from) end)
   return self
 end
 
@@ -117,15 +148,14 @@ local function is_as_before(self, state, generation)
 end
 
 -- Returns the key that all texts of a writer share.
-local function key_of(batch, room, where, o)
+local function key_of(batch, room, where)
   local sbp = type(where.sbp) == "table" and table.concat(where.sbp, " ") or where.sbp
-  return table.concat({batch, room, tostring(where.placement), sbp, tostring(o.temperature == 0), tostring(o.top_k),
-    tostring(o.top_p ~= nil), tostring(rille._autocast())}, "|")
+  return table.concat({batch, room, tostring(where.placement), sbp, tostring(rille._autocast())}, "|")
 end
 
--- Returns a writer for `batch` rows of at most `room` positions, ids laid out as `where`. o: temperature, top_k, top_p.
-function writer.take(model, batch, room, where, o)
-  local list, key, found = kept[model] or {}, key_of(batch, room, where, o), nil
+-- Returns a writer for `batch` rows of at most `room` positions, ids laid out as `where`.
+function writer.take(model, batch, room, where)
+  local list, key, found = kept[model] or {}, key_of(batch, room, where), nil
   local state, generation = state_of(model)
   for i = #list, 1, -1 do
     if not is_as_before(list[i], state, generation) then
@@ -135,12 +165,14 @@ function writer.take(model, batch, room, where, o)
     end
   end
   if not found then
-    found = new(model, batch, room, where, o)
+    found = new(model, batch, room, where)
     found.key, found.state, found.generation = key, state_of(model)
   end
-  found.how.temperature, found.how.top_p = o.temperature, o.top_p
   return found
 end
+
+-- Returns true if the steps of a writer still fit the model.
+function writer.is_current(model, self) return is_as_before(self, state_of(model)) end
 
 function writer.give_back(model, self)
   local list = kept[model] or {}

@@ -226,12 +226,13 @@ def run(name, config):
     print(f"    greedy = {{{', '.join('{' + numbers(row, '%d') + '}' for row in greedy.tolist())}}}, tensors = {len(shapes)}, digest = {digest}}},")
 
 
-print("-- families.lua - results of Hugging Face's decoders, made by families.py.\n")
-print(f"return {{\n  vocab = {VOCAB}, rows = {ROWS}, length = {LENGTH}, prompt = {PROMPT}, new = {NEW},")
-for entry, make in ENTRIES.items():
-    if len(sys.argv) == 1 or entry in sys.argv[1:]:
-        try:
-            run(entry, make())
-        except Exception as e:
-            print(f"{entry}: {type(e).__name__}: {str(e)[:300]}", file=sys.stderr)
-print("}")
+if __name__ == "__main__":
+    print("-- families.lua - results of Hugging Face's decoders, made by families.py.\n")
+    print(f"return {{\n  vocab = {VOCAB}, rows = {ROWS}, length = {LENGTH}, prompt = {PROMPT}, new = {NEW},")
+    for entry, make in ENTRIES.items():
+        if len(sys.argv) == 1 or entry in sys.argv[1:]:
+            try:
+                run(entry, make())
+            except Exception as e:
+                print(f"{entry}: {type(e).__name__}: {str(e)[:300]}", file=sys.stderr)
+    print("}")

@@ -1,0 +1,169 @@
+-- reader.lua - reads texts into the slots of a key/value cache, and chooses the ids that follow.
+--
+-- A slot has room for one text, and knows which ids its part of the cache was made from. A pass reads some further ids of
+-- some slots, each from its own position. So prompts that begin like the text before are read from where they differ,
+-- long prompts are read in chunks beside texts that go on, and several guessed ids are checked in one pass.
+--
+-- One thread. The reader owns its writer (writer.lua) until close().
+
+local rille = require "rille"
+local layout = require "rille.layout"
+local prompts = require "rille.models.prompts"
+local settings_of = require "rille.models.rows"
+local writer = require "rille.models.writer"
+
+local Reader = {}
+Reader.__index = Reader
+
+-- slots: number of slots; room: positions of a slot; chunk: most ids of a slot that one pass reads.
+local function new(model, slots, room, where, chunk)
+  local self = setmetatable({model = model, n = slots, room = room, where = where, chunk = chunk, kept = {}}, Reader)
+  self.writer = writer.take(model, slots, room, where)
+  self:forget()
+  return self
+end
+
+-- Forgets what the slots contain.
+function Reader:forget()
+  self.known = {}
+  for s = 1, self.n do self.known[s] = {} end
+end
+
+-- Takes new steps, and forgets the slots, if the model's structure or layouts have changed.
+function Reader:refresh()
+  if writer.is_current(self.model, self.writer) then return end
+  self.writer, self.kept = writer.take(self.model, self.n, self.room, self.where), {}
+  self:forget()
+end
+
+function Reader:close() writer.give_back(self.model, self.writer) end
+
+-- Returns the number of ids with which both a slot's contents and a text begin.
+function Reader:common(s, ids)
+  local known, n = self.known[s], 0
+  while known[n + 1] and known[n + 1] == ids[n + 1] do n = n + 1 end
+  return n
+end
+
+-- Keeps only the first n ids of a slot. Entries behind them are overwritten before they are attended to.
+function Reader:cut(s, n)
+  for i = #self.known[s], n + 1, -1 do self.known[s][i] = nil end
+end
+
+local function tensor(rows, where) return rille.tensor(rows, {dtype = "i64", placement = where.placement, sbp = where.sbp}) end
+
+-- ---- a pass ----
+
+-- Calls the processors of texts on their logits, and returns all logits.
+local function processed(rows, scores, where)
+  local list = {}
+  for r, row in ipairs(rows) do
+    local own = scores:slice(0, r - 1, r)
+    local fn = row and row.text.o.processor
+    list[r] = fn and fn(row.text:copied(row.n), own:reshape{own.shape[2]}):reshape(own.shape) or own
+  end
+  return rille.concat(list, 0):to_global(where)
+end
+
+local function chosen(self, out, rows, how)
+  if how.open then
+    local closed = {}
+    for name, value in pairs(how) do closed[name] = name ~= "open" and value or nil end
+    out = self.writer.pick(processed(rows, out.scores, self.where), out.logits, closed)
+  end
+  for name, t in pairs(out) do out[name] = t:totable() end
+  return out
+end
+
+-- Returns the size to which n ids are padded, one of a few, because each size is a step to compile.
+local function padded_size(self, n)
+  local size = 1
+  while size < n do size = size < 8 and 2 * size or 4 * size end
+  return math.min(size, math.max(n, math.min(self.chunk, self.room)))
+end
+
+-- Returns the ids of each slot, padded to n, and their positions.
+local function padded(self, feeds, n)
+  local ids, at = {}, {}
+  for s = 1, self.n do
+    local feed, known = feeds[s], #self.known[s]
+    ids[s], at[s] = {}, {}
+    for i = 1, n do
+      local real = feed and i <= feed.count
+      ids[s][i], at[s][i] = real and feed.text.ids[known + i] or 0, real and known + i - 1 or -1
+    end
+  end
+  return ids, at
+end
+
+-- Returns the rows of a pass (rows.lua), `scored` for each slot, and the entries that they follow.
+local function rows_of(self, feeds, scored)
+  local rows, last = {}, {}
+  for s = 1, self.n do
+    local feed, known = feeds[s], #self.known[s]
+    last[s] = {}
+    for v = 1, scored do
+      local entry = feed and feed.count - scored + v - 1 or 0
+      last[s][v] = math.max(0, entry)
+      rows[#rows + 1] = feed and v > scored - feed.scored and {text = feed.text, n = known + entry + 1} or false
+    end
+  end
+  return rows, last
+end
+
+-- Returns the ids of all slots, padded to n; idle slots have the ids of some other slot.
+local function whole_rows(self, feeds, n)
+  local rows, _, some = {}, next(feeds)
+  for s = 1, self.n do rows[s] = (feeds[s] or some).text.ids end
+  return prompts.padded(rows, n)
+end
+
+local function with_beams(how, n)
+  local more = {beams = tostring(n)}
+  for name, value in pairs(how) do more[name] = value end
+  return more
+end
+
+local function remember(self, feeds)
+  for s, feed in pairs(feeds) do
+    local known = self.known[s]
+    for i = #known + 1, #known + feed.count do known[i] = feed.text.ids[i] end
+  end
+end
+
+-- Reads feed.count further ids of the text feeds[s].text into each slot s, and chooses the ids that follow its last
+-- feed.scored entries; 0: none. scored: the greatest feed.scored. more: {whole = true}: every slot is read from its first
+-- id, in one pass of any length; {beams = n}: the n likeliest ids are returned in place of a choice. Returns results of
+-- choose.lua as lists; slot s has the rows up to s * scored.
+function Reader:pass(feeds, scored, more)
+  more = more or {}
+  local longest, where = 1, self.where
+  for _, feed in pairs(feeds) do longest = math.max(longest, feed.count) end
+  local rows, last = rows_of(self, feeds, scored)
+  local how, out = settings_of(rows, where, self.kept), nil
+  if more.beams then how = with_beams(how, more.beams) end
+  if more.whole then
+    out = self.writer.prompt(tensor(whole_rows(self, feeds, longest), where), tensor(last, where), how)
+  else
+    local n = padded_size(self, longest)
+    local ids, at = padded(self, feeds, n)
+    out = self.writer.next(tensor(ids, where), tensor(at, where), n > 1 and tensor(last, where) or nil, how)
+  end
+  remember(self, feeds)
+  return chosen(self, out, rows, how)
+end
+
+-- Replaces the contents of each slot s by those of slot from[s].
+function Reader:reorder(from)
+  local known, ids, same = {}, {}, true
+  for s = 1, self.n do
+    known[s], ids[s] = table.move(self.known[from[s]], 1, #self.known[from[s]], 1, {}), from[s] - 1
+    same = same and from[s] == s
+  end
+  if same then return end
+  local place = self.where.placement
+  self.writer.reorder(tensor(ids, {placement = place, sbp = layout.replicated(place)}))
+  self.known = known
+end
+
+return new

@@ -1,0 +1,121 @@
+-- rows.lua - settings of a pass as tensors (choose.lua), from the texts whose ids follow.
+--
+-- A row is {text =, n =}: the id that follows the first n ids of the text is chosen; false: the row is idle.
+
+local rille = require "rille"
+
+local OFF = 2 -- a share that no filter reaches
+
+local function power_of_two(n, least)
+  local p = least
+  while p < n do p = 2 * p end
+  return p
+end
+
+-- The value of a filter in a row without it, its dtype, and whether greedy rows read it.
+local filters = {top_k = {0, "i64"}, top_p = {OFF, "f32"}, min_p = {0, "f32"}, typical_p = {OFF, "f32"}}
+
+local function scale_of(row) return row and row.text.o.temperature > 0 and 1 / row.text.o.temperature or 0 end
+
+-- Returns a tensor (rows, 1).
+local function column(rows, value, dtype, where)
+  local t = {}
+  for r, row in ipairs(rows) do t[r] = {value(row)} end
+  return rille.tensor(t, {dtype = dtype, placement = where.placement, sbp = where.sbp})
+end
+
+-- Returns the settings that do not differ between the ids of a text.
+local function constant(rows, where)
+  local how = {}
+  local function add(name, off, dtype)
+    local used, widest = false, 1
+    for _, row in ipairs(rows) do
+      local value = row and row.text.o.temperature > 0 and row.text.o[name]
+      used = used or value
+      widest = math.max(widest, value or 1)
+    end
+    if not used then return end
+    how[name] = column(rows, function(row) return row and row.text.o[name] or off end, dtype, where)
+    if name == "top_k" then how.widest = tostring((widest + 7) // 8 * 8) end
+  end
+  for name, of in pairs(filters) do add(name, of[1], of[2]) end
+  local open, logprobs, greedy, sampled = false, -1, false, false
+  for _, row in ipairs(rows) do
+    if scale_of(row) == 0 then greedy = true else sampled = true end
+    open = open or row and row.text.o.processor and true
+    logprobs = math.max(logprobs, row and row.text.o.logprobs or -1)
+  end
+  how.scale = column(rows, scale_of, "f32", where) -- always a tensor, so that steps copy every table of settings
+  if greedy and sampled then how.mixed = "yes" end
+  if open then how.open = "yes" end
+  if logprobs >= 0 then how.logprobs = tostring(logprobs == 0 and 0 or power_of_two(logprobs, 1)) end
+  return how
+end
+
+-- Returns tables id -> number, one for each row, as {ids = (rows, n), values = (rows, n)}; n is a power of two.
+local function sparse(lists, where)
+  local ids, values, most = {}, {}, 1
+  for r, list in ipairs(lists) do
+    ids[r], values[r] = {}, {}
+    for id, value in pairs(list or {}) do
+      ids[r][#ids[r] + 1], values[r][#values[r] + 1] = id, value
+    end
+    most = math.max(most, #ids[r])
+  end
+  local n = power_of_two(most, 8)
+  for r = 1, #lists do
+    for i = #ids[r] + 1, n do ids[r][i], values[r][i] = 0, 0 end
+  end
+  return {ids = rille.tensor(ids, {dtype = "i64", placement = where.placement, sbp = where.sbp}),
+    values = rille.tensor(values, {dtype = "f32", placement = where.placement, sbp = where.sbp})}
+end
+
+-- Adds the changes of logits to how.
+local function add_edits(how, rows, where)
+  local of, any = {bias = {}, repetition = {}, adds = {}, allowed = {}}, {}
+  for r, row in ipairs(rows) do
+    local edits = row and row.text:has_edits() and row.text:edits(row.n) or {}
+    for name, lists in pairs(of) do
+      lists[r] = edits[name] or false
+      any[name] = any[name] or edits[name]
+    end
+  end
+  for name, lists in pairs(of) do
+    if any[name] then how[name] = sparse(lists, where) end
+  end
+  if how.allowed then
+    how.allowed.only = column(of.allowed, function(list) return list and 1 or 0 end, "f32", where)
+  end
+end
+
+-- Returns true if both lists of rows are of the same texts.
+local function same_texts(a, b)
+  if not a or #a ~= #b then return false end
+  for r, row in ipairs(b) do
+    if (a[r] and a[r].text) ~= (row and row.text) then return false end
+  end
+  return true
+end
+
+local function any(rows, fn)
+  for _, row in ipairs(rows) do
+    if row and fn(row) then return true end
+  end
+  return false
+end
+
+-- Returns the settings of a pass. kept: a table that keeps constant settings from pass to pass.
+return function(rows, where, kept)
+  if not same_texts(kept.rows, rows) then kept.how = constant(rows, where) end
+  kept.rows = rows
+  local edited = any(rows, function(row) return row.text:has_edits() end)
+  local sampled = any(rows, function(row) return scale_of(row) > 0 end)
+  if not edited and not sampled then return kept.how end
+  local how = {}
+  for name, value in pairs(kept.how) do how[name] = value end
+  if sampled then
+    how.drawn = column(rows, function(row) return scale_of(row) > 0 and row.text:number_after(row.n) or 0 end, "f32", where)
+  end
+  if edited then add_edits(how, rows, where) end
+  return how
+end

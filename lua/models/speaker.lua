@@ -1,0 +1,72 @@
+-- speaker.lua - converts a text's new ids to text, id by id, and finds stop strings.
+--
+-- A piece is reported when its characters are complete, and when no stop string can begin in it. Text from a stop string
+-- on is not reported.
+
+local Speaker = {}
+Speaker.__index = Speaker
+
+-- stops: list of stop strings.
+local function new(tokenizer, stops)
+  return setmetatable({tokenizer = tokenizer, stops = stops, ids = {}, first = 1, read = 0, held = "", stopped = false}, Speaker)
+end
+
+local function decoded(self, first, last)
+  if last < first then return "" end
+  return self.tokenizer:decode(table.move(self.ids, first, last, 1, {}), {skip_special_tokens = true})
+end
+
+-- Returns the number of bytes at the end of a text that are an incomplete UTF-8 character.
+local function incomplete(text)
+  for n = 1, math.min(4, #text) do
+    local byte = text:byte(-n)
+    if byte >= 0xc0 then return (byte >= 0xf0 and 4 or byte >= 0xe0 and 3 or 2) > n and n or 0 end
+    if byte < 0x80 then return 0 end
+  end
+  return 0
+end
+
+-- Returns the text of the ids that were not reported yet; "" while its last character is incomplete. The ids reported last
+-- are decoded again, because decoders treat the first id of a text differently.
+local function fresh_text(self, final)
+  local before, all = decoded(self, self.first, self.read), decoded(self, self.first, #self.ids)
+  if not final and (incomplete(all) > 0 or all:sub(-3) == "\u{fffd}" and #self.ids - self.read < 4) then return "" end
+  self.first, self.read = self.read + 1, #self.ids
+  return all:sub(#before + 1)
+end
+
+-- Returns the number of bytes at the end of a text with which some stop string begins.
+local function begun(self, text)
+  for n = #text, 1, -1 do
+    for _, stop in ipairs(self.stops) do
+      if n < #stop and text:sub(-n) == stop:sub(1, n) then return n end
+    end
+  end
+  return 0
+end
+
+-- Returns the part of held text that can be reported.
+local function release(self, final)
+  local text, at = self.held, nil
+  for _, stop in ipairs(self.stops) do
+    local found = text:find(stop, 1, true)
+    if found and (not at or found < at) then at = found end
+  end
+  if at then
+    self.stopped, self.held = true, ""
+    return text:sub(1, at - 1)
+  end
+  local keep = final and 0 or begun(self, text)
+  self.held = text:sub(#text - keep + 1)
+  return text:sub(1, #text - keep)
+end
+
+-- Adds an id; nil: the text has ended. Returns the next piece of text.
+function Speaker:push(id)
+  if self.stopped then return "" end
+  self.ids[#self.ids + 1] = id
+  self.held = self.held .. fresh_text(self, id == nil)
+  return release(self, id == nil)
+end
+
+return new

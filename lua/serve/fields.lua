@@ -1,0 +1,204 @@
+-- fields.lua - reads the body of a request of OpenAI's API: fields to options of sampling.lua.
+--
+-- A field that would change the answer and is not supported is an error, and so is an unknown field. Fields that only
+-- label a request are ignored. Errors are tables {status =, message =, param =}.
+
+local json = require "rille.json"
+
+local fields = {}
+
+local MOST_TEXTS <const> = 64 -- maximum number of texts of a request
+local MOST_STOPS <const> = 16
+
+function fields.fail(status, param, format, ...) error({status = status, param = param, message = format:format(...)}, 0) end
+
+local function that(good, param, format, ...)
+  if not good then fields.fail(400, param, format, ...) end
+end
+
+local function shown(v)
+  if type(v) == "string" then return #v <= 40 and ("%q"):format(v) or ("a string of %d bytes"):format(#v) end
+  return type(v) == "table" and (getmetatable(v) and "an array" or "an object") or tostring(v)
+end
+
+local function is_list(v) return type(v) == "table" and getmetatable(v) ~= nil and v ~= json.null end
+local function is_object(v) return type(v) == "table" and getmetatable(v) == nil end
+
+local function integer(name, v, least, most)
+  local whole = type(v) == "number" and math.tointeger(v)
+  that(whole and whole >= least and whole <= most, name, "%s must be an integer from %d to %d, found %s", name, least, most, shown(v))
+  return whole
+end
+
+local function number(name, v, least, most)
+  that(type(v) == "number" and v >= least and v <= most, name, "%s must be a number from %g to %g, found %s", name, least, most, shown(v))
+  return v
+end
+
+local function flag(name, v)
+  that(type(v) == "boolean", name, "%s must be true or false, found %s", name, shown(v))
+  return v
+end
+
+-- ---- fields of both kinds of request ----
+
+local function to_number(least, most)
+  return function(call, name, v) call.o[name] = number(name, v, least, most) end
+end
+
+local function ignored() end
+
+-- Returns a reader that accepts only this value.
+local function only(value)
+  return function(_, name, v) that(v == value, name, "%s is not supported; expected %s", name, tostring(value)) end
+end
+
+local function read_tokens(call, name, v) call.o.max_new_tokens = integer(name, v, 0, 1 << 31) end
+
+local function read_stop(call, name, v)
+  local list = is_list(v) and v or {v}
+  that(#list <= MOST_STOPS, name, "stop must have at most %d strings, found %d", MOST_STOPS, #list)
+  for _, text in ipairs(list) do
+    that(type(text) == "string" and text ~= "", name, "stop must be a string that is not empty, or a list of these; found %s", shown(text))
+    table.insert(call.o.stop, text)
+  end
+end
+
+local function read_stop_ids(call, name, v)
+  that(is_list(v), name, "stop_token_ids must be a list of ids, found %s", shown(v))
+  for _, id in ipairs(v) do table.insert(call.o.stop, integer(name, id, 0, call.vocab - 1)) end
+end
+
+local function read_bias(call, name, v)
+  that(is_object(v) or is_list(v) and #v == 0, name, "logit_bias must be an object {\"id\": number}, found %s", shown(v))
+  local bias = {}
+  for key, value in pairs(v) do
+    bias[integer(name .. "'s id", tonumber(key), 0, call.vocab - 1)] = number(name, value, -100, 100)
+  end
+  call.o.logit_bias = bias
+end
+
+local function read_stream_options(call, name, v)
+  that(is_object(v), name, "stream_options must be an object, found %s", shown(v))
+  for key, value in pairs(v) do
+    that(key == "include_usage" or key == "include_obfuscation", name, "unknown field stream_options.%s", key)
+    if key == "include_usage" then call.usage = flag("stream_options.include_usage", value) end
+  end
+end
+
+local common = {
+  temperature = to_number(0, 2), top_p = to_number(0, 1), min_p = to_number(0, 1), typical_p = to_number(0, 1),
+  presence_penalty = to_number(-2, 2), frequency_penalty = to_number(-2, 2), repetition_penalty = to_number(0.01, 100),
+  max_tokens = read_tokens, stop = read_stop, stop_token_ids = read_stop_ids, logit_bias = read_bias,
+  stream_options = read_stream_options,
+  top_k = function(call, name, v)
+    v = integer(name, v, -1, 1 << 31)
+    if v > 0 then call.o.top_k = v end
+  end,
+  min_tokens = function(call, name, v) call.o.min_new_tokens = integer(name, v, 0, 1 << 31) end,
+  seed = function(call, name, v) call.o.seed = integer(name, v, math.mininteger, math.maxinteger) end,
+  n = function(call, name, v) call.n = integer(name, v, 1, MOST_TEXTS) end,
+  stream = function(call, name, v) call.stream = flag(name, v) end,
+  ignore_eos = function(call, name, v) call.ignore_eos = flag(name, v) end,
+  model = function(call, name, v)
+    that(type(v) == "string", name, "model must be a string, found %s", shown(v))
+    if v ~= call.model then fields.fail(404, name, "unknown model %s; expected \"%s\"", shown(v), call.model) end
+  end,
+  user = ignored, store = ignored, metadata = ignored, service_tier = ignored, safety_identifier = ignored, prompt_cache_key = ignored,
+}
+
+-- ---- prompts ----
+
+local function encoded(call, text) return call.tokenizer:encode(text, {add_special_tokens = true}) end
+
+local function id_list(call, list)
+  local ids = {}
+  for i, id in ipairs(list) do ids[i] = integer("prompt", id, 0, call.vocab - 1) end
+  return ids
+end
+
+-- Reads a string, a list of ids, or a list of these.
+local function read_prompt(call, name, v)
+  local list = is_list(v) and type(v[1]) ~= "number" and v or {v}
+  that(#list > 0 and #list <= MOST_TEXTS, name, "prompt must be a string, or a list of 1 to %d strings; found %d", MOST_TEXTS, #list)
+  for i, one in ipairs(list) do
+    that(type(one) == "string" or is_list(one), name, "prompt must be a string, a list of ids, or a list of these; found %s", shown(one))
+    call.prompts[i] = type(one) == "string" and encoded(call, one) or id_list(call, one)
+    that(#call.prompts[i] > 0, name, "prompt must have at least one id, found an empty one")
+  end
+end
+
+-- Returns the text of a message: a string, or a list of parts of text.
+local function content_of(v, i)
+  if type(v) == "string" then return v end
+  that(is_list(v), "messages", "messages[%d].content must be a string or a list of parts, found %s", i, shown(v))
+  local texts = {}
+  for k, part in ipairs(v) do
+    that(is_object(part) and part.type == "text" and type(part.text) == "string", "messages",
+      "messages[%d].content[%d] must be {\"type\": \"text\", \"text\": string}", i, k - 1)
+    texts[k] = part.text
+  end
+  return table.concat(texts)
+end
+
+-- Returns the ids of a conversation that the assistant continues. A tokenizer without a chat template writes "role: text".
+local function chat_ids(call, messages)
+  local good, chat = pcall(function() return call.tokenizer.chat end)
+  if good and chat then
+    local done, out = pcall(chat, call.tokenizer, messages, {add_generation_prompt = true})
+    that(done, "messages", "the chat template refused the messages: %s", (tostring(out):gsub("^[^:]*:%d+: ", "")))
+    return type(out) == "string" and call.tokenizer:encode(out) or out
+  end
+  local lines = {}
+  for i, m in ipairs(messages) do lines[i] = ("%s: %s\n"):format(m.role, m.content) end
+  return encoded(call, table.concat(lines) .. "assistant:")
+end
+
+local function read_messages(call, name, v)
+  that(is_list(v) and #v > 0, name, "messages must be a list of messages that is not empty, found %s", shown(v))
+  local messages = {}
+  for i, m in ipairs(v) do
+    that(is_object(m) and type(m.role) == "string", name, "messages[%d] must be {\"role\": string, \"content\": string}", i - 1)
+    messages[i] = {role = m.role, content = content_of(m.content, i - 1)}
+  end
+  call.prompts[1] = chat_ids(call, messages)
+end
+
+-- ---- the two kinds of request ----
+
+local kinds = {
+  completion = {
+    required = "prompt", prompt = read_prompt, best_of = ignored, echo = only(false), suffix = only(json.null),
+    logprobs = function(call, name, v) call.o.logprobs = integer(name, v, 0, 20) end,
+  },
+  chat = {
+    required = "messages", messages = read_messages, max_completion_tokens = read_tokens,
+    logprobs = function(call, name, v) call.o.logprobs = call.o.logprobs or flag(name, v) and 0 or nil end,
+    top_logprobs = function(call, name, v) call.o.logprobs = integer(name, v, 0, 20) end,
+    response_format = function(_, name, v)
+      that(is_object(v) and v.type == "text", name, "response_format is not supported; expected {\"type\": \"text\"}")
+    end,
+  },
+}
+
+-- Reads a request into a call: o (options), prompts (lists of ids), n, stream, usage, ignore_eos. kind: "completion" or
+-- "chat". call: has model, vocab, tokenizer.
+function fields.read(call, kind, text)
+  local good, body = pcall(json.decode, text, "body")
+  that(good, nil, "the body must be JSON: %s", (tostring(body):gsub("^[^ ]*:%d+: ", "")))
+  that(is_object(body), nil, "the body must be a JSON object, found %s", shown(body))
+  local own = kinds[kind]
+  call.o, call.prompts, call.n = {stop = {}}, {}, 1
+  for name, value in pairs(body) do
+    local read = name ~= "required" and own[name] or common[name]
+    that(read, name, "unknown field %s", shown(name))
+    if value ~= json.null then read(call, name, value) end
+  end
+  that(call.prompts[1], own.required, "the field %s is missing", own.required)
+  that(body.best_of == nil or body.best_of == json.null or body.best_of == call.n, "best_of", "best_of must be equal to n, found %s",
+    shown(body.best_of))
+  that(#call.prompts * call.n <= MOST_TEXTS, "n", "a request must have at most %d texts, found %d", MOST_TEXTS, #call.prompts * call.n)
+  return call
+end
+
+return fields

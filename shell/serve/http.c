@@ -1,0 +1,502 @@
+/* http.c - the HTTP server of rille serve, over libmicrohttpd. */
+#ifdef RILLE_HTTP
+#include "shell/serve/http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    IDLE = 30,            /* s: a connection that sends no request for this time is closed */
+    UNREAD_MOST = 1 << 23 /* bytes of a stream that a client may leave unread */
+};
+
+struct bytes {
+    char *data;
+    size_t n, room;
+};
+
+enum state { READING, WAITING, ANSWERED, DROPPED };
+
+struct exchange { /* one request and its answer; the mutex of the server guards it */
+    struct http *http;
+    struct exchange *next; /* in the list of all */
+    struct MHD_Connection *connection;
+    int64_t id;
+    enum state state;
+    bool asleep;   /* the connection is suspended */
+    bool received; /* http_receive() has returned the request */
+    bool refused;  /* the body is longer than allowed */
+    bool streamed; /* the answer consists of pieces */
+    bool last;     /* the answer is complete */
+    int status;
+    char method[8], *path, *type, *answer_type;
+    struct bytes body, out;
+    size_t sent; /* bytes of out that were sent */
+};
+
+struct http {
+    struct http_options options;
+    struct MHD_Daemon *daemon;
+    pthread_mutex_t mutex;
+    pthread_cond_t arrived;
+    struct exchange *all; /* newest first */
+    int64_t last_id;
+    int nwaiting; /* requests that http_receive() has not returned */
+    bool closing;
+};
+
+static bool
+append_bytes(struct bytes *b, const char *data, size_t n)
+{
+    if (b->n + n + 1 > b->room) {
+        size_t room = 2 * (b->n + n) + 256;
+        char *more = realloc(b->data, room);
+        if (!more) return false;
+        b->data = more;
+        b->room = room;
+    }
+    memcpy(b->data + b->n, data, n);
+    b->n += n;
+    b->data[b->n] = 0;
+    return true;
+}
+
+/* ---- the thread of libmicrohttpd ---- */
+
+/* Answers at once with an error in the form of OpenAI's API. */
+static enum MHD_Result
+refuse(struct MHD_Connection *c, int status, const char *message)
+{
+    char text[400];
+    int n = snprintf(text, sizeof text,
+                     "{\"error\": {\"message\": \"%s\", \"type\": \"%s\", \"param\": null, \"code\": null}}\n", message,
+                     status < 500 ? "invalid_request_error" : "server_error");
+    struct MHD_Response *r = MHD_create_response_from_buffer((size_t)n, text, MHD_RESPMEM_MUST_COPY);
+    if (!r) return MHD_NO;
+    MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
+    if (status == MHD_HTTP_SERVICE_UNAVAILABLE) MHD_add_response_header(r, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    enum MHD_Result done = MHD_queue_response(c, (unsigned)status, r);
+    MHD_destroy_response(r);
+    return done;
+}
+
+static enum MHD_Result
+refuse_length(struct MHD_Connection *c, size_t most)
+{
+    char text[100];
+    snprintf(text, sizeof text, "the body of a request must have at most %zu bytes", most);
+    return refuse(c, MHD_HTTP_CONTENT_TOO_LARGE, text);
+}
+
+static const char *
+header(struct MHD_Connection *c, const char *name)
+{
+    const char *value = MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
+    return value ? value : "";
+}
+
+static struct exchange *
+new_exchange(struct http *h, struct MHD_Connection *c, const char *path, const char *method)
+{
+    struct exchange *e = calloc(1, sizeof *e);
+    if (!e) return NULL;
+    e->http = h;
+    e->connection = c;
+    snprintf(e->method, sizeof e->method, "%s", method);
+    e->path = strdup(path);
+    e->type = strdup(header(c, MHD_HTTP_HEADER_CONTENT_TYPE));
+    if (!e->path || !e->type || !append_bytes(&e->body, "", 0)) e->refused = true;
+    pthread_mutex_lock(&h->mutex);
+    e->id = ++h->last_id;
+    e->next = h->all;
+    h->all = e;
+    pthread_mutex_unlock(&h->mutex);
+    return e;
+}
+
+static void
+free_exchange(struct exchange *e)
+{
+    free(e->path);
+    free(e->type);
+    free(e->answer_type);
+    free(e->body.data);
+    free(e->out.data);
+    free(e);
+}
+
+/* Called when a connection has finished a request, or was closed. */
+static void
+completed(void *arg, struct MHD_Connection *c, void **own, enum MHD_RequestTerminationCode code)
+{
+    struct http *h = arg;
+    struct exchange *e = *own;
+    (void)c, (void)code;
+    if (!e) return;
+    pthread_mutex_lock(&h->mutex);
+    for (struct exchange **at = &h->all; *at; at = &(*at)->next)
+        if (*at == e) {
+            *at = e->next;
+            break;
+        }
+    if (e->state == WAITING && !e->received) h->nwaiting--;
+    pthread_mutex_unlock(&h->mutex);
+    free_exchange(e);
+    *own = NULL;
+}
+
+/* Puts a complete request into the queue, and lets its connection sleep. Returns false if the queue is full. */
+static bool
+enqueue(struct http *h, struct exchange *e)
+{
+    pthread_mutex_lock(&h->mutex);
+    bool fits = h->nwaiting < h->options.queue && !h->closing;
+    if (fits) {
+        e->state = WAITING;
+        e->asleep = true;
+        h->nwaiting++;
+        MHD_suspend_connection(e->connection);
+        pthread_cond_signal(&h->arrived);
+    }
+    pthread_mutex_unlock(&h->mutex);
+    return fits;
+}
+
+/* Copies the next bytes of a stream; without any, the connection sleeps. */
+static ssize_t
+read_stream(void *arg, uint64_t at, char *to, size_t most)
+{
+    struct exchange *e = arg;
+    struct http *h = e->http;
+    (void)at;
+    pthread_mutex_lock(&h->mutex);
+    size_t n = e->out.n - e->sent;
+    if (n > most) n = most;
+    if (n) memcpy(to, e->out.data + e->sent, n);
+    e->sent += n;
+    if (e->sent == e->out.n) e->sent = e->out.n = 0;
+    bool ends = !n && (e->last || e->state == DROPPED);
+    if (!n && !ends) {
+        e->asleep = true;
+        MHD_suspend_connection(e->connection);
+    }
+    pthread_mutex_unlock(&h->mutex);
+    return ends ? MHD_CONTENT_READER_END_OF_STREAM : (ssize_t)n;
+}
+
+/* Sends the answer of a connection that was woken. */
+static enum MHD_Result
+send_answer(struct exchange *e)
+{
+    enum { BLOCK = 4096 };
+    struct MHD_Response *r = e->streamed
+                                 ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, e, NULL)
+                                 : MHD_create_response_from_buffer(e->out.n, e->out.data, MHD_RESPMEM_PERSISTENT);
+    if (!r) return MHD_NO;
+    MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, e->answer_type);
+    if (e->streamed) MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+    if (e->status == MHD_HTTP_SERVICE_UNAVAILABLE) MHD_add_response_header(r, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    enum MHD_Result done = MHD_queue_response(e->connection, (unsigned)e->status, r);
+    MHD_destroy_response(r);
+    return done;
+}
+
+/* Reads a piece of the body. A body that goes on far beyond its limit closes the connection. */
+static enum MHD_Result
+read_body(struct http *h, struct exchange *e, const char *data, size_t *n)
+{
+    if (e->body.n + *n > h->options.body || e->refused) {
+        e->refused = true;
+        e->sent += *n;
+        if (e->sent > 4 * h->options.body) return MHD_NO;
+    } else if (!append_bytes(&e->body, data, *n)) {
+        return MHD_NO;
+    }
+    *n = 0;
+    return MHD_YES;
+}
+
+static enum MHD_Result
+handle(void *arg, struct MHD_Connection *c, const char *path, const char *method, const char *version, const char *data,
+       size_t *n, void **own)
+{
+    struct http *h = arg;
+    struct exchange *e = *own;
+    (void)version;
+    if (!e) {
+        if (strtoull(header(c, MHD_HTTP_HEADER_CONTENT_LENGTH), NULL, 10) > h->options.body)
+            return refuse_length(c, h->options.body);
+        *own = new_exchange(h, c, path, method);
+        return *own ? MHD_YES : MHD_NO;
+    }
+    if (*n) return read_body(h, e, data, n);
+    switch (e->state) {
+    case READING:
+        if (e->refused) return refuse_length(c, h->options.body);
+        return enqueue(h, e) ? MHD_YES
+                             : refuse(c, MHD_HTTP_SERVICE_UNAVAILABLE, "too many requests wait; try again later");
+    case ANSWERED: return send_answer(e);
+    default: return MHD_NO;
+    }
+}
+
+/* ---- opening ---- */
+
+static int
+read_address(const struct http_options *o, struct sockaddr_storage *out, socklen_t *n)
+{
+    struct sockaddr_in *four = (struct sockaddr_in *)(void *)out;
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)(void *)out;
+    memset(out, 0, sizeof *out);
+    *n = sizeof *four;
+    if (inet_pton(AF_INET, o->host, &four->sin_addr) == 1) {
+        four->sin_family = AF_INET;
+        four->sin_port = htons((uint16_t)o->port);
+        return 0;
+    }
+    *n = sizeof *six;
+    if (inet_pton(AF_INET6, o->host, &six->sin6_addr) != 1) return -1;
+    six->sin6_family = AF_INET6;
+    six->sin6_port = htons((uint16_t)o->port);
+    return 0;
+}
+
+/* Returns a listening socket; -1: errno says why. */
+static int
+listen_at(const struct sockaddr_storage *address, socklen_t n)
+{
+    enum { BACKLOG = 128 };
+    int on = 1, fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (!bind(fd, (const struct sockaddr *)(const void *)address, n) && !listen(fd, BACKLOG)) return fd;
+    int cause = errno;
+    close(fd);
+    errno = cause;
+    return -1;
+}
+
+/* Starts the thread of libmicrohttpd, which receives no signals. */
+static struct MHD_Daemon *
+start_daemon(struct http *h, int fd)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    struct MHD_Daemon *d = MHD_start_daemon(
+        MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, h,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)h->options.connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE, MHD_OPTION_END);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return d;
+}
+
+static struct http *
+open_failed(struct http *h, int fd, char why[200], const char *cause)
+{
+    snprintf(why, 200, "%s", cause);
+    if (fd >= 0) close(fd);
+    free(h);
+    return NULL;
+}
+
+struct http *
+http_open(const struct http_options *o, char why[200])
+{
+    struct sockaddr_storage address;
+    socklen_t n;
+    struct http *h = calloc(1, sizeof *h);
+    if (!h) return open_failed(h, -1, why, "out of memory");
+    h->options = *o;
+    if (read_address(o, &address, &n)) return open_failed(h, -1, why, "the host must be a numeric address");
+    int fd = listen_at(&address, n);
+    if (fd < 0) return open_failed(h, fd, why, strerror(errno));
+    getsockname(fd, (struct sockaddr *)(void *)&address, &n);
+    h->options.port = ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)(void *)&address)->sin_port
+                                                         : ((struct sockaddr_in6 *)(void *)&address)->sin6_port);
+    h->options.host = NULL;
+    pthread_mutex_init(&h->mutex, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&h->arrived, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    h->daemon = start_daemon(h, fd);
+    return h->daemon ? h : open_failed(h, fd, why, "the HTTP library cannot start its thread");
+}
+
+int
+http_port(const struct http *h)
+{
+    return h->options.port;
+}
+
+/* ---- the owner ---- */
+
+static struct timespec
+after_seconds(double seconds)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    int64_t ns = t.tv_nsec + (int64_t)(seconds * 1e9);
+    t.tv_sec += (time_t)(ns / 1000000000);
+    t.tv_nsec = (long)(ns % 1000000000);
+    return t;
+}
+
+/* Returns the oldest request that was not returned before, or NULL. */
+static struct exchange *
+oldest_waiting(struct http *h)
+{
+    struct exchange *oldest = NULL;
+    for (struct exchange *e = h->all; e; e = e->next)
+        if (e->state == WAITING && !e->received) oldest = e;
+    return oldest;
+}
+
+bool
+http_receive(struct http *h, double seconds, struct http_request *r)
+{
+    struct timespec until = after_seconds(seconds);
+    pthread_mutex_lock(&h->mutex);
+    while (!h->nwaiting && seconds > 0 && !pthread_cond_timedwait(&h->arrived, &h->mutex, &until)) continue;
+    struct exchange *e = h->nwaiting ? oldest_waiting(h) : NULL;
+    if (e) {
+        h->nwaiting--;
+        e->received = true;
+        *r = (struct http_request){e->id, e->method, e->path, e->type, e->body.data, e->body.n};
+    }
+    pthread_mutex_unlock(&h->mutex);
+    return e != NULL;
+}
+
+static struct exchange *
+find_exchange(struct http *h, int64_t id)
+{
+    for (struct exchange *e = h->all; e; e = e->next)
+        if (e->id == id) return e;
+    return NULL;
+}
+
+/* Leaves the mutex. Wakes the connection if it sleeps: it stays alive until then, so the mutex is not needed. */
+static void
+leave_and_wake(struct http *h, struct exchange *e)
+{
+    struct MHD_Connection *c = e && e->asleep ? e->connection : NULL;
+    if (c) e->asleep = false;
+    pthread_mutex_unlock(&h->mutex);
+    if (c) MHD_resume_connection(c);
+}
+
+bool
+http_answer(struct http *h, int64_t id, int status, const char *type, const char *text, size_t size, bool last)
+{
+    pthread_mutex_lock(&h->mutex);
+    struct exchange *e = find_exchange(h, id);
+    bool good = e && e->state == WAITING && append_bytes(&e->out, text, size);
+    if (good) {
+        e->answer_type = strdup(type);
+        e->status = status;
+        e->streamed = !last;
+        e->last = last;
+        e->state = e->answer_type ? ANSWERED : DROPPED;
+    }
+    leave_and_wake(h, good ? e : NULL);
+    return good;
+}
+
+bool
+http_send(struct http *h, int64_t id, const char *text, size_t size, bool last)
+{
+    pthread_mutex_lock(&h->mutex);
+    struct exchange *e = find_exchange(h, id);
+    bool good = e && e->state == ANSWERED && e->streamed && !e->last;
+    if (good && (e->out.n - e->sent > UNREAD_MOST || !append_bytes(&e->out, text, size))) {
+        e->state = DROPPED;
+        good = false;
+    }
+    if (good) e->last = last;
+    leave_and_wake(h, e);
+    return good;
+}
+
+/* Returns true if the peer of a connection has closed it. */
+static bool
+has_left(struct MHD_Connection *c)
+{
+    char byte;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (!info) return true;
+    ssize_t n = recv(info->connect_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+bool
+http_connected(struct http *h, int64_t id)
+{
+    pthread_mutex_lock(&h->mutex);
+    struct exchange *e = find_exchange(h, id);
+    bool there = e && e->state != DROPPED && !(e->asleep && has_left(e->connection));
+    pthread_mutex_unlock(&h->mutex);
+    return there;
+}
+
+void
+http_drop(struct http *h, int64_t id)
+{
+    pthread_mutex_lock(&h->mutex);
+    struct exchange *e = find_exchange(h, id);
+    if (e) e->state = DROPPED;
+    leave_and_wake(h, e);
+}
+
+/* Drops the requests that were not answered. Returns true if answers are still being sent. */
+static bool
+drop_unanswered(struct http *h)
+{
+    bool sending = false;
+    int64_t id = -1;
+    do {
+        if (id >= 0) http_drop(h, id);
+        id = -1;
+        sending = false;
+        pthread_mutex_lock(&h->mutex);
+        for (struct exchange *e = h->all; e; e = e->next) {
+            if (e->asleep) id = e->id;
+            sending = sending || e->state == ANSWERED;
+        }
+        pthread_mutex_unlock(&h->mutex);
+    } while (id >= 0);
+    return sending;
+}
+
+void
+http_close(struct http *h, double seconds)
+{
+    if (!h) return;
+    pthread_mutex_lock(&h->mutex);
+    h->closing = true;
+    pthread_mutex_unlock(&h->mutex);
+    struct timespec step = {0, 10000000};
+    for (double waited = 0; drop_unanswered(h) && waited < seconds; waited += 0.01) nanosleep(&step, NULL);
+    drop_unanswered(h);
+    MHD_stop_daemon(h->daemon);
+    while (h->all) { /* the library reports every request; none is left */
+        struct exchange *e = h->all;
+        h->all = e->next;
+        free_exchange(e);
+    }
+    pthread_mutex_destroy(&h->mutex);
+    pthread_cond_destroy(&h->arrived);
+    free(h);
+}
+#endif

@@ -1,0 +1,48 @@
+#!/bin/bash
+# serve.sh - tests the command rille serve: options, a request over a socket, SIGTERM. The API is tested by serve-api.lua, the
+# transport by http.c.
+. t/lib/tap.sh
+rille=$1
+RILLE_DEVICES=cpu:2
+
+"$rille" -e "rille.models.llama.new{vocab = 601, length = 64, layers = 1, heads = 2, width = 16, hidden = 24}:save('$dir/small')"
+cp t/golden/tokenizer.json "$dir/small/"
+refused() { # refused WORDS OPTION...: the command fails, and its message has these words
+  local words=$1 said
+  shift
+  said=$(timeout $hang "$rille" serve "$dir/small" "$@" 2>&1) && return 1
+  echo "$said"
+  [[ $said = *"$words"* ]]
+}
+ok "--help describes the options" eval '"$rille" serve --help | grep -q "^      --recipe R"'
+if ! "$rille" -e 'os.exit(rille._http ~= nil)'; then
+  ok "without libmicrohttpd the error says what to install" refused "install libmicrohttpd-dev"
+  finish
+fi
+ok "an unknown option" refused "unknown option --prot" --prot 3
+ok "a bad port" refused "--port must be from 0 to 65535, found 99999" --port 99999
+ok "a bad host" refused "numeric address" --host example.org --port 0
+ok "a bad placement" refused "--placement must be like cpu:0,1 or cpu:2x2, found 'x'" --port 0 --placement x
+ok "a bad recipe" refused "--recipe must be like" --port 0 --recipe "tensor ="
+ok "no slots" refused "--slots must be at least 1, found 0" --slots 0
+ok "a folder that does not exist" eval '! "$rille" serve "$dir/none" --port 0'
+ok "no folder" eval '"$rille" serve; [ $? = 2 ]'
+
+"$rille" serve "$dir/small" -d cpu:2 --port 0 --recipe "tensor = 0" --name tiny >"$dir/said" 2>&1 &
+server=$!
+tell() { cat "$dir/said"; }
+await grep -q "^serving tiny at http://127.0.0.1:" "$dir/said"
+port=$(sed -n 's|^serving .*:\([0-9]*\)/v1$|\1|p' "$dir/said")
+body='{"prompt": "hello", "max_tokens": 3, "temperature": 0}'
+ask() { # ask: sends the request and prints the answer
+  exec 3<>"/dev/tcp/127.0.0.1/$port"
+  printf 'POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' ${#body} "$body" >&3
+  timeout $hang cat <&3
+  exec 3>&-
+}
+ok "a request is answered" eval 'ask | grep -q "\"completion_tokens\": 3"'
+ok "a second server cannot use the port" refused "cannot listen on 127.0.0.1, port $port: Address already in use" --port "$port"
+kill -TERM $server
+wait $server
+is "SIGTERM ends the server in order" $? 0
+finish
