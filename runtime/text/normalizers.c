@@ -29,7 +29,7 @@ normalizers_free(struct normalizers *s)
 }
 
 int
-normalizers_run(const struct normalizers *s, const uint8_t *text, size_t n, struct str *out, bool *head)
+normalizers_run(const struct normalizers *s, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
     struct str last = {0};
     int status = 0;
@@ -47,7 +47,7 @@ normalizers_run(const struct normalizers *s, const uint8_t *text, size_t n, stru
 }
 
 static int
-add_step(struct tokenizer *t, int (*apply)(const struct normalizer *, const uint8_t *, size_t, struct str *, bool *),
+add_step(struct tokenizer *t, int (*apply)(const struct normalizer *, const uint8_t *, size_t, struct str *, size_t *),
          void *state)
 {
     normalizers_add(&t->normal, &(struct normalizer){.apply = apply, .state = state});
@@ -57,9 +57,14 @@ add_step(struct tokenizer *t, int (*apply)(const struct normalizer *, const uint
 /* ---- normal forms ---- */
 
 static int
-apply_form(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, bool *head)
+apply_form(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
-    UNUSED(head);
+    if (*head && valid_utf8(text, *head) == *head) {
+        struct str first = {0};
+        normal_add(&first, *(const enum normal_form *)z->state, text, *head);
+        *head = first.len;
+        str_free(&first);
+    }
     for (size_t at = 0; at < n;) {
         size_t good = valid_utf8(text + at, n - at);
         if (good)
@@ -81,23 +86,24 @@ read_form(struct tokenizer *t, const char *path, const json_t *part)
 
 /* ---- steps that look at each character ---- */
 
-/* Calls `add` for each valid character; copies other bytes. A first character that adds nothing ends `head`. */
+/* Calls `add` for each valid character; copies other bytes. */
 static void
-each_character(const uint8_t *text, size_t n, struct str *out, bool *head, void (*add)(struct str *out, int32_t c))
+each_character(const uint8_t *text, size_t n, struct str *out, size_t *head, void (*add)(struct str *out, int32_t c))
 {
     int32_t c;
+    size_t old = *head;
     for (size_t at = 0, k; at < n; at += k) {
         k = utf8_next(text + at, n - at, &c);
         if (c < 0)
             str_addn(out, text + at, k);
         else
             add(out, c);
-        if (!out->len) *head = false;
+        if (at < old) *head = out->len;
     }
 }
 
 static int
-apply_lower(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, bool *head)
+apply_lower(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
     UNUSED(z);
     each_character(text, n, out, head, utf8_add_lower);
@@ -111,7 +117,7 @@ add_unless_mark(struct str *out, int32_t c)
 }
 
 static int
-apply_unmarked(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, bool *head)
+apply_unmarked(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
     UNUSED(z);
     each_character(text, n, out, head, add_unless_mark);
@@ -133,7 +139,7 @@ add_nmt(struct str *out, int32_t c)
 }
 
 static int
-apply_nmt(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, bool *head)
+apply_nmt(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
     UNUSED(z);
     each_character(text, n, out, head, add_nmt);
@@ -141,10 +147,13 @@ apply_nmt(const struct normalizer *z, const uint8_t *text, size_t n, struct str 
 }
 
 static int
-apply_bytes(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, bool *head)
+apply_bytes(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
-    UNUSED(z), UNUSED(head);
-    alphabet_write(text, n, out);
+    UNUSED(z);
+    alphabet_write(text, *head, out);
+    size_t first = out->len;
+    alphabet_write(text + *head, n - *head, out);
+    *head = first;
     return 0;
 }
 
@@ -153,7 +162,7 @@ read_plain(struct tokenizer *t, const char *path, const json_t *part)
 {
     static const struct {
         const char *type;
-        int (*apply)(const struct normalizer *, const uint8_t *, size_t, struct str *, bool *);
+        int (*apply)(const struct normalizer *, const uint8_t *, size_t, struct str *, size_t *);
     } kinds[] = {
         {"Lowercase", apply_lower}, {"StripAccents", apply_unmarked}, {"Nmt", apply_nmt}, {"ByteLevel", apply_bytes}};
     UNUSED(path);
@@ -173,7 +182,7 @@ add_clean(struct str *out, int32_t c)
 }
 
 static int
-apply_clean(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, bool *head)
+apply_clean(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
     UNUSED(z);
     each_character(text, n, out, head, add_clean);
@@ -193,7 +202,7 @@ add_ideograph(struct str *out, int32_t c)
 }
 
 static int
-apply_ideographs(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, bool *head)
+apply_ideographs(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
     UNUSED(z);
     each_character(text, n, out, head, add_ideograph);
@@ -207,7 +216,7 @@ add_unless_accent(struct str *out, int32_t c)
 }
 
 static int
-apply_unaccented(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, bool *head)
+apply_unaccented(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
     UNUSED(z);
     each_character(text, n, out, head, add_unless_accent);
@@ -244,11 +253,11 @@ struct ends {
 };
 
 static int
-apply_strip(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, bool *head)
+apply_strip(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
     const struct ends *ends = z->state;
     size_t from = ends->left ? text_trim_left(text, n) : 0, to = ends->right ? text_trim_right(text, n) : n;
-    if (from) *head = false;
+    *head = *head > from ? *head - from : 0;
     if (to > from) str_addn(out, text + from, to - from);
     return 0;
 }
@@ -262,9 +271,9 @@ read_strip(struct tokenizer *t, const char *path, const json_t *part)
 }
 
 static int
-apply_prepend(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, bool *head)
+apply_prepend(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
-    UNUSED(head);
+    if (*head) *head += strlen(z->state);
     str_add(out, z->state);
     str_addn(out, text, n);
     return 0;
@@ -284,11 +293,14 @@ struct replacement {
 };
 
 static int
-apply_replace(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, bool *head)
+apply_replace(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
     const struct replacement *r = z->state;
+    TRY(splitter_replace(r->find, text, *head, r->with, out));
+    size_t first = out->len;
+    str_clear(out);
     TRY(splitter_replace(r->find, text, n, r->with, out));
-    if (!*r->with && n && (!out->len || text[0] != (uint8_t)out->text[0])) *head = false;
+    *head = MIN(first, out->len);
     return 0;
 }
 
@@ -336,12 +348,15 @@ add_mapped(const struct charsmap *m, const uint8_t *text, size_t n, struct str *
 }
 
 static int
-apply_charsmap(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, bool *head)
+apply_charsmap(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
+    size_t old = *head;
+    int32_t c;
     for (size_t at = 0, k; at < n; at += k) {
         k = utf8_grapheme(text + at, n - at);
         add_mapped(z->state, text + at, k, out);
-        if (!out->len) *head = false;
+        if (at == 0 && old)
+            *head = k == old || !out->len ? out->len : utf8_next((const uint8_t *)out->text, out->len, &c);
     }
     return 0;
 }

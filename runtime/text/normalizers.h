@@ -8,9 +8,9 @@
 #include "runtime/base/str.h"
 
 struct normalizer {
-    /* Changes the text. *head: true if the text still begins at the start of the user's string; a step that drops
-     * the first character sets it to false. Returns 0, or an error code after fail(). */
-    int (*apply)(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, bool *head);
+    /* Changes the text. *head: number of bytes at the start of the text that stem from the first character of the
+     * user's string; the step updates it. Returns 0, or an error code after fail(). */
+    int (*apply)(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head);
     void (*release)(void *state); /* frees the state; NULL: the state is in the tokenizer's arena */
     void *state;                  /* settings of the step */
 };
@@ -23,6 +23,6 @@ struct normalizers {
 void normalizers_add(struct normalizers *s, const struct normalizer *z);
 void normalizers_free(struct normalizers *s);
 /* Replaces the content of `out` by the text after all steps. */
-int normalizers_run(const struct normalizers *s, const uint8_t *text, size_t n, struct str *out, bool *head);
+int normalizers_run(const struct normalizers *s, const uint8_t *text, size_t n, struct str *out, size_t *head);
 
 #endif

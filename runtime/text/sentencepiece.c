@@ -238,7 +238,7 @@ add_squeezed(const struct sentencepiece *s, const uint8_t *text, size_t n, struc
 
 /* Normalizes a text as SentencePiece's Normalizer does. */
 static int
-apply_sentencepiece(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, bool *head)
+apply_sentencepiece(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
     const struct sentencepiece *s = z->state;
     const char *space = s->escape ? mark : " ", *to;

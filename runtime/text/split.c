@@ -159,16 +159,23 @@ match_next(struct splitter *s, int k, const uint8_t *text, size_t n, struct sear
     return 0;
 }
 
-static int cut_by(const struct cut *c, int k, const uint8_t *text, size_t n, bool head);
+/* Returns how many bytes after the first `n` stem from the first character of the user's string. */
+static size_t
+head_after(size_t head, size_t n)
+{
+    return head > n ? head - n : 0;
+}
+
+static int cut_by(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head);
 
 static int
-cut_isolated(const struct cut *c, int k, const uint8_t *text, size_t n, bool head)
+cut_isolated(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head)
 {
     struct search search = {0};
     for (size_t at = 0, from, to; at < n; at = to) {
         TRY(match_next(c->s, k, text, n, &search, &from, &to));
-        if (from > at) TRY(cut_by(c, k + 1, text + at, from - at, head && at == 0));
-        if (to > from) TRY(cut_by(c, k + 1, text + from, to - from, head && from == 0));
+        if (from > at) TRY(cut_by(c, k + 1, text + at, from - at, head_after(head, at)));
+        if (to > from) TRY(cut_by(c, k + 1, text + from, to - from, head_after(head, from)));
     }
     return 0;
 }
@@ -203,20 +210,20 @@ joins_previous(const struct spans *s, enum split_manner manner, size_t i)
 }
 
 static int
-cut_spans(const struct cut *c, int k, const uint8_t *text, const struct spans *s, bool head)
+cut_spans(const struct cut *c, int k, const uint8_t *text, const struct spans *s, size_t head)
 {
     enum split_manner manner = c->s->step[k].how.manner;
     for (size_t i = 0, end; i < s->n; i = end) {
         for (end = i + 1; end < s->n && joins_previous(s, manner, end);) end++;
         size_t from = s->list[i].from, to = s->list[end - 1].to;
         if (from == to || (manner == SPLIT_REMOVED && s->list[i].hit)) continue;
-        TRY(cut_by(c, k + 1, text + from, to - from, head && from == 0));
+        TRY(cut_by(c, k + 1, text + from, to - from, head_after(head, from)));
     }
     return 0;
 }
 
 static int
-cut_in_a_manner(const struct cut *c, int k, const uint8_t *text, size_t n, bool head)
+cut_in_a_manner(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head)
 {
     struct spans s = {0};
     struct search search = {0};
@@ -234,7 +241,7 @@ cut_in_a_manner(const struct cut *c, int k, const uint8_t *text, size_t n, bool 
 
 /* Splits a text, which already has the changes of step k, with the pattern of step k. */
 static int
-cut_by_pattern(const struct cut *c, int k, const uint8_t *text, size_t n, bool head)
+cut_by_pattern(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head)
 {
     const struct step *step = &c->s->step[k];
     if (!step->code) return cut_by(c, k + 1, text, n, head);
@@ -244,12 +251,12 @@ cut_by_pattern(const struct cut *c, int k, const uint8_t *text, size_t n, bool h
 
 /* Appends a piece with the changes of a step. */
 static void
-change_piece(const struct split_step *how, const uint8_t *text, size_t n, bool head, struct str *out)
+change_piece(const struct split_step *how, const uint8_t *text, size_t n, size_t head, struct str *out)
 {
     const char *space = how->space ? how->space : " ";
     size_t k = strlen(space);
     bool has = (how->space && text[0] == ' ') || (n >= k && !memcmp(text, space, k));
-    if (!has && (how->prefix == SPLIT_PREFIX_ALWAYS || (how->prefix == SPLIT_PREFIX_FIRST && head)))
+    if (!has && (how->prefix == SPLIT_PREFIX_ALWAYS || (how->prefix == SPLIT_PREFIX_FIRST && head > 0)))
         str_add(out, space);
     for (size_t at = 0, end; at < n; at = end) {
         const uint8_t *next = how->space ? memchr(text + at, ' ', n - at) : NULL;
@@ -263,7 +270,7 @@ change_piece(const struct split_step *how, const uint8_t *text, size_t n, bool h
 }
 
 static int
-cut_changed(const struct cut *c, int k, const uint8_t *text, size_t n, bool head)
+cut_changed(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head)
 {
     struct str changed = {0};
     change_piece(&c->s->step[k].how, text, n, head, &changed);
@@ -274,7 +281,7 @@ cut_changed(const struct cut *c, int k, const uint8_t *text, size_t n, bool head
 
 /* Splits a text with step k and all later steps. text: valid UTF-8, not empty. */
 static int
-cut_by(const struct cut *c, int k, const uint8_t *text, size_t n, bool head)
+cut_by(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head)
 {
     if (k == c->s->n) {
         c->piece(c->arg, text, n);
@@ -333,7 +340,7 @@ valid_utf8(const uint8_t *p, size_t n)
 }
 
 int
-splitter_run(struct splitter *s, const uint8_t *text, size_t n, bool head,
+splitter_run(struct splitter *s, const uint8_t *text, size_t n, size_t head,
              void (*piece)(void *, const uint8_t *, size_t), void *arg)
 {
     struct cut c = {s, piece, arg};
@@ -345,7 +352,7 @@ splitter_run(struct splitter *s, const uint8_t *text, size_t n, bool head,
         TRY(stop_caller_after(&s->since, (int64_t)bad));
         text += bad;
         n -= bad;
-        head = false;
+        head = 0;
     }
     return 0;
 }

@@ -43,9 +43,10 @@ size_t valid_utf8(const uint8_t *text, size_t n);
 /* Appends the text, with `with` in place of each match of the first step. Copies bytes that are not UTF-8. */
 int splitter_replace(struct splitter *s, const uint8_t *text, size_t n, const char *with, struct str *out);
 
-/* Calls `piece` for each piece, in order. head: the text is at the start of the user's string. E_STATE: a match exceeds
+/* Calls `piece` for each piece, in order. head: number of bytes at the start that stem
+ * from the first character of the user's string. E_STATE: a match exceeds
  * the work or memory limit. E_CANCEL: the call was cancelled (runtime/base/stop.h; checked between matches). */
-int splitter_run(struct splitter *s, const uint8_t *text, size_t n, bool head,
+int splitter_run(struct splitter *s, const uint8_t *text, size_t n, size_t head,
                  void (*piece)(void *arg, const uint8_t *bytes, size_t n), void *arg);
 
 #endif

@@ -137,7 +137,7 @@ tokenizer_special(struct tokenizer *t, const char *name, const struct special *s
     GROW(t->special, t->nspecial + 1, t->special_capacity);
     struct str normal = {0};
     struct special own = *s;
-    bool head = true;
+    size_t head = 0;
     own.own = (struct span_text){arena_dup(&t->bpe.arena, s->text, s->n + 1), s->n};
     int status = s->normalized ? normalizers_run(&t->normal, (const uint8_t *)s->text, s->n, &normal, &head) : 0;
     if (s->normalized) own.n = normal.len;
@@ -165,8 +165,9 @@ tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id)
 struct encoding {
     struct tokenizer *t;
     struct ids *out;
-    const uint8_t *head; /* text at the start of the user's string; NULL: none */
-    int status;          /* of the last piece */
+    const uint8_t *begin; /* text at the start of the user's string; NULL: none */
+    size_t head;          /* number of bytes at `begin` that stem from the first character of that string */
+    int status;           /* of the last piece */
 };
 
 /* Returns the longest special token at the start of the text, of those with this value of `normalized`; NULL: none. */
@@ -192,7 +193,7 @@ static bool
 is_known_word(const struct tokenizer *t, const uint8_t *text, size_t n)
 {
     bool other = n == 0;
-    return !splitter_run(t->word, text, n, false, found_other, &other) && !other;
+    return !splitter_run(t->word, text, n, 0, found_other, &other) && !other;
 }
 
 static bool
@@ -275,7 +276,7 @@ encode_split_piece(void *arg, const uint8_t *bytes, size_t n)
 static int
 encode_plain(struct encoding *e, const uint8_t *text, size_t n)
 {
-    TRY(splitter_run(e->t->splitter, text, n, text == e->head, encode_split_piece, e));
+    TRY(splitter_run(e->t->splitter, text, n, text == e->begin ? e->head : 0, encode_split_piece, e));
     return e->status;
 }
 
@@ -335,13 +336,13 @@ static int
 encode_raw(struct encoding *e, const uint8_t *text, size_t n)
 {
     struct str normal = {0};
-    bool head = text == e->head;
+    const uint8_t *made;
     if (e->t->normal.n == 0) return encode_normal(e, text, n);
-    int status = normalizers_run(&e->t->normal, text, n, &normal, &head);
-    const uint8_t *made = (const uint8_t *)str_text(&normal);
-    e->head = head ? made : NULL;
+    if (text != e->begin) e->head = 0;
+    int status = normalizers_run(&e->t->normal, text, n, &normal, &e->head);
+    e->begin = made = (const uint8_t *)str_text(&normal);
     if (!status) status = encode_normal(e, made, normal.len);
-    e->head = NULL;
+    e->begin = NULL;
     str_free(&normal);
     return status;
 }
@@ -349,7 +350,9 @@ encode_raw(struct encoding *e, const uint8_t *text, size_t n)
 int
 tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids *out)
 {
-    TRY(encode_around(&(struct encoding){t, out, text, 0}, false, text, n, encode_raw));
+    int32_t c;
+    struct encoding e = {t, out, text, n ? utf8_next(text, n, &c) : 0, 0};
+    TRY(encode_around(&e, false, text, n, encode_raw));
     return stop_caller_check();
 }
 

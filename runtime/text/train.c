@@ -182,7 +182,7 @@ train_add_text(struct trainer *r, const uint8_t **next, const uint8_t *p, const 
     for (;;) {
         size_t size;
         const uint8_t *special = find_special(r, next, p, end, &size);
-        TRY(splitter_run(r->splitter, p, (size_t)(special - p), false, train_add_word, r));
+        TRY(splitter_run(r->splitter, p, (size_t)(special - p), 0, train_add_word, r));
         if (special == end) return 0;
         p = special + size;
         TRY(stop_caller_after(&r->since, (int64_t)size * (1 + r->nspecial)));

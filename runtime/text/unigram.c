@@ -42,8 +42,9 @@ struct division {
 static void
 offer(const struct unigram *u, struct division *to, size_t from, double score, uint32_t id)
 {
+    if (u->narrow) score = (double)(float)score;
     if (to->known && !(score > to->score)) return;
-    *to = (struct division){u->narrow ? (double)(float)score : score, from, id == u->unknown ? NO_TOKEN : id, true};
+    *to = (struct division){score, from, id == u->unknown ? NO_TOKEN : id, true};
 }
 
 /* Extends the best division of the text before `at` by each piece that begins there. */
