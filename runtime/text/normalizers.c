@@ -355,8 +355,9 @@ apply_charsmap(const struct normalizer *z, const uint8_t *text, size_t n, struct
     for (size_t at = 0, k; at < n; at += k) {
         k = utf8_grapheme(text + at, n - at);
         add_mapped(z->state, text + at, k, out);
-        if (at == 0 && old)
-            *head = k == old || !out->len ? out->len : utf8_next((const uint8_t *)out->text, out->len, &c);
+        if (!old) continue;
+        *head = k == old || !out->len ? out->len : utf8_next((const uint8_t *)out->text, out->len, &c);
+        if (out->len) old = 0; /* a first character that is dropped leaves its position to the next one */
     }
     return 0;
 }
