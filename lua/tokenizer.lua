@@ -1,10 +1,12 @@
--- tokenizer.lua - converts text to ids and back: byte-level BPE.
+-- tokenizer.lua - converts text to ids and back.
 --
---   local tok = rille.tokenizer("tokenizer.json")                 also *.tiktoken, {pattern =, special = {texts}}, or with
---                                                                 given ids, special = {["<|endoftext|>"] = 100257}
+--   local tok = rille.tokenizer("tokenizer.json")                 also tekken.json, *.model (SentencePiece)
+--   rille.tokenizer("x.tiktoken", {pattern = "cl100k", special = {texts}})     or with given ids,
+--                                                                 special = {["<|endoftext|>"] = 100257}
 --   tok:encode("any bytes")  tok:decode{1, 2}  tok.size  tok:save("tokenizer.json")
 --   tok:encode(text, {add_special_tokens = true})                adds the special tokens of the file's template
 --   tok:decode(ids, {skip_special_tokens = true})
+--   tok:chat({{role = "user", content = "Hello"}}, {add_generation_prompt = true})        a text, by the chat template
 --   rille.tokenizer.train(texts, {size = 8192, special = {"<|endoftext|>"}})
 --
 -- In train, a string of the list is a text, and {file = path} is a file. pattern: the regular expression that splits words;
@@ -70,11 +72,25 @@ function tokenizer.train(texts, given)
   return trainer:finish(o.size)
 end
 
+-- Folders of tokenizers that were read from files; their chat templates are there.
+local folders = setmetatable({}, {__mode = "k"})
+
+-- Turns messages into a text by the chat template of the tokenizer's folder (chat.lua).
+local function chat(tok, messages, given)
+  local meta = debug.getmetatable(tok)
+  check.that(meta and meta.__name == "rille.tokenizer", "chat: expected a tokenizer, found %s", check.shown(tok))
+  return require("rille.chat").apply(folders[tok], messages, given)
+end
+
+rille._tokenizer_methods.chat = check.limited("chat", chat)
+
 return setmetatable(check.strict("rille.tokenizer", tokenizer), {
   __call = check.limited_call("rille.tokenizer", function(_, path, given)
     local o = check.options("rille.tokenizer", given, {pattern = check.none, special = check.none})
     check.path("rille.tokenizer", "the name of a file", path)
-    return rille._tokenizer(path, o.pattern, specials("rille.tokenizer", o.special))
+    local tok = rille._tokenizer(path, o.pattern, specials("rille.tokenizer", o.special))
+    folders[tok] = path:match("^(.*/)") or "./"
+    return tok
   end),
   __index = function(_, name) check.fail("rille.tokenizer has no '%s'; it has train, and can be called", check.named(name)) end,
 })

@@ -11,7 +11,7 @@ int
 json_text(const char *file, const char *text, size_t n, json_t **out)
 {
     json_error_t why;
-    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
+    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
     if (!*out) {
         struct str plain = {0};
         str_add_plain(&plain, why.text);

@@ -142,12 +142,18 @@ saving_drop(struct saving *s)
 }
 
 int
-saving_text(const char *path, const char *text)
+saving_bytes(const char *path, const void *bytes, size_t n)
 {
     struct saving s = {.fd = -1};
     int status = saving_begin(path, &s);
-    if (!status) status = saving_write(&s, text, (int64_t)strlen(text));
+    if (!status) status = saving_write(&s, bytes, (int64_t)n);
     if (!status) status = saving_end(&s);
     saving_drop(&s);
     return status;
+}
+
+int
+saving_text(const char *path, const char *text)
+{
+    return saving_bytes(path, text, strlen(text));
 }

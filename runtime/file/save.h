@@ -39,7 +39,8 @@ int saving_end(struct saving *s);
 /* Removes the temporary file, whether or not there was an error. Keeps the present error text. Does nothing after
  * saving_end(). */
 void saving_drop(struct saving *s);
-/* Writes a file that contains this text. */
+/* Write a file that contains these bytes, or this text. */
+int saving_bytes(const char *path, const void *bytes, size_t n);
 int saving_text(const char *path, const char *text);
 
 int folder_sync(const char *path_of_file); /* flushes the folder that contains the file */

@@ -26,12 +26,12 @@ code_point(int byte)
 }
 
 bool
-alphabet_read(const char *text, uint8_t *out, size_t *n)
+alphabet_read(const char *text, size_t length, uint8_t *out, size_t *n)
 {
-    const uint8_t *p = (const uint8_t *)text;
-    for (*n = 0; *p; ++*n) {
+    const uint8_t *p = (const uint8_t *)text, *end = p + length;
+    for (*n = 0; p < end; ++*n) {
         int c = *p++;
-        if (c >= 0xc2 && c <= 0xdf)
+        if (c >= 0xc2 && c <= 0xdf && p < end)
             c = (c & 0x1f) << 6 | (*p++ & 0x3f); /* reads the second byte of a UTF-8 character */
         else if (c >= 0x80)
             return false;

@@ -8,9 +8,9 @@
 
 #include "runtime/base/str.h"
 
-/* Decodes the bytes that a text spells into `out`, which has room for strlen(text) bytes. Returns false if some
- * character spells no byte. */
-bool alphabet_read(const char *text, uint8_t *out, size_t *n);
+/* Decodes the bytes that a text of `length` bytes spells into `out`, which has room for `length` bytes. Returns false
+ * if some character spells no byte. */
+bool alphabet_read(const char *text, size_t length, uint8_t *out, size_t *n);
 void alphabet_write(const uint8_t *bytes, size_t n, struct str *out);
 
 #endif

@@ -4,6 +4,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
+#include "runtime/base/str.h"
+#include "runtime/text/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +49,7 @@ bpe_fini(struct bpe *b)
     free(b->slot);
     free(b->pair);
     free(b->cache);
+    trie_free(&b->characters.whole);
     arena_fini(&b->arena);
 }
 
@@ -92,7 +95,7 @@ bpe_add(struct bpe *b, uint32_t id, const void *bytes, size_t n, bool known)
     grow_slots(b);
     b->ndistinct++;
     if (known) put_slot(b, id);
-    if (known && n == 1) b->byte[own[0]] = id;
+    if (known && n == 1 && !b->characters.on) b->byte[own[0]] = id;
     return true;
 }
 
@@ -111,7 +114,7 @@ bpe_find(const struct bpe *b, const void *bytes, size_t n)
 int
 bpe_seal(struct bpe *b, const char *name)
 {
-    for (int i = 0; i < 256; i++)
+    for (int i = 0; i < 256 && !b->characters.on; i++)
         if (b->byte[i] == NO_TOKEN) return fail(E_ARG, "%s: the vocabulary has no token for byte %d", name, i);
     return 0;
 }
@@ -192,9 +195,9 @@ price_merge(const struct bpe *b, struct part *part, int32_t i)
 }
 
 static void
-begin_parts(const struct bpe *b, const uint8_t *piece, int32_t n, struct part *part)
+begin_parts(const struct bpe *b, const uint32_t *first, int32_t n, struct part *part)
 {
-    for (int32_t i = 0; i < n; i++) part[i] = (struct part){b->byte[piece[i]], 0, 0, i - 1, i + 1 < n ? i + 1 : -1};
+    for (int32_t i = 0; i < n; i++) part[i] = (struct part){first[i], 0, 0, i - 1, i + 1 < n ? i + 1 : -1};
     for (int32_t i = 0; i < n; i++) price_merge(b, part, i);
 }
 
@@ -281,25 +284,82 @@ join_many(const struct bpe *b, struct part *part, int32_t n)
     free(heap);
 }
 
+/* ---- the first tokens of a piece ---- */
+
+/* Adds the tokens of all bytes. Returns false, and adds nothing, if some byte has none. */
+static bool
+add_bytes(const struct bpe *b, const uint8_t *text, size_t n, struct ids *out)
+{
+    for (size_t i = 0; i < n; i++)
+        if (b->byte[text[i]] == NO_TOKEN) return false;
+    for (size_t i = 0; i < n; i++) ids_add(out, b->byte[text[i]]);
+    return true;
+}
+
+/* Adds the token of one character, whose text includes prefix and suffix. *unknown: the token of unknown characters
+ * is still to be added. */
+static void
+add_character(const struct bpe *b, const uint8_t *text, size_t n, bool *unknown, struct ids *out)
+{
+    const struct bpe_characters *c = &b->characters;
+    uint32_t id = bpe_find(b, text, n);
+    if (id == NO_TOKEN && c->fallback && add_bytes(b, text, n, out)) return;
+    if (id == NO_TOKEN && c->unknown == NO_TOKEN) return;
+    if (*unknown && (id != NO_TOKEN || !c->fuse)) ids_add(out, c->unknown);
+    *unknown = id == NO_TOKEN;
+    if (id != NO_TOKEN) ids_add(out, id);
+}
+
+static void
+add_characters(const struct bpe *b, const uint8_t *piece, size_t n, struct ids *out)
+{
+    const struct bpe_characters *c = &b->characters;
+    struct str text = {0};
+    bool unknown = false;
+    for (size_t at = 0, k; at < n; at += k) {
+        int32_t code;
+        k = trie_longest(&c->whole, piece + at, n - at);
+        if (!k) k = utf8_next(piece + at, n - at, &code);
+        str_clear(&text);
+        if (at) str_add(&text, c->first);
+        str_addn(&text, piece + at, k);
+        if (at + k == n) str_add(&text, c->last);
+        add_character(b, (const uint8_t *)text.text, text.len, &unknown, out);
+    }
+    if (unknown) ids_add(out, c->unknown);
+    str_free(&text);
+}
+
 enum { FEW = 64 };
+
+static void
+merge_parts(const struct bpe *b, const uint32_t *first, int32_t n, struct ids *out)
+{
+    struct part few[FEW], *part = n > FEW ? must_realloc(NULL, sizeof *part * (size_t)n) : few;
+    begin_parts(b, first, n, part);
+    if (n > FEW)
+        join_many(b, part, n);
+    else if (n)
+        join_few(b, part);
+    for (int32_t i = n ? 0 : -1; i >= 0; i = part[i].right) ids_add(out, part[i].id);
+    if (part != few) free(part);
+}
 
 static void
 encode_word_piece(const struct bpe *b, const uint8_t *piece, size_t n, struct ids *out)
 {
-    struct part few[FEW], *part = few;
+    struct ids first = {0};
     uint32_t id = b->whole_piece ? bpe_find(b, piece, n) : NO_TOKEN;
     if (id != NO_TOKEN) {
         ids_add(out, id);
         return;
     }
-    if (n > FEW) part = must_realloc(NULL, sizeof *part * n);
-    begin_parts(b, piece, (int32_t)n, part);
-    if (n > FEW)
-        join_many(b, part, (int32_t)n);
+    if (b->characters.on)
+        add_characters(b, piece, n, &first);
     else
-        join_few(b, part);
-    for (int32_t i = 0; i >= 0; i = part[i].right) ids_add(out, part[i].id);
-    if (part != few) free(part);
+        add_bytes(b, piece, n, &first);
+    merge_parts(b, first.list, (int32_t)first.n, out);
+    free(first.list);
 }
 
 void

@@ -1,12 +1,14 @@
-/* bpe.h - byte-level byte-pair encoding: a vocabulary of byte strings, and ranked merges of neighbours.
+/* bpe.h - byte-pair encoding: a vocabulary of byte strings, and ranked merges of neighbours.
  *
- * Every byte is a token. The encoder first splits a piece of text into its bytes. It repeatedly merges the pair of
+ * The encoder first splits a piece of text into its bytes, each of which is a token, or into its characters (struct
+ * bpe_characters). It repeatedly merges the pair of
  * lowest rank (of equal ranks the leftmost), until no pair can merge (Sennrich, Haddow & Birch 2016; on bytes as in
  * GPT-2). A vocabulary contains a cache with the encodings of short pieces, so only one thread may use it. */
 #ifndef RILLE_RUNTIME_TEXT_BPE_H
 #define RILLE_RUNTIME_TEXT_BPE_H
 
 #include "runtime/base/arena.h"
+#include "runtime/text/trie.h"
 
 struct bpe_token {
     const uint8_t *bytes; /* bytes of the token; NULL: no token has this id */
@@ -19,16 +21,28 @@ struct ids { /* growable list of ids; free() releases `list` */
 };
 void ids_add(struct ids *ids, uint32_t id);
 
+/* A vocabulary of characters. */
+struct bpe_characters {
+    bool on;           /* false: every byte is a token */
+    bool fallback;     /* a character that is no token becomes the tokens of its bytes, bpe.byte */
+    bool fuse;         /* neighbouring unknown characters become one token */
+    uint32_t unknown;  /* token of other characters; NO_TOKEN: they are dropped */
+    const char *first; /* prefix of the tokens of all characters but the first; "": none */
+    const char *last;  /* suffix of the token of the last character; "": none */
+    struct trie whole; /* texts that never split or merge (SentencePiece's user-defined symbols) */
+};
+
 struct pair; /* a pair of tokens, the rank of its merge, and the merged token */
 struct cached_piece;
 struct bpe {
     struct bpe_token *token; /* tokens by id */
     uint32_t ntoken, token_capacity;
     uint32_t ndistinct; /* number of ids that have a token */
-    uint32_t byte[256]; /* by byte value: its token */
-    bool whole_piece;   /* a piece that equals a token is encoded as that token, without merges */
-    uint32_t *slot;     /* hash table of tokens; entries are id + 1 */
-    struct pair *pair;  /* hash table of pairs */
+    uint32_t byte[256]; /* by byte value: its token; NO_TOKEN: none */
+    struct bpe_characters characters;
+    bool whole_piece;  /* a piece that equals a token is encoded as that token, without merges */
+    uint32_t *slot;    /* hash table of tokens; entries are id + 1 */
+    struct pair *pair; /* hash table of pairs */
     uint32_t slot_capacity, pair_capacity, npair;
     struct cached_piece *cache;
     struct arena arena; /* memory of the tokens' bytes */

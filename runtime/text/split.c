@@ -5,18 +5,16 @@
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
-#include "runtime/base/str.h"
+#include "runtime/text/alphabet.h"
 
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The patterns of GPT-2 (also of its ByteLevel pre-tokenizer) and of GPT-4. */
+/* The pattern of GPT-2, also of its ByteLevel pre-tokenizer. */
 const char split_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-const char split_cl100k[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
-                            " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
-enum { STEPS = 8, STACK = 1 << 20, MAX_PATTERN = 1 << 16 };
+enum { STEPS = 16, STACK = 1 << 20, MAX_PATTERN = 1 << 16 };
 
 static const char *const manners[] = {
     [SPLIT_ISOLATED] = "Isolated",   [SPLIT_REMOVED] = "Removed",       [SPLIT_PREVIOUS] = "MergedWithPrevious",
@@ -33,6 +31,7 @@ split_manner(const char *name)
 
 struct step {
     struct split_step how; /* options of the step; its pattern is not kept */
+    char *space;           /* own copy of how.space */
     pcre2_code *code;      /* compiled pattern; NULL: the step does not split */
     pcre2_match_data *match;
 };
@@ -65,6 +64,7 @@ splitter_free(struct splitter **sp)
     for (int i = 0; i < s->n; i++) {
         pcre2_match_data_free(s->step[i].match);
         pcre2_code_free(s->step[i].code);
+        free(s->step[i].space);
     }
     pcre2_match_context_free(s->context);
     pcre2_jit_stack_free(s->stack);
@@ -108,6 +108,7 @@ splitter_add(struct splitter *s, const char *name, const struct split_step *step
     if (s->n == STEPS) return fail(E_ARG, "%s: more than %d steps split text", name, STEPS);
     if (step->pattern) TRY(compile_step(s, name, step, &made));
     made.how.pattern = NULL;
+    made.how.space = made.space = step->space ? must_copy(step->space, strlen(step->space) + 1) : NULL;
     s->step[s->n++] = made;
     return 0;
 }
@@ -158,16 +159,23 @@ match_next(struct splitter *s, int k, const uint8_t *text, size_t n, struct sear
     return 0;
 }
 
-static int cut_by(const struct cut *c, int k, const uint8_t *text, size_t n);
+/* Returns how many bytes after the first `n` stem from the first character of the user's string. */
+static size_t
+head_after(size_t head, size_t n)
+{
+    return head > n ? head - n : 0;
+}
+
+static int cut_by(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head);
 
 static int
-cut_isolated(const struct cut *c, int k, const uint8_t *text, size_t n)
+cut_isolated(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head)
 {
     struct search search = {0};
     for (size_t at = 0, from, to; at < n; at = to) {
         TRY(match_next(c->s, k, text, n, &search, &from, &to));
-        if (from > at) TRY(cut_by(c, k + 1, text + at, from - at));
-        if (to > from) TRY(cut_by(c, k + 1, text + from, to - from));
+        if (from > at) TRY(cut_by(c, k + 1, text + at, from - at, head_after(head, at)));
+        if (to > from) TRY(cut_by(c, k + 1, text + from, to - from, head_after(head, from)));
     }
     return 0;
 }
@@ -202,20 +210,20 @@ joins_previous(const struct spans *s, enum split_manner manner, size_t i)
 }
 
 static int
-cut_spans(const struct cut *c, int k, const uint8_t *text, const struct spans *s)
+cut_spans(const struct cut *c, int k, const uint8_t *text, const struct spans *s, size_t head)
 {
     enum split_manner manner = c->s->step[k].how.manner;
     for (size_t i = 0, end; i < s->n; i = end) {
         for (end = i + 1; end < s->n && joins_previous(s, manner, end);) end++;
         size_t from = s->list[i].from, to = s->list[end - 1].to;
         if (from == to || (manner == SPLIT_REMOVED && s->list[i].hit)) continue;
-        TRY(cut_by(c, k + 1, text + from, to - from));
+        TRY(cut_by(c, k + 1, text + from, to - from, head_after(head, from)));
     }
     return 0;
 }
 
 static int
-cut_in_a_manner(const struct cut *c, int k, const uint8_t *text, size_t n)
+cut_in_a_manner(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head)
 {
     struct spans s = {0};
     struct search search = {0};
@@ -226,34 +234,89 @@ cut_in_a_manner(const struct cut *c, int k, const uint8_t *text, size_t n)
         if (from > at) spans_add(&s, at, from, invert);
         if (!status && from < n) spans_add(&s, from, to, !invert);
     }
-    if (!status) status = cut_spans(c, k, text, &s);
+    if (!status) status = cut_spans(c, k, text, &s, head);
     free(s.list);
     return status;
 }
 
+/* Splits a text, which already has the changes of step k, with the pattern of step k. */
 static int
-cut_spaced(const struct cut *c, int k, const uint8_t *text, size_t n)
+cut_by_pattern(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head)
 {
-    uint8_t *with = must_realloc(NULL, n + 1);
-    with[0] = ' ';
-    memcpy(with + 1, text, n);
-    int status = cut_by(c, k, with, n + 1);
-    free(with);
+    const struct step *step = &c->s->step[k];
+    if (!step->code) return cut_by(c, k + 1, text, n, head);
+    return step->how.manner == SPLIT_ISOLATED ? cut_isolated(c, k, text, n, head)
+                                              : cut_in_a_manner(c, k, text, n, head);
+}
+
+/* Appends a piece with the changes of a step. */
+static void
+change_piece(const struct split_step *how, const uint8_t *text, size_t n, size_t head, struct str *out)
+{
+    const char *space = how->space ? how->space : " ";
+    size_t k = strlen(space);
+    bool has = (how->space && text[0] == ' ') || (n >= k && !memcmp(text, space, k));
+    if (!has && (how->prefix == SPLIT_PREFIX_ALWAYS || (how->prefix == SPLIT_PREFIX_FIRST && head > 0)))
+        str_add(out, space);
+    for (size_t at = 0, end; at < n; at = end) {
+        const uint8_t *next = how->space ? memchr(text + at, ' ', n - at) : NULL;
+        end = next ? (size_t)(next - text) + 1 : n;
+        if (how->spell)
+            alphabet_write(text + at, end - at, out);
+        else
+            str_addn(out, text + at, end - at - (next ? 1 : 0));
+        if (next) str_add(out, how->space);
+    }
+}
+
+static int
+cut_changed(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head)
+{
+    struct str changed = {0};
+    change_piece(&c->s->step[k].how, text, n, head, &changed);
+    int status = cut_by_pattern(c, k, (const uint8_t *)str_text(&changed), changed.len, head);
+    str_free(&changed);
     return status;
 }
 
 /* Splits a text with step k and all later steps. text: valid UTF-8, not empty. */
 static int
-cut_by(const struct cut *c, int k, const uint8_t *text, size_t n)
+cut_by(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head)
 {
     if (k == c->s->n) {
         c->piece(c->arg, text, n);
         return stop_caller_after(&c->s->since, (int64_t)n);
     }
-    const struct step *step = &c->s->step[k];
-    if (step->how.space && text[0] != ' ') return cut_spaced(c, k, text, n);
-    if (!step->code) return cut_by(c, k + 1, text, n);
-    return step->how.manner == SPLIT_ISOLATED ? cut_isolated(c, k, text, n) : cut_in_a_manner(c, k, text, n);
+    const struct split_step *how = &c->s->step[k].how;
+    bool changes = how->space || how->spell || (how->prefix && text[0] != ' ');
+    return changes ? cut_changed(c, k, text, n, head) : cut_by_pattern(c, k, text, n, head);
+}
+
+/* Appends a valid text with the matches of the first step replaced. */
+static int
+replace_matches(struct splitter *s, const uint8_t *text, size_t n, const char *with, struct str *out)
+{
+    struct search search = {0};
+    for (size_t at = 0, from, to; at < n; at = to) {
+        TRY(match_next(s, 0, text, n, &search, &from, &to));
+        str_addn(out, text + at, from - at);
+        if (from < n) str_add(out, with);
+    }
+    return 0;
+}
+
+int
+splitter_replace(struct splitter *s, const uint8_t *text, size_t n, const char *with, struct str *out)
+{
+    for (size_t at = 0; at < n;) {
+        size_t good = valid_utf8(text + at, n - at);
+        if (good)
+            TRY(replace_matches(s, text + at, good, with, out));
+        else
+            str_addn(out, text + at, good = 1);
+        at += good;
+    }
+    return 0;
 }
 
 size_t
@@ -277,18 +340,19 @@ valid_utf8(const uint8_t *p, size_t n)
 }
 
 int
-splitter_run(struct splitter *s, const uint8_t *text, size_t n, void (*piece)(void *, const uint8_t *, size_t),
-             void *arg)
+splitter_run(struct splitter *s, const uint8_t *text, size_t n, size_t head,
+             void (*piece)(void *, const uint8_t *, size_t), void *arg)
 {
     struct cut c = {s, piece, arg};
     while (n) {
         size_t good = valid_utf8(text, n), bad = good;
-        if (good) TRY(cut_by(&c, 0, text, good));
+        if (good) TRY(cut_by(&c, 0, text, good, head));
         while (bad < n && valid_utf8(text + bad, MIN(n - bad, (size_t)4)) == 0) bad++;
         if (bad > good) piece(arg, text + good, bad - good);
         TRY(stop_caller_after(&s->since, (int64_t)bad));
         text += bad;
         n -= bad;
+        head = 0;
     }
     return 0;
 }

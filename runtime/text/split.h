@@ -6,22 +6,28 @@
 #ifndef RILLE_RUNTIME_TEXT_SPLIT_H
 #define RILLE_RUNTIME_TEXT_SPLIT_H
 
-#include "runtime/base/base.h"
+#include "runtime/base/str.h"
 #include "runtime/text/pattern.h"
 
-extern const char split_gpt2[], split_cl100k[];
+extern const char split_gpt2[];
 
 /* What happens to matches; the names are those in tokenizer.json. */
 enum split_manner { SPLIT_ISOLATED, SPLIT_REMOVED, SPLIT_PREVIOUS, SPLIT_NEXT, SPLIT_CONTIGUOUS };
 /* Returns the manner with this name: "MergedWithPrevious" -> SPLIT_PREVIOUS; -1: unknown. */
 int split_manner(const char *name);
 
+/* Which pieces get a prefix: none, only a piece at the start of the user's string, or all. */
+enum split_prefix { SPLIT_NO_PREFIX, SPLIT_PREFIX_FIRST, SPLIT_PREFIX_ALWAYS };
+
 struct split_step {
     const char *pattern; /* NULL: the step does not split */
     enum split_manner manner;
     enum dialect dialect; /* dialect of the pattern */
     bool invert;          /* exchange the roles of matches and gaps */
-    bool space;           /* prepend a space to each piece that does not begin with one */
+    /* Changes of each piece before the pattern splits it: */
+    const char *space;        /* text that replaces each space; NULL: none */
+    enum split_prefix prefix; /* put `space`, or a space, before a piece that does not begin with it */
+    bool spell;               /* spell each byte as a visible character (alphabet.h) */
 };
 
 struct splitter;
@@ -34,9 +40,13 @@ int splitter_add(struct splitter *s, const char *name, const struct split_step *
  * table 3-7). */
 size_t valid_utf8(const uint8_t *text, size_t n);
 
-/* Calls `piece` for each piece, in order. E_STATE: a match exceeds the work or memory limit. E_CANCEL: the call was
- * cancelled (runtime/base/stop.h; checked between matches). */
-int splitter_run(struct splitter *s, const uint8_t *text, size_t n,
+/* Appends the text, with `with` in place of each match of the first step. Copies bytes that are not UTF-8. */
+int splitter_replace(struct splitter *s, const uint8_t *text, size_t n, const char *with, struct str *out);
+
+/* Calls `piece` for each piece, in order. head: number of bytes at the start that stem
+ * from the first character of the user's string. E_STATE: a match exceeds
+ * the work or memory limit. E_CANCEL: the call was cancelled (runtime/base/stop.h; checked between matches). */
+int splitter_run(struct splitter *s, const uint8_t *text, size_t n, size_t head,
                  void (*piece)(void *arg, const uint8_t *bytes, size_t n), void *arg);
 
 #endif

@@ -1,6 +1,7 @@
 /* tiktoken.c - reads *.tiktoken files. Each line has a token in base64 and its rank, which is also its id. */
 #include "runtime/base/error.h"
 #include "runtime/file/source.h"
+#include "runtime/text/base64.h"
 #include "runtime/text/tokenizer.h"
 
 #include <stdlib.h>
@@ -8,33 +9,36 @@
 
 enum { MAX_FILE = 1 << 28 };
 
-static int
-base64_digit(uint8_t c)
-{
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
+/* Patterns of known vocabularies, by name. A file does not say which pattern it needs. */
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define UPPER        "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER        "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define SPACES       "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define WORDS(most)  CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" most "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES
+static const struct {
+    const char *name, *pattern;
+} patterns[] = {
+    {"gpt2", split_gpt2},
+    {"cl100k", WORDS("{1,3}")},
+    {"o200k", "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" CONTRACTIONS "?|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER
+              "*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES},
+    {"llama3", WORDS("{1,3}")},
+    {"qwen", WORDS("")},
+};
 
-/* Decodes complete groups of four characters, the last of which may be padded. out: room for 3 / 4 of n bytes. */
-static bool
-base64(const char *text, size_t n, uint8_t *out, size_t *bytes)
+/* Returns the pattern with this name, or the text itself, a pattern. E_ARG: no pattern is given. */
+static int
+pattern_named(const char *path, const char *text, const char **out)
 {
-    size_t pad = n && text[n - 1] == '=' ? n > 1 && text[n - 2] == '=' ? 2 : 1 : 0;
-    uint32_t group = 0;
-    *bytes = 0;
-    if (n == 0 || n % 4) return false;
-    for (size_t i = 0; i < n; i++) {
-        int d = i >= n - pad ? 0 : base64_digit((uint8_t)text[i]);
-        if (d < 0) return false;
-        group = group << 6 | (uint32_t)d;
-        if (i % 4 != 3) continue;
-        for (int k = 16; k >= 0; k -= 8) out[(*bytes)++] = (uint8_t)(group >> k);
-        group = 0;
-    }
-    *bytes -= pad;
-    return true;
+    *out = text;
+    if (!text)
+        return fail(E_ARG,
+                    "%s: pattern must be given: \"gpt2\", \"cl100k\", \"o200k\", \"llama3\", \"qwen\" or a regular "
+                    "expression",
+                    path);
+    for (size_t i = 0; i < countof(patterns); i++)
+        if (!strcmp(patterns[i].name, text)) *out = patterns[i].pattern;
+    return 0;
 }
 
 /* Reads one line, up to the newline or the end of the text. */
@@ -42,18 +46,19 @@ static int
 read_token_line(struct tokenizer *t, const char *path, int number, char *line, size_t n, size_t file_bytes)
 {
     char *space = memchr(line, ' ', n), *end;
-    size_t bytes;
+    size_t bytes = 0;
     if (n == 0) return 0;
+    bool nothing = space == line + 1 && *line == '='; /* a token without bytes, as Whisper's file has */
     unsigned long long rank = space ? strtoull(space + 1, &end, 10) : 0;
     if (!space || end == space + 1 || end != line + n || space[1] < '0' || space[1] > '9' ||
-        !base64(line, (size_t)(space - line), (uint8_t *)line, &bytes) || bytes == 0)
+        !(nothing || base64_read(line, (size_t)(space - line), (uint8_t *)line, &bytes)))
         return fail(E_IO, "%s:%d: expected base64 and a rank", path, number);
     if (rank > file_bytes)
         return fail(E_IO, "%s:%d: rank %llu is larger than the number of tokens", path, number, rank);
     if (t->bpe.ntoken > rank && t->bpe.token[rank].bytes)
         return fail(E_IO, "%s:%d: rank %llu occurs twice", path, number, rank);
     if (bpe_find(&t->bpe, line, bytes) != NO_TOKEN) return fail(E_IO, "%s:%d: this token occurs twice", path, number);
-    bpe_add(&t->bpe, (uint32_t)rank, line, bytes, true);
+    bpe_add(&t->bpe, (uint32_t)rank, line, bytes, bytes > 0);
     return 0;
 }
 
@@ -88,13 +93,14 @@ tokenizer_read_tiktoken(struct tokenizer *t, const char *path, const char *patte
 {
     char *text;
     size_t n;
+    TRY(pattern_named(path, pattern, &pattern));
     TRY(source_whole(path, MAX_FILE, &text, &n));
     int status = read_lines(t, path, text, n);
     free(text);
     if (status) return status;
     t->bpe.whole_piece = true;
     bpe_join_by_id(&t->bpe);
-    TRY(tokenizer_cut(t, path, pattern ? pattern : split_cl100k, DIALECT_RUST));
+    TRY(tokenizer_cut(t, path, pattern, DIALECT_RUST));
     TRY(tokenizer_check_specials(path, nspecial, special));
     for (int i = 0; i < nspecial; i++) TRY(add_special(t, path, special[i], ids ? ids[i] : t->bpe.ntoken));
     return 0;

@@ -4,14 +4,24 @@
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
 #include "runtime/base/str.h"
+#include "runtime/text/alphabet.h"
+#include "runtime/text/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static int
+bpe_piece(struct tokenizer *t, const uint8_t *piece, size_t n, struct ids *out)
+{
+    bpe_encode(&t->bpe, piece, n, out);
+    return 0;
+}
 
 struct tokenizer *
 tokenizer_new(void)
 {
     struct tokenizer *t = must_alloc(sizeof *t);
+    t->encode = bpe_piece;
     bpe_init(&t->bpe);
     t->splitter = splitter_new();
     return t;
@@ -25,6 +35,10 @@ tokenizer_free(struct tokenizer **tp)
     if (!t) return;
     splitter_free(&t->splitter);
     splitter_free(&t->word);
+    normalizers_free(&t->normal);
+    decoders_free(&t->decoders);
+    unigram_free(&t->unigram);
+    str_free(&t->file);
     free(t->special);
     free(t->before.list);
     free(t->after.list);
@@ -45,8 +59,10 @@ tokenizer_open(const char *path, const char *pattern, int nspecial, const char *
         status = fail(E_ARG, "%s: the options pattern and special are only for .tiktoken files", path);
     else if (text_ends(path, ".json"))
         status = tokenizer_read_json(t, path);
+    else if (text_ends(path, ".model"))
+        status = tokenizer_read_sentencepiece(t, path);
     else
-        status = fail(E_IO, "%s: unknown format: the name must end in .json or .tiktoken", path);
+        status = fail(E_IO, "%s: unknown format: the name must end in .json, .model or .tiktoken", path);
     if (!status) status = bpe_seal(&t->bpe, path);
     if (status) tokenizer_free(&t);
     *out = t;
@@ -62,23 +78,6 @@ tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern, enum d
     t->pattern = pattern ? arena_strdup(&t->bpe.arena, pattern) : NULL;
     return splitter_add(t->splitter, name,
                         &(struct split_step){.pattern = pattern ? pattern : split_gpt2, .dialect = dialect});
-}
-
-/* Writes the tokenizer's normal form of a text, which is valid UTF-8, to `out`, after clearing it. */
-static void
-normalize(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out)
-{
-    struct str last = {0};
-    str_clear(out);
-    str_addn(out, text, n);
-    for (int i = 0; i < t->nform; i++) {
-        struct str now = *out;
-        *out = last;
-        last = now;
-        str_clear(out);
-        normal_add(out, t->form[i], (const uint8_t *)last.text, last.len);
-    }
-    str_free(&last);
 }
 
 int
@@ -114,19 +113,38 @@ know_words(struct tokenizer *t, const char *name)
     return splitter_add(t->word, name, &(struct split_step){.pattern = of_words, .manner = SPLIT_REMOVED});
 }
 
+/* Adds the token's text as bytes of its id. Accepts an id whose bytes the file spells as this text. */
+static bool
+add_special_bytes(struct tokenizer *t, const struct special *s)
+{
+    if (bpe_add(&t->bpe, s->id, s->text, s->n, false)) return true;
+    const struct bpe_token *other = &t->bpe.token[s->id];
+    uint8_t *bytes = must_realloc(NULL, s->n);
+    size_t n;
+    bool same = !t->bpe.characters.on && alphabet_read(s->text, s->n, bytes, &n) && n == other->n &&
+                !memcmp(bytes, other->bytes, n);
+    free(bytes);
+    t->twofold = t->twofold || same;
+    return same;
+}
+
 int
 tokenizer_special(struct tokenizer *t, const char *name, const struct special *s)
 {
     if (s->n == 0) return fail(E_ARG, "%s: a special token is empty", name);
-    if (!bpe_add(&t->bpe, s->id, s->text, s->n, false))
+    if (!add_special_bytes(t, s))
         return fail(E_ARG, "%s: two tokens have id %u; one is '%.100s'", name, (unsigned)s->id, s->text);
     GROW(t->special, t->nspecial + 1, t->special_capacity);
     struct str normal = {0};
-    if (s->normalized) normalize(t, (const uint8_t *)s->text, s->n, &normal);
     struct special own = *s;
+    size_t head = 0;
+    own.own = (struct span_text){arena_dup(&t->bpe.arena, s->text, s->n + 1), s->n};
+    int status = s->normalized ? normalizers_run(&t->normal, (const uint8_t *)s->text, s->n, &normal, &head) : 0;
     if (s->normalized) own.n = normal.len;
-    own.text = arena_dup(&t->bpe.arena, s->normalized ? str_text(&normal) : s->text, own.n);
+    if (own.hidden) own.n = 0;
+    own.text = s->normalized ? arena_dup(&t->bpe.arena, str_text(&normal), normal.len + 1) : own.own.text;
     str_free(&normal);
+    TRY(status);
     int i = t->nspecial++;
     for (; i > 0 && t->special[i - 1].n < own.n; i--) t->special[i] = t->special[i - 1];
     t->special[i] = own;
@@ -147,33 +165,10 @@ tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id)
 struct encoding {
     struct tokenizer *t;
     struct ids *out;
+    const uint8_t *begin; /* text at the start of the user's string; NULL: none */
+    size_t head;          /* number of bytes at `begin` that stem from the first character of that string */
+    int status;           /* of the last piece */
 };
-
-/* Returns the number of bytes of the white-space character at the start of the text; 0: it starts with another
- * character. */
-static size_t
-space_length(const uint8_t *text, size_t n)
-{
-    static const char *const spaces[] = {" ",      "\t",     "\n",     "\v",     "\f",     "\r",     "\xc2\x85",
-                                         "\u00a0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003", "\u2004",
-                                         "\u2005", "\u2006", "\u2007", "\u2008", "\u2009", "\u200a", "\u2028",
-                                         "\u2029", "\u202f", "\u205f", "\u3000"};
-    for (size_t i = 0; i < countof(spaces); i++) {
-        size_t k = strlen(spaces[i]);
-        if (k <= n && !memcmp(text, spaces[i], k)) return k;
-    }
-    return 0;
-}
-
-/* Returns the number of bytes of the white-space character at the end of the text; 0: it ends with another
- * character. */
-static size_t
-space_before(const uint8_t *text, size_t n)
-{
-    for (size_t k = 1; k <= MIN(n, (size_t)3); k++)
-        if (space_length(text + n - k, k) == k) return k;
-    return 0;
-}
 
 /* Returns the longest special token at the start of the text, of those with this value of `normalized`; NULL: none. */
 static const struct special *
@@ -198,7 +193,7 @@ static bool
 is_known_word(const struct tokenizer *t, const uint8_t *text, size_t n)
 {
     bool other = n == 0;
-    return !splitter_run(t->word, text, n, found_other, &other) && !other;
+    return !splitter_run(t->word, text, n, 0, found_other, &other) && !other;
 }
 
 static bool
@@ -242,32 +237,71 @@ next_special_in(const struct tokenizer *t, bool normalized, const uint8_t *text,
     return NULL;
 }
 
+/* Encodes a piece whose bytes are spelled as visible characters. */
+static int
+encode_spelled(const struct encoding *e, const uint8_t *text, size_t n)
+{
+    uint8_t *bytes = must_realloc(NULL, n);
+    int status = E_ARG;
+    if (alphabet_read((const char *)text, n, bytes, &n)) status = e->t->encode(e->t, bytes, n, e->out);
+    free(bytes);
+    return status;
+}
+
+/* Encodes a piece of bytes that are not UTF-8 with a vocabulary that spells bytes. */
+static int
+encode_stray(const struct encoding *e, const uint8_t *bytes, size_t n)
+{
+    struct str text = {0};
+    alphabet_write(bytes, n, &text);
+    int status = e->t->encode(e->t, (const uint8_t *)text.text, text.len, e->out);
+    str_free(&text);
+    return status;
+}
+
 static void
 encode_split_piece(void *arg, const uint8_t *bytes, size_t n)
 {
     struct encoding *e = arg;
-    bpe_encode(&e->t->bpe, bytes, n, e->out);
+    bool valid = e->t->spelled && valid_utf8(bytes, n) == n, of_bytes = !e->t->bpe.characters.on;
+    if (e->status) return;
+    if (valid && of_bytes)
+        e->status = encode_spelled(e, bytes, n);
+    else if (e->t->spelled && !valid && !of_bytes)
+        e->status = encode_stray(e, bytes, n);
+    else
+        e->status = e->t->encode(e->t, bytes, n, e->out);
 }
 
 static int
-encode_plain(const struct encoding *e, const uint8_t *text, size_t n)
+encode_plain(struct encoding *e, const uint8_t *text, size_t n)
 {
-    return splitter_run(e->t->splitter, text, n, encode_split_piece, (void *)(uintptr_t)e);
+    TRY(splitter_run(e->t->splitter, text, n, text == e->begin ? e->head : 0, encode_split_piece, e));
+    return e->status;
 }
 
-/* Returns the length of the text without trailing white space. */
-static size_t
-trim_right(const uint8_t *text, size_t n)
+size_t
+text_trim_right(const uint8_t *text, size_t n)
 {
-    for (size_t k; n && (k = space_before(text, n));) n -= k;
+    while (n) {
+        size_t k = 1;
+        int32_t c;
+        while (k < MIN(n, (size_t)4) && (text[n - k] & 0xc0) == 0x80) k++;
+        if (utf8_next(text + n - k, k, &c) != k || !utf8_is_space(c)) break;
+        n -= k;
+    }
     return n;
 }
 
-static size_t
-trim_left(const uint8_t *text, size_t n)
+size_t
+text_trim_left(const uint8_t *text, size_t n)
 {
     size_t at = 0;
-    for (size_t k; at < n && (k = space_length(text + at, n - at));) at += k;
+    int32_t c;
+    for (size_t k; at < n; at += k) {
+        k = utf8_next(text + at, n - at, &c);
+        if (!utf8_is_space(c)) break;
+    }
     return at;
 }
 
@@ -276,53 +310,39 @@ trim_left(const uint8_t *text, size_t n)
  * space before it, but not text that an earlier token has consumed. If no text of the token remains, the token is
  * dropped. */
 static int
-encode_around(const struct encoding *e, bool normalized, const uint8_t *text, size_t n,
-              int (*next)(const struct encoding *e, const uint8_t *text, size_t n))
+encode_around(struct encoding *e, bool normalized, const uint8_t *text, size_t n,
+              int (*next)(struct encoding *e, const uint8_t *text, size_t n))
 {
     for (size_t at = 0, done = 0;;) {
         const struct special *s = next_special_in(e->t, normalized, text, n, &at);
         size_t plain = at > done ? at - done : 0;
-        if (s && s->left) plain = trim_right(text + done, plain);
+        if (s && s->left) plain = text_trim_right(text + done, plain);
         if (plain) TRY(next(e, text + done, plain));
         if (!s) return 0;
         size_t begin = s->left ? done + plain : at;
         at += s->n;
-        done = s->right ? at + trim_left(text + at, n - at) : at;
+        done = s->right ? at + text_trim_left(text + at, n - at) : at;
         if (begin < done) ids_add(e->out, s->id);
     }
 }
 
 static int
-encode_normal(const struct encoding *e, const uint8_t *text, size_t n)
+encode_normal(struct encoding *e, const uint8_t *text, size_t n)
 {
     return encode_around(e, true, text, n, encode_plain);
 }
 
-/* Appends a text to `out`: normalizes its valid UTF-8, and leaves other bytes unchanged. */
-static void
-add_normal(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out)
-{
-    struct str one = {0};
-    for (size_t at = 0; at < n;) {
-        size_t good = valid_utf8(text + at, n - at);
-        if (good) {
-            normalize(t, text + at, good, &one);
-            str_addn(out, one.text, one.len);
-        } else {
-            str_addn(out, text + at, good = 1);
-        }
-        at += good;
-    }
-    str_free(&one);
-}
-
 static int
-encode_raw(const struct encoding *e, const uint8_t *text, size_t n)
+encode_raw(struct encoding *e, const uint8_t *text, size_t n)
 {
     struct str normal = {0};
-    if (e->t->nform == 0) return encode_normal(e, text, n);
-    add_normal(e->t, text, n, &normal);
-    int status = encode_normal(e, (const uint8_t *)str_text(&normal), normal.len);
+    const uint8_t *made;
+    if (e->t->normal.n == 0) return encode_normal(e, text, n);
+    if (text != e->begin) e->head = 0;
+    int status = normalizers_run(&e->t->normal, text, n, &normal, &e->head);
+    e->begin = made = (const uint8_t *)str_text(&normal);
+    if (!status) status = encode_normal(e, made, normal.len);
+    e->begin = NULL;
     str_free(&normal);
     return status;
 }
@@ -330,22 +350,73 @@ encode_raw(const struct encoding *e, const uint8_t *text, size_t n)
 int
 tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids *out)
 {
-    TRY(encode_around(&(struct encoding){t, out}, false, text, n, encode_raw));
+    int32_t c;
+    struct encoding e = {t, out, text, n ? utf8_next(text, n, &c) : 0, 0};
+    TRY(encode_around(&e, false, text, n, encode_raw));
     return stop_caller_check();
+}
+
+/* ---- decoding ---- */
+
+/* Returns the special token with this id that shares the id with a byte; NULL: none. */
+static const struct special *
+special_of_byte(const struct tokenizer *t, uint32_t id)
+{
+    for (int i = 0; i < t->nspecial && t->bpe.token[id].n == 1; i++)
+        if (t->special[i].id == id && t->special[i].own.n > 1) return &t->special[i];
+    return NULL;
+}
+
+/* Returns true if the byte at `at` is not part of a valid character. *checked: end of the text that was checked, at
+ * first 0. */
+static bool
+is_stray(const struct str *text, size_t at, size_t *checked)
+{
+    while (*checked <= at) {
+        size_t good = valid_utf8((const uint8_t *)text->text + *checked, text->len - *checked);
+        if (!good && *checked == at) return true;
+        *checked += MAX(good, (size_t)1);
+    }
+    return false;
+}
+
+/* Joins tokens of bytes. An id that stands for a byte and for an added token is the added token where the byte is not
+ * part of a valid character. */
+static void
+add_token_bytes(const struct tokenizer *t, const struct token_texts *s, struct str *out)
+{
+    struct str all = {0};
+    size_t at = 0, checked = 0;
+    for (size_t i = 0; i < s->n && t->twofold; i++) str_addn(&all, s->list[i].text, s->list[i].n);
+    for (size_t i = 0; i < s->n; at += s->list[i++].n) {
+        const struct special *twofold = t->twofold ? special_of_byte(t, s->list[i].id) : NULL;
+        if (twofold && is_stray(&all, at, &checked))
+            str_addn(out, twofold->own.text, twofold->own.n);
+        else
+            str_addn(out, s->list[i].text, s->list[i].n);
+    }
+    str_free(&all);
 }
 
 int
 tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, struct str *out)
 {
-    for (size_t i = 0; i < n; i++) {
+    struct token_texts texts = {0};
+    int status = 0;
+    for (size_t i = 0; i < n && !status; i++) {
         const struct bpe_token *k = id[i] >= 0 && id[i] < t->bpe.ntoken ? &t->bpe.token[id[i]] : NULL;
         if (!k || !k->bytes)
-            return fail(E_VALUE, "decode: no token has id %lld; this tokenizer has %u tokens, with ids from 0 to %u%s",
-                        (long long)id[i], (unsigned)t->bpe.ndistinct, (unsigned)t->bpe.ntoken - 1,
-                        t->bpe.ndistinct < t->bpe.ntoken ? " and gaps" : "");
-        str_addn(out, k->bytes, k->n);
+            status =
+                fail(E_VALUE, "decode: no token has id %lld; this tokenizer has %u tokens, with ids from 0 to %u%s",
+                     (long long)id[i], (unsigned)t->bpe.ndistinct, (unsigned)t->bpe.ntoken - 1,
+                     t->bpe.ndistinct < t->bpe.ntoken ? " and gaps" : "");
+        else
+            token_texts_add(&texts, k->bytes, k->n, (uint32_t)id[i]);
     }
-    return 0;
+    if (!status && t->bpe.characters.on) return decoders_run(&t->decoders, &texts, out);
+    if (!status) add_token_bytes(t, &texts, out);
+    free(texts.list);
+    return status;
 }
 
 bool

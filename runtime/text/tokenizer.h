@@ -1,21 +1,23 @@
-/* tokenizer.h - encodes text as ids, and decodes ids: special tokens, normal forms, patterns that split text,
- * byte-pair encoding.
+/* tokenizer.h - encodes text as ids, and decodes ids.
  *
- * A tokenizer is read from tokenizer.json (Hugging Face; byte-level BPE only, other kinds are rejected with an error
- * that names the kind) or from *.tiktoken (each line has a token in base64 and its rank), or is trained. Text may be
- * any bytes. Decoding returns the encoded bytes, except in these cases: the tokenizer has a normal form, drops
- * spaces around a special token, adds a space before a piece, or drops text between pieces. Errors name the file.
+ * A text passes special tokens, normalizers (normalizers.h), the splitter (split.h) and the model (BPE, Unigram,
+ * WordPiece, WordLevel); decoders (decoders.h) turn the tokens' texts into a text. A tokenizer is read from
+ * tokenizer.json (Hugging Face), *.tiktoken (each line has a token in base64 and its rank), tekken.json (Mistral) or
+ * *.model (SentencePiece), or is trained. Text may be any bytes. A byte-level BPE tokenizer decodes to the encoded
+ * bytes, except in these cases: the tokenizer has a normal form, drops spaces around a special token, adds a space
+ * before a piece, or drops text between pieces. Errors name the file.
  * One owner and one thread, because of the cache of pieces. */
 #ifndef RILLE_RUNTIME_TEXT_TOKENIZER_H
 #define RILLE_RUNTIME_TEXT_TOKENIZER_H
 
 #include "runtime/base/str.h"
-#include "runtime/text/bpe.h"
-#include "runtime/text/normal.h"
+#include "runtime/text/decoders.h"
+#include "runtime/text/normalizers.h"
 #include "runtime/text/split.h"
+#include "runtime/text/unigram.h"
 
 struct special {
-    const char *text;
+    const char *text; /* text that is matched: normalized, if `normalized` is set */
     size_t n;
     uint32_t id;
     bool control; /* "special" in tokenizer.json: the token is not part of plain text */
@@ -24,13 +26,18 @@ struct special {
     bool normalized;
     bool left, right; /* the token also consumes white space before it (left), and after it (right) */
     bool word;        /* the token matches only if no word character is directly before or after it */
+    bool hidden;      /* the token is not matched in text */
+    struct span_text {
+        const char *text;
+        size_t n;
+    } own; /* text in the file; set by tokenizer_special() */
 };
 
 struct join { /* a merge, for saving; listed in order of rank */
     uint32_t left, right, id;
 };
 
-enum { MAX_FORMS = 4, NPARTS = 5 };
+enum { NPARTS = 6 };
 
 struct tokenizer {
     struct bpe bpe;
@@ -38,14 +45,26 @@ struct tokenizer {
     struct splitter *word; /* tests for word characters; NULL: no special token needs it */
     const char *pattern;   /* the pattern of a tokenizer that is not from tokenizer.json; NULL: that of GPT-2 */
     enum dialect dialect;  /* dialect of that pattern */
-    enum normal_form form[MAX_FORMS];
-    int nform;
+    struct normalizers normal;
+    struct decoders decoders;
+    /* Appends the ids of a piece; byte-level BPE, unless a file's reader sets another model. */
+    int (*encode)(struct tokenizer *t, const uint8_t *piece, size_t n, struct ids *out);
+    struct unigram *unigram; /* NULL: another model */
+    struct {
+        const char *prefix;  /* of pieces that are not the start of a word */
+        size_t longest;      /* longer words are unknown, characters */
+        uint32_t unknown;    /* NO_TOKEN: an unknown word is an error */
+    } word_model;            /* WordPiece and WordLevel */
     struct special *special; /* special tokens, longest first */
     int nspecial, special_capacity;
     bool starts[2][256];      /* by `normalized`, by byte: some special token begins with it */
     struct ids before, after; /* ids that the template adds before and after a text */
     bool templated;           /* the file has a template */
-    bool spelled;             /* a ByteLevel step was read, so no later step may split */
+    bool byte_level;          /* a ByteLevel step was read */
+    bool spelled;             /* pieces spell bytes as visible characters (alphabet.h) */
+    bool twofold;             /* some special token shares its id with a byte (tokenizer_special) */
+    struct str file;          /* content of the file, for saving; empty: the file is made from the fields */
+    const char *file_end;     /* ending of the file's name */
     const char *part[NPARTS]; /* by enum part (tokenizer_json.h): JSON from the file, for saving */
     struct join *join;
     uint32_t njoin, join_capacity;
@@ -53,16 +72,21 @@ struct tokenizer {
 
 struct tokenizer *tokenizer_new(void);
 void tokenizer_free(struct tokenizer **t);
-/* Opens a tokenizer file; the path's ending decides the format. Only for .tiktoken: pattern, special (texts) and ids
- * (NULL: the ids after the last). */
+/* Opens a tokenizer file; the path's ending decides the format. Only for .tiktoken: pattern (a regular expression or a
+ * name in tiktoken.c), special (texts) and ids (NULL: the ids after the last). */
 int tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special, const int64_t *ids,
                    struct tokenizer **out);
-/* Saves the tokenizer as tokenizer.json, in the form that all readers accept. */
+/* Saves the tokenizer: byte-level BPE as tokenizer.json, in the form that all readers accept; another kind as the file
+ * that was read. */
 int tokenizer_save(struct tokenizer *t, const char *path);
 
 int tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids *out);
 /* Decodes n ids. E_VALUE: an id is unknown; the text names it. */
 int tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, struct str *out);
+
+/* Returns the lengths of the white space at the start of a text, and of the text without that at its end. */
+size_t text_trim_left(const uint8_t *text, size_t n);
+size_t text_trim_right(const uint8_t *text, size_t n);
 
 /* Returns the file's settings for batches of texts, which encoding ignores; NULL: none. */
 const char *tokenizer_batches(const struct tokenizer *t);
@@ -82,13 +106,15 @@ int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
 
 /* Sets the pattern of a tokenizer that is not from tokenizer.json; NULL: that of GPT-2. */
 int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern, enum dialect dialect);
-/* copies the text of the token */
+/* Copies the token. The token may share its id with a token of bytes that the file spells the same way. */
 int tokenizer_special(struct tokenizer *t, const char *name, const struct special *s);
 /* Checks the id of a token. E_ARG: the id is negative, or far larger than ntoken tokens need. */
 int tokenizer_check_id(const char *name, const char *token, int64_t id, size_t ntoken);
 /* Checks special tokens. E_ARG: one is empty, or two are equal. */
 int tokenizer_check_specials(const char *name, int nspecial, const char *const *special);
 void tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id);
+struct unigram *tokenizer_unigram(struct tokenizer *t); /* makes the model a Unigram model without pieces */
+int tokenizer_read_sentencepiece(struct tokenizer *t, const char *path);
 int tokenizer_read_json(struct tokenizer *t, const char *path);
 int tokenizer_read_tiktoken(struct tokenizer *t, const char *path, const char *pattern, int nspecial,
                             const char *const *special, const int64_t *ids);

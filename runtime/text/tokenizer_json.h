@@ -7,22 +7,61 @@
 
 /* Parts of the file besides the vocabulary. PART_TRUNCATION and PART_PADDING concern batches of texts; both are kept
  * for saving, but not applied. */
-enum part { PART_NORMALIZER, PART_CUTTER, PART_TEMPLATE, PART_TRUNCATION, PART_PADDING };
+enum part { PART_NORMALIZER, PART_CUTTER, PART_TEMPLATE, PART_DECODER, PART_TRUNCATION, PART_PADDING };
 _Static_assert(PART_PADDING + 1 == NPARTS, "struct tokenizer must have an entry per part");
 extern const char *const part_names[NPARTS]; /* names of the parts in the file */
 
+/* The reader for one type of a part. A table of readers ends with type NULL. */
+struct part_kind {
+    const char *type;
+    int (*read)(struct tokenizer *t, const char *path, const json_t *part);
+};
+/* Reads a part with the reader of its type. E_ARG: unknown type. what: name of the part, for error texts. */
+int read_kind(struct tokenizer *t, const char *path, const char *what, const struct part_kind *kinds, const char *type,
+              const json_t *part);
+int read_tokenizer_part(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kinds,
+                        const json_t *part);
+int read_part_list(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kinds,
+                   const json_t *list);
+
 /* Returns the text of a part's entry "type"; "(none)": it has none. */
 const char *type_of_part(const json_t *part);
-/* Fails with E_ARG: "path: pre_tokenizer 'Metaspace' is not supported; ..." */
+/* Reads an entry that must be a string without zero bytes. The part owns the string. */
+int text_of_part(const char *path, const json_t *part, const char *name, const char **out);
+/* Fails with E_ARG: "path: prepend_scheme 'x' is not supported" */
 int refuse(const char *path, const char *part, const char *what);
 
 /* Formats an id for error texts, as the file spells it; "(none)": it is missing. */
 enum { SHOWN_ID = 48 };
 const char *shown_id(const json_t *id, char out[static SHOWN_ID]);
 
-/* Reads the normalizer, and the steps that split text. */
+/* Checks an id. E_ARG: the id is no integer, or far larger than ntoken tokens need. */
+int check_id(const char *path, const char *token, const json_t *id, size_t ntoken);
+
+/* Reads normalizer, pre_tokenizer and decoder. */
 int read_parts(struct tokenizer *t, const char *path, const json_t *root);
+int read_normalizer(struct tokenizer *t, const char *path, const json_t *part);
+int read_pretokenizer(struct tokenizer *t, const char *path, const json_t *part);
+int read_decoder(struct tokenizer *t, const char *path, const json_t *part);
+/* Reads the model. root: the file, for its added tokens. Call after the parts were read. */
+int read_model(struct tokenizer *t, const char *path, const json_t *root);
 /* Reads the template (the ids added around a text). Call after the tokens were read. */
 int read_template(struct tokenizer *t, const char *path, const json_t *root);
+
+/* Reads Mistral's tekken.json. */
+int tokenizer_read_tekken(struct tokenizer *t, const char *path, const json_t *root);
+
+/* Makes a splitter whose matches of {"Regex": pattern} or {"String": text} splitter_replace() replaces. */
+int replacer_new(const char *path, const json_t *pattern, struct splitter **out);
+
+/* Settings of Metaspace, as pre_tokenizer and as decoder. */
+struct metaspace {
+    const char *mark;       /* text that stands for a space */
+    enum split_prefix when; /* which pieces begin with the mark */
+};
+int read_metaspace_settings(const char *path, const json_t *part, struct metaspace *out);
+
+/* Returns the byte of a token like "<0x0A>"; -1: another token. */
+int byte_of_token(const char *text, size_t n);
 
 #endif

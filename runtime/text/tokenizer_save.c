@@ -44,13 +44,6 @@ specials_in_order(const struct tokenizer *t)
     return order;
 }
 
-/* Returns the token's text from before normalization. */
-static const char *
-own_text(const struct tokenizer *t, const struct special *s)
-{
-    return (const char *)t->bpe.token[s->id].bytes;
-}
-
 /* Decides whether the vocabulary lists the added tokens. A reader takes the id of an added token from the
  * vocabulary, if its text is there, and numbers the others from the vocabulary's size on. If that numbering would
  * change ids, the vocabulary also lists the added tokens, as plain text instead of in byte-level encoding. Then no
@@ -61,16 +54,16 @@ write_added_ids(const struct tokenizer *t, const char *path, const struct specia
     json_int_t next = (json_int_t)json_object_size(vocab);
     bool counted = true;
     for (int i = 0; i < t->nspecial; i++) {
-        const json_t *other = json_object_get(vocab, own_text(t, order[i]));
+        const json_t *other = json_object_get(vocab, order[i]->own.text);
         if (other && json_integer_value(other) != order[i]->id)
             return fail(E_ARG,
                         "%s: the special token '%.100s' has id %u, but tokenizer.json spells a token of bytes the same "
                         "way, so readers would use its id, %lld",
-                        path, own_text(t, order[i]), (unsigned)order[i]->id, (long long)json_integer_value(other));
+                        path, order[i]->own.text, (unsigned)order[i]->id, (long long)json_integer_value(other));
         if (!other) counted = counted && order[i]->id == next++;
     }
     for (int i = 0; i < t->nspecial && !counted; i++)
-        json_object_set_new(vocab, own_text(t, order[i]), json_integer(order[i]->id));
+        json_object_set_new(vocab, order[i]->own.text, json_integer(order[i]->id));
     return 0;
 }
 
@@ -124,11 +117,11 @@ write_merges(const struct tokenizer *t)
 }
 
 static json_t *
-write_one_added(const struct tokenizer *t, const struct special *s)
+write_one_added(const struct special *s)
 {
-    return json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)s->id, "content", own_text(t, s),
-                     (size_t)t->bpe.token[s->id].n, "single_word", (int)s->word, "lstrip", (int)s->left, "rstrip",
-                     (int)s->right, "normalized", (int)s->normalized, "special", (int)s->control);
+    return json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)s->id, "content", s->own.text, s->own.n,
+                     "single_word", (int)s->word, "lstrip", (int)s->left, "rstrip", (int)s->right, "normalized",
+                     (int)s->normalized, "special", (int)s->control);
 }
 
 static json_t *
@@ -136,7 +129,7 @@ write_added(const struct tokenizer *t)
 {
     json_t *list = json_array();
     const struct special **order = specials_in_order(t);
-    for (int i = 0; i < t->nspecial; i++) json_array_append_new(list, write_one_added(t, order[i]));
+    for (int i = 0; i < t->nspecial; i++) json_array_append_new(list, write_one_added(order[i]));
     free(order);
     return list;
 }
@@ -147,10 +140,10 @@ write_tokenizer_part(const struct tokenizer *t, enum part which)
 {
     json_error_t why;
     if (t->part[which]) return json_loads(t->part[which], 0, &why);
-    if (which != PART_CUTTER) return json_null();
+    if (which != PART_CUTTER && which != PART_DECODER) return json_null();
     json_t *last = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
-                             "use_regex", t->pattern == NULL);
-    if (!t->pattern) return last;
+                             "use_regex", which == PART_DECODER || t->pattern == NULL);
+    if (!t->pattern || which == PART_DECODER) return last;
     json_t *split = json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex", t->pattern, "behavior",
                               "Isolated", "invert", 0);
     return json_pack("{s:s, s:[o, o]}", "type", "Sequence", "pretokenizers", split, last);
@@ -165,12 +158,9 @@ write_root(struct tokenizer *t, json_t *vocab)
         json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout", "unk_token",
                   "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0, "ignore_merges",
                   (int)t->bpe.whole_piece, "vocab", vocab, "merges", write_merges(t));
-    json_t *decoder = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
-                                "use_regex", 1);
     json_t *root =
         json_pack("{s:s, s:n, s:n, s:o}", "version", "1.0", "truncation", "padding", "added_tokens", write_added(t));
     for (int i = 0; i < NPARTS; i++) json_object_set_new(root, part_names[i], write_tokenizer_part(t, (enum part)i));
-    json_object_set_new(root, "decoder", decoder);
     json_object_set_new(root, "model", model);
     return root;
 }
@@ -178,6 +168,9 @@ write_root(struct tokenizer *t, json_t *vocab)
 int
 tokenizer_save(struct tokenizer *t, const char *path)
 {
+    if (t->file.len && !text_ends(path, t->file_end))
+        return fail(E_ARG, "%s: the name of this tokenizer's file must end in %s", path, t->file_end);
+    if (t->file.len) return saving_bytes(path, t->file.text, t->file.len);
     if (text_ends(path, ".tiktoken")) return fail(E_ARG, "%s: the name of a saved tokenizer must end in .json", path);
     const char *part = t->pattern ? pattern_moved(t->pattern, t->dialect) : NULL;
     if (part)

@@ -57,7 +57,7 @@ refuse_bytes(int nspecial, const char *const *special)
     for (int i = 0; i < nspecial; i++) {
         uint8_t byte[8];
         size_t n;
-        if (strlen(special[i]) > 2 || !alphabet_read(special[i], byte, &n) || n != 1) continue;
+        if (strlen(special[i]) > 2 || !alphabet_read(special[i], strlen(special[i]), byte, &n) || n != 1) continue;
         return fail(E_ARG, "%s: the special token '%s' is how tokenizer.json spells byte %d; use a longer one, <|%s|>",
                     who, special[i], (int)byte[0], special[i]);
     }
@@ -182,7 +182,7 @@ train_add_text(struct trainer *r, const uint8_t **next, const uint8_t *p, const 
     for (;;) {
         size_t size;
         const uint8_t *special = find_special(r, next, p, end, &size);
-        TRY(splitter_run(r->splitter, p, (size_t)(special - p), train_add_word, r));
+        TRY(splitter_run(r->splitter, p, (size_t)(special - p), 0, train_add_word, r));
         if (special == end) return 0;
         p = special + size;
         TRY(stop_caller_after(&r->since, (int64_t)size * (1 + r->nspecial)));

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT = 1, WHO, NULL_VALUE, ARRAY_META }; /* arguments of rille._json */
+enum { TEXT = 1, WHO, NULL_VALUE, ARRAY_META, ORDER }; /* arguments of rille._json */
 
 static int
 json_gc(lua_State *L)
@@ -72,6 +72,22 @@ push_array(lua_State *L, const json_t *v)
     }
 }
 
+/* Notes the names of the object at the top, in the text's order, in the table ORDER. */
+static void
+push_order(lua_State *L, const json_t *v)
+{
+    const char *name;
+    json_t *of;
+    lua_pushvalue(L, -1);
+    lua_newtable(L);
+    json_object_foreach((json_t *)v, name, of)
+    {
+        lua_pushstring(L, name);
+        lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+    }
+    lua_rawset(L, ORDER);
+}
+
 static void
 push_object(lua_State *L, const json_t *v)
 {
@@ -84,13 +100,14 @@ push_object(lua_State *L, const json_t *v)
         push_json(L, of);
         lua_rawset(L, -3);
     }
+    if (lua_istable(L, ORDER)) push_order(L, v);
 }
 
 /* Recurses as deep as jansson's own nesting limit. */
 static void
 push_json(lua_State *L, const json_t *v)
 {
-    luaL_checkstack(L, 4, "JSON is nested too deep");
+    luaL_checkstack(L, 6, "JSON is nested too deep");
     switch (json_typeof(v)) {
     case JSON_OBJECT: push_object(L, v); break;
     case JSON_ARRAY: push_array(L, v); break;
@@ -113,8 +130,8 @@ check_zeros(lua_State *L, const char *who, const char *text, size_t n)
     if (zero) complain(L, "%s: line %d is not JSON: a zero byte", who, line);
 }
 
-/* rille._json(text, who, null, array): returns the parsed value. null: value for JSON's null. array: metatable of
- * arrays. */
+/* rille._json(text, who, null, array, order): returns the parsed value. null: value for JSON's null. array: metatable
+ * of arrays. order: nil, or a table that receives, by object, the list of its names in the text's order. */
 static int
 read(lua_State *L)
 {
@@ -123,6 +140,7 @@ read(lua_State *L)
     json_error_t why;
     const char *text = luaL_checklstring(L, TEXT, &n), *who = luaL_checkstring(L, WHO);
     luaL_checktype(L, ARRAY_META, LUA_TTABLE);
+    lua_settop(L, ORDER);
     check_zeros(L, who, text, n);
     json_t **v = kind_new(L, KIND_JSON, sizeof *v);
     *v = json_loadb(text, n, STRICT, &why);

@@ -237,7 +237,7 @@ index_tokenizer(lua_State *L)
     lua_getmetatable(L, 1);
     lua_pushvalue(L, 2);
     if (lua_rawget(L, -2) == LUA_TNIL || !name || name[0] == '_')
-        return complain(L, "a tokenizer has no '%s'; it has size, encode, decode, save", name ? name : "?");
+        return complain(L, "a tokenizer has no '%s'; it has size, encode, decode, chat, save", name ? name : "?");
     return 1;
 }
 
@@ -261,7 +261,7 @@ tokenizers_open(lua_State *L)
     static const luaL_Reg training[] = {
         {"add", lua_trainer_add}, {"finish", trainer_finish}, {"__gc", trainer_gc}, {NULL, NULL}};
     kind_make(L, KIND_TOKENIZER, "rille.tokenizer", methods);
-    lua_pop(L, 1);
+    lua_setfield(L, -2, "_tokenizer_methods"); /* lua/tokenizer.lua adds methods written in Lua */
     kind_make(L, KIND_TRAINER, "rille.trainer", training);
     lua_pushvalue(L, -1);
     lua_setfield(L, -2, "__index");

@@ -1,0 +1,11 @@
+/* base64.h - decodes base64 (RFC 4648). Pure; any thread. */
+#ifndef RILLE_RUNTIME_TEXT_BASE64_H
+#define RILLE_RUNTIME_TEXT_BASE64_H
+
+#include "runtime/base/base.h"
+
+/* Decodes complete groups of four characters, the last of which may be padded. out: room for 3 / 4 of n bytes; may be
+ * the text itself. Returns false if the text is not base64. */
+bool base64_read(const char *text, size_t n, uint8_t *out, size_t *bytes);
+
+#endif

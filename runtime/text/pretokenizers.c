@@ -1,0 +1,213 @@
+/* pretokenizers.c - reads the steps that split a text into pieces (tokenizer.json). */
+#include "runtime/base/error.h"
+#include "runtime/text/tokenizer_json.h"
+#include "runtime/text/utf8.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Adds a step. If an earlier step was ByteLevel, the pieces get the visible spelling of their bytes first, because
+ * the step splits that spelling. */
+static int
+add_split(struct tokenizer *t, const char *path, const struct split_step *step)
+{
+    if (t->byte_level && !t->spelled) {
+        t->spelled = true;
+        TRY(splitter_add(t->splitter, path, &(struct split_step){.spell = true}));
+    }
+    return splitter_add(t->splitter, path, step);
+}
+
+static int
+read_byte_level(struct tokenizer *t, const char *path, const json_t *part)
+{
+    const struct split_step step = {
+        .pattern = json_is_false(json_object_get(part, "use_regex")) ? NULL : split_gpt2,
+        .prefix = json_is_false(json_object_get(part, "add_prefix_space")) ? SPLIT_NO_PREFIX : SPLIT_PREFIX_ALWAYS};
+    if (t->byte_level) return refuse(path, "pre_tokenizer", "ByteLevel after ByteLevel");
+    TRY(add_split(t, path, &step));
+    t->byte_level = true;
+    return 0;
+}
+
+static int
+read_manner(const char *path, const json_t *part, enum split_manner *out)
+{
+    const char *name = json_string_value(json_object_get(part, "behavior"));
+    int manner = name ? split_manner(name) : -1;
+    *out = (enum split_manner)MAX(manner, 0);
+    return manner < 0 ? refuse(path, "a behavior", name ? name : "(none)") : 0;
+}
+
+/* Writes a pattern that matches exactly this text. */
+static void
+spell_text(const char *text, struct str *out)
+{
+    for (const char *p = text; *p; p++) {
+        if (ispunct((unsigned char)*p) || isspace((unsigned char)*p)) str_add(out, "\\");
+        str_addn(out, p, 1);
+    }
+}
+
+/* Returns the pattern of a part, {"Regex": pattern} or {"String": text}; NULL: none. spelled: memory for the text. */
+static const char *
+pattern_of(const json_t *pattern, struct str *spelled)
+{
+    const char *regex = json_string_value(json_object_get(pattern, "Regex"));
+    const char *text = json_string_value(json_object_get(pattern, "String"));
+    if (!regex && (!text || !*text)) return NULL;
+    if (!regex) spell_text(text, spelled);
+    return regex ? regex : str_text(spelled);
+}
+
+int
+replacer_new(const char *path, const json_t *pattern, struct splitter **out)
+{
+    struct str spelled = {0};
+    struct split_step step = {.pattern = pattern_of(pattern, &spelled), .dialect = DIALECT_ONIGURUMA};
+    *out = splitter_new();
+    int status = step.pattern ? splitter_add(*out, path, &step) : refuse(path, "Replace", "without a pattern");
+    str_free(&spelled);
+    if (status) splitter_free(out);
+    return status;
+}
+
+static int
+read_split(struct tokenizer *t, const char *path, const json_t *part)
+{
+    struct str spelled = {0};
+    struct split_step step = {.invert = json_is_true(json_object_get(part, "invert")), .dialect = DIALECT_ONIGURUMA};
+    step.pattern = pattern_of(json_object_get(part, "pattern"), &spelled);
+    int status = step.pattern ? read_manner(path, part, &step.manner) : refuse(path, "a Split", "without a pattern");
+    /* inverting changes nothing here, because matches and gaps are both kept */
+    if (step.invert && step.manner == SPLIT_ISOLATED) step.invert = false;
+    if (!status) status = add_split(t, path, &step);
+    str_free(&spelled);
+    return status;
+}
+
+static int
+read_digits(struct tokenizer *t, const char *path, const json_t *part)
+{
+    bool each = json_is_true(json_object_get(part, "individual_digits"));
+    return add_split(t, path, &(struct split_step){.pattern = each ? "\\p{N}" : "\\p{N}+"});
+}
+
+static int
+read_punctuation(struct tokenizer *t, const char *path, const json_t *part)
+{
+    struct split_step step = {.pattern = "[\\p{P}$+<=>^`|~]"};
+    if (json_object_get(part, "behavior")) TRY(read_manner(path, part, &step.manner));
+    return add_split(t, path, &step);
+}
+
+/* ---- words ---- */
+
+static int
+read_whitespace(struct tokenizer *t, const char *path, const json_t *part)
+{
+    UNUSED(part);
+    return add_split(
+        t, path,
+        &(struct split_step){
+            .pattern = "\\w+|[^\\w\\s]+", .manner = SPLIT_REMOVED, .dialect = DIALECT_RUST, .invert = true});
+}
+
+static int
+read_whitespace_split(struct tokenizer *t, const char *path, const json_t *part)
+{
+    UNUSED(part);
+    return add_split(t, path, &(struct split_step){.pattern = "\\s", .manner = SPLIT_REMOVED, .dialect = DIALECT_RUST});
+}
+
+static int
+read_bert(struct tokenizer *t, const char *path, const json_t *part)
+{
+    TRY(read_whitespace_split(t, path, part));
+    return read_punctuation(t, path, NULL);
+}
+
+static int
+read_delimiter(struct tokenizer *t, const char *path, const json_t *part)
+{
+    struct str spelled = {0};
+    const char *text;
+    TRY(text_of_part(path, part, "delimiter", &text));
+    if (!*text) return refuse(path, "pre_tokenizer", "CharDelimiterSplit without a delimiter");
+    spell_text(text, &spelled);
+    int status = add_split(t, path, &(struct split_step){.pattern = str_text(&spelled), .manner = SPLIT_REMOVED});
+    str_free(&spelled);
+    return status;
+}
+
+static int
+read_fixed_length(struct tokenizer *t, const char *path, const json_t *part)
+{
+    enum { MOST = 65535 }; /* PCRE2's limit */
+    char pattern[32];
+    const json_t *given = json_object_get(part, "length");
+    json_int_t n = given ? json_integer_value(given) : 5;
+    if (n < 1 || n > MOST)
+        return fail(E_ARG, "%s: the length of FixedLength must be from 1 to %d, found %lld", path, MOST, (long long)n);
+    snprintf(pattern, sizeof pattern, "(?s:.{1,%d})", (int)n);
+    return add_split(t, path, &(struct split_step){.pattern = pattern});
+}
+
+/* ---- Metaspace ---- */
+
+int
+read_metaspace_settings(const char *path, const json_t *part, struct metaspace *out)
+{
+    static const char *const schemes[] = {
+        [SPLIT_NO_PREFIX] = "never", [SPLIT_PREFIX_FIRST] = "first", [SPLIT_PREFIX_ALWAYS] = "always"};
+    const char *scheme = json_string_value(json_object_get(part, "prepend_scheme"));
+    int when = scheme ? -1 : json_is_false(json_object_get(part, "add_prefix_space")) ? 0 : SPLIT_PREFIX_ALWAYS;
+    for (size_t i = 0; i < countof(schemes) && scheme; i++)
+        if (!strcmp(schemes[i], scheme)) when = (int)i;
+    if (when < 0) return refuse(path, "prepend_scheme", scheme);
+    TRY(text_of_part(path, part, "replacement", &out->mark));
+    if (!*out->mark) return refuse(path, "Metaspace", "without a replacement");
+    out->when = (enum split_prefix)when;
+    return 0;
+}
+
+static int
+read_metaspace(struct tokenizer *t, const char *path, const json_t *part)
+{
+    struct metaspace m;
+    struct str spelled = {0};
+    TRY(read_metaspace_settings(path, part, &m));
+    spell_text(m.mark, &spelled);
+    struct split_step step = {.manner = SPLIT_NEXT, .space = m.mark, .prefix = m.when};
+    if (!json_is_false(json_object_get(part, "split"))) step.pattern = str_text(&spelled);
+    int status = add_split(t, path, &step);
+    str_free(&spelled);
+    return status;
+}
+
+static int read_pretokenizers(struct tokenizer *t, const char *path, const json_t *part);
+static const struct part_kind kinds[] = {{"ByteLevel", read_byte_level},
+                                         {"Split", read_split},
+                                         {"Digits", read_digits},
+                                         {"Punctuation", read_punctuation},
+                                         {"Metaspace", read_metaspace},
+                                         {"BertPreTokenizer", read_bert},
+                                         {"Whitespace", read_whitespace},
+                                         {"WhitespaceSplit", read_whitespace_split},
+                                         {"CharDelimiterSplit", read_delimiter},
+                                         {"FixedLength", read_fixed_length},
+                                         {"Sequence", read_pretokenizers},
+                                         {0}};
+
+static int
+read_pretokenizers(struct tokenizer *t, const char *path, const json_t *part)
+{
+    return read_part_list(t, path, PART_CUTTER, kinds, json_object_get(part, "pretokenizers"));
+}
+
+int
+read_pretokenizer(struct tokenizer *t, const char *path, const json_t *part)
+{
+    return json_is_object(part) ? read_tokenizer_part(t, path, PART_CUTTER, kinds, part) : 0;
+}
