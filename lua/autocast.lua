@@ -11,8 +11,7 @@ local check = require "rille.check"
 
 return function(dtype, fn, ...)
   check.that(dtype == "bf16" or dtype == "f16", "rille.autocast: dtype must be \"bf16\" or \"f16\", found %s", check.shown(dtype))
-  local meta = debug.getmetatable(fn)
-  check.that(type(fn) == "function" or meta and meta.__call, "rille.autocast: expected a dtype and a function, found %s", check.shown(fn))
+  check.that(rille._is_callable(fn), "rille.autocast: expected a dtype and a function, found %s", check.shown(fn))
   local info = type(fn) == "function" and debug.getinfo(fn, "Su")
   check.that(not info or info.what == "C" or info.isvararg or select("#", ...) <= info.nparams,
     "rille.autocast: the function has %d parameters, found %d arguments; rille.autocast has no options", info and info.nparams, select("#", ...))

@@ -79,7 +79,8 @@ function methods:epoch(epoch)
 end
 
 check.strict("rille.data.loader", methods, true)
-local meta = {__class = "data.loader", __index = methods, __len = epochs.count, __call = epochs.call}
+local meta = rille._refuse({__class = "data.loader", __index = methods, __len = epochs.count, __call = epochs.call},
+  "for x in loader do iterates over batches")
 
 -- data.loader{x, y, ..., batch =, shuffle = false, seed = 0, drop_last = false, sbp =}: returns a reader of batches.
 -- sbp: layout of the batches.

@@ -376,8 +376,8 @@ return function(kind)
     for name, value in pairs(own) do own[name] = own_value(value) end
     local inside = setmetatable({own = own, kind = kind, steps = 0, counts = {}, slots = {}, all_params = {}}, {__index = own})
     inside.inside = inside
-    local opt = setmetatable({}, {__index = inside, __methods = methods, __newindex = set_option, __tostring = text_of,
-      __class = kind.name})
+    local opt = setmetatable({}, rille._refuse({__index = inside, __methods = methods, __newindex = set_option, __tostring = text_of,
+      __class = kind.name}, nil, "write opt:step() after loss:backward()"))
     inside.all_groups = groups_of(opt, params)
     inside.groups = settled(kind, "groups", inside.all_groups)
     check_rate(kind, opt.lr)

@@ -372,6 +372,10 @@ static void
 read_table(struct call *c, int i)
 {
     const struct lua_op *o = c->o;
+    if (class_text(c->L, i)) { /* a module or another object: neither a list nor options */
+        if (next_operand(c)) wrong_operand(c, next_operand(c), i);
+        refuse_call(c, "one argument too many: %s; expected %s", what_is(c->L, i), usage_text(c));
+    }
     if (is_tensor_list(c, i)) {
         add_tensor_list(c, i);
         read_names(c, i);

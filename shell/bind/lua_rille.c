@@ -215,9 +215,7 @@ call_in_mode(lua_State *L, const char *name, bool on)
 {
     struct rille_session *s = shell_session(L);
     int top = lua_gettop(L);
-    if (!lua_isfunction(L, 1) && luaL_getmetafield(L, 1, "__call") == LUA_TNIL)
-        complain(L, "%s: expected a function, found %s", name, what_is(L, 1));
-    lua_settop(L, top);
+    if (!is_callable(L, 1)) complain(L, "%s: expected a function, found %s", name, what_is(L, 1));
     bool mode = rille_grad_mode(s, on);
     int code = lua_pcall(L, top - 1, LUA_MULTRET, 0);
     rille_grad_mode(s, mode);
@@ -237,9 +235,7 @@ per_micro_batch(lua_State *L)
 {
     struct rille_session *s = shell_of(L)->session;
     int top = lua_gettop(L);
-    if (!lua_isfunction(L, 1) && luaL_getmetafield(L, 1, "__call") == LUA_TNIL)
-        complain(L, "per_micro_batch: expected a function, found %s", what_is(L, 1));
-    lua_settop(L, top);
+    if (!is_callable(L, 1)) complain(L, "per_micro_batch: expected a function, found %s", what_is(L, 1));
     bool was = rille_micro_batch_alone(s, true);
     int code = lua_pcall(L, top - 1, LUA_MULTRET, 0);
     rille_micro_batch_alone(s, was);
@@ -698,6 +694,7 @@ open_module(lua_State *L)
     workers_open(L);
     stopping_open(L);
     names_open(L);
+    misuse_open(L);
     op_open_loaded(L);
     arity_open(L);
     static const luaL_Reg meta[] = {

@@ -27,7 +27,7 @@ struct rille_tensor *
 tensor_check(lua_State *L, int i, const char *who)
 {
     struct rille_tensor *t = tensor_test(L, i);
-    if (!t) complain(L, "%s: expected a tensor, found %s", who, what_is(L, i));
+    if (!t) refuse_self(L, i, KIND_TENSOR, who, "a tensor");
     return t;
 }
 
@@ -112,6 +112,7 @@ open_shapes(lua_State *L)
 {
     static const luaL_Reg meta[] = {{"__tostring", shape_tostring}, {"__eq", lua_shape_equal}, {NULL, NULL}};
     luaL_newlib(L, meta);
+    misuse_shape(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &shape_meta);
 }
 
@@ -285,12 +286,6 @@ tensor_tostring(lua_State *L)
 {
     print_tensor(L, tensor_check(L, 1, "tostring"));
     return 1;
-}
-
-static int
-tensor_less(lua_State *L)
-{
-    return complain(L, "a < b gives one boolean in Lua: write a:lt(b), a:le(b), a:gt(b) or a:ge(b)");
 }
 
 /* ---- values ---- */
@@ -638,8 +633,6 @@ tensor_open(lua_State *L)
                                     {"__close", tensor_gc},
                                     {"__len", tensor_len},
                                     {"__tostring", tensor_tostring},
-                                    {"__lt", tensor_less},
-                                    {"__le", tensor_less},
                                     {"__pairs", index_pairs},
                                     {NULL, NULL}};
     open_shapes(L);

@@ -8,7 +8,7 @@ static struct rille_tokenizer *
 tokenizer_check(lua_State *L, const char *who)
 {
     struct rille_tokenizer **t = kind_test(L, 1, KIND_TOKENIZER);
-    if (!t || !*t) complain(L, "%s: expected a tokenizer, found %s", who, what_is(L, 1));
+    if (!t || !*t) refuse_self(L, 1, KIND_TOKENIZER, who, "a tokenizer");
     return *t;
 }
 

@@ -198,6 +198,17 @@ void field_integer(lua_State *L, const char *key, int64_t value);
 void field_flag(lua_State *L, const char *key, bool value);
 void field_function(lua_State *L, const char *key, lua_CFunction value);
 
+/* ---- misuse.c: operators that Rille's objects do not support ---- */
+
+void misuse_open(lua_State *L);  /* call after all kinds are made; adds functions to the module table at the top */
+void misuse_shape(lua_State *L); /* completes the metatable of shapes, at the top */
+/* Pushes and returns the name of an object's class with its article, such as "an nn.Linear"; pushes nothing and returns
+ * NULL if the value has no class. */
+const char *class_text(lua_State *L, int i);
+/* Raises the error of a function whose argument i is not of the kind; says if a colon was forgotten. */
+int refuse_self(lua_State *L, int i, enum kind kind, const char *name, const char *expected);
+bool is_callable(lua_State *L, int i); /* returns true for functions and for objects that a user may call */
+
 /* ---- names.c: misspelt names ---- */
 
 struct nearest { /* a similar name, and how much it differs; name NULL: none is similar */
