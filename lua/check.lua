@@ -209,7 +209,7 @@ local function limited_method(class, name, fn)
       check.fail("%s:%s: expected a module, found %s; make a module with %s(...)", self.__name, name, shown(self), self.__name)
     end
     local n = select("#", ...)
-    if n >= most then check_count(("%s:%s"):format(self.__name or class, name), most - 1, n) end
+    if n >= most then check_count(("%s:%s"):format(self.__name or self.who or class, name), most - 1, n) end
     return fn(self, ...)
   end
 end
@@ -301,7 +301,7 @@ function check.foreign_name(_, name)
   if elsewhere then say_missing("a module", name, elsewhere) end
 end
 
--- Makes a module's table strict: reading an unknown name is an error instead of nil.
+-- Makes the table rille.WHO strict: reading an unknown name is an error instead of nil.
 function check.names(who, t)
   check.strict(who, t)
   for name, class in pairs(t) do
@@ -309,13 +309,13 @@ function check.names(who, t)
   end
   local scope = who:match("[%w_]+$")
   local function refuse_call()
-    check.fail("%s is a table, not a function; it has: %s", who, table.concat(sorted_keys(t), ", "))
+    check.fail("rille.%s is a table, not a function; it has: %s", who, table.concat(sorted_keys(t), ", "))
   end
   return setmetatable(t, rille._refuse{__call = refuse_call, __index = function(_, name)
     local elsewhere = type(name) == "string" and rille._elsewhere(scope, name)
-    if elsewhere then check.fail("%s has no '%s': %s", who, name, elsewhere) end
+    if elsewhere then check.fail("rille.%s has no '%s': %s", who, name, elsewhere) end
     local near = type(name) == "string" and rille._nearest(t, name)
-    check.fail("%s has no '%s'%s; it has: %s", who, named(name), near and ("; the nearest name is '%s'"):format(near) or "",
+    check.fail("rille.%s has no '%s'%s; it has: %s", who, named(name), near and ("; the nearest name is '%s'"):format(near) or "",
       table.concat(sorted_keys(t), ", "))
   end})
 end

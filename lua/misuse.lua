@@ -57,7 +57,7 @@ local remedies = {
     local list = named_value(level + 1, kind, name)
     local of_modules = type(list) ~= "table" and kind == "field" or type(list) == "table" and Module.__is(list[1])
     if type(list) == "table" and not of_modules then return nil end
-    return ("a list of modules is called one by one: for _, m in ipairs(%s) do x = m(x) end; or make an nn.Sequential"):format(name)
+    return ("call the modules of the list one by one: for _, m in ipairs(%s) do x = m(x) end; or make an nn.Sequential"):format(name)
   end},
   {"a function value %(field '([%w_]+)'%)", function(_, name) return ("call the method: x:%s()"):format(name) end},
   {"^attempt to compare .*function", function() return "call the method, as in x:item()" end},

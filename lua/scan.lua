@@ -12,7 +12,7 @@ local layout = require "rille.layout"
 local nested = require "rille.nested"
 local recompute = require "rille.recomputed"
 
-local WHO <const> = "rille.scan"
+local WHO <const> = "scan"
 
 -- ---- trees: a tensor, or a table of trees ----
 

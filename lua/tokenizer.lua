@@ -55,7 +55,7 @@ local function shortened(value)
 end
 
 function tokenizer.train(texts, given)
-  local who = "rille.tokenizer.train"
+  local who = "tokenizer.train"
   local o = check.options(who, given, {size = check.none, special = {}, pattern = check.none})
   check.count(who, "size", o.size)
   local special, ids = specials(who, o.special)
@@ -70,11 +70,11 @@ function tokenizer.train(texts, given)
   return trainer:finish(o.size)
 end
 
-return setmetatable(check.strict("rille.tokenizer", tokenizer), {
-  __call = check.limited_call("rille.tokenizer", function(_, path, given)
-    local o = check.options("rille.tokenizer", given, {pattern = check.none, special = check.none})
-    check.path("rille.tokenizer", "the name of a file", path)
-    return rille._tokenizer(path, o.pattern, specials("rille.tokenizer", o.special))
+return setmetatable(check.strict("tokenizer", tokenizer), {
+  __call = check.limited_call("tokenizer", function(_, path, given)
+    local o = check.options("tokenizer", given, {pattern = check.none, special = check.none})
+    check.path("tokenizer", "the name of a file", path)
+    return rille._tokenizer(path, o.pattern, specials("tokenizer", o.special))
   end),
   __index = function(_, name) check.fail("rille.tokenizer has no '%s'; it has train, and can be called", check.named(name)) end,
 })

@@ -106,8 +106,8 @@ push_with_failed_module(lua_State *L, const char *text)
     return false;
 }
 
-/* Finds the path of the innermost nn module that a model holds and of which a method is being run. Leaves `out` as it is
- * if there is none. */
+/* Finds the path of the innermost nn module that a model holds and of which a method is being run. Leaves `out` as it
+ * is if there is none. */
 static void
 find_module_path(lua_State *L, char *out, size_t size)
 {

@@ -451,7 +451,7 @@ static int
 list(lua_State *L)
 {
     const char *path = path_check(L, 1, "checkpoint");
-    if (lua_toboolean(L, 2)) claim_folder(L, "rille.checkpoint.save", path);
+    if (lua_toboolean(L, 2)) claim_folder(L, "checkpoint.save", path);
     struct owner *folder = owner_push(L, close_folder);
     folder->thing = opendir(path);
     if (!folder->thing) return complain(L, "checkpoint: %s: %s", path, strerror(errno));

@@ -10,7 +10,8 @@ graph_check(lua_State *L, int i)
     struct graph *g = kind_test(L, i, KIND_GRAPH);
     lua_Debug ar;
     if (g) return g;
-    bool method = lua_getstack(L, 0, &ar) && lua_getinfo(L, "n", &ar) && ar.name && strcmp(ar.namewhat, "local") != 0;
+    bool method = lua_getstack(L, 0, &ar) && lua_getinfo(L, "n", &ar) && ar.name && strcmp(ar.namewhat, "upvalue") &&
+                  strcmp(ar.namewhat, "local");
     refuse_self(L, i, KIND_GRAPH, method ? ar.name : "graph", "a compiled step");
     return NULL;
 }
@@ -588,7 +589,7 @@ graph_open(lua_State *L)
                                        {"chart", graph_chart},     {"show", graph_show},
                                        {"actors", graph_actors},   {"_program", graph_program_bytes},
                                        {"_run", graph_run},        {NULL, NULL}};
-    kind_make(L, KIND_GRAPH, "rille.compiled step", meta);
+    kind_make(L, KIND_GRAPH, "rille.graph", meta);
     luaL_newlib(L, methods);
     lua_pushvalue(L, -1);
     lua_setfield(L, -3, "__methods"); /* lists the methods for completion */

@@ -263,7 +263,7 @@ live_open(lua_State *L)
 {
     static const luaL_Reg meta[] = {{"__gc", live_gc},          {"__close", live_gc},          {"__index", live_index},
                                     {"__newindex", live_index}, {"__tostring", live_tostring}, {NULL, NULL}};
-    kind_make(L, KIND_LIVE, "rille.live number", meta);
+    kind_make(L, KIND_LIVE, "rille.live", meta);
     add_live_arithmetic(L);
     lua_pop(L, 1);
     field_function(L, "_live_whole", live_whole);

@@ -396,7 +396,10 @@ wall_clock(lua_State *L)
 static int
 is_terminal(lua_State *L)
 {
-    lua_pushboolean(L, isatty((int)luaL_optinteger(L, 1, 1)));
+    int64_t file = 1;
+    if (!lua_isnoneornil(L, 1) && !whole_at(L, 1, &file))
+        complain(L, "is_terminal: expected the number of a file, found %s", what_is(L, 1));
+    lua_pushboolean(L, isatty((int)file));
     return 1;
 }
 

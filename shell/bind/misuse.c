@@ -55,6 +55,9 @@ const char *
 class_text(lua_State *L, int i)
 {
     static const char *const keys[] = {"__name", "__class"};
+    static const struct {
+        const char *kind, *text;
+    } names[] = {{"rille.graph", "compiled step"}, {"rille.live", "live number"}, {LUA_FILEHANDLE, "file"}};
     int top = lua_gettop(L);
     i = lua_absindex(L, i);
     if (lua_type(L, i) == LUA_TTABLE) { /* a class is a table with a name and an __index of its own */
@@ -69,8 +72,9 @@ class_text(lua_State *L, int i)
         lua_pushstring(L, keys[k]);
         if (lua_rawget(L, top + 1) == LUA_TSTRING) {
             const char *name = lua_tostring(L, -1);
+            for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+                if (!strcmp(name, names[n].kind)) name = names[n].text;
             if (!strncmp(name, "rille.", 6)) name += 6;
-            if (!strcmp(name, LUA_FILEHANDLE)) name = "file";
             bool vowel = !strncmp(name, "nn.", 3) || strchr("aeiouAEIOU", name[0]);
             return lua_pushfstring(L, "%s %s", vowel ? "an" : "a", name);
         }

@@ -13,7 +13,7 @@ tap.group("operators", function()
   local k, v = rille.ones({1, 2, 5, 4}), rille.ones({1, 2, 6, 4})
   for _, row in ipairs{
     {function() rille.graph(function(v) return v end).rate = 3 end, "a compiled step has no field 'rate' that can be set"},
-    {function() rille.parallel(nn.Linear(2, 2), {weight = "S(0)"}) end, "rille.parallel: 'weight' must be a table {placement =, sbp =} of a parameter, found \"S(0)\""},
+    {function() rille.parallel(nn.Linear(2, 2), {weight = "S(0)"}) end, "parallel: 'weight' must be a table {placement =, sbp =} of a parameter, found \"S(0)\""},
     {function() nn.Linear(2, 2):freeze() end, "write for _, p in ipairs(net:parameters()) do p:requires_grad_(false) end"},
     {function() T({300}, {dtype = "u8"}) end, "tensor: 300 does not fit in u8, which holds all integers from 0 to 255"},
     {function() rille.load("net.pt") end, "convert files of torch.save in Python by safetensors.torch.save_file"},
