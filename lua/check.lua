@@ -132,6 +132,14 @@ function check.divisors(n, good)
   return #told > 0 and table.concat(told, ", ") or "none"
 end
 
+-- Returns the hint for an unknown option: Rille's name of another framework's option, or the nearest name.
+function check.option_hint(who, name, known)
+  local elsewhere = type(name) == "string" and rille._elsewhere(who:find("^nn%.") and "layer option" or "option", name)
+  elsewhere = elsewhere and (who:find("^nn%.") or known[elsewhere:match("^write ([%w_]+)")] ~= nil) and elsewhere
+  local near = type(name) == "string" and not elsewhere and rille._nearest(known, name)
+  return elsewhere and ": " .. elsewhere or near and ("; the nearest name is '%s'"):format(near) or ""
+end
+
 -- Returns the given options, completed with the defaults. A default of check.none declares a name without a value. An
 -- option whose default is a boolean must be a boolean.
 check.none = {}
@@ -143,7 +151,8 @@ function check.options(who, given, defaults)
   check.that(given == nil or type(given) == "table", "%s: options must be a table, found %s", who, shown(given))
   for name, value in pairs(given or {}) do
     if defaults[name] == nil then
-      check.fail("%s: unknown option '%s'; expected one of: %s", who, named(name), table.concat(sorted_keys(defaults), ", "))
+      check.fail("%s: unknown option '%s'%s; expected one of: %s", who, named(name), check.option_hint(who, name, defaults),
+        table.concat(sorted_keys(defaults), ", "))
     end
     if type(defaults[name]) == "boolean" then check.flag(who, name, value) end
     options[name] = value
@@ -209,7 +218,7 @@ local function limited_method(class, name, fn)
       check.fail("%s:%s: expected a module, found %s; make a module with %s(...)", self.__name, name, shown(self), self.__name)
     end
     local n = select("#", ...)
-    if n >= most then check_count(("%s:%s"):format(self.__name or self.who or class, name), most - 1, n) end
+    if n >= most then check_count(("%s:%s"):format(self.__name or self.who or debug.getmetatable(self).__class or class, name), most - 1, n) end
     return fn(self, ...)
   end
 end

@@ -51,7 +51,17 @@ local remedies = {
     local object = receiver(level + 1)
     if not object then return nil end
     local near = rille._nearest(check.class_names(debug.getmetatable(object)), name)
-    return ("%s has no method '%s'%s"):format(rille._class_text(object), name, near and ("; the nearest name is '%s'"):format(near) or "")
+    local first, input = debug.getlocal(level + 1, 1)
+    if first ~= "self" and input == object and debug.getinfo(level + 1, "n").name == "forward" then
+      return ("'%s' is the module itself: declare function %s:forward(%s) with a colon"):format(first, object.__name, first)
+    end
+    local class = rille._class_text(object):gsub("^an? ", "")
+    return ("%s has no method '%s'%s"):format(class, name, near and ("; the nearest name is '%s'"):format(near) or "")
+  end},
+  {"^attempt to %a+ a nil value %(field '([%w_]+)'%)", function(level, name)
+    local key, self = debug.getlocal(level + 1, 1)
+    if key ~= "self" or not Module.__is(self) or self[name] ~= nil then return nil end
+    return ("%s has no field '%s'; set self.%s in %s:init"):format(self.__name, name, name, self.__name)
   end},
   {"^attempt to call a table value %((%a+) '([%w_]+)'%)", function(level, kind, name)
     local list = named_value(level + 1, kind, name)

@@ -412,7 +412,8 @@ end
 -- Casts every parameter and buffer of a float dtype in place, all or nothing. A non-leaf tensor among them is replaced
 -- by a new leaf.
 function Module:to(dtype)
-  check.that(layout.is_float{dtype = dtype}, "%s:to: expected a float dtype, f32, f64, bf16 or f16, found %s", self.__name, check.shown(dtype))
+  check.that(layout.is_float{dtype = dtype}, "%s:to: expected a float dtype, f32, f64, bf16 or f16, found %s%s", self.__name, check.shown(dtype),
+    (dtype == "cuda" or dtype == "cpu" or layout.is_placement(dtype)) and "; net:to_global{placement =, sbp =} moves the module" or "")
   local cast, list, rows = {}, entries(self), {}
   for name, t in once(list) do
     if layout.is_float(t) and t.is_leaf then

@@ -322,7 +322,7 @@ local function set_option(opt, name, value)
     set(opt, opt.own, name, value)
   else
     check.that(opt.inside[name] == nil, "%s: '%s' cannot be changed after creation", kind.name, check.named(name))
-    check.fail("%s: unknown option '%s'; expected one of: %s", kind.name, check.named(name), table.concat(check.sorted_keys(kind.options), ", "))
+    check.fail("%s: unknown option '%s'%s; expected one of: %s", kind.name, check.named(name), check.option_hint(kind.name, name, kind.options), table.concat(check.sorted_keys(kind.options), ", "))
   end
 end
 

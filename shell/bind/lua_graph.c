@@ -33,7 +33,7 @@ static bool
 bool_option(lua_State *L, int i, const char *key)
 {
     if (lua_getfield(L, i, key) != LUA_TNIL && !lua_isboolean(L, -1))
-        complain(L, "graph: %s must be a boolean, found %s", key, what_is(L, -1));
+        complain(L, "graph: %s must be true or false, found %s", key, what_is(L, -1));
     bool v = lua_toboolean(L, -1);
     lua_pop(L, 1);
     return v;

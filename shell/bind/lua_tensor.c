@@ -192,7 +192,7 @@ get_is_leaf(lua_State *L, struct rille_tensor *t)
 static void
 set_requires_grad(lua_State *L, struct rille_tensor *t, int i)
 {
-    if (!lua_isboolean(L, i)) complain(L, "requires_grad must be a boolean, found %s", what_is(L, i));
+    if (!lua_isboolean(L, i)) complain(L, "requires_grad must be true or false, found %s", what_is(L, i));
     at_line(L);
     check(L, rille_tensor_set_requires_grad(t, lua_toboolean(L, i)));
 }
@@ -217,17 +217,18 @@ static const struct field {
     const char *name;
     int (*get)(lua_State *L, struct rille_tensor *t);
     void (*set)(lua_State *L, struct rille_tensor *t, int i); /* NULL: the field cannot be assigned */
+    const char *instead;                                      /* what to write instead of an assignment */
 } fields[] = {
-    {"shape", get_shape, NULL},
-    {"ndim", get_ndim, NULL},
-    {"dtype", get_dtype, NULL},
-    {"placement", get_placement, NULL},
-    {"sbp", get_sbp, NULL},
-    {"device", get_device, NULL},
-    {"requires_grad", get_requires_grad, set_requires_grad},
-    {"grad", get_grad, set_grad},
-    {"name", get_name, set_name},
-    {"is_leaf", get_is_leaf, NULL},
+    {"shape", get_shape, NULL, "write y = x:reshape{...}"},
+    {"ndim", get_ndim, NULL, "write y = x:reshape{...}"},
+    {"dtype", get_dtype, NULL, "write y = x:to(dtype)"},
+    {"placement", get_placement, NULL, "write y = x:to_global{placement =, sbp =}"},
+    {"sbp", get_sbp, NULL, "write y = x:to_global{placement =, sbp =}"},
+    {"device", get_device, NULL, "write y = x:to_global{placement =, sbp =}"},
+    {"requires_grad", get_requires_grad, set_requires_grad, NULL},
+    {"grad", get_grad, set_grad, NULL},
+    {"name", get_name, set_name, NULL},
+    {"is_leaf", get_is_leaf, NULL, "write y = x:detach()"},
 };
 enum { NFIELD = sizeof fields / sizeof *fields };
 
@@ -255,11 +256,11 @@ tensor_newindex(lua_State *L)
     const char *name = text_at(L, 2, "index");
     for (int k = 0; k < NFIELD; k++)
         if (!strcmp(fields[k].name, name)) {
-            if (!fields[k].set) return complain(L, "%s of a tensor cannot be assigned", name);
+            if (!fields[k].set) return complain(L, "%s of a tensor cannot be assigned; %s", name, fields[k].instead);
             fields[k].set(L, tensor_check(L, 1, name), 3);
             return 0;
         }
-    return complain(L, "a tensor has no field '%s'", name);
+    return complain(L, "a tensor has no field '%s' that can be set; x:copy_(values) changes its values", name);
 }
 
 /* ---- metamethods ---- */

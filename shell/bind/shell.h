@@ -225,6 +225,8 @@ void name_nearest(lua_State *L, int table, const char *name, struct nearest *bes
 const char *name_elsewhere(const char *scope, const char *name);
 /* Returns "; the nearest name is 'x'", or "", for the end of a message. May push a new value for the text. */
 const char *name_hint(lua_State *L, const struct nearest *best);
+/* Returns the same for an option that is none of the keys (NULL at the end): also ": write axis" for PyTorch's dim. */
+const char *option_hint(lua_State *L, const char *name, const char *const *keys);
 
 /* ---- lua_place.c: placements and layouts ---- */
 
@@ -291,7 +293,7 @@ struct options {       /* options of a function that creates a tensor */
 };
 void create_open(lua_State *L);
 void options_read(lua_State *L, int i, const char *who, int ndim, struct options *o); /* the value at i may be nil */
-void options_apply(lua_State *L, const struct options *o, struct rille_tensor *t);
+void options_apply(lua_State *L, const char *who, const struct options *o, struct rille_tensor *t);
 int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* a table, or numbers from *i on; advances *i */
 
 /* ---- arity.c ---- */
