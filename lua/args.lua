@@ -29,7 +29,7 @@ local function convert(text, default)
     or nil
 end
 
-return check.limited("rille.args", function(words, defaults)
+return check.limited("args", function(words, defaults)
   local function stop(code, format, ...)
     local file = code == 0 and io.stdout or io.stderr
     if format then file:write(format:format(...), "\n") end
@@ -37,10 +37,10 @@ return check.limited("rille.args", function(words, defaults)
     os.exit(code, true)
   end
 
-  check.that(type(words) == "table", "rille.args: expected a list of words, as in arg, found %s", check.shown(words))
-  check.that(type(defaults) == "table", "rille.args: expected a table of options, {name = default}, found %s", check.shown(defaults))
-  for i = 1, #words do check.text("rille.args", ("word %d"):format(i), words[i]) end
-  for i = 1, #defaults do check.text("rille.args", ("the name of argument %d"):format(i), defaults[i]) end
+  check.that(type(words) == "table", "args: expected a list of words, as in arg, found %s", check.shown(words))
+  check.that(type(defaults) == "table", "args: expected a table of options, {name = default}, found %s", check.shown(defaults))
+  for i = 1, #words do check.text("args", ("word %d"):format(i), words[i]) end
+  for i = 1, #defaults do check.text("args", ("the name of argument %d"):format(i), defaults[i]) end
   local options, i, given = {}, 1, 0
   for name, value in pairs(defaults) do
     if type(name) == "string" then options[name] = value end

@@ -10,12 +10,11 @@ local rille = require "rille"
 local check = require "rille.check"
 
 return function(dtype, fn, ...)
-  check.that(dtype == "bf16" or dtype == "f16", "rille.autocast: dtype must be \"bf16\" or \"f16\", found %s", check.shown(dtype))
-  local meta = debug.getmetatable(fn)
-  check.that(type(fn) == "function" or meta and meta.__call, "rille.autocast: expected a dtype and a function, found %s", check.shown(fn))
+  check.that(dtype == "bf16" or dtype == "f16", "autocast: dtype must be \"bf16\" or \"f16\", found %s", check.shown(dtype))
+  check.that(rille._is_callable(fn), "autocast: expected a dtype and a function, found %s", check.shown(fn))
   local info = type(fn) == "function" and debug.getinfo(fn, "Su")
   check.that(not info or info.what == "C" or info.isvararg or select("#", ...) <= info.nparams,
-    "rille.autocast: the function has %d parameters, found %d arguments; rille.autocast has no options", info and info.nparams, select("#", ...))
+    "autocast: the function has %d parameters, found %d arguments; rille.autocast has no options", info and info.nparams, select("#", ...))
   local was = rille._autocast(dtype)
   local undo <close> = setmetatable({}, {__close = function() rille._autocast(was) end})
   local results = table.pack(fn(...))

@@ -32,44 +32,38 @@ function check.line()
   return ("%s:%d"):format(info.short_src, info.currentline)
 end
 
--- Returns " (in Net.blocks.3.fc1)" if a method of a submodule is running, else "".
-local function where()
-  local module = package.loaded["rille.nn.module"]
-  for level = 3, module and users_level() or 0 do
-    local name, self = debug.getlocal(level, 1)
-    local path = name == "self" and type(self) == "table" and module.__path(self)
+-- Returns " (in Net.blocks.3.fc1)" for the innermost running method of a module that another module holds, counted from
+-- this stack level of the caller; "" if there is none.
+function check.where(level)
+  local module, info = package.loaded["rille.nn.module"], true
+  while module and info do
+    level = level + 1
+    info = debug.getinfo(level, "l")
+    local name, self
+    if info and info.currentline >= 0 then name, self = debug.getlocal(level, 1) end
+    local path = name == "self" and module.__is(self) and module.__path(self)
     if path then return (" (in %s)"):format(path) end
   end
   return ""
 end
+local where = check.where
 
 function check.fail(format, ...)
-  local text = format:format(...) .. where()
+  local text = format:format(...) .. where(2)
   error(text, users_level())
 end
 
 function check.that(condition, format, ...)
   if not condition then
-    local text = format:format(...) .. where()
+    local text = format:format(...) .. where(2)
     error(text, users_level())
   end
-end
-
--- Returns the name of an object's class with its article, such as "an nn.Linear" or "a tensor"; nil: no class.
-local function class_text(value)
-  local own = type(value) == "table" and rawget(value, "__name")
-  if type(own) == "string" and rawget(value, "__index") ~= nil then return "the class " .. own end
-  local meta = (type(value) == "table" or type(value) == "userdata") and debug.getmetatable(value)
-  local name = meta and (rawget(meta, "__name") or rawget(meta, "__class")) -- __name also labels operators (lua_error.c)
-  if type(name) ~= "string" then return nil end
-  name = name:gsub("^rille%.", "")
-  return (name:find("^nn%.") or name:find("^[aeiouAEIOU]")) and "an " .. name or "a " .. name
 end
 
 -- Returns the text of a value for a message, with strings unquoted. Objects are shown by class; other tables, functions and
 -- threads by type, because tostring() would print an address.
 local function named(value)
-  local class, kind = class_text(value), type(value)
+  local class, kind = rille._class_text(value), type(value)
   if class then return class end
   if value ~= value then return "nan" end -- tostring() may print -nan
   local by_type = kind == "table" or kind == "function" or kind == "thread" or kind == "userdata"
@@ -138,6 +132,14 @@ function check.divisors(n, good)
   return #told > 0 and table.concat(told, ", ") or "none"
 end
 
+-- Returns the hint for an unknown option: Rille's name of another framework's option, or the nearest name.
+function check.option_hint(who, name, known)
+  local elsewhere = type(name) == "string" and rille._elsewhere(who:find("^nn%.") and "layer option" or "option", name)
+  elsewhere = elsewhere and (who:find("^nn%.") or known[elsewhere:match("^write ([%w_]+)")] ~= nil) and elsewhere
+  local near = type(name) == "string" and not elsewhere and rille._nearest(known, name)
+  return elsewhere and ": " .. elsewhere or near and ("; the nearest name is '%s'"):format(near) or ""
+end
+
 -- Returns the given options, completed with the defaults. A default of check.none declares a name without a value. An
 -- option whose default is a boolean must be a boolean.
 check.none = {}
@@ -149,7 +151,8 @@ function check.options(who, given, defaults)
   check.that(given == nil or type(given) == "table", "%s: options must be a table, found %s", who, shown(given))
   for name, value in pairs(given or {}) do
     if defaults[name] == nil then
-      check.fail("%s: unknown option '%s'; expected one of: %s", who, named(name), table.concat(sorted_keys(defaults), ", "))
+      check.fail("%s: unknown option '%s'%s; expected one of: %s", who, named(name), check.option_hint(who, name, defaults),
+        table.concat(sorted_keys(defaults), ", "))
     end
     if type(defaults[name]) == "boolean" then check.flag(who, name, value) end
     options[name] = value
@@ -215,7 +218,7 @@ local function limited_method(class, name, fn)
       check.fail("%s:%s: expected a module, found %s; make a module with %s(...)", self.__name, name, shown(self), self.__name)
     end
     local n = select("#", ...)
-    if n >= most then check_count(("%s:%s"):format(self.__name or class, name), most - 1, n) end
+    if n >= most then check_count(("%s:%s"):format(self.__name or self.who or debug.getmetatable(self).__class or class, name), most - 1, n) end
     return fn(self, ...)
   end
 end
@@ -243,7 +246,7 @@ local function say_missing(who, name, elsewhere, names)
 end
 
 -- Returns the set of names of a class and all its base classes.
-local function class_names(class)
+function check.class_names(class)
   local names = {}
   while type(class) == "table" do
     for name in pairs(class) do names[name] = true end
@@ -285,7 +288,7 @@ end
 -- Makes one of Rille's classes strict: if user code reads a misspelt field, or a field of another framework, the read
 -- is an error instead of nil.
 function check.strict_class(class)
-  local names, optional = class_names(class), nil
+  local names, optional = check.class_names(class), nil
   optional = optional_names(names, class)
   check.strict(class.__name, class, true)
   strict[class] = true
@@ -307,7 +310,7 @@ function check.foreign_name(_, name)
   if elsewhere then say_missing("a module", name, elsewhere) end
 end
 
--- Makes a module's table strict: reading an unknown name is an error instead of nil.
+-- Makes the table rille.WHO strict: reading an unknown name is an error instead of nil.
 function check.names(who, t)
   check.strict(who, t)
   for name, class in pairs(t) do
@@ -315,13 +318,13 @@ function check.names(who, t)
   end
   local scope = who:match("[%w_]+$")
   local function refuse_call()
-    check.fail("%s is a table, not a function; it has: %s", who, table.concat(sorted_keys(t), ", "))
+    check.fail("rille.%s is a table, not a function; it has: %s", who, table.concat(sorted_keys(t), ", "))
   end
-  return setmetatable(t, {__call = refuse_call, __index = function(_, name)
+  return setmetatable(t, rille._refuse{__call = refuse_call, __index = function(_, name)
     local elsewhere = type(name) == "string" and rille._elsewhere(scope, name)
-    if elsewhere then check.fail("%s has no '%s': %s", who, name, elsewhere) end
+    if elsewhere then check.fail("rille.%s has no '%s': %s", who, name, elsewhere) end
     local near = type(name) == "string" and rille._nearest(t, name)
-    check.fail("%s has no '%s'%s; it has: %s", who, named(name), near and ("; the nearest name is '%s'"):format(near) or "",
+    check.fail("rille.%s has no '%s'%s; it has: %s", who, named(name), near and ("; the nearest name is '%s'"):format(near) or "",
       table.concat(sorted_keys(t), ", "))
   end})
 end

@@ -284,7 +284,7 @@ end
 -- ---- saving ----
 
 function checkpoint.save(dir, parts, options)
-  local who = "rille.checkpoint.save"
+  local who = "checkpoint.save"
   check.path(who, "the name of a folder", dir)
   check_parts(who, parts, {step = true, note = true})
   local o = check.options(who, options, {async = false, keep = check.none})
@@ -597,7 +597,7 @@ end
 -- Loads the newest checkpoint. Another run may remove old checkpoints during the read: if the file has
 -- disappeared, the folder is listed again.
 function checkpoint.load(dir, parts, options)
-  local who = "rille.checkpoint.load"
+  local who = "checkpoint.load"
   check.path(who, "the name of a folder", dir)
   check_parts(who, parts, {})
   local o = check.options(who, options, {fallback = false})
@@ -615,4 +615,4 @@ function checkpoint.load(dir, parts, options)
   end
 end
 
-return check.names("rille.checkpoint", checkpoint)
+return check.names("checkpoint", checkpoint)

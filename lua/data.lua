@@ -16,8 +16,8 @@ local data = {}
 
 -- Returns the positions 0 .. n - 1 in an order determined by the seed (Fisher-Yates shuffle).
 function data.permutation(n, seed)
-  check.count("rille.data.permutation", "n", n)
-  check.integer("rille.data.permutation", "seed", seed)
+  check.count("data.permutation", "n", n)
+  check.integer("data.permutation", "seed", seed)
   local order, random = {}, generator(seed)
   for i = 1, n do order[i] = i - 1 end
   for i = n, 2, -1 do
@@ -78,13 +78,14 @@ function methods:epoch(epoch)
   return function() return one:advance() end
 end
 
-check.strict("rille.data.loader", methods, true)
-local meta = {__class = "data.loader", __index = methods, __len = epochs.count, __call = epochs.call}
+check.strict("data.loader", methods, true)
+local meta = rille._refuse({__class = "data.loader", __index = methods, __len = epochs.count, __call = epochs.call},
+  "for x in loader do iterates over batches")
 
 -- data.loader{x, y, ..., batch =, shuffle = false, seed = 0, drop_last = false, sbp =}: returns a reader of batches.
 -- sbp: layout of the batches.
 function data.loader(given)
-  local who = "rille.data.loader"
+  local who = "data.loader"
   check.that(type(given) == "table", "%s: expected a table, {x, y, batch = 64}, found %s", who, check.shown(given))
   local tensors, named, least, most = {}, {}, 1, 0
   for key, value in pairs(given) do
@@ -116,4 +117,4 @@ end
 data.tokens = require "rille.data.tokens"
 data.csv, data.text = files.csv, files.text
 
-return check.names("rille.data", data)
+return check.names("data", data)

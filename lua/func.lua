@@ -119,10 +119,10 @@ local function call(o, ...)
 end
 
 return function(given)
-  local o = check.options("rille.func", given, {name = check.none, forward = check.none, backward = check.none})
-  check.fn("rille.func", "forward", o.forward)
-  check.fn("rille.func", "backward", o.backward)
-  if o.name ~= nil then check.text("rille.func", "name", o.name) end
+  local o = check.options("func", given, {name = check.none, forward = check.none, backward = check.none})
+  check.fn("func", "forward", o.forward)
+  check.fn("func", "backward", o.backward)
+  if o.name ~= nil then check.text("func", "name", o.name) end
   local info = debug.getinfo(o.forward, "S")
   o.name = o.name or ("func (%s:%d)"):format(info.short_src, info.linedefined)
   return function(...) return call(o, ...) end

@@ -74,7 +74,7 @@ local function read_key(x, key)
     if read[i].rest and rest then refuse(x, '"..." must stand once in a key') end
     rest = rest or read[i].rest and i
   end
-  if axes > x.ndim then refuse(x, "found positions for %d dimensions, more than the %d of x", axes, x.ndim) end
+  if axes > x.ndim then refuse(x, "expected positions for at most the %d dimensions of x, found %d", x.ndim, axes) end
   for _ = axes + 1, x.ndim do table.insert(read, rest and rest + 1 or #read + 1, {axes = 1, range = ALL}) end
   return read
 end
@@ -354,12 +354,12 @@ function index.index_put_(x, key, v, options)
 end
 
 -- Returns the shape to which two shapes broadcast.
-local function broadcast(x, a, b)
+local function broadcast(x, a, b, who)
   local shape = {}
   for d = 1, math.max(#a, #b) do
     local m, n = a[#a - d + 1] or 1, b[#b - d + 1] or 1
     if m ~= n and m ~= 1 and n ~= 1 then
-      refuse(x, "a mask of shape {%s} does not broadcast to x", table.concat(b, ", "))
+      check.fail("%s: mask must have a shape that broadcasts to {%s}, found {%s}", who, table.concat(a, ", "), table.concat(b, ", "))
     end
     table.insert(shape, 1, m == 1 and n or m)
   end
@@ -369,7 +369,7 @@ end
 local function check_mask(who, x, mask)
   check.that(layout.is_tensor(mask) and mask.dtype == "bool", "%s: mask must be a bool tensor, found %s", who,
     layout.is_tensor(mask) and shape_text(mask) or check.shown(mask))
-  return broadcast(x, x.shape, mask.shape)
+  return broadcast(x, x.shape, mask.shape, who)
 end
 
 function index.masked_select(x, mask)

@@ -9,14 +9,14 @@ local io, llmc = {}, {}
 -- file's metadata. format: "safetensors", "npy", "npz", "gguf", "llmc"; needed only if the file name's ending does not
 -- show it.
 function io.contents(path, format)
-  if format ~= nil then check.text("rille.io.contents", "format", format) end
-  return rille._contents(path, format, "rille.io.contents")
+  if format ~= nil then check.text("io.contents", "format", format) end
+  return rille._contents(path, format, "io.contents")
 end
 
 -- Loads a GPT-2 checkpoint of llm.c (version 3: f32, 5: bf16). Returns its tensors under llm.c's names, like
 -- rille.load, and its sizes: max_seq_len, vocab_size, num_layers, num_heads, channels, padded_vocab_size.
 function llmc.load(path, options)
-  local _, says = rille._contents(path, "llmc", "rille.io.llmc.load")
+  local _, says = rille._contents(path, "llmc", "io.llmc.load")
   local sizes = {}
   for name, text in pairs(says) do sizes[name] = math.tointeger(tonumber(text)) end
   return rille._load(path, "llmc", options), sizes
@@ -24,10 +24,10 @@ end
 
 -- Returns all ids of a token file, as i64. rille.data.tokens reads windows instead.
 function llmc.tokens(path)
-  check.that(type(path) == "string", "rille.io.llmc.tokens: expected the name of a file, found %s", check.shown(path))
-  return rille._tokens("rille.io.llmc.tokens", path):all("rille.io.llmc.tokens")
+  check.that(type(path) == "string", "io.llmc.tokens: expected the name of a file, found %s", check.shown(path))
+  return rille._tokens("io.llmc.tokens", path):all("io.llmc.tokens")
 end
 
-io.llmc = check.names("rille.io.llmc", llmc)
+io.llmc = check.names("io.llmc", llmc)
 
-return check.names("rille.io", io)
+return check.names("io", io)

@@ -2,7 +2,7 @@
 
 local check = require "rille.check"
 
-return check.names("rille.models", {
+return check.names("models", {
   gpt2 = require "rille.models.gpt2",
   llama = require "rille.models.llama",
   load = require "rille.models.load",

@@ -37,4 +37,4 @@ local layers = {
 }
 for name, class in pairs(functions) do layers[name] = class end
 
-return check.names("rille.nn", layers)
+return check.names("nn", layers)

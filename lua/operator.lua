@@ -224,8 +224,8 @@ local function call_formula(who, names, f, ...)
 end
 
 local function from_formula(given)
-  local o = check.options("rille.operator", given, {name = check.none, operands = "x", body = check.none})
-  for _, what in ipairs{"name", "operands", "body"} do check.text("rille.operator", what, o[what]) end
+  local o = check.options("operator", given, {name = check.none, operands = "x", body = check.none})
+  for _, what in ipairs{"name", "operands", "body"} do check.text("operator", what, o[what]) end
   local names, tried = operand_names(o.name, o.operands), {}
   local f = formula(o.name, names, o.body)
   for i = 1, #names do tried[i] = rille.full({2}, 0.5, {placement = rille.placement("meta", {0})}) end
@@ -236,9 +236,9 @@ end
 
 return function(given)
   if type(given) == "table" and given.body ~= nil then return from_formula(given) end
-  local o = check.options("rille.operator", given,
+  local o = check.options("operator", given,
     {name = check.none, rule = check.none, forward = check.none, backward = check.none, sizes = {}, args = {}})
-  check.text("rille.operator", "name", o.name)
+  check.text("operator", "name", o.name)
   for _, what in ipairs{"forward", "backward"} do check.fn(o.name, what, o[what]) end
   for _, what in ipairs{"sizes", "args"} do
     check.that(type(o[what]) == "table", "%s: %s must be a table, found %s", o.name, what, check.shown(o[what]))

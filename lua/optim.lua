@@ -3,7 +3,7 @@
 local check = require "rille.check"
 local schedule = require "rille.optim.schedule"
 
-return check.names("rille.optim", {
+return check.names("optim", {
   SGD = require "rille.optim.sgd",
   Adam = require("rille.optim.adam").Adam,
   AdamW = require("rille.optim.adam").AdamW,

@@ -18,6 +18,7 @@
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
+local Module = require "rille.nn.module"
 local pin = require "rille.nn.pin"
 local axes = require "rille.parallel.axes"
 local classes = require "rille.parallel.classes"
@@ -105,9 +106,9 @@ local module_keys = {placement = true, input = true, output = true, use = true, 
 
 local function check_keys(name, entry, known, what)
   check.that(type(entry) == "table",
-    "rille.parallel: the entry of '%s' must be a table, {placement =, sbp =}, found %s", name, check.shown(entry))
+    "parallel: the entry of '%s' must be a table, {placement =, sbp =}, found %s", name, check.shown(entry))
   for key in pairs(entry) do
-    check.that(known[key], "rille.parallel: the entry of '%s', a %s, may have only the keys %s; found '%s'", name, what,
+    check.that(known[key], "parallel: the entry of '%s', a %s, may have only the keys %s; found '%s'", name, what,
       table.concat(check.sorted_keys(known), ", "), tostring(key))
   end
 end
@@ -115,7 +116,7 @@ end
 -- Returns the SBP, as text, of x after redistribution; fails if x cannot have this layout. Nothing is computed.
 local function tried(name, x, placement, sbp)
   local good, moved = check.try(function() return x:detach():to_global{placement = placement, sbp = sbp} end)
-  if not good then check.fail("rille.parallel: '%s': %s", name, (tostring(moved):gsub("^[^:]*:%d+: ", ""))) end
+  if not good then check.fail("parallel: '%s': %s", name, (tostring(moved):gsub("^[^:]*:%d+: ", ""))) end
   return moved.sbp
 end
 
@@ -124,7 +125,7 @@ local function read_parameter(name, t, entry)
   local placement = entry.placement or t.placement
   local sbp = entry.sbp or #placement.shape == #t.placement.shape and t.sbp or layout.replicated(placement)
   local set = {name = name, tensor = t, placement = placement, sbp = tried(name, t, placement, sbp), reshard = entry.reshard}
-  if entry.reshard ~= nil then check.flag(("rille.parallel: '%s'"):format(name), "reshard", entry.reshard) end
+  if entry.reshard ~= nil then check.flag(("parallel: '%s'"):format(name), "reshard", entry.reshard) end
   for _, key in ipairs{"state", "gradient"} do
     if entry[key] then set[key] = {placement = placement, sbp = tried(name, t, placement, entry[key])} end
   end
@@ -138,7 +139,7 @@ local function check_sbp(name, key, sbp, placements)
     good, why = check.try(rille.empty, {1, 1, 1, 1, 1, 1, 1, 1}, {placement = placement, sbp = sbp})
     if good then return end
   end
-  check.fail("rille.parallel: '%s' cannot have this %s: %s", name, key, (tostring(why):gsub("^.-empty: ", "")))
+  check.fail("parallel: '%s' cannot have this %s: %s", name, key, (tostring(why):gsub("^.-empty: ", "")))
 end
 
 -- Returns the placements of m's parameters; of the model's parameters if m has none. m's input is on one of these placements.
@@ -152,12 +153,12 @@ end
 local function read_pin(name, m, entry, placement_of, model)
   check_keys(name, entry, module_keys, "module")
   if entry.panels then
-    check.count("rille.parallel", "panels", entry.panels)
-    check.that(getmetatable(m) == rille.nn.Linear, "rille.parallel: '%s' must be an nn.Linear to have panels, found %s", name, check.shown(m))
+    check.count("parallel", "panels", entry.panels)
+    check.that(getmetatable(m) == rille.nn.Linear, "parallel: '%s' must be an nn.Linear to have panels, found %s", name, check.shown(m))
   end
   local place = entry.placement
   check.that(place == nil or layout.is_placement(place),
-    "rille.parallel: placement of '%s' must be a rille.placement, found %s", name,
+    "parallel: placement of '%s' must be a rille.placement, found %s", name,
     check.shown(place))
   local placements = place and {place} or placements_of(placement_of, m, model)
   for _, key in ipairs{"input", "output"} do
@@ -167,7 +168,7 @@ local function read_pin(name, m, entry, placement_of, model)
   for key, sbp in pairs(entry.use or {}) do
     local holder, field = pin.field(m, tostring(key))
     local t = rawget(holder, field)
-    check.that(layout.is_tensor(t), "rille.parallel: '%s' has no parameter '%s', which its entry 'use' names", name, tostring(key))
+    check.that(layout.is_tensor(t), "parallel: '%s' has no parameter '%s', which its entry 'use' names", name, tostring(key))
     set.pin.use = set.pin.use or {}
     set.pin.use[key] = tried(name .. "." .. key, t, entry.placement or placement_of(t), sbp)
   end
@@ -188,7 +189,7 @@ local function read_entries(model, entries)
   local names, goes = check.sorted_keys(entries), {}
   for _, name in ipairs(names) do
     local t = tensors[name]
-    check.that(t or modules[name], "rille.parallel: %s has no parameter and no module '%s'%s", model.__name, name, nearest(name, tensors, modules))
+    check.that(t or modules[name], "parallel: %s has no parameter and no module '%s'%s", model.__name, name, nearest(name, tensors, modules))
     if t then
       local s = read_parameter(name, t, entries[name])
       goes[t] = s.placement
@@ -234,7 +235,7 @@ local function set(model, what, p)
   for _, s in ipairs(what.parameters) do
     if not layout.equal(s.tensor, s) then list[#list + 1] = {s.name, s.tensor, {placement = s.placement, sbp = s.sbp}} end
   end
-  rille._lay("rille.parallel", list)
+  rille._lay("parallel", list)
   local zero = p and p.zero > 0 and {level = p.zero, line = check.line()} or nil
   for _, m in ipairs(model:modules()) do pin.of[m] = nil end
   for _, p in ipairs(model:parameters()) do
@@ -279,8 +280,8 @@ local function is_table_of_layouts(given)
 end
 
 local function parallel(model, given)
-  check.that(type(model) == "table" and model.named_tensors, "rille.parallel: expected a module, found %s", check.shown(model))
-  check.that(type(given) == "table", "rille.parallel: expected a recipe or a table of layouts, found %s", check.shown(given))
+  check.that(Module.__is(model), "parallel: expected a module, found %s", check.shown(model))
+  check.that(type(given) == "table", "parallel: expected a recipe or a table of layouts, found %s", check.shown(given))
   local p, entries
   if is_table_of_layouts(given) then
     p, entries = plan_of[given], given
@@ -304,14 +305,14 @@ end
 
 local function whole_at(model)
   local first = model:parameters()[1]
-  check.that(first, "rille.parallel: the model has no parameters")
+  check.that(first, "parallel: the model has no parameters")
   return {placement = first.placement, sbp = sbp_text(layout.replicated(first.placement))}
 end
 
 -- Returns a function that returns the recommended layout of a model's ids or labels.
 local function of_ids(which)
-  return check.limited("rille.parallel." .. which, function(model)
-    check.that(type(model) == "table" and model.named_tensors, "rille.parallel.%s: expected a module, found %s", which,
+  return check.limited("parallel." .. which, function(model)
+    check.that(Module.__is(model), "parallel.%s: expected a module, found %s", which,
       check.shown(model))
     local p = applied[model]
     if not p then return whole_at(model) end
@@ -320,7 +321,7 @@ local function of_ids(which)
 end
 
 return setmetatable({input = of_ids("input"), labels = of_ids("labels"),
-  class = check.limited("rille.parallel.class", classes.class), axis = check.limited("rille.parallel.axis", axes.role)}, {
-  __call = check.limited_call("rille.parallel", function(_, model, given) return parallel(model, given) end),
+  class = check.limited("parallel.class", classes.class), axis = check.limited("parallel.axis", axes.role)}, {
+  __call = check.limited_call("parallel", function(_, model, given) return parallel(model, given) end),
   __index = function(_, name) check.fail("rille.parallel has no '%s'; there are: axis, class, input, labels", check.named(name)) end,
 })

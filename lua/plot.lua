@@ -46,13 +46,13 @@ local function is_finite(v) return v == v and v > -FARTHEST and v < FARTHEST end
 
 -- Returns the finite points of a series, {{x, y}, ...}.
 local function points_of(name, series, log)
-  check.that(type(series) == "table", "rille.plot: '%s' must be a list of numbers, found %s", name, check.shown(series))
-  check.list("rille.plot", ("the list '%s'"):format(name), series)
+  check.that(type(series) == "table", "plot: '%s' must be a list of numbers, found %s", name, check.shown(series))
+  check.list("plot", ("the list '%s'"):format(name), series)
   local points = {}
   for i = 1, #series do
     local x, y = i - 1, series[i]
     if type(y) == "table" then x, y = y[1], y[2] end
-    check.that(type(x) == "number" and type(y) == "number", "rille.plot: entry %d of '%s' must be a number or {x, y}, found %s", i, name,
+    check.that(type(x) == "number" and type(y) == "number", "plot: entry %d of '%s' must be a number or {x, y}, found %s", i, name,
       type(series[i]) == "table" and check.listed(series[i]) or check.shown(series[i]))
     if is_finite(x) and is_finite(y) and (not log or y > 0) then points[#points + 1] = {x + 0.0, log and math.log(y, 10) or y + 0.0} end
   end
@@ -63,10 +63,10 @@ end
 local function by_name(series)
   local named = {}
   for key, list in pairs(series) do
-    check.that(type(key) == "string" or math.type(key) == "integer", "rille.plot: the name of a series must be a string, found %s",
+    check.that(type(key) == "string" or math.type(key) == "integer", "plot: the name of a series must be a string, found %s",
       check.shown(key))
     local name = tostring(key)
-    check.that(named[name] == nil, "rille.plot: two series are called '%s'", name)
+    check.that(named[name] == nil, "plot: two series are called '%s'", name)
     named[name] = list
   end
   return named
@@ -149,16 +149,16 @@ local function draw(all, o)
   return table.concat(out, "\n")
 end
 
-return check.limited("rille.plot", function(path, series, options)
-  check.picture("rille.plot", path)
-  check.that(type(series) == "table", "rille.plot: expected {name = {numbers}}, found %s", check.shown(series))
-  local o = check.options("rille.plot", options, {title = check.none, x = check.none, y = check.none, log = false})
+return check.limited("plot", function(path, series, options)
+  check.picture("plot", path)
+  check.that(type(series) == "table", "plot: expected {name = {numbers}}, found %s", check.shown(series))
+  local o = check.options("plot", options, {title = check.none, x = check.none, y = check.none, log = false})
   for _, name in ipairs{"title", "x", "y"} do
-    if o[name] ~= nil then check.text("rille.plot", name, o[name]) end
+    if o[name] ~= nil then check.text("plot", name, o[name]) end
   end
   local named, all = by_name(series), {}
   for _, name in ipairs(check.sorted_keys(named)) do
     all[#all + 1] = {name = name, points = thinned(points_of(name, named[name], o.log))}
   end
-  rille._write("rille.plot", path, draw(all, o))
+  rille._write("plot", path, draw(all, o))
 end)

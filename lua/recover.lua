@@ -6,9 +6,9 @@ local rille = require "rille"
 local check = require "rille.check"
 local snapshot = require "rille.snapshot"
 
-return check.limited("rille.recover", function(options)
-  local o = check.options("rille.recover", options, {workers = 0})
-  check.whole("rille.recover", "workers", o.workers, 0)
+return check.limited("recover", function(options)
+  local o = check.options("recover", options, {workers = 0})
+  check.whole("recover", "workers", o.workers, 0)
   local number, why = rille._recover(math.tointeger(o.workers))
   local note = snapshot.restore(number)
   if why then return note, why end

@@ -12,7 +12,7 @@ local layout = require "rille.layout"
 local nested = require "rille.nested"
 local recompute = require "rille.recomputed"
 
-local WHO <const> = "rille.scan"
+local WHO <const> = "scan"
 
 -- ---- trees: a tensor, or a table of trees ----
 
@@ -98,8 +98,7 @@ end
 
 return check.limited(WHO, function(fn, state, xs, options)
   local o = check.options(WHO, options, {axis = 0, length = check.none, recompute = false})
-  local meta = debug.getmetatable(fn)
-  check.that(type(fn) == "function" or meta and meta.__call, "%s: expected a function, found %s", WHO, check.shown(fn))
+  check.that(rille._is_callable(fn), "%s: expected a function, found %s", WHO, check.shown(fn))
   check.whole(WHO, "axis", o.axis, 0)
   if o.length then check.count(WHO, "length", o.length) end
   map(state, "the state", function() end)

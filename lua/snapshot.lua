@@ -14,13 +14,13 @@ local M = {watched = setmetatable({}, {__mode = "k"}), kept = {}} -- kept: numbe
 local function copy(value, seen, path)
   local kind = type(value)
   if kind == "number" or kind == "string" or kind == "boolean" or kind == "nil" then return value end
-  check.that(kind == "table", "rille.snapshot: %s is %s; a note must be made of numbers, strings and tables of them", path,
+  check.that(kind == "table", "snapshot: %s is %s; a note must be made of numbers, strings and tables of them", path,
     check.shown(value))
-  check.that(not seen[value], "rille.snapshot: %s contains itself", path)
+  check.that(not seen[value], "snapshot: %s contains itself", path)
   seen[value] = true
   local out = {}
   for k, v in pairs(value) do
-    check.that(type(k) == "number" or type(k) == "string", "rille.snapshot: a key of %s must be a number or a string, found %s", path,
+    check.that(type(k) == "number" or type(k) == "string", "snapshot: a key of %s must be a number or a string, found %s", path,
       check.shown(k))
     out[k] = copy(v, seen, ("%s.%s"):format(path, k))
   end
@@ -41,9 +41,9 @@ function M.restore(number)
   return copy(kept.note, {}, "note")
 end
 
-return setmetatable(M, {__call = check.limited_call("rille.snapshot", function(_, note, options)
-  local o = check.options("rille.snapshot", options, {keep = 1})
-  check.that(o.keep == 1 or o.keep == 2, "rille.snapshot: keep must be 1 or 2, found %s", check.quoted(o.keep))
+return setmetatable(M, {__call = check.limited_call("snapshot", function(_, note, options)
+  local o = check.options("snapshot", options, {keep = 1})
+  check.that(o.keep == 1 or o.keep == 2, "snapshot: keep must be 1 or 2, found %s", check.quoted(o.keep))
   local kept = {note = copy(note, {}, "note"), back = {}}
   local number, oldest = rille._snapshot(math.tointeger(o.keep))
   for object, keep in pairs(M.watched) do kept.back[#kept.back + 1] = keep(object) end

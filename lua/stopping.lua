@@ -6,7 +6,7 @@
 local rille = require "rille"
 local check = require "rille.check"
 
-local who <const> = "rille.stopping"
+local who <const> = "stopping"
 local why, path
 local looked = -math.huge -- time of the last look for the file, s
 

@@ -57,7 +57,7 @@ local function shortened(value)
 end
 
 function tokenizer.train(texts, given)
-  local who = "rille.tokenizer.train"
+  local who = "tokenizer.train"
   local o = check.options(who, given, {size = check.none, special = {}, pattern = check.none})
   check.count(who, "size", o.size)
   local special, ids = specials(who, o.special)
@@ -84,11 +84,11 @@ end
 
 rille._tokenizer_methods.chat = check.limited("chat", chat)
 
-return setmetatable(check.strict("rille.tokenizer", tokenizer), {
-  __call = check.limited_call("rille.tokenizer", function(_, path, given)
-    local o = check.options("rille.tokenizer", given, {pattern = check.none, special = check.none})
-    check.path("rille.tokenizer", "the name of a file", path)
-    local tok = rille._tokenizer(path, o.pattern, specials("rille.tokenizer", o.special))
+return setmetatable(check.strict("tokenizer", tokenizer), {
+  __call = check.limited_call("tokenizer", function(_, path, given)
+    local o = check.options("tokenizer", given, {pattern = check.none, special = check.none})
+    check.path("tokenizer", "the name of a file", path)
+    local tok = rille._tokenizer(path, o.pattern, specials("tokenizer", o.special))
     folders[tok] = path:match("^(.*/)") or "./"
     return tok
   end),

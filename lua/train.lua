@@ -22,13 +22,13 @@ local methods = {}
 
 local function check_step(who, step)
   local meta = type(step) == "userdata" and debug.getmetatable(step)
-  check.that(step == nil or meta and meta.__name == "rille.graph", "%s: step must be a rille.graph, found %s", who,
+  check.that(step == nil or meta and meta.__name == "rille.graph", "%s: step must be a compiled step of rille.graph, found %s", who,
     check.shown(step))
 end
 
 -- Returns the share of device time spent on work in the last run of a compiled step; nil without a step.
 local function busy_share(step)
-  check_step("rille.train.busy_share", step)
+  check_step("train.busy_share", step)
   if not step then return nil end
   local stats = step:stats()
   if stats.step_time <= 0 then return nil end
@@ -74,7 +74,7 @@ end
 
 -- Reports the end of step `at` (from 1), which had `samples` samples.
 function methods:update(at, loss, samples)
-  local who = "rille.train.progress: update"
+  local who = "train.progress:update"
   check.whole(who, "the step", at, 0)
   check.that(type(loss) == "number", "%s: loss must be a number, found %s", who, check.quoted(loss))
   check.number(who, "the number of samples", samples, 0)
@@ -98,16 +98,16 @@ function methods:finish()
 end
 
 function train.progress(given)
-  local self = check.options("rille.train.progress", given, {total = check.none, step = check.none, file = io.stderr,
+  local self = check.options("train.progress", given, {total = check.none, step = check.none, file = io.stderr,
     unit = "samples", flops = check.none})
-  check.count("rille.train.progress", "total", self.total)
-  check_step("rille.train.progress", self.step)
-  check.text("rille.train.progress", "unit", self.unit)
+  check.count("train.progress", "total", self.total)
+  check_step("train.progress", self.step)
+  check.text("train.progress", "unit", self.unit)
   local file = self.file
   check.that(io.type(file) == "file" or type(file) == "table" and type(file.write) == "function" and type(file.flush) == "function",
-    "rille.train.progress: file must be an open file, found %s", check.shown(self.file))
+    "train.progress: file must be an open file, found %s", check.shown(self.file))
   if self.flops then
-    check.number("rille.train.progress", "flops", self.flops, 0)
+    check.number("train.progress", "flops", self.flops, 0)
     train.peak()
   end
   self.terminal = self.file == io.stderr and rille.is_terminal(2)
@@ -120,7 +120,7 @@ end
 -- this session (checkpoint.lua). Existing files are not changed.
 local kinds = {file = "file", folder = "folder", picture = "file", checkpoints = "checkpoints"}
 function train.saves_to(path, kind)
-  local who = "rille.train.saves_to"
+  local who = "train.saves_to"
   check.path(who, "the name of a file or of a folder", path)
   check.that(kind == nil or kinds[kind], "%s: expected a file, a folder, a picture or checkpoints to save, found %s", who, check.shown(kind))
   if kind == "picture" then check.picture(who, path) end
@@ -131,7 +131,7 @@ end
 -- Ends the program if the job was asked to stop (stopping.lua), after a checkpoint in the folder `dir`, if given. The
 -- exit code tells a scheduler to run the job again; the default is EX_TEMPFAIL.
 function train.exit_if_stopping(dir, parts, options)
-  local who = "rille.train.exit_if_stopping"
+  local who = "train.exit_if_stopping"
   local o = check.options(who, options, {code = 75, keep = check.none})
   check.whole(who, "code", o.code, 0)
   check.that(o.code <= 255, "%s: code must be at most 255, found %s", who, check.shown(o.code))
@@ -144,5 +144,5 @@ function train.exit_if_stopping(dir, parts, options)
   os.exit(math.tointeger(o.code), true)
 end
 
-check.strict("rille.train.progress", methods, true)
-return check.names("rille.train", train)
+check.strict("train.progress", methods, true)
+return check.names("train", train)

@@ -179,7 +179,9 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     if (c->nin <= BIAS || absent(&c->in[BIAS])) return 0;
     const struct type *bias = &c->in[BIAS];
     if (bias->ndim != 1 || c->in[W].ndim != 4 || bias->dim[0] != c->in[W].dim[0])
-        return call_fail(E_SHAPE, c, "bias must have one entry for each output channel (dimension 0 of w)");
+        return call_fail(E_SHAPE, c,
+                         "bias must have shape {%lld}, one entry for each output channel (dimension 0 of w)",
+                         c->in[W].ndim ? (long long)c->in[W].dim[0] : 0);
     out[0] = b_add(b, b_conv(b, &op_conv2d, in[X], in[W], c->attr, NULL),
                    b_reshape(b, in[BIAS], 3, (int64_t[]){bias->dim[0], 1, 1}));
     return b->failed ? (int)err_last() : 0;

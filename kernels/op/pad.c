@@ -46,7 +46,8 @@ infer(const struct call *c, int64_t *size)
 {
     int n = c->in[0].ndim;
     if (c->attr[PAD].n % 2)
-        return call_fail(E_ATTR, c, "pad must be pairs of numbers, found %d numbers", c->attr[PAD].n);
+        return call_fail(E_ATTR, c, "pad must have an even number of entries, such as {left, right}, found %d",
+                         c->attr[PAD].n);
     if (c->attr[PAD].n > 2 * n)
         return call_fail(E_ATTR, c, "pad must have at most one pair per dimension, found %d pairs for %d dimensions",
                          c->attr[PAD].n / 2, n);

@@ -100,5 +100,5 @@ function methods:load_state(state)
   self.resumed = true
 end
 
-check.strict("rille.data", methods, true)
+check.strict("data.loader", methods, true)
 return epochs

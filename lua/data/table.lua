@@ -97,7 +97,7 @@ end
 -- Reads a file of separated numbers as a tensor {rows, columns}: data.csv(path, {separator = ",", header = false,
 -- dtype = "f32", placement =, sbp =}). header: the first line has column names, which are the second result.
 function files.csv(path, given)
-  local who = "rille.data.csv"
+  local who = "data.csv"
   local o = check.options(who, given, {separator = ",", header = false, dtype = "f32", placement = check.none, sbp = check.none})
   check_separator(who, o.separator)
   local text, rows, names, at = read(who, path, "\0"), {}, nil, 0
@@ -128,7 +128,7 @@ end
 
 -- Reads a text file as an i64 tensor: its token ids by a tokenizer; without a tokenizer, its bytes.
 function files.text(path, given)
-  local who = "rille.data.text"
+  local who = "data.text"
   local o = check.options(who, given, {tokenizer = check.none, placement = check.none, sbp = check.none})
   local meta = debug.getmetatable(o.tokenizer)
   check.that(o.tokenizer == nil or meta and meta.__name == "rille.tokenizer", "%s: tokenizer must be a rille.tokenizer, found %s", who, check.shown(o.tokenizer))

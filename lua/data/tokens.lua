@@ -12,7 +12,7 @@ local rille = require "rille"
 local check = require "rille.check"
 local epochs = require "rille.data.epochs"
 
-local who = "rille.data.tokens"
+local who = "data.tokens"
 
 local methods = setmetatable({}, {__index = epochs.methods})
 
@@ -26,7 +26,7 @@ end
 -- waited (number of requests whose batch was not ready), wait (seconds waited for batches).
 function methods:stats() return self.tokens:stats() end
 
-check.strict("rille.data.tokens", methods, true)
+check.strict("data.tokens", methods, true)
 local meta = {__class = "reader of data.tokens", __index = methods, __len = epochs.count, __call = epochs.call, __close = function(self) self.tokens:close() end}
 
 -- Returns the layout options that were given for x or y.

@@ -119,7 +119,7 @@ function language.kind(kind)
       return (read_options(kind, ("models.%s: %s"):format(kind.name, path), config))
     end)
   end
-  return check.names("rille.models." .. kind.name, api)
+  return check.names("models." .. kind.name, api)
 end
 
 return language

@@ -81,4 +81,4 @@ function resnet.new(given, more)
   return model
 end
 
-return check.names("rille.models.resnet", resnet)
+return check.names("models.resnet", resnet)

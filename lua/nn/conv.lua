@@ -17,7 +17,7 @@ local function build(self, n_in, n_out, sizes, options)
   check.count(who, "groups", options.groups)
   local function fits(groups) return n_in % groups == 0 and n_out % groups == 0 end
   if not fits(options.groups) then
-    check.fail("%s: %d input and %d output channels do not divide into %d groups; %s would do", who, n_in, n_out, options.groups,
+    check.fail("%s: %d input and %d output channels must be divisible by groups = %d; %s would do", who, n_in, n_out, options.groups,
       check.divisors(n_in, fits))
   end
   local channels = n_in // options.groups

@@ -12,7 +12,7 @@ function GroupNorm:init(groups, channels, options)
   check.count("nn.GroupNorm", "the number of groups", groups)
   check.count("nn.GroupNorm", "the number of channels", channels)
   if channels % groups ~= 0 then
-    check.fail("nn.GroupNorm: %d channels do not divide into %d groups; %s would do", channels, groups, check.divisors(channels))
+    check.fail("nn.GroupNorm: %d channels must be divisible by %d, the number of groups; %s would do", channels, groups, check.divisors(channels))
   end
   options = check.options("nn.GroupNorm", options, {eps = 1e-5})
   self.groups, self.eps = groups, check.eps("nn.GroupNorm", "eps", options.eps)

@@ -119,7 +119,7 @@ function Module:extend(name)
     if type(key) == "string" and key:sub(1, 2) == "__" then class[key] = value end
   end
   class.__name, class.__index = name, class
-  return setmetatable(class, {__index = self, __call = construct})
+  return setmetatable(class, rille._refuse({__index = self, __call = construct}, ("make a module first, as in %s(...)"):format(name)))
 end
 
 function Module:forward(...)
@@ -187,6 +187,16 @@ end
 -- Returns a table whose keys are all modules, for error messages (shell/bind/base/lua_error.c). It is no field of the class,
 -- because a trace compares the tables in fields.
 function Module.__all() return order_of end
+
+Module.__is = is_module
+
+-- Returns the name of a parameter or buffer whose field is no tensor any more, for error messages; nil: there is none.
+function Module.__spoilt(self)
+  for name in pairs(kind_of[self]) do
+    if not layout.is_tensor(rawget(self, name)) then return name end
+  end
+  return nil
+end
 
 -- Calls on_module(m, path) and on_tensor(path, t, kind, holder, key) for everything in v. Each module and table is
 -- visited once, however many paths reach it. The path of v itself is "".
@@ -402,7 +412,8 @@ end
 -- Casts every parameter and buffer of a float dtype in place, all or nothing. A non-leaf tensor among them is replaced
 -- by a new leaf.
 function Module:to(dtype)
-  check.that(layout.is_float{dtype = dtype}, "%s:to: expected a float dtype, f32, f64, bf16 or f16, found %s", self.__name, check.shown(dtype))
+  check.that(layout.is_float{dtype = dtype}, "%s:to: expected a float dtype, f32, f64, bf16 or f16, found %s%s", self.__name, check.shown(dtype),
+    (dtype == "cuda" or dtype == "cpu" or layout.is_placement(dtype)) and "; net:to_global{placement =, sbp =} moves the module" or "")
   local cast, list, rows = {}, entries(self), {}
   for name, t in once(list) do
     if layout.is_float(t) and t.is_leaf then
@@ -471,4 +482,5 @@ local tie = check.limited("nn.tie", Module.tie)
 check.strict("nn.Module", Module, true)
 Module.tie = tie
 
-return setmetatable(Module, {__call = construct, __index = check.foreign_name})
+rille._refuse(Module, "call the module first, as in net(x)")
+return setmetatable(Module, rille._refuse({__call = construct, __index = check.foreign_name}, "make a class with nn.Module:extend(name)"))

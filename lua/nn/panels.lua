@@ -52,7 +52,7 @@ end
 function panels.product(x, w, used, count)
   local width, out, cut, y = x.shape[3], w.shape[1], panels.least_common(layout.shard_count(x, 2), layout.shard_count(w, 1)), nil
   check.that(width % (cut * count) == 0,
-    "rille.parallel: %d panels cannot divide a width of %d over %d ranks; a multiple of %d would do", count,
+    "parallel: %d panels cannot divide a width of %d over %d ranks; a multiple of %d would do", count,
     width, cut, cut * count)
   local xs, ws = panels_of(x, cut, count), w:reshape{out, cut, count, width // (cut * count)}
   for k = 1, count do

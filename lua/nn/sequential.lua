@@ -13,7 +13,8 @@ function Sequential:init(...)
   for i = 1, select("#", ...) do
     local member = members[i]
     check.that(settings.is_module(member), "nn.Sequential: argument %d must be a module, found %s%s", i, check.shown(member),
-      type(member) == "table" and rawget(member, "__name") and "; call the class, as in nn.ReLU()" or "")
+      type(member) == "table" and (rawget(member, "__name") and "; call the class, as in nn.ReLU()"
+        or settings.is_module(member[1]) and "; pass the modules one by one: nn.Sequential(table.unpack(list))") or "")
     self[i] = member
   end
 end

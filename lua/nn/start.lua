@@ -12,6 +12,7 @@ local start = {}
 -- Returns a leaf with t's value that requires a gradient.
 function start.parameter(t)
   check.that(layout.is_tensor(t), "nn.Parameter: expected a tensor, found %s", check.shown(t))
+  check.that(layout.is_float(t), "nn.Parameter: expected a tensor of a float dtype, found %s", t.dtype)
   local p = t:detach()
   p.requires_grad = true
   return p

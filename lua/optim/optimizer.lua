@@ -322,7 +322,7 @@ local function set_option(opt, name, value)
     set(opt, opt.own, name, value)
   else
     check.that(opt.inside[name] == nil, "%s: '%s' cannot be changed after creation", kind.name, check.named(name))
-    check.fail("%s: unknown option '%s'; expected one of: %s", kind.name, check.named(name), table.concat(check.sorted_keys(kind.options), ", "))
+    check.fail("%s: unknown option '%s'%s; expected one of: %s", kind.name, check.named(name), check.option_hint(kind.name, name, kind.options), table.concat(check.sorted_keys(kind.options), ", "))
   end
 end
 
@@ -376,8 +376,8 @@ return function(kind)
     for name, value in pairs(own) do own[name] = own_value(value) end
     local inside = setmetatable({own = own, kind = kind, steps = 0, counts = {}, slots = {}, all_params = {}}, {__index = own})
     inside.inside = inside
-    local opt = setmetatable({}, {__index = inside, __methods = methods, __newindex = set_option, __tostring = text_of,
-      __class = kind.name})
+    local opt = setmetatable({}, rille._refuse({__index = inside, __methods = methods, __newindex = set_option, __tostring = text_of,
+      __class = kind.name}, nil, "write opt:step() after loss:backward()"))
     inside.all_groups = groups_of(opt, params)
     inside.groups = settled(kind, "groups", inside.all_groups)
     check_rate(kind, opt.lr)

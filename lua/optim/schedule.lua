@@ -19,7 +19,8 @@ local function make(name, known, after)
     check.whole(name, "warmup", o.warmup, 0)
     if known.steps then
       check.number(name, "min_lr", o.min_lr, 0)
-      check.whole(name, "steps", o.steps, math.max(o.warmup, 1))
+      check.count(name, "steps", o.steps)
+      check.that(o.steps >= o.warmup, "%s: steps must be at least warmup, %d, found %d", name, o.warmup, o.steps)
     end
     return function(t)
       check.number(name, "the step", t, 0)

@@ -89,7 +89,7 @@ end
 -- rille.parallel.axis(name[, cut]): returns a copy of the rules of a role; with `cut`, defines a new role first. The
 -- name becomes a key of recipes: {[name] = mesh axis}.
 function axes.role(name, cut)
-  local who = "rille.parallel.axis"
+  local who = "parallel.axis"
   check.that(type(name) == "string", "%s: the name must be a string, found %s", who, check.shown(name))
   if cut ~= nil then
     check.that(not cuts[name], "%s: '%s' is already defined; choose another name", who, name)
@@ -154,14 +154,14 @@ local methods = {
 
 local function tensor_parts(recipe)
   local list = list_of(recipe.tensor)
-  check.that(#list >= 1 and #list <= 3, "rille.parallel: tensor must name 1, 2 or 3 mesh axes, found %d", #list)
+  check.that(#list >= 1 and #list <= 3, "parallel: tensor must name 1, 2 or 3 mesh axes, found %d", #list)
   local method = recipe.method or ({"1d", "2d"})[#list]
-  check.that(method, "rille.parallel: with 3 tensor axes, method must be \"2.5d\" or \"3d\", found nil")
+  check.that(method, "parallel: with 3 tensor axes, method must be \"2.5d\" or \"3d\", found nil")
   local parts = methods[method]
-  check.that(parts, "rille.parallel: unknown method '%s'; expected one of: %s", tostring(method),
+  check.that(parts, "parallel: unknown method '%s'; expected one of: %s", tostring(method),
     table.concat(check.sorted_keys(methods), ", "))
-  check.that(#parts == #list, "rille.parallel: method %s needs %d mesh axes, but tensor names %d", method, #parts, #list)
-  check.that(not recipe.sequence or method == "1d", "rille.parallel: sequence needs method 1d, found %s", method)
+  check.that(#parts == #list, "parallel: method %s needs %d mesh axes, but tensor names %d", method, #parts, #list)
+  check.that(not recipe.sequence or method == "1d", "parallel: sequence needs method 1d, found %s", method)
   return list, recipe.sequence and {"sequence"} or parts, method
 end
 
@@ -173,7 +173,7 @@ local function check_square(a, b, depth)
   for q = 1, n do
     if n % (q * q) == 0 then fit[#fit + 1] = ("%d x %d x %d"):format(q, q, n // (q * q)) end
   end
-  check.fail("rille.parallel: method 2.5d needs mesh axes q x q x depth; the first two are %d and %d; of %d ranks %s would do",
+  check.fail("parallel: method 2.5d needs mesh axes q x q x depth; the first two are %d and %d; of %d ranks %s would do",
     a, b, n, table.concat(fit, ", "))
 end
 
@@ -182,10 +182,10 @@ local function set_zero_axes(recipe, parts)
   local list = recipe.zero_axes == nil and recipe.data or recipe.zero_axes
   for _, axis in ipairs(list ~= nil and list_of(list) or {}) do
     check.that(math.type(axis) == "integer" and parts[axis + 1] == "data",
-      "rille.parallel: zero_axes must be data axes, found %s", check.shown(axis))
+      "parallel: zero_axes must be data axes, found %s", check.shown(axis))
     parts.zero[axis + 1] = true
   end
-  check.that(next(parts.zero) or recipe.zero_axes == nil, "rille.parallel: zero_axes must have at least one data axis, found none")
+  check.that(next(parts.zero) or recipe.zero_axes == nil, "parallel: zero_axes must have at least one data axis, found none")
 end
 
 -- Returns the role of each axis of a mesh of this shape.
@@ -193,10 +193,10 @@ function axes.parts(recipe, shape)
   local parts = {zero = {}}
   for a = 1, #shape do parts[a] = "none" end
   local function take(axis, part)
-    check.that(math.type(axis) == "integer", "rille.parallel: a mesh axis must be an integer, found %s", check.shown(axis))
+    check.that(math.type(axis) == "integer", "parallel: a mesh axis must be an integer, found %s", check.shown(axis))
     check.that(axis >= 0 and axis < #shape,
-      "rille.parallel: a mesh axis must be from 0 to %d, found %d", #shape - 1, axis)
-    check.that(parts[axis + 1] == "none", "rille.parallel: mesh axis %d cannot have two roles, %s and %s", axis, parts[axis + 1],
+      "parallel: a mesh axis must be from 0 to %d, found %d", #shape - 1, axis)
+    check.that(parts[axis + 1] == "none", "parallel: mesh axis %d cannot have two roles, %s and %s", axis, parts[axis + 1],
       part)
     parts[axis + 1] = part
   end
@@ -209,8 +209,8 @@ function axes.parts(recipe, shape)
   end
   set_zero_axes(recipe, parts)
   if recipe.tensor == nil then
-    check.that(recipe.method == nil, "rille.parallel: method needs tensor axes: {tensor = {0, 1}, method =}")
-    check.that(not recipe.sequence, "rille.parallel: sequence needs a tensor axis: {tensor = 0, sequence = true}")
+    check.that(recipe.method == nil, "parallel: method needs tensor axes: {tensor = {0, 1}, method =}")
+    check.that(not recipe.sequence, "parallel: sequence needs a tensor axis: {tensor = 0, sequence = true}")
     return parts
   end
   local list, roles, method = tensor_parts(recipe)

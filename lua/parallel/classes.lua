@@ -50,7 +50,7 @@ local function check_field(where, key, value)
 end
 
 local function check_roles(class, roles)
-  local where = ("rille.parallel: %s.parallel"):format(tostring(rawget(class, "__name")))
+  local where = ("parallel: %s.parallel"):format(tostring(rawget(class, "__name")))
   check.that(type(roles) == "table", "%s must be a table, {column = \"fc1\", row = \"fc2\"}, found %s", where, check.shown(roles))
   for key, value in pairs(roles) do check_field(where, key, value) end
   return roles
@@ -75,7 +75,7 @@ end
 
 -- rille.parallel.class(Class[, roles]): returns the roles of a class; with `roles`, sets them first.
 function classes.class(class, roles)
-  check.that(type(class) == "table" and rawget(class, "__name"), "rille.parallel.class: expected a class of modules, found %s", check.shown(class))
+  check.that(type(class) == "table" and rawget(class, "__name"), "parallel.class: expected a class of modules, found %s", check.shown(class))
   if roles ~= nil then rawset(class, "parallel", check_roles(class, roles)) end
   return classes.of(class)
 end

@@ -22,7 +22,7 @@
 local rille = require "rille"
 local check = require "rille.check"
 
-local who = "rille.parallel: blocks"
+local who = "parallel: blocks"
 
 -- Schedules for which the number of micro-batches in flight depends only on the stage, not on the devices.
 local by_stage = {gpipe = true, ["1f1b"] = true, ["zb-h1"] = true, ["zb-h2"] = true}

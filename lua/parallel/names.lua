@@ -17,14 +17,14 @@ end
 
 -- Returns the names in the list that match the pattern, in order. Fails if none does. what: the option, for messages.
 function names.matching(what, pattern, list)
-  check.that(type(pattern) == "string", "rille.parallel: %s must have names or patterns such as \"*.fc1\", found %s", what,
+  check.that(type(pattern) == "string", "parallel: %s must have names or patterns such as \"*.fc1\", found %s", what,
     check.shown(pattern))
   local found, lua, shown = {}, lua_pattern(pattern), {}
   for _, name in ipairs(list) do
     if name ~= "" then shown[#shown + 1] = name end -- the root has no name
     if ("." .. name):find(lua) or name:find(lua) then found[#found + 1] = name end
   end
-  check.that(#found > 0, "rille.parallel: %s: '%s' matches no name; the names are: %s", what, pattern, some(shown))
+  check.that(#found > 0, "parallel: %s: '%s' matches no name; the names are: %s", what, pattern, some(shown))
   return found
 end
 

@@ -33,23 +33,23 @@ end
 -- Adds the roles that the recipe's `layers` name, by pattern.
 local function roles_of_names(model, layers, role)
   check.that(type(layers) == "table",
-    "rille.parallel: layers must be a table, {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}, found %s",
+    "parallel: layers must be a table, {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}, found %s",
     check.shown(layers))
   local list, module, is_tensor = {}, {}, {}
   for path, m in model:named_modules() do list[#list + 1], module[path] = path, m end
   for _, found in ipairs(model:named_tensors()) do list[#list + 1], is_tensor[found.name] = found.name, true end
   local by = {}
   for _, pattern in ipairs(check.sorted_keys(layers)) do
-    classes.check_role(("rille.parallel: layers: '%s'"):format(tostring(pattern)), layers[pattern])
+    classes.check_role(("parallel: layers: '%s'"):format(tostring(pattern)), layers[pattern])
     for _, path in ipairs(names.matching("layers", pattern, list)) do
       -- "*.fc1*" also matches parameters of the layers that it names; those follow their layer.
       local holder = path:match("^(.*)%.[^.]*$")
       if not (is_tensor[path] and by[holder] == pattern) then
         check.that(not by[path] or layers[by[path]] == layers[pattern],
-          "rille.parallel: layers: '%s' has two roles: %s by '%s' and %s by '%s'; keep one",
+          "parallel: layers: '%s' has two roles: %s by '%s' and %s by '%s'; keep one",
           path, layers[by[path]], by[path], layers[pattern], pattern)
         check.that(is_tensor[path] or rawget(module[path], "weight") ~= nil,
-          "rille.parallel: layers: '%s' is a module without a parameter 'weight'; name layers that have one, or parameters", path)
+          "parallel: layers: '%s' is a module without a parameter 'weight'; name layers that have one, or parameters", path)
         role[path], by[path] = layers[pattern], pattern
       end
     end
@@ -88,7 +88,7 @@ local function replicate_heads(place, parts, role, heads)
     local placement = place.of(path)
     local ways = axes.ways(parts(placement), placement.shape, "wide", "S(-1)")
     check.that(math.type(count[1]) == "integer",
-      "rille.parallel: the number of heads of '%s', the field '%s', must be a positive integer, found %s", path,
+      "parallel: the number of heads of '%s', the field '%s', must be a positive integer, found %s", path,
       count[2], check.shown(count[1]))
     if role[path] == "column" and count[1] % ways ~= 0 then role[path] = nil end
   end
@@ -108,7 +108,7 @@ local function check_panels(model, place, parts, roles, panels)
     if panels and roles[path] == "column" and getmetatable(m) == nn.Linear then
       local cut = panel_unit(place.of(path), parts(place.of(path)))
       check.that(m.weight.shape[2] % (cut * panels) == 0,
-        "rille.parallel: a width of %d ('%s') cannot be split into %d panels over %d ranks; a multiple of %d would do",
+        "parallel: a width of %d ('%s') cannot be split into %d panels over %d ranks; a multiple of %d would do",
         m.weight.shape[2], path, panels, cut, cut * panels)
     end
   end
@@ -140,26 +140,26 @@ end
 local function read_recipe(given)
   local known = known_keys()
   for name, value in pairs(given) do
-    check.that(known[name] ~= nil or type(value) ~= "string", "rille.parallel: '%s' must be a table {placement =, sbp =} of a parameter, found %s",
+    check.that(known[name] ~= nil or type(value) ~= "string", "parallel: '%s' must be a table {placement =, sbp =} of a parameter, found %s",
       check.named(name), check.shown(value))
   end
-  local recipe = check.options("rille.parallel", given, known_keys())
+  local recipe = check.options("parallel", given, known_keys())
   local zero = recipe.zero or 0
   check.that(math.type(zero) == "integer" and zero >= 0 and zero <= 3,
-    "rille.parallel: zero must be 0, 1, 2 or 3, found %s", check.shown(zero))
-  check.that(zero == 0 or recipe.data ~= nil, "rille.parallel: zero needs a data axis: {data = 0, zero = %d}", zero)
-  check.that(recipe.zero_axes == nil or zero > 0, "rille.parallel: zero_axes needs zero = 1, 2 or 3, found 0")
+    "parallel: zero must be 0, 1, 2 or 3, found %s", check.shown(zero))
+  check.that(zero == 0 or recipe.data ~= nil, "parallel: zero needs a data axis: {data = 0, zero = %d}", zero)
+  check.that(recipe.zero_axes == nil or zero > 0, "parallel: zero_axes needs zero = 1, 2 or 3, found 0")
   check.that(recipe.input == nil or recipe.tensor ~= nil,
-    "rille.parallel: input is for tensor axes: {tensor = 0, input = x}; to balance stages, write blocks = {input = x}")
+    "parallel: input is for tensor axes: {tensor = 0, input = x}; to balance stages, write blocks = {input = x}")
   recipe.zero = zero
-  if recipe.blocks ~= nil then recipe.blocks = check.options("rille.parallel: blocks", recipe.blocks, known_blocks) end
+  if recipe.blocks ~= nil then recipe.blocks = check.options("parallel: blocks", recipe.blocks, known_blocks) end
   for _, flag in ipairs{"sequence", "reshard"} do
-    if recipe[flag] ~= nil then check.flag("rille.parallel", flag, recipe[flag]) end
+    if recipe[flag] ~= nil then check.flag("parallel", flag, recipe[flag]) end
   end
   if recipe.panels ~= nil then
-    check.count("rille.parallel", "panels", recipe.panels)
+    check.count("parallel", "panels", recipe.panels)
     check.that(type(recipe.tensor) == "table" and recipe.method ~= "3d" and recipe.method ~= "1d",
-      "rille.parallel: panels need method 2d or 2.5d, found %s", tostring(recipe.method or "1d"))
+      "parallel: panels need method 2d or 2.5d, found %s", tostring(recipe.method or "1d"))
   end
   return recipe
 end
@@ -309,7 +309,7 @@ local function check_tensor_axes(model, out, parts)
     local because = next(splits) and "no layer has a role that this axis shards" or "no layer has a role"
     local remedy = out.found and "" or "pass an example of the model's input, input = x, or "
     check.that(splits[part],
-      "rille.parallel: no parameter of %s is sharded over mesh axis %d (%s), because %s; %s" ..
+      "parallel: no parameter of %s is sharded over mesh axis %d (%s), because %s; %s" ..
       "name the layers: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}%s", model.__name, mesh_axis[part], part,
       because, remedy, out.found and "\n" .. table.concat(out.found, "\n") or "")
   end
@@ -325,7 +325,7 @@ local function reckon(model, recipe, evenly)
   for path, m in model:named_modules() do module[path] = m end
   for k, path in ipairs(stages.members(model, recipe)) do 
     check.that(module[path],
-      "rille.parallel: blocks: costs can be estimated only for modules, but '%s' is a table of modules; list cost", path)
+      "parallel: blocks: costs can be estimated only for modules, but '%s' is a table of modules; list cost", path)
     blocks[k] = module[path]
   end
   local list = priced(model, blocks, entries, recipe.stages, recipe.blocks.input)
@@ -384,7 +384,7 @@ function plan.of(model, given)
   local out = lay(model, recipe, place, parts, roles)
   out.found, out.stages = found, place.list
   check.that(out.gathers or recipe.reshard == nil,
-    "rille.parallel: reshard has no effect, because this recipe gathers no weights; " ..
+    "parallel: reshard has no effect, because this recipe gathers no weights; " ..
     "add zero = 3, or 2 or 3 tensor axes, or remove reshard")
   for a, part in ipairs(parts(place.first)) do
     if part == "none" and #place.first.shape > 1 and place.first.shape[a] > 1 then out.unused[#out.unused + 1] = a - 1 end

@@ -18,7 +18,7 @@ local check = require "rille.check"
 local layout = require "rille.layout"
 local meta = require "rille.parallel.meta"
 
-local who = "rille.parallel: blocks: input"
+local who = "parallel: blocks: input"
 
 local function same_shape(a, b)
   return table.concat(a.shape, " ") == table.concat(b.shape, " ")

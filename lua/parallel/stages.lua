@@ -95,7 +95,7 @@ end
 -- Returns the outermost modules that match the patterns of recipe.members, in order.
 local function named_members(model, patterns)
   check.that(type(patterns) == "table" and #patterns > 0,
-    "rille.parallel: members must be a list of names, {\"down.*\", \"up.*\"}, found %s",
+    "parallel: members must be a list of names, {\"down.*\", \"up.*\"}, found %s",
     check.shown(patterns))
   local paths = module_paths(model)
   local list, taken = {}, {}
@@ -135,14 +135,14 @@ end
 
 -- Returns the placements of the stages, `chunks` times the recipe's list.
 local function stage_list(recipe)
-  check.that(type(recipe.stages) == "table" and #recipe.stages > 0, "rille.parallel: stages must be a list of placements, found %s",
+  check.that(type(recipe.stages) == "table" and #recipe.stages > 0, "parallel: stages must be a list of placements, found %s",
     type(recipe.stages) == "table" and "none" or check.shown(recipe.stages))
   local list, chunks = {}, recipe.chunks or 1
-  check.count("rille.parallel", "chunks", chunks)
+  check.count("parallel", "chunks", chunks)
   for _ = 1, chunks do
     for i = 1, #recipe.stages do
       local p = recipe.stages[i]
-      check.that(layout.is_placement(p), "rille.parallel: stages[%d] must be a placement, found %s", i, check.shown(p))
+      check.that(layout.is_placement(p), "parallel: stages[%d] must be a placement, found %s", i, check.shown(p))
       list[#list + 1] = p
     end
   end
@@ -157,8 +157,8 @@ end
 -- Assigns members to stages: path -> placement.
 local function deal(model, recipe)
   local list, members = stage_list(recipe), stages.members(model, recipe)
-  check.that(#members > 0, "rille.parallel: %s has no modules and no parameters to assign to stages", model.__name)
-  check.that(#list <= #members, "rille.parallel: found %d stages for %d blocks (%s to %s); use 1 to %d stages, or name " ..
+  check.that(#members > 0, "parallel: %s has no modules and no parameters to assign to stages", model.__name)
+  check.that(#list <= #members, "parallel: found %d stages for %d blocks (%s to %s); use 1 to %d stages, or name " ..
     "the blocks: members = {\"down.*\", \"up.*\"}", #list, #members, members[1], members[#members], #members)
   local at, next_member, counts = {}, 1, counts_of(recipe, #members, list)
   for k, p in ipairs(list) do
@@ -174,15 +174,15 @@ end
 -- placements.
 local function one_place(model, recipe)
   for _, name in ipairs{"chunks", "blocks", "members"} do
-    check.that(recipe[name] == nil, "rille.parallel: %s needs stages", name)
+    check.that(recipe[name] == nil, "parallel: %s needs stages", name)
   end
   local placement
   for name, p in model:named_parameters() do
     placement = placement or p.placement
     check.that(p.placement == placement,
-      "rille.parallel: '%s' is on another placement than the parameters before it; list the placements in stages", name)
+      "parallel: '%s' is on another placement than the parameters before it; list the placements in stages", name)
   end
-  check.that(placement, "rille.parallel: the model has no parameters")
+  check.that(placement, "parallel: the model has no parameters")
   return {first = placement, last = placement, of = function() return placement end}
 end
 

@@ -15,7 +15,7 @@ local layout = require "rille.layout"
 local meta = require "rille.parallel.meta"
 local paint = require "rille.show.paint"
 
-local who <const> = "rille.parallel: input"
+local who <const> = "parallel: input"
 
 -- ---- layers ----
 

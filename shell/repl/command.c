@@ -144,7 +144,8 @@ command_actors(lua_State *L, int env, const char *text)
 {
     if (*text) {
         evaluate_command(L, env, text, "actors");
-        if (!kind_test(L, -1, KIND_GRAPH)) return luaL_error(L, ":actors: expected a graph, found %s", what_is(L, -1));
+        if (!kind_test(L, -1, KIND_GRAPH))
+            return luaL_error(L, ":actors: expected a compiled step, found %s", what_is(L, -1));
         lua_getfield(L, -1, "actors");
         lua_insert(L, -2);
         lua_call(L, 1, 1);
@@ -243,7 +244,8 @@ command_trace(lua_State *L, int env, const char *text)
     int first = lua_gettop(L) + 1;
     evaluate_command(L, env, step, "trace");
     lua_settop(L, first);
-    if (!kind_test(L, -1, KIND_GRAPH)) return luaL_error(L, ":trace: expected a graph, found %s", what_is(L, -1));
+    if (!kind_test(L, -1, KIND_GRAPH))
+        return luaL_error(L, ":trace: expected a compiled step, found %s", what_is(L, -1));
     lua_getfield(L, -1, "trace");
     lua_insert(L, -2);
     lua_pushstring(L, space + 1);

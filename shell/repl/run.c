@@ -39,6 +39,57 @@ show_first(lua_State *L)
     return 1;
 }
 
+#define TRACEBACK "\nstack traceback:"
+
+/* Returns true if the message of the text begins with the position of the only frame, which is the main chunk. */
+static bool
+is_named_frame(const char *text)
+{
+    const char *frame = strstr(text, TRACEBACK "\n\t") + sizeof TRACEBACK + 1, *end = strstr(frame, ": in main chunk");
+    return end && !strncmp(text, frame, (size_t)(end - frame));
+}
+
+/* Returns the text with an explanation of Lua's own errors (lua/misuse.lua), or the text itself. */
+static const char *
+explain(lua_State *L, const char *text)
+{
+    int top = lua_gettop(L);
+    if (!lua_checkstack(L, 8)) return text;
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "rille.misuse");
+    if (lua_pcall(L, 1, 1, 0) == LUA_OK) {
+        lua_pushstring(L, text);
+        if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING) return lua_tostring(L, -1);
+    }
+    lua_settop(L, top);
+    return text;
+}
+
+/* Removes the frames of C and of Rille's own modules from the text with a traceback at the top. Removes the traceback
+ * if no frame but the line that the message names is left. */
+static void
+hide_frames(lua_State *L)
+{
+    const char *text = lua_tostring(L, -1), *trace = strstr(text, TRACEBACK);
+    if (!trace) return;
+    luaL_Buffer b;
+    int kept = 0;
+    luaL_buffinit(L, &b);
+    luaL_addlstring(&b, text, (size_t)(trace - text));
+    luaL_addstring(&b, TRACEBACK);
+    for (const char *line = trace + sizeof TRACEBACK - 1; *line; line += 1 + strcspn(line + 1, "\n")) {
+        size_t n = 1 + strcspn(line + 1, "\n");
+        bool hidden =
+            !strncmp(line, "\n\t[C]:", 6) || !strncmp(line, "\n\trille.", 8) || !strncmp(line, "\n\t(...tail", 10);
+        if (hidden) continue;
+        luaL_addlstring(&b, line, n);
+        kept++;
+    }
+    luaL_pushresult(&b);
+    bool same = kept == 1 && is_named_frame(lua_tostring(L, -1));
+    if (kept == 0 || same) lua_pushlstring(L, text, (size_t)(trace - text));
+}
+
 static int
 on_error(lua_State *L)
 {
@@ -50,7 +101,9 @@ on_error(lua_State *L)
         bool shown = lua_istable(L, 1) && lua_pcall(L, 1, 1, 0) == LUA_OK;
         text = lua_pushfstring(L, "(the error is %s)", shown ? lua_tostring(L, -1) : what_is(L, 1));
     }
+    text = explain(L, text);
     luaL_traceback(L, L, text, 1);
+    if (!getenv("RILLE_LUA_DIR")) hide_frames(L);
     return 1;
 }
 

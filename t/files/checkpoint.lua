@@ -252,7 +252,7 @@ tap.group("notes", function()
   tap.is({step, back}, {7, note}, "every number and text is read back")
   tap.is({math.type(back.one), math.type(back.big)}, {"float", "integer"}, "integers and floats keep their kind")
   for name, bad in pairs{tensor = T{1}, func = print, gap = {[3] = 1}, both = {1, a = 2}, bytes = "\255", loop = (function() local t = {}; t.t = t; return t end)()} do
-    tap.fails(function() rille.checkpoint.save(dir .. "/n", {model = net, note = {x = bad}}) end, {"rille.checkpoint.save: checkpoint"}, "a value that cannot be written is refused: " .. name)
+    tap.fails(function() rille.checkpoint.save(dir .. "/n", {model = net, note = {x = bad}}) end, {"checkpoint.save: checkpoint"}, "a value that cannot be written is refused: " .. name)
   end
   tap.is(#list(dir .. "/n"), 1, "refused notes save nothing")
 end)
@@ -504,7 +504,7 @@ tap.group("models of the same shapes", function()
   turn.base = 3
   tap.fails(function() rille.checkpoint.load(dir .. "/twice", {model = twice}) end, {"'model.a.base' is 3", "'model.b.base' is 3"}, "a module under two names is compared under both")
   for what, part in pairs{model = rille.optim.SGD({nn.Parameter(T{1})}), optimizer = nn.Linear(1, 1), data = nn.Linear(1, 1)} do
-    tap.fails(function() rille.checkpoint.save(dir .. "/says", {[what] = part}) end, {"checkpoint.lua:", "rille.checkpoint.save: " .. what .. " must be a", "found an " .. (what == "model" and "optim.SGD" or "nn.Linear")},
+    tap.fails(function() rille.checkpoint.save(dir .. "/says", {[what] = part}) end, {"checkpoint.lua:", "checkpoint.save: " .. what .. " must be a", "found an " .. (what == "model" and "optim.SGD" or "nn.Linear")},
       "a part of another kind is refused as " .. what)
   end
   local Table, field = nn.Module:extend("Table"), nn.Linear(1, 1)
@@ -526,7 +526,7 @@ tap.group("models of the same shapes", function()
     local text = row[1] or '{"step":3,"random":{"seed":1,"count":0},"partial":[],"optimizer":' .. row.optimizer .. "}"
     rille._checkpoint(folder .. "/checkpoint-00000001-step-3.safetensors", {["optimizer.0.m"] = T{1}, ["optimizer.0.v"] = T{1}},
       {"rille.checkpoint", text}, {}, false)
-    tap.fails(function() rille.checkpoint.load(folder, {optimizer = opt}) end, {"checkpoint.lua:", "rille.checkpoint.load", row[2] or "optimizer"}, "a description that no save writes is refused: " .. text)
+    tap.fails(function() rille.checkpoint.load(folder, {optimizer = opt}) end, {"checkpoint.lua:", "checkpoint.load", row[2] or "optimizer"}, "a description that no save writes is refused: " .. text)
     tap.is({opt.steps, opt.lr, opt.slots[1].m:item()}, {0, 1, 0}, "the refused load changes nothing")
   end
   -- Loads a checkpoint of an older version, which has no settings.

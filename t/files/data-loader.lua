@@ -121,16 +121,16 @@ tap.group("mistakes", function()
     ["shuffle must be true or false, found \"no\""] = {x, shuffle = "no"}, ["drop_last must be true or false, found 0"] = {x, drop_last = 0},
     ["seed must be an integer, found 1.5"] = {x, shuffle = true, seed = 1.5}, ["seed must be an integer, found a"] = {x, seed = "a"}} do
     given.batch = 4
-    tap.fails(function() data.loader(given) end, {"rille.data.loader: " .. what:gsub(" a$", ' "a"')}, what)
+    tap.fails(function() data.loader(given) end, {"data.loader: " .. what:gsub(" a$", ' "a"')}, what)
   end
   for _, epoch in ipairs{-1, 1.5, "a", {}} do
-    tap.fails(function() data.loader{x, batch = 4}:epoch(epoch) end, {"rille.data.loader:epoch", "the epoch must be an integer"}, "an invalid epoch is refused")
+    tap.fails(function() data.loader{x, batch = 4}:epoch(epoch) end, {"data.loader:epoch", "the epoch must be an integer"}, "an invalid epoch is refused")
   end
   for _, option in ipairs{"shuffle", "drop_last"} do
     tap.fails(function() data.loader{x, batch = 4}:load_state(data.loader{x, batch = 4, [option] = true}:state()) end,
       {("its %s is false here, true in the loaded state"):format(option)}, "a state with other order options is refused")
   end
-  tap.fails(function() data.loader{x, batch = 4}:load_state{size = 9} end, {"rille.data.loader", "seed"}, "an incomplete state is refused")
+  tap.fails(function() data.loader{x, batch = 4}:load_state{size = 9} end, {"data.loader", "seed"}, "an incomplete state is refused")
   local reader = data.loader{x, batch = 4, shuffle = true}
   reader:next()
   for name, wild in pairs{next_epoch = {-1, 3, math.maxinteger, math.mininteger, 0.5}, running = {-2, 1, math.mininteger},
@@ -138,7 +138,7 @@ tap.group("mistakes", function()
     for _, value in ipairs(wild) do
       local state = reader:state()
       state[name] = value
-      tap.fails(function() reader:load_state(state) end, {"rille.data.loader", name == "seed" and "'seed'" or name == "at" and "row" or "epoch"}, ("a state whose %s is %s"):format(name, value))
+      tap.fails(function() reader:load_state(state) end, {"data.loader", name == "seed" and "'seed'" or name == "at" and "row" or "epoch"}, ("a state whose %s is %s"):format(name, value))
     end
   end
 end)

@@ -406,7 +406,7 @@ tap.group("training", function()
   tap.fails(function() rille.tokenizer.train(corpus, {size = 100}) end, {"256"}, "a size below 256 is refused")
   tap.fails(function() rille.tokenizer.train({{file = dir .. "/none"}}, {size = 300}) end, {"none"}, "a missing corpus file is refused")
   for what, path in pairs{["a folder"] = dir, ["a file without an end"] = "/dev/zero"} do
-    tap.fails(function() rille.tokenizer.train({{file = path}}, {size = 300}) end, {("rille.tokenizer.train: %s: not a regular file"):format(path)}, what)
+    tap.fails(function() rille.tokenizer.train({{file = path}}, {size = 300}) end, {("tokenizer.train: %s: not a regular file"):format(path)}, what)
   end
   tap.fails(function() rille.tokenizer.train({5}, {size = 300}) end, {"5"}, "a number instead of a text is refused")
 end)

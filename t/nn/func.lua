@@ -224,7 +224,7 @@ local mistakes = {
   {"a tensor as field", function() rille.func{forward = function(ctx, x) ctx.x = x; return x end, backward = identity}(a) end, "ctx.x: a tensor must be kept by ctx:save_for_backward"},
   {"a number saved", function() rille.func{forward = function(ctx, x) ctx:save_for_backward(x, 2); return x end, backward = identity}(a) end, "save_for_backward: expected tensors, found 2 as argument 2"},
   {"no result", function() rille.func{name = "mine", forward = function() end, backward = identity}(a) end, "mine: forward must return a tensor, found nil"},
-  {"no backward", function() rille.func{forward = identity} end, "rille.func: backward must be a function, found nil"},
+  {"no backward", function() rille.func{forward = identity} end, "func: backward must be a function, found nil"},
   {"a misspelt option", function() rille.func{forward = identity, backwards = identity} end, "unknown option 'backwards'"},
   {"a second derivative through an inner value", function() rille.grad(rille.grad(inner(t), {t}), {t}) end, "inner: a second derivative needs saved tensors"},
 }

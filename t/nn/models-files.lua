@@ -181,7 +181,7 @@ tap.group("layouts chosen before reading", function()
     rille.parallel(later, {tensor = 0})
     local whole = {placement = P2, sbp = "B"}
     tap.is(logits(small, whole), logits(later, whole), kind .. ": int8 weights give the same logits")
-    tap.fails(function() load(at, {placement = P2, parallel = {tensor = 3}}) end, {"rille.parallel", "a mesh axis must be from 0 to 0, found 3", "models-files.lua"},
+    tap.fails(function() load(at, {placement = P2, parallel = {tensor = 3}}) end, {"parallel", "a mesh axis must be from 0 to 0, found 3", "models-files.lua"},
       kind .. ": a recipe that does not fit")
     local named = load(at, {placement = P2, sbp = function(name) return name:find("q_proj.weight", 1, true) and "S(0)" end})
     local sbp = {}

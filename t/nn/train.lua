@@ -52,18 +52,18 @@ tap.group("arguments of the wrong kind", function()
   local progress = rille.train.progress
   local out = setmetatable({}, {__index = {write = function() end, flush = function() end}})
   for what, row in pairs{
-    ["rille.train.progress: update: the step"] = {function(v) progress{total = 3, file = out}:update(v, 1, 2) end, 1.5, "1", {}, -1},
-    ["rille.train.progress: update: loss"] = {function(v) progress{total = 3, file = out}:update(1, v, 2) end, "1", {}, true},
-    ["rille.train.progress: update: the number of samples"] = {function(v) progress{total = 3, file = out}:update(1, 1, v) end, "1", {}, -1, 0 / 0},
-    ["rille.train.progress: file"] = {function(v) progress{total = 3, file = v} end, 3, "x", {}},
-    ["rille.train.progress: step"] = {function(v) progress{total = 3, step = v} end, 3, "x", print},
-    ["rille.train.progress: unit"] = {function(v) progress{total = 3, unit = v} end, 3, {}},
-    ["rille.train.busy_share: step"] = {function(v) rille.train.busy_share(v) end, 3, "x", {}, rille.ones{1}},
-    ["rille.autocast"] = {function(v) rille.autocast("bf16", v) end, 3, {}, "x"},
-    ["rille.plot: title"] = {function(v) rille.plot(dir .. ".svg", {a = {1, 2}}, {title = v}) end, 3, {}, true},
-    ["rille.args: expected a list of words"] = {function(v) rille.args(v, {}) end, 3, true},
-    ["rille.args: expected a table of options"] = {function(v) rille.args({}, v) end, 3, "x"},
-    ["rille.args: word 1"] = {function(v) rille.args({v}, {}) end, 3, {}},
+    ["train.progress:update: the step"] = {function(v) progress{total = 3, file = out}:update(v, 1, 2) end, 1.5, "1", {}, -1},
+    ["train.progress:update: loss"] = {function(v) progress{total = 3, file = out}:update(1, v, 2) end, "1", {}, true},
+    ["train.progress:update: the number of samples"] = {function(v) progress{total = 3, file = out}:update(1, 1, v) end, "1", {}, -1, 0 / 0},
+    ["train.progress: file"] = {function(v) progress{total = 3, file = v} end, 3, "x", {}},
+    ["train.progress: step"] = {function(v) progress{total = 3, step = v} end, 3, "x", print},
+    ["train.progress: unit"] = {function(v) progress{total = 3, unit = v} end, 3, {}},
+    ["train.busy_share: step"] = {function(v) rille.train.busy_share(v) end, 3, "x", {}, rille.ones{1}},
+    ["autocast"] = {function(v) rille.autocast("bf16", v) end, 3, {}, "x"},
+    ["plot: title"] = {function(v) rille.plot(dir .. ".svg", {a = {1, 2}}, {title = v}) end, 3, {}, true},
+    ["args: expected a list of words"] = {function(v) rille.args(v, {}) end, 3, true},
+    ["args: expected a table of options"] = {function(v) rille.args({}, v) end, 3, "x"},
+    ["args: word 1"] = {function(v) rille.args({v}, {}) end, 3, {}},
     ["nn.rotary_tables: placement"] = {function(v) nn.rotary_tables(4, 4, {placement = v}) end, 3, "cpu", {}},
     ["nn.MixtureOfExperts: d "] = {function(v) nn.MixtureOfExperts(v, 4, 4) end, 0, 1.5, {}, "4"},
   } do
@@ -80,26 +80,26 @@ tap.group("errors", function()
   fresh()
   local line = debug.getinfo(1, "l").currentline + 1
   local _, why = pcall(function() rille.train.saves_to(dir .. "/no/x", "folder") end)
-  local want = ("train.lua:%d: rille.train.saves_to: %s/no/x cannot be written: No such file"):format(line, dir)
+  local want = ("train.lua:%d: train.saves_to: %s/no/x cannot be written: No such file"):format(line, dir)
   tap.ok(tap.has(tostring(why), want), "the error has the user's line")
   tap.fails(function() rille.train.saves_to(dir .. "/file", "folder") end, {"is a file, expected a folder"}, "a file instead of a folder is refused")
   tap.fails(function() rille.train.saves_to(dir .. "/folder") end, {"is a folder, expected a file"}, "a folder instead of a file is refused")
   tap.fails(function() rille.train.saves_to(dir, "module") end, {"a file, a folder, a picture or checkpoints", "module"}, "an unknown kind is refused")
   tap.fails(function() rille.train.saves_to(dir .. "/x.png", "picture") end, {"saves_to: expected the name of an .svg file", "x.png"}, "a picture must be an SVG")
-  tap.fails(function() rille.train.saves_to(3) end, {"rille.train.saves_to", "3"}, "a path must be a string")
+  tap.fails(function() rille.train.saves_to(3) end, {"train.saves_to", "3"}, "a path must be a string")
   tap.is(rille.train.saves_to(dir .. "/folder/x"), dir .. "/folder/x", "the path is returned")
 end)
 
 tap.group("arguments of functions that stop a job", function()
   local exit = rille.train.exit_if_stopping
   for what, row in pairs{
-    ["rille.stopping: signals must be a list of TERM, USR1, USR2 and HUP"] = {function(v) rille.stopping{signals = v} end, 3, "TERM", {15}, {"KILL"},
+    ["stopping: signals must be a list of TERM, USR1, USR2 and HUP"] = {function(v) rille.stopping{signals = v} end, 3, "TERM", {15}, {"KILL"},
       {"SIGTERM"}, {"TERM", {}}},
-    ["rille.stopping: signals must have no key besides 1, 2, ..., found"] = {function(v) rille.stopping{signals = v} end, {TERM = true}},
-    ["rille.stopping: expected the path of a file"] = {function(v) rille.stopping{file = v} end, 3, "", {}},
-    ["rille.stopping: options must be a table"] = {rille.stopping, 3, "TERM"},
-    ["rille.train.exit_if_stopping: code must"] = {function(v) exit(nil, nil, {code = v}) end, -1, 256, 1.5, "75"},
-    ["rille.train.exit_if_stopping: expected a folder and a table"] = {function(v) exit(v) end, dir, 3},
+    ["stopping: signals must have no key besides 1, 2, ..., found"] = {function(v) rille.stopping{signals = v} end, {TERM = true}},
+    ["stopping: expected the path of a file"] = {function(v) rille.stopping{file = v} end, 3, "", {}},
+    ["stopping: options must be a table"] = {rille.stopping, 3, "TERM"},
+    ["train.exit_if_stopping: code must"] = {function(v) exit(nil, nil, {code = v}) end, -1, 256, 1.5, "75"},
+    ["train.exit_if_stopping: expected a folder and a table"] = {function(v) exit(v) end, dir, 3},
   } do
     for i = 2, #row do tap.fails(function() row[1](row[i]) end, {"train.lua:", what}, ("%s, not %s"):format(what, row[i])) end
   end

@@ -75,15 +75,15 @@ local failing = {
     net:load_state_dict(state)
   end, {"whole.lua:", "Net:load_state_dict: 'a.bias' f32{8}", "meta devices"}},
   {"a recipe in a trace", Net, traced(function(net) rille.parallel(net, {["a.bias"] = {placement = P}, block = {output = "B"}}) end),
-    {"rille.parallel: 'a.bias' f32{8}", "inside a graph"}},
+    {"parallel: 'a.bias' f32{8}", "inside a graph"}},
   {"a recipe for a result", with_result, function(net)
     rille.parallel(net, {["a.bias"] = {placement = P}, block = {output = "B"}, w = {placement = P}})
-  end, {"whole.lua:", "rille.parallel: 'w' f32{8, 4}", "expected a variable"}},
+  end, {"whole.lua:", "parallel: 'w' f32{8, 4}", "expected a variable"}},
   {"an empty recipe in a trace", function()
     local net = Net()
     rille.parallel(net, {block = {output = "B"}})
     return net
-  end, traced(function(net) rille.parallel(net, {["a.bias"] = {placement = P}}) end), {"rille.parallel: 'a.bias' f32{8}"}},
+  end, traced(function(net) rille.parallel(net, {["a.bias"] = {placement = P}}) end), {"parallel: 'a.bias' f32{8}"}},
   {"a checkpoint for a result", with_result, function(net)
     rille.checkpoint.save(dir, {model = net, step = 1})
     net.a.weight:fill_(3)
@@ -94,7 +94,7 @@ local failing = {
     net.a.weight.grad = nil
     rille.no_grad(function() net.a.weight:copy_(net.w / 2) end)
     error(good or why, 0)
-  end, {"rille.checkpoint.load", "'model.w' f32{8, 4}", "expected a variable"}},
+  end, {"checkpoint.load", "'model.w' f32{8, 4}", "expected a variable"}},
 }
 
 for _, row in ipairs(failing) do

@@ -166,7 +166,7 @@ refused(function() rille.optim.SGD({p}, {lr = 1}):load_state_dict(adam(1):state_
   "optim.SGD:load_state_dict: '0.m' is not state of the 1 parameters here", "a state of another kind")
 local g = rille.models.gpt2.new{vocab = 20, length = 16, layers = 2, heads = 2, width = 8}
 for want, stages in pairs{["stages[1] must be a placement, found 1"] = {1}, ["stages[2] must be a placement, found \"x\""] = {rille.placement("cpu", {0}), "x"}} do
-  refused(function() rille.parallel(g, {stages = stages}) end, "rille.parallel: " .. want, "stages")
+  refused(function() rille.parallel(g, {stages = stages}) end, "parallel: " .. want, "stages")
 end
 
 -- ---- random values ----

@@ -13,7 +13,7 @@ tap.group("operators", function()
   local k, v = rille.ones({1, 2, 5, 4}), rille.ones({1, 2, 6, 4})
   for _, row in ipairs{
     {function() rille.graph(function(v) return v end).rate = 3 end, "a compiled step has no field 'rate' that can be set"},
-    {function() rille.parallel(nn.Linear(2, 2), {weight = "S(0)"}) end, "rille.parallel: 'weight' must be a table {placement =, sbp =} of a parameter, found \"S(0)\""},
+    {function() rille.parallel(nn.Linear(2, 2), {weight = "S(0)"}) end, "parallel: 'weight' must be a table {placement =, sbp =} of a parameter, found \"S(0)\""},
     {function() nn.Linear(2, 2):freeze() end, "write for _, p in ipairs(net:parameters()) do p:requires_grad_(false) end"},
     {function() T({300}, {dtype = "u8"}) end, "tensor: 300 does not fit in u8, which holds all integers from 0 to 255"},
     {function() rille.load("net.pt") end, "convert files of torch.save in Python by safetensors.torch.save_file"},
@@ -121,6 +121,40 @@ tap.group("paths", function()
   end
   for name, t in pairs{["rille.models.gpt2"] = rille.models.gpt2, ["rille.checkpoint"] = rille.checkpoint} do
     tap.fails(function() t{} end, {"messages.lua:", name .. " is a table, not a function; it has: load, "}, name .. " is not called")
+  end
+end)
+
+-- Applies every operator of Lua to every kind of object: each error must be Rille's, and name what was found.
+tap.group("operators", function()
+  local net = nn.Linear(2, 2)
+  local objects = {tensor = x, ["compiled step"] = rille.graph(print), ["nn.Linear"] = net, ["class nn.Linear"] = nn.Linear, placement = rille.placement("cpu", {0}),
+    ["optim.SGD"] = rille.optim.SGD(net:parameters(), {lr = 1}), tokenizer = rille.tokenizer.train({"a b"}, {size = 257}),
+    ["data.loader"] = rille.data.loader{x, batch = 2}, ["live number"] = rille.live(function() return 1 end), table = x.shape}
+  for name, object in pairs(objects) do
+    for _, code in ipairs{"o + 1", "1 + o", "o - 1", "o * 2", "o / 2", "o % 2", "o ^ 2", "o // 2", "-o", "o & 1", "1 | o", "o ~ 1", "~o", "o << 1", "o >> 1",
+      "o .. 'a'", "'a' .. o", "o < 1", "1 < o", "o <= o", "o > 1", "#o", "o()", "next(o)"} do
+      local good, why = pcall(load("local o = ... local _ = " .. code, "=user"), object)
+      local called = code:find("(", 1, true)
+      local own = tap.has(tostring(why), "user:1: " .. (called and "call: expected " or "operator "), ": expected ", "found ", name)
+      tap.ok(good or called or own, ("%s, o: %s"):format(code, name), why)
+      local raw = not good and (tostring(why):find("attempt to", 1, true))
+      tap.ok(not raw, ("%s, o: %s: not in the words of Lua"):format(code, name), why)
+    end
+  end
+  for _, row in ipairs{
+    {"o .. 'a'", x, "operator ..: expected strings or numbers, found a tensor; write tostring(x), or x:item() for its number"},
+    {"o + 1", net, "operator +: expected tensors or numbers, found an nn.Linear; call the module first, as in net(x)"},
+    {"nn.Linear * o", x, "found the class nn.Linear; make a module first, as in nn.Linear(...)"},
+    {"o * nn.Linear", x, "mul: b must be a tensor or a number, found the class nn.Linear"},
+    {"o < 1", x, "found a tensor; write a:lt(b), a:le(b), a:gt(b) or a:ge(b)"},
+    {"o:stats()", nn, "rille.nn has no 'stats'"},
+    {"o.stats()", rille.graph(print), "stats: expected a compiled step, found nil; write x:stats(...), with a colon"},
+    {"o.item()", x, "item: expected a tensor, found nil; write x:item(...), with a colon"},
+    {"rille.graph(o)", x, "graph: expected a function, found a tensor"},
+    {"rille.no_grad(o)", x, "no_grad: expected a function, found a tensor"},
+  } do
+    local code = load("local o, rille, nn = ... local _ = " .. row[1], "=user")
+    tap.fails(function() code(row[2], rille, nn) end, {"user:1: ", row[3]}, row[1])
   end
 end)
 

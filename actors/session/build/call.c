@@ -247,7 +247,8 @@ operand(struct rille_session *s, const struct op *op, const struct operand *d, c
     struct rille_arg arg = *given, *a = &arg;
     *out = NULL;
     switch (a->kind) {
-    case RILLE_ARG_NONE: return d->flags & IN_OPTIONAL ? 0 : fail(E_ARG, "%s: %s is missing", op->name, d->name);
+    case RILLE_ARG_NONE:
+        return d->flags & IN_OPTIONAL ? 0 : fail(E_ARG, "%s: %s must be a tensor, found none", op->name, d->name);
     case RILLE_ARG_TENSOR: *out = a->tensor->val; return 0;
     default: break;
     }

@@ -106,21 +106,20 @@ push_with_failed_module(lua_State *L, const char *text)
     return false;
 }
 
-/* Finds the path of the nn module whose method is being run, up to the user's first line. Leaves `out` as it is if no
- * module of a model is run. */
+/* Finds the path of the innermost nn module that a model holds and of which a method is being run. Leaves `out` as it
+ * is if there is none. */
 static void
 find_module_path(lua_State *L, char *out, size_t size)
 {
     lua_Debug ar;
-    bool found = false, own = true;
+    bool found = false;
     int top = lua_gettop(L);
     if (!lua_checkstack(L, 8)) return;
-    for (int level = 0; own && !found && lua_getstack(L, level, &ar); level++) {
-        lua_getinfo(L, "Sl", &ar);
-        if (ar.currentline < 0) continue;
-        own = module_is_source(ar.source);
-        const char *name = lua_getlocal(L, &ar, 1);
-        if (name && !strcmp(name, "self") && lua_istable(L, -1)) {
+    for (int level = 0; !found && lua_getstack(L, level, &ar); level++) {
+        lua_getinfo(L, "l", &ar);
+        const char *name = ar.currentline < 0 ? NULL : lua_getlocal(L, &ar, 1);
+        if (name && !strcmp(name, "self") && luaL_getmetafield(L, -1, "__path") != LUA_TNIL) {
+            lua_pop(L, 1);
             push_module_path(L);
             found = lua_type(L, -1) == LUA_TSTRING;
             if (found) snprintf(out, size, "%s", lua_tostring(L, -1));
@@ -358,9 +357,7 @@ what_is(lua_State *L, int i)
     if (type == LUA_TBOOLEAN) return lua_toboolean(L, i) ? "true" : "false";
     if (type == LUA_TSTRING)
         return lua_pushfstring(L, lua_rawlen(L, i) < 40 ? "\"%s\"" : "a string", lua_tostring(L, i));
-    if (tensor_test(L, i)) return "a tensor";
-    if (kind_test(L, i, KIND_PLACE)) return "a placement";
-    if (kind_test(L, i, KIND_LIVE)) return "a live number";
     if (type == LUA_TUSERDATA && !shell_of(L)->session) return "a value of the closed session";
-    return names[type + 1];
+    const char *class = class_text(L, i);
+    return class ? class : names[type + 1];
 }

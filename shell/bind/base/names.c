@@ -137,6 +137,8 @@ static const struct elsewhere {
     {"tensor", "nelement", "write x:numel()"},
     {"tensor", "is_cuda", "write x.device == \"cuda\""},
     {"tensor", "data", "write x:detach()"},
+    {"tensor", "values", "write x:topk(1, axis), which returns values and ids; x:max() returns values alone"},
+    {"tensor", "indices", "write x:argmax{axis =}, or x:topk(1, axis), which returns values and ids"},
     {"tensor", "local_to_global", "write x:to_global{placement =, sbp =}"},
     {"tensor", "redistribute", "write x:to_global{placement =, sbp =}"},
     {"tensor", "dims", "write x.ndim"},
@@ -433,6 +435,18 @@ static const struct elsewhere {
     {"module", "get_submodule", "write net.name"},
     {"module", "share_memory", "not needed: all threads share tensors"},
     {"module", "gradParameters", "write p.grad for each of net:parameters()"},
+    {"layer option", "dtype", "write net:to(dtype)"},
+    {"layer option", "device", "write net:to_global{placement = rille.placement(kind, {0}), sbp = \"B\"}"},
+    {"layer option", "batch_first", "not needed: the input is (batch, length, size)"},
+    {"option", "dim", "write axis"},
+    {"option", "dims", "write axis"},
+    {"option", "axes", "write axis"},
+    {"option", "device", "write placement = rille.placement(kind, {0})"},
+    {"option", "causal", "write is_causal"},
+    {"option", "batch_size", "write batch"},
+    {"option", "learning_rate", "write lr"},
+    {"option", "size_average", "write reduction = \"mean\""},
+    {"option", "map_location", "write placement = rille.placement(kind, {0})"},
     {"layer", "save", "write rille.save(path, net)"},
     {"layer", "add", "write net[#net + 1] = module, or rille.nn.Sequential(a, b, ...)"},
     {"layer", "insert", "write rille.nn.Sequential(a, b, ...)"},
@@ -462,6 +476,20 @@ const char *
 name_hint(lua_State *L, const struct nearest *best)
 {
     return best->name ? lua_pushfstring(L, "; the nearest name is '%s'", best->name) : "";
+}
+
+const char *
+option_hint(lua_State *L, const char *name, const char *const *keys)
+{
+    const char *here = name_elsewhere("option", name);
+    struct nearest best = {0};
+    for (; *keys; keys++) {
+        nearest_add(&best, name, *keys);
+        size_t n = strlen(*keys); /* the hint is "write KEY" */
+        if (here && !strncmp(here + 6, *keys, n) && !isalnum((unsigned char)here[6 + n]) && here[6 + n] != '_')
+            return lua_pushfstring(L, ": %s", here);
+    }
+    return name_hint(L, &best);
 }
 
 /* rille._nearest(table, name): returns the key nearest to name, or nil, and the number of letters that differ. */

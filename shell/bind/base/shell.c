@@ -72,7 +72,8 @@ check_keys(lua_State *L, int i, const char *who, const char *const *keys)
             luaL_addstring(&b, keys[k]);
         }
         luaL_pushresult(&b);
-        complain(L, "%s: unknown option '%s'; expected one of %s", who, key, lua_tostring(L, -1));
+        const char *list = lua_tostring(L, -1);
+        complain(L, "%s: unknown option '%s'%s; expected one of: %s", who, key, option_hint(L, key, keys), list);
     }
 }
 

@@ -207,6 +207,17 @@ void field_integer(lua_State *L, const char *key, int64_t value);
 void field_flag(lua_State *L, const char *key, bool value);
 void field_function(lua_State *L, const char *key, lua_CFunction value);
 
+/* ---- misuse.c: operators that Rille's objects do not support ---- */
+
+void misuse_open(lua_State *L);  /* call after all kinds are made; adds functions to the module table at the top */
+void misuse_shape(lua_State *L); /* completes the metatable of shapes, at the top */
+/* Pushes and returns the name of an object's class with its article, such as "an nn.Linear"; pushes nothing and returns
+ * NULL if the value has no class. */
+const char *class_text(lua_State *L, int i);
+/* Raises the error of a function whose argument i is not of the kind; says if a colon was forgotten. */
+int refuse_self(lua_State *L, int i, enum kind kind, const char *name, const char *expected);
+bool is_callable(lua_State *L, int i); /* returns true for functions and for objects that a user may call */
+
 /* ---- names.c: misspelt names ---- */
 
 struct nearest { /* a similar name, and how much it differs; name NULL: none is similar */
@@ -223,6 +234,8 @@ void name_nearest(lua_State *L, int table, const char *name, struct nearest *bes
 const char *name_elsewhere(const char *scope, const char *name);
 /* Returns "; the nearest name is 'x'", or "", for the end of a message. May push a new value for the text. */
 const char *name_hint(lua_State *L, const struct nearest *best);
+/* Returns the same for an option that is none of the keys (NULL at the end): also ": write axis" for PyTorch's dim. */
+const char *option_hint(lua_State *L, const char *name, const char *const *keys);
 
 /* ---- lua_place.c: placements and layouts ---- */
 
@@ -288,7 +301,7 @@ struct options {       /* options of a function that creates a tensor */
 };
 void create_open(lua_State *L);
 void options_read(lua_State *L, int i, const char *who, int ndim, struct options *o); /* the value at i may be nil */
-void options_apply(lua_State *L, const struct options *o, struct rille_tensor *t);
+void options_apply(lua_State *L, const char *who, const struct options *o, struct rille_tensor *t);
 int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* a table, or numbers from *i on; advances *i */
 
 /* ---- arity.c ---- */

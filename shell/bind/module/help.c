@@ -136,7 +136,7 @@ push_answer(lua_State *L, const char *name)
 static int
 help(lua_State *L)
 {
-    const char *name = luaL_optstring(L, 1, NULL);
+    const char *name = lua_isnoneornil(L, 1) ? NULL : text_at(L, 1, "help");
     if (name) {
         push_answer(L, name);
     } else {

@@ -272,7 +272,7 @@ load_npy(lua_State *L)
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
     check_as(L, who, rille_load_npy(shell_of(L)->session, path, o.layout, slot));
-    options_apply(L, &o, *slot);
+    options_apply(L, who, &o, *slot);
     return 1;
 }
 
@@ -301,8 +301,10 @@ static void
 names_read(lua_State *L, int i, const char *who, struct names *out)
 {
     bool table = lua_istable(L, i);
+    struct rille_tensor *one = tensor_test(L, i);
+    if (!table && !one)
+        complain(L, "%s: expected a tensor, a table of tensors or a module, found %s", who, what_is(L, i));
     int n = table ? count_file_tensors(L, i, who) : 1;
-    struct rille_tensor *one = table ? NULL : tensor_check(L, i, who);
     char *memory = lua_newuserdatauv(L, (sizeof *out->name + sizeof *out->tensor) * (size_t)(n + 1), 0);
     *out = (struct names){.name = (const char **)memory,
                           .tensor = (struct rille_tensor **)(memory + sizeof *out->name * (size_t)(n + 1))};
@@ -451,10 +453,10 @@ static int
 list(lua_State *L)
 {
     const char *path = path_check(L, 1, "checkpoint");
-    if (lua_toboolean(L, 2)) claim_folder(L, "rille.checkpoint.save", path);
+    if (lua_toboolean(L, 2)) claim_folder(L, "checkpoint.save", path);
     struct owner *folder = owner_push(L, close_folder);
     folder->thing = opendir(path);
-    if (!folder->thing) return complain(L, "checkpoint: %s: %s", path, strerror(errno));
+    if (!folder->thing) return complain(L, "checkpoint.load: %s: %s", path, strerror(errno));
     lua_newtable(L);
     for (const struct dirent *e; (e = readdir(folder->thing));) {
         lua_pushstring(L, e->d_name);

@@ -81,9 +81,7 @@ call_in_mode(lua_State *L, const char *name, bool on)
 {
     struct rille_session *s = shell_session(L);
     int top = lua_gettop(L);
-    if (!lua_isfunction(L, 1) && luaL_getmetafield(L, 1, "__call") == LUA_TNIL)
-        complain(L, "%s: expected a function, found %s", name, what_is(L, 1));
-    lua_settop(L, top);
+    if (!is_callable(L, 1)) complain(L, "%s: expected a function, found %s", name, what_is(L, 1));
     bool mode = rille_grad_mode(s, on);
     int code = lua_pcall(L, top - 1, LUA_MULTRET, 0);
     rille_grad_mode(s, mode);
@@ -103,9 +101,7 @@ per_micro_batch(lua_State *L)
 {
     struct rille_session *s = shell_of(L)->session;
     int top = lua_gettop(L);
-    if (!lua_isfunction(L, 1) && luaL_getmetafield(L, 1, "__call") == LUA_TNIL)
-        complain(L, "per_micro_batch: expected a function, found %s", what_is(L, 1));
-    lua_settop(L, top);
+    if (!is_callable(L, 1)) complain(L, "per_micro_batch: expected a function, found %s", what_is(L, 1));
     bool was = rille_micro_batch_alone(s, true);
     int code = lua_pcall(L, top - 1, LUA_MULTRET, 0);
     rille_micro_batch_alone(s, was);
@@ -266,7 +262,10 @@ wall_clock(lua_State *L)
 static int
 is_terminal(lua_State *L)
 {
-    lua_pushboolean(L, isatty((int)luaL_optinteger(L, 1, 1)));
+    int64_t file = 1;
+    if (!lua_isnoneornil(L, 1) && !whole_at(L, 1, &file))
+        complain(L, "is_terminal: expected the number of a file, found %s", what_is(L, 1));
+    lua_pushboolean(L, isatty((int)file));
     return 1;
 }
 
@@ -516,6 +515,7 @@ open_module(lua_State *L)
     workers_open(L);
     stopping_open(L);
     names_open(L);
+    misuse_open(L);
     op_open_loaded(L);
     arity_open(L);
     static const luaL_Reg meta[] = {

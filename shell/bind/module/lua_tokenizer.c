@@ -8,7 +8,7 @@ static struct rille_tokenizer *
 tokenizer_check(lua_State *L, const char *who)
 {
     struct rille_tokenizer **t = kind_test(L, 1, KIND_TOKENIZER);
-    if (!t || !*t) complain(L, "%s: expected a tokenizer, found %s", who, what_is(L, 1));
+    if (!t || !*t) refuse_self(L, 1, KIND_TOKENIZER, who, "a tokenizer");
     return *t;
 }
 
@@ -125,7 +125,7 @@ option_read(lua_State *L, const char *who, const char *name)
     if (!lua_istable(L, 3)) complain(L, "%s: expected {%s = true}, found %s", who, name, what_is(L, 3));
     for (lua_pushnil(L); lua_next(L, 3); lua_pop(L, 1))
         if (lua_type(L, -2) != LUA_TSTRING || strcmp(lua_tostring(L, -2), name))
-            complain(L, "%s: unknown option '%s'; expected one of %s", who, luaL_tolstring(L, -2, NULL), name);
+            complain(L, "%s: unknown option '%s'; expected one of: %s", who, luaL_tolstring(L, -2, NULL), name);
     lua_getfield(L, 3, name);
     if (!lua_isnil(L, -1) && !lua_isboolean(L, -1))
         complain(L, "%s: %s must be true or false, found %s", who, name, what_is(L, -1));

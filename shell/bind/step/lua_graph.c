@@ -8,8 +8,12 @@ struct graph *
 graph_check(lua_State *L, int i)
 {
     struct graph *g = kind_test(L, i, KIND_GRAPH);
-    if (!g) complain(L, "graph: expected a compiled step, found %s", what_is(L, i));
-    return g;
+    lua_Debug ar;
+    if (g) return g;
+    bool method = lua_getstack(L, 0, &ar) && lua_getinfo(L, "n", &ar) && ar.name && strcmp(ar.namewhat, "upvalue") &&
+                  strcmp(ar.namewhat, "local");
+    refuse_self(L, i, KIND_GRAPH, method ? ar.name : "graph", "a compiled step");
+    return NULL;
 }
 
 /* ---- the options ---- */
@@ -29,7 +33,7 @@ static bool
 bool_option(lua_State *L, int i, const char *key)
 {
     if (lua_getfield(L, i, key) != LUA_TNIL && !lua_isboolean(L, -1))
-        complain(L, "graph: %s must be a boolean, found %s", key, what_is(L, -1));
+        complain(L, "graph: %s must be true or false, found %s", key, what_is(L, -1));
     bool v = lua_toboolean(L, -1);
     lua_pop(L, 1);
     return v;
@@ -206,9 +210,7 @@ static int
 lua_graph_new(lua_State *L)
 {
     lua_settop(L, 2);
-    if (!lua_isfunction(L, 1) && !luaL_getmetafield(L, 1, "__call"))
-        return complain(L, "graph: expected a function, found %s", what_is(L, 1));
-    lua_settop(L, 2);
+    if (!is_callable(L, 1)) return complain(L, "graph: expected a function, found %s", what_is(L, 1));
     struct graph *g = kind_new(L, KIND_GRAPH, sizeof *g);
     g->last = -1;
     g->options.size = sizeof g->options;
@@ -562,9 +564,10 @@ graph_index(lua_State *L)
     struct nearest best = {0};
     lua_pushvalue(L, 2);
     if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
-    if (lua_type(L, 2) != LUA_TSTRING) return complain(L, "a graph has only methods, found key %s", what_is(L, 2));
+    if (lua_type(L, 2) != LUA_TSTRING)
+        return complain(L, "a compiled step has only methods, found the key %s", what_is(L, 2));
     name_nearest(L, lua_upvalueindex(1), text_at(L, 2, "graph"), &best);
-    return complain(L, "a graph has no method '%s'%s", lua_tostring(L, 2), name_hint(L, &best));
+    return complain(L, "a compiled step has no method '%s'%s", lua_tostring(L, 2), name_hint(L, &best));
 }
 
 static int

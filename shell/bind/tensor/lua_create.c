@@ -33,7 +33,7 @@ options_read(lua_State *L, int i, const char *who, int ndim, struct options *o)
     o->dtype = text_option(L, i, who, "dtype");
     o->name = text_option(L, i, who, "name");
     if (lua_getfield(L, i, "requires_grad") != LUA_TNIL && !lua_isboolean(L, -1))
-        complain(L, "%s: requires_grad must be a boolean, found %s", who, what_is(L, -1));
+        complain(L, "%s: requires_grad must be true or false, found %s", who, what_is(L, -1));
     o->requires_grad = lua_toboolean(L, -1);
     lua_pop(L, 1);
     o->layout = layout_read(L, i, who, ndim, NULL);
@@ -41,10 +41,10 @@ options_read(lua_State *L, int i, const char *who, int ndim, struct options *o)
 }
 
 void
-options_apply(lua_State *L, const struct options *o, struct rille_tensor *t)
+options_apply(lua_State *L, const char *who, const struct options *o, struct rille_tensor *t)
 {
     if (o->name) rille_tensor_set_name(t, o->name);
-    if (o->requires_grad) check(L, rille_tensor_set_requires_grad(t, true));
+    if (o->requires_grad) check_as(L, who, rille_tensor_set_requires_grad(t, true));
     if (o->planned) check(L, rille_tensor_auto(t, true));
 }
 
@@ -117,7 +117,7 @@ source_args(lua_State *L, const struct source *src, const struct rille_op *op, s
     for (int k = 0; k < n && !info[k].hidden; k++) {
         int j = 0;
         while (j < src->nnumber && strcmp(src->number[j].name, info[k].name)) j++;
-        if (j == src->nnumber && !info[k].optional) complain(L, "%s: missing argument %s", src->who, info[k].name);
+        if (j == src->nnumber && !info[k].optional) complain(L, "%s: %s must be given", src->who, info[k].name);
         args[nargs++] = j < src->nnumber ? src->number[j].arg : (struct rille_arg){.kind = RILLE_ARG_NONE};
     }
     return nargs;
@@ -136,7 +136,7 @@ source_call(lua_State *L, struct source *src, int options)
     at_line(L);
     check(L, rille_create(shell_of(L)->session, op, nargs, args, src->ndim, src->shape, o.dtype ? o.dtype : src->dtype,
                           o.layout, slot));
-    options_apply(L, &o, *slot);
+    options_apply(L, src->who, &o, *slot);
     return 1;
 }
 
@@ -364,9 +364,8 @@ check_values(lua_State *L, int i, int64_t n)
         lua_pushnil(L);
     for (; lua_next(L, i); lua_pop(L, 1))
         if (lua_type(L, -2) != LUA_TNUMBER || lua_tonumber(L, -2) < 1 || lua_tonumber(L, -2) > (double)n)
-            complain(
-                L, "tensor: expected a list of entries 1 to %d, found the key %s, too; options must be a second table",
-                (int)n, what_is(L, -2));
+            complain(L, "tensor: expected a list without other keys, found the key %s; options must be a second table",
+                     what_is(L, -2));
 }
 
 static void
@@ -378,7 +377,7 @@ pack_table(struct pack *p, int i, int depth)
         return;
     }
     if (!lua_istable(L, i))
-        complain(L, "tensor: found %s, expected a table of %d", what_is(L, i), (int)p->shape[depth]);
+        complain(L, "tensor: expected a table of %d entries, found %s", (int)p->shape[depth], what_is(L, i));
     if ((int64_t)lua_rawlen(L, i) != p->shape[depth])
         complain(L, "tensor: the tables are ragged: one table of dimension %d has %d entries, the first has %d", depth,
                  (int)lua_rawlen(L, i), (int)p->shape[depth]);
@@ -429,7 +428,7 @@ create_tensor(lua_State *L)
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
     check(L, rille_tensor_from_host(shell_of(L)->session, dtype, p.ndim, p.shape, bytes, o.layout, slot));
-    options_apply(L, &o, *slot);
+    options_apply(L, "tensor", &o, *slot);
     return 1;
 }
 

@@ -91,7 +91,9 @@ picks_read(lua_State *L, int i, struct rille_tensor *t, struct pick *picks)
 {
     const int64_t *shape = rille_tensor_shape(t);
     int ndim = rille_tensor_ndim(t), n = lua_istable(L, i) ? (int)lua_rawlen(L, i) : 1;
-    if (n > ndim) index_error(L, "index: found %d positions for a tensor of %d dimensions", n, ndim);
+    if (n > ndim)
+        index_error(L, "index: expected at most %d position%s, one per dimension, found %d", ndim, ndim == 1 ? "" : "s",
+                    n);
     for (int axis = 0; axis < ndim; axis++) picks[axis] = (struct pick){0, shape[axis], 1, true, false};
     if (!lua_istable(L, i)) {
         pick_read(L, i, 0, shape[0], &picks[0]);
@@ -253,7 +255,9 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
             index_error(L, "index: %lld entries cannot be assigned to %lld of axis %d", (long long)shape[axis],
                         (long long)pick_count(&picks[axis]), axis);
     }
-    if (from >= 0) index_error(L, "index: the assigned value has %d dimensions more than the indexed part", from + 1);
+    if (from >= 0)
+        index_error(L, "index: the assigned value must have at most the %d dimensions of the indexed part, found %d",
+                    rille_tensor_ndim(v) - from - 1, rille_tensor_ndim(v));
     if (rille_tensor_ndim(v) == ndim && !memcmp(shape, rille_tensor_shape(v), (size_t)ndim * sizeof *shape)) return;
     struct rille_attr attr = {.name = "shape", .kind = RILLE_INTS, .n = ndim, .list = shape};
     apply_top(L, "reshape", 1, &attr);
@@ -414,7 +418,7 @@ axis_read(lua_State *L, struct rille_tensor *t, const char *who)
     if (!lua_isnil(L, 3) && !whole_at(L, 3, &axis))
         index_error(L, "%s: axis must be an integer, found %s", who, what_is(L, 3));
     if (axis < -ndim || axis >= ndim)
-        index_error(L, "%s: axis %lld is out of range for a tensor of %d dimensions", who, (long long)axis, ndim);
+        index_error(L, "%s: axis must be from %d to %d, found %lld", who, -ndim, ndim - 1, (long long)axis);
     return (int)(axis < 0 ? axis + ndim : axis);
 }
 

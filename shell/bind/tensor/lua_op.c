@@ -147,11 +147,31 @@ kind_text(const struct rille_attr_info *a)
 }
 
 static int
+wrong_operand(struct call *c, const struct rille_operand_info *in, int i)
+{
+    bool list = lua_istable(c->L, i) && lua_rawlen(c->L, i) > 0 && !class_text(c->L, i);
+    return refuse_call(c, "%s must be a tensor%s, found %s%s", in->name, in->number ? " or a number" : "",
+                       list ? "a list"
+                       : i  ? what_is(c->L, i)
+                            : "nil",
+                       list ? "; rille.tensor(list) makes a tensor" : "");
+}
+
+static bool
+lacks_operand(const struct call *c)
+{
+    return c->narg < c->o->noperand && !c->o->operand[c->narg].optional;
+}
+
+static int
 wrong_type(struct call *c, const struct rille_attr_info *a, int i)
 {
+    if (lacks_operand(c)) return wrong_operand(c, next_operand(c), i);
     const char *expected = kind_text(a);
     if (!expected) expected = lua_pushfstring(c->L, "\"%s\"", luaL_gsub(c->L, a->words, "|", "\" or \""));
-    return refuse_call(c, "%s must be %s, found %s", a->name, expected, what_is(c->L, i));
+    bool place = a->kind == RILLE_DTYPE && kind_test(c->L, i, KIND_PLACE);
+    return refuse_call(c, "%s must be %s, found %s%s", a->name, expected, what_is(c->L, i),
+                       place ? "; x:to_global{placement =, sbp =} moves x there" : "");
 }
 
 static int64_t
@@ -219,13 +239,6 @@ spread_list(struct call *c, int i)
     return true;
 }
 
-static int
-wrong_operand(struct call *c, const struct rille_operand_info *in, int i)
-{
-    return refuse_call(c, "%s must be a tensor%s, found %s", in->name, in->number ? " or a number" : "",
-                       what_is(c->L, i));
-}
-
 static void
 next_attr(struct call *c, int i)
 {
@@ -244,15 +257,19 @@ static int
 unknown_argument(struct call *c, const char *name)
 {
     const struct lua_op *o = c->o;
+    const char *keys[NATTR + 1];
     luaL_Buffer b;
     luaL_buffinit(c->L, &b);
     for (int k = 0; k < o->nattr; k++) {
-        luaL_addstring(&b, o->attr[k].name);
+        keys[k] = o->attr[k].name;
+        luaL_addstring(&b, keys[k]);
         luaL_addstring(&b, ", ");
     }
+    keys[o->nattr] = NULL;
     luaL_addstring(&b, "strategy");
     luaL_pushresult(&b);
-    return refuse_call(c, "unknown argument '%s'; expected one of: %s", name, lua_tostring(c->L, -1));
+    const char *list = lua_tostring(c->L, -1);
+    return refuse_call(c, "unknown argument '%s'%s; expected one of: %s", name, option_hint(c->L, name, keys), list);
 }
 
 /* ---- tables: a list of tensors, a list of integers, names ---- */
@@ -372,6 +389,10 @@ static void
 read_table(struct call *c, int i)
 {
     const struct lua_op *o = c->o;
+    if (class_text(c->L, i)) { /* a module or another object: neither a list nor options */
+        if (next_operand(c)) wrong_operand(c, next_operand(c), i);
+        refuse_call(c, "one argument too many: %s; expected %s", what_is(c->L, i), usage_text(c));
+    }
     if (is_tensor_list(c, i)) {
         add_tensor_list(c, i);
         read_names(c, i);
@@ -380,6 +401,7 @@ read_table(struct call *c, int i)
     bool list = lua_rawlen(c->L, i) > 0, named = false;
     int at = c->position;
     if (list) c->position++;
+    if (list && at >= o->nattr && lacks_operand(c)) wrong_operand(c, next_operand(c), i);
     if (list && at >= o->nattr) refuse_call(c, "one argument too many: a list; expected %s", usage_text(c));
     if (list) read_attr(c, at, i);
     named = read_names(c, i);
@@ -397,7 +419,7 @@ read_nil(struct call *c)
         c->position++;
         return;
     }
-    if (!in->optional) refuse_call(c, "%s must be a tensor, found nil", in->name);
+    if (!in->optional) wrong_operand(c, in, 0);
     add_operand(c, (struct rille_arg){.kind = RILLE_ARG_NONE});
 }
 

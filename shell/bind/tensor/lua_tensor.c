@@ -20,7 +20,7 @@ struct rille_tensor *
 tensor_check(lua_State *L, int i, const char *who)
 {
     struct rille_tensor *t = tensor_test(L, i);
-    if (!t) complain(L, "%s: expected a tensor, found %s", who, what_is(L, i));
+    if (!t) refuse_self(L, i, KIND_TENSOR, who, "a tensor");
     return t;
 }
 
@@ -105,6 +105,7 @@ open_shapes(lua_State *L)
 {
     static const luaL_Reg meta[] = {{"__tostring", shape_tostring}, {"__eq", lua_shape_equal}, {NULL, NULL}};
     luaL_newlib(L, meta);
+    misuse_shape(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &shape_meta);
 }
 
@@ -184,7 +185,7 @@ get_is_leaf(lua_State *L, struct rille_tensor *t)
 static void
 set_requires_grad(lua_State *L, struct rille_tensor *t, int i)
 {
-    if (!lua_isboolean(L, i)) complain(L, "requires_grad must be a boolean, found %s", what_is(L, i));
+    if (!lua_isboolean(L, i)) complain(L, "requires_grad must be true or false, found %s", what_is(L, i));
     at_line(L);
     check(L, rille_tensor_set_requires_grad(t, lua_toboolean(L, i)));
 }
@@ -209,17 +210,18 @@ static const struct field {
     const char *name;
     int (*get)(lua_State *L, struct rille_tensor *t);
     void (*set)(lua_State *L, struct rille_tensor *t, int i); /* NULL: the field cannot be assigned */
+    const char *instead;                                      /* what to write instead of an assignment */
 } fields[] = {
-    {"shape", get_shape, NULL},
-    {"ndim", get_ndim, NULL},
-    {"dtype", get_dtype, NULL},
-    {"placement", get_placement, NULL},
-    {"sbp", get_sbp, NULL},
-    {"device", get_device, NULL},
-    {"requires_grad", get_requires_grad, set_requires_grad},
-    {"grad", get_grad, set_grad},
-    {"name", get_name, set_name},
-    {"is_leaf", get_is_leaf, NULL},
+    {"shape", get_shape, NULL, "write y = x:reshape{...}"},
+    {"ndim", get_ndim, NULL, "write y = x:reshape{...}"},
+    {"dtype", get_dtype, NULL, "write y = x:to(dtype)"},
+    {"placement", get_placement, NULL, "write y = x:to_global{placement =, sbp =}"},
+    {"sbp", get_sbp, NULL, "write y = x:to_global{placement =, sbp =}"},
+    {"device", get_device, NULL, "write y = x:to_global{placement =, sbp =}"},
+    {"requires_grad", get_requires_grad, set_requires_grad, NULL},
+    {"grad", get_grad, set_grad, NULL},
+    {"name", get_name, set_name, NULL},
+    {"is_leaf", get_is_leaf, NULL, "write y = x:detach()"},
 };
 enum { NFIELD = sizeof fields / sizeof *fields };
 
@@ -247,11 +249,11 @@ tensor_newindex(lua_State *L)
     const char *name = text_at(L, 2, "index");
     for (int k = 0; k < NFIELD; k++)
         if (!strcmp(fields[k].name, name)) {
-            if (!fields[k].set) return complain(L, "%s of a tensor cannot be assigned", name);
+            if (!fields[k].set) return complain(L, "%s of a tensor cannot be assigned; %s", name, fields[k].instead);
             fields[k].set(L, tensor_check(L, 1, name), 3);
             return 0;
         }
-    return complain(L, "a tensor has no field '%s'", name);
+    return complain(L, "a tensor has no field '%s' that can be set; x:copy_(values) changes its values", name);
 }
 
 /* ---- metamethods ---- */
@@ -278,12 +280,6 @@ tensor_tostring(lua_State *L)
 {
     print_tensor(L, tensor_check(L, 1, "tostring"));
     return 1;
-}
-
-static int
-tensor_less(lua_State *L)
-{
-    return complain(L, "a < b gives one boolean in Lua: write a:lt(b), a:le(b), a:gt(b) or a:ge(b)");
 }
 
 /* ---- values ---- */
@@ -631,8 +627,6 @@ tensor_open(lua_State *L)
                                     {"__close", tensor_gc},
                                     {"__len", tensor_len},
                                     {"__tostring", tensor_tostring},
-                                    {"__lt", tensor_less},
-                                    {"__le", tensor_less},
                                     {"__pairs", index_pairs},
                                     {NULL, NULL}};
     open_shapes(L);
