@@ -476,21 +476,28 @@ local functions = {
   end},
 }
 
--- Returns the values of a step of that many micro-batches: loss, further result, gradient of w.
-local function values_of(fn, pieces)
+-- Returns the values of a step of that many micro-batches: loss, further result, gradient of w. split: rows are sharded.
+local function values_of(fn, pieces, split)
   rille.manual_seed(5)
-  local w = rille.randn({4, 3}, {dtype = "f64"}):detach():requires_grad_()
+  local place, sbp = split and P01 or P0, split and "S(0)" or "B"
+  local w = rille.randn({4, 3}, {dtype = "f64", placement = place}):detach():requires_grad_()
   local loss, more = rille.graph(function(a, n)
     local l, m = fn(w, a, n)
     l:backward()
     return l, m
-  end, {micro_batches = pieces})(rows, classes)
+  end, {micro_batches = pieces})(rows:to_global{placement = place, sbp = sbp}, classes:to_global{placement = place, sbp = sbp})
   return {loss:totable(), more and more:totable() or false, w.grad:totable()}
 end
 tap.group("values that depend on the number of rows", function()
   for _, row in ipairs(functions) do
-    for _, pieces in ipairs{2, 4, 8} do
-      if tap.share() then tap.near(values_of(row[2], pieces), values_of(row[2], 1), ("%s: %d micro-batches"):format(row[1], pieces), 1e-12, 1e-12) end
+    for _, pieces in ipairs{1, 2, 4, 8} do
+      for _, split in ipairs{false, true} do
+        local fits = (pieces > 1 or split) and not (split and pieces == 8)
+        if fits and tap.share() then
+          tap.near(values_of(row[2], pieces, split), values_of(row[2], 1), ("%s: %d micro-batches%s"):format(row[1], pieces,
+            split and ", rows sharded" or ""), 1e-12, 1e-12)
+        end
+      end
     end
   end
 end)
