@@ -1,7 +1,7 @@
 /* stack.c - joins tensors of one shape along a new axis. */
 #include "kernels/op/lib/op_impl.h"
 
-extern const struct op op_concat;
+extern const struct op op_concat, op_unsqueeze;
 
 enum { AXIS, MOST = 256 };
 
@@ -11,10 +11,12 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     assert(c->nin <= MOST);
     TRY(infer_one_more(c, NULL));
     struct val *line[MOST];
-    struct attr attr[OP_ATTR];
+    struct attr attr[OP_ATTR], one[OP_ATTR];
+    op_attr_defaults(&op_unsqueeze, one);
+    attr_int(&op_unsqueeze, one, "axis", c->attr[AXIS].i);
     for (int k = 0; k < c->nin; k++) {
         if (!shape_equal(&c->in[k], &c->in[0])) return call_fail(E_SHAPE, c, "operands must have the same shape");
-        line[k] = b_unsqueeze(b, in[k], c->attr[AXIS].i);
+        line[k] = b_call(b, &op_unsqueeze, 1, (struct val *[]){in[k]}, one);
     }
     op_attr_defaults(&op_concat, attr);
     attr_int(&op_concat, attr, "axis", c->attr[AXIS].i);

@@ -14,7 +14,8 @@ Pipelines: put the parameters of each stage on its own placement, and move activ
 Arguments and results may be tables with tensors: step{ids = x, labels = y} returns {loss = ..., logits = ...}.
 Micro-batches: loss and gradients equal those of the whole batch, for means, sums, and quotients whose divisor
 follows from the arguments or is computed from their shape. fn is called twice per trace then, first with the whole
-batch. A call that combines rows of the batch (a softmax over rows) is an error, except in rille.per_micro_batch.
+batch. A call that combines rows of the batch (a softmax over rows) is an error, except in rille.per_micro_batch; so
+is a branch on their number. max, min, any and all over rows can be results of the step.
 Several backward() calls before one opt:step() add up: divide each loss by the count of the whole batch.]],
     args = [[
 fn: function of tensors; it may call backward() and opt:step()

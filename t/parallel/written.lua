@@ -237,6 +237,8 @@ local recipes = {
   {"stages x zero 3", P2, {stages = {P2, Q2}, data = 0, zero = 3}},
   {"data, two micro-batches", P2, {data = 0}, 2},
   {"stages, two micro-batches", P1, {stages = {P1, Q1}}, 2},
+  {"data, one row per micro-batch", P2, {data = 0}, 4},
+  {"stages, one row per micro-batch", P1, {stages = {P1, Q1}}, 8},
 }
 
 -- Returns the losses of three steps. eager: the step is not compiled.

@@ -415,7 +415,111 @@ tap.group("losses whose scale is unknown", function()
   refused(function(a) local l = z(a):sum():square(); l:backward(); return l end, {"detach()", "micro_batches"}, "the square of a sum")
   refused(function(a) local l = (z(a) / z(a):sum(0)):sum(); l:backward(); return l end, {"div", "detach()"},
     "rows divided by a sum over rows")
-  refused(function(a) return z(a):max() end, {"a result is a max or min over the rows of one of 2 micro-batches"}, "a maximum over rows")
+  refused(function(a) return z(a):max():square() end, {"square", "combines rows"}, "a function of a maximum over rows")
   refused(function(a) return z(a):transpose(0, 1) end, {"dimension 1", "permute"}, "rows moved to another dimension")
 end)
+
+-- ---- values that depend on the number of rows ----
+
+local rows, classes = rille.randn({ROWS, 4}, {dtype = "f64"}), rille.randint(0, 3, {ROWS})
+local function number(v) return rille.tensor(v, {dtype = "f64"}) end
+local function zeros(...) return rille.zeros({...}, {dtype = "f64"}) end
+local function twice(a, w) return rille.concat({a, a:sin()}, {axis = 0}):matmul(w) end
+
+-- fn(w, a, n): loss and a further result of a step; w: {4, 3}, a: {ROWS, 4}, n: {ROWS}.
+local functions = {
+  {"a tensor made from the number of rows", function(w, a) return a:matmul(w):sum() / number(a.shape[1]), number(a.shape[1]) end},
+  {"a list made from it", function(w, a) return (a:matmul(w):sum{axis = 0} / number{a.shape[1], 2, 3}):sum() end},
+  {"a number chosen by it", function(w, a) return (a:matmul(w) * (a.shape[1] > 4 and 2 or 3)):mean() end},
+  {"max", function(w, a) return a:matmul(w):mean(), a:matmul(w):max() end},
+  {"min of columns", function(w, a) return a:matmul(w):mean(), a:matmul(w):min{axis = 0} end},
+  {"max of integers", function(w, a, n) return a:matmul(w):mean(), n:max() end},
+  {"any", function(w, a) return a:matmul(w):mean(), a:matmul(w):gt(1):any{axis = 0} end},
+  {"all", function(w, a) return a:matmul(w):mean(), a:matmul(w):gt(-100):all() end},
+  {"the gradient of a tensor of the step", function(w, a)
+    local z = a:detach():requires_grad_()
+    z:matmul(w):tanh():mean():backward()
+    return a:matmul(w):mean(), z.grad
+  end},
+  {"halves of a concat by chunk", function(w, a)
+    local c = twice(a, w):chunk(2, 0)
+    return (c[1] * c[2]):mean()
+  end},
+  {"halves of a concat by slices", function(w, a)
+    local b, c = a.shape[1], twice(a, w)
+    return (c[{{0, b}}] * c[{{-b}}]):mean(), c[{{b, 2 * b}}]
+  end},
+  {"thirds of a concat", function(w, a)
+    local c = rille.concat({a, a:sin(), a:cos()}, {axis = 0}):matmul(w):chunk(3, 0)
+    return ((c[1] - c[2]):square():sum(1) - (c[1] - c[3]):square():sum(1) + 1):relu():mean()
+  end},
+  {"scatter_add into rows", function(w, a, n) return zeros(a.shape[1], 3):scatter_add(1, n:unsqueeze(1), a:matmul(w)):square():mean() end},
+  {"scatter_add into classes", function(w, a, n) return a:matmul(w):mean(), zeros(3):scatter_add(0, n, a:matmul(w):sum{axis = 1}) end},
+  {"states in a stack", function(w, a)
+    local h = zeros(a.shape[1], 3)
+    local all = rille.stack({h, h}, {axis = 0})
+    for _ = 1, 2 do all = rille.stack({(all[0] + a:matmul(w)):tanh(), all[0]}, {axis = 0}) end
+    return (all[0] - all[1]):square():mean()
+  end},
+  {"a cache that the first call fills", (function()
+    local cache = {}
+    return function(w, a)
+      cache[w] = cache[w] or number{1, 2, 3}:cumsum(0)
+      return (a:matmul(w) * cache[w]):mean()
+    end
+  end)()},
+  {"a branch in rille.per_micro_batch", function(w, a)
+    return rille.per_micro_batch(function()
+      local y = a:matmul(w)
+      return (a.shape[1] > 4 and y * 1 or y + 0):mean()
+    end)
+  end},
+}
+
+-- Returns the values of a step of that many micro-batches: loss, further result, gradient of w. split: rows are sharded.
+local function values_of(fn, pieces, split)
+  rille.manual_seed(5)
+  local place, sbp = split and P01 or P0, split and "S(0)" or "B"
+  local w = rille.randn({4, 3}, {dtype = "f64", placement = place}):detach():requires_grad_()
+  local loss, more = rille.graph(function(a, n)
+    local l, m = fn(w, a, n)
+    l:backward()
+    return l, m
+  end, {micro_batches = pieces})(rows:to_global{placement = place, sbp = sbp}, classes:to_global{placement = place, sbp = sbp})
+  return {loss:totable(), more and more:totable() or false, w.grad:totable()}
+end
+tap.group("values that depend on the number of rows", function()
+  for _, row in ipairs(functions) do
+    for _, pieces in ipairs{1, 2, 4, 8} do
+      for _, split in ipairs{false, true} do
+        local fits = (pieces > 1 or split) and not (split and pieces == 8)
+        if fits and tap.share() then
+          tap.near(values_of(row[2], pieces, split), values_of(row[2], 1), ("%s: %d micro-batches%s"):format(row[1], pieces,
+            split and ", rows sharded" or ""), 1e-12, 1e-12)
+        end
+      end
+    end
+  end
+end)
+
+tap.group("branches on the number of rows", function()
+  local other = rille.ones({4, 3}, {dtype = "f64", requires_grad = true})
+  local branches = {
+    {"an operator more", function(w, a) return a.shape[1] > 4 and (a:matmul(w) * 2):mean() or a:matmul(w):mean() end, {"'mean'", "'mul'"}},
+    {"an operator less", function(w, a) return a.shape[1] > 4 and a:matmul(w):mean() or (a:matmul(w) * 2):mean() end, {"'mul'", "'mean'"}},
+    {"another operator", function(w, a) return (a.shape[1] > 4 and a:matmul(w):sin() or a:matmul(w):cos()):mean() end, {"'cos'", "'sin'"}},
+    {"another parameter", function(w, a) return a:matmul(a.shape[1] > 4 and w or other):mean() + w:mean() end, {"another parameter"}},
+    {"a list with an entry per row", function(w, a)
+      local list = {}
+      for i = 1, a.shape[1] do list[i] = i end
+      return (a:matmul(w):sum(1) * number(list)):mean()
+    end, {"tensor", "number of rows", "argument"}},
+    {"positions of rows", function(w, a, n) return a:matmul(w)[{rille.arange(a.shape[1]), n}]:mean() end, {"arange", "gather"}},
+    {"a constant part of a concat", function(w, a) return twice(a, w)[{{0, 3}}]:mean() end, {"slice", "combines rows"}},
+  }
+  for _, row in ipairs(branches) do
+    tap.fails(function() values_of(row[2], 2) end, {"micro", table.unpack(row[3])}, row[1] .. ": refused")
+  end
+end)
+
 tap.done()

@@ -40,7 +40,7 @@ last_stage(const struct session_stages *all, const struct place *p)
 
 /* Returns which of two placements values of both are moved to; NULL: neither. */
 static const struct place *
-later(const struct session_stages *all, const struct place *a, const struct place *b)
+later_place(const struct session_stages *all, const struct place *a, const struct place *b)
 {
     if (a == b) return a;
     int of_a = last_stage(all, a), of_b = last_stage(all, b);
@@ -59,7 +59,7 @@ placing_target(const struct session_stages *all, int nin, struct val *const *in)
         if (!in[i] || !in[i]->layout || (in[i]->unplaced && !only_unplaced)) continue;
         const struct place *p = in[i]->layout->place;
         if (to && only_unplaced) return to;
-        to = to ? later(all, to, p) : p;
+        to = to ? later_place(all, to, p) : p;
         if (!to) return NULL;
     }
     return to;

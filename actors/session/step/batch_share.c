@@ -748,7 +748,7 @@ joined_value(const struct call_context *ctx, struct val *v, struct val **out)
 
 /* Returns v as one row. */
 static int
-row_of(const struct call_context *ctx, struct val *v, struct val **out)
+one_row_of(const struct call_context *ctx, struct val *v, struct val **out)
 {
     const struct op *op = op_find("unsqueeze");
     const struct layout *l;
@@ -773,7 +773,7 @@ batch_share_join(const struct call_context *ctx, struct val *v, struct val **out
     *reduce = op_find(share == SHARE_MAX ? (is_bool ? "any" : "max") : is_bool ? "all" : "min");
     struct call_context alone = *ctx;
     bool was = rille_micro_batch_alone(ctx->s, true); /* the row is that of one micro-batch */
-    int status = row_of(&alone, v, out);
+    int status = one_row_of(&alone, v, out);
     rille_micro_batch_alone(ctx->s, was);
     return status;
 }

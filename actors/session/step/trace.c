@@ -15,6 +15,7 @@
 #include "actors/session/run/collect.h"
 #include "actors/session/run/run.h"
 #include "actors/session/step/batch_numbers.h"
+#include "actors/session/step/batch_result.h"
 #include "actors/session/step/batch_share.h"
 #include "actors/session/step/compiled.h"
 #include "actors/session/step/microbatch.h"
@@ -421,55 +422,6 @@ trace_begin(struct rille_session *s, const struct rille_graph_options *o, int ni
 
 /* ---- end: the compiled step ---- */
 
-/* Checks that a result can be joined from micro-batches, each of which is the k-th part of every segment. A result
- * that has an argument's rows must consist of complete segments; otherwise its rows would be in another order. */
-static int
-can_join(const struct trace *r, const struct val *v)
-{
-    if (segments_fit(&r->segments, v->layout, v->type.dim[0])) return 0;
-    struct str text = {0};
-    layout_print(v->layout, &text);
-    int status =
-        fail(E_SBP,
-             "graph: a result is %s, which separates rows that are adjacent in the arguments, so micro-batches would "
-             "be joined in another order; redistribute it with to_global before returning it",
-             str_text(&text));
-    str_free(&text);
-    return status;
-}
-
-/* Makes the batch's value of a result: joins rows, adds sums, and averages other values over the micro-batches.
- * *reduce: operator that reduces the joined rows to the result; NULL: none. */
-static int
-result_value(const struct call_context *ctx, struct val *v, struct val **out, bool *join, const struct op **reduce)
-{
-    *out = v;
-    *join = false;
-    *reduce = NULL;
-    if (v->input >= 0) TRY(build_to_global(ctx, v, v->layout, out));
-    if (!trace_per_microbatch(*out) || ctx->s->trace.pieces == 1) return 0;
-    enum batch_share share = batch_share_of(*out);
-    bool rows = share == SHARE_ROWS || share == SHARE_DRAWN || share == SHARE_OTHER;
-    if (v->type.ndim == 0 || !rows) {
-        TRY(batch_share_join(ctx, *out, out, reduce));
-        *join = *reduce != NULL;
-        return 0;
-    }
-    if (share == SHARE_ROWS && (*out)->blocks > 1)
-        return fail(E_PLAN,
-                    "graph: dimension 0 of a result consists of %d blocks of rows, such as those of the operands of "
-                    "concat, and results are joined from %d micro-batches along dimension 0; return each block as a "
-                    "result of its own",
-                    (*out)->blocks, ctx->s->trace.pieces);
-    if (share == SHARE_ROWS && (*out)->rows > 0)
-        return fail(E_PLAN,
-                    "graph: the rows of the arguments are dimension %d of a result, and results are joined from %d "
-                    "micro-batches along dimension 0; permute it before it is returned",
-                    (*out)->rows, ctx->s->trace.pieces);
-    *join = true;
-    return can_join(ctx->s->trace.now, v);
-}
-
 /* The outcomes of a trace in order: results, changed gradients, changed variables. */
 struct trace_made {
     struct val **val;
@@ -487,7 +439,7 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
         if (out[i]->val->node) ctx.at = out[i]->val->node->line;
         struct outcome *o = &y->outcome[y->n];
         *o = (struct outcome){.kind = TO_RESULT};
-        TRY(result_value(&ctx, out[i]->val, &y->val[y->n], &y->join[y->n], &o->reduce));
+        TRY(batch_result(&ctx, &r->segments, out[i]->val, &y->val[y->n], &y->join[y->n], &o->reduce));
         y->n++;
     }
     for (int32_t i = 0; i < r->njournal; i++) {
