@@ -70,6 +70,8 @@ struct val {
     /* a run that wrote the value failed; reading it is an error until the user sets it again */
     uint8_t half_written;
     uint8_t leaving; /* a step is about to replace the value (session_release) */
+    /* an assignment recorded the value's gradient: backward passes through the value, although it has an owner */
+    uint8_t recorded;
     /* in traces with micro-batches: share: relation to the batch's value; rows: dimension of the rows; blocks: how
      * that dimension is divided (actors/session/step/batch_share.h) */
     uint8_t share, rows;
@@ -156,6 +158,13 @@ struct node *graph_add(struct graph *g, const struct op *op, int nin, struct val
  * hold = keep = 0. */
 struct val *graph_leaf(struct graph *g, const struct type *t, const struct layout *l, struct store *store);
 struct val *graph_number(struct graph *g, struct number n);
+
+/* Returns true if v is a version of a variable at which differentiation stops. */
+static inline bool
+val_is_variable(const struct val *v)
+{
+    return v->owner && !v->recorded;
+}
 
 /* val_hold adds a handle's reference to a value: increments hold and keep. val_drop removes it, and may free the
  * value and everything that only the value needed. */
