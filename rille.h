@@ -393,9 +393,8 @@ int rille_call(struct rille_session *s, const struct rille_op *op, int nargs, co
  * call's layouts, for the default choice and for a planner. pieces: naxis[i] numbers for operand i, operand after
  * operand. */
 int rille_strategy(struct rille_session *s, int noperand, const int *naxis, const int32_t *pieces);
-/* Calls an operator in place: assigns its first result to leaf, a variable, like rille_tensor_assign(). No gradient
- * flows through the assignment. Rejects a result whose dtype class is wider than the leaf's (a float for an integer,
- * an integer for a bool). */
+/* Calls an operator in place: assigns its first result to leaf, a variable, like rille_tensor_assign(). Rejects a
+ * result whose dtype class is wider than the leaf's (a float for an integer, an integer for a bool). */
 int rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const struct rille_op *op, int nargs,
                     const struct rille_arg *args, int nattrs, const struct rille_attr *attrs);
 /* Calls a source operator ("zeros", "randn", "arange"...), and returns a leaf. dtype NULL: the operator's default.
@@ -448,6 +447,9 @@ int64_t rille_tensor_numel(const struct rille_tensor *t);
 size_t rille_dtype_bytes(const char *dtype); /* unknown dtype: returns 0; rille_error() says more */
 const struct rille_layout *rille_tensor_layout(const struct rille_tensor *t);
 bool rille_tensor_is_leaf(const struct rille_tensor *t);
+/* returns true if values can be assigned to t: t is a leaf, a clone, or a leaf to which a value with a gradient was
+ * assigned */
+bool rille_tensor_is_variable(const struct rille_tensor *t);
 /* returns true if the value is in memory; false: reading computes it */
 bool rille_tensor_has_value(const struct rille_tensor *t);
 bool rille_tensor_requires_grad(const struct rille_tensor *t);
@@ -493,11 +495,13 @@ int rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out);
  * has it as an argument, chooses a layout, which the leaf keeps. rille_tensor_relayout() clears the setting. */
 int rille_tensor_auto(struct rille_tensor *leaf, bool on);
 /* Assigns src's value to the leaf in place: casts to the leaf's dtype, and moves to its layout. The shape must
- * broadcast to the leaf's. Results computed from the old value keep it. */
+ * broadcast to the leaf's. Results computed from the old value keep it. The assignment is recorded for gradients, like
+ * an operator: a leaf without requires_grad becomes a result of src's computation, which rille_tensor_is_variable()
+ * still reports as a variable. E_STATE: both the leaf and src require a gradient. */
 int rille_tensor_assign(struct rille_tensor *leaf, struct rille_tensor *src);
-/* Assigns to n leaves: to all or, after an error, to none. *wrong: index of the leaf that failed; wrong may be NULL.
- * Operators that can fail because of their data, such as an embedding of ids, are computed at once so that their
- * errors are reported here. */
+/* Assigns to n leaves without recording gradients: to all or, after an error, to none. *wrong: index of the leaf that
+ * failed; wrong may be NULL. Operators that can fail because of their data, such as an embedding of ids, are computed
+ * at once so that their errors are reported here. */
 int rille_tensors_assign(struct rille_session *s, int n, struct rille_tensor *const *leaf,
                          struct rille_tensor *const *src, int *wrong);
 /* Changes the layout of the leaf and of its gradient in place (to_global_). Resets rille_tensor_set_grad_layout().

@@ -332,24 +332,19 @@ local function new_value(x, key, v, accumulate)
   return hit:reshape(a.sizes):where(unmerged(x, values, a), x)
 end
 
-local function assign(x, key, v, accumulate)
-  if not x.is_leaf then
-    refuse(x, "cannot assign to the result of an operator, or to an argument of a step; assign to a copy, y = x:clone():detach(); "
-      .. "for x[0][1] = v, write x[{0, 1}] = v")
-  end
+-- Assigns v to x[key], or adds v if accumulate is true. The shell calls it, with gradients disabled if x is a leaf that
+-- requires a gradient.
+function index.assign(x, key, v, accumulate)
   v = source(x, v)
   local read = read_key(x, key)
   x:copy_(assign_mask(x, read, v, accumulate) or new_value(x, read, v, accumulate))
 end
 
--- x[key] = v, called without gradients
-function index.set(x, key, v) assign(x, key, v, false) end
-
 -- ---- methods ----
 
 function index.index_put_(x, key, v, options)
   local o = check.options("index_put_", options, {accumulate = false})
-  rille.no_grad(assign, x, key, v, o.accumulate)
+  rille._assign(x, key, v, o.accumulate)
   return x
 end
 

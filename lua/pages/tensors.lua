@@ -22,7 +22,7 @@ y:backward()]],
     is = "tensor",
     sign = "x:clone()",
     text = "Copies a tensor; gradients pass through the copy.",
-    returns = "a tensor; a leaf if x needs no gradient",
+    returns = "a variable, to which values can be assigned; a leaf if x needs no gradient",
     errors = "no argument is accepted",
     shows = "rille.ones(2):clone():sum():item()",
     gives = "2.0",
@@ -33,10 +33,13 @@ y:backward()]],
     sign = "x:copy_(y), x:add_(y), x:fill_(v), ...",
     text = [[
 Overwrites a variable with the values of another tensor, in place.
-Other operators have this form, too: x:add_(y). Values computed before keep the old value of x.]],
+Other operators have this form, too: x:add_(y). Values computed before keep the old value of x.
+Gradients pass through the assignment to y and to the old value of x, which then is no leaf.]],
     args = "y: tensor of a shape that broadcasts to that of x",
     returns = "x",
-    errors = "x must be a leaf: made by a creation function, load, detach or clone",
+    errors = [[
+x must be a variable: made by a creation function, load, detach or clone
+x and y must not both require a gradient: assign to parameters in rille.no_grad(fn)]],
     shows = "rille.ones(2):copy_(rille.zeros(2)):sum():item()",
     gives = "0.0",
     see = "fill_ index tensor.is_leaf",
@@ -83,7 +86,7 @@ x[i] is entry i of axis 0. x[{...}] has an entry per axis: a position, a range {
 runs backwards), {} for all, a list of positions {{2, 0, 1}}, an integer tensor,
 a mask (a bool tensor that takes as many axes as it has), rille.newaxis, or "..." for all axes that are not named.
 Index tensors and lists broadcast together.
-x[{...}] = v assigns in place; of repeated positions the last value stays.
+x[{...}] = v assigns in place; of repeated positions the last value stays. Gradients pass to v and the rest of x.
 Positions count from 0, negative ones from the end.]],
     returns = "a tensor",
     errors = [[
@@ -103,7 +106,7 @@ key: as in x[key]
 v: tensor that broadcasts to x[key], number or list
 accumulate: boolean, default false; true adds the values, also those of repeated positions]],
     returns = "x",
-    errors = "x must be a leaf",
+    errors = "x must be a variable; x and v must not both require a gradient",
     shows = "rille.zeros(2):index_put_({{{0, 0}}}, 1, {accumulate = true}):sum():item()",
     gives = "2.0",
     see = "index scatter_add copy_",
@@ -342,7 +345,7 @@ y:backward()]],
   },
   ["tensor.is_leaf"] = {
     sign = "x.is_leaf",
-    text = "Is true for variables: tensors made by creation, load, detach, or clone without gradient.",
+    text = "Is true for variables without a recorded gradient: tensors made by creation, load or detach.",
     returns = "a boolean",
     errors = "the field is read-only",
     shows = "(rille.ones(2) + 1).is_leaf",

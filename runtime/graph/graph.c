@@ -491,7 +491,7 @@ bool
 node_has_gradient(const struct node *n)
 {
     for (int k = 0; !n->spent && k < n->nout; k++)
-        if (n->out[k]->needs_grad && !n->out[k]->owner) return true;
+        if (n->out[k]->needs_grad && !val_is_variable(n->out[k])) return true;
     return false;
 }
 

@@ -73,6 +73,8 @@ struct val {
     /* the value was created without a placement, and moves to that of the operands that it meets
      * (actors/session/core/placing.h) */
     uint8_t unplaced;
+    /* an assignment recorded the value's gradient: backward passes through the value, although it has an owner */
+    uint8_t recorded;
     /* in traces with micro-batches: share: relation to the batch's value; rows: dimension of the rows; blocks: how
      * that dimension is divided (actors/session/step/batch_share.h) */
     uint8_t share, rows;
@@ -159,6 +161,13 @@ struct node *graph_add(struct graph *g, const struct op *op, int nin, struct val
  * hold = keep = 0. */
 struct val *graph_leaf(struct graph *g, const struct type *t, const struct layout *l, struct store *store);
 struct val *graph_number(struct graph *g, struct number n);
+
+/* Returns true if v is a version of a variable at which differentiation stops. */
+static inline bool
+val_is_variable(const struct val *v)
+{
+    return v->owner && !v->recorded;
+}
 
 /* val_hold adds a handle's reference to a value: increments hold and keep. val_drop removes it, and may free the
  * value and everything that only the value needed. */

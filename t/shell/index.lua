@@ -242,12 +242,35 @@ local function difference(key, x, tensors)
     or compare("the cleared variable", shown(SHAPE, cleared), shown(SHAPE, flat(zeros)))
 end
 
+-- Compares the gradients of assignments to a copy of x: of x's old value and of the assigned value. Element p has the
+-- gradient p + 1, which reaches the last value assigned there, or all values added there, or x's old element.
+local function gradient_difference(key, x, tensors)
+  local shape, at = interpret(key, SHAPE)
+  local all, rest, last, added = {}, {}, {}, {}
+  for p = 1, numel do all[p], rest[p] = p + 0.0, p + 0.0 end
+  local writer = {}
+  for i, p in ipairs(at) do rest[p + 1], writer[p], added[i] = 0.0, i, p + 1.0 end
+  for i, p in ipairs(at) do last[i] = writer[p] == i and p + 1.0 or 0.0 end
+  local rillekey = written(key, x, tensors)
+  local slopes = rille.arange(1, numel + 1, {dtype = "f64", placement = x.placement, sbp = "B"}):reshape(SHAPE)
+  for _, case in ipairs{{"assigned", rest, last}, {"added", all, added}} do
+    local old = x:clone():requires_grad_()
+    local v = rille.full(shape, 2, {dtype = "f64", placement = x.placement, sbp = "B"}):requires_grad_()
+    local y = old:clone()
+    if case[1] == "added" then y:index_put_(rillekey, v, {accumulate = true}) else y[rillekey] = v end
+    local of_old, of_v = rille.grad((y * slopes):sum(), {old, v})
+    local found, want = shown(shape, flat(of_old)) .. "; " .. shown(shape, flat(of_v)), shown(shape, case[2]) .. "; " .. shown(shape, case[3])
+    if found ~= want then return ("gradients of %s values are %s, not %s"):format(case[1], found, want) end
+  end
+end
+
 local one, four = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
 local layouts = {{one, "B"}, {four, "S(0)"}, {four, "S(1)"}, {four, "S(2)"}, {four, "B"}}
 for k, key in ipairs(keys) do
   local l = layouts[k % #layouts + 1]
   if tap.share(k) then
     tap.is(difference(key, variable(one, "B"), k % 2 == 0), nil, text(key))
+    tap.is(gradient_difference(key, variable(l[1], l[2]), k % 2 == 0), nil, "gradients of assignments to " .. text(key))
     tap.is(difference(key, variable(l[1], l[2]), k % 2 == 1), nil, ("%s in layout %s on %d"):format(text(key), l[2], l[1] == one and 1 or 4))
   end
 end

@@ -492,13 +492,13 @@ call_into(struct rille_session *s, struct rille_tensor *leaf, const struct op *o
     enum dtype has = leaf->val->type.dtype;
     struct call_context ctx = call_context_of(s);
     bool grad = ctx.grad;
-    ctx.grad = false;
+    ctx.grad = grad && !leaf->requires_grad;
     TRY(call_operator(&ctx, op, nargs, args, nattrs, attrs, in, &nin, res));
-    for (int i = 1; i < nin && grad; i++)
+    for (int i = 1; i < nin && grad && leaf->requires_grad; i++)
         if (in[i] && in[i]->needs_grad)
             return build_refuse(E_STATE, op, nin, in,
-                                "%s_: operand %d needs a gradient, and a change in place records none; detach() it, "
-                                "call %s_ in rille.no_grad(fn), or write a result of its own, such as where or concat",
+                                "%s_: operand %d needs a gradient, which cannot be recorded because the variable "
+                                "requires a gradient itself; detach() the operand, or call %s_ in rille.no_grad(fn)",
                                 op->name, i + 1, op->name);
     if (!dtype_class_fits(res[0]->type.dtype, has))
         return build_refuse(E_DTYPE, op, nin, in,

@@ -58,7 +58,7 @@ gradient_slot(struct sweep *w, struct val *v)
 static bool
 ends_sweep(const struct val *v)
 {
-    return !v->node || v->owner;
+    return !v->node || val_is_variable(v);
 }
 
 static void
@@ -122,6 +122,15 @@ reach_function(struct sweep *w, const struct node *n)
     return 0;
 }
 
+/* Returns true if a result of n was assigned to a variable with its gradient. */
+static bool
+is_recorded(const struct node *n)
+{
+    for (int k = 0; k < n->nout; k++)
+        if (n->out[k]->recorded) return true;
+    return false;
+}
+
 static int
 find_nodes(struct sweep *w, struct val *root)
 {
@@ -133,6 +142,11 @@ find_nodes(struct sweep *w, struct val *root)
                         "backward() was already called through %s (%s:%d), and its saved tensors are freed; add the "
                         "losses and call backward() once, or call backward{retain_graph = true} before",
                         n->name, n->line.file ? n->line.file : "?", n->line.line);
+        if (tracing(w->ctx->s) && !n->traced && is_recorded(n))
+            return fail(E_STATE,
+                        "the step reads a variable to which a value with a gradient was assigned outside of the step "
+                        "(%s:%d); assign it in the step, or detach() the value",
+                        n->line.file ? n->line.file : "?", n->line.line);
         if (n->accumulate)
             return fail(E_STATE,
                         "the loss is not a sum of the losses of %d micro-batches: an operator (%s:%d) needs a sum over "
@@ -449,7 +463,7 @@ pass_hooks(struct sweep *w, const struct call_context *ctx, struct hook *hooks, 
     int32_t i = v->index;
     struct val *g = w->grad[i].total;
     if (!hooks || !g) return 0;
-    int status = own_hooks_call(ctx, hooks, v->owner ? 0 : v->out, &g);
+    int status = own_hooks_call(ctx, hooks, val_is_variable(v) ? 0 : v->out, &g);
     mark_again(w);
     w->grad[i].total = g;
     return status;
@@ -596,7 +610,7 @@ grad_values(const struct call_context *ctx, struct val *y, int n, struct val *co
     for (int i = 0; !status && i < n; i++) {
         if (x[i]->mark != w.mark) continue;
         struct val *before = w.grad[x[i]->index].total;
-        if (x[i]->owner) status = pass_hooks(&w, ctx, x[i]->owner->hooks, x[i]);
+        if (val_is_variable(x[i])) status = pass_hooks(&w, ctx, x[i]->owner->hooks, x[i]);
         dx[i] = w.grad[x[i]->index].total;
         w.grad[x[i]->index].total = before; /* the list may name x[i] twice */
     }
@@ -661,7 +675,7 @@ grad_deposit(const struct call_context *ctx, struct val *y, bool retain)
     int status = sweep_from(&w, &plain, y);
     for (int32_t i = 0; !status && i < w.nat; i++) {
         struct val *v = w.at[i];
-        if (w.grad[i].total && v->owner && v->owner->requires_grad && v->owner->nref > 0)
+        if (w.grad[i].total && val_is_variable(v) && v->owner->requires_grad && v->owner->nref > 0)
             status = deposit(&w, &weight, v, w.grad[i].total);
     }
     forget_functions(&w);

@@ -76,6 +76,13 @@ rille_tensor_is_leaf(const struct rille_tensor *t)
 }
 
 bool
+rille_tensor_is_variable(const struct rille_tensor *t)
+{
+    if (face_tensor(t, __func__)) return false;
+    return tensor_is_variable(t);
+}
+
+bool
 rille_tensor_requires_grad(const struct rille_tensor *t)
 {
     if (face_tensor(t, __func__)) return false;
@@ -402,6 +409,6 @@ rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out)
     if (!t->s->context.grad || !t->val->needs_grad) return same_value(t, true, out);
     struct val *v;
     int status = build_to_global(&t->s->context, t->val, t->val->layout, &v);
-    if (!status) *out = tensor_new(t->s, v, false);
+    if (!status) v->recorded = 1, *out = tensor_new(t->s, v, true);
     return build_settle(t->s, status);
 }

@@ -17,6 +17,8 @@ static int
 must_be_leaf(const struct rille_tensor *t)
 {
     if (t->leaf) return 0;
+    if (tensor_is_variable(t))
+        return fail(E_STATE, "the variable has a value with a gradient; detach it first, x:copy_(x:detach())");
     return fail(E_STATE, "expected a variable, found the result of an operator; clone or detach it first");
 }
 
@@ -57,7 +59,8 @@ next_layout(struct rille_tensor *t, const struct val *v)
 
 /* Makes v the next version of t: broadcasts to t's shape, converts to t's dtype and layout, and makes the result
  * dense. A view is not enough: kernels may sum in another order for other strides, so results could depend on
- * whether the value was read before. */
+ * whether the value was read before. A value with a gradient that is not recorded is copied, so that it keeps the
+ * gradient. */
 static int
 version_of(const struct call_context *ctx, struct rille_tensor *t, struct val *v, struct val **out)
 {
@@ -76,14 +79,16 @@ version_of(const struct call_context *ctx, struct rille_tensor *t, struct val *v
         v = res[0];
     }
     TRY(build_cast(ctx, v, t->val->type.dtype, &v));
-    if (v->layout != to || v->owner || !v->node || v->unplaced != unplaced) TRY(build_to_global(ctx, v, to, &v));
+    bool keeps_gradient = v->needs_grad && !ctx->grad;
+    if (v->layout != to || v->owner || !v->node || keeps_gradient || v->unplaced != unplaced)
+        TRY(build_to_global(ctx, v, to, &v));
     *out = v;
     if (v->node && v->node->op->flags & OP_VIEW) TRY(build_call(ctx, op_find("contiguous"), 1, &v, NULL, NULL, out));
     (*out)->unplaced = unplaced;
     return 0;
 }
 
-/* Computes the next value of a leaf; gradients are not recorded. */
+/* Computes the next value of a leaf. ctx->grad: false. */
 typedef int next_fn(const struct call_context *ctx, struct rille_tensor *leaf, const void *of, struct val **out);
 
 static bool
@@ -92,15 +97,28 @@ is_meta(const struct val *v)
     return v->layout->place->kind == DEV_META;
 }
 
+/* Sets *out to whether an assignment of v to t records v's gradient. */
+static int
+records(const struct rille_tensor *t, const struct val *v, bool *out)
+{
+    *out = t->s->context.grad && v->needs_grad;
+    if (!*out || !t->requires_grad) return 0;
+    return fail(E_STATE, "the variable requires a gradient itself, so the gradient of the assigned value cannot be "
+                         "recorded; assign v:detach(), or assign in rille.no_grad(fn)");
+}
+
 static int
 next_version(const struct call_context *ctx, struct rille_tensor *t, const void *of, struct val **out)
 {
     const struct rille_tensor *src = of;
-    TRY(must_be_leaf(t));
+    if (!tensor_is_variable(t)) TRY(must_be_leaf(t));
     if (is_meta(src->val) && !is_meta(t->val))
         return fail(E_PLACE,
                     "a tensor on meta devices has no values, so it cannot be assigned to a tensor that has values");
-    TRY(version_of(ctx, t, src->val, out));
+    struct call_context assigning = *ctx;
+    TRY(records(t, src->val, &assigning.grad));
+    TRY(version_of(&assigning, t, src->val, out));
+    (*out)->recorded = (*out)->needs_grad;
     if (!tracing(t->s) || !trace_per_microbatch(*out)) return 0;
     return fail(E_PLAN,
                 "a value of one micro-batch cannot be assigned to a variable, which is updated once per batch; use "
@@ -138,7 +156,7 @@ next_of_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, co
     return status;
 }
 
-/* Replaces the leaf's value with v, for which no gradient was recorded. */
+/* Replaces the variable's value. */
 static void
 assign(struct rille_tensor *t, struct val *v)
 {
@@ -196,7 +214,10 @@ rille_tensors_assign(struct rille_session *s, int n, struct rille_tensor *const 
     TRY(face_tensors(s, n, leaf, __func__));
     TRY(face_tensors(s, n, src, __func__));
     if (!tracing(s)) TRY(compute_doubtful(s, n, src, wrong));
-    return assign_all(s, n, leaf, src, wrong);
+    bool grad = rille_grad_mode(s, false);
+    int status = assign_all(s, n, leaf, src, wrong);
+    rille_grad_mode(s, grad);
+    return status;
 }
 
 int

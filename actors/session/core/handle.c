@@ -20,11 +20,11 @@ tensor_new(struct rille_session *s, struct val *v, bool leaf)
     struct rille_tensor *t = must_alloc(sizeof *t);
     t->s = s;
     t->nref = 1;
-    t->leaf = leaf;
     t->journal = -1;
     t->val = v;
     val_hold(v);
     if (leaf) own(t, v);
+    t->leaf = leaf && !v->recorded;
     s->handles.ntensor++;
     LIST_PUSH(s->handles.tensors, t);
     return t;
@@ -49,16 +49,23 @@ tensor_is_present(const struct rille_tensor *t, const struct val *v)
     return t->nref > 0 && t->val == v;
 }
 
+bool
+tensor_is_variable(const struct rille_tensor *t)
+{
+    return t->leaf || t->val->owner == t;
+}
+
 void
 tensor_rebind(struct rille_tensor *t, struct val *v)
 {
     struct val *old = t->val;
     val_hold(v);
-    t->val = v;
-    if (t->leaf) {
+    if (tensor_is_variable(t)) {
         own(t, v);
-        v->needs_grad = t->requires_grad;
+        t->leaf = !v->recorded;
+        if (t->leaf) v->needs_grad = t->requires_grad;
     }
+    t->val = v;
     val_drop(t->s->graph, &old);
 }
 

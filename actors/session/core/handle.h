@@ -54,6 +54,9 @@ struct session_handles {
 };
 
 struct rille_tensor *tensor_new(struct rille_session *s, struct val *v, bool leaf);
+/* Returns true if t is a variable, to which values can be assigned. t is no leaf while its value has a recorded
+ * gradient. */
+bool tensor_is_variable(const struct rille_tensor *t);
 /* Makes v the present version of the leaf. Earlier readers keep the old version. */
 void tensor_rebind(struct rille_tensor *t, struct val *v);
 /* Makes g the gradient of the leaf. Earlier holders of the old gradient keep it. */

@@ -324,13 +324,10 @@ index_assign_part(lua_State *L)
     struct rille_tensor *x = tensor_check(L, 1, "index");
     struct pick picks[RILLE_DIMS];
     luaL_checkstack(L, 20, "index");
-    if (index_by_module(L, "set", 0)) return 0;
+    if (index_by_module(L, "assign", 0)) return 0;
     if (lua_type(L, 2) != LUA_TNUMBER && !lua_istable(L, 2))
         return index_error(L, "index: expected a position or a table of ranges, found %s", what_is(L, 2));
     picks_read(L, 2, x, picks);
-    if (!rille_tensor_is_leaf(x))
-        return index_error(L, "index: cannot assign to the result of an operator, or to an argument of a step; assign "
-                              "to a copy, y = x:clone():detach(); for x[0][1] = v, write x[{0, 1}] = v");
     int ndim = rille_tensor_ndim(x);
     push_source(L, x, 3);
     align_top(L, ndim, picks);
@@ -343,24 +340,55 @@ index_assign_part(lua_State *L)
     return 0;
 }
 
-/* Assigns with gradients disabled. */
+/* Returns argument 1, to which a value is assigned. */
+static struct rille_tensor *
+check_variable(lua_State *L)
+{
+    struct rille_tensor *x = tensor_check(L, 1, "index");
+    if (!rille_tensor_is_variable(x))
+        index_error(L, "index: cannot assign to the result of an operator, or to an argument of a step; assign to a "
+                       "copy, y = x:clone(); for x[0][1] = v, write x[{0, 1}] = v");
+    return x;
+}
+
+/* Calls a function, below its n arguments on the stack, that assigns `value` to parts of x. Gradients are recorded
+ * unless x is a leaf that requires a gradient. */
+static int
+assign_recorded(lua_State *L, int n, struct rille_tensor *x, struct rille_tensor *value)
+{
+    struct rille_session *s = shell_of(L)->session;
+    bool wants = rille_tensor_is_leaf(x) && rille_tensor_requires_grad(x), mode = rille_grad_mode(s, false);
+    rille_grad_mode(s, mode);
+    if (mode && wants && value && rille_tensor_requires_grad(value))
+        complain(L, "index: the variable requires a gradient itself, so the gradient of the assigned value cannot be "
+                    "recorded; assign v:detach(), assign in rille.no_grad(fn), or join the parts with concat, stack "
+                    "or where");
+    rille_grad_mode(s, mode && !wants);
+    int code = lua_pcall(L, n, 0, 0);
+    rille_grad_mode(s, mode);
+    return code ? lua_error(L) : 0;
+}
+
+/* x[key] = v */
 int
 index_set(lua_State *L)
 {
-    struct rille_session *s = shell_of(L)->session;
+    struct rille_tensor *x = check_variable(L);
     lua_settop(L, 3);
     lua_pushcfunction(L, index_assign_part);
     lua_insert(L, 1);
-    struct rille_tensor *value = tensor_test(L, 4);
-    bool mode = rille_grad_mode(s, false);
-    if (mode && value && rille_tensor_requires_grad(value)) {
-        rille_grad_mode(s, mode);
-        complain(L, "index: the assigned value needs a gradient, and an assignment records none; assign v:detach(), "
-                    "assign in rille.no_grad(fn), or join the parts with concat, stack or where");
-    }
-    int code = lua_pcall(L, 3, 0, 0);
-    rille_grad_mode(s, mode);
-    return code ? lua_error(L) : 0;
+    return assign_recorded(L, 3, x, tensor_test(L, 4));
+}
+
+/* rille._assign(x, key, v, accumulate): what index_put_ calls. */
+static int
+index_assign(lua_State *L)
+{
+    struct rille_tensor *x = check_variable(L);
+    lua_settop(L, 4);
+    look_push(L, "rille.index", "assign");
+    lua_insert(L, 1);
+    return assign_recorded(L, 4, x, tensor_test(L, 4));
 }
 
 /* ---- pairs ---- */
@@ -507,6 +535,8 @@ tensor_chunk(lua_State *L)
 void
 index_open(lua_State *L)
 {
+    lua_pushcfunction(L, index_assign);
+    lua_setfield(L, -3, "_assign");
     static const luaL_Reg functions[] = {{"split", tensor_split}, {"chunk", tensor_chunk}, {NULL, NULL}};
     static const char *const methods[] = {"index_put_", "nonzero", "masked_select", "masked_fill"};
     lua_pushvalue(L, -2);

@@ -1,0 +1,137 @@
+-- assigned-gradients.lua - tests gradients through assignments: random programs that change variables in place equal the
+-- same programs without assignments, eagerly and compiled, in several layouts.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+
+local ROWS <const>, COLUMNS <const> = 4, 3
+
+-- Each kind of assignment to x: in place, and as a function that returns the new value. y: tensor of x's shape.
+local kinds = {
+  {function(x, y) x:copy_(y) end, function(_, y) return y end},
+  {function(x, y) x:add_(y) end, function(x, y) return x + y end},
+  {function(x, y) x:mul_(y) end, function(x, y) return x * y end},
+  {function(x) x:mul_(x) end, function(x) return x * x end},
+  {function(x) x:tanh_() end, function(x) return x:tanh() end},
+  {function(x, y) x:sub_(y[1]) end, function(x, y) return x - y[1] end},
+  {function(x) x:fill_(0.5) end, function(x) return x:detach() * 0 + 0.5 end},
+  {function(x, y) x[1] = y[2] end, function(x, y) return rille.concat({x[{{0, 1}}], y[{{2, 3}}], x[{{2}}]}, 0) end},
+  {function(x, y) x[{{}, 0}] = y[{{}, 1}] * 2 end, function(x, y) return rille.concat({y[{{}, {1, 2}}] * 2, x[{{}, {1}}]}, 1) end},
+  {function(x) x[{{1, 3}}] = 1.5 end, function(x) return rille.concat({x[{{0, 1}}], x[{{1, 3}}]:detach() * 0 + 1.5, x[{{3}}]}, 0) end},
+  {function(x, y) x[x:gt(0.5)] = y:mean() end, function(x, y) return x:gt(0.5):where(y:mean(), x) end},
+  {function(x, y) x:copy_(x:masked_fill(y:lt(0), y:sum())) end, function(x, y) return y:lt(0):where(y:sum(), x) end},
+  {function(x, y) x:index_put_({{{0, 0, 3}}}, y[{{0, 3}}], {accumulate = true}) end,
+    function(x, y) return rille.concat({x[{{0, 1}}] + y[{{0, 1}}] + y[{{1, 2}}], x[{{1, 3}}], x[{{3}}] + y[{{2, 3}}]}, 0) end},
+  {function(x, y) rille.no_grad(function() x:add_(y) end) end, function(x, y) return (x + y):detach() end},
+}
+
+-- Runs a program, a list of {kind, index of the variable, index of the operand}, on new variables. form 1: in place; 2: by
+-- functions. Returns the loss and the gradients of the parameters.
+local function run(program, form, parameters)
+  local values = {}
+  for i, p in ipairs(parameters) do
+    values[i] = i == 1 and p:clone() or (p:detach() * 0):detach()
+    values[i + #parameters] = p * i
+  end
+  local loss = (parameters[1] * parameters[2]):sum()
+  for _, line in ipairs(program) do
+    local kind, to, from = table.unpack(line)
+    local new = kinds[kind][form](values[to], values[from])
+    if form == 2 then values[to] = new end
+    loss = loss + (values[to] * 0.5):sin():sum()
+  end
+  for i = 1, #parameters do loss = loss + values[i]:square():mean() end
+  return loss, rille.grad(loss, parameters)
+end
+
+local function numbers(...)
+  local list = {...}
+  for k, t in ipairs(list) do list[k] = t:to_global{placement = t.placement, sbp = "B"}:totable() end
+  return list
+end
+
+local function text(program)
+  local words = {}
+  for i, line in ipairs(program) do words[i] = ("%d: %d from %d"):format(table.unpack(line)) end
+  return table.concat(words, ", ")
+end
+
+local layouts = {{{0}, "B"}, {{0, 1}, "B"}, {{0, 1}, "S(0)"}, {{0, 1, 2, 3}, "S(1)"}}
+local seed = tap.seed(5)
+tap.group("random programs", function()
+  for i = 1, 160 do
+    if tap.share(i) then
+      math.randomseed(seed, i)
+      rille.manual_seed(seed + i)
+      local ranks, sbp = table.unpack(layouts[i % #layouts + 1])
+      local parameters, program = {}, {}
+      for k = 1, 2 do
+        local drawn = rille.randn({ROWS, COLUMNS}, {dtype = "f64"})
+        parameters[k] = drawn:to_global{placement = rille.placement("cpu", ranks), sbp = sbp}:detach():requires_grad_()
+      end
+      for k = 1, math.random(1, 6) do program[k] = {math.random(#kinds), math.random(2), math.random(4)} end
+      local want = numbers(run(program, 2, parameters))
+      local name = ("program %d (%s), %s on %d"):format(i, text(program), sbp, #ranks)
+      tap.near(numbers(run(program, 1, parameters)), want, name .. ": gradients of assignments", 1e-9, 1e-9)
+      local step = rille.graph(function() return run(program, 1, parameters) end)
+      for _ = 1, 2 do tap.near(numbers(step()), want, name .. ": compiled", 1e-9, 1e-9) end
+    end
+  end
+end)
+
+-- Returns a parameter and a variable.
+local function pair() return rille.tensor{1, 2, 3}:requires_grad_(), rille.zeros(3) end
+
+tap.group("the variable's properties", function()
+  local w, x = pair()
+  x:add_(w)
+  tap.is({x.is_leaf, x.requires_grad}, {false, true}, "an assigned gradient makes the variable a result")
+  local seen
+  x:register_hook(function(g) seen = g end)
+  x:retain_grad()
+  local loss = x:square():sum()
+  x:zero_()
+  tap.is({x.is_leaf, x.requires_grad}, {true, false}, "a constant makes it a leaf again")
+  loss:backward()
+  tap.is({seen:totable(), w.grad:totable()}, {{2, 4, 6}, {2, 4, 6}}, "its earlier value has hooks and passes on gradients")
+  local y = w * 2
+  rille.no_grad(function() x:copy_(y) end)
+  y:sum():backward()
+  tap.is({x.requires_grad, w.grad:totable()}, {false, {4, 6, 8}}, "no_grad records nothing, and the source keeps its gradient")
+  x:copy_(w)
+  tap.is({x:detach().requires_grad, x.requires_grad}, {false, true}, "detach() has the value alone")
+  tap.is(rille.grad(x:sum(), {x}):totable(), {1, 1, 1}, "rille.grad accepts the variable")
+end)
+
+tap.group("a compiled step", function()
+  local w, x = pair()
+  local step = rille.graph(function(k)
+    x[1] = w[0] * k
+    local loss = x:square():sum()
+    loss:backward()
+    return loss
+  end)
+  tap.is({step(rille.tensor(3)):item(), step(rille.tensor(2)):item(), w.grad[0]:item()}, {9, 4, 18 + 8}, "assigns and differentiates in each call")
+  tap.is({x:totable(), x.is_leaf, x.requires_grad}, {{0, 2, 0}, true, false}, "the variable has the value, without its history")
+  local reads = rille.graph(function() return x:sum() end)
+  tap.is(reads():item(), 2, "a step reads the variable")
+  x:copy_(w)
+  tap.is(reads():item(), 6, "and its later value, which has a gradient")
+  tap.fails(function() rille.graph(function() local l = x:sum() l:backward() return l end)() end,
+    {"assigned outside of the step", "detach"}, "a gradient from outside of the step is an error")
+end)
+
+for _, case in ipairs{
+  {function(w) w:copy_(w * 2) end, "copy_: the variable requires a gradient itself", "no_grad"},
+  {function(w) w:add_(w * 2) end, "add_: operand 2 needs a gradient", "no_grad"},
+  {function(w) w[1] = w[0] end, "index: the variable requires a gradient itself", "no_grad"},
+  {function(w) w:index_put_({1}, w[0]) end, "index: the variable requires a gradient itself"},
+  {function(w) local y = w * 2 y[0] = 1 end, "the result of an operator", "y = x:clone()"},
+  {function(w) local y = w * 2 y:index_put_({0}, 1) end, "the result of an operator", "y = x:clone()"},
+  {function(w, x) x:add_(w) x:requires_grad_() end, "leaf tensors only"},
+  {function(w, x) x:add_(w) x:to_global_{placement = rille.placement("cpu", {0, 1}), sbp = "B"} end, "a value with a gradient", "detach"},
+  {function(w, x) x:add_(w) x:square():sum():backward() x:add_(w) x:sum():backward() end, "backward() was already called"},
+} do
+  tap.fails(function() case[1](pair()) end, {table.unpack(case, 2)}, "an error says: " .. table.concat(case, "; ", 2))
+end
+
+tap.done()
