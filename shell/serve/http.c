@@ -1,7 +1,8 @@
 /* http.c - the HTTP server of rille serve, over libmicrohttpd. */
+#include "shell/serve/http.h"
+
 #ifdef RILLE_HTTP
 #include "shell/bind/clock.h"
-#include "shell/serve/http.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
