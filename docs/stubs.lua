@@ -7,7 +7,7 @@ local rille = require "rille"
 local pages = require "rille.pages"
 
 local class_of = {tensor = "rille.Tensor", placement = "rille.Placement", graph = "rille.Graph", optimizer = "rille.Optimizer",
-  loader = "rille.Loader", tokenizer = "rille.Tokenizer", model = "rille.Model", progress = "rille.Progress"}
+  loader = "rille.Loader", tokenizer = "rille.Tokenizer", model = "rille.Model", scheduler = "rille.Scheduler", progress = "rille.Progress"}
 local modules = {"nn", "optim", "data", "models", "parallel", "checkpoint", "tokenizer", "io", "train", "sbp"}
 local keyword = {["in"] = "n_in", ["function"] = "fn", ["end"] = "to"}
 
@@ -152,7 +152,7 @@ local function emit_class(prefix, class, more)
 end
 
 local vars = {}
-for _, prefix in ipairs{"placement", "tensor", "graph", "optimizer", "loader", "tokenizer", "model", "progress"} do
+for _, prefix in ipairs{"placement", "tensor", "graph", "optimizer", "loader", "tokenizer", "model", "scheduler", "progress"} do
   vars[prefix] = emit_class(prefix, class_of[prefix], prefix == "model" and ": rille.nn.Module" or nil)
 end
 

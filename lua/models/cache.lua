@@ -13,7 +13,8 @@ local outside = require("rille.trace").outside
 local Cache = {}
 Cache.__index = Cache
 
-local function new(room) return setmetatable({room = room, kept = {}}, Cache) end
+-- batch: rows of the buffers; room: positions of a row.
+local function new(batch, room) return setmetatable({batch = batch, room = room, kept = {}}, Cache) end
 
 -- Returns the positions of this pass's entries; nil: 0, 1, 2...
 function Cache:positions() return self.at end
@@ -29,7 +30,7 @@ function Cache:begin(ids)
   local batch, length = table.unpack(ids.shape)
   self.used = {}
   local where = {placement = ids.placement, sbp = layout.replicated(ids.placement)}
-  self.at, self.seen = nil, nil
+  self.at, self.seen, self.slot = nil, nil, nil
   self.places = rille.arange(length, where):reshape{1, length}:expand{batch, length}
 end
 
@@ -37,8 +38,16 @@ end
 function Cache:go_to(at)
   local batch, n = table.unpack(at.shape)
   local where = {placement = at.placement, sbp = layout.replicated(at.placement)}
-  self.at, self.places, self.used = at:maximum(0), at, {}
+  self.at, self.places, self.used, self.slot = at:maximum(0), at, {}, nil
   self.seen = rille.arange(self.room, where):reshape{1, 1, 1, self.room}:le(self.at:reshape{batch, 1, n, 1})
+end
+
+-- Begins a later pass of one row, which belongs to the row `slot` of the buffers, i64 (1).
+function Cache:go_to_row(at, slot)
+  self:go_to(at)
+  local where = {placement = at.placement, sbp = layout.replicated(at.placement)}
+  local own = rille.arange(self.batch, where):reshape{self.batch, 1}:eq(slot:reshape{1, 1})
+  self.slot, self.places = slot, rille.where(own, at, -1)
 end
 
 -- Replaces each row of all buffers by the row from[i]. from: i64 (batch).
@@ -50,12 +59,21 @@ function Cache:reorder(from)
   end
 end
 
--- Returns a variable for the cached entries of a layer: t's shape with room for more positions, in t's layout.
-local function room_for(t, room)
+-- Returns a variable for the cached entries of a layer: t's shape with all rows and positions, in t's layout.
+local function room_for(t, batch, room)
   local shape = t.shape
-  shape[3] = room
+  shape[1], shape[3] = batch, room
   return outside(rille.zeros, shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp})
 end
+
+-- Returns the only row of t for each row of the buffers.
+local function in_all_rows(t, batch)
+  local shape = t.shape
+  shape[1] = batch
+  return t:to_global{placement = t.placement, sbp = (t.sbp:gsub("S%(0%)", "B"))}:expand(shape)
+end
+
+local function of_slot(t, slot) return settled(t:index_select(0, layout.on_mesh_of(slot, t))) end
 
 -- Stores k and v of this pass. mask: the layer's own mask over the keys that are returned; nil: causal. Returns the keys
 -- and values to attend to, the mask, and whether attention applies a causal mask itself. If a pass calls a layer several
@@ -67,14 +85,17 @@ function Cache:keep(layer, k, v, mask)
   self.kept[layer] = self.kept[layer] or {}
   local kept = self.kept[layer][turn]
   if not kept then
-    kept = {k = room_for(k, self.room), v = room_for(v, self.room)}
+    kept = {k = room_for(k, self.batch, self.room), v = room_for(v, self.batch, self.room)}
     self.kept[layer][turn] = kept
   end
   local places = layout.on_mesh_of(self.places, k)
+  if self.slot then k, v = in_all_rows(k, self.batch), in_all_rows(v, self.batch) end
   rille._update("put", {kept.k, places, k}, {axis = 2})
   rille._update("put", {kept.v, places, v}, {axis = 2})
   if not self.at then return k, v, mask, not mask and layer.is_causal end
-  return kept.k, kept.v, layout.on_mesh_of(mask or self.seen, k), false
+  mask = layout.on_mesh_of(mask or self.seen, k)
+  if self.slot then return of_slot(kept.k, self.slot), of_slot(kept.v, self.slot), mask, false end
+  return kept.k, kept.v, mask, false
 end
 
 return {new = new}

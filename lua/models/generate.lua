@@ -72,13 +72,13 @@ end
 local function write(model, texts, longest, o, where)
   local room = room_for(longest + o.max_new_tokens, model.config.length)
   local s = scheduler_of.make(model, {slots = #texts, length = room, chunk = room, draft = o.draft, draft_tokens = o.draft_tokens}, where)
-  s:finish(who, texts, o.on_token, true)
-  s:close()
+  scheduler_of.finish(s, who, texts, o.on_token, true)
+  scheduler_of.close(s)
 end
 
 -- Writes the texts with a given scheduler, and leaves none of them behind.
 local function write_with(s, texts, o)
-  local good, why = pcall(s.finish, s, who, texts, o.on_token)
+  local good, why = pcall(scheduler_of.finish, s, who, texts, o.on_token)
   for _, text in ipairs(texts) do s:cancel(text) end
   if not good then error(why, 0) end
 end

@@ -82,33 +82,33 @@ local function padded_size(self, n)
   return math.min(size, math.max(n, math.min(self.chunk, self.room)))
 end
 
--- Returns the ids of each slot, padded to n, and their positions.
-local function padded(self, feeds, n)
+-- Returns the ids of the slots first to last, padded to n, and their positions.
+local function padded(self, feeds, first, last, n)
   local ids, at = {}, {}
-  for s = 1, self.n do
-    local feed, known = feeds[s], #self.known[s]
-    ids[s], at[s] = {}, {}
+  for s = first, last do
+    local feed, known, own, places = feeds[s], #self.known[s], {}, {}
     for i = 1, n do
       local real = feed and i <= feed.count
-      ids[s][i], at[s][i] = real and feed.text.ids[known + i] or 0, real and known + i - 1 or -1
+      own[i], places[i] = real and feed.text.ids[known + i] or 0, real and known + i - 1 or -1
     end
+    ids[#ids + 1], at[#at + 1] = own, places
   end
   return ids, at
 end
 
--- Returns the rows of a pass (rows.lua), `scored` for each slot, and the entries that they follow.
-local function rows_of(self, feeds, scored)
-  local rows, last = {}, {}
-  for s = 1, self.n do
-    local feed, known = feeds[s], #self.known[s]
-    last[s] = {}
+-- Returns the rows (rows.lua) of the slots first to last, `scored` for each, and the entries that they follow.
+local function rows_of(self, feeds, first, last, scored)
+  local rows, entries = {}, {}
+  for s = first, last do
+    local feed, known, own = feeds[s], #self.known[s], {}
     for v = 1, scored do
       local entry = feed and feed.count - scored + v - 1 or 0
-      last[s][v] = math.max(0, entry)
+      own[v] = math.max(0, entry)
       rows[#rows + 1] = feed and v > scored - feed.scored and {text = feed.text, n = known + entry + 1} or false
     end
+    entries[#entries + 1] = own
   end
-  return rows, last
+  return rows, entries
 end
 
 -- Returns the ids of all slots, padded to n; idle slots have the ids of some other slot.
@@ -131,26 +131,59 @@ local function remember(self, feeds)
   end
 end
 
--- Reads feed.count further ids of the text feeds[s].text into each slot s, and chooses the ids that follow its last
--- feed.scored entries; 0: none. scored: the greatest feed.scored. more: {whole = true}: every slot is read from its first
--- id, in one pass of any length; {beams = n}: the n likeliest ids are returned in place of a choice. Returns results of
--- choose.lua as lists; slot s has the rows up to s * scored.
-function Reader:pass(feeds, scored, more)
-  more = more or {}
-  local longest, where = 1, self.where
-  for _, feed in pairs(feeds) do longest = math.max(longest, feed.count) end
-  local rows, last = rows_of(self, feeds, scored)
-  local how, out = settings_of(rows, where, self.kept), nil
+-- Reads the feeds of the slots first to last in one pass, and adds the results to out. Not all slots: there is one slot.
+local function pass_of(self, feeds, first, last, scored, more, out)
+  local longest, where, one = 1, self.where, first == last and self.n > 1
+  for s = first, last do longest = math.max(longest, feeds[s] and feeds[s].count or 0) end
+  local rows, entries = rows_of(self, feeds, first, last, scored)
+  local kept = one and "one" or "all"
+  self.kept[kept] = self.kept[kept] or {}
+  local how, got = settings_of(rows, where, self.kept[kept]), nil
   if more.beams then how = with_beams(how, more.beams) end
   if more.whole then
-    out = self.writer.prompt(tensor(whole_rows(self, feeds, longest), where), tensor(last, where), how)
+    got = self.writer.prompt(tensor(whole_rows(self, feeds, longest), where), tensor(entries, where), how)
   else
     local n = padded_size(self, longest)
-    local ids, at = padded(self, feeds, n)
-    out = self.writer.next(tensor(ids, where), tensor(at, where), n > 1 and tensor(last, where) or nil, how)
+    local ids, at = padded(self, feeds, first, last, n)
+    local follow = n > 1 and tensor(entries, where) or nil
+    if one then
+      local place = where.placement
+      local slot = rille.tensor({first - 1}, {dtype = "i64", placement = place, sbp = layout.replicated(place)})
+      got = self.writer.next_of(tensor(ids, where), tensor(at, where), follow, slot, how)
+    else
+      got = self.writer.next(tensor(ids, where), tensor(at, where), follow, how)
+    end
+  end
+  for name, list in pairs(chosen(self, got, rows, how)) do
+    out[name] = out[name] or {}
+    for r, value in ipairs(list) do
+      if rows[r] then out[name][(first - 1) * scored + r] = value end
+    end
+  end
+end
+
+-- Reads feed.count further ids of the text feeds[s].text into each slot s, and chooses the ids that follow its last
+-- feed.scored entries; 0: none. scored: the greatest feed.scored. more: {whole = true}: every slot is read from its first
+-- id, in one pass of any length; {beams = n}: the n likeliest ids are returned in place of a choice. A slot with many ids
+-- has a pass of its own, because the others would compute as many entries that nobody needs. Returns results of choose.lua
+-- as lists; slot s has the rows up to s * scored.
+function Reader:pass(feeds, scored, more)
+  more = more or {}
+  local out, short, nshort, last = {}, {}, 0, nil
+  for s = 1, self.n do
+    if feeds[s] and feeds[s].count > scored + 1 and not more.whole then
+      pass_of(self, feeds, s, s, scored, more, out)
+    elseif feeds[s] then
+      short[s], nshort, last = feeds[s], nshort + 1, s
+    end
+  end
+  if nshort == 1 and not more.whole then
+    pass_of(self, short, last, last, scored, more, out)
+  elseif nshort > 0 then
+    pass_of(self, short, 1, self.n, scored, more, out)
   end
   remember(self, feeds)
-  return chosen(self, out, rows, how)
+  return out
 end
 
 -- Replaces the contents of each slot s by those of slot from[s].

@@ -53,15 +53,14 @@ local function new(model, given)
 end
 
 -- Gives the compiled steps back to the models.
-function Scheduler:close()
+local function close(self)
   self.reader:close()
   if self.draft then self.draft:close() end
 end
 
 -- ---- texts ----
 
--- Appends a text that was made elsewhere.
-function Scheduler:enqueue(text)
+local function enqueue(self, text)
   if text.o.max_new_tokens == 0 then
     text:finish("length")
   else
@@ -76,7 +75,15 @@ function Scheduler:add(ids, given)
   local rows = prompts.read(who, {ids}, vocab)
   local o = sampling.read(who, given, vocab)
   sampling.check_length(who, #rows[1], o, self.length)
-  return self:enqueue(new_text(rows[1], o, random.integers(o.seed)))
+  return enqueue(self, new_text(rows[1], o, random.integers(o.seed)))
+end
+
+-- Frees the slots of ended texts.
+local function clear(self)
+  for s = 1, self.slots do
+    local text = self.texts[s]
+    if text and text.ended then self.texts[s], self.running = nil, self.running - 1 end
+  end
 end
 
 -- Ends a text at once, and frees its slot.
@@ -85,21 +92,13 @@ function Scheduler:cancel(text)
     if other == text then table.remove(self.waiting, i) break end
   end
   if not text.ended then text:finish("cancelled") end
-  self:clear()
+  clear(self)
 end
 
 -- Forgets the prompts that the slots contain. To be called after a change of the model's weights.
 function Scheduler:forget()
   self.reader:forget()
   if self.draft then self.draft:forget() end
-end
-
--- Frees the slots of ended texts.
-function Scheduler:clear()
-  for s = 1, self.slots do
-    local text = self.texts[s]
-    if text and text.ended then self.texts[s], self.running = nil, self.running - 1 end
-  end
 end
 
 -- Returns the free slot with the longest common beginning, and its length; nil: none is free.
@@ -229,7 +228,7 @@ function Scheduler:step(whole)
       changed[#changed + 1] = feed.text
     end
   end
-  self:clear()
+  clear(self)
   return changed
 end
 
@@ -254,10 +253,10 @@ local function fail_on_error(name, texts)
 end
 
 -- Steps until all texts have ended. name: function for messages; whole: see step().
-function Scheduler:finish(name, texts, on_token, whole)
+local function finish(self, name, texts, on_token, whole)
   local known = {}
   for r, text in ipairs(texts) do known[r] = #text.ids end
-  for _, text in ipairs(texts) do self:enqueue(text) end
+  for _, text in ipairs(texts) do enqueue(self, text) end
   while self.running > 0 or self.waiting[1] do
     self:step(whole)
     whole = false
@@ -271,4 +270,4 @@ function Scheduler:generate(ids, given) return require("rille.models.generate")(
 
 check.strict("scheduler", Scheduler, true)
 
-return {new = new, make = make}
+return {new = new, make = make, finish = finish, close = close}

@@ -1,7 +1,7 @@
 -- writer.lua - compiled steps for text generation. The steps are cached per model, so only the first text compiles.
 --
--- A writer has three steps. `prompt` reads whole prompts, (batch, length), and fills the key/value cache (cache.lua).
--- `next` reads further ids at given positions. Both choose the following ids on the devices (choose.lua), so only ids are
+-- A writer has these steps: `prompt` reads whole prompts, (batch, length), and fills the key/value cache (cache.lua).
+-- `next` reads further ids at given positions, and `next_of` those of one row. These steps choose the following ids on the devices (choose.lua), so only ids are
 -- transferred to the host. `pick` chooses from logits that the host has changed. A writer serves texts of one batch size,
 -- one layout, and at most `room` positions.
 --
@@ -75,10 +75,10 @@ end
 -- Returns the steps of a writer. last: entries whose next ids are chosen, i64 (batch, n), nil: each row has one entry;
 -- how: settings of choose.lua. If how.open is set, a step returns logits, {scores =, logits =}, and chooses no ids.
 local function new(model, batch, room, where)
-  local seen, self = cache.new(room), {}
+  local seen, self = cache.new(batch, room), {}
   local function finish(x, last, how)
     local logits = model:logits(last and entries_at(x, last) or x)
-    logits = logits:reshape{batch * logits.shape[2], logits.shape[3]}:to_global(where)
+    logits = logits:reshape{logits.shape[1] * logits.shape[2], logits.shape[3]}:to_global(where)
     local scores = choose.edit(how.beams and logits:log_softmax(1) or logits, how)
     if how.open then return {scores = scores, logits = logits} end
     return choose.pick(scores, logits, how)
@@ -92,6 +92,12 @@ local function new(model, batch, room, where)
   self.next = by_form(function(ids, at, last, how)
     return quietly(model, function()
       seen:go_to(at)
+      return finish(model:features(ids, seen), last, how)
+    end)
+  end)
+  self.next_of = by_form(function(ids, at, last, slot, how)
+    return quietly(model, function()
+      seen:go_to_row(at, slot)
       return finish(model:features(ids, seen), last, how)
     end)
   end)

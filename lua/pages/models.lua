@@ -175,26 +175,136 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
     words = "hidden embedding",
   },
   ["model.generate"] = {
-    sign = "m:generate(ids, {max_new_tokens = 20, temperature = 1, top_k =, top_p =, seed =, stop =, on_token =})",
-    text = "Continues a prompt with tokens that the model predicts.",
+    sign = "m:generate(ids, {max_new_tokens = 20, temperature = 1, top_k =, top_p =, seed =, stop =, ...})",
+    text = [[
+Continues prompts with tokens that the model predicts.
+Without options a token is sampled from the model's distribution. The text depends on the seed, and not on layouts.]],
     args = [[
 ids: integer tensor (batch, length), or a list of lists of ids of any lengths
-max_new_tokens: integer, default 20
+max_new_tokens, min_new_tokens: integers, default 20 and 0; before the minimum no stop id is chosen
 temperature: number, default 1; 0 always takes the likeliest token
 top_k: integer; samples from the k likeliest tokens
 top_p: number; samples from the likeliest tokens with this total probability
+min_p: number; samples from tokens with this share of the greatest probability
+typical_p: number; samples from tokens of typical information with this total probability
 seed: integer; equal seeds give equal tokens
-stop: id or list of ids that end a text
-on_token: function, called with a list of one id per row, false for ended rows]],
-    returns = "prompt and continuation, a tensor or lists like ids",
+stop: id, string, or list of these that end a text; strings need tokenizer
+tokenizer: rille.tokenizer
+repetition_penalty: number, default 1; makes ids of prompt and text less likely, as in transformers
+presence_penalty, frequency_penalty: numbers, default 0; subtracted from logits of ids of the new text
+logit_bias: table {[id] = number} that is added to logits
+bad_words: list of lists of ids that must not occur
+allowed: function(ids) that returns the list of ids that may follow, nil: all; for grammars
+processor: function(ids, logits) that returns changed logits of one row
+logprobs: integer; returns log probabilities, and those of so many likeliest ids
+n: integer, default 1; texts for each prompt
+beams: integer; beam search as in transformers, with length_penalty = 1 and early_stopping
+draft: smaller model with the same ids, which guesses draft_tokens = 4 ids; the text stays the same
+on_token: function, called with a list of one id per row, false for rows without a new id]],
+    returns = [[
+prompt and continuation, a tensor or lists like ids; with logprobs also a list of {ended =, logprobs =, top_logprobs =},
+with beams a list of {score =}]],
     errors = "positions above the model's length; logits that are NaN",
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
     shows = "m:generate(ids, {max_new_tokens = 2, temperature = 0}).shape[2]",
     gives = "5",
-    see = "models.gpt2 tokenizer",
-    words = "sample sampling inference text",
+    see = "models.gpt2 tokenizer model.scheduler",
+    words = "sample sampling inference text beam search speculative decoding grammar penalty logprobs",
+  },
+  ["model.scheduler"] = {
+    sign = "m:scheduler{slots = 8, length =, chunk = 64, draft =, draft_tokens = 4}",
+    text = [[
+Makes a scheduler, which continues many texts at a time; texts can be added at any step.
+A text that begins like an earlier one, such as the next turn of a chat, is read from where they differ.]],
+    args = [[
+slots: integer, default 8; texts that are written at a time, others wait
+length: integer, default the model's; most ids of a text with its prompt
+chunk: integer, default 64; most ids of a prompt that one step reads
+draft: smaller model with the same ids, which guesses ids that the model checks
+draft_tokens: integer, default 4; ids that it guesses at a time]],
+    returns = "a scheduler; s:add, s:step, s:generate, s:cancel, s:forget; s.running and s.waiting tell how many texts there are",
+    errors = "length above the model's; a draft with other ids",
+    code = [[
+m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
+s = m:scheduler{slots = 2}
+text = s:add({1, 2, 3}, {max_new_tokens = 2, temperature = 0})
+while not text.ended do s:step() end]],
+    shows = "#text.ids",
+    gives = "5",
+    see = "model.generate scheduler.add scheduler.step",
+    words = "continuous batching serve server slots prefix cache chat",
+  },
+  ["scheduler.add"] = {
+    sign = "s:add(ids, {max_new_tokens = 20, temperature = 1, ...})",
+    text = "Adds a text to a scheduler; options are those of m:generate for one text.",
+    args = "ids: list of ids, the prompt",
+    options = "model.generate",
+    returns = [[
+the text: ids (prompt and new ids), ended (nil, "stop", "length", "cancelled" or "error"), piece (what the last step
+added, with the option tokenizer), logprobs, top_logprobs, reused (ids that were not read again)]],
+    errors = "a text that exceeds the scheduler's length",
+    code = [[
+m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
+s = m:scheduler{slots = 2}]],
+    shows = "s:add({1, 2, 3}, {max_new_tokens = 2}).ended",
+    gives = "nil",
+    see = "model.scheduler scheduler.step",
+  },
+  ["scheduler.step"] = {
+    sign = "s:step()",
+    text = "Continues all texts of a scheduler that have a slot, each by one id; with a draft, by several.",
+    returns = "a list of the texts that have new ids or ended",
+    errors = "no argument is accepted",
+    code = [[
+m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
+s = m:scheduler{slots = 2}
+s:add({1, 2, 3}, {max_new_tokens = 2})]],
+    shows = "#s:step()",
+    gives = "1",
+    see = "model.scheduler scheduler.add",
+  },
+  ["scheduler.generate"] = {
+    sign = "s:generate(ids, {max_new_tokens = 20, ...})",
+    text = "Continues prompts as m:generate does, and reads only the ids that the slots do not contain.",
+    args = "ids: integer tensor (batch, length), or a list of lists of ids",
+    options = "model.generate",
+    returns = "as m:generate",
+    errors = "as m:generate; beams need m:generate",
+    code = [[
+m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
+s = m:scheduler{slots = 2}]],
+    shows = "#s:generate({{1, 2, 3}}, {max_new_tokens = 2})[1]",
+    gives = "5",
+    see = "model.generate model.scheduler",
+  },
+  ["scheduler.cancel"] = {
+    sign = "s:cancel(text)",
+    text = "Ends a text of a scheduler, and frees its slot.",
+    args = "text: what s:add returned",
+    returns = "nothing",
+    errors = "at most one argument is accepted",
+    code = [[
+m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
+s = m:scheduler{slots = 2}
+text = s:add({1, 2, 3}, {max_new_tokens = 2})
+s:cancel(text)]],
+    shows = "text.ended",
+    gives = "cancelled",
+    see = "model.scheduler scheduler.add",
+  },
+  ["scheduler.forget"] = {
+    sign = "s:forget()",
+    text = "Forgets the keys and values of earlier texts; must be called after the model's weights have changed.",
+    returns = "nothing",
+    errors = "no argument is accepted",
+    code = [[
+m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
+s = m:scheduler{slots = 2}]],
+    shows = "s:forget()",
+    gives = "nil",
+    see = "model.scheduler",
   },
   ["model.logits"] = {
     sign = "m:logits(features)",

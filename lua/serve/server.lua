@@ -99,8 +99,8 @@ local function add_texts(self, call)
   for _, ids in ipairs(call.prompts) do
     local room = self.scheduler.length - #ids
     if room < 1 or o.max_new_tokens and o.max_new_tokens > room then
-      fields.fail(400, "max_tokens", "the prompt has %d ids, and %s new ids are asked for; a text has at most %d ids", #ids,
-        o.max_new_tokens or "at least 1", self.scheduler.length)
+      fields.fail(400, "max_tokens", "prompt and new ids must be at most %d, found a prompt of %d ids and %d new ids",
+        self.scheduler.length, #ids, o.max_new_tokens or 1)
     end
     for i = 1, call.n do
       local own = {tokenizer = self.tokenizer}

@@ -1,6 +1,8 @@
 /* http.c - the HTTP server of rille serve, over libmicrohttpd. */
-#ifdef RILLE_HTTP
 #include "shell/serve/http.h"
+
+#ifdef RILLE_HTTP
+#include "shell/bind/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -55,7 +57,7 @@ struct http {
 };
 
 static bool
-append_bytes(struct bytes *b, const char *data, size_t n)
+bytes_add(struct bytes *b, const char *data, size_t n)
 {
     if (b->n + n + 1 > b->room) {
         size_t room = 2 * (b->n + n) + 256;
@@ -74,7 +76,7 @@ append_bytes(struct bytes *b, const char *data, size_t n)
 
 /* Answers at once with an error in the form of OpenAI's API. */
 static enum MHD_Result
-refuse(struct MHD_Connection *c, int status, const char *message)
+refuse_request(struct MHD_Connection *c, int status, const char *message)
 {
     char text[400];
     int n = snprintf(text, sizeof text,
@@ -94,7 +96,7 @@ refuse_length(struct MHD_Connection *c, size_t most)
 {
     char text[100];
     snprintf(text, sizeof text, "the body of a request must have at most %zu bytes", most);
-    return refuse(c, MHD_HTTP_CONTENT_TOO_LARGE, text);
+    return refuse_request(c, MHD_HTTP_CONTENT_TOO_LARGE, text);
 }
 
 static const char *
@@ -114,7 +116,7 @@ new_exchange(struct http *h, struct MHD_Connection *c, const char *path, const c
     snprintf(e->method, sizeof e->method, "%s", method);
     e->path = strdup(path);
     e->type = strdup(header(c, MHD_HTTP_HEADER_CONTENT_TYPE));
-    if (!e->path || !e->type || !append_bytes(&e->body, "", 0)) e->refused = true;
+    if (!e->path || !e->type || !bytes_add(&e->body, "", 0)) e->refused = true;
     pthread_mutex_lock(&h->mutex);
     e->id = ++h->last_id;
     e->next = h->all;
@@ -156,7 +158,7 @@ completed(void *arg, struct MHD_Connection *c, void **own, enum MHD_RequestTermi
 
 /* Puts a complete request into the queue, and lets its connection sleep. Returns false if the queue is full. */
 static bool
-enqueue(struct http *h, struct exchange *e)
+queue_request(struct http *h, struct exchange *e)
 {
     pthread_mutex_lock(&h->mutex);
     bool fits = h->nwaiting < h->options.queue && !h->closing;
@@ -173,7 +175,7 @@ enqueue(struct http *h, struct exchange *e)
 
 /* Copies the next bytes of a stream; without any, the connection sleeps. */
 static ssize_t
-read_stream(void *arg, uint64_t at, char *to, size_t most)
+next_piece(void *arg, uint64_t at, char *to, size_t most)
 {
     struct exchange *e = arg;
     struct http *h = e->http;
@@ -199,7 +201,7 @@ send_answer(struct exchange *e)
 {
     enum { BLOCK = 4096 };
     struct MHD_Response *r = e->streamed
-                                 ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, e, NULL)
+                                 ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, next_piece, e, NULL)
                                  : MHD_create_response_from_buffer(e->out.n, e->out.data, MHD_RESPMEM_PERSISTENT);
     if (!r) return MHD_NO;
     MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, e->answer_type);
@@ -218,7 +220,7 @@ read_body(struct http *h, struct exchange *e, const char *data, size_t *n)
         e->refused = true;
         e->sent += *n;
         if (e->sent > 4 * h->options.body) return MHD_NO;
-    } else if (!append_bytes(&e->body, data, *n)) {
+    } else if (!bytes_add(&e->body, data, *n)) {
         return MHD_NO;
     }
     *n = 0;
@@ -242,8 +244,9 @@ handle(void *arg, struct MHD_Connection *c, const char *path, const char *method
     switch (e->state) {
     case READING:
         if (e->refused) return refuse_length(c, h->options.body);
-        return enqueue(h, e) ? MHD_YES
-                             : refuse(c, MHD_HTTP_SERVICE_UNAVAILABLE, "too many requests wait; try again later");
+        return queue_request(h, e)
+                   ? MHD_YES
+                   : refuse_request(c, MHD_HTTP_SERVICE_UNAVAILABLE, "too many requests wait; try again later");
     case ANSWERED: return send_answer(e);
     default: return MHD_NO;
     }
@@ -252,7 +255,7 @@ handle(void *arg, struct MHD_Connection *c, const char *path, const char *method
 /* ---- opening ---- */
 
 static int
-read_address(const struct http_options *o, struct sockaddr_storage *out, socklen_t *n)
+parse_host(const struct http_options *o, struct sockaddr_storage *out, socklen_t *n)
 {
     struct sockaddr_in *four = (struct sockaddr_in *)(void *)out;
     struct sockaddr_in6 *six = (struct sockaddr_in6 *)(void *)out;
@@ -301,7 +304,7 @@ start_daemon(struct http *h, int fd)
 }
 
 static struct http *
-open_failed(struct http *h, int fd, char why[200], const char *cause)
+server_failed(struct http *h, int fd, char why[200], const char *cause)
 {
     snprintf(why, 200, "%s", cause);
     if (fd >= 0) close(fd);
@@ -315,11 +318,11 @@ http_open(const struct http_options *o, char why[200])
     struct sockaddr_storage address;
     socklen_t n;
     struct http *h = calloc(1, sizeof *h);
-    if (!h) return open_failed(h, -1, why, "out of memory");
+    if (!h) return server_failed(h, -1, why, "out of memory");
     h->options = *o;
-    if (read_address(o, &address, &n)) return open_failed(h, -1, why, "the host must be a numeric address");
+    if (parse_host(o, &address, &n)) return server_failed(h, -1, why, "the host must be a numeric address");
     int fd = listen_at(&address, n);
-    if (fd < 0) return open_failed(h, fd, why, strerror(errno));
+    if (fd < 0) return server_failed(h, fd, why, strerror(errno));
     getsockname(fd, (struct sockaddr *)(void *)&address, &n);
     h->options.port = ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)(void *)&address)->sin_port
                                                          : ((struct sockaddr_in6 *)(void *)&address)->sin6_port);
@@ -331,7 +334,7 @@ http_open(const struct http_options *o, char why[200])
     pthread_cond_init(&h->arrived, &monotonic);
     pthread_condattr_destroy(&monotonic);
     h->daemon = start_daemon(h, fd);
-    return h->daemon ? h : open_failed(h, fd, why, "the HTTP library cannot start its thread");
+    return h->daemon ? h : server_failed(h, fd, why, "the HTTP library cannot start its thread");
 }
 
 int
@@ -345,12 +348,9 @@ http_port(const struct http *h)
 static struct timespec
 after_seconds(double seconds)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    int64_t ns = t.tv_nsec + (int64_t)(seconds * 1e9);
-    t.tv_sec += (time_t)(ns / 1000000000);
-    t.tv_nsec = (long)(ns % 1000000000);
-    return t;
+    double at = clock_seconds() + seconds;
+    time_t whole = (time_t)at;
+    return (struct timespec){.tv_sec = whole, .tv_nsec = (long)(1e9 * (at - (double)whole))};
 }
 
 /* Returns the oldest request that was not returned before, or NULL. */
@@ -402,7 +402,7 @@ http_answer(struct http *h, int64_t id, int status, const char *type, const char
 {
     pthread_mutex_lock(&h->mutex);
     struct exchange *e = find_exchange(h, id);
-    bool good = e && e->state == WAITING && append_bytes(&e->out, text, size);
+    bool good = e && e->state == WAITING && bytes_add(&e->out, text, size);
     if (good) {
         e->answer_type = strdup(type);
         e->status = status;
@@ -420,7 +420,7 @@ http_send(struct http *h, int64_t id, const char *text, size_t size, bool last)
     pthread_mutex_lock(&h->mutex);
     struct exchange *e = find_exchange(h, id);
     bool good = e && e->state == ANSWERED && e->streamed && !e->last;
-    if (good && (e->out.n - e->sent > UNREAD_MOST || !append_bytes(&e->out, text, size))) {
+    if (good && (e->out.n - e->sent > UNREAD_MOST || !bytes_add(&e->out, text, size))) {
         e->state = DROPPED;
         good = false;
     }

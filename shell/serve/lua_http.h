@@ -1,4 +1,5 @@
-/* lua_http.h - rille._http: the HTTP server as an object of Lua, for lua/serve.lua. */
+/* lua_http.h - rille._http: the HTTP server as an object of Lua, for lua/serve.lua. The thread of
+ * the Lua state owns the server. */
 #ifndef RILLE_SHELL_LUA_HTTP_H
 #define RILLE_SHELL_LUA_HTTP_H
 

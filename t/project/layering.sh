@@ -72,6 +72,7 @@ shell/bind/module
 shell/repl
 shell/launch
 shell/jupyter
+shell/serve
 shell"
 declare -A rank=()
 height=0
@@ -126,7 +127,7 @@ arrows() {
 }
 # parts: prints the uses between parts of the program (runtime, sbp, actors/plan and so on), from which
 # docs/structure.svg is drawn; then lines "part has folder...", lowest first.
-part_of='s#(^| )(actors/[a-z]+|kernels/(op|cpu|cuda)|runtime/(file|text))/[a-z/]*#\1\2#g; s#(^| )shell/bind/[a-z]+#\1shell#g; s#(^| )(runtime|sbp|shell|kernels)/(base|tensor|device|graph|net|search|limit|solve|proof|bind|repl|launch|jupyter|exec)#\1\2#g'
+part_of='s#(^| )(actors/[a-z]+|kernels/(op|cpu|cuda)|runtime/(file|text))/[a-z/]*#\1\2#g; s#(^| )shell/bind/[a-z]+#\1shell#g; s#(^| )(runtime|sbp|shell|kernels)/(base|tensor|device|graph|net|search|limit|solve|proof|bind|repl|launch|jupyter|serve|exec)#\1\2#g'
 parts() {
   arrows | sed -E "$part_of" | awk '$1 != $2' | sort -u |
     awk '{ two = $1 " " $2; how[two] = two in how && how[two] != $3 ? "both" : $3 } END { for (two in how) print two, how[two] }' | sort
