@@ -3,13 +3,9 @@
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
-local program, first = arg[0], 0
-while arg[first - 1] do first = first - 1 end
-program = arg[first]
-
 -- Runs rille and returns its output.
 local function run(env, options)
-  local p = assert(io.popen(("%s %s -d cpu:4 --no-init %s 2>&1"):format(env, program, options)))
+  local p = assert(io.popen(("%s %s -d cpu:4 --no-init %s 2>&1"):format(env, tap.program(), options)))
   local text = p:read("a")
   p:close()
   return text

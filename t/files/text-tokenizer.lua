@@ -368,13 +368,11 @@ end)
 tap.group("truncation and padding", function()
   local truncation = '{"direction":"Right","max_length":2,"strategy":"LongestFirst","stride":0}'
   local padding = '{"strategy":{"Fixed":5},"direction":"Right","pad_to_multiple_of":null,"pad_id":0,"pad_type_id":0,"pad_token":"!"}'
-  local first = 0
-  while arg[first - 1] do first = first - 1 end
   for i, row in ipairs{{{}}, {{truncation = truncation}, "truncation"}, {{padding = padding}, "padding"},
     {{truncation = truncation, padding = padding}, "truncation and padding"}} do
     local path = write("batch" .. i .. ".json", with(row[1]))
     local p = io.popen(("'%s' -d cpu:1 --no-init -e 'local t = rille.tokenizer(\"%s\"); print(#t:encode(\"the the the the the the the\")); t:save(\"%s\")' 2>&1")
-      :format(arg[first], path, path))
+      :format(tap.program(), path, path))
     local said = p:read("a")
     p:close()
     local warning, reported = row[2] and ("%s: encode ignores the %s of this file"):format(path, row[2]), select(2, said:gsub("warning", ""))

@@ -73,9 +73,7 @@ tap.group("the same values", function()
   for _, p in ipairs(programs) do
     local want = one_by_one(p[2], x, w):totable()
     for _, n in ipairs{1, 2, 4} do
-      local ranks = {}
-      for i = 1, n do ranks[i] = i - 1 end
-      local place = rille.placement("cpu", ranks)
+      local place = rille.placement("cpu", tap.ranks(n))
       for _, l in ipairs(layouts) do
         local function on(t, sbp) return t:to_global{placement = place, sbp = sbp} end
         local step = rille.graph(function(a, c)

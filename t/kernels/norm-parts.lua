@@ -5,11 +5,7 @@ local rille = require "rille"
 rille.manual_seed(tap.seed(7))
 
 local ONE = rille.placement("cpu", {0})
-local function line(p)
-  local ids = {}
-  for i = 1, p do ids[i] = i - 1 end
-  return rille.placement("cpu", ids)
-end
+local function line(p) return rille.placement("cpu", tap.ranks(p)) end
 local square = rille.placement("cpu", {{0, 1}, {2, 3}})
 local function home(x) return x:to_global{placement = ONE, sbp = "B"}:to"f64" end
 

@@ -214,9 +214,7 @@ for _, reduction in ipairs{"none", "sum", "mean"} do
       ::next::
     end
     for ranks = 2, 4 do
-      local ids = {}
-      for i = 1, ranks do ids[i] = i - 1 end
-      local split = loss(rille.placement("cpu", ids), "S(1)", options)
+      local split = loss(rille.placement("cpu", tap.ranks(ranks)), "S(1)", options)
       for part, v in pairs(whole) do same(("%s, over %d ranks: the %s is the same"):format(what, ranks, part), split[part], v) end
     end
   end

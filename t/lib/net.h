@@ -143,4 +143,20 @@ net_close(struct net *b)
     rille_close(&b->s);
 }
 
+/* Schedules of pipelines on four devices. */
+struct dealt {
+    const char *schedule;
+    int stage[8], nstage; /* stage: device of each stage; nstage: number of stages */
+};
+static const struct dealt net_schedules[] = {
+    {"gpipe", {0, 1, 2, 3}, 4},
+    {"1f1b", {0, 1, 2, 3}, 4},
+    {"zb-h1", {0, 1, 2, 3}, 4},
+    {"zb-h2", {0, 1, 2, 3}, 4},
+    {"interleaved", {0, 1, 2, 3, 0, 1, 2, 3}, 8},
+    {"zb-v", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
+    {"v-half", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
+    {"v-min", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
+};
+
 #endif

@@ -156,6 +156,25 @@ function tap.sorted(t)
   end
 end
 
+-- Returns the ranks {0, 1, ... n - 1}, and the number of elements of a shape.
+function tap.ranks(n)
+  local list = {}
+  for i = 1, n do list[i] = i - 1 end
+  return list
+end
+function tap.numel(shape)
+  local n = 1
+  for _, size in ipairs(shape) do n = n * size end
+  return n
+end
+
+-- Returns the path of the program rille that runs this test.
+function tap.program()
+  local first = 0
+  while arg[first - 1] do first = first - 1 end
+  return arg[first]
+end
+
 -- Ends the test. The comment lists the modules of Rille on which the test depends, for .ci/prove.
 function tap.done()
   local loaded = {}

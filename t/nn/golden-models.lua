@@ -10,9 +10,8 @@ local golden = dofile("t/golden/models.lua")
 
 -- Fills t by the formula of models.py.
 local function numbers(t, seed)
-  local list, n = {}, 1
-  for _, d in ipairs(t.shape) do n = n * d end
-  for i = 0, n - 1 do list[i + 1] = t.low + (t.high - t.low) * ((i * 7919 + seed * 104729 + 3571) % 9973) / 9973 end
+  local list = {}
+  for i = 0, tap.numel(t.shape) - 1 do list[i + 1] = t.low + (t.high - t.low) * ((i * 7919 + seed * 104729 + 3571) % 9973) / 9973 end
   return rille.tensor(list):reshape(t.shape)
 end
 

@@ -98,11 +98,9 @@ tap.is(named.size, 300, "the vocabulary has the requested size")
 for _, heads in ipairs{{8, 4}, {8, 2}, {6, 3}, {4, 4}, {2, 1}} do
   local want
   for ranks = 1, 8 do
-    local place = {}
-    for k = 1, ranks do place[k] = k - 1 end
     rille.manual_seed(4)
     local m = rille.models.llama.new{vocab = 96, length = 16, layers = 1, heads = heads[1], kv_heads = heads[2], width = 24 * heads[1],
-      hidden = 96, placement = rille.placement("cpu", place)}
+      hidden = 96, placement = rille.placement("cpu", tap.ranks(ranks))}
     rille.parallel(m, {tensor = 0})
     local y = m(rille.tensor({{1, 2, 3}}, {dtype = "i64"}):to_global(rille.parallel.input(m))):totable()
     want = want or y

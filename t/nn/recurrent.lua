@@ -10,9 +10,8 @@ local kinds <const> = {"LSTM", "GRU", "RNN", "RNN relu"}
 
 -- Repeats the formula of recurrent.py.
 local function wave(shape, phase)
-  local n, values = 1, {}
-  for _, size in ipairs(shape) do n = n * size end
-  for i = 1, n do values[i] = math.sin(0.7 * (i - 1) + phase) * 0.6 end
+  local values = {}
+  for i = 1, tap.numel(shape) do values[i] = math.sin(0.7 * (i - 1) + phase) * 0.6 end
   return rille.tensor(values, {dtype = "f64"}):reshape(shape)
 end
 

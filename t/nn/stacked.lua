@@ -24,9 +24,7 @@ end
 
 -- Returns a matrix of small integers, which are exact in 16 bits.
 local function numbers(shape, step, place, sbp)
-  local n = 1
-  for _, size in ipairs(shape) do n = n * size end
-  local t = (rille.arange(n) * step % 5 - 2):to("f32"):reshape(shape)
+  local t = (rille.arange(tap.numel(shape)) * step % 5 - 2):to("f32"):reshape(shape)
   return place and t:to_global{placement = place, sbp = sbp} or t
 end
 

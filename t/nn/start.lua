@@ -33,11 +33,7 @@ local function differs(p, want)
     near("fourth moment", (unit * unit * unit * unit):mean():item() / (square / want.deviation ^ 2) ^ 2, want.fourth, want.spread)
 end
 
-local function fan_in(...)
-  local n = 1
-  for _, d in ipairs{...} do n = n * d end
-  return uniform(1 / math.sqrt(n))
-end
+local function fan_in(...) return uniform(1 / math.sqrt(tap.numel{...})) end
 
 -- Returns the distribution of the parameters of recurrent layers and cells.
 local function recurrent(m)

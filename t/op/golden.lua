@@ -11,12 +11,6 @@ local function numbers(n, seed, low, high)
   return list
 end
 
-local function count(shape)
-  local n = 1
-  for _, size in ipairs(shape) do n = n * size end
-  return n
-end
-
 local function nested(list, shape, axis, at)
   if axis > #shape then
     at[1] = at[1] + 1
@@ -46,7 +40,7 @@ end
 
 local function operand(how, seed)
   local shape, low, high, dtype = table.unpack(how)
-  local list, float = numbers(count(shape), seed, low, high), dtype == "f32" or dtype == "f64"
+  local list, float = numbers(tap.numel(shape), seed, low, high), dtype == "f32" or dtype == "f64"
   for i, v in ipairs(list) do
     if dtype == "bool" then list[i] = v > (low + high) / 2 elseif not float then list[i] = math.floor(v) end
   end
@@ -82,7 +76,7 @@ local function call(c)
   tap.is(y.shape, c.shape, c.call .. " has the right shape")
   near(values(y), c.value, c.call .. " has the right values")
   if not c.grad then return end
-  local w = tensor(numbers(count(c.shape), 99, -1, 1), c.shape, y.dtype)
+  local w = tensor(numbers(tap.numel(c.shape), 99, -1, 1), c.shape, y.dtype)
   ;(y * w):sum():backward()
   for k, want in ipairs(c.grad) do
     if want then

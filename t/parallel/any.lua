@@ -231,9 +231,7 @@ local function formula_of(m, t, inputs, recipe, place)
   local sum, met, p, d = 0, {}, recipe.tensor and place.shape[recipe.tensor + 1] or 1, recipe.data and place.shape[recipe.data + 1] or 1
   for _, w in ipairs(m:parameters()) do
     for _, shard in ipairs(w:shards()) do
-      local n = 8
-      for _, size in ipairs(shard.shape) do n = n * size end
-      sum = sum + 2 * (d - 1) * n / d
+      sum = sum + 2 * (d - 1) * 8 * tap.numel(shard.shape) / d
     end
   end
   for path, layer in m:named_modules() do

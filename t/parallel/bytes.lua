@@ -30,12 +30,6 @@ local function mesh(kind, shape)
   return rille.placement(kind, part(1))
 end
 
-local function product(shape)
-  local n = 1
-  for _, size in ipairs(shape) do n = n * size end
-  return n
-end
-
 local function block(place, recipe, h, heads)
   local net, whole = nn.Sequential(nn.TransformerBlock(h, heads)), {}
   for axis = 1, #place.shape do whole[axis] = "B" end
@@ -125,7 +119,7 @@ end
 -- layer's weight, and the value between these layers.
 local function expect(what, shape, recipe, sizes, want, activations, weights, kinds, held)
   local b, s, h, heads = table.unpack(sizes)
-  local devices = product(shape)
+  local devices = tap.numel(shape)
   local sum, has = moved(shape, recipe, b, s, h, heads)
   local name, formula = ("%s on %s"):format(what, table.concat(shape, " x ")), want(b * s * h, 12 * h * h) * devices
   tap.is(sum.elements, formula, name .. ": elements over all devices equal the formula")
@@ -267,7 +261,7 @@ tap.group("tables, heads, losses", function()
     local elements, vectors = beside_blocks(shape, recipe, sizes, column)
     local name = ("%s on %s"):format(what, table.concat(shape, " x "))
     tap.is(elements, want(b * s * h, V * h, b * s * V), name .. ": a table and a head move the bytes of the formulas")
-    tap.ok(vectors <= product(shape) * 2 * 4 * b * s, name .. ": a loss moves a few numbers per token", vectors)
+    tap.ok(vectors <= tap.numel(shape) * 2 * 4 * b * s, name .. ": a loss moves a few numbers per token", vectors)
   end
   for _, p in ipairs{2, 4, 8, 9, 16, 64} do
     local heads = p == 9 and 9 or 64

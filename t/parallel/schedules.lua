@@ -8,12 +8,6 @@ local tap = dofile("t/lib/tap.lua")
 
 local pipeline = dofile("t/lib/stages.lua")
 
-local function chain(p)
-  local devices = {}
-  for d = 1, p do devices[d] = d - 1 end
-  return devices
-end
-
 local APART <const> = {forward = 1, backward = 1, weight = 1}
 local JOINT <const> = {forward = 1, backward = 2, weight = 0} -- both kinds of gradients count as one act
 
@@ -94,7 +88,7 @@ tap.group("one stage per device", function()
   for p = 2, 16 do
     for _, m in ipairs(pieces_tried) do
       if not tap.share() then goto next end
-      local devices, name = chain(p), ("%d stages, %d micro-batches: "):format(p, m)
+      local devices, name = tap.ranks(p), ("%d stages, %d micro-batches: "):format(p, m)
       local plain, gpipe = pipeline(devices, m, "1f1b"), pipeline(devices, m, "gpipe")
       local full, chart = 3 * (m + p - 1), plain:chart(JOINT)
       local ordered, pools = true, true
@@ -202,7 +196,7 @@ tap.group("a single micro-batch", function()
   for p = 2, 16 do
     for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto"} do
       local name = ("%s, one micro-batch, %d devices: "):format(schedule, p)
-      local step = pipeline(chain(p), 1, schedule)
+      local step = pipeline(tap.ranks(p), 1, schedule)
       tap.is({slots(step, JOINT), slots(step, APART)}, {3 * p, 2 * p}, name .. "takes p (F + B + W) with joint gradients, p (F + B) if W is separate")
     end
   end
@@ -227,11 +221,11 @@ tap.group("forward alone", function()
   for p = 2, 16 do
     if not tap.share() then goto next end
     local got, want = {}, {}
-    for m = 1, 64 do got[m], want[m] = evaluated(chain(p), m, "1f1b"), m + p - 1 end
+    for m = 1, 64 do got[m], want[m] = evaluated(tap.ranks(p), m, "1f1b"), m + p - 1 end
     tap.is(got, want, p .. " stages, 1 to 64 micro-batches: (m + p - 1) F")
     for _, schedule in ipairs{"gpipe", "zb-h1", "zb-h2", "auto", {memory = 0.5}, {lag = 2}} do
       local name = type(schedule) == "table" and (schedule.lag and "lag 2" or "memory 0.5") or schedule
-      tap.is(evaluated(chain(p), 9, schedule), 9 + p - 1, ("%s, %d stages, 9 micro-batches: takes as long"):format(name, p))
+      tap.is(evaluated(tap.ranks(p), 9, schedule), 9 + p - 1, ("%s, %d stages, 9 micro-batches: takes as long"):format(name, p))
     end
     ::next::
   end
@@ -329,7 +323,7 @@ tap.group("the reported least is at most the memory of any schedule", function()
     local _, why = pcall(pipeline, devices, 4, schedule, {memory_limit = 1, recompute = recompute, rows = rows})
     return tonumber(tostring(why):match("needs (%d+) bytes") or tostring(why):match("the least is (%d+) bytes")) or why
   end
-  for _, devices in ipairs{chain(2), chain(3), chain(4), dealt(2, 2), dealt(2, 2, true), {0, 1, 0}} do
+  for _, devices in ipairs{tap.ranks(2), tap.ranks(3), tap.ranks(4), dealt(2, 2), dealt(2, 2, true), {0, 1, 0}} do
     for _, rows in ipairs{2, 8, 64} do
       for _, recompute in ipairs{false, true} do
         local auto = held(devices, "auto", recompute, rows)
@@ -364,7 +358,7 @@ tap.group("micro-batches in flight by stage", function()
 end)
 
 tap.group("jitter", function()
-  local step = pipeline(chain(4), 8, "1f1b")
+  local step = pipeline(tap.ranks(4), 8, "1f1b")
   local function time(seed) return step:chart{forward = 1, backward = 1, weight = 1, jitter = 0.1, seed = seed}.planned.time end
   local plain, seen = step:chart(APART).planned.time, {}
   for seed = 1, 20 do
@@ -380,7 +374,7 @@ end)
 tap.group("slightly late acts do not change the order", function()
   for _, p in ipairs{4, 8} do
     for _, name in ipairs{"gpipe", "1f1b", "zb-h1", "zb-h2", "v-min", "v-half", "zb-v"} do
-      local step = pipeline(name:find "v" and dealt(p, 2, true) or chain(p), 2 * p, name)
+      local step = pipeline(name:find "v" and dealt(p, 2, true) or tap.ranks(p), 2 * p, name)
       local plain, worst = step:chart(APART).planned.time, 0
       for seed = 1, 10 do
         local late = step:chart{forward = 1, backward = 1, weight = 1, jitter = 0.01, seed = seed}.planned.time
@@ -453,7 +447,7 @@ end
 
 tap.group("schedules that do not fit the stages", function()
   local dealings = {
-    ["one stage per device"] = chain,
+    ["one stage per device"] = tap.ranks,
     ["two, round"] = function(p) return dealt(p, 2) end,
     ["three, round"] = function(p) return dealt(p, 3) end,
     ["there and back"] = function(p) return dealt(p, 2, true) end,

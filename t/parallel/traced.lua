@@ -6,11 +6,7 @@ local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
 
-local function mesh(p)
-  local ranks = {}
-  for k = 1, p do ranks[k] = k - 1 end
-  return rille.placement("meta", ranks)
-end
+local function mesh(p) return rille.placement("meta", tap.ranks(p)) end
 
 local function class(name, init, forward)
   local c = nn.Module:extend(name)

@@ -11,9 +11,8 @@ local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
 local function trained(d, zero, pieces, width, layers, reshard)
-  local ranks, blocks, n = {}, {}, 0
-  for i = 1, d do ranks[i] = i - 1 end
-  local P = rille.placement("cpu", ranks)
+  local blocks, n = {}, 0
+  local P = rille.placement("cpu", tap.ranks(d))
   rille.manual_seed(1)
   for i = 1, layers do blocks[i] = nn.TransformerBlock(width, 2) end
   local net = nn.Sequential(table.unpack(blocks))

@@ -218,11 +218,6 @@ test_step(const char *what, net_fn *fn, int layers, int32_t devices, bool storag
     net_close(&n);
 }
 
-struct dealt {
-    const char *schedule;
-    int stage[8], nstage; /* stage: device of each stage; nstage: number of stages */
-};
-
 static void
 test_pipeline(const struct dealt *how, int layers, int pieces, int head)
 {
@@ -264,24 +259,15 @@ test_pipelines(void)
     static const struct {
         int layers, least, most; /* layers: layers per stage; micro-batches: from `least`, doubled up to `most` */
     } size[] = {{1, 4, 16}, {2, 4, 16}, {4, 8, 8}, {12, 8, 8}};
-    static const struct dealt how[] = {
-        {"gpipe", {0, 1, 2, 3}, 4},
-        {"1f1b", {0, 1, 2, 3}, 4},
-        {"zb-h1", {0, 1, 2, 3}, 4},
-        {"zb-h2", {0, 1, 2, 3}, 4},
-        {"interleaved", {0, 1, 2, 3, 0, 1, 2, 3}, 8},
-        {"zb-v", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
-        {"v-half", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
-        {"v-min", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
-    };
-    for (size_t i = 0; i < countof(how); i++)
+    for (size_t i = 0; i < countof(net_schedules); i++)
         for (size_t k = 0; k < countof(size); k++)
             for (int pieces = size[k].least; pieces <= size[k].most; pieces *= 2)
-                if (share_next()) test_pipeline(&how[i], size[k].layers, pieces, 0);
-    for (size_t i = 0; i < countof(how); i++)
-        if (share_next()) test_pipeline(&how[i], 2, 8, 8);
-    if (share_next()) test_pipeline(&how[4], 3, 16, 8); /* a pipeline with some 3,000 uses of registers per device */
-    if (share_next()) test_pipeline(&how[6], 3, 16, 8);
+                if (share_next()) test_pipeline(&net_schedules[i], size[k].layers, pieces, 0);
+    for (size_t i = 0; i < countof(net_schedules); i++)
+        if (share_next()) test_pipeline(&net_schedules[i], 2, 8, 8);
+    if (share_next())
+        test_pipeline(&net_schedules[4], 3, 16, 8); /* a pipeline with some 3,000 uses of registers per device */
+    if (share_next()) test_pipeline(&net_schedules[6], 3, 16, 8);
     static const struct dealt deep[] = {{"1f1b", {0, 1}, 2}, {"zb-v", {0, 1, 1, 0}, 4}};
     for (size_t i = 0; i < countof(deep); i++)
         if (share_next()) test_pipeline(&deep[i], 144 / deep[i].nstage, 8, 0); /* pipelines with 2,230 results */

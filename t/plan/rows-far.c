@@ -18,11 +18,6 @@ enum { DEVICES = 4, PIECES = 8, WIDTH = 8, RUNS = 4 };
 
 static const int64_t FOR_EVER = 1000000000000000000;
 
-struct dealt {
-    const char *schedule;
-    int stage[2 * DEVICES], nstage; /* stage: device of each stage; nstage: number of stages */
-};
-
 /* ---- workers ---- */
 
 /* Runs as a worker process if the arguments are: worker ADDRESS RANK DEVICES HOST. The secret is on stdin. */
@@ -242,21 +237,11 @@ test_bytes(const struct dealt *how)
 int
 main(int argc, char **argv)
 {
-    static const struct dealt how[] = {
-        {"gpipe", {0, 1, 2, 3}, 4},
-        {"1f1b", {0, 1, 2, 3}, 4},
-        {"zb-h1", {0, 1, 2, 3}, 4},
-        {"zb-h2", {0, 1, 2, 3}, 4},
-        {"interleaved", {0, 1, 2, 3, 0, 1, 2, 3}, 8},
-        {"zb-v", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
-        {"v-half", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
-        {"v-min", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
-    };
     if (argc == 6 && !strcmp(argv[1], "worker")) return serve(argv);
     alarm(HANG);
     int made = 0;
-    for (size_t i = 0; i < sizeof how / sizeof *how; i++) made += test_order(&how[i]);
+    for (size_t i = 0; i < countof(net_schedules); i++) made += test_order(&net_schedules[i]);
     ok(made > 0, "%d schedules have rows after their first calls", made);
-    test_bytes(&how[6]);
+    test_bytes(&net_schedules[6]);
     return done();
 }

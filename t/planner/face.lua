@@ -235,10 +235,8 @@ end)
 
 -- Checks `rille verify`: it exits with 0 and prints the proven facts, or with 1 and prints the mistake.
 tap.group("rille verify", function()
-  local at = 0
-  while arg[at - 1] do at = at - 1 end
   local function verify(path)
-    local p = assert(io.popen(("'%s' verify '%s' 2>&1; echo exit $?"):format(arg[at], path)))
+    local p = assert(io.popen(("'%s' verify '%s' 2>&1; echo exit $?"):format(tap.program(), path)))
     local text = p:read("a")
     p:close()
     return tonumber(text:match("exit (%d+)%s*$")), text
@@ -266,8 +264,8 @@ tap.group("rille verify", function()
   end
   os.remove(path)
   tap.is(verify(path), 1, "a missing file is refused")
-  local code, said = verify(arg[at])
-  tap.ok(code == 1 and tap.has(said, "verify: " .. arg[at], "is not text"), "a binary file is refused with its name", said)
+  local code, said = verify(tap.program())
+  tap.ok(code == 1 and tap.has(said, "verify: " .. tap.program(), "is not text"), "a binary file is refused with its name", said)
 end)
 
 tap.done()

@@ -364,11 +364,7 @@ end
 -- reshape that keeps rows split over two ranks may be impossible over three. whatif must report the bytes of a step that
 -- is traced on that mesh.
 tap.group("layouts that are legal on another mesh", function()
-  local function on(n)
-    local ranks = {}
-    for i = 1, n do ranks[i] = i - 1 end
-    return rille.placement("cpu", ranks)
-  end
+  local function on(n) return rille.placement("cpu", tap.ranks(n)) end
   local programs = {
     {1, function(p)
       local x, w = rille.zeros({8, 4}, {placement = p, sbp = "S(1)"}), rille.zeros({4, 12}, {placement = p, sbp = "S(1)"})

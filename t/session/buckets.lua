@@ -7,15 +7,11 @@ local nn = rille.nn
 local BATCH <const>, WIDTH <const>, CLASSES <const> = 4, 6, 5
 local function mesh(n)
   if n == 4 then return rille.placement("cpu", {{0, 1}, {2, 3}}) end
-  local ranks = {}
-  for i = 1, n do ranks[i] = i - 1 end
-  return rille.placement("cpu", ranks)
+  return rille.placement("cpu", tap.ranks(n))
 end
 
 local function tokens(shape, place, sbp)
-  local n = 1
-  for _, size in ipairs(shape) do n = n * size end
-  local ids = (rille.arange(n) * 7 % CLASSES):reshape(shape)
+  local ids = (rille.arange(tap.numel(shape)) * 7 % CLASSES):reshape(shape)
   return ids:to_global{placement = place, sbp = sbp}:detach(), ((ids * 3 + 1) % CLASSES):to_global{placement = place, sbp = sbp}:detach()
 end
 

@@ -5,17 +5,13 @@ local rille = require "rille"
 
 local function traces(step) return tonumber(tostring(step):match("(%d+) trace")) end
 
-local first = 0
-while arg[first - 1] do first = first - 1 end
-local program_path = arg[first]
-
 -- Runs a script in a new process and returns the script's warnings.
 local function warnings_of(script, environment)
   local path = os.tmpname()
   local file = assert(io.open(path, "w"))
   file:write(script)
   file:close()
-  local pipe = io.popen(("%s %s %s 2>&1"):format(environment or "", program_path, path))
+  local pipe = io.popen(("%s %s %s 2>&1"):format(environment or "", tap.program(), path))
   local text = pipe:read("a")
   pipe:close()
   os.remove(path)

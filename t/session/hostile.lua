@@ -88,10 +88,9 @@ collectgarbage()
 print "whole"]]
 
 tap.group("objects of a closed session", function()
-  local folder, program, first = os.tmpname(), nil, 0
+  local folder, program = os.tmpname(), nil
   os.remove(folder)
-  while arg[first - 1] do first = first - 1 end
-  local where = io.popen("realpath " .. arg[first])
+  local where = io.popen("realpath " .. tap.program())
   program = where:read()
   where:close()
   assert(os.execute("mkdir " .. folder))

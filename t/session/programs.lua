@@ -7,9 +7,6 @@
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
-local first = 0
-while arg[first - 1] do first = first - 1 end
-
 -- ---- the child process ----
 
 local child = [[
@@ -205,7 +202,7 @@ local function run(from, to, seed, alone)
   local f = assert(io.open(dir .. "/child.lua", "w"))
   f:write(child)
   f:close()
-  local p = io.popen(("cd %s && %s -d cpu:4,meta --no-init child.lua %d %d %d %s 2>&1"):format(quoted(dir), quoted(absolute(arg[first])), from, to, seed,
+  local p = io.popen(("cd %s && %s -d cpu:4,meta --no-init child.lua %d %d %d %s 2>&1"):format(quoted(dir), quoted(absolute(tap.program())), from, to, seed,
     alone and "alone" or ""))
   local text = p:read("a")
   local _, how, code = p:close()

@@ -35,11 +35,6 @@ local function fitted(a, b)
   end
   return out
 end
-local function numel(shape)
-  local n = 1
-  for _, d in ipairs(shape) do n = n * d end
-  return n
-end
 local function changed(shape, axis, size)
   local out = {table.unpack(shape)}
   out[axis] = size
@@ -76,7 +71,7 @@ local kinds = {
     local all, most, keep = #a.shape == 0 or R(3) == 1, R(3) == 1, R(2) == 1
     local name = most and "max" or "sum"
     local function grown(n) return most and a.most or a.most * n end
-    if all then return name .. " " .. i, function(v) return v[i][name](v[i]) end, {}, grown(numel(a.shape)) end
+    if all then return name .. " " .. i, function(v) return v[i][name](v[i]) end, {}, grown(tap.numel(a.shape)) end
     local axis = R(#a.shape)
     local shape = changed(a.shape, axis, 1)
     if not keep then table.remove(shape, axis) end
@@ -97,7 +92,7 @@ local kinds = {
     if #a.shape < 2 then return end
     return "transpose " .. i, function(v) return v[i]:transpose(0, 1) end, {a.shape[2], a.shape[1]}, a.most
   end,
-  function(a, i) return "flatten " .. i, function(v) return v[i]:reshape(numel(a.shape)) end, {numel(a.shape)}, a.most end,
+  function(a, i) return "flatten " .. i, function(v) return v[i]:reshape(tap.numel(a.shape)) end, {tap.numel(a.shape)}, a.most end,
   function(a, i)
     if #a.shape == 0 then return end
     local axis = R(#a.shape)
@@ -143,7 +138,7 @@ local function drawn(number)
     if R(2) == 1 then j = i end
     local kind = R(3) < 3 and kinds[R(3)] or pick(kinds) -- chooses mostly element-wise operators and sums
     local text, f, shape, most = kind(all[i], i, all[j], j, axes)
-    if text and most <= MOST and numel(shape) <= 512 then
+    if text and most <= MOST and tap.numel(shape) <= 512 then
       p.steps[#p.steps + 1] = f
       all[#all + 1] = {shape = shape, most = most}
       p.text[#p.text + 1] = ("%d: %s"):format(#all, text)
@@ -157,7 +152,7 @@ local function leaves_of(p, place)
   for i, leaf in ipairs(p.leaves) do
     math.randomseed(leaf.seed)
     local flat = {}
-    for k = 1, numel(leaf.shape) do flat[k] = R(-2, 2) end
+    for k = 1, tap.numel(leaf.shape) do flat[k] = R(-2, 2) end
     local x = rille.tensor(flat, {dtype = "f64"}):reshape(leaf.shape)
     if place then x = x:to_global{placement = place, sbp = leaf.sbp} end
     list[i] = x:detach():requires_grad_(true)

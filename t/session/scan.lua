@@ -4,11 +4,7 @@ local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
 local BATCH <const>, WIDTH <const> = 4, 3
-local function mesh(n)
-  local ranks = {}
-  for i = 1, n do ranks[i] = i - 1 end
-  return rille.placement("cpu", ranks)
-end
+local function mesh(n) return rille.placement("cpu", tap.ranks(n)) end
 
 local function body(w)
   return function(state, x)

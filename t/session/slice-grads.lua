@@ -65,10 +65,8 @@ for _, cut in ipairs(cuts) do
   local name, parts = cut[1], cut[2]
   tap.group(name, function()
     for _, n in ipairs{1, 2} do
-      local ranks = {}
-      for i = 1, n do ranks[i] = i - 1 end
       for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
-        local x = whole(ROWS, COLUMNS):to_global{placement = rille.placement("cpu", ranks), sbp = sbp}:detach():requires_grad_()
+        local x = whole(ROWS, COLUMNS):to_global{placement = rille.placement("cpu", tap.ranks(n)), sbp = sbp}:detach():requires_grad_()
         local step = rille.graph(function() return rille.grad(loss(x, parts), {x}) end)
         tap.is(step():totable(), expected(parts), ("%s on %d"):format(sbp, n))
         if n == 1 and sbp == "B" then

@@ -5,10 +5,8 @@
 local rille = require "rille"
 local t = dofile("t/lib/tap.lua")
 
-local first = 0
-while arg[first - 1] do first = first - 1 end
 if arg[1] ~= "again" then
-  local p = assert(io.popen(("DNNL_MAX_CPU_ISA=AVX2 '%s' -d cpu:4 --no-init t/session/views-assigned.lua again 2>&1"):format(arg[first])))
+  local p = assert(io.popen(("DNNL_MAX_CPU_ISA=AVX2 '%s' -d cpu:4 --no-init t/session/views-assigned.lua again 2>&1"):format(t.program())))
   local text = p:read("a")
   t.ok(p:close() and text:find("\nok 2 ") and not text:find("\nnot ok"), "with oneDNN's kernels for AVX2", text)
 end
@@ -25,9 +23,7 @@ local layouts = {{1, "B"}, {4, "B"}, {4, "S(0)"}, {4, "S(1)"}}
 
 rille.manual_seed(t.seed(7))
 for _, layout in ipairs(layouts) do
-  local ranks = {}
-  for k = 1, layout[1] do ranks[k] = k - 1 end
-  local P = rille.placement("cpu", ranks)
+  local P = rille.placement("cpu", t.ranks(layout[1]))
   for _, view in ipairs(views) do
     local name = ("%s, %s on %d"):format(view[1], layout[2], layout[1])
     local w = rille.zeros({64, 96}, {placement = P, sbp = layout[2]})

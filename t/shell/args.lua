@@ -3,9 +3,6 @@
 
 local t = dofile("t/lib/tap.lua")
 
-local first = 0
-while arg[first - 1] do first = first - 1 end
-local program = arg[first]
 local child = os.tmpname()
 local file = assert(io.open(child, "w"))
 file:write([[
@@ -18,7 +15,7 @@ print(table.concat(words, " "))
 file:close()
 
 local function run(words)
-  local p = assert(io.popen(("'%s' -d cpu:1 --no-init %s %s 2>&1"):format(program, child, words)))
+  local p = assert(io.popen(("'%s' -d cpu:1 --no-init %s %s 2>&1"):format(t.program(), child, words)))
   local text = p:read("a")
   local _, _, code = p:close()
   return text, code

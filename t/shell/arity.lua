@@ -17,25 +17,14 @@ local function many(first)
 end
 
 local function refuses(name, fn, first)
+  if open[name] then return end
   local ok, message = pcall(fn, many(first))
   message = tostring(message)
   tap.ok(not ok and (message:find("expected [%w ]+ arguments?, found %d") or message:find(" is a table, not a function; it has: ", 1, true)), name .. " refuses 40 arguments",
     ok and "they were accepted" or message)
 end
 
-local function is_callable(v) return type(v) == "function" or type(v) == "table" and getmetatable(v) and getmetatable(v).__call end
-
--- Calls visit() for the public callable members of a table, in sorted order.
-local function each(t, prefix, visit)
-  local names = {}
-  for name, v in pairs(t) do
-    if type(name) == "string" and name:sub(1, 1) ~= "_" and is_callable(v) then names[#names + 1] = name end
-  end
-  table.sort(names)
-  for _, name in ipairs(names) do
-    if not open[prefix .. name] then visit(prefix .. name, t[name]) end
-  end
-end
+local each = dofile("t/lib/public.lua")
 
 tap.group("functions", function()
   local operators = {}

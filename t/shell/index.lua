@@ -10,12 +10,6 @@ local SHAPE <const> = {2, 3, 4}
 -- A key is a list of entries: {at = i}, {range = {start, stop, step}}, {ids = nested list, shape =}, {mask = flat list,
 -- shape =}, {new = true}, {rest = true}.
 
-local function product(shape)
-  local n = 1
-  for _, size in ipairs(shape) do n = n * size end
-  return n
-end
-
 -- Returns the coordinates of element i (from 0) of a tensor of this shape.
 local function coordinates(i, shape)
   local at = {}
@@ -110,7 +104,7 @@ local function interpret(key, shape)
   for _, n in ipairs(#arrays > 0 and together or {}) do result[#result + 1] = n end
   for d = where + 1, #dims do result[#result + 1] = sizes[d] end
   local positions, nb = {}, #arrays > 0 and #together or 0
-  for i = 0, product(result) - 1 do
+  for i = 0, tap.numel(result) - 1 do
     local at, source = coordinates(i, result), {}
     for d, dim in ipairs(dims) do
       if dim.list then source[dim.axis] = dim.list[at[d <= where and d or d + nb] + 1] end
@@ -199,7 +193,7 @@ keys[#keys + 1] = {{rest = true}}
 
 -- ---- the checks ----
 
-local numel = product(SHAPE)
+local numel = tap.numel(SHAPE)
 local function variable(place, sbp)
   return (rille.arange(numel, {dtype = "f64"}) * 7 % 11):reshape(SHAPE):to_global{placement = place, sbp = sbp}:detach()
 end

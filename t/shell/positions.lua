@@ -29,17 +29,7 @@ local function misplaced(fn, ...)
   return table.concat(list, "\n")
 end
 
-local function is_callable(v) return type(v) == "function" or type(v) == "table" and getmetatable(v) and getmetatable(v).__call end
-
--- Calls visit(name, function) for the public members of a table, in order.
-local function each(t, prefix, visit)
-  local names = {}
-  for name, v in pairs(t) do
-    if type(name) == "string" and name:sub(1, 1) ~= "_" and is_callable(v) then names[#names + 1] = name end
-  end
-  table.sort(names)
-  for _, name in ipairs(names) do visit(prefix .. name, t[name]) end
-end
+local each = dofile("t/lib/public.lua")
 
 local function check(name, fn, ...) tap.is(misplaced(fn, ...), "", name .. ": errors name the user's line") end
 

@@ -82,14 +82,12 @@ end
 
 -- ---- printing in the shell: lists, modules, widths ----
 
-local first = 0
-while arg[first - 1] do first = first - 1 end
 local path = os.tmpname()
 local function typed(lines, columns)
   local f = assert(io.open(path, "w"))
   f:write(table.concat(lines, "\n"), "\n")
   f:close()
-  local run = ("%s -d cpu:4 --no-init --color never"):format(arg[first])
+  local run = ("%s -d cpu:4 --no-init --color never"):format(tap.program())
   if columns then
     run = ([[script -qec "stty cols %d; %s %s" /dev/null </dev/null 2>&1]]):format(columns, run, path)
   else

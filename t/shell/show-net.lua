@@ -35,9 +35,7 @@ tap.group("placements", function()
     end
     tap.ok(is_whole(svg), "the SVG of a placement is complete")
   end
-  local many = {}
-  for k = 1, 4096 do many[k] = k - 1 end
-  local plain, svg = drawn(rille.placement("meta", many), 40)
+  local plain, svg = drawn(rille.placement("meta", tap.ranks(4096)), 40)
   tap.ok(widest(plain) <= 40 and plain:find("4095") and plain:find("...", 1, true), "a large mesh is drawn without its middle", plain)
   tap.ok(is_whole(svg) and #svg < 20000, "the SVG of a large mesh is small")
   tap.fails(function() rille.placement("cpu", {0}):show("x.png") end, "expected the name of an .svg file", "another kind of file is refused")
@@ -58,9 +56,7 @@ tap.group("modules", function()
   for _, p in ipairs(net:parameters()) do
     count = count + p:numel()
     for _, shard in ipairs(p:shards()) do
-      local n = 4
-      for _, d in ipairs(shard.shape) do n = n * d end
-      bytes[shard.rank] = (bytes[shard.rank] or 0) + n
+      bytes[shard.rank] = (bytes[shard.rank] or 0) + 4 * tap.numel(shard.shape)
     end
   end
   tap.ok(plain:find((("%d"):format(count):gsub("(%d)(%d%d%d)$", "%1,%2"))), "the number of parameters is shown")

@@ -4,17 +4,13 @@
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
-local program, first = arg[0], 0
-while arg[first - 1] do first = first - 1 end
-program = arg[first]
-
 -- Runs a chunk in a new process and returns its output.
 local function run(options, chunk)
   local script = os.tmpname()
   local f = assert(io.open(script, "w"))
   f:write('local rille = require "rille"\nlocal P = rille.placement("cpu", {{0, 1}, {2, 3}})\n', chunk)
   f:close()
-  local p = assert(io.popen(("%s -d cpu:4 --no-init %s %s 2>&1"):format(program, options, script)))
+  local p = assert(io.popen(("%s -d cpu:4 --no-init %s %s 2>&1"):format(tap.program(), options, script)))
   local text = p:read("a")
   p:close()
   os.remove(script)
