@@ -28,13 +28,15 @@ TSV = "".join(f"{' '.join(f'{ord(c):X}' for c in a)}\t{' '.join(f'{ord(c):X}' fo
 def strange():
     """Ranges of code points for which the peers' Unicode is newer, for the functions that tokenizer.py does not check."""
     odd, lower, marks, clean = set(), N.Lowercase(), N.StripAccents(), N.BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False)
+    scripts = P.UnicodeScripts()
     for c in range(0x110000):
         s = chr(c)
         k = unicodedata.category(s)
         if 0xD800 <= c < 0xE000:
             continue
         cleaned = "" if c in (0, 0xFFFD) or (k in ("Cc", "Cf", "Co") and s not in "\t\n\r") else " " if s.isspace() and not 0x1c <= c <= 0x1f else s
-        if k == "Cn" or lower.normalize_str(s) != s.lower() or (marks.normalize_str(s) == "") != (k[0] == "M") or clean.normalize_str(s) != cleaned:
+        old = k not in ("Cn", "Co") and s != " " and len(scripts.pre_tokenize_str("a" + s + "a")) == 1 and len(scripts.pre_tokenize_str("\u03b1" + s + "\u03b1")) == 1
+        if k == "Cn" or old or lower.normalize_str(s) != s.lower() or (marks.normalize_str(s) == "") != (k[0] == "M") or clean.normalize_str(s) != cleaned:
             odd.add(c)
     ranges = []
     for c in sorted(odd):
@@ -72,6 +74,7 @@ def vocabularies():
     no = {"byte_fallback": False}
     suffix = trained(M.BPE(unk_token="<unk>", end_of_word_suffix="</w>"), T.BpeTrainer(vocab_size=260, special_tokens=SPECIAL, end_of_word_suffix="</w>", limit_alphabet=70, show_progress=False), P.WhitespaceSplit())
     clip = trained(M.BPE(unk_token="<s>", end_of_word_suffix="</w>"), T.BpeTrainer(vocab_size=700, special_tokens=SPECIAL[1:], end_of_word_suffix="</w>", initial_alphabet=P.ByteLevel.alphabet(), show_progress=False), P.ByteLevel(add_prefix_space=False))
+    clip["vocab"].update({c + "</w>": len(clip["vocab"]) + i for i, c in enumerate(sorted(c for c in base.SPELLED.values() if c + "</w>" not in clip["vocab"]))})
     prefix = trained(M.BPE(unk_token="<unk>", continuing_subword_prefix="##"), T.BpeTrainer(vocab_size=300, special_tokens=SPECIAL, continuing_subword_prefix="##", limit_alphabet=70, show_progress=False), P.Whitespace())
     word = trained(M.WordPiece(unk_token="[UNK]", max_input_chars_per_word=30), T.WordPieceTrainer(vocab_size=300, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]"], limit_alphabet=90, show_progress=False), P.BertPreTokenizer(), N.BertNormalizer())
     level = trained(M.WordLevel(unk_token="<unk>"), T.WordLevelTrainer(vocab_size=160, special_tokens=SPECIAL, show_progress=False), P.Whitespace())
