@@ -367,5 +367,5 @@ read_decoders(struct tokenizer *t, const char *path, const json_t *part)
 int
 read_decoder(struct tokenizer *t, const char *path, const json_t *part)
 {
-    return json_is_object(part) ? read_tokenizer_part(t, path, PART_DECODER, kinds, part) : 0;
+    return part && !json_is_null(part) ? read_tokenizer_part(t, path, PART_DECODER, kinds, part) : 0;
 }

@@ -320,12 +320,25 @@ read_unigram(struct tokenizer *t, const char *path, const json_t *root)
     return 0;
 }
 
+static const struct part_kind kinds[] = {
+    {"BPE", read_bpe}, {"Unigram", read_unigram}, {"WordPiece", read_words}, {"WordLevel", read_words}, {0}};
+
+/* Returns the type of the model. A file without a type has a BPE model. */
+static const char *
+model_type(const json_t *root)
+{
+    const json_t *model = json_object_get(root, "model");
+    return json_object_get(model, "type") ? type_of_part(model) : "BPE";
+}
+
+int
+check_model(const char *path, const json_t *root)
+{
+    return find_kind(path, "model", kinds, model_type(root)) ? 0 : err_last();
+}
+
 int
 read_model(struct tokenizer *t, const char *path, const json_t *root)
 {
-    static const struct part_kind kinds[] = {
-        {"BPE", read_bpe}, {"Unigram", read_unigram}, {"WordPiece", read_words}, {"WordLevel", read_words}, {0}};
-    const json_t *model = json_object_get(root, "model");
-    bool named = json_object_get(model, "type");
-    return read_kind(t, path, "model", kinds, named ? type_of_part(model) : "BPE", root);
+    return find_kind(path, "model", kinds, model_type(root))->read(t, path, root);
 }

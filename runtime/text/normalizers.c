@@ -403,5 +403,5 @@ read_normalizers(struct tokenizer *t, const char *path, const json_t *part)
 int
 read_normalizer(struct tokenizer *t, const char *path, const json_t *part)
 {
-    return json_is_object(part) ? read_tokenizer_part(t, path, PART_NORMALIZER, kinds, part) : 0;
+    return part && !json_is_null(part) ? read_tokenizer_part(t, path, PART_NORMALIZER, kinds, part) : 0;
 }

@@ -154,6 +154,36 @@ read_fixed_length(struct tokenizer *t, const char *path, const json_t *part)
     return add_split(t, path, &(struct split_step){.pattern = pattern});
 }
 
+/* ---- UnicodeScripts ---- */
+
+/* Splits between characters of different scripts. The scripts of Japanese and Chinese are one; a space and a character
+ * without a script belong to the piece before. */
+static int
+read_scripts(struct tokenizer *t, const char *path, const json_t *part)
+{
+    enum { CODE = 4 };
+    static const char codes[] = /* ISO 15924 */
+        "Adlm Aghb Ahom Arab Armi Armn Avst Bali Bamu Bass Batk Beng Bhks Bopo Brah Brai Bugi Buhd Cakm Cans "
+        "Cari Cham Cher Chrs Copt Cpmn Cprt Cyrl Deva Diak Dogr Dsrt Dupl Egyp Elba Elym Ethi Geor Glag Gong "
+        "Gonm Goth Gran Grek Gujr Guru Hang Hano Hatr Hebr Hluw Hmng Hmnp Hung Ital Java Kali Khar Khmr Khoj "
+        "Kits Knda Kthi Lana Laoo Latn Lepc Limb Lina Linb Lisu Lyci Lydi Mahj Maka Mand Mani Marc Medf Mend "
+        "Merc Mero Mlym Modi Mong Mroo Mtei Mult Mymr Nand Narb Nbat Newa Nkoo Nshu Ogam Olck Orkh Orya Osge "
+        "Osma Ougr Palm Pauc Perm Phag Phli Phlp Phnx Plrd Prti Rjng Rohg Runr Samr Sarb Saur Sgnw Shaw Shrd "
+        "Sidd Sind Sinh Sogd Sogo Sora Soyo Sund Sylo Syrc Tagb Takr Tale Talu Taml Tang Tavt Telu Tfng Tglg "
+        "Thaa Thai Tibt Tirh Tnsa Toto Ugar Vaii Vith Wara Wcho Xpeo Xsux Yezi Yiii Zanb Zinh";
+    static const char han[] = "\\p{sc:Hani}\\p{sc:Hira}\\p{sc:Kana}\\x{30fc}", any[] = " \\p{sc:Zzzz}";
+    struct str pattern = {0};
+    UNUSED(part);
+    str_addf(&pattern, "[%s][%s%s]*|(?![ \\x{30fc}])\\p{sc:Zyyy}(?:(?!\\x{30fc})[\\p{sc:Zyyy}%s])*", han, han, any,
+             any);
+    for (const char *at = codes; *at; at += at[CODE] ? CODE + 1 : CODE)
+        str_addf(&pattern, "|\\p{sc:%.4s}[\\p{sc:%.4s}%s]*", at, at, any);
+    int status = add_split(
+        t, path, &(struct split_step){.pattern = str_text(&pattern), .manner = SPLIT_REMOVED, .invert = true});
+    str_free(&pattern);
+    return status;
+}
+
 /* ---- Metaspace ---- */
 
 int
@@ -197,6 +227,7 @@ static const struct part_kind kinds[] = {{"ByteLevel", read_byte_level},
                                          {"WhitespaceSplit", read_whitespace_split},
                                          {"CharDelimiterSplit", read_delimiter},
                                          {"FixedLength", read_fixed_length},
+                                         {"UnicodeScripts", read_scripts},
                                          {"Sequence", read_pretokenizers},
                                          {0}};
 
@@ -209,5 +240,5 @@ read_pretokenizers(struct tokenizer *t, const char *path, const json_t *part)
 int
 read_pretokenizer(struct tokenizer *t, const char *path, const json_t *part)
 {
-    return json_is_object(part) ? read_tokenizer_part(t, path, PART_CUTTER, kinds, part) : 0;
+    return part && !json_is_null(part) ? read_tokenizer_part(t, path, PART_CUTTER, kinds, part) : 0;
 }

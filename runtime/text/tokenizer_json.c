@@ -72,6 +72,7 @@ read_root(struct tokenizer *t, const char *path, const json_t *root)
     const char *version = json_string_value(json_object_get(root, "version"));
     if (version && strcmp(version, "1.0")) return fail(E_ARG, "%s: version %s, expected 1.0", path, version);
     if (!json_is_object(json_object_get(root, "model"))) return fail(E_ARG, "%s: model is missing", path);
+    TRY(check_model(path, root));
     TRY(read_parts(t, path, root));
     TRY(read_model(t, path, root));
     TRY(end_splitting(t, path));

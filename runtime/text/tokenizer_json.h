@@ -16,9 +16,9 @@ struct part_kind {
     const char *type;
     int (*read)(struct tokenizer *t, const char *path, const json_t *part);
 };
-/* Reads a part with the reader of its type. E_ARG: unknown type. what: name of the part, for error texts. */
-int read_kind(struct tokenizer *t, const char *path, const char *what, const struct part_kind *kinds, const char *type,
-              const json_t *part);
+/* Returns the entry of this type; NULL after fail() with E_ARG: unknown type. what: name of the part, for the error. */
+const struct part_kind *find_kind(const char *path, const char *what, const struct part_kind *kinds, const char *type);
+/* Reads a part with the reader of its type. */
 int read_tokenizer_part(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kinds,
                         const json_t *part);
 int read_part_list(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kinds,
@@ -43,6 +43,8 @@ int read_parts(struct tokenizer *t, const char *path, const json_t *root);
 int read_normalizer(struct tokenizer *t, const char *path, const json_t *part);
 int read_pretokenizer(struct tokenizer *t, const char *path, const json_t *part);
 int read_decoder(struct tokenizer *t, const char *path, const json_t *part);
+/* Checks the type of the model. E_ARG: unknown type; other errors of such a file would not help the user. */
+int check_model(const char *path, const json_t *root);
 /* Reads the model. root: the file, for its added tokens. Call after the parts were read. */
 int read_model(struct tokenizer *t, const char *path, const json_t *root);
 /* Reads the template (the ids added around a text). Call after the tokens were read. */

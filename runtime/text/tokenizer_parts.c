@@ -33,24 +33,24 @@ text_of_part(const char *path, const json_t *part, const char *name, const char 
     return fail(E_ARG, "%s: the %s of %s must be a string without zero bytes", path, name, type_of_part(part));
 }
 
-int
-read_kind(struct tokenizer *t, const char *path, const char *what, const struct part_kind *kinds, const char *type,
-          const json_t *part)
+const struct part_kind *
+find_kind(const char *path, const char *what, const struct part_kind *kinds, const char *type)
 {
     struct str known = {0};
     for (const struct part_kind *k = kinds; k->type; k++)
-        if (!strcmp(k->type, type)) return k->read(t, path, part);
+        if (!strcmp(k->type, type)) return k;
     for (const struct part_kind *k = kinds; k->type; k++) str_addf(&known, "%s%s", k == kinds ? "" : ", ", k->type);
-    int status = fail(E_ARG, "%s: unknown %s '%.100s'; supported: %s", path, what, type, str_text(&known));
+    fail(E_ARG, "%s: unknown %s '%.100s'; supported: %s", path, what, type, str_text(&known));
     str_free(&known);
-    return status;
+    return NULL;
 }
 
 int
 read_tokenizer_part(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kinds,
                     const json_t *part)
 {
-    return read_kind(t, path, part_names[which], kinds, type_of_part(part), part);
+    const struct part_kind *kind = find_kind(path, part_names[which], kinds, type_of_part(part));
+    return kind ? kind->read(t, path, part) : E_ARG;
 }
 
 int

@@ -125,7 +125,8 @@ STRAY = b"\xc0\xc1\xc3\xed\xf5\xf8\xff"
 SKIPPED = []
 
 
-def string(seed):
+def string(seed, valid=False):
+    """valid: without the bytes that are not UTF-8."""
     draw = generator(seed)
     out = []
     def one(block):
@@ -142,7 +143,8 @@ def string(seed):
                 out.append(one((0x10000 * draw(17), 0x10000)).encode())                # a character of any plane
         elif kind == 5:
             for _ in range(draw(4)):
-                out.append(bytes([(STRAY[draw(len(STRAY))], 128 + draw(64))[draw(2)]]))  # mostly invalid UTF-8
+                stray = bytes([(STRAY[draw(len(STRAY))], 128 + draw(64))[draw(2)]])  # mostly invalid UTF-8
+                out.append(b"" if valid else stray)
         else:
             block = BLOCKS[draw(len(BLOCKS))]
             for _ in range(1 + draw(6)):
@@ -323,4 +325,5 @@ def main():
     write("tokenizer.lua", "\n".join(lines + ["  },", "}"]) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

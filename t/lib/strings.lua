@@ -1,0 +1,66 @@
+-- strings.lua - generates strings that are hard for tokenizers, as t/golden/tokenizer.py does: all planes of Unicode, long runs,
+-- invalid UTF-8. A string depends only on its seed.
+
+local strings = {}
+
+-- Returns the splitmix64 generator: draw(n) is a number from 0 to n - 1.
+function strings.generator(seed)
+  local state = seed
+  return function(n)
+    state = state + 0x9e3779b97f4a7c15
+    local z = state
+    z = (z ~ (z >> 30)) * 0xbf58476d1ce4e5b9
+    z = (z ~ (z >> 27)) * 0x94d049bb133111eb
+    return ((z ~ (z >> 31)) >> 1) % n
+  end
+end
+
+local function character(golden, block, draw)
+  local c = block[1] + draw(block[2])
+  if c >= 0xd800 and c < 0xe000 then return "" end
+  for _, range in ipairs(golden.skipped) do
+    if c < range[1] then break end
+    if c < range[1] + range[2] then return "" end
+  end
+  return utf8.char(c)
+end
+
+-- Returns the string of a seed. golden: blocks, bits, stray and skipped of a file in t/golden. valid: without invalid UTF-8.
+function strings.generated(golden, seed, valid)
+  local draw, out = strings.generator(seed), {}
+  local function some(n, f) for _ = 1, n do out[#out + 1] = f() end end
+  local function stray()
+    local byte = golden.stray[draw(#golden.stray) + 1]
+    local other = 128 + draw(64)
+    return string.char(draw(2) == 0 and byte or other)
+  end
+  for _ = 1, draw(24) do
+    local kind = draw(10)
+    if kind < 3 then
+      out[#out + 1] = golden.bits[draw(#golden.bits) + 1]
+    elseif kind == 3 then
+      out[#out + 1] = character(golden, golden.blocks[draw(#golden.blocks) + 1], draw):rep(1 + draw(40))
+    elseif kind == 4 then
+      some(1 + draw(3), function() return character(golden, {0x10000 * draw(17), 0x10000}, draw) end)
+    elseif kind == 5 then
+      some(draw(4), function() return valid and stray():sub(1, 0) or stray() end)
+    else
+      local block = golden.blocks[draw(#golden.blocks) + 1]
+      some(1 + draw(6), function() return character(golden, block, draw) end)
+    end
+  end
+  return table.concat(out)
+end
+
+-- Returns the digest of ids, or of the bytes of a text, after those of h.
+function strings.digest(h, ids)
+  for i = 1, #ids do h = (h ~ ids[i]) * 1099511628211 end
+  return (h ~ 0xffffffff) * 1099511628211
+end
+function strings.digest_text(h, text)
+  for i = 1, #text do h = (h ~ text:byte(i)) * 1099511628211 end
+  return (h ~ 0xff) * 1099511628211
+end
+strings.first_digest = 1469598103934665603
+
+return strings
