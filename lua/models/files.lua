@@ -7,6 +7,8 @@
 local rille = require "rille"
 local check = require "rille.check"
 local json = require "rille.json"
+local gguf = require "rille.models.gguf"
+local low_bits = require "rille.models.low_bits"
 local described = require "rille.models.described"
 local pieces = require "rille.models.pieces"
 
@@ -15,10 +17,10 @@ local files = {}
 local HEAD = "lm_head.weight"
 
 -- Calls visit(row) for each row of the kind's naming table, with %d replaced by each layer's number: {theirs, ours, ours..., turn
--- =, ...}.
-local function each_row(kind, config, visit)
-  if type(kind.names) == "function" then
-    for _, row in ipairs(kind.names(config)) do visit(row) end
+-- =, ...}. rows: the table, if the file has other names than Hugging Face's.
+local function each_row(kind, config, visit, rows)
+  if rows or type(kind.names) == "function" then
+    for _, row in ipairs(rows or kind.names(config)) do visit(row) end
     return
   end
   for _, row in ipairs(kind.names) do
@@ -53,7 +55,7 @@ end
 
 -- Returns the windows (pieces.lua) of the file's tensors for Rille's parameters. Fails with a list of missing and
 -- unknown tensors.
-local function pieces_of(kind, config, contents, path)
+local function pieces_of(kind, config, contents, path, rows)
   local list, wrong, known, has = {}, {}, {}, {}
   for _, entry in ipairs(contents) do has[entry.name] = entry end
   check.that(config.layers <= #contents, "models.%s: %s has %d tensors, which are not those of %d layers", kind.name, path,
@@ -73,7 +75,7 @@ local function pieces_of(kind, config, contents, path)
       return
     end
     for k = 1, #row - 1 do list[#list + 1] = pieces.of_row(row, entry, k) end
-  end)
+  end, rows)
   for _, entry in ipairs(contents) do
     if not known[entry.name] and not is_ignored(kind, entry.name) then
       wrong[#wrong + 1] = ("'%s' is not a tensor of %s"):format(entry.name, kind.name)
@@ -171,10 +173,22 @@ local function read_folder(kind, path, complete)
   check.that(theirs.model_type == kind.name, "%s: %s: model_type must be \"%s\", found %s", who, config_path, kind.name,
     check.quoted(theirs.model_type))
   check_words(kind, theirs, config_path)
-  local contents = rille._contents(tensors, nil, who)
+  local format = low_bits.format(who, config_path, theirs.quantization_config)
+  local contents = low_bits.mark(format, (rille._contents(tensors, format, who)))
+  theirs.quantization_config = nil
   local config = of_file(kind, config_path, function() return complete(kind.from_config(theirs, #contents)) end)
   config.eos_token_id = theirs.eos_token_id -- id, or list of ids, that ends a text
-  return config, pieces_of(kind, config, contents, tensors), {path = tensors, theirs = theirs}
+  return config, pieces_of(kind, config, contents, tensors), {path = tensors, format = format, theirs = theirs}
+end
+
+-- Reads the config of a .gguf file, like read_folder.
+local function read_gguf(kind, path, complete)
+  local who = ("models.%s.load"):format(kind.name)
+  local model_type, file = gguf.open(who, path)
+  check.that(model_type == kind.name, "%s: %s: its kind must be \"%s\", found \"%s\"", who, path, kind.name, model_type)
+  local config = of_file(kind, path, function() return complete(kind.from_config(file.words, #file.contents)) end)
+  config.eos_token_id = file.words.eos_token_id
+  return config, pieces_of(kind, config, file.contents, path, gguf.rows(file, config)), {path = path, format = "gguf", theirs = file.words}
 end
 
 function files.load(kind, path, options, complete)
@@ -182,7 +196,7 @@ function files.load(kind, path, options, complete)
   check.path(who, "the name of a folder or a file", path)
   check.that(options.quantize == nil or options.quantize == "int8", "%s: quantize must be \"int8\", found %s", who,
     check.shown(options.quantize))
-  local read = path:find("%.bin$") and kind.read_bin or read_folder
+  local read = path:find("%.gguf$") and read_gguf or path:find("%.bin$") and kind.read_bin or read_folder
   local config, list, from = read(kind, path, complete)
   local dtype = options.dtype or pieces.dtype(list)
   local model = of_file(kind, path, function()

@@ -2,6 +2,7 @@
 
 local rille = require "rille"
 local check = require "rille.check"
+local layout = require "rille.layout"
 
 local files = {}
 
@@ -25,6 +26,7 @@ function files.load(module, path)
   return module:__take("load: " .. path, rille.load(path, {
     placement = function(name) return fits(name) and state[name].placement or nil end,
     sbp = function(name) return fits(name) and state[name].sbp or nil end,
+    dtype = function(name) return state[name] and layout.is_float(state[name]) and state[name].dtype or nil end,
   }))
 end
 

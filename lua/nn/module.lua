@@ -7,7 +7,7 @@
 --   local y = net(x)                             calls forward
 --
 -- An instance is a plain table that records the order in which its fields were first set. A walk in that order finds
--- the parts of the instance: tensors that were parameters when they were set, buffers, modules, and tables of these. In
+-- the parts of the instance: tensors that were parameters, or frozen ones, when they were set, buffers, modules, and tables of these. In
 -- names, list members count from 0, as in checkpoints of other frameworks.
 
 local rille = require "rille"
@@ -26,10 +26,15 @@ Module.__index = Module
 local order_of = setmetatable({}, {__mode = "k"}) -- instance -> names of its fields, in the order first set
 local kind_of = setmetatable({}, {__mode = "k"}) -- instance -> name -> "parameter" or "buffer"
 
+-- Returns true if v is a tensor that requires a gradient, or one that was frozen (requires_grad was set to false).
+local function is_parameter(v)
+  return layout.is_tensor(v) and (v.requires_grad or rille._frozen(v))
+end
+
 function Module.__newindex(self, name, value)
   local order = order_of[self]
   order[#order + 1] = name
-  if layout.is_tensor(value) and value.requires_grad then kind_of[self][name] = "parameter" end
+  if is_parameter(value) then kind_of[self][name] = "parameter" end
   rawset(self, name, value)
   if settings.grows(self, value) then rille._generation() end
 end
@@ -197,7 +202,7 @@ local function walk(v, path, seen, on_module, on_tensor)
   local within = path == "" and "" or path .. "."
   each_part(v, function(name, part, kind, key)
     if layout.is_tensor(part) then
-      kind = kind or part.requires_grad and "parameter"
+      kind = kind or is_parameter(part) and "parameter"
       if kind then on_tensor(within .. name, part, kind, v, key) end
     elseif type(part) == "table" then
       walk(part, within .. name, seen, on_module, on_tensor)

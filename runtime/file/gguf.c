@@ -5,9 +5,12 @@
  *   ntensor times: name, u32 ndim, u64 sizes (last axis first), u32 type, u64 offset
  *   padding to the alignment; tensors, each at its offset
  *
- * Rille has no dtype for blocks of quantised types: such tensors can be listed, but not read. ggml's docs/gguf.md
- * describes the format. */
+ * Blocks of quantised types are decoded to f32 (coding.h). Types that Rille does not decode can be listed, but not
+ * read. ggml's docs/gguf.md describes the format. */
+#include "runtime/file/gguf.h"
+
 #include "runtime/base/error.h"
+#include "runtime/file/coding.h"
 #include "runtime/file/tensors.h"
 
 #include <stdlib.h>
@@ -17,8 +20,10 @@ enum { MAX_KEY = 65535, MAX_TEXT = 1 << 16, MAX_NEST = 4, ALIGNMENT = 32 };
 
 /* ---- dtypes of tensors ---- */
 
+/* Types by number. DT_NONE: values are decoded (coding.h), or can only be listed. NULL: the format does not use the
+ * number, or the type is newer than this table. */
 static const struct {
-    const char *name; /* NULL: the format does not use this number */
+    const char *name;
     uint8_t dtype;
 } types[] = {
     [0] = {"F32", DT_F32},    [1] = {"F16", DT_F16},  [2] = {"Q4_0", 0},      [3] = {"Q4_1", 0},
@@ -29,7 +34,26 @@ static const struct {
     [22] = {"IQ2_S", 0},      [23] = {"IQ4_XS", 0},   [24] = {"I8", 0},       [25] = {"I16", 0},
     [26] = {"I32", DT_I32},   [27] = {"I64", DT_I64}, [28] = {"F64", DT_F64}, [29] = {"IQ1_M", 0},
     [30] = {"BF16", DT_BF16}, [34] = {"TQ1_0", 0},    [35] = {"TQ2_0", 0},    [39] = {"MXFP4", 0},
+    [40] = {"NVFP4", 0},      [41] = {"Q1_0", 0},
 };
+
+/* Sets the dtype of an entry whose shape is known. A type newer than the table can be listed, but not read. */
+static int
+gguf_set_type(struct tensors *f, struct entry *e, uint32_t type)
+{
+    struct str number = {0};
+    const char *name = type < countof(types) ? types[type].name : NULL;
+    if (!name) {
+        str_addf(&number, "GGUF type %u", type);
+        name = arena_strdup(&f->arena, str_text(&number));
+        str_free(&number);
+    }
+    entry_set_dtype(e, name, type < countof(types) ? types[type].dtype : DT_NONE);
+    int64_t row = e->type.ndim ? e->type.dim[e->type.ndim - 1] : 1;
+    if (!e->coding || row % e->coding->elements == 0) return 0;
+    return fail(E_IO, "%s: '%s' has rows of %lld elements, expected a multiple of %d, the block of %s", e->source->name,
+                e->name, (long long)row, e->coding->elements, name);
+}
 
 /* ---- named values ---- */
 
@@ -67,18 +91,48 @@ skip_text(struct cursor *c)
     return cursor_skip(c, (int64_t)n);
 }
 
+static int skip_values(struct cursor *c, uint32_t type, uint64_t n, int depth);
+
+/* Reads the type and the number of a list's values. */
+static int
+take_list_head(struct cursor *c, uint32_t *type, uint64_t *n)
+{
+    TRY(cursor_u32(c, type));
+    TRY(cursor_u64(c, n));
+    if (*type >= countof(values)) return gguf_malformed(c, "a list has values of an unknown type");
+    return *n > (uint64_t)c->source->size ? gguf_malformed(c, "a list is longer than the file") : 0;
+}
+
 static int
 skip_list(struct cursor *c, int depth)
 {
     uint32_t type;
     uint64_t n;
-    TRY(cursor_u32(c, &type));
-    TRY(cursor_u64(c, &n));
-    if (type >= countof(values)) return gguf_malformed(c, "a list has values of an unknown type");
-    if (depth == MAX_NEST) return gguf_malformed(c, "lists are nested too deep");
-    if (n > (uint64_t)c->source->size) return gguf_malformed(c, "a list is longer than the file");
+    TRY(take_list_head(c, &type, &n));
+    return depth == MAX_NEST ? gguf_malformed(c, "lists are nested too deep") : skip_values(c, type, n, depth);
+}
+
+static int
+skip_values(struct cursor *c, uint32_t type, uint64_t n, int depth)
+{
     if (values[type].bytes) return cursor_skip(c, (int64_t)n * values[type].bytes);
     for (uint64_t i = 0; i < n; i++) TRY(type == VALUE_TEXT ? skip_text(c) : skip_list(c, depth + 1));
+    return 0;
+}
+
+/* Records where a list is stored, and skips it. */
+static int
+take_list(struct tensors *f, struct cursor *c, const char *key)
+{
+    struct metadata_list list = {.source = c->source};
+    uint64_t n;
+    TRY(take_list_head(c, &list.type, &n));
+    list.at = c->at;
+    list.n = (int64_t)n;
+    TRY(skip_values(c, list.type, n, 0));
+    list.key = arena_strdup(&f->arena, key);
+    GROW(f->list, f->nlist + 1, f->list_capacity);
+    f->list[f->nlist++] = list;
     return 0;
 }
 
@@ -101,7 +155,8 @@ gguf_number_text(const uint8_t *bytes, int n, char kind, struct str *out)
     }
 }
 
-/* Reads one named value. Numbers and short texts become metadata; lists and long texts are skipped. */
+/* Reads one named value. Numbers and short texts become metadata; lists are recorded, and long texts
+ * skipped. */
 static int
 gguf_take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *alignment)
 {
@@ -112,7 +167,7 @@ gguf_take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *ali
     TRY(take_text(c, key, MAX_KEY));
     TRY(cursor_u32(c, &type));
     if (type >= countof(values)) return gguf_malformed(c, "a value has an unknown type");
-    if (type == VALUE_LIST) return skip_list(c, 0);
+    if (type == VALUE_LIST) return take_list(f, c, key);
     if (type == VALUE_TEXT) {
         uint64_t n;
         TRY(cursor_u64(c, &n));
@@ -129,6 +184,44 @@ gguf_take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *ali
     if (!strcmp(key, "general.alignment")) *alignment = strtoll(str_text(&text), NULL, 10);
     str_free(&text);
     return 0;
+}
+
+/* Reads a value of a list, and calls visit. scratch: room for a text. */
+static int
+visit_list_value(struct cursor *c, uint32_t type, char *scratch, gguf_visit *visit, void *arg)
+{
+    struct str text = {0};
+    uint8_t number[8] = {0};
+    uint64_t n;
+    if (type == VALUE_TEXT) {
+        TRY(cursor_u64(c, &n));
+        if (n > MAX_TEXT) return gguf_malformed(c, "a string of a list is too long");
+        TRY(cursor_take(c, scratch, (int64_t)n));
+        visit(arg, scratch, (size_t)n, false);
+        return 0;
+    }
+    TRY(cursor_take(c, number, values[type].bytes));
+    gguf_number_text(number, values[type].bytes, values[type].kind, &text);
+    visit(arg, str_text(&text), text.len, true);
+    str_free(&text);
+    return 0;
+}
+
+int
+gguf_list(const struct tensors *f, const char *key, gguf_visit *visit, void *arg)
+{
+    const struct metadata_list *list = NULL;
+    struct cursor c;
+    for (int32_t i = 0; i < f->nlist; i++)
+        if (!strcmp(f->list[i].key, key)) list = &f->list[i];
+    if (!list) return fail(E_ARG, "%s: its metadata has no list '%s'", f->path, key);
+    cursor_init(&c, list->source, "a GGUF file");
+    if (list->type == VALUE_LIST) return gguf_malformed(&c, "a list of lists is not supported");
+    char *scratch = must_alloc(MAX_TEXT + 1);
+    int status = cursor_skip(&c, list->at);
+    for (int64_t i = 0; i < list->n && !status; i++) status = visit_list_value(&c, list->type, scratch, visit, arg);
+    free(scratch);
+    return status;
 }
 
 /* ---- tensors ---- */
@@ -150,11 +243,8 @@ gguf_take_tensor(struct tensors *f, struct cursor *c, char *scratch)
     }
     TRY(cursor_u32(c, &type));
     TRY(cursor_u64(c, &offset));
-    if (type >= countof(types) || !types[type].name)
-        return fail(E_IO, "%s: '%s' has an unknown type %u", c->source->name, e->name, type);
+    TRY(gguf_set_type(f, e, type));
     if (offset > (uint64_t)c->source->size) return gguf_malformed(c, "a tensor is beyond the end of the file");
-    e->type.dtype = types[type].dtype;
-    e->foreign = types[type].name;
     e->offset = (int64_t)offset;
     return 0;
 }
@@ -172,7 +262,7 @@ by_offset(const void *x, const void *y)
 static int64_t
 least_bytes(const struct entry *e)
 {
-    return e->type.dtype != DT_NONE ? type_bytes(&e->type) : type_numel(&e->type) > 0;
+    return e->type.dtype != DT_NONE ? entry_bytes(e) : type_numel(&e->type) > 0;
 }
 
 /* Checks that no two tensors overlap. No known program writes such files. */
