@@ -77,7 +77,7 @@ local function pieces_of(kind, config, contents, path, rows)
     for k = 1, #row - 1 do list[#list + 1] = pieces.of_row(row, entry, k) end
   end, rows)
   for _, entry in ipairs(contents) do
-    if not known[entry.name] and not is_ignored(kind, entry.name) then
+    if not known[entry.name] and not is_ignored(rows and gguf or kind, entry.name) then
       wrong[#wrong + 1] = ("'%s' is not a tensor of %s"):format(entry.name, kind.name)
     end
   end

@@ -10,6 +10,8 @@ local names = require "rille.models.names"
 
 local gguf = {}
 
+gguf.ignored = {"^rope_freqs%.weight$", "^rope_factors_%a+%.weight$"} -- tensors that are settings of the model
+
 -- ---- metadata ----
 
 -- Returns a file's contents, and its metadata as a function of a key: a number, boolean or text; nil: absent. "%s" at the start of
@@ -76,7 +78,7 @@ local archs = {
     experts(c, get)
     return "mixtral"
   end},
-  arcee = {"arcee", pairs = true},
+  arcee = {"arcee", pairs = true, words = function(c) c.hidden_act = "relu2" end},
   smollm3 = {"smollm3", pairs = true},
   qwen2 = {"qwen2"},
   qwen2moe = {"qwen2_moe", words = function(c, get) experts(c, get, {norm_topk_prob = false}) end},

@@ -419,7 +419,8 @@ pickle_step(struct machine *m, uint8_t op)
     case 'j': return recall_at(m, 4);
     case 'c': return push_global_lines(m);
     case 0x93: return push_global_stack(m);
-    case 'R': return reduce(m);
+    case 'R':
+    case 0x81: return reduce(m);
     case 'b': return set_state(m);
     case 'Q': return push_stored(m);
     default:
