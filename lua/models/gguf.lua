@@ -129,6 +129,18 @@ local archs = {
   end},
   dots1 = {"dots1", words = function(c, get) experts(c, get) end},
   ["minimax-m2"] = {"minimax_m2", words = function(c, get) experts(c, get, {rotary_dim = get"%s.rope.dimension_count"}) end},
+  deepseek2 = {"deepseek_v2", words = function(c, get)
+    local sigmoid, rotated = get"%s.expert_gating_func" == 2, get"%s.rope.dimension_count"
+    experts(c, get, {topk_method = (get"%s.expert_group_count" or 1) > 1 and "group_limited_greedy" or nil})
+    c.norm_topk_prob = get"%s.expert_weights_norm" or false
+    c.q_lora_rank, c.kv_lora_rank = get"%s.attention.q_lora_rank", get"%s.attention.kv_lora_rank"
+    c.qk_rope_head_dim, c.v_head_dim = rotated, get"%s.attention.value_length_mla" or get"%s.attention.value_length"
+    c.qk_nope_head_dim = (get"%s.attention.key_length_mla" or c.head_dim) - rotated
+    c.num_key_value_heads, c.head_dim, c.partial_rotary_factor, c.attention_bias = c.num_attention_heads, nil, nil, false
+    local factor = get"%s.rope.scaling.yarn_log_multiplier" -- mscale times 0.1
+    if c.rope_scaling and factor then c.rope_scaling.mscale, c.rope_scaling.mscale_all_dim = factor * 10, factor * 10 end
+    return sigmoid and "deepseek_v3" or nil
+  end},
   nemotron = {"nemotron", plus = true, words = function(c) c.hidden_act = "relu2" end},
   exaone4 = {"exaone4", names = after},
   ["gpt-oss"] = {"gpt_oss", names = {norm2 = "post_attention_norm"}, words = function(c, get) experts(c, get) end},
@@ -189,8 +201,28 @@ local base = {
   sinks = "attn_sinks.weight", gate = "ffn_gate", up = "ffn_up", down = "ffn_down", positions = "position_embd",
   embed_norm = "token_embd_norm", router = "ffn_gate_inp", correction = "exp_probs_b.bias", separate = true,
   expert_gate = "ffn_gate_exps", expert_up = "ffn_up_exps", expert_down = "ffn_down_exps",
-  shared_gate_proj = "ffn_gate_shexp", shared_up = "ffn_up_shexp", shared_down = "ffn_down_shexp", shared_gate = "ffn_gate_inp_shexp",
+  q_a = "attn_q_a", q_a_norm = "attn_q_a_norm", q_b = "attn_q_b", kv_a = "attn_kv_a_mqa", kv_a_norm = "attn_kv_a_norm",
+  kv = "attn_kv_b", shared_gate_proj = "ffn_gate_shexp", shared_up = "ffn_up_shexp", shared_down = "ffn_down_shexp", shared_gate = "ffn_gate_inp_shexp",
 }
+
+-- Returns a latent attention's projection of keys and values, from (heads, rank, keys) and (heads, values, rank).
+local function keys_and_values(parts)
+  local both = rille.concat({parts[1]:transpose(1, 2), parts[2]}, 1)
+  return both:reshape{-1, both.shape[3]}
+end
+
+-- Returns the rows for a file that stores this projection in two tensors.
+local function with_split_latent(rows)
+  local list = {}
+  for _, row in ipairs(rows) do
+    local at = row[1]:match("^(.*)attn_kv_b%.weight$")
+    for k, part in ipairs(at and {"k", "v"} or {}) do
+      list[#list + 1] = {at .. "attn_" .. part .. "_b.weight", row[2], stack = k - 1, join = keys_and_values}
+    end
+    if not at then list[#list + 1] = row end
+  end
+  return list
+end
 
 local function joined(c) return {shares = {c.heads, c.kv_heads, c.kv_heads}} end
 
@@ -228,12 +260,14 @@ function gguf.open(who, path)
   local words = words_of(who, path, get, has, has_file)
   local model_type = spec.words and spec.words(words, get, has) or spec[1]
   words.model_type = model_type
-  return model_type, {contents = contents, spec = spec, names = names_of(spec, words, has), words = words}
+  return model_type, {contents = contents, spec = spec, names = names_of(spec, words, has), words = words,
+    splits_latent = has"attn_k_b.weight"}
 end
 
 -- Returns the rows of the naming table (names.lua) of an opened file, for a model with this config.
 function gguf.rows(file, config)
-  return mark(names.rows(file.words.model_type, config, file.names), file.spec, config)
+  local rows = names.rows(file.words.model_type, config, file.names)
+  return mark(file.splits_latent and with_split_latent(rows) or rows, file.spec, config)
 end
 
 return gguf

@@ -7,7 +7,8 @@
 -- A row {theirs, ours, ours..., turn =, axis =, shares =, groups =, stack =, view =, f32 =} names a tensor of the file and
 -- its parameters. axis, shares: the parameters are joined along this axis (from 1) in these shares (default: equal). turn: their
 -- last two axes are exchanged in the file. groups: number of blocks of that axis; each block has a part of every parameter. stack:
--- `theirs` holds one position of the parameter's first axis: its index, from 0. view: the file has a first axis of 1. f32: the
+-- `theirs` holds one position of the parameter's first axis: its index, from 0; or join makes the parameter from the list of all
+-- such tensors. view: the file has a first axis of 1. f32: the
 -- tensor is f32 in a model of any dtype. pairs: number of heads whose rows are in pairs of neighbours; plus: the tensor is stored plus
 -- this number. Pieces of rows with groups, stack, view, pairs or plus have a function `make`, which makes the parameter from the
 -- tensor; each rank reads a part of the tensor's rows.
@@ -75,7 +76,7 @@ function pieces.of_row(row, entry, k)
     return piece
   end
   local whole = pieces.part(ours, entry, 1, 1, 1)
-  whole.stack, whole.f32 = row.stack, row.f32
+  whole.stack, whole.join, whole.f32 = row.stack, row.join, row.f32
   function whole.make(value)
     if row.view then return value:reshape{-1} end
     if row.plus then return value - row.plus end
@@ -209,7 +210,7 @@ function pieces.read(model, who, path, format, list)
     stacks[ours][piece.stack + 1] = value
     left[ours] = left[ours] - 1
     if left[ours] > 0 then return end
-    state[ours] = made({make = function() return rille.stack(stacks[ours], 0) end}, nil, tensors[ours])
+    state[ours] = made({make = function(parts) return piece.join and piece.join(parts) or rille.stack(parts, 0) end}, stacks[ours], tensors[ours])
     stacks[ours] = nil
   end)
   model:load_state_dict(state)

@@ -591,6 +591,55 @@ output_norm.weight  copy  model.norm.weight
 blk.%.ffn_down_exps.weight  stack  model.layers.%.mlp.experts.[0-7].down_proj.weight
 blk.%.ffn_gate_exps.weight  stack  model.layers.%.mlp.experts.[0-7].gate_proj.weight
 blk.%.ffn_up_exps.weight  stack  model.layers.%.mlp.experts.[0-7].up_proj.weight]]},
+  {name = "deepseek_v2", metadata = {{"general.architecture", "s", "deepseek2"}, {"deepseek2.context_length", "u", 64}, {"deepseek2.embedding_length", "u", 32}, {"deepseek2.block_count", "u", 2}, {"deepseek2.feed_forward_length", "u", 48}, {"deepseek2.attention.head_count", "u", 4}, {"deepseek2.attention.layer_norm_rms_epsilon", "f", 1e-06}, {"deepseek2.rope.freq_base", "f", 10000.0}, {"deepseek2.attention.head_count_kv", "u", 1}, {"deepseek2.attention.q_lora_rank", "u", 1536}, {"deepseek2.attention.kv_lora_rank", "u", 16}, {"deepseek2.attention.key_length", "u", 20}, {"deepseek2.attention.value_length", "u", 16}, {"deepseek2.attention.key_length_mla", "u", 12}, {"deepseek2.attention.value_length_mla", "u", 12}, {"deepseek2.rope.dimension_count", "u", 4}, {"deepseek2.expert_gating_func", "u", 1}, {"deepseek2.expert_count", "u", 8}, {"deepseek2.expert_used_count", "u", 2}, {"deepseek2.expert_feed_forward_length", "u", 16}, {"deepseek2.expert_shared_count", "u", 1}, {"deepseek2.expert_weights_scale", "f", 1.5}, {"deepseek2.expert_weights_norm", "b", false}, {"deepseek2.leading_dense_block_count", "u", 1}},
+    tensors = [[output.weight  copy  lm_head.weight
+token_embd.weight  copy  model.embed_tokens.weight
+blk.%.attn_norm.weight  copy  model.layers.%.input_layernorm.weight
+blk.%.ffn_down.weight  copy  model.layers.%.mlp.down_proj.weight
+blk.%.ffn_gate.weight  copy  model.layers.%.mlp.gate_proj.weight
+blk.%.ffn_up.weight  copy  model.layers.%.mlp.up_proj.weight
+blk.%.ffn_norm.weight  copy  model.layers.%.post_attention_layernorm.weight
+blk.%.attn_kv_a_norm.weight  copy  model.layers.%.self_attn.kv_a_layernorm.weight
+blk.%.attn_kv_a_mqa.weight  copy  model.layers.%.self_attn.kv_a_proj_with_mqa.weight
+blk.%.attn_k_b.weight  latentk 4 8 12  model.layers.%.self_attn.kv_b_proj.weight
+blk.%.attn_v_b.weight  latentv 4 8 12  model.layers.%.self_attn.kv_b_proj.weight
+blk.%.attn_output.weight  copy  model.layers.%.self_attn.o_proj.weight
+blk.%.attn_q_a_norm.weight  copy  model.layers.%.self_attn.q_a_layernorm.weight
+blk.%.attn_q_a.weight  copy  model.layers.%.self_attn.q_a_proj.weight
+blk.%.attn_q_b.weight  copy  model.layers.%.self_attn.q_b_proj.weight
+blk.%.ffn_gate_inp.weight  copy  model.layers.%.mlp.gate.weight
+blk.%.ffn_down_shexp.weight  copy  model.layers.%.mlp.shared_experts.down_proj.weight
+blk.%.ffn_gate_shexp.weight  copy  model.layers.%.mlp.shared_experts.gate_proj.weight
+blk.%.ffn_up_shexp.weight  copy  model.layers.%.mlp.shared_experts.up_proj.weight
+output_norm.weight  copy  model.norm.weight
+blk.%.ffn_down_exps.weight  stack  model.layers.%.mlp.experts.[0-7].down_proj.weight
+blk.%.ffn_gate_exps.weight  stack  model.layers.%.mlp.experts.[0-7].gate_proj.weight
+blk.%.ffn_up_exps.weight  stack  model.layers.%.mlp.experts.[0-7].up_proj.weight]]},
+  {name = "deepseek_v3", metadata = {{"general.architecture", "s", "deepseek2"}, {"deepseek2.context_length", "u", 64}, {"deepseek2.embedding_length", "u", 32}, {"deepseek2.block_count", "u", 2}, {"deepseek2.feed_forward_length", "u", 48}, {"deepseek2.attention.head_count", "u", 4}, {"deepseek2.attention.layer_norm_rms_epsilon", "f", 1e-06}, {"deepseek2.rope.freq_base", "f", 10000.0}, {"deepseek2.attention.head_count_kv", "u", 1}, {"deepseek2.attention.q_lora_rank", "u", 16}, {"deepseek2.attention.kv_lora_rank", "u", 16}, {"deepseek2.attention.key_length", "u", 20}, {"deepseek2.attention.value_length", "u", 16}, {"deepseek2.attention.key_length_mla", "u", 12}, {"deepseek2.attention.value_length_mla", "u", 12}, {"deepseek2.rope.dimension_count", "u", 4}, {"deepseek2.expert_gating_func", "u", 2}, {"deepseek2.expert_count", "u", 8}, {"deepseek2.expert_used_count", "u", 2}, {"deepseek2.expert_feed_forward_length", "u", 16}, {"deepseek2.expert_shared_count", "u", 1}, {"deepseek2.expert_group_count", "u", 4}, {"deepseek2.expert_group_used_count", "u", 2}, {"deepseek2.expert_weights_scale", "f", 2.5}, {"deepseek2.expert_weights_norm", "b", true}, {"deepseek2.leading_dense_block_count", "u", 1}},
+    tensors = [[output.weight  copy  lm_head.weight
+token_embd.weight  copy  model.embed_tokens.weight
+blk.%.attn_norm.weight  copy  model.layers.%.input_layernorm.weight
+blk.%.ffn_down.weight  copy  model.layers.%.mlp.down_proj.weight
+blk.%.ffn_gate.weight  copy  model.layers.%.mlp.gate_proj.weight
+blk.%.ffn_up.weight  copy  model.layers.%.mlp.up_proj.weight
+blk.%.ffn_norm.weight  copy  model.layers.%.post_attention_layernorm.weight
+blk.%.attn_kv_a_norm.weight  copy  model.layers.%.self_attn.kv_a_layernorm.weight
+blk.%.attn_kv_a_mqa.weight  copy  model.layers.%.self_attn.kv_a_proj_with_mqa.weight
+blk.%.attn_k_b.weight  latentk 4 8 12  model.layers.%.self_attn.kv_b_proj.weight
+blk.%.attn_v_b.weight  latentv 4 8 12  model.layers.%.self_attn.kv_b_proj.weight
+blk.%.attn_output.weight  copy  model.layers.%.self_attn.o_proj.weight
+blk.%.attn_q_a_norm.weight  copy  model.layers.%.self_attn.q_a_layernorm.weight
+blk.%.attn_q_a.weight  copy  model.layers.%.self_attn.q_a_proj.weight
+blk.%.attn_q_b.weight  copy  model.layers.%.self_attn.q_b_proj.weight
+blk.%.exp_probs_b.bias  copy  model.layers.%.mlp.gate.e_score_correction_bias
+blk.%.ffn_gate_inp.weight  copy  model.layers.%.mlp.gate.weight
+blk.%.ffn_down_shexp.weight  copy  model.layers.%.mlp.shared_experts.down_proj.weight
+blk.%.ffn_gate_shexp.weight  copy  model.layers.%.mlp.shared_experts.gate_proj.weight
+blk.%.ffn_up_shexp.weight  copy  model.layers.%.mlp.shared_experts.up_proj.weight
+output_norm.weight  copy  model.norm.weight
+blk.%.ffn_down_exps.weight  stack  model.layers.%.mlp.experts.[0-7].down_proj.weight
+blk.%.ffn_gate_exps.weight  stack  model.layers.%.mlp.experts.[0-7].gate_proj.weight
+blk.%.ffn_up_exps.weight  stack  model.layers.%.mlp.experts.[0-7].up_proj.weight]]},
   {name = "gpt_oss", metadata = {{"general.architecture", "s", "gpt-oss"}, {"gpt-oss.context_length", "u", 64}, {"gpt-oss.embedding_length", "u", 32}, {"gpt-oss.block_count", "u", 2}, {"gpt-oss.feed_forward_length", "u", 48}, {"gpt-oss.attention.head_count", "u", 4}, {"gpt-oss.attention.head_count_kv", "u", 2}, {"gpt-oss.attention.key_length", "u", 8}, {"gpt-oss.attention.value_length", "u", 8}, {"gpt-oss.attention.layer_norm_rms_epsilon", "f", 1e-05}, {"gpt-oss.rope.freq_base", "f", 10000.0}, {"gpt-oss.rope.dimension_count", "u", 8}, {"gpt-oss.rope.scaling.type", "s", "yarn"}, {"gpt-oss.rope.scaling.factor", "f", 4.0}, {"gpt-oss.rope.scaling.original_context_length", "u", 16}, {"gpt-oss.attention.sliding_window", "u", 8}, {"gpt-oss.expert_count", "u", 4}, {"gpt-oss.expert_used_count", "u", 2}},
     tensors = [[output.weight  copy  lm_head.weight
 token_embd.weight  copy  model.embed_tokens.weight
@@ -801,6 +850,31 @@ blk.%.attn_q_norm.weight  plus  model.layers.%.self_attn.q_norm.weight
 blk.%.attn_q.weight  copy  model.layers.%.self_attn.q_proj.weight
 blk.%.attn_v.weight  copy  model.layers.%.self_attn.v_proj.weight
 output_norm.weight  plus  model.norm.weight]]},
+  {name = "deepseek_v2 yarn", metadata = {{"general.architecture", "s", "deepseek2"}, {"deepseek2.context_length", "u", 64}, {"deepseek2.embedding_length", "u", 32}, {"deepseek2.block_count", "u", 2}, {"deepseek2.feed_forward_length", "u", 48}, {"deepseek2.attention.head_count", "u", 4}, {"deepseek2.attention.layer_norm_rms_epsilon", "f", 1e-06}, {"deepseek2.rope.freq_base", "f", 10000.0}, {"deepseek2.rope.scaling.type", "s", "yarn"}, {"deepseek2.rope.scaling.factor", "f", 4.0}, {"deepseek2.rope.scaling.original_context_length", "u", 16}, {"deepseek2.attention.head_count_kv", "u", 1}, {"deepseek2.attention.q_lora_rank", "u", 16}, {"deepseek2.attention.kv_lora_rank", "u", 16}, {"deepseek2.attention.key_length", "u", 20}, {"deepseek2.attention.value_length", "u", 16}, {"deepseek2.attention.key_length_mla", "u", 12}, {"deepseek2.attention.value_length_mla", "u", 12}, {"deepseek2.rope.dimension_count", "u", 4}, {"deepseek2.expert_gating_func", "u", 1}, {"deepseek2.rope.scaling.yarn_log_multiplier", "f", 0.06999999999999999}, {"deepseek2.expert_count", "u", 8}, {"deepseek2.expert_used_count", "u", 2}, {"deepseek2.expert_feed_forward_length", "u", 16}, {"deepseek2.expert_shared_count", "u", 1}, {"deepseek2.expert_group_count", "u", 4}, {"deepseek2.expert_group_used_count", "u", 2}, {"deepseek2.expert_weights_scale", "f", 1.0}, {"deepseek2.expert_weights_norm", "b", false}, {"deepseek2.leading_dense_block_count", "u", 1}},
+    config = [=[{"attention_bias": false, "first_k_dense_replace": 1, "head_dim": 4, "hidden_act": "silu", "hidden_size": 32, "intermediate_size": 48, "kv_lora_rank": 16, "max_position_embeddings": 64, "mlp_bias": false, "model_type": "deepseek_v2", "moe_intermediate_size": 16, "n_group": 4, "n_routed_experts": 8, "n_shared_experts": 1, "norm_topk_prob": false, "num_attention_heads": 4, "num_experts_per_tok": 2, "num_hidden_layers": 2, "num_key_value_heads": 4, "q_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "rms_norm_eps": 1e-06, "rope_parameters": {"factor": 4.0, "mscale": 0.7, "mscale_all_dim": 0.7, "original_max_position_embeddings": 16, "rope_theta": 10000.0, "rope_type": "yarn"}, "routed_scaling_factor": 1.0, "tie_word_embeddings": false, "topk_group": 2, "topk_method": "group_limited_greedy", "v_head_dim": 12, "vocab_size": 64}]=],
+    tensors = [[output.weight  copy  lm_head.weight
+token_embd.weight  copy  model.embed_tokens.weight
+blk.%.attn_norm.weight  copy  model.layers.%.input_layernorm.weight
+blk.%.ffn_down.weight  copy  model.layers.%.mlp.down_proj.weight
+blk.%.ffn_gate.weight  copy  model.layers.%.mlp.gate_proj.weight
+blk.%.ffn_up.weight  copy  model.layers.%.mlp.up_proj.weight
+blk.%.ffn_norm.weight  copy  model.layers.%.post_attention_layernorm.weight
+blk.%.attn_kv_a_norm.weight  copy  model.layers.%.self_attn.kv_a_layernorm.weight
+blk.%.attn_kv_a_mqa.weight  copy  model.layers.%.self_attn.kv_a_proj_with_mqa.weight
+blk.%.attn_k_b.weight  latentk 4 8 12  model.layers.%.self_attn.kv_b_proj.weight
+blk.%.attn_v_b.weight  latentv 4 8 12  model.layers.%.self_attn.kv_b_proj.weight
+blk.%.attn_output.weight  copy  model.layers.%.self_attn.o_proj.weight
+blk.%.attn_q_a_norm.weight  copy  model.layers.%.self_attn.q_a_layernorm.weight
+blk.%.attn_q_a.weight  copy  model.layers.%.self_attn.q_a_proj.weight
+blk.%.attn_q_b.weight  copy  model.layers.%.self_attn.q_b_proj.weight
+blk.%.ffn_gate_inp.weight  copy  model.layers.%.mlp.gate.weight
+blk.%.ffn_down_shexp.weight  copy  model.layers.%.mlp.shared_experts.down_proj.weight
+blk.%.ffn_gate_shexp.weight  copy  model.layers.%.mlp.shared_experts.gate_proj.weight
+blk.%.ffn_up_shexp.weight  copy  model.layers.%.mlp.shared_experts.up_proj.weight
+output_norm.weight  copy  model.norm.weight
+blk.%.ffn_down_exps.weight  stack  model.layers.%.mlp.experts.[0-7].down_proj.weight
+blk.%.ffn_gate_exps.weight  stack  model.layers.%.mlp.experts.[0-7].gate_proj.weight
+blk.%.ffn_up_exps.weight  stack  model.layers.%.mlp.experts.[0-7].up_proj.weight]]},
   {name = "starcoder2 no window", metadata = {{"general.architecture", "s", "starcoder2"}, {"starcoder2.context_length", "u", 64}, {"starcoder2.embedding_length", "u", 32}, {"starcoder2.block_count", "u", 2}, {"starcoder2.feed_forward_length", "u", 48}, {"starcoder2.attention.head_count", "u", 4}, {"starcoder2.attention.head_count_kv", "u", 2}, {"starcoder2.attention.layer_norm_epsilon", "f", 1e-05}, {"starcoder2.rope.freq_base", "f", 10000.0}, {"starcoder2.rope.dimension_count", "u", 8}},
     config = [=[{"hidden_act": "gelu_pytorch_tanh", "hidden_size": 32, "intermediate_size": 48, "max_position_embeddings": 64, "model_type": "starcoder2", "norm_epsilon": 1e-05, "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}, "tie_word_embeddings": true, "use_bias": true, "vocab_size": 64}]=],
     tensors = [[token_embd.weight  copy  model.embed_tokens.weight

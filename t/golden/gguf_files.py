@@ -8,7 +8,7 @@ By entry: the architecture, metadata {key, kind, value}, and tensors {name, oper
 tensors are those of the package gguf; the operations are those of llama.cpp's convert_hf_to_gguf.py:
 copy; pairs N (rows of N heads in pairs of neighbours); plus (one is added); blocks N a,b,c (N blocks of rows with a : b : c
 parts become a, b and c together); half K, part K (of two along axis 1, or 0); values (given); flat (of one axis); alternate K (every second along the last axis, then transposed);
-turn (the last two axes are exchanged); stack (several are stacked).
+turn (the last two axes are exchanged); stack (several are stacked); latentk, latentv N A B (N heads of A rows of keys, which are transposed, and B of values).
 """
 import io
 import os
@@ -31,12 +31,13 @@ ARCH = {"llama": "LLAMA", "mistral": "LLAMA", "mixtral": "LLAMA", "arcee": "ARCE
         "falcon": "FALCON", "gpt_neox": "GPTNEOX", "bloom": "BLOOM", "mpt": "MPT", "gpt_bigcode": "STARCODER", "olmo": "OLMO",
         "olmo2": "OLMO2", "olmo3": "OLMO2", "olmoe": "OLMOE", "granite": "GRANITE", "granitemoe": "GRANITE_MOE",
         "granitemoeshared": "GRANITE_MOE", "cohere": "COMMAND_R", "cohere2": "COHERE2", "glm4": "GLM4", "glm4_moe": "GLM4_MOE",
-        "dots1": "DOTS1", "minimax_m2": "MINIMAXM2", "nemotron": "NEMOTRON", "exaone4": "EXAONE4", "gpt_oss": "GPT_OSS"}
+        "dots1": "DOTS1", "minimax_m2": "MINIMAXM2", "nemotron": "NEMOTRON", "exaone4": "EXAONE4", "gpt_oss": "GPT_OSS",
+        "deepseek_v2": "DEEPSEEK2", "deepseek_v3": "DEEPSEEK2"}
 PAIRS = {"llama", "mistral", "mixtral", "arcee", "smollm3", "granite", "granitemoe", "granitemoeshared", "olmo"}
 PLUS = {"gemma", "gemma2", "gemma3_text", "nemotron"}
 SKIP = {"llama dynamic", "llama longrope", "llama gelu", "mistral", "qwen2 window", "qwen2_moe dense layer", "phi qk_layernorm",
         "falcon sequential", "cohere qk norm", "gemma2", "gemma3_text",
-        "gemma3_text linear", "starcoder2"}  # features that GGUF files do not describe
+        "gemma3_text linear", "starcoder2", "deepseek_v2 groups yarn", "deepseek_v3 yarn halves"}  # features that GGUF files do not describe
 EXTRA = {  # entries whose scale and windows are those that GGUF files imply
     "gemma2 16": F.base("Gemma2", head_dim=16, sliding_window=8, query_pre_attn_scalar=16, attn_logit_softcapping=5.0,
                         final_logit_softcapping=4.0),
@@ -44,6 +45,8 @@ EXTRA = {  # entries whose scale and windows are those that GGUF files imply
     "gemma3_text linear 8": F.base("Gemma3Text", head_dim=8, sliding_window=8, query_pre_attn_scalar=8, num_hidden_layers=6, rope_parameters={
         "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
         "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0}}),
+    "deepseek_v2 yarn": F.base("DeepseekV2", q_lora_rank=16, topk_method="group_limited_greedy", n_group=4, topk_group=2,
+                               rope_parameters=dict(F.YARN, mscale=0.7, mscale_all_dim=0.7), **F.LATENT),
     "starcoder2 no window": F.base("Starcoder2", sliding_window=None)}
 
 
@@ -138,6 +141,19 @@ def metadata(kind, arch, c, tensors):
         put("rope.scaling.original_context_length", "u", scaling["original_max_position_embeddings"])
         put("rope.scaling.attn_factor", "f", (1 + torch.tensor(d["max_position_embeddings"] / scaling["original_max_position_embeddings"]).log() /
                                               torch.tensor(float(scaling["original_max_position_embeddings"])).log()).sqrt().item())
+    if "kv_lora_rank" in d:
+        out[:] = [m for m in out if not re.search("head_count_kv|key_length|value_length|dimension_count", m[0])]
+        put("attention.head_count_kv", "u", 1)
+        put("attention.q_lora_rank", "u", d.get("q_lora_rank"))
+        put("attention.kv_lora_rank", "u", c.kv_lora_rank)
+        put("attention.key_length", "u", c.kv_lora_rank + c.qk_rope_head_dim)
+        put("attention.value_length", "u", c.kv_lora_rank)
+        put("attention.key_length_mla", "u", c.qk_nope_head_dim + c.qk_rope_head_dim)
+        put("attention.value_length_mla", "u", c.v_head_dim)
+        put("rope.dimension_count", "u", c.qk_rope_head_dim)
+        put("expert_gating_func", "u", 2 if kind == "deepseek_v3" else 1)
+        if far.get("mscale_all_dim"):
+            put("rope.scaling.yarn_log_multiplier", "f", 0.1 * far["mscale_all_dim"])
     put("attention.sliding_window", "u", d.get("sliding_window") if kind in ("gemma2", "gemma3_text", "cohere2", "exaone4", "gpt_oss", "phi3", "olmo3") else None)
     put("attn_logit_softcapping", "f", d.get("attn_logit_softcapping"))
     put("final_logit_softcapping", "f", d.get("final_logit_softcapping"))
@@ -191,6 +207,10 @@ def convert(name, config):
         elif n.endswith("e_score_correction_bias"):
             at = re.search(r"layers\.(\d+)\.", n)[1]
             tensors.append((f"blk.{at}.exp_probs_b.bias", "flat" if len(shapes[n]) > 1 else "copy", [n]))
+        elif n.endswith("kv_b_proj.weight"):
+            at = re.search(r"layers\.(\d+)\.", n)[1]
+            sizes = f"{config.num_attention_heads} {config.qk_nope_head_dim} {config.v_head_dim}"
+            tensors += [(f"blk.{at}.attn_{p}_b.weight", f"latent{p} {sizes}", [n]) for p in "kv"]
         else:
             key = n.replace("transformer.", "") if kind == "bloom" else n
             g = names.get_name(key, try_suffixes=(".weight", ".bias"))

@@ -63,6 +63,18 @@ function ops.alternate(x, k)
   local y = x:reshape(shape):slice(#shape - 1, k, k + 1):squeeze(#shape - 1)
   return y.ndim == 3 and y:transpose(1, 2) or y
 end
+local function latent(x, text)
+  local n, keys, values = text:match("(%d+) (%d+) (%d+)")
+  return x:reshape{math.tointeger(n), keys + values, x.shape[2]}, math.tointeger(keys), math.tointeger(keys + values)
+end
+function ops.latentk(x, text)
+  local y, keys = latent(x, text)
+  return y:slice(1, 0, keys):transpose(1, 2)
+end
+function ops.latentv(x, text)
+  local y, keys, all = latent(x, text)
+  return y:slice(1, keys, all)
+end
 function ops.blocks(x, text)
   local n, q, k, v = text:match("(%d+) (%d+),(%d+),(%d+)")
   local shares, shape, at, parts = {q, k, v}, x.shape, 0, {}
