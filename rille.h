@@ -953,6 +953,10 @@ int rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, co
 /* Writes a text of n bytes to a file atomically: an existing file stays until the new one is complete. who: word
  * before the path in error texts. Any thread. */
 int rille_text_write(const char *who, const char *path, const char *text, size_t n);
+/* Returns a path with the home folder in place of a leading "~". reads: if there is no such file and the path begins
+ * with "OWNER/NAME" of a model in the cache of Hugging Face's tools, returns the path in the cache. The caller must
+ * free() the text. Any thread. */
+char *rille_path(const char *path, bool reads);
 /* Reads a plain file of at most `most` bytes. A zero byte follows the text; the caller must free() it. Any thread. */
 int rille_text_read(const char *path, int64_t most, char **text, size_t *n);
 

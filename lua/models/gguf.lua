@@ -34,7 +34,7 @@ end
 -- control, 4: user-defined, 5: unused, 6: byte); merges; bos, eos and the other special ids; template of chats. nil: absent.
 function gguf.vocabulary(path)
   local who = "rille.io.vocabulary"
-  check.path(who, "the name of a .gguf file", path)
+  path = rille._path(check.path(who, "the name of a .gguf file", path))
   local _, get = open(who, path)
   local function list(key)
     local good, result = pcall(rille._file_list, who, path, "tokenizer.ggml." .. key)

@@ -33,6 +33,13 @@ function methods.awq(q, refuse)
   return {method = "awq", bits = q.bits or q.w_bit, group = q.group_size or q.q_group_size}
 end
 
+low_bits.own = {quant_method = "rille", bits = 8} -- of folders with int8 weights of Rille (quantize.lua)
+
+-- Returns true if a folder has int8 weights of Rille. q: quantization_config.
+function low_bits.is_own(q)
+  return type(q) == "table" and q.quant_method == low_bits.own.quant_method and q.bits == low_bits.own.bits
+end
+
 -- Returns the format of a folder's tensors for rille._contents; nil: they are not low-bit. q: quantization_config.
 function low_bits.format(who, path, q)
   if q == nil then return nil end
@@ -51,7 +58,9 @@ end
 
 -- Marks the entries of a file that are computed from low-bit tensors, so that they do not choose the model's dtype.
 function low_bits.mark(format, contents)
-  for _, entry in ipairs(contents) do entry.low_bits = format and entry.stored == format.method or nil end
+  for _, entry in ipairs(contents) do
+    entry.low_bits = format and entry.stored == format.method or not format and entry.dtype == "u8" or nil
+  end
   return contents
 end
 

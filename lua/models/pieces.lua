@@ -193,8 +193,9 @@ local function windows(tensors, who, path, list)
 end
 
 -- Reads the parameters of a model. Changes no parameter if a shape does not match. Values are read in the layout and dtype
--- of the parameters, which take over their memory; few transposed or joined parameters at a time have more copies.
-function pieces.read(model, who, path, format, list)
+-- of the parameters, which take over their memory; few transposed or joined parameters at a time have more copies. partial:
+-- parameters may be missing.
+function pieces.read(model, who, path, format, list, partial)
   local tensors, state, stacks, left, collect = {}, {}, {}, stack_sizes(list), collector(list)
   for _, found in ipairs(model:named_tensors()) do tensors[found.name] = found.tensor end
   rille._windows(who, path, format, windows(tensors, who, path, list), function(k, value)
@@ -213,7 +214,7 @@ function pieces.read(model, who, path, format, list)
     state[ours] = made({make = function(parts) return piece.join and piece.join(parts) or rille.stack(parts, 0) end}, stacks[ours], tensors[ours])
     stacks[ours] = nil
   end)
-  model:load_state_dict(state)
+  model:load_state_dict(state, {strict = not partial})
 end
 
 return pieces

@@ -340,7 +340,7 @@ local function same_values(a, b)
   return not a:ne(there):logical_and(a:eq(a):logical_or(there:eq(there))):any():item()
 end
 
--- Returns the value for a tensor from state, under any of its names; appends problems to wrong.
+-- Returns the value for a tensor from state, under any of its names; nil if it is missing. Appends problems to wrong.
 local function value_for(t, names, state, wrong)
   local value, from
   for _, name in ipairs(names) do
@@ -357,30 +357,36 @@ local function value_for(t, names, state, wrong)
       return
     end
   end
-  if not value then wrong[#wrong + 1] = ("'%s' is missing"):format(names[1]) end
   return value
 end
 
--- Copies values into parameters and buffers, which keep their layout, dtype and identity. Fails before any change if
--- the names or shapes differ. who: the called method and its file, for messages.
-function Module:__take(who, state)
-  local wrong, known, values = {}, {}, {}
+-- Sets parameters and buffers, which keep their layout, dtype and identity, to values. Fails before any change if shapes
+-- differ or, unless options.strict is false, names differ. Returns the module and, if strict is false, {missing =, unexpected =}, lists
+-- of names. who: the called method and its file, for messages.
+function Module:__take(who, state, options)
+  local strict = check.options(self.__name .. ":" .. who, options, {strict = true}).strict
+  local wrong, known, values, missing, unexpected = {}, {}, {}, {}, {}
   for _, group in ipairs(by_tensor(entries(self))) do
-    local t, names = group[1], group[2]
+    local t, names, before = group[1], group[2], #wrong
     for _, name in ipairs(names) do known[name] = true end
-    values[#values + 1] = {names[1], t, value_for(t, names, state, wrong)}
+    local value = value_for(t, names, state, wrong)
+    if value then values[#values + 1] = {names[1], t, value}
+    elseif #wrong == before then missing[#missing + 1] = names[1] end
   end
   for _, name in ipairs(check.sorted_keys(state)) do
-    if not known[name] then wrong[#wrong + 1] = ("'%s' is not a parameter of this module"):format(name) end
+    if not known[name] then unexpected[#unexpected + 1] = name end
   end
+  for _, name in ipairs(strict and missing or {}) do wrong[#wrong + 1] = ("'%s' is missing"):format(name) end
+  for _, name in ipairs(strict and unexpected or {}) do wrong[#wrong + 1] = ("'%s' is not a parameter of this module"):format(name) end
   check.that(#wrong == 0, "%s:%s: %s", self.__name, who, check.problems(wrong))
   rille._take(self.__name .. ":" .. who, values)
-  return self
+  if strict then return self end
+  return self, {missing = missing, unexpected = unexpected}
 end
 
-function Module:load_state_dict(state)
+function Module:load_state_dict(state, options)
   check.that(type(state) == "table", "%s:load_state_dict: expected a table of tensors, found %s", self.__name, check.shown(state))
-  return self:__take("load_state_dict", state)
+  return self:__take("load_state_dict", state, options)
 end
 
 Module.load, Module.__saved = files.load, files.saved

@@ -99,7 +99,7 @@ pop_mark(struct machine *m, struct pickle ***first, int32_t *n)
 {
     if (!m->nmark) return bad_pickle(m, "lacks a mark");
     int32_t from = m->mark[--m->nmark];
-    *first = m->stack + from;
+    *first = m->stack ? m->stack + from : NULL;
     *n = m->n - from;
     m->n = from;
     return 0;

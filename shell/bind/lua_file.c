@@ -11,11 +11,33 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* Returns the path at i, and replaces it there by its expansion (rille_path). */
+static const char *
+path_expanded(lua_State *L, int i, const char *who, bool reads)
+{
+    if (lua_type(L, i) != LUA_TSTRING) complain(L, "%s: expected the name of a file, found %s", who, what_is(L, i));
+    char *path = rille_path(text_at(L, i, who), reads);
+    lua_pushstring(L, path);
+    free(path);
+    lua_replace(L, i);
+    return lua_tostring(L, i);
+}
+
 static const char *
 path_check(lua_State *L, int i, const char *who)
 {
-    if (lua_type(L, i) != LUA_TSTRING) complain(L, "%s: expected the name of a file, found %s", who, what_is(L, i));
-    return text_at(L, i, who);
+    return path_expanded(L, i, who, true);
+}
+
+/* rille._path(path[, writes]): returns the path of a file to read or write, with "~" and names of cached models
+ * expanded. */
+static int
+lua_path(lua_State *L)
+{
+    lua_settop(L, 2);
+    path_expanded(L, 1, "path", !lua_toboolean(L, 2));
+    lua_pushvalue(L, 1);
+    return 1;
 }
 
 void
@@ -434,7 +456,7 @@ static int
 lua_file_save(lua_State *L)
 {
     static const char *const keys[] = {"max_shard_size", NULL};
-    const char *path = path_check(L, 1, "save");
+    const char *path = path_expanded(L, 1, "save", false);
     struct rille_save_options o = {.size = sizeof o};
     struct names names;
     lua_settop(L, 3);
@@ -480,7 +502,7 @@ static int
 checkpoint(lua_State *L)
 {
     struct shell *sh = shell_of(L);
-    const char *path = path_check(L, 1, "checkpoint.save");
+    const char *path = path_expanded(L, 1, "checkpoint.save", false);
     struct rille_save_options o = {.size = sizeof o, .digest = true};
     struct names names;
     bool background = lua_toboolean(L, 5);
@@ -520,7 +542,7 @@ close_folder(void *folder)
 static int
 list(lua_State *L)
 {
-    const char *path = path_check(L, 1, "checkpoint");
+    const char *path = path_expanded(L, 1, "checkpoint", false);
     if (lua_toboolean(L, 2)) claim_folder(L, "rille.checkpoint.save", path);
     struct owner *folder = owner_push(L, close_folder);
     folder->thing = opendir(path);
@@ -626,6 +648,7 @@ static const luaL_Reg functions[] = {
     {"_windows", load_windows},
     {"_contents", contents},
     {"_file_list", file_list},
+    {"_path", lua_path},
     {"_checkpoint", checkpoint},
     {"_verify", file_verify},
     {"_finish", file_finish_call},

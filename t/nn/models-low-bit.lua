@@ -160,7 +160,7 @@ end
 tap.group("errors", function()
   local function refused(method, change, text)
     write(method, change)
-    tap.fails(function() rille.models.load(dir) end, text, table.concat(text, ", "))
+    tap.fails(function() rille.models.load(dir) end, text, text[#text])
     remove()
   end
   local q = "model.layers.1.self_attn.q_proj."

@@ -14,6 +14,7 @@
 #include "runtime/file/file.h"
 #include "runtime/file/gguf.h"
 #include "runtime/file/npy.h"
+#include "runtime/file/path.h"
 #include "runtime/file/quantised.h"
 #include "runtime/file/safetensors.h"
 #include "runtime/file/tensors.h"
@@ -522,6 +523,19 @@ rille_text_write(const char *who, const char *path, const char *text, size_t n)
     TRY(face_given(path, "the path", __func__));
     TRY(face_given(text, "the text", __func__));
     return file_write(who, path, text, n);
+}
+
+char *
+rille_path(const char *path, bool reads)
+{
+    struct str out = {0};
+    if (face_given(path, "the path", __func__)) return NULL;
+    if (reads)
+        path_read(path, &out);
+    else
+        path_home(path, &out);
+    str_add(&out, "");
+    return out.text;
 }
 
 int
