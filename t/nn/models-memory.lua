@@ -52,6 +52,7 @@ local function peak()
   return f:read("a"):match("VmHWM:%%s*(%%d+)") / 1024
 end
 local ids = rille.tensor({{1, 2, 3}}, {dtype = "i64"})
+rille.models.llama.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}(ids):sum():item() -- loads the code
 local before = peak()
 local model = rille.models.load("%s", %s)
 %s
@@ -74,7 +75,6 @@ local size = write()
 local loaded = growth("{}", "")
 tap.ok(loaded > 0.9 * size and loaded <= 1.05 * size, ("loading holds one copy: file %.0f MiB, peak %.0f MiB"):format(size, loaded))
 local grown = growth('{dtype = "f32"}', "rille.no_grad(function() model(ids):sum():item() end)")
-local code = 24 -- MiB of code and activations that a forward pass needs
-tap.ok(grown <= 1.05 * 2 * size + code, ("casts while it reads, and runs without another copy: file %.0f MiB, peak %.0f MiB"):format(size, grown))
+tap.ok(grown <= 1.05 * 2 * size, ("casts while it reads, and runs without another copy: file %.0f MiB, peak %.0f MiB"):format(size, grown))
 os.execute(("rm -rf '%s'"):format(dir))
 tap.done()

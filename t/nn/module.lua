@@ -133,7 +133,9 @@ tap.group("frozen parameters", function()
   local net = nn.Module:extend("Frozen")()
   local w = rille.ones{2}:requires_grad_(true)
   w.requires_grad = false
-  net.w, net.list, net.constant = w, {rille.ones({3}, {requires_grad = true}):requires_grad_(false)}, rille.ones{4}
+  net.w = w
+  net.list = {rille.ones({3}, {requires_grad = true}):requires_grad_(false)}
+  net.constant = rille.ones{4}
   local names = {}
   for name in net:named_parameters() do names[#names + 1] = name end
   tap.is(names, {"w", "list.0"}, "a tensor that was frozen before it was set is a parameter; a constant is not")
