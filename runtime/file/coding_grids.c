@@ -8,15 +8,15 @@
 #include <string.h>
 
 static uint32_t
-u16_at(const uint8_t *p)
+half_at(const uint8_t *p)
 {
     return (uint32_t)(p[0] | p[1] << 8);
 }
 
 static uint32_t
-u32_at(const uint8_t *p)
+word_at(const uint8_t *p)
 {
-    return u16_at(p) | u16_at(p + 2) << 16;
+    return half_at(p) | half_at(p + 2) << 16;
 }
 
 /* Returns a byte of eight signs, from seven of them: the number of minus signs is even. */
@@ -44,7 +44,7 @@ iq2_xxs(const uint8_t *p, float *y)
     float d = coding_f16(p);
     for (int g = 0; g < 8; g++) {
         const uint8_t *q = p + 2 + 8 * g;
-        uint32_t word = u32_at(q + 4);
+        uint32_t word = word_at(q + 4);
         float scale = d * (0.5f + (float)(word >> 28)) * 0.25f;
         for (int k = 0; k < 4; k++)
             grid_entry(grid_iq2_xxs[q[k]], 8, 2, two_values, scale, eight_signs(word >> 7 * k & 127),
@@ -64,7 +64,7 @@ iq2_xs(const uint8_t *p, float *y)
 {
     float d = coding_f16(p);
     for (int k = 0; k < 32; k++) {
-        uint32_t q = u16_at(p + 2 + 2 * k);
+        uint32_t q = half_at(p + 2 + 2 * k);
         grid_entry(grid_iq2_xs[q & 511], 8, 2, two_values, scale_of_16(d, p + 66, k / 2), eight_signs(q >> 9),
                    y + 8 * k);
     }
@@ -85,7 +85,7 @@ iq3_xxs(const uint8_t *p, float *y)
 {
     float d = coding_f16(p);
     for (int g = 0; g < 8; g++) {
-        uint32_t word = u32_at(p + 66 + 4 * g);
+        uint32_t word = word_at(p + 66 + 4 * g);
         float scale = d * (0.5f + (float)(word >> 28)) * 0.5f;
         for (int k = 0; k < 8; k++) {
             uint32_t signs = eight_signs(word >> k / 2 * 7 & 127) >> k % 2 * 4;
@@ -119,7 +119,7 @@ iq1_s(const uint8_t *p, float *y)
 {
     float d = coding_f16(p);
     for (int k = 0; k < 32; k++) {
-        uint32_t high = u16_at(p + 34 + k / 4 * 2), q = p[2 + k] | (high >> k % 4 * 3 & 7) << 8;
+        uint32_t high = half_at(p + 34 + k / 4 * 2), q = p[2 + k] | (high >> k % 4 * 3 & 7) << 8;
         float scale = d * (float)(2 * (high >> 12 & 7) + 1);
         ternary_entry(grid_iq1_s[q], scale, high & 0x8000 ? -0.125f : 0.125f, y + 8 * k);
     }
@@ -131,11 +131,11 @@ iq1_m(const uint8_t *p, float *y)
 {
     const uint8_t *high = p + 32, *scales = p + 48;
     uint32_t bits = 0;
-    for (int i = 0; i < 4; i++) bits |= u16_at(scales + 2 * i) >> 12 << 4 * i;
+    for (int i = 0; i < 4; i++) bits |= half_at(scales + 2 * i) >> 12 << 4 * i;
     float d = coding_f16((const uint8_t[]){(uint8_t)bits, (uint8_t)(bits >> 8)});
     for (int k = 0; k < 32; k++) {
         uint32_t h = high[k / 2] >> k % 2 * 4 & 15u, q = p[k] | (h & 7) << 8;
-        float scale = d * (float)(2 * (u16_at(scales + k / 8 * 2) >> k % 8 / 2 * 3 & 7) + 1);
+        float scale = d * (float)(2 * (half_at(scales + k / 8 * 2) >> k % 8 / 2 * 3 & 7) + 1);
         ternary_entry(grid_iq1_s[q], scale, h & 8 ? -0.125f : 0.125f, y + 8 * k);
     }
 }

@@ -1,8 +1,8 @@
 /* coding_grids.h - the grids of GGUF's IQ types (ggml's ggml-common.h): each number is one entry of a grid, packed.
  *
  * Grids of 8 elements have 2 bits for each, the first element lowest; grids of 4 elements have 4 bits for each. The
- * bits select a value of the type (coding_grids.c). The package gguf has the same numbers:
- * `gguf.quants.IQ2_XXS.grid_hex`. */
+ * bits select a value of the type (coding_grids.c). The Python package gguf has the same numbers. Plain
+ * tables; any thread. */
 #ifndef RILLE_RUNTIME_FILE_CODING_GRIDS_H
 #define RILLE_RUNTIME_FILE_CODING_GRIDS_H
 

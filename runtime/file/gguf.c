@@ -95,7 +95,7 @@ static int skip_values(struct cursor *c, uint32_t type, uint64_t n, int depth);
 
 /* Reads the type and the number of a list's values. */
 static int
-take_list_head(struct cursor *c, uint32_t *type, uint64_t *n)
+gguf_list_head(struct cursor *c, uint32_t *type, uint64_t *n)
 {
     TRY(cursor_u32(c, type));
     TRY(cursor_u64(c, n));
@@ -108,7 +108,7 @@ skip_list(struct cursor *c, int depth)
 {
     uint32_t type;
     uint64_t n;
-    TRY(take_list_head(c, &type, &n));
+    TRY(gguf_list_head(c, &type, &n));
     return depth == MAX_NEST ? gguf_malformed(c, "lists are nested too deep") : skip_values(c, type, n, depth);
 }
 
@@ -122,11 +122,11 @@ skip_values(struct cursor *c, uint32_t type, uint64_t n, int depth)
 
 /* Records where a list is stored, and skips it. */
 static int
-take_list(struct tensors *f, struct cursor *c, const char *key)
+gguf_take_list(struct tensors *f, struct cursor *c, const char *key)
 {
     struct metadata_list list = {.source = c->source};
     uint64_t n;
-    TRY(take_list_head(c, &list.type, &n));
+    TRY(gguf_list_head(c, &list.type, &n));
     list.at = c->at;
     list.n = (int64_t)n;
     TRY(skip_values(c, list.type, n, 0));
@@ -167,7 +167,7 @@ gguf_take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *ali
     TRY(take_text(c, key, MAX_KEY));
     TRY(cursor_u32(c, &type));
     if (type >= countof(values)) return gguf_malformed(c, "a value has an unknown type");
-    if (type == VALUE_LIST) return take_list(f, c, key);
+    if (type == VALUE_LIST) return gguf_take_list(f, c, key);
     if (type == VALUE_TEXT) {
         uint64_t n;
         TRY(cursor_u64(c, &n));

@@ -81,7 +81,7 @@ pickle_push(struct machine *m, enum pickle_kind kind)
 static int
 pickle_pop(struct machine *m, struct pickle **out)
 {
-    if (m->n <= (m->nmark ? m->mark[m->nmark - 1] : 0)) return bad_pickle(m, "takes a value from an empty stack");
+    if (m->n <= (m->nmark ? m->mark[m->nmark - 1] : 0)) return bad_pickle(m, "needs a value, but its stack is empty");
     *out = m->stack[--m->n];
     return 0;
 }
@@ -107,7 +107,7 @@ pop_mark(struct machine *m, struct pickle ***first, int32_t *n)
 
 /* Replaces n values by one that contains them. */
 static int
-gather(struct machine *m, enum pickle_kind kind, bool tuple, struct pickle **first, int32_t n)
+pickle_gather(struct machine *m, enum pickle_kind kind, bool tuple, struct pickle **first, int32_t n)
 {
     struct pickle v = {.kind = (uint8_t)kind, .tuple = tuple};
     if (kind == PICKLE_DICT && n % 2) return bad_pickle(m, "has a dictionary whose last key has no value");
@@ -122,15 +122,16 @@ gather_marked(struct machine *m, enum pickle_kind kind, bool tuple)
     struct pickle **first = NULL;
     int32_t n = 0;
     TRY(pop_mark(m, &first, &n));
-    return gather(m, kind, tuple, first, n);
+    return pickle_gather(m, kind, tuple, first, n);
 }
 
 static int
 gather_top(struct machine *m, int32_t n)
 {
-    if (m->n - n < (m->nmark ? m->mark[m->nmark - 1] : 0)) return bad_pickle(m, "takes a value from an empty stack");
+    if (m->n - n < (m->nmark ? m->mark[m->nmark - 1] : 0))
+        return bad_pickle(m, "needs a value, but its stack is empty");
     m->n -= n;
-    return gather(m, PICKLE_LIST, true, m->stack + m->n, n);
+    return pickle_gather(m, PICKLE_LIST, true, m->stack + m->n, n);
 }
 
 /* Returns the value below `above` values, which must be of this kind and is extended; a call makes an object that may
@@ -138,15 +139,14 @@ gather_top(struct machine *m, int32_t n)
 static int
 extended(struct machine *m, enum pickle_kind kind, struct pickle **out)
 {
-    if (m->n <= (m->nmark ? m->mark[m->nmark - 1] : 0)) return bad_pickle(m, "takes a value from an empty stack");
+    if (m->n <= (m->nmark ? m->mark[m->nmark - 1] : 0)) return bad_pickle(m, "needs a value, but its stack is empty");
     *out = m->stack[m->n - 1];
     if ((*out)->kind == kind && !(*out)->tuple) return 0;
-    return bad_pickle(m, kind == PICKLE_DICT ? "sets items of a value that is no dictionary"
-                                             : "appends to a value that is no list");
+    return bad_pickle(m, kind == PICKLE_DICT ? "must set items of dictionaries only" : "must append to lists only");
 }
 
 static int
-extend(struct machine *m, enum pickle_kind kind, struct pickle **first, int32_t n)
+pickle_extend(struct machine *m, enum pickle_kind kind, struct pickle **first, int32_t n)
 {
     struct pickle *v = NULL;
     TRY(extended(m, kind, &v));
@@ -161,7 +161,7 @@ extend_marked(struct machine *m, enum pickle_kind kind)
     struct pickle **first = NULL;
     int32_t n = 0;
     TRY(pop_mark(m, &first, &n));
-    return extend(m, kind, first, n);
+    return pickle_extend(m, kind, first, n);
 }
 
 /* Extends the value below the uppermost n values by these. */
@@ -170,11 +170,11 @@ extend_top(struct machine *m, enum pickle_kind kind, int32_t n)
 {
     struct pickle *item[2] = {0};
     for (int32_t i = n - 1; i >= 0; i--) TRY(pickle_pop(m, &item[i]));
-    return extend(m, kind, item, n);
+    return pickle_extend(m, kind, item, n);
 }
 
 static int
-push_text(struct machine *m, int width)
+pickle_text(struct machine *m, int width)
 {
     uint64_t n = 0;
     TRY(pickle_number(m, width, &n));
@@ -191,7 +191,7 @@ push_text(struct machine *m, int width)
 
 /* Pushes a signed integer of `width` bytes. */
 static int
-push_int(struct machine *m, int width, bool is_signed)
+pickle_int(struct machine *m, int width, bool is_signed)
 {
     uint64_t u = 0;
     if (width > 8) return bad_pickle(m, "has an integer of more than 64 bits");
@@ -203,7 +203,7 @@ push_int(struct machine *m, int width, bool is_signed)
 
 /* Pushes a float of 8 bytes, the highest first. */
 static int
-push_float(struct machine *m)
+pickle_float(struct machine *m)
 {
     uint64_t u = 0;
     double d;
@@ -215,13 +215,13 @@ push_float(struct machine *m)
 }
 
 static void
-push_bool(struct machine *m, bool on)
+pickle_bool(struct machine *m, bool on)
 {
     pickle_push(m, PICKLE_BOOL)->integer = on;
 }
 
 static int
-push_global(struct machine *m, const char *module, const char *name)
+pickle_global(struct machine *m, const char *module, const char *name)
 {
     struct str both = {0};
     str_addf(&both, "%s.%s", module, name);
@@ -231,36 +231,35 @@ push_global(struct machine *m, const char *module, const char *name)
 }
 
 static int
-push_global_lines(struct machine *m)
+pickle_global_lines(struct machine *m)
 {
     const char *module = NULL, *name = NULL;
     TRY(pickle_line(m, &module));
     TRY(pickle_line(m, &name));
-    return push_global(m, module, name);
+    return pickle_global(m, module, name);
 }
 
 static int
-push_global_stack(struct machine *m)
+pickle_global_stack(struct machine *m)
 {
     struct pickle *module = NULL, *name = NULL;
     TRY(pickle_pop(m, &name));
     TRY(pickle_pop(m, &module));
     if (module->kind != PICKLE_TEXT || name->kind != PICKLE_TEXT)
-        return bad_pickle(m, "imports a name that is no text");
-    return push_global(m, module->text, name->text);
+        return bad_pickle(m, "must import names that are texts");
+    return pickle_global(m, module->text, name->text);
 }
 
 /* ---- calls and stored objects ---- */
 
 /* Stores a call. An ordered dictionary becomes a plain one; Python extends it afterwards. */
 static int
-reduce(struct machine *m)
+pickle_call(struct machine *m)
 {
     struct pickle *arguments = NULL, *f = NULL;
     TRY(pickle_pop(m, &arguments));
     TRY(pickle_pop(m, &f));
-    if (f->kind != PICKLE_GLOBAL || arguments->kind != PICKLE_LIST)
-        return bad_pickle(m, "calls a value that is no function");
+    if (f->kind != PICKLE_GLOBAL || arguments->kind != PICKLE_LIST) return bad_pickle(m, "must call functions only");
     bool ordered = !strcmp(f->text, "collections.OrderedDict") && arguments->nitem == 0;
     struct pickle *v = pickle_push(m, ordered ? PICKLE_DICT : PICKLE_CALL);
     if (ordered) return 0;
@@ -288,7 +287,7 @@ push_stored(struct machine *m)
 {
     struct pickle *id = NULL;
     TRY(pickle_pop(m, &id));
-    if (id->kind != PICKLE_LIST) return bad_pickle(m, "names a stored object by a value that is no tuple");
+    if (id->kind != PICKLE_LIST) return bad_pickle(m, "must name stored objects by tuples");
     struct pickle *v = pickle_push(m, PICKLE_STORED);
     v->item = id->item;
     v->nitem = v->capacity = id->nitem;
@@ -298,9 +297,9 @@ push_stored(struct machine *m)
 /* ---- memory ---- */
 
 static int
-memorise(struct machine *m, uint64_t i)
+pickle_memorise(struct machine *m, uint64_t i)
 {
-    if (m->n == 0) return bad_pickle(m, "takes a value from an empty stack");
+    if (m->n == 0) return bad_pickle(m, "needs a value, but its stack is empty");
     if (i > (uint64_t)m->nmemo) return bad_pickle(m, "numbers its memory with gaps");
     if (i == (uint64_t)m->nmemo) {
         GROW(m->memo, m->nmemo + 1, m->memo_capacity);
@@ -311,7 +310,7 @@ memorise(struct machine *m, uint64_t i)
 }
 
 static int
-recall(struct machine *m, uint64_t i)
+pickle_recall(struct machine *m, uint64_t i)
 {
     if (i >= (uint64_t)m->nmemo) return bad_pickle(m, "reads memory that it did not write");
     GROW(m->stack, m->n + 1, m->capacity);
@@ -324,7 +323,7 @@ memorise_at(struct machine *m, int width)
 {
     uint64_t i = 0;
     TRY(pickle_number(m, width, &i));
-    return memorise(m, i);
+    return pickle_memorise(m, i);
 }
 
 static int
@@ -332,11 +331,11 @@ recall_at(struct machine *m, int width)
 {
     uint64_t i = 0;
     TRY(pickle_number(m, width, &i));
-    return recall(m, i);
+    return pickle_recall(m, i);
 }
 
 static void
-push_mark(struct machine *m)
+pickle_mark(struct machine *m)
 {
     GROW(m->mark, m->nmark + 1, m->mark_capacity);
     m->mark[m->nmark++] = m->n;
@@ -357,7 +356,7 @@ push_long(struct machine *m)
 {
     uint64_t n = 0;
     TRY(pickle_number(m, 1, &n));
-    return push_int(m, (int)n, true);
+    return pickle_int(m, (int)n, true);
 }
 
 static int
@@ -381,27 +380,27 @@ pickle_step(struct machine *m, uint8_t op)
     switch (op) {
     case 0x80: return check_protocol(m);
     case 0x95: return skip_frame(m);
-    case '(': push_mark(m); return 0;
+    case '(': pickle_mark(m); return 0;
     case '0': return pop_one(m);
     case 'N': pickle_push(m, PICKLE_NONE); return 0;
-    case 0x88: push_bool(m, true); return 0;
-    case 0x89: push_bool(m, false); return 0;
-    case 'J': return push_int(m, 4, true);
-    case 'K': return push_int(m, 1, false);
-    case 'M': return push_int(m, 2, false);
+    case 0x88: pickle_bool(m, true); return 0;
+    case 0x89: pickle_bool(m, false); return 0;
+    case 'J': return pickle_int(m, 4, true);
+    case 'K': return pickle_int(m, 1, false);
+    case 'M': return pickle_int(m, 2, false);
     case 0x8a: return push_long(m);
-    case 'G': return push_float(m);
+    case 'G': return pickle_float(m);
     case 'X':
     case 'T':
-    case 'B': return push_text(m, 4);
+    case 'B': return pickle_text(m, 4);
     case 0x8c:
     case 'U':
-    case 'C': return push_text(m, 1);
+    case 'C': return pickle_text(m, 1);
     case 0x8d:
-    case 0x8e: return push_text(m, 8);
-    case ')': return gather(m, PICKLE_LIST, true, NULL, 0);
-    case ']': return gather(m, PICKLE_LIST, false, NULL, 0);
-    case '}': return gather(m, PICKLE_DICT, false, NULL, 0);
+    case 0x8e: return pickle_text(m, 8);
+    case ')': return pickle_gather(m, PICKLE_LIST, true, NULL, 0);
+    case ']': return pickle_gather(m, PICKLE_LIST, false, NULL, 0);
+    case '}': return pickle_gather(m, PICKLE_DICT, false, NULL, 0);
     case 't': return gather_marked(m, PICKLE_LIST, true);
     case 'l': return gather_marked(m, PICKLE_LIST, false);
     case 'd': return gather_marked(m, PICKLE_DICT, false);
@@ -414,13 +413,13 @@ pickle_step(struct machine *m, uint8_t op)
     case 'u': return extend_marked(m, PICKLE_DICT);
     case 'q': return memorise_at(m, 1);
     case 'r': return memorise_at(m, 4);
-    case 0x94: return memorise(m, (uint64_t)m->nmemo);
+    case 0x94: return pickle_memorise(m, (uint64_t)m->nmemo);
     case 'h': return recall_at(m, 1);
     case 'j': return recall_at(m, 4);
-    case 'c': return push_global_lines(m);
-    case 0x93: return push_global_stack(m);
+    case 'c': return pickle_global_lines(m);
+    case 0x93: return pickle_global_stack(m);
     case 'R':
-    case 0x81: return reduce(m);
+    case 0x81: return pickle_call(m);
     case 'b': return set_state(m);
     case 'Q': return push_stored(m);
     default:

@@ -10,7 +10,7 @@
 
 /* Reads a box of a part into new memory, which the caller frees. */
 static int
-part_read(struct tensors *f, struct entry *part, const struct box *b, enum dtype dtype, void *out)
+read_part(struct tensors *f, struct entry *part, const struct box *b, enum dtype dtype, void *out)
 {
     void **data = out;
     int64_t n = box_numel(b, part->type.ndim);
@@ -68,7 +68,7 @@ scaled_read(struct tensors *f, const struct entry *e, const struct box *b, float
         s.hi[i] = (b->hi[i] - 1) / q->block[i] + 1;
     }
     TRY(entry_read_box(f, q->part[NUMBERS], b, DT_F32, out));
-    int status = part_read(f, q->part[SCALE], &s, DT_F32, &scale);
+    int status = read_part(f, q->part[SCALE], &s, DT_F32, &scale);
     if (!status) scale_rows(q, ndim, b, &s, scale, out);
     free(scale);
     return status;
@@ -116,8 +116,8 @@ mxfp4_read(struct tensors *f, const struct entry *e, const struct box *b, float 
     if (box_numel(b, 3) == 0) return 0;
     struct box n = {.lo = {b->lo[0], b->lo[2], b->lo[1] / 32, 0},
                     .hi = {b->hi[0], b->hi[2], (b->hi[1] - 1) / 32 + 1, 16}};
-    int status = part_read(f, q->part[NUMBERS], &n, DT_U8, &numbers);
-    if (!status) status = part_read(f, q->part[SCALE], &n, DT_U8, &scales);
+    int status = read_part(f, q->part[NUMBERS], &n, DT_U8, &numbers);
+    if (!status) status = read_part(f, q->part[SCALE], &n, DT_U8, &scales);
     if (!status) mxfp4_box(b, n.lo[2], n.hi[2] - n.lo[2], numbers, scales, out);
     free(numbers);
     free(scales);
@@ -193,11 +193,11 @@ words_parts(struct tensors *f, const struct quantised *q, const struct box *b, s
     w->columns = words.hi[1] - words.lo[1];
     w->nzero = zeros.hi[1] - zeros.lo[1];
     w->first_zero = zeros.lo[1];
-    TRY(part_read(f, q->part[WORDS], &words, DT_I32, &w->word));
-    TRY(part_read(f, q->part[SCALES], &outputs, DT_F32, &w->scale));
-    TRY(part_read(f, q->part[ZEROS], &zeros, DT_I32, &w->zero));
+    TRY(read_part(f, q->part[WORDS], &words, DT_I32, &w->word));
+    TRY(read_part(f, q->part[SCALES], &outputs, DT_F32, &w->scale));
+    TRY(read_part(f, q->part[ZEROS], &zeros, DT_I32, &w->zero));
     if (!q->part[GROUPS]) return 0;
-    TRY(part_read(f, q->part[GROUPS], &inputs, DT_I32, &w->group));
+    TRY(read_part(f, q->part[GROUPS], &inputs, DT_I32, &w->group));
     for (int64_t i = 0; i < b->hi[1] - b->lo[1]; i++)
         if (w->group[i] < 0 || w->group[i] >= ngroup)
             return fail(E_IO, "%s: '%s' has group %d, but there are %lld groups", f->path, q->part[GROUPS]->name,
@@ -220,7 +220,7 @@ words_read(struct tensors *f, const struct entry *e, const struct box *b, float 
 }
 
 static bool
-is_matrix(const struct entry *e, bool integer, int64_t rows, int64_t columns)
+is_part_matrix(const struct entry *e, bool integer, int64_t rows, int64_t columns)
 {
     return e->type.ndim == 2 && (e->type.dtype == DT_I32) == integer && (integer || dtype_is_float(e->type.dtype)) &&
            e->type.dim[0] == rows && e->type.dim[1] == columns;
@@ -240,8 +240,8 @@ words_make(const struct quantisation *how, struct quantised *q, struct entry *e)
     e->type = type_of(DT_F32, 2, (const int64_t[]){out, in});
     q->group = how->group > 0 ? how->group : MAX(in, 1);
     int64_t ngroup = (in + q->group - 1) / q->group;
-    if (out % per || !is_matrix(q->part[SCALES], false, ngroup, out)) return does_not_match(q->part[SCALES], e);
-    if (!is_matrix(q->part[ZEROS], true, ngroup, out / per)) return does_not_match(q->part[ZEROS], e);
+    if (out % per || !is_part_matrix(q->part[SCALES], false, ngroup, out)) return does_not_match(q->part[SCALES], e);
+    if (!is_part_matrix(q->part[ZEROS], true, ngroup, out / per)) return does_not_match(q->part[ZEROS], e);
     const struct entry *g = q->part[GROUPS];
     if (g && (g->type.ndim != 1 || g->type.dtype != DT_I32 || g->type.dim[0] != in)) return does_not_match(g, e);
     return 0;

@@ -605,15 +605,11 @@ zip_add(struct str *zip, struct str *directory, const char *name, const void *by
     for (int i = 0; i < 2; i++) {
         struct str *out = i ? directory : zip;
         put(out, i ? 0x02014b50 : 0x04034b50, 4);
-        put(out, 0, i ? 8 : 6); /* versions, flags, method */
-        put(out, 0, 4);         /* time */
-        put(out, crc, 4);
-        put(out, n, 4);
-        put(out, n, 4);
-        put(out, strlen(name), 2);
-        put(out, 0, i ? 8 : 2);
-        if (i) put(out, 0, 4);
-        if (i) put(out, at, 4);
+        put(out, 0, i ? 8 : 6);   /* versions, flags, method */
+        put(out, crc << 32, 8);   /* time, crc */
+        put(out, n | n << 32, 8); /* sizes */
+        put(out, strlen(name), i ? 8 : 4);
+        if (i) put(out, 0, 6), put(out, at, 4);
         str_add(out, name);
     }
     str_addn(zip, bytes, n);
@@ -623,18 +619,13 @@ zip_add(struct str *zip, struct str *directory, const char *name, const void *by
 static void
 fuzz_torch(const uint8_t *bytes, size_t n)
 {
-    static const uint8_t storage[64];
     struct str zip = {0}, directory = {0};
     zip_add(&zip, &directory, "s/data.pkl", bytes, n);
-    zip_add(&zip, &directory, "s/data/0", storage, sizeof storage);
+    zip_add(&zip, &directory, "s/data/0", "a storage of 32 bytes of letters.", 32);
     size_t at = zip.len;
     str_addn(&zip, directory.text, directory.len);
-    put(&zip, 0x06054b50, 4);
-    put(&zip, 0, 4);
-    put(&zip, 2 | 2 << 16, 4);
-    put(&zip, directory.len, 4);
-    put(&zip, at, 4);
-    put(&zip, 0, 2);
+    put(&zip, 0x06054b50, 8);
+    put(&zip, 2 | 2 << 16, 4), put(&zip, directory.len | at << 32, 8), put(&zip, 0, 2);
     fuzz_head(&format_torch, (const uint8_t *)zip.text, zip.len);
     str_free(&zip);
     str_free(&directory);

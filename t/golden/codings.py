@@ -2,7 +2,7 @@
 """Writes codings.h: digests of decoded blocks of GGUF's types, and of numbers of 8 bits, for bytes computed by a formula.
 
     pip install torch gguf
-    python3 t/golden/codings.py > t/golden/codings.h
+    python3 t/golden/codings.py | clang-format-14 > t/golden/codings.h
 
 The bytes are those of splitmix64 from the seed 1. A digest is FNV-1a over the bits of the f32 values; NaN counts as 0x7fc00000.
 """
@@ -36,7 +36,8 @@ def digest(values):
     return h
 
 
-print("/* codings.h - digests of decoded values, made by codings.py. */\nstatic const struct {\n    const char *name;\n    uint64_t digest;\n} golden[] = {")
+print("/* codings.h - digests of decoded values, made by codings.py. A plain table; any thread. */\n#ifndef RILLE_T_CODINGS_H\n"
+      "#define RILLE_T_CODINGS_H\n\n#include <stdint.h>\n\nstatic const struct {\n    const char *name;\n    uint64_t digest;\n} golden[] = {")
 for t in gguf.GGMLQuantizationType:
     elements, size = gguf.GGML_QUANT_SIZES[t]
     if elements == 1:
@@ -50,4 +51,4 @@ for name, dtype in (("F8_E4M3", torch.float8_e4m3fn), ("F8_E5M2", torch.float8_e
                     ("F8_E5M2FNUZ", torch.float8_e5m2fnuz), ("F8_E8M0", torch.float8_e8m0fnu)):
     values = torch.arange(256, dtype=torch.uint8).view(dtype).float().numpy()
     print(f'    {{"{name}", 0x{digest(values):016x}}},')
-print("};")
+print("};\n\n#endif")

@@ -275,5 +275,6 @@ if __name__ == "__main__":
                 row = (g, op, short(n))
             if row not in rows:
                 rows.append(row)
-        print("    tensors = [[" + "\n".join("  ".join(r) for r in rows) + "]]},")
+        lines = ["; ".join("  ".join(r) for r in rows[i:i + 3]) for i in range(0, len(rows), 3)]
+        print("    tensors = [[" + "\n".join(lines) + "]]},")
     print("}")

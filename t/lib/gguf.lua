@@ -113,7 +113,7 @@ function gguf.tensors(entry, has)
     local i = name:match("[a-z]%.(%d+)%.")
     layers = math.max(layers, i and tonumber(i) + 1 or 1)
   end
-  for name, operation, names in entry.tensors:gmatch("(%S+)  ([^\n]-)  (%S+)") do
+  for name, operation, names in entry.tensors:gmatch("([^%s;]+)  ([^\n;]-)  ([^%s;]+)") do
     for i = 0, name:find("%%") and layers - 1 or 0 do
       local t = made(operation, (names:gsub("%%", math.tointeger(i))), has)
       if t then list[#list + 1] = {(name:gsub("%%", math.tointeger(i))), t} end

@@ -79,7 +79,7 @@ is_meta(const struct val *v)
 /* Returns true if t can share the bytes of v: v is computed, has t's type and layout, and Rille owns its memory. An
  * update of either variable then writes to a new buffer. */
 static bool
-can_share(const struct rille_tensor *t, const struct val *v)
+may_take_over(const struct rille_tensor *t, const struct val *v)
 {
     if (!v->store || tracing(t->s) || !type_equal(&v->type, &t->val->type)) return false;
     if (v->layout != t->val->layout || v->type.weak != t->val->type.weak) return false;
@@ -96,7 +96,7 @@ next_version(const struct call_context *ctx, struct rille_tensor *t, const void 
     if (is_meta(src->val) && !is_meta(t->val))
         return fail(E_PLACE,
                     "a tensor on meta devices has no values, so it cannot be assigned to a tensor that has values");
-    if (can_share(t, src->val)) return build_share(t->s, src->val, out);
+    if (may_take_over(t, src->val)) return build_share(t->s, src->val, out);
     TRY(version_of(ctx, t, src->val, out));
     if (!tracing(t->s) || !trace_per_microbatch(*out)) return 0;
     return fail(E_PLAN,
