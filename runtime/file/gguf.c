@@ -13,6 +13,7 @@
 #include "runtime/file/coding.h"
 #include "runtime/file/tensors.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,15 +266,16 @@ least_bytes(const struct entry *e)
     return e->type.dtype != DT_NONE ? entry_bytes(e) : type_numel(&e->type) > 0;
 }
 
-/* Checks that no two tensors overlap. No known program writes such files. */
+/* Checks that no two tensors of a file overlap. No known program writes such files. from: the file's first entry. */
 static int
-lie_apart(const struct tensors *f)
+lie_apart(const struct tensors *f, int32_t from)
 {
-    const struct entry **order = must_alloc(sizeof *order * (size_t)(f->nentry + 1)), *last = NULL;
+    int32_t n = f->nentry - from;
+    const struct entry **order = must_alloc(sizeof *order * (size_t)(n + 1)), *last = NULL;
     int status = 0;
-    for (int32_t i = 0; i < f->nentry; i++) order[i] = &f->entry[i];
-    if (f->nentry) qsort(order, (size_t)f->nentry, sizeof *order, by_offset);
-    for (int32_t i = 0; i < f->nentry && !status; i++) {
+    for (int32_t i = 0; i < n; i++) order[i] = &f->entry[from + i];
+    if (n) qsort(order, (size_t)n, sizeof *order, by_offset);
+    for (int32_t i = 0; i < n && !status; i++) {
         if (least_bytes(order[i]) == 0) continue;
         if (last && order[i]->offset - last->offset < least_bytes(last))
             status = fail(E_IO, "%s: '%s' at %lld overlaps '%s', which has at least %lld bytes from %lld on",
@@ -286,12 +288,12 @@ lie_apart(const struct tensors *f)
 }
 
 /* Converts offsets to positions in the file, and checks that the tensors fit into the file. If Rille lacks a dtype,
- * checks only the shape. */
+ * checks only the shape. from: the file's first entry. */
 static int
-place_tensors(struct tensors *f, const struct cursor *c, int64_t alignment)
+place_tensors(struct tensors *f, const struct cursor *c, int32_t from, int64_t alignment)
 {
     int64_t first = (c->at + alignment - 1) / alignment * alignment;
-    for (int32_t i = 0; i < f->nentry; i++) {
+    for (int32_t i = from; i < f->nentry; i++) {
         struct entry *e = &f->entry[i];
         if (e->offset % alignment)
             return fail(E_IO, "%s: '%s' is at offset %lld, expected a multiple of general.alignment, %lld",
@@ -299,7 +301,7 @@ place_tensors(struct tensors *f, const struct cursor *c, int64_t alignment)
         e->offset += first;
         TRY(entry_fits(e, c->source->size));
     }
-    return lie_apart(f);
+    return lie_apart(f, from);
 }
 
 static int
@@ -309,6 +311,7 @@ take_all(struct tensors *f, struct cursor *c, char *scratch)
     uint32_t version;
     uint64_t ntensor, nvalue;
     int64_t alignment = ALIGNMENT;
+    int32_t from = f->nentry;
     TRY(cursor_take(c, magic, sizeof magic));
     if (memcmp(magic, "GGUF", sizeof magic)) return gguf_malformed(c, "it does not begin with GGUF");
     TRY(cursor_u32(c, &version));
@@ -321,11 +324,11 @@ take_all(struct tensors *f, struct cursor *c, char *scratch)
     if (alignment < 8 || alignment > 1 << 20 || alignment % 8)
         return gguf_malformed(c, "general.alignment is not a multiple of 8");
     for (uint64_t i = 0; i < ntensor; i++) TRY(gguf_take_tensor(f, c, scratch));
-    return place_tensors(f, c, alignment);
+    return place_tensors(f, c, from, alignment);
 }
 
 static int
-open_gguf(struct tensors *f, struct source *s)
+gguf_read_file(struct tensors *f, const struct source *s)
 {
     struct cursor c;
     char *scratch = must_alloc(MAX_TEXT + 1);
@@ -333,6 +336,37 @@ open_gguf(struct tensors *f, struct source *s)
     int status = take_all(f, &c, scratch);
     free(scratch);
     return status;
+}
+
+/* Opens the further files of a model that is split: NAME-00001-of-00003.gguf, NAME-00002-of-00003.gguf, ... Their own
+ * metadata only counts files and tensors. */
+static int
+gguf_read_others(struct tensors *f, const struct source *first)
+{
+    static const char part[] = "-00001-of-";
+    size_t n = strlen(first->name), tail = strlen("00003.gguf");
+    char *name = arena_strdup(&f->arena, first->name),
+         *at = n > tail + strlen(part) ? name + n - tail - strlen(part) : "";
+    if (strncmp(at, part, strlen(part))) return 0;
+    int32_t count = (int32_t)strtol(at + strlen(part), NULL, 10), nmetadata = f->nmetadata, nlist = f->nlist;
+    for (int32_t i = 2; i <= count; i++) {
+        struct source *s;
+        char digits[8];
+        snprintf(digits, sizeof digits, "-%05d-", (int)i % 100000);
+        memcpy(at, digits, strlen(digits));
+        TRY(source_open(name, &s));
+        TRY(gguf_read_file(f, tensors_add_source(f, s)));
+        f->nmetadata = nmetadata;
+        f->nlist = nlist;
+    }
+    return 0;
+}
+
+static int
+open_gguf(struct tensors *f, struct source *s)
+{
+    TRY(gguf_read_file(f, s));
+    return gguf_read_others(f, s);
 }
 
 const struct format format_gguf = {.name = "gguf", .ending = ".gguf", .open = open_gguf};

@@ -42,4 +42,45 @@ for _, entry in ipairs(entries) do
   end
 end
 
+-- A model in three files, of which the first has the metadata.
+tap.group("a model in several files", function()
+  local entry = entries[1]
+  write(entry)
+  local want, tensors, split = rille.models.load(path)(ids):totable(), {{}, {}, {}}, dir .. "-0000%d-of-00003.gguf"
+  for i, t in ipairs(gguf.tensors(entry, rille.load(dir .. "/model.safetensors"))) do
+    table.insert(tensors[i % 3 + 1], gguf.f32(t[1], t[2]))
+  end
+  for i = 1, 3 do gguf.write(split:format(i), i == 1 and entry.metadata or {{"split.no", "u", i - 1}}, tensors[i]) end
+  local first = split:format(1)
+  tap.is(rille.models.load(first)(ids):totable(), want, "is loaded by the name of the first")
+  tap.is(select(2, rille.io.contents(first))["split.no"], nil, "has the metadata of the first")
+  os.remove(split:format(3))
+  tap.fails(function() rille.models.load(first) end, {"-00003-of-00003.gguf", "No such file"}, "a missing file")
+  os.remove(first)
+  os.remove(split:format(2))
+  remove()
+end)
+
+tap.group("errors", function()
+  local function refused(metadata, words, name)
+    gguf.write(path, metadata, {})
+    tap.fails(function() rille.models.load(path) end, words, name)
+    os.remove(path)
+  end
+  refused({}, {path, "general.architecture is missing"}, "no architecture")
+  refused({{"general.architecture", "s", "bert"}}, {path, 'unknown general.architecture "bert"; expected one of: arcee, bloom'}, "an unknown architecture")
+  refused({{"general.architecture", "s", "llama"}}, {path, "vocab_size must be a positive integer, found nil"}, "no sizes")
+end)
+
+tap.group("vocabularies", function()
+  gguf.write(path, {{"general.architecture", "s", "llama"}, {"tokenizer.ggml.model", "s", "gpt2"}, {"tokenizer.ggml.pre", "s", "llama-bpe"},
+    {"tokenizer.ggml.tokens", "s", {"a", "b", "ab", "", "x\0y"}}, {"tokenizer.ggml.scores", "f", {0.5, -1, 0, 0, 0}},
+    {"tokenizer.ggml.token_type", "i", {1, 1, 1, 3, 6}}, {"tokenizer.ggml.merges", "s", {"a b"}},
+    {"tokenizer.ggml.bos_token_id", "u", 3}, {"tokenizer.ggml.add_bos_token", "b", true}}, {})
+  local v = rille.io.vocabulary(path)
+  tap.is({v.model, v.pre, v.tokens, v.scores, v.types, v.merges, v.bos, v.eos, v.add_bos},
+    {"gpt2", "llama-bpe", {"a", "b", "ab", "", "x\0y"}, {0.5, -1, 0, 0, 0}, {1, 1, 1, 3, 6}, {"a b"}, 3, nil, true}, "lists and ids are read")
+  os.remove(path)
+end)
+
 tap.done()
