@@ -191,6 +191,9 @@ local function read_folder(kind, path, complete, report)
   local format = not own and low_bits.format(who, config_path, theirs.quantization_config) or nil
   local contents = low_bits.mark(format, (rille._contents(tensors, format, who)))
   theirs.quantization_config = nil
+  local layers, extra = theirs.num_hidden_layers, theirs.num_nextn_predict_layers
+  local all = math.type(layers) == "integer" and math.type(extra) == "integer" and layers + extra or nil
+  contents = gguf.without_layers(contents, "^model%.layers%.(%d+)%.", all, extra)
   local config = of_file(kind, config_path, function() return complete(kind.from_config(theirs, #contents)) end)
   config.eos_token_id = theirs.eos_token_id -- id, or list of ids, that ends a text
   if own then return config, contents, {path = tensors, own = own, theirs = theirs} end

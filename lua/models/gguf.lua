@@ -249,10 +249,23 @@ end
 
 -- ---- reading ----
 
--- Returns the model_type of a file, and what gguf.read needs: a table.
+-- Returns the entries of a file without those of the last `extra` of its `layers` layers, which predict further ids and are not
+-- part of the model. extra nil: 0. pattern: of names with the layer's number.
+function gguf.without_layers(contents, pattern, layers, extra)
+  if math.type(extra) ~= "integer" or math.type(layers) ~= "integer" then return contents end
+  local list = {}
+  for _, entry in ipairs(contents) do
+    local i = tonumber(entry.name:match(pattern))
+    if not i or i < layers - extra or i >= layers then list[#list + 1] = entry end
+  end
+  return list
+end
+
+-- Returns the model_type of a file, and a table for gguf.rows and for files.lua.
 function gguf.open(who, path)
   local contents, get, arch = open(who, path)
   local spec, has_file = archs[arch], {}
+  contents = gguf.without_layers(contents, "^blk%.(%d+)%.", get"%s.block_count", get"%s.nextn_predict_layers")
   check.that(spec, "%s: %s: unknown general.architecture \"%s\"; expected one of: %s", who, path, arch,
     table.concat(check.sorted_keys(archs), ", "))
   for _, entry in ipairs(contents) do has_file[entry.name] = entry end

@@ -11,6 +11,7 @@ local dir = os.tmpname()
 os.remove(dir)
 local path = dir .. ".gguf"
 
+local P1, P2 = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local by_name = {}
 for _, entry in ipairs(golden) do by_name[entry.name] = entry end
 
@@ -38,6 +39,11 @@ for _, entry in ipairs(entries) do
       local off = (model(ids) - want):abs():max():item()
       tap.ok(off < 2e-5, ("%s: logits are those of the folder, found a difference of %g"):format(entry.name, off))
     end
+    local split = {placement = P2, parallel = {tensor = 0}}
+    if good and pcall(rille.models.load, dir, split) then
+      local off = (rille.models.load(path, split)(ids:to_global{placement = P2, sbp = "B"}):to_global{placement = P1, sbp = "B"} - want):abs():max():item()
+      tap.ok(off < 5e-5, ("%s: and on two ranks, found a difference of %g"):format(entry.name, off))
+    end
     remove()
   end
 end
@@ -59,6 +65,33 @@ tap.group("a model in several files", function()
   os.remove(first)
   os.remove(split:format(2))
   remove()
+end)
+
+-- Boxes of a tensor of Q8_0 that begin and end within blocks of 32: d, an f16, and 32 numbers of 8 bits.
+tap.group("shards of blocks", function()
+  local rows, columns, blocks, want = 5, 160, {}, {}
+  math.randomseed(tap.seed())
+  for b = 1, rows * columns // 32 do
+    local d, numbers = math.random(-3, 3), {}
+    blocks[#blocks + 1] = string.pack("<I2", ({[-3] = 0xBC00, [-2] = 0xB800, [-1] = 0xB400, [0] = 0, 0x3400, 0x3800, 0x3C00})[d])
+    for i = 1, 32 do
+      numbers[i] = math.random(-128, 127)
+      want[#want + 1] = (d == 0 and 0 or d // math.abs(d) * 2.0 ^ (math.abs(d) - 3)) * numbers[i]
+    end
+    blocks[#blocks + 1] = string.pack("<" .. ("i1"):rep(32), table.unpack(numbers))
+  end
+  gguf.write(path, {{"general.architecture", "s", "none"}}, {{name = "q", shape = {rows, columns}, type = 8, bytes = table.concat(blocks)}})
+  want = rille.tensor(want):reshape{rows, columns}
+  for _, ranks in ipairs{{0}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3, 4}} do
+    local P = rille.placement("cpu", ranks)
+    for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
+      for _, dtype in ipairs{"f32", "f64", "bf16"} do
+        local q = rille.load(path, {placement = P, sbp = sbp, dtype = dtype}).q
+        tap.ok(q:to_global{placement = P1, sbp = "B"}:eq(want:to(dtype)):all():item(), ("%s over %d ranks as %s"):format(sbp, #ranks, dtype))
+      end
+    end
+  end
+  os.remove(path)
 end)
 
 tap.group("errors", function()

@@ -65,6 +65,18 @@ end
 
 methods["fp8 blocks"] = {fp8(".weight_scale_inv", 12, 20, {quant_method = "fp8", weight_block_size = {12, 20}})}
 methods["fp8 tensor"] = {fp8(".weight_scale", nil, nil, {quant_method = "fp8"})}
+
+-- Integers with a scale for each row.
+methods["int8 rows"] = {function(name, out, inner)
+  local bytes, list, packed = {}, scales(out) -- scales returns two values
+  for i = 1, out * inner do bytes[i] = string.char(math.random(0, 255)) end
+  bytes = table.concat(bytes)
+  return {[name .. ".weight"] = {dtype = "I8", shape = {out, inner}, bytes = bytes},
+    [name .. ".weight_scale"] = {dtype = "F32", shape = {out, 1}, bytes = packed}}, matrix(out, inner, function(o, i)
+      return string.unpack("<i1", bytes, o * inner + i + 1) * list[o + 1]
+    end)
+end, {quant_method = "compressed-tensors", format = "int-quantized", config_groups = {group_0 = {weights = {symmetric = true}}}}}
+
 methods["fp8 rows"] = {fp8(".weight_scale", 1, nil, {quant_method = "fbgemm_fp8"})}
 
 -- Returns a method for GPTQ. order: inputs have groups in another order.
