@@ -456,6 +456,8 @@ bool rille_tensor_requires_grad(const struct rille_tensor *t);
 /* Sets requires_grad of a leaf with a float dtype. A compiled step that reads the leaf can be called only while the
  * flag is as it was in the trace. */
 int rille_tensor_set_requires_grad(struct rille_tensor *t, bool on);
+/* Returns true if requires_grad was last set to false, and not false from the start. */
+bool rille_tensor_frozen(const struct rille_tensor *t);
 /* returns a text that lasts until t is freed or named again; NULL: the tensor has no name */
 const char *rille_tensor_name(const struct rille_tensor *t);
 void rille_tensor_set_name(struct rille_tensor *t, const char *name);
@@ -968,20 +970,25 @@ int rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, co
 /* Writes a text of n bytes to a file atomically: an existing file stays until the new one is complete. who: word
  * before the path in error texts. Any thread. */
 int rille_text_write(const char *who, const char *path, const char *text, size_t n);
+/* Returns a path with the home folder in place of a leading "~". reads: if there is no such file and the path begins
+ * with "OWNER/NAME" of a model in the cache of Hugging Face's tools, returns the path in the cache. The caller must
+ * free() the text. Any thread. */
+char *rille_path(const char *path, bool reads);
 /* Reads a plain file of at most `most` bytes. A zero byte follows the text; the caller must free() it. Any thread. */
 int rille_text_read(const char *path, int64_t most, char **text, size_t *n);
 
 /* Named tensors in a file, or in a folder of shard files, open for reading. rille_file_open() reads and checks the
- * complete header. Loading reads only each rank's own shard. format: "safetensors", "npy", "npz", "gguf" or "llmc";
- * NULL: by the path's ending. */
+ * complete header. Loading reads only each rank's own shard. format: "safetensors", "npy", "npz", "gguf", "torch" or
+ * "llmc"; NULL: by the path's ending. */
 struct rille_file;
 int rille_file_open(struct rille_session *s, const char *path, const char *format, struct rille_file **out);
 void rille_file_close(struct rille_file **f);
 struct rille_file_entry {
-    /* dtype: if Rille lacks the dtype, the file's name for it; rille_file_load() then fails */
+    /* dtype: dtype of the loaded tensor; if Rille cannot load it, the file's name for its dtype */
     const char *name, *dtype;
     int ndim;
     const int64_t *shape;
+    const char *stored; /* the file's name for the dtype, if loading converts the values; NULL: it does not */
 };
 /* Describes the i-th tensor of the file in order of name. Returns false if there are at most i tensors. */
 bool rille_file_entry(const struct rille_file *f, int i, struct rille_file_entry *out);
@@ -989,6 +996,21 @@ bool rille_file_entry(const struct rille_file *f, int i, struct rille_file_entry
 int rille_file_find(const struct rille_file *f, const char *name);
 /* Returns the i-th metadata entry in the order of the file. Returns false if there are at most i entries. */
 bool rille_file_text(const struct rille_file *f, int i, const char **key, const char **value);
+/* Calls visit for each value of a list in the metadata of a .gguf file, in order: a text of n bytes, which a number or
+ * boolean (number true) is printed to. E_ARG: the file has no such list. */
+int rille_file_list(struct rille_file *f, const char *key,
+                    void (*visit)(void *arg, const char *text, size_t n, bool number), void *arg);
+/* Replaces the tensors of each quantised weight by the weight, in f32. method: "scaled" (weight, weight_scale or
+ * weight_scale_inv), "mxfp4" (_blocks, _scales), "gptq" (qweight, qzeros, scales, g_idx) or "awq" (qweight, qzeros,
+ * scales). bits: of a number; group: inputs that share a scale, -1: all; rows, columns: block that shares a scale, 0:
+ * none; minus_one: zero points are stored minus one. */
+struct rille_quantisation {
+    const char *method;
+    int bits;
+    int64_t group, rows, columns;
+    bool minus_one;
+};
+int rille_file_dequantise(struct rille_file *f, const struct rille_quantisation *q);
 /* Loads a tensor as a leaf. dtype: dtype to which floats are cast; NULL: the file's dtype. */
 int rille_file_load(struct rille_file *f, int i, const char *dtype, const struct rille_layout *layout,
                     struct rille_tensor **out);

@@ -285,7 +285,7 @@ end
 
 function checkpoint.save(dir, parts, options)
   local who = "checkpoint.save"
-  check.path(who, "the name of a folder", dir)
+  dir = rille._path(check.path(who, "the name of a folder", dir), true)
   check_parts(who, parts, {step = true, note = true})
   local o = check.options(who, options, {async = false, keep = check.none})
   if o.keep then check.count(who, "keep", o.keep) end
@@ -598,7 +598,7 @@ end
 -- disappeared, the folder is listed again.
 function checkpoint.load(dir, parts, options)
   local who = "checkpoint.load"
-  check.path(who, "the name of a folder", dir)
+  dir = rille._path(check.path(who, "the name of a folder", dir), true)
   check_parts(who, parts, {})
   local o = check.options(who, options, {fallback = false})
   rille._finish()

@@ -13,6 +13,9 @@ function io.contents(path, format)
   return rille._contents(path, format, "io.contents")
 end
 
+-- Returns the vocabulary of a GGUF file, for a tokenizer (models/gguf.lua).
+function io.vocabulary(path) return require("rille.models.gguf").vocabulary(path) end
+
 -- Loads a GPT-2 checkpoint of llm.c (version 3: f32, 5: bf16). Returns its tensors under llm.c's names, like
 -- rille.load, and its sizes: max_seq_len, vocab_size, num_layers, num_heads, channels, padded_vocab_size.
 function llmc.load(path, options)
@@ -25,7 +28,7 @@ end
 -- Returns all ids of a token file, as i64. rille.data.tokens reads windows instead.
 function llmc.tokens(path)
   check.that(type(path) == "string", "io.llmc.tokens: expected the name of a file, found %s", check.shown(path))
-  return rille._tokens("io.llmc.tokens", path):all("io.llmc.tokens")
+  return rille._tokens("io.llmc.tokens", rille._path(path)):all("io.llmc.tokens")
 end
 
 io.llmc = check.names("io.llmc", llmc)

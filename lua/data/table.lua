@@ -10,7 +10,7 @@ local PIECE, MOST = 1 << 20, 1 << 32 -- in bytes: size of a read; maximum size o
 -- Reads a whole file. Fails if a byte matches the pattern `strange`, or the file has more than MOST bytes: some files
 -- never end. A folder can be opened but not read.
 local function read(who, path, strange)
-  local file, why_not = io.open(check.path(who, "the name of a file", path), "rb")
+  local file, why_not = io.open(rille._path(check.path(who, "the name of a file", path)), "rb")
   check.that(file, "%s: %s", who, why_not)
   local pieces, wrong, piece = {}, nil, nil
   repeat

@@ -7,18 +7,21 @@
 local rille = require "rille"
 local check = require "rille.check"
 local json = require "rille.json"
+local gguf = require "rille.models.gguf"
+local low_bits = require "rille.models.low_bits"
 local described = require "rille.models.described"
 local pieces = require "rille.models.pieces"
+local quantize = require "rille.models.quantize"
 
 local files = {}
 
 local HEAD = "lm_head.weight"
 
 -- Calls visit(row) for each row of the kind's naming table, with %d replaced by each layer's number: {theirs, ours, ours..., turn
--- =, ...}.
-local function each_row(kind, config, visit)
-  if type(kind.names) == "function" then
-    for _, row in ipairs(kind.names(config)) do visit(row) end
+-- =, ...}. rows: the table, if the file has other names than Hugging Face's.
+local function each_row(kind, config, visit, rows)
+  if rows or type(kind.names) == "function" then
+    for _, row in ipairs(rows or kind.names(config)) do visit(row) end
     return
   end
   for _, row in ipairs(kind.names) do
@@ -51,9 +54,9 @@ local function misfit(row, entry)
   end
 end
 
--- Returns the windows (pieces.lua) of the file's tensors for Rille's parameters. Fails with a list of missing and
--- unknown tensors.
-local function pieces_of(kind, config, contents, path)
+-- Returns the windows (pieces.lua) of the file's tensors for Rille's parameters. Unless `report` is given, fails with a list of
+-- missing and unknown tensors; else appends their names to report.missing and report.unexpected.
+local function pieces_of(kind, config, contents, path, report, rows)
   local list, wrong, known, has = {}, {}, {}, {}
   for _, entry in ipairs(contents) do has[entry.name] = entry end
   check.that(config.layers <= #contents, "models.%s: %s has %d tensors, which are not those of %d layers", kind.name, path,
@@ -63,7 +66,9 @@ local function pieces_of(kind, config, contents, path)
     local bare = kind.prefix ~= "" and theirs:sub(1, #kind.prefix) == kind.prefix and theirs:sub(#kind.prefix + 1)
     local entry = has[theirs] or has[kind.prefix .. theirs] or bare and has[bare]
     if not entry then
-      if not row.head or not config.tied then wrong[#wrong + 1] = ("'%s' is missing"):format(theirs) end
+      if row.head and config.tied then return end
+      local to, text = report and report.missing or wrong, report and theirs or ("'%s' is missing"):format(theirs)
+      to[#to + 1] = text
       return
     end
     known[entry.name] = true
@@ -73,10 +78,11 @@ local function pieces_of(kind, config, contents, path)
       return
     end
     for k = 1, #row - 1 do list[#list + 1] = pieces.of_row(row, entry, k) end
-  end)
+  end, rows)
   for _, entry in ipairs(contents) do
-    if not known[entry.name] and not is_ignored(kind, entry.name) then
-      wrong[#wrong + 1] = ("'%s' is not a tensor of %s"):format(entry.name, kind.name)
+    if not known[entry.name] and not is_ignored(rows and gguf or kind, entry.name) then
+      local to, name = report and report.unexpected or wrong, entry.name
+      to[#to + 1] = report and name or ("'%s' is not a tensor of %s"):format(name, kind.name)
     end
   end
   check.that(#wrong == 0, "models.%s: %s: %s", kind.name, path, check.problems(wrong))
@@ -132,13 +138,21 @@ local function of_file(kind, path, fn)
   check.fail("%s: %s: %s", own, path, why)
 end
 
+-- Returns true if the path is a file of torch.save, and not a .bin of llm.c.
+function files.is_torch(path)
+  local file = path:find("%.bin$") and io.open(path, "rb")
+  local first = file and file:read(2)
+  if file then file:close() end
+  return first == "PK"
+end
+
 -- Checks, before reading, that path is a folder or a file of a supported format.
 local function check_there(kind, path)
   local who = ("models.%s.load"):format(kind.name)
   local file, why = io.open(path, "rb")
   check.that(file, "%s: %s", who, why)
   file:close()
-  check.that(path:find("%.safetensors$") or not is_file(path),
+  check.that(path:find("%.safetensors$") or files.is_torch(path) or not is_file(path),
     "%s: %s is a file; expected a folder with config.json and its safetensors%s",
     who, path, kind.read_bin and ", a .safetensors of such a folder or a .bin of llm.c" or ", or a .safetensors of such a folder")
 end
@@ -146,7 +160,8 @@ end
 -- Returns a folder's config.json as a table, the path of config.json, and the path of the tensors. path: a folder, or its
 -- .safetensors.
 local function read_config(who, path)
-  local dir = path:match("^(.*)/[^/]*%.safetensors$") or path:find("%.safetensors$") and "." or path
+  local file = path:find("%.safetensors$") or files.is_torch(path)
+  local dir = file and (path:match("^(.*)/[^/]*$") or ".") or path
   local one = dir .. "/model.safetensors"
   if dir == path and is_file(one) and not is_file(one .. ".index.json") then path = one end
   local file, why = io.open(dir .. "/config.json", "rb")
@@ -165,39 +180,65 @@ function files.model_type(who, path)
   return theirs.model_type, config
 end
 
--- Reads a folder's config. Returns the config, the pieces, and their source {path =, format =, theirs = config.json as a table}.
--- The reader of llm.c's files returns the same three values.
-local function read_folder(kind, path, complete)
+-- Reads a folder's config. Returns the config, the pieces, and their source {path =, format =, theirs = config.json as a table}; of
+-- a folder with int8 weights of Rille (own =), the entries of its tensors instead of pieces. The reader of llm.c's files returns
+-- the same three values.
+local function read_folder(kind, path, complete, report)
   check_there(kind, path)
   local who = ("models.%s.load"):format(kind.name)
   local theirs, config_path, tensors = read_config(who, path)
   check.that(theirs.model_type == kind.name, "%s: %s: model_type must be \"%s\", found %s", who, config_path, kind.name,
     check.quoted(theirs.model_type))
   check_words(kind, theirs, config_path)
-  local contents = rille._contents(tensors, nil, who)
+  local own = low_bits.is_own(theirs.quantization_config)
+  local format = not own and low_bits.format(who, config_path, theirs.quantization_config) or nil
+  local contents = low_bits.mark(format, (rille._contents(tensors, format, who)))
+  theirs.quantization_config = nil
+  local layers, extra = theirs.num_hidden_layers, theirs.num_nextn_predict_layers
+  local all = math.type(layers) == "integer" and math.type(extra) == "integer" and layers + extra or nil
+  contents = gguf.without_layers(contents, "^model%.layers%.(%d+)%.", all, extra)
   local config = of_file(kind, config_path, function() return complete(kind.from_config(theirs, #contents)) end)
   config.eos_token_id = theirs.eos_token_id -- id, or list of ids, that ends a text
-  return config, pieces_of(kind, config, contents, tensors), {path = tensors, theirs = theirs}
+  if own then return config, contents, {path = tensors, own = own, theirs = theirs} end
+  return config, pieces_of(kind, config, contents, tensors, report), {path = tensors, format = format, theirs = theirs}
 end
 
+-- Reads the config of a .gguf file, like read_folder.
+local function read_gguf(kind, path, complete, report)
+  local who = ("models.%s.load"):format(kind.name)
+  local model_type, file = gguf.open(who, path)
+  check.that(model_type == kind.name, "%s: %s: its kind must be \"%s\", found \"%s\"", who, path, kind.name, model_type)
+  local config = of_file(kind, path, function() return complete(kind.from_config(file.words, #file.contents)) end)
+  config.eos_token_id = file.words.eos_token_id
+  return config, pieces_of(kind, config, file.contents, path, report, gguf.rows(file, config)), {path = path, format = "gguf", theirs = file.words}
+end
+
+-- Loads a model. Returns the model and, if options.strict is false, the names of missing and unexpected tensors of the file.
 function files.load(kind, path, options, complete)
   local who = "models." .. kind.name .. ".load"
-  check.path(who, "the name of a folder or a file", path)
+  path = rille._path(check.path(who, "the name of a folder or a file", path))
   check.that(options.quantize == nil or options.quantize == "int8", "%s: quantize must be \"int8\", found %s", who,
     check.shown(options.quantize))
-  local read = path:find("%.bin$") and kind.read_bin or read_folder
-  local config, list, from = read(kind, path, complete)
+  local read = path:find("%.gguf$") and read_gguf or path:find("%.bin$") and not files.is_torch(path) and kind.read_bin or read_folder
+  local report = not options.strict and {missing = {}, unexpected = {}} or nil
+  local config, list, from = read(kind, path, complete, report)
   local dtype = options.dtype or pieces.dtype(list)
   local model = of_file(kind, path, function()
     return kind.empty(config, {placement = options.placement, sbp = options.sbp, dtype = dtype})
   end)
-  if options.parallel ~= nil then rille.parallel(model, options.parallel) end
-  of_file(kind, path, function() pieces.read(model, who, from.path, from.format, list) end)
-  model.theirs = from.theirs
-  if options.quantize then
-    require("rille.models.quantize")(model)
-    if options.parallel ~= nil then rille.parallel(model, options.parallel) end -- applies the recipe to the replaced layers
+  if report then model:start() end -- for parameters that are missing
+  local function lay_out()
+    if options.parallel ~= nil then rille.parallel(model, options.parallel) end
   end
+  lay_out()
+  if not from.own then of_file(kind, path, function() pieces.read(model, who, from.path, from.format, list, report) end) end
+  model.theirs = from.theirs
+  if options.quantize or from.own then
+    quantize(model)
+    lay_out() -- applies the recipe to the replaced layers
+  end
+  if from.own then of_file(kind, path, function() model:load(from.path) end) end
+  if report then return model, report end
   return model
 end
 
@@ -205,25 +246,30 @@ end
 
 local torch_dtypes = {f32 = "float32", bf16 = "bfloat16", f16 = "float16", f64 = "float64"}
 
--- Saves a model. max_shard_size: as in rille.save. The folder is created if needed.
+-- Returns a model's tensors under Hugging Face's names.
+local function tensors_of(kind, model)
+  local state, tensors = model:state_dict(), {}
+  each_row(kind, model.config, function(row)
+    if not (row.head and model.config.tied) then tensors[row[1]] = pieces.join(row, state) end
+  end)
+  return tensors
+end
+
+-- Saves a model. max_shard_size: as in rille.save. The folder is created if needed. A model with int8 weights is saved under
+-- Rille's names, because no other program has this format.
 function files.save(kind, model, dir, given)
-  check.path(("models.%s: save"):format(kind.name), "the name of a folder", dir)
+  dir = rille._path(check.path(("models.%s: save"):format(kind.name), "the name of a folder", dir), true)
   check.that(not is_file(dir), "models.%s: save: '%s' is a file; expected a folder", kind.name, dir)
   local options = check.options("models." .. kind.name .. ": save", given, {max_shard_size = "5GB"})
-  check.that(not model.quantized,
-    "models.%s: a model with int8 weights cannot be saved; save the model that it was quantized from", kind.name)
-  described(("models.%s: save"):format(kind.name), kind, model)
-  local state, tensors, config = model:state_dict(), {}, model.config
-  each_row(kind, config, function(row)
-    if not (row.head and config.tied) then tensors[row[1]] = pieces.join(row, state) end
-  end)
-  local words = {}
+  if not model.quantized then described(("models.%s: save"):format(kind.name), kind, model) end
+  local words, config = {}, model.config
   for name, value in pairs(model.theirs or kind.unsaid or {}) do words[name] = value end
   for name, value in pairs(kind.to_config(config)) do words[name] = value end
   words.eos_token_id = config.eos_token_id
   words.torch_dtype = torch_dtypes[model:parameters()[1].dtype]
   words.dtype = words.dtype and words.torch_dtype -- newer files use this key
-  rille.save(dir, tensors, options)
+  words.quantization_config = model.quantized and low_bits.own or nil
+  rille.save(dir, model.quantized and model or tensors_of(kind, model), options)
   rille._write("models." .. kind.name, dir .. "/config.json", json.encode(words) .. "\n")
 end
 

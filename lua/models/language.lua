@@ -110,7 +110,7 @@ function language.kind(kind)
 
   function api.load(path, given)
     local known = {placement = check.none, sbp = check.none, dtype = check.none, quantize = check.none,
-      parallel = check.none}
+      parallel = check.none, strict = true}
     if kind.options.dropout then known.dropout = check.none end -- the file's dropout rate was for its own training
     local options = check.options("models." .. kind.name .. ".load", given, known)
     layout.check_placement("models." .. kind.name .. ".load", options.placement)

@@ -3,8 +3,10 @@
 -- gpt2 and moe have classes of their own. Models of all other kinds are decoders of decoder.lua, built from a
 -- description (describe.lua).
 
+local rille = require "rille"
 local check = require "rille.check"
 local files = require "rille.models.files"
+local gguf = require "rille.models.gguf"
 local kinds = require "rille.models.kinds"
 
 local own = {gpt2 = require "rille.models.gpt2", llama = require "rille.models.llama", moe = require "rille.models.moe"}
@@ -19,11 +21,12 @@ local function supported()
   return table.concat(list, ", ")
 end
 
--- path: a folder with config.json and safetensors, a .safetensors of such a folder, or a .bin of llm.c. given: options of
+-- path: a folder with config.json and safetensors, a .safetensors of such a folder, a .gguf, or a .bin of llm.c. given: options of
 -- rille.models.llama.load.
 return function(path, given)
-  check.path("models.load", "the name of a folder or a file", path)
-  if path:find("%.bin$") then return own.gpt2.load(path, given) end
+  path = rille._path(check.path("models.load", "the name of a folder or a file", path))
+  if path:find("%.bin$") and not files.is_torch(path) then return own.gpt2.load(path, given) end
+  if path:find("%.gguf$") then return kinds.of((gguf.open("models.load", path))).load(path, given) end
   local model_type, config = files.model_type("models.load", path)
   check.that(type(model_type) == "string" and (own[model_type] or kinds.has(model_type)),
     "models.load: %s: unknown model_type %s; expected one of: %s",

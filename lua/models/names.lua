@@ -103,7 +103,12 @@ local function expert_rows(c, n, at, our, add, pair)
   local e = c.experts
   pair(at .. n.router, {our .. "router"}, e.bias)
   if e.correction then add{at .. n.correction, our .. "correction", view = n.correction_view, f32 = true} end
-  if n.stacked then
+  if n.separate then
+    for _, part in ipairs{"gate", "up", "down"} do
+      add{at .. n["expert_" .. part] .. ".weight", our .. part, turn = true}
+      if e.bias then add{at .. n["expert_" .. part] .. ".bias", our .. part .. "_bias"} end
+    end
+  elseif n.stacked then
     add{at .. n.expert_gate_up, our .. "gate", our ..
       "up", axis = n.alternating and 3 or 2, groups = n.alternating and e.hidden or 1,
       turn = n.turned}
@@ -114,7 +119,7 @@ local function expert_rows(c, n, at, our, add, pair)
         "down"} do add{at .. n["expert_" .. part]:format(i), our .. part, turn = true, stack = i} end
     end
   end
-  if e.bias then
+  if e.bias and not n.separate then
     add{at .. n.expert_gate_up_bias, our .. "gate_bias", our .. "up_bias", axis = 2, groups = e.hidden}
     add{at .. n.expert_down_bias, our .. "down_bias"}
   end
@@ -164,10 +169,10 @@ local function attention_rows(c, n, at, our, add, pair)
 end
 
 -- Returns the naming table of a model of the family with this config, a list of rows: {theirs, ours, ours..., axis =, groups =,
--- shares =, turn =, stack =}; see files.lua.
-function names.rows(family, config)
+-- shares =, turn =, stack =}; see files.lua. given: names of the file's tensors, instead of Hugging Face's.
+function names.rows(family, config, given)
   local c = describe.complete(config)
-  local n, rows = with(llama, families[family] or {}), {}
+  local n, rows = given or with(llama, families[family] or {}), {}
   if n.two_norms and c.norms == "12" and c.parallel then n.norm1, n.norm2 = n.two_norms[1], n.two_norms[2] end
   local function add(row) rows[#rows + 1] = row end
   local function pair(theirs, ours, bias, how)

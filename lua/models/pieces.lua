@@ -7,12 +7,15 @@
 -- A row {theirs, ours, ours..., turn =, axis =, shares =, groups =, stack =, view =, f32 =} names a tensor of the file and
 -- its parameters. axis, shares: the parameters are joined along this axis (from 1) in these shares (default: equal). turn: their
 -- last two axes are exchanged in the file. groups: number of blocks of that axis; each block has a part of every parameter. stack:
--- `theirs` holds one position of the parameter's first axis: its index, from 0. view: the file has a first axis of 1. f32: the
--- tensor is f32 in a model of any dtype. Pieces of rows with groups, stack or view have a function `make`, which makes the
--- parameter from the tensor; each rank reads a part of the tensor's rows.
+-- `theirs` holds one position of the parameter's first axis: its index, from 0; or join makes the parameter from the list of all
+-- such tensors. view: the file has a first axis of 1. f32: the
+-- tensor is f32 in a model of any dtype. pairs: number of heads whose rows are in pairs of neighbours; plus: the tensor is stored plus
+-- this number. Pieces of rows with groups, stack, view, pairs or plus have a function `make`, which makes the parameter from the
+-- tensor; each rank reads a part of the tensor's rows.
 
 local rille = require "rille"
 local check = require "rille.check"
+local layout = require "rille.layout"
 
 local pieces = {}
 
@@ -25,7 +28,7 @@ end
 -- Returns the k-th of several pieces of the file's tensor `entry`, divided along an axis (from 1). shares: number of equal pieces,
 -- or a list of shares.
 function pieces.part(ours, entry, axis, k, shares, turn)
-  local piece = {ours = ours, theirs = entry.name, dtype = entry.dtype, from = {}, to = {}, skip = 0, turn = turn}
+  local piece = {ours = ours, theirs = entry.name, dtype = entry.dtype, low_bits = entry.low_bits, from = {}, to = {}, skip = 0, turn = turn}
   local before, own, sum = k - 1, 1, shares
   if type(shares) == "table" then
     before, own, sum = 0, shares[k], 0
@@ -58,18 +61,26 @@ local function out_of_blocks(x, axis)
   return x:reshape(shape)
 end
 
+-- Returns the rows of n heads in the order of rotation by halves; the file has them in pairs of neighbours.
+local function out_of_pairs(x, n)
+  local shape = x.shape
+  return x:reshape{n, shape[1] // n // 2, 2, -1}:transpose(1, 2):reshape(shape)
+end
+
 -- Returns the piece of a row's k-th parameter.
 function pieces.of_row(row, entry, k)
   local ours, axis, shares = row[k + 1], pieces.axis(row, entry), row.shares or #row - 1
-  if not (row.groups or row.stack or row.view or row.turn and #entry.shape > 2) then
+  if not (row.groups or row.stack or row.view or row.pairs or row.plus or row.turn and #entry.shape > 2) then
     local piece = pieces.part(ours, entry, axis, k, shares, row.turn and #entry.shape == 2)
     piece.f32 = row.f32
     return piece
   end
   local whole = pieces.part(ours, entry, 1, 1, 1)
-  whole.stack, whole.f32 = row.stack, row.f32
+  whole.stack, whole.join, whole.f32 = row.stack, row.join, row.f32
   function whole.make(value)
     if row.view then return value:reshape{-1} end
+    if row.plus then return value - row.plus end
+    if row.pairs then return out_of_pairs(value, row.pairs) end
     if row.groups then
       local window = pieces.part(ours, {shape = {entry.shape[axis] // row.groups}}, 1, k, shares)
       value = out_of_blocks(in_blocks(value, axis, row.groups):slice(axis, window.from[1], window.to[1]), axis)
@@ -103,15 +114,15 @@ function pieces.part_of_row(ours, entry, i, k, n)
   return piece
 end
 
--- Returns the dtype for a model: the common dtype of its tensors; if they differ, f64 if one is f64, else f32.
+-- Returns the dtype for a model: the common dtype of its tensors, except low-bit ones; if they differ, f64 if one is f64, else f32.
 function pieces.dtype(list)
   local dtype
   for _, piece in ipairs(list) do
-    local own = not piece.f32 and piece.dtype or dtype
+    local own = not piece.f32 and not piece.low_bits and piece.dtype or dtype
     if dtype and dtype ~= own then dtype = (dtype == "f64" or own == "f64") and "f64" or "f32" end
     dtype = dtype or own
   end
-  return dtype
+  return dtype or "f32"
 end
 
 local function shape_of(piece)
@@ -131,10 +142,42 @@ end
 -- Returns the SBP, as text, with every S(axis) replaced by S(0).
 local function by_rows(sbp) return (sbp:gsub("S%(%d%)", "S(0)")) end
 
--- Reads the parameters of a model. Changes no parameter if a shape does not match.
-function pieces.read(model, who, path, format, list)
-  local tensors, rows, wrong, state = {}, {}, {}, {}
-  for _, found in ipairs(model:named_tensors()) do tensors[found.name] = found.tensor end
+-- Returns the parameter of a piece, computed from the tensor that was read.
+local function made(piece, value, like)
+  if piece.make then value = piece.make(value) elseif piece.turn then value = value:transpose(0, 1) else return value end
+  return rille.eval(value:to_global{placement = like.placement, sbp = like.sbp})
+end
+
+-- Returns a function to call for each piece: collects garbage, and so frees the tensors that parameters were made from, 50 times
+-- while all pieces are read.
+local function collector(list)
+  local function elements(piece)
+    local n = 1
+    for axis, to in ipairs(piece.to) do n = n * (to - piece.from[axis]) end
+    return n
+  end
+  local all, since = 0, 0
+  for _, piece in ipairs(list) do all = all + elements(piece) end
+  return function(piece)
+    since = since + ((piece.make or piece.turn) and elements(piece) or 0)
+    if 50 * since < all then return end
+    since = 0
+    collectgarbage()
+  end
+end
+
+-- Returns how many pieces each stacked parameter has, by name.
+local function stack_sizes(list)
+  local sizes = {}
+  for _, piece in ipairs(list) do
+    if piece.stack then sizes[piece.ours] = (sizes[piece.ours] or 0) + 1 end
+  end
+  return sizes
+end
+
+-- Returns the rows for rille._windows. Fails if a shape does not match.
+local function windows(tensors, who, path, list)
+  local rows, wrong = {}, {}
   for i, piece in ipairs(list) do
     local t = tensors[piece.ours]
     local here, there = "{" .. table.concat(t.shape, ", ") .. "}", shape_of(piece)
@@ -142,22 +185,36 @@ function pieces.read(model, who, path, format, list)
       wrong[#wrong + 1] = ("'%s' is %s here, %s in the file"):format(piece.ours, here, there)
     end
     rows[i] = {name = piece.theirs, from = piece.from, to = piece.to, skip = piece.skip, placement = t.placement,
-      sbp = piece.make and by_rows(t.sbp) or piece.turn and turned(t.sbp) or t.sbp}
+      sbp = piece.make and by_rows(t.sbp) or piece.turn and turned(t.sbp) or t.sbp,
+      dtype = layout.is_float(t) and layout.is_float(piece) and t.dtype or nil}
   end
   check.that(#wrong == 0, "%s: %s: %s", who, path, check.problems(wrong))
-  local stacks = {}
-  for i, value in ipairs(rille._windows(who, path, format, rows)) do
-    local piece = list[i]
-    if piece.make then value = piece.make(value) elseif piece.turn then value = value:transpose(0, 1) end
-    if piece.stack then
-      stacks[piece.ours] = stacks[piece.ours] or {}
-      stacks[piece.ours][piece.stack + 1] = value
-    else
-      state[piece.ours] = value
+  return rows
+end
+
+-- Reads the parameters of a model. Changes no parameter if a shape does not match. Values are read in the layout and dtype
+-- of the parameters, which take over their memory; few transposed or joined parameters at a time have more copies. partial:
+-- parameters may be missing.
+function pieces.read(model, who, path, format, list, partial)
+  local tensors, state, stacks, left, collect = {}, {}, {}, stack_sizes(list), collector(list)
+  for _, found in ipairs(model:named_tensors()) do tensors[found.name] = found.tensor end
+  rille._windows(who, path, format, windows(tensors, who, path, list), function(k, value)
+    local piece = list[k]
+    local ours = piece.ours
+    collect(piece)
+    value = made(piece, value, tensors[ours])
+    if not piece.stack then
+      state[ours] = value
+      return
     end
-  end
-  for ours, values in pairs(stacks) do state[ours] = rille.stack(values, 0) end
-  model:load_state_dict(state)
+    stacks[ours] = stacks[ours] or {}
+    stacks[ours][piece.stack + 1] = value
+    left[ours] = left[ours] - 1
+    if left[ours] > 0 then return end
+    state[ours] = made({make = function(parts) return piece.join and piece.join(parts) or rille.stack(parts, 0) end}, stacks[ours], tensors[ours])
+    stacks[ours] = nil
+  end)
+  model:load_state_dict(state, {strict = not partial})
 end
 
 return pieces

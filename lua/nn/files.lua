@@ -2,6 +2,7 @@
 
 local rille = require "rille"
 local check = require "rille.check"
+local layout = require "rille.layout"
 
 local files = {}
 
@@ -14,18 +15,19 @@ function files.saved(module)
 end
 
 -- Loads a file; each tensor is read in the layout that it has in the module. Fails before any change if a tensor is
--- missing, unknown or of another shape.
-function files.load(module, path)
+-- of another shape or, unless options.strict is false, missing or unknown. Returns the module, and {missing =, unexpected =}.
+function files.load(module, path, options)
   check.that(type(path) == "string", "%s:load: expected the name of a file, found %s", module.__name, check.shown(path))
   local state, shapes = module:state_dict(), {}
-  check.that(not path:find("%.npy$"), "%s:load: %s: a .npy file holds one tensor without a name; a module needs .safetensors, .npz or .gguf", module.__name, path)
+  check.that(not path:find("%.npy$"), "%s:load: %s: a .npy file holds one tensor without a name; a module needs .safetensors, .npz, .gguf, .pt, .pth or .bin", module.__name, path)
   for _, entry in ipairs((rille._contents(path, nil, module.__name .. ":load"))) do shapes[entry.name] = entry.shape end
   -- Tensors of a wrong shape are reported after all tensors are read. Until then any layout will do.
   local function fits(name) return state[name] and #shapes[name] == state[name].ndim end
   return module:__take("load: " .. path, rille.load(path, {
     placement = function(name) return fits(name) and state[name].placement or nil end,
     sbp = function(name) return fits(name) and state[name].sbp or nil end,
-  }))
+    dtype = function(name) return state[name] and layout.is_float(state[name]) and state[name].dtype or nil end,
+  }), options)
 end
 
 return files

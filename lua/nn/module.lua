@@ -7,7 +7,7 @@
 --   local y = net(x)                             calls forward
 --
 -- An instance is a plain table that records the order in which its fields were first set. A walk in that order finds
--- the parts of the instance: tensors that were parameters when they were set, buffers, modules, and tables of these. In
+-- the parts of the instance: tensors that were parameters, or frozen ones, when they were set, buffers, modules, and tables of these. In
 -- names, list members count from 0, as in checkpoints of other frameworks.
 
 local rille = require "rille"
@@ -26,10 +26,15 @@ Module.__index = Module
 local order_of = setmetatable({}, {__mode = "k"}) -- instance -> names of its fields, in the order first set
 local kind_of = setmetatable({}, {__mode = "k"}) -- instance -> name -> "parameter" or "buffer"
 
+-- Returns true if v is a tensor that requires a gradient, or one that was frozen (requires_grad was set to false).
+local function is_parameter(v)
+  return layout.is_tensor(v) and (v.requires_grad or rille._frozen(v))
+end
+
 function Module.__newindex(self, name, value)
   local order = order_of[self]
   order[#order + 1] = name
-  if layout.is_tensor(value) and value.requires_grad then kind_of[self][name] = "parameter" end
+  if is_parameter(value) then kind_of[self][name] = "parameter" end
   rawset(self, name, value)
   if settings.grows(self, value) then rille._generation() end
 end
@@ -207,7 +212,7 @@ local function walk(v, path, seen, on_module, on_tensor)
   local within = path == "" and "" or path .. "."
   each_part(v, function(name, part, kind, key)
     if layout.is_tensor(part) then
-      kind = kind or part.requires_grad and "parameter"
+      kind = kind or is_parameter(part) and "parameter"
       if kind then on_tensor(within .. name, part, kind, v, key) end
     elseif type(part) == "table" then
       walk(part, within .. name, seen, on_module, on_tensor)
@@ -345,7 +350,7 @@ local function same_values(a, b)
   return not a:ne(there):logical_and(a:eq(a):logical_or(there:eq(there))):any():item()
 end
 
--- Returns the value for a tensor from state, under any of its names; appends problems to wrong.
+-- Returns the value for a tensor from state, under any of its names; nil if it is missing. Appends problems to wrong.
 local function value_for(t, names, state, wrong)
   local value, from
   for _, name in ipairs(names) do
@@ -362,30 +367,36 @@ local function value_for(t, names, state, wrong)
       return
     end
   end
-  if not value then wrong[#wrong + 1] = ("'%s' is missing"):format(names[1]) end
   return value
 end
 
--- Copies values into parameters and buffers, which keep their layout, dtype and identity. Fails before any change if
--- the names or shapes differ. who: the called method and its file, for messages.
-function Module:__take(who, state)
-  local wrong, known, values = {}, {}, {}
+-- Sets parameters and buffers, which keep their layout, dtype and identity, to values. Fails before any change if shapes
+-- differ or, unless options.strict is false, names differ. Returns the module and, if strict is false, {missing =, unexpected =}, lists
+-- of names. who: the called method and its file, for messages.
+function Module:__take(who, state, options)
+  local strict = check.options(self.__name .. ":" .. who, options, {strict = true}).strict
+  local wrong, known, values, missing, unexpected = {}, {}, {}, {}, {}
   for _, group in ipairs(by_tensor(entries(self))) do
-    local t, names = group[1], group[2]
+    local t, names, before = group[1], group[2], #wrong
     for _, name in ipairs(names) do known[name] = true end
-    values[#values + 1] = {names[1], t, value_for(t, names, state, wrong)}
+    local value = value_for(t, names, state, wrong)
+    if value then values[#values + 1] = {names[1], t, value}
+    elseif #wrong == before then missing[#missing + 1] = names[1] end
   end
   for _, name in ipairs(check.sorted_keys(state)) do
-    if not known[name] then wrong[#wrong + 1] = ("'%s' is not a parameter of this module"):format(name) end
+    if not known[name] then unexpected[#unexpected + 1] = name end
   end
+  for _, name in ipairs(strict and missing or {}) do wrong[#wrong + 1] = ("'%s' is missing"):format(name) end
+  for _, name in ipairs(strict and unexpected or {}) do wrong[#wrong + 1] = ("'%s' is not a parameter of this module"):format(name) end
   check.that(#wrong == 0, "%s:%s: %s", self.__name, who, check.problems(wrong))
   rille._take(self.__name .. ":" .. who, values)
-  return self
+  if strict then return self end
+  return self, {missing = missing, unexpected = unexpected}
 end
 
-function Module:load_state_dict(state)
+function Module:load_state_dict(state, options)
   check.that(type(state) == "table", "%s:load_state_dict: expected a table of tensors, found %s", self.__name, check.shown(state))
-  return self:__take("load_state_dict", state)
+  return self:__take("load_state_dict", state, options)
 end
 
 Module.load, Module.__saved = files.load, files.saved

@@ -127,7 +127,7 @@ x, y = tokens:next()]],
   io = {
     sign = "rille.io",
     text = "Reads the formats of other programs, and lists the contents of files.",
-    returns = "a table with contents and llmc",
+    returns = "a table with contents, vocabulary and llmc",
     errors = "a name that the table does not have; the error names the nearest one",
     code = [[
 path = os.tmpname()
@@ -138,16 +138,18 @@ list = rille.io.contents(path)
 os.remove(path)]],
     shows = "#list",
     gives = "1",
-    see = "load save io.contents",
+    see = "load save io.contents io.vocabulary",
     words = "import export file format",
   },
   ["io.contents"] = {
     sign = "rille.io.contents(path[, format])",
     text = "Lists the tensors of a file without reading their values.",
     args = [[
-path: string; .safetensors, .npy, .npz or .gguf
+path: string; .safetensors, .npy, .npz, .gguf, .pt, .pth, .bin of torch.save, or a folder
 format: string, optional; needed if the file name does not end in one of these]],
-    returns = "a list of {name =, dtype =, shape =}, and the file's metadata",
+    returns = [[
+a list of {name =, dtype =, shape =, stored =}, and the file's metadata;
+stored is the file's name for a dtype that loading converts, such as "Q4_K"]],
     errors = "the file must be readable, and of a known format; a damaged header",
     code = [[
 path = os.tmpname()
@@ -160,6 +162,27 @@ os.remove(path)]],
     gives = "f32",
     see = "load",
     words = "inspect metadata",
+  },
+  ["io.vocabulary"] = {
+    sign = "rille.io.vocabulary(path)",
+    text = "Reads the vocabulary of a GGUF file, with the data from which a tokenizer can be made.",
+    args = "path: string; .gguf file",
+    returns = [[
+a table: model ("gpt2", "llama", "bert", "t5"), pre (name of the pattern that splits texts),
+lists by id + 1: tokens, scores, types; merges; bos, eos and other special ids; template of chats]],
+    errors = "the file must have a vocabulary",
+    code = [[
+path = os.tmpname() .. '.gguf'
+file = io.open(path, 'wb')
+file:write('GGUF', string.pack('<I4I8I8s8I4s8', 3, 0, 2, 'general.architecture', 8, 'llama'))
+file:write(string.pack('<s8I4I4I8s8s8', 'tokenizer.ggml.tokens', 9, 8, 2, 'a', 'b'))
+file:close()
+v = rille.io.vocabulary(path)
+os.remove(path)]],
+    shows = "#v.tokens",
+    gives = "2",
+    see = "io.contents tokenizer models.load",
+    words = "gguf tokens merges scores",
   },
   ["io.llmc"] = {
     sign = "rille.io.llmc.load(path), rille.io.llmc.tokens(path)",
@@ -182,13 +205,13 @@ os.remove(path)]],
   load = {
     sign = "rille.load(path[, {placement =, sbp =, dtype =, names =}])",
     text = [[
-Loads tensors by name from a file: safetensors, npz, gguf, or a folder of shards; npy: one tensor.
-Each rank reads the bytes of its own shard.]],
+Loads tensors by name from a file: safetensors, npz, gguf, torch.save, or a folder of shards; npy: one tensor.
+Each rank reads the bytes of its own shard. No code of a pickle is run.]],
     args = [[
-path: string
+path: string; "~" and names of models in the cache of Hugging Face's tools ("owner/name") are expanded
 placement: devices, or a function of the tensor's name
 sbp: layout, default "B", or a function of the tensor's name
-dtype: dtype of float tensors, default that of the file
+dtype: dtype of float tensors, or a function of the tensor's name; default that of the file
 names: list of names to load, default all]],
     returns = "a table {name = tensor}; for .npy a tensor",
     errors = "a damaged file; the error names the fault",
@@ -200,7 +223,7 @@ os.remove(path)]],
     shows = "t.w:sum():item()",
     gives = "2.0",
     see = "save nn.Module.load io.contents",
-    words = "read import safetensors file restore weights huggingface",
+    words = "read import safetensors file restore weights huggingface torch pickle",
   },
   load_npy = {
     is = "tensor",

@@ -80,19 +80,23 @@ m = rille.models.llama.new{vocab = 11, length = 8, layers = 1, heads = 2, width 
   },
   ["models.load"] = {
     is = "model",
-    sign = "rille.models.load(path[, {placement =, sbp =, parallel =, dtype =, quantize =, dropout =}])",
+    sign = "rille.models.load(path[, {placement =, sbp =, parallel =, dtype =, quantize =, strict =, dropout =}])",
     text = [[
-Loads a language model from a Hugging Face folder of any supported kind.
-The kind is model_type in config.json; docs/files.md lists the kinds.]],
+Loads a language model from a Hugging Face folder of any supported kind, or from a GGUF file.
+The kind is model_type in config.json, or the file's architecture; docs/files.md lists the kinds.
+Low-bit weights (FP8, MXFP4, GPTQ, AWQ, blocks of GGUF) become floats while they are read.]],
     args = [[
-path: string; folder, .safetensors file, or checkpoint of llm.c
+path: string; folder, "owner/name" in the cache of Hugging Face's tools, a file, or checkpoint of llm.c
 placement: devices
 sbp: layout of parameters, or a function of the name
 parallel: a recipe of rille.parallel
 dtype: dtype of parameters, default that of the file
 quantize: "int8": 8-bit weights, for inference
+strict: boolean, default true; false: tensors may be missing or unexpected
 dropout: number, for GPT-2]],
-    returns = "a model; m(ids), m:generate(ids), m:save(dir), m.config",
+    returns = [[
+a model; m(ids), m:generate(ids), m:save(dir), m.config;
+if strict is false also {missing =, unexpected =}, lists of names]],
     errors = "an unknown model_type; the error lists the supported ones",
     code = [[
 dir = os.tmpname()
@@ -103,7 +107,7 @@ os.execute("rm -r " .. dir)]],
     shows = "m.config.layers",
     gives = "1",
     see = "models.gpt2 models.llama model.generate tokenizer",
-    words = "huggingface pretrained mistral qwen gemma phi deepseek",
+    words = "huggingface pretrained gguf llama.cpp gptq awq fp8 mistral qwen gemma phi deepseek",
   },
   ["models.moe"] = {
     is = "model",
@@ -321,12 +325,14 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
   },
   ["model.save"] = {
     sign = 'm:save(dir[, {max_shard_size = "5GB"}])',
-    text = "Writes a model as config.json and model.safetensors, with Hugging Face's names.",
+    text = [[
+Writes a model as config.json and model.safetensors, with Hugging Face's names.
+A model with 8-bit weights has Rille's names, and only Rille reads it.]],
     args = [[
 dir: string; folder
 max_shard_size: string, default "5GB"]],
     returns = "nothing",
-    errors = "dir must be a folder, or new; the model must be as its config says, without 8-bit weights",
+    errors = "dir must be a folder, or new; the model must be as its config says",
     code = [[
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
 dir = os.tmpname()

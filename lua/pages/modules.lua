@@ -103,10 +103,12 @@ function Net:forward(x) return x * 2 end]],
     words = "call",
   },
   ["nn.Module.load"] = {
-    sign = "net:load(path)",
-    text = "Loads parameters and buffers from a file that rille.save(path, net) wrote.",
-    args = "path: string; .safetensors file, or folder of shards",
-    returns = "net",
+    sign = "net:load(path[, {strict = true}])",
+    text = "Loads parameters and buffers from a file that rille.save(path, net) wrote, or from another file with these names.",
+    args = [[
+path: string; a file or folder that rille.load reads
+strict: boolean, default true; false: names may be missing or unexpected]],
+    returns = "net; if strict is false also {missing =, unexpected =}, lists of names",
     errors = "names and shapes must match; values are cast to the dtype and layout of net",
     code = [[
 net = rille.nn.Linear(3, 2)
@@ -121,10 +123,12 @@ os.remove(path)]],
     words = "restore weights",
   },
   ["nn.Module.load_state_dict"] = {
-    sign = "net:load_state_dict(t)",
-    text = "Copies values by name into the parameters and buffers.",
-    args = "t: table {name = tensor}, as net:state_dict() returns",
-    returns = "net",
+    sign = "net:load_state_dict(t[, {strict = true}])",
+    text = "Sets the parameters and buffers to values by name.",
+    args = [[
+t: table {name = tensor}, as net:state_dict() returns
+strict: boolean, default true; false: names may be missing or extra]],
+    returns = "net; if strict is false also {missing =, unexpected =}, lists of names",
     errors = "a missing or extra name, or another shape; nothing is changed then",
     code = [[
 net = rille.nn.Linear(3, 2)

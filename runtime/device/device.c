@@ -372,6 +372,12 @@ buffer_wrap(struct pool *p, void *data, size_t bytes, void (*release)(void *arg)
     *out = &b->buffer;
 }
 
+bool
+buffer_is_wrapped(const struct buffer *b)
+{
+    return b->data && !((const struct block *)b)->capacity;
+}
+
 void
 buffer_hold(struct buffer *b)
 {

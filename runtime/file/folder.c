@@ -1,4 +1,7 @@
-/* folder.c - opens a model in a folder: safetensors shards and the index that maps tensors to shards. */
+/* folder.c - opens a model in a folder: shards and the index that maps tensors to shards.
+ *
+ * A folder of Hugging Face has a model in .safetensors files, in .bin files of torch.save, or in both; .safetensors
+ * files are preferred. */
 #include "runtime/file/folder.h"
 
 #include "runtime/base/error.h"
@@ -10,9 +13,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SINGLE "model.safetensors"
-#define INDEX  ".safetensors.index.json"
+#define INDEX ".index.json"
 enum { MAX_INDEX = 100 << 20 };
+
+/* The ways to store a model in a folder, preferred first. */
+static const struct storage {
+    const char *single, *ending; /* name of a file with the complete model; ending of its shards */
+    const struct format *format;
+} storages[] = {
+    {"model.safetensors", ".safetensors", &format_safetensors},
+    {"pytorch_model.bin", ".bin", &format_torch},
+};
+
+/* Returns the way of storing of an index by its name; NULL: the path is no index. */
+static const struct storage *
+storage_of_index(const char *path)
+{
+    if (text_ends(path, ".safetensors" INDEX)) return &storages[0];
+    return text_ends(path, ".bin" INDEX) ? &storages[1] : NULL;
+}
 
 static bool
 is_folder(const char *path)
@@ -24,7 +43,7 @@ is_folder(const char *path)
 bool
 folder_is_set(const char *path)
 {
-    return text_ends(path, INDEX) || is_folder(path);
+    return storage_of_index(path) || is_folder(path);
 }
 
 /* Returns the path of a file in the folder. The arena of f owns the text. */
@@ -43,7 +62,7 @@ open_shard(struct tensors *f, const char *path)
 {
     struct source *s;
     TRY(source_open(path, &s));
-    return format_safetensors.open(f, tensors_add_source(f, s));
+    return f->format->open(f, tensors_add_source(f, s));
 }
 
 /* Returns the name of a shard file. The file must be in the same folder as the index, even if the index gives
@@ -51,8 +70,9 @@ open_shard(struct tensors *f, const char *path)
 static int
 check_shard_name(const char *index, const char *name)
 {
-    if (name[0] && name[0] != '.' && !strchr(name, '/') && text_ends(name, ".safetensors")) return 0;
-    return fail(E_IO, "%s: weight_map names '%.200s', which is not a .safetensors file of this folder", index, name);
+    const char *ending = storage_of_index(index)->ending;
+    if (name[0] && name[0] != '.' && !strchr(name, '/') && text_ends(name, ending)) return 0;
+    return fail(E_IO, "%s: weight_map names '%.200s', which is not a %s file of this folder", index, name, ending);
 }
 
 /* Opens each file that the index names, once. */
@@ -107,19 +127,37 @@ folder_open_index(struct tensors *f, const char *index)
     return status;
 }
 
+/* Opens the model of a folder that is stored in this way. *found: set if there is one. */
+static int
+open_storage(struct tensors *f, const char *folder, const struct storage *s, bool *found)
+{
+    struct str name = {0};
+    str_addf(&name, "%s" INDEX, s->single);
+    const char *index = join_path(f, folder, strlen(folder), name.text);
+    const char *single = join_path(f, folder, strlen(folder), s->single);
+    str_free(&name);
+    bool many = access(index, F_OK) == 0, one = access(single, F_OK) == 0;
+    *found = many || one;
+    f->format = s->format;
+    if (many && one)
+        return fail(E_IO, "%s: the folder has both %s and %s" INDEX ", perhaps of two models; name one of the files",
+                    folder, s->single, s->single);
+    if (many) return folder_open_index(f, index);
+    return one ? open_shard(f, single) : 0;
+}
+
 int
 folder_open(struct tensors *f, const char *path)
 {
-    f->format = &format_safetensors;
-    if (!is_folder(path)) return folder_open_index(f, path);
-    const char *single = join_path(f, path, strlen(path), SINGLE),
-               *index = join_path(f, path, strlen(path), "model" INDEX);
-    bool many = access(index, F_OK) == 0, one = access(single, F_OK) == 0;
-    if (many && one)
-        return fail(E_IO, "%s: the folder has both %s and %s, perhaps of two models; name one of the files", path,
-                    SINGLE, "model" INDEX);
-    if (many) return folder_open_index(f, index);
-    if (one) return open_shard(f, single);
-    return fail(E_IO, "%s: the folder has neither %s nor %s, so it holds no complete model", path, SINGLE,
-                "model" INDEX);
+    bool found = false;
+    if (!is_folder(path)) {
+        f->format = storage_of_index(path)->format;
+        return folder_open_index(f, path);
+    }
+    for (size_t i = 0; i < countof(storages) && !found; i++) TRY(open_storage(f, path, &storages[i], &found));
+    if (found) return 0;
+    return fail(E_IO,
+                "%s: the folder has neither model.safetensors nor model.safetensors" INDEX
+                ", nor pytorch_model.bin, so it holds no complete model",
+                path);
 }

@@ -5,11 +5,15 @@
  *   ntensor times: name, u32 ndim, u64 sizes (last axis first), u32 type, u64 offset
  *   padding to the alignment; tensors, each at its offset
  *
- * Rille has no dtype for blocks of quantised types: such tensors can be listed, but not read. ggml's docs/gguf.md
- * describes the format. */
+ * Blocks of quantised types are decoded to f32 (coding.h). Types that Rille does not decode can be listed, but not
+ * read. ggml's docs/gguf.md describes the format. */
+#include "runtime/file/gguf.h"
+
 #include "runtime/base/error.h"
+#include "runtime/file/coding.h"
 #include "runtime/file/tensors.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +21,10 @@ enum { MAX_KEY = 65535, MAX_TEXT = 1 << 16, MAX_NEST = 4, ALIGNMENT = 32 };
 
 /* ---- dtypes of tensors ---- */
 
+/* Types by number. DT_NONE: values are decoded (coding.h), or can only be listed. NULL: the format does not use the
+ * number, or the type is newer than this table. */
 static const struct {
-    const char *name; /* NULL: the format does not use this number */
+    const char *name;
     uint8_t dtype;
 } types[] = {
     [0] = {"F32", DT_F32},    [1] = {"F16", DT_F16},  [2] = {"Q4_0", 0},      [3] = {"Q4_1", 0},
@@ -29,7 +35,26 @@ static const struct {
     [22] = {"IQ2_S", 0},      [23] = {"IQ4_XS", 0},   [24] = {"I8", 0},       [25] = {"I16", 0},
     [26] = {"I32", DT_I32},   [27] = {"I64", DT_I64}, [28] = {"F64", DT_F64}, [29] = {"IQ1_M", 0},
     [30] = {"BF16", DT_BF16}, [34] = {"TQ1_0", 0},    [35] = {"TQ2_0", 0},    [39] = {"MXFP4", 0},
+    [40] = {"NVFP4", 0},      [41] = {"Q1_0", 0},
 };
+
+/* Sets the dtype of an entry whose shape is known. A type newer than the table can be listed, but not read. */
+static int
+gguf_set_type(struct tensors *f, struct entry *e, uint32_t type)
+{
+    struct str number = {0};
+    const char *name = type < countof(types) ? types[type].name : NULL;
+    if (!name) {
+        str_addf(&number, "GGUF type %u", type);
+        name = arena_strdup(&f->arena, str_text(&number));
+        str_free(&number);
+    }
+    entry_set_dtype(e, name, type < countof(types) ? types[type].dtype : DT_NONE);
+    int64_t row = e->type.ndim ? e->type.dim[e->type.ndim - 1] : 1;
+    if (!e->coding || row % e->coding->elements == 0) return 0;
+    return fail(E_IO, "%s: '%s' has rows of %lld elements, expected a multiple of %d, the block of %s", e->source->name,
+                e->name, (long long)row, e->coding->elements, name);
+}
 
 /* ---- named values ---- */
 
@@ -67,18 +92,48 @@ skip_text(struct cursor *c)
     return cursor_skip(c, (int64_t)n);
 }
 
+static int skip_values(struct cursor *c, uint32_t type, uint64_t n, int depth);
+
+/* Reads the type and the number of a list's values. */
+static int
+gguf_list_head(struct cursor *c, uint32_t *type, uint64_t *n)
+{
+    TRY(cursor_u32(c, type));
+    TRY(cursor_u64(c, n));
+    if (*type >= countof(values)) return gguf_malformed(c, "a list has values of an unknown type");
+    return *n > (uint64_t)c->source->size ? gguf_malformed(c, "a list is longer than the file") : 0;
+}
+
 static int
 skip_list(struct cursor *c, int depth)
 {
     uint32_t type;
     uint64_t n;
-    TRY(cursor_u32(c, &type));
-    TRY(cursor_u64(c, &n));
-    if (type >= countof(values)) return gguf_malformed(c, "a list has values of an unknown type");
-    if (depth == MAX_NEST) return gguf_malformed(c, "lists are nested too deep");
-    if (n > (uint64_t)c->source->size) return gguf_malformed(c, "a list is longer than the file");
+    TRY(gguf_list_head(c, &type, &n));
+    return depth == MAX_NEST ? gguf_malformed(c, "lists are nested too deep") : skip_values(c, type, n, depth);
+}
+
+static int
+skip_values(struct cursor *c, uint32_t type, uint64_t n, int depth)
+{
     if (values[type].bytes) return cursor_skip(c, (int64_t)n * values[type].bytes);
     for (uint64_t i = 0; i < n; i++) TRY(type == VALUE_TEXT ? skip_text(c) : skip_list(c, depth + 1));
+    return 0;
+}
+
+/* Records where a list is stored, and skips it. */
+static int
+gguf_take_list(struct tensors *f, struct cursor *c, const char *key)
+{
+    struct metadata_list list = {.source = c->source};
+    uint64_t n;
+    TRY(gguf_list_head(c, &list.type, &n));
+    list.at = c->at;
+    list.n = (int64_t)n;
+    TRY(skip_values(c, list.type, n, 0));
+    list.key = arena_strdup(&f->arena, key);
+    GROW(f->list, f->nlist + 1, f->list_capacity);
+    f->list[f->nlist++] = list;
     return 0;
 }
 
@@ -101,7 +156,8 @@ gguf_number_text(const uint8_t *bytes, int n, char kind, struct str *out)
     }
 }
 
-/* Reads one named value. Numbers and short texts become metadata; lists and long texts are skipped. */
+/* Reads one named value. Numbers and short texts become metadata; lists are recorded, and long texts
+ * skipped. */
 static int
 gguf_take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *alignment)
 {
@@ -112,7 +168,7 @@ gguf_take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *ali
     TRY(take_text(c, key, MAX_KEY));
     TRY(cursor_u32(c, &type));
     if (type >= countof(values)) return gguf_malformed(c, "a value has an unknown type");
-    if (type == VALUE_LIST) return skip_list(c, 0);
+    if (type == VALUE_LIST) return gguf_take_list(f, c, key);
     if (type == VALUE_TEXT) {
         uint64_t n;
         TRY(cursor_u64(c, &n));
@@ -129,6 +185,44 @@ gguf_take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *ali
     if (!strcmp(key, "general.alignment")) *alignment = strtoll(str_text(&text), NULL, 10);
     str_free(&text);
     return 0;
+}
+
+/* Reads a value of a list, and calls visit. scratch: room for a text. */
+static int
+visit_list_value(struct cursor *c, uint32_t type, char *scratch, gguf_visit *visit, void *arg)
+{
+    struct str text = {0};
+    uint8_t number[8] = {0};
+    uint64_t n;
+    if (type == VALUE_TEXT) {
+        TRY(cursor_u64(c, &n));
+        if (n > MAX_TEXT) return gguf_malformed(c, "a string of a list is too long");
+        TRY(cursor_take(c, scratch, (int64_t)n));
+        visit(arg, scratch, (size_t)n, false);
+        return 0;
+    }
+    TRY(cursor_take(c, number, values[type].bytes));
+    gguf_number_text(number, values[type].bytes, values[type].kind, &text);
+    visit(arg, str_text(&text), text.len, true);
+    str_free(&text);
+    return 0;
+}
+
+int
+gguf_list(const struct tensors *f, const char *key, gguf_visit *visit, void *arg)
+{
+    const struct metadata_list *list = NULL;
+    struct cursor c;
+    for (int32_t i = 0; i < f->nlist; i++)
+        if (!strcmp(f->list[i].key, key)) list = &f->list[i];
+    if (!list) return fail(E_ARG, "%s: its metadata has no list '%s'", f->path, key);
+    cursor_init(&c, list->source, "a GGUF file");
+    if (list->type == VALUE_LIST) return gguf_malformed(&c, "a list of lists is not supported");
+    char *scratch = must_alloc(MAX_TEXT + 1);
+    int status = cursor_skip(&c, list->at);
+    for (int64_t i = 0; i < list->n && !status; i++) status = visit_list_value(&c, list->type, scratch, visit, arg);
+    free(scratch);
+    return status;
 }
 
 /* ---- tensors ---- */
@@ -150,11 +244,8 @@ gguf_take_tensor(struct tensors *f, struct cursor *c, char *scratch)
     }
     TRY(cursor_u32(c, &type));
     TRY(cursor_u64(c, &offset));
-    if (type >= countof(types) || !types[type].name)
-        return fail(E_IO, "%s: '%s' has an unknown type %u", c->source->name, e->name, type);
+    TRY(gguf_set_type(f, e, type));
     if (offset > (uint64_t)c->source->size) return gguf_malformed(c, "a tensor is beyond the end of the file");
-    e->type.dtype = types[type].dtype;
-    e->foreign = types[type].name;
     e->offset = (int64_t)offset;
     return 0;
 }
@@ -172,18 +263,19 @@ by_offset(const void *x, const void *y)
 static int64_t
 least_bytes(const struct entry *e)
 {
-    return e->type.dtype != DT_NONE ? type_bytes(&e->type) : type_numel(&e->type) > 0;
+    return e->type.dtype != DT_NONE ? entry_bytes(e) : type_numel(&e->type) > 0;
 }
 
-/* Checks that no two tensors overlap. No known program writes such files. */
+/* Checks that no two tensors of a file overlap. No known program writes such files. from: the file's first entry. */
 static int
-lie_apart(const struct tensors *f)
+lie_apart(const struct tensors *f, int32_t from)
 {
-    const struct entry **order = must_alloc(sizeof *order * (size_t)(f->nentry + 1)), *last = NULL;
+    int32_t n = f->nentry - from;
+    const struct entry **order = must_alloc(sizeof *order * (size_t)(n + 1)), *last = NULL;
     int status = 0;
-    for (int32_t i = 0; i < f->nentry; i++) order[i] = &f->entry[i];
-    if (f->nentry) qsort(order, (size_t)f->nentry, sizeof *order, by_offset);
-    for (int32_t i = 0; i < f->nentry && !status; i++) {
+    for (int32_t i = 0; i < n; i++) order[i] = &f->entry[from + i];
+    if (n) qsort(order, (size_t)n, sizeof *order, by_offset);
+    for (int32_t i = 0; i < n && !status; i++) {
         if (least_bytes(order[i]) == 0) continue;
         if (last && order[i]->offset - last->offset < least_bytes(last))
             status = fail(E_IO, "%s: '%s' at %lld overlaps '%s', which has at least %lld bytes from %lld on",
@@ -196,12 +288,12 @@ lie_apart(const struct tensors *f)
 }
 
 /* Converts offsets to positions in the file, and checks that the tensors fit into the file. If Rille lacks a dtype,
- * checks only the shape. */
+ * checks only the shape. from: the file's first entry. */
 static int
-place_tensors(struct tensors *f, const struct cursor *c, int64_t alignment)
+place_tensors(struct tensors *f, const struct cursor *c, int32_t from, int64_t alignment)
 {
     int64_t first = (c->at + alignment - 1) / alignment * alignment;
-    for (int32_t i = 0; i < f->nentry; i++) {
+    for (int32_t i = from; i < f->nentry; i++) {
         struct entry *e = &f->entry[i];
         if (e->offset % alignment)
             return fail(E_IO, "%s: '%s' is at offset %lld, expected a multiple of general.alignment, %lld",
@@ -209,7 +301,7 @@ place_tensors(struct tensors *f, const struct cursor *c, int64_t alignment)
         e->offset += first;
         TRY(entry_fits(e, c->source->size));
     }
-    return lie_apart(f);
+    return lie_apart(f, from);
 }
 
 static int
@@ -219,6 +311,7 @@ take_all(struct tensors *f, struct cursor *c, char *scratch)
     uint32_t version;
     uint64_t ntensor, nvalue;
     int64_t alignment = ALIGNMENT;
+    int32_t from = f->nentry;
     TRY(cursor_take(c, magic, sizeof magic));
     if (memcmp(magic, "GGUF", sizeof magic)) return gguf_malformed(c, "it does not begin with GGUF");
     TRY(cursor_u32(c, &version));
@@ -231,11 +324,11 @@ take_all(struct tensors *f, struct cursor *c, char *scratch)
     if (alignment < 8 || alignment > 1 << 20 || alignment % 8)
         return gguf_malformed(c, "general.alignment is not a multiple of 8");
     for (uint64_t i = 0; i < ntensor; i++) TRY(gguf_take_tensor(f, c, scratch));
-    return place_tensors(f, c, alignment);
+    return place_tensors(f, c, from, alignment);
 }
 
 static int
-open_gguf(struct tensors *f, struct source *s)
+gguf_read_file(struct tensors *f, const struct source *s)
 {
     struct cursor c;
     char *scratch = must_alloc(MAX_TEXT + 1);
@@ -243,6 +336,37 @@ open_gguf(struct tensors *f, struct source *s)
     int status = take_all(f, &c, scratch);
     free(scratch);
     return status;
+}
+
+/* Opens the further files of a model that is split: NAME-00001-of-00003.gguf, NAME-00002-of-00003.gguf, ... Their own
+ * metadata only counts files and tensors. */
+static int
+gguf_read_others(struct tensors *f, const struct source *first)
+{
+    static const char part[] = "-00001-of-";
+    size_t n = strlen(first->name), tail = strlen("00003.gguf");
+    char *name = arena_strdup(&f->arena, first->name),
+         *at = n > tail + strlen(part) ? name + n - tail - strlen(part) : "";
+    if (strncmp(at, part, strlen(part))) return 0;
+    int32_t count = (int32_t)strtol(at + strlen(part), NULL, 10), nmetadata = f->nmetadata, nlist = f->nlist;
+    for (int32_t i = 2; i <= count; i++) {
+        struct source *s;
+        char digits[8];
+        snprintf(digits, sizeof digits, "-%05d-", (int)i % 100000);
+        memcpy(at, digits, strlen(digits));
+        TRY(source_open(name, &s));
+        TRY(gguf_read_file(f, tensors_add_source(f, s)));
+        f->nmetadata = nmetadata;
+        f->nlist = nlist;
+    }
+    return 0;
+}
+
+static int
+open_gguf(struct tensors *f, struct source *s)
+{
+    TRY(gguf_read_file(f, s));
+    return gguf_read_others(f, s);
 }
 
 const struct format format_gguf = {.name = "gguf", .ending = ".gguf", .open = open_gguf};

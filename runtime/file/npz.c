@@ -1,271 +1,65 @@
-/* npz.c - reads NumPy's .npz: a zip file of .npy files, stored or deflated (zlib).
+/* npz.c - reads NumPy's .npz: a zip file of .npy files, stored or deflated.
  *
- *   members: local head, packed bytes | central directory: one record per member | end record
- *
- * Numbers beyond 32 bits are stored in an extra field of the record, and a 64-bit end record precedes the ordinary
- * end record (ZIP64). Opening a file reads the directory and the header of each array. The first read of a member
- * unpacks it completely and verifies its checksum. The packed size gives an upper bound for the unpacked size.
- * PKWARE's APPNOTE.TXT describes the format. */
+ * Opening a file reads the directory and the header of each array. The first read of a member unpacks it completely and
+ * verifies its checksum. */
 #include "runtime/base/error.h"
 #include "runtime/file/npy.h"
 #include "runtime/file/tensors.h"
+#include "runtime/file/zip.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
-enum { END = 22, END64 = 56, LOCATOR = 20, RECORD = 46, LOCAL = 30, MAX_COMMENT = 65535, BLOCK = 1 << 16 };
-enum { STORED = 0, DEFLATED = 8, DEFLATE_MOST = 1032, ENCRYPTED = 1 };
-
-struct member {
-    uint16_t flags, method;
-    uint32_t crc;
-    /* packed, bytes: sizes before and after unpacking, bytes; local: position of the local header */
-    int64_t packed, bytes, local;
+struct npz_open { /* what npz_member needs */
+    struct tensors *tensors;
+    struct source *source;
+    uint8_t *scratch; /* [NPY_HEAD] */
 };
 
-static uint64_t
-little_endian(const uint8_t *p, int bytes)
-{
-    uint64_t v = 0;
-    memcpy(&v, p, (size_t)bytes);
-    return v;
-}
-
 static int
-damaged(const struct source *s, const char *why)
+npz_member(void *arg, const struct zip_member *m)
 {
-    return fail(E_IO, "%s: not an .npz file, or damaged: %s", s->name, why);
-}
-
-/* Reads a size or a position, which must be within the file. */
-static int
-is_offset_within(const struct source *s, uint64_t v, int64_t *out)
-{
-    if (v > (uint64_t)s->size) return damaged(s, "a position is beyond the end of the file");
-    *out = (int64_t)v;
-    return 0;
-}
-
-/* ---- the directory ---- */
-
-struct directory {
-    int64_t at, n; /* at: position of the next record; n: number of records left */
-};
-
-/* Reads the 64-bit end record, if there is one: a locator before the ordinary end record points to it. */
-static int
-find_end64(const struct source *s, int64_t end, struct directory *d)
-{
-    uint8_t b[END64];
-    int64_t at = 0;
-    if (end < LOCATOR) return 0;
-    TRY(source_read(s, end - LOCATOR, b, LOCATOR));
-    if (little_endian(b, 4) != 0x07064b50) return 0;
-    TRY(is_offset_within(s, little_endian(b + 8, 8), &at));
-    TRY(source_read(s, at, b, END64));
-    if (little_endian(b, 4) != 0x06064b50)
-        return damaged(s, "its 64-bit end record is not at the position in its locator");
-    TRY(is_offset_within(s, little_endian(b + 32, 8), &d->n));
-    return is_offset_within(s, little_endian(b + 48, 8), &d->at);
-}
-
-/* Finds the end record: the last one in the file whose comment ends exactly at the end of the file. */
-static int
-find_end(const struct source *s, uint8_t *b, struct directory *d)
-{
-    int64_t n = MIN(s->size, (int64_t)END + MAX_COMMENT), first = s->size - n;
-    TRY(source_read(s, first, b, n));
-    for (int64_t i = n - END; i >= 0; i--) {
-        if (little_endian(b + i, 4) != 0x06054b50 || i + END + (int64_t)little_endian(b + i + 20, 2) != n) continue;
-        d->n = (int64_t)little_endian(b + i + 10, 2);
-        TRY(is_offset_within(s, little_endian(b + i + 16, 4), &d->at));
-        return find_end64(s, first + i, d);
-    }
-    return damaged(s, "no directory at the end of the file");
-}
-
-/* Replaces each number whose bits are all set by the next number in the record's extra field of kind 1. */
-static int
-wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *value[3])
-{
-    for (; n >= 4; extra += 4 + little_endian(extra + 2, 2)) {
-        int64_t size = (int64_t)little_endian(extra + 2, 2);
-        const uint8_t *p = extra + 4;
-        if ((n -= 4 + size) < 0) return damaged(s, "an extra field is longer than its record");
-        if (little_endian(extra, 2) != 1) continue;
-        for (int i = 0; i < 3; i++) {
-            if (*value[i] != UINT32_MAX) continue;
-            if ((size -= 8) < 0) return damaged(s, "a 64-bit size or position is missing");
-            *value[i] = little_endian(p, 8);
-            p += 8;
-        }
-    }
-    return 0;
-}
-
-/* Reads the next record, and stores its name in `scratch`, which has room for three lengths of 16 bits each. */
-static int
-next_record(const struct source *s, struct directory *d, struct member *m, uint8_t *scratch, const char **name)
-{
-    uint8_t b[RECORD];
-    TRY(source_read(s, d->at, b, RECORD));
-    if (little_endian(b, 4) != 0x02014b50) return damaged(s, "its directory is damaged");
-    int64_t nname = (int64_t)little_endian(b + 28, 2), nextra = (int64_t)little_endian(b + 30, 2);
-    uint64_t bytes = little_endian(b + 24, 4), packed = little_endian(b + 20, 4), local = little_endian(b + 42, 4);
-    TRY(source_read(s, d->at + RECORD, scratch, nname + nextra));
-    TRY(wide_numbers(s, scratch + nname, nextra, (uint64_t *[]){&bytes, &packed, &local}));
-    scratch[nname] = '\0';
-    if ((int64_t)strlen((char *)scratch) != nname) return damaged(s, "a name has a zero byte");
-    *name = (char *)scratch;
-    *m = (struct member){.flags = (uint16_t)little_endian(b + 8, 2), .method = (uint16_t)little_endian(b + 10, 2)};
-    m->crc = (uint32_t)little_endian(b + 16, 4);
-    TRY(is_offset_within(s, packed, &m->packed));
-    TRY(is_offset_within(s, local, &m->local));
-    if (bytes > (uint64_t)m->packed * (m->method == STORED ? 1 : DEFLATE_MOST))
-        return fail(E_IO, "%s: '%.200s' claims %llu bytes, compressed to %lld, which is impossible", s->name, *name,
-                    (unsigned long long)bytes, (long long)m->packed);
-    m->bytes = (int64_t)bytes;
-    d->at += RECORD + nname + nextra + (int64_t)little_endian(b + 32, 2);
-    d->n--;
-    return 0;
-}
-
-/* ---- members ---- */
-
-/* Returns the position of the member's packed bytes. */
-static int
-find_packed(const struct source *s, const struct member *m, int64_t *at)
-{
-    uint8_t b[LOCAL];
-    TRY(source_read(s, m->local, b, LOCAL));
-    if (little_endian(b, 4) != 0x04034b50) return damaged(s, "a member is not at its position in the directory");
-    *at = m->local + LOCAL + (int64_t)little_endian(b + 26, 2) + (int64_t)little_endian(b + 28, 2);
-    return *at <= s->size && m->packed <= s->size - *at ? 0 : damaged(s, "a member extends beyond the end of the file");
-}
-
-static int
-inflate_blocks(const struct source *s, int64_t at, int64_t packed, z_stream *z, uint8_t *block)
-{
-    int status = Z_OK;
-    while (status == Z_OK && z->avail_out) {
-        if (!z->avail_in && packed) {
-            z->avail_in = (uInt)MIN((int64_t)BLOCK, packed);
-            z->next_in = block;
-            TRY(source_read(s, at, block, z->avail_in));
-            at += z->avail_in;
-            packed -= z->avail_in;
-        }
-        status = inflate(z, Z_NO_FLUSH);
-    }
-    return status == Z_OK || status == Z_STREAM_END ? 0 : damaged(s, "compressed bytes are damaged");
-}
-
-/* Unpacks in several calls, because zlib counts in 32 bits. */
-static int
-unpack_deflated(const struct source *s, int64_t at, int64_t packed, uint8_t *out, int64_t n)
-{
-    z_stream z = {0};
-    uint8_t *block = must_alloc(BLOCK);
-    int status = inflateInit2(&z, -MAX_WBITS) == Z_OK ? 0 : fail(E_MEMORY, "%s: out of memory", s->name);
-    int64_t given = 0;
-    while (!status && given < n) {
-        int64_t turn = MIN(n - given, INT64_C(1) << 30), before = packed - (int64_t)z.total_in;
-        z.next_out = out + given;
-        z.avail_out = (uInt)turn;
-        /* zlib first unpacks the rest of the present block */
-        status = inflate_blocks(s, at + packed - before + z.avail_in, before - z.avail_in, &z, block);
-        if (!status && z.avail_out) status = damaged(s, "a member has fewer bytes than its header says");
-        given += turn;
-    }
-    inflateEnd(&z);
-    free(block);
-    return status;
-}
-
-/* Unpacks only the first n bytes of a member. */
-static int
-unpack_first(const struct source *s, const struct member *m, uint8_t *out, int64_t n)
-{
-    int64_t at = 0;
-    TRY(find_packed(s, m, &at));
-    return m->method == STORED ? source_read(s, at, out, n) : unpack_deflated(s, at, m->packed, out, n);
-}
-
-static int
-check_zip_member(const struct source *s, const struct member *m, const char *name)
-{
-    size_t n = strlen(name);
-    if (n < 4 || strcmp(name + n - 4, ".npy"))
-        return fail(E_IO, "%s: '%.200s' in it is not an .npy file", s->name, name);
-    if (m->flags & ENCRYPTED) return fail(E_IO, "%s: '%.200s' is encrypted", s->name, name);
-    if (m->method == DEFLATED || (m->method == STORED && m->bytes == m->packed)) return 0;
-    return fail(E_IO, "%s: '%.200s' uses compression method %d, which is not supported", s->name, name, (int)m->method);
-}
-
-static int
-add_member(struct tensors *f, const struct source *s, const struct member *m, const char *name, uint8_t *scratch)
-{
+    const struct npz_open *o = arg;
+    struct tensors *f = o->tensors;
+    const struct source *s = o->source;
     size_t first = 0;
     struct str told = {0};
-    TRY(check_zip_member(s, m, name));
+    if (!text_ends(m->name, ".npy")) return fail(E_IO, "%s: '%.200s' in it is not an .npy file", s->name, m->name);
     int64_t n = MIN(m->bytes, (int64_t)NPY_HEAD);
-    char *own = arena_strdup(&f->arena, name);
-    own[strlen(own) - 4] = '\0';
+    char *own = arena_strdup(&f->arena, m->name);
+    own[strlen(own) - strlen(".npy")] = '\0';
     struct entry *e = tensors_add(f, own, s);
-    TRY(unpack_first(s, m, scratch, n));
-    str_addf(&told, "%s: '%.200s'", s->name, name);
-    int status = npy_head(str_text(&told), scratch, (size_t)n, &f->arena, e, &first);
+    TRY(zip_unpack(s, m, o->scratch, n));
+    str_addf(&told, "%s: '%.200s'", s->name, m->name);
+    int status = npy_head(str_text(&told), o->scratch, (size_t)n, &f->arena, e, &first);
     str_free(&told);
     TRY(status);
     e->offset = (int64_t)first;
-    e->packed = arena_dup(&f->arena, m, sizeof *m);
+    struct zip_member *kept = arena_dup(&f->arena, m, sizeof *m);
+    kept->name = e->name;
+    e->packed = kept;
     return entry_fits(e, m->bytes);
-}
-
-static int
-add_members(struct tensors *f, const struct source *s, uint8_t *scratch)
-{
-    struct directory d = {0};
-    struct member m;
-    const char *name = NULL;
-    TRY(find_end(s, scratch, &d));
-    while (d.n > 0) {
-        TRY(next_record(s, &d, &m, scratch, &name));
-        TRY(add_member(f, s, &m, arena_strdup(&f->arena, name), scratch));
-    }
-    return 0;
 }
 
 static int
 open_npz(struct tensors *f, struct source *s)
 {
-    if (s->size < END) return damaged(s, "the file is too short");
-    uint8_t *scratch = must_alloc(2 * MAX_COMMENT + NPY_HEAD);
-    int status = add_members(f, s, scratch);
-    free(scratch);
+    struct npz_open o = {f, s, must_alloc(NPY_HEAD)};
+    int status = zip_each(s, npz_member, &o);
+    free(o.scratch);
     return status;
-}
-
-static int
-check_sum(const struct source *s, const struct entry *e, const uint8_t *bytes, int64_t n, uint32_t want)
-{
-    uLong crc = crc32(0, NULL, 0);
-    for (int64_t i = 0; i < n; i += 1 << 30) crc = crc32(crc, bytes + i, (uInt)MIN(n - i, INT64_C(1) << 30));
-    if ((uint32_t)crc == want) return 0;
-    return fail(E_IO, "%s: '%.200s' is damaged: its checksum differs", s->name, e->name);
 }
 
 /* Unpacks a member into memory, which then is the entry's source. */
 static int
 unpack(struct tensors *f, struct entry *e)
 {
-    const struct member *m = e->packed;
+    const struct zip_member *m = e->packed;
     uint8_t *bytes = malloc((size_t)m->bytes + 1);
     if (!bytes)
         return fail(E_MEMORY, "%s: out of memory for the %lld bytes of '%s'", f->path, (long long)m->bytes, e->name);
-    int status = unpack_first(e->source, m, bytes, m->bytes);
-    if (!status) status = check_sum(e->source, e, bytes, m->bytes, m->crc);
+    int status = zip_unpack(e->source, m, bytes, m->bytes);
+    if (!status) status = zip_check(e->source, m, e->name, bytes);
     if (status) {
         free(bytes);
         return status;

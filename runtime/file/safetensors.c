@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All dtypes of the format. A file may contain tensors of a dtype that Rille lacks; these cannot be read. */
+/* All dtypes of the format. DT_NONE: Rille lacks the dtype, so its values are converted (coding.h); values of complex
+ * and 6-bit numbers cannot be read. */
 static const struct {
     const char *name;
     uint8_t dtype, bits;
@@ -65,8 +66,7 @@ read_dtype(struct entry *e, const json_t *value, int64_t *bits)
     if (!text) return safetensors_bad(e, "has no dtype");
     for (size_t i = 0; i < countof(dtypes); i++) {
         if (strcmp(dtypes[i].name, text)) continue;
-        e->type.dtype = dtypes[i].dtype;
-        e->foreign = dtypes[i].name;
+        entry_set_dtype(e, dtypes[i].name, dtypes[i].dtype);
         *bits = dtypes[i].bits;
         return 0;
     }

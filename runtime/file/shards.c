@@ -155,7 +155,8 @@ read_value(struct tensors *f, int32_t first, const struct source *manifest, cons
     int64_t bits, n = 0;
     TRY(safetensors_type(e, json_object_get(value, "dtype"), json_object_get(value, "shape"), &bits));
     const json_t *parts = json_object_get(value, "parts");
-    if (e->type.dtype == DT_NONE || type_check(&e->type)) return manifest_bad(manifest, "a value of unknown type");
+    if (e->type.dtype == DT_NONE || e->coding || type_check(&e->type))
+        return manifest_bad(manifest, "a value of unknown type");
     e->npart = (int32_t)json_array_size(parts);
     struct shard_part *part = ARENA_ARRAY(&f->arena, struct shard_part, e->npart + 1);
     e->part = part;

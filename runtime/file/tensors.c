@@ -2,8 +2,10 @@
 #include "runtime/file/tensors.h"
 
 #include "runtime/base/error.h"
+#include "runtime/file/coding.h"
 #include "runtime/file/folder.h"
 #include "runtime/file/pieces.h"
+#include "runtime/file/quantised.h"
 #include "runtime/file/shards.h"
 #include "runtime/tensor/view.h"
 
@@ -11,25 +13,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct format *const formats[] = {&format_safetensors, &format_npy, &format_npz, &format_gguf,
-                                               &format_llmc};
+static const struct format *const formats[] = {&format_safetensors, &format_npy,   &format_npz,
+                                               &format_gguf,        &format_torch, &format_llmc};
 
 /* ---- opening ---- */
+
+/* Returns true if the path has one of the endings, which are separated by spaces. */
+static bool
+ends_in_one(const char *path, const char *endings)
+{
+    size_t n = strlen(path);
+    for (const char *e = endings; e && *e; e += strspn(e, " ")) {
+        size_t m = strcspn(e, " ");
+        if (n >= m && !memcmp(path + n - m, e, m)) return true;
+        e += m;
+    }
+    return false;
+}
 
 static int
 format_find(const char *path, const char *name, const struct format **out)
 {
-    size_t n = strlen(path);
     for (size_t i = 0; i < countof(formats); i++) {
         const struct format *f = formats[i];
-        size_t m = f->ending ? strlen(f->ending) : 0;
-        if (name ? strcmp(name, f->name) : !m || n < m || strcmp(path + n - m, f->ending)) continue;
+        if (name ? strcmp(name, f->name) : !ends_in_one(path, f->ending)) continue;
         *out = f;
         return 0;
     }
     return fail(E_IO,
-                "%s: unknown format: the name must end in .safetensors, .npy, .npz or .gguf, or be a folder of "
-                ".safetensors files; convert files of torch.save in Python by safetensors.torch.save_file",
+                "%s: unknown format: the name must end in .safetensors, .npy, .npz, .gguf, .pt, .pth or .bin, or be a "
+                "folder of .safetensors files",
                 path);
 }
 
@@ -84,6 +97,7 @@ tensors_close(struct tensors **fp)
     free(f->source);
     free(f->entry);
     free(f->metadata);
+    free(f->list);
     arena_fini(&f->arena);
     free(f);
 }
@@ -145,13 +159,29 @@ entry_told(const struct entry *e, char out[static TOLD])
     return out;
 }
 
+int64_t
+entry_bytes(const struct entry *e)
+{
+    const struct coding *c = e->coding;
+    if (e->type.dtype == DT_NONE) return 0;
+    return c ? (type_numel(&e->type) + c->elements - 1) / c->elements * c->bytes : type_bytes(&e->type);
+}
+
+void
+entry_set_dtype(struct entry *e, const char *name, enum dtype dtype)
+{
+    e->foreign = name;
+    e->coding = dtype == DT_NONE ? coding_find(name) : NULL;
+    e->type.dtype = e->coding ? e->coding->dtype : (uint8_t)dtype;
+}
+
 int
 entry_fits(const struct entry *e, int64_t end)
 {
     char is[TOLD];
     if (type_check(&e->type))
         return fail(E_IO, "%s: the shape of %s is larger than 2^62", e->source->name, entry_told(e, is));
-    int64_t n = type_bytes(&e->type);
+    int64_t n = entry_bytes(e);
     if (e->offset >= 0 && e->offset <= end && n <= end - e->offset) return 0;
     return fail(E_IO, "%s: %s has %lld bytes from position %lld on, beyond the end at %lld", e->source->name,
                 entry_told(e, is), (long long)n, (long long)e->offset, (long long)end);
@@ -168,8 +198,9 @@ entry_check(const struct tensors *f, const struct entry *e)
 }
 
 /* SHORT: contiguous runs of fewer bytes are read through a window of WINDOW bytes of the file, so that reading a
- * column needs fewer system calls. */
-enum { SHORT = 512, WINDOW = 1 << 16, PIECE = 1 << 20 };
+ * column needs fewer system calls. CODED: elements that are decoded at once, a
+ * multiple of each block. */
+enum { SHORT = 512, WINDOW = 1 << 16, PIECE = 1 << 20, CODED = 8192 };
 struct window {
     int64_t first, end;
     uint8_t byte[WINDOW];
@@ -188,9 +219,39 @@ read_run(const struct source *s, struct window *w, int64_t at, int64_t end, void
     return 0;
 }
 
-/* Reads a box of a row-major value of type t that begins at `offset`, one contiguous run after the other. */
+/* Decodes the blocks that contain elements lo to hi, at most CODED, and copies these elements. */
 static int
-read_runs(const struct source *s, int64_t offset, const struct type *t, const struct box *b, char *out)
+decode_some(const struct entry *e, int64_t lo, int64_t hi, char *out)
+{
+    const struct coding *c = e->coding;
+    uint8_t bytes[CODED * sizeof(int64_t)];
+    int64_t value[CODED], first = lo / c->elements, n = (hi - 1) / c->elements + 1 - first;
+    size_t width = dtype_bytes(c->dtype);
+    TRY(source_read(e->source, e->offset + first * c->bytes, bytes, n * c->bytes));
+    if (!coding_decode(c, bytes, n, value))
+        return fail(E_DTYPE, "%s: '%s' has a value of %s that %s cannot hold", e->source->name, e->name, c->name,
+                    dtype_text(c->dtype));
+    memcpy(out, (char *)value + (size_t)(lo - first * c->elements) * width, (size_t)(hi - lo) * width);
+    return 0;
+}
+
+/* Reads elements lo to hi of a coded value. */
+static int
+read_coded(const struct entry *e, int64_t lo, int64_t hi, char *out)
+{
+    int64_t width = (int64_t)dtype_bytes(e->coding->dtype);
+    while (lo < hi) {
+        int64_t end = MIN(hi, (lo / CODED + 1) * CODED);
+        TRY(decode_some(e, lo, end, out));
+        out += (end - lo) * width;
+        lo = end;
+    }
+    return 0;
+}
+
+/* Reads a box of a row-major value of type t that begins at the entry's offset, one contiguous run after the other. */
+static int
+read_runs(const struct entry *e, const struct type *t, const struct box *b, char *out)
 {
     int64_t stride[MAX_DIM], width = (int64_t)dtype_bytes(t->dtype), run = 1, at[MAX_DIM], from = 0, last = 0;
     int outer = t->ndim;
@@ -206,9 +267,10 @@ read_runs(const struct source *s, int64_t offset, const struct type *t, const st
         from += b->lo[i] * stride[i];
         last += (b->hi[i] - 1) * stride[i];
     }
-    int64_t n = run * width, end = offset + (last + 1) * width;
+    int64_t n = run * width, end = e->offset + (last + 1) * width;
     for (;; out += n) {
-        TRY(read_run(s, &w, offset + from * width, end, out, n));
+        TRY(e->coding ? read_coded(e, from, from + run, out)
+                      : read_run(e->source, &w, e->offset + from * width, end, out, n));
         int i = outer - 1;
         for (; i >= 0; i--) {
             from += stride[i];
@@ -235,7 +297,7 @@ read_fortran(const struct entry *e, const struct box *b, void *out)
     }
     void *data = malloc((size_t)MAX(type_bytes(&local), 1));
     if (!data) return fail(E_MEMORY, "%s: out of memory for %lld bytes", e->name, (long long)type_bytes(&local));
-    int status = read_runs(e->source, e->offset, &turned, &box, data);
+    int status = read_runs(e, &turned, &box, data);
     struct view to = view_dense(&local, out), from = to;
     int64_t stride = 1;
     for (int i = 0; i < n; i++) {
@@ -290,21 +352,22 @@ read_entry_parts(const struct tensors *f, const struct entry *e, const struct bo
 }
 
 static int
-read_own(const struct tensors *f, const struct entry *e, const struct box *b, void *out)
+read_own(struct tensors *f, const struct entry *e, const struct box *b, void *out)
 {
+    if (e->quantised) return e->quantised->read(f, e, b, out);
     int64_t n = box_numel(b, e->type.ndim);
     uint8_t *byte = out;
     if (e->npart)
         TRY(read_entry_parts(f, e, b, out));
     else
-        TRY(e->fortran ? read_fortran(e, b, out) : read_runs(e->source, e->offset, &e->type, b, out));
+        TRY(e->fortran ? read_fortran(e, b, out) : read_runs(e, &e->type, b, out));
     if (e->swap) swap_bytes(byte, dtype_bytes(e->type.dtype), n);
     for (int64_t i = 0; e->type.dtype == DT_BOOL && i < n; i++) byte[i] = byte[i] != 0;
     return 0;
 }
 
 static int
-read_as(const struct tensors *f, const struct entry *e, const struct box *b, enum dtype dtype, char *out, void *scratch)
+read_as(struct tensors *f, const struct entry *e, const struct box *b, enum dtype dtype, char *out, void *scratch)
 {
     struct pieces w = pieces_begin(b, e->type.ndim, PIECE / (int64_t)dtype_bytes(e->type.dtype));
     while (pieces_next(&w)) {
@@ -321,7 +384,12 @@ read_as(const struct tensors *f, const struct entry *e, const struct box *b, enu
 int
 entry_read(struct tensors *f, int32_t i, const struct box *b, enum dtype dtype, void *out)
 {
-    struct entry *e = &f->entry[i];
+    return entry_read_box(f, &f->entry[i], b, dtype, out);
+}
+
+int
+entry_read_box(struct tensors *f, struct entry *e, const struct box *b, enum dtype dtype, void *out)
+{
     TRY(entry_check(f, e));
     if (e->packed) TRY(f->format->unpack(f, e));
     if (dtype == DT_NONE || dtype == e->type.dtype) return read_own(f, e, b, out);

@@ -21,8 +21,10 @@ struct shard_part {
 
 struct entry {
     const char *name;
-    struct type type;    /* type in the file; dtype DT_NONE: Rille lacks the dtype (see foreign) */
-    const char *foreign; /* the file's name for a dtype that Rille lacks */
+    struct type type;                  /* type in the file; dtype DT_NONE: Rille lacks the dtype (see foreign) */
+    const char *foreign;               /* the file's name for a dtype that Rille lacks */
+    const struct quantised *quantised; /* tensors from which the value is computed (quantised.h); NULL: it is stored */
+    const struct coding *coding; /* how blocks of the file are decoded; NULL: the file stores values of the dtype */
     const struct source *source;
     int64_t offset; /* position of the first element in the source, bytes */
     bool swap;      /* values are big-endian */
@@ -35,13 +37,21 @@ struct entry {
 struct tensors;
 struct format {
     const char *name;   /* name of the format: "safetensors" */
-    const char *ending; /* path ending of the format; NULL: the format is chosen only by name */
+    const char *ending; /* path endings of the format, separated by spaces; NULL: the format is chosen only by name */
     int (*open)(struct tensors *f, struct source *s);
     int (*unpack)(struct tensors *f, struct entry *e); /* unpacks an entry; NULL: the format has no compression */
 };
 
 struct metadata {
     const char *key, *value;
+};
+
+/* A list in the metadata, which is read only on request: n values from position `at` of the source on. */
+struct metadata_list {
+    const char *key;
+    const struct source *source;
+    int64_t at, n;
+    uint32_t type; /* the format's number for the type of a value */
 };
 
 struct tensors {
@@ -53,6 +63,8 @@ struct tensors {
     int32_t nentry, entry_capacity;
     struct metadata *metadata; /* other metadata as texts, in the order of the file */
     int32_t nmetadata, metadata_capacity;
+    struct metadata_list *list;
+    int32_t nlist, list_capacity;
     struct arena arena; /* memory of names and texts */
 };
 
@@ -67,8 +79,11 @@ void tensors_close(struct tensors **f);
 int32_t tensors_find(const struct tensors *f, const char *name);
 /* Checks that Rille has the entry's dtype. E_DTYPE: Rille lacks the dtype; the text names the entry. */
 int entry_check(const struct tensors *f, const struct entry *e);
+/* Returns the number of bytes of the entry in the file; 0: unknown. */
+int64_t entry_bytes(const struct entry *e);
 /* Reads a box of entry i, dense and row-major, as `dtype` (DT_NONE: the entry's own). */
 int entry_read(struct tensors *f, int32_t i, const struct box *b, enum dtype dtype, void *out);
+int entry_read_box(struct tensors *f, struct entry *e, const struct box *b, enum dtype dtype, void *out);
 
 /* ---- for format readers ---- */
 
@@ -77,9 +92,12 @@ struct entry *tensors_add(struct tensors *f, const char *name, const struct sour
 void tensors_tell(struct tensors *f, const char *key, const char *value);
 /* Sorts the entries by name. E_IO: two entries have the same name. */
 int tensors_seal(struct tensors *f);
+/* Sets the entry's dtype or coding by the file's name for a dtype. dtype: Rille's; DT_NONE: by coding, if there is one.
+ */
+void entry_set_dtype(struct entry *e, const char *name, enum dtype dtype);
 /* Checks the shape and, if Rille has the dtype, that the value is within [0, end) of its source. E_IO. */
 int entry_fits(const struct entry *e, int64_t end);
 
-extern const struct format format_safetensors, format_npy, format_npz, format_gguf, format_llmc;
+extern const struct format format_safetensors, format_npy, format_npz, format_gguf, format_torch, format_llmc;
 
 #endif

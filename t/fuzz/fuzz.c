@@ -25,6 +25,7 @@
 
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zlib.h>
 
 /* ---- packets ---- */
 
@@ -596,6 +597,40 @@ fuzz_llmc(const uint8_t *bytes, size_t n)
     fuzz_head(&format_llmc, bytes, n);
 }
 
+/* Appends a stored member to a zip file, and its record to the directory. */
+static void
+zip_add(struct str *zip, struct str *directory, const char *name, const void *bytes, size_t n)
+{
+    uint64_t at = zip->len, crc = crc32(0, bytes, (uInt)n);
+    for (int i = 0; i < 2; i++) {
+        struct str *out = i ? directory : zip;
+        put(out, i ? 0x02014b50 : 0x04034b50, 4);
+        put(out, 0, i ? 8 : 6);   /* versions, flags, method */
+        put(out, crc << 32, 8);   /* time, crc */
+        put(out, n | n << 32, 8); /* sizes */
+        put(out, strlen(name), i ? 8 : 4);
+        if (i) put(out, 0, 6), put(out, at, 4);
+        str_add(out, name);
+    }
+    str_addn(zip, bytes, n);
+}
+
+/* Reads bytes as the pickle of a file of torch.save with a storage "0". */
+static void
+fuzz_torch(const uint8_t *bytes, size_t n)
+{
+    struct str zip = {0}, directory = {0};
+    zip_add(&zip, &directory, "s/data.pkl", bytes, n);
+    zip_add(&zip, &directory, "s/data/0", "a storage of 32 bytes of letters.", 32);
+    size_t at = zip.len;
+    str_addn(&zip, directory.text, directory.len);
+    put(&zip, 0x06054b50, 8);
+    put(&zip, 2 | 2 << 16, 4), put(&zip, directory.len | at << 32, 8), put(&zip, 0, 2);
+    fuzz_head(&format_torch, (const uint8_t *)zip.text, zip.len);
+    str_free(&zip);
+    str_free(&directory);
+}
+
 /* Writes the bytes to a file and calls `take` with the file's path. */
 static void
 with_file(const uint8_t *bytes, size_t n, void (*take)(const char *path))
@@ -718,6 +753,7 @@ static const struct subject {
     {"tiktoken", fuzz_tiktoken},
     {"files", fuzz_files},
     {"sentencepiece", fuzz_sentencepiece},
+    {"torch", fuzz_torch},
 };
 
 #ifdef RILLE_FUZZ

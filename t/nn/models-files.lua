@@ -218,8 +218,25 @@ tap.group("names", function()
   rewrite(at, function(c) c.tie_word_embeddings = false end)
   tap.ok(not rawequal(rille.models.gpt2.load(at).lm_head.weight, rille.models.gpt2.load(at).wte.weight), "an untied head is a tensor of its own")
   os.execute(("rm -rf '%s'"):format(at))
-  local q = require "rille.models.quantize"(new("gpt2"))
-  tap.fails(function() q:save(at) end, {"int8", "models-files.lua"}, "int8 weights are not saved")
+end)
+
+tap.group("saved int8 weights", function()
+  local at, P2 = dir .. "int8", rille.placement("cpu", {0, 1})
+  for kind in tap.sorted(sizes) do
+    for _, dtype in ipairs{"f32", "bf16"} do
+      local load, name = rille.models[kind].load, kind .. " " .. dtype
+      new(kind):save(at)
+      local small = load(at, {quantize = "int8", dtype = dtype})
+      local want = logits(small)
+      small:save(at)
+      local again = load(at)
+      tap.is({again:parameters()[1].dtype, again.quantized, logits(again)}, {dtype, "int8", want}, name .. ": int8 weights are saved and loaded")
+      local two = load(at, {placement = P2, parallel = {tensor = 0}})
+      local rough = dtype == "f32" and 1e-4 or 0.05
+      tap.near(logits(two, {placement = P2, sbp = "B"}), want, name .. ": int8 weights are loaded in the layout of a recipe", rough, rough)
+      os.execute(("rm -rf '%s'"):format(at))
+    end
+  end
 end)
 
 -- Saves models that differ from the folder's config.json. Such models must be rejected, and nothing may be written.

@@ -129,6 +129,21 @@ tap.group("buffers", function()
   tap.fails(function() net:buffer(rille.ones{2}, "w") end, {'expected a name and a tensor, found a tensor and "w"'}, "swapped arguments are named")
 end)
 
+tap.group("frozen parameters", function()
+  local net = nn.Module:extend("Frozen")()
+  local w = rille.ones{2}:requires_grad_(true)
+  w.requires_grad = false
+  net.w = w
+  net.list = {rille.ones({3}, {requires_grad = true}):requires_grad_(false)}
+  net.constant = rille.ones{4}
+  local names = {}
+  for name in net:named_parameters() do names[#names + 1] = name end
+  tap.is(names, {"w", "list.0"}, "a tensor that was frozen before it was set is a parameter; a constant is not")
+  tap.is({net:state_dict().w ~= nil, net:state_dict().constant}, {true}, "the state has it")
+  net:load_state_dict{w = rille.ones{2} * 5, ["list.0"] = rille.ones{3}}
+  tap.is({w:totable(), w.requires_grad}, {{5, 5}, false}, "loading keeps it frozen")
+end)
+
 tap.group("classes and functions in the wrong place", function()
   tap.fails(function() nn.Sequential(nn.Linear(2, 2), nn.ReLU) end, {"argument 2 must be a module, found the class nn.ReLU; call the class"}, "a class in a Sequential")
   tap.fails(function() nn.Sequential(5) end, {"argument 1 must be a module, found 5"}, "a number in a Sequential")

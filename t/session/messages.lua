@@ -16,7 +16,7 @@ tap.group("operators", function()
     {function() rille.parallel(nn.Linear(2, 2), {weight = "S(0)"}) end, "parallel: 'weight' must be a table {placement =, sbp =} of a parameter, found \"S(0)\""},
     {function() nn.Linear(2, 2):freeze() end, "write for _, p in ipairs(net:parameters()) do p:requires_grad_(false) end"},
     {function() T({300}, {dtype = "u8"}) end, "tensor: 300 does not fit in u8, which holds all integers from 0 to 255"},
-    {function() rille.load("net.pt") end, "convert files of torch.save in Python by safetensors.torch.save_file"},
+    {function() rille.load("net.onnx") end, "unknown format: the name must end in .safetensors, .npy, .npz, .gguf, .pt, .pth or .bin, or be a folder"},
     {function() rille.optim.SGD({}, {lr = 1}) end, "optim.SGD: the list of parameters is empty; net:parameters() lists"},
     {function() x:matmul(x) end, "matmul: dimension 1 of a is 5 but dimension 0 of b is 4, expected equal sizes; a is"},
     {function() return x + rille.ones({6, 5}) end, "add: dimension 0 of the operands is 4 and 6, expected equal sizes or 1; a is"},

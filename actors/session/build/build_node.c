@@ -119,6 +119,15 @@ build_fresh(struct rille_session *s, struct val *v)
 }
 
 int
+build_share(struct rille_session *s, struct val *v, struct val **out)
+{
+    TRY(val_readable(v));
+    store_hold(v->store);
+    *out = build_fresh(s, graph_leaf(s->graph, &v->type, v->layout, v->store));
+    return 0;
+}
+
+int
 build_settle(struct rille_session *s, int status)
 {
     while (s->calls.nfresh > 0) val_drop(s->graph, &s->calls.fresh[--s->calls.nfresh]);

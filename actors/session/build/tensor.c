@@ -89,6 +89,12 @@ rille_tensor_requires_grad(const struct rille_tensor *t)
     return t->leaf ? t->requires_grad : t->val->needs_grad;
 }
 
+bool
+rille_tensor_frozen(const struct rille_tensor *t)
+{
+    return !face_tensor(t, __func__) && t->frozen;
+}
+
 int
 rille_tensor_set_requires_grad(struct rille_tensor *t, bool on)
 {
@@ -100,6 +106,7 @@ rille_tensor_set_requires_grad(struct rille_tensor *t, bool on)
         return fail(E_DTYPE, "a tensor that requires a gradient must have a float dtype, found %s",
                     rille_tensor_dtype(t));
     t->requires_grad = on;
+    t->frozen = !on;
     t->val->needs_grad = on;
     if (on) t->val->unplaced = false; /* a parameter stays on its device */
     return 0;
@@ -377,13 +384,11 @@ same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
     struct val *v = NULL;
     int status = val_readable(t->val);
     if (status) return build_settle(s, status);
-    if (t->val->store && !tracing(s)) {
-        store_hold(t->val->store);
-        v = build_fresh(s, graph_leaf(s->graph, &t->val->type, t->val->layout, t->val->store));
-    } else {
-        if (leaf) ctx.grad = false;
+    if (leaf) ctx.grad = false;
+    if (t->val->store && !tracing(s))
+        status = build_share(s, t->val, &v);
+    else
         status = build_to_global(&ctx, t->val, t->val->layout, &v);
-    }
     if (!status) {
         v->unplaced = t->val->unplaced;
         *out = tensor_new(s, v, leaf);

@@ -107,6 +107,18 @@ records(const struct rille_tensor *t, const struct val *v, bool *out)
                          "recorded; assign v:detach(), or assign in rille.no_grad(fn)");
 }
 
+/* Returns true if t can share the bytes of v: v is computed, has t's type and layout, and Rille owns its memory. An
+ * update of either variable then writes to a new buffer. */
+static bool
+may_take_over(const struct rille_tensor *t, const struct val *v)
+{
+    if (!v->store || tracing(t->s) || !type_equal(&v->type, &t->val->type)) return false;
+    if (v->layout != t->val->layout || v->type.weak != t->val->type.weak) return false;
+    for (int32_t i = 0; i < v->store->n; i++)
+        if (v->store->part[i] && buffer_is_wrapped(v->store->part[i])) return false;
+    return true;
+}
+
 static int
 next_version(const struct call_context *ctx, struct rille_tensor *t, const void *of, struct val **out)
 {
@@ -117,6 +129,11 @@ next_version(const struct call_context *ctx, struct rille_tensor *t, const void 
                     "a tensor on meta devices has no values, so it cannot be assigned to a tensor that has values");
     struct call_context assigning = *ctx;
     TRY(records(t, src->val, &assigning.grad));
+    if (!assigning.grad && may_take_over(t, src->val)) {
+        TRY(build_share(t->s, src->val, out));
+        (*out)->unplaced = t->val->unplaced;
+        return 0;
+    }
     TRY(version_of(&assigning, t, src->val, out));
     (*out)->recorded = (*out)->needs_grad;
     if (!tracing(t->s) || !trace_per_microbatch(*out)) return 0;

@@ -24,8 +24,9 @@ struct rille_tensor {
     struct val *val; /* a reference is held while nref > 0 */
     int32_t nref, nref_weak;
     bool leaf, requires_grad, watched; /* watched: backward was called on this tensor since the last step */
-    bool planned;                      /* a planner may choose the tensor's layout */
-    bool placed;                       /* a planner has chosen the tensor's layout */
+    bool frozen;  /* requires_grad was set to false, so a module counts the tensor as a parameter */
+    bool planned; /* a planner may choose the tensor's layout */
+    bool placed;  /* a planner has chosen the tensor's layout */
     /* a compiled step gathers this sharded tensor once and keeps the gathered value for backward */
     bool keeps_gathered;
     struct rille_tensor *grad;

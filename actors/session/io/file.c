@@ -12,7 +12,10 @@
 #include "actors/session/run/store.h"
 #include "boxing/box.h"
 #include "runtime/file/file.h"
+#include "runtime/file/gguf.h"
 #include "runtime/file/npy.h"
+#include "runtime/file/path.h"
+#include "runtime/file/quantised.h"
 #include "runtime/file/safetensors.h"
 #include "runtime/file/tensors.h"
 #include "runtime/base/stop.h"
@@ -69,7 +72,8 @@ rille_file_entry(const struct rille_file *f, int i, struct rille_file_entry *out
     if (i < 0 || i >= f->tensors->nentry) return false;
     const struct entry *e = &f->tensors->entry[i];
     const char *dtype = e->type.dtype != DT_NONE ? dtype_text(e->type.dtype) : e->foreign;
-    *out = (struct rille_file_entry){e->name, dtype, e->type.ndim, e->type.dim};
+    *out = (struct rille_file_entry){e->name, dtype, e->type.ndim, e->type.dim,
+                                     e->coding || e->quantised ? e->foreign : NULL};
     return true;
 }
 
@@ -89,6 +93,25 @@ rille_file_text(const struct rille_file *f, int i, const char **key, const char 
     *key = f->tensors->metadata[i].key;
     *value = f->tensors->metadata[i].value;
     return true;
+}
+
+int
+rille_file_list(struct rille_file *f, const char *key,
+                void (*visit)(void *arg, const char *text, size_t n, bool number), void *arg)
+{
+    TRY(file_given(f, __func__));
+    TRY(face_given(key, "the key", __func__));
+    return gguf_list(f->tensors, key, visit, arg);
+}
+
+int
+rille_file_dequantise(struct rille_file *f, const struct rille_quantisation *q)
+{
+    TRY(file_given(f, __func__));
+    TRY(face_given(q, "the quantisation", __func__));
+    TRY(face_given(q->method, "the method", __func__));
+    return tensors_dequantise(f->tensors,
+                              &(struct quantisation){q->method, q->bits, q->group, q->rows, q->columns, q->minus_one});
 }
 
 /* Reads the shard at mesh position pos into host memory. */
@@ -500,6 +523,19 @@ rille_text_write(const char *who, const char *path, const char *text, size_t n)
     TRY(face_given(path, "the path", __func__));
     TRY(face_given(text, "the text", __func__));
     return file_write(who, path, text, n);
+}
+
+char *
+rille_path(const char *path, bool reads)
+{
+    struct str out = {0};
+    if (face_given(path, "the path", __func__)) return NULL;
+    if (reads)
+        path_read(path, &out);
+    else
+        path_home(path, &out);
+    str_add(&out, "");
+    return out.text;
 }
 
 int

@@ -11,11 +11,33 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* Returns the path at i, and replaces it there by its expansion (rille_path). */
+static const char *
+path_expanded(lua_State *L, int i, const char *who, bool reads)
+{
+    if (lua_type(L, i) != LUA_TSTRING) complain(L, "%s: expected the name of a file, found %s", who, what_is(L, i));
+    char *path = rille_path(text_at(L, i, who), reads);
+    lua_pushstring(L, path);
+    free(path);
+    lua_replace(L, i);
+    return lua_tostring(L, i);
+}
+
 static const char *
 path_check(lua_State *L, int i, const char *who)
 {
-    if (lua_type(L, i) != LUA_TSTRING) complain(L, "%s: expected the name of a file, found %s", who, what_is(L, i));
-    return text_at(L, i, who);
+    return path_expanded(L, i, who, true);
+}
+
+/* rille._path(path[, writes]): returns the path of a file to read or write, with "~" and names of cached models
+ * expanded. */
+static int
+lua_path(lua_State *L)
+{
+    lua_settop(L, 2);
+    path_expanded(L, 1, "path", !lua_toboolean(L, 2));
+    lua_pushvalue(L, 1);
+    return 1;
 }
 
 void
@@ -44,6 +66,38 @@ file_push(lua_State *L, const char *who, const char *path, const char *format)
     at_line(L);
     check_as(L, who, rille_file_open(shell_of(L)->session, path, format, f));
     return *f;
+}
+
+/* Returns an integer field of the table at i; absent: `other`. */
+static int64_t
+integer_field(lua_State *L, int i, const char *key, int64_t other)
+{
+    lua_getfield(L, i, key);
+    int64_t n = luaL_optinteger(L, -1, other);
+    lua_pop(L, 1);
+    return n;
+}
+
+/* Opens a file, like file_push. The value at i is the file's format, nil, or a table {method =, bits =, group =, rows
+ * =, columns =, minus_one =} of a file whose weights are quantised (rille_file_dequantise). */
+static struct rille_file *
+file_push_as(lua_State *L, const char *who, const char *path, int i)
+{
+    if (!lua_istable(L, i)) return file_push(L, who, path, luaL_optstring(L, i, NULL));
+    struct rille_file *f = file_push(L, who, path, NULL);
+    struct rille_quantisation q = {
+        .bits = (int)integer_field(L, i, "bits", 0),
+        .group = integer_field(L, i, "group", -1),
+        .rows = integer_field(L, i, "rows", 0),
+        .columns = integer_field(L, i, "columns", 0),
+    };
+    lua_getfield(L, i, "minus_one");
+    q.minus_one = lua_toboolean(L, -1);
+    lua_getfield(L, i, "method");
+    q.method = luaL_checkstring(L, -1);
+    check_as(L, who, rille_file_dequantise(f, &q));
+    lua_pop(L, 2);
+    return f;
 }
 
 /* ---- loading ---- */
@@ -81,6 +135,11 @@ entry_load(lua_State *L, struct rille_file *f, int k, int i, const char *who)
     const struct rille_layout *layout = entry_layout(L, i, who, &e, &planned);
     if (!lua_isnoneornil(L, i)) {
         int type = lua_getfield(L, i, "dtype");
+        if (type == LUA_TFUNCTION) {
+            lua_pushstring(L, e.name);
+            lua_call(L, 1, 1);
+            type = lua_type(L, -1);
+        }
         if (type != LUA_TNIL && type != LUA_TSTRING)
             complain(L, "%s: dtype must be a string, found %s", who, what_is(L, -1));
         dtype = type == LUA_TNIL ? NULL : text_at(L, -1, who);
@@ -212,44 +271,77 @@ window_load(lua_State *L, struct rille_file *f, const char *path, int i, const c
     int skip = (int)luaL_checkinteger(L, -1);
     const struct rille_layout *layout =
         layout_read(L, i, lua_pushfstring(L, "%s: '%s'", who, name), e.ndim - skip, NULL);
+    lua_getfield(L, i, "dtype");
+    const char *dtype = lua_isnil(L, -1) ? NULL : text_at(L, -1, who);
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
-    check_as(L, who, rille_file_load_window(f, at, from, to, skip, NULL, layout, slot));
+    check_as(L, who, rille_file_load_window(f, at, from, to, skip, dtype, layout, slot));
 }
 
-/* rille._windows(who, path, format, rows): returns a list of tensors, one for each row {name =, from =, to =, skip =,
- * placement =, sbp =}. A row selects positions from[axis] to to[axis] of each axis of the tensor `name`, and drops the
- * first `skip` axes. */
+/* rille._windows(who, path, format, rows, made): calls made(k, tensor) for row k of the list of rows {name =, from =,
+ * to =, skip =, dtype =, placement =, sbp =}. A row selects positions from[axis] to to[axis] of each axis of the tensor
+ * `name`, drops the first `skip` axes, and casts floats to `dtype`. */
 static int
 load_windows(lua_State *L)
 {
     const char *who = luaL_checkstring(L, 1), *path = path_check(L, 2, who);
     luaL_checktype(L, 4, LUA_TTABLE);
-    lua_settop(L, 4);
-    struct rille_file *f = file_push(L, who, path, luaL_optstring(L, 3, NULL));
-    int n = (int)lua_rawlen(L, 4), top = lua_gettop(L) + 1;
-    lua_createtable(L, n, 0);
+    luaL_checktype(L, 5, LUA_TFUNCTION);
+    lua_settop(L, 5);
+    struct rille_file *f = file_push_as(L, who, path, 3);
+    int n = (int)lua_rawlen(L, 4), top = lua_gettop(L);
     for (int k = 1; k <= n; k++, lua_settop(L, top)) {
         lua_rawgeti(L, 4, k);
         window_load(L, f, path, lua_gettop(L), who);
-        lua_rawseti(L, top, k);
+        lua_pushvalue(L, 5);
+        lua_pushinteger(L, k);
+        lua_pushvalue(L, -3);
+        lua_call(L, 2, 0);
     }
+    return 0;
+}
+
+struct list_push { /* the table that a list is pushed to */
+    lua_State *L;
+    int n;
+};
+
+static void
+push_list_value(void *arg, const char *text, size_t n, bool number)
+{
+    struct list_push *p = arg;
+    if (!number)
+        lua_pushlstring(p->L, text, n);
+    else if (!lua_stringtonumber(p->L, text))
+        lua_pushboolean(p->L, text[0] == 't');
+    lua_rawseti(p->L, -2, ++p->n);
+}
+
+/* rille._file_list(who, path, key): returns a list in the metadata of a .gguf file. */
+static int
+file_list(lua_State *L)
+{
+    const char *who = luaL_checkstring(L, 1), *path = path_check(L, 2, who), *key = luaL_checkstring(L, 3);
+    struct rille_file *f = file_push(L, who, path, "gguf");
+    lua_newtable(L);
+    check_as(L, who, rille_file_list(f, key, push_list_value, &(struct list_push){L, 0}));
     return 1;
 }
 
-/* rille._contents(path[, format[, who]]): returns a list of {name =, dtype =, shape =} sorted by name, and a table of
- * the file's metadata. who: function name in errors. */
+/* rille._contents(path[, format[, who]]): returns a list of {name =, dtype =, shape =, stored =} sorted by name, and a
+ * table of the file's metadata. stored: the file's name for a dtype that is converted. who: function name in errors. */
 static int
 contents(lua_State *L)
 {
     const char *who = luaL_optstring(L, 3, "contents"), *path = path_check(L, 1, who), *key, *value;
     struct rille_file_entry e;
-    struct rille_file *f = file_push(L, who, path, luaL_optstring(L, 2, NULL));
+    struct rille_file *f = file_push_as(L, who, path, 2);
     lua_newtable(L);
     for (int k = 0; rille_file_entry(f, k, &e); k++) {
         lua_createtable(L, 0, 3);
         field_text(L, "name", e.name);
         field_text(L, "dtype", e.dtype);
+        if (e.stored) field_text(L, "stored", e.stored);
         push_shape(L, e.ndim, e.shape);
         lua_setfield(L, -2, "shape");
         lua_rawseti(L, -2, k + 1);
@@ -366,7 +458,7 @@ static int
 lua_file_save(lua_State *L)
 {
     static const char *const keys[] = {"max_shard_size", NULL};
-    const char *path = path_check(L, 1, "save");
+    const char *path = path_expanded(L, 1, "save", false);
     struct rille_save_options o = {.size = sizeof o};
     struct names names;
     lua_settop(L, 3);
@@ -412,7 +504,7 @@ static int
 checkpoint(lua_State *L)
 {
     struct shell *sh = shell_of(L);
-    const char *path = path_check(L, 1, "checkpoint.save");
+    const char *path = path_expanded(L, 1, "checkpoint.save", false);
     struct rille_save_options o = {.size = sizeof o, .digest = true};
     struct names names;
     bool background = lua_toboolean(L, 5);
@@ -452,7 +544,7 @@ close_folder(void *folder)
 static int
 list(lua_State *L)
 {
-    const char *path = path_check(L, 1, "checkpoint");
+    const char *path = path_expanded(L, 1, "checkpoint", false);
     if (lua_toboolean(L, 2)) claim_folder(L, "checkpoint.save", path);
     struct owner *folder = owner_push(L, close_folder);
     folder->thing = opendir(path);
@@ -557,6 +649,8 @@ static const luaL_Reg functions[] = {
     {"_load", load_format},
     {"_windows", load_windows},
     {"_contents", contents},
+    {"_file_list", file_list},
+    {"_path", lua_path},
     {"_checkpoint", checkpoint},
     {"_verify", file_verify},
     {"_finish", file_finish_call},

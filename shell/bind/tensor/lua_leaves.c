@@ -125,9 +125,18 @@ retype(lua_State *L)
     return 0;
 }
 
+/* rille._frozen(t): returns true if requires_grad of the tensor was last set to false. */
+static int
+frozen(lua_State *L)
+{
+    lua_pushboolean(L, rille_tensor_frozen(tensor_check(L, 1, "_frozen")));
+    return 1;
+}
+
 void
 leaves_open(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"_take", leaves_take}, {"_lay", lay}, {"_retype", retype}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"_take", leaves_take}, {"_lay", lay}, {"_retype", retype}, {"_frozen", frozen}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

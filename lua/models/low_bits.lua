@@ -1,0 +1,67 @@
+-- low_bits.lua - low-bit checkpoints of Hugging Face: reads how their weights are stored from quantization_config of config.json.
+--
+-- Loading computes the weights (runtime/file/quantised.h), so a model has no low-bit weights afterwards.
+
+local check = require "rille.check"
+
+local low_bits = {}
+
+-- Returns a block's size {rows =, columns =} for the format "scaled".
+local function scaled(block) return {method = "scaled", rows = block and block[1], columns = block and block[2]} end
+
+-- quant_method -> function(q, refuse), which returns the format for rille._contents.
+local methods = {}
+
+function methods.fp8(q) return scaled(q.weight_block_size) end
+methods.fbgemm_fp8 = methods.fp8
+function methods.mxfp4() return {method = "mxfp4"} end
+
+methods["compressed-tensors"] = function(q, refuse)
+  local known = {["float-quantized"] = true, ["naive-quantized"] = true, ["int-quantized"] = true}
+  if not known[q.format] then refuse("format", q.format, "float-quantized, int-quantized or naive-quantized") end
+  local weights = q.config_groups and q.config_groups.group_0 and q.config_groups.group_0.weights or {}
+  if weights.symmetric == false then refuse("symmetric", false, "true") end
+  return scaled(weights.block_structure or weights.group_size and {1, weights.group_size})
+end
+
+function methods.gptq(q)
+  return {method = "gptq", bits = q.bits, group = q.group_size, minus_one = q.checkpoint_format ~= "gptq_v2"}
+end
+
+function methods.awq(q, refuse)
+  if q.version and q.version:lower() ~= "gemm" then refuse("version", q.version, "gemm") end
+  return {method = "awq", bits = q.bits or q.w_bit, group = q.group_size or q.q_group_size}
+end
+
+low_bits.own = {quant_method = "rille", bits = 8} -- of folders with int8 weights of Rille (quantize.lua)
+
+-- Returns true if a folder has int8 weights of Rille. q: quantization_config.
+function low_bits.is_own(q)
+  return type(q) == "table" and q.quant_method == low_bits.own.quant_method and q.bits == low_bits.own.bits
+end
+
+-- Returns the format of a folder's tensors for rille._contents; nil: they are not low-bit. q: quantization_config.
+function low_bits.format(who, path, q)
+  if q == nil then return nil end
+  local function refuse(word, value, expected)
+    check.fail("%s: %s: quantization_config: %s must be %s, found %s", who, path, word, expected, check.shown(value))
+  end
+  if type(q) ~= "table" then check.fail("%s: %s: quantization_config must be an object, found %s", who, path, check.shown(q)) end
+  local method = methods[q.quant_method]
+  if not method then refuse("quant_method", q.quant_method, table.concat(check.sorted_keys(methods), ", ")) end
+  local format = method(q, refuse)
+  for _, word in ipairs{"bits", "group", "rows", "columns"} do
+    if format[word] ~= nil and math.type(format[word]) ~= "integer" then refuse(word, format[word], "an integer") end
+  end
+  return format
+end
+
+-- Marks the entries of a file that are computed from low-bit tensors, so that they do not choose the model's dtype.
+function low_bits.mark(format, contents)
+  for _, entry in ipairs(contents) do
+    entry.low_bits = format and entry.stored == format.method or not format and entry.dtype == "u8" or nil
+  end
+  return contents
+end
+
+return low_bits
