@@ -134,8 +134,11 @@ end
 
 -- Returns the hint for an unknown option: Rille's name of another framework's option, or the nearest name.
 function check.option_hint(who, name, known)
-  local elsewhere = type(name) == "string" and rille._elsewhere(who:find("^nn%.") and "layer option" or "option", name)
-  elsewhere = elsewhere and (who:find("^nn%.") or known[elsewhere:match("^write ([%w_]+)")] ~= nil) and elsewhere
+  local elsewhere = type(name) == "string" and rille._elsewhere(who:find("^nn%.") and "layer option" or who .. " option", name)
+  if not elsewhere and type(name) == "string" then
+    elsewhere = rille._elsewhere("option", name)
+    elsewhere = elsewhere and known[elsewhere:match("^write ([%w_]+)")] ~= nil and elsewhere
+  end
   local near = type(name) == "string" and not elsewhere and rille._nearest(known, name)
   return elsewhere and ": " .. elsewhere or near and ("; the nearest name is '%s'"):format(near) or ""
 end
@@ -390,7 +393,7 @@ end
 
 -- Checks the file name of a picture for rille.plot.
 function check.picture(who, value)
-  check.path(who, "a file's name", value)
+  check.path(who, "the name of a file", value)
   local ending = value:match("%.%w+$")
   check.that(not ending or ending:lower() == ".svg", "%s: expected the name of an .svg file, found %s", who, shown(value))
   return value

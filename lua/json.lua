@@ -27,7 +27,7 @@ end
 
 -- Parses a file. who: written before the file's name in error messages; nil: no prefix.
 function json.load(path, who)
-  local text = rille._read(check.path(who or "json.load", "a file's name", path), MOST, who)
+  local text = rille._read(check.path(who or "json.load", "the name of a file", path), MOST, who)
   return json.decode(text, who and ("%s: %s"):format(who, path) or path)
 end
 

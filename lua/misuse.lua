@@ -52,7 +52,7 @@ local remedies = {
     if not object then return nil end
     local near = rille._nearest(check.class_names(debug.getmetatable(object)), name)
     local first, input = debug.getlocal(level + 1, 1)
-    if first ~= "self" and input == object and debug.getinfo(level + 1, "n").name == "forward" then
+    if first ~= "self" and input == object and Module.__is(object) and debug.getinfo(level + 1, "f").func == object.forward then
       return ("'%s' is the module itself: declare function %s:forward(%s) with a colon"):format(first, object.__name, first)
     end
     local class = rille._class_text(object):gsub("^an? ", "")
@@ -71,6 +71,7 @@ local remedies = {
   end},
   {"a function value %(field '([%w_]+)'%)", function(_, name) return ("call the method: x:%s()"):format(name) end},
   {"^attempt to compare .*function", function() return "call the method, as in x:item()" end},
+  {"^bad argument #1 to 'for iterator' %(table expected, got nil", function() return "pairs and ipairs expect a table" end},
   {"number expected, got rille%.tensor", function() return "write x:item() for the number of a tensor of one element" end},
   {"table expected, got rille%.tensor", function() return "write x:totable() for a table, or pairs(x) for the rows" end},
   {"a nil value %(field 'integer index'%)", function() return "the list has no such entry; lists of Lua count from 1" end},

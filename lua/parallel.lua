@@ -281,7 +281,7 @@ end
 
 local function parallel(model, given)
   check.that(Module.__is(model), "parallel: expected a module, found %s", check.shown(model))
-  check.that(type(given) == "table", "parallel: expected a recipe or a table of layouts, found %s", check.shown(given))
+  check.that(type(given) == "table", "parallel: expected a recipe such as {data = 0}, or a table of layouts, found %s", check.shown(given))
   local p, entries
   if is_table_of_layouts(given) then
     p, entries = plan_of[given], given

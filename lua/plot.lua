@@ -46,7 +46,7 @@ local function is_finite(v) return v == v and v > -FARTHEST and v < FARTHEST end
 
 -- Returns the finite points of a series, {{x, y}, ...}.
 local function points_of(name, series, log)
-  check.that(type(series) == "table", "plot: '%s' must be a list of numbers, found %s", name, check.shown(series))
+  check.that(type(series) == "table", "plot: '%s' must be a list of numbers, found %s; series are {name = {numbers}}", name, check.shown(series))
   check.list("plot", ("the list '%s'"):format(name), series)
   local points = {}
   for i = 1, #series do

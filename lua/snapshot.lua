@@ -14,7 +14,7 @@ local M = {watched = setmetatable({}, {__mode = "k"}), kept = {}} -- kept: numbe
 local function copy(value, seen, path)
   local kind = type(value)
   if kind == "number" or kind == "string" or kind == "boolean" or kind == "nil" then return value end
-  check.that(kind == "table", "snapshot: %s is %s; a note must be made of numbers, strings and tables of them", path,
+  check.that(kind == "table", "snapshot: %s must be a number, a string, a boolean or a table of them, found %s", path,
     check.shown(value))
   check.that(not seen[value], "snapshot: %s contains itself", path)
   seen[value] = true

@@ -142,8 +142,14 @@ unknown_option(const char *given)
     char text[FRONT_TEXT];
     struct nearest best = {0};
     for (const struct option *o = long_options; o->name; o++) nearest_add(&best, given + strspn(given, "-"), o->name);
-    snprintf(text, sizeof text, "unknown option %.100s%s%s", given, best.name ? "; the nearest is --" : "",
-             best.name ? best.name : "");
+    const char *here = name_elsewhere("flag", given + strspn(given, "-"));
+    snprintf(text, sizeof text, "unknown option %.100s%s%s", given,
+             here        ? ": "
+             : best.name ? "; the nearest is --"
+                         : "",
+             here        ? here
+             : best.name ? best.name
+                         : "");
     return main_usage("%s", text);
 }
 
@@ -281,10 +287,11 @@ static int
 load_script(lua_State *L, const char *name)
 {
     int code = luaL_loadfilex(L, name, "t");
-    if (code && name && !strstr(lua_tostring(L, -1), name)) {
+    if (!code || !name) return code;
+    if (strstr(lua_tostring(L, -1), ":1: unexpected symbol near '<\\127>'")) /* the first byte of ELF */
+        lua_pushfstring(L, "%s is a program, expected a script; write only the script and its arguments", name);
+    else if (!strstr(lua_tostring(L, -1), name))
         lua_pushfstring(L, "%s: %s", name, lua_tostring(L, -1));
-        lua_replace(L, -2);
-    }
     return code;
 }
 

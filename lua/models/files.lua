@@ -164,10 +164,10 @@ local function read_config(who, path)
   local dir = file and (path:match("^(.*)/[^/]*$") or ".") or path
   local one = dir .. "/model.safetensors"
   if dir == path and is_file(one) and not is_file(one .. ".index.json") then path = one end
-  local file, why = io.open(dir .. "/config.json", "rb")
-  check.that(file, "%s: %s; expected a folder with config.json and its safetensors; Rille downloads no models", who, why)
-  file:close()
-  local theirs = json.load(dir .. "/config.json", who)
+  local read, theirs = check.try(json.load, dir .. "/config.json", who)
+  if not read then
+    error(theirs .. (theirs:find("No such file", 1, true) and "; expected a folder with config.json and its safetensors" or ""), 0)
+  end
   check.that(type(theirs) == "table" and getmetatable(theirs) == nil, "%s: %s/config.json: expected a JSON object, found %s", who, dir,
     type(theirs) == "table" and "an array" or check.shown(theirs))
   without_nulls(theirs)

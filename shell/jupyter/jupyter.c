@@ -440,8 +440,7 @@ jupyter_run(lua_State *L, const char *connection_file)
 {
     char why[600];
     if (sockets_open(connection_file, why, sizeof why)) {
-        tell_error(why);
-        fputc('\n', stderr);
+        tell_line(why);
         return 2;
     }
     history = json_array();

@@ -155,8 +155,14 @@ refuse_option(const char *arg, const struct option *others)
     for (size_t i = 0; i < sizeof cluster_options / sizeof *cluster_options; i++)
         if (cluster_options[i].name[1] == '-') nearest_add(&best, arg + skip, cluster_options[i].name + 2);
     for (; others->name; others++) nearest_add(&best, arg + skip, others->name);
-    snprintf(text, sizeof text, "unknown option %.100s%s%s", arg, best.name ? "; the nearest is --" : "",
-             best.name ? best.name : "");
+    const char *here = name_elsewhere("flag", arg + skip);
+    snprintf(text, sizeof text, "unknown option %.100s%s%s", arg,
+             here        ? ": "
+             : best.name ? "; the nearest is --"
+                         : "",
+             here        ? here
+             : best.name ? best.name
+                         : "");
     return front_usage("%s", text);
 }
 
@@ -378,8 +384,8 @@ launch_over(const struct words *w, struct front *f)
         return front_refused("launch: a job that this command starts can have at most 256 workers, found more; -n N "
                              "uses the first N slots");
     if (f->cluster.workers > f->hosts.slots) {
-        fprintf(stderr, "rille: launch: -n %d is more than the %d slots of the hosts\n", f->cluster.workers,
-                f->hosts.slots);
+        fprintf(stderr, "rille: launch: -n must be at most %d, the slots of the hosts, found %d; write HOST:SLOTS\n",
+                f->hosts.slots, f->cluster.workers);
         return USAGE;
     }
     f->cluster.host = host_name;

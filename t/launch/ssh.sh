@@ -132,7 +132,7 @@ ok "a missing host file is refused" ends 2 "nothing: No such file"
 over -H a --hostfile "$dir/hosts" -e ''
 ok "two host lists are refused" ends 2 "expected -H HOSTS or --hostfile FILE, found both"
 over -n 3 -H a:2 -e ''
-ok "more workers than slots are refused" ends 2 "-n 3 is more than the 2 slots"
+ok "more workers than slots are refused" ends 2 "-n must be at most 2, the slots of the hosts, found 3"
 over -H a:300 -e ''
 ok "more workers than a job can have are refused" ends 2 "at most 256 workers"
 go launch -H no.such.host.invalid -e ''

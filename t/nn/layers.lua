@@ -111,7 +111,7 @@ tap.group("layers of one dimension, and groups", function()
   set(norm.weight, {1, 2, 1, 1}); set(norm.bias, {0, 0, 5, 0})
   tap.near(norm(T{{{1}, {3}, {10}, {30}}, {{0}, {2}, {0}, {4}}}):totable(), {{{-1}, {2}, {4}, {1}}, {{-1}, {2}, {4}, {1}}}, "GroupNorm", 1e-4)
   tap.near(nn.GroupNorm(1, 4)(x):totable(), nn.LayerNorm{4, 9}(x):totable(), "GroupNorm of one group normalises each entry", 1e-5, 1e-6)
-  tap.fails(function() nn.GroupNorm(3, 4) end, {"nn.GroupNorm: 4 channels do not divide into 3 groups; 1, 2, 4 would do"}, "groups must divide the channels")
+  tap.fails(function() nn.GroupNorm(3, 4) end, {"nn.GroupNorm: 4 channels must be divisible by 3, the number of groups; 1, 2, 4 would do"}, "groups must divide the channels")
   tap.fails(function() norm(rille.ones{2, 3, 4}) end, {"nn.GroupNorm: input must have shape (batch, 4, ...), found {2, 3, 4}"}, "the number of channels is checked")
 end)
 

@@ -281,7 +281,7 @@ tap.group("schedules", function()
     end
     tap.ok(rate(3) == 1 and rate(1e300) <= 1, name .. ": steps after the last are accepted")
   end
-  tap.fails(function() optim.linear{lr = 1, steps = 0} end, {"steps", "at least 1"}, "a schedule of 0 steps is refused")
+  tap.fails(function() optim.linear{lr = 1, steps = 0} end, {"steps", "a positive integer, found 0"}, "a schedule of 0 steps is refused")
 end)
 
 tap.group("a batch with an invalid label", function()

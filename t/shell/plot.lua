@@ -78,7 +78,7 @@ end)
 
 tap.group("mistakes", function()
   local function line(words, f) words[#words + 1] = "plot.lua"; tap.fails(f, words, words[1]) end
-  line({"file's name"}, function() rille.plot({}, {}) end)
+  line({"the name of a file"}, function() rille.plot({}, {}) end)
   line({"expected the name of an .svg file", "loss.png"}, function() rille.plot("/tmp/loss.png", {a = {1}}) end)
   line({"{name = {numbers}}"}, function() rille.plot(path, 3) end)
   line({"'a' must be a list"}, function() rille.plot(path, {a = 3}) end)

@@ -407,7 +407,8 @@ own_hooks_call(const struct call_context *ctx, struct hook *hooks, int out, stru
 static int
 hooks_of(struct rille_tensor *t, const char *who, struct hook ***list)
 {
-    if (!t->val->needs_grad) return fail(E_STATE, "%s: the tensor must require a gradient", who);
+    if (!t->val->needs_grad)
+        return fail(E_STATE, "%s: the tensor must require a gradient; call x:requires_grad_(true) first", who);
     if (t->leaf && tracing(t->s) && !(t->val->node && t->val->node->traced))
         return fail(E_STATE, "%s: hooks of parameters must be registered outside a compiled step", who);
     if (t->leaf) return *list = &t->hooks, 0;

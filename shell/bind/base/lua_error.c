@@ -111,10 +111,12 @@ push_with_failed_module(lua_State *L, const char *text)
 static void
 find_module_path(lua_State *L, char *out, size_t size)
 {
+    static _Thread_local bool running; /* an error in the search itself has no path */
     lua_Debug ar;
     bool found = false;
     int top = lua_gettop(L);
-    if (!lua_checkstack(L, 8)) return;
+    if (running || !lua_checkstack(L, 8)) return;
+    running = true;
     for (int level = 0; !found && lua_getstack(L, level, &ar); level++) {
         lua_getinfo(L, "l", &ar);
         const char *name = ar.currentline < 0 ? NULL : lua_getlocal(L, &ar, 1);
@@ -126,6 +128,7 @@ find_module_path(lua_State *L, char *out, size_t size)
         }
         lua_settop(L, top);
     }
+    running = false;
 }
 
 static const char *

@@ -422,7 +422,7 @@ static int
 graph_certify(lua_State *L)
 {
     struct graph *g = graph_check(L, 1);
-    if (g->last < 0) return complain(L, "certify: call the step first: it has no plan yet");
+    if (g->last < 0) return complain(L, "certify: the step has no plan yet; call the step first");
     if (lua_type(L, 2) != LUA_TSTRING)
         return complain(L, "certify: expected the name of a file, found %s", what_is(L, 2));
     at_line(L);

@@ -370,14 +370,14 @@ sbp_partial(lua_State *L)
             lua_pushstring(L, kinds[k][1]);
             return 1;
         }
-    return complain(L, "sbp.partial: expected sum, max or min, found %s", kind ? kind : what_is(L, 1));
+    return complain(L, "sbp.partial: expected \"sum\", \"max\" or \"min\", found %s", what_is(L, 1));
 }
 
 /* Raises for an unknown name, because nil would be accepted as broadcast. */
 static int
 sbp_unknown(lua_State *L)
 {
-    return complain(L, "sbp has no '%s'; it has split, broadcast, partial_sum and partial",
+    return complain(L, "rille.sbp has no '%s'; it has: broadcast, partial, partial_sum, split",
                     lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : what_is(L, 2));
 }
 
