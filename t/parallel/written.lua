@@ -4,14 +4,16 @@
 -- share parameters among stages, and keep parameters in tables and at the root. Losses read inputs and results of several
 -- stages. Each model trains three steps eagerly and as a compiled step, by each recipe; all values are f64. Losses must
 -- equal those of one device within 1e-9, because sums over shards are added in another order. With stages alone, the bits
--- must be equal.
+-- must be equal. The bytes of data parallel steps must be those of the recipe's formula: creating tensors in forward moves
+-- none.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local function mesh(ranks) return rille.placement("cpu", ranks) end
 local P1, Q1, P2, Q2, P4 = mesh{0}, mesh{1}, mesh{0, 1}, mesh{2, 3}, mesh{0, 1, 2, 3}
 local P22 = mesh{{0, 1}, {2, 3}}
-local B = 8 -- number of rows of a batch
+local B = 8         -- number of rows of a batch
+local SCALARS = 256 -- most bytes of numbers that a step moves: sums of the loss, and tensors made from numbers
 
 local function class(name, init, forward)
   local c = nn.Module:extend(name)
@@ -49,7 +51,7 @@ local function upsampled(x)
 end
 
 -- Models by name. make(): the model; inputs(): arguments of a step; loss(m, ...); members: modules that stages divide; without:
--- keys of recipes that do not apply (pieces: rows of GAT read all other rows; input: sharding does not pay); layers: roles by name.
+-- keys of recipes that do not apply (pieces, bytes: rows of GAT read all other rows; input: sharding does not pay); layers: roles by name.
 local models = {
   MLP = {make = class("MLP", function(self)
     self.fc = {nn.Linear(12, 24), nn.Linear(24, 24), nn.Linear(24, 24), nn.Linear(24, 5)}
@@ -165,7 +167,7 @@ local models = {
       x = seen:where(scores:maximum(scores * 0.2), -1e9):softmax(-1):matmul(h):relu()
     end
     return self.out(x)
-  end), inputs = function() return normal(B, 6), ids(2, B, B):gt(0), ids(5, B) end, without = {pieces = true, chunks = true},
+  end), inputs = function() return normal(B, 6), ids(2, B, B):gt(0), ids(5, B) end, without = {pieces = true, chunks = true, bytes = true},
     loss = function(m, x, edges, labels) return cross_entropy(m(x, edges), labels) end},
   ViT = {make = class("ViT", function(self)
     self.patch = nn.Conv2d(1, 8, 4, {stride = 4})
@@ -220,13 +222,14 @@ local models = {
     end, members = {"routers.*", "experts.*.*"}},
 }
 
--- Columns: name, mesh, recipe, number of micro-batches; exact: the bits of one device. "plan": the planner chooses.
+-- Columns: name, mesh, recipe, number of micro-batches; exact: the bits of one device. "plan": the planner chooses. bytes:
+-- least and most bytes that all ranks receive, as a multiple of the parameters' bytes (t/parallel/any.lua).
 local recipes = {
-  {"data", P4, {data = 0}},
-  {"zero 1", P4, {data = 0, zero = 1}},
-  {"zero 2", P4, {data = 0, zero = 2}},
-  {"zero 3", P4, {data = 0, zero = 3}},
-  {"HSDP", P22, {data = {0, 1}, zero = 3, zero_axes = 1}},
+  {"data", P4, {data = 0}, bytes = {6, 6}},
+  {"zero 1", P4, {data = 0, zero = 1}, bytes = {6, 6}},
+  {"zero 2", P4, {data = 0, zero = 2}, bytes = {6, 6}},
+  {"zero 3", P4, {data = 0, zero = 3}, bytes = {6, 9}},
+  {"HSDP", P22, {data = {0, 1}, zero = 3, zero_axes = 1}, bytes = {6, 9}},
   {"tensor by table", P2, {tensor = 0, layers = true}},
   {"data x tensor by table", P22, {data = 0, tensor = 1, layers = true}},
   {"tensor by trace", P2, {tensor = 0, input = true}},
@@ -241,7 +244,8 @@ local recipes = {
   {"stages, one row per micro-batch", P1, {stages = {P1, Q1}}, 8},
 }
 
--- Returns the losses of three steps. eager: the step is not compiled.
+-- Returns the losses of three steps, and the bytes per step as a multiple of the parameters' bytes. eager: the step is not
+-- compiled.
 local function train(of, place, given, pieces, eager)
   local plan, recipe = given == "plan", {}
   for key, value in pairs(type(given) == "table" and given or {}) do recipe[key] = value end
@@ -268,8 +272,10 @@ local function train(of, place, given, pieces, eager)
       i > 1 and i == #inputs and rille.parallel.labels(m) or rille.parallel.input(m))
   end
   for i = 1, 3 do losses[i] = call(table.unpack(inputs)):item() end
+  local held = 0
+  for _, p in ipairs(m:parameters()) do held = held + 8 * p:numel() end
   rille.parallel(m, {})
-  return losses
+  return losses, not eager and call:explain().bytes / held, held
 end
 
 local function applies(of, r, eager)
@@ -292,7 +298,11 @@ for _, kind in ipairs(kinds) do
         local recipe, name = r[3], ("%s: %s%s"):format(kind, r[1], eager and ", eager" or "")
         if applies(of, r, eager) and tap.share() then
           want = want or train(of, P1)
-          local got = train(of, r[2], recipe, r[4], eager)
+          local got, ratio, held = train(of, r[2], recipe, r[4], eager)
+          if r.bytes and ratio and not (of.without or {}).bytes then
+            -- gradients of two biases that are added are one gradient, which is reduced once
+            tap.ok(ratio >= 0.94 * r.bytes[1] and ratio <= r.bytes[2] + SCALARS / held, name .. ": bytes are those of the formula", ratio)
+          end
           if r.exact and not r[4] then tap.is(got, want, name .. ": the bits of one device")
           else tap.near(got, want, name .. ": losses of one device", 1e-9, 1e-9) end
         end
