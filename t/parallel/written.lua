@@ -28,7 +28,8 @@ local function cross_entropy(y, labels) return y:reshape{-1, y.shape[y.ndim]}:cr
 local function causal_mask(n) return rille.ones({n, n}):tril():to("bool") end
 local Attention = class("Attention", function(self, d, heads)
   self.heads = heads
-  self.qkv, self.proj = nn.Linear(d, 3 * d), nn.Linear(d, d)
+  self.qkv = nn.Linear(d, 3 * d)
+  self.proj = nn.Linear(d, d)
 end, function(self, x, memory)
   local t, d = x.shape[2], x.shape[3]
   local parts = self.qkv(x):reshape{-1, t, 3, self.heads, d // self.heads}:permute{2, 0, 3, 1, 4}
@@ -80,7 +81,8 @@ local models = {
     loss = function(m, x, labels) return cross_entropy(m(x), labels) end, members = {"stem", "stages.*.*", "head"},
     layers = {["stages.0.0"] = "column", ["stages.0.2"] = "row"}},
   GPT = {make = class("GPT", function(self)
-    self.embed, self.places = nn.Embedding(17, 8), nn.Embedding(6, 8)
+    self.embed = nn.Embedding(17, 8)
+    self.places = nn.Embedding(6, 8)
     self.blocks = {}
     for i = 1, 3 do self.blocks[i] = {norm = nn.LayerNorm(8), attention = Attention(8, 2), mlp = feed_forward(8)} end
     self.norm = nn.LayerNorm(8)
@@ -95,16 +97,20 @@ local models = {
     loss = function(m, x, labels) return cross_entropy(m(x), labels) end, members = {"blocks.*"},
     layers = {["*.mlp.0"] = "column", ["*.mlp.2"] = "row"}},
   bare = {make = class("Bare", function(self)
-    self.w1, self.b1 = parameter(6, 8), parameter(8)
-    self.w2, self.b2 = parameter(8, 5), parameter(5)
+    self.w1 = parameter(6, 8)
+    self.b1 = parameter(8)
+    self.w2 = parameter(8, 5)
+    self.b2 = parameter(5)
   end, function(self, x) return (x:matmul(self.w1) + self.b1):tanh():matmul(self.w2) + self.b2 end),
     inputs = function() return normal(B, 6), ids(5, B) end,
     loss = function(m, x, labels) return cross_entropy(m(x), labels) end, layers = {w1 = "column", w2 = "row"},
     without = {input = true}},
   ["U-Net"] = {make = class("UNet", function(self)
-    self.down1, self.down2 = nn.Conv2d(1, 4, 3, {padding = 1}), nn.Conv2d(4, 8, 3, {padding = 1})
+    self.down1 = nn.Conv2d(1, 4, 3, {padding = 1})
+    self.down2 = nn.Conv2d(4, 8, 3, {padding = 1})
     self.mid = nn.Conv2d(8, 8, 3, {padding = 1})
-    self.up2, self.up1 = nn.Conv2d(16, 4, 3, {padding = 1}), nn.Conv2d(8, 1, 3, {padding = 1})
+    self.up2 = nn.Conv2d(16, 4, 3, {padding = 1})
+    self.up1 = nn.Conv2d(8, 1, 3, {padding = 1})
   end, function(self, x)
     local a = self.down1(x):relu()
     local b = self.down2(a:avg_pool2d(2)):relu()
@@ -115,7 +121,8 @@ local models = {
     loss = function(m, x, noise) return (m(x + noise) - x):square():mean() end},
   VAE = {make = class("VAE", function(self)
     self.encoder = nn.Sequential(nn.Linear(10, 16), nn.ReLU())
-    self.mean, self.spread = nn.Linear(16, 4), nn.Linear(16, 4)
+    self.mean = nn.Linear(16, 4)
+    self.spread = nn.Linear(16, 4)
     self.decoder = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 10))
   end, function(self, x)
     local h = self.encoder(x)
@@ -145,7 +152,8 @@ local models = {
     loss = function(m, x, y, labels) return cross_entropy(m(x, y), labels) end, members = {"encoder.*", "decoder.*"}},
   ["encoder-decoder"] = {make = class("EncoderDecoder", function(self)
     self.embed = nn.Embedding(9, 8)
-    self.encoder, self.decoder = {Attention(8, 2), Attention(8, 2)}, {Attention(8, 2), Attention(8, 2)}
+    self.encoder = {Attention(8, 2), Attention(8, 2)}
+    self.decoder = {Attention(8, 2), Attention(8, 2)}
     self.out = nn.Linear(8, 9)
     self.out.weight = self.embed.weight -- one table for both ends
   end, function(self, source, target)
@@ -171,7 +179,8 @@ local models = {
     loss = function(m, x, edges, labels) return cross_entropy(m(x, edges), labels) end},
   ViT = {make = class("ViT", function(self)
     self.patch = nn.Conv2d(1, 8, 4, {stride = 4})
-    self.token, self.places = parameter(1, 1, 8), parameter(1, 5, 8)
+    self.token = parameter(1, 1, 8)
+    self.places = parameter(1, 5, 8)
     self.blocks = {{Attention(8, 2), feed_forward(8)}, {Attention(8, 2), feed_forward(8)}}
     self.head = nn.Linear(8, 5)
   end, function(self, x)
@@ -199,9 +208,11 @@ local models = {
     loss = function(m, x, which, labels) return cross_entropy(m(x, which), labels) end, members = {"tables.*", "bottom.*", "top.*"},
     layers = {["tables.*"] = "embedding", ["top.0"] = "column", ["top.2"] = "row"}},
   MoE = {make = class("MoE", function(self)
-    self.experts, self.routers = {}, {}
+    self.experts = {}
+    self.routers = {}
     for i = 1, 2 do
-      self.routers[i], self.experts[i] = nn.Linear(6, 3), {}
+      self.routers[i] = nn.Linear(6, 3)
+      self.experts[i] = {}
       for k = 1, 3 do self.experts[i][k] = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 6)) end
     end
     self.head = nn.Linear(6, 5)
