@@ -4,14 +4,16 @@
 -- share parameters among stages, and keep parameters in tables and at the root. Losses read inputs and results of several
 -- stages. Each model trains three steps eagerly and as a compiled step, by each recipe; all values are f64. Losses must
 -- equal those of one device within 1e-9, because sums over shards are added in another order. With stages alone, the bits
--- must be equal.
+-- must be equal. The bytes of data parallel steps must be those of the recipe's formula: creating tensors in forward moves
+-- none.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local function mesh(ranks) return rille.placement("cpu", ranks) end
 local P1, Q1, P2, Q2, P4 = mesh{0}, mesh{1}, mesh{0, 1}, mesh{2, 3}, mesh{0, 1, 2, 3}
 local P22 = mesh{{0, 1}, {2, 3}}
-local B = 8 -- number of rows of a batch
+local B = 8         -- number of rows of a batch
+local SCALARS = 256 -- most bytes of numbers that a step moves: sums of the loss, and tensors made from numbers
 
 local function class(name, init, forward)
   local c = nn.Module:extend(name)
@@ -26,7 +28,8 @@ local function cross_entropy(y, labels) return y:reshape{-1, y.shape[y.ndim]}:cr
 local function causal_mask(n) return rille.ones({n, n}):tril():to("bool") end
 local Attention = class("Attention", function(self, d, heads)
   self.heads = heads
-  self.qkv, self.proj = nn.Linear(d, 3 * d), nn.Linear(d, d)
+  self.qkv = nn.Linear(d, 3 * d)
+  self.proj = nn.Linear(d, d)
 end, function(self, x, memory)
   local t, d = x.shape[2], x.shape[3]
   local parts = self.qkv(x):reshape{-1, t, 3, self.heads, d // self.heads}:permute{2, 0, 3, 1, 4}
@@ -49,7 +52,7 @@ local function upsampled(x)
 end
 
 -- Models by name. make(): the model; inputs(): arguments of a step; loss(m, ...); members: modules that stages divide; without:
--- keys of recipes that do not apply (pieces: rows of GAT read all other rows; input: sharding does not pay); layers: roles by name.
+-- keys of recipes that do not apply (pieces, bytes: rows of GAT read all other rows; input: sharding does not pay); layers: roles by name.
 local models = {
   MLP = {make = class("MLP", function(self)
     self.fc = {nn.Linear(12, 24), nn.Linear(24, 24), nn.Linear(24, 24), nn.Linear(24, 5)}
@@ -78,7 +81,8 @@ local models = {
     loss = function(m, x, labels) return cross_entropy(m(x), labels) end, members = {"stem", "stages.*.*", "head"},
     layers = {["stages.0.0"] = "column", ["stages.0.2"] = "row"}},
   GPT = {make = class("GPT", function(self)
-    self.embed, self.places = nn.Embedding(17, 8), nn.Embedding(6, 8)
+    self.embed = nn.Embedding(17, 8)
+    self.places = nn.Embedding(6, 8)
     self.blocks = {}
     for i = 1, 3 do self.blocks[i] = {norm = nn.LayerNorm(8), attention = Attention(8, 2), mlp = feed_forward(8)} end
     self.norm = nn.LayerNorm(8)
@@ -93,16 +97,20 @@ local models = {
     loss = function(m, x, labels) return cross_entropy(m(x), labels) end, members = {"blocks.*"},
     layers = {["*.mlp.0"] = "column", ["*.mlp.2"] = "row"}},
   bare = {make = class("Bare", function(self)
-    self.w1, self.b1 = parameter(6, 8), parameter(8)
-    self.w2, self.b2 = parameter(8, 5), parameter(5)
+    self.w1 = parameter(6, 8)
+    self.b1 = parameter(8)
+    self.w2 = parameter(8, 5)
+    self.b2 = parameter(5)
   end, function(self, x) return (x:matmul(self.w1) + self.b1):tanh():matmul(self.w2) + self.b2 end),
     inputs = function() return normal(B, 6), ids(5, B) end,
     loss = function(m, x, labels) return cross_entropy(m(x), labels) end, layers = {w1 = "column", w2 = "row"},
     without = {input = true}},
   ["U-Net"] = {make = class("UNet", function(self)
-    self.down1, self.down2 = nn.Conv2d(1, 4, 3, {padding = 1}), nn.Conv2d(4, 8, 3, {padding = 1})
+    self.down1 = nn.Conv2d(1, 4, 3, {padding = 1})
+    self.down2 = nn.Conv2d(4, 8, 3, {padding = 1})
     self.mid = nn.Conv2d(8, 8, 3, {padding = 1})
-    self.up2, self.up1 = nn.Conv2d(16, 4, 3, {padding = 1}), nn.Conv2d(8, 1, 3, {padding = 1})
+    self.up2 = nn.Conv2d(16, 4, 3, {padding = 1})
+    self.up1 = nn.Conv2d(8, 1, 3, {padding = 1})
   end, function(self, x)
     local a = self.down1(x):relu()
     local b = self.down2(a:avg_pool2d(2)):relu()
@@ -113,7 +121,8 @@ local models = {
     loss = function(m, x, noise) return (m(x + noise) - x):square():mean() end},
   VAE = {make = class("VAE", function(self)
     self.encoder = nn.Sequential(nn.Linear(10, 16), nn.ReLU())
-    self.mean, self.spread = nn.Linear(16, 4), nn.Linear(16, 4)
+    self.mean = nn.Linear(16, 4)
+    self.spread = nn.Linear(16, 4)
     self.decoder = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 10))
   end, function(self, x)
     local h = self.encoder(x)
@@ -143,7 +152,8 @@ local models = {
     loss = function(m, x, y, labels) return cross_entropy(m(x, y), labels) end, members = {"encoder.*", "decoder.*"}},
   ["encoder-decoder"] = {make = class("EncoderDecoder", function(self)
     self.embed = nn.Embedding(9, 8)
-    self.encoder, self.decoder = {Attention(8, 2), Attention(8, 2)}, {Attention(8, 2), Attention(8, 2)}
+    self.encoder = {Attention(8, 2), Attention(8, 2)}
+    self.decoder = {Attention(8, 2), Attention(8, 2)}
     self.out = nn.Linear(8, 9)
     self.out.weight = self.embed.weight -- one table for both ends
   end, function(self, source, target)
@@ -165,11 +175,12 @@ local models = {
       x = seen:where(scores:maximum(scores * 0.2), -1e9):softmax(-1):matmul(h):relu()
     end
     return self.out(x)
-  end), inputs = function() return normal(B, 6), ids(2, B, B):gt(0), ids(5, B) end, without = {pieces = true, chunks = true},
+  end), inputs = function() return normal(B, 6), ids(2, B, B):gt(0), ids(5, B) end, without = {pieces = true, chunks = true, bytes = true},
     loss = function(m, x, edges, labels) return cross_entropy(m(x, edges), labels) end},
   ViT = {make = class("ViT", function(self)
     self.patch = nn.Conv2d(1, 8, 4, {stride = 4})
-    self.token, self.places = parameter(1, 1, 8), parameter(1, 5, 8)
+    self.token = parameter(1, 1, 8)
+    self.places = parameter(1, 5, 8)
     self.blocks = {{Attention(8, 2), feed_forward(8)}, {Attention(8, 2), feed_forward(8)}}
     self.head = nn.Linear(8, 5)
   end, function(self, x)
@@ -197,9 +208,11 @@ local models = {
     loss = function(m, x, which, labels) return cross_entropy(m(x, which), labels) end, members = {"tables.*", "bottom.*", "top.*"},
     layers = {["tables.*"] = "embedding", ["top.0"] = "column", ["top.2"] = "row"}},
   MoE = {make = class("MoE", function(self)
-    self.experts, self.routers = {}, {}
+    self.experts = {}
+    self.routers = {}
     for i = 1, 2 do
-      self.routers[i], self.experts[i] = nn.Linear(6, 3), {}
+      self.routers[i] = nn.Linear(6, 3)
+      self.experts[i] = {}
       for k = 1, 3 do self.experts[i][k] = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 6)) end
     end
     self.head = nn.Linear(6, 5)
@@ -220,13 +233,14 @@ local models = {
     end, members = {"routers.*", "experts.*.*"}},
 }
 
--- Columns: name, mesh, recipe, number of micro-batches; exact: the bits of one device. "plan": the planner chooses.
+-- Columns: name, mesh, recipe, number of micro-batches; exact: the bits of one device. "plan": the planner chooses. bytes:
+-- least and most bytes that all ranks receive, as a multiple of the parameters' bytes (t/parallel/any.lua).
 local recipes = {
-  {"data", P4, {data = 0}},
-  {"zero 1", P4, {data = 0, zero = 1}},
-  {"zero 2", P4, {data = 0, zero = 2}},
-  {"zero 3", P4, {data = 0, zero = 3}},
-  {"HSDP", P22, {data = {0, 1}, zero = 3, zero_axes = 1}},
+  {"data", P4, {data = 0}, bytes = {6, 6}},
+  {"zero 1", P4, {data = 0, zero = 1}, bytes = {6, 6}},
+  {"zero 2", P4, {data = 0, zero = 2}, bytes = {6, 6}},
+  {"zero 3", P4, {data = 0, zero = 3}, bytes = {6, 9}},
+  {"HSDP", P22, {data = {0, 1}, zero = 3, zero_axes = 1}, bytes = {6, 9}},
   {"tensor by table", P2, {tensor = 0, layers = true}},
   {"data x tensor by table", P22, {data = 0, tensor = 1, layers = true}},
   {"tensor by trace", P2, {tensor = 0, input = true}},
@@ -241,7 +255,8 @@ local recipes = {
   {"stages, one row per micro-batch", P1, {stages = {P1, Q1}}, 8},
 }
 
--- Returns the losses of three steps. eager: the step is not compiled.
+-- Returns the losses of three steps, and the bytes per step as a multiple of the parameters' bytes. eager: the step is not
+-- compiled.
 local function train(of, place, given, pieces, eager)
   local plan, recipe = given == "plan", {}
   for key, value in pairs(type(given) == "table" and given or {}) do recipe[key] = value end
@@ -268,8 +283,10 @@ local function train(of, place, given, pieces, eager)
       i > 1 and i == #inputs and rille.parallel.labels(m) or rille.parallel.input(m))
   end
   for i = 1, 3 do losses[i] = call(table.unpack(inputs)):item() end
+  local held = 0
+  for _, p in ipairs(m:parameters()) do held = held + 8 * p:numel() end
   rille.parallel(m, {})
-  return losses
+  return losses, not eager and call:explain().bytes / held, held
 end
 
 local function applies(of, r, eager)
@@ -292,7 +309,11 @@ for _, kind in ipairs(kinds) do
         local recipe, name = r[3], ("%s: %s%s"):format(kind, r[1], eager and ", eager" or "")
         if applies(of, r, eager) and tap.share() then
           want = want or train(of, P1)
-          local got = train(of, r[2], recipe, r[4], eager)
+          local got, ratio, held = train(of, r[2], recipe, r[4], eager)
+          if r.bytes and ratio and not (of.without or {}).bytes then
+            -- gradients of two biases that are added are one gradient, which is reduced once
+            tap.ok(ratio >= 0.94 * r.bytes[1] and ratio <= r.bytes[2] + SCALARS / held, name .. ": bytes are those of the formula", ratio)
+          end
           if r.exact and not r[4] then tap.is(got, want, name .. ": the bits of one device")
           else tap.near(got, want, name .. ": losses of one device", 1e-9, 1e-9) end
         end

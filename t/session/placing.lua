@@ -51,6 +51,13 @@ tap.group("steps", function()
   end
 end)
 
+tap.group("bytes", function()
+  local x = rille.randn({4, 64}, {placement = R, sbp = "S(0)"})
+  local step = rille.graph(function(a) return rille.ones({64, 64}):tril():gt(0):where(a:matmul(rille.eye(64)):unsqueeze(1), rille.zeros{64}) end)
+  step(x)
+  tap.is(step:explain().bytes, 0, "tensors that a step creates without data are created on the other placement, not sent")
+end)
+
 tap.group("gradients", function()
   local x = rille.tensor({1, 2, 3, 4}, {placement = R, sbp = "S(0)", requires_grad = true})
   local y = rille.tensor{4, 3, 2, 1}

@@ -340,23 +340,65 @@ build_written(const struct call_context *ctx, const struct op *op, int nin, stru
     return add_primitive(ctx, op, nin, in, attr, out);
 }
 
-/* Sets moved[i] to operand i on the placement. Gradients of moved operands get the operands' layouts. */
+enum { RECREATED = 16 }; /* maximum number of calls that are repeated on another placement */
+
+/* Returns true if the unplaced value follows from at most *left calls without data, none of which has run. */
+static bool
+can_recreate(const struct call_context *ctx, const struct val *v, int *left)
+{
+    const struct node *n = v->node;
+    if (v->is_number) return true;
+    if (!v->unplaced || v->needs_grad || !n || n->state != NODE_NEW || --*left < 0) return false;
+    if (n->nout != 1 || n->strategy || n->own || n->accumulate || n->op->flags & (OP_INPLACE | OP_UPDATE)) return false;
+    if (tracing(ctx->s) && !n->traced) return false;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i] && !can_recreate(ctx, n->in[i], left)) return false;
+    return true;
+}
+
+/* Makes the unplaced value again on the placement, by the same calls. */
+static int
+recreate(const struct call_context *ctx, const struct val *v, const struct place *to, struct val **out)
+{
+    const struct node *n = v->node;
+    struct val *in[BUILD_OPERANDS], *res[OP_OUT];
+    struct build_source source = {.type = &v->type, .layout = layout_broadcast(ctx->s->atlas, to)};
+    for (int i = 0; i < n->nin; i++) {
+        in[i] = n->in[i];
+        if (in[i] && in[i]->layout) TRY(recreate(ctx, n->in[i], to, &in[i]));
+    }
+    if (n->op->flags & OP_MOVE) return *out = in[0], 0;
+    TRY(build_call(ctx, n->op, n->nin, in, n->attr, n->op->flags & OP_SOURCE ? &source : NULL, res));
+    return *out = res[0], 0;
+}
+
+/* Moves v to the placement, or makes it there again if that needs few calls and no bytes. The gradient of a moved value
+ * gets the value's layout. */
+static int
+move_operand(const struct call_context *ctx, struct val *v, const struct place *to, struct val **out)
+{
+    const struct layout *l;
+    int left = RECREATED;
+    if (can_recreate(ctx, v, &left)) return recreate(ctx, v, to, out);
+    TRY(placing_layout(ctx->s->atlas, v, to, &l));
+    TRY(build_to_global(ctx, v, l, out));
+    if ((*out)->node) (*out)->node->pins = 1;
+    return 0;
+}
+
+/* Sets moved[i] to operand i on the placement. */
 static int
 move_operands(const struct call_context *ctx, int nin, struct val *const *in, const struct place *to,
               struct val **moved)
 {
     struct call_context plain = build_plain(ctx);
-    const struct layout *l;
     for (int i = 0; i < nin; i++) {
         int same = 0;
         moved[i] = in[i];
         if (!in[i] || !in[i]->layout || in[i]->layout->place == to) continue;
         while (in[same] != in[i]) same++;
         moved[i] = moved[same];
-        if (same < i) continue;
-        TRY(placing_layout(ctx->s->atlas, in[i], to, &l));
-        TRY(build_to_global(&plain, in[i], l, &moved[i]));
-        if (moved[i]->node) moved[i]->node->pins = 1;
+        if (same == i) TRY(move_operand(&plain, in[i], to, &moved[i]));
     }
     return 0;
 }
