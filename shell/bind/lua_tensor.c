@@ -216,19 +216,28 @@ static const struct field {
     const char *name;
     int (*get)(lua_State *L, struct rille_tensor *t);
     void (*set)(lua_State *L, struct rille_tensor *t, int i); /* NULL: the field cannot be assigned */
+    bool followed; /* a compiled step that reads the field is traced again after changes */
 } fields[] = {
-    {"shape", get_shape, NULL},
-    {"ndim", get_ndim, NULL},
-    {"dtype", get_dtype, NULL},
-    {"placement", get_placement, NULL},
-    {"sbp", get_sbp, NULL},
-    {"device", get_device, NULL},
-    {"requires_grad", get_requires_grad, set_requires_grad},
-    {"grad", get_grad, set_grad},
-    {"name", get_name, set_name},
-    {"is_leaf", get_is_leaf, NULL},
+    {"shape", get_shape, NULL, false},
+    {"ndim", get_ndim, NULL, false},
+    {"dtype", get_dtype, NULL, false},
+    {"placement", get_placement, NULL, false},
+    {"sbp", get_sbp, NULL, false},
+    {"device", get_device, NULL, false},
+    {"requires_grad", get_requires_grad, set_requires_grad, true},
+    {"grad", get_grad, set_grad, true},
+    {"name", get_name, set_name, true},
+    {"is_leaf", get_is_leaf, NULL, true},
 };
 enum { NFIELD = sizeof fields / sizeof *fields };
+
+static int
+read_field(lua_State *L, const struct field *f)
+{
+    struct rille_tensor *t = tensor_check(L, 1, "index");
+    if (f->followed && rille_tracing(shell_of(L)->session) && rille_tensor_predates(t)) conditions_field(L);
+    return f->get(L, t);
+}
 
 /* __index; upvalues: the methods, and a table from field name to field number */
 static int
@@ -238,8 +247,7 @@ tensor_index(lua_State *L)
     lua_pushvalue(L, 2);
     if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
     lua_pushvalue(L, 2);
-    if (lua_rawget(L, lua_upvalueindex(2)) == LUA_TNUMBER)
-        return fields[lua_tointeger(L, -1)].get(L, tensor_check(L, 1, "index"));
+    if (lua_rawget(L, lua_upvalueindex(2)) == LUA_TNUMBER) return read_field(L, &fields[lua_tointeger(L, -1)]);
     struct nearest best = {0};
     const char *other = name_elsewhere("tensor", text_at(L, 2, "index"));
     if (other) return complain(L, "a tensor has no field or method '%s': %s", lua_tostring(L, 2), other);
