@@ -266,7 +266,7 @@ tensor_newindex(lua_State *L)
             fields[k].set(L, tensor_check(L, 1, name), 3);
             return 0;
         }
-    return complain(L, "a tensor has no field '%s'", name);
+    return complain(L, "a tensor has no field '%s'; x:copy_(v) assigns all values, and x[key] = v a part", name);
 }
 
 /* ---- metamethods ---- */
@@ -569,7 +569,10 @@ tensor_backward(lua_State *L)
     bool retain = false;
     if (!lua_isnone(L, 2)) {
         if (!lua_istable(L, 2))
-            complain(L, "backward: expected no argument, or {retain_graph = true}, found %s", what_is(L, 2));
+            complain(L,
+                     "backward: expected no argument, or {retain_graph = true}, found %s; for a gradient g of y, write "
+                     "(y * g):sum():backward()",
+                     what_is(L, 2));
         check_keys(L, 2, "backward", keys);
         lua_getfield(L, 2, "retain_graph");
         if (!lua_isboolean(L, -1))
