@@ -452,6 +452,8 @@ bool rille_tensor_is_leaf(const struct rille_tensor *t);
 bool rille_tensor_is_variable(const struct rille_tensor *t);
 /* returns true if the value is in memory; false: reading computes it */
 bool rille_tensor_has_value(const struct rille_tensor *t);
+/* returns true if t existed before the trace in progress, and the traced calls have not changed it or its gradient */
+bool rille_tensor_predates(const struct rille_tensor *t);
 bool rille_tensor_requires_grad(const struct rille_tensor *t);
 /* Sets requires_grad of a leaf with a float dtype. A compiled step that reads the leaf can be called only while the
  * flag is as it was in the trace. */

@@ -3,15 +3,15 @@
 --
 -- A place is a holder and a key: a function and the index of an upvalue, or a table and a field. Fields count if the code
 -- reads their names, if they are names of Rille's options, or if they are entries of lists; if the code computes names, all
--- fields count. The key reach.SIZE stands for a table's number of fields, which shows added fields. Functions and tables of
--- Lua and Rille are assumed not to change. Rille's layers and optimisers are objects, which list their relevant fields
+-- fields count. The key reach.SIZE stands for a table's number of fields, which shows added fields, and reach.META for its
+-- metatable. Tables of Rille are assumed not to change; of Lua's libraries, the fields count whose names the code reads. Rille's layers and optimisers are objects, which list their relevant fields
 -- themselves.
 
 local rille = require "rille"
 local bytecode = require "rille.bytecode"
 local check = require "rille.check"
 
-local reach = {SIZE = rille._size_key}
+local reach = {SIZE = rille._size_key, META = rille._meta_key}
 
 local LARGE <const> = 256 -- maximum list length; of longer lists only the number of entries is followed
 local MOST <const> = 4096 -- maximum number of recorded places (function and upvalue, or table and field) per walk
@@ -24,16 +24,12 @@ function reach.object(t, list) objects[t] = list end
 
 -- ---- the libraries ----
 
-local libraries = {} -- functions and tables of Lua's libraries
+local libraries = {[package.loaded] = true} -- tables of Lua's libraries
 for _, name in ipairs{"string", "math", "table", "io", "os", "coroutine", "utf8", "debug", "package"} do
   libraries[package.loaded[name]] = true
-  for _, v in next, package.loaded[name] do
-    if type(v) == "function" then libraries[v] = true end
-  end
 end
-for _, v in next, _G do
-  if type(v) == "function" then libraries[v] = true end
-end
+-- functions that read fields whose names the code does not contain -> what the walk must know about them
+local readers = {[pairs] = "lists", [next] = "lists", [rawget] = "computed", [require] = "requires"}
 
 local function rilles_modules()
   local own = {}
@@ -73,15 +69,18 @@ local visit
 
 -- Reports a place and continues with its value.
 local function add(w, holder, key, value, text)
-  if w.own[value] or w.n >= MOST or libraries[value] and type(value) ~= "function" then return end
+  if w.own[value] or w.n >= MOST then return end
   w.n = w.n + 1
   w.place(holder, key, value, text)
-  if not libraries[value] then visit(w, value, text) end
+  if readers[value] then w[readers[value]] = true end
+  if value == require then visit(w, package.loaded, "package.loaded") end
+  if value == _G then w.globals = true end
+  visit(w, value, text)
 end
 
 local function add_upvalue(w, fn, index)
   local cell, name, value = debug.upvalueid(fn, index), debug.getupvalue(fn, index)
-  if w.seen[cell] or name == "_ENV" then return end
+  if w.seen[cell] then return end
   w.seen[cell] = true
   add(w, fn, index, value, name)
 end
@@ -96,7 +95,15 @@ end
 
 -- Visits upvalues of fn, and the fields that fn reads in them.
 local function visit_upvalues(w, fn, found)
-  for index in next, found.upvalues do add_upvalue(w, fn, index) end
+  for index in next, found.upvalues do
+    local name, value = debug.getupvalue(fn, index)
+    if name == "_ENV" then
+      w.globals = true
+      visit(w, value, "_ENV")
+    else
+      add_upvalue(w, fn, index)
+    end
+  end
   for _, read in ipairs(found.within) do
     local index, field = table.unpack(read)
     local name, value = debug.getupvalue(fn, index)
@@ -135,16 +142,18 @@ end
 -- Visits the functions and the class through which Lua reads a table; skips classes of Rille, which are known.
 local function visit_metatable(w, meta, text)
   if type(meta) ~= "table" or is_own_class(meta) then return end
-  for name, v in next, meta do
-    if type(name) == "string" and name:sub(1, 2) == "__" then visit(w, v, text) end
+  for name in next, meta do
+    if type(name) == "string" and name:sub(1, 2) == "__" then add_field(w, meta, name, text .. "." .. name) end
   end
+  visit(w, meta, text)
 end
 
 local function visit_table(w, t, text)
-  if libraries[t] or w.own[t] or is_own_class(t) then return end
+  if w.own[t] or is_own_class(t) then return end
   local meta = debug.getmetatable(t)
-  if t == _G then
-    w.tables[#w.tables + 1] = {t, "_G"}
+  if t == _G or libraries[t] then
+    w.tables[#w.tables + 1] = {t, text}
+    if t ~= _G and t ~= package.loaded then w.place(t, reach.SIZE, rille._place(t, reach.SIZE), text) end
     return
   end
   if objects[t] then
@@ -155,6 +164,7 @@ local function visit_table(w, t, text)
   end
   w.tables[#w.tables + 1] = {t, text}
   if not rawget(t, "__index") then w.place(t, reach.SIZE, rille._place(t, reach.SIZE), text) end
+  w.place(t, reach.META, meta, "the metatable of " .. text)
   visit_metatable(w, meta, text)
 end
 
@@ -167,10 +177,11 @@ end
 
 -- Returns true if the code may read this field of t. Training modes are followed separately.
 local function is_read(w, t, key)
-  if t == _G then return w.names[key] end
+  if libraries[t] then return w.names[key] or t == package.loaded and w.requires end
+  if t == _G then return w.names[key] or w.globals and (w.computed or w.lists) end
   if math.type(key) == "integer" then return rawlen(t) <= LARGE end
   if key == "training" and objects[t] then return false end
-  return w.computed or w.names[key] or is_option(key)
+  return w.computed or w.lists or w.names[key] or is_option(key)
 end
 
 -- Visits fields until no new names or tables appear.
@@ -211,6 +222,7 @@ function reach.from(w, v, text)
   else
     visit(w, v, text)
   end
+  visit(w, string, "string") -- methods of strings
   visit_fields(w)
 end
 

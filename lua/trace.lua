@@ -148,7 +148,7 @@ end
 
 -- Returns the list for a new trace of fn with arguments args.
 local function new_list(fn, args, memory)
-  local list = {n = 0, names = {}, seen = {}, start = {}, counts = {}, memory = memory, modes = setmetatable({}, weak)}
+  local list = {n = 0, names = {}, seen = {}, fields = {}, start = {}, counts = {}, memory = memory, modes = setmetatable({}, weak)}
   put(list, clock, "turns", clock.turns)
   for m in next, first_mode do list.modes[m] = m.training end
   local function place(holder, key, value, name)
@@ -186,7 +186,7 @@ end
 -- the holder itself has the key (not a table that Lua finds by __index).
 local function can_be_live(memory, holder, key, was)
   local now, banned = read(holder, key), memory.banned[holder]
-  return key ~= reach.SIZE and math.type(now) and math.type(was) == math.type(now) and not (banned and banned[key])
+  return key ~= reach.SIZE and key ~= reach.META and math.type(now) and math.type(was) == math.type(now) and not (banned and banned[key])
     and (type(holder) == "function" or rawget(holder, key) ~= nil)
 end
 
@@ -329,7 +329,7 @@ local function done(list, failed, traces)
   if reach.is_cut(list.walk) then
     warn_once("the step's function can read too many values to track; pass values that change as arguments")
   end
-  list.walk, list.start, list.counts = nil, nil, nil
+  list.walk, list.start, list.counts, list.fields = nil, nil, nil, nil
   if not ignores then return end
   drop_ignored(list)
   for _, other in ipairs(traces) do drop_ignored(other.conditions) end
@@ -341,7 +341,17 @@ local function holds(list, i)
   return is_same(list[i + 2], read(list[i], list[i + 1]), 0)
 end
 
-rille._conditions{begin = begin, sizes = count_sizes, enter = enter, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
+-- Makes the current step follow a field of a tensor, which the function reads: requires_grad, name, is_leaf, or whether the
+-- tensor has a gradient.
+local function reads_field(t, key)
+  local list = rille._conditions()
+  local fields = list and field_of(list.fields, t)
+  if not fields or fields[key] then return end
+  fields[key] = true
+  put(list, t, key, read(t, key), check.named(key))
+end
+
+rille._conditions{begin = begin, reads_field = reads_field, sizes = count_sizes, enter = enter, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
   spread = nested.spread, fill = nested.fill, drain = nested.drain, gather = nested.gather, rebuild = nested.rebuild,
   read_buckets = buckets.read, call_in_bucket = buckets.call}
 

@@ -17,10 +17,10 @@ local asked = {
     SplitTable Threshold gModule Dropout2d LazyLinear CosineSimilarity]],
   rille = [[no_grad manual_seed from_numpy save load tensor zeros ones zeros_like ones_like full_like randn randn_like rand randint arange linspace eye
     cat stack matmul einsum where Tensor FloatTensor LongTensor device cuda backends distributed jit compile autograd vmap nn optim data utils DataLoader
-    functional relu softmax sigmoid tanh clip norm sort argsort outer randperm inference_mode set_grad_enabled float32 float16 bfloat16 int64 bool
+    functional relu softmax sigmoid tanh clip norm sort argsort outer randperm inference_mode set_grad_enabled is_grad_enabled set_detect_anomaly float32 float16 bfloat16 int64 bool
     Module DeviceMesh shard_map value_and_grad hstack vstack as_tensor std mm bmm profiler]],
   tensor = [[shape size view cuda cpu item detach numpy tolist T t dim reshape float double half long int bool type std mm bmm dot flatten contiguous
-    squeeze unsqueeze expand expand_as repeat_interleave tile norm clip clamp sort argsort topk sum mean max min argmax pow sqrt abs isnan isinf add sub mul div
+    squeeze unsqueeze expand expand_as repeat_interleave tile norm clip clamp sort argsort topk sum mean max min argmax pow sqrt abs isnan isinf isfinite detach_ add sub mul div
     add_ mul_ fill_ zero_ copy_ normal_ uniform_ clone backward grad requires_grad requires_grad_ register_hook retain_grad is_leaf masked_fill
     index_select gather scatter_add scatter narrow select unbind chunk split cmul cdiv nElement nDimension resize apply histc typeAs new_zeros
     device_mesh placements full_tensor redistribute swapaxes permute transpose outer log2 log1p is_contiguous data ndim device dtype grad_fn]],

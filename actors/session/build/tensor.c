@@ -83,6 +83,14 @@ rille_tensor_is_variable(const struct rille_tensor *t)
 }
 
 bool
+rille_tensor_predates(const struct rille_tensor *t)
+{
+    if (face_tensor(t, __func__)) return false;
+    const struct val *v = t->val;
+    return t->journal < 0 && v->input < 0 && !(v->node && v->node->traced);
+}
+
+bool
 rille_tensor_requires_grad(const struct rille_tensor *t)
 {
     if (face_tensor(t, __func__)) return false;

@@ -331,6 +331,8 @@ void conditions_numbers(lua_State *L, bool former);
 /* Ends the attempt that conditions_begin_live() began. good: the new trace computes what the former one does. Returns
  * false if the numbers cannot be live. */
 bool conditions_end_live(lua_State *L, bool good);
+/* Makes the step in progress follow a field of a tensor: argument 1, named by argument 2. */
+void conditions_field(lua_State *L);
 void conditions_give(lua_State *L); /* stores the conditions in the trace at the top */
 bool conditions_hold(lua_State *L); /* returns true if all conditions of the trace at the top hold */
 void conditions_open(lua_State *L); /* adds rille._conditions, ... to the module table at the top */

@@ -8,9 +8,9 @@
 
 /* Registry keys: the list of the trace in progress; the functions {begin =, enter =, done =, ...} of lua/trace.lua. */
 static const char being_made, hooks;
-/* size_key: key of the place that stands for a table's number of fields. live_key, whole_key: value of a place that may
- * hold any float, or any integer that a double can hold. */
-static const char size_key, live_key, whole_key;
+/* size_key, meta_key: keys of the places that stand for a table's number of fields and its metatable. live_key,
+ * whole_key: value of a place that may hold any float, or any integer that a double can hold. */
+static const char size_key, meta_key, live_key, whole_key;
 
 void
 push_hook(lua_State *L, const char *name)
@@ -122,6 +122,15 @@ conditions_end_live(lua_State *L, bool good)
 }
 
 void
+conditions_field(lua_State *L)
+{
+    push_hook(L, "reads_field");
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    lua_call(L, 2, 0);
+}
+
+void
 conditions_give(lua_State *L)
 {
     lua_getiuservalue(L, 1, GRAPH_CONDITIONS);
@@ -167,9 +176,22 @@ push_place(lua_State *L, int h)
     }
     if (lua_touserdata(L, h + 1) == &size_key) {
         lua_pushinteger(L, table_size(L, h));
-        return;
+    } else if (lua_touserdata(L, h + 1) == &meta_key) {
+        if (!lua_getmetatable(L, h)) lua_pushnil(L);
+    } else if (lua_istable(L, h)) {
+        push_field(L, h);
+    } else {
+        lua_pushvalue(L, h + 1);
+        lua_gettable(L, h);
+        if (tensor_test(L, -1)) lua_pushboolean(L, true); /* of a gradient, only its presence is followed */
     }
-    push_field(L, h);
+}
+
+/* Raises an error unless the holder at i can be one. */
+static void
+check_holder(lua_State *L, int i)
+{
+    if (!lua_isfunction(L, i) && !tensor_test(L, i)) luaL_checktype(L, i, LUA_TTABLE);
 }
 
 /* Returns true if the value at -2 fits the recorded value at -1: equals it, or is a number if the recorded value stands
@@ -199,7 +221,7 @@ find_changed(lua_State *L, lua_Integer from)
     for (; same && k <= n; k += 3) {
         lua_rawgeti(L, list, k);
         lua_rawgeti(L, list, k + 1);
-        if (!lua_isfunction(L, list + 1)) luaL_checktype(L, list + 1, LUA_TTABLE);
+        check_holder(L, list + 1);
         push_place(L, list + 1);
         lua_rawgeti(L, list, k + 2);
         same = is_as_it_was(L);
@@ -267,7 +289,7 @@ static int
 place_value(lua_State *L)
 {
     lua_settop(L, 2);
-    if (!lua_isfunction(L, 1)) luaL_checktype(L, 1, LUA_TTABLE);
+    check_holder(L, 1);
     push_place(L, 1);
     return 1;
 }
@@ -280,6 +302,8 @@ conditions_open(lua_State *L)
     luaL_setfuncs(L, functions, 0);
     lua_pushlightuserdata(L, (void *)&size_key);
     lua_setfield(L, -2, "_size_key");
+    lua_pushlightuserdata(L, (void *)&meta_key);
+    lua_setfield(L, -2, "_meta_key");
     lua_pushlightuserdata(L, (void *)&live_key);
     lua_setfield(L, -2, "_live_key");
     lua_pushlightuserdata(L, (void *)&whole_key);

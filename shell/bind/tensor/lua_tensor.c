@@ -211,19 +211,28 @@ static const struct field {
     int (*get)(lua_State *L, struct rille_tensor *t);
     void (*set)(lua_State *L, struct rille_tensor *t, int i); /* NULL: the field cannot be assigned */
     const char *instead;                                      /* what to write instead of an assignment */
+    bool followed; /* a compiled step that reads the field is traced again after changes */
 } fields[] = {
-    {"shape", get_shape, NULL, "write y = x:reshape{...}"},
-    {"ndim", get_ndim, NULL, "write y = x:reshape{...}"},
-    {"dtype", get_dtype, NULL, "write y = x:to(dtype)"},
-    {"placement", get_placement, NULL, "write y = x:to_global{placement =, sbp =}"},
-    {"sbp", get_sbp, NULL, "write y = x:to_global{placement =, sbp =}"},
-    {"device", get_device, NULL, "write y = x:to_global{placement =, sbp =}"},
-    {"requires_grad", get_requires_grad, set_requires_grad, NULL},
-    {"grad", get_grad, set_grad, NULL},
-    {"name", get_name, set_name, NULL},
-    {"is_leaf", get_is_leaf, NULL, "write y = x:detach()"},
+    {"shape", get_shape, NULL, "write y = x:reshape{...}", false},
+    {"ndim", get_ndim, NULL, "write y = x:reshape{...}", false},
+    {"dtype", get_dtype, NULL, "write y = x:to(dtype)", false},
+    {"placement", get_placement, NULL, "write y = x:to_global{placement =, sbp =}", false},
+    {"sbp", get_sbp, NULL, "write y = x:to_global{placement =, sbp =}", false},
+    {"device", get_device, NULL, "write y = x:to_global{placement =, sbp =}", false},
+    {"requires_grad", get_requires_grad, set_requires_grad, NULL, true},
+    {"grad", get_grad, set_grad, NULL, true},
+    {"name", get_name, set_name, NULL, true},
+    {"is_leaf", get_is_leaf, NULL, "write y = x:detach()", true},
 };
 enum { NFIELD = sizeof fields / sizeof *fields };
+
+static int
+read_field(lua_State *L, const struct field *f)
+{
+    struct rille_tensor *t = tensor_check(L, 1, "index");
+    if (f->followed && rille_tracing(shell_of(L)->session) && rille_tensor_predates(t)) conditions_field(L);
+    return f->get(L, t);
+}
 
 /* __index; upvalues: the methods, and a table from field name to field number */
 static int
@@ -233,8 +242,7 @@ tensor_index(lua_State *L)
     lua_pushvalue(L, 2);
     if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
     lua_pushvalue(L, 2);
-    if (lua_rawget(L, lua_upvalueindex(2)) == LUA_TNUMBER)
-        return fields[lua_tointeger(L, -1)].get(L, tensor_check(L, 1, "index"));
+    if (lua_rawget(L, lua_upvalueindex(2)) == LUA_TNUMBER) return read_field(L, &fields[lua_tointeger(L, -1)]);
     struct nearest best = {0};
     const char *other = name_elsewhere("tensor", text_at(L, 2, "index"));
     if (other) return complain(L, "a tensor has no field or method '%s': %s", lua_tostring(L, 2), other);
@@ -253,7 +261,8 @@ tensor_newindex(lua_State *L)
             fields[k].set(L, tensor_check(L, 1, name), 3);
             return 0;
         }
-    return complain(L, "a tensor has no field '%s' that can be set; x:copy_(values) changes its values", name);
+    return complain(
+        L, "a tensor has no field '%s' that can be set; x:copy_(v) assigns all values, and x[key] = v a part", name);
 }
 
 /* ---- metamethods ---- */
@@ -550,7 +559,10 @@ tensor_backward(lua_State *L)
     bool retain = false;
     if (!lua_isnone(L, 2)) {
         if (!lua_istable(L, 2))
-            complain(L, "backward: expected no argument, or {retain_graph = true}, found %s", what_is(L, 2));
+            complain(L,
+                     "backward: expected no argument, or {retain_graph = true}, found %s; for a gradient g of y, write "
+                     "(y * g):sum():backward()",
+                     what_is(L, 2));
         check_keys(L, 2, "backward", keys);
         lua_getfield(L, 2, "retain_graph");
         if (!lua_isboolean(L, -1))
