@@ -97,6 +97,18 @@ local function stops_of(model, folder)
   return list
 end
 
+-- Returns the tokenizer of a folder.
+local function tokenizer_of(folder)
+  for _, name in ipairs{"tokenizer.json", "tekken.json", "tokenizer.model"} do
+    local file = io.open(folder .. "/" .. name)
+    if file then
+      file:close()
+      return rille.tokenizer(folder .. "/" .. name)
+    end
+  end
+  that(false, "%s has no tokenizer; expected tokenizer.json, tekken.json or tokenizer.model", folder)
+end
+
 -- ---- the command ----
 
 local defaults = {"folder", host = "127.0.0.1", port = 8000, name = "", placement = "", recipe = "", dtype = "", quantize = "", slots = 8,
@@ -130,7 +142,7 @@ return function(...)
   rille.stopping{signals = {"TERM"}}
   local http = open_http(o) -- before the model is loaded, because an address in use is found at once
   local model = load_model(o)
-  local tokenizer = rille.tokenizer(o.folder .. "/tokenizer.json")
+  local tokenizer = tokenizer_of(o.folder)
   local draft = given(o.draft) and load_model{folder = o.draft, recipe = "", placement = "", dtype = o.dtype, quantize = ""}
   local scheduler = model:scheduler{slots = o.slots, chunk = o.chunk, draft = draft or nil, draft_tokens = o["draft-tokens"],
     length = o.length > 0 and o.length or math.min(model.config.length, 4096)}

@@ -199,4 +199,11 @@ function Reader:reorder(from)
   self.known = known
 end
 
+-- Copies the contents of a slot to another one.
+function Reader:copy(from, to)
+  local list = {}
+  for s = 1, self.n do list[s] = s == to and from or s end
+  self:reorder(list)
+end
+
 return new

@@ -5,8 +5,9 @@
 --   while not text.ended do s:step() end                  text.ids, text.piece, text.logprobs
 --
 -- A slot is a credit: a text waits until a slot is free, in order of arrival. It takes the free slot that was made from
--- the longest common beginning, so a turn of a chat is read from where the last one ended. A step reads at most `chunk`
--- ids of each slot, so that a long prompt does not delay the others.
+-- the longest common beginning, so a turn of a chat is read from where the last one ended. A much longer beginning in
+-- another slot, such as a long instruction that many chats share, is copied. A step reads at most `chunk` ids of each slot,
+-- so that a long prompt does not delay the others.
 --
 -- Speculative decoding (Leviathan et al. 2023): a draft model guesses the next ids, and one pass of the model checks them.
 -- Each id of a text has one random number, which both models use. So a guess is right exactly if the model itself would
@@ -25,6 +26,8 @@ local Scheduler = {}
 Scheduler.__index = Scheduler
 
 local who = "scheduler"
+
+local WORTH <const> = 64 -- least number of ids for which a slot is copied
 
 -- ---- making a scheduler ----
 
@@ -101,29 +104,41 @@ function Scheduler:forget()
   if self.draft then self.draft:forget() end
 end
 
--- Returns the free slot with the longest common beginning, and its length; nil: none is free.
-local function best_slot(self, ids)
+-- Returns the slot with the longest common beginning, and its length; nil: there is none. free: of the free slots.
+local function best_slot(self, ids, free)
   local best, most
   for s = 1, self.slots do
-    local n = not self.texts[s] and self.reader:common(s, ids)
+    local n = not (free and self.texts[s]) and self.reader:common(s, ids)
     if n and (not best or n > most) then best, most = s, n end
   end
   return best, most
 end
 
--- Moves waiting texts to free slots. At least one id of a text must be read, because its logits are needed.
+-- Prepares a free slot for a text: keeps the common beginning, but not the last id, whose logits are needed. Returns its
+-- length.
+local function prepare(reader, s, ids)
+  local n = math.min(reader:common(s, ids), #ids - 1)
+  reader:cut(s, n)
+  return n
+end
+
+-- Moves waiting texts to free slots.
 local function admit(self)
   if not self.waiting[1] then return end
   self.reader:refresh()
   if self.draft then self.draft:refresh() end
   while self.waiting[1] do
     local ids = self.waiting[1].ids
-    local s, n = best_slot(self, ids)
+    local s, n = best_slot(self, ids, true)
     if not s then return end
+    local other, most = best_slot(self, ids)
     local text = table.remove(self.waiting, 1)
-    self.texts[s], self.running, text.reused = text, self.running + 1, math.min(n, #ids - 1)
-    self.reader:cut(s, text.reused)
-    if self.draft then self.draft:cut(s, math.min(self.draft:common(s, ids), #ids - 1)) end
+    self.texts[s], self.running = text, self.running + 1
+    for _, reader in ipairs{self.reader, self.draft} do
+      if most - n >= WORTH then reader:copy(other, s) end
+      local reused = prepare(reader, s, ids)
+      text.reused = text.reused or reused
+    end
   end
 end
 

@@ -141,15 +141,14 @@ local function content_of(v, i)
   return table.concat(texts)
 end
 
--- Returns the ids of a conversation that the assistant continues. A tokenizer without a chat template writes "role: text".
+-- Returns the ids of a conversation that the assistant continues. Without a chat template the messages are lines "role:
+-- text".
 local function chat_ids(call, messages)
-  local good, chat = pcall(function() return call.tokenizer.chat end)
-  if good and chat then
-    local done, out = pcall(chat, call.tokenizer, messages, {add_generation_prompt = true})
-    that(done, "messages", "the chat template refused the messages: %s", (tostring(out):gsub("^[^:]*:%d+: ", "")))
-    return type(out) == "string" and call.tokenizer:encode(out) or out
-  end
-  local lines = {}
+  local tokenizer, lines = call.tokenizer, {}
+  local good, out = pcall(function() return tokenizer:chat(messages, {add_generation_prompt = true}) end)
+  if good then return tokenizer:encode(out) end
+  local why = tostring(out):gsub("^[^ ]*:%d+: ", "")
+  that(why:find("has no chat template", 1, true) or why:find("has no 'chat'", 1, true), "messages", "messages: %s", why)
   for i, m in ipairs(messages) do lines[i] = ("%s: %s\n"):format(m.role, m.content) end
   return encoded(call, table.concat(lines) .. "assistant:")
 end

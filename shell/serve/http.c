@@ -2,16 +2,16 @@
 #include "shell/serve/http.h"
 
 #ifdef RILLE_HTTP
-#include "shell/bind/clock.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ struct http {
     struct http_options options;
     struct MHD_Daemon *daemon;
     pthread_mutex_t mutex;
-    pthread_cond_t arrived;
+    int arrived;          /* eventfd: a request has been queued */
     struct exchange *all; /* newest first */
     int64_t last_id;
     int nwaiting; /* requests that http_receive() has not returned */
@@ -167,7 +167,7 @@ queue_request(struct http *h, struct exchange *e)
         e->asleep = true;
         h->nwaiting++;
         MHD_suspend_connection(e->connection);
-        pthread_cond_signal(&h->arrived);
+        eventfd_write(h->arrived, 1);
     }
     pthread_mutex_unlock(&h->mutex);
     return fits;
@@ -328,13 +328,12 @@ http_open(const struct http_options *o, char why[200])
                                                          : ((struct sockaddr_in6 *)(void *)&address)->sin6_port);
     h->options.host = NULL;
     pthread_mutex_init(&h->mutex, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&h->arrived, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    h->arrived = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (h->arrived < 0) return server_failed(h, fd, why, strerror(errno));
     h->daemon = start_daemon(h, fd);
-    return h->daemon ? h : server_failed(h, fd, why, "the HTTP library cannot start its thread");
+    if (h->daemon) return h;
+    close(h->arrived);
+    return server_failed(h, fd, why, "the HTTP library cannot start its thread");
 }
 
 int
@@ -344,14 +343,6 @@ http_port(const struct http *h)
 }
 
 /* ---- the owner ---- */
-
-static struct timespec
-after_seconds(double seconds)
-{
-    double at = clock_seconds() + seconds;
-    time_t whole = (time_t)at;
-    return (struct timespec){.tv_sec = whole, .tv_nsec = (long)(1e9 * (at - (double)whole))};
-}
 
 /* Returns the oldest request that was not returned before, or NULL. */
 static struct exchange *
@@ -363,12 +354,11 @@ oldest_waiting(struct http *h)
     return oldest;
 }
 
-bool
-http_receive(struct http *h, double seconds, struct http_request *r)
+/* Copies the oldest waiting request to r. Returns false if none waits. */
+static bool
+take_waiting(struct http *h, struct http_request *r)
 {
-    struct timespec until = after_seconds(seconds);
     pthread_mutex_lock(&h->mutex);
-    while (!h->nwaiting && seconds > 0 && !pthread_cond_timedwait(&h->arrived, &h->mutex, &until)) continue;
     struct exchange *e = h->nwaiting ? oldest_waiting(h) : NULL;
     if (e) {
         h->nwaiting--;
@@ -377,6 +367,16 @@ http_receive(struct http *h, double seconds, struct http_request *r)
     }
     pthread_mutex_unlock(&h->mutex);
     return e != NULL;
+}
+
+bool
+http_receive(struct http *h, double seconds, struct http_request *r)
+{
+    struct pollfd arrived = {.fd = h->arrived, .events = POLLIN};
+    eventfd_t count;
+    eventfd_read(h->arrived, &count); /* before the look, so that no request is missed */
+    if (take_waiting(h, r)) return true;
+    return seconds > 0 && poll(&arrived, 1, (int)(1e3 * seconds)) > 0 && take_waiting(h, r);
 }
 
 static struct exchange *
@@ -496,7 +496,7 @@ http_close(struct http *h, double seconds)
         free_exchange(e);
     }
     pthread_mutex_destroy(&h->mutex);
-    pthread_cond_destroy(&h->arrived);
+    close(h->arrived);
     free(h);
 }
 #endif

@@ -101,6 +101,24 @@ tap.group("common beginnings", function()
   tap.is(s:generate({turn}, how), m:generate({turn}, how), "a replaced parameter is noticed")
 end)
 
+tap.group("a long beginning of another slot", function()
+  rille.manual_seed(6)
+  local m = rille.models.llama.new{vocab = 31, length = 128, layers = 2, heads = 2, width = 16}
+  local long, how = {}, {max_new_tokens = 9, temperature = 0.8, seed = 2}
+  for i = 1, 80 do long[i] = i * i % 31 end
+  local function behind(...) return table.move({...}, 1, select("#", ...), 81, table.move(long, 1, 80, 1, {})) end
+  for name, draft in tap.sorted{["no draft"] = false, ["a draft"] = m} do
+    local s = m:scheduler{slots = 3, draft = draft or nil}
+    local first = s:add(behind(1), {max_new_tokens = 30, temperature = 0})
+    for _ = 1, 3 do s:step() end
+    local second, third = s:add(behind(2, 3), how), s:add({5, 5}, how)
+    while not (first.ended and second.ended and third.ended) do s:step() end
+    tap.is(second.reused, 80, name .. ": it is copied while the other text runs")
+    tap.is({first.ids, second.ids, third.ids}, {m:generate({behind(1)}, {max_new_tokens = 30, temperature = 0})[1],
+      m:generate({behind(2, 3)}, how)[1], m:generate({{5, 5}}, how)[1]}, name .. ": all texts stay the same")
+  end
+end)
+
 tap.group("order, ends and errors", function()
   local m = new("llama")
   local s, how = m:scheduler{slots = 1, length = 20}, {max_new_tokens = 4, temperature = 0}

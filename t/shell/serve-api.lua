@@ -156,6 +156,27 @@ tap.group("chat and streams", function()
   tap.is(table.concat(parts), valid(text:sub(1, text:find(stop, 1, true) - 1)), "a stream never contains the beginning of a stop string")
 end)
 
+tap.group("chat templates", function()
+  local field = {messages = {{role = "user", content = "hi"}}, max_tokens = 5, temperature = 0}
+  local own = {decode = function(_, ...) return tokenizer:decode(...) end, encode = function(_, ...) return tokenizer:encode(...) end}
+  local function answer(chat)
+    local server, http = new()
+    server.tokenizer, own.chat = setmetatable({}, {__index = own}), chat
+    local id = add(http, CHAT, field)
+    run(server, http)
+    return http.answers[id].status, json.decode(http.answers[id].text)
+  end
+  local status, a = answer(function(_, messages, o) return o.add_generation_prompt and "<" .. messages[1].content .. ">" end)
+  tap.is({status, a.choices[1].message.content, a.usage.prompt_tokens},
+    {200, valid(written("<hi>", {max_new_tokens = 5, temperature = 0})), #tokenizer:encode("<hi>")}, "the template makes the prompt")
+  status, a = answer(function() error("chat: template: line 3: roles must alternate", 0) end)
+  tap.is({status, a.error.message, a.error.param}, {400, "messages: chat: template: line 3: roles must alternate", "messages"},
+    "an error of the template is the request's")
+  status, a = answer(function() error("chat: x has no chat template: expected chat_template.jinja", 0) end)
+  tap.is({status, a.choices[1].message.content}, {200, valid(written("user: hi\nassistant:", {max_new_tokens = 5, temperature = 0}))},
+    "without a template, messages are lines")
+end)
+
 tap.group("errors", function()
   local function good(more)
     local t = {prompt = "x", max_tokens = 2}

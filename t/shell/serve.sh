@@ -31,7 +31,7 @@ ok "no folder" eval '"$rille" serve; [ $? = 2 ]'
 "$rille" serve "$dir/small" -d cpu:2 --port 0 --recipe "tensor = 0" --name tiny >"$dir/said" 2>&1 &
 server=$!
 tell() { cat "$dir/said"; }
-await grep -q "^serving tiny at http://127.0.0.1:" "$dir/said"
+await eval 'grep -q "^serving tiny at http://127.0.0.1:" "$dir/said" || ! kill -0 $server'
 port=$(sed -n 's|^serving .*:\([0-9]*\)/v1$|\1|p' "$dir/said")
 body='{"prompt": "hello", "max_tokens": 3, "temperature": 0}'
 ask() { # ask: sends the request and prints the answer
