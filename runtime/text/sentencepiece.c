@@ -310,8 +310,30 @@ apply_pieces(const struct decoder *d, struct token_texts *texts)
 
 /* ---- vocabulary ---- */
 
+/* Returns true if the text is one of the special tokens that the caller listed. */
+static bool
+is_listed(int nspecial, const char *const *special, const char *text)
+{
+    for (int i = 0; i < nspecial; i++)
+        if (!strcmp(special[i], text)) return true;
+    return false;
+}
+
 static int
-add_pieces(struct tokenizer *t, const char *path, const struct sentencepiece *s)
+check_listed(const char *path, const struct sentencepiece *s, int nspecial, const char *const *special)
+{
+    for (int i = 0; i < nspecial; i++) {
+        bool found = false;
+        for (uint32_t id = 0; id < s->npiece; id++)
+            found = found || (s->piece[id].type == PIECE_CONTROL && !strcmp(s->piece[id].text, special[i]));
+        if (!found) return fail(E_ARG, "%s: special: the model has no control piece '%.100s'", path, special[i]);
+    }
+    return 0;
+}
+
+static int
+add_pieces(struct tokenizer *t, const char *path, const struct sentencepiece *s, int nspecial,
+           const char *const *special)
 {
     for (uint32_t id = 0; id < s->npiece; id++) {
         const struct piece *p = &s->piece[id];
@@ -325,7 +347,9 @@ add_pieces(struct tokenizer *t, const char *path, const struct sentencepiece *s)
         if (byte >= 0) t->bpe.byte[byte] = id;
         if (p->type == PIECE_USER) trie_add(&t->bpe.characters.whole, p->text, p->n, id);
         if (p->type == PIECE_CONTROL)
-            TRY(tokenizer_special(t, path, &(struct special){p->text, p->n, id, .control = true, .hidden = true}));
+            TRY(tokenizer_special(t, path,
+                                  &(struct special){p->text, p->n, id, .control = true,
+                                                    .hidden = !is_listed(nspecial, special, p->text)}));
     }
     return 0;
 }
@@ -401,7 +425,7 @@ use_scores(struct tokenizer *t, const struct sentencepiece *s)
 }
 
 int
-tokenizer_read_sentencepiece(struct tokenizer *t, const char *path)
+tokenizer_read_sentencepiece(struct tokenizer *t, const char *path, int nspecial, const char *const *special)
 {
     struct sentencepiece *s = ARENA_NEW(&t->bpe.arena, struct sentencepiece);
     char *text;
@@ -417,7 +441,8 @@ tokenizer_read_sentencepiece(struct tokenizer *t, const char *path)
                     (unsigned long long)s->model);
     t->bpe.characters.on = true;
     s->symbols = &t->bpe.characters.whole;
-    TRY(add_pieces(t, path, s));
+    TRY(check_listed(path, s, nspecial, special));
+    TRY(add_pieces(t, path, s, nspecial, special));
     if (s->model == MODEL_BPE)
         use_merges(t, s);
     else
