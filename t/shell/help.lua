@@ -213,7 +213,7 @@ tap.group("names", function()
   count_class("model.", getmetatable(getmetatable(model)).__index)
   count("progress.", methods_of(rille.train.progress{total = 1, file = io.tmpfile()}))
   for _, name in ipairs{"device", "ranks", "shape", "size"} do needs("placement." .. name) end
-  for _, name in ipairs{"encode", "decode", "save", "size"} do needs("tokenizer." .. name) end
+  for _, name in ipairs{"encode", "decode", "chat", "save", "size"} do needs("tokenizer." .. name) end
   table.sort(missing)
   tap.is(table.concat(missing, " "), "", ("each of %d public names has a page"):format(public))
   tap.ok(public > 400, "there are more than 400 public names", public)
