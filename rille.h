@@ -1014,8 +1014,8 @@ int rille_verify(const char *path);
 
 /* A tokenizer, from tokenizer.json (Hugging Face), tekken.json (Mistral), *.model (SentencePiece) or *.tiktoken. Only
  * for *.tiktoken: pattern (a regular expression, or "gpt2", "cl100k", "o200k", "llama3", "qwen"; not NULL), and special
- * tokens with their ids (NULL: the ids after the last). Only for *.model: special, names of control pieces that texts may
- * contain; ids must be NULL. Needs no session; one thread at a time. Text may be any bytes. */
+ * tokens with their ids (NULL: the ids after the last). Only for *.model: special, names of control pieces that texts
+ * may contain; ids must be NULL. Needs no session; one thread at a time. Text may be any bytes. */
 struct rille_tokenizer;
 int rille_tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special,
                          const int64_t *ids, struct rille_tokenizer **out);

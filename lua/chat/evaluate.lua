@@ -418,7 +418,7 @@ end
 local function new_env(nmessages)
   local env = {out = {}, bytes = 0, steps = 0, most = STEPS + PER_MESSAGE * nmessages, calls = 0, path = path_of}
   function env.bounded(n, line)
-    if n > values.LONGEST then fail(line, "the template makes a text or list of more than %d bytes", values.LONGEST) end
+    if n > values.LONGEST then fail(line, "the template makes a string or list of more than %d bytes", values.LONGEST) end
     count(env, n // 256, line)
   end
   function env.filter(name, v, args, named, line)

@@ -194,7 +194,7 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
     shows = "m:generate(ids, {max_new_tokens = 2, temperature = 0}).shape[2]",
     gives = "5",
     see = "models.gpt2 tokenizer",
-    words = "sample sampling inference text",
+    words = "sample sampling inference text generation",
   },
   ["model.logits"] = {
     sign = "m:logits(features)",

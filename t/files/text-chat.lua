@@ -4,6 +4,9 @@
 local tap = dofile("t/lib/tap.lua")
 local golden = dofile("t/golden/chat.lua")
 local json = require "rille.json"
+for name, text in pairs(dofile("t/golden/chat-templates.lua")) do
+  for _, case in ipairs(golden.templates) do case.text = case.name == name and text or case.text end
+end
 local dir = os.tmpname()
 os.remove(dir)
 os.execute("mkdir '" .. dir .. "'")
