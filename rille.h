@@ -1053,9 +1053,10 @@ int rille_verify(const char *path);
 
 /* ---- text ---- */
 
-/* A byte-level BPE tokenizer, from tokenizer.json or *.tiktoken. Only for *.tiktoken: pattern (NULL: that of
- * cl100k), and special tokens with their ids (NULL: the ids after the last). Needs no session; one thread at a time.
- * Text may be any bytes. */
+/* A tokenizer, from tokenizer.json (Hugging Face), tekken.json (Mistral), *.model (SentencePiece) or *.tiktoken. Only
+ * for *.tiktoken: pattern (a regular expression, or "gpt2", "cl100k", "o200k", "llama3", "qwen"; not NULL), and special
+ * tokens with their ids (NULL: the ids after the last). Only for *.model: special, names of control pieces that texts
+ * may contain; ids must be NULL. Needs no session; one thread at a time. Text may be any bytes. */
 struct rille_tokenizer;
 int rille_tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special,
                          const int64_t *ids, struct rille_tokenizer **out);
@@ -1065,7 +1066,8 @@ int64_t rille_tokenizer_size(const struct rille_tokenizer *t); /* number of ids,
 int rille_tokenizer_encode(struct rille_tokenizer *t, const char *text, size_t n, uint32_t **ids, size_t *nids);
 /* Decodes n ids. A zero byte follows *text; the caller must free() it. */
 int rille_tokenizer_decode(const struct rille_tokenizer *t, size_t n, const int64_t *ids, char **text, size_t *ntext);
-int rille_tokenizer_save(struct rille_tokenizer *t, const char *path); /* writes a tokenizer.json */
+/* Writes a byte-level BPE tokenizer as tokenizer.json, another tokenizer as the file that was read. */
+int rille_tokenizer_save(struct rille_tokenizer *t, const char *path);
 /* Returns the special tokens that the tokenizer's template puts before and after a text. The tokenizer owns the
  * arrays. */
 int rille_tokenizer_template(const struct rille_tokenizer *t, const uint32_t **before, size_t *nbefore,

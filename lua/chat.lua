@@ -96,6 +96,7 @@ local function names_of(who, found, messages, o)
     names[name] = type(v) == "string" and v or converted(who, name, v)
   end
   names.messages = converted(who, "messages", messages)
+  check.that(values.kind(names.messages) == "list", "%s: messages must be a list such as {{role = \"user\", content = \"Hello\"}}", who)
   names.tools = o.tools == nil and values.none or converted(who, "tools", o.tools)
   names.documents = o.documents == nil and values.none or converted(who, "documents", o.documents)
   names.add_generation_prompt = o.add_generation_prompt

@@ -8,7 +8,7 @@ local library = require "rille.chat.library"
 local values = require "rille.chat.values"
 local fail, kind, none, truth = lexer.fail, values.kind, values.none, values.truth
 
-local STEPS <const> = 20000000 -- most evaluated nodes
+local STEPS <const>, PER_MESSAGE <const> = 2000000, 2000 -- most evaluated nodes
 local CALLS <const> = 60 -- most levels of calls
 
 -- A scope has the names that a block sets, and the scope around it.
@@ -24,16 +24,19 @@ end
 
 local evaluate, run = {}, {}
 
+local function count(env, steps, line)
+  env.steps = env.steps + steps
+  if env.steps > env.most then fail(line, "the template runs more than %d steps", env.most) end
+end
+
 local function value(node, scope, env)
-  env.steps = env.steps + 1
-  if env.steps > STEPS then fail(node.line, "the template runs more than %d steps", STEPS) end
+  count(env, 1, node.line)
   return evaluate[node.kind](node, scope, env)
 end
 
 local function block(nodes, scope, env)
   for _, node in ipairs(nodes) do
-    env.steps = env.steps + 1
-    if env.steps > STEPS then fail(node.line, "the template runs more than %d steps", STEPS) end
+    count(env, 1, node.line)
     local signal = run[node.kind](node, scope, env)
     if signal then return signal end
   end
@@ -331,6 +334,7 @@ local function loop_elements(node, of, scope, env)
   if not node.filter then return all end
   local good = {}
   for _, e in ipairs(all) do
+    count(env, 10, node.line)
     local own = inner(scope)
     assign(node.targets, e, own, node.line, env)
     if truth(value(node.filter, own, env)) then good[#good + 1] = e end
@@ -342,6 +346,7 @@ local function run_loop(node, of, scope, env, depth)
   if depth > CALLS then fail(node.line, "more than %d levels of recursive loops", CALLS) end
   local all, changed = loop_elements(node, of, scope, env), {}
   for i, e in ipairs(all) do
+    count(env, 10, node.line) -- the variable `loop` has many parts
     local own = inner(scope)
     assign(node.targets, e, own, node.line, env)
     local loop = loop_of(all, i, depth, changed)
@@ -410,11 +415,11 @@ local function path_of(v, path, line)
   return v
 end
 
-local function new_env()
-  local env = {out = {}, bytes = 0, steps = 0, calls = 0, path = path_of}
+local function new_env(nmessages)
+  local env = {out = {}, bytes = 0, steps = 0, most = STEPS + PER_MESSAGE * nmessages, calls = 0, path = path_of}
   function env.bounded(n, line)
-    if n > values.LONGEST then fail(line, "the template makes a text or list of more than %d bytes", values.LONGEST) end
-    env.steps = env.steps + n // 256
+    if n > values.LONGEST then fail(line, "the template makes a string or list of more than %d bytes", values.LONGEST) end
+    count(env, n // 256, line)
   end
   function env.filter(name, v, args, named, line)
     local f = library.filters[name]
@@ -431,7 +436,7 @@ end
 
 -- Returns the text of a parsed template. names: map of values (values.lua).
 return function(tree, names)
-  local env, all = new_env(), {}
+  local env, all = new_env(values.length(names.messages)), {}
   for name, f in pairs(library.functions) do all[name] = f end
   for name, v in pairs(names) do all[name] = v end
   values.begin()

@@ -124,7 +124,7 @@ end
 
 -- Nested lists can hold one list many times, so a short template could make an endless text of them: the values that are
 -- written or compared are counted.
-local MOST <const> = 10000000
+local MOST <const> = 500000
 local counted = 0
 function values.begin() counted = 0 end
 local function count(line)

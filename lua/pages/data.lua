@@ -409,21 +409,46 @@ n: integer]],
     is = "tokenizer",
     sign = "rille.tokenizer(path, {pattern =, special =})",
     text = [[
-Loads a tokenizer, which turns text into token ids and back: byte-level BPE.
-A file's truncation and padding are not applied.]],
+Loads a tokenizer, which turns text into token ids and back.
+Files: tokenizer.json (Hugging Face: BPE, Unigram, WordPiece, WordLevel), tekken.json,
+*.model (SentencePiece), *.tiktoken. Truncation and padding are not applied.]],
     args = [[
-path: string; tokenizer.json or *.tiktoken
-pattern: string; regular expression that splits words (*.tiktoken)
-special: list of special tokens, or {[text] = id} (*.tiktoken)]],
-    returns = "a tokenizer; t:encode(text), t:decode(ids), t.size, t:save(path)",
+path: string; the file
+pattern: string; required for *.tiktoken, otherwise absent: "gpt2", "cl100k", "o200k",
+"llama3", "qwen", or a regular expression that splits words
+special: list of special tokens, default {}: for *.tiktoken also {[text] = id};
+for *.model the control pieces that a text may contain]],
+    returns = "a tokenizer; t:encode(text), t:decode(ids), t:chat(messages), t.size, t:save(path)",
     errors = [[
-the file must be byte-level BPE in .json or .tiktoken; ids must be distinct;
+the file must be of one of these formats; ids must be distinct;
 the pattern must compile]],
     code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
     shows = "t:decode(t:encode('ab'))",
     gives = "ab",
-    see = "tokenizer.train tokenizer.encode data.text",
-    words = "bpe text vocabulary huggingface",
+    see = "tokenizer.train tokenizer.encode tokenizer.chat data.text",
+    words = "bpe text vocabulary huggingface sentencepiece unigram wordpiece tiktoken",
+  },
+  ["tokenizer.chat"] = {
+    sign = "t:chat(messages, {add_generation_prompt =, tools =, documents =, template =, variables =})",
+    text = [[
+Turns messages into the text that a model expects, by its chat template (Jinja).
+The template is in the tokenizer's folder: chat_template.jinja or tokenizer_config.json.]],
+    args = [[
+messages: list of {role = "user", content = "..."}, or JSON text
+add_generation_prompt: boolean, default false; ends the text where the answer begins
+tools: list, or JSON text; default none
+documents: list, or JSON text; default none
+template: string; the name of one of the folder's templates, or the text of a template
+variables: table, default {}; further names that the template sees]],
+    returns = "a string",
+    errors = [[
+the folder must have a template, unless template is given; an error of the template
+names its file and line]],
+    code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
+    shows = "t:chat({{role = 'user', content = 'Hi'}}, {template = '{{ messages[0].content }}!'})",
+    gives = "Hi!",
+    see = "tokenizer.encode model.generate",
+    words = "apply_chat_template jinja instruct conversation",
   },
   ["tokenizer.decode"] = {
     sign = "t:decode(ids, {skip_special_tokens = false})",
@@ -456,10 +481,10 @@ add_special_tokens: boolean, default false; adds the special tokens of the file'
   },
   ["tokenizer.save"] = {
     sign = "t:save(path)",
-    text = "Writes the tokenizer as a tokenizer.json file.",
+    text = "Writes byte-level BPE as a tokenizer.json file, another tokenizer as the file that was read.",
     args = "path: string",
     returns = "nothing",
-    errors = "path must be writable, and must not end in .tiktoken; tokens must be such that JSON can hold them",
+    errors = "path must be writable, and end in .json or like the file that was read; tokens must be such that JSON can hold them",
     code = [[
 t = rille.tokenizer.train({'aaab aaab'}, {size = 258})
 path = os.tmpname()

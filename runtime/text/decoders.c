@@ -127,7 +127,7 @@ apply_byte_level(const struct decoder *d, struct token_texts *s)
 }
 
 static int
-read_byte_level(struct tokenizer *t, const char *path, const json_t *part)
+read_byte_level_decoder(struct tokenizer *t, const char *path, const json_t *part)
 {
     UNUSED(path), UNUSED(part);
     decoders_add(&t->decoders, &(struct decoder){.apply = apply_byte_level});
@@ -280,7 +280,7 @@ struct decoder_replacement {
 };
 
 static int
-apply_replace(const struct decoder *d, struct token_texts *s)
+decode_replaced(const struct decoder *d, struct token_texts *s)
 {
     const struct decoder_replacement *r = d->state;
     for (size_t i = 0; i < s->n; i++) {
@@ -293,21 +293,22 @@ apply_replace(const struct decoder *d, struct token_texts *s)
 }
 
 static void
-replacement_release(void *state)
+decoder_replacement_release(void *state)
 {
     struct decoder_replacement *r = state;
     splitter_free(&r->find);
 }
 
 static int
-read_replace(struct tokenizer *t, const char *path, const json_t *part)
+read_replace_decoder(struct tokenizer *t, const char *path, const json_t *part)
 {
     struct decoder_replacement *r = ARENA_NEW(&t->bpe.arena, struct decoder_replacement);
     const char *with;
     TRY(text_of_part(path, part, "content", &with));
     r->with = arena_strdup(&t->bpe.arena, with);
     TRY(replacer_new(path, json_object_get(part, "pattern"), &r->find));
-    decoders_add(&t->decoders, &(struct decoder){.apply = apply_replace, .release = replacement_release, .state = r});
+    decoders_add(&t->decoders,
+                 &(struct decoder){.apply = decode_replaced, .release = decoder_replacement_release, .state = r});
     return 0;
 }
 
@@ -317,7 +318,7 @@ struct strip {
 };
 
 static int
-apply_strip(const struct decoder *d, struct token_texts *s)
+decode_stripped(const struct decoder *d, struct token_texts *s)
 {
     const struct strip *p = d->state;
     size_t k = strlen(p->character);
@@ -332,7 +333,7 @@ apply_strip(const struct decoder *d, struct token_texts *s)
 }
 
 static int
-read_strip(struct tokenizer *t, const char *path, const json_t *part)
+read_strip_decoder(struct tokenizer *t, const char *path, const json_t *part)
 {
     struct strip *p = ARENA_NEW(&t->bpe.arena, struct strip);
     const char *text;
@@ -341,20 +342,20 @@ read_strip(struct tokenizer *t, const char *path, const json_t *part)
     p->character = arena_strdup(&t->bpe.arena, text);
     p->start = json_integer_value(json_object_get(part, "start"));
     p->stop = json_integer_value(json_object_get(part, "stop"));
-    decoders_add(&t->decoders, &(struct decoder){.apply = apply_strip, .state = p});
+    decoders_add(&t->decoders, &(struct decoder){.apply = decode_stripped, .state = p});
     return 0;
 }
 
 static int read_decoders(struct tokenizer *t, const char *path, const json_t *part);
-static const struct part_kind kinds[] = {{"ByteLevel", read_byte_level},
+static const struct part_kind kinds[] = {{"ByteLevel", read_byte_level_decoder},
                                          {"ByteFallback", read_byte_fallback},
                                          {"Fuse", read_fuse},
                                          {"WordPiece", read_word_piece},
                                          {"BPEDecoder", read_bpe_decoder},
                                          {"CTC", read_ctc},
                                          {"Metaspace", read_metaspace_decoder},
-                                         {"Replace", read_replace},
-                                         {"Strip", read_strip},
+                                         {"Replace", read_replace_decoder},
+                                         {"Strip", read_strip_decoder},
                                          {"Sequence", read_decoders},
                                          {0}};
 

@@ -284,7 +284,7 @@ read_scored(struct tokenizer *t, const char *path, const json_t *entry, uint32_t
 {
     const json_t *text = json_array_get(entry, 0), *score = json_array_get(entry, 1);
     if (!json_is_string(text) || !json_is_number(score))
-        return fail(E_ARG, "%s: token %u of the vocab must be a text and a score", path, (unsigned)id);
+        return fail(E_ARG, "%s: token %u of the vocab must be a string and a score", path, (unsigned)id);
     TRY(add_text(t, path, id, json_string_value(text), json_string_length(text)));
     unigram_add(t->unigram, id, json_string_value(text), json_string_length(text), json_number_value(score), true);
     return 0;

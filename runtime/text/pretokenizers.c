@@ -10,7 +10,7 @@
 /* Adds a step. If an earlier step was ByteLevel, the pieces get the visible spelling of their bytes first, because
  * the step splits that spelling. */
 static int
-add_split(struct tokenizer *t, const char *path, const struct split_step *step)
+add_split_step(struct tokenizer *t, const char *path, const struct split_step *step)
 {
     if (t->byte_level && !t->spelled) {
         t->spelled = true;
@@ -20,13 +20,13 @@ add_split(struct tokenizer *t, const char *path, const struct split_step *step)
 }
 
 static int
-read_byte_level(struct tokenizer *t, const char *path, const json_t *part)
+read_byte_level_splits(struct tokenizer *t, const char *path, const json_t *part)
 {
     const struct split_step step = {
         .pattern = json_is_false(json_object_get(part, "use_regex")) ? NULL : split_gpt2,
         .prefix = json_is_false(json_object_get(part, "add_prefix_space")) ? SPLIT_NO_PREFIX : SPLIT_PREFIX_ALWAYS};
     if (t->byte_level) return refuse(path, "pre_tokenizer", "ByteLevel after ByteLevel");
-    TRY(add_split(t, path, &step));
+    TRY(add_split_step(t, path, &step));
     t->byte_level = true;
     return 0;
 }
@@ -82,7 +82,7 @@ read_split(struct tokenizer *t, const char *path, const json_t *part)
     int status = step.pattern ? read_manner(path, part, &step.manner) : refuse(path, "a Split", "without a pattern");
     /* inverting changes nothing here, because matches and gaps are both kept */
     if (step.invert && step.manner == SPLIT_ISOLATED) step.invert = false;
-    if (!status) status = add_split(t, path, &step);
+    if (!status) status = add_split_step(t, path, &step);
     str_free(&spelled);
     return status;
 }
@@ -91,7 +91,7 @@ static int
 read_digits(struct tokenizer *t, const char *path, const json_t *part)
 {
     bool each = json_is_true(json_object_get(part, "individual_digits"));
-    return add_split(t, path, &(struct split_step){.pattern = each ? "\\p{N}" : "\\p{N}+"});
+    return add_split_step(t, path, &(struct split_step){.pattern = each ? "\\p{N}" : "\\p{N}+"});
 }
 
 static int
@@ -99,7 +99,7 @@ read_punctuation(struct tokenizer *t, const char *path, const json_t *part)
 {
     struct split_step step = {.pattern = "[\\p{P}$+<=>^`|~]"};
     if (json_object_get(part, "behavior")) TRY(read_manner(path, part, &step.manner));
-    return add_split(t, path, &step);
+    return add_split_step(t, path, &step);
 }
 
 /* ---- words ---- */
@@ -108,7 +108,7 @@ static int
 read_whitespace(struct tokenizer *t, const char *path, const json_t *part)
 {
     UNUSED(part);
-    return add_split(
+    return add_split_step(
         t, path,
         &(struct split_step){
             .pattern = "\\w+|[^\\w\\s]+", .manner = SPLIT_REMOVED, .dialect = DIALECT_RUST, .invert = true});
@@ -118,11 +118,12 @@ static int
 read_whitespace_split(struct tokenizer *t, const char *path, const json_t *part)
 {
     UNUSED(part);
-    return add_split(t, path, &(struct split_step){.pattern = "\\s", .manner = SPLIT_REMOVED, .dialect = DIALECT_RUST});
+    return add_split_step(t, path,
+                          &(struct split_step){.pattern = "\\s", .manner = SPLIT_REMOVED, .dialect = DIALECT_RUST});
 }
 
 static int
-read_bert(struct tokenizer *t, const char *path, const json_t *part)
+read_bert_splits(struct tokenizer *t, const char *path, const json_t *part)
 {
     TRY(read_whitespace_split(t, path, part));
     return read_punctuation(t, path, NULL);
@@ -136,7 +137,7 @@ read_delimiter(struct tokenizer *t, const char *path, const json_t *part)
     TRY(text_of_part(path, part, "delimiter", &text));
     if (!*text) return refuse(path, "pre_tokenizer", "CharDelimiterSplit without a delimiter");
     spell_text(text, &spelled);
-    int status = add_split(t, path, &(struct split_step){.pattern = str_text(&spelled), .manner = SPLIT_REMOVED});
+    int status = add_split_step(t, path, &(struct split_step){.pattern = str_text(&spelled), .manner = SPLIT_REMOVED});
     str_free(&spelled);
     return status;
 }
@@ -151,7 +152,7 @@ read_fixed_length(struct tokenizer *t, const char *path, const json_t *part)
     if (n < 1 || n > MOST)
         return fail(E_ARG, "%s: the length of FixedLength must be from 1 to %d, found %lld", path, MOST, (long long)n);
     snprintf(pattern, sizeof pattern, "(?s:.{1,%d})", (int)n);
-    return add_split(t, path, &(struct split_step){.pattern = pattern});
+    return add_split_step(t, path, &(struct split_step){.pattern = pattern});
 }
 
 /* ---- UnicodeScripts ---- */
@@ -178,7 +179,7 @@ read_scripts(struct tokenizer *t, const char *path, const json_t *part)
              any);
     for (const char *at = codes; *at; at += at[CODE] ? CODE + 1 : CODE)
         str_addf(&pattern, "|\\p{sc:%.4s}[\\p{sc:%.4s}%s]*", at, at, any);
-    int status = add_split(
+    int status = add_split_step(
         t, path, &(struct split_step){.pattern = str_text(&pattern), .manner = SPLIT_REMOVED, .invert = true});
     str_free(&pattern);
     return status;
@@ -211,18 +212,18 @@ read_metaspace(struct tokenizer *t, const char *path, const json_t *part)
     spell_text(m.mark, &spelled);
     struct split_step step = {.manner = SPLIT_NEXT, .space = m.mark, .prefix = m.when};
     if (!json_is_false(json_object_get(part, "split"))) step.pattern = str_text(&spelled);
-    int status = add_split(t, path, &step);
+    int status = add_split_step(t, path, &step);
     str_free(&spelled);
     return status;
 }
 
 static int read_pretokenizers(struct tokenizer *t, const char *path, const json_t *part);
-static const struct part_kind kinds[] = {{"ByteLevel", read_byte_level},
+static const struct part_kind kinds[] = {{"ByteLevel", read_byte_level_splits},
                                          {"Split", read_split},
                                          {"Digits", read_digits},
                                          {"Punctuation", read_punctuation},
                                          {"Metaspace", read_metaspace},
-                                         {"BertPreTokenizer", read_bert},
+                                         {"BertPreTokenizer", read_bert_splits},
                                          {"Whitespace", read_whitespace},
                                          {"WhitespaceSplit", read_whitespace_split},
                                          {"CharDelimiterSplit", read_delimiter},

@@ -92,7 +92,7 @@ struct sentencepiece { /* settings, in the tokenizer's arena */
 enum { MODEL_UNIGRAM = 1, MODEL_BPE };
 
 static int
-damaged(const char *path)
+damaged_buffer(const char *path)
 {
     return fail(E_IO, "%s: not a SentencePiece model: the protocol buffer is damaged", path);
 }
@@ -112,16 +112,16 @@ read_piece(const char *path, struct tokenizer *t, struct sentencepiece *s, struc
     struct piece p = {.text = "", .type = PIECE_NORMAL};
     struct field f;
     while (m.n) {
-        if (!next_field(&m, &f)) return damaged(path);
+        if (!next_field(&m, &f)) return damaged_buffer(path);
         if (f.number == 1 && f.type == WIRE_BYTES) p.text = text_of_field(t, &f), p.n = f.n;
         if (f.number == 2 && f.type == WIRE_32) memcpy(&p.score, f.at, sizeof p.score);
         if (f.number == 3 && f.type == WIRE_VARINT) p.type = (enum piece_type)MIN(f.value, (uint64_t)PIECE_BYTE + 1);
     }
-    if (s->npiece == MAX_PIECES) return fail(E_IO, "%s: more than %d pieces", path, MAX_PIECES);
+    if (s->npiece == MAX_PIECES) return fail(E_IO, "%s: more than %d tokens", path, MAX_PIECES);
     if (p.type < PIECE_NORMAL || p.type > PIECE_BYTE || p.type == PIECE_UNUSED)
-        return fail(E_ARG, "%s: piece %u has an unknown or unused type", path, (unsigned)s->npiece);
+        return fail(E_ARG, "%s: token %u has an unknown or unused type", path, (unsigned)s->npiece);
     if (!p.n || !(p.score >= -FLT_MAX && p.score <= FLT_MAX))
-        return fail(E_IO, "%s: piece %u must have a text and a finite score", path, (unsigned)s->npiece);
+        return fail(E_IO, "%s: token %u must have a string and a finite score", path, (unsigned)s->npiece);
     if ((s->npiece & (s->npiece - 1)) == 0) /* doubles the list */
         s->piece = arena_extend(&t->bpe.arena, s->piece, sizeof p * s->npiece, sizeof p * (2 * s->npiece + 1));
     s->piece[s->npiece++] = p;
@@ -134,7 +134,7 @@ read_trainer(const char *path, struct tokenizer *t, struct sentencepiece *s, str
     enum { MODEL_TYPE = 3, SUFFIX = 24, BYTE_FALLBACK = 35, UNK_SURFACE = 44 };
     struct field f;
     while (m.n) {
-        if (!next_field(&m, &f)) return damaged(path);
+        if (!next_field(&m, &f)) return damaged_buffer(path);
         if (f.number == MODEL_TYPE && f.type == WIRE_VARINT) s->model = f.value;
         if (f.number == SUFFIX && f.type == WIRE_VARINT) s->suffix = f.value;
         if (f.number == BYTE_FALLBACK && f.type == WIRE_VARINT) s->fallback = f.value;
@@ -149,7 +149,7 @@ read_normalizer_spec(const char *path, struct tokenizer *t, struct sentencepiece
     enum { CHARSMAP = 2, DUMMY_PREFIX, SQUEEZE, ESCAPE };
     struct field f;
     while (m.n) {
-        if (!next_field(&m, &f)) return damaged(path);
+        if (!next_field(&m, &f)) return damaged_buffer(path);
         if (f.number == CHARSMAP && f.type == WIRE_BYTES && f.n)
             TRY(charsmap_new(path, f.at, f.n, &t->bpe.arena, &s->map));
         if (f.type != WIRE_VARINT) continue;
@@ -165,7 +165,7 @@ read_denormalizer(const char *path, struct message m)
 {
     struct field f;
     while (m.n) {
-        if (!next_field(&m, &f)) return damaged(path);
+        if (!next_field(&m, &f)) return damaged_buffer(path);
         if (f.number == 2 && f.type == WIRE_BYTES && f.n)
             return refuse(path, "denormalizer_spec", "precompiled_charsmap");
     }
@@ -179,7 +179,7 @@ read_file(struct tokenizer *t, const char *path, struct sentencepiece *s)
     struct message m = {(const uint8_t *)t->file.text, t->file.len};
     struct field f;
     while (m.n) {
-        if (!next_field(&m, &f)) return damaged(path);
+        if (!next_field(&m, &f)) return damaged_buffer(path);
         struct message inner = {f.at, f.n};
         if (f.type != WIRE_BYTES) continue;
         if (f.number == PIECES) TRY(read_piece(path, t, s, inner));
@@ -187,7 +187,7 @@ read_file(struct tokenizer *t, const char *path, struct sentencepiece *s)
         if (f.number == NORMALIZER) TRY(read_normalizer_spec(path, t, s, inner));
         if (f.number == DENORMALIZER) TRY(read_denormalizer(path, inner));
     }
-    return s->npiece ? 0 : damaged(path);
+    return s->npiece ? 0 : damaged_buffer(path);
 }
 
 /* ---- normalizing ---- */
@@ -310,22 +310,46 @@ apply_pieces(const struct decoder *d, struct token_texts *texts)
 
 /* ---- vocabulary ---- */
 
+/* Returns true if the text is one of the special tokens that the caller listed. */
+static bool
+is_listed(int nspecial, const char *const *special, const char *text)
+{
+    for (int i = 0; i < nspecial; i++)
+        if (!strcmp(special[i], text)) return true;
+    return false;
+}
+
 static int
-add_pieces(struct tokenizer *t, const char *path, const struct sentencepiece *s)
+check_listed(const char *path, const struct sentencepiece *s, int nspecial, const char *const *special)
+{
+    for (int i = 0; i < nspecial; i++) {
+        bool found = false;
+        for (uint32_t id = 0; id < s->npiece; id++)
+            found = found || (s->piece[id].type == PIECE_CONTROL && !strcmp(s->piece[id].text, special[i]));
+        if (!found) return fail(E_ARG, "%s: special: the model has no control token '%.100s'", path, special[i]);
+    }
+    return 0;
+}
+
+static int
+add_pieces(struct tokenizer *t, const char *path, const struct sentencepiece *s, int nspecial,
+           const char *const *special)
 {
     for (uint32_t id = 0; id < s->npiece; id++) {
         const struct piece *p = &s->piece[id];
         bool known = p->type == PIECE_NORMAL || p->type == PIECE_USER;
         int byte = p->type == PIECE_BYTE ? byte_of_token(p->text, p->n) : -1;
         if (p->type == PIECE_BYTE && byte < 0)
-            return fail(E_IO, "%s: piece %u is not a byte such as <0x0A>", path, (unsigned)id);
+            return fail(E_IO, "%s: token %u is not a byte such as <0x0A>", path, (unsigned)id);
         if (known && bpe_find(&t->bpe, p->text, p->n) != NO_TOKEN)
-            return fail(E_IO, "%s: the piece '%.100s' occurs twice", path, p->text);
+            return fail(E_IO, "%s: the token '%.100s' occurs twice", path, p->text);
         bpe_add(&t->bpe, id, p->text, p->n, known);
         if (byte >= 0) t->bpe.byte[byte] = id;
         if (p->type == PIECE_USER) trie_add(&t->bpe.characters.whole, p->text, p->n, id);
         if (p->type == PIECE_CONTROL)
-            TRY(tokenizer_special(t, path, &(struct special){p->text, p->n, id, .control = true, .hidden = true}));
+            TRY(tokenizer_special(t, path,
+                                  &(struct special){p->text, p->n, id, .control = true,
+                                                    .hidden = !is_listed(nspecial, special, p->text)}));
     }
     return 0;
 }
@@ -401,7 +425,7 @@ use_scores(struct tokenizer *t, const struct sentencepiece *s)
 }
 
 int
-tokenizer_read_sentencepiece(struct tokenizer *t, const char *path)
+tokenizer_read_sentencepiece(struct tokenizer *t, const char *path, int nspecial, const char *const *special)
 {
     struct sentencepiece *s = ARENA_NEW(&t->bpe.arena, struct sentencepiece);
     char *text;
@@ -417,7 +441,8 @@ tokenizer_read_sentencepiece(struct tokenizer *t, const char *path)
                     (unsigned long long)s->model);
     t->bpe.characters.on = true;
     s->symbols = &t->bpe.characters.whole;
-    TRY(add_pieces(t, path, s));
+    TRY(check_listed(path, s, nspecial, special));
+    TRY(add_pieces(t, path, s, nspecial, special));
     if (s->model == MODEL_BPE)
         use_merges(t, s);
     else

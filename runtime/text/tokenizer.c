@@ -55,12 +55,14 @@ tokenizer_open(const char *path, const char *pattern, int nspecial, const char *
     int status = 0;
     if (text_ends(path, ".tiktoken"))
         status = tokenizer_read_tiktoken(t, path, pattern, nspecial, special, ids);
-    else if (pattern || nspecial)
-        status = fail(E_ARG, "%s: the options pattern and special are only for .tiktoken files", path);
+    else if (pattern || ids)
+        status = fail(E_ARG, "%s: the option pattern and ids of special tokens are only for .tiktoken files", path);
+    else if (text_ends(path, ".model"))
+        status = tokenizer_read_sentencepiece(t, path, nspecial, special);
+    else if (nspecial)
+        status = fail(E_ARG, "%s: the option special is only for .tiktoken and .model files", path);
     else if (text_ends(path, ".json"))
         status = tokenizer_read_json(t, path);
-    else if (text_ends(path, ".model"))
-        status = tokenizer_read_sentencepiece(t, path);
     else
         status = fail(E_IO, "%s: unknown format: the name must end in .json, .model or .tiktoken", path);
     if (!status) status = bpe_seal(&t->bpe, path);

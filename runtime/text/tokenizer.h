@@ -72,8 +72,9 @@ struct tokenizer {
 
 struct tokenizer *tokenizer_new(void);
 void tokenizer_free(struct tokenizer **t);
-/* Opens a tokenizer file; the path's ending decides the format. Only for .tiktoken: pattern (a regular expression or a
- * name in tiktoken.c), special (texts) and ids (NULL: the ids after the last). */
+/* Opens a tokenizer file; the path's ending decides the format. Only for .tiktoken: pattern (a regular expression, or a
+ * name in tiktoken.c), special (texts) and ids (NULL: the ids after the last). Only for .model: special (names of
+ * control pieces that texts may contain), without ids. */
 int tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special, const int64_t *ids,
                    struct tokenizer **out);
 /* Saves the tokenizer: byte-level BPE as tokenizer.json, in the form that all readers accept; another kind as the file
@@ -114,7 +115,7 @@ int tokenizer_check_id(const char *name, const char *token, int64_t id, size_t n
 int tokenizer_check_specials(const char *name, int nspecial, const char *const *special);
 void tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id);
 struct unigram *tokenizer_unigram(struct tokenizer *t); /* makes the model a Unigram model without pieces */
-int tokenizer_read_sentencepiece(struct tokenizer *t, const char *path);
+int tokenizer_read_sentencepiece(struct tokenizer *t, const char *path, int nspecial, const char *const *special);
 int tokenizer_read_json(struct tokenizer *t, const char *path);
 int tokenizer_read_tiktoken(struct tokenizer *t, const char *path, const char *pattern, int nspecial,
                             const char *const *special, const int64_t *ids);

@@ -706,7 +706,7 @@ static void
 take_sentencepiece(const char *path)
 {
     struct tokenizer *t = tokenizer_new();
-    if (!tokenizer_read_sentencepiece(t, path)) use_tokenizer(t);
+    if (!tokenizer_read_sentencepiece(t, path, 0, NULL)) use_tokenizer(t);
     tokenizer_free(&t);
 }
 

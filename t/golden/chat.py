@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes chat.lua: chat templates, conversations, and the digests of the texts that transformers makes of them.
+"""Makes chat.lua and chat-templates.lua: chat templates, conversations, and the digests of the texts that transformers makes of them.
 
   python3.11 -m venv v && v/bin/pip install transformers jinja2 && v/bin/python t/golden/chat.py
 
@@ -665,9 +665,11 @@ def main():
     lines = [f"-- Made by chat.py with transformers {transformers.__version__} and jinja2 {jinja2.__version__}.", "return {", "  tokens = " + lua(json.dumps(TOKENS)) + ",", "  conversations = {"]
     lines += [f"    [{json.dumps(n)}] = {lua(json.dumps(c, ensure_ascii=False))}," for n, c in CONVERSATIONS.items()]
     lines += ["  },", "  options = {"] + [f"    {lua(json.dumps(o, ensure_ascii=False))}," for o in OPTIONS] + ["  },", "  templates = {"]
+    texts = ["-- Made by chat.py.", "return {"]
     good = bad = 0
     for name, template in TEMPLATES.items():
-        lines.append(f"    {{name = {json.dumps(name)}, text = {lua(template)}, rows = {{")
+        texts.append(f"[{json.dumps(name)}] = {lua(template)},")
+        lines.append(f"    {{name = {json.dumps(name)}, rows = {{")
         for c, messages in CONVERSATIONS.items():
             row = []
             for o in OPTIONS:
@@ -687,6 +689,8 @@ def main():
                     bad += 1
             lines.append(f"      [{json.dumps(c)}] = {{{', '.join(row)}}},")
         lines.append("    }},")
+    with open(os.path.join(HERE, "chat-templates.lua"), "w") as f:
+        f.write("\n".join(texts + ["}"]) + "\n")
     with open(os.path.join(HERE, "chat.lua"), "w") as f:
         f.write("\n".join(lines + ["  },", "}"]) + "\n")
     print(f"{good} texts and {bad} errors")

@@ -69,7 +69,7 @@ tap.group("methods", function()
   for _, name in ipairs(rille.operators()) do operators[name] = true end
   for kind, object in pairs(objects) do
     local seen, t = {}, object
-    for _, name in ipairs(kind == "placement" and {"show"} or kind == "tokenizer" and {"encode", "decode", "save"} or {}) do
+    for _, name in ipairs(kind == "placement" and {"show"} or kind == "tokenizer" and {"encode", "decode", "chat", "save"} or {}) do
       refuses(kind .. ":" .. name, object[name], object)
     end
     while t do

@@ -118,7 +118,7 @@ local first = {
   cuda = "device_info", gpu = "device_info", csv = "data.csv", jupyter = "help", torchrun = "workers", fsdp = "parallel", ddp = "parallel",
   megatron = "parallel", lora = "nn.Module", tokenizer = "tokenizer", gguf = "load", profiler = "graph.trace", trace = "graph.trace",
   oom = "nn.Module.recompute", ["loss function"] = "cross_entropy", ["activation function"] = "relu", ["nan loss"] = "detect_nan",
-  int8 = "nn.Int8Linear", chat = "model.generate", ["multi-gpu"] = "parallel", png = "load_npy",
+  int8 = "nn.Int8Linear", chat = "tokenizer.chat", ["multi-gpu"] = "parallel", png = "load_npy",
 }
 
 -- Returns the name of a heading in links: "Watch a training" -> "watch-a-training".
@@ -243,7 +243,7 @@ tap.group("names", function()
   count_class("model.", getmetatable(getmetatable(model)).__index)
   count("progress.", methods_of(rille.train.progress{total = 1, file = io.tmpfile()}))
   for _, name in ipairs{"device", "ranks", "shape", "size"} do needs("placement." .. name) end
-  for _, name in ipairs{"encode", "decode", "save", "size"} do needs("tokenizer." .. name) end
+  for _, name in ipairs{"encode", "decode", "chat", "save", "size"} do needs("tokenizer." .. name) end
   table.sort(missing)
   tap.is(table.concat(missing, " "), "", ("each of %d public names has a page"):format(public))
   tap.ok(public > 400, "there are more than 400 public names", public)

@@ -46,6 +46,10 @@ local calls = {
   ["graph.plan"] = function(o) return called():plan(o) end,
   ["tokenizer.decode"] = function(o) return rille.tokenizer.train({"a b"}, {size = 257}):decode({1}, o) end,
   ["tokenizer.encode"] = function(o) return rille.tokenizer.train({"a b"}, {size = 257}):encode("a", o) end,
+  ["tokenizer.chat"] = function(o)
+    o.template = o.template or "x"
+    return rille.tokenizer.train({"a b"}, {size = 257}):chat({}, o)
+  end,
   ["model.save"] = function(o) return rille.models.gpt2.new(sizes):save(dir .. ".d", o) end,
   ["model.generate"] = function(o) return rille.models.gpt2.new(sizes):generate(ids, o) end,
   ["model.scheduler"] = function(o) return rille.models.gpt2.new(sizes):scheduler(o) end,

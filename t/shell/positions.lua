@@ -57,7 +57,7 @@ tap.group("methods", function()
   check("nn.Rotary:turn", nn.Rotary(4, 2).turn, nn.Rotary(4, 2))
   for kind, object in pairs(objects) do
     local seen, t = {init = true, forward = true}, object
-    for _, name in ipairs(kind == "placement" and {"show"} or kind == "tokenizer" and {"encode", "decode", "save"} or {}) do
+    for _, name in ipairs(kind == "placement" and {"show"} or kind == "tokenizer" and {"encode", "decode", "chat", "save"} or {}) do
       check(kind .. ":" .. name, object[name], object)
     end
     while t do

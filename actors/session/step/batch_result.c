@@ -1,6 +1,6 @@
 /* batch_result.c - makes results of a step from the values of its micro-batches. */
 #include "actors/session/step/batch_result.h"
-#include "actors/session/core/build.h"
+#include "actors/session/build/build.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 #include "actors/session/step/batch_share.h"
