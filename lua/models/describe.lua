@@ -136,7 +136,7 @@ local function sigmoid_experts(d, c)
   local shared = c.n_shared_experts or 0
   experts(d, c, {score = "sigmoid", renormalise = c.norm_topk_prob ~= false, factor = c.routed_scaling_factor, correction = true,
     groups = c.n_group, top_groups = c.topk_group, has = after_dense(c),
-    shared = shared > 0 and c.moe_intermediate_size * shared or nil})
+    shared = shared > 0 and (c.moe_intermediate_size or d.hidden) * shared or nil})
 end
 
 local function qwen_experts(d, c)
@@ -232,7 +232,7 @@ end
 function families.ernie4_5_moe(d, c)
   families.ernie4_5(d, c)
   local shared = c.moe_num_shared_experts or 0
-  experts(d, c, {renormalise = true, correction = true, shared = shared > 0 and shared * c.moe_intermediate_size or nil,
+  experts(d, c, {renormalise = true, correction = true, shared = shared > 0 and shared * (c.moe_intermediate_size or d.hidden) or nil,
     has = function(i)
     return (i + 1) % (c.moe_layer_interval or 1) == 0 and i >= (c.moe_layer_start_index or 0) and i <= (c.moe_layer_end_index or d.layers)
   end})
@@ -385,7 +385,7 @@ function families.deepseek_v2(d, c)
   local shared, grouped = c.n_shared_experts or 0, c.topk_method == "group_limited_greedy"
   experts(d, c, {factor = c.routed_scaling_factor, has = after_dense(c), group_score = grouped and "best" or nil,
     groups = grouped and c.n_group or nil, top_groups = grouped and c.topk_group or nil,
-    shared = shared > 0 and c.moe_intermediate_size * shared or nil})
+    shared = shared > 0 and (c.moe_intermediate_size or d.hidden) * shared or nil})
 end
 function families.deepseek_v3(d, c)
   d.qkv_bias, d.out_bias = c.attention_bias, c.attention_bias

@@ -14,17 +14,41 @@ gguf.ignored = {"^rope_freqs%.weight$", "^rope_factors_%a+%.weight$"} -- tensors
 
 -- ---- metadata ----
 
--- Returns a file's contents, and its metadata as a function of a key: a number, boolean or text; nil: absent. "%s" at the start of
--- a key stands for the architecture.
+-- Keys of an architecture's metadata that are no counts, by kind.
+local kind_of = {}
+for kind, keys in pairs{
+  number = "attention.layer_norm_rms_epsilon attention.layer_norm_epsilon rope.freq_base rope.freq_base_swa rope.scaling.factor " ..
+    "rope.scaling.attn_factor rope.scaling.yarn_beta_fast rope.scaling.yarn_beta_slow rope.scaling.yarn_log_multiplier " ..
+    "attn_logit_softcapping final_logit_softcapping attention.scale embedding_scale residual_scale logit_scale " ..
+    "attention.clamp_kqv expert_weights_scale",
+  boolean = "use_parallel_residual expert_weights_norm",
+  string = "rope.scaling.type",
+} do
+  for key in keys:gmatch("%S+") do kind_of[key] = kind end
+end
+
+local booleans = {["true"] = true, ["false"] = false}
+
+-- Returns the value of a metadata text: a boolean, an integer, a number or a string.
+local function value_of(text)
+  if booleans[text] ~= nil then return booleans[text] end
+  return text and (math.tointeger(tonumber(text)) or tonumber(text)) or text
+end
+
+-- Returns a file's contents, and its metadata as a function of a key: a number, boolean or text; nil: absent. "%s." at the start of
+-- a key stands for the architecture; such a value must have the kind of its key, by default a count.
 local function open(who, path)
   local contents, says = rille._contents(path, "gguf", who)
   local arch = says["general.architecture"]
   check.that(arch, "%s: %s: general.architecture is missing", who, path)
-  local booleans = {["true"] = true, ["false"] = false}
   local function get(key)
-    local text = says[(key:gsub("^%%s", arch))]
-    if booleans[text] ~= nil then return booleans[text] end
-    return text and (math.tointeger(tonumber(text)) or tonumber(text)) or text
+    local own = key:match("^%%s%.(.*)$")
+    local value = value_of(says[own and arch .. "." .. own or key])
+    if not own or value == nil then return value end
+    local kind = kind_of[own] or "count"
+    local fits = kind == "count" and math.type(value) == "integer" and value >= 0 or type(value) == kind
+    check.that(fits, "%s: %s: %s.%s must be a %s, found %s", who, path, arch, own, kind, check.shown(value))
+    return value
   end
   return contents, get, arch
 end
@@ -134,6 +158,7 @@ local archs = {
     experts(c, get, {topk_method = (get"%s.expert_group_count" or 1) > 1 and "group_limited_greedy" or nil})
     c.norm_topk_prob = get"%s.expert_weights_norm" or false
     c.q_lora_rank, c.kv_lora_rank = get"%s.attention.q_lora_rank", get"%s.attention.kv_lora_rank"
+    check.that(rotated and c.head_dim, "rope.dimension_count and attention.key_length are missing")
     c.qk_rope_head_dim, c.v_head_dim = rotated, get"%s.attention.value_length_mla" or get"%s.attention.value_length"
     c.qk_nope_head_dim = (get"%s.attention.key_length_mla" or c.head_dim) - rotated
     c.num_key_value_heads, c.head_dim, c.partial_rotary_factor, c.attention_bias = c.num_attention_heads, nil, nil, false
@@ -271,7 +296,9 @@ function gguf.open(who, path)
   for _, entry in ipairs(contents) do has_file[entry.name] = entry end
   local function has(name) return has_file["blk.0." .. name] ~= nil end
   local words = words_of(who, path, get, has, has_file)
-  local model_type = spec.words and spec.words(words, get, has) or spec[1]
+  local good, model_type = check.try(spec.words or function() end, words, get, has)
+  check.that(good, "%s: %s: %s", who, path, tostring(model_type):gsub("^[^:]*:%d+: ", ""))
+  model_type = model_type or spec[1]
   words.model_type = model_type
   return model_type, {contents = contents, spec = spec, names = names_of(spec, words, has), words = words,
     splits_latent = has"attn_k_b.weight"}

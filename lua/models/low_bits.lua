@@ -6,8 +6,10 @@ local check = require "rille.check"
 
 local low_bits = {}
 
+local function table_of(v) return type(v) == "table" and v or {} end
+
 -- Returns a block's size {rows =, columns =} for the format "scaled".
-local function scaled(block) return {method = "scaled", rows = block and block[1], columns = block and block[2]} end
+local function scaled(block) return {method = "scaled", rows = table_of(block)[1], columns = table_of(block)[2]} end
 
 -- quant_method -> function(q, refuse), which returns the format for rille._contents.
 local methods = {}
@@ -19,7 +21,7 @@ function methods.mxfp4() return {method = "mxfp4"} end
 methods["compressed-tensors"] = function(q, refuse)
   local known = {["float-quantized"] = true, ["naive-quantized"] = true, ["int-quantized"] = true}
   if not known[q.format] then refuse("format", q.format, "float-quantized, int-quantized or naive-quantized") end
-  local weights = q.config_groups and q.config_groups.group_0 and q.config_groups.group_0.weights or {}
+  local weights = table_of(table_of(table_of(q.config_groups).group_0).weights)
   if weights.symmetric == false then refuse("symmetric", false, "true") end
   return scaled(weights.block_structure or weights.group_size and {1, weights.group_size})
 end
@@ -29,7 +31,7 @@ function methods.gptq(q)
 end
 
 function methods.awq(q, refuse)
-  if q.version and q.version:lower() ~= "gemm" then refuse("version", q.version, "gemm") end
+  if q.version and tostring(q.version):lower() ~= "gemm" then refuse("version", q.version, "gemm") end
   return {method = "awq", bits = q.bits or q.w_bit, group = q.group_size or q.q_group_size}
 end
 

@@ -3,6 +3,9 @@
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
+local write_torch = dofile("t/lib/torch.lua")
+local P2 = rille.placement("cpu", {0, 1})
+
 local dir = os.tmpname()
 os.remove(dir)
 os.execute(("mkdir -p '%s'"):format(dir))
@@ -103,10 +106,35 @@ tap.group("files of torch.save", function()
   tap.is({t.small.dtype, t.half.dtype, t.turned.dtype}, {"i32", "bf16", "f32"}, "dtypes")
   local contents, says = rille.io.contents("t/golden/state.pt")
   tap.is({contents[3].name, contents[3].dtype, contents[3].stored, says.epoch}, {"small", "i32", "I8", "3"}, "contents lists dtypes and numbers")
-  local P = rille.placement("cpu", {0, 1})
-  tap.is(rille.load("t/golden/state.pt", {placement = P, sbp = function(name) return name == "turned" and "S(0)" or "B" end}).turned:to_global(
-    {placement = P, sbp = "B"}):totable(), t.turned:totable(), "shards of a transposed value are read")
+  tap.is(rille.load("t/golden/state.pt", {placement = P2, sbp = function(name) return name == "turned" and "S(0)" or "B" end}).turned:to_global(
+    {placement = P2, sbp = "B"}):totable(), t.turned:totable(), "shards of a transposed value are read")
   tap.fails(function() rille.load(dir .. "/model/config.json", {}) end, {"unknown format", ".pt, .pth or .bin"}, "an unknown format")
+end)
+
+tap.group("folders with files of torch.save", function()
+  local at, t, halves = dir .. "/torch", rille.load(dir .. "/model/model.safetensors"), {{}, {}}
+  local one, index = at .. "/pytorch_model.bin", {weight_map = {}}
+  os.execute(("mkdir '%s' && cp '%s/model/config.json' '%s'"):format(at, dir, at))
+  write_torch(one, t)
+  tap.is(rille.models.load(at)(ids):totable(), want, "one file")
+  tap.is(rille.models.load(one)(ids):totable(), want, "the name of the file")
+  tap.is(rille.models.llama.load(one, {placement = P2, parallel = {tensor = 0}})(ids:to_global{placement = P2, sbp = "B"}).shape, {1, 3, 31},
+    "ranks read their shards")
+  for name, x in tap.sorted(t) do
+    local k = #name % 2 + 1
+    halves[k][name], index.weight_map[name] = x, ("pytorch_model-0000%d-of-00002.bin"):format(k)
+  end
+  for k = 1, 2 do write_torch(("%s/pytorch_model-0000%d-of-00002.bin"):format(at, k), halves[k]) end
+  os.remove(one)
+  do
+    local file <close> = assert(io.open(one .. ".index.json", "w"))
+    file:write(require("rille.json").encode(index))
+  end
+  tap.is(rille.models.load(at)(ids):totable(), want, "shards with an index")
+  tap.is(#rille.io.contents(one .. ".index.json"), #rille.io.contents(dir .. "/model"), "contents lists an index")
+  os.execute(("cp '%s/model/model.safetensors' '%s'"):format(dir, at))
+  os.execute(("rm '%s'/pytorch_model-*.bin"):format(at))
+  tap.is(rille.models.load(at)(ids):totable(), want, "safetensors are preferred")
 end)
 
 os.execute(("rm -rf '%s'"):format(dir))

@@ -105,6 +105,36 @@ tap.group("errors", function()
   refused({{"general.architecture", "s", "llama"}}, {path, "vocab_size must be a positive integer, found nil"}, "no sizes")
 end)
 
+-- Each metadata value of one entry for each architecture, replaced by values of other kinds, and left out. A file that is then
+-- refused is refused by name.
+tap.group("other metadata", function()
+  local others, seen, wrong = {{"s", "x"}, {"u", 0}, {"i", -1}, {"q", 1 << 62}, {"f", 1 / 0}, {"b", true}, false}, {}, {}
+  local turn = 0
+  for _, entry in ipairs(entries) do
+    local arch = entry.metadata[1][3]
+    if seen[arch] or not tap.share() then goto next end
+    seen[arch] = true
+    write(entry)
+    local list = {}
+    for i, t in ipairs(gguf.tensors(entry, rille.load(dir .. "/model.safetensors"))) do list[i] = gguf.f32(t[1], t[2]) end
+    for i, m in ipairs(entry.metadata) do
+      for _, other in ipairs(others) do
+        turn = turn + 1
+        local changed = table.move(entry.metadata, 1, #entry.metadata, 1, {})
+        if other then changed[i] = {m[1], other[1], other[2]} else table.remove(changed, i) end
+        gguf.write(path, changed, list)
+        local good, why = pcall(rille.models.load, path)
+        if not good and (not why:find(path, 1, true) or why:find("attempt to") or why:find("out of memory")) then
+          wrong[#wrong + 1] = ("%s as %s: %s"):format(m[1], other and tostring(other[2]) or "nothing", why)
+        end
+      end
+    end
+    remove()
+    ::next::
+  end
+  tap.is(wrong, {}, turn .. " changes: each error names the file")
+end)
+
 tap.group("vocabularies", function()
   gguf.write(path, {{"general.architecture", "s", "llama"}, {"tokenizer.ggml.model", "s", "gpt2"}, {"tokenizer.ggml.pre", "s", "llama-bpe"},
     {"tokenizer.ggml.tokens", "s", {"a", "b", "ab", "", "x\0y"}}, {"tokenizer.ggml.scores", "f", {0.5, -1, 0, 0, 0}},

@@ -186,6 +186,28 @@ tap.group("errors", function()
   refused({methods.awq[1], {quant_method = "gptq", bits = "4"}}, nil, {"bits must be an integer, found \"4\""})
 end)
 
+-- Each entry of quantization_config replaced by values of other kinds: the folder is loaded, or refused by name.
+tap.group("other entries of quantization_config", function()
+  local wrong, count = {}, 0
+  for name, method in tap.sorted(methods) do
+    if not tap.share() then goto next end
+    write(method)
+    for key in tap.sorted(method[2]) do
+      for _, value in ipairs{"x", 0, -1, 3, 1 << 40, 0.5, true, {}, {1}, {0, 0}, {a = 1}} do
+        local config, q = families.words(entries.llama), {}
+        for k, v in pairs(method[2]) do q[k] = v end
+        q[key], config.quantization_config, count = value, q, count + 1
+        families.write_words(config, dir)
+        local good, why = pcall(rille.models.load, dir)
+        if not good and (not why:find(dir, 1, true) or why:find("attempt to")) then wrong[#wrong + 1] = ("%s %s: %s"):format(name, key, why) end
+      end
+    end
+    remove()
+    ::next::
+  end
+  tap.is(wrong, {}, count .. " changes: each error names the file")
+end)
+
 -- gpt-oss stores its experts as numbers of 4 bits with a power of two for each 32.
 tap.group("mxfp4", function()
   local e2m1, weights, tensors = {[0] = 0, 0.5, 1, 1.5, 2, 3, 4, 6}, {}, {}
