@@ -380,7 +380,7 @@ groups(const struct fusion *l, int32_t i)
     return updates || fusion_casts(l, i);
 }
 
-/* Returns true if two updates (or casts) have the same operator, attributes, numbers, dtypes and devices. */
+/* Returns true if two updates (or casts) have the same operator, attributes, dtypes and devices. */
 static bool
 nodes_alike(const struct fusion *l, int32_t a, int32_t b)
 {
@@ -390,7 +390,6 @@ nodes_alike(const struct fusion *l, int32_t a, int32_t b)
         bool number = x->in[k].kind == REF_NUMBER;
         bool absent = x->in[k].kind == REF_NONE;
         if (number != (y->in[k].kind == REF_NUMBER) || absent != (y->in[k].kind == REF_NONE)) return false;
-        if (number && x->in[k].index != y->in[k].index) return false;
         if (number || absent) continue;
         if (ref_type(l->program, x->in[k]).dtype != ref_type(l->program, y->in[k]).dtype) return false;
     }

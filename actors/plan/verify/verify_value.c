@@ -207,8 +207,8 @@ is_group(const struct values *s, const struct plan_chain *c)
     return true;
 }
 
-/* Returns true if a member of a group is an update or element-wise, and has the attributes, numbers, dtypes and
- * devices of the last member. verify_memory.c proves which values the members overwrite. */
+/* Returns true if a member of a group is an update or element-wise, and has the attributes, dtypes and devices of the
+ * last member. verify_memory.c proves which values the members overwrite. */
 static bool
 is_grouped(const struct values *s, const struct prog_node *n, const struct prog_node *last)
 {
@@ -220,9 +220,8 @@ is_grouped(const struct values *s, const struct prog_node *n, const struct prog_
     for (int32_t k = 0; same && k < n->nin; k++) {
         bool number = n->in[k].kind == REF_NUMBER || last->in[k].kind == REF_NUMBER;
         bool tensor = n->in[k].kind != REF_NONE && last->in[k].kind != REF_NONE && !number;
-        if (number) same = n->in[k].kind == last->in[k].kind && n->in[k].index == last->in[k].index;
-        if (tensor) same = ref_type(g, n->in[k]).dtype == ref_type(g, last->in[k]).dtype;
-        if (!number && !tensor) same = n->in[k].kind == last->in[k].kind;
+        same =
+            tensor ? ref_type(g, n->in[k]).dtype == ref_type(g, last->in[k]).dtype : n->in[k].kind == last->in[k].kind;
     }
     return same;
 }
