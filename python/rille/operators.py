@@ -175,7 +175,9 @@ class Method:
 
 
 class Source(Operator):
-    """An operator that makes a tensor: zeros(shape, dtype = "f32", placement = P, sbp = "S(0)", requires_grad = False)."""
+    # An operator that makes a tensor: zeros(shape, dtype="f32", placement=P, sbp="S(0)", requires_grad=False).
+
+    __doc__ = Operator.__doc__
 
     def __call__(self, *args, **named):
         named = dict(named)

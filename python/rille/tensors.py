@@ -99,7 +99,7 @@ class Tensor(Handle):
         self.session.at()
         source = self.detach().cast("f32") if self.dtype == "bf16" else self
         out = np.empty(source.shape, NUMPY[source.dtype])
-        check(lib.rille_tensor_read(source.pointer, ffi.from_buffer(out) if out.size else ffi.NULL))
+        check(lib.rille_tensor_read(source.pointer, ffi.from_buffer(out)))
         return out
 
     def __array__(self, dtype=None, copy=None):
@@ -260,7 +260,7 @@ def tensor(data, dtype=None, placement=None, sbp=None, requires_grad=False):
     array = np.ascontiguousarray(array, NUMPY[host])
     session, cell, shape = current(), ffi.new("struct rille_tensor **"), np.shape(data)
     pointer, how = session.at(), layout(session, placement, sbp, len(shape))
-    values = ffi.from_buffer(array) if array.size else ffi.NULL
+    values = ffi.from_buffer(array)
     check(lib.rille_tensor_from_host(pointer, host.encode(), len(shape), ffi.new("int64_t[]", shape), values, how, cell))
     out = Tensor(session, cell)
     if dtype == "bf16":
