@@ -177,12 +177,16 @@ class Method:
 class Source(Operator):
     # An operator that makes a tensor: zeros(shape, dtype="f32", placement=P, sbp="S(0)", requires_grad=False).
 
-    __doc__ = Operator.__doc__
+    @property
+    def __doc__(self):
+        """Returns the form of a call, the formula, and the options that all sources have."""
+        formula = super().__doc__.splitlines()[1]
+        return f"{self.name}{SHAPES.get(self.name, BY_SHAPE)[1]}\n{formula}\n{OPTIONS}"
 
     def __call__(self, *args, **named):
         named = dict(named)
         how = {k: named.pop(k, None) for k in ("dtype", "placement", "sbp", "requires_grad")}
-        shape, values = SHAPES.get(self.name, leading_shape)(self, args, named)
+        shape, values = SHAPES.get(self.name, BY_SHAPE)[0](self, args, named)
         session, dims = current(), ffi.new("int64_t[]", shape)
         pointer, operands = session.at(), self.operand_array(values)
         name = ffi.new("char[]", (how["dtype"] or default_dtype(self.name, values)).encode())
@@ -253,7 +257,20 @@ def square_shape(op, args, named):
     return shape_of(op.name, [args[0], args[-1]]), []
 
 
-SHAPES = {"arange": range_shape, "eye": square_shape, "linspace": line_shape, "randint": trailing_shape}
+# How a source reads its arguments, and the form of its call. The others are called as BY_SHAPE says.
+BY_SHAPE = leading_shape, "(shape)"
+SHAPES = {
+    "arange": (range_shape, "(stop) or arange(start, stop, step = 1)"),
+    "eye": (square_shape, "(rows, columns = rows)"),
+    "full": (leading_shape, "(shape, value)"),
+    "linspace": (line_shape, "(start, stop, n)"),
+    "randint": (trailing_shape, "(low, high, shape)"),
+}
+OPTIONS = """  dtype          default "f32"; "i64" for integers of arange and randint
+  placement      devices, default: device 0
+  sbp            distribution over the devices, default "B"; "auto": a planner chooses it
+  requires_grad  default False
+  returns        a leaf"""
 
 
 def of_record(record):

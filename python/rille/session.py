@@ -78,11 +78,18 @@ _names = {}  # file names as errors show them
 
 
 def _shown(file):
-    """Returns the file name for errors: relative to the current folder if the file is below it."""
+    """Returns the file name for errors: relative to the current folder if the file is below it; "In[3]" for a notebook's cell."""
     if file not in _names:
-        here = os.getcwd() + os.sep
-        _names[file] = (file[len(here) :] if file.startswith(here) else file).encode()
+        here, cells = os.getcwd() + os.sep, getattr(getattr(_notebook(), "compile", None), "_filename_map", {})
+        name = f"In[{cells[file]}]" if file in cells else file[len(here) :] if file.startswith(here) else file
+        _names[file] = name.encode()
     return _names[file]
+
+
+def _notebook():
+    """Returns the shell of IPython that runs the program, or None."""
+    ipython = sys.modules.get("IPython")
+    return ipython and ipython.get_ipython()
 
 
 class Handle:

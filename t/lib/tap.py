@@ -1,4 +1,4 @@
-"""tap.py - the functions of a test in Python: ok, equal, raises, share, finish. Prints TAP.
+"""tap.py - the functions of a test in Python: ok, equal, raises, skip, share, group, finish. Prints TAP.
 
 A check's name is a sentence that states the expected fact. A failed check prints what was found.
 """
@@ -33,6 +33,11 @@ def raises(name, call, kind, message):
         if isinstance(e, kind) and message in str(e):
             found = None
     ok(name, found is None, f"found:    {found}\nexpected: {kind.__name__}: {message}")
+
+
+def skip(name, why):
+    """Prints a check that cannot run here."""
+    ok(f"{name} # SKIP {why}", True)
 
 
 def group(*functions):

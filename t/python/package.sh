@@ -1,10 +1,10 @@
 #!/bin/bash
-# package.sh - runs t/python/package.py and t/python/process.py on python/rille with the library of this build. The variable
-# PYTHON names the Python. Skips without cffi and NumPy.
+# package.sh - runs t/python/package.py and t/python/process.py (t/lib/tap.py) on python/rille and python/examples with the library
+# of this build. RILLE_PYTHON names the Python. Skips without cffi and NumPy. The page is docs/python.md.
 build=$(dirname "$(realpath "$1")")
 . t/lib/tap.sh
 export PYTHONPATH=$PWD/python:$PWD/t/lib PYTHONDONTWRITEBYTECODE=1 RILLE_LIBRARY=$build/librille.so RILLE_BUILD=$build
-python=${PYTHON:-python3}
+python=${RILLE_PYTHON:-python3}
 unset RILLE_DEVICES
 if [ ! -e "$RILLE_LIBRARY" ] || grep -q 'RILLE_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
   skip "the Python package" "this build has no library that Python can load"
