@@ -9,7 +9,7 @@ from .steps import graph, live
 from .layout import Placement, placement, sbp
 from .library import Error, lib, text
 from .session import adopt, close, open, seed, wait
-from .tensors import Tensor, eval, explain, from_dlpack, grad, no_grad, tensor
+from .tensors import Tensor, autocast, eval, explain, from_dlpack, grad, no_grad, recompute, tensor
 
 __version__ = text(lib.rille_version())
 

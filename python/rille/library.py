@@ -22,19 +22,22 @@ def declarations(header):
 def load(path):
     """Loads the library, and checks that it has the version of the header."""
     header = pathlib.Path(__file__).with_name("rille.h").read_text()
-    expected = int(re.search(r"#define RILLE_VERSION_NUMBER (\d+)", header)[1])
+    expected = re.search(r'#define RILLE_VERSION "(.*)"', header)[1]
     ffi.cdef(declarations(header))
     try:
         library = ffi.dlopen(path)
     except OSError as e:
         raise ImportError(f"{e}; set RILLE_LIBRARY to the path of librille.so") from None
-    found = library.rille_version_number()
-    if found < expected:
-        raise ImportError(f"{path} has version {found}, expected {expected} or later; install a wheel of the library's version")
+    found = text(library.rille_version())
+    if found.split(".")[:2] != expected.split(".")[:2] or library.rille_version_number() < number(expected):
+        raise ImportError(f"{path} must have the package's version {expected} or a later patch of it, found {found}")
     return library
 
 
-lib = load(os.environ.get("RILLE_LIBRARY") or "librille.so.0")
+def number(version):
+    """Returns the number of a version, as RILLE_VERSION_NUMBER."""
+    major, minor, patch = map(int, version.split("."))
+    return 1000000 * major + 1000 * minor + patch
 
 
 def text(chars):
@@ -53,6 +56,9 @@ def owned_text(chars):
 libc = cffi.FFI()
 libc.cdef("void free(void *);")
 libc = libc.dlopen(None)
+
+
+lib = load(os.environ.get("RILLE_LIBRARY") or "librille.so.0")
 
 
 class Error(Exception):

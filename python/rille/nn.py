@@ -48,8 +48,8 @@ class Module:
             yield from _named(prefix + name, value)
 
     def parameters(self):
-        """Returns the list of parameters."""
-        return [p for _, p in self.named_parameters()]
+        """Returns the list of parameters; one that has several names occurs once."""
+        return list({id(p): p for _, p in self.named_parameters()}.values())
 
     def modules(self):
         """Yields the module and all modules in it."""

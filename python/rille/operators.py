@@ -315,11 +315,17 @@ def add_python_operators(found):
         method = (lambda a, b: op(b, a)) if swapped else (lambda *operands: op(*operands))
         setattr(Tensor, f"__{name}__", method)
 
+    def set_comparison(name, op):
+        def method(a, b):
+            return op(a, b) if isinstance(b, (Tensor, numbers.Real, Live)) else NotImplemented  # t == None is False
+
+        setattr(Tensor, f"__{name}__", method)
+
     for name, own in BINARY.items():
         set_method(name, found[own])
         set_method("r" + name, found[own], swapped=True)
     for name in COMPARISONS:
-        set_method(name, found[name])
+        set_comparison(name, found[name])
     for name, own in UNARY.items():
         set_method(name, found[own])
     Tensor.__hash__ = object.__hash__

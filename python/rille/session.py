@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 
-from .library import Error, check, ffi, lib, options
+from .library import Error, check, ffi, lib, options, raised
 
 _home = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -50,8 +50,9 @@ class Session:
             free(cell)
 
     def at(self):
-        """Tells the library the line of the user's program that makes the next call."""
-        if self.dead and not self.inside:
+        """Reports to the library the line of the user's program that makes the next call; returns the C session."""
+        if not self.inside:
+            raised.clear()
             self.sweep()
         frame = sys._getframe(1)
         while frame.f_back and frame.f_code.co_filename.startswith(_home):
@@ -108,6 +109,9 @@ class Handle:
         if session.closed or session.forked:
             return session.pointer
         return self.cell[0]
+
+    def __reduce__(self):
+        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled; t.numpy() is the value of a tensor")
 
     def __del__(self):
         if hasattr(self, "cell"):

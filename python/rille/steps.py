@@ -25,7 +25,7 @@ class _Numbers:
             fn(*args)
             return 0
         except BaseException as e:
-            raised.append(e)
+            raised[:] = [e]
             return 1
         finally:
             self.session.inside -= 1
@@ -101,7 +101,8 @@ class Step:
     def __init__(self, fn, given):
         self.fn, self.given, self.traces = fn, given, []
         functools.update_wrapper(self, fn)
-        options("graph", "rille_graph_options", given)
+        o, _kept = options("graph", "rille_graph_options", given)
+        check(lib.rille_graph_check(o))
 
     def __call__(self, *inputs):
         for k, x in enumerate(inputs):

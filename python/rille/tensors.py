@@ -103,6 +103,8 @@ class Tensor(Handle):
         return out
 
     def __array__(self, dtype=None, copy=None):
+        if copy is False:
+            raise ValueError("numpy: a tensor must be copied; numpy.from_dlpack(t) shares its memory")
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
     def __dlpack_device__(self):
@@ -251,14 +253,15 @@ def tensor(data, dtype=None, placement=None, sbp=None, requires_grad=False):
     requires_grad  default False
     errors         ragged lists, a dtype that Rille lacks, a layout that the shape does not permit
     """
-    array = np.asarray(data)
-    if array.dtype == np.float64 and not hasattr(data, "dtype"):
-        array = array.astype(np.float32)
-    host = "f32" if dtype == "bf16" else dtype or DTYPES.get(array.dtype)
+    host = "f32" if dtype == "bf16" else dtype
+    array = np.asarray(data, NUMPY.get(host))
+    if host is None:
+        floats = array.dtype == np.float64 and not hasattr(data, "dtype")
+        host = "f32" if floats else DTYPES.get(array.dtype)
     if host not in NUMPY:
         raise TypeError(f"tensor: expected one of the dtypes {', '.join(NUMPY)}, bf16, found {dtype or array.dtype}")
+    session, cell, shape = current(), ffi.new("struct rille_tensor **"), array.shape
     array = np.ascontiguousarray(array, NUMPY[host])
-    session, cell, shape = current(), ffi.new("struct rille_tensor **"), np.shape(data)
     pointer, how = session.at(), layout(session, placement, sbp, len(shape))
     values = ffi.from_buffer(array)
     check(lib.rille_tensor_from_host(pointer, host.encode(), len(shape), ffi.new("int64_t[]", shape), values, how, cell))
@@ -293,14 +296,35 @@ def grad(y, x):
 
 
 @contextlib.contextmanager
-def no_grad():
-    """Records no gradients: with rille.no_grad(): ..., or as a decorator."""
+def _mode(function, on):
+    """Calls a function of the library that sets a mode and returns the previous one; sets that again at the end."""
     session = current()
-    before = lib.rille_grad_mode(session.pointer, False)
+    before = function(session.pointer, on)
     try:
         yield
     finally:
-        lib.rille_grad_mode(session.pointer, before)
+        function(session.pointer, before)
+
+
+def no_grad():
+    """Records no gradients: with rille.no_grad(): ..., or as a decorator."""
+    return _mode(lib.rille_grad_mode, False)
+
+
+def recompute():
+    """Saves nothing for backward, which computes the results again: with rille.recompute(): ..., or as a decorator."""
+    return _mode(lib.rille_recompute, True)
+
+
+def _set_autocast(session, dtype):
+    before = text(lib.rille_autocast_dtype(session))
+    check(lib.rille_autocast(session, ffi.NULL if dtype is None else dtype.encode()))
+    return before
+
+
+def autocast(dtype="bf16"):
+    """Computes matrix products, conv2d and attention in a 16-bit dtype: with rille.autocast("bf16"): ..., or as a decorator."""
+    return _mode(_set_autocast, dtype)
 
 
 def explain(*tensors):
