@@ -26,7 +26,7 @@ struct versioned { uint32_t major, minor; void *context; void (*deleter)(void *)
 
 
 class Form:
-    """One of DLPack's two structs: the names of its capsules, and the functions of the library."""
+    """A struct of DLPack, with the names of its capsules and the functions of the library."""
 
     def __init__(self, name, struct, take, give):
         self.name, self.used = name, b"used_" + name

@@ -81,7 +81,7 @@ class sbp:
 
 
 def layout(session, place, distribution, ndim=-1):
-    """Returns the C layout of a placement and an SBP (one text, or one per mesh axis); NULL if both are None."""
+    """Returns the C layout of a placement and an SBP (one text, or one per mesh axis); NULL without either."""
     if place is None and distribution is None:
         return ffi.NULL
     if place is None:

@@ -52,7 +52,7 @@ class Module:
         return list({id(p): p for _, p in self.named_parameters()}.values())
 
     def modules(self):
-        """Yields the module and all modules in it."""
+        """Yields the module, then the modules that it contains."""
         yield self
         for value in vars(self).values():
             for part in value if isinstance(value, (list, tuple)) else [value]:
@@ -81,7 +81,7 @@ class Module:
         return {name: p.detach() for name, p in self.named_parameters()}
 
     def load_state_dict(self, state):
-        """Assigns tensors or arrays by name: all or, after an error, none."""
+        """Assigns tensors or arrays by name. After an error, the module is unchanged."""
         own = dict(self.named_parameters())
         for name in sorted(own.keys() ^ state.keys()):
             raise KeyError(f"load_state_dict: '{name}' is {'missing' if name in own else 'no parameter of the module'}")
@@ -172,7 +172,7 @@ class Dropout(Module):
 
 
 class Sequential(Module):
-    """Calls layers, operators or functions one after the other."""
+    """Calls layers, operators or functions in order."""
 
     def __init__(self, *layers):
         self.layers = list(layers)

@@ -280,7 +280,7 @@ def of_record(record):
 
 @functools.lru_cache(maxsize=None)
 def find(name):
-    """Returns the operator of this name, which may be one of those that are not for users."""
+    """Returns the operator of this name, also if the operator is internal."""
     return of_record(lib.rille_op_find(name.encode()))
 
 

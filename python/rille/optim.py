@@ -10,7 +10,7 @@ from .tensors import Tensor
 class Optimizer:
     """Updates parameters that have a gradient. lr can be set between steps, also for a compiled step.
 
-    Make it after the parameters have their layouts, because its state gets the same layouts.
+    Set the layouts of the parameters first, because the state of the optimiser gets the same layouts.
     """
 
     op, slots = None, ()

@@ -1,6 +1,6 @@
 """The session: devices and threads of this process, handles of the library, and the Python line of a call.
 
-A process has one session at a time. A session belongs to the thread that opened it, or that called adopt() last.
+A process has one session at a time. The session belongs to the thread that called open() or, later, adopt().
 """
 
 import atexit
@@ -122,14 +122,14 @@ _session = None
 
 
 def current():
-    """Returns the session. Opens one with the devices that RILLE_DEVICES lists if there is none."""
+    """Returns the session; if necessary, opens a session with the devices that RILLE_DEVICES lists."""
     if _session is None or _session.closed:
         open(devices=os.environ.get("RILLE_DEVICES"))
     return _session
 
 
 def open(**given):
-    """Opens the session. Without this call, the first call of another function opens it.
+    """Opens the session. Without a call of open(), the first call of another function opens the session.
 
     devices    devices such as "cpu:8", "cpu:2,cuda:2"; default: cpu:8, or one per core if there are more cores
     seed       seed of random values, default 0

@@ -89,7 +89,7 @@ def flatten(value, tensors):
 
 
 class _Trace(Handle):
-    """One traced form of a step: for inputs of one type and layout. build: makes the result of its tensors."""
+    """A trace of a step, for inputs of one type and layout. build: function that makes the step's result of tensors."""
 
     __slots__ = ("build",)
     free = lib.rille_graph_free

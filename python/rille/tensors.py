@@ -74,7 +74,7 @@ class Tensor(Handle):
         return lib.rille_tensor_is_leaf(self.pointer)
 
     def to_global(self, placement=None, sbp=None):
-        """Returns the tensor on other devices or in another distribution; what is not given stays as it is."""
+        """Returns the tensor on other devices or in another distribution. An argument that is None stays unchanged."""
         session, cell = self.session, ffi.new("struct rille_tensor **")
         session.at()
         how = layout(session, placement or self.placement, sbp or self.sbp, self.ndim)
@@ -283,7 +283,7 @@ def _pointers(tensors):
 
 
 def eval(*tensors):
-    """Computes the values of these tensors in one run."""
+    """Computes the values of the tensors in one run."""
     check(lib.rille_eval(current().at(), len(tensors), _pointers(tensors)))
 
 

@@ -25,7 +25,7 @@ def equal(name, found, expected):
 
 
 def raises(name, call, kind, message):
-    """Checks that a call raises an exception of this class, whose text contains the message."""
+    """Checks that a call raises an exception of the class `kind` with the message in its text."""
     try:
         found = f"no exception, the result {call()!r}"
     except Exception as e:

@@ -91,7 +91,7 @@ def example():
 
 
 def printed(programs, name):
-    """Runs programs that share their names; returns what each of them printed. name: file of the program n in errors."""
+    """Runs programs that share their names; returns their outputs. name: file of program n in errors."""
     names, found = {}, []
     for n, program in enumerate(programs, 1):
         said = io.StringIO()
