@@ -278,6 +278,66 @@ def optimisers():
                (values, reference(kind, 5, 0.1), traces, opt.steps))
 
 
+def failed_steps():
+    table = rille.ones((4, 2), requires_grad=True)
+    opt = optim.Adam([table], lr=0.1)
+
+    def step(ids):
+        loss = rille.embedding(ids, table).sum()
+        loss.backward()
+        opt.step()
+        opt.zero_grad()
+        return loss
+
+    for name, run in ("eager", step), ("compiled", rille.graph(step)):
+        run(rille.tensor([1])).item()
+        before = opt.steps, table.tolist()
+        tap.raises(f"{name}: data out of range is an error", lambda: run(rille.tensor([9])).item(), rille.Error, "embedding: id 9")
+        tap.equal(f"{name}: a step that failed changes neither the parameters nor the count", (opt.steps, table.tolist()), before)
+        run(rille.tensor([2])).item()
+        tap.equal(f"{name}: the next step is counted", opt.steps, before[0] + 1)
+
+
+def pipelines():
+    first, second = rille.placement("cpu", [0]), rille.placement("cpu", [1])
+    x, y = np.float32(np.linspace(-1, 1, 128)).reshape(16, 8), np.arange(16) % 4
+    losses = []
+    for how in {}, {"micro_batches": 4}, {"micro_batches": 4, "schedule": "gpipe"}:
+        rille.seed(0)
+        a, b = nn.Linear(8, 16).to_global(first, "B"), nn.Linear(16, 4).to_global(second, "B")
+        opt = optim.AdamW(a.parameters() + b.parameters(), lr=0.01)
+
+        def step(x, y):
+            loss = b(a(x).relu().to_global(second)).cross_entropy(y)
+            loss.backward()
+            opt.step()
+            opt.zero_grad()
+            return loss
+
+        run = rille.graph(step, **how)
+        losses.append([run(rille.tensor(x, placement=first), rille.tensor(y, placement=second)).item() for _ in range(4)])
+    tap.ok("two stages with micro-batches compute the losses of one batch", close(losses[0], losses[1]) and close(losses[0], losses[2]),
+           losses)
+    place = rille.placement("cpu", [0, 1, 2, 3])
+    w = rille.rand((64, 64), placement=place, sbp="auto", requires_grad=True)
+    planned = rille.graph(lambda x: (x @ w).relu().sum(), auto_parallel="optimal")
+    found = planned(rille.ones((32, 64), placement=place, sbp="auto")).item()
+    tap.ok("a planner chooses the layout of an auto tensor", close(found, w.numpy().sum() * 32, 1e-3) and w.sbp != "B", (found, w.sbp))
+
+
+def modes():
+    x = rille.ones((2, 2), requires_grad=True)
+    with rille.autocast("bf16"):
+        inside = (x @ x).dtype
+    tap.equal("autocast computes products in bf16, and ends", (inside, (x @ x).dtype), ("bf16", "f32"))
+    with rille.recompute():
+        y = x.exp().sin().sum()
+    y.backward()
+    tap.ok("recomputed results have the gradient", close(x.grad, np.e * np.cos(np.e)))
+    decorated = rille.no_grad()(lambda: (x * x).requires_grad)
+    tap.equal("a mode is a decorator, too", (decorated(), decorated(), (x * x).requires_grad), (False, False, True))
+
+
 def steps():
     calls = []
 
@@ -396,6 +456,6 @@ def lifetimes():
 
 
 rille.open(devices="cpu:4")
-tap.group(copies, shared_memory, table, python_operators, indexing, sources, layouts, errors, gradients, optimisers, steps, layers,
+tap.group(copies, shared_memory, table, python_operators, indexing, sources, layouts, errors, gradients, optimisers, failed_steps, pipelines, modes, steps, layers,
           lifetimes)
 sys.exit(tap.finish())

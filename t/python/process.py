@@ -1,4 +1,4 @@
-"""process.py - tests the Python package in processes of their own: fork, end of Python, example, notebook, page, wheel."""
+"""process.py - tests the Python package in processes of their own: fork, end of Python, other libraries, example, notebook, page, wheel."""
 
 import contextlib
 import io
@@ -77,6 +77,16 @@ def fork():
     tap.equal("the child of fork refuses its parent's session by name, and opens one of its own", run("-c", FORK), (0, ""))
 
 
+def libraries():
+    status, said = run("-c", "import rille", env={**os.environ, "RILLE_LIBRARY": "/none/librille.so"})
+    tap.ok("a missing library is an ImportError with the remedy", status == 1 and "set RILLE_LIBRARY to the path" in said, said)
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "other.c").write_text('const char *rille_version(void) { return "9.1.0"; }')
+        made = subprocess.run(["cc", "-shared", "-fPIC", "-o", f"{folder}/other.so", f"{folder}/other.c"])
+        status, said = run("-c", "import rille", env={**os.environ, "RILLE_LIBRARY": f"{folder}/other.so"})
+    tap.ok("a library of another version is refused", made.returncode == 0 and "or a later patch of it, found 9.1.0" in said, said)
+
+
 def example():
     embed = BUILD / "examples/embed"
     if not embed.exists():
@@ -150,5 +160,5 @@ def moved(folder):
 
 
 HOME = pathlib.Path.cwd()
-tap.group(ends, fork, example, notebook, page, *[wheel] * tap.share(1))
+tap.group(ends, fork, libraries, example, notebook, page, *[wheel] * tap.share(1))
 sys.exit(tap.finish())
