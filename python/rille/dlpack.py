@@ -46,7 +46,9 @@ class Form:
 
 
 PLAIN = Form(b"dltensor", "struct plain *", lib.rille_from_dlpack, lib.rille_to_dlpack)
-VERSIONED = Form(b"dltensor_versioned", "struct versioned *", lib.rille_from_dlpack_versioned, lib.rille_to_dlpack_versioned)
+VERSIONED = Form(
+    b"dltensor_versioned", "struct versioned *", lib.rille_from_dlpack_versioned, lib.rille_to_dlpack_versioned
+)
 
 
 def capsule(tensor, max_version):

@@ -64,7 +64,11 @@ def placement(kind, ranks):
     """
     session, out = current(), ffi.new("struct rille_place **")
     shape, flat = _mesh(ranks)
-    check(lib.rille_place(session.at(), kind.encode(), len(shape), ffi.new("int32_t[]", shape), ffi.new("int32_t[]", flat), out))
+    check(
+        lib.rille_place(
+            session.at(), kind.encode(), len(shape), ffi.new("int32_t[]", shape), ffi.new("int32_t[]", flat), out
+        )
+    )
     return Placement(session, out[0])
 
 
@@ -85,7 +89,7 @@ def layout(session, place, distribution, ndim=-1):
     if place is None and distribution is None:
         return ffi.NULL
     if place is None:
-        raise TypeError(f"sbp {distribution!r} needs a placement: placement = rille.placement(\"cpu\", [0, 1])")
+        raise TypeError(f'sbp {distribution!r} needs a placement: placement = rille.placement("cpu", [0, 1])')
     if distribution in (None, "auto"):
         distribution = ["B"] * len(place.shape)
     names, kept = strings([distribution] if isinstance(distribution, str) else distribution)

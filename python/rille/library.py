@@ -94,7 +94,9 @@ def strings(values):
 
 def options(who, struct, values):
     """Returns a struct of options from a dict with the names of its fields, and what must be kept while it is used."""
-    fields = {name: field.type for name, field in ffi.typeof(f"struct {struct}").fields if name not in ("size", "whole")}
+    fields = {
+        name: field.type for name, field in ffi.typeof(f"struct {struct}").fields if name not in ("size", "whole")
+    }
     out, kept = ffi.new(f"struct {struct} *"), []
     out.size = ffi.sizeof(out[0])
     for name, value in values.items():

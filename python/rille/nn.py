@@ -87,7 +87,9 @@ class Module:
             raise KeyError(f"load_state_dict: '{name}' is {'missing' if name in own else 'no parameter of the module'}")
         for name, p in own.items():
             if tuple(state[name].shape) != p.shape:
-                raise ValueError(f"load_state_dict: '{name}' must have the shape {p.shape}, found {tuple(state[name].shape)}")
+                raise ValueError(
+                    f"load_state_dict: '{name}' must have the shape {p.shape}, found {tuple(state[name].shape)}"
+                )
         with no_grad():
             values = [t if isinstance(t, Tensor) else tensor(t) for t in (state[name] for name in own)]
             leaves, sources = ([t.pointer for t in list_] for list_ in (own.values(), values))

@@ -14,7 +14,6 @@ from .tensors import Live, Tensor
 _MOST = 16  # operands and attributes of an operator
 
 
-
 class Attribute:
     """An attribute of an operator: its name, and how a Python value becomes a field of struct rille_attr."""
 
@@ -65,7 +64,9 @@ def fill_argument(who, name, out, value):
     elif isinstance(value, Live):
         out.kind, out.live = lib.RILLE_ARG_LIVE, value.pointer
     elif value is not None:
-        raise TypeError(f"{who}: {name} must be a tensor or a number, found {type(value).__name__}; rille.tensor(x) makes a tensor")
+        raise TypeError(
+            f"{who}: {name} must be a tensor or a number, found {type(value).__name__}; rille.tensor(x) makes a tensor"
+        )
 
 
 class Operator:
@@ -93,8 +94,9 @@ class Operator:
     def __signature__(self):
         kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
         needed = [not o for o in self.optional] + [a.required for a in self.attributes]
-        return inspect.Signature([inspect.Parameter(n, kind, default=empty if need else None) for n, need in
-                                  sorted(zip(self.names, needed), key=lambda pair: not pair[1])])
+        return inspect.Signature(
+            [inspect.Parameter(n, kind, default=empty if need else None) for n, need in zip(self.names, needed)]
+        )
 
     def __repr__(self):
         return f"<operator {self.name}({', '.join(self.names)})>"
@@ -108,7 +110,9 @@ class Operator:
         if spread and len(args) > n + 1:  # x.reshape(4, 5)
             args = (*args[:n], args[n:])
         if len(args) > len(self.names):
-            raise TypeError(f"{self.name}: expected at most {len(self.names)} arguments, ({', '.join(self.names)}), found {len(args)}")
+            raise TypeError(
+                f"{self.name}: expected at most {len(self.names)} arguments, ({', '.join(self.names)}), found {len(args)}"
+            )
         values = list(args) + [None] * (len(self.names) - len(args))
         for name, value in named.items():
             if name not in self.names:
@@ -149,7 +153,7 @@ class Operator:
         attributes, _kept = self.attribute_array(values[n:])
         out = ffi.new("struct rille_tensor *[]", self.nresult)
         check(lib.rille_call(pointer, self.record, len(operands), operands, len(attributes), attributes, out))
-        results = tuple(Tensor(session, ffi.new("struct rille_tensor **", t)) for t in out)
+        results = tuple(Tensor.of(session, t) for t in out)
         return results if self.nresult > 1 else results[0]
 
     def update(self, operands, attributes):
@@ -163,8 +167,10 @@ class Method:
     """An operator with its first operand: x.matmul."""
 
     def __init__(self, operator, tensor):
-        self.operator, self.tensor = operator, tensor
-        self.__name__, self.__repr__ = operator.name, operator.__repr__
+        self.operator, self.tensor, self.__name__ = operator, tensor, operator.name
+
+    def __repr__(self):
+        return f"<method {self.operator.name} of {self.tensor!r}>"
 
     @property
     def __doc__(self):
@@ -221,8 +227,8 @@ def leading_shape(op, args, named):
     """Returns shape and operands of zeros(shape), full(shape, value)."""
     if not args and "shape" not in named:
         raise TypeError(f"{op.name}: expected a shape such as (4, 5), found none")
-    shape = named.pop("shape") if "shape" in named else args[0]
-    return shape_of(op.name, shape), op.sort(args[1:], named)
+    shape, args = (named.pop("shape"), args) if "shape" in named else (args[0], args[1:])
+    return shape_of(op.name, shape), op.sort(args, named)
 
 
 def trailing_shape(op, args, named):
@@ -234,13 +240,16 @@ def trailing_shape(op, args, named):
 
 def range_shape(op, args, named):
     """Returns shape and operands of arange(stop), arange(start, stop, step)."""
-    args = (0, *args) if len(args) == 1 else args
-    start, stop, step = values = (*op.sort(args, named)[:2], args[2] if len(args) > 2 else named.get("step", 1))
+    start, stop, step = values = op.sort(
+        (0, *args) if len(args) == 1 else args, {"step": 1, **named} if len(args) < 3 else named
+    )
+    if not all(isinstance(v, numbers.Real) for v in values):
+        raise TypeError(f"arange: expected numbers stop, or start, stop and step, found {args!r}")
     if step == 0:
         raise ValueError("arange: step must not be 0")
     if all(isinstance(v, numbers.Integral) for v in values):
-        return [len(range(start, stop, step))], list(values)
-    return [max(0, math.ceil((stop - start) / step))], list(values)
+        return [len(range(start, stop, step))], values
+    return [max(0, math.ceil((stop - start) / step))], values
 
 
 def line_shape(op, args, named):
@@ -303,14 +312,23 @@ def add_methods(found):
 
 
 # Python's operators, and the operator of the library that each of them calls.
-BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow", "matmul": "matmul", "and": "logical_and",
-          "or": "logical_or"}
+BINARY = {
+    "add": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "truediv": "div",
+    "pow": "pow",
+    "matmul": "matmul",
+    "and": "logical_and",
+    "or": "logical_or",
+}
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 UNARY = {"neg": "neg", "abs": "abs", "invert": "logical_not"}
 
 
 def add_python_operators(found):
     """Sets +, @, == and the others of Tensor."""
+
     def set_method(name, op, swapped=False):
         method = (lambda a, b: op(b, a)) if swapped else (lambda *operands: op(*operands))
         setattr(Tensor, f"__{name}__", method)

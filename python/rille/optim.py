@@ -89,7 +89,9 @@ class Adam(Optimizer):
     op, slots, decoupled = "adamw", ("m", "v"), False
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):
-        super().__init__(params, lr, beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=weight_decay, decoupled=self.decoupled)
+        super().__init__(
+            params, lr, beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=weight_decay, decoupled=self.decoupled
+        )
 
     def operands(self, p, state, lr, step):
         return [p, *state, p.grad, lr, step]

@@ -82,7 +82,9 @@ def flatten(value, tensors):
     if isinstance(value, dict):
         parts = {name: flatten(v, tensors) for name, v in value.items()}
         return lambda it: {name: part(it) for name, part in parts.items()}
-    raise TypeError(f"graph: the function must return tensors, or lists or dicts of tensors, found {type(value).__name__}")
+    raise TypeError(
+        f"graph: the function must return tensors, or lists or dicts of tensors, found {type(value).__name__}"
+    )
 
 
 # ---- steps ----
@@ -107,7 +109,9 @@ class Step:
     def __call__(self, *inputs):
         for k, x in enumerate(inputs):
             if not isinstance(x, Tensor):
-                raise TypeError(f"graph: argument {k} must be a tensor, found {type(x).__name__}; other values are read by the function itself")
+                raise TypeError(
+                    f"graph: argument {k} must be a tensor, found {type(x).__name__}; other values are read by the function itself"
+                )
         session, handles = current(), ffi.new("struct rille_tensor *[]", [x.pointer for x in inputs])
         session.at()
         if lib.rille_tracing(session.pointer):
@@ -115,7 +119,7 @@ class Step:
         trace = self.fitting(handles) or self.trace(session, handles)
         out = ffi.new("struct rille_tensor *[]", lib.rille_graph_results(trace.pointer))
         check(lib.rille_graph_run(trace.pointer, len(handles), handles, out))
-        return trace.build(iter([Tensor(session, ffi.new("struct rille_tensor **", t)) for t in out]))
+        return trace.build(iter([Tensor.of(session, t) for t in out]))
 
     def fitting(self, handles):
         """Returns a trace that can be called with these inputs, or None. Forgets traces that can never be called again."""
@@ -128,7 +132,7 @@ class Step:
         pieces, tensors, cell = ffi.new("struct rille_tensor *[]", len(handles)), [], ffi.new("struct rille_graph **")
         check(lib.rille_trace_begin(session.pointer, o, len(handles), handles, pieces))
         try:
-            build = flatten(self.fn(*(Tensor(session, ffi.new("struct rille_tensor **", p)) for p in pieces)), tensors)
+            build = flatten(self.fn(*(Tensor.of(session, p) for p in pieces)), tensors)
             session.at()
             check(lib.rille_trace_end(session.pointer, len(tensors), [t.pointer for t in tensors], cell))
         except BaseException:

@@ -9,7 +9,15 @@ from .layout import Placement, layout
 from .library import check, ffi, lib, text
 from .session import Handle, current
 
-NUMPY = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "bool": np.bool_}
+NUMPY = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "f16": np.float16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "u8": np.uint8,
+    "bool": np.bool_,
+}
 DTYPES = {np.dtype(kind): name for name, kind in NUMPY.items()}
 
 
@@ -26,6 +34,11 @@ class Tensor(Handle):
     __slots__ = ()
     free = lib.rille_tensor_free
     __array_ufunc__ = None  # lets numpy_array + tensor call the tensor's method
+
+    @classmethod
+    def of(cls, session, pointer):
+        """Returns the tensor of a handle of the library, which the tensor owns from then on."""
+        return cls(session, ffi.new("struct rille_tensor **", pointer))
 
     # ---- type and layout ----
 
@@ -209,7 +222,7 @@ class Tensor(Handle):
     def grad(self):
         """The gradient that backward() added; None: no gradient."""
         found = lib.rille_tensor_grad(self.pointer)
-        return Tensor(self.session, ffi.new("struct rille_tensor **", found)) if found else None
+        return Tensor.of(self.session, found) if found else None
 
     @grad.setter
     def grad(self, value):
@@ -264,7 +277,9 @@ def tensor(data, dtype=None, placement=None, sbp=None, requires_grad=False):
     array = np.ascontiguousarray(array, NUMPY[host])
     pointer, how = session.at(), layout(session, placement, sbp, len(shape))
     values = ffi.from_buffer(array)
-    check(lib.rille_tensor_from_host(pointer, host.encode(), len(shape), ffi.new("int64_t[]", shape), values, how, cell))
+    check(
+        lib.rille_tensor_from_host(pointer, host.encode(), len(shape), ffi.new("int64_t[]", shape), values, how, cell)
+    )
     out = Tensor(session, cell)
     if dtype == "bf16":
         out = out.cast("bf16").detach()
@@ -292,7 +307,7 @@ def grad(y, x):
     session, out = current(), ffi.new("struct rille_tensor *[]", len(x))
     session.at()
     check(lib.rille_tensor_grad_of(y.pointer, len(x), _pointers(x), out))
-    return [Tensor(session, ffi.new("struct rille_tensor **", g)) for g in out]
+    return [Tensor.of(session, g) for g in out]
 
 
 @contextlib.contextmanager

@@ -1,7 +1,9 @@
 """package.py - tests the Python package in one process: values, layouts, operators, gradients, steps, layers, errors."""
 
 import gc
+import inspect
 import itertools
+import operator as py
 import sys
 import threading
 
@@ -12,7 +14,7 @@ import rille
 from rille import nn, operators, optim
 from rille.library import ffi, lib
 from rille.session import current
-from rille.tensors import DTYPES, NUMPY
+from rille.tensors import NUMPY
 
 
 def close(found, expected, tolerance=1e-5):
@@ -28,8 +30,13 @@ def aligned(array):
     return out
 
 
-VIEWS = {"all": lambda a: a, "transposed": lambda a: a.T, "strided": lambda a: a[::2, ::-1], "empty": lambda a: a[1:1],
-         "scalar": lambda a: a[1, 2]}
+VIEWS = {
+    "all": lambda a: a,
+    "transposed": lambda a: a.T,
+    "strided": lambda a: a[::2, ::-1],
+    "empty": lambda a: a[1:1],
+    "scalar": lambda a: a[1, 2],
+}
 
 
 def copies():
@@ -38,16 +45,30 @@ def copies():
         for view, of in VIEWS.items():
             array = of(np.arange(24).reshape(4, 6).astype(kind))
             t = rille.tensor(array)
-            if t.dtype != name or t.shape != array.shape or not np.array_equal(t.numpy(), array) or t.tolist() != array.tolist():
+            if (
+                t.dtype != name
+                or t.shape != array.shape
+                or not np.array_equal(t.numpy(), array)
+                or t.tolist() != array.tolist()
+            ):
                 wrong.append((name, view))
     tap.equal("each dtype and form of an array is copied in and out", wrong, [])
-    tap.equal("numbers and lists have the dtypes f32, i64 and bool", [rille.tensor(v).dtype for v in (1.5, [1, 2], [[True]])],
-              ["f32", "i64", "bool"])
+    tap.equal(
+        "numbers and lists have the dtypes f32, i64 and bool",
+        [rille.tensor(v).dtype for v in (1.5, [1, 2], [[True]])],
+        ["f32", "i64", "bool"],
+    )
     t = rille.tensor([1.0, 2.5], dtype="bf16")
-    tap.equal("bf16 is made of numbers and read as float32", (t.dtype, t.is_leaf, t.numpy().dtype, t.tolist()),
-              ("bf16", True, np.float32, [1.0, 2.5]))
-    tap.equal("item has the type of the dtype", [rille.tensor(v, dtype=d).item() for v, d in ((2, "f64"), (2, "i32"), (1, "bool"))],
-              [2.0, 2, True])
+    tap.equal(
+        "bf16 is made of numbers and read as float32",
+        (t.dtype, t.is_leaf, t.numpy().dtype, t.tolist()),
+        ("bf16", True, np.float32, [1.0, 2.5]),
+    )
+    tap.equal(
+        "item has the type of the dtype",
+        [rille.tensor(v, dtype=d).item() for v, d in ((2, "f64"), (2, "i32"), (1, "bool"))],
+        [2.0, 2, True],
+    )
 
 
 def shared_memory():
@@ -72,8 +93,12 @@ def shared_memory():
     capsule = rille.ones((3,)).__dlpack__()
     tap.ok("a capsule that nobody takes is released", capsule is not None)
     del capsule
-    tap.raises("an object without __dlpack__ is refused", lambda: rille.from_dlpack([1]), TypeError,
-               "from_dlpack: expected an array with the method __dlpack__, found list")
+    tap.raises(
+        "an object without __dlpack__ is refused",
+        lambda: rille.from_dlpack([1]),
+        TypeError,
+        "from_dlpack: expected an array with the method __dlpack__, found list",
+    )
     sharded = rille.ones((4,), placement=rille.placement("cpu", [0, 1]), sbp="S(0)")
     tap.raises("a sharded tensor is refused by name", lambda: np.from_dlpack(sharded), rille.Error, "rille_to_dlpack")
 
@@ -84,54 +109,109 @@ def table():
         i += 1
         if not lib.rille_op_hidden(record):
             names.add(ffi.string(lib.rille_op_name(record)).decode())
-    tap.equal("each operator of the table is a function or a method", [n for n in sorted(names) if not
-              hasattr(rille, n) and not hasattr(rille.Tensor, n)], [])
+    tap.equal(
+        "each operator of the table is a function or a method",
+        [n for n in sorted(names) if not hasattr(rille, n) and not hasattr(rille.Tensor, n)],
+        [],
+    )
     found = operators.public().values()
     tap.ok("there are at least 80 operators", len(found) >= 80, len(found))
-    tap.equal("the help page of each operator is its docstring", [op.name for op in found if not op.__doc__.startswith(op.name)], [])
+    tap.equal(
+        "the help page of each operator is its docstring",
+        [op.name for op in found if not op.__doc__.startswith(op.name)],
+        [],
+    )
+    tap.equal("each operator has a signature", [op.name for op in found if not inspect.signature(op)], [])
     tap.equal("a method has the page, too", rille.ones((2,)).relu.__doc__, rille.relu.__doc__)
 
 
 def python_operators():
     a, b = np.float32([[1, -2, 3], [4, 5, -6]]), np.float32([[2, 2, 0.5], [1, 3, 2]])
-    import operator as py
-
     functions = [py.add, py.sub, py.mul, py.truediv, py.eq, py.ne, py.lt, py.le, py.gt, py.ge]
-    forms = {"two tensors": (rille.tensor, rille.tensor), "a number at the right": (rille.tensor, lambda _: 2.0),
-             "a number at the left": (lambda _: 2.0, rille.tensor)}
-    wrong = [(f.__name__, form) for f, (form, (left, right)) in itertools.product(functions, forms.items())
-             if not close(f(left(a), right(b)), f(a if left is rille.tensor else 2.0, b if right is rille.tensor else 2.0))]
+    forms = {
+        "two tensors": (rille.tensor, rille.tensor),
+        "a number at the right": (rille.tensor, lambda _: 2.0),
+        "a number at the left": (lambda _: 2.0, rille.tensor),
+    }
+    wrong = [
+        (f.__name__, form)
+        for f, (form, (left, right)) in itertools.product(functions, forms.items())
+        if not close(f(left(a), right(b)), f(a if left is rille.tensor else 2.0, b if right is rille.tensor else 2.0))
+    ]
     tap.equal("each operator of Python computes what NumPy computes", wrong, [])
     t = rille.tensor(a)
     pairs = [(-t, -a), (abs(t), abs(a)), (t**2, a**2), (t @ rille.tensor(b.T), a @ b.T), (2.0**t, 2.0**a)]
     tap.ok("-, abs, ** and @ compute what NumPy computes", all(close(x, y) for x, y in pairs))
     m, n = rille.tensor([True, True, False]), rille.tensor([True, False, False])
-    tap.equal("&, | and ~ are logical", [(m & n).tolist(), (m | n).tolist(), (~m).tolist()],
-              [[True, False, False], [True, True, False], [False, False, True]])
-    tap.raises("an array of NumPy is no operand", lambda: a + t, TypeError, "add: a must be a tensor or a number, found ndarray")
+    tap.equal(
+        "&, | and ~ are logical",
+        [(m & n).tolist(), (m | n).tolist(), (~m).tolist()],
+        [[True, False, False], [True, True, False], [False, False, True]],
+    )
+    tap.raises(
+        "an array of NumPy is no operand",
+        lambda: a + t,
+        TypeError,
+        "add: a must be a tensor or a number, found ndarray",
+    )
 
 
-KEYS = [0, -1, slice(1, None), slice(None, None, 2), slice(3, 1), (0, 1), (slice(None), 2), (..., 0), (None, 1), (1, None, 2),
-        (0, ..., slice(1, 3)), (slice(0, 2), slice(None), -2), (..., None), ()]
+KEYS = [
+    0,
+    -1,
+    slice(1, None),
+    slice(None, None, 2),
+    slice(3, 1),
+    (0, 1),
+    (slice(None), 2),
+    (..., 0),
+    (None, 1),
+    (1, None, 2),
+    (0, ..., slice(1, 3)),
+    (slice(0, 2), slice(None), -2),
+    (..., None),
+    (),
+]
 
 
 def indexing():
     array = np.arange(24).reshape(2, 3, 4)
     t = rille.tensor(array)
-    tap.equal("each index selects what NumPy selects", [k for k in KEYS if not np.array_equal(t[k].numpy(), array[k])], [])
+    tap.equal(
+        "each index selects what NumPy selects", [k for k in KEYS if not np.array_equal(t[k].numpy(), array[k])], []
+    )
     tap.equal("a tensor of integers selects rows", t[:, rille.tensor([2, 0])].tolist(), array[:, [2, 0]].tolist())
     tap.equal("a loop has the rows", [r.tolist() for r in t], array.tolist())
-    tap.raises("a position beyond the end is named", lambda: t[0, 3], IndexError,
-               "index: position 3 is out of range: axis 0 has 3 entries")
+    tap.raises(
+        "a position beyond the end is named",
+        lambda: t[0, 3],
+        IndexError,
+        "index: position 3 is out of range: axis 0 has 3 entries",
+    )
     tap.raises("too many positions are named", lambda: t[0, 0, 0, 0], IndexError, "expected at most 3 positions")
     tap.raises("a negative step is refused", lambda: t[::-1], IndexError, "x.flip(axis) reverses an axis")
 
 
 def sources():
-    made = [(rille.zeros((2, 3)), np.zeros((2, 3))), (rille.full((2,), 7), np.full(2, 7)), (rille.eye(2, 3), np.eye(2, 3)),
-            (rille.arange(5), np.arange(5)), (rille.arange(1, 2, 0.25), np.arange(1, 2, 0.25)), (rille.arange(5, 0, -2), [5, 3, 1]),
-            (rille.linspace(0, 1, 5), np.linspace(0, 1, 5)), (rille.ones(3), np.ones(3))]
+    made = [
+        (rille.zeros((2, 3)), np.zeros((2, 3))),
+        (rille.full((2,), 7), np.full(2, 7)),
+        (rille.eye(2, 3), np.eye(2, 3)),
+        (rille.arange(5), np.arange(5)),
+        (rille.arange(1, 2, 0.25), np.arange(1, 2, 0.25)),
+        (rille.arange(5, 0, -2), [5, 3, 1]),
+        (rille.linspace(0, 1, 5), np.linspace(0, 1, 5)),
+        (rille.ones(3), np.ones(3)),
+    ]
     tap.ok("each source makes its values", all(t.shape == np.shape(a) and close(t, a) for t, a in made))
+    tap.equal("arange has a step by name", rille.arange(5, step=2).tolist(), [0, 2, 4])
+    tap.equal("full has arguments by name", rille.full(shape=(2,), value=3).tolist(), [3, 3])
+    tap.raises(
+        "arange needs a number",
+        lambda: rille.arange(),
+        TypeError,
+        "arange: expected numbers stop, or start, stop and step",
+    )
     values = rille.randint(3, 6, (50,)).numpy()
     tap.ok("randint draws from low to high - 1", set(values) == {3, 4, 5}, values)
     rille.seed(5)
@@ -153,16 +233,32 @@ def layouts():
         if t.placement != place or not np.array_equal(u.numpy(), array):
             wrong.append((sbp, to))
     tap.equal("moves between layouts keep the values", wrong, [])
-    tap.equal("a placement has kind, shape and ranks", (mesh.kind, mesh.shape, mesh.ranks, str(line)),
-              ("cpu", (2, 2), [0, 1, 2, 3], "cpu[0, 1]"))
+    tap.equal(
+        "a placement has kind, shape and ranks",
+        (mesh.kind, mesh.shape, mesh.ranks, str(line)),
+        ("cpu", (2, 2), [0, 1, 2, 3], "cpu[0, 1]"),
+    )
     split = rille.tensor(array, placement=line, sbp=rille.sbp.split(0))
-    tap.equal("a split matrix has a sum of addends", (split.sbp, split.sum().sbp, split.to_local(1).tolist()),
-              ("S(0)", "P", array[2:].tolist()))
+    tap.equal(
+        "a split matrix has a sum of addends",
+        (split.sbp, split.sum().sbp, split.to_local(1).tolist()),
+        ("S(0)", "P", array[2:].tolist()),
+    )
     tap.equal("an SBP without a placement keeps the devices", split.to_global(sbp="B").placement, line)
     tap.ok("explain shows the moves", "2 operators" in rille.explain((split @ split.transpose(0, 1))))
     tap.raises("an SBP needs a placement", lambda: rille.zeros((2,), sbp="B"), TypeError, "needs a placement")
-    tap.raises("the lists of a mesh have equal lengths", lambda: rille.placement("cpu", [[0, 1], [2]]), ValueError, "equal lengths")
-    tap.raises("an unknown SBP is an error of the library", lambda: rille.zeros((2,), placement=line, sbp="Q"), rille.Error, "Q")
+    tap.raises(
+        "the lists of a mesh have equal lengths",
+        lambda: rille.placement("cpu", [[0, 1], [2]]),
+        ValueError,
+        "equal lengths",
+    )
+    tap.raises(
+        "an unknown SBP is an error of the library",
+        lambda: rille.zeros((2,), placement=line, sbp="Q"),
+        rille.Error,
+        "Q",
+    )
 
 
 def errors():
@@ -175,13 +271,20 @@ def errors():
         found = e
     expected = f"t/python/package.py:{line}"
     tap.equal("an error has kind and line", (found.kind, found.line), ("shapes do not fit", expected))
-    tap.ok("its text begins with the line, and has the operator's words",
-           str(found).startswith(f"{expected}: matmul: dimension 1 of a is 3 but dimension 0 of b is 1"), found)
+    tap.ok(
+        "its text begins with the line, and has the operator's words",
+        str(found).startswith(f"{expected}: matmul: dimension 1 of a is 3 but dimension 0 of b is 1"),
+        found,
+    )
     table = rille.zeros((4, 2))
     line = sys._getframe().f_lineno + 1
     rows = rille.embedding(rille.tensor([9]), table)
-    tap.raises("an error of data has the line of the operator, not of the read", lambda: rows.numpy(), rille.Error,
-               f"t/python/package.py:{line}: embedding")
+    tap.raises(
+        "an error of data has the line of the operator, not of the read",
+        lambda: rows.numpy(),
+        rille.Error,
+        f"t/python/package.py:{line}: embedding",
+    )
     calls = [
         (lambda: a.sum(axis="x"), "sum: axis must be an integer or a list of integers, found 'x'"),
         (lambda: a.sum(keepdim=2), "sum: keepdim must be True or False, found 2"),
@@ -192,16 +295,27 @@ def errors():
         (lambda: rille.matmul(a, b=a, a=a), "matmul: a is given twice"),
         (lambda: rille.zeros(), "zeros: expected a shape such as (4, 5), found none"),
         (lambda: rille.zeros("x"), "zeros: the shape must be a list of sizes such as (4, 5), found 'x'"),
-        (lambda: rille.tensor(np.zeros(2, np.int16)), "expected one of the dtypes f32, f64, f16, i32, i64, u8, bool, bf16, found int16"),
+        (
+            lambda: rille.tensor(np.zeros(2, np.int16)),
+            "expected one of the dtypes f32, f64, f16, i32, i64, u8, bool, bf16, found int16",
+        ),
         (lambda: rille.graph(abs, lags=1), "graph: unknown option 'lags'; expected one of: micro_batches, schedule"),
         (lambda: rille.graph(abs, lag="x"), "graph: lag must be a C 'int', found 'x'"),
         (lambda: rille.graph(abs)(3), "graph: argument 0 must be a tensor, found int"),
-        (lambda: rille.graph(lambda x: 3)(a), "graph: the function must return tensors, or lists or dicts of tensors, found int"),
+        (
+            lambda: rille.graph(lambda x: 3)(a),
+            "graph: the function must return tensors, or lists or dicts of tensors, found int",
+        ),
         (lambda: optim.SGD([a + 1]), "SGD: parameter 0 must be a leaf tensor, found f32 (1, 3) B on cpu[0]"),
     ]
     for call, message in calls:
         tap.raises(message, call, TypeError, message)
-    tap.raises("an unknown word of an attribute is an error of the library", lambda: a.gelu(approximate="x"), rille.Error, "gelu")
+    tap.raises(
+        "an unknown word of an attribute is an error of the library",
+        lambda: a.gelu(approximate="x"),
+        rille.Error,
+        "gelu",
+    )
     tap.raises("a second session is refused", lambda: rille.open(), rille.Error, "a session is open already")
 
 
@@ -273,9 +387,14 @@ def optimisers():
                 run(rille.tensor(1.0))
             values.append(w.tolist())
             traces = len(run.traces) if compiled else 1
-        tap.ok(f"{kind} computes its formula; a compiled step computes the same bits, is traced once, and counts steps",
-               close(values[0], reference(kind, 5, 0.1), 1e-5) and values[0] == values[1] and traces == 1 and opt.steps == 5,
-               (values, reference(kind, 5, 0.1), traces, opt.steps))
+        tap.ok(
+            f"{kind} computes its formula; a compiled step computes the same bits, is traced once, and counts steps",
+            close(values[0], reference(kind, 5, 0.1), 1e-5)
+            and values[0] == values[1]
+            and traces == 1
+            and opt.steps == 5,
+            (values, reference(kind, 5, 0.1), traces, opt.steps),
+        )
 
 
 def failed_steps():
@@ -292,8 +411,17 @@ def failed_steps():
     for name, run in ("eager", step), ("compiled", rille.graph(step)):
         run(rille.tensor([1])).item()
         before = opt.steps, table.tolist()
-        tap.raises(f"{name}: data out of range is an error", lambda: run(rille.tensor([9])).item(), rille.Error, "embedding: id 9")
-        tap.equal(f"{name}: a step that failed changes neither the parameters nor the count", (opt.steps, table.tolist()), before)
+        tap.raises(
+            f"{name}: data out of range is an error",
+            lambda: run(rille.tensor([9])).item(),
+            rille.Error,
+            "embedding: id 9",
+        )
+        tap.equal(
+            f"{name}: a step that failed changes neither the parameters nor the count",
+            (opt.steps, table.tolist()),
+            before,
+        )
         run(rille.tensor([2])).item()
         tap.equal(f"{name}: the next step is counted", opt.steps, before[0] + 1)
 
@@ -315,14 +443,23 @@ def pipelines():
             return loss
 
         run = rille.graph(step, **how)
-        losses.append([run(rille.tensor(x, placement=first), rille.tensor(y, placement=second)).item() for _ in range(4)])
-    tap.ok("two stages with micro-batches compute the losses of one batch", close(losses[0], losses[1]) and close(losses[0], losses[2]),
-           losses)
+        losses.append(
+            [run(rille.tensor(x, placement=first), rille.tensor(y, placement=second)).item() for _ in range(4)]
+        )
+    tap.ok(
+        "two stages with micro-batches compute the losses of one batch",
+        close(losses[0], losses[1]) and close(losses[0], losses[2]),
+        losses,
+    )
     place = rille.placement("cpu", [0, 1, 2, 3])
     w = rille.rand((64, 64), placement=place, sbp="auto", requires_grad=True)
     planned = rille.graph(lambda x: (x @ w).relu().sum(), auto_parallel="optimal")
     found = planned(rille.ones((32, 64), placement=place, sbp="auto")).item()
-    tap.ok("a planner chooses the layout of an auto tensor", close(found, w.numpy().sum() * 32, 1e-3) and w.sbp != "B", (found, w.sbp))
+    tap.ok(
+        "a planner chooses the layout of an auto tensor",
+        close(found, w.numpy().sum() * 32, 1e-3) and w.sbp != "B",
+        (found, w.sbp),
+    )
 
 
 def modes():
@@ -349,8 +486,11 @@ def steps():
     a, b = rille.tensor([3.0, 4.0]), rille.tensor([1.0, 2.0])
     for _ in range(3):
         found = pair(a, b)
-    tap.equal("a step returns what its function returned", (found["sum"].tolist(), found["rest"][0].tolist(), found["rest"][1],
-              found["rest"][2][0].tolist()), ([4, 6], [2, 2], None, [3, 8]))
+    tap.equal(
+        "a step returns what its function returned",
+        (found["sum"].tolist(), found["rest"][0].tolist(), found["rest"][1], found["rest"][2][0].tolist()),
+        ([4, 6], [2, 2], None, [3, 8]),
+    )
     pair(rille.ones((3,)), rille.ones((3,)))
     tap.equal("the function is recorded once for each type", calls, [(2,), (3,)])
     tap.ok("a step explains its layouts", "operators" in pair.explain())
@@ -361,12 +501,16 @@ def steps():
         return state["n"]
 
     live = rille.graph(lambda x: x * rille.live(ask))
-    tap.equal("a live number is asked for at each call", [live(a).tolist() for _ in range(3)], [[3, 4], [6, 8], [9, 12]])
+    tap.equal(
+        "a live number is asked for at each call", [live(a).tolist() for _ in range(3)], [[3, 4], [6, 8], [9, 12]]
+    )
 
     def bad(x):
         x.backward_gone()
 
-    tap.raises("an exception of the function is passed on", lambda: rille.graph(bad)(a), AttributeError, "backward_gone")
+    tap.raises(
+        "an exception of the function is passed on", lambda: rille.graph(bad)(a), AttributeError, "backward_gone"
+    )
     tap.equal("after it, no trace is open", lib.rille_tracing(current().pointer), False)
     broken = rille.graph(lambda x: x * rille.live(lambda: state["gone"]))
     try:
@@ -403,9 +547,18 @@ def layers():
     model.load_state_dict(state)
     tap.ok("a state of arrays is loaded", all(np.array_equal(p.numpy(), state[n]) for n, p in model.named_parameters()))
     tap.raises("a missing name is reported", lambda: model.load_state_dict({}), KeyError, "is missing")
-    tap.raises("a wrong shape is reported", lambda: model.load_state_dict({**state, names[1]: x}), ValueError, "must have the shape (3,)")
+    tap.raises(
+        "a wrong shape is reported",
+        lambda: model.load_state_dict({**state, names[1]: x}),
+        ValueError,
+        "must have the shape (3,)",
+    )
     place = rille.placement("cpu", [0, 1])
-    tap.equal("to_global moves the parameters", {(p.placement, p.sbp) for p in model.to_global(place, "B").parameters()}, {(place, "B")})
+    tap.equal(
+        "to_global moves the parameters",
+        {(p.placement, p.sbp) for p in model.to_global(place, "B").parameters()},
+        {(place, "B")},
+    )
     single = nn.Sequential(nn.Linear(6, 4), rille.gelu, nn.LayerNorm(4))
     before = single(t).numpy()
     single.to_global(place, "B")
@@ -437,7 +590,9 @@ def lifetimes():
     thread = threading.Thread(target=held.clear)
     thread.start()
     thread.join()
-    tap.equal("handles that another thread drops are freed by the session's thread", (len(held), full - counters()), (0, 10))
+    tap.equal(
+        "handles that another thread drops are freed by the session's thread", (len(held), full - counters()), (0, 10)
+    )
     found = []
 
     def other(prepare):
@@ -452,10 +607,28 @@ def lifetimes():
         thread.start()
         thread.join()
     rille.adopt()
-    tap.equal("another thread is refused until it adopts the session", (found, rille.ones((1,)).item()), ([True, [1, 1]], 1.0))
+    tap.equal(
+        "another thread is refused until it adopts the session", (found, rille.ones((1,)).item()), ([True, [1, 1]], 1.0)
+    )
 
 
 rille.open(devices="cpu:4")
-tap.group(copies, shared_memory, table, python_operators, indexing, sources, layouts, errors, gradients, optimisers, failed_steps, pipelines, modes, steps, layers,
-          lifetimes)
+tap.group(
+    copies,
+    shared_memory,
+    table,
+    python_operators,
+    indexing,
+    sources,
+    layouts,
+    errors,
+    gradients,
+    optimisers,
+    failed_steps,
+    pipelines,
+    modes,
+    steps,
+    layers,
+    lifetimes,
+)
 sys.exit(tap.finish())
