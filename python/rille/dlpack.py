@@ -16,7 +16,7 @@ _py.PyCapsule_New.restype = ctypes.py_object
 _Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _py.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, _Destructor]
 
-# Fields of dlpack.h (version 1), up to the deleter. The array description that precedes or follows is not read here.
+# The structs of dlpack.h (version 1), as far as the deleter.
 layouts = cffi.FFI()
 layouts.cdef("""
 struct plain { void *data; int32_t device_type, device_id, ndim; uint8_t code, bits; uint16_t lanes; int64_t *shape, *strides;
@@ -54,7 +54,7 @@ VERSIONED = Form(
 def capsule(tensor, max_version):
     """Returns a capsule with the memory of a tensor, in the newest struct that the other library reads."""
     form = VERSIONED if max_version and max_version[0] >= 1 else PLAIN
-    out = ffi.new(f"{'struct DLManagedTensorVersioned' if form is VERSIONED else 'struct DLManagedTensor'} **")
+    out = ffi.new(ffi.typeof(form.give).args[1])
     check(form.give(tensor, out))
     return _py.PyCapsule_New(int(ffi.cast("intptr_t", out[0])), form.name, form.destructor)
 

@@ -83,8 +83,9 @@ class Module:
     def load_state_dict(self, state):
         """Assigns tensors or arrays by name. After an error, the module is unchanged."""
         own = dict(self.named_parameters())
-        for name in sorted(own.keys() ^ state.keys()):
-            raise KeyError(f"load_state_dict: '{name}' is {'missing' if name in own else 'no parameter of the module'}")
+        if wrong := sorted(own.keys() ^ state.keys()):
+            fault = "is missing" if wrong[0] in own else "is no parameter of the module"
+            raise KeyError(f"load_state_dict: '{wrong[0]}' {fault}")
         for name, p in own.items():
             if tuple(state[name].shape) != p.shape:
                 raise ValueError(
@@ -92,7 +93,7 @@ class Module:
                 )
         with no_grad():
             values = [t if isinstance(t, Tensor) else tensor(t) for t in (state[name] for name in own)]
-            leaves, sources = ([t.pointer for t in list_] for list_ in (own.values(), values))
+            leaves, sources = [p.pointer for p in own.values()], [t.pointer for t in values]
             check(lib.rille_tensors_assign(current().at(), len(leaves), leaves, sources, ffi.NULL))
 
 

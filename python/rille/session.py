@@ -21,7 +21,7 @@ class Session:
         out = ffi.new("struct rille_session **")
         o, self.kept = options("open", "rille_options", given)
         check(lib.rille_open(o, out))
-        self.cell, self.thread, self.process = out, threading.get_ident(), os.getpid()
+        self.cell, self.thread = out, threading.get_ident()
         self.closed = self.forked = False
         self.inside = 0  # depth of Python functions that the library is calling
         self.dead, self.line = collections.deque(), None
@@ -51,6 +51,7 @@ class Session:
 
     def at(self):
         """Reports to the library the line of the user's program that makes the next call; returns the C session."""
+        pointer = self.pointer
         if not self.inside:
             raised.clear()
             self.sweep()
@@ -58,7 +59,6 @@ class Session:
         while frame.f_back and frame.f_code.co_filename.startswith(_home):
             frame = frame.f_back
         line = (frame.f_code.co_filename, frame.f_lineno)
-        pointer = self.pointer
         if line != self.line:
             self.line = line
             lib.rille_at(pointer, _shown(line[0]), line[1], ffi.NULL, 0)

@@ -77,7 +77,8 @@ def flatten(value, tensors):
     if value is None:
         return lambda it: None
     if isinstance(value, (tuple, list)):
-        kind, parts = type(value), [flatten(v, tensors) for v in value]
+        kind = getattr(value, "_make", type(value))  # of a named tuple, or tuple or list
+        parts = [flatten(v, tensors) for v in value]
         return lambda it: kind([part(it) for part in parts])
     if isinstance(value, dict):
         parts = {name: flatten(v, tensors) for name, v in value.items()}
@@ -102,7 +103,7 @@ class Step:
 
     def __init__(self, fn, given):
         self.fn, self.given, self.traces = fn, given, []
-        functools.update_wrapper(self, fn)
+        functools.update_wrapper(self, fn, updated=())
         o, _kept = options("graph", "rille_graph_options", given)
         check(lib.rille_graph_check(o))
 

@@ -1,5 +1,6 @@
 """package.py - tests the Python package in one process: values, layouts, operators, gradients, steps, layers, errors."""
 
+import collections
 import gc
 import inspect
 import itertools
@@ -14,6 +15,7 @@ import rille
 from rille import nn, operators, optim
 from rille.library import ffi, lib
 from rille.session import current
+from rille.steps import _lives as live_functions
 from rille.tensors import NUMPY
 
 
@@ -30,6 +32,7 @@ def aligned(array):
     return out
 
 
+OLD_NUMPY = int(np.__version__.split(".")[0]) < 2  # shares no bool and no read-only memory
 VIEWS = {
     "all": lambda a: a,
     "transposed": lambda a: a.T,
@@ -75,7 +78,7 @@ def shared_memory():
     wrong = []
     for kind in NUMPY.values():
         for view, of in VIEWS.items():
-            if view == "scalar" or kind is np.bool_:
+            if view == "scalar" or (kind is np.bool_ and OLD_NUMPY):
                 continue
             array = of(aligned(np.arange(24).reshape(4, 6).astype(kind)))
             t = rille.from_dlpack(array)
@@ -90,6 +93,10 @@ def shared_memory():
     held = sys.getrefcount(array)
     del t
     tap.ok("a tensor keeps the array, and releases it", held > references and sys.getrefcount(array) == references)
+    if not OLD_NUMPY:
+        array.flags.writeable = False
+        t = rille.from_dlpack(array)
+        tap.ok("read-only memory is copied", np.from_dlpack(t).ctypes.data != array.ctypes.data and close(t, array))
     capsule = rille.ones((3,)).__dlpack__()
     tap.ok("a capsule that nobody takes is released", capsule is not None)
     del capsule
@@ -494,6 +501,8 @@ def steps():
     pair(rille.ones((3,)), rille.ones((3,)))
     tap.equal("the function is recorded once for each type", calls, [(2,), (3,)])
     tap.ok("a step explains its layouts", "operators" in pair.explain())
+    Pair = collections.namedtuple("Pair", "left right")
+    tap.equal("a named tuple is returned as one", rille.graph(lambda x: Pair(x, -x))(a).right.tolist(), [-3, -4])
     state = {"n": 0}
 
     def ask():
@@ -542,6 +551,9 @@ def layers():
     tap.ok("Dropout drops in training alone", 0 in drop(t + 2).numpy() and np.array_equal(drop.eval()(t).numpy(), x))
     model = nn.Sequential(linear, rille.relu, nn.Sequential(nn.Linear(3, 2, bias=False)))
     names = ["layers.0.weight", "layers.0.bias", "layers.2.layers.0.weight"]
+    tap.ok("a module is compiled like a function", close(rille.graph(model)(t), model(t).numpy()))
+    tied = nn.Sequential(linear, linear)
+    tap.equal("a parameter with two names occurs once", len(tied.parameters()), 2)
     tap.equal("parameters have names", [n for n, _ in model.named_parameters()], names)
     state = {name: p.numpy() + 1 for name, p in model.state_dict().items()}
     model.load_state_dict(state)
@@ -584,6 +596,17 @@ def lifetimes():
         work()
     gc.collect()
     tap.equal("handles are freed with their objects", counters(), before)
+
+    def read():
+        x = rille.ones((2,))
+        rille.graph(lambda y: y * rille.live(lambda: 2))(x)
+
+    functions = len(live_functions)
+    for _ in range(3):
+        read()
+    gc.collect()
+    rille.zeros((1,))
+    tap.equal("functions of live numbers are freed with the steps that read them", len(live_functions), functions)
     held = [rille.ones((2,)) for _ in range(10)]
     rille.eval(*held)
     full = counters()
