@@ -62,6 +62,8 @@ def placement(kind, ranks):
     returns    a Placement
     errors     an unknown kind, a device that the session does not have
     """
+    if not isinstance(kind, str):
+        raise TypeError(f'placement: kind must be "cpu", "cuda" or "meta", found {kind!r}')
     session, out = current(), ffi.new("struct rille_place **")
     shape, flat = _mesh(ranks)
     check(
@@ -88,11 +90,18 @@ def layout(session, place, distribution, ndim=-1):
     """Returns the C layout of a placement and an SBP (one text, or one per mesh axis); NULL without either."""
     if place is None and distribution is None:
         return ffi.NULL
+    if place is not None and not isinstance(place, Placement):
+        raise TypeError(f"placement must be made by rille.placement(kind, ranks), found {place!r}")
     if place is None:
         raise TypeError(f'sbp {distribution!r} needs a placement: placement = rille.placement("cpu", [0, 1])')
     if distribution in (None, "auto"):
         distribution = ["B"] * len(place.shape)
-    names, kept = strings([distribution] if isinstance(distribution, str) else distribution)
+    texts = [distribution] if isinstance(distribution, str) else distribution
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(t, str) for t in texts):
+        raise TypeError(
+            f'sbp must be a text such as "S(0)", or a list with one text for each mesh axis, found {texts!r}'
+        )
+    names, kept = strings(texts)
     out = ffi.new("struct rille_layout **")
     check(lib.rille_layout(session.pointer, place.c_pointer, len(kept), names, ffi.NULL, ndim, out))
     return out[0]

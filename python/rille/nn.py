@@ -42,6 +42,10 @@ class Module:
     def __call__(self, *inputs, **named):
         return self.forward(*inputs, **named)
 
+    def __repr__(self):
+        lines = [f"  {name}: {p!r}" for name, p in self.named_parameters()]
+        return "\n".join([type(self).__name__, *lines])
+
     def named_parameters(self, prefix=""):
         """Yields names such as "layers.0.weight", and the parameters."""
         for name, value in vars(self).items():

@@ -5,6 +5,7 @@ import inspect
 import math
 import numbers
 import os
+import re
 
 from . import layout
 from .library import check, ffi, lib, owned_text, text
@@ -12,6 +13,9 @@ from .session import current
 from .tensors import Live, Tensor
 
 _MOST = 16  # operands and attributes of an operator
+
+
+PYTHON = {"nil": "None", "true": "True", "false": "False"}
 
 
 class Attribute:
@@ -87,8 +91,9 @@ class Operator:
 
     @property
     def __doc__(self):
-        """Returns the help page of the operator."""
-        return owned_text(lib.rille_op_help(current().pointer, self.record))
+        """Returns the help page of the operator, with Python's words for Lua's nil, true and false."""
+        page = owned_text(lib.rille_op_help(current().pointer, self.record))
+        return re.sub(r"\b(nil|true|false)\b", lambda word: PYTHON[word[0]], page)
 
     @property
     def __signature__(self):
@@ -195,10 +200,16 @@ class Source(Operator):
         shape, values = SHAPES.get(self.name, BY_SHAPE)[0](self, args, named)
         session, dims = current(), ffi.new("int64_t[]", shape)
         pointer, operands = session.at(), self.operand_array(values)
-        name = ffi.new("char[]", (how["dtype"] or default_dtype(self.name, values)).encode())
+        dtype = how["dtype"] or default_dtype(self.name, values)
+        if not isinstance(dtype, str):
+            raise TypeError(f'{self.name}: dtype must be a dtype such as "f32", found {dtype!r}')
         place = layout.layout(session, how["placement"], how["sbp"], len(shape))
         cell = ffi.new("struct rille_tensor **")
-        check(lib.rille_create(pointer, self.record, len(operands), operands, len(shape), dims, name, place, cell))
+        check(
+            lib.rille_create(
+                pointer, self.record, len(operands), operands, len(shape), dims, dtype.encode(), place, cell
+            )
+        )
         return Tensor(session, cell).prepare(how["sbp"], how["requires_grad"])
 
     @property

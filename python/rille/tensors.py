@@ -123,7 +123,9 @@ class Tensor(Handle):
     def __dlpack_device__(self):
         return dlpack.CPU, 0
 
-    def __dlpack__(self, *, max_version=None, **_):
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if copy or dl_device not in (None, (dlpack.CPU, 0)):
+            raise BufferError("__dlpack__: expected the device cpu and no copy; t.numpy() is a copy")
         self.session.at()
         return dlpack.capsule(self.pointer, max_version)
 
@@ -246,6 +248,8 @@ def _pick(t, axis, key):
         if step < 0:
             raise IndexError("index: the step of a range must be positive; x.flip(axis) reverses an axis")
         return (t if (start, stop, step) == (0, size, 1) else t.slice(axis, start, max(start, stop), step)), axis + 1
+    if isinstance(key, Tensor) and key.dtype == "bool":
+        raise IndexError("index: a tensor of positions must be of integers, found bool; mask.where(a, b) selects by a mask")
     if isinstance(key, Tensor):
         return t.index_select(key, axis), axis + 1
     if isinstance(key, bool) or not hasattr(key, "__index__"):

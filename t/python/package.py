@@ -96,6 +96,9 @@ def shared_memory():
     if not OLD_NUMPY:
         array.flags.writeable = False
         t = rille.from_dlpack(array)
+        tap.raises(
+            "a copy by DLPack is refused", lambda: np.from_dlpack(t, copy=True), BufferError, "t.numpy() is a copy"
+        )
         tap.ok("read-only memory is copied", np.from_dlpack(t).ctypes.data != array.ctypes.data and close(t, array))
     capsule = rille.ones((3,)).__dlpack__()
     tap.ok("a capsule that nobody takes is released", capsule is not None)
@@ -196,6 +199,7 @@ def indexing():
         "index: position 3 is out of range: axis 0 has 3 entries",
     )
     tap.raises("too many positions are named", lambda: t[0, 0, 0, 0], IndexError, "expected at most 3 positions")
+    tap.raises("a mask is refused", lambda: t[t > 3], IndexError, "mask.where(a, b) selects by a mask")
     tap.raises("a negative step is refused", lambda: t[::-1], IndexError, "x.flip(axis) reverses an axis")
 
 
@@ -301,6 +305,19 @@ def errors():
         (lambda: rille.matmul(a), "matmul: expected the argument b, found none"),
         (lambda: rille.matmul(a, b=a, a=a), "matmul: a is given twice"),
         (lambda: rille.zeros(), "zeros: expected a shape such as (4, 5), found none"),
+        (
+            lambda: rille.zeros(2, dtype=np.float32),
+            "zeros: dtype must be a dtype such as \"f32\", found <class 'numpy.float32'>",
+        ),
+        (
+            lambda: rille.zeros(2, placement="cpu"),
+            "placement must be made by rille.placement(kind, ranks), found 'cpu'",
+        ),
+        (
+            lambda: a.to_global(sbp=3),
+            'sbp must be a text such as "S(0)", or a list with one text for each mesh axis, found 3',
+        ),
+        (lambda: rille.placement(0, [1]), 'placement: kind must be "cpu", "cuda" or "meta", found 0'),
         (lambda: rille.zeros("x"), "zeros: the shape must be a list of sizes such as (4, 5), found 'x'"),
         (
             lambda: rille.tensor(np.zeros(2, np.int16)),
@@ -557,6 +574,11 @@ def layers():
     tap.equal("parameters have names", [n for n, _ in model.named_parameters()], names)
     state = {name: p.numpy() + 1 for name, p in model.state_dict().items()}
     model.load_state_dict(state)
+    tap.equal(
+        "a module shows its parameters",
+        repr(model).splitlines()[:2],
+        ["Sequential", f"  {names[0]}: {linear.weight!r}"],
+    )
     tap.ok("a state of arrays is loaded", all(np.array_equal(p.numpy(), state[n]) for n, p in model.named_parameters()))
     tap.raises("a missing name is reported", lambda: model.load_state_dict({}), KeyError, "is missing")
     tap.raises(
