@@ -190,9 +190,9 @@ class Source(Operator):
 
     @property
     def __doc__(self):
-        """Returns the form of a call, the formula, and the options that all sources have."""
-        formula = super().__doc__.splitlines()[1]
-        return f"{self.name}{SHAPES.get(self.name, BY_SHAPE)[1]}\n{formula}\n{OPTIONS}"
+        """Returns the operator's page with the form of a call in Python, and the options of all sources."""
+        arguments, result = super().__doc__.split("\n", 1)[1].split("  returns", 1)
+        return f"{self.name}{SHAPES.get(self.name, BY_SHAPE)[1]}\n{arguments}{OPTIONS}\n  returns{result}"
 
     def __call__(self, *args, **named):
         named = dict(named)
@@ -289,8 +289,7 @@ SHAPES = {
 OPTIONS = """  dtype          default "f32"; "i64" for integers of arange and randint
   placement      devices, default: device 0
   sbp            distribution over the devices, default "B"; "auto": a planner chooses it
-  requires_grad  default False
-  returns        a leaf"""
+  requires_grad  default False"""
 
 
 def of_record(record):
