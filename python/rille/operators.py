@@ -10,9 +10,10 @@ import re
 from . import layout
 from .library import check, ffi, lib, owned_text, text
 from .session import current
-from .tensors import Live, Tensor
+from .tensors import CELL, Live, Tensor
 
 _MOST = 16  # operands and attributes of an operator
+ARGUMENTS, ATTRIBUTES = ffi.typeof("struct rille_arg[]"), ffi.typeof("struct rille_attr[]")
 
 
 PYTHON = {"nil": "None", "true": "True", "false": "False"}
@@ -138,7 +139,7 @@ class Operator:
             values += last if isinstance(last, (list, tuple)) else [last]
         while values and values[-1] is None:
             values.pop()
-        out = ffi.new("struct rille_arg[]", len(values))
+        out = ffi.new(ARGUMENTS, len(values))
         for k, value in enumerate(values):
             fill_argument(self.name, names[min(k, len(names) - 1)], out[k], value)
         return out
@@ -146,7 +147,7 @@ class Operator:
     def attribute_array(self, values):
         """Returns the C array of the attributes that are given, and what must be kept while it is used."""
         given, kept = [(a, v) for a, v in zip(self.attributes, values) if v is not None], []
-        out = ffi.new("struct rille_attr[]", len(given))
+        out = ffi.new(ATTRIBUTES, len(given))
         for k, (attribute, value) in enumerate(given):
             attribute.fill(self.name, out[k], value, kept)
         return out, kept
@@ -156,10 +157,14 @@ class Operator:
         pointer, values, n = session.at(), self.sort(args, named), len(self.operands)
         operands = self.operand_array(values[:n])
         attributes, _kept = self.attribute_array(values[n:])
+        call = pointer, self.record, len(operands), operands, len(attributes), attributes
+        if self.nresult == 1:
+            cell = ffi.new(CELL)
+            check(lib.rille_call(*call, cell))
+            return Tensor(session, cell)
         out = ffi.new("struct rille_tensor *[]", self.nresult)
-        check(lib.rille_call(pointer, self.record, len(operands), operands, len(attributes), attributes, out))
-        results = tuple(Tensor.of(session, t) for t in out)
-        return results if self.nresult > 1 else results[0]
+        check(lib.rille_call(*call, out))
+        return tuple(Tensor.of(session, t) for t in out)
 
     def update(self, operands, attributes):
         """Adds an update of an optimiser: overwrites the first operands with the results at the next step."""
@@ -204,7 +209,7 @@ class Source(Operator):
         if not isinstance(dtype, str):
             raise TypeError(f'{self.name}: dtype must be a dtype such as "f32", found {dtype!r}')
         place = layout.layout(session, how["placement"], how["sbp"], len(shape))
-        cell = ffi.new("struct rille_tensor **")
+        cell = ffi.new(CELL)
         check(
             lib.rille_create(
                 pointer, self.record, len(operands), operands, len(shape), dims, dtype.encode(), place, cell

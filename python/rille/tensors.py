@@ -19,6 +19,7 @@ NUMPY = {
     "bool": np.bool_,
 }
 DTYPES = {np.dtype(kind): name for name, kind in NUMPY.items()}
+CELL = ffi.typeof("struct rille_tensor **")
 
 
 class Live(Handle):
@@ -38,7 +39,7 @@ class Tensor(Handle):
     @classmethod
     def of(cls, session, pointer):
         """Returns the tensor of a handle of the library, which the tensor owns from then on."""
-        return cls(session, ffi.new("struct rille_tensor **", pointer))
+        return cls(session, ffi.new(CELL, pointer))
 
     # ---- type and layout ----
 
@@ -88,7 +89,7 @@ class Tensor(Handle):
 
     def to_global(self, placement=None, sbp=None):
         """Returns the tensor on other devices or in another distribution. An argument that is None stays unchanged."""
-        session, cell = self.session, ffi.new("struct rille_tensor **")
+        session, cell = self.session, ffi.new(CELL)
         session.at()
         how = layout(session, placement or self.placement, sbp or self.sbp, self.ndim)
         check(lib.rille_tensor_to_global(self.pointer, how, cell))
@@ -182,7 +183,7 @@ class Tensor(Handle):
     def _made(self, function, *args):
         """Returns the result of a function of the library that makes a tensor from this one."""
         self.session.at()
-        cell = ffi.new("struct rille_tensor **")
+        cell = ffi.new(CELL)
         check(function(self.pointer, *args, cell))
         return Tensor(self.session, cell)
 
@@ -249,7 +250,9 @@ def _pick(t, axis, key):
             raise IndexError("index: the step of a range must be positive; x.flip(axis) reverses an axis")
         return (t if (start, stop, step) == (0, size, 1) else t.slice(axis, start, max(start, stop), step)), axis + 1
     if isinstance(key, Tensor) and key.dtype == "bool":
-        raise IndexError("index: a tensor of positions must be of integers, found bool; mask.where(a, b) selects by a mask")
+        raise IndexError(
+            "index: a tensor of positions must be of integers, found bool; mask.where(a, b) selects by a mask"
+        )
     if isinstance(key, Tensor):
         return t.index_select(key, axis), axis + 1
     if isinstance(key, bool) or not hasattr(key, "__index__"):
@@ -277,7 +280,7 @@ def tensor(data, dtype=None, placement=None, sbp=None, requires_grad=False):
         host = "f32" if floats else DTYPES.get(array.dtype)
     if host not in NUMPY:
         raise TypeError(f"tensor: expected one of the dtypes {', '.join(NUMPY)}, bf16, found {dtype or array.dtype}")
-    session, cell, shape = current(), ffi.new("struct rille_tensor **"), array.shape
+    session, cell, shape = current(), ffi.new(CELL), array.shape
     array = np.ascontiguousarray(array, NUMPY[host])
     pointer, how = session.at(), layout(session, placement, sbp, len(shape))
     values = ffi.from_buffer(array)
@@ -292,7 +295,7 @@ def tensor(data, dtype=None, placement=None, sbp=None, requires_grad=False):
 
 def from_dlpack(array):
     """Returns a leaf that shares the memory of an array of NumPy, PyTorch or JAX; docs/python.md says when it is copied."""
-    session, cell = current(), ffi.new("struct rille_tensor **")
+    session, cell = current(), ffi.new(CELL)
     dlpack.take(session.at(), array, cell)
     return Tensor(session, cell)
 
