@@ -11,6 +11,9 @@ import re
 import cffi
 
 ffi = cffi.FFI()
+_memory = cffi.FFI()
+_memory.cdef("void free(void *);")
+_libc = _memory.dlopen(None)
 
 
 def declarations(header):
@@ -50,12 +53,7 @@ def owned_text(chars):
     try:
         return text(chars)
     finally:
-        libc.free(chars)
-
-
-libc = cffi.FFI()
-libc.cdef("void free(void *);")
-libc = libc.dlopen(None)
+        _libc.free(chars)
 
 
 lib = load(os.environ.get("RILLE_LIBRARY") or "librille.so.0")
@@ -92,6 +90,12 @@ def strings(values):
     return ffi.new("char *[]", kept), kept
 
 
+def expected(kind):
+    """Returns what an option of a C type must be, in words."""
+    words = {"char *": "a string", "double": "a number", "_Bool": "True or False"}
+    return words.get(kind.cname, "an object of this package" if kind.kind == "pointer" else "an integer of at least 0")
+
+
 def options(who, struct, values):
     """Returns a struct of options from a dict with the names of its fields, and what must be kept while it is used."""
     fields = {
@@ -102,11 +106,13 @@ def options(who, struct, values):
     for name, value in values.items():
         if name not in fields:
             raise TypeError(f"{who}: unknown option '{name}'; expected one of: {', '.join(fields)}")
+        if value is None:
+            continue
         if isinstance(value, str):
             kept.append(ffi.new("char[]", value.encode()))
             value = kept[-1]
         try:
-            setattr(out, name, ffi.NULL if value is None else getattr(value, "c_pointer", value))
+            setattr(out, name, getattr(value, "c_pointer", value))
         except (TypeError, OverflowError):
-            raise TypeError(f"{who}: {name} must be a C '{fields[name].cname}', found {values[name]!r}") from None
+            raise TypeError(f"{who}: {name} must be {expected(fields[name])}, found {values[name]!r}") from None
     return out, kept

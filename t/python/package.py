@@ -334,7 +334,11 @@ def errors():
             "expected one of the dtypes f32, f64, f16, i32, i64, u8, bool, bf16, found int16",
         ),
         (lambda: rille.graph(abs, lags=1), "graph: unknown option 'lags'; expected one of: micro_batches, schedule"),
-        (lambda: rille.graph(abs, lag="x"), "graph: lag must be a C 'int', found 'x'"),
+        (lambda: rille.graph(abs, lag="x"), "graph: lag must be an integer of at least 0, found 'x'"),
+        (lambda: rille.graph(abs, schedule=2), "graph: schedule must be a string, found 2"),
+        (lambda: rille.graph(abs, check_nan="x"), "graph: check_nan must be True or False, found 'x'"),
+        (lambda: rille.graph(abs, memory="x"), "graph: memory must be a number, found 'x'"),
+        (lambda: rille.graph(abs, offload=3), "graph: offload must be an object of this package, found 3"),
         (lambda: rille.graph(abs)(3), "graph: argument 0 must be a tensor, found int"),
         (
             lambda: rille.graph(lambda x: 3)(a),
