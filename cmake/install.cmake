@@ -101,6 +101,11 @@ install(FILES ${CMAKE_BINARY_DIR}/rille-config.cmake ${CMAKE_BINARY_DIR}/rille-c
 install(FILES ${CMAKE_BINARY_DIR}/rille.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${CMAKE_BINARY_DIR}/luals/rille.lua DESTINATION ${CMAKE_INSTALL_DATADIR}/rille/luals)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/rille)
+# The Python package as source, from which pip makes a wheel. In the tree, its rille.h is a link.
+install(DIRECTORY python DESTINATION ${CMAKE_INSTALL_DATADIR}/rille
+  FILES_MATCHING PATTERN "*.py" PATTERN "*.toml" PATTERN "*.ipynb" PATTERN build EXCLUDE PATTERN "*.egg-info" EXCLUDE
+  PATTERN __pycache__ EXCLUDE)
+install(FILES rille.h DESTINATION ${CMAKE_INSTALL_DATADIR}/rille/python/rille)
 # Pages for users link to each other and to nothing else of the tree. `docs` makes a web site of the same pages.
 file(GLOB RILLE_DOCS CONFIGURE_DEPENDS docs/*.md docs/sight-*.svg)
 list(APPEND RILLE_DOCS ${CMAKE_BINARY_DIR}/docs/pages.md ${CMAKE_BINARY_DIR}/docs/operators.md

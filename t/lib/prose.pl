@@ -18,6 +18,7 @@ my $HEADLESS = qr/^(?:(?:what|who|which|whose|whom|where)(?:so)?(?:ever)?|than|b
   |(?:in|for|by|to|from|on|of) (?:which|whom|what|those|these|them|it)|of (?:two|one)|that which|one that|those (?:that|which|who))\b/xi;
 my $C = qr{"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|/\*.*?\*/|(?:^[ \t]*//[^\n]*\n)+|//[^\n]*}ms;
 my $LUA = qr{--\[\[.*?\]\]|(?:^[ \t]*--[^\n]*\n)+|--[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\[(=*)\[.*?\]\g{-1}\]}ms;
+my $PYTHON = qr{[rbf]*""".*?"""|(?:^[ \t]*\#[^\n]*\n)+|\#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'}ms;
 my $HASH = qr{(?:^[ \t]*\#(?!!)[^\n]*\n)+}m;
 
 sub slurp { my ($path) = @_; open my $f, '<', $path or die "$path: $!\n"; local $/; return scalar <$f> // '' }
@@ -37,14 +38,14 @@ sub texts {    # [line, 'prose' or 'string', text] of each comment, paragraph or
   my ($path) = @_;
   my $text = slurp($path);
   return paragraphs($text) if $path =~ /\.md$/;
-  my $token = $path =~ /\.(?:c|cuh?|h|inc|def)$/ ? $C : $path =~ /\.lua$/ ? $LUA : $HASH;
+  my $token = $path =~ /\.(?:c|cuh?|h|inc|def)$/ ? $C : $path =~ /\.lua$/ ? $LUA : $path =~ /\.py$/ ? $PYTHON : $HASH;
   my ($line, $at, @found) = (1, 0);
   while ($text =~ /$token/g) {
     my ($from, $to, $is) = ($-[0], $+[0], $&);
     $line += substr($text, $at, $from - $at) =~ tr/\n//;
     $at = $from;
-    push @found, [$line, $is =~ /^(?:["']|\[=*\[)/ ? 'string' : 'prose', $is];
-    $found[-1][2] =~ s{^[ \t]*(?:/?\*+/?|//+|--+(?:\[\[)?|\#+) ?}{}gm if $found[-1][1] eq 'prose';
+    push @found, [$line, $is =~ /^(?:["'](?!"")|\[=*\[)/ ? 'string' : 'prose', $is];
+    $found[-1][2] =~ s{^[ \t]*(?:/?\*+/?|//+|--+(?:\[\[)?|\#+|""") ?}{}gm if $found[-1][1] eq 'prose';
   }
   return @found;
 }

@@ -48,11 +48,4 @@ if [ -e "$library/librille.so" ] && ! grep -q 'RILLE_SANITIZE:STRING=.' "$librar
   gcc -std=c99 -I. -o "$dir/header" "$dir/header.c" -L"$library" -lrille -Wl,-rpath,"$library" && "$dir/header"
   ok "the library has the header's version" [ $? = 0 ]
 fi
-
-# NumPy shares memory with Rille through ctypes, without a copy in both directions.
-if [ -e "$library/librille.so" ] && python3 -c 'import numpy; numpy.from_dlpack' 2>/dev/null; then
-  ok "Python shares tensors with the library by DLPack" python3 t/project/dlpack.py "$library/librille.so"
-else
-  skip "Python shares tensors with the library by DLPack" "there is no NumPy with from_dlpack"
-fi
 finish

@@ -50,6 +50,13 @@ ok "no installed file for building programs names the source tree" \
 ok "pkg-config builds examples/embed.c" gone cc -std=c11 -o "$dir/embed" "$dir/embed.c" $flags -Wl,-rpath,"$lib"
 gone "$dir/embed" >"$dir/losses" 2>&1
 ok "the program built with pkg-config runs" cmp "$dir/losses" <("$dir/prefix/bin/rille" -d cpu:2 examples/embed.lua)
+python=${RILLE_PYTHON:-python3}
+if "$python" -c 'import cffi, numpy' 2>/dev/null; then
+  gone env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=python RILLE_LIBRARY="$lib/librille.so.0" "$python" python/examples/mlp.py >"$dir/losses.py" 2>&1
+  ok "the installed Python package prints the same losses" cmp "$dir/losses" "$dir/losses.py"
+else
+  skip "the installed Python package prints the same losses" "there is no Python with cffi and NumPy"
+fi
 ok "a host with fail, pool_new and arena_alloc links" cc -o "$dir/host" "$dir/host.c" $flags -Wl,-rpath,"$lib"
 ok "host and library each call their own functions" prints "12 3" "$dir/host"
 mkdir "$dir/archive" && cp "$lib/librille.a" "$dir/archive"

@@ -4,7 +4,7 @@
 . t/lib/tap.sh
 
 mapfile -t files < <({ git ls-files || find . -type f -not -path './build*' | cut -c3-; } 2>/dev/null |
-  grep -E '\.(c|cuh?|h|inc|def|lua|sh|md|cmake)$|CMakeLists\.txt$' | grep -v '^t/golden/')
+  grep -E '\.(c|cuh?|h|inc|def|lua|sh|md|cmake)$|CMakeLists\.txt$|^(python|t)/.*\.py$' | grep -v '^t/golden/')
 matching() { printf '%s\n' "${files[@]}" | grep -E "$1"; } # matching PATTERN: prints the files whose paths match
 
 # over NAME MARKED ROWS: prints the row NAME of the file ROWS if a percentage in the row exceeds the limit.

@@ -1,6 +1,7 @@
 /* build_node.c - adds one node, whose types and layouts are known, to the graph, and holds the node's results until
  * the call ends. */
 #include "actors/session/build/build_node.h"
+#include "actors/session/run/collect.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 

@@ -167,6 +167,10 @@ static void
 print_result(const struct op *op, struct str *s)
 {
     bool zero = op->grad.build == b_zero_grad;
+    if (op->flags & OP_SOURCE) {
+        str_add(s, "  returns        a leaf of the given shape, dtype and layout\n");
+        return;
+    }
     print_result_shape(op, s);
     if (!op->result || !strstr(op->result, "dtype")) print_result_dtype(op, s);
     str_pad(s, TEXT_COLUMN);
@@ -201,7 +205,7 @@ print_operand_conditions(const struct op *op, struct str *s, int *lines)
         tensors += op->in[i].flags & IN_LIST ? 2 : k - i;
         number = number && op->in[i].flags & IN_NUMBER;
     }
-    if (tensors < 2) return;
+    if (tensors < 2 || op->flags & OP_SOURCE) return;
     begin_condition(s, lines);
     str_addf(s, "%sall tensors must be on one placement\n", number ? "one operand must be a tensor; " : "");
     if (op->shape.make_rule != rule_broadcast) return;

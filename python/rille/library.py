@@ -1,0 +1,118 @@
+"""The C library: reads rille.h, loads librille.so, and turns error codes into exceptions.
+
+rille.h next to this file is the header of the library. In the source tree it is a link, in a wheel a copy. So Python sees
+every function and struct of the header, without a list of its own.
+"""
+
+import os
+import pathlib
+import re
+
+import cffi
+
+ffi = cffi.FFI()
+_memory = cffi.FFI()
+_memory.cdef("void free(void *);")
+_libc = _memory.dlopen(None)
+
+
+def declarations(header):
+    """Returns the declarations of the header, without the lines for the preprocessor."""
+    header = re.sub(r"#ifdef __cplusplus\n.*?#endif", "", header, flags=re.S)
+    return re.sub(r"^#.*$", "", header, flags=re.M)
+
+
+def load(path):
+    """Loads the library, and checks that it has the version of the header."""
+    header = pathlib.Path(__file__).with_name("rille.h").read_text()
+    expected = re.search(r'#define RILLE_VERSION "(.*)"', header)[1]
+    ffi.cdef(declarations(header))
+    try:
+        library = ffi.dlopen(path)
+    except OSError as e:
+        raise ImportError(f"{e}; set RILLE_LIBRARY to the path of librille.so") from None
+    found = text(library.rille_version())
+    if found.split(".")[:2] != expected.split(".")[:2] or library.rille_version_number() < number(expected):
+        raise ImportError(f"{path} must have the package's version {expected} or a later patch of it, found {found}")
+    return library
+
+
+def number(version):
+    """Returns the number of a version, as RILLE_VERSION_NUMBER."""
+    major, minor, patch = map(int, version.split("."))
+    return 1000000 * major + 1000 * minor + patch
+
+
+def text(chars):
+    """Returns a C string as str; None for NULL."""
+    return ffi.string(chars).decode(errors="replace") if chars else None
+
+
+def owned_text(chars):
+    """Returns a C string as str, and frees the C string."""
+    try:
+        return text(chars)
+    finally:
+        _libc.free(chars)
+
+
+lib = load(os.environ.get("RILLE_LIBRARY") or "librille.so.0")
+
+
+class Error(Exception):
+    """An error of the library. kind: the error in words ("shapes do not fit"); line: "file:line" of the Python call, or ""."""
+
+    def __init__(self, message, kind="", line=""):
+        super().__init__(f"{line}: {message}" if line and not message.startswith(line) else message)
+        self.kind, self.line = kind, line
+
+
+raised = []  # the exception of a Python function that the library called
+
+
+def error():
+    """Returns the library's last error as an exception."""
+    e = Error(text(lib.rille_error()), text(lib.rille_error_kind()), text(lib.rille_error_line()))
+    if raised:
+        e.__cause__ = raised.pop()
+    return e
+
+
+def check(status):
+    """Raises the library's last error if the status is not 0."""
+    if status:
+        raise error()
+
+
+def strings(values):
+    """Returns a C array of C strings, and the list of strings that must be kept while the array is used."""
+    kept = [ffi.new("char[]", value.encode()) for value in values]
+    return ffi.new("char *[]", kept), kept
+
+
+def expected(kind):
+    """Returns what an option of a C type must be, in words."""
+    words = {"char *": "a string", "double": "a number", "_Bool": "True or False"}
+    return words.get(kind.cname, "an object of this package" if kind.kind == "pointer" else "an integer of at least 0")
+
+
+def options(who, struct, values):
+    """Returns a struct of options from a dict with the names of its fields, and what must be kept while it is used."""
+    fields = {
+        name: field.type for name, field in ffi.typeof(f"struct {struct}").fields if name not in ("size", "whole")
+    }
+    out, kept = ffi.new(f"struct {struct} *"), []
+    out.size = ffi.sizeof(out[0])
+    for name, value in values.items():
+        if name not in fields:
+            raise TypeError(f"{who}: unknown option '{name}'; expected one of: {', '.join(fields)}")
+        if value is None:
+            continue
+        if isinstance(value, str):
+            kept.append(ffi.new("char[]", value.encode()))
+            value = kept[-1]
+        try:
+            setattr(out, name, getattr(value, "c_pointer", value))
+        except (TypeError, OverflowError):
+            raise TypeError(f"{who}: {name} must be {expected(fields[name])}, found {values[name]!r}") from None
+    return out, kept

@@ -1,0 +1,106 @@
+"""Optimisers: they update parameters by the operators sgd and adamw of the library."""
+
+from . import operators
+from .steps import live
+from .library import check, lib
+from .session import current
+from .tensors import Tensor
+
+
+class Optimizer:
+    """Updates parameters that have a gradient. lr can be set between steps, also for a compiled step.
+
+    Set the layouts of the parameters first, because the state of the optimiser gets the same layouts.
+    """
+
+    op, slots = None, ()
+
+    def __init__(self, params, lr, **attributes):
+        self.params, self.lr, self.steps, self.attributes = list(params), lr, 0, attributes
+        for k, p in enumerate(self.params):
+            if not isinstance(p, Tensor) or not p.is_leaf:
+                raise TypeError(f"{type(self).__name__}: parameter {k} must be a leaf tensor, found {p!r}")
+        self.state = [[self.zeros(p) for _ in self.slots] for p in self.params]
+
+    @staticmethod
+    def zeros(p):
+        """Returns a state tensor of a parameter, of at least 32 bits."""
+        dtype = "f32" if p.dtype in ("bf16", "f16") else p.dtype
+        return operators.find("zeros")(p.shape, dtype=dtype, placement=p.placement, sbp=p.sbp)
+
+    def count(self):
+        """Counts a step; returns its number from 1."""
+        self.steps += 1
+        return self.steps
+
+    def uncount(self):
+        """Takes back the count of a step that failed."""
+        self.steps -= 1
+
+    def numbers(self, tracing):
+        """Returns learning rate and number of the step as operands: live numbers while a step is traced."""
+        if not tracing:
+            return self.lr, self.steps + 1
+        counter = live(self.count, self.uncount, integer=True)
+        check(lib.rille_live_ask(counter.pointer))
+        return live(lambda: self.lr), counter
+
+    def operands(self, p, state, lr, step):
+        """Returns the operands of the update of a parameter."""
+        raise NotImplementedError
+
+    def step(self):
+        """Updates the parameters, and computes all gradients that are pending."""
+        session = current()
+        tracing = lib.rille_tracing(session.pointer)
+        lr, step = self.numbers(tracing)
+        try:
+            for p, state in zip(self.params, self.state):
+                if p.grad is not None:
+                    operators.find(self.op).update(self.operands(p, state, lr, step), self.attributes)
+            check(lib.rille_step(session.at()))
+        except BaseException:
+            lib.rille_step_undo(session.pointer)
+            raise
+        self.steps += not tracing
+
+    def zero_grad(self):
+        """Removes the gradients."""
+        for p in self.params:
+            p.grad = None
+
+
+class SGD(Optimizer):
+    """Gradient descent, with momentum as in PyTorch."""
+
+    op = "sgd"
+
+    def __init__(self, params, lr=1e-3, momentum=0.0, weight_decay=0.0, nesterov=False):
+        self.slots = ("m",) if momentum else ()
+        super().__init__(params, lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
+
+    def operands(self, p, state, lr, step):
+        return [p, state[0] if state else None, p.grad, lr]
+
+
+class Adam(Optimizer):
+    """Adam (Kingma & Ba 2015): weight_decay is added to the gradient."""
+
+    op, slots, decoupled = "adamw", ("m", "v"), False
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):
+        super().__init__(
+            params, lr, beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=weight_decay, decoupled=self.decoupled
+        )
+
+    def operands(self, p, state, lr, step):
+        return [p, *state, p.grad, lr, step]
+
+
+class AdamW(Adam):
+    """AdamW (Loshchilov & Hutter 2019): weight_decay is applied apart from the gradient."""
+
+    decoupled = True
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
+        super().__init__(params, lr, betas, eps, weight_decay)

@@ -1,0 +1,169 @@
+"""Compiled steps: rille.graph records the calls of a Python function once, and then runs them as one program."""
+
+import functools
+
+from .library import check, ffi, lib, options, raised
+from .session import Handle, current
+from .tensors import Live, Tensor, explained
+
+# ---- live numbers ----
+
+_lives = {}  # the functions of live numbers that the library still needs, by their handle
+
+
+class _Numbers:
+    """The function of a live number, and the function that takes a call back after a failed run."""
+
+    def __init__(self, session, fn, undo):
+        self.session, self.fn, self.undo, self.handle = session, fn, undo, ffi.new_handle(self)
+        _lives[self.handle] = self
+
+    def call(self, fn, *args):
+        """Calls the function. Returns 0, or 1 after an exception, which the library's caller raises."""
+        self.session.inside += 1
+        try:
+            fn(*args)
+            return 0
+        except BaseException as e:
+            raised[:] = [e]
+            return 1
+        finally:
+            self.session.inside -= 1
+
+
+@ffi.callback("rille_live_fn")
+def _ask(handle, out):
+    live = ffi.from_handle(handle)
+    return live.call(lambda: out.__setitem__(0, live.fn()))
+
+
+@ffi.callback("void(void *)")
+def _undo(handle):
+    live = ffi.from_handle(handle)
+    live.call(live.undo)
+
+
+@ffi.callback("void(void *)")
+def _drop(handle):
+    _lives.pop(handle, None)
+
+
+def live(fn, undo=None, integer=False):
+    """Returns a number that a compiled step asks fn for at each call.
+
+    fn         function without arguments that returns a number
+    undo       function that the session calls if the run that read the number fails
+    integer    True: operators see an integer
+    """
+    session, cell = current(), ffi.new("struct rille_live **")
+    numbers = _Numbers(session, fn, undo)
+    check(lib.rille_live_new(session.at(), _ask, _drop, numbers.handle, cell))
+    out = Live(session, cell)
+    if undo:
+        lib.rille_live_undo(out.pointer, _undo)
+    if integer:
+        lib.rille_live_whole(out.pointer)
+    return out
+
+
+# ---- results of any form ----
+
+
+def flatten(value, tensors):
+    """Appends the tensors of a result to a list. Returns a function that makes the result from an iterator of tensors."""
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return next
+    if value is None:
+        return lambda it: None
+    if isinstance(value, (tuple, list)):
+        kind = getattr(value, "_make", type(value))  # of a named tuple, or tuple or list
+        parts = [flatten(v, tensors) for v in value]
+        return lambda it: kind([part(it) for part in parts])
+    if isinstance(value, dict):
+        parts = {name: flatten(v, tensors) for name, v in value.items()}
+        return lambda it: {name: part(it) for name, part in parts.items()}
+    raise TypeError(
+        f"graph: the function must return tensors, or lists or dicts of tensors, found {type(value).__name__}"
+    )
+
+
+# ---- steps ----
+
+
+class _Trace(Handle):
+    """A trace of a step, for inputs of one type and layout. build: function that makes the step's result of tensors."""
+
+    __slots__ = ("build",)
+    free = lib.rille_graph_free
+
+
+class Step:
+    """A compiled step. Its calls accept tensors, and return what the function returned in the trace."""
+
+    def __init__(self, fn, given):
+        self.fn, self.given, self.traces = fn, given, []
+        functools.update_wrapper(self, fn, updated=())
+        o, _kept = options("graph", "rille_graph_options", given)
+        check(lib.rille_graph_check(o))
+
+    def __call__(self, *inputs):
+        for k, x in enumerate(inputs):
+            if not isinstance(x, Tensor):
+                raise TypeError(
+                    f"graph: argument {k} must be a tensor, found {type(x).__name__}; other values are read by the function itself"
+                )
+        session, handles = current(), ffi.new("struct rille_tensor *[]", [x.pointer for x in inputs])
+        session.at()
+        if lib.rille_tracing(session.pointer):
+            return self.fn(*inputs)
+        trace = self.fitting(handles) or self.trace(session, handles)
+        out = ffi.new("struct rille_tensor *[]", lib.rille_graph_results(trace.pointer))
+        check(lib.rille_graph_run(trace.pointer, len(handles), handles, out))
+        return trace.build(iter([Tensor.of(session, t) for t in out]))
+
+    def fitting(self, handles):
+        """Returns a trace that can be called with these inputs, or None. Forgets traces that can never be called again."""
+        self.traces = [t for t in self.traces if not t.session.closed and not lib.rille_graph_is_stale(t.pointer)]
+        return next((t for t in self.traces if lib.rille_graph_fits(t.pointer, len(handles), handles)), None)
+
+    def trace(self, session, handles):
+        """Calls the function once while the library records its calls."""
+        o, _kept = options("graph", "rille_graph_options", self.given)
+        pieces, tensors, cell = ffi.new("struct rille_tensor *[]", len(handles)), [], ffi.new("struct rille_graph **")
+        check(lib.rille_trace_begin(session.pointer, o, len(handles), handles, pieces))
+        try:
+            build = flatten(self.fn(*(Tensor.of(session, p) for p in pieces)), tensors)
+            session.at()
+            check(lib.rille_trace_end(session.pointer, len(tensors), [t.pointer for t in tensors], cell))
+        except BaseException:
+            lib.rille_trace_abort(session.pointer)
+            raise
+        trace = _Trace(session, cell)
+        trace.build = build
+        self.traces.append(trace)
+        return trace
+
+    def explain(self):
+        """Returns the layouts and the moves of the step that was traced last, as text."""
+        if not self.traces:
+            raise ValueError("explain: the step must have been called once")
+        return explained(lib.rille_graph_explain, self.traces[-1].pointer)
+
+
+def graph(fn=None, **given):
+    """Returns a compiled step of a function of tensors, also as a decorator.
+
+    The first call records the function's calls, gradients and updates; later calls with inputs of the same type and
+    layout run the record. Python numbers and conditions are as in the recorded call; rille.live(fn) is a number that
+    each call asks for.
+
+    fn             function of tensors that returns tensors, or lists or dicts of tensors
+    micro_batches  number of micro-batches that the inputs are split into, default 1
+    schedule       "1f1b", "gpipe", "zb-v" or "auto", default "1f1b"
+    auto_parallel  planner of layouts: "optimal", "propagate", "recursive" or "greedy"; default: no planner
+    ...            other fields of struct rille_graph_options in rille.h
+    """
+    if fn is None:
+        return lambda fn: Step(fn, given)
+    return Step(fn, given)
