@@ -45,7 +45,7 @@ end
 
 -- A remedy is a function (level, captures...) that returns text to append, or nil. `level` is that of the function that failed.
 local remedies = {
-  {"^attempt to index a nil value %(field 'grad'%)", function() return "no gradient was computed: call loss:backward() first" end},
+  {"^attempt to .* a nil value %(field 'grad'%)", function() return "no gradient was computed: call loss:backward() first" end},
   {"^attempt to %a+ a nil value %(global '([%w_]+)'%)", function(_, name) return rille._elsewhere("", name) end},
   {"^attempt to call a nil value %(method '([%w_]+)'%)", function(level, name)
     local object = receiver(level + 1)
@@ -60,7 +60,7 @@ local remedies = {
   end},
   {"^attempt to %a+ a nil value %(field '([%w_]+)'%)", function(level, name)
     local key, self = debug.getlocal(level + 1, 1)
-    if key ~= "self" or not Module.__is(self) or self[name] ~= nil then return nil end
+    if key ~= "self" or not Module.__is(self) or self[name] ~= nil then return rille._elsewhere("field", name) end
     return ("%s has no field '%s'; set self.%s in %s:init"):format(self.__name, name, name, self.__name)
   end},
   {"^attempt to call a table value %((%a+) '([%w_]+)'%)", function(level, kind, name)
@@ -71,6 +71,7 @@ local remedies = {
   end},
   {"a function value %(field '([%w_]+)'%)", function(_, name) return ("call the method: x:%s()"):format(name) end},
   {"^attempt to compare .*function", function() return "call the method, as in x:item()" end},
+  {"attempt to call a table value %(for iterator", function() return "write for i, x in ipairs(list) do, or pairs(table)" end},
   {"^bad argument #1 to 'for iterator' %(table expected, got nil", function() return "pairs and ipairs expect a table" end},
   {"number expected, got rille%.tensor", function() return "write x:item() for the number of a tensor of one element" end},
   {"table expected, got rille%.tensor", function() return "write x:totable() for a table, or pairs(x) for the rows" end},

@@ -19,6 +19,7 @@ end
 -- Checks the width here, because the operator would name its own operands: the input and the transposed weight.
 local function check_width(weight, x)
   local shape, width = x.shape, weight.shape[2]
+  check.that(weight.ndim == 2, "nn.Linear: weight must have 2 dimensions, (output, input), found %d", weight.ndim)
   if #shape > 0 and shape[#shape] ~= width then
     check.fail("nn.Linear: the last dimension of the input must be %d, found %d", width, shape[#shape])
   end
@@ -26,7 +27,8 @@ end
 
 function Linear:forward(x)
   check_width(self.weight, x)
-  return biased(rille.matmul(x, self.weight:transpose(0, 1)), self.bias)
+  local y = biased(rille.matmul(x, self.weight:transpose(0, 1)), self.bias) -- no tail call: errors name the module
+  return y
 end
 
 function Linear:describe()

@@ -282,7 +282,7 @@ tap.group("invalid sizes", function()
   refused("a head of odd size", {"16", "16 heads", "1, 2, 4, 8 would do"}, function() new("llama", {heads = 16}) end)
   refused("top_k", {"top_k must be from 1 to 4, the number of experts, found 9"}, function() new("moe", {top_k = 9}) end)
   refused("no experts", {"experts", "0"}, function() new("moe", {experts = 0}) end)
-  refused("groups of channels", {"4 input and 6 output channels", "3 groups", "1, 2 would do"}, function() nn.Conv2d(4, 6, 3, {groups = 3}) end)
+  refused("groups of channels", {"4 input and 6 output channels", "groups = 3", "1, 2 would do"}, function() nn.Conv2d(4, 6, 3, {groups = 3}) end)
   refused("no group", {"groups", "0"}, function() nn.Conv2d(4, 6, 3, {groups = 0}) end)
   for _, kind in ipairs{"gpt2", "llama", "moe"} do
     for _, bad in ipairs{"cpu", {0}, rille.zeros{1}, 0} do

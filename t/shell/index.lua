@@ -382,7 +382,7 @@ for _, case in ipairs{
   {function() return rille.graph(function(t) return t[t:gt(1)] end)(m) end, "depends on data", "masked_fill"},
   {function() return rille.graph(function(t) return t:nonzero() end)(m) end, "depends on data", "nonzero"},
   {function() return m[rille.tensor{true, false}] end, "dimension 0 of the mask is 2, expected 3"},
-  {function() return m[{m:gt(1), 0}] end, "3 dimensions", "2 of x"},
+  {function() return m[{m:gt(1), 0}] end, "at most the 2 dimensions", "found 3"},
   {function() return m[{"...", "..."}] end, "must stand once"},
   {function() return m[{"..", 1}] end, "an entry must be"},
   {function() return m[{{{0, 3}}}]:totable() end, "id 3 at position 1", "3 entries"},
@@ -394,7 +394,7 @@ for _, case in ipairs{
   {function() m[{{{0, 1}}}] = rille.zeros(3) end, "shape {3} cannot be assigned", "{2, 4}"},
   {function() (m + 1)[{{{0}}}] = 1 end, "assign to a copy"},
   {function() return m:masked_fill(m, 1) end, "mask must be a bool tensor"},
-  {function() return m:masked_select(rille.tensor{true, false, true}) end, "does not broadcast"},
+  {function() return m:masked_select(rille.tensor{true, false, true}) end, "must have a shape that broadcasts to {3, 4}, found {3}"},
   {function() return m:nonzero(1) end, "at most 1 argument"},
 } do
   local ok, why = pcall(case[1])

@@ -60,15 +60,15 @@ class_text(lua_State *L, int i)
     } names[] = {{"rille.graph", "compiled step"}, {"rille.live", "live number"}, {LUA_FILEHANDLE, "file"}};
     int top = lua_gettop(L);
     i = lua_absindex(L, i);
-    if (lua_type(L, i) == LUA_TTABLE) { /* a class is a table with a name and an __index of its own */
+    if ((!lua_istable(L, i) && !lua_isuserdata(L, i)) || !lua_getmetatable(L, i)) return NULL;
+    if (lua_istable(L, i)) { /* a class is a table with a name and an __index of its own */
         lua_pushliteral(L, "__name");
         lua_pushliteral(L, "__index");
         if (lua_rawget(L, i) != LUA_TNIL && (lua_insert(L, -2), lua_rawget(L, i)) == LUA_TSTRING)
             return lua_pushfstring(L, "the class %s", lua_tostring(L, -1));
-        lua_settop(L, top);
+        lua_settop(L, top + 1);
     }
-    bool object = (lua_istable(L, i) || lua_isuserdata(L, i)) && lua_getmetatable(L, i);
-    for (int k = 0; object && k < 2; k++) {
+    for (int k = 0; k < 2; k++) {
         lua_pushstring(L, keys[k]);
         if (lua_rawget(L, top + 1) == LUA_TSTRING) {
             const char *name = lua_tostring(L, -1);

@@ -455,6 +455,8 @@ static const struct elsewhere {
     {"layer option", "dtype", "write net:to(dtype)"},
     {"layer option", "device", "write net:to_global{placement = rille.placement(kind, {0}), sbp = \"B\"}"},
     {"layer option", "batch_first", "not needed: the input is (batch, length, size)"},
+    {"field", "param_groups", "write opt.groups"},
+    {"option", "vocab_size", "write size"},
     {"option", "dim", "write axis"},
     {"option", "dims", "write axis"},
     {"option", "axes", "write axis"},

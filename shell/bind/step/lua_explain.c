@@ -358,7 +358,8 @@ boxing(lua_State *L)
     static const char *const keys[] = {"shape", "dtype", "from", "to", NULL};
     int64_t shape[RILLE_DIMS];
     struct rille_explain *e;
-    if (!lua_istable(L, 1)) return complain(L, "boxing: expected a table {shape =, dtype =, from =, to =}");
+    if (!lua_istable(L, 1))
+        return complain(L, "boxing: expected a table {shape =, dtype =, from =, to =}, found %s", what_is(L, 1));
     lua_settop(L, 1);
     check_keys(L, 1, "boxing", keys);
     lua_getfield(L, 1, "shape");
