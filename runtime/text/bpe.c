@@ -381,5 +381,5 @@ bpe_encode(struct bpe *b, const uint8_t *piece, size_t n, struct ids *out)
     c->n = (uint8_t)n;
     c->nid = (uint8_t)(out->n - first);
     memcpy(c->bytes, piece, n);
-    memcpy(c->id, out->list + first, sizeof *c->id * c->nid);
+    if (c->nid) memcpy(c->id, out->list + first, sizeof *c->id * c->nid);
 }

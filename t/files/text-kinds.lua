@@ -156,6 +156,8 @@ tap.group("zero bytes in JSON", function()
   end)
   local tok = rille.tokenizer(write("zero.json", text))
   tap.is({tok:encode("<\0>"), tok:decode{5000}}, {{5000}, "<\0>"}, "an added token may have a zero byte")
+  local head = '{"__metadata__":{"note":"a\\u0000b"},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+  tap.is(rille.load(write("zero.safetensors", ("<s8"):pack(head) .. ("<f"):pack(2.5))).x:totable(), {2.5}, "so may metadata of safetensors")
 end)
 
 -- Tries truncations and changed bytes of every kind of file. Each must be refused with the file's name, or be a tokenizer
