@@ -76,7 +76,7 @@ end)
 local x, ids = rille.ones(2, 3), rille.tensor({0, 9}, {dtype = "i64"})
 local image, yes = rille.ones(1, 1, 4, 4), rille.tensor{true}
 local broken = {
-  add = {{x, rille.ones(2, 4)}, {1, 2}, {x, rille.ones({2, 3}, {placement = rille.placement("cpu", {1})})}}, sub = {{yes, yes}}, pow = {{yes, yes}, {ids, -1}},
+  add = {{x, rille.ones(2, 4)}, {1, 2}, {x:to_global{sbp = "B"}, rille.ones({2, 3}, {placement = rille.placement("cpu", {1})})}}, sub = {{yes, yes}}, pow = {{yes, yes}, {ids, -1}},
   clamp = {{x, rille.ones(5)}}, sign = {{yes}}, where = {{1, x, x}}, softmax = {{ids, 0}, {x, 2}, {x, -3}}, dropout = {{x, 2}, {ids}},
   sum = {{x, {axis = {0, 0}}}, {x, {dtype = "i64"}}}, argmax = {{rille.ones(0, 3), 0}}, max = {{rille.ones(0, 3), 0}}, min = {{rille.ones(0, 3), 0}},
   max_pool2d = {{x, 2}, {image, 0}, {image, 6}, {image, 2, 1, 2}}, avg_pool2d = {{x, 2}, {image, 0}, {image, 6}, {image, 2, 1, 2}},

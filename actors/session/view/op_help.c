@@ -207,7 +207,8 @@ print_operand_conditions(const struct op *op, struct str *s, int *lines)
     }
     if (tensors < 2 || op->flags & OP_SOURCE) return;
     begin_condition(s, lines);
-    str_addf(s, "%sall tensors must be on one placement\n", number ? "one operand must be a tensor; " : "");
+    str_addf(s, "%stensors created with a placement must be on one placement\n",
+             number ? "one operand must be a tensor; " : "");
     if (op->shape.make_rule != rule_broadcast) return;
     begin_condition(s, lines);
     str_add(s, "shapes must broadcast: sizes of a dimension, counted from the last, are equal or 1\n");
