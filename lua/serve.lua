@@ -130,8 +130,9 @@ local function read_options(words)
 end
 
 local function open_http(o)
-  that(rille._http, "this build has no HTTP server; install libmicrohttpd-dev (Debian), run cmake again, and build")
-  local http, why = rille._http{host = o.host, port = o.port, body = BODY, queue = 2 * o.queue + 64, connections = CONNECTIONS}
+  local new_http = rawget(rille, "_http")
+  that(new_http, "this build has no HTTP server; install libmicrohttpd-dev (Debian), run cmake again, and build")
+  local http, why = new_http{host = o.host, port = o.port, body = BODY, queue = 2 * o.queue + 64, connections = CONNECTIONS}
   that(http, "cannot listen on %s, port %d: %s", o.host, o.port, why)
   return http
 end

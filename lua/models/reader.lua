@@ -1,8 +1,8 @@
 -- reader.lua - reads texts into the slots of a key/value cache, and chooses the ids that follow.
 --
 -- A slot has room for one text, and knows which ids its part of the cache was made from. A pass reads some further ids of
--- some slots, each from its own position. So prompts that begin like the text before are read from where they differ,
--- long prompts are read in chunks beside texts that go on, and several guessed ids are checked in one pass.
+-- some slots, each from its own position. So a prompt is read from the first id that differs from the text before, long
+-- prompts are read in chunks beside other texts, and one pass checks several guessed ids.
 --
 -- One thread. The reader owns its writer (writer.lua) until close().
 

@@ -15,7 +15,7 @@ refused() { # refused WORDS OPTION...: the command fails, and its message has th
   [[ $said = *"$words"* ]]
 }
 ok "--help describes the options" eval '"$rille" serve --help | grep -q "^      --recipe R"'
-if ! "$rille" -e 'os.exit(rille._http ~= nil)'; then
+if ! "$rille" -e 'os.exit(rawget(rille, "_http") ~= nil)'; then
   ok "without libmicrohttpd the error says what to install" refused "install libmicrohttpd-dev"
   finish
 fi
