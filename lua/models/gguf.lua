@@ -61,7 +61,7 @@ function gguf.vocabulary(path)
   path = rille._path(check.path(who, "the name of a .gguf file", path))
   local _, get = open(who, path)
   local function list(key)
-    local good, result = pcall(rille._file_list, who, path, "tokenizer.ggml." .. key)
+    local good, result = check.try(rille._file_list, who, path, "tokenizer.ggml." .. key)
     return good and result or nil
   end
   local v = {model = get"tokenizer.ggml.model", pre = get"tokenizer.ggml.pre", template = get"tokenizer.chat_template",

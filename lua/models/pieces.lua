@@ -144,8 +144,10 @@ local function by_rows(sbp) return (sbp:gsub("S%(%d%)", "S(0)")) end
 
 -- Returns the parameter of a piece, computed from the tensor that was read.
 local function made(piece, value, like)
-  if piece.make then value = piece.make(value) elseif piece.turn then value = value:transpose(0, 1) else return value end
-  return rille.eval(value:to_global{placement = like.placement, sbp = like.sbp})
+  if piece.make then return rille.eval(piece.make(value):to_global{placement = like.placement, sbp = like.sbp}) end
+  if not piece.turn then return value end
+  local read <close> = value
+  return rille.eval(read:transpose(0, 1))
 end
 
 -- Returns a function to call for each piece: collects garbage, and so frees the tensors that parameters were made from, 50 times
@@ -159,7 +161,7 @@ local function collector(list)
   local all, since = 0, 0
   for _, piece in ipairs(list) do all = all + elements(piece) end
   return function(piece)
-    since = since + ((piece.make or piece.turn) and elements(piece) or 0)
+    since = since + (piece.make and elements(piece) or 0)
     if 50 * since < all then return end
     since = 0
     collectgarbage()
