@@ -87,22 +87,6 @@ parts_compile(struct parts *x, const struct str *bytes, struct atlas *at)
     return 0;
 }
 
-/* Compiles a plan that converts an n x n leaf between two layouts. */
-static inline struct plan *
-plan_move_of(struct rille_session *s, int64_t n, const struct layout *from, const struct layout *to)
-{
-    struct maker m = {.s = s, .n = n};
-    struct val *v = leaf(&m, from), *out;
-    struct plan *p = NULL;
-    if (build_to_global(&s->context, v, to, &out) == 0 && collect(s, 1, &out, COLLECT_RUN) == 0) {
-        struct program *g = collection_program(s, &s->collection);
-        g->threads = 2;
-        if (plan_compile(g, s->atlas, &p)) p = NULL;
-    }
-    build_settle(s, 0);
-    return p;
-}
-
 /* Compares the descriptions of the channels from b to a in the plans of partitions a and b. */
 static int
 parts_match(struct parts *x, int a, int b)

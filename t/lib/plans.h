@@ -187,6 +187,25 @@ make_pieces(struct maker *m, struct program *g)
     }
 }
 
+/* Compiles a plan that converts an n x n leaf to the first of `nto` layouts, the result to the next one, and so on; the
+ * program returns all results. Returns NULL if a conversion is impossible. */
+static inline struct plan *
+plan_moves_of(struct rille_session *s, int64_t n, const struct layout *from, int nto, const struct layout *const *to)
+{
+    struct maker m = {.s = s, .n = n};
+    struct val *v = leaf(&m, from), *out[MOST_VALUES];
+    struct plan *p = NULL;
+    int made = 0;
+    while (made < nto && !build_to_global(&s->context, v, to[made], &out[made])) v = out[made++];
+    if (made == nto && !collect(s, nto, out, COLLECT_RUN)) {
+        struct program *g = collection_program(s, &s->collection);
+        g->threads = 2;
+        if (plan_compile(g, s->atlas, &p)) p = NULL;
+    }
+    build_settle(s, 0);
+    return p;
+}
+
 /* Makes and compiles a random program. Returns NULL if the program cannot be planned. */
 static inline struct plan *
 random_plan(struct rille_session *s, uint64_t *seed, bool pieces)

@@ -172,11 +172,11 @@ static struct plan *
 plan_twice(struct rille_session *s, const struct layout *from, const struct layout *to, int *want)
 {
     collecting_begin(true);
-    struct plan *p = plan_move_of(s, 8, from, to);
+    struct plan *p = plan_moves_of(s, 8, from, 1, &to);
     *want = p ? count_members(p) : 0;
     plan_free(&p);
     collecting_end();
-    return plan_move_of(s, 8, from, to);
+    return plan_moves_of(s, 8, from, 1, &to);
 }
 
 static void

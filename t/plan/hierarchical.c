@@ -110,7 +110,7 @@ static void
 try_pair(struct rille_session *s, const struct layout *from, const struct layout *to)
 {
     struct str bytes = {0};
-    struct plan *p = plan_move_of(s, SIZE, from, to);
+    struct plan *p = plan_moves_of(s, SIZE, from, 1, &to);
     if (p && p->nmove == 1) {
         program_write(p->program, &bytes);
         for (size_t i = 0; i < countof(cut); i++) try_cut(s, p, &bytes, &cut[i]);

@@ -271,7 +271,7 @@ every_move(struct rille_session *s, int a, int b)
     layouts_on(s, b, NULL, 1, to);
     for (int i = 0; i < nlayout * nlayout; i++) {
         if (from[i / nlayout] == to[i % nlayout] || !share(i)) continue;
-        struct plan *p = plan_move_of(s, 6, from[i / nlayout], to[i % nlayout]);
+        struct plan *p = plan_moves_of(s, 6, from[i / nlayout], 1, &to[i % nlayout]);
         npair++;
         for (uint64_t k = 0; p && k < (uint64_t)tries; k++) {
             wire_ns_per_byte = tries == 4 ? (double)(k / 2) : 1;
@@ -615,7 +615,8 @@ no_host(struct rille_session *s)
 {
     struct parts x = {0};
     struct str bytes = {0};
-    struct plan *p = plan_move_of(s, 6, row_layout(s, DEV_ASYNC, "S(0)"), row_layout(s, DEV_ASYNC, "B"));
+    struct plan *p = plan_moves_of(s, 6, row_layout(s, DEV_ASYNC, "S(0)"), 1,
+                                   (const struct layout *[]){row_layout(s, DEV_ASYNC, "B")});
     assert(p);
     program_write(p->program, &bytes);
     other_kind = DEV_ASYNC;

@@ -93,17 +93,7 @@ try_plan(struct rille_session *s, struct plan *p, uint64_t seed, struct count *n
 static struct plan *
 there_and_back(struct rille_session *s, const struct layout *from, const struct layout *to)
 {
-    struct maker m = {.s = s, .n = 6};
-    struct val *v = leaf(&m, from), *out[2];
-    struct plan *p = NULL;
-    if (build_to_global(&s->context, v, to, &out[0]) == 0 && build_to_global(&s->context, out[0], from, &out[1]) == 0 &&
-        collect(s, 2, out, COLLECT_RUN) == 0) {
-        struct program *g = collection_program(s, &s->collection);
-        g->threads = 2;
-        if (plan_compile(g, s->atlas, &p)) p = NULL;
-    }
-    build_settle(s, 0);
-    return p;
+    return plan_moves_of(s, 6, from, 2, (const struct layout *[]){to, from});
 }
 
 /* Returns true for a move that is impossible: P(sum) cannot become P(max). */
