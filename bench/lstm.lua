@@ -3,7 +3,8 @@
 --   RILLE_THREADS=1 [PYTHON=build/venv/bin/python] build/release/rille bench/lstm.lua
 --
 -- Batch 32, 64 inputs, 256 hidden units, f32. A step is forward, mean of squares, backward. Columns: T: length; rille,
--- torch: fastest of the repetitions, ms; limit: the step's products, each as one product over all steps, which a
+-- torch: fastest of the repetitions, ms; cpu: CPU time of both, least of the repetitions, ms, for machines with other
+-- load; limit: the step's products, each as one product over all steps, which a
 -- recurrence cannot reach, ms; lines: lines of the printed plan. PyTorch runs if PYTHON names a Python with torch; both
 -- use one thread. The second table has the same layer as rille.scan over nn.LSTMCell, without and with recompute = true:
 -- step: ms; first: the first call, which traces and compiles, ms; lines: of the plan; MiB: peak memory.
@@ -12,41 +13,41 @@ local nn = rille.nn
 local BATCH <const>, IN <const>, HIDDEN <const>, REPEATS <const> = 32, 64, 256, 5
 local lengths <const> = {64, 128, 256, 512, 1024}
 
--- Returns the fastest of the repetitions, in ms.
+-- Returns the time of the fastest of the repetitions, and the least CPU time, in ms.
 local function fastest(fn)
-  local best = math.huge
+  local best, cpu = math.huge, math.huge
   fn()
   for _ = 1, REPEATS do
-    local begin = rille.clock()
+    local begin, used = rille.clock(), os.clock()
     fn()
-    best = math.min(best, rille.clock() - begin)
+    best, cpu = math.min(best, rille.clock() - begin), math.min(cpu, os.clock() - used)
   end
-  return best * 1e3
+  return best * 1e3, cpu * 1e3
 end
 
 local PEER <const> = [[
 import time, torch
 torch.set_num_threads(1)
 net = torch.nn.LSTM(%d, %d, batch_first=True)
-best, x = 1e9, torch.randn(%d, %d, %d)
+best, cpu, x = 1e9, 1e9, torch.randn(%d, %d, %d)
 for i in range(%d + 1):
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), time.process_time()
     net.zero_grad()
     net(x)[0].square().mean().backward()
-    if i: best = min(best, time.perf_counter() - begin)
-print(best * 1e3)
+    if i: best, cpu = min(best, time.perf_counter() - begin), min(cpu, time.process_time() - used)
+print(best * 1e3, cpu * 1e3)
 ]]
 
--- Returns PyTorch's time, ms; nil without PyTorch.
+-- Returns PyTorch's time and CPU time, ms; nil without PyTorch.
 local function peer(length)
   local python, name = os.getenv("PYTHON"), os.tmpname()
   if not python then return nil end
   local f <close> = io.open(name, "w")
   f:write(PEER:format(IN, HIDDEN, BATCH, length, IN, REPEATS)):flush()
   local pipe <close> = io.popen(("%s %s"):format(python, name))
-  local ms = tonumber(pipe:read("l"))
+  local ms, cpu = pipe:read("n", "n")
   os.remove(name)
-  return ms
+  return ms, cpu
 end
 
 local function step_of(net)
@@ -63,17 +64,19 @@ local function product(m, k, n)
   return function() step(a, b):to_local(0) end
 end
 
-print("   T   rille   torch   limit  torch/rille  rille/limit  lines")
+local function shown(ms) return ms and ("%.1f"):format(ms) or "-" end
+
+print("   T   rille   torch     cpu  torch's   limit  torch/rille  rille/limit  lines")
 for _, length in ipairs(lengths) do
   local rows, gates = BATCH * length, 4 * HIDDEN
   local net = nn.LSTM(IN, HIDDEN)
   local step, x = step_of(net), rille.randn(BATCH, length, IN)
-  local torch = peer(length)
-  local ms = fastest(function() (step(x)):item() end)
+  local torch, torch_cpu = peer(length)
+  local ms, cpu = fastest(function() (step(x)):item() end)
   local lines = select(2, tostring(step:plan()):gsub("\n", ""))
   -- forward and weight gradient of the input, and three products of the states
   local limit = 2 * fastest(product(rows, IN, gates)) + 3 * fastest(product(rows, HIDDEN, gates))
-  print(("%4d %7.1f %7s %7.1f %12s %12.2f %6d"):format(length, ms, torch and ("%.1f"):format(torch) or "-", limit,
+  print(("%4d %7.1f %7s %7.1f %8s %7.1f %12s %12.2f %6d"):format(length, ms, shown(torch), cpu, shown(torch_cpu), limit,
     torch and ("%.2f"):format(torch / ms) or "-", ms / limit, lines))
 end
 

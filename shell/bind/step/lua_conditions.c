@@ -166,6 +166,19 @@ push_field(lua_State *L, int h)
     lua_replace(L, h + 2);
 }
 
+/* Pushes a field of the tensor at h; its name is at h + 1. Of a gradient, pushes its presence, and drops the handle,
+ * because a step overwrites only gradients without other handles. */
+static void
+push_tensor_field(lua_State *L, int h)
+{
+    lua_pushvalue(L, h + 1);
+    lua_gettable(L, h);
+    struct rille_tensor **gradient = kind_test(L, -1, KIND_TENSOR);
+    if (!gradient) return;
+    rille_tensor_free(gradient);
+    lua_pushboolean(L, true);
+}
+
 /* Pushes the present value of the place whose holder is at h, and its key at h + 1. */
 static void
 push_place(lua_State *L, int h)
@@ -181,9 +194,7 @@ push_place(lua_State *L, int h)
     } else if (lua_istable(L, h)) {
         push_field(L, h);
     } else {
-        lua_pushvalue(L, h + 1);
-        lua_gettable(L, h);
-        if (tensor_test(L, -1)) lua_pushboolean(L, true); /* of a gradient, only its presence is followed */
+        push_tensor_field(L, h);
     }
 }
 
