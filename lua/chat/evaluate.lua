@@ -70,7 +70,7 @@ function evaluate.name(node, scope)
 end
 
 function evaluate.list(node, scope, env)
-  local list = values.list{}
+  local list = node.tuple and values.tuple{} or values.list{}
   for i, item in ipairs(node.items) do list[i] = value(item, scope, env) end
   return list
 end
@@ -198,6 +198,7 @@ end
 function binary.multiply(a, b, line, env)
   if type(b) == "string" or kind(b) == "list" then a, b = b, a end
   if type(a) ~= "string" and kind(a) ~= "list" then return number(a, line) * number(b, line) end
+  if kind(b) == "bool" then b = b and 1 or 0 end
   if math.type(b) ~= "integer" then fail(line, "a string or list can be multiplied by an integer, found a value of kind %s", kind(b)) end
   b = math.max(b, 0)
   local bytes = type(a) == "string" and 1 or 64

@@ -165,6 +165,11 @@ function str.title(s) return titled(s) end
 function str.capitalize(s) return capitalized(s) end
 function str.find(s, a, line) return position(s, a[1], true, line) end
 function str.rfind(s, a, line) return position(s, a[1], false, line) end
+function str.index(s, a, line)
+  local at = position(s, a[1], true, line)
+  if at < 0 then fail(line, "index: the string does not contain %s", values.text(a[1], true)) end
+  return at
+end
 function str.count(s, a, line) return select(2, s:gsub(text_of(a[1], line, "the text to count"):gsub("%p", "%%%0"), "")) end
 function str.isdigit(s) return s:find("^%d+$") ~= nil end
 function str.isalpha(s) return s:find("^%a+$") ~= nil end
@@ -197,7 +202,7 @@ end
 
 local function pairs_of(d)
   local out = list_of{}
-  for i, key in ipairs(d.keys) do out[i] = list_of{key, d.of[key]} end
+  for i, key in ipairs(d.keys) do out[i] = values.tuple{key, d.of[key]} end
   return out
 end
 
@@ -231,9 +236,13 @@ local function text_filter(f)
   return function(v) return f(values.text(v)) end
 end
 filters.upper, filters.lower = text_filter(string.upper), text_filter(string.lower)
-filters.title, filters.capitalize = text_filter(titled), text_filter(capitalized)
+-- Unlike the method title(), the filter begins words only behind white space and some brackets.
+filters.title = text_filter(function(s)
+  return ((" " .. s:lower()):gsub("([-%s({%[<])(%l)", function(before, first) return before .. first:upper() end):sub(2))
+end)
+filters.capitalize = text_filter(capitalized)
 filters.string = text_filter(function(s) return s end)
-filters.safe = function(v) return v end
+filters.safe = filters.string
 function filters.trim(v, a, named, line) return trimmed(values.text(v), "both", argument(a, named, 1, "chars"), line) end
 function filters.escape(v)
   local map = {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&#34;", ["'"] = "&#39;"}
@@ -311,11 +320,14 @@ function filters.float(v, a, named)
   return n and n + 0.0 or argument(a, named, 1, "default", 0.0)
 end
 function filters.abs(v, _, _, line)
+  if kind(v) == "bool" then return v and 1 or 0 end
   if type(v) ~= "number" then fail(line, "abs: expected a number, found a value of kind %s", kind(v)) end
   return math.abs(v)
 end
 function filters.round(v, a, named, line)
+  if kind(v) == "bool" then return v and 1 or 0 end
   if type(v) ~= "number" then fail(line, "round: expected a number, found a value of kind %s", kind(v)) end
+  if math.type(v) == "integer" then return v end
   local digits = math.max(-15, math.min(integer(argument(a, named, 1, "precision", 0), line, "the precision"), 15))
   return tonumber(("%." .. math.max(digits, 0) .. "f"):format(v)) + 0.0
 end
@@ -380,12 +392,12 @@ function filters.batch(v, a, named, line)
   end
   return out
 end
-function filters.wordcount(v) return #split(values.text(v)) end
+function filters.wordcount(v) return select(2, values.text(v):gsub("[%w_\x80-\xff]+", "")) end
 function filters.attr(v, a, _, line, env) return env.path(v, a[1], line) end
 
 function filters.map(v, a, named, line, env)
   local out = list_of{}
-  for i, e in ipairs(values.elements(v, line)) do
+  for i, e in ipairs(values.truth(v) and values.elements(v, line) or {}) do
     if named.attribute ~= nil then
       local found = env.path(e, named.attribute, line)
       out[i] = kind(found) == "undefined" and named.default ~= nil and named.default or found
@@ -400,7 +412,7 @@ end
 local function selecting(want, by_attribute)
   return function(v, a, _, line, env)
     local out, first = list_of{}, by_attribute and 2 or 1
-    for _, e in ipairs(values.elements(v, line)) do
+    for _, e in ipairs(values.truth(v) and values.elements(v, line) or {}) do
       local of = by_attribute and env.path(e, a[1], line) or e
       local good = values.truth(of)
       if a[first] ~= nil then good = env.test(text_of(a[first], line, "the name of a test"), of, copy(a, first + 1), line) end
@@ -437,12 +449,16 @@ tests.eq, tests.lessthan, tests.greaterthan = tests.equalto, tests.lt, tests.gt
 tests["=="], tests["!="], tests["<"], tests[">"], tests["<="], tests[">="] = tests.eq, tests.ne, tests.lt, tests.gt, tests.le, tests.ge
 tests["in"] = function(v, a, line) return values.contains(a[1], v, line) end
 function tests.sameas(v, a) return rawequal(v, a[1]) end
-function tests.odd(v, _, line) return integer(v, line, "the value of a test") % 2 == 1 end
-function tests.even(v, _, line) return integer(v, line, "the value of a test") % 2 == 0 end
+local function tested_number(v, line)
+  if type(v) == "number" then return v end
+  return integer(v, line, "the value of a test")
+end
+function tests.odd(v, _, line) return tested_number(v, line) % 2 == 1 end
+function tests.even(v, _, line) return tested_number(v, line) % 2 == 0 end
 function tests.divisibleby(v, a, line)
   local n = integer(a[1], line, "the divisor")
   if n == 0 then fail(line, "the divisor must not be 0") end
-  return integer(v, line, "the value of a test") % n == 0
+  return tested_number(v, line) % n == 0
 end
 function tests.lower(v) local s = values.text(v) return s == s:lower() and s ~= s:upper() end
 function tests.upper(v) local s = values.text(v) return s == s:upper() and s ~= s:lower() end

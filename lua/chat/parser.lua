@@ -70,13 +70,13 @@ function parser:dict(line)
 end
 
 function parser:parenthesis(line)
-  if self:take("op", ")") then return {kind = "list", line = line, items = {}} end
+  if self:take("op", ")") then return {kind = "list", tuple = true, line = line, items = {}} end
   local first = self:expression()
   if self:take("op", ")") then return first end
   self:expect("op", ",")
   local items = self:list_until(")")
   table.insert(items, 1, first)
-  return {kind = "list", line = line, items = items}
+  return {kind = "list", tuple = true, line = line, items = items}
 end
 
 function parser:primary()
@@ -283,7 +283,7 @@ function parser:tuple()
   while self:take("op", ",") do
     if self.tokens[self.at] then items[#items + 1] = self:expression() end
   end
-  return {kind = "list", line = line, items = items}
+  return {kind = "list", tuple = true, line = line, items = items}
 end
 
 -- ---- statements ----
@@ -318,7 +318,7 @@ statements["for"] = function(self, node)
   self:expect("name", "in")
   node.of = self:disjunction()
   if self:peek("op", ",") then
-    node.of = {kind = "list", line = node.line, items = {node.of}}
+    node.of = {kind = "list", tuple = true, line = node.line, items = {node.of}}
     while self:take("op", ",") do node.of.items[#node.of.items + 1] = self:disjunction() end
   end
   if self:take("name", "if") then node.filter = self:expression() end

@@ -1,15 +1,15 @@
 -- values.lua - values of chat templates, which behave like Python's: strings, integers, floats, booleans, none, lists,
 -- dictionaries with an order, undefined values, namespaces, and functions.
 --
--- Lists are tables of values with the metatable values.List. A dictionary is {keys = {...}, of = {[key] = value}} with the
+-- Lists and tuples are tables of values with the metatables values.List and values.Tuple. A dictionary is {keys = {...}, of = {[key] = value}} with the
 -- metatable values.Dict. A function of a template is a Lua function f(args, named, line).
 
 local rille = require "rille"
 local lexer = require "rille.chat.lexer"
 local json = require "rille.json"
 
-local values = {List = {}, Dict = {}, Undefined = {}, Namespace = {}}
-local List, Dict, Undefined, Namespace = values.List, values.Dict, values.Undefined, values.Namespace
+local values = {List = {}, Tuple = {}, Dict = {}, Undefined = {}, Namespace = {}}
+local List, Tuple, Dict, Undefined, Namespace = values.List, values.Tuple, values.Dict, values.Undefined, values.Namespace
 
 values.none = setmetatable({}, {})
 local none = values.none
@@ -17,6 +17,7 @@ local none = values.none
 values.LONGEST = 1 << 26 -- most bytes of a string, most elements of a list
 
 function values.list(t) return setmetatable(t, List) end
+function values.tuple(t) return setmetatable(t, Tuple) end
 function values.dict() return setmetatable({keys = {}, of = {}}, Dict) end
 function values.undefined(name) return setmetatable({name = name}, Undefined) end
 
@@ -33,7 +34,7 @@ function values.kind(v)
   if t == "boolean" then return "bool" end
   if t == "function" then return "function" end
   local meta = getmetatable(v)
-  if meta == List then return "list" end
+  if meta == List or meta == Tuple then return "list" end
   if meta == Dict then return "dict" end
   if meta == Undefined then return "undefined" end
   return meta == Namespace and "namespace" or "none"
@@ -145,7 +146,8 @@ function values.text(v, inside)
   local parts = {}
   if k == "list" then
     for i, e in ipairs(v) do parts[i] = values.text(e, true) end
-    return "[" .. table.concat(parts, ", ") .. "]"
+    if getmetatable(v) == List then return "[" .. table.concat(parts, ", ") .. "]" end
+    return "(" .. table.concat(parts, ", ") .. (#parts == 1 and ",)" or ")")
   end
   if k ~= "dict" then return "<" .. k .. ">" end
   for i, key in ipairs(v.keys) do parts[i] = values.text(key, true) .. ": " .. values.text(v.of[key], true) end
@@ -200,7 +202,7 @@ function values.equal(a, b)
   if x ~= y then return type(a) == "number" and a == b end
   if x == "undefined" then return true end
   if x == "list" then
-    if #a ~= #b then return false end
+    if #a ~= #b or getmetatable(a) ~= getmetatable(b) then return false end
     for i = 1, #a do
       if not values.equal(a[i], b[i]) then return false end
     end
@@ -228,7 +230,8 @@ function values.less(a, b, line)
 end
 
 function values.contains(of, v, line)
-  local k = kind(values.check(of, line))
+  local k = kind(of)
+  if k == "undefined" then return false end
   if k == "str" then
     if type(v) ~= "string" then lexer.fail(line, "'in' expects a string on its left, found a value of kind %s", kind(v)) end
     return of:find(v, 1, true) ~= nil
@@ -282,7 +285,7 @@ end
 -- Returns v[from:to:step], as in Python.
 function values.slice(v, from, to, step, line)
   local k = kind(values.check(v, line))
-  if k ~= "str" and k ~= "list" then lexer.fail(line, "a value of kind %s cannot be sliced", k) end
+  if k ~= "str" and k ~= "list" then return values.undefined("a slice of a value of kind " .. k) end
   local list = k == "str" and values.characters(v) or v
   local n, out = #list, {}
   step = bound(step, 0, line, 1)
@@ -294,7 +297,7 @@ function values.slice(v, from, to, step, line)
     first, last = math.min(bound(from, n, line, n - 1), n - 1), math.max(bound(to, n, line, -1), -1) + 1
   end
   for i = first, last, step do out[#out + 1] = list[i + 1] end
-  return k == "str" and table.concat(out) or values.list(out)
+  return k == "str" and table.concat(out) or setmetatable(out, getmetatable(v))
 end
 
 return values

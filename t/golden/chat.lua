@@ -268,12 +268,12 @@ return {
       ["empty"] = {false, false, false, false},
     }},
     {name = "expressions", rows = {
-      ["hello"] = {false, false, false, false},
-      ["turns"] = {false, false, false, false},
-      ["tools"] = {false, false, false, false},
-      ["parts"] = {false, false, false, false},
-      ["two-users"] = {false, false, false, false},
-      ["empty"] = {false, false, false, false},
+      ["hello"] = {0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04},
+      ["turns"] = {0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04},
+      ["tools"] = {0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04},
+      ["parts"] = {0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04},
+      ["two-users"] = {0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04},
+      ["empty"] = {0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04, 0x3387e3fe42c1cc04},
     }},
     {name = "recursive", rows = {
       ["hello"] = {0x66308b48a5f6bd61, 0x66308b48a5f6bd61, 0x66308b48a5f6bd61, 0x66308b48a5f6bd61},
