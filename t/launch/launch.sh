@@ -230,7 +230,7 @@ ok "recover with a number of workers, but without a loss, is refused" grep -q "n
 go launch -n 2 -d cpu:1 -e 'rille.recover()'
 ok "recover without a snapshot is refused" ends 1 "no snapshot"
 go launch -n 2 -d cpu:1 -e 'rille.snapshot{print}'
-ok "a note with a function is refused" ends 1 "numbers, strings and tables"
+ok "a note with a function is refused" ends 1 "must be a number, a string, a boolean or a table of them"
 
 # ---- losses ----
 
@@ -396,7 +396,7 @@ for hosts in 1 2; do
     ok "keep = $keep is refused" grep -qE "^false	.*: keep must be 1 or 2, found $keep\$" out
   done
   ok "workers = \"2\" is refused" grep -qE '^false	.*: workers must be an integer of at least 0, found "2"$' out
-  ok "the error names the invalid part of a note" grep -qE '^false	.*: note.1 is a function; a note must be made of' out
+  ok "the error names the invalid part of a note" grep -qE '^false	.*: snapshot: note.1 must be a number, a string, a boolean or a table of them, found a function' out
 done
 
 # Loses a host before its shards of the newest snapshot are copied to another host. Recovery must report this.

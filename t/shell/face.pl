@@ -59,7 +59,9 @@ my @sound = (
   [qr/^struct rille_operand_info /, '(struct rille_operand_info *)room'],
   [qr/^struct rille_attr_info /, '(struct rille_attr_info *)room'],
   [qr/^rille_live_fn \*/, 'tell'],
+  [qr/^void \(\* \w+ rille_file_list/, '(void (*)(void *, const char *, size_t, bool))(void (*)(void))drop'],
   [qr/^void \(\*/, 'drop'],
+  [qr/^const struct rille_quantisation \*/, '&(struct rille_quantisation){.method = "scaled"}'],
   [qr/^char \* text/, 'room'],
   [qr/^char out /, 'room'],
   [qr/^const char \* host/, '"127.0.0.1"'],
@@ -121,7 +123,7 @@ for my $text (@functions) {
   $text =~ s/\s+/ /g;
   my ($function, $list) = $text =~ /\b(rille_\w+)\((.*)\)$/;
   next if $function =~ /^rille_(error.*|calibrate|worker)$/;
-  $list =~ s/\(void \*arg\)/()/g;
+  $list =~ s/\(void \*arg[^)]*\)/()/g;
   my @arguments;
   for my $argument ($list eq "void" ? () : split /, /, $list) {
     my ($type, $name) = $argument =~ /^(void|bool) \(\*/ ? ("$1 (*", "drop") : $argument =~ /^(.*?[\s\*])(\w+)(\[\w+\])?$/;

@@ -41,6 +41,8 @@ local calls = {
   ["nn.RNN"] = function(o) return nn.RNN(2, 2, o) end, ["nn.RNNCell"] = function(o) return nn.RNNCell(2, 2, o) end,
   ["nn.TransformerBlock"] = function(o) return nn.TransformerBlock(4, 2, o) end,
   ["nn.rotary_tables"] = function(o) return nn.rotary_tables(4, 4, o) end,
+  ["nn.Module.load"] = function(o) return net:load(dir .. ".m", o) end,
+  ["nn.Module.load_state_dict"] = function(o) return net:load_state_dict(net:state_dict(), o) end,
   ["nn.Module.to_global"] = function(o) return net:to_global(o) end, to_global = function(o) return x:to_global(o) end,
   ["graph.chart"] = function(o) return called():chart(o) end, ["graph.show"] = function(o) return called():show(nil, o) end,
   ["graph.plan"] = function(o) return called():plan(o) end,
