@@ -208,6 +208,7 @@ read_metaspace(struct tokenizer *t, const char *path, const json_t *part)
 {
     struct metaspace m;
     struct str spelled = {0};
+    if (t->byte_level) return refuse(path, "pre_tokenizer after ByteLevel", "Metaspace");
     TRY(read_metaspace_settings(path, part, &m));
     spell_text(m.mark, &spelled);
     struct split_step step = {.manner = SPLIT_NEXT, .space = m.mark, .prefix = m.when};

@@ -244,8 +244,9 @@ static int
 encode_spelled(const struct encoding *e, const uint8_t *text, size_t n)
 {
     uint8_t *bytes = must_realloc(NULL, n);
-    int status = E_ARG;
-    if (alphabet_read((const char *)text, n, bytes, &n)) status = e->t->encode(e->t, bytes, n, e->out);
+    bool spelled = alphabet_read((const char *)text, n, bytes, &n);
+    assert(spelled);
+    int status = e->t->encode(e->t, bytes, n, e->out);
     free(bytes);
     return status;
 }

@@ -179,6 +179,7 @@ tap.group("files", function()
   end
   refused(with{post_processor = '{"type":"BertProcessing","cls":["a",5000],"sep":["b",1]}'}, {"5000"}, "a post-processor with an unknown id is refused")
   refused(with_cutter(sequence(level, level)), {"ByteLevel after ByteLevel"}, "a second ByteLevel is refused")
+  refused(with_cutter(sequence(level, '{"type":"Metaspace","replacement":"_"}')), {"after ByteLevel", "Metaspace"}, "Metaspace after ByteLevel is refused")
   refused(with_cutter(sequence('{"type":"Split","pattern":{"Regex":"a"},"behavior":"Sideways"}', level)), {"Sideways"}, "an unknown split behavior is refused")
   -- Columns: a pattern; the part that tokenizer.json rejects; the part that a .tiktoken pattern rejects (nil: accepted).
   local others = {
