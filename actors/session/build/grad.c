@@ -463,6 +463,7 @@ pass_hooks(struct sweep *w, const struct call_context *ctx, struct hook *hooks, 
     int32_t i = v->index;
     struct val *g = w->grad[i].total;
     if (!hooks || !g) return 0;
+    if (trace_microbatches(ctx->s) > 1) TRY(trace_rows(ctx, v, &g));
     int status = own_hooks_call(ctx, hooks, val_is_variable(v) ? 0 : v->out, &g);
     mark_again(w);
     w->grad[i].total = g;
@@ -612,6 +613,7 @@ grad_values(const struct call_context *ctx, struct val *y, int n, struct val *co
         struct val *before = w.grad[x[i]->index].total;
         if (val_is_variable(x[i])) status = pass_hooks(&w, ctx, x[i]->owner->hooks, x[i]);
         dx[i] = w.grad[x[i]->index].total;
+        if (!status && dx[i] && trace_microbatches(ctx->s) > 1) status = trace_rows(ctx, x[i], &dx[i]);
         w.grad[x[i]->index].total = before; /* the list may name x[i] twice */
     }
     forget_functions(&w);
@@ -646,7 +648,10 @@ suit(const struct call_context *ctx, const struct rille_tensor *t, struct val **
 static int
 add_to_leaf(const struct sweep *w, const struct call_context *ctx, struct rille_tensor *t, struct val *g)
 {
-    if (!trace_per_microbatch(t->val)) TRY(sum_of_pieces(w, ctx, g, &g));
+    if (!trace_per_microbatch(t->val))
+        TRY(sum_of_pieces(w, ctx, g, &g));
+    else if (trace_microbatches(ctx->s) > 1)
+        TRY(trace_rows(ctx, t->val, &g));
     if (t->hooks) TRY(own_hooks_call(ctx, t->hooks, 0, &g));
     TRY(suit(ctx, t, &g));
     if (t->grad) TRY(call2(ctx, "add", t->grad->val, g, &g));

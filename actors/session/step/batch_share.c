@@ -746,6 +746,24 @@ joined_value(const struct call_context *ctx, struct val *v, struct val **out)
     return batch_share_adds(v) ? microbatch_sum(ctx, v, out) : microbatch_mean(ctx, v, out);
 }
 
+int
+batch_share_batch(const struct call_context *ctx, struct val *v, struct val **out)
+{
+    bool known = batch_share_of(v) == SHARE_SUM || is_mean(v);
+    *out = v;
+    return known ? joined_value(ctx, v, out) : 0;
+}
+
+int
+batch_share_rows(const struct call_context *ctx, const struct val *v, struct val **g)
+{
+    if (batch_share_of(v) != SHARE_ROWS || trace_per_microbatch(*g)) return 0;
+    TRY(build_to_global(ctx, *g, (*g)->layout, g));
+    (*g)->node->per_piece = 1;
+    set_share((*g)->node, 0, SHARE_ROWS, rows_axis(v), blocks_of(v));
+    return 0;
+}
+
 /* Returns v as one row. */
 static int
 one_row_of(const struct call_context *ctx, struct val *v, struct val **out)
