@@ -131,6 +131,16 @@ is_recorded(const struct node *n)
     return false;
 }
 
+/* Returns the name of the operator through which the sweep has reached n. */
+static const char *
+reached_from(const struct sweep *w, const struct node *n)
+{
+    for (int32_t i = 0; i < w->nnode; i++)
+        for (int k = 0; k < w->node[i]->nin; k++)
+            if (w->node[i]->in[k] && w->node[i]->in[k]->node == n) return w->node[i]->name;
+    return "an operator";
+}
+
 static int
 find_nodes(struct sweep *w, struct val *root)
 {
@@ -149,10 +159,11 @@ find_nodes(struct sweep *w, struct val *root)
                         n->line.file ? n->line.file : "?", n->line.line);
         if (n->accumulate)
             return fail(E_STATE,
-                        "the loss is not a sum of the losses of %d micro-batches: an operator (%s:%d) needs a sum over "
-                        "the rows of the whole batch that depends on parameters; detach() the sum if it is a divisor, "
-                        "or use micro_batches = 1",
-                        trace_microbatches(w->ctx->s), n->line.file ? n->line.file : "?", n->line.line);
+                        "the loss is not a sum of the losses of %d micro-batches: %s (%s:%d) needs a sum over the rows "
+                        "of the whole batch that depends on parameters; detach() the sum if it is a divisor, or use "
+                        "micro_batches = 1",
+                        trace_microbatches(w->ctx->s), reached_from(w, n), n->line.file ? n->line.file : "?",
+                        n->line.line);
         if (trace_microbatches(w->ctx->s) > 1 && trace_nonlinear(w->ctx->s, n))
             return fail(E_PLAN,
                         "the loss is not a mean of the losses of %d micro-batches: %s (%s:%d) is not linear in a mean "
