@@ -147,6 +147,21 @@ tap.group("micro-batches", function()
   end
   tap.near(numbers(linear(x)), {rows_of(each, 2 * each, 3 * each), rows_of(each, each, each), rows_of(1, 2, 3)},
     "a gradient that depends on no data has the rows of the batch", 1e-6, 1e-6)
+  local seen = rille.zeros{1}
+  local function totals(rows)
+    local square, sum = (rows * w):square():mean(), (rows * w):sum()
+    rille.no_grad(function() seen:add_(sum) seen:add_(square) end)
+    return {square:sqrt() * sum, square + rille.grad(sum, {w}):square():mean(), seen * 1 + square}
+  end
+  local want = numbers(table.unpack(totals(x)))
+  for _, m in ipairs{2, 4} do
+    seen:zero_()
+    tap.near(numbers(table.unpack(rille.graph(totals, {micro_batches = m})(x))), want,
+      ("functions of several sums and means, in %d micro-batches"):format(m), 1e-5, 1e-5)
+  end
+  tap.fails(function()
+    rille.graph(function(rows) local l = (rows * w):sum():square() l:backward() return l end, {micro_batches = 2})(x)
+  end, {"square (", "needs a sum over the rows"}, "a loss that is no sum over the rows is refused, and the operator is named")
   tap.fails(function() rille.graph(function(rows) outside:copy_(rows) return rows * 1 end, {micro_batches = 2})(x) end,
     {"once per batch", "a sum or a mean"}, "rows cannot be assigned to a variable from outside of the step")
 end)

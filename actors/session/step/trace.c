@@ -180,7 +180,8 @@ classify(struct rille_session *s, struct node *n)
     if (n->per_piece && n->after)
         return fail(
             E_PLAN,
-            "%s: one operand is a value of one micro-batch, but another is known only after the last micro-batch",
+            "%s: one operand is a value of one micro-batch, but another is known only after the last micro-batch; use "
+            "micro_batches = 1",
             n->name);
     return 0;
 }
