@@ -151,7 +151,7 @@ tap.group("micro-batches", function()
   local function totals(rows)
     local square, sum = (rows * w):square():mean(), (rows * w):sum()
     rille.no_grad(function() seen:add_(sum) seen:add_(square) end)
-    return {square:sqrt() * sum, square + rille.grad(sum, {w}):square():mean(), seen * 1 + square}
+    return {square:sqrt() * sum, rows:sum() - square:sqrt(), square + rille.grad(sum, {w}):square():mean(), seen * 1 + square}
   end
   local want = numbers(table.unpack(totals(x)))
   for _, m in ipairs{2, 4} do

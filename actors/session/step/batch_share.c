@@ -106,7 +106,7 @@ entry_cost(const struct reading *r, struct sbp want, const struct val *v)
     if (r->linear && share != SHARE_WHOLE) return share == SHARE_MEAN && want.kind == SBP_P ? FITS : NEVER;
     if (r->linear) return want.kind == SBP_S ? NEVER : FITS;
     if (want.kind == SBP_P && want.reduce == RED_SUM)
-        return share == SHARE_SUM ? FITS : alike && r->sums ? CONVERTED : NEVER;
+        return share == SHARE_SUM ? FITS : alike && share != SHARE_FROM_MEANS && r->sums ? CONVERTED : NEVER;
     if (want.kind == SBP_P) return share == (want.reduce == RED_MAX ? SHARE_MAX : SHARE_MIN) ? FITS : NEVER;
     if (share == SHARE_DRAWN) return FITS;
     if (want.kind == SBP_S && share == SHARE_ROWS) return rows_axis(v) == want.axis && r->blocks ? FITS : NEVER;
