@@ -18,8 +18,9 @@ local MOST <const> = 4096 -- maximum number of recorded places (function and upv
 
 local objects = setmetatable({}, {__mode = "k"}) -- object -> the function that lists its fields, see below
 
--- Registers t as an object, which lists its relevant fields itself: list(t, note, visit) calls note(holder, key) for
--- relevant fields, and visit(member, key) for modules in t.
+-- Registers t as an object, which lists its relevant fields itself: list(t, note, visit, offer) calls note(holder, key) for
+-- relevant fields, visit(member, key) for modules in t, and offer(holder, keys) for fields that count if the code reads
+-- their names.
 function reach.object(t, list) objects[t] = list end
 
 -- ---- the libraries ----
@@ -157,7 +158,8 @@ local function visit_table(w, t, text)
     return
   end
   if objects[t] then
-    objects[t](t, w.note, function(member, key) visit(w, member, ("%s.%s"):format(text, check.named(key))) end)
+    objects[t](t, w.note, function(member, key) visit(w, member, ("%s.%s"):format(text, check.named(key))) end,
+      function(holder, keys) w.offers[#w.offers + 1] = {holder, keys, text} end)
     if not w.follows_all(t) then return end
   elseif type(meta) == "table" and rawget(t, "__index") == nil and is_own_metatable(meta) then
     return
@@ -194,6 +196,12 @@ local function visit_fields(w)
         if is_read(w, t, key) then add_field(w, t, key, ("%s.%s"):format(text, check.named(key))) end
       end
     end
+    for _, row in ipairs(w.offers) do
+      local holder, keys, text = table.unpack(row)
+      for key in next, keys do
+        if w.names[key] then add_field(w, holder, key, ("%s.%s"):format(text, key)) end
+      end
+    end
   until w.n == n
   for _, row in ipairs(w.tables) do
     local t, text = table.unpack(row)
@@ -207,7 +215,7 @@ end
 -- that the code only increments, and tell.note(holder, key) for each field that an object lists. tell.follows_all(object)
 -- returns true for objects of user classes, whose fields are all relevant.
 function reach.new(tell)
-  return setmetatable({own = rilles_modules(), n = 0, seen = {}, taken = {}, tables = {}, names = {forward = true}, counted = {},
+  return setmetatable({own = rilles_modules(), n = 0, seen = {}, taken = {}, tables = {}, offers = {}, names = {forward = true}, counted = {},
     computed = false, compares = false}, {__index = tell})
 end
 

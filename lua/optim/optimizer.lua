@@ -361,9 +361,12 @@ end
 
 check.strict("optimizer", methods, true)
 
--- Lists the options that compiled steps follow, for lua/reach.lua.
-local function list_options(opt, note)
+-- Lists the options that compiled steps follow, for lua/reach.lua: the update reads all but lr, and the user's code any.
+local function list_options(opt, note, _, offer)
+  offer(opt, opt.kind.options)
+  offer(opt, {steps = true})
   for _, group in ipairs(opt.groups) do
+    offer(group, opt.kind.options)
     for _, name in ipairs(opt.kind.constant) do note(group, name) end
   end
 end

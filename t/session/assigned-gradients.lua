@@ -78,6 +78,94 @@ tap.group("random programs", function()
   end
 end)
 
+-- Steps that assign to a variable made in the step, which has the rows of a micro-batch.
+local function by_column(x, w)
+  local y = rille.zeros(x.shape[1], COLUMNS)
+  for k = 0, COLUMNS - 1 do y[{{}, k}] = x[{{}, k}] * w[k] end
+  return y
+end
+local row_steps = {
+  columns = by_column,
+  copy = function(x, w)
+    local y = rille.zeros(x.shape[1], COLUMNS)
+    y:copy_(x * w)
+    return y
+  end,
+  rows = function(x, w)
+    local y = by_column(x, w)
+    y[x:sum(1):lt(0)] = 0.5
+    return y
+  end,
+  states = function(x, w)
+    local states, h = rille.zeros(x.shape[1], 2, COLUMNS), rille.zeros(x.shape[1], COLUMNS)
+    for t = 0, 1 do
+      h = (h + x * w):tanh()
+      states[{{}, t}] = h
+    end
+    return states
+  end,
+  changed = function(x, w) return by_column(x, w):add_(x):mul_(w) end,
+}
+
+tap.group("micro-batches", function()
+  rille.manual_seed(3)
+  local x = rille.randn(ROWS, COLUMNS)
+  for name, fn in pairs(row_steps) do
+    local w, seen = rille.tensor({1, 2, 3}, {requires_grad = true}), rille.zeros(COLUMNS)
+    local count = rille.zeros{1}
+    local function step(rows)
+      local z = rows:detach():requires_grad_()
+      local y = fn(z, w)
+      local loss = y:square():mean() + z:sum()
+      rille.no_grad(function() seen:copy_(seen * 0.5 + rows:mean(0)) count:add_(rows:gt(0):to("f32"):sum()) end)
+      return y, loss, rille.grad(loss, {w, z})
+    end
+    local want = numbers(step(x))
+    local mean, positive = numbers(seen, count)[1], count:item()
+    for _, m in ipairs{1, 2, 4} do
+      seen:zero_()
+      count:zero_()
+      local found = numbers(rille.graph(step, {micro_batches = m})(x))
+      tap.near(found, want, ("%s in %d micro-batches: rows, loss and gradients"):format(name, m), 1e-5, 1e-5)
+      tap.near({numbers(seen)[1], count:item()}, {mean, positive}, ("%s in %d: means and sums of the batch in variables"):format(name, m), 1e-5, 1e-5)
+    end
+  end
+  local w, outside = rille.tensor({1, 2, 3}, {requires_grad = true}), rille.zeros(2, COLUMNS)
+  local linear = rille.graph(function(rows)
+    local h = rows:detach():requires_grad_()
+    local y = h * w
+    y:retain_grad()
+    local loss = y:mean()
+    loss:backward()
+    return h.grad * 1, y.grad, rille.grad(rows:detach():requires_grad_():sum() + (h * w):sum(), {h})
+  end, {micro_batches = 2})
+  local each = 1 / (ROWS * COLUMNS)
+  local function rows_of(...)
+    local t = {}
+    for i = 1, ROWS do t[i] = {...} end
+    return t
+  end
+  tap.near(numbers(linear(x)), {rows_of(each, 2 * each, 3 * each), rows_of(each, each, each), rows_of(1, 2, 3)},
+    "a gradient that depends on no data has the rows of the batch", 1e-6, 1e-6)
+  local seen = rille.zeros{1}
+  local function totals(rows)
+    local square, sum = (rows * w):square():mean(), (rows * w):sum()
+    rille.no_grad(function() seen:add_(sum) seen:add_(square) end)
+    return {square:sqrt() * sum, rows:sum() - square:sqrt(), square + rille.grad(sum, {w}):square():mean(), seen * 1 + square}
+  end
+  local want = numbers(table.unpack(totals(x)))
+  for _, m in ipairs{2, 4} do
+    seen:zero_()
+    tap.near(numbers(table.unpack(rille.graph(totals, {micro_batches = m})(x))), want,
+      ("functions of several sums and means, in %d micro-batches"):format(m), 1e-5, 1e-5)
+  end
+  tap.fails(function()
+    rille.graph(function(rows) local l = (rows * w):sum():square() l:backward() return l end, {micro_batches = 2})(x)
+  end, {"square (", "needs a sum over the rows"}, "a loss that is no sum over the rows is refused, and the operator is named")
+  tap.fails(function() rille.graph(function(rows) outside:copy_(rows) return rows * 1 end, {micro_batches = 2})(x) end,
+    {"once per batch", "a sum or a mean"}, "rows cannot be assigned to a variable from outside of the step")
+end)
+
 -- Returns a parameter and a variable.
 local function pair() return rille.tensor{1, 2, 3}:requires_grad_(), rille.zeros(3) end
 

@@ -279,8 +279,13 @@ local kinds = {
   {"local a@ = rille.ones(2)", "if a@.requires_grad then y = y * 3 end", "a@:requires_grad_($ > 1)"},
   {"local a@ = rille.ones(2):requires_grad_()", "if a@.grad then y = y * 3 end", "a@.grad = $ > 1 and a@:detach() or nil"},
   {"A@ = 1", "y = y + _G['A' .. '@']", "A@ = $"},
+  {"local o@ = optimizer()", "y = y + o@.lr + o@.groups[1].momentum", "o@.lr = $", "o@.groups[1].momentum = $ / 4", "o@.groups[1].lr = $"},
+  {"local o@ = optimizer()", "y = y * o@.groups[1].lr + o@.steps", "o@.steps = $ // 1", "o@.lr = $"},
   {"local a@, t@ = 1, {[0] = 3, 4, 5}", "y = y * (t@[a@] or a@)", "a@ = $", "t@[1] = $"},
 }
+
+-- Returns a new optimiser, for the programs.
+function optimizer() return rille.optim.SGD({rille.ones(2):requires_grad_()}, {lr = 0.5, momentum = 0.5}) end
 
 local function program(random)
   local declared, body, changes = {}, {}, {}

@@ -222,8 +222,9 @@ local function difference(key, x, tensors)
     if wanted ~= found then return ("%s is %s, not %s"):format(what, found, wanted) end
   end
   local weights = rille.arange(1, #at + 1, {dtype = "f64", placement = x.placement, sbp = "B"}):reshape(shape)
-  local assigned, sums, zeros = x:clone(), x:clone(), x:clone()
+  local assigned, led, sums, zeros = x:clone(), x:clone(), x:clone(), x:clone()
   assigned[rillekey] = weights
+  led[rillekey] = weights:unsqueeze(0)
   sums:index_put_(rillekey, weights, {accumulate = true})
   zeros[rillekey] = 0
   local cleared = {}
@@ -232,6 +233,7 @@ local function difference(key, x, tensors)
   return compare("the value", shown(shape, want), shown(y.shape, flat(y)))
     or compare("the gradient", shown(SHAPE, slopes), shown(SHAPE, flat((rille.grad((y * weights):sum(), {leaf})))))
     or compare("the assigned variable", shown(SHAPE, set), shown(SHAPE, flat(assigned)))
+    or compare("the variable assigned from a value with a leading dimension of 1", shown(SHAPE, set), shown(SHAPE, flat(led)))
     or compare("the sum", shown(SHAPE, added), shown(SHAPE, flat(sums)))
     or compare("the cleared variable", shown(SHAPE, cleared), shown(SHAPE, flat(zeros)))
 end

@@ -131,6 +131,16 @@ is_recorded(const struct node *n)
     return false;
 }
 
+/* Returns the name of the operator through which the sweep has reached n. */
+static const char *
+reached_from(const struct sweep *w, const struct node *n)
+{
+    for (int32_t i = 0; i < w->nnode; i++)
+        for (int k = 0; k < w->node[i]->nin; k++)
+            if (w->node[i]->in[k] && w->node[i]->in[k]->node == n) return w->node[i]->name;
+    return "an operator";
+}
+
 static int
 find_nodes(struct sweep *w, struct val *root)
 {
@@ -149,10 +159,11 @@ find_nodes(struct sweep *w, struct val *root)
                         n->line.file ? n->line.file : "?", n->line.line);
         if (n->accumulate)
             return fail(E_STATE,
-                        "the loss is not a sum of the losses of %d micro-batches: an operator (%s:%d) needs a sum over "
-                        "the rows of the whole batch that depends on parameters; detach() the sum if it is a divisor, "
-                        "or use micro_batches = 1",
-                        trace_microbatches(w->ctx->s), n->line.file ? n->line.file : "?", n->line.line);
+                        "the loss is not a sum of the losses of %d micro-batches: %s (%s:%d) needs a sum over the rows "
+                        "of the whole batch that depends on parameters; detach() the sum if it is a divisor, or use "
+                        "micro_batches = 1",
+                        trace_microbatches(w->ctx->s), reached_from(w, n), n->line.file ? n->line.file : "?",
+                        n->line.line);
         if (trace_microbatches(w->ctx->s) > 1 && trace_nonlinear(w->ctx->s, n))
             return fail(E_PLAN,
                         "the loss is not a mean of the losses of %d micro-batches: %s (%s:%d) is not linear in a mean "
@@ -463,6 +474,7 @@ pass_hooks(struct sweep *w, const struct call_context *ctx, struct hook *hooks, 
     int32_t i = v->index;
     struct val *g = w->grad[i].total;
     if (!hooks || !g) return 0;
+    if (trace_microbatches(ctx->s) > 1) TRY(trace_rows(ctx, v, &g));
     int status = own_hooks_call(ctx, hooks, val_is_variable(v) ? 0 : v->out, &g);
     mark_again(w);
     w->grad[i].total = g;
@@ -612,6 +624,7 @@ grad_values(const struct call_context *ctx, struct val *y, int n, struct val *co
         struct val *before = w.grad[x[i]->index].total;
         if (val_is_variable(x[i])) status = pass_hooks(&w, ctx, x[i]->owner->hooks, x[i]);
         dx[i] = w.grad[x[i]->index].total;
+        if (!status && dx[i] && trace_microbatches(ctx->s) > 1) status = trace_rows(ctx, x[i], &dx[i]);
         w.grad[x[i]->index].total = before; /* the list may name x[i] twice */
     }
     forget_functions(&w);
@@ -646,7 +659,10 @@ suit(const struct call_context *ctx, const struct rille_tensor *t, struct val **
 static int
 add_to_leaf(const struct sweep *w, const struct call_context *ctx, struct rille_tensor *t, struct val *g)
 {
-    if (!trace_per_microbatch(t->val)) TRY(sum_of_pieces(w, ctx, g, &g));
+    if (!trace_per_microbatch(t->val))
+        TRY(sum_of_pieces(w, ctx, g, &g));
+    else if (trace_microbatches(ctx->s) > 1)
+        TRY(trace_rows(ctx, t->val, &g));
     if (t->hooks) TRY(own_hooks_call(ctx, t->hooks, 0, &g));
     TRY(suit(ctx, t, &g));
     if (t->grad) TRY(call2(ctx, "add", t->grad->val, g, &g));

@@ -119,6 +119,20 @@ may_take_over(const struct rille_tensor *t, const struct val *v)
     return true;
 }
 
+/* Replaces the next version *v of a variable from outside the trace by its value for the whole batch. */
+static int
+once_per_batch(const struct call_context *ctx, const struct rille_tensor *t, struct val **v)
+{
+    bool unplaced = (*v)->unplaced;
+    if (!tracing(t->s) || !trace_per_microbatch(*v) || trace_made(t)) return 0;
+    if (!(*v)->recorded) TRY(trace_batch(ctx, *v, v));
+    (*v)->unplaced = unplaced;
+    if (!trace_per_microbatch(*v)) return 0;
+    return fail(E_PLAN,
+                "a value of one micro-batch cannot be assigned to a variable, which is updated once per batch; assign "
+                "a sum or a mean over the rows, without its gradient, or use micro_batches = 1");
+}
+
 static int
 next_version(const struct call_context *ctx, struct rille_tensor *t, const void *of, struct val **out)
 {
@@ -136,10 +150,7 @@ next_version(const struct call_context *ctx, struct rille_tensor *t, const void 
     }
     TRY(version_of(&assigning, t, src->val, out));
     (*out)->recorded = (*out)->needs_grad;
-    if (!tracing(t->s) || !trace_per_microbatch(*out)) return 0;
-    return fail(E_PLAN,
-                "a value of one micro-batch cannot be assigned to a variable, which is updated once per batch; use "
-                "micro_batches = 1");
+    return once_per_batch(ctx, t, out);
 }
 
 static int

@@ -79,6 +79,12 @@ trace_journal(struct rille_session *s, struct rille_tensor *t)
     if (tracing(s) && t->journal < 0) s->trace.tracer->journal(s, t);
 }
 
+bool
+trace_made(const struct rille_tensor *t)
+{
+    return tracing(t->s) && t->s->trace.tracer->made(t);
+}
+
 void
 trace_number(struct rille_session *s, const struct op *op, struct rille_arg *a)
 {
@@ -119,6 +125,18 @@ int
 trace_sum(const struct call_context *ctx, struct val *v, struct val **out)
 {
     return ctx->s->trace.tracer->sum(ctx, v, out);
+}
+
+int
+trace_batch(const struct call_context *ctx, struct val *v, struct val **out)
+{
+    return ctx->s->trace.tracer->batch(ctx, v, out);
+}
+
+int
+trace_rows(const struct call_context *ctx, const struct val *v, struct val **g)
+{
+    return ctx->s->trace.tracer->rows(ctx, v, g);
 }
 
 bool

@@ -23,6 +23,8 @@ struct tracer {
     int (*classify)(struct rille_session *s, struct node *n);
     /* Called before a variable or its gradient changes for the first time in the trace. */
     void (*journal)(struct rille_session *s, struct rille_tensor *t);
+    /* Returns true if the variable was made in the trace. */
+    bool (*made)(const struct rille_tensor *t);
     /* Returns the sum of v over the whole batch, as a value that is computed before the step. v must follow from the
      * step's arguments. */
     int (*total)(const struct call_context *ctx, struct val *v, struct val **out);
@@ -31,6 +33,11 @@ struct tracer {
     /* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all
      * micro-batches. Returns false if it is their mean. */
     bool (*adds)(const struct val *v);
+    /* Returns the batch's value of v, known after the last micro-batch, if v is a sum or a mean over the batch; else
+     * v. */
+    int (*batch)(const struct call_context *ctx, struct val *v, struct val **out);
+    /* Makes the gradient *g of v a value of one micro-batch, if v has rows of the batch and *g depends on no data. */
+    int (*rows)(const struct call_context *ctx, const struct val *v, struct val **g);
     /* Returns true if the node is a nonlinear function of means over the rows of the batch, so it has no gradient. */
     bool (*nonlinear)(const struct node *n);
     /* Called for each number that the user passes to an operator. Replaces the number by its value for the whole
@@ -78,12 +85,15 @@ bool trace_per_microbatch(const struct val *v);
 int trace_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
                    const struct attr *attr);
 int trace_sum(const struct call_context *ctx, struct val *v, struct val **out);
+int trace_batch(const struct call_context *ctx, struct val *v, struct val **out);
+int trace_rows(const struct call_context *ctx, const struct val *v, struct val **g);
 bool trace_adds(const struct rille_session *s, const struct val *v);
 bool trace_nonlinear(const struct rille_session *s, const struct node *n);
 /* Report an event to the tracer; without a trace, do nothing. trace_loss: if no batch data reaches the devices of
  * the loss, the trace fails at its end. */
 int trace_classify(struct rille_session *s, struct node *n);
 void trace_journal(struct rille_session *s, struct rille_tensor *t);
+bool trace_made(const struct rille_tensor *t);
 void trace_loss(struct rille_session *s, const struct val *y);
 void trace_number(struct rille_session *s, const struct op *op, struct rille_arg *a);
 void trace_user_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in,

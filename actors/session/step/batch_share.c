@@ -14,15 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    OPERANDS = 256,
-    NEVER = 1 << 20,
-    FITS = 0,
-    REPEATED = 1,
-    CONVERTED = 2,
-    REPLACED = 1 << 10,
-    MOST_BLOCKS = 1 << 14
-};
+enum { OPERANDS = 256, MOST_BLOCKS = 1 << 14 };
+enum { FITS = 0, REPEATED = 1, CONVERTED = 2, REPLACED = 1 << 10, NEVER = 1 << 20 };
 
 enum batch_share
 batch_share_of(const struct val *v)
@@ -113,7 +106,7 @@ entry_cost(const struct reading *r, struct sbp want, const struct val *v)
     if (r->linear && share != SHARE_WHOLE) return share == SHARE_MEAN && want.kind == SBP_P ? FITS : NEVER;
     if (r->linear) return want.kind == SBP_S ? NEVER : FITS;
     if (want.kind == SBP_P && want.reduce == RED_SUM)
-        return share == SHARE_SUM ? FITS : alike && r->sums ? CONVERTED : NEVER;
+        return share == SHARE_SUM ? FITS : alike && share != SHARE_FROM_MEANS && r->sums ? CONVERTED : NEVER;
     if (want.kind == SBP_P) return share == (want.reduce == RED_MAX ? SHARE_MAX : SHARE_MIN) ? FITS : NEVER;
     if (share == SHARE_DRAWN) return FITS;
     if (want.kind == SBP_S && share == SHARE_ROWS) return rows_axis(v) == want.axis && r->blocks ? FITS : NEVER;
@@ -601,12 +594,8 @@ static int
 sum_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in)
 {
     for (int i = 0; i < nin; i++) {
-        enum batch_share share = in[i] ? batch_share_of(in[i]) : SHARE_WHOLE;
-        if (share == SHARE_SUM)
-            TRY(microbatch_sum(ctx, in[i], &in[i]));
-        else if (in[i] && is_mean(in[i]))
-            TRY(microbatch_mean(ctx, in[i], &in[i]));
-        else if (share != SHARE_WHOLE)
+        if (in[i]) TRY(batch_share_batch(ctx, in[i], &in[i]));
+        if (in[i] && batch_share_of(in[i]) != SHARE_WHOLE)
             return build_refuse(
                 E_PLAN, op, nin, in,
                 "%s: an operand is a sum or mean over the rows of the whole batch; with micro_batches = %d it "
@@ -690,6 +679,15 @@ replace_operand(const struct call_context *ctx, const struct op *op, int nin, st
     return status;
 }
 
+/* Returns true if an operand is known only after the last micro-batch. */
+static bool
+has_late(int nin, struct val *const *in)
+{
+    for (int i = 0; i < nin; i++)
+        if (in[i] && in[i]->node && (in[i]->node->accumulate || in[i]->node->after)) return true;
+    return false;
+}
+
 /* Returns true if an operand is a sum or a mean over the rows of the micro-batch. */
 static bool
 has_totals(int nin, struct val *const *in)
@@ -721,6 +719,7 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
 {
     bool plain = op->flags & (OP_MOVE | OP_SOURCE) || op == op_find("reshape") || ctx->phase != PHASE_FORWARD;
     if (plain || trace_microbatches(ctx->s) == 1 || ctx->s->trace.alone || !has_totals(nin, in)) return 0;
+    if (has_late(nin, in)) return sum_operands(ctx, op, nin, in);
     if (is_number_cast(op, in[0], attr)) return 0;
     TRY(check_count(ctx, op, nin, in));
     int number = number_beside(op, nin, in, SHARE_SUM);
@@ -744,6 +743,23 @@ joined_value(const struct call_context *ctx, struct val *v, struct val **out)
         if (status || j.known) return status;
     }
     return batch_share_adds(v) ? microbatch_sum(ctx, v, out) : microbatch_mean(ctx, v, out);
+}
+
+int
+batch_share_batch(const struct call_context *ctx, struct val *v, struct val **out)
+{
+    *out = v;
+    return batch_share_of(v) == SHARE_SUM || is_mean(v) ? joined_value(ctx, v, out) : 0;
+}
+
+int
+batch_share_rows(const struct call_context *ctx, const struct val *v, struct val **g)
+{
+    if (batch_share_of(v) != SHARE_ROWS || trace_per_microbatch(*g)) return 0;
+    TRY(build_to_global(ctx, *g, (*g)->layout, g));
+    (*g)->node->per_piece = 1;
+    set_share((*g)->node, 0, SHARE_ROWS, rows_axis(v), blocks_of(v));
+    return 0;
 }
 
 /* Returns v as one row. */

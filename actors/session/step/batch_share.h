@@ -36,6 +36,10 @@ enum batch_share batch_share_of(const struct val *v);
 /* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all micro-batches.
  * Returns false if it is their mean. */
 bool batch_share_adds(const struct val *v);
+/* Returns the batch's value of v, known after the last micro-batch, if v is a sum or a mean over the batch; else v. */
+int batch_share_batch(const struct call_context *ctx, struct val *v, struct val **out);
+/* Makes the gradient *g of v a value of one micro-batch, if v has rows of the batch and *g depends on no data. */
+int batch_share_rows(const struct call_context *ctx, const struct val *v, struct val **g);
 /* Returns true if the node is a nonlinear function of means and sums over the rows of the batch. */
 bool batch_share_nonlinear(const struct node *n);
 /* Sets the shares of a new node's results. E_PLAN: the call combines rows of the batch, of which it has only a part. */

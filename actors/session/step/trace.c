@@ -180,7 +180,8 @@ classify(struct rille_session *s, struct node *n)
     if (n->per_piece && n->after)
         return fail(
             E_PLAN,
-            "%s: one operand is a value of one micro-batch, but another is known only after the last micro-batch",
+            "%s: one operand is a value of one micro-batch, but another is known only after the last micro-batch; use "
+            "micro_batches = 1",
             n->name);
     return 0;
 }
@@ -251,6 +252,13 @@ note_change(struct rille_session *s, struct rille_tensor *t)
     *e = (struct journal_entry){.t = rille_tensor_hold(t), .val = t->val, .had_grad = t->grad != NULL};
     val_hold(e->val);
     if (t->grad) e->grad = rille_tensor_hold(t->grad);
+}
+
+static bool
+is_made_here(const struct rille_tensor *t)
+{
+    const struct val *first = t->journal < 0 ? t->val : t->s->trace.now->journal[t->journal].val;
+    return first->input >= 0 || (first->node && first->node->traced);
 }
 
 /* ---- begin, abort ---- */
@@ -350,9 +358,12 @@ lies_nowhere(const struct trace *r, int i)
 static const struct tracer tracer = {.operands = batch_share_operands,
                                      .classify = classify,
                                      .journal = note_change,
+                                     .made = is_made_here,
                                      .total = total_of,
                                      .sum = microbatch_sum,
                                      .adds = batch_share_adds,
+                                     .batch = batch_share_batch,
+                                     .rows = batch_share_rows,
                                      .nonlinear = batch_share_nonlinear,
                                      .number = batch_numbers_next,
                                      .call = batch_numbers_call,
@@ -454,7 +465,7 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
     }
     for (int32_t i = 0; i < r->njournal; i++) {
         const struct journal_entry *e = &r->journal[i];
-        if (e->t->val == e->val) continue;
+        if (e->t->val == e->val || (s->trace.pieces > 1 && trace_per_microbatch(e->t->val))) continue;
         y->val[y->n] = e->t->val;
         y->outcome[y->n++] = (struct outcome){.kind = TO_VARIABLE, .t = e->t};
     }

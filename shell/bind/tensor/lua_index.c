@@ -255,9 +255,11 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
             index_error(L, "index: %lld entries cannot be assigned to %lld of axis %d", (long long)shape[axis],
                         (long long)pick_count(&picks[axis]), axis);
     }
+    const int most = rille_tensor_ndim(v) - from - 1;
+    while (from >= 0 && rille_tensor_shape(v)[from] == 1) from--;
     if (from >= 0)
         index_error(L, "index: the assigned value must have at most the %d dimensions of the indexed part, found %d",
-                    rille_tensor_ndim(v) - from - 1, rille_tensor_ndim(v));
+                    most, rille_tensor_ndim(v));
     if (rille_tensor_ndim(v) == ndim && !memcmp(shape, rille_tensor_shape(v), (size_t)ndim * sizeof *shape)) return;
     struct rille_attr attr = {.name = "shape", .kind = RILLE_INTS, .n = ndim, .list = shape};
     apply_top(L, "reshape", 1, &attr);
