@@ -12,7 +12,7 @@ local Server = {}
 Server.__index = Server
 
 local IDLE <const> = 0.1 -- s between looks for a signal
-local GRACE <const> = 30 -- s in which running texts may end after a signal
+local GRACE <const> = 30 -- time that running requests have to finish after a signal, s
 
 -- given: http, scheduler, tokenizer, model (name), vocab, stops (ids), queue (maximum of waiting texts).
 local function new(given)
@@ -81,7 +81,7 @@ local function deliver(self, text)
   if not call then return end
   entry.piece = text.piece
   entry.said = entry.said .. text.piece
-  if text.ended == "error" then return fail(self, call, 500, "the model computed values that are not numbers") end
+  if text.ended == "error" then return fail(self, call, 500, "the model's logits are nan or inf") end
   if call.begun and (#entry.piece > 0 or text.ended or text.logprobs) then
     if not self.http:send(call.id, event(answers.part(call, entry)), false) then return drop(self, call) end
   end
@@ -99,7 +99,7 @@ local function add_texts(self, call)
   for _, ids in ipairs(call.prompts) do
     local room = self.scheduler.length - #ids
     if room < 1 or o.max_new_tokens and o.max_new_tokens > room then
-      fields.fail(400, "max_tokens", "prompt and new ids must be at most %d, found a prompt of %d ids and %d new ids",
+      fields.fail(400, "max_tokens", "prompt and new tokens must be at most %d, found a prompt of %d tokens and %d new tokens",
         self.scheduler.length, #ids, o.max_new_tokens or 1)
     end
     for i = 1, call.n do
@@ -120,11 +120,11 @@ end
 
 -- Begins a call: completions and chat completions.
 local function begin(self, id, kind, body)
-  if self.closing then fields.fail(503, nil, "the server is ending") end
+  if self.closing then fields.fail(503, nil, "the server is shutting down") end
   local call = {id = id, kind = kind, model = self.model, vocab = self.vocab, tokenizer = self.tokenizer, created = os.time()}
   fields.read(call, kind, body)
   if #self.scheduler.waiting + #call.prompts * call.n > self.queue + self.scheduler.slots - self.scheduler.running then
-    fields.fail(503, nil, "%d texts wait already; try again later", #self.scheduler.waiting)
+    fields.fail(503, nil, "%d sequences wait already; try again later", #self.scheduler.waiting)
   end
   call.entries = add_texts(self, call)
   self.last = self.last + 1
@@ -194,7 +194,7 @@ local function route_of(self, method, path, type)
   return route
 end
 
--- Handles one request. An error of this request is its answer.
+-- Handles one request. If the handler raises an error, sends the error as the answer.
 function Server:handle(id, method, path, type, body)
   local good, why = pcall(function() return route_of(self, method, path, type)(self, id, body) end)
   if good then return end
@@ -243,7 +243,7 @@ function Server:run(stopping)
     if not self.closing and stopping() then
       self.closing, until_time = true, rille.clock() + GRACE
       each_call(self, function(call)
-        if call.left == #call.entries and not call.entries[1].text.reused then fail(self, call, 503, "the server is ending") end
+        if call.left == #call.entries and not call.entries[1].text.reused then fail(self, call, 503, "the server is shutting down") end
       end)
     end
     if self.closing and (next(self.calls) == nil or rille.clock() > until_time) then break end
@@ -253,7 +253,7 @@ function Server:run(stopping)
     end)
     step(self)
   end
-  each_call(self, function(call) fail(self, call, 503, "the server is ending") end)
+  each_call(self, function(call) fail(self, call, 503, "the server is shutting down") end)
   self.http:close(2)
 end
 
