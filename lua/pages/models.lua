@@ -86,7 +86,7 @@ Loads a language model from a Hugging Face folder of any supported kind, or from
 The kind is model_type in config.json, or the file's architecture; docs/files.md lists the kinds.
 Low-bit weights (FP8, MXFP4, GPTQ, AWQ, blocks of GGUF) become floats while they are read.]],
     args = [[
-path: string; folder, "owner/name" in the cache of Hugging Face's tools, a file, or checkpoint of llm.c
+path: string; a folder, a name "owner/name" in Hugging Face's cache, a file, or a checkpoint of llm.c
 placement: devices
 sbp: layout of parameters, or a function of the name
 parallel: a recipe of rille.parallel
@@ -97,7 +97,9 @@ dropout: number, for GPT-2]],
     returns = [[
 a model; m(ids), m:generate(ids), m:save(dir), m.config;
 if strict is false also {missing =, unexpected =}, lists of names]],
-    errors = "an unknown model_type; the error lists the supported ones",
+    errors = [[
+a folder must have config.json with a supported model_type (the error lists them);
+names of tensors must match unless strict is false, shapes always]],
     code = [[
 dir = os.tmpname()
 os.remove(dir)
@@ -260,7 +262,7 @@ s = m:scheduler{slots = 2}]],
     sign = "s:step()",
     text = "Generates the next token of each sequence that has a slot; with a draft model, up to draft_tokens + 1 tokens.",
     returns = "a list of the sequences that have new tokens or ended",
-    errors = "no argument is accepted",
+    errors = 'none for a sequence: NaN logits set its field ended to "error"',
     code = [[
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
 s = m:scheduler{slots = 2}
@@ -288,7 +290,7 @@ s = m:scheduler{slots = 2}]],
     text = "Ends a sequence of a scheduler, and frees its slot.",
     args = "sequence: a result of s:add",
     returns = "nothing",
-    errors = "at most one argument is accepted",
+    errors = "sequence must be a result of s:add",
     code = [[
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
 s = m:scheduler{slots = 2}
