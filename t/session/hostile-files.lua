@@ -78,7 +78,7 @@ local bare = dir .. "/bare"
 os.execute(("mkdir '%s'"):format(bare))
 for _, kind in ipairs{"gpt2", "llama", "moe"} do
   local load, path = rille.models[kind].load, bare .. "/config.json"
-  for text, why in pairs{none = ": No such file or directory", [""] = ": line 1 is not JSON: unexpected token near end of file",
+  for text, why in pairs{none = ": No such file or directory; expected a folder with config.json and its safetensors", [""] = ": line 1 is not JSON: unexpected token near end of file",
     ["{]"] = ": line 1 is not JSON: string or '}' expected near ']'", ["[1]"] = ": expected a JSON object, found an array",
     ["{}"] = (': model_type must be "%s", found nil'):format(kind), ['{"model_type":{"a":1}}'] = (': model_type must be "%s", found a table'):format(kind),
     ['{"model_type":null}'] = (': model_type must be "%s", found nil'):format(kind)} do

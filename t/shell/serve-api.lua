@@ -190,7 +190,7 @@ tap.group("errors", function()
     {404, "unknown model", COMPLETIONS, good{model = "big"}}, {400, "model must be a string", COMPLETIONS, good{model = 3}},
     {400, "temperature must be a number from 0 to 2", COMPLETIONS, good{temperature = 3}}, {400, "found \"a\"", COMPLETIONS, good{temperature = "a"}},
     {400, "top_p must be above 0", COMPLETIONS, good{top_p = 0}}, {400, "max_tokens must be an integer", COMPLETIONS, good{max_tokens = 1.5}},
-    {400, "at most 96, found", COMPLETIONS, good{max_tokens = 1000}}, {400, "a prompt of 200 ids", COMPLETIONS, good{prompt = ("a "):rep(100)}},
+    {400, "at most 96, found", COMPLETIONS, good{max_tokens = 1000}}, {400, "a prompt of 200 tokens", COMPLETIONS, good{prompt = ("a "):rep(100)}},
     {400, "n must be", COMPLETIONS, good{n = 0}}, {400, "at most 64 sequences", COMPLETIONS, good{prompt = {"a", "b"}, n = 40}},
     {400, "stop must be", COMPLETIONS, good{stop = 3}}, {400, "logit_bias", COMPLETIONS, good{logit_bias = {["100000"] = 1}}},
     {400, "logit_bias", COMPLETIONS, good{logit_bias = {["1"] = 500}}}, {400, "echo is not supported", COMPLETIONS, good{echo = true}},
