@@ -543,7 +543,7 @@ int rille_tensor_set_reshard(struct rille_tensor *variable, bool on);
 /* sets whether gradients are recorded; returns the previous setting */
 bool rille_grad_mode(struct rille_session *s, bool on);
 
-/* A function of the caller for the gradient of some calls. Backward calls it once, with the gradients of all results
+/* Backward function of a custom gradient, from the caller. Backward calls it once, with the gradients of all results
  * (NULL: an integer result) and the saved tensors. It sets din[i] to a new handle on the gradient of argument i, or
  * leaves NULL: none. It may call all functions of this header, and returns 0, or an error of theirs. */
 typedef int rille_backward_fn(void *arg, struct rille_tensor *const *dresult, struct rille_tensor *const *saved,

@@ -98,13 +98,14 @@ copy_close(struct copy *c)
     free(c->to);
 }
 
-/* Copies share i of n of the buffer. */
+/* Returns the offset at which share i of n begins, a multiple of 64 bytes. */
 static size_t
 share(size_t bytes, int i, int n)
 {
     return bytes / 64 * (size_t)i / (size_t)n * 64;
 }
 
+/* Copies the buffer; each thread copies its share. */
 static void
 copy_run(void *arg)
 {

@@ -11,7 +11,7 @@ local check = require "rille.check"
 
 return function(dtype, fn, ...)
   check.that(dtype == "bf16" or dtype == "f16", "autocast: dtype must be \"bf16\" or \"f16\", found %s", check.shown(dtype))
-  check.that(rille._is_callable(fn), "autocast: expected a dtype and a function, found %s", check.shown(fn))
+  check.that(rille._is_callable(fn), "autocast: the second argument must be a function, found %s", check.shown(fn))
   local info = type(fn) == "function" and debug.getinfo(fn, "Su")
   check.that(not info or info.what == "C" or info.isvararg or select("#", ...) <= info.nparams,
     "autocast: the function has %d parameters, found %d arguments; rille.autocast has no options", info and info.nparams, select("#", ...))

@@ -7,7 +7,7 @@ local json = require "rille.json"
 local help = [[
 usage: rille serve FOLDER [options]
 Serves the language model of a Hugging Face folder over HTTP, with the API of OpenAI: completions, chat
-completions, models. /health and /metrics are for monitors. SIGTERM lets running texts end.
+completions, models. /health and /metrics are for monitors. SIGTERM finishes the running requests, then exits.
 
       --host ADDRESS     numeric address to listen on (default 127.0.0.1: this host only)
       --port N           port; 0: any free port (default 8000)
@@ -18,12 +18,12 @@ completions, models. /health and /metrics are for monitors. SIGTERM lets running
       --recipe R         layout of the model, a recipe of rille.parallel: "tensor = 0", "data = 0, tensor = 1"
       --dtype D          dtype of the weights: f32, bf16, f16 (default: as in the files)
       --quantize int8    8-bit weights
-      --slots N          texts that are written at a time (default 8)
-      --length N         most ids of a text, with its prompt (default: the model's length, at most 4096)
-      --chunk N          most ids of a prompt that one step reads (default 64)
-      --queue N          most texts that wait for a slot; further requests get status 503 (default 256)
-      --draft FOLDER     a smaller model with the same ids, which guesses ids that the model checks
-      --draft-tokens N   ids that it guesses at a time (default 4)
+      --slots N          sequences that are generated at the same time (default 8)
+      --length N         most tokens of a prompt and its completion (default: the model's length, at most 4096)
+      --chunk N          most tokens of a prompt that one step reads (default 64)
+      --queue N          most requests that wait for a slot; further requests get status 503 (default 256)
+      --draft FOLDER     draft model for speculative decoding: a smaller model with the same vocabulary
+      --draft-tokens N   tokens that the draft model proposes per step (default 4)
 ]]
 
 local BODY <const> = 4 << 20 -- maximum bytes of a request

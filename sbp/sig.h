@@ -75,8 +75,8 @@ struct sig_candidate {
  * Owed bytes are pending reductions: the least price of making the results' partial axes whole or split, minus the
  * pending reductions of operands on axes that the call accepts unchanged; never below 0. An axis that cuts a factor
  * owes nothing if an operand with the factor is already cut like that, and the remaining operands with the factor
- * are cut like that or B: the program laid that P out. Results of an in-place update owe nothing, because their move
- * back is priced. */
+ * are cut like that or B: the program laid that P out. Results of an in-place update have no pending reduction, because
+ * the cost of their move back to the variable is counted. */
 int sig_choose(struct arena *a, const struct sig_question *q, struct sig_candidate *best);
 /* All candidates of the choice, best first; only the chosen one if there are more than a few thousand combinations. */
 struct sig_choice {

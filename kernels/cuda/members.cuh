@@ -1,5 +1,4 @@
-/* members.cuh - members of a kernel's struct: a macro per declaration, which the C code writes (making.c, line.c,
- * after.c).
+/* members.cuh - macros that declare members of a kernel's struct. Texts from making.c, line.c and after.c call them.
  *
  * Only numbers, names and types differ between kernels. x, y: operand or result k of the call; v, r: operand or
  * result k of the chain; MEMORY: the type in memory; TYPE: the type of computation. The generated function

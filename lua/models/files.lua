@@ -258,10 +258,10 @@ end
 -- Saves a model. max_shard_size: as in rille.save. The folder is created if needed. A model with int8 weights is saved under
 -- Rille's names, because no other program has this format.
 function files.save(kind, model, dir, given)
-  dir = rille._path(check.path(("models.%s: save"):format(kind.name), "the name of a folder", dir), true)
-  check.that(not is_file(dir), "models.%s: save: '%s' is a file; expected a folder", kind.name, dir)
+  dir = rille._path(check.path(("models.%s:save"):format(kind.name), "the name of a folder", dir), true)
+  check.that(not is_file(dir), "models.%s:save: '%s' is a file; expected a folder", kind.name, dir)
   local options = check.options("models." .. kind.name .. ": save", given, {max_shard_size = "5GB"})
-  if not model.quantized then described(("models.%s: save"):format(kind.name), kind, model) end
+  if not model.quantized then described(("models.%s:save"):format(kind.name), kind, model) end
   local words, config = {}, model.config
   for name, value in pairs(model.theirs or kind.unsaid or {}) do words[name] = value end
   for name, value in pairs(kind.to_config(config)) do words[name] = value end

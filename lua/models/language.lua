@@ -29,7 +29,7 @@ function Model:init(config) self.config = config end
 
 function Model:check_ids(ids)
   check.that(layout.is_tensor(ids) and ids.ndim == 2 and layout.is_integer(ids),
-    "%s: ids must be integers (batch, length), found %s", self.__name,
+    "%s: ids must be integers in a tensor (batch, length), found %s", self.__name,
     layout.is_tensor(ids) and ("%s of %d dimensions"):format(ids.dtype, ids.ndim) or check.shown(ids))
   check.that(ids.shape[2] <= self.config.length, "%s: ids have %d positions, more than the model's %d", self.__name, ids.shape[2],
     self.config.length)

@@ -9,8 +9,8 @@
 -- last two axes are exchanged in the file. groups: number of blocks of that axis; each block has a part of every parameter. stack:
 -- `theirs` holds one position of the parameter's first axis: its index, from 0; or join makes the parameter from the list of all
 -- such tensors. view: the file has a first axis of 1. f32: the
--- tensor is f32 in a model of any dtype. pairs: number of heads whose rows are in pairs of neighbours; plus: the tensor is stored plus
--- this number. Pieces of rows with groups, stack, view, pairs or plus have a function `make`, which makes the parameter from the
+-- tensor is f32 in a model of any dtype. pairs: number of heads whose rows the file stores with the two rows of a rotated pair side by
+-- side (out_of_pairs). plus: the file's values are the parameter's plus this number. Pieces of rows with groups, stack, view, pairs or plus have a function `make`, which makes the parameter from the
 -- tensor; each rank reads a part of the tensor's rows.
 
 local rille = require "rille"
@@ -61,7 +61,8 @@ local function out_of_blocks(x, axis)
   return x:reshape(shape)
 end
 
--- Returns the rows of n heads in the order of rotation by halves; the file has them in pairs of neighbours.
+-- Reorders the rows of n heads. In the file the two rows of a rotated pair are side by side. In the result they are half a head apart,
+-- as nn.Rotary expects.
 local function out_of_pairs(x, n)
   local shape = x.shape
   return x:reshape{n, shape[1] // n // 2, 2, -1}:transpose(1, 2):reshape(shape)

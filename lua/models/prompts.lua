@@ -12,7 +12,7 @@ local function rows_of(who, ids)
       check.shown(ids))
     for i = 1, #ids do
       local row = ids[i]
-      check.that(type(row) == "table" and #row > 0, "%s: ids must be a list of lists of ids, such as {{1, 2}}; found %s as prompt %d, counted from 0", who,
+      check.that(type(row) == "table" and #row > 0, "%s: a prompt must be a list of ids that is not empty, such as {1, 2}; found %s as prompt %d (prompts count from 0)", who,
         type(row) == "table" and "an empty list" or check.shown(row), i - 1)
     end
     return ids

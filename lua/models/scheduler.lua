@@ -1,17 +1,18 @@
--- scheduler.lua - m:scheduler{slots = 8}: continues many texts at a time; a text can be added at any step.
+-- scheduler.lua - m:scheduler{slots = 8}: continuous batching. A text is a sequence: a prompt and its continuation. Texts can be
+-- added at any step.
 --
 --   local s = m:scheduler{slots = 4, length = 512}
 --   local text = s:add({1, 2, 3}, {max_new_tokens = 20})
 --   while not text.ended do s:step() end                  text.ids, text.piece, text.logprobs
 --
--- A slot is a credit: a text waits until a slot is free, in order of arrival. It takes the free slot that was made from
--- the longest common beginning, so a turn of a chat is read from where the last one ended. A much longer beginning in
--- another slot, such as a long instruction that many chats share, is copied. A step reads at most `chunk` ids of each slot,
--- so that a long prompt does not delay the others.
+-- A slot holds the keys and values of one text. Texts wait for a free slot in order of arrival. A text gets the free slot
+-- with the longest common beginning, so only the new turn of a chat is read. If another slot has a much longer common beginning,
+-- such as an instruction that many chats share, that slot is copied. A step reads at most `chunk` ids of each slot, so a
+-- long prompt delays the remaining texts little.
 --
 -- Speculative decoding (Leviathan et al. 2023): a draft model guesses the next ids, and one pass of the model checks them.
--- Each id of a text has one random number, which both models use. So a guess is right exactly if the model itself would
--- choose this id, and the text is the same as without a draft.
+-- Each id of a text has one random number, which both models use. A guess is accepted exactly if the model itself would
+-- choose this id, so the draft does not change the text.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -55,7 +56,7 @@ local function new(model, given)
   return make(model, o, rille.parallel.input(model))
 end
 
--- Gives the compiled steps back to the models.
+-- Returns the compiled steps to the models, for the next scheduler.
 local function close(self)
   self.reader:close()
   if self.draft then self.draft:close() end
@@ -98,13 +99,14 @@ function Scheduler:cancel(text)
   clear(self)
 end
 
--- Forgets the prompts that the slots contain. To be called after a change of the model's weights.
+-- Clears the cached keys and values of all slots. Must be called after a change of the model's weights.
 function Scheduler:forget()
   self.reader:forget()
   if self.draft then self.draft:forget() end
 end
 
--- Returns the slot with the longest common beginning, and its length; nil: there is none. free: of the free slots.
+-- Returns the slot with the longest common beginning, and the length of that beginning; nil: no slot has one. free: considers
+-- free slots only.
 local function best_slot(self, ids, free)
   local best, most
   for s = 1, self.slots do
@@ -144,7 +146,7 @@ end
 
 -- ---- a step ----
 
--- Lets the draft read all ids of some slots, and returns its choice for each slot.
+-- Runs the draft model on the unread ids of some slots, and returns the id that it chooses for each slot.
 local function draft_next(self, guessing)
   local reader, result = self.draft, {}
   while next(guessing) do
@@ -162,7 +164,7 @@ local function draft_next(self, guessing)
   return result
 end
 
--- Appends the draft's guesses to the texts that go on. Returns the guesses of each slot.
+-- Appends the draft's guesses to the texts that have not ended. Returns the guesses of each slot.
 local function guess(self)
   local guesses, going = {}, {}
   for s, text in pairs(self.texts) do
@@ -225,8 +227,8 @@ local function feeds_of(self, guesses)
   return feeds, scored
 end
 
--- Reads some ids of each slot. Returns the texts that got new ids or have ended; an empty list: there is no text. whole:
--- all texts are new, and are read in one pass.
+-- Reads some ids of each slot. Returns the texts that got new ids or have ended; an empty list: no text has a slot or waits.
+-- whole: all texts are new, and one pass reads their complete prompts.
 function Scheduler:step(whole)
   admit(self)
   if self.running == 0 then return {} end
@@ -247,7 +249,7 @@ function Scheduler:step(whole)
   return changed
 end
 
--- ---- whole calls ----
+-- ---- generate ----
 
 -- Calls on_token with the new ids of each text, false for a text without a new id.
 local function report(texts, known, on_token)
@@ -267,7 +269,7 @@ local function fail_on_error(name, texts)
   end
 end
 
--- Steps until all texts have ended. name: function for messages; whole: see step().
+-- Steps until all texts have ended. name: prefix of messages; whole: see step().
 local function finish(self, name, texts, on_token, whole)
   local known = {}
   for r, text in ipairs(texts) do known[r] = #text.ids end
@@ -280,7 +282,7 @@ local function finish(self, name, texts, on_token, whole)
   end
 end
 
--- Continues prompts as m:generate does. Ids that a slot contains already are not read again.
+-- Generates as m:generate does. Reads only the ids whose keys and values no slot has.
 function Scheduler:generate(ids, given) return require("rille.models.generate")(self.model, ids, given, self) end
 
 check.strict("scheduler", Scheduler, true)

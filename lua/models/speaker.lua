@@ -1,7 +1,7 @@
--- speaker.lua - converts a text's new ids to text, id by id, and finds stop strings.
+-- speaker.lua - streaming detokenizer: converts new ids to strings, id by id, and finds stop strings.
 --
--- A piece is reported when its characters are complete, and when no stop string can begin in it. Text from a stop string
--- on is not reported.
+-- A piece of the string is reported when its characters are complete, and no stop string can begin in the piece. The stop string
+-- and what follows are not reported.
 
 local Speaker = {}
 Speaker.__index = Speaker
@@ -45,7 +45,7 @@ local function begun(self, text)
   return 0
 end
 
--- Returns the part of held text that can be reported.
+-- Returns the part of the withheld string that can be reported.
 local function release(self, final)
   local text, at = self.held, nil
   for _, stop in ipairs(self.stops) do

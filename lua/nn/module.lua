@@ -468,7 +468,7 @@ function Module:stats(...)
   return require("rille.look").module(self, ...)
 end
 
--- Returns the text in parentheses when a layer is printed; layers return their sizes here.
+-- Returns the text in parentheses when a layer is printed. Layers override this method and return their sizes.
 function Module:describe() return "" end
 
 -- Returns the values besides tensors that a class computes with, {window = self.window}. Classes override it;

@@ -86,7 +86,7 @@ Loads a language model from a Hugging Face folder of any supported kind, or from
 The kind is model_type in config.json, or the file's architecture; docs/files.md lists the kinds.
 Low-bit weights (FP8, MXFP4, GPTQ, AWQ, blocks of GGUF) become floats while they are read.]],
     args = [[
-path: string; folder, "owner/name" in the cache of Hugging Face's tools, a file, or checkpoint of llm.c
+path: string; a folder, a name "owner/name" in Hugging Face's cache, a file, or a checkpoint of llm.c
 placement: devices
 sbp: layout of parameters, or a function of the name
 parallel: a recipe of rille.parallel
@@ -97,7 +97,9 @@ dropout: number, for GPT-2]],
     returns = [[
 a model; m(ids), m:generate(ids), m:save(dir), m.config;
 if strict is false also {missing =, unexpected =}, lists of names]],
-    errors = "an unknown model_type; the error lists the supported ones",
+    errors = [[
+a folder must have config.json with a supported model_type (the error lists them);
+names of tensors must match unless strict is false, shapes always]],
     code = [[
 dir = os.tmpname()
 os.remove(dir)
@@ -181,8 +183,8 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
   ["model.generate"] = {
     sign = "m:generate(ids, {max_new_tokens = 20, temperature = 1, top_k =, top_p =, seed =, stop =, ...})",
     text = [[
-Continues prompts with tokens that the model predicts.
-Without options a token is sampled from the model's distribution. The text depends on the seed, and not on layouts.]],
+Generates tokens that continue prompts.
+By default, each token is sampled from the model's distribution. Equal seeds give equal tokens in every layout.]],
     args = [[
 ids: integer tensor (batch, length), or a list of lists of ids of any lengths
 max_new_tokens, min_new_tokens: integers, default 20 and 0; before the minimum no stop id is chosen
@@ -191,24 +193,24 @@ top_k: integer; samples from the k likeliest tokens
 top_p: number; samples from the likeliest tokens with this total probability
 min_p: number; samples from tokens with this share of the greatest probability
 typical_p: number; samples from tokens of typical information with this total probability
-seed: integer; equal seeds give equal tokens
-stop: id, string, or list of these that end a text; strings need tokenizer
+seed: integer; default: the session's seed
+stop: token id, string, or a list of these; generation ends at the first; strings need tokenizer
 tokenizer: rille.tokenizer
-repetition_penalty: number, default 1; makes ids of prompt and text less likely, as in transformers
-presence_penalty, frequency_penalty: numbers, default 0; subtracted from logits of ids of the new text
+repetition_penalty: number, default 1; makes ids of the prompt and of new tokens less likely, as in transformers
+presence_penalty, frequency_penalty: numbers, default 0; subtracted from the logits of ids among the new tokens
 logit_bias: table {[id] = number} that is added to logits
 bad_words: list of lists of ids that must not occur
 allowed: function(ids) that returns the list of ids that may follow, nil: all; for grammars
 processor: function(ids, logits) that returns changed logits of one row
-logprobs: integer; returns log probabilities, and those of so many likeliest ids
-n: integer, default 1; texts for each prompt
+logprobs: integer; returns log probabilities of the tokens and of this number of likeliest ids
+n: integer, default 1; sequences for each prompt
 beams: integer; beam search as in transformers, with length_penalty = 1 and early_stopping
-draft: smaller model with the same ids, which guesses draft_tokens = 4 ids; the text stays the same
+draft: smaller model with the same vocabulary, which proposes draft_tokens = 4 tokens; the result is the same
 on_token: function, called with a list of one id per row, false for rows without a new id]],
     returns = [[
 prompt and continuation, a tensor or lists like ids; with logprobs also a list of {ended =, logprobs =, top_logprobs =},
 with beams a list of {score =}]],
-    errors = "positions above the model's length; logits that are NaN",
+    errors = "prompt and new tokens must fit into the model's length; logits must not be NaN",
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
@@ -220,35 +222,35 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
   ["model.scheduler"] = {
     sign = "m:scheduler{slots = 8, length =, chunk = 64, draft =, draft_tokens = 4}",
     text = [[
-Makes a scheduler, which continues many texts at a time; texts can be added at any step.
-A text that begins like an earlier one, such as the next turn of a chat, is read from where they differ.]],
+Makes a scheduler for continuous batching: it generates many sequences at a time, and accepts more at any step.
+If a prompt begins like an earlier sequence, as in a chat, only the rest of the prompt is read (prefix cache).]],
     args = [[
-slots: integer, default 8; texts that are written at a time, others wait
-length: integer, default the model's; most ids of a text with its prompt
-chunk: integer, default 64; most ids of a prompt that one step reads
-draft: smaller model with the same ids, which guesses ids that the model checks
-draft_tokens: integer, default 4; ids that it guesses at a time]],
-    returns = "a scheduler; s:add, s:step, s:generate, s:cancel, s:forget; s.running and s.waiting tell how many texts there are",
-    errors = "length above the model's; a draft with other ids",
+slots: integer, default 8; sequences that are generated at a time; further ones wait
+length: integer, default the model's; most tokens of a prompt and its continuation
+chunk: integer, default 64; most tokens of a prompt that one step reads
+draft: smaller model with the same vocabulary, for speculative decoding
+draft_tokens: integer, default 4; tokens that the draft model proposes per step]],
+    returns = "a scheduler; s:add, s:step, s:generate, s:cancel, s:forget; s.running and s.waiting count sequences",
+    errors = "length must be at most the model's; the draft model must have the model's vocabulary",
     code = [[
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
 s = m:scheduler{slots = 2}
-text = s:add({1, 2, 3}, {max_new_tokens = 2, temperature = 0})
-while not text.ended do s:step() end]],
-    shows = "#text.ids",
+sequence = s:add({1, 2, 3}, {max_new_tokens = 2, temperature = 0})
+while not sequence.ended do s:step() end]],
+    shows = "#sequence.ids",
     gives = "5",
     see = "model.generate scheduler.add scheduler.step",
     words = "continuous batching serve server slots prefix cache chat",
   },
   ["scheduler.add"] = {
     sign = "s:add(ids, {max_new_tokens = 20, temperature = 1, ...})",
-    text = "Adds a text to a scheduler; options are those of m:generate for one text.",
-    args = "ids: list of ids, the prompt",
+    text = "Adds a prompt to a scheduler; the options are those of m:generate for one sequence.",
+    args = "ids: list of token ids; the prompt",
     options = "model.generate",
     returns = [[
-the text: ids (prompt and new ids), ended (nil, "stop", "length", "cancelled" or "error"), piece (what the last step
-added, with the option tokenizer), logprobs, top_logprobs, reused (ids that were not read again)]],
-    errors = "a text that exceeds the scheduler's length",
+a sequence: ids (prompt and new tokens), ended (nil, "stop", "length", "cancelled" or "error"), piece (string that the
+last step added, with the option tokenizer), logprobs, top_logprobs, reused (number of prompt tokens found in the cache)]],
+    errors = "prompt and max_new_tokens must fit into the scheduler's length",
     code = [[
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
 s = m:scheduler{slots = 2}]],
@@ -258,9 +260,9 @@ s = m:scheduler{slots = 2}]],
   },
   ["scheduler.step"] = {
     sign = "s:step()",
-    text = "Continues all texts of a scheduler that have a slot, each by one id; with a draft, by several.",
-    returns = "a list of the texts that have new ids or ended",
-    errors = "no argument is accepted",
+    text = "Generates the next token of each sequence that has a slot; with a draft model, up to draft_tokens + 1 tokens.",
+    returns = "a list of the sequences that have new tokens or ended",
+    errors = 'none for a sequence: NaN logits set its field ended to "error"',
     code = [[
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
 s = m:scheduler{slots = 2}
@@ -271,7 +273,7 @@ s:add({1, 2, 3}, {max_new_tokens = 2})]],
   },
   ["scheduler.generate"] = {
     sign = "s:generate(ids, {max_new_tokens = 20, ...})",
-    text = "Continues prompts as m:generate does, and reads only the ids that the slots do not contain.",
+    text = "Generates tokens as m:generate does, with the cached keys and values of earlier sequences that begin alike.",
     args = "ids: integer tensor (batch, length), or a list of lists of ids",
     options = "model.generate",
     returns = "as m:generate",
@@ -284,23 +286,23 @@ s = m:scheduler{slots = 2}]],
     see = "model.generate model.scheduler",
   },
   ["scheduler.cancel"] = {
-    sign = "s:cancel(text)",
-    text = "Ends a text of a scheduler, and frees its slot.",
-    args = "text: what s:add returned",
+    sign = "s:cancel(sequence)",
+    text = "Ends a sequence of a scheduler, and frees its slot.",
+    args = "sequence: a result of s:add",
     returns = "nothing",
-    errors = "at most one argument is accepted",
+    errors = "sequence must be a result of s:add",
     code = [[
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
 s = m:scheduler{slots = 2}
-text = s:add({1, 2, 3}, {max_new_tokens = 2})
-s:cancel(text)]],
-    shows = "text.ended",
+sequence = s:add({1, 2, 3}, {max_new_tokens = 2})
+s:cancel(sequence)]],
+    shows = "sequence.ended",
     gives = "cancelled",
     see = "model.scheduler scheduler.add",
   },
   ["scheduler.forget"] = {
     sign = "s:forget()",
-    text = "Forgets the keys and values of earlier texts; must be called after the model's weights have changed.",
+    text = "Clears the cached keys and values of earlier sequences; must be called after the model's weights have changed.",
     returns = "nothing",
     errors = "no argument is accepted",
     code = [[

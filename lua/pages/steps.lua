@@ -287,7 +287,7 @@ reshard: boolean, default true; a compiled step frees gathered weights after for
 stages: list of placements, one per pipeline stage; {P0, P1, P1, P0} assigns two stages to each
   placement; a value that a later stage uses, such as a skip connection or a shared parameter, is sent there
 members: list of names of modules that are assigned to stages, {"down.*", "mid", "up.*"}; default the longest
-  list of modules, or list of lists; without lists the model's own parts; without modules its parameters;
+  list of modules or of lists; without lists, the model's parts; without modules, its parameters;
   in the order in which the fields were set: a.x, a.y = f(), g() sets a.y first
 chunks: integer, default 1; stages per placement: {P0, P1} with 2 is {P0, P1, P0, P1} (interleaved)
 panels: integer; 2D gathers in panels, the next one while one is multiplied

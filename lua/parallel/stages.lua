@@ -186,7 +186,8 @@ local function one_place(model, recipe)
   return {first = placement, last = placement, of = function() return placement end}
 end
 
--- Returns the placements of the model's parts: of(path) for a module or parameter. at: member -> placement.
+-- Returns {first =, last =, of =, at =, list =}: the placements of the first and last stage; of(path) returns the placement of a module
+-- or parameter; at maps a member to its placement.
 function stages.places(model, recipe)
   if not recipe.stages then return one_place(model, recipe) end
   local dealt = deal(model, recipe)

@@ -45,7 +45,8 @@ local function chat_logprobs(call, text, first, last)
   return {content = list}
 end
 
--- The same in the form of completions. offset: bytes of the text before the first of these ids.
+-- Returns the log probabilities of the new ids first to last, in the form of completions. offset: bytes of the text before
+-- these ids.
 local function text_logprobs(call, text, first, last, offset)
   local out = {tokens = json.array{}, token_logprobs = json.array{}, top_logprobs = json.array{}, text_offset = json.array{}}
   for i = first, last do
@@ -57,7 +58,7 @@ local function text_logprobs(call, text, first, last, offset)
   return out
 end
 
--- Returns the log probabilities that the entry has not reported; null: none were asked for.
+-- Returns the log probabilities that the entry has not reported; null: the request did not ask for log probabilities.
 local function logprobs_of(call, entry)
   local text, first = entry.text, entry.nlogprobs + 1
   if not text.logprobs then return json.null end

@@ -196,7 +196,7 @@ function fields.read(call, kind, text)
   that(call.prompts[1], own.required, "the field %s is missing", own.required)
   that(body.best_of == nil or body.best_of == json.null or body.best_of == call.n, "best_of", "best_of must be equal to n, found %s",
     shown(body.best_of))
-  that(#call.prompts * call.n <= MOST_TEXTS, "n", "a request must have at most %d texts, found %d", MOST_TEXTS, #call.prompts * call.n)
+  that(#call.prompts * call.n <= MOST_TEXTS, "n", "a request must have at most %d sequences (prompts times n), found %d", MOST_TEXTS, #call.prompts * call.n)
   return call
 end
 

@@ -1,8 +1,8 @@
--- server.lua - the loop of rille serve: requests become texts of a scheduler, and new ids become answers.
+-- server.lua - the loop of rille serve: adds the prompts of requests to a scheduler, and sends new tokens to the clients.
 --
--- One thread. http: the transport (shell/serve/http.h), or an object with the same methods. A call is a request that is
--- being answered: its entries are texts, which share the slots with those of all other calls. When a client goes away,
--- its texts are cancelled, and their slots are free.
+-- One thread. http: the transport (shell/serve/http.h), or an object with the same methods. A call is a running request. Its
+-- entries are texts (sequences) of the scheduler; the texts of all calls share the slots. If a client disconnects, its texts
+-- are cancelled, and their slots become free.
 
 local rille = require "rille"
 local answers = require "rille.serve.answers"
@@ -11,8 +11,8 @@ local fields = require "rille.serve.fields"
 local Server = {}
 Server.__index = Server
 
-local IDLE <const> = 0.1 -- s between looks for a signal
-local GRACE <const> = 30 -- s in which running texts may end after a signal
+local IDLE <const> = 0.1 -- interval of checks for a signal, s
+local GRACE <const> = 30 -- time that running requests have to finish after a signal, s
 
 -- given: http, scheduler, tokenizer, model (name), vocab, stops (ids), queue (maximum of waiting texts).
 local function new(given)
@@ -45,14 +45,14 @@ local function remove(self, call)
   end
 end
 
--- Ends a call whose client went away.
+-- Ends a call whose client disconnected.
 local function drop(self, call)
   self.count.cancelled = self.count.cancelled + 1
   remove(self, call)
   self.http:drop(call.id)
 end
 
--- Ends a call by an error.
+-- Ends a call with an error.
 local function fail(self, call, status, message)
   if call.begun then
     self.http:send(call.id, event(answers.error(status, message)), true)
@@ -62,7 +62,7 @@ local function fail(self, call, status, message)
   remove(self, call)
 end
 
--- Sends the end of a call whose texts have all ended.
+-- Sends the end of the answer, after all texts of the call have ended.
 local function finish(self, call)
   local usage = answers.usage(call)
   self.count.prompt, self.count.new = self.count.prompt + usage.prompt_tokens, self.count.new + usage.completion_tokens
@@ -75,13 +75,13 @@ local function finish(self, call)
   remove(self, call)
 end
 
--- Reports the last piece of a text to its call. Returns false if the client is gone.
+-- Sends the last piece of a text to the client.
 local function deliver(self, text)
   local call, entry = table.unpack(self.of_text[text] or {})
   if not call then return end
   entry.piece = text.piece
   entry.said = entry.said .. text.piece
-  if text.ended == "error" then return fail(self, call, 500, "the model computed values that are not numbers") end
+  if text.ended == "error" then return fail(self, call, 500, "the model's logits are nan or inf") end
   if call.begun and (#entry.piece > 0 or text.ended or text.logprobs) then
     if not self.http:send(call.id, event(answers.part(call, entry)), false) then return drop(self, call) end
   end
@@ -99,7 +99,7 @@ local function add_texts(self, call)
   for _, ids in ipairs(call.prompts) do
     local room = self.scheduler.length - #ids
     if room < 1 or o.max_new_tokens and o.max_new_tokens > room then
-      fields.fail(400, "max_tokens", "prompt and new ids must be at most %d, found a prompt of %d ids and %d new ids",
+      fields.fail(400, "max_tokens", "prompt and new tokens must be at most %d, found a prompt of %d tokens and %d new tokens",
         self.scheduler.length, #ids, o.max_new_tokens or 1)
     end
     for i = 1, call.n do
@@ -120,11 +120,11 @@ end
 
 -- Begins a call: completions and chat completions.
 local function begin(self, id, kind, body)
-  if self.closing then fields.fail(503, nil, "the server is ending") end
+  if self.closing then fields.fail(503, nil, "the server is shutting down") end
   local call = {id = id, kind = kind, model = self.model, vocab = self.vocab, tokenizer = self.tokenizer, created = os.time()}
   fields.read(call, kind, body)
   if #self.scheduler.waiting + #call.prompts * call.n > self.queue + self.scheduler.slots - self.scheduler.running then
-    fields.fail(503, nil, "%d texts wait already; try again later", #self.scheduler.waiting)
+    fields.fail(503, nil, "%d sequences wait already; try again later", #self.scheduler.waiting)
   end
   call.entries = add_texts(self, call)
   self.last = self.last + 1
@@ -194,7 +194,7 @@ local function route_of(self, method, path, type)
   return route
 end
 
--- Handles one request. An error of this request is its answer.
+-- Handles one request. If the handler raises an error, sends the error as the answer.
 function Server:handle(id, method, path, type, body)
   local good, why = pcall(function() return route_of(self, method, path, type)(self, id, body) end)
   if good then return end
@@ -211,7 +211,7 @@ local function each_call(self, fn)
   for _, call in ipairs(list) do fn(call) end
 end
 
--- Continues all texts by one step. An error ends all calls, because no slot is known to be right.
+-- Runs one step of the scheduler. An error ends all calls, because it may leave any slot half written.
 local function step(self)
   local good, changed = pcall(self.scheduler.step, self.scheduler)
   if good then
@@ -225,7 +225,7 @@ local function step(self)
   if self.failures > 2 then error(changed, 0) end
 end
 
--- Receives all requests that have arrived; waits for one if no text is being written.
+-- Handles all requests that have arrived; waits for a request if no text is running.
 local function receive(self)
   local busy = self.scheduler.running > 0 or self.scheduler.waiting[1]
   local wait = busy and 0 or IDLE
@@ -236,14 +236,15 @@ local function receive(self)
   until not request[1]
 end
 
--- Serves until stopping() returns true. Then texts that run may end, and all others are refused.
+-- Serves until stopping() returns true. Then finishes the running texts within GRACE seconds, and refuses all
+-- other requests.
 function Server:run(stopping)
   local until_time
   while true do
     if not self.closing and stopping() then
       self.closing, until_time = true, rille.clock() + GRACE
       each_call(self, function(call)
-        if call.left == #call.entries and not call.entries[1].text.reused then fail(self, call, 503, "the server is ending") end
+        if call.left == #call.entries and not call.entries[1].text.reused then fail(self, call, 503, "the server is shutting down") end
       end)
     end
     if self.closing and (next(self.calls) == nil or rille.clock() > until_time) then break end
@@ -253,7 +254,7 @@ function Server:run(stopping)
     end)
     step(self)
   end
-  each_call(self, function(call) fail(self, call, 503, "the server is ending") end)
+  each_call(self, function(call) fail(self, call, 503, "the server is shutting down") end)
   self.http:close(2)
 end
 

@@ -88,7 +88,7 @@ class Module:
         """Assigns tensors or arrays by name. After an error, the module is unchanged."""
         own = dict(self.named_parameters())
         if wrong := sorted(own.keys() ^ state.keys()):
-            fault = "is missing" if wrong[0] in own else "is no parameter of the module"
+            fault = "is missing" if wrong[0] in own else "is not a parameter of the module"
             raise KeyError(f"load_state_dict: '{wrong[0]}' {fault}")
         for name, p in own.items():
             if tuple(state[name].shape) != p.shape:

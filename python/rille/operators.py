@@ -117,7 +117,8 @@ class Operator:
             args = (*args[:n], args[n:])
         if len(args) > len(self.names):
             raise TypeError(
-                f"{self.name}: expected at most {len(self.names)} arguments, ({', '.join(self.names)}), found {len(args)}"
+                f"{self.name}: expected at most {len(self.names)} arguments, "
+                f"({', '.join(self.names) or 'after the shape, which is one argument: (4, 5)'}), found {len(args)}"
             )
         values = list(args) + [None] * (len(self.names) - len(args))
         for name, value in named.items():

@@ -157,7 +157,7 @@ folder_open(struct tensors *f, const char *path)
     for (size_t i = 0; i < countof(storages) && !found; i++) TRY(open_storage(f, path, &storages[i], &found));
     if (found) return 0;
     return fail(E_IO,
-                "%s: the folder has neither model.safetensors nor model.safetensors" INDEX
-                ", nor pytorch_model.bin, so it holds no complete model",
+                "%s: the folder has no complete model; expected model.safetensors, model.safetensors" INDEX
+                " or pytorch_model.bin",
                 path);
 }

@@ -139,7 +139,7 @@ mxfp4_make(const struct entry *numbers, const struct entry *scales, struct entry
 
 enum { WORDS, SCALES, ZEROS, GROUPS };
 
-struct words { /* what a box of a weight (outputs, inputs) needs */
+struct words { /* tensors of the file that hold a box of a weight (outputs, inputs) */
     uint32_t *word, *zero;
     float *scale;
     int32_t *group;            /* of each input; NULL: by its index */

@@ -76,7 +76,8 @@ does_not_compile(const char *name, int code, size_t at)
 {
     PCRE2_UCHAR text[128];
     pcre2_get_error_message(code, text, sizeof text);
-    return fail(E_ARG, "%s: the pattern does not compile: %s, at %zu", name, (const char *)text, at);
+    return fail(E_ARG, "%s: the pattern does not compile: %s, at byte %zu of the pattern", name, (const char *)text,
+                at);
 }
 
 static int

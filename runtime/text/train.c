@@ -45,7 +45,7 @@ struct trainer {
     int status;
 };
 
-enum { WORD = 16 }; /* counted work of a token of a word, in bytes of text */
+enum { WORD = 16 }; /* work per token of a word between checks for cancellation; a byte of text counts 1 */
 
 static const uint64_t no_pair = UINT64_MAX;
 static const char who[] = "tokenizer.train"; /* replaces the file name in error texts */
@@ -469,8 +469,8 @@ trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out)
     *out = NULL;
     TRY(trainer_status(r));
     if (size < 256u + (uint32_t)r->nspecial)
-        return fail(E_ARG, "tokenizer.train: size is %u, but bytes and %d special tokens need %d", (unsigned)size,
-                    r->nspecial, 256 + r->nspecial);
+        return fail(E_ARG, "tokenizer.train: size must be at least %d (256 bytes and %d special tokens), found %u",
+                    256 + r->nspecial, r->nspecial, (unsigned)size);
     struct tokenizer *t = tokenizer_new();
     for (int i = 0; i < 256; i++) bpe_add(&t->bpe, (uint32_t)i, &(uint8_t){(uint8_t)i}, 1, true);
     int status = r->status = learn(r, t, size - (uint32_t)r->nspecial);

@@ -117,8 +117,8 @@ static const struct {
     {"matmul", "bf16{64,1000000} bf16{1000000,20}", {0}, 0x1p-8},
 };
 
-/* Fills an operand with 0.1, rounded to the dtype, and returns that value. Sums of its square are inexact, and f16
- * can represent their size. */
+/* Fills an operand with 0.1, rounded to the dtype, and returns that value. Sums of its square are inexact, and do not
+ * overflow f16. */
 static double
 fill(const struct type *t, void *to)
 {

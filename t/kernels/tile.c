@@ -57,7 +57,7 @@ struct trial {
     const struct op *op;
     enum compute type;
     int narg, value;
-    int form[3]; /* index: operand; the way in which it is read */
+    int form[3]; /* by operand: how the tile reads it (TILE_STAYS, ...) */
     int64_t n;
     /* dtypes in memory of the operands with elements, and of the result: the compute type's, or a half */
     enum dtype dtype;

@@ -241,7 +241,7 @@ tap.group("separate losses that share operators", function()
     "the second backward is refused; the error has both lines and the remedy")
 end)
 
--- ---- a weight of two stages: its gradient is sent from one to the other once per batch ----
+-- ---- a weight that two stages share: one stage sends its gradient to the other once per batch ----
 
 tap.group("a weight of two stages", function()
   local function trained(pieces, options)

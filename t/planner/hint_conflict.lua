@@ -44,9 +44,8 @@ local function crossed(x)
   return y:exp()
 end
 
--- Columns: name, function, arguments, and the expected meetings (moves where layouts from two hints meet).
--- A meeting has the reader and its line (relative to the function's
--- first line), two hints with their lines, source layout, target layout, and bytes.
+-- Columns: name, function, arguments, and the expected conflicts (moves where layouts from two hints meet). A conflict has the
+-- reader and its line (counted from the function's first line), two hints with their lines, source layout, target layout, and bytes.
 local cases = {
   {"columns, then rows", column_row, {ones(line, {32, 16}, "B"), ones(line, {16, 64}, "S(1)"), ones(line, {64, 16}, "S(0)")}, {}},
   {"data parallel forward", product, {ones(line, {32, 16}, "S(0)"), ones(line, {16, 16}, "B")}, {}},

@@ -41,9 +41,9 @@ refused(function() small:decode{262} end, "no token has id 262; this tokenizer h
 local around = '"post_processor": {"type": "BertProcessing", "cls": ["a", 0.5], "sep": ["a", 1]}'
 refused(function() rille.tokenizer(write("z.json", (json:gsub('"post_processor": null', around)))) end,
   "post_processor has id 0.5, which is not a token", "an invalid id in the template")
-for what, o in pairs{["tokenizer.train: size is 3, but bytes and 0 special tokens need 256"] = {size = 3},
+for what, o in pairs{["tokenizer.train: size must be at least 256 (256 bytes and 0 special tokens), found 3"] = {size = 3},
   ["tokenizer.train: the special token 'a' occurs twice"] = {size = 300, special = {"a", "a"}},
-  ["tokenizer.train: the pattern does not compile: missing closing parenthesis, at 1"] = {size = 300, pattern = "("}} do
+  ["tokenizer.train: the pattern does not compile: missing closing parenthesis, at byte 1 of the pattern"] = {size = 300, pattern = "("}} do
   local good, why = pcall(rille.tokenizer.train, {"abc"}, o)
   tap.is({good, why:gsub("^[^ ]*: ", "", 1)}, {false, what, 1}, "the error names the function once")
 end
@@ -78,7 +78,7 @@ local bare = dir .. "/bare"
 os.execute(("mkdir '%s'"):format(bare))
 for _, kind in ipairs{"gpt2", "llama", "moe"} do
   local load, path = rille.models[kind].load, bare .. "/config.json"
-  for text, why in pairs{none = ": No such file or directory", [""] = ": line 1 is not JSON: unexpected token near end of file",
+  for text, why in pairs{none = ": No such file or directory; expected a folder with config.json and its safetensors", [""] = ": line 1 is not JSON: unexpected token near end of file",
     ["{]"] = ": line 1 is not JSON: string or '}' expected near ']'", ["[1]"] = ": expected a JSON object, found an array",
     ["{}"] = (': model_type must be "%s", found nil'):format(kind), ['{"model_type":{"a":1}}'] = (': model_type must be "%s", found a table'):format(kind),
     ['{"model_type":null}'] = (': model_type must be "%s", found nil'):format(kind)} do

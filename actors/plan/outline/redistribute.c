@@ -68,8 +68,9 @@ memory_of_read(struct local_set *m, const struct box_plan *b, const struct box_r
     return local_set_memory(m, p->kind, p->rank[in ? read_from(b, r) : read_to(b, r)]);
 }
 
-/* Returns the level of a read in the order of channels. in: the level of the stage buffer that reads; for a shard,
- * the level after all stages. Otherwise 0 for reads of shards, 1 + level for reads of stage buffers. */
+/* Returns the level of a read in the order of channels. in: counts by the reader: the level of a stage buffer, or the
+ * number of levels for a shard of the result. Otherwise by the source: 0 for a shard of the operand, or 1 + the level
+ * of a stage buffer. */
 static int32_t
 read_turn(const struct box_plan *b, const struct box_read *r, bool in)
 {

@@ -322,7 +322,7 @@ check_kind(const struct proof *v, int32_t i)
     if (t->phase > PHASE_BATCH) return proof_fail(v, i, "phase %d does not exist", t->phase);
     if (has & KIND_P2P) return check_end(v, i);
     if (t->channel >= 0 && p->channel[t->channel].direct)
-        return proof_fail(v, i, "has a channel that a library carries, but is no end of a point-to-point link");
+        return proof_fail(v, i, "has a channel that a library carries, but is not an end of a point-to-point link");
     return has & KIND_COLLECTS ? check_partners(v, i) : 0;
 }
 

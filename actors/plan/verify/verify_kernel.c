@@ -221,7 +221,7 @@ check_turns(struct proof *v, const struct stages *st)
         struct stage_turn turn =
             stages_turn(p->program, st, task_moment_of(t), task_goes_on(t, st->joint[t->stage], was));
         TRY(proof_same(v, i, "turn", t->turn, turn.first));
-        TRY(proof_same(v, i, "place in a round", t->lead, turn.lead));
+        TRY(proof_same(v, i, "position in the round", t->lead, turn.lead));
     }
     return 0;
 }

@@ -171,8 +171,9 @@ check_ids(const struct token_file *f, int64_t from, int64_t n, const int64_t *id
 {
     for (int64_t i = 0; i < n; i++)
         if (id[i] >= vocab)
-            return fail(E_ARG, "%s: id number %lld is %lld, out of range for a vocabulary of %lld", f->source->name,
-                        (long long)(from + i), (long long)id[i], (long long)vocab);
+            return fail(E_ARG, "%s: id number %lld is %lld; for a vocabulary of %lld, ids must be from 0 to %lld",
+                        f->source->name, (long long)(from + i), (long long)id[i], (long long)vocab,
+                        (long long)vocab - 1);
     return 0;
 }
 

@@ -606,7 +606,7 @@ sum_operands(const struct call_context *ctx, const struct op *op, int nin, struc
     return 0;
 }
 
-/* Values of micro-batches for which the batch's value was made so far, each with the batch's value. */
+/* A value of one micro-batch, and the value of the whole batch that replaces it. */
 struct joined_pair {
     const struct val *of;
     struct val *is;

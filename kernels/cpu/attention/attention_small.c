@@ -90,8 +90,8 @@ small_load_rows(const struct worker *w, const struct matrix *x, int64_t from, in
     return (struct small_operand){room, pitch, 1};
 }
 
-/* Returns n rows of `size` elements of x in the form of a second operand of a product. `packed`: true if x is already
- * in the buffer of small_load_rows(). */
+/* Returns n rows of `size` elements of x as the right operand of a product: x itself if its layout suits, else a copy
+ * in `room`. packed: x is already in the buffer of small_load_rows(). */
 static struct small_operand
 other_of(const struct worker *w, struct small_operand x, int64_t n, int64_t size, bool packed, void *room)
 {

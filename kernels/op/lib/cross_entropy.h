@@ -41,8 +41,8 @@ ce_counts(const struct kcall *k, int64_t label, int64_t nclass)
 }
 
 /* Common part of GPU bodies that compute one line (classes of one label), which may have only a shard of the
- * classes. Reads the line's label (operand 1). `label` is a class if it counts; `here` is the index of the label's
- * class in the line, valid if 0 <= here < n. */
+ * classes. Reads the line's label (operand 1). If the label is not ignored, `label` is its class. `here` is the
+ * index of that class in the line, valid if 0 <= here < n. */
 #define CE_LINE(...)                                                                                                   \
     BODY({                                                                                                             \
         const int axis = NDIM0 > 1;                                                                                    \
