@@ -97,6 +97,18 @@ rille_devices(const char *text, bool here)
 }
 
 int
+rille_limits(struct rille_limits *out)
+{
+    TRY(face_given(out, "out", __func__));
+    struct limits l = limits_now();
+    out->cores = l.cores;
+    out->memory = l.memory;
+    memcpy(out->cores_from, l.cores_from, sizeof out->cores_from);
+    memcpy(out->memory_from, l.memory_from, sizeof out->memory_from);
+    return 0;
+}
+
+int
 rille_key_new(char **out)
 {
     struct str s = {0};
