@@ -51,7 +51,7 @@ static const char help[] =
     "Environment variables:\n"
     "  RILLE_DEVICES=LIST   devices, as -d\n"
     "  RILLE_SEED=N         seed of random values\n"
-    "  RILLE_THREADS=N      number of device threads\n"
+    "  RILLE_THREADS=N      number of device threads (default: one per core that the process may use)\n"
     "  RILLE_TRACE=FILE     write the times of graphs\n"
     "  RILLE_COST=FILE      read the costs of communication, which --calibrate writes\n"
     "  RILLE_CHECK=LIST     ref, nan, trace: check kernels, values, compiled steps\n"

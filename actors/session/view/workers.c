@@ -11,6 +11,7 @@
 #include "actors/session/core/face.h"
 #include "kernels/exec/loaded.h"
 #include "runtime/base/arena.h"
+#include "runtime/base/limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
