@@ -320,10 +320,11 @@ limits_refusal(char text[LIMIT_REASON])
     struct limits l = limits_now();
     bool by_group = refused || address_limit() == SIZE_MAX;
     if (*l.memory_from && by_group)
-        snprintf(text, LIMIT_REASON, "memory limit of %.1f MB (%s)", (double)l.memory / 1e6, l.memory_from);
+        snprintf(text, LIMIT_REASON, "memory limit of %.1f MB (%s) allows", (double)l.memory / 1e6, l.memory_from);
     else if (address_limit() != SIZE_MAX)
-        snprintf(text, LIMIT_REASON, "address space limit of %.1f MB (ulimit -v)", (double)address_limit() / 1e6);
+        snprintf(text, LIMIT_REASON, "address space limit of %.1f MB (ulimit -v) allows",
+                 (double)address_limit() / 1e6);
     else
-        snprintf(text, LIMIT_REASON, "host");
+        snprintf(text, LIMIT_REASON, "host has free");
     return text;
 }

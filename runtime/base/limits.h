@@ -30,8 +30,8 @@ size_t limits_room(const char *root);
 /* Returns false if `bytes` more would fill the group's memory. promised: bytes that the process has allocated, but has
  * perhaps not written yet. */
 bool limits_fits(size_t promised, size_t bytes);
-/* Writes to text what made this thread's last allocation fail: a group's limit (limits_fits() returned false),
- * `ulimit -v`, or the host. */
+/* Writes the end of "needs N bytes, more than the ..." to text: what made this thread's last allocation fail: a group's
+ * limit (limits_fits() returned false), `ulimit -v`, or the host. */
 const char *limits_refusal(char text[LIMIT_REASON]);
 /* Returns the bytes of address space that the process may still map, divided by `parts`. SIZE_MAX: no limit. */
 size_t limits_address_space(size_t parts);

@@ -264,9 +264,9 @@ refuse_allocation(const struct pool *p, size_t bytes)
     char wanted[32], free_text[32], limit[LIMIT_REASON];
     bytes_text(bytes, wanted);
     if (!p->limit_bytes)
-        return fail(E_MEMORY, "out of memory on %s:%d: needs %s, more than the %s has free; %s",
+        return fail(E_MEMORY, "out of memory on %s:%d: needs %s, more than the %s; %s",
                     device_kind_text(p->kind->number), p->device, wanted,
-                    p->kind->flags & HOST_READS ? limits_refusal(limit) : "device", remedy);
+                    p->kind->flags & HOST_READS ? limits_refusal(limit) : "device has free", remedy);
     bytes_text(p->limit_bytes - MIN(p->limit_bytes, used_bytes(p)), free_text);
     return fail(E_MEMORY, "out of memory on %s:%d: needs %s, %s of its limit free; %s",
                 device_kind_text(p->kind->number), p->device, wanted, free_text, remedy);

@@ -149,7 +149,7 @@ segment_hold(struct segment *s, size_t at, size_t bytes, bool give)
     if (s->fd < 0) return s->far.hold(s->far.of, at, bytes, give);
     char limit[LIMIT_REASON];
     if (!give && !limits_fits(0, bytes))
-        return fail(E_MEMORY, "shared memory: %zu more bytes do not fit into the %s", bytes, limits_refusal(limit));
+        return fail(E_MEMORY, "shared memory: needs %zu bytes, more than the %s", bytes, limits_refusal(limit));
     if (!fallocate(s->fd, how, (off_t)at, (off_t)bytes) || errno == EOPNOTSUPP) return 0;
     return fail(E_MEMORY, "shared memory: cannot allocate pages: %s", strerror(errno));
 }
