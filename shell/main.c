@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SPINS "1000" /* turns of a spinning OpenMP thread, some 5 us */
+#define SPINS "200" /* turns of a waiting OpenMP thread before it sleeps, some 10 us */
 enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130, NCHUNK = 64 };
 
 static const char help[] =
