@@ -52,7 +52,7 @@ int rille_version_number(void);
 struct rille_options {
     size_t size;         /* sizeof(struct rille_options) */
     const char *devices; /* devices to open, "cpu:8,meta"; NULL: cpu:8, or one per core if there are more cores */
-    int threads;         /* maximum number of device threads; 0: RILLE_THREADS or, if unset, the number of cores */
+    int threads;         /* maximum number of device threads; 0: RILLE_THREADS or, if unset, cores of the process */
     const char *bus;     /* message bus, "zmq" or "sim:SEED"; NULL: RILLE_BUS or, if unset, "zmq" */
     uint64_t seed;       /* seed of random values */
     bool check_ref;      /* compare each kernel with its reference; applies to the whole process */
@@ -167,6 +167,15 @@ int rille_address(const char *text);
 /* Checks the device list of a worker. here: the worker is this process, so its GPU driver is asked, too. Non-zero:
  * rille_error() says what is wrong. */
 int rille_devices(const char *text, bool here);
+/* Limits of this process, which can be less than the machine has (docs/library.md). Sources: affinity, control groups
+ * of containers and batch systems, OMP_NUM_THREADS. */
+struct rille_limits {
+    int cores;             /* number of cores that the process can keep busy: the default number of device threads */
+    uint64_t memory;       /* bytes of memory that all processes of the control group can use */
+    char cores_from[320];  /* setting or file that limits the cores; "": the machine */
+    char memory_from[320]; /* file that limits the memory; "": the machine */
+};
+int rille_limits(struct rille_limits *out);
 int rille_key_new(char **text); /* returns the text of a new key file */
 /* Returns the texts of a folder of key files, one per process, so that each key is valid only for its rank: text[0]
  * is the coordinator's, text[1 + r] that of rank r. The caller must free() the texts. Non-zero: unsupported number

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SPINS "200" /* turns of a waiting OpenMP thread before it sleeps, some 10 us */
 enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130, NCHUNK = 64 };
 
 static const char help[] =
@@ -50,7 +51,7 @@ static const char help[] =
     "Environment variables:\n"
     "  RILLE_DEVICES=LIST   devices, as -d\n"
     "  RILLE_SEED=N         seed of random values\n"
-    "  RILLE_THREADS=N      number of device threads\n"
+    "  RILLE_THREADS=N      number of device threads (default: one per core that the process may use)\n"
     "  RILLE_TRACE=FILE     write the times of graphs\n"
     "  RILLE_COST=FILE      read the costs of communication, which --calibrate writes\n"
     "  RILLE_CHECK=LIST     ref, nan, trace: check kernels, values, compiled steps\n"
@@ -580,9 +581,20 @@ begin_program(int argc, char **argv, struct front *front)
     return run_program(&p);
 }
 
+/* Makes waiting threads of kernels sleep after a short spin, unless the environment has another wish. Threads that spin
+ * for long take the cores from other programs. The OpenMP library reads the setting before main(), so the program
+ * executes itself once with the setting. */
+static void
+let_threads_sleep(char **argv)
+{
+    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY") || setenv("GOMP_SPINCOUNT", SPINS, 1)) return;
+    execv("/proc/self/exe", argv);
+}
+
 int
 main(int argc, char **argv)
 {
+    let_threads_sleep(argv);
     struct front front;
     signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit is a write error instead */
     keep_streams();

@@ -6,6 +6,7 @@
 #include "runtime/base/pages.h"
 
 #include "runtime/base/arena.h"
+#include "runtime/base/limits.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ struct region {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
 static struct region *region;
 static int nregion, region_capacity;
+static size_t taken; /* bytes of all blocks */
 
 size_t
 pages_whole(size_t bytes)
@@ -113,7 +115,9 @@ pages_take(size_t bytes)
 {
     if (bytes > SIZE_MAX / 2) return NULL;
     pthread_mutex_lock(&lock);
-    void *p = take_region(pages_whole(bytes));
+    bytes = pages_whole(bytes);
+    void *p = limits_fits(taken, bytes) ? take_region(bytes) : NULL;
+    taken += p ? bytes : 0;
     pthread_mutex_unlock(&lock);
     return p;
 }
@@ -177,6 +181,7 @@ void
 pages_give(void *p, size_t bytes)
 {
     pthread_mutex_lock(&lock);
+    taken -= pages_whole(bytes);
     give_region((struct range){p, pages_whole(bytes)});
     pthread_mutex_unlock(&lock);
 }

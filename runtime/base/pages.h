@@ -18,8 +18,8 @@ enum { HUGE_PAGE = 2 << 20, REGION = 16 * HUGE_PAGE, PAGES_LEAST = 128 << 10 };
 
 /* Returns `bytes` rounded up to whole pages. */
 size_t pages_whole(size_t bytes);
-/* Allocates memory aligned to a page; its content is undefined or zero. NULL: no memory. Call the function only for
- * at least PAGES_LEAST bytes. */
+/* Allocates memory aligned to a page; its content is undefined or zero. NULL: no memory, or the memory limit of a
+ * control group (limits.h). Call the function only for at least PAGES_LEAST bytes. */
 void *pages_take(size_t bytes);
 void pages_give(void *p, size_t bytes); /* bytes: the size passed to pages_take */
 

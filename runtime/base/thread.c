@@ -1,12 +1,10 @@
-/* thread.c - starts threads that handle no signals, and counts cores. */
+/* thread.c - starts threads that handle no signals. */
 #include "runtime/base/thread.h"
 
 #include "runtime/base/error.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 int
 thread_start(pthread_t *out, void *(*run)(void *arg), void *arg)
@@ -17,12 +15,4 @@ thread_start(pthread_t *out, void *(*run)(void *arg), void *arg)
     int why = pthread_create(out, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return why ? fail(E_STATE, "a thread could not be started: %s", strerror(why)) : 0;
-}
-
-int
-thread_cores(void)
-{
-    cpu_set_t mine;
-    if (sched_getaffinity(0, sizeof mine, &mine) == 0) return CPU_COUNT(&mine);
-    return (int)sysconf(_SC_NPROCESSORS_ONLN); /* the machine has more cores than a cpu_set_t can hold */
 }

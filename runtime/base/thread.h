@@ -8,7 +8,4 @@
  * started. */
 int thread_start(pthread_t *out, void *(*run)(void *arg), void *arg);
 
-/* Returns the number of cores that this process may use: those that its launcher bound it to, or all. */
-int thread_cores(void);
-
 #endif

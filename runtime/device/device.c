@@ -10,6 +10,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/device/device_cuda.h"
 #include "runtime/base/error.h"
+#include "runtime/base/limits.h"
 #include "runtime/base/pages.h"
 #include "runtime/device/stream.h"
 
@@ -260,12 +261,12 @@ static int
 refuse_allocation(const struct pool *p, size_t bytes)
 {
     static const char remedy[] = "reduce the batch, or use micro_batches, recompute = true, or more devices";
-    char wanted[32], free_text[32];
+    char wanted[32], free_text[32], limit[LIMIT_REASON];
     bytes_text(bytes, wanted);
     if (!p->limit_bytes)
-        return fail(E_MEMORY, "out of memory on %s:%d: needs %s, more than the %s has free; %s",
+        return fail(E_MEMORY, "out of memory on %s:%d: needs %s, more than the %s; %s",
                     device_kind_text(p->kind->number), p->device, wanted,
-                    p->kind->flags & HOST_READS ? "host" : "device", remedy);
+                    p->kind->flags & HOST_READS ? limits_refusal(limit) : "device has free", remedy);
     bytes_text(p->limit_bytes - MIN(p->limit_bytes, used_bytes(p)), free_text);
     return fail(E_MEMORY, "out of memory on %s:%d: needs %s, %s of its limit free; %s",
                 device_kind_text(p->kind->number), p->device, wanted, free_text, remedy);

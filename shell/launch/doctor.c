@@ -62,6 +62,19 @@ memory_fact(lua_State *L, int list, const char *name, const char *key)
 }
 
 static void
+limit_facts(lua_State *L, int list)
+{
+    struct rille_limits l;
+    char text[400];
+    if (rille_limits(&l)) return;
+    snprintf(text, sizeof text, "%d (%s)", l.cores, *l.cores_from ? l.cores_from : "the machine's cores");
+    text_fact(L, list, "core limit", text);
+    snprintf(text, sizeof text, "%.1f GiB (%s)", (double)l.memory / (1 << 30),
+             *l.memory_from ? l.memory_from : "the machine's memory");
+    text_fact(L, list, "memory limit", text);
+}
+
+static void
 machine_facts(lua_State *L, int list)
 {
     static const char *const sets[] = {"avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16"};
@@ -87,12 +100,9 @@ machine_facts(lua_State *L, int list)
     fact(L, list, "cores");
     lua_pushinteger(L, sched_getaffinity(0, sizeof mine, &mine) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&mine));
     fact(L, list, "cores allowed");
-    text_fact(L, list, "kernels' threads",
-              getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")
-                  ? "as the environment has it"
-                  : "spin while waiting; set GOMP_SPINCOUNT=1000 if other programs use the cores");
     memory_fact(L, list, "memory", "MemTotal");
     memory_fact(L, list, "memory free", "MemAvailable");
+    limit_facts(L, list);
 }
 
 /* ---- the session ---- */

@@ -492,6 +492,22 @@ end_worker(int status)
     _exit(status);
 }
 
+/* Makes the kernel end this worker rather than the controller when memory is full: the controller recovers from the
+ * loss of a worker. An unwritable file changes nothing. */
+static void
+offer_to_kernel(void)
+{
+    enum { OFFER = 300, MOST = 1000 };
+    int now = 0;
+    FILE *f = fopen("/proc/self/oom_score_adj", "r+");
+    if (!f) return;
+    if (fscanf(f, "%d", &now) == 1) {
+        rewind(f);
+        fprintf(f, "%d\n", now + OFFER < MOST ? now + OFFER : MOST);
+    }
+    fclose(f);
+}
+
 static int
 worker_serve(struct rille_worker_options *o)
 {
@@ -503,6 +519,7 @@ worker_serve(struct rille_worker_options *o)
     o->say = say_news;
     o->check_ref = e.options.check_ref;
     if (!o->joined) ignore_interrupts();
+    offer_to_kernel();
     signal(SIGPIPE, SIG_IGN);
     o->die = end_worker;
     o->signal = stopping_noted;

@@ -14,6 +14,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
+#include "runtime/base/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -457,11 +458,12 @@ gather_members(struct cluster *c)
 
 /* ---- opening and closing ---- */
 
+/* Returns the size of the segment: the host's memory, but only half of the address space that `ulimit -v` leaves,
+ * because every process of the host maps the segment beside its own memory. */
 static size_t
 host_memory(void)
 {
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : (size_t)1 << 34;
+    return MIN(limits_now().memory, limits_address_space(2));
 }
 
 static int

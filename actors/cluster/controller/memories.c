@@ -6,6 +6,7 @@
 #include "actors/cluster/wire/position.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/base/limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,7 +125,9 @@ memory_bytes(const struct cluster *c, int memory)
         const struct member_info *m = coordinator_member(c->c, r);
         if (m->memory == memory) bytes = MAX(bytes, m->bytes);
     }
-    bytes = coordinator_memory(c->c, memory)->own ? segment_bytes(c->hosts.own) : MIN(bytes, (uint64_t)1 << 44);
+    bytes = coordinator_memory(c->c, memory)->own
+                ? segment_bytes(c->hosts.own)
+                : MIN(MIN(bytes, (uint64_t)1 << 44), limits_address_space((size_t)c->hosts.nmemory + 1));
     return (bytes + 4095) / 4096 * 4096;
 }
 

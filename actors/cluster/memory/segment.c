@@ -8,6 +8,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/base/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -146,6 +147,9 @@ segment_hold(struct segment *s, size_t at, size_t bytes, bool give)
 {
     int how = give ? FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE : 0;
     if (s->fd < 0) return s->far.hold(s->far.of, at, bytes, give);
+    char limit[LIMIT_REASON];
+    if (!give && !limits_fits(0, bytes))
+        return fail(E_MEMORY, "shared memory: needs %zu bytes, more than the %s", bytes, limits_refusal(limit));
     if (!fallocate(s->fd, how, (off_t)at, (off_t)bytes) || errno == EOPNOTSUPP) return 0;
     return fail(E_MEMORY, "shared memory: cannot allocate pages: %s", strerror(errno));
 }

@@ -31,6 +31,7 @@
 #include "kernels/exec/kernel.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
+#include "runtime/base/limits.h"
 #include "runtime/file/source.h"
 #include "runtime/base/thread.h"
 
@@ -640,7 +641,7 @@ open_worker(struct worker_process *w)
     /* replaces the abilities that were set for an earlier cluster */
     if (ngpu) TRY(cuda_join(cuda_abilities(), 0, ngpu));
     gpus_print(0, ngpu, &w->gpus);
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    struct limits limits = limits_now();
     struct member_env env = {w, send_to_controller, on_work, on_word};
     struct member_options o = {.hello = {.kind = PACKET_HELLO,
                                          .protocol = WIRE_VERSION,
@@ -651,8 +652,8 @@ open_worker(struct worker_process *w)
                                          .gpus = {(const void *)w->gpus.text, (uint32_t)w->gpus.len},
                                          .abilities = cuda_abilities(),
                                          .pid = (uint32_t)getpid(),
-                                         .cores = (uint32_t)thread_cores(),
-                                         .memory = (uint64_t)pages * (uint64_t)size,
+                                         .cores = (uint32_t)limits.cores,
+                                         .memory = MIN(limits.memory, limits_address_space(2)),
                                          .rank = w->options.rank,
                                          .secret = {w->options.secret, CLUSTER_ID}},
                                .silence =

@@ -6,7 +6,7 @@
 #include "actors/act/run/engine.h"
 #include "actors/cluster/wire/machine.h"
 #include "runtime/base/error.h"
-#include "runtime/base/thread.h"
+#include "runtime/base/limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -281,7 +281,7 @@ read_route(struct worker_process *w, int rank)
 static bool
 may_spin(const struct worker_process *w)
 {
-    return w->shared.nslot < sysconf(_SC_NPROCESSORS_ONLN) && w->main.nlocal < thread_cores();
+    return w->shared.nslot < sysconf(_SC_NPROCESSORS_ONLN) && w->main.nlocal < limits_now().cores;
 }
 
 static int

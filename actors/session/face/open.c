@@ -18,6 +18,7 @@
 
 #include "kernels/exec/kernel.h"
 #include "kernels/exec/loaded.h"
+#include "runtime/base/limits.h"
 #include "runtime/base/str.h"
 #include "runtime/device/device_cuda.h"
 
@@ -74,13 +75,13 @@ set_devices(struct rille_session *s, const struct rille_options *o)
                : fail(E_PLACE, "devices: expected a list such as \"cpu:8\" or \"cuda:all\", found \"%s\"", o->devices);
 }
 
-/* Sets *out to the number of device threads: RILLE_THREADS, else one per core. */
+/* Sets *out to the number of device threads: RILLE_THREADS, else one per core that the process may use. */
 static int
 read_threads(int *out)
 {
     const char *text = getenv("RILLE_THREADS");
     char *end;
-    *out = cores();
+    *out = limits_now().cores;
     if (!text || !*text) return 0;
     long n = strtol(text, &end, 10);
     if (*end || n < 0)
@@ -97,7 +98,7 @@ open_engine(struct rille_session *s, const struct rille_options *o)
     if (bus && *bus) TRY(bus_parse(bus, &e.bus, &e.seed));
     TRY(read_threads(&e.threads));
     if (o && o->threads > 0) e.threads = MIN(o->threads, MOST_THREADS);
-    e.spin_ns = e.threads <= cores() ? 50000 : 0;
+    e.spin_ns = e.threads <= limits_now().cores ? 50000 : 0;
     s->devices.threads = e.threads;
     s->runs.poison = !e.bus->threaded;
     return engine_new(&e, &s->engine);

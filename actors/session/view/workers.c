@@ -11,6 +11,7 @@
 #include "actors/session/core/face.h"
 #include "kernels/exec/loaded.h"
 #include "runtime/base/arena.h"
+#include "runtime/base/limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +95,18 @@ rille_devices(const char *text, bool here)
     struct device_counts d;
     TRY(face_given(text, "the devices", __func__));
     return device_counts_of_worker(text, here, &d);
+}
+
+int
+rille_limits(struct rille_limits *out)
+{
+    TRY(face_given(out, "out", __func__));
+    struct limits l = limits_now();
+    out->cores = l.cores;
+    out->memory = l.memory;
+    memcpy(out->cores_from, l.cores_from, sizeof out->cores_from);
+    memcpy(out->memory_from, l.memory_from, sizeof out->memory_from);
+    return 0;
 }
 
 int

@@ -1,0 +1,330 @@
+/* limits.c - reads the limits of cores and memory from affinity, control groups and environment. */
+#include "runtime/base/limits.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* ---- the groups of this process ---- */
+
+/* A control group, and the groups around it. */
+struct group {
+    char folder[PATH_MAX];
+    size_t root, top; /* lengths of the parts of `folder`: of the root, and up to the mount point */
+    bool unified;     /* version 2 */
+};
+
+/* Returns true if a list like "cpu,cpuacct" has the word. */
+static bool
+has_word(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (; *list; list += strcspn(list, ","), list += *list == ',')
+        if (strcspn(list, ",") == n && !strncmp(list, word, n)) return true;
+    return false;
+}
+
+/* Finds this process's path in the controller's hierarchy of version 1, else of version 2. */
+static bool
+find_path(const char *root, const char *controller, char path[PATH_MAX], bool *unified)
+{
+    char name[PATH_MAX], line[PATH_MAX];
+    bool found = false;
+    snprintf(name, sizeof name, "%s/proc/self/cgroup", root);
+    FILE *f = fopen(name, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        char *list = strchr(line, ':'), *at = list ? strchr(list + 1, ':') : NULL;
+        if (!at) continue;
+        *at++ = 0;
+        bool two = !strncmp(line, "0:", 2) && !list[1];
+        if (two ? found : !has_word(list + 1, controller)) continue;
+        at[strcspn(at, "\n")] = 0;
+        snprintf(path, PATH_MAX, "%s", at);
+        *unified = two;
+        found = true;
+    }
+    if (f) fclose(f);
+    return found;
+}
+
+/* Reads a line of mountinfo. Returns true if the mount shows the controller's hierarchy. */
+static bool
+is_mount(const char *line, const char *controller, bool unified, char within[PATH_MAX], char point[PATH_MAX])
+{
+    char type[32], options[512];
+    const char *rest = strstr(line, " - ");
+    if (!rest || sscanf(line, "%*s %*s %*s %4095s %4095s", within, point) != 2) return false;
+    if (sscanf(rest, " - %31s %*s %511s", type, options) != 2) return false;
+    return unified ? !strcmp(type, "cgroup2") : !strcmp(type, "cgroup") && has_word(options, controller);
+}
+
+/* Sets the folder from a mount that shows the hierarchy from `within` on, at `point`. A container may see only its own
+ * group, at the mount point. */
+static void
+set_folder(struct group *g, const char *root, const char *within, const char *point, const char *path)
+{
+    size_t n = strcmp(within, "/") ? strlen(within) : 0;
+    bool inside = !strncmp(path, within, n) && (path[n] == '/' || !path[n]) && !strstr(path, "/..");
+    g->root = strlen(root);
+    g->top = g->root + strlen(point);
+    snprintf(g->folder, sizeof g->folder, "%s%s%s", root, point, inside && strcmp(path + n, "/") ? path + n : "");
+}
+
+static bool
+find_group(const char *root, const char *controller, struct group *g)
+{
+    static const size_t size = 4 * PATH_MAX;
+    char path[PATH_MAX], within[PATH_MAX], point[PATH_MAX];
+    if (!find_path(root, controller, path, &g->unified)) return false;
+    char *line = malloc(size);
+    bool found = false;
+    snprintf(point, sizeof point, "%s/proc/self/mountinfo", root);
+    FILE *f = line ? fopen(point, "r") : NULL;
+    while (f && !found && fgets(line, (int)size, f)) {
+        found = is_mount(line, controller, g->unified, within, point);
+        if (found) set_folder(g, root, within, point, path);
+    }
+    if (f) fclose(f);
+    free(line);
+    return found;
+}
+
+/* Shortens the folder to that of the group around it. Returns false at the mount point. */
+static bool
+leave_group(struct group *g)
+{
+    char *slash = strrchr(g->folder, '/');
+    if (strlen(g->folder) <= g->top || !slash) return false;
+    *slash = 0;
+    return true;
+}
+
+/* Reads the first line of a file of the group. */
+static bool
+read_line(const struct group *g, const char *name, char line[64])
+{
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/%s", g->folder, name);
+    FILE *f = fopen(path, "r");
+    bool read = f && fgets(line, 64, f);
+    if (f) fclose(f);
+    return read;
+}
+
+/* Reads a number; "max" and a missing file are SIZE_MAX. */
+static size_t
+read_number(const struct group *g, const char *name)
+{
+    char line[64], *end;
+    if (!read_line(g, name, line)) return SIZE_MAX;
+    unsigned long long n = strtoull(line, &end, 10);
+    return end == line || n > SIZE_MAX ? SIZE_MAX : (size_t)n;
+}
+
+static const char *
+limit_file(const struct group *g)
+{
+    return g->unified ? "memory.max" : "memory.limit_in_bytes";
+}
+
+/* ---- limits ---- */
+
+static void
+name_file(const struct group *g, const char *name, char text[LIMIT_TEXT])
+{
+    snprintf(text, LIMIT_TEXT, "%.250s/%s", g->folder + g->root, name);
+}
+
+static void
+lower_memory(const char *root, struct limits *l)
+{
+    struct group g;
+    if (!find_group(root, "memory", &g)) return;
+    do {
+        size_t most = read_number(&g, limit_file(&g));
+        if (most >= l->memory) continue;
+        l->memory = most;
+        name_file(&g, limit_file(&g), l->memory_from);
+    } while (leave_group(&g));
+}
+
+static void
+lower_cores(struct limits *l, int64_t cores)
+{
+    l->cores = (int)MAX(cores, 1);
+}
+
+/* Returns the quota of a group in cores, rounded up; 0: none. */
+static int64_t
+quota_of(const struct group *g)
+{
+    char line[64];
+    long long quota = 0, period = 100000;
+    if (g->unified) {
+        if (!read_line(g, "cpu.max", line) || sscanf(line, "%lld %lld", &quota, &period) < 1) return 0;
+    } else {
+        if (!read_line(g, "cpu.cfs_quota_us", line) || sscanf(line, "%lld", &quota) < 1) return 0;
+        if (read_line(g, "cpu.cfs_period_us", line)) sscanf(line, "%lld", &period);
+    }
+    return quota > 0 && period > 0 ? (quota - 1) / period + 1 : 0;
+}
+
+static void
+lower_by_quota(const char *root, struct limits *l)
+{
+    struct group g;
+    if (!find_group(root, "cpu", &g)) return;
+    do {
+        int64_t cores = quota_of(&g);
+        if (!cores || cores >= l->cores) continue;
+        lower_cores(l, cores);
+        name_file(&g, g.unified ? "cpu.max" : "cpu.cfs_quota_us", l->cores_from);
+    } while (leave_group(&g));
+}
+
+void
+limits_lower(const char *root, struct limits *l)
+{
+    const char *text = getenv("OMP_NUM_THREADS");
+    long threads = text ? strtol(text, NULL, 10) : 0;
+    lower_memory(root, l);
+    lower_by_quota(root, l);
+    if (threads <= 0 || threads >= l->cores) return;
+    lower_cores(l, threads);
+    snprintf(l->cores_from, sizeof l->cores_from, "OMP_NUM_THREADS");
+}
+
+struct limits
+limits_now(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), all = sysconf(_SC_NPROCESSORS_ONLN);
+    struct limits l = {.memory = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : (size_t)1 << 34};
+    cpu_set_t own;
+    lower_cores(&l, all);
+    /* the call fails if the machine has more cores than a cpu_set_t can hold */
+    if (!sched_getaffinity(0, sizeof own, &own) && CPU_COUNT(&own) < l.cores) {
+        lower_cores(&l, CPU_COUNT(&own));
+        snprintf(l.cores_from, sizeof l.cores_from, "affinity");
+    }
+    limits_lower("", &l);
+    return l;
+}
+
+/* ---- memory that is left ---- */
+
+/* Returns the bytes of cached files of a group, without shared memory, which is no file that could be read again. */
+static size_t
+cached_bytes(const struct group *g)
+{
+    char path[PATH_MAX + 64], key[64];
+    unsigned long long n, files = 0, shared = 0;
+    snprintf(path, sizeof path, "%s/memory.stat", g->folder);
+    FILE *f = fopen(path, "r");
+    while (f && fscanf(f, "%63s %llu", key, &n) == 2) {
+        if (!strcmp(key, g->unified ? "file" : "total_cache")) files = n;
+        if (!strcmp(key, g->unified ? "shmem" : "total_shmem")) shared = n;
+    }
+    if (f) fclose(f);
+    return files > shared ? (size_t)(files - shared) : 0;
+}
+
+size_t
+limits_room(const char *root)
+{
+    struct group g;
+    size_t room = SIZE_MAX;
+    if (!find_group(root, "memory", &g)) return room;
+    do {
+        size_t most = read_number(&g, limit_file(&g));
+        if (most > SIZE_MAX / 4) continue; /* version 1 has a large number for no limit */
+        size_t used = read_number(&g, g.unified ? "memory.current" : "memory.usage_in_bytes");
+        if (used == SIZE_MAX) continue;
+        used -= MIN(used, cached_bytes(&g));
+        room = MIN(room, most - MIN(most, used));
+    } while (leave_group(&g));
+    return room;
+}
+
+/* Variables of limits_fits(). The room is read again after 1/ROOM_AGES of it has been allocated, because a reading
+ * costs some 50 us, and other processes of the group allocate, too. */
+enum { ROOM_AGES = 16, KEPT_SHARE = 8, KEPT_MOST = 64 << 20 };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool known;
+static size_t limit; /* bytes of the smallest group's limit; SIZE_MAX: none is below the machine's memory */
+static size_t kept;  /* bytes of the limit that remain free, for stacks, messages, and other small allocations */
+static _Thread_local bool refused; /* the last call of this thread returned false */
+static size_t spare;               /* bytes that can be allocated before the room is read again */
+
+static void
+learn_limit(void)
+{
+    struct limits l = limits_now();
+    limit = *l.memory_from ? l.memory : SIZE_MAX;
+    kept = MIN(limit / KEPT_SHARE, (size_t)KEPT_MOST);
+    known = true;
+}
+
+static bool
+fits_in_room(size_t bytes)
+{
+    if (bytes > spare) {
+        size_t room = limits_room("");
+        if (room < kept || bytes > room - kept) return false;
+        spare = (room - kept - bytes) / ROOM_AGES + bytes;
+    }
+    spare -= bytes;
+    return true;
+}
+
+bool
+limits_fits(size_t promised, size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    if (!known) learn_limit();
+    size_t most = limit - kept;
+    bool fits = limit == SIZE_MAX || (promised <= most && bytes <= most - promised && fits_in_room(bytes));
+    pthread_mutex_unlock(&lock);
+    refused = !fits;
+    return fits;
+}
+
+/* ---- address space ---- */
+
+static size_t
+address_limit(void)
+{
+    struct rlimit r;
+    return !getrlimit(RLIMIT_AS, &r) && r.rlim_cur != RLIM_INFINITY ? (size_t)r.rlim_cur : SIZE_MAX;
+}
+
+size_t
+limits_address_space(size_t parts)
+{
+    size_t most = address_limit(), pages = 0;
+    if (most == SIZE_MAX) return most;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%zu", &pages) != 1) pages = 0;
+    if (f) fclose(f);
+    size_t mapped = pages * (size_t)sysconf(_SC_PAGESIZE);
+    return (most - MIN(most, mapped)) / parts;
+}
+
+const char *
+limits_refusal(char text[LIMIT_REASON])
+{
+    struct limits l = limits_now();
+    bool by_group = refused || address_limit() == SIZE_MAX;
+    if (*l.memory_from && by_group)
+        snprintf(text, LIMIT_REASON, "memory limit of %.1f MB (%s) allows", (double)l.memory / 1e6, l.memory_from);
+    else if (address_limit() != SIZE_MAX)
+        snprintf(text, LIMIT_REASON, "address space limit of %.1f MB (ulimit -v) allows",
+                 (double)address_limit() / 1e6);
+    else
+        snprintf(text, LIMIT_REASON, "host has free");
+    return text;
+}

@@ -1,0 +1,90 @@
+#!/bin/bash
+# limits.sh path/to/rille - tests that the program keeps within the limits of its environment: control groups, ulimit -v,
+# OMP_NUM_THREADS; that workers are ended before the controller; and how threads wait.
+#
+# A library that is loaded first shows the program a folder instead of its own control group.
+rille=$(realpath "$1")
+. t/lib/processes.sh
+unset OMP_NUM_THREADS OMP_WAIT_POLICY
+export RILLE_THREADS=2 # two device threads in each worker, whatever this machine has
+
+# ---- threads ----
+
+fact() { sed -nE "s/^ *$1  +//p" "$dir/out"; }
+OMP_NUM_THREADS=1 go -d cpu:1 --doctor
+ok "--doctor shows what limits the cores" grep -qE '^1 \((OMP_NUM_THREADS|affinity|the machine.s cores)\)' <<<"$(fact 'core limit')"
+ok "--doctor shows the memory limit" grep -qE '^[0-9.]+ GiB \(' <<<"$(fact 'memory limit')"
+
+waiting='for line in io.lines("/proc/self/environ") do print((line:gsub("%z", "\n"))) end'
+spin() { env -u GOMP_SPINCOUNT "$@" "$rille" -d cpu:1 -e "$waiting" 2>"$dir/err" | grep -E '^(GOMP_SPINCOUNT|OMP_WAIT_POLICY)=' | paste -sd' '; }
+ok "threads of kernels wait with a short spin" [ "$(spin)" = GOMP_SPINCOUNT=200 ]
+ok "the user's spin count is kept" [ "$(spin GOMP_SPINCOUNT=7)" = GOMP_SPINCOUNT=7 ]
+ok "the user's wait policy is kept" [ "$(spin OMP_WAIT_POLICY=passive)" = OMP_WAIT_POLICY=passive ]
+
+# ---- the kernel's choice ----
+
+own=$(cat /proc/self/oom_score_adj)
+cat >"$dir/score.lua" <<'L'
+local rille = require "rille"
+for _, pid in ipairs{"self", rille.workers()[1].pid} do print(io.open("/proc/" .. pid .. "/oom_score_adj"):read()) end
+L
+go launch -n 1 -d cpu:1 "$dir/score.lua"
+ok "the kernel ends a worker before the controller" [ "$stdout" = "$own"$'\n'$((own + 300 < 1000 ? own + 300 : 1000)) ]
+
+case ${ASAN_OPTIONS+asan}${TSAN_OPTIONS+tsan} in ?*) finish; exit ;; esac # sanitizers reserve address space, and use the heap
+
+# ---- address space ----
+
+sum='local x = rille.ones({1000}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}) print(x:sum():item())'
+(ulimit -v 4000000; go launch -n 2 -d cpu:1 -e "$sum"; cp "$dir/out" "$dir/sum"; exit $code)
+ok "ulimit -v below the machine's memory costs no start" [ $? = 0 -a "$(cat "$dir/sum")" = 1000.0 ]
+
+# ---- memory of a control group ----
+
+cat >"$dir/group.c" <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+FILE *
+fopen(const char *path, const char *mode)
+{
+    static FILE *(*real)(const char *, const char *);
+    char other[4096];
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, "fopen");
+    if (!strcmp(path, "/proc/self/cgroup") || !strcmp(path, "/proc/self/mountinfo") || !strncmp(path, "/group/", 7)) {
+        snprintf(other, sizeof other, "%s%s", getenv("GROUP_ROOT"), path);
+        path = other;
+    }
+    return real(path, mode);
+}
+C
+cc -shared -fPIC -o "$dir/group.so" "$dir/group.c" -ldl || exit
+mkdir -p "$dir/proc/self" "$dir/group/job"
+echo 0::/job >"$dir/proc/self/cgroup"
+echo '31 23 0:30 / /group rw - cgroup2 cgroup rw' >"$dir/proc/self/mountinfo"
+echo 400000000 >"$dir/group/job/memory.max"
+echo 50000000 >"$dir/group/job/memory.current"
+echo '100000 100000' >"$dir/group/job/cpu.max"
+limited() { GROUP_ROOT=$dir LD_PRELOAD=$dir/group.so go "$@"; }
+
+limited -d cpu:1 --doctor
+ok "--doctor shows the group's memory" grep -qF '0.4 GiB (/group/job/memory.max)' <<<"$(fact 'memory limit')"
+ok "--doctor shows the group's cores" grep -qE '^1 \((/group/job/cpu.max|affinity|the machine.s cores)\)' <<<"$(fact 'core limit')"
+# fills N: makes tensors of 40 MB, and keeps them
+fills='local kept = {} for k = 1, tonumber(arg[1]) do kept[k] = rille.ones{10000000} kept[k]:sum():item() end print "fits"'
+echo "$fills" >"$dir/fill.lua"
+for how in "-d cpu:1" "launch -n 2 -d cpu:1"; do
+  limited $how "$dir/fill.lua" 4
+  ok "$how: memory below the group's limit is used" [ "$code" = 0 -a "$stdout" = fits ]
+  echo 350000000 >"$dir/group/job/memory.current" # as if others in the group use memory
+  limited $how "$dir/fill.lua" 4
+  ok "$how: an allocation beyond the group's limit is an error that names the limit" \
+    ends 1 "fill.lua:1:" "out of memory on cpu:0" "memory limit of 400.0 MB (/group/job/memory.max)"
+  echo 50000000 >"$dir/group/job/memory.current"
+done
+limited -d cpu:1 "$dir/fill.lua" 20
+ok "one process allocates at most the limit" ends 1 "out of memory on cpu:0" "/group/job/memory.max"
+finish
