@@ -51,6 +51,8 @@ foreach(library ${RILLE_NEEDS} ${DNNL_LIBRARY} ${OpenMP_C_LIB_NAMES} m dl pthrea
 endforeach()
 list(REMOVE_DUPLICATES RILLE_LINK)
 list(JOIN RILLE_LINK " " RILLE_PC_LINK)
+file(RELATIVE_PATH RILLE_PC_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /) # from rille.pc to the prefix, which can be moved
+string(REGEX REPLACE "/$" "" RILLE_PC_UP ${RILLE_PC_UP})
 configure_file(cmake/rille.pc.in rille.pc @ONLY)
 
 include(CMakePackageConfigHelpers)
