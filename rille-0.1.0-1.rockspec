@@ -1,7 +1,7 @@
 rockspec_format = "3.0"
 package = "rille"
 version = "0.1.0-1"
-source = {url = "git+https://rille.invalid/rille.git", tag = "v0.1.0"}
+source = {url = "rille-0.1.0.tar.gz", dir = "rille-0.1.0"} -- made by git archive, see docs/library.md
 description = {
   summary = "Tensor programs on many devices as if they were one",
   detailed = "Placements, SBP layouts, boxing, compiled steps and pipelines; require \"rille\" in plain Lua.",

@@ -1,5 +1,5 @@
 # install.cmake - installed files: librille.so, librille.a, rille.h, rille_operator.h, pkg-config and CMake files, the module
-# of plain Lua, the program, examples. CPack packs the same files.
+# of plain Lua, the program, its pages, completions of shells, examples. debian/ divides the same files among packages.
 
 # ---- the shared library: only rille_*, with the version of the symbols
 
@@ -30,7 +30,7 @@ file(WRITE ${CMAKE_BINARY_DIR}/module.map "{ global: luaopen_rille; local: *; };
 add_library(rille_lua MODULE $<TARGET_OBJECTS:rille_module>)
 set_target_properties(rille_lua PROPERTIES OUTPUT_NAME rille PREFIX "" LINKER_LANGUAGE C
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lua LINK_DEPENDS ${CMAKE_BINARY_DIR}/module.map)
-target_link_libraries(rille_lua PRIVATE librille)
+target_link_libraries(rille_lua PRIVATE rille_flags ${RILLE_LINKED} PkgConfig::FORMATS m)
 target_link_options(rille_lua PRIVATE -Wl,--version-script=${CMAKE_BINARY_DIR}/module.map)
 
 # ---- files for other build systems
@@ -51,6 +51,8 @@ foreach(library ${RILLE_NEEDS} ${DNNL_LIBRARY} ${OpenMP_C_LIB_NAMES} m dl pthrea
 endforeach()
 list(REMOVE_DUPLICATES RILLE_LINK)
 list(JOIN RILLE_LINK " " RILLE_PC_LINK)
+file(RELATIVE_PATH RILLE_PC_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /) # from rille.pc to the prefix, which can be moved
+string(REGEX REPLACE "/$" "" RILLE_PC_UP ${RILLE_PC_UP})
 configure_file(cmake/rille.pc.in rille.pc @ONLY)
 
 include(CMakePackageConfigHelpers)
@@ -61,17 +63,17 @@ target_include_directories(rille_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_IN
 # Programs that compute need libm, so the CMake and pkg-config files link it.
 target_link_libraries(rille_shared INTERFACE m)
 
-# ---- pages that the program makes: the man page, help as two pages, and stubs for the Lua language server
+# ---- files that the program makes: the man page, help as two pages, completions of shells, and stubs for the Lua language server
 
 set(RILLE_PAGES "")
-foreach(page man:rille.1 stubs:luals/rille.lua pages:docs/pages.md operators:docs/operators.md) # docs/NAME.lua prints FILE
+foreach(page man:rille.1 stubs:luals/rille.lua pages:docs/pages.md operators:docs/operators.md
+        completions:completions/rille:bash completions:completions/_rille:zsh) # docs/NAME.lua prints FILE; its argument
   string(REPLACE ":" ";" page ${page})
-  list(GET page 0 name)
-  list(GET page 1 file)
+  list(POP_FRONT page name file)
   get_filename_component(folder ${file} DIRECTORY)
   add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/${file}
     COMMAND ${CMAKE_COMMAND} -E make_directory ./${folder}
-    COMMAND rille --no-init -d cpu:1 ${CMAKE_SOURCE_DIR}/docs/${name}.lua > ${file}
+    COMMAND rille --no-init -d cpu:1 ${CMAKE_SOURCE_DIR}/docs/${name}.lua ${page} > ${file}
     DEPENDS rille docs/${name}.lua WORKING_DIRECTORY ${CMAKE_BINARY_DIR} VERBATIM)
   list(APPEND RILLE_PAGES ${CMAKE_BINARY_DIR}/${file})
 endforeach()
@@ -79,6 +81,7 @@ add_custom_target(rille_pages ALL DEPENDS ${RILLE_PAGES})
 
 # ---- destinations
 
+set(RILLE_ZSH site-functions CACHE STRING "folder of completions in share/zsh")
 set(RILLE_LUA_MODULES ${CMAKE_INSTALL_PREFIX}/lib/lua/5.4 CACHE PATH "where plain Lua 5.4 looks for modules in C")
 file(RELATIVE_PATH lua_modules ${CMAKE_INSTALL_PREFIX} ${RILLE_LUA_MODULES})
 if(lua_modules MATCHES "^\\.\\.")
@@ -99,6 +102,8 @@ install(EXPORT rille FILE rille-targets.cmake NAMESPACE rille:: DESTINATION ${CM
 install(FILES ${CMAKE_BINARY_DIR}/rille-config.cmake ${CMAKE_BINARY_DIR}/rille-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rille)
 install(FILES ${CMAKE_BINARY_DIR}/rille.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${CMAKE_BINARY_DIR}/completions/rille DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${CMAKE_BINARY_DIR}/completions/_rille DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${RILLE_ZSH})
 install(FILES ${CMAKE_BINARY_DIR}/luals/rille.lua DESTINATION ${CMAKE_INSTALL_DATADIR}/rille/luals)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/rille)
 # The Python package as source, from which pip makes a wheel. In the tree, its rille.h is a link.
@@ -120,33 +125,3 @@ add_custom_target(docs
   COMMAND ${CMAKE_SOURCE_DIR}/docs/site.sh $<TARGET_FILE:rille> ${site_pages} ${CMAKE_BINARY_DIR}/site
   COMMAND ${CMAKE_COMMAND} -E echo "the site is ${CMAKE_BINARY_DIR}/site/index.html"
   DEPENDS rille ${CMAKE_BINARY_DIR}/docs/pages.md ${CMAKE_BINARY_DIR}/docs/operators.md VERBATIM)
-
-# ---- cpack -G DEB
-
-set(CPACK_GENERATOR DEB TGZ)
-set(CPACK_PACKAGE_NAME rille)
-set(CPACK_PACKAGE_VENDOR Rille)
-set(CPACK_PACKAGE_CONTACT "the authors of Rille <rille@localhost>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "tensor programs on many devices as if they were one")
-set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
-set(CPACK_STRIP_FILES ON)
-set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEB_COMPONENT_INSTALL ON) # plug-ins are packages of their own
-set(CPACK_COMPONENTS_ALL Unspecified)
-if(RILLE_CUDA AND CMAKE_CUDA_COMPILER)
-  list(APPEND CPACK_COMPONENTS_ALL cuda)
-endif()
-if(TARGET rille_mpi)
-  list(APPEND CPACK_COMPONENTS_ALL mpi)
-endif()
-set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_NAME rille)
-set(CPACK_DEBIAN_MPI_PACKAGE_NAME rille-mpi)
-set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "rille (= ${PROJECT_VERSION})")
-set(CPACK_DEBIAN_CUDA_PACKAGE_NAME rille-cuda)
-set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "rille (= ${PROJECT_VERSION})")
-set(CPACK_DEBIAN_PACKAGE_SECTION math)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "lua5.4, libzmq3-dev, libdnnl-dev")
-include(CPack)

@@ -34,6 +34,18 @@ is "each file in brackets of the glossary exists" "$(brackets)" ""
 made() { "$rille" --no-init -d cpu:1 "docs/$1.lua" >"$dir/$1.md" && [ "$(grep -c "$2" "$dir/$1.md")" -ge "$3" ]; }
 ok "every operator has a page" made operators '^## ' 90
 ok "every other public name has a page" made pages '^rille' 100
+# completes SHELL-WORD...: prints what bash offers for the last word of the command line.
+"$rille" --no-init -d cpu:1 docs/completions.lua bash >"$dir/completions"
+"$rille" --no-init -d cpu:1 docs/completions.lua zsh >"$dir/_rille"
+completes() { (. "$dir/completions"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _rille; echo "${COMPREPLY[*]}"); }
+is "bash completes the options of the program" "$(completes rille --d)" "--devices --doctor"
+is "bash completes the options of a command" "$(completes rille worker --k)" "--keep --key-file"
+is "bash completes values" "$(completes rille --color a)" "auto always"
+named=$("$rille" no-such-command-at-all 2>&1 | sed -n 's/.*a command: //p' | sed 's/,//g; s/ or / /' | tr ' ' '\n' | sort | tr '\n' ' ')
+is "bash completes the commands that the program knows" "$(cd "$dir" && mkdir none && cd none && completes rille "") " "$named"
+if command -v zsh >/dev/null; then ok "zsh reads its completions" zsh -n "$dir/_rille"
+else skip "zsh reads its completions" "there is no zsh"; fi
+
 "$rille" --no-init -d cpu:1 docs/man.lua >"$dir/rille.1"
 "$rille" --no-init -d cpu:1 docs/stubs.lua >"$dir/rille.lua"
 for word in 'devices LIST' 'rille coordinator' ':tutorial \[N\]' 'RILLE_CHECK' 'init.lua' '130' 'rille.nn.Linear(in, out'; do
