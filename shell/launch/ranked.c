@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { TORCHRUN }; /* index of the row whose launcher may have a store at MASTER_PORT */
+
 static const struct row {
     const char *launcher, *rank, *size;
     const char *also;   /* name of another variable that must be set */
@@ -19,7 +21,7 @@ static const struct row {
     const char *job[2]; /* variables that identify the job; the port is a hash of their values */
     const char *leader; /* variable with the address of rank 0's host, used without MASTER_ADDR; NULL: none */
 } rows[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, NULL, {NULL}, NULL},
+    [TORCHRUN] = {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, NULL, {NULL}, NULL},
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_NTASKS",
@@ -160,6 +162,7 @@ wrong_ranks(const struct row *row, char why[FRONT_TEXT])
 int
 ranked_read(struct ranked *r, char why[FRONT_TEXT])
 {
+    const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
     *r = (struct ranked){0};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *row = &rows[i];
@@ -169,9 +172,11 @@ ranked_read(struct ranked *r, char why[FRONT_TEXT])
             wrong_ranks(row, why);
             return -1;
         }
-        if (is_spread(row, r) && misses(row, why)) return -1;
+        r->spread = is_spread(row, r);
+        if (r->spread && misses(row, why)) return -1;
         if (r->size == 1) return 0;
         r->launcher = row->launcher;
+        r->store = row == &rows[TORCHRUN] && !strcmp(store ? store : "", "True");
         r->mpi = row->mpi && getenv(row->mpi);
         return find_address(row, r, why);
     }

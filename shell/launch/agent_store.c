@@ -1,0 +1,256 @@
+/* agent_store.c - reads and writes keys in the store of torchrun's agent.
+ *
+ * The agent listens at MASTER_ADDR:MASTER_PORT if TORCHELASTIC_USE_AGENT_STORE is True. Rank 0 cannot listen at that
+ * port, so it stores the coordinator's address, and the other ranks wait for this key.
+ *
+ * Protocol (TCPStore of PyTorch 2.4 to 2.15): a request is a kind of one byte and its fields. A text is its length, 8
+ * bytes, and its bytes; the client puts a slash before each key. Numbers have the host's byte order. */
+#include "shell/bind/base/shell.h"
+#include "shell/launch/front.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    VALIDATE = 0,
+    SET = 1,
+    GET = 3,
+    WAIT = 6,
+    DELETE_KEY = 8,
+    MAGIC = 0x3c85f7ce,
+    PUT_SECONDS = 60,
+    REMOVE_SECONDS = 2
+};
+
+struct request {
+    size_t n;
+    char bytes[4 * FRONT_TEXT];
+};
+
+static void
+add_bytes(struct request *q, const void *bytes, size_t n)
+{
+    memcpy(q->bytes + q->n, bytes, n);
+    q->n += n;
+}
+
+static void
+add_number(struct request *q, uint64_t number)
+{
+    add_bytes(q, &number, sizeof number);
+}
+
+static void
+add_text(struct request *q, const char *text)
+{
+    add_number(q, strlen(text));
+    add_bytes(q, text, strlen(text));
+}
+
+static void
+add_kind(struct request *q, char kind)
+{
+    add_bytes(q, &kind, 1);
+}
+
+static void
+add_wait(struct request *q, const char *key)
+{
+    add_kind(q, WAIT);
+    add_number(q, 1); /* number of keys */
+    add_text(q, key);
+}
+
+/* ---- the connection ---- */
+
+struct store {
+    const struct ranked *by;
+    int fd;
+    time_t end; /* time limit of all answers, s (CLOCK_MONOTONIC) */
+    bool quiet; /* errors are not printed */
+};
+
+static time_t
+seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec;
+}
+
+static int
+store_refused(const struct store *s, const char *what)
+{
+    char text[4 * FRONT_TEXT];
+    if (s->quiet) return -1;
+    snprintf(text, sizeof text, "%s: the store of the agent at %s %s", s->by->launcher, s->by->address, what);
+    tell_line(text);
+    return -1;
+}
+
+static int
+connect_any(const struct addrinfo *to)
+{
+    int fd = -1;
+    for (; to && fd < 0; to = to->ai_next) {
+        fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0 || !connect(fd, to->ai_addr, to->ai_addrlen)) continue;
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* Connects to the store at "tcp://HOST:PORT". */
+static int
+store_open(struct store *s)
+{
+    char host[FRONT_TEXT], what[FRONT_TEXT];
+    const char *text = s->by->address + strlen("tcp://"), *port = strrchr(text, ':') + 1;
+    struct addrinfo want = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    bool six = text[0] == '[';
+    snprintf(host, sizeof host, "%.*s", (int)(port - 1 - text) - 2 * six, text + six);
+    int bad = getaddrinfo(host, port, &want, &found);
+    s->fd = bad ? -1 : connect_any(found);
+    snprintf(what, sizeof what, "cannot be reached: %s", bad ? gai_strerror(bad) : strerror(errno));
+    if (!bad) freeaddrinfo(found);
+    return s->fd >= 0 ? 0 : store_refused(s, what);
+}
+
+static int
+store_send(struct store *s, const struct request *q)
+{
+    struct request all = {0};
+    static const uint32_t magic = MAGIC;
+    add_kind(&all, VALIDATE);
+    add_bytes(&all, &magic, sizeof magic);
+    add_bytes(&all, q->bytes, q->n);
+    return send(s->fd, all.bytes, all.n, MSG_NOSIGNAL) == (ssize_t)all.n ? 0 : store_refused(s, strerror(errno));
+}
+
+/* Receives n bytes of an answer. */
+static int
+store_receive(struct store *s, void *bytes, size_t n)
+{
+    for (size_t got = 0; got < n;) {
+        struct pollfd in = {.fd = s->fd, .events = POLLIN};
+        time_t left = s->end - seconds_now();
+        int ready = left > 0 ? poll(&in, 1, (int)left * 1000) : 0;
+        ssize_t more = ready > 0 ? recv(s->fd, (char *)bytes + got, n - got, 0) : -1;
+        if (ready == 0) return store_refused(s, "has not received the address of rank 0; look at the errors of rank 0");
+        if (more == 0) return store_refused(s, "closed the connection");
+        if (more < 0 && errno != EINTR) return store_refused(s, strerror(errno));
+        if (more > 0) got += (size_t)more;
+    }
+    return 0;
+}
+
+/* Receives the answer to WAIT: 0 when the key exists. */
+static int
+store_awaited(struct store *s)
+{
+    char answer;
+    if (store_receive(s, &answer, 1)) return -1;
+    return answer == 0 ? 0 : store_refused(s, "cancelled the wait for the address of rank 0");
+}
+
+/* ---- the address of rank 0 ---- */
+
+/* Writes a key that is unique in the store: its agents keep the store over restarts and changes of membership. */
+static void
+name_key(const struct ranked *r, char key[FRONT_TEXT])
+{
+    const char *run = getenv("TORCHELASTIC_RUN_ID"), *restart = getenv("TORCHELASTIC_RESTART_COUNT");
+    snprintf(key, FRONT_TEXT, "/rille/%.100s/%.20s/%d", run ? run : "", restart ? restart : "0", r->size);
+}
+
+int
+agent_store_put(const struct ranked *r, const char *address)
+{
+    struct store s = {.by = r, .end = seconds_now() + PUT_SECONDS};
+    struct request q = {0};
+    char key[FRONT_TEXT];
+    name_key(r, key);
+    add_kind(&q, SET);
+    add_text(&q, key);
+    add_text(&q, address);
+    add_wait(&q, key); /* confirms SET, which has no answer */
+    if (store_open(&s)) return -1;
+    int status = store_send(&s, &q) || store_awaited(&s);
+    close(s.fd);
+    return status;
+}
+
+/* Returns true if the address is a socket in a folder of this user. */
+static bool
+is_own_socket(const char *address)
+{
+    struct stat st;
+    char path[FRONT_TEXT];
+    if (strncmp(address, "ipc://", 6)) return false;
+    snprintf(path, sizeof path, "%s", address + 6);
+    char *slash = strrchr(path, '/');
+    if (slash) *slash = '\0';
+    return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
+}
+
+/* Checks the address, because any user of this host can write to the store. */
+static int
+check_stored(const struct store *s, const char *address)
+{
+    char what[2 * FRONT_TEXT];
+    if (s->by->spread ? !rille_address(address) : is_own_socket(address)) return 0;
+    snprintf(what, sizeof what, "must have the address of rank 0, %s; found another value",
+             s->by->spread ? "tcp://HOST:PORT" : "a socket in a folder of mode 0700 of this user");
+    return store_refused(s, what);
+}
+
+static int
+receive_address(struct store *s, char address[FRONT_TEXT])
+{
+    uint64_t n = 0;
+    if (store_awaited(s) || store_receive(s, &n, sizeof n)) return -1;
+    if (n >= FRONT_TEXT) return store_refused(s, "has an address of rank 0 that is too long");
+    if (store_receive(s, address, n)) return -1;
+    address[n] = '\0';
+    return check_stored(s, address);
+}
+
+int
+agent_store_get(const struct ranked *r, int seconds, char address[FRONT_TEXT])
+{
+    struct store s = {.by = r, .end = seconds_now() + seconds};
+    struct request q = {0};
+    char key[FRONT_TEXT];
+    name_key(r, key);
+    add_wait(&q, key);
+    add_kind(&q, GET);
+    add_text(&q, key);
+    if (store_open(&s)) return -1;
+    int status = store_send(&s, &q) || receive_address(&s, address);
+    close(s.fd);
+    return status;
+}
+
+void
+agent_store_remove(const struct ranked *r)
+{
+    struct store s = {.by = r, .end = seconds_now() + REMOVE_SECONDS, .quiet = true};
+    struct request q = {0};
+    char key[FRONT_TEXT];
+    uint64_t removed;
+    name_key(r, key);
+    add_kind(&q, DELETE_KEY);
+    add_text(&q, key);
+    if (store_open(&s)) return;
+    if (!store_send(&s, &q)) store_receive(&s, &removed, sizeof removed);
+    close(s.fd);
+}
