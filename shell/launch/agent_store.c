@@ -61,6 +61,15 @@ add_kind(struct request *q, char kind)
     add_bytes(q, &kind, 1);
 }
 
+/* Begins the first request of a connection. */
+static void
+add_validate(struct request *q)
+{
+    static const uint32_t magic = MAGIC;
+    add_kind(q, VALIDATE);
+    add_bytes(q, &magic, sizeof magic);
+}
+
 static void
 add_wait(struct request *q, const char *key)
 {
@@ -128,12 +137,7 @@ store_open(struct store *s)
 static int
 store_send(struct store *s, const struct request *q)
 {
-    struct request all = {0};
-    static const uint32_t magic = MAGIC;
-    add_kind(&all, VALIDATE);
-    add_bytes(&all, &magic, sizeof magic);
-    add_bytes(&all, q->bytes, q->n);
-    return send(s->fd, all.bytes, all.n, MSG_NOSIGNAL) == (ssize_t)all.n ? 0 : store_refused(s, strerror(errno));
+    return send(s->fd, q->bytes, q->n, MSG_NOSIGNAL) == (ssize_t)q->n ? 0 : store_refused(s, strerror(errno));
 }
 
 /* Receives n bytes of an answer. */
@@ -179,6 +183,7 @@ agent_store_put(const struct ranked *r, const char *address)
     struct request q = {0};
     char key[FRONT_TEXT];
     name_key(r, key);
+    add_validate(&q);
     add_kind(&q, SET);
     add_text(&q, key);
     add_text(&q, address);
@@ -217,7 +222,7 @@ static int
 receive_address(struct store *s, char address[FRONT_TEXT])
 {
     uint64_t n = 0;
-    if (store_awaited(s) || store_receive(s, &n, sizeof n)) return -1;
+    if (store_receive(s, &n, sizeof n)) return -1;
     if (n >= FRONT_TEXT) return store_refused(s, "has an address of rank 0 that is too long");
     if (store_receive(s, address, n)) return -1;
     address[n] = '\0';
@@ -228,14 +233,15 @@ int
 agent_store_get(const struct ranked *r, int seconds, char address[FRONT_TEXT])
 {
     struct store s = {.by = r, .end = seconds_now() + seconds};
-    struct request q = {0};
+    struct request wait = {0}, get = {0};
     char key[FRONT_TEXT];
     name_key(r, key);
-    add_wait(&q, key);
-    add_kind(&q, GET);
-    add_text(&q, key);
+    add_validate(&wait);
+    add_wait(&wait, key);
+    add_kind(&get, GET); /* sent after the answer to WAIT, because the store serves requests behind WAIT at once */
+    add_text(&get, key);
     if (store_open(&s)) return -1;
-    int status = store_send(&s, &q) || receive_address(&s, address);
+    int status = store_send(&s, &wait) || store_awaited(&s) || store_send(&s, &get) || receive_address(&s, address);
     close(s.fd);
     return status;
 }
@@ -248,6 +254,7 @@ agent_store_remove(const struct ranked *r)
     char key[FRONT_TEXT];
     uint64_t removed;
     name_key(r, key);
+    add_validate(&q);
     add_kind(&q, DELETE_KEY);
     add_text(&q, key);
     if (store_open(&s)) return;

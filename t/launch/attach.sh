@@ -186,7 +186,8 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
   ok "another user gets no status" says end
   cat >claim.pl <<'PL'
 use strict; use warnings; use Socket qw(:DEFAULT pack_sockaddr_un);
-socket(my $s, AF_UNIX, SOCK_SEQPACKET, 0) && bind($s, pack_sockaddr_un("\0$ARGV[0]")) && listen($s, 0) or die;
+socket(my $s, AF_UNIX, SOCK_SEQPACKET, 0) or die;
+bind($s, pack_sockaddr_un("\0$ARGV[0]")) && listen($s, 0) or die;
 print "ready\n"; close STDOUT; sleep 60;
 PL
   own=own$$.lua

@@ -26,7 +26,7 @@ sub serve {
   if ($kind == 0) { unpack("L", field($b, \$at, 4)) == 0x3c85f7ce or die "no magic number\n" }
   elsif ($kind == 1) { my $k = text($b, \$at); $value{$k} = text($b, \$at); print "set $k $value{$k}\n" }
   elsif ($kind == 3) { my $v = $value{text($b, \$at)}; syswrite $c, pack("Q", length $v) . $v }
-  elsif ($kind == 6) { my @k = map { text($b, \$at) } 1 .. number($b, \$at); die "wait\n" if grep { !exists $value{$_} } @k; syswrite $c, "\0" }
+  elsif ($kind == 6) { my @k = map { text($b, \$at) } 1 .. number($b, \$at); if (grep { !exists $value{$_} } @k) { die $at == length $$b ? "wait\n" : "a request follows WAIT\n" } syswrite $c, "\0" }
   elsif ($kind == 8) { my $k = text($b, \$at); my $had = defined delete $value{$k}; print "delete $k\n"; syswrite $c, pack("Q", $had ? 1 : 0) }
   else { die "unknown kind $kind\n" }
   substr $$b, 0, $at, "";
