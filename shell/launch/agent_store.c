@@ -10,13 +10,12 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 enum {
@@ -36,46 +35,46 @@ struct request {
 };
 
 static void
-add_bytes(struct request *q, const void *bytes, size_t n)
+request_bytes(struct request *q, const void *bytes, size_t n)
 {
     memcpy(q->bytes + q->n, bytes, n);
     q->n += n;
 }
 
 static void
-add_number(struct request *q, uint64_t number)
+request_number(struct request *q, uint64_t number)
 {
-    add_bytes(q, &number, sizeof number);
+    request_bytes(q, &number, sizeof number);
 }
 
 static void
-add_text(struct request *q, const char *text)
+request_text(struct request *q, const char *text)
 {
-    add_number(q, strlen(text));
-    add_bytes(q, text, strlen(text));
+    request_number(q, strlen(text));
+    request_bytes(q, text, strlen(text));
 }
 
 static void
-add_kind(struct request *q, char kind)
+request_kind(struct request *q, char kind)
 {
-    add_bytes(q, &kind, 1);
+    request_bytes(q, &kind, 1);
 }
 
 /* Begins the first request of a connection. */
 static void
-add_validate(struct request *q)
+request_validate(struct request *q)
 {
     static const uint32_t magic = MAGIC;
-    add_kind(q, VALIDATE);
-    add_bytes(q, &magic, sizeof magic);
+    request_kind(q, VALIDATE);
+    request_bytes(q, &magic, sizeof magic);
 }
 
 static void
-add_wait(struct request *q, const char *key)
+request_wait(struct request *q, const char *key)
 {
-    add_kind(q, WAIT);
-    add_number(q, 1); /* number of keys */
-    add_text(q, key);
+    request_kind(q, WAIT);
+    request_number(q, 1); /* number of keys */
+    request_text(q, key);
 }
 
 /* ---- the connection ---- */
@@ -83,17 +82,9 @@ add_wait(struct request *q, const char *key)
 struct store {
     const struct ranked *by;
     int fd;
-    time_t end; /* time limit of all answers, s (CLOCK_MONOTONIC) */
-    bool quiet; /* errors are not printed */
+    time_t limit; /* time limit of an answer, s */
+    bool quiet;   /* errors are not printed */
 };
-
-static time_t
-seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec;
-}
 
 static int
 store_refused(const struct store *s, const char *what)
@@ -125,12 +116,14 @@ store_open(struct store *s)
     char host[FRONT_TEXT], what[FRONT_TEXT];
     const char *text = s->by->address + strlen("tcp://"), *port = strrchr(text, ':') + 1;
     struct addrinfo want = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    struct timeval limit = {.tv_sec = s->limit};
     bool six = text[0] == '[';
     snprintf(host, sizeof host, "%.*s", (int)(port - 1 - text) - 2 * six, text + six);
     int bad = getaddrinfo(host, port, &want, &found);
     s->fd = bad ? -1 : connect_any(found);
     snprintf(what, sizeof what, "cannot be reached: %s", bad ? gai_strerror(bad) : strerror(errno));
     if (!bad) freeaddrinfo(found);
+    if (s->fd >= 0) setsockopt(s->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     return s->fd >= 0 ? 0 : store_refused(s, what);
 }
 
@@ -145,12 +138,10 @@ static int
 store_receive(struct store *s, void *bytes, size_t n)
 {
     for (size_t got = 0; got < n;) {
-        struct pollfd in = {.fd = s->fd, .events = POLLIN};
-        time_t left = s->end - seconds_now();
-        int ready = left > 0 ? poll(&in, 1, (int)left * 1000) : 0;
-        ssize_t more = ready > 0 ? recv(s->fd, (char *)bytes + got, n - got, 0) : -1;
-        if (ready == 0) return store_refused(s, "has not received the address of rank 0; look at the errors of rank 0");
+        ssize_t more = recv(s->fd, (char *)bytes + got, n - got, 0);
         if (more == 0) return store_refused(s, "closed the connection");
+        if (more < 0 && errno == EAGAIN)
+            return store_refused(s, "has not received the address of rank 0; look at the errors of rank 0");
         if (more < 0 && errno != EINTR) return store_refused(s, strerror(errno));
         if (more > 0) got += (size_t)more;
     }
@@ -179,15 +170,15 @@ name_key(const struct ranked *r, char key[FRONT_TEXT])
 int
 agent_store_put(const struct ranked *r, const char *address)
 {
-    struct store s = {.by = r, .end = seconds_now() + PUT_SECONDS};
+    struct store s = {.by = r, .limit = PUT_SECONDS};
     struct request q = {0};
     char key[FRONT_TEXT];
     name_key(r, key);
-    add_validate(&q);
-    add_kind(&q, SET);
-    add_text(&q, key);
-    add_text(&q, address);
-    add_wait(&q, key); /* confirms SET, which has no answer */
+    request_validate(&q);
+    request_kind(&q, SET);
+    request_text(&q, key);
+    request_text(&q, address);
+    request_wait(&q, key); /* confirms SET, which has no answer */
     if (store_open(&s)) return -1;
     int status = store_send(&s, &q) || store_awaited(&s);
     close(s.fd);
@@ -232,14 +223,14 @@ receive_address(struct store *s, char address[FRONT_TEXT])
 int
 agent_store_get(const struct ranked *r, int seconds, char address[FRONT_TEXT])
 {
-    struct store s = {.by = r, .end = seconds_now() + seconds};
+    struct store s = {.by = r, .limit = seconds};
     struct request wait = {0}, get = {0};
     char key[FRONT_TEXT];
     name_key(r, key);
-    add_validate(&wait);
-    add_wait(&wait, key);
-    add_kind(&get, GET); /* sent after the answer to WAIT, because the store serves requests behind WAIT at once */
-    add_text(&get, key);
+    request_validate(&wait);
+    request_wait(&wait, key);
+    request_kind(&get, GET); /* sent after the answer to WAIT, because the store serves requests behind WAIT at once */
+    request_text(&get, key);
     if (store_open(&s)) return -1;
     int status = store_send(&s, &wait) || store_awaited(&s) || store_send(&s, &get) || receive_address(&s, address);
     close(s.fd);
@@ -249,14 +240,14 @@ agent_store_get(const struct ranked *r, int seconds, char address[FRONT_TEXT])
 void
 agent_store_remove(const struct ranked *r)
 {
-    struct store s = {.by = r, .end = seconds_now() + REMOVE_SECONDS, .quiet = true};
+    struct store s = {.by = r, .limit = REMOVE_SECONDS, .quiet = true};
     struct request q = {0};
     char key[FRONT_TEXT];
     uint64_t removed;
     name_key(r, key);
-    add_validate(&q);
-    add_kind(&q, DELETE_KEY);
-    add_text(&q, key);
+    request_validate(&q);
+    request_kind(&q, DELETE_KEY);
+    request_text(&q, key);
     if (store_open(&s)) return;
     if (!store_send(&s, &q)) store_receive(&s, &removed, sizeof removed);
     close(s.fd);

@@ -16,10 +16,10 @@ enum { BASE_MOST = 60 }; /* characters of a folder for sockets, whose paths must
 
 static const struct row {
     const char *launcher, *rank, *size;
-    const char *also;  /* name of another variable that must be set */
-    const char *local; /* variable with the number of processes on this host; NULL: none */
-    const char *hosts; /* variable with the number of hosts; NULL: none */
-    const char *mpi;   /* variable that is set if the launcher starts MPI programs */
+    const char *also;   /* name of another variable that must be set */
+    const char *local;  /* variable with the number of processes on this host; NULL: none */
+    const char *hosts;  /* variable with the number of hosts; NULL: none */
+    const char *mpi;    /* variable that is set if the launcher starts MPI programs */
     const char *job[2]; /* variables that identify the job; socket and port are derived from their values */
     const char *leader; /* variable with the address of rank 0's host, used without MASTER_ADDR; NULL: none */
 } rows[] = {

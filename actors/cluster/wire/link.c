@@ -247,14 +247,20 @@ make_named_folder(struct link *l, const char *bind)
                     "\"%s\" cannot be bound: expected ipc://FOLDER/control, with at most %d characters of FOLDER", bind,
                     FOLDER - 1);
     snprintf(l->folder, sizeof l->folder, "%.*s", (int)(n - scheme - file), bind + scheme);
-    for (int i = 0; i < TRIES; i++) {
+    int why = 0;
+    for (int i = 0; i < TRIES && why != EADDRINUSE; i++) {
         if (!mkdir(l->folder, 0700) && lock_folder(l)) return 0;
+        why = errno;
         if (l->lock >= 0) close(l->lock);
         l->lock = -1;
-        if (errno == EEXIST && is_left(l->folder)) remove_folder(l->folder);
+        if (why != EEXIST) continue;
+        if (is_left(l->folder))
+            remove_folder(l->folder);
+        else
+            why = EADDRINUSE;
     }
     l->folder[0] = '\0'; /* another process owns it */
-    return fail(E_BUS, "%s: %s", bind, errno == EEXIST ? strerror(EADDRINUSE) : strerror(errno));
+    return fail(E_BUS, "%s: %s", bind, strerror(why));
 }
 
 static int
