@@ -141,7 +141,7 @@ store_receive(struct store *s, void *bytes, size_t n)
         ssize_t more = recv(s->fd, (char *)bytes + got, n - got, 0);
         if (more == 0) return store_refused(s, "closed the connection");
         if (more < 0 && errno == EAGAIN)
-            return store_refused(s, "has not received the address of rank 0; look at the errors of rank 0");
+            return store_refused(s, "still lacks the address of rank 0; look at the errors of rank 0");
         if (more < 0 && errno != EINTR) return store_refused(s, strerror(errno));
         if (more > 0) got += (size_t)more;
     }
