@@ -43,6 +43,7 @@ static const char help[] =
     "      --calibrate      measure costs of communication and computation, print them and save\n"
     "                       them to ~/.config/rille/cost\n"
     "      --no-init        do not read ~/.config/rille/init.lua\n"
+    "      --no-attach      accept no prompts of rille attach, and do not answer rille status\n"
     "      --jupyter FILE   run as a Jupyter kernel; FILE is the connection file\n"
     "      --jupyter-install  install the Jupyter kernel for this user\n"
     "      --doctor [--json]  report hardware, libraries and settings\n"
@@ -73,7 +74,7 @@ struct program {
     int script; /* index of the script in argv; argc: none */
     struct action action[NCHUNK];
     int naction;
-    bool interactive, color, no_init, calibrate, install, doctor, json, serve;
+    bool interactive, color, no_init, no_attach, calibrate, install, doctor, json, serve;
     const char *jupyter; /* --jupyter: path of the connection file, or NULL */
     const char *devices; /* argument of -d, or NULL */
     const char *collectives;
@@ -97,6 +98,7 @@ enum {
     OPT_COLOR = 256,
     OPT_CALIBRATE,
     OPT_NO_INIT,
+    OPT_NO_ATTACH,
     OPT_JUPYTER,
     OPT_JUPYTER_INSTALL,
     OPT_COLLECTIVES,
@@ -112,6 +114,7 @@ static const struct option long_options[] = {
     {"color", required_argument, NULL, OPT_COLOR},
     {"calibrate", no_argument, NULL, OPT_CALIBRATE},
     {"no-init", no_argument, NULL, OPT_NO_INIT},
+    {"no-attach", no_argument, NULL, OPT_NO_ATTACH},
     {"jupyter", required_argument, NULL, OPT_JUPYTER},
     {"jupyter-install", no_argument, NULL, OPT_JUPYTER_INSTALL},
     {"doctor", no_argument, NULL, OPT_DOCTOR},
@@ -197,6 +200,7 @@ read_option(struct program *p, int c)
     case OPT_COLOR: return set_color(p, optarg);
     case OPT_CALIBRATE: p->calibrate = true; return 0;
     case OPT_NO_INIT: p->no_init = true; return 0;
+    case OPT_NO_ATTACH: p->no_attach = true; return 0;
     case OPT_JUPYTER: p->jupyter = optarg; return 0;
     case OPT_JUPYTER_INSTALL: p->install = true; return 0;
     case OPT_DOCTOR: p->doctor = true; return 0;
@@ -428,7 +432,7 @@ run_all(lua_State *L, const struct program *p)
     if (p->doctor) return doctor_print(L, p->json) ? 1 : 0;
     push_arg(L, p);
     /* a notebook serves its kernel's messages, not visitors */
-    if (!p->jupyter) attached_open(L, script ? p->argv[p->script] : p->naction ? "chunk" : "prompt");
+    if (!p->jupyter && !p->no_attach) attached_open(L, script ? p->argv[p->script] : p->naction ? "chunk" : "prompt");
     repl_prepare(L); /* globals that exist now do not count as the user's */
     int code = p->no_init ? 0 : run_init(L);
     if (!code) code = run_actions(L, p);

@@ -5,24 +5,39 @@
 #include "shell/repl/repl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 enum { USAGE = 2, FAILED = 1, CONTROLLERS = 64, PATIENCE_MS = 2000 };
 
-long
-attach_user(int fd)
+/* Returns true if the process is in this process's namespace of a kind; false as well if that is unknown. */
+static bool
+shares_namespace(long pid, const char *kind)
 {
-    struct ucred who;
-    socklen_t n = sizeof who;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) ? -1 : (long)who.uid;
+    char path[64];
+    struct stat own, other;
+    snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+    if (stat(path, &own)) return false;
+    snprintf(path, sizeof path, "/proc/%ld/ns/%s", pid, kind);
+    return !stat(path, &other) && own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
+bool
+attach_is_ours(int fd)
+{
+    struct ucred peer;
+    socklen_t n = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) || peer.uid != geteuid()) return false;
+    return peer.pid > 0 && shares_namespace(peer.pid, "pid") && shares_namespace(peer.pid, "user");
 }
 
 /* ---- finding the controller ---- */
@@ -30,36 +45,52 @@ attach_user(int fd)
 struct found {
     long user, pid;
     char title[ATTACH_TITLE];
+    int fd; /* connection */
 };
 
 static bool
 is_controller_wanted(const struct found *f, const char *name)
 {
     char *end;
-    if (!name) return f->user == (long)geteuid();
-    long pid = strtol(name, &end, 10);
-    return (*name && !*end && pid == f->pid) || !strcmp(name, f->title);
+    if (f->user != (long)geteuid()) return false;
+    long pid = name ? strtol(name, &end, 10) : 0;
+    return !name || (*name && !*end && pid == f->pid) || !strcmp(name, f->title);
 }
 
-/* Finds the controllers of that name. If the user has any of them, returns only the user's. */
+/* Connects to a socket of that name. Returns false if another user or another container owns the socket: names are
+ * free for all. Does not wait, because the owner may accept no connections. */
+static bool
+connect_to(struct found *f)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, ATTACH_NAME, f->user, f->pid, f->title);
+    f->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (f->fd < 0) return false;
+    if (!connect(f->fd, (struct sockaddr *)&name,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) &&
+        attach_is_ours(f->fd) && !fcntl(f->fd, F_SETFL, 0))
+        return true;
+    close(f->fd);
+    return false;
+}
+
+/* Finds this user's controllers of that name in this container, and connects to them. */
 static int
 find_controllers(const char *name, struct found found[CONTROLLERS])
 {
     char line[512], *at;
-    int n = 0, own = 0;
+    int n = 0;
     FILE *list = fopen("/proc/net/unix", "r");
-    while (list && fgets(line, sizeof line, list)) {
+    while (list && n < CONTROLLERS && fgets(line, sizeof line, list)) {
         struct found f;
         bool good = (at = strstr(line, "@rille-attach/")) &&
                     sscanf(at, "@rille-attach/%ld/%ld/%47s", &f.user, &f.pid, f.title) == 3;
         bool again = false; /* a controller has one line per connection */
-        for (int i = 0; i < n && good; i++) again |= found[i].user == f.user && found[i].pid == f.pid;
-        if (good && !again && n < CONTROLLERS && is_controller_wanted(&f, name)) found[n++] = f;
+        for (int i = 0; i < n && good; i++) again |= found[i].pid == f.pid;
+        if (good && !again && is_controller_wanted(&f, name) && connect_to(&f)) found[n++] = f;
     }
     if (list) fclose(list);
-    for (int i = 0; i < n; i++)
-        if (found[i].user == (long)geteuid()) found[own++] = found[i];
-    return own ? own : n;
+    return n;
 }
 
 static const char *command = "attach"; /* the command line's first word, for messages */
@@ -77,7 +108,10 @@ static int
 tell_many(const struct found *found, int n)
 {
     attach_failed("several controllers run: write rille %s NAME, or the number of the process:", command);
-    for (int i = 0; i < n; i++) fprintf(stderr, "  %ld  %s\n", found[i].pid, found[i].title);
+    for (int i = 0; i < n; i++) {
+        fprintf(stderr, "  %ld  %s\n", found[i].pid, found[i].title);
+        close(found[i].fd);
+    }
     return USAGE;
 }
 
@@ -89,30 +123,17 @@ choose_controller(const char *name, struct found *out)
     if (n > 1) return tell_many(found, n);
     if (n == 0 && name)
         return attach_failed(
-            "no controller called '%s' runs on this host; expected the name of a script or the number of a process",
+            "no controller called '%s' of this user runs on this host and in this container; expected the name of a "
+            "script or the number of a process",
             name);
     if (n == 0)
-        return attach_failed("no controller of this user runs on this host; %s starts one", "rille launch -n 4");
+        return attach_failed("no controller of this user runs on this host and in this container; %s starts one",
+                             "rille launch -n 4");
     *out = found[0];
     return 0;
 }
 
 /* ---- the connection ---- */
-
-static int
-connect_to(const struct found *f, int *fd)
-{
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, ATTACH_NAME, f->user, f->pid, f->title);
-    *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (*fd < 0 ||
-        connect(*fd, (struct sockaddr *)&name, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)))
-        return attach_failed("the controller does not answer: %s", strerror(errno));
-    long user = attach_user(*fd);
-    if (user != (long)geteuid() && (geteuid() || user != f->user))
-        return attach_failed("not permitted: %s belongs to another user", f->title);
-    return 0;
-}
 
 /* Sends the version and the three streams. */
 static int
@@ -175,8 +196,8 @@ attach_open(const char *name, struct attach *out)
     struct found f;
     char text[512];
     int code = choose_controller(name, &f);
-    if (!code) code = connect_to(&f, &out->fd);
     if (code) return code;
+    out->fd = f.fd;
     char answer = greet_controller(out->fd) ? 0 : await_reply(out->fd, text);
     if (answer == 'I') return 128 + SIGINT;
     if (answer != 'Y')
@@ -193,18 +214,16 @@ attach_status(const char *name)
     enum { MOST = 1 << 16 };
     static char text[MOST];
     struct timeval limit = {.tv_sec = PATIENCE_MS / 1000};
-    struct found f;
-    int fd = -1;
+    struct found f = {.fd = -1};
     command = "status";
     int code = choose_controller(name, &f);
-    if (!code) code = connect_to(&f, &fd);
     if (code) return code;
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    ssize_t n = send(fd, "S", 1, MSG_NOSIGNAL) == 1 ? recv(fd, text, sizeof text - 1, 0) : -1;
-    close(fd);
+    setsockopt(f.fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ssize_t n = send(f.fd, "S", 1, MSG_NOSIGNAL) == 1 ? recv(f.fd, text, sizeof text - 1, 0) : -1;
+    close(f.fd);
     if (n < 2 || text[0] != 'T')
         return attach_failed("the controller does not answer: %s", n < 0 ? strerror(errno) : "it ended");
-    for (char *c = text + 1; c < text + n; c++) /* the text can come from another user's process */
+    for (char *c = text + 1; c < text + n; c++) /* the text contains names that other hosts sent */
         if ((*c < ' ' && *c != '\n') || *c > '~') *c = '?';
     printf("%s, process %ld: %.*s", f.title, f.pid, (int)n - 1, text + 1);
     return 0;

@@ -8,13 +8,15 @@
  *   S (rille status)                         -->  T text: what the workers do; a thread answers, also during a run
  *
  * A packet socket in Linux's abstract namespace; each packet is a letter and text. The name vanishes with the
- * process that bound it. Abstract names have no permissions, so both ends ask the kernel for the peer's user: only
- * the same user and root may connect. Main thread. */
+ * process that bound it. Abstract names have no permissions, and containers share them with the host's network. So both
+ * ends ask the kernel for the peer: only processes of the same user, in the same pid and user namespaces, may connect.
+ * Main thread. */
 #ifndef RILLE_SHELL_ATTACH_H
 #define RILLE_SHELL_ATTACH_H
 
 #include <lua.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -39,7 +41,7 @@ int attach_status(const char *name);
  * completes names. */
 int attach_run(lua_State *L, const struct attach *a);
 
-/* Returns the user id of the peer, from the kernel; -1: unknown. */
-long attach_user(int fd);
+/* Returns true if the peer is a process of this user in the same pid and user namespaces, according to the kernel. */
+bool attach_is_ours(int fd);
 
 #endif

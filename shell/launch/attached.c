@@ -111,12 +111,11 @@ static void
 let_visitor_in(int fd)
 {
     struct visitor spare = {.fd = fd, .stream = {-1, -1, -1}}, *v = &spare;
-    long user = attach_user(fd);
     for (int i = 0; i < VISITORS && v == &spare; i++)
         if (here.visitor[i].fd < 0) v = &here.visitor[i];
     *v = spare;
-    if (user && user != (long)geteuid())
-        refuse_visitor(v, "it belongs to another user");
+    if (!attach_is_ours(fd))
+        refuse_visitor(v, "it belongs to another user or another container");
     else if (v == &spare)
         refuse_visitor(v, "it already has the largest number of prompts");
     else if (watch_fd(fd))
@@ -277,17 +276,17 @@ answer_status(int fd)
     close(fd);
 }
 
-/* Waits for the first packet of a connection, for a second. Answers rille status; other connections are visitors. */
+/* Waits for the first packet of a connection, for a second. Answers rille status; other connections are visitors. A
+ * connection that ends is that of a command which lists controllers. */
 static void
 take_connection(int fd)
 {
     struct pollfd in = {.fd = fd, .events = POLLIN};
     char letter = 0;
-    long user = attach_user(fd);
-    bool asks = poll(&in, 1, 1000) == 1 && recv(fd, &letter, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && letter == 'S';
-    if (asks && (!user || user == (long)geteuid()))
+    bool ended = poll(&in, 1, 1000) == 1 && recv(fd, &letter, 1, MSG_PEEK | MSG_DONTWAIT) == 0, asks = letter == 'S';
+    if (asks && attach_is_ours(fd))
         answer_status(fd);
-    else if (asks || write(here.come[1], &fd, sizeof fd) != sizeof fd)
+    else if (asks || ended || write(here.come[1], &fd, sizeof fd) != sizeof fd)
         close(fd);
 }
 

@@ -179,7 +179,8 @@ launch_facts(lua_State *L, int list)
     if (ranked_read(&r, why))
         lua_pushfstring(L, "refused: %s", why);
     else if (r.launcher)
-        lua_pushfstring(L, "%s, rank %d of %d, coordinator at %s", r.launcher, r.rank, r.size, r.address);
+        lua_pushfstring(L, "%s, rank %d of %d, %s %s", r.launcher, r.rank, r.size,
+                        r.store ? "store at" : "coordinator at", r.address);
     else
         lua_pushliteral(L, "none: no launcher's variables are set");
     fact(L, list, "launcher");

@@ -299,6 +299,7 @@ start_local_worker(void *arg, int rank, const char *address, const unsigned char
 {
     const struct front *f = arg;
     char host[32], key[FRONT_TEXT];
+    if (rank == 0 && f->by.store && agent_store_put(&f->by, address)) return -1;
     struct spawned w = {.rank = rank,
                         .address = address,
                         .devices = f->devices,
@@ -620,6 +621,27 @@ serve_as_child(struct rille_worker_options *o)
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;
 }
 
+/* Under torchrun with a store: rank 0 chooses the address to bind, "" for sockets in a private folder; the other ranks
+ * wait for the address of rank 0. Returns an exit code. */
+static int
+store_address(const struct ranked *r, const char *key_file, char address[FRONT_TEXT])
+{
+    char host[FRONT_TEXT], own[64];
+    const char *text = r->address + strlen("tcp://"), *colon = strrchr(text, ':');
+    if (r->spread && !key_file)
+        return front_usage("%s: processes on several hosts need a key: make one with rille keys > FILE, and give "
+                           "--key-file FILE",
+                           r->launcher);
+    if (r->rank > 0) return agent_store_get(r, WAIT_JOINED, address) ? USAGE : 0;
+    *address = '\0';
+    if (!r->spread) return 0;
+    bool six = text[0] == '[';
+    snprintf(host, sizeof host, "%.*s", (int)(colon - text) - 2 * six, text + six);
+    if (rille_own_address(host, own)) return front_usage("MASTER_ADDR: %s", rille_error());
+    snprintf(address, FRONT_TEXT, "tcp://%s:*", own);
+    return 0;
+}
+
 static int
 ranked(int *argc, char **argv, const struct option *others, struct front *f)
 {
@@ -633,8 +655,9 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     if (code) return code;
     code = only(&w, r.launcher, "-d --collectives --key-file --host --keep --root --silence --hang --link --orphan");
     if (code) return code;
-    f->found = r.launcher;
+    f->by = r;
     snprintf(address, sizeof address, "%s", r.address);
+    if (r.store && (code = store_address(&r, w.key_file, address))) return code;
     if (r.rank > 0) {
         struct rille_worker_options o = {.size = sizeof o,
                                          .join = address,
@@ -656,8 +679,7 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     f->on = true;
     if ((code = read_times(&w, f))) return code;
     f->cluster.workers = r.size;
-    snprintf(f->bind, sizeof f->bind, "%s", r.address);
-    f->cluster.bind = f->bind;
+    f->cluster.bind = *address ? address : NULL;
     f->cluster.key_file = w.key_file;
     f->cluster.root = w.root;
     f->leaves = w.keep;
@@ -732,6 +754,7 @@ void
 front_close(struct front *f)
 {
     if (f->on) spawn_close();
+    if (f->on && f->by.store) agent_store_remove(&f->by);
     free(f->key);
     f->key = NULL;
 }

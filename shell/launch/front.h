@@ -19,10 +19,19 @@ struct ranked {
     const char *launcher; /* "Slurm"; NULL: no launcher */
     int rank, size;
     bool mpi;                 /* the launcher can start MPI programs */
-    char address[FRONT_TEXT]; /* host of rank 0, the coordinator */
+    bool spread;              /* the processes are on several hosts */
+    bool store;               /* `address` is that of torchrun's store, which receives the coordinator's address */
+    char address[FRONT_TEXT]; /* address of rank 0, the coordinator */
 };
 /* Reads the launcher's environment variables. Non-zero: they contradict each other; `why` says how. */
 int ranked_read(struct ranked *r, char why[FRONT_TEXT]);
+
+/* agent_store.c: the coordinator's address in torchrun's store. Non-zero: the error was printed. */
+int agent_store_put(const struct ranked *r, const char *address);
+/* Waits for the address. */
+int agent_store_get(const struct ranked *r, int seconds, char address[FRONT_TEXT]);
+/* Removes the address, so that no process of a later round of the same agents joins at it. */
+void agent_store_remove(const struct ranked *r);
 
 struct front {
     bool on;              /* this process is a controller */
@@ -31,7 +40,7 @@ struct front {
     struct rille_workers cluster;
     const char *devices;     /* devices of each started worker; NULL: default */
     const char *collectives; /* --collectives of the workers; NULL: default */
-    const char *found;       /* name of the launcher, for :doctor; NULL: none */
+    struct ranked by;        /* launcher that started this process */
     int keep;                /* time that started workers outlive this process, s */
     bool leaves;             /* a signal ends the controller without BYE, so that kept workers wait for the next one */
     double link, orphan;     /* --link and --orphan of started workers, s; 0: their defaults */

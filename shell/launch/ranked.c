@@ -8,7 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+enum { TORCHRUN };       /* index of the row whose launcher may have a store at MASTER_PORT */
+enum { BASE_MOST = 60 }; /* characters of a folder for sockets, whose paths must be shorter than 108 */
 
 static const struct row {
     const char *launcher, *rank, *size;
@@ -16,10 +20,10 @@ static const struct row {
     const char *local;  /* variable with the number of processes on this host; NULL: none */
     const char *hosts;  /* variable with the number of hosts; NULL: none */
     const char *mpi;    /* variable that is set if the launcher starts MPI programs */
-    const char *job[2]; /* variables that identify the job; the port is a hash of their values */
+    const char *job[2]; /* variables that identify the job; socket and port are derived from their values */
     const char *leader; /* variable with the address of rank 0's host, used without MASTER_ADDR; NULL: none */
 } rows[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, NULL, {NULL}, NULL},
+    [TORCHRUN] = {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, NULL, {NULL}, NULL},
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_NTASKS",
@@ -83,18 +87,61 @@ environment_integer(const char *name, int *out)
     return 0;
 }
 
+/* Returns a hash (FNV-1a) of the launcher and the variables that identify the job. */
+static uint64_t
+hash_job(const struct row *row)
+{
+    uint64_t h = 14695981039346656037u;
+    char parent[32];
+    snprintf(parent, sizeof parent, "%ld", (long)getppid()); /* all processes on one host have the same parent */
+    const char *text[] = {row->launcher, row->job[0] ? getenv(row->job[0]) : NULL,
+                          row->job[1] ? getenv(row->job[1]) : NULL};
+    if (!text[1]) text[1] = parent;
+    for (int i = 0; i < 3; i++) {
+        for (const char *c = text[i] ? text[i] : ""; *c; c++) h = (h ^ (unsigned char)*c) * 1099511628211u;
+        h = (h ^ 0xff) * 1099511628211u; /* separates the texts */
+    }
+    return h;
+}
+
 /* Returns a port derived from the job: above the ports of services, and below the ephemeral ports of systems. */
 static int
 port_of(const struct row *row)
 {
-    unsigned h = 2166136261u;
-    char parent[32];
-    snprintf(parent, sizeof parent, "%ld", (long)getppid()); /* all processes on one host have the same parent */
-    for (int i = 0; i < 2; i++) {
-        const char *text = row->job[i] ? getenv(row->job[i]) : NULL;
-        for (text = text ? text : i == 0 ? parent : ""; *text; text++) h = (h ^ (unsigned char)*text) * 16777619u;
+    return 20000 + (int)(hash_job(row) % 12000);
+}
+
+/* Returns true if the path is a folder in which only this user can make files. */
+static bool
+is_private(const char *path)
+{
+    struct stat st;
+    return path && path[0] == '/' && strlen(path) <= BASE_MOST && !stat(path, &st) && S_ISDIR(st.st_mode) &&
+           st.st_uid == geteuid() && !(st.st_mode & 022);
+}
+
+/* Writes the address of a socket for processes on one host. The name of its folder identifies the job; no other user
+ * can make that folder. */
+static int
+find_socket(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
+{
+    char own[32];
+    const char *base = getenv("XDG_RUNTIME_DIR");
+    if (!is_private(base)) base = getenv("TMPDIR");
+    if (!is_private(base)) {
+        snprintf(own, sizeof own, "/tmp/rille.%ld", (long)geteuid());
+        mkdir(own, 0700);
+        base = own;
     }
-    return 20000 + (int)(h % 12000);
+    if (!is_private(base)) {
+        snprintf(why, FRONT_TEXT,
+                 "%s must be a folder of this user that others cannot write to; remove it, or set "
+                 "XDG_RUNTIME_DIR to such a folder",
+                 base);
+        return -1;
+    }
+    snprintf(r->address, sizeof r->address, "ipc://%s/rille-%016llx/control", base, (unsigned long long)hash_job(row));
+    return 0;
 }
 
 static const char *
@@ -109,6 +156,7 @@ find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
 {
     const char *host = leader_of(row);
     int port = 0;
+    if (!host && !getenv("MASTER_PORT") && !r->spread) return find_socket(row, r, why);
     if (!host || !*host || !strcmp(host, "localhost")) host = "127.0.0.1";
     if (!getenv("MASTER_PORT")) {
         port = port_of(row);
@@ -160,6 +208,7 @@ wrong_ranks(const struct row *row, char why[FRONT_TEXT])
 int
 ranked_read(struct ranked *r, char why[FRONT_TEXT])
 {
+    const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
     *r = (struct ranked){0};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *row = &rows[i];
@@ -169,9 +218,11 @@ ranked_read(struct ranked *r, char why[FRONT_TEXT])
             wrong_ranks(row, why);
             return -1;
         }
-        if (is_spread(row, r) && misses(row, why)) return -1;
+        r->spread = is_spread(row, r);
+        if (r->spread && misses(row, why)) return -1;
         if (r->size == 1) return 0;
         r->launcher = row->launcher;
+        r->store = row == &rows[TORCHRUN] && !strcmp(store ? store : "", "True");
         r->mpi = row->mpi && getenv(row->mpi);
         return find_address(row, r, why);
     }

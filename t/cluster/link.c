@@ -4,6 +4,10 @@
 #include "t/lib/tap.h"
 
 #include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { WORDS = 512, BYTES = 1 << 14, PATIENCE_MS = 60000 };
 
@@ -76,25 +80,52 @@ test_bind(void)
         const char *address, *wrong;
     } table[] = {
         {"tcp://127.0.0.1:*", NULL},
-        {"ipc:///tmp/rille-x/control", "\"ipc:///tmp/rille-x/control\" cannot be bound: expected tcp://HOST:PORT"},
-        {"ipc://x", "\"ipc://x\" cannot be bound: expected tcp://HOST:PORT"},
-        {"inproc://x", "\"inproc://x\" cannot be bound: expected tcp://HOST:PORT"},
-        {"", "\"\" cannot be bound: expected tcp://HOST:PORT"}};
+        {"ipc:///tmp/rille-x/beat",
+         "\"ipc:///tmp/rille-x/beat\" cannot be bound: expected ipc://FOLDER/control, with at "
+         "most 95 characters of FOLDER"},
+        {"ipc:///control",
+         "\"ipc:///control\" cannot be bound: expected ipc://FOLDER/control, with at most 95 characters of FOLDER"},
+        {"ipc:///no/such/folder/control", "ipc:///no/such/folder/control: No such file or directory"},
+        {"ipc://x", "\"ipc://x\" cannot be bound: expected tcp://HOST:PORT or ipc:///FOLDER/control"},
+        {"inproc://x", "\"inproc://x\" cannot be bound: expected tcp://HOST:PORT or ipc:///FOLDER/control"},
+        {"", "\"\" cannot be bound: expected tcp://HOST:PORT or ipc:///FOLDER/control"}};
     for (size_t i = 0; i < countof(table); i++) {
         struct link *l;
         bool refused = link_serve(table[i].address, NULL, &l);
         if (table[i].wrong)
-            is_str(refused ? err_text() : "bound", table[i].wrong, "addresses other than tcp are refused");
+            is_str(refused ? err_text() : "bound", table[i].wrong, "other addresses are refused");
         else
             ok(!refused, "%s can be bound", table[i].address);
         if (!refused) link_free(&l);
     }
 }
 
+/* Binds a socket in a named folder: a second coordinator is refused, and a folder that a killed one has left is
+ * replaced. */
+static void
+test_named_folder(void)
+{
+    char folder[64], address[96];
+    struct link *first, *second;
+    struct stat st;
+    snprintf(folder, sizeof folder, "/tmp/rille-t-link-%d", (int)getpid());
+    snprintf(address, sizeof address, "ipc://%s/control", folder);
+    mkdir(folder, 0700); /* nobody holds its lock */
+    ok(!link_serve(address, NULL, &first) && !strcmp(link_endpoint(first, LINK_CONTROL), address),
+       "a folder without an owner is replaced");
+    ok(!stat(folder, &st) && (st.st_mode & 0777) == 0700, "the folder has mode 0700");
+    ok(link_serve(address, NULL, &second) && strstr(err_text(), "Address already in use"),
+       "a second coordinator cannot take the folder");
+    ok(!stat(folder, &st), "the refused coordinator leaves the folder of the first");
+    link_free(&first);
+    ok(stat(folder, &st), "the folder is removed with the link");
+}
+
 int
 main(void)
 {
     test_bind();
+    test_named_folder();
     test_last_words(NULL);
     test_last_words("tcp://127.0.0.1:*");
     return done();

@@ -103,6 +103,12 @@ printf '%s\n' 'stop = true' | timeout $hang "$rille" attach $plain >seen 2>&1
 wait $alone
 ok "the line ends the program" [ $? = 0 -a "$(cat out3)" = "ended	true" ]
 
+"$rille" -d cpu:1 --no-attach -e 'io.stderr:write "up" while not io.open "over" do end' 2>up & alone=$!
+await grep -q up up
+ok "--no-attach opens no socket" eval '! grep -q "@rille-attach/.*/$alone/" /proc/net/unix'
+touch over
+wait $alone
+
 # ---- permissions ----
 
 "$rille" launch -n 1 -d cpu:1 -i -e '' >/dev/null 2>&1 < <(tail --pid=$$ -f /dev/null) &
@@ -173,9 +179,32 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
   nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
   timeout $hang "${nobody[@]}" "$rille" attach $job </dev/null >seen 2>&1
   code=$?
-  ok "another user is not permitted" ends 1 "not permitted"
+  ok "another user does not find the controller" ends 1 "no controller called '$job' of this user"
   "${nobody[@]}" perl speak.pl "$name" "H0.1.0" >seen 2>&1
   ok "the controller refuses raw packets of another user" says "another user"
+  "${nobody[@]}" perl speak.pl "$name" S >seen 2>&1
+  ok "another user gets no status" says end
+  cat >claim.pl <<'PL'
+use strict; use warnings; use Socket qw(:DEFAULT pack_sockaddr_un);
+socket(my $s, AF_UNIX, SOCK_SEQPACKET, 0) or die;
+bind($s, pack_sockaddr_un("\0$ARGV[0]")) && listen($s, 0) or die;
+print "ready\n"; close STDOUT; sleep 60;
+PL
+  own=own$$.lua
+  "${nobody[@]}" perl claim.pl "rille-attach/0/1/$own" >claimed & stranger=$!
+  await grep -q ready claimed
+  go attach $own
+  ok "a name that another user has taken is not connected to" ends 1 "no controller called '$own' of this user"
+  kill $stranger
+  if unshare -p -f --mount-proc true 2>/dev/null; then
+    unshare -p -f --mount-proc timeout $hang "$rille" attach $job </dev/null >seen 2>&1
+    code=$?
+    ok "a container with the host's network does not find the controller" ends 1 "no controller called '$job' of this user" "in this container"
+    unshare -p -f --mount-proc perl speak.pl "$name" "H0.1.0" >seen 2>&1
+    ok "the controller refuses raw packets from a container" says "another container"
+  else
+    skip "a container with the host's network does not find the controller" "no pid namespaces can be made here"
+  fi
 else
   skip "another user is not permitted" "this user cannot be another"
 fi

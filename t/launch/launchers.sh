@@ -177,6 +177,28 @@ else
   [ -z "$daemons" ] || kill $daemons
 fi
 
+# ---- sockets of jobs on one host ----
+
+# step JOB RANK ARGUMENTS...: runs a rank of a Slurm step of two processes
+step() { env SLURM_JOB_ID=$1-$$ SLURM_STEP_ID=0 SLURM_PROCID=$2 SLURM_NTASKS=2 timeout -k 5 $hang "$rille" "${@:3}"; }
+address() { step 7 1 -d cpu:1 >/dev/null 2>&1 & step 7 0 -d cpu:1 --doctor | sed -n 's/.* coordinator at //p'; wait; }
+for job in 7 8; do
+  step $job 1 -d cpu:1 >/dev/null 2>&1 & pids[job]=$!
+  step $job 0 -d cpu:1 -e 'while not io.open "go" do end print(#rille.workers())' >out$job 2>&1 & rank0[job]=$!
+done
+await eval '[ "$(ls -d run/rille-*/control | wc -l)" = 2 ]'
+ok "two steps on one host have different folders of mode 0700" [ "$(stat -c %a run/rille-*)" = "700
+700" ]
+touch go
+for job in 7 8; do wait ${rank0[job]} ${pids[job]}; done
+is "each rank joins its own job" "$(cat out7 out8)" "2
+2"
+ok "no socket is left" [ -z "$(ls run)" ]
+ok "the socket is in XDG_RUNTIME_DIR" [ "$(address | grep -c "^ipc://$dir/run/rille-[0-9a-f]*/control$")" = 1 ]
+chmod 777 run tmp
+ok "a folder that others can write to is not used" [ "$(address | grep -c "^ipc:///tmp/rille.$(id -u)/rille-[0-9a-f]*/control$")" = 1 ]
+chmod 755 run tmp
+
 # ---- missing variables ----
 
 refuses() { # refuses NAME WORDS VARIABLES...: with these variables, the program fails with an error that contains WORDS

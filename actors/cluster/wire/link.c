@@ -236,6 +236,33 @@ make_socket_folder(struct link *l)
     return fail(E_IO, "cannot make a folder for sockets in $XDG_RUNTIME_DIR, $TMPDIR or /tmp: %s", strerror(errno));
 }
 
+/* Makes the folder of an address "ipc://FOLDER/control", and replaces a folder that a killed coordinator has left. */
+static int
+make_named_folder(struct link *l, const char *bind)
+{
+    enum { TRIES = 8 };
+    size_t n = strlen(bind), scheme = strlen("ipc://"), file = strlen("/control");
+    if (n <= scheme + file || strcmp(bind + n - file, "/control") || n - scheme - file >= FOLDER)
+        return fail(E_ARG,
+                    "\"%s\" cannot be bound: expected ipc://FOLDER/control, with at most %d characters of FOLDER", bind,
+                    FOLDER - 1);
+    snprintf(l->folder, sizeof l->folder, "%.*s", (int)(n - scheme - file), bind + scheme);
+    int why = 0;
+    for (int i = 0; i < TRIES && why != EADDRINUSE; i++) {
+        if (!mkdir(l->folder, 0700) && lock_folder(l)) return 0;
+        why = errno;
+        if (l->lock >= 0) close(l->lock);
+        l->lock = -1;
+        if (why != EEXIST) continue;
+        if (is_left(l->folder))
+            remove_folder(l->folder);
+        else
+            why = EADDRINUSE;
+    }
+    l->folder[0] = '\0'; /* another process owns it */
+    return fail(E_BUS, "%s: %s", bind, strerror(why));
+}
+
 static int
 bind_end(struct link *l, enum link_socket which, const char *address)
 {
@@ -248,11 +275,11 @@ bind_end(struct link *l, enum link_socket which, const char *address)
 }
 
 static int
-bind_folder(struct link *l)
+bind_folder(struct link *l, const char *bind)
 {
     static const char *const name[NLINK_SOCKET] = {"control", "beat", "bulk"};
     char address[LINK_ENDPOINT];
-    TRY(make_socket_folder(l));
+    TRY(bind ? make_named_folder(l, bind) : make_socket_folder(l));
     for (int i = 0; i < NLINK_SOCKET; i++) {
         snprintf(address, sizeof address, "ipc://%s/%s", l->folder, name[i]);
         TRY(bind_end(l, i, address));
@@ -277,8 +304,10 @@ link_serve(const char *bind, const struct key *key, struct link **out)
     bool local = true, stays = true;
     char numbered[LINK_ENDPOINT];
     *out = NULL;
-    if (bind && !starts(bind, "tcp://")) return fail(E_ARG, "\"%s\" cannot be bound: expected tcp://HOST:PORT", bind);
-    if (bind) {
+    bool tcp = bind && starts(bind, "tcp://");
+    if (bind && !tcp && !starts(bind, "ipc:///"))
+        return fail(E_ARG, "\"%s\" cannot be bound: expected tcp://HOST:PORT or ipc:///FOLDER/control", bind);
+    if (tcp) {
         TRY(read_address(bind, true, &local));
         number_host(bind, true, numbered);
         TRY(read_address(numbered, true, &stays));
@@ -291,7 +320,7 @@ link_serve(const char *bind, const struct key *key, struct link **out)
     struct link *l;
     int status = new_link(key, true, &l);
     if (!status && key) status = curve_new(l->context, &l->key, &l->curve);
-    if (!status) status = bind ? bind_tcp(l, numbered) : bind_folder(l);
+    if (!status) status = tcp ? bind_tcp(l, numbered) : bind_folder(l, bind);
     if (status) link_free(&l);
     *out = l;
     return status;

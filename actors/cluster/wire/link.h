@@ -22,9 +22,10 @@ struct link;
  * address. E_ARG: malformed. */
 int link_address(const char *text, bool *local);
 
-/* Opens a coordinator's end. bind: a tcp address, with port * for any free port; NULL: ipc in a new private folder,
- * which is removed with the link. key: NULL if messages are not encrypted; this is possible only if no other host
- * can reach the address (else E_ARG). E_BUS: the sockets cannot be bound, because the port is in use, for example. */
+/* Opens a coordinator's end. bind: a tcp address, with port * for any free port; "ipc://FOLDER/control": ipc in this
+ * folder, which is made with mode 0700; NULL: ipc in a new private folder. The folder is removed with the link. key:
+ * NULL if messages are not encrypted; this is possible only if no other host can reach the address (else E_ARG). E_BUS:
+ * the sockets cannot be bound, because the port is in use, for example. */
 int link_serve(const char *bind, const struct key *key, struct link **out);
 /* Opens a worker's end. address: link_endpoint() of the coordinator. The connection is established when the
  * coordinator exists; until then no message arrives. */
