@@ -6,13 +6,13 @@
  * rows, because other work slows the machine at times.
  *
  *   bench/gemm [threads] */
+#include "bench/raw.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "runtime/base/clock.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 
-#include <dnnl.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,72 +68,14 @@ must(bool done, const char *what)
 
 /* ---- oneDNN, directly ---- */
 
-static dnnl_engine_t engine;
-static dnnl_stream_t stream;
-
-struct raw {
-    dnnl_primitive_t primitive;
-    dnnl_exec_arg_t arg[4];
-    void *scratch;
-};
-
-static dnnl_memory_desc_t
-raw_desc(enum dtype d, int64_t rows, int64_t cols, bool transposed, bool packed)
-{
-    dnnl_memory_desc_t desc;
-    dnnl_dims_t size = {rows, cols};
-    dnnl_format_tag_t tag = packed ? dnnl_format_tag_any : transposed ? dnnl_ba : dnnl_ab;
-    dnnl_memory_desc_init_by_tag(&desc, 2, size, d == DT_F32 ? dnnl_f32 : dnnl_bf16, tag);
-    return desc;
-}
-
-static dnnl_memory_t
-raw_memory(const dnnl_memory_desc_t *desc, void *data)
-{
-    dnnl_memory_t memory;
-    must(dnnl_memory_create(&memory, desc, engine, data) == dnnl_success, "memory");
-    return memory;
-}
-
 /* Makes oneDNN's primitive of a product. packed: operand b is in oneDNN's preferred layout, which gives the limit. */
-static void
-raw_open(struct raw *r, const struct product *p, void *const *data, bool packed)
+static struct raw
+raw_product(const struct product *p, int threads, void *const *data, bool packed)
 {
-    dnnl_memory_desc_t a = raw_desc(p->dtype, p->m, p->k, p->ta, false),
-                       c = raw_desc(p->dtype, p->m, p->n, false, false);
-    dnnl_memory_desc_t b = raw_desc(p->dtype, p->k, p->n, p->tb, packed);
-    dnnl_matmul_desc_t op;
-    dnnl_primitive_attr_t attr;
-    dnnl_primitive_desc_t pd;
-    dnnl_primitive_attr_create(&attr);
-    dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-    must(dnnl_matmul_desc_init(&op, &a, &b, NULL, &c) == dnnl_success, "matmul");
-    must(dnnl_primitive_desc_create(&pd, &op, attr, engine, NULL) == dnnl_success, "descriptor");
-    must(dnnl_primitive_create(&r->primitive, pd) == dnnl_success, "primitive");
-    const dnnl_memory_desc_t *scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-    r->scratch = aligned_alloc(64, dnnl_memory_desc_get_size(scratch) / 64 * 64 + 64);
-    r->arg[0] = (dnnl_exec_arg_t){DNNL_ARG_SRC, raw_memory(&a, data[0])};
-    r->arg[1] = (dnnl_exec_arg_t){DNNL_ARG_WEIGHTS,
-                                  raw_memory(dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), data[1])};
-    r->arg[2] = (dnnl_exec_arg_t){DNNL_ARG_DST, raw_memory(&c, data[2])};
-    r->arg[3] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, raw_memory(scratch, r->scratch)};
-    dnnl_primitive_desc_destroy(pd);
-    dnnl_primitive_attr_destroy(attr);
-}
-
-static void
-raw_run(void *arg)
-{
-    const struct raw *r = arg;
-    dnnl_primitive_execute(r->primitive, stream, 4, r->arg);
-}
-
-static void
-raw_close(struct raw *r)
-{
-    for (int i = 0; i < 4; i++) dnnl_memory_destroy(r->arg[i].memory);
-    dnnl_primitive_destroy(r->primitive);
-    free(r->scratch);
+    dnnl_data_type_t d = p->dtype == DT_F32 ? dnnl_f32 : dnnl_bf16;
+    struct prim_layout a = raw_matrix(d, p->m, p->k, p->ta), b = raw_matrix(d, p->k, p->n, p->tb);
+    struct prim_layout c = raw_matrix(d, p->m, p->n, false);
+    return raw_matmul(&a, &b, &c, packed, threads, data);
 }
 
 /* ---- Rille's matmul ---- */
@@ -214,12 +156,11 @@ flop(const struct product *p)
 
 /* Measures the limit again and keeps the best rate so far, flop/s. */
 static void
-try_limit(enum dtype d, double *most)
+try_limit(enum dtype d, int threads, double *most)
 {
     struct product p = {"", 1024, 1024, 1024, false, false, d};
     void *data[] = {numbers(d, 1 << 20), numbers(d, 1 << 21), numbers(d, 1 << 20)};
-    struct raw raw;
-    raw_open(&raw, &p, data, true);
+    struct raw raw = raw_product(&p, threads, data, true);
     for (int i = 0; i < 4; i++) *most = MAX(*most, flop(&p) / time_of(raw_run, &raw, 1));
     raw_close(&raw);
     for (int i = 0; i < 3; i++) free(data[i]);
@@ -229,9 +170,8 @@ static void
 measure(const struct product *p, int threads, double *raw_s, double *ours_s)
 {
     void *data[] = {numbers(p->dtype, p->m * p->k), numbers(p->dtype, p->k * p->n), numbers(p->dtype, p->m * p->n)};
-    struct raw raw;
+    struct raw raw = raw_product(p, threads, data, false);
     struct ours ours;
-    raw_open(&raw, p, data, false);
     ours_open(&ours, p, data, threads);
     double guess = flop(p) / 100e9 + 1e-7;
     *raw_s = *ours_s = 1;
@@ -250,13 +190,11 @@ main(int argc, char **argv)
     int threads = argc > 1 ? atoi(argv[1]) : 1;
     if (threads > 1) clock_ns = now_ns;
     omp_set_num_threads(threads);
-    must(dnnl_engine_create(&engine, dnnl_cpu, 0) == dnnl_success, "engine");
-    must(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) == dnnl_success, "stream");
     double f32 = 0, bf16 = 0, raw[countof(products)], ours[countof(products)], digits[2] = {0, 0};
     for (size_t i = 0; i < countof(products); i++) {
         measure(&products[i], threads, &raw[i], &ours[i]);
-        try_limit(DT_F32, &f32);
-        try_limit(DT_BF16, &bf16);
+        try_limit(DT_F32, threads, &f32);
+        try_limit(DT_BF16, threads, &bf16);
     }
     printf("%d thread%s; at most %.0f Gflop/s in f32, %.0f in bf16\n\n", threads, threads > 1 ? "s" : "", f32 / 1e9,
            bf16 / 1e9);
@@ -270,7 +208,5 @@ main(int argc, char **argv)
         if (i < DIGITS) digits[0] += raw[i], digits[1] += ours[i];
     }
     printf("\nthe eight of a digits step: oneDNN %.1f us, Rille %.1f us\n", digits[0] * 1e6, digits[1] * 1e6);
-    dnnl_stream_destroy(stream);
-    dnnl_engine_destroy(engine);
     return 0;
 }

@@ -4,10 +4,10 @@
  * overhead of a step. A product of two 1024 x 1024 matrices takes the same path, in turns with oneDNN called
  * directly on the same thread. Prints "what, least, median", microseconds; Gflop/s for the product. */
 #include "bench/clock.h"
+#include "bench/raw.h"
 #include "rille.h"
 #include "runtime/base/base.h"
 
-#include <dnnl.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,71 +79,19 @@ time_calls(const char *what, void (*f)(struct rille_tensor *x, struct rille_tens
 
 /* ---- one large product ---- */
 
-struct raw {
-    dnnl_engine_t engine;
-    dnnl_stream_t stream;
-    dnnl_primitive_t primitive;
-    dnnl_exec_arg_t arg[3];
-};
-
-static void
-check(dnnl_status_t status)
+/* packed: the second operand is stored in oneDNN's preferred layout, which gives the core's best rate. */
+static struct raw
+raw_product(bool packed)
 {
-    if (status == dnnl_success) return;
-    fprintf(stderr, "latency: oneDNN fails with status %d\n", (int)status);
-    exit(1);
-}
-
-static void
-add_memory(struct raw *r, int i, const dnnl_memory_desc_t *d)
-{
-    float *data = aligned_alloc(64, SIZE * SIZE * sizeof *data);
-    for (int k = 0; k < SIZE * SIZE; k++) data[k] = 1;
-    r->arg[i].arg = (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}[i];
-    check(dnnl_memory_create(&r->arg[i].memory, d, r->engine, data));
-}
-
-/* Makes the product in oneDNN. packed: stores the second operand in oneDNN's preferred layout, which gives the
- * core's best rate. */
-static void
-raw_open(struct raw *r, bool packed)
-{
-    dnnl_memory_desc_t d, weights;
-    dnnl_matmul_desc_t op;
-    dnnl_primitive_desc_t pd;
-    check(dnnl_engine_create(&r->engine, dnnl_cpu, 0));
-    check(dnnl_stream_create(&r->stream, r->engine, dnnl_stream_default_flags));
-    check(dnnl_memory_desc_init_by_tag(&d, 2, (dnnl_dims_t){SIZE, SIZE}, dnnl_f32, dnnl_ab));
-    check(dnnl_memory_desc_init_by_tag(&weights, 2, (dnnl_dims_t){SIZE, SIZE}, dnnl_f32,
-                                       packed ? dnnl_format_tag_any : dnnl_ab));
-    check(dnnl_matmul_desc_init(&op, &d, &weights, NULL, &d));
-    check(dnnl_primitive_desc_create(&pd, &op, NULL, r->engine, NULL));
-    check(dnnl_primitive_create(&r->primitive, pd));
-    add_memory(r, 0, &d);
-    add_memory(r, 1, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0));
-    add_memory(r, 2, &d);
-    check(dnnl_primitive_desc_destroy(pd));
-}
-
-static void
-raw_close(struct raw *r)
-{
-    for (int i = 0; i < 3; i++) {
-        void *data;
-        check(dnnl_memory_get_data_handle(r->arg[i].memory, &data));
-        check(dnnl_memory_destroy(r->arg[i].memory));
-        free(data);
-    }
-    check(dnnl_primitive_destroy(r->primitive));
-    check(dnnl_stream_destroy(r->stream));
-    check(dnnl_engine_destroy(r->engine));
+    struct prim_layout d = raw_matrix(dnnl_f32, SIZE, SIZE, false);
+    return raw_matmul(&d, &d, &d, packed, 1, NULL);
 }
 
 static double
 raw_product_us(struct raw *r)
 {
     double begin = now_us();
-    check(dnnl_primitive_execute(r->primitive, r->stream, 3, r->arg));
+    raw_run(r);
     return now_us() - begin;
 }
 
@@ -168,11 +116,9 @@ tell_rate(const char *what, double *time_us)
 static void
 time_product(void)
 {
-    struct raw raw, packed;
+    struct raw raw = raw_product(false), packed = raw_product(true);
     double ours_us[ROUNDS], raw_us[ROUNDS], packed_us[ROUNDS];
     struct rille_tensor *x = ones(2, (int64_t[]){SIZE, SIZE}), *y = ones(2, (int64_t[]){SIZE, SIZE});
-    raw_open(&raw, false);
-    raw_open(&packed, true);
     for (int round = -WARM; round < ROUNDS; round++) {
         int k = MAX(round, 0);
         ours_us[k] = our_product_us(x, y);

@@ -10,11 +10,11 @@
  * of the operator's bytes at the rate of memory (the faster of a streaming copy and an increment in place). */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
+#include "bench/raw.h"
 #include "rille.h"
 #include "runtime/base/base.h"
 #include "runtime/base/simd.h"
 
-#include <dnnl.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +30,6 @@ enum { ROUNDS = 7, OPERANDS = 4, CHAIN = 10 };
 enum { AT_LEAST_US = 20000 };
 
 static struct rille_session *session;
-static dnnl_engine_t engine;
-static dnnl_stream_t stream;
 static int threads = 1;
 
 static void
@@ -39,14 +37,6 @@ must(int status)
 {
     if (!status) return;
     fprintf(stderr, "ops: %s\n", rille_error());
-    exit(1);
-}
-
-static void
-check(dnnl_status_t status)
-{
-    if (status == dnnl_success) return;
-    fprintf(stderr, "ops: oneDNN fails with status %d\n", (int)status);
     exit(1);
 }
 
@@ -65,14 +55,6 @@ memory(size_t bytes)
     if (p) return p;
     fprintf(stderr, "ops: no memory\n");
     exit(1);
-}
-
-/* Returns the i-th operand value, from 0 to 1. Values vary, because zeros or equal numbers need less power and run
- * faster. */
-static float
-value(size_t i)
-{
-    return (float)(i * 2654435761u >> 8 & 0xffff) / 65536.0f;
 }
 
 /* ---- copies ---- */
@@ -157,111 +139,18 @@ touch_run(void *arg)
 
 /* ---- oneDNN ---- */
 
-struct raw {
-    dnnl_primitive_t primitive;
-    dnnl_exec_arg_t arg[OPERANDS];
-    int narg;
-};
-
-static dnnl_memory_desc_t
-dense(dnnl_data_type_t type, int ndim, const int64_t *dim)
-{
-    static const dnnl_format_tag_t tag[] = {dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd};
-    dnnl_memory_desc_t d;
-    dnnl_dims_t size;
-    for (int i = 0; i < ndim; i++) size[i] = dim[i];
-    check(dnnl_memory_desc_init_by_tag(&d, ndim, size, type, tag[ndim - 1]));
-    return d;
-}
-
-static void
-raw_add(struct raw *r, int arg, const dnnl_memory_desc_t *d)
-{
-    size_t bytes = dnnl_memory_desc_get_size(d);
-    void *data = memory(bytes);
-    if (d->data_type == dnnl_f32)
-        for (size_t i = 0; i < bytes / sizeof(float); i++) ((float *)data)[i] = value(i);
-    else if (d->data_type == dnnl_bf16)
-        for (size_t i = 0; i < bytes / sizeof(uint16_t); i++)
-            ((uint16_t *)data)[i] = (uint16_t)(bits_of(value(i)) >> 16);
-    else
-        memset(data, 0, bytes);
-    r->arg[r->narg].arg = arg;
-    check(dnnl_memory_create(&r->arg[r->narg++].memory, d, engine, data));
-}
-
-static struct raw
-raw_open(const_dnnl_op_desc_t op, dnnl_primitive_desc_t *pd)
-{
-    struct raw r = {0};
-    check(dnnl_primitive_desc_create(pd, op, NULL, engine, NULL));
-    check(dnnl_primitive_create(&r.primitive, *pd));
-    return r;
-}
-
 /* c[.., m, n] = a[.., m, k] b[.., k, n] */
 static struct raw
-raw_matmul(dnnl_data_type_t type, int64_t batch, int64_t m, int64_t n, int64_t k, bool packed)
+raw_product(dnnl_data_type_t type, int64_t batch, int64_t m, int64_t n, int64_t k, bool packed)
 {
-    int ndim = batch > 1 ? 3 : 2, skip = batch > 1 ? 0 : 1;
-    dnnl_memory_desc_t a = dense(type, ndim, (int64_t[]){batch, m, k} + skip);
-    dnnl_memory_desc_t b = dense(type, ndim, (int64_t[]){batch, k, n} + skip);
-    dnnl_memory_desc_t c = dense(type, ndim, (int64_t[]){batch, m, n} + skip);
-    dnnl_matmul_desc_t op;
-    dnnl_primitive_desc_t pd;
-    if (packed) check(dnnl_memory_desc_init_by_tag(&b, ndim, b.dims, type, dnnl_format_tag_any));
-    check(dnnl_matmul_desc_init(&op, &a, &b, NULL, &c));
-    struct raw r = raw_open(&op, &pd);
-    raw_add(&r, DNNL_ARG_SRC, &a);
-    raw_add(&r, DNNL_ARG_WEIGHTS, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0));
-    raw_add(&r, DNNL_ARG_DST, &c);
-    check(dnnl_primitive_desc_destroy(pd));
-    return r;
-}
-
-static struct raw
-raw_softmax(int64_t rows, int64_t columns)
-{
-    dnnl_memory_desc_t d = dense(dnnl_f32, 2, (int64_t[]){rows, columns});
-    dnnl_softmax_desc_t op;
-    dnnl_primitive_desc_t pd;
-    check(dnnl_softmax_forward_desc_init(&op, dnnl_forward_inference, &d, 1));
-    struct raw r = raw_open(&op, &pd);
-    raw_add(&r, DNNL_ARG_SRC, &d);
-    raw_add(&r, DNNL_ARG_DST, &d);
-    check(dnnl_primitive_desc_destroy(pd));
-    return r;
-}
-
-static struct raw
-raw_layer_norm(int64_t rows, int64_t columns)
-{
-    dnnl_memory_desc_t d = dense(dnnl_f32, 2, (int64_t[]){rows, columns});
-    dnnl_memory_desc_t weights = dense(dnnl_f32, 2, (int64_t[]){2, columns});
-    dnnl_layer_normalization_desc_t op;
-    dnnl_primitive_desc_t pd;
-    check(
-        dnnl_layer_normalization_forward_desc_init(&op, dnnl_forward_inference, &d, NULL, 1e-5f, dnnl_use_scaleshift));
-    struct raw r = raw_open(&op, &pd);
-    raw_add(&r, DNNL_ARG_SRC, &d);
-    raw_add(&r, DNNL_ARG_DST, &d);
-    raw_add(&r, DNNL_ARG_SCALE_SHIFT, &weights);
-    check(dnnl_primitive_desc_destroy(pd));
-    return r;
-}
-
-static struct raw
-raw_gelu(int64_t n)
-{
-    dnnl_memory_desc_t d = dense(dnnl_f32, 1, &n);
-    dnnl_eltwise_desc_t op;
-    dnnl_primitive_desc_t pd;
-    check(dnnl_eltwise_forward_desc_init(&op, dnnl_forward_inference, dnnl_eltwise_gelu_erf, &d, 0, 0));
-    struct raw r = raw_open(&op, &pd);
-    raw_add(&r, DNNL_ARG_SRC, &d);
-    raw_add(&r, DNNL_ARG_DST, &d);
-    check(dnnl_primitive_desc_destroy(pd));
-    return r;
+    struct prim_layout a = raw_matrix(type, m, k, false), b = raw_matrix(type, k, n, false),
+                       c = raw_matrix(type, m, n, false);
+    if (batch > 1) {
+        a = (struct prim_layout){type, 3, {batch, m, k}, .tag = dnnl_abc};
+        b = (struct prim_layout){type, 3, {batch, k, n}, .tag = dnnl_abc};
+        c = (struct prim_layout){type, 3, {batch, m, n}, .tag = dnnl_abc};
+    }
+    return raw_matmul(&a, &b, &c, packed, threads, NULL);
 }
 
 /* ---- pooling: 32 images of 64 channels ---- */
@@ -273,12 +162,12 @@ static const struct pooling {
     bool max, back;
     int64_t kernel, padding; /* kernel and padding are equal in both directions; the stride is 2 */
 } poolings[] = {
-    {"pool max 3x3", "max_pool2d", true, false, 3, 1},
-    {"pool max 2x2", "max_pool2d", true, false, 2, 0},
+    {"pool max 3x3; memcpy", "max_pool2d", true, false, 3, 1},
+    {"pool max 2x2; memcpy", "max_pool2d", true, false, 2, 0},
     {"pool mean 3x3", "avg_pool2d", false, false, 3, 1},
     {"pool mean 2x2", "avg_pool2d", false, false, 2, 0},
-    {"pool max 3x3, backward", "max_pool2d_grad", true, true, 3, 1},
-    {"pool max 2x2, backward", "max_pool2d_grad", true, true, 2, 0},
+    {"pool max 3x3, backward; memcpy", "max_pool2d_grad", true, true, 3, 1},
+    {"pool max 2x2, backward; memcpy", "max_pool2d_grad", true, true, 2, 0},
     {"pool mean 3x3, backward", "avg_pool2d_grad", false, true, 3, 1},
     {"pool mean 2x2, backward", "avg_pool2d_grad", false, true, 2, 0},
 };
@@ -289,54 +178,23 @@ pooled(const struct pooling *p)
     return (SIDE + 2 * p->padding - p->kernel) / 2 + 1;
 }
 
-/* Makes the gradient of pooling. The inputs of the gradient include the positions of the maxima, which the forward
- * pass stores. */
+/* Makes means of windows, or their gradient. */
 static struct raw
-raw_pooling(const struct pooling *p)
+raw_means(const struct pooling *p)
 {
-    dnnl_alg_kind_t kind = p->max ? dnnl_pooling_max : dnnl_pooling_avg_include_padding;
-    dnnl_memory_desc_t x = dense(dnnl_f32, 4, (int64_t[]){IMAGES, CHANNELS, SIDE, SIDE});
-    dnnl_memory_desc_t y = dense(dnnl_f32, 4, (int64_t[]){IMAGES, CHANNELS, pooled(p), pooled(p)});
-    dnnl_dims_t kernel = {p->kernel, p->kernel}, stride = {2, 2}, dilation = {0}, padding = {p->padding, p->padding};
     int64_t end = (pooled(p) - 1) * 2 + p->kernel - SIDE - p->padding;
-    dnnl_dims_t padding_end = {end, end};
-    dnnl_pooling_v2_desc_t op;
-    dnnl_primitive_desc_t pd, back;
-    check(dnnl_pooling_v2_forward_desc_init(&op, p->back ? dnnl_forward_training : dnnl_forward_inference, kind, &x, &y,
-                                            stride, kernel, dilation, padding, padding_end));
-    struct raw r = raw_open(&op, &pd);
-    if (p->back) {
-        check(dnnl_primitive_destroy(r.primitive));
-        check(dnnl_pooling_v2_backward_desc_init(&op, kind, &x, &y, stride, kernel, dilation, padding, padding_end));
-        check(dnnl_primitive_desc_create(&back, &op, NULL, engine, pd));
-        check(dnnl_primitive_create(&r.primitive, back));
-        check(dnnl_primitive_desc_destroy(back));
-    }
-    raw_add(&r, p->back ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, &x);
-    raw_add(&r, p->back ? DNNL_ARG_DIFF_DST : DNNL_ARG_DST, &y);
-    if (p->back && p->max)
-        raw_add(&r, DNNL_ARG_WORKSPACE, dnnl_primitive_desc_query_md(pd, dnnl_query_workspace_md, 0));
-    check(dnnl_primitive_desc_destroy(pd));
-    return r;
-}
-
-static void
-raw_run(void *arg)
-{
-    const struct raw *r = arg;
-    check(dnnl_primitive_execute(r->primitive, stream, r->narg, r->arg));
-}
-
-static void
-raw_close(struct raw *r)
-{
-    for (int i = 0; i < r->narg; i++) {
-        void *data;
-        check(dnnl_memory_get_data_handle(r->arg[i].memory, &data));
-        check(dnnl_memory_destroy(r->arg[i].memory));
-        free(data);
-    }
-    check(dnnl_primitive_destroy(r->primitive));
+    struct prim_op op = {.kind = PRIM_MEAN,
+                         .src = {dnnl_f32, 4, {IMAGES, CHANNELS, SIDE, SIDE}, .tag = dnnl_nchw},
+                         .dst = {dnnl_f32, 4, {IMAGES, CHANNELS, pooled(p), pooled(p)}, .tag = dnnl_nchw},
+                         .stride = {2, 2},
+                         .kernel = {p->kernel, p->kernel},
+                         .padding = {p->padding, p->padding},
+                         .padding_end = {end, end},
+                         .count_padding = true};
+    if (!p->back) return raw_open(&op, NULL, threads, 2, (int[]){DNNL_ARG_SRC, DNNL_ARG_DST}, NULL);
+    struct prim_op gradient = op;
+    gradient.kind = PRIM_MEAN_DATA;
+    return raw_open(&gradient, &op, threads, 2, (int[]){DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_DST}, NULL);
 }
 
 /* ---- Rille ---- */
@@ -481,8 +339,8 @@ row(const char *name, void (*ours)(void *arg), void *our_arg, void (*peer)(void 
 static void
 measure_limits(void)
 {
-    struct raw f32 = raw_matmul(dnnl_f32, 1, 1024, 1024, 1024, true);
-    struct raw bf16 = raw_matmul(dnnl_bf16, 1, 1024, 1024, 1024, true);
+    struct raw f32 = raw_product(dnnl_f32, 1, 1024, 1024, 1024, true);
+    struct raw bf16 = raw_product(dnnl_bf16, 1, 1024, 1024, 1024, true);
     struct copy c = copy_open(256 << 20);
     for (int i = 0; i < 2 * ROUNDS; i++) {
         f32_flops = MAX(f32_flops, 2147483648.0 / time_us(raw_run, &f32, 1));
@@ -522,7 +380,7 @@ product_row(const struct product *p)
     int ndim = p->batch > 1 ? 3 : 2, skip = p->batch > 1 ? 0 : 1;
     double flop = 2.0 * (double)(p->batch * p->m * p->n * p->k);
     double bytes = (wide ? 2.0 : 4.0) * (double)(p->batch * (p->m * p->k + p->k * p->n + p->m * p->n));
-    struct raw r = raw_matmul(wide ? dnnl_bf16 : dnnl_f32, p->batch, p->m, p->n, p->k, false);
+    struct raw r = raw_product(wide ? dnnl_bf16 : dnnl_f32, p->batch, p->m, p->n, p->k, false);
     struct ours o = {.op = "matmul", .nin = 2};
     o.in[0] = numbers(p->dtype, ndim, (int64_t[]){p->batch, p->m, p->k} + skip);
     o.in[1] = numbers(p->dtype, ndim, (int64_t[]){p->batch, p->k, p->n} + skip);
@@ -532,28 +390,28 @@ product_row(const struct product *p)
     raw_close(&r);
 }
 
+/* Compares operators that read and write each number once with a copy of as many bytes. */
 static void
-rows_of_oneDNN(void)
+rows_of_copies(void)
 {
     const int64_t scores[] = {12288, 1024}, hidden[] = {16384, 768}, width = 768, many = 1 << 24;
-    struct ours softmax = {
-        .op = "softmax", .nin = 1, .nattr = 1, .attr[0] = {.name = "axis", .kind = RILLE_INT, .i = -1}};
-    struct ours norm = {.op = "layer_norm", .nin = 3}, gelu = {.op = "gelu", .nin = 1};
-    struct raw peer[3] = {raw_softmax(scores[0], scores[1]), raw_layer_norm(hidden[0], hidden[1]), raw_gelu(many)};
-    softmax.in[0] = numbers("f32", 2, scores);
-    norm.in[0] = numbers("f32", 2, hidden);
-    norm.in[1] = numbers("f32", 1, &width);
-    norm.in[2] = numbers("f32", 1, &width);
-    gelu.in[0] = numbers("f32", 1, &many);
-    if (wanted("softmax"))
-        row("softmax 12288x1024", ours_run, &softmax, raw_run, &peer[0], 8.0 * 12288 * 1024 / bytes_rate);
-    if (wanted("layer_norm"))
-        row("layer_norm 16384x768", ours_run, &norm, raw_run, &peer[1], 8.0 * 16384 * 768 / bytes_rate);
-    if (wanted("gelu")) row("gelu 16 M", ours_run, &gelu, raw_run, &peer[2], 8.0 * (double)many / bytes_rate);
-    ours_close(&softmax);
-    ours_close(&norm);
-    ours_close(&gelu);
-    for (int i = 0; i < 3; i++) raw_close(&peer[i]);
+    struct ours o[] = {{.op = "softmax", .nin = 1, .nattr = 1, .attr[0] = {.name = "axis", .kind = RILLE_INT, .i = -1}},
+                       {.op = "layer_norm", .nin = 3},
+                       {.op = "gelu", .nin = 1}};
+    static const char *const name[] = {"softmax 12288x1024; memcpy", "layer_norm 16384x768; memcpy",
+                                       "gelu 16 M; memcpy"};
+    const int64_t values[] = {scores[0] * scores[1], hidden[0] * hidden[1], many};
+    o[0].in[0] = numbers("f32", 2, scores);
+    o[1].in[0] = numbers("f32", 2, hidden);
+    o[1].in[1] = numbers("f32", 1, &width);
+    o[1].in[2] = numbers("f32", 1, &width);
+    o[2].in[0] = numbers("f32", 1, &many);
+    for (int i = 0; i < 3; i++) {
+        struct copy c = copy_open((size_t)values[i] * sizeof(float));
+        if (wanted(o[i].op)) row(name[i], ours_run, &o[i], copy_run, &c, 8.0 * (double)values[i] / bytes_rate);
+        copy_close(&c);
+        ours_close(&o[i]);
+    }
 }
 
 static void
@@ -570,11 +428,18 @@ pooling_row(const struct pooling *p)
     if (p->back) o.in[o.nin++] = numbers("f32", 4, y);
     if (p->back && !p->max)
         o.attr[o.nattr++] = (struct rille_attr){.name = "size", .kind = RILLE_INTS, .n = 2, .list = size};
-    struct raw r = raw_pooling(p);
     double image = 4.0 * IMAGES * CHANNELS * SIDE * SIDE, windows = image / (SIDE * SIDE) * (double)(y[2] * y[3]);
-    row(p->name, ours_run, &o, raw_run, &r, (image * (p->max && p->back ? 2 : 1) + windows) / bytes_rate);
+    double bytes = image * (p->max && p->back ? 2 : 1) + windows;
+    if (p->max) {
+        struct copy c = copy_open((size_t)bytes / 2);
+        row(p->name, ours_run, &o, copy_run, &c, bytes / bytes_rate);
+        copy_close(&c);
+    } else {
+        struct raw r = raw_means(p);
+        row(p->name, ours_run, &o, raw_run, &r, bytes / bytes_rate);
+        raw_close(&r);
+    }
     ours_close(&o);
-    raw_close(&r);
 }
 
 static void
@@ -588,7 +453,7 @@ summed_row(void)
 {
     const int64_t shape[] = {1024, 1024};
     if (!wanted("sum of")) return;
-    struct raw r = raw_matmul(dnnl_f32, 1, 1024, 1024, 1024, false);
+    struct raw r = raw_product(dnnl_f32, 1, 1024, 1024, 1024, false);
     struct ours o = {.op = "matmul", .nin = 2, .in = {numbers("f32", 2, shape), numbers("f32", 2, shape)}};
     for (int i = 0; i < 2; i++) must(rille_tensor_set_requires_grad(o.in[i], true));
     row("sum of matmul 1024^3, both ways", summed_run, &o, raw_thrice, &r, 3 * 2147483648.0 / f32_flops);
@@ -617,8 +482,8 @@ attention_row(void)
     o.attr[0] = (struct rille_attr){.name = "is_causal", .kind = RILLE_BOOL, .i = 1};
     for (int i = 0; i < 4; i++) o.in[i] = numbers("f32", 4, shape); /* the fourth operand weights the result */
     for (int i = 0; i < 3; i++) must(rille_tensor_set_requires_grad(o.in[i], true));
-    struct raw r[2] = {raw_matmul(dnnl_f32, 12, 1024, 1024, 64, false),
-                       raw_matmul(dnnl_f32, 12, 1024, 64, 1024, false)};
+    struct raw r[2] = {raw_product(dnnl_f32, 12, 1024, 1024, 64, false),
+                       raw_product(dnnl_f32, 12, 1024, 64, 1024, false)};
     row("attention 12x1024x64, both ways", attention_run, &o, raw_attention, r,
         6 * 2.0 * 12 * 1024 * 1024 * 64 / 2 / f32_flops);
     ours_close(&o);
@@ -656,20 +521,16 @@ main(int argc, char **argv)
     if (argc > 1) threads = MAX(1, atoi(argv[1]));
     if (argc > 2) only = argv[2];
     must(rille_open(&(struct rille_options){.devices = "cpu:1", .threads = threads}, &session));
-    check(dnnl_engine_create(&engine, dnnl_cpu, 0));
-    check(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
     omp_set_num_threads(threads);
     measure_limits();
     printf("%-36s %11s %11s %8s %11s %8s\n", "microseconds, the least", "Rille", "peer", "of peer", "limit",
            "of limit");
     for (size_t i = 0; i < countof(products); i++) product_row(&products[i]);
     summed_row();
-    rows_of_oneDNN();
+    rows_of_copies();
     for (size_t i = 0; i < countof(poolings); i++) pooling_row(&poolings[i]);
     attention_row();
     rows_of_memory();
-    check(dnnl_stream_destroy(stream));
-    check(dnnl_engine_destroy(engine));
     rille_close(&session);
     return 0;
 }

@@ -7,10 +7,10 @@
  * four devices on two cores. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "bench/clock.h"
+#include "bench/raw.h"
 #include "runtime/base/simd.h"
 #include "runtime/base/base.h"
 
-#include <dnnl.h>
 #include <math.h>
 #include <omp.h>
 #include <pthread.h>
@@ -30,22 +30,6 @@ static const struct product {
     {10, 256, 64, true, false}, {64, 256, 256, false, false}, {256, 256, 64, true, false}, {256, 64, 64, true, false},
 };
 
-struct gemm {
-    dnnl_primitive_t primitive;
-    dnnl_exec_arg_t arg[3];
-};
-
-static dnnl_engine_t engine;
-static dnnl_stream_t stream;
-
-static void
-must(dnnl_status_t status)
-{
-    if (status == dnnl_success) return;
-    fprintf(stderr, "step: oneDNN fails with status %d\n", (int)status);
-    exit(1);
-}
-
 static float *
 numbers(int64_t n)
 {
@@ -54,41 +38,12 @@ numbers(int64_t n)
     return p;
 }
 
-static dnnl_memory_desc_t
-matrix(int rows, int columns, bool transposed)
+static struct raw
+product_open(const struct product *p)
 {
-    dnnl_memory_desc_t d;
-    must(dnnl_memory_desc_init_by_tag(&d, 2, (dnnl_dims_t){rows, columns}, dnnl_f32, transposed ? dnnl_ba : dnnl_ab));
-    return d;
-}
-
-static void
-gemm_open(struct gemm *g, const struct product *p)
-{
-    dnnl_memory_desc_t desc[3] = {matrix(p->m, p->k, p->ta), matrix(p->k, p->n, p->tb), matrix(p->m, p->n, false)};
-    dnnl_matmul_desc_t op;
-    dnnl_primitive_desc_t pd;
-    must(dnnl_matmul_desc_init(&op, &desc[0], &desc[1], NULL, &desc[2]));
-    must(dnnl_primitive_desc_create(&pd, &op, NULL, engine, NULL));
-    must(dnnl_primitive_create(&g->primitive, pd));
-    must(dnnl_primitive_desc_destroy(pd));
-    int64_t size[3] = {p->m * p->k, p->k * p->n, p->m * p->n};
-    for (int i = 0; i < 3; i++) {
-        g->arg[i].arg = (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}[i];
-        must(dnnl_memory_create(&g->arg[i].memory, &desc[i], engine, numbers(size[i])));
-    }
-}
-
-static void
-gemm_close(struct gemm *g)
-{
-    for (int i = 0; i < 3; i++) {
-        void *data;
-        must(dnnl_memory_get_data_handle(g->arg[i].memory, &data));
-        must(dnnl_memory_destroy(g->arg[i].memory));
-        free(data);
-    }
-    must(dnnl_primitive_destroy(g->primitive));
+    struct prim_layout a = raw_matrix(dnnl_f32, p->m, p->k, p->ta), b = raw_matrix(dnnl_f32, p->k, p->n, p->tb);
+    struct prim_layout c = raw_matrix(dnnl_f32, p->m, p->n, false);
+    return raw_matmul(&a, &b, &c, false, omp_get_max_threads(), NULL);
 }
 
 /* Updates the parameters with AdamW (Loshchilov & Hutter 2019); the step-dependent factors are constants. */
@@ -106,24 +61,23 @@ static void
 measure(int threads, const char *name)
 {
     double (*clock)(void) = threads > 1 ? now_us : own_us; /* one thread: processor time excludes other work */
-    struct gemm gemm[countof(products)];
+    struct raw gemm[countof(products)];
     float *state[4];
     double time_us[ROUNDS];
     omp_set_num_threads(threads);
-    for (size_t i = 0; i < countof(products); i++) gemm_open(&gemm[i], &products[i]);
+    for (size_t i = 0; i < countof(products); i++) gemm[i] = product_open(&products[i]);
     for (int i = 0; i < 4; i++) state[i] = numbers(VALUES);
     for (int round = -1; round < ROUNDS; round++) {
         double begin = clock();
         for (int step = 0; step < STEPS; step++) {
-            for (size_t i = 0; i < countof(products); i++)
-                must(dnnl_primitive_execute(gemm[i].primitive, stream, 3, gemm[i].arg));
+            for (size_t i = 0; i < countof(products); i++) raw_run(&gemm[i]);
             adamw(VALUES, state[0], state[1], state[2], state[3]);
         }
         if (round >= 0) time_us[round] = (clock() - begin) / STEPS;
     }
     qsort(time_us, ROUNDS, sizeof *time_us, by_size);
     printf("%s\tone\t%.0f\t%.0f\n", name, time_us[0], time_us[ROUNDS / 2]);
-    for (size_t i = 0; i < countof(products); i++) gemm_close(&gemm[i]);
+    for (size_t i = 0; i < countof(products); i++) raw_close(&gemm[i]);
     for (int i = 0; i < 4; i++) free(state[i]);
 }
 
@@ -167,11 +121,7 @@ int
 main(void)
 {
     fprintf(stderr, "a cache line takes %.0f ns from core to core\n", cache_line());
-    must(dnnl_engine_create(&engine, dnnl_cpu, 0));
-    must(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
     measure(1, "limit: 8 products, AdamW");
     measure(2, "the same, 2 threads");
-    must(dnnl_stream_destroy(stream));
-    must(dnnl_engine_destroy(engine));
     return 0;
 }

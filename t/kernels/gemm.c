@@ -402,10 +402,25 @@ try_parts(void)
     gemm_panel = panel;
 }
 
+/* Tries each instruction set that has one bit more or one bit less than AMX. */
+static void
+try_isa(void)
+{
+    const unsigned amx = dnnl_cpu_isa_avx512_core_amx;
+    bool above = true, below = false;
+    for (unsigned bit = 1; bit; bit <<= 1) {
+        above &= prim_isa_has_amx(amx | bit);
+        if (amx & bit) below |= prim_isa_has_amx(amx & ~bit);
+    }
+    ok(above, "an instruction set above AMX has AMX");
+    ok(!below, "an instruction set without one bit of AMX has no AMX");
+}
+
 int
 main(void)
 {
     static const enum dtype dtypes[] = {DT_F32, DT_BF16}, ints[] = {DT_I64, DT_I32, DT_U8};
+    try_isa();
     test_copies();
     for (size_t d = 0; d < countof(dtypes); d++) try_large(dtypes[d]);
     for (enum group g = NONE; g < NGROUP; g++)

@@ -1,4 +1,4 @@
-/* dnnl.c - makes and runs oneDNN primitives (2.6, C API). */
+/* dnnl.c - makes and runs oneDNN primitives (C API of versions 2 and 3). */
 #include "kernels/cpu/base/dnnl.h"
 
 #include "kernels/cpu/base/team.h"
@@ -53,21 +53,230 @@ static dnnl_status_t engine_status;
 static bool engine_has_bf16;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
+/* ---- descriptions: all that differs between oneDNN 2 and 3 ---- */
+
+#if DNNL_VERSION_MAJOR == 2
+
+typedef const dnnl_memory_desc_t *native_layout;
+
+static native_layout
+native_new(const struct prim_layout *l)
+{
+    dnnl_memory_desc_t *d = must_alloc(sizeof *d);
+    if (l->tag)
+        dnnl_memory_desc_init_by_tag(d, l->ndim, l->size, l->dtype, l->tag);
+    else
+        dnnl_memory_desc_init_by_strides(d, l->ndim, l->size, l->dtype, l->stride);
+    return d;
+}
+
+static void
+native_free(native_layout d)
+{
+    free((void *)d);
+}
+
+/* The implementations of an operation, in oneDNN's order, and the descriptor of the current one. */
+struct walk {
+    union {
+        dnnl_matmul_desc_t matmul;
+        dnnl_convolution_desc_t conv;
+        dnnl_pooling_v2_desc_t pool;
+    } op;
+    dnnl_primitive_desc_iterator_t it;
+    dnnl_primitive_desc_t pd;
+};
+
+static dnnl_status_t
+init_op(struct walk *w, const struct prim_op *op, native_layout src, native_layout weights, native_layout dst,
+        dnnl_alg_kind_t mean)
+{
+    const dnnl_alg_kind_t direct = dnnl_convolution_direct;
+    switch (op->kind) {
+    case PRIM_MATMUL: return dnnl_matmul_desc_init(&w->op.matmul, src, weights, NULL, dst);
+    case PRIM_CONV:
+        return dnnl_dilated_convolution_forward_desc_init(&w->op.conv, dnnl_forward_training, direct, src, weights,
+                                                          NULL, dst, op->stride, op->dilate, op->padding,
+                                                          op->padding_end);
+    case PRIM_CONV_DATA:
+        return dnnl_dilated_convolution_backward_data_desc_init(&w->op.conv, direct, src, weights, dst, op->stride,
+                                                                op->dilate, op->padding, op->padding_end);
+    case PRIM_CONV_WEIGHTS:
+        return dnnl_dilated_convolution_backward_weights_desc_init(
+            &w->op.conv, direct, src, weights, NULL, dst, op->stride, op->dilate, op->padding, op->padding_end);
+    case PRIM_MEAN:
+        return dnnl_pooling_v2_forward_desc_init(&w->op.pool, dnnl_forward_training, mean, src, dst, op->stride,
+                                                 op->kernel, op->dilate, op->padding, op->padding_end);
+    case PRIM_MEAN_DATA:
+        return dnnl_pooling_v2_backward_desc_init(&w->op.pool, mean, src, dst, op->stride, op->kernel, op->dilate,
+                                                  op->padding, op->padding_end);
+    }
+    return dnnl_unimplemented;
+}
+
+static dnnl_status_t
+walk_open(struct walk *w, const struct prim_op *op, native_layout src, native_layout weights, native_layout dst,
+          dnnl_alg_kind_t mean, const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint)
+{
+    dnnl_status_t status = init_op(w, op, src, weights, dst, mean);
+    if (!status) status = dnnl_primitive_desc_iterator_create(&w->it, &w->op, attr, engine, hint);
+    if (!status) w->pd = dnnl_primitive_desc_iterator_fetch(w->it);
+    return status;
+}
+
+static bool
+walk_next(struct walk *w)
+{
+    if (dnnl_primitive_desc_iterator_next(w->it) != dnnl_success) return false;
+    dnnl_primitive_desc_destroy(w->pd);
+    w->pd = dnnl_primitive_desc_iterator_fetch(w->it);
+    return w->pd;
+}
+
+static void
+walk_close(struct walk *w)
+{
+    if (w->it) dnnl_primitive_desc_iterator_destroy(w->it);
+}
+
+static dnnl_status_t
+append_sum(dnnl_post_ops_t after)
+{
+    return dnnl_post_ops_append_sum(after, 1);
+}
+
+#elif DNNL_VERSION_MAJOR == 3
+
+typedef const_dnnl_memory_desc_t native_layout;
+
+static native_layout
+native_new(const struct prim_layout *l)
+{
+    dnnl_memory_desc_t d = NULL;
+    if (l->tag)
+        dnnl_memory_desc_create_with_tag(&d, l->ndim, l->size, l->dtype, l->tag);
+    else
+        dnnl_memory_desc_create_with_strides(&d, l->ndim, l->size, l->dtype, l->stride);
+    return d;
+}
+
+static void
+native_free(native_layout d)
+{
+    dnnl_memory_desc_destroy((dnnl_memory_desc_t)d);
+}
+
+/* The implementations of an operation, in oneDNN's order: the descriptor of the current one, which knows the others. */
+struct walk {
+    dnnl_primitive_desc_t pd;
+};
+
+static dnnl_status_t
+walk_open(struct walk *w, const struct prim_op *op, native_layout src, native_layout weights, native_layout dst,
+          dnnl_alg_kind_t mean, const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint)
+{
+    const dnnl_alg_kind_t direct = dnnl_convolution_direct;
+    switch (op->kind) {
+    case PRIM_MATMUL: return dnnl_matmul_primitive_desc_create(&w->pd, engine, src, weights, NULL, dst, attr);
+    case PRIM_CONV:
+        return dnnl_convolution_forward_primitive_desc_create(&w->pd, engine, dnnl_forward_training, direct, src,
+                                                              weights, NULL, dst, op->stride, op->dilate, op->padding,
+                                                              op->padding_end, attr);
+    case PRIM_CONV_DATA:
+        return dnnl_convolution_backward_data_primitive_desc_create(&w->pd, engine, direct, src, weights, dst,
+                                                                    op->stride, op->dilate, op->padding,
+                                                                    op->padding_end, hint, attr);
+    case PRIM_CONV_WEIGHTS:
+        return dnnl_convolution_backward_weights_primitive_desc_create(&w->pd, engine, direct, src, weights, NULL, dst,
+                                                                       op->stride, op->dilate, op->padding,
+                                                                       op->padding_end, hint, attr);
+    case PRIM_MEAN:
+        return dnnl_pooling_forward_primitive_desc_create(&w->pd, engine, dnnl_forward_training, mean, src, dst,
+                                                          op->stride, op->kernel, op->dilate, op->padding,
+                                                          op->padding_end, attr);
+    case PRIM_MEAN_DATA:
+        return dnnl_pooling_backward_primitive_desc_create(&w->pd, engine, mean, src, dst, op->stride, op->kernel,
+                                                           op->dilate, op->padding, op->padding_end, hint, attr);
+    }
+    return dnnl_unimplemented;
+}
+
+static bool
+walk_next(struct walk *w)
+{
+    return dnnl_primitive_desc_next_impl(w->pd) == dnnl_success;
+}
+
+static void
+walk_close(struct walk *w)
+{
+    UNUSED(w);
+}
+
+static dnnl_status_t
+append_sum(dnnl_post_ops_t after)
+{
+    return dnnl_post_ops_append_sum(after, 1, 0, dnnl_data_type_undef);
+}
+
+#else
+#error "oneDNN: expected version 2 or 3; configure with -DRILLE_DNNL=FOLDER for another oneDNN"
+#endif
+
+/* ---- implementations ---- */
+
+static const char *
+implementation(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = "";
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return name;
+}
+
+static bool
+is_named(const_dnnl_primitive_desc_t pd, const char *prefix)
+{
+    return !strncmp(implementation(pd), prefix, strlen(prefix));
+}
+
+/* Returns true for an implementation that crashes: with AMX, oneDNN 2.6 jumps to a missing kernel if neither
+ * channels nor pixels are a multiple of its block (windows of 1 x 1, 17 channels, bands of 4 rows of 6, stride 2).
+ * t/kernels/conv covers the case. */
+static bool
+is_broken(const_dnnl_primitive_desc_t pd)
+{
+    return DNNL_VERSION_MAJOR == 2 && is_named(pd, "brgconv:avx512_core_amx");
+}
+
+/* Makes the descriptor of the first implementation whose name begins with `prefix` and that does not crash. */
+static dnnl_status_t
+describe_first(const struct prim_op *op, const char *prefix, const_dnnl_primitive_attr_t attr,
+               const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out)
+{
+    struct walk w = {0};
+    native_layout src = native_new(&op->src), weights = native_new(&op->weights), dst = native_new(&op->dst);
+    dnnl_alg_kind_t mean = op->count_padding ? dnnl_pooling_avg_include_padding : dnnl_pooling_avg_exclude_padding;
+    dnnl_status_t status = walk_open(&w, op, src, weights, dst, mean, attr, hint);
+    while (!status && (is_broken(w.pd) || !is_named(w.pd, prefix)))
+        if (!walk_next(&w)) status = dnnl_unimplemented;
+    walk_close(&w);
+    native_free(src), native_free(weights), native_free(dst);
+    if (status && w.pd) dnnl_primitive_desc_destroy(w.pd);
+    if (!status) *out = w.pd;
+    return status;
+}
+
 /* Returns true if oneDNN multiplies bf16. oneDNN 2.6 does on processors with AVX-512, and reports an error on others.
  */
 static bool
 find_bf16(void)
 {
-    static const dnnl_dims_t size = {16, 16};
-    dnnl_memory_desc_t a, c;
-    dnnl_matmul_desc_t op;
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_memory_desc_init_by_tag(&a, 2, size, dnnl_bf16, dnnl_ab);
-    dnnl_memory_desc_init_by_tag(&c, 2, size, dnnl_f32, dnnl_ab);
-    if (dnnl_matmul_desc_init(&op, &a, &a, NULL, &c) != dnnl_success) return false;
-    dnnl_status_t status = dnnl_primitive_desc_create(&pd, &op, NULL, engine, NULL);
-    if (!status) dnnl_primitive_desc_destroy(pd);
-    return status == dnnl_success;
+    const struct prim_layout a = {dnnl_bf16, 2, {16, 16}, .tag = dnnl_ab}, c = {dnnl_f32, 2, {16, 16}, .tag = dnnl_ab};
+    dnnl_primitive_desc_t pd;
+    if (describe_first(&(struct prim_op){.kind = PRIM_MATMUL, .src = a, .weights = a, .dst = c}, "", NULL, NULL, &pd))
+        return false;
+    dnnl_primitive_desc_destroy(pd);
+    return true;
 }
 
 static void
@@ -91,104 +300,62 @@ prim_dtype(enum dtype d)
 }
 
 bool
+prim_isa_has_amx(unsigned isa)
+{
+    return (isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx;
+}
+
+bool
 prim_multiplies(enum dtype d)
 {
-    bool amx = dnnl_get_effective_cpu_isa() == dnnl_cpu_isa_avx512_core_amx;
+    bool amx = prim_isa_has_amx((unsigned)dnnl_get_effective_cpu_isa());
     return prim_dtype(d) != dnnl_data_type_undef && (d == DT_F32 || amx || machine_doubles_bf16());
 }
 
 /* ---- making ---- */
 
-static const char *
-implementation(const_dnnl_primitive_desc_t pd)
-{
-    const char *name = "";
-    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
-    return name;
-}
-
-/* Returns the first implementation whose name begins with `prefer`; if there is none, oneDNN's first choice. */
-static dnnl_primitive_desc_t
-walk_to(dnnl_primitive_desc_iterator_t it, const char *prefer)
-{
-    do {
-        dnnl_primitive_desc_t pd = dnnl_primitive_desc_iterator_fetch(it);
-        if (!pd || !strncmp(implementation(pd), prefer, strlen(prefer))) return pd;
-        dnnl_primitive_desc_destroy(pd);
-    } while (dnnl_primitive_desc_iterator_next(it) == dnnl_success);
-    return NULL;
-}
-
-/* Returns true for an implementation that crashes: with AMX, oneDNN 2.6 jumps to a missing kernel if neither
- * channels nor pixels are a multiple of its block (windows of 1 x 1, 17 channels, bands of 4 rows of 6, stride 2).
- * t/kernels/conv covers the case. */
-static bool
-is_broken(const_dnnl_primitive_desc_t pd)
-{
-    static const char name[] = "brgconv:avx512_core_amx";
-    return !strncmp(implementation(pd), name, sizeof name - 1);
-}
-
-/* Returns the first implementation that does not crash. */
-static dnnl_primitive_desc_t
-walk_past(dnnl_primitive_desc_iterator_t it)
-{
-    do {
-        dnnl_primitive_desc_t pd = dnnl_primitive_desc_iterator_fetch(it);
-        if (!pd || !is_broken(pd)) return pd;
-        dnnl_primitive_desc_destroy(pd);
-    } while (dnnl_primitive_desc_iterator_next(it) == dnnl_success);
-    return NULL;
-}
-
-static void
-add_to_result(dnnl_primitive_attr_t attr)
+static int
+attr_new(bool add, dnnl_primitive_attr_t *attr)
 {
     dnnl_post_ops_t after;
-    if (dnnl_post_ops_create(&after) != dnnl_success) return;
-    dnnl_post_ops_append_sum(after, 1);
-    dnnl_primitive_attr_set_post_ops(attr, after);
+    TRY(prim_check(dnnl_primitive_attr_create(attr), "attributes"));
+    dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
+    if (!add || dnnl_post_ops_create(&after) != dnnl_success) return 0;
+    append_sum(after);
+    dnnl_primitive_attr_set_post_ops(*attr, after);
     dnnl_post_ops_destroy(after);
+    return 0;
 }
 
 int
-prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t hint, const char *prefer, bool add,
-              dnnl_primitive_desc_t *out)
+prim_describe(const struct prim_op *op, const struct prim_op *forward, int threads, dnnl_primitive_desc_t *out)
 {
     pthread_once(&engine_once, engine_make);
     TRY(prim_check(engine_status, "the engine"));
+    dnnl_primitive_desc_t hint = NULL;
     dnnl_primitive_attr_t attr;
-    dnnl_primitive_desc_iterator_t it;
-    TRY(prim_check(dnnl_primitive_attr_create(&attr), "attributes"));
-    dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-    if (add) add_to_result(attr);
-    team_set(threads);
-    *out = NULL;
-    dnnl_status_t status = dnnl_success;
-    if (prefer && dnnl_primitive_desc_iterator_create(&it, op, attr, engine, hint) == dnnl_success) {
-        *out = walk_to(it, prefer);
-        dnnl_primitive_desc_iterator_destroy(it);
+    if (forward) TRY(prim_describe(forward, NULL, threads, &hint));
+    int status = attr_new(op->add, &attr);
+    if (!status) {
+        team_set(threads);
+        dnnl_status_t made = dnnl_unimplemented;
+        if (op->prefer) made = describe_first(op, op->prefer, attr, hint, out);
+        if (made) made = describe_first(op, "", attr, hint, out);
+        dnnl_primitive_attr_destroy(attr);
+        status = prim_check(made, "a primitive descriptor");
     }
-    if (!*out) status = dnnl_primitive_desc_create(out, op, attr, engine, hint);
-    if (!status && is_broken(*out)) {
-        dnnl_primitive_desc_destroy(*out);
-        *out = NULL;
-        status = dnnl_primitive_desc_iterator_create(&it, op, attr, engine, hint);
-        if (!status) *out = walk_past(it), dnnl_primitive_desc_iterator_destroy(it);
-        if (!status && !*out) status = dnnl_unimplemented;
-    }
-    dnnl_primitive_attr_destroy(attr);
-    return prim_check(status, "a primitive descriptor");
+    if (hint) dnnl_primitive_desc_destroy(hint);
+    return status;
 }
 
 bool
 prim_is_plain(const_dnnl_primitive_desc_t pd)
 {
-    return !strncmp(implementation(pd), "ref", 3) || !strncmp(implementation(pd), "simple", 6);
+    return is_named(pd, "ref") || is_named(pd, "simple");
 }
 
 static int
-add_arg(struct prim *p, int arg, int from, const dnnl_memory_desc_t *desc)
+add_arg(struct prim *p, int arg, int from, native_layout desc)
 {
     dnnl_memory_t memory;
     TRY(prim_check(dnnl_memory_create(&memory, desc, engine, DNNL_MEMORY_NONE), "a memory object"));
@@ -204,7 +371,7 @@ is_result(int from)
 }
 
 static int
-add_reorder(struct turn *t, bool out, const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *wanted)
+add_reorder(struct turn *t, bool out, native_layout plain, native_layout wanted)
 {
     dnnl_primitive_desc_t pd;
     dnnl_primitive_attr_t attr;
@@ -219,16 +386,42 @@ add_reorder(struct turn *t, bool out, const dnnl_memory_desc_t *plain, const dnn
     return prim_check(status, "a reorder");
 }
 
-/* Adds a reordering of argument i from the caller's layout `plain` to `wanted`. */
+/* Returns true if `wanted` has sixteen channels innermost. */
+static bool
+is_blocked16(native_layout wanted, const struct prim_layout *plain)
+{
+    struct prim_layout blocked = *plain;
+    blocked.tag = dnnl_aBcd16b;
+    native_layout sixteens = native_new(&blocked);
+    bool same = dnnl_memory_desc_equal(wanted, sixteens);
+    native_free(sixteens);
+    return same;
+}
+
+/* Adds a reordering of argument i from the caller's layout to `wanted`. plain: the caller's layout for oneDNN. */
 static int
-add_turn(struct prim *p, int i, const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *wanted,
+add_turn(struct prim *p, int i, const struct prim_layout *layout, native_layout plain, native_layout wanted,
          size_t *scratch_bytes)
 {
     struct turn *t = &p->turn[i];
     t->used = true;
     t->at = align_64(*scratch_bytes);
     *scratch_bytes = t->at + dnnl_memory_desc_get_size(wanted);
-    return transpose16_of(plain, wanted, &t->turning) ? 0 : add_reorder(t, is_result(p->from[i]), plain, wanted);
+    bool turning = transpose16_of(layout, &t->turning) && is_blocked16(wanted, layout);
+    return turning ? 0 : add_reorder(t, is_result(p->from[i]), plain, wanted);
+}
+
+/* Adds an argument in the layout that the primitive needs. */
+static int
+place_arg(struct prim *p, const_dnnl_primitive_desc_t pd, const struct prim_arg *arg, size_t *scratch_bytes)
+{
+    native_layout plain = native_new(&arg->layout),
+                  wanted = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg->arg);
+    bool same = !wanted || dnnl_memory_desc_equal(wanted, plain);
+    int i = p->narg, status = add_arg(p, arg->arg, arg->from, same ? plain : wanted);
+    if (!status && !same) status = add_turn(p, i, &arg->layout, plain, wanted, scratch_bytes);
+    native_free(plain);
+    return status;
 }
 
 static int
@@ -236,15 +429,10 @@ prim_fill(struct prim *p, const_dnnl_primitive_desc_t pd, int narg, const struct
 {
     TRY(prim_check(dnnl_primitive_create(&p->primitive, pd), "a primitive"));
     TRY(prim_check(dnnl_stream_create(&p->stream, engine, dnnl_stream_default_flags), "a stream"));
-    const dnnl_memory_desc_t *scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    native_layout scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
     size_t own = dnnl_memory_desc_get_size(scratch);
     *scratch_bytes = own;
-    for (int i = 0; i < narg; i++) {
-        const dnnl_memory_desc_t *wanted = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg[i].arg);
-        bool as_it_lies = !wanted || dnnl_memory_desc_equal(wanted, &arg[i].desc);
-        TRY(add_arg(p, arg[i].arg, arg[i].from, as_it_lies ? &arg[i].desc : wanted));
-        if (!as_it_lies) TRY(add_turn(p, i, &arg[i].desc, wanted, scratch_bytes));
-    }
+    for (int i = 0; i < narg; i++) TRY(place_arg(p, pd, &arg[i], scratch_bytes));
     return own ? add_arg(p, DNNL_ARG_SCRATCHPAD, PRIM_SCRATCH, scratch) : 0;
 }
 

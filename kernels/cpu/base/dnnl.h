@@ -1,5 +1,8 @@
 /* dnnl.h - oneDNN primitives, which kernel variants keep as their state.
  *
+ * The interfaces of oneDNN 2 and 3 differ in how layouts and operations are described. Kernels use struct prim_layout
+ * and struct prim_op instead; only dnnl.c uses oneDNN's own descriptions.
+ *
  * A variant's prepare() describes its primitive and calls prim_new(). prim_new() makes the primitive, its memory
  * objects and its argument list once, for fixed shapes, strides and threads. prim_run() and prim_at() only set
  * addresses and execute; the caller owns their scratch. A primitive can be repeated for a batch that oneDNN cannot
@@ -17,11 +20,33 @@ enum { PRIM_ARG = 6 };
  * k. */
 enum { PRIM_OUT = 32, PRIM_SCRATCH = 64 };
 
+/* Memory layout of an argument. */
+struct prim_layout {
+    dnnl_data_type_t dtype;
+    int ndim;
+    dnnl_dims_t size, stride; /* strides in elements */
+    dnnl_format_tag_t tag; /* named layout, which replaces the strides; dnnl_format_tag_any: oneDNN chooses; 0: none */
+};
+
+enum prim_kind { PRIM_MATMUL, PRIM_CONV, PRIM_CONV_DATA, PRIM_CONV_WEIGHTS, PRIM_MEAN, PRIM_MEAN_DATA };
+
+/* An operation. A gradient has the layouts of the forward pass: PRIM_CONV_DATA and PRIM_MEAN_DATA compute src from dst,
+ * PRIM_CONV_WEIGHTS computes weights from src and dst. */
+struct prim_op {
+    enum prim_kind kind;
+    struct prim_layout src, weights, dst;
+    dnnl_dims_t stride, dilate, padding, padding_end; /* windows of convolutions and means */
+    dnnl_dims_t kernel;                               /* sizes of windows of means */
+    bool count_padding;                               /* true: the divisor of a mean includes padding */
+    bool add;                                         /* true: the primitive adds to the result */
+    const char *prefer; /* prefix of an implementation's name ("gemm") that is used if available; NULL: none */
+};
+
 struct prim_arg {
     int arg; /* oneDNN's number of the argument, such as DNNL_ARG_SRC */
     int from;
     /* Layout of the caller's data; if the primitive needs another layout, a run reorders the data in scratch. */
-    dnnl_memory_desc_t desc;
+    struct prim_layout layout;
 };
 
 /* Returns the oneDNN dtype for d. Returns dnnl_data_type_undef if oneDNN cannot compute floats of this dtype on this
@@ -31,14 +56,14 @@ dnnl_data_type_t prim_dtype(enum dtype d);
  * faster than f32: AMD cores with bf16 take half the time, but Intel cores only with AMX, because their vector units
  * multiply bf16 no faster than f32. */
 bool prim_multiplies(enum dtype d);
+/* Returns true if oneDNN's instruction set `isa` includes AMX. Sets above AMX have all bits of AMX, and others. */
+bool prim_isa_has_amx(unsigned isa);
 /* Fails with E_KERNEL and a message with `what`, the requested operation, unless status is success. */
 int prim_check(dnnl_status_t status, const char *what);
 
-/* Makes a primitive descriptor for `threads` threads, with scratch from the caller. hint: descriptor of the forward
- * pass, if the kind of primitive needs one. prefer: prefix of an implementation's name ("gemm") that is used if
- * available; NULL: oneDNN's first choice. add: the primitive adds to the result. The caller destroys the descriptor. */
-int prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t hint, const char *prefer, bool add,
-                  dnnl_primitive_desc_t *out);
+/* Makes a primitive descriptor for `threads` threads, with scratch from the caller. forward: the forward pass of a
+ * gradient; NULL for other operations. The caller destroys the descriptor. */
+int prim_describe(const struct prim_op *op, const struct prim_op *forward, int threads, dnnl_primitive_desc_t *out);
 /* Returns true if oneDNN's first choice is a plain loop, slower than any of our own. */
 bool prim_is_plain(const_dnnl_primitive_desc_t pd);
 

@@ -4,6 +4,7 @@
  * takes 180 ms back. A copy takes 54. */
 #include "kernels/cpu/base/transpose16.h"
 
+#include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/base/lanes.h"
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/base/transpose.h"
@@ -16,15 +17,13 @@
 enum { CHUNK = 1024, GRAIN = 4 }; /* number of pixels per unit of work; minimum number of units per thread */
 
 bool
-transpose16_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, struct transpose16 *t)
+transpose16_of(const struct prim_layout *plain, struct transpose16 *t)
 {
-    dnnl_memory_desc_t sixteens;
-    const int64_t *n = plain->dims, *step = plain->format_desc.blocking.strides;
-    bool rows = plain->ndims == 4 && plain->data_type == dnnl_f32 && plain->format_desc.blocking.inner_nblks == 0;
-    if (!rows || n[1] % LANES || step[3] != 1 || step[2] != n[3]) return false;
-    dnnl_memory_desc_init_by_tag(&sixteens, 4, n, dnnl_f32, dnnl_aBcd16b);
+    const int64_t *n = plain->size, *step = plain->stride;
+    if (plain->ndim != 4 || plain->dtype != dnnl_f32 || plain->tag || n[1] % LANES || step[3] != 1 || step[2] != n[3])
+        return false;
     *t = (struct transpose16){n[0], n[1] / LANES, n[2] * n[3], step[1], step[0], n[1] * n[2] * n[3]};
-    return dnnl_memory_desc_equal(inner, &sixteens);
+    return true;
 }
 
 #ifdef X86_LEVELS

@@ -16,9 +16,9 @@ struct transpose16 {
     int64_t images, blocks, places, apart, plain_image, inner_image;
 };
 
-/* Sets *t from two oneDNN layouts. Returns false if `plain` is not NCHW of f32, or `inner` is not the layout with
- * sixteen channels innermost. */
-bool transpose16_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, struct transpose16 *t);
+struct prim_layout;
+/* Sets *t from a plain layout. Returns false if the layout is not NCHW of f32 with whole blocks of sixteen channels. */
+bool transpose16_of(const struct prim_layout *plain, struct transpose16 *t);
 /* Copies `plain` to `inner`, reordered. back: copies `inner` to `plain`. */
 void transpose16_run(const struct transpose16 *t, float *plain, float *inner, bool back, int threads);
 

@@ -25,19 +25,18 @@
 enum { STRIDE, PADDING, DILATION }; /* attributes of conv2d and its gradients */
 
 struct shape {
-    dnnl_memory_desc_t x, w, y;             /* layouts of the caller's image, kernel and result */
-    dnnl_memory_desc_t any_x, any_w, any_y; /* layouts of the primitive, which oneDNN may choose */
-    dnnl_dims_t stride, dilate, padding, padding_end;
+    struct prim_layout x, w, y; /* layouts of the caller's image, kernel and result */
+    struct prim_op op;          /* has the layouts of the primitive, which oneDNN may choose */
 };
 
 /* Describes a block of a dense view for oneDNN. A kernel with groups {go, c, p, q}, of which a block has whole
  * groups, becomes {g, o, c, p, q}. */
-static void
-describe_conv_view(const struct view *v, const struct view *whole, int64_t groups, dnnl_memory_desc_t *out)
+static struct prim_layout
+block_layout(const struct view *v, const struct view *whole, int64_t groups)
 {
-    dnnl_dims_t size, stride;
     int n = v->ndim + (groups > 0);
-    int64_t step = 1;
+    struct prim_layout l = {.dtype = prim_dtype(v->dtype), .ndim = n};
+    int64_t step = 1, *size = l.size, *stride = l.stride;
     for (int d = n - 1, i = v->ndim - 1; i >= 0; d--, i--) {
         size[d] = i == 0 && groups > 0 ? v->dim[0] / groups : v->dim[i];
         stride[d] = step;
@@ -45,7 +44,7 @@ describe_conv_view(const struct view *v, const struct view *whole, int64_t group
     }
     if (groups > 0) size[0] = groups, stride[0] = step;
     if (size[0] == 1) stride[0] = size[1] * stride[1];
-    dnnl_memory_desc_init_by_strides(out, n, size, prim_dtype(v->dtype), stride);
+    return l;
 }
 
 /* Returns the number of groups: the image's channels divided by the kernel's channels. Without groups, returns 1 even
@@ -64,13 +63,12 @@ attr_pair(const struct attr *a, int i, int64_t by_default)
 
 /* Describes the layout of a primitive's argument: any layout that oneDNN chooses if reordering pays, otherwise
  * dense. */
-static dnnl_memory_desc_t
-wanted_desc(const struct view *v, int64_t groups, bool turned)
+static struct prim_layout
+wanted_layout(const struct view *v, int64_t groups, bool turned)
 {
-    dnnl_memory_desc_t d;
-    describe_conv_view(v, v, groups, &d);
-    if (turned) dnnl_memory_desc_init_by_tag(&d, d.ndims, d.dims, d.data_type, dnnl_format_tag_any);
-    return d;
+    struct prim_layout l = block_layout(v, v, groups);
+    if (turned) l.tag = dnnl_format_tag_any;
+    return l;
 }
 
 /* The views of image, kernel and result of a call, whichever of the three is computed. */
@@ -97,12 +95,12 @@ is_jump(const struct attr *a, const struct view *w)
 
 /* Describes the pixels that windows of one pixel with a stride above 1 see. */
 static void
-describe_seen(const struct attr *a, const struct three *t, dnnl_memory_desc_t *x)
+describe_seen(const struct attr *a, const struct three *t, struct prim_layout *x)
 {
-    dnnl_dims_t size = {t->x.dim[0], t->x.dim[1], t->y.dim[2], t->y.dim[3]}, stride;
-    for (int d = 0; d < 4; d++) stride[d] = x->format_desc.blocking.strides[d];
-    for (int i = 0; i < 2; i++) stride[2 + i] *= attr_pair(&a[STRIDE], i, 1);
-    dnnl_memory_desc_init_by_strides(x, 4, size, x->data_type, stride);
+    for (int i = 0; i < 2; i++) {
+        x->size[2 + i] = t->y.dim[2 + i];
+        x->stride[2 + i] *= attr_pair(&a[STRIDE], i, 1);
+    }
 }
 
 /* Returns true if a block is a band, that is, only some rows of each channel. oneDNN's products on NCHW need dense
@@ -129,20 +127,21 @@ window_of(const struct attr *a, const struct view *w, int i)
 static struct shape
 conv_shape(const struct attr *a, const struct three *t, const struct three *whole, int64_t top, bool turned)
 {
-    struct shape s = {0};
     int64_t groups = conv_groups(&t->x, &t->w), apart = groups > 1 ? groups : 0;
-    describe_conv_view(&t->x, &whole->x, 0, &s.x);
-    describe_conv_view(&t->w, &whole->w, apart, &s.w);
-    describe_conv_view(&t->y, &whole->y, 0, &s.y);
-    s.any_x = wanted_desc(&t->x, 0, turned), s.any_w = wanted_desc(&t->w, apart, turned),
-    s.any_y = wanted_desc(&t->y, 0, turned);
+    struct shape s = {.x = block_layout(&t->x, &whole->x, 0),
+                      .w = block_layout(&t->w, &whole->w, apart),
+                      .y = block_layout(&t->y, &whole->y, 0),
+                      .op = {.kind = PRIM_CONV,
+                             .src = wanted_layout(&t->x, 0, turned),
+                             .weights = wanted_layout(&t->w, apart, turned),
+                             .dst = wanted_layout(&t->y, 0, turned)}};
     for (int i = 0; i < 2; i++) {
         struct window w = window_of(a, &t->w, i);
-        s.stride[i] = w.stride;
-        s.dilate[i] = attr_pair(&a[DILATION], i, 1) - 1;
-        s.padding[i] = i == 0 ? top : w.padding;
+        s.op.stride[i] = w.stride;
+        s.op.dilate[i] = attr_pair(&a[DILATION], i, 1) - 1;
+        s.op.padding[i] = i == 0 ? top : w.padding;
         /* The padding after the image is as much as windows reach; a stride may leave some of the padding unused. */
-        s.padding_end[i] = (t->y.dim[2 + i] - 1) * w.stride + w.reach - t->x.dim[2 + i] - s.padding[i];
+        s.op.padding_end[i] = (t->y.dim[2 + i] - 1) * w.stride + w.reach - t->x.dim[2 + i] - s.op.padding[i];
     }
     return s;
 }
@@ -155,8 +154,9 @@ read_conv_shape(const struct attr *a, const struct three *t, const struct three 
     struct shape s = conv_shape(a, t, whole, top, is_transposed_conv(whole) || is_band(t, whole));
     if (!is_band(t, whole) || !is_jump(a, &t->w)) return s;
     describe_seen(a, t, &s.x);
-    dnnl_memory_desc_init_by_tag(&s.any_x, 4, s.x.dims, s.x.data_type, dnnl_format_tag_any);
-    for (int i = 0; i < 2; i++) s.stride[i] = 1, s.padding_end[i] = 0;
+    s.op.src = s.x;
+    s.op.src.tag = dnnl_format_tag_any;
+    for (int i = 0; i < 2; i++) s.op.stride[i] = 1, s.op.padding_end[i] = 0;
     return s;
 }
 
@@ -377,17 +377,6 @@ offset(const struct view *v, int64_t image, int64_t channel, int64_t row)
 
 /* ---- the primitives ---- */
 
-static int
-conv_forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
-{
-    dnnl_convolution_desc_t op;
-    TRY(prim_check(dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training, dnnl_convolution_direct,
-                                                              &s->any_x, &s->any_w, NULL, &s->any_y, s->stride,
-                                                              s->dilate, s->padding, s->padding_end),
-                   "convolution"));
-    return prim_describe(&op, threads, NULL, NULL, false, pd);
-}
-
 /* Makes the primitive for the views t, whose image `top` rows of padding precede. */
 typedef int made_fn(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
                     size_t *scratch_bytes);
@@ -399,7 +388,7 @@ y_new(const struct kcall *k, const struct three *t, const struct three *whole, i
     struct shape s = read_conv_shape(k->call->attr, t, whole, top);
     struct prim_arg arg[] = {{DNNL_ARG_SRC, 0, s.x}, {DNNL_ARG_WEIGHTS, 1, s.w}, {DNNL_ARG_DST, PRIM_OUT, s.y}};
     dnnl_primitive_desc_t pd;
-    TRY(conv_forward(&s, k->threads, &pd));
+    TRY(prim_describe(&s.op, NULL, k->threads, &pd));
     return prim_new(pd, 3, arg, k->threads, prim, scratch_bytes);
 }
 
@@ -417,30 +406,21 @@ x_new(const struct kcall *k, const struct three *t, const struct three *whole, i
     struct shape s = conv_shape(k->call->attr, t, whole, top, turned);
     struct prim_arg arg[] = {
         {DNNL_ARG_DIFF_DST, 0, s.y}, {DNNL_ARG_WEIGHTS, 1, s.w}, {DNNL_ARG_DIFF_SRC, PRIM_OUT, s.x}};
-    dnnl_primitive_desc_t hint, pd;
-    dnnl_convolution_desc_t op;
-    TRY(prim_check(dnnl_dilated_convolution_backward_data_desc_init(&op, dnnl_convolution_direct, &s.any_x, &s.any_w,
-                                                                    &s.any_y, s.stride, s.dilate, s.padding,
-                                                                    s.padding_end),
-                   "convolution"));
-    TRY(conv_forward(&of_ahead, k->threads, &hint));
-    int status = prim_describe(&op, k->threads, hint, NULL, false, &pd);
-    dnnl_primitive_desc_destroy(hint);
-    TRY(status);
+    dnnl_primitive_desc_t pd;
+    s.op.kind = PRIM_CONV_DATA;
+    TRY(prim_describe(&s.op, &of_ahead.op, k->threads, &pd));
     return prim_new(pd, 3, arg, k->threads, prim, scratch_bytes);
 }
 
 /* ---- convolutions as matrix products: channels by pixels, or channels by channels ---- */
 
-static dnnl_memory_desc_t
+static struct prim_layout
 matrix(const struct view *v, int64_t rows, int64_t cols, int64_t row, int64_t col)
 {
-    dnnl_memory_desc_t d;
-    dnnl_memory_desc_init_by_strides(&d, 2, (dnnl_dims_t){rows, cols}, prim_dtype(v->dtype), (dnnl_dims_t){row, col});
-    return d;
+    return (struct prim_layout){prim_dtype(v->dtype), 2, {rows, cols}, .stride = {row, col}};
 }
 
-static dnnl_memory_desc_t
+static struct prim_layout
 places(const struct view *v, const struct view *whole)
 {
     return matrix(v, v->dim[1], v->dim[2] * v->dim[3], whole->dim[2] * whole->dim[3], 1);
@@ -448,14 +428,13 @@ places(const struct view *v, const struct view *whole)
 
 /* Makes the matrix product of operand 1 and operand 0. */
 static int
-product_new(const dnnl_memory_desc_t *in0, const dnnl_memory_desc_t *in1, const dnnl_memory_desc_t *out, int threads,
+product_new(const struct prim_layout *in0, const struct prim_layout *in1, const struct prim_layout *out, int threads,
             void **prim, size_t *scratch_bytes)
 {
     struct prim_arg arg[] = {{DNNL_ARG_WEIGHTS, 0, *in0}, {DNNL_ARG_SRC, 1, *in1}, {DNNL_ARG_DST, PRIM_OUT, *out}};
-    dnnl_matmul_desc_t op;
     dnnl_primitive_desc_t pd;
-    TRY(prim_check(dnnl_matmul_desc_init(&op, in1, in0, NULL, out), "matmul"));
-    TRY(prim_describe(&op, threads, NULL, NULL, false, &pd));
+    TRY(prim_describe(&(struct prim_op){.kind = PRIM_MATMUL, .src = *in1, .weights = *in0, .dst = *out}, NULL, threads,
+                      &pd));
     return prim_new(pd, 3, arg, threads, prim, scratch_bytes);
 }
 
@@ -464,8 +443,8 @@ y_product_new(const struct kcall *k, const struct three *t, const struct three *
               size_t *scratch_bytes)
 {
     UNUSED(top);
-    dnnl_memory_desc_t x = places(&t->x, &whole->x), y = places(&t->y, &whole->y);
-    dnnl_memory_desc_t w = matrix(&t->w, t->w.dim[0], t->w.dim[1], t->w.dim[1], 1);
+    struct prim_layout x = places(&t->x, &whole->x), y = places(&t->y, &whole->y);
+    struct prim_layout w = matrix(&t->w, t->w.dim[0], t->w.dim[1], t->w.dim[1], 1);
     return product_new(&x, &w, &y, k->threads, prim, scratch_bytes);
 }
 
@@ -474,8 +453,8 @@ x_product_new(const struct kcall *k, const struct three *t, const struct three *
               size_t *scratch_bytes)
 {
     UNUSED(top);
-    dnnl_memory_desc_t x = places(&t->x, &whole->x), y = places(&t->y, &whole->y);
-    dnnl_memory_desc_t w = matrix(&t->w, t->w.dim[1], t->w.dim[0], 1, whole->w.dim[1]);
+    struct prim_layout x = places(&t->x, &whole->x), y = places(&t->y, &whole->y);
+    struct prim_layout w = matrix(&t->w, t->w.dim[1], t->w.dim[0], 1, whole->w.dim[1]);
     return product_new(&y, &w, &x, k->threads, prim, scratch_bytes);
 }
 
@@ -484,9 +463,9 @@ w_product_new(const struct kcall *k, const struct three *t, const struct three *
               size_t *scratch_bytes)
 {
     UNUSED(top);
-    dnnl_memory_desc_t y = places(&t->y, &whole->y);
-    dnnl_memory_desc_t x = matrix(&t->x, t->x.dim[2] * t->x.dim[3], t->x.dim[1], 1, whole->x.dim[2] * whole->x.dim[3]);
-    dnnl_memory_desc_t w = matrix(&t->w, t->w.dim[0], t->w.dim[1], t->w.dim[1], 1);
+    struct prim_layout y = places(&t->y, &whole->y);
+    struct prim_layout x = matrix(&t->x, t->x.dim[2] * t->x.dim[3], t->x.dim[1], 1, whole->x.dim[2] * whole->x.dim[3]);
+    struct prim_layout w = matrix(&t->w, t->w.dim[0], t->w.dim[1], t->w.dim[1], 1);
     return product_new(&x, &y, &w, k->threads, prim, scratch_bytes);
 }
 
@@ -620,16 +599,9 @@ w_new(const struct kcall *k, const struct three *t, const struct three *whole, i
                  s = read_conv_shape(k->call->attr, t, whole, top);
     struct prim_arg arg[] = {
         {DNNL_ARG_SRC, 0, s.x}, {DNNL_ARG_DIFF_DST, 1, s.y}, {DNNL_ARG_DIFF_WEIGHTS, PRIM_OUT, s.w}};
-    dnnl_primitive_desc_t hint, pd;
-    dnnl_convolution_desc_t op;
-    TRY(prim_check(dnnl_dilated_convolution_backward_weights_desc_init(&op, dnnl_convolution_direct, &s.any_x, &s.any_w,
-                                                                       NULL, &s.any_y, s.stride, s.dilate, s.padding,
-                                                                       s.padding_end),
-                   "convolution"));
-    TRY(conv_forward(&of_ahead, k->threads, &hint));
-    int status = prim_describe(&op, k->threads, hint, NULL, false, &pd);
-    dnnl_primitive_desc_destroy(hint);
-    TRY(status);
+    dnnl_primitive_desc_t pd;
+    s.op.kind = PRIM_CONV_WEIGHTS;
+    TRY(prim_describe(&s.op, &of_ahead.op, k->threads, &pd));
     return prim_new(pd, 3, arg, k->threads, prim, scratch_bytes);
 }
 

@@ -8,26 +8,18 @@
 /* Limit of image and result in one run, bytes; such a run takes some tens of milliseconds. */
 int64_t mean_part_bytes = 1 << 27;
 
-struct shape {
-    struct prim_arg x, y;
-    dnnl_alg_kind_t kind;
-    dnnl_dims_t kernel, stride, dilate, padding, padding_end;
-};
-
-static void
-describe_pool_view(const struct view *v, dnnl_memory_desc_t *out)
+static struct prim_layout
+nchw(const struct view *v)
 {
-    dnnl_dims_t size;
-    for (int i = 0; i < 4; i++) size[i] = v->dim[i];
-    dnnl_memory_desc_init_by_tag(out, 4, size, prim_dtype(v->dtype), dnnl_nchw);
+    return (struct prim_layout){
+        prim_dtype(v->dtype), 4, {v->dim[0], v->dim[1], v->dim[2], v->dim[3]}, .tag = dnnl_nchw};
 }
 
-static struct shape
-pool_shape(const struct plane *p, const struct view *x, const struct view *y)
+/* Describes the means of windows of x. */
+static struct prim_op
+mean_op(const struct plane *p, const struct view *x, const struct view *y)
 {
-    struct shape s = {.kind = p->count_padding ? dnnl_pooling_avg_include_padding : dnnl_pooling_avg_exclude_padding};
-    describe_pool_view(x, &s.x.desc);
-    describe_pool_view(y, &s.y.desc);
+    struct prim_op s = {.kind = PRIM_MEAN, .src = nchw(x), .dst = nchw(y), .count_padding = p->count_padding};
     for (int i = 0; i < 2; i++) {
         const struct window *w = &p->window[i];
         s.kernel[i] = w->kernel;
@@ -49,39 +41,29 @@ same_count(const struct plane *p)
 }
 
 static int
-pool_forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
+pool_forward(const struct prim_op *s, int threads, dnnl_primitive_desc_t *pd)
 {
-    dnnl_pooling_v2_desc_t op;
-    TRY(prim_check(dnnl_pooling_v2_forward_desc_init(&op, dnnl_forward_training, s->kind, &s->x.desc, &s->y.desc,
-                                                     s->stride, s->kernel, s->dilate, s->padding, s->padding_end),
-                   "pooling"));
-    return prim_describe(&op, threads, NULL, NULL, false, pd);
+    return prim_describe(s, NULL, threads, pd);
 }
 
 static int
-pool_backward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
+pool_backward(const struct prim_op *s, int threads, dnnl_primitive_desc_t *pd)
 {
-    dnnl_pooling_v2_desc_t op;
-    dnnl_primitive_desc_t hint;
-    TRY(prim_check(dnnl_pooling_v2_backward_desc_init(&op, s->kind, &s->x.desc, &s->y.desc, s->stride, s->kernel,
-                                                      s->dilate, s->padding, s->padding_end),
-                   "pooling"));
-    TRY(pool_forward(s, threads, &hint));
-    int status = prim_describe(&op, threads, hint, NULL, false, pd);
-    dnnl_primitive_desc_destroy(hint);
-    return status;
+    struct prim_op gradient = *s;
+    gradient.kind = PRIM_MEAN_DATA;
+    return prim_describe(&gradient, s, threads, pd);
 }
 
 /* Returns true if oneDNN has a fast implementation for the shape: for at least 16 channels, as measured. */
 static bool
 is_fast(const struct plane *p, const struct view *x, const struct view *y, int threads,
-        int (*make)(const struct shape *s, int threads, dnnl_primitive_desc_t *pd))
+        int (*make)(const struct prim_op *s, int threads, dnnl_primitive_desc_t *pd))
 {
     if (x->dtype != y->dtype || prim_dtype(x->dtype) == dnnl_data_type_undef) return false;
     if (!view_numel(x) || !view_numel(y) || !plane_fits(p) || !same_count(p)) return false;
     /* One image would run too long before a check for a stop. */
     if (image_bytes(x) + image_bytes(y) > mean_part_bytes) return false;
-    struct shape s = pool_shape(p, x, y);
+    struct prim_op s = mean_op(p, x, y);
     dnnl_primitive_desc_t pd;
     if (make(&s, threads, &pd)) return false;
     bool plain = prim_is_plain(pd);
@@ -115,8 +97,8 @@ mean_prepare(const struct kcall *k, const struct plane *p, void **state, size_t 
 {
     struct view x = k->in[0], y = k->out[0];
     x.dim[0] = y.dim[0] = images_at_once(&x, &y, k->threads);
-    struct shape s = pool_shape(p, &x, &y);
-    struct prim_arg arg[] = {{DNNL_ARG_SRC, 0, s.x.desc}, {DNNL_ARG_DST, PRIM_OUT, s.y.desc}};
+    struct prim_op s = mean_op(p, &x, &y);
+    struct prim_arg arg[] = {{DNNL_ARG_SRC, 0, s.src}, {DNNL_ARG_DST, PRIM_OUT, s.dst}};
     dnnl_primitive_desc_t pd;
     TRY(pool_forward(&s, k->threads, &pd));
     TRY(prim_new(pd, 2, arg, k->threads, state, scratch_bytes));
@@ -129,8 +111,8 @@ mean_back_prepare(const struct kcall *k, const struct plane *p, void **state, si
 {
     struct view x = k->out[0], y = k->in[0];
     x.dim[0] = y.dim[0] = images_at_once(&x, &y, k->threads);
-    struct shape s = pool_shape(p, &x, &y);
-    struct prim_arg arg[] = {{DNNL_ARG_DIFF_DST, 0, s.y.desc}, {DNNL_ARG_DIFF_SRC, PRIM_OUT, s.x.desc}};
+    struct prim_op s = mean_op(p, &x, &y);
+    struct prim_arg arg[] = {{DNNL_ARG_DIFF_DST, 0, s.dst}, {DNNL_ARG_DIFF_SRC, PRIM_OUT, s.src}};
     dnnl_primitive_desc_t pd;
     TRY(pool_backward(&s, k->threads, &pd));
     TRY(prim_new(pd, 2, arg, k->threads, state, scratch_bytes));

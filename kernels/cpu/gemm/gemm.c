@@ -217,10 +217,11 @@ gemm_takes(const struct kcall *k, int i)
 /* ---- the primitive ---- */
 
 static void
-describe_matrix(const struct gemm *g, int i, int nbatch, dnnl_memory_desc_t *out)
+describe_matrix(const struct gemm *g, int i, int nbatch, struct prim_layout *out)
 {
     const struct matrix *x = &g->x[i];
-    dnnl_dims_t size, stride;
+    *out = (struct prim_layout){.dtype = prim_dtype(g->dtype[i]), .ndim = nbatch + 2};
+    int64_t *size = out->size, *stride = out->stride;
     int64_t dense = x->rows * x->cols; /* for broadcast dimensions any value is right */
     for (int d = 0; d < nbatch; d++) {
         int64_t step = g->batch[d].step[i];
@@ -229,7 +230,6 @@ describe_matrix(const struct gemm *g, int i, int nbatch, dnnl_memory_desc_t *out
     }
     size[nbatch] = x->rows, size[nbatch + 1] = x->cols;
     stride[nbatch] = x->row, stride[nbatch + 1] = x->col;
-    dnnl_memory_desc_init_by_strides(out, nbatch + 2, size, prim_dtype(g->dtype[i]), stride);
 }
 
 /* Chooses between two implementations in oneDNN: its first choice, small-block kernels, and its second, the older
@@ -258,10 +258,14 @@ gemm_prefers(const struct gemm *g)
 static int
 gemm_describe(const struct gemm *g, int nbatch, int threads, bool add, struct prim_arg *arg, dnnl_primitive_desc_t *pd)
 {
-    for (int i = 0; i < NMATRIX; i++) describe_matrix(g, i, nbatch, &arg[i].desc);
-    dnnl_matmul_desc_t op;
-    TRY(prim_check(dnnl_matmul_desc_init(&op, &arg[A].desc, &arg[B].desc, NULL, &arg[C].desc), "matmul"));
-    return prim_describe(&op, threads, NULL, nbatch ? NULL : gemm_prefers(g), add, pd);
+    for (int i = 0; i < NMATRIX; i++) describe_matrix(g, i, nbatch, &arg[i].layout);
+    const struct prim_op op = {.kind = PRIM_MATMUL,
+                               .src = arg[A].layout,
+                               .weights = arg[B].layout,
+                               .dst = arg[C].layout,
+                               .add = add,
+                               .prefer = nbatch ? NULL : gemm_prefers(g)};
+    return prim_describe(&op, NULL, threads, pd);
 }
 
 struct gemm_panel gemm_panel = {7e9, 1024, 16};
@@ -531,18 +535,16 @@ gemm_one(const struct gemm *g, bool add, void **product, size_t *scratch_bytes)
 int
 gemm_dense(const struct dense_product *p, void **product, size_t *scratch_bytes)
 {
-    static const int role[NMATRIX] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-    const dnnl_dims_t size[NMATRIX] = {{p->m, p->k}, {p->k, p->n}, {p->m, p->n}};
-    const bool columns[NMATRIX] = {p->a_columns, p->b_columns};
-    struct prim_arg arg[NMATRIX];
-    dnnl_matmul_desc_t op;
+    dnnl_data_type_t dtype = prim_dtype(p->dtype);
+    const struct prim_op op = {.kind = PRIM_MATMUL,
+                               .src = {dtype, 2, {p->m, p->k}, .tag = p->a_columns ? dnnl_ba : dnnl_ab},
+                               .weights = {dtype, 2, {p->k, p->n}, .tag = p->b_columns ? dnnl_ba : dnnl_ab},
+                               .dst = {dnnl_f32, 2, {p->m, p->n}, .tag = dnnl_ab},
+                               .add = p->add};
+    const struct prim_arg arg[NMATRIX] = {{.arg = DNNL_ARG_SRC, .layout = op.src},
+                                          {.arg = DNNL_ARG_WEIGHTS, .layout = op.weights},
+                                          {.arg = DNNL_ARG_DST, .layout = op.dst}};
     dnnl_primitive_desc_t pd;
-    for (int i = 0; i < NMATRIX; i++) {
-        arg[i] = (struct prim_arg){.arg = role[i]};
-        dnnl_memory_desc_init_by_tag(&arg[i].desc, 2, size[i], i == C ? dnnl_f32 : prim_dtype(p->dtype),
-                                     columns[i] ? dnnl_ba : dnnl_ab);
-    }
-    TRY(prim_check(dnnl_matmul_desc_init(&op, &arg[A].desc, &arg[B].desc, NULL, &arg[C].desc), "matmul"));
-    TRY(prim_describe(&op, 1, NULL, NULL, p->add, &pd));
+    TRY(prim_describe(&op, NULL, 1, &pd));
     return prim_new(pd, NMATRIX, arg, 1, product, scratch_bytes);
 }

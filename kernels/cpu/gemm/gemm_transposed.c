@@ -46,28 +46,25 @@ a_lies(const struct gemm_transposed_sizes *t)
     return t->a_col != 1;
 }
 
-static void
-describe_gemm_matrix(int64_t rows, int64_t cols, int64_t row, dnnl_memory_desc_t *out)
+static struct prim_layout
+matrix_layout(int64_t rows, int64_t cols, int64_t row)
 {
-    dnnl_memory_desc_init_by_strides(out, 2, (dnnl_dims_t){rows, cols}, dnnl_f32, (dnnl_dims_t){row, 1});
+    return (struct prim_layout){dnnl_f32, 2, {rows, cols}, .stride = {row, 1}};
 }
 
 int
 gemm_transposed_make(const struct gemm_transposed_sizes *t, int threads, void **state, size_t *scratch_bytes)
 {
-    enum { B, A, C, NARG };
-    struct prim_arg arg[NARG] = {[B] = {.arg = DNNL_ARG_SRC, .from = 1},
-                                 [A] = {.arg = DNNL_ARG_WEIGHTS, .from = 0},
-                                 [C] = {.arg = DNNL_ARG_DST, .from = PRIM_OUT}};
-    dnnl_matmul_desc_t op;
+    const struct prim_op op = {.kind = PRIM_MATMUL,
+                               .src = matrix_layout(t->n, t->k, t->b_col),
+                               .weights = matrix_layout(t->k, t->m, a_lies(t) ? t->a_col : t->m),
+                               .dst = matrix_layout(t->n, t->m, t->m)};
+    const struct prim_arg arg[] = {
+        {DNNL_ARG_SRC, 1, op.src}, {DNNL_ARG_WEIGHTS, 0, op.weights}, {DNNL_ARG_DST, PRIM_OUT, op.dst}};
     dnnl_primitive_desc_t pd;
     void *prim;
-    describe_gemm_matrix(t->n, t->k, t->b_col, &arg[B].desc);
-    describe_gemm_matrix(t->k, t->m, a_lies(t) ? t->a_col : t->m, &arg[A].desc);
-    describe_gemm_matrix(t->n, t->m, t->m, &arg[C].desc);
-    TRY(prim_check(dnnl_matmul_desc_init(&op, &arg[B].desc, &arg[A].desc, NULL, &arg[C].desc), "matmul"));
-    TRY(prim_describe(&op, threads, NULL, NULL, false, &pd));
-    TRY(prim_new(pd, NARG, arg, threads, &prim, scratch_bytes));
+    TRY(prim_describe(&op, NULL, threads, &pd));
+    TRY(prim_new(pd, 3, arg, threads, &prim, scratch_bytes));
     struct turned *made = must_alloc(sizeof *made);
     *made = (struct turned){.size = *t, .prim = prim, .threads = threads};
     made->a_at = (*scratch_bytes + 63) / 64 * 64;
