@@ -6,6 +6,7 @@ return check.names("models", {
   gpt2 = require "rille.models.gpt2",
   llama = require "rille.models.llama",
   load = require "rille.models.load",
+  lora = require "rille.models.lora",
   moe = require "rille.models.moe",
   resnet = require "rille.models.resnet",
 })
