@@ -43,24 +43,26 @@ local function check_shapes(x, weight, labels)
   local width = table.remove(want)
   check.that(#want > 0 and weight.ndim == 2 and weight.shape[2] == width,
     "%s: expected x (..., d) and weight (classes, d), found {%s} and {%s}", WHO, table.concat(x.shape, ", "), table.concat(weight.shape, ", "))
+  check.that(layout.is_float(weight), "%s: weight must be of a float dtype, found %s", WHO, weight.dtype)
   check.that(table.concat(want, ",") == table.concat(labels.shape, ","), "%s: labels must have shape {%s}, found {%s}", WHO,
     table.concat(want, ", "), table.concat(labels.shape, ", "))
 end
 
 return check.limited(WHO, function(x, weight, labels, given)
-  local o = check.options(WHO, given, {bias = check.none, chunk = 1024, reduction = "mean", ignore_index = -100, label_smoothing = 0})
-  check.count(WHO, "chunk", o.chunk)
+  local o = check.options(WHO, given, {bias = check.none, chunks = 8, reduction = "mean", ignore_index = -100, label_smoothing = 0})
+  check.count(WHO, "chunks", o.chunks)
   check.that(o.reduction == "mean" or o.reduction == "sum" or o.reduction == "none",
     "%s: reduction must be \"mean\", \"sum\" or \"none\", found %s", WHO, check.shown(o.reduction))
   check_shapes(x, weight, labels)
   local axis, none = x.ndim - 2, o.reduction == "none"
   local ranks, n = layout.shard_count(x, axis), x.shape[axis + 1]
   if n % ranks ~= 0 then ranks = 1 end
-  local size = math.max(1, o.chunk * n // (labels:numel() > 0 and labels:numel() or 1) // ranks)
+  local each = n // ranks
+  local count = math.max(1, math.min(o.chunks, each))
   local options = {reduction = none and "none" or "sum", ignore_index = o.ignore_index, label_smoothing = o.label_smoothing}
   local xs, ys, parts = in_parts(x, axis, ranks), in_parts(labels, axis, ranks), {}
-  for first = 0, n // ranks - 1, size do
-    local stop = math.min(first + size, n // ranks)
+  for k = 1, count do
+    local first, stop = (k - 1) * each // count, k * each // count
     local part = recompute(chunk_loss, merged(xs:slice(axis + 1, first, stop), axis), weight, merged(ys:slice(axis + 1, first, stop), axis),
       o.bias, options)
     parts[#parts + 1] = none and in_parts(part, axis, ranks) or part
