@@ -53,21 +53,24 @@ local function of_messages(messages, o, where)
   return ids, counts
 end
 
--- Returns the positions of an example: ids {x}, labels {y}.
+-- Returns the positions of an example, ids {x} and labels {y}; nil if none of the positions has a label.
 local function positions_of(example, o, where)
   check.that(type(example) == "table", "%s: expected an object with messages, or with prompt and completion, found %s", where, check.shown(example))
   local ids, counts
   if example.messages ~= nil then ids, counts = of_messages(example.messages, o, where) else ids, counts = of_completion(example, o, where) end
   local one = {x = {}, y = {}}
-  for i = 1, math.min(#ids - 1, o.length) do one.x[i], one.y[i] = ids[i], counts[i + 1] and ids[i + 1] or IGNORED end
-  return one
+  for i = 1, math.min(#ids - 1, o.length) do
+    one.x[i], one.y[i] = ids[i], counts[i + 1] and ids[i + 1] or IGNORED
+    one.labelled = one.labelled or counts[i + 1]
+  end
+  return one.labelled and one or nil
 end
 
--- Returns the examples of a list, or of a file of JSON lines.
+-- Returns the examples of a list, or of a file of JSON lines, that have a label.
 local function read_examples(from, o)
   local list = {}
   if type(from) == "table" then
-    for k, example in ipairs(from) do list[k] = positions_of(example, o, ("%s: example %d"):format(WHO, k)) end
+    for k, example in ipairs(from) do list[#list + 1] = positions_of(example, o, ("%s: example %d"):format(WHO, k)) end
   else
     local number = 0
     for line in (files.read(WHO, from) .. "\n"):gmatch("(.-)\r?\n") do
@@ -76,7 +79,7 @@ local function read_examples(from, o)
       if line:find("%S") then list[#list + 1] = positions_of(json.decode(line, where), o, where) end
     end
   end
-  check.that(#list > 0, "%s: expected at least one example, found none", WHO)
+  check.that(#list > 0, "%s: no example has a token of an answer within %d positions; raise length, or check the examples", WHO, o.length)
   return list
 end
 

@@ -136,7 +136,8 @@ Attention has a mask of (batch, 1, length, length), so its memory is quadratic i
     text = [[
 Reads conversations as rows of ids and labels, for instruction tuning; only tokens of answers are labels.
 A line of the file, or an entry of the list, is {"messages": [{"role": ..., "content": ...}, ...]} or
-{"prompt": ..., "completion": ...}. Other labels are -100, which cross_entropy ignores. Long examples are cut.]],
+{"prompt": ..., "completion": ...}. Other labels are -100, which cross_entropy ignores. Long examples are cut; an example that has no token of an answer within
+length is left out.]],
     args = [[
 from: string, a file of JSON lines; or a list of tables
 tokenizer: rille.tokenizer; messages use its chat template
@@ -148,7 +149,7 @@ pad: integer, default 0; id after the last example of a row
 placement: devices of the tensors
 sbp: layout, default "B"]],
     returns = "ids x and labels y (rows, length), shifted by one; with pack also document numbers for rille.models.packed",
-    errors = "an example without messages, or without prompt and completion; the error names file and line",
+    errors = "an example without messages, or without prompt and completion; the error names file and line;\nno example has a token of an answer within length",
     code = [[
 t = rille.tokenizer.train({'aaab aaab'}, {size = 257})
 x, y = rille.data.chats({{prompt = 'x', completion = 'y'}}, {tokenizer = t, length = 3})]],

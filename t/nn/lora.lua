@@ -223,6 +223,9 @@ tap.group("conversations", function()
     want = k == 0 and 0 or k
   end
   tap.ok(shown(a, b, 1):find("^_Yo</s>_yes</s>_ two"), "packed labels stand in order", shown(a, b, 1))
+  tap.is(rille.data.chats(path, {tokenizer = tok, length = 14, template = template}).shape, {1, 14}, "an example without a label is left out")
+  tap.fails(function() rille.data.chats(path, {tokenizer = tok, length = 2, template = template}) end,
+    {"no example has a token of an answer within 2 positions; raise length"}, "no label")
   tap.fails(function() rille.data.chats(path, {tokenizer = tok}) end, {"lora.lua", "length must be a positive integer"}, "no length")
   tap.fails(function() rille.data.chats({{prompt = "a"}}, {tokenizer = tok, length = 4}) end, {"example 1: completion must be a string, found nil"},
     "no completion")
