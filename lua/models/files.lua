@@ -264,6 +264,10 @@ function files.save(kind, model, dir, given)
   dir = rille._path(check.path(("models.%s: save"):format(kind.name), "the name of a folder", dir), true)
   check.that(not is_file(dir), "models.%s: save: '%s' is a file; expected a folder", kind.name, dir)
   local options = check.options("models." .. kind.name .. ": save", given, {max_shard_size = "5GB"})
+  for path, m in model:named_modules() do
+    check.that(not model.quantized or getmetatable(m) ~= rille.nn.LoRA,
+      "models.%s: save: the int8 weight of '%s' cannot hold its adapter; rille.models.lora.save(m, dir) saves the adapters", kind.name, path)
+  end
   if not model.quantized then described(("models.%s: save"):format(kind.name), kind, model) end
   local words, config = {}, model.config
   for name, value in pairs(model.theirs or kind.unsaid or {}) do words[name] = value end

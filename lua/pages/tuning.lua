@@ -162,7 +162,8 @@ x, y = rille.data.chats({{prompt = 'x', completion = 'y'}}, {tokenizer = t, leng
     sign = 'rille.linear_cross_entropy(x, weight, labels, {bias =, chunks = 8, reduction = "mean", ignore_index = -100, label_smoothing = 0})',
     text = [[
 Computes the cross entropy of the logits x weight^T without holding all logits in memory.
-The axis before the last one of x is divided into chunks. Backward computes the logits of a chunk again.]],
+The axis before the last one of x is divided into chunks. Backward computes the logits of a chunk again. A model whose
+m:logits(x) also scales or bounds the product (Gemma 2, Cohere, Granite) needs cross_entropy.]],
     args = [[
 x: tensor (..., d), such as m:features(ids)
 weight: tensor (classes, d), such as m.lm_head.weight

@@ -231,6 +231,33 @@ tap.group("conversations", function()
     "no completion")
 end)
 
+tap.group("modes and checkpoints", function()
+  rille.manual_seed(2)
+  local function new() return lora(rille.models.llama.new{vocab = 31, length = 12, layers = 1, heads = 2, width = 16}, {r = 2, dropout = 0.5}) end
+  local m = new()
+  local x = T{{3, 1, 4, 1, 5}}
+  for _, p in ipairs(m:parameters()) do rille.nn.init.normal_(p, 0, 0.3) end
+  tap.ok(m(x):sub(m(x)):abs():max():item() > 0, "dropout is on in training mode")
+  local want = m:eval()(x):totable()
+  tap.is(m(x):totable(), want, "dropout is off in evaluation mode")
+  rille.checkpoint.save(dir .. "/run", {model = m})
+  local other = new():eval()
+  rille.checkpoint.load(dir .. "/run", {model = other})
+  tap.is(other(x):totable(), want, "a checkpoint restores base and adapters")
+  local step = rille.graph(function(t) return m(t) end)
+  tap.near(step(x):totable(), want, "a compiled step has the adapters")
+  local plain = lora.without(m, m, x):totable()
+  tap.near(lora.without(m, step, x):totable(), plain, "a compiled step runs without adapters")
+  tap.near(step(x):totable(), want, "and has them again afterwards")
+  lora.merge(m)
+  tap.near(step(x):totable(), want, "a compiled step follows a merge", 1e-5, 1e-5)
+  m:save(base)
+  local small = lora(rille.models.load(base, {quantize = "int8"}), {r = 2})
+  tap.fails(function() small:save(out) end, {"the int8 weight of 'layers.0.attention.q_proj' cannot hold its adapter"}, "int8 weights with adapters")
+  tap.fails(function() lora.merge(small) end, {"an int8 weight cannot hold an adapter"}, "a merge into int8 weights")
+  os.execute(("rm -rf '%s'"):format(base))
+end)
+
 tap.group("errors", function()
   local m = rille.models.llama.new{vocab = 31, length = 12, layers = 1, heads = 2, width = 16, tied = true}
   tap.fails(function() lora(m, {targets = {"q"}}) end, {"lora.lua", "the target 'q' names no linear layer; the names are: down_proj"}, "an unknown target")
