@@ -3,13 +3,14 @@
 --   rille examples/finetune.lua gpt2 tuned --text book.txt
 --   rille examples/finetune.lua gpt2 tuned --ids ids.txt --recipe dp-tp     ids instead of text: needs no tokenizer
 --   rille examples/finetune.lua gpt2 tuned --tokens train.bin               token files of llm.c
+--   rille examples/finetune.lua llama tuned --chats train.jsonl --lora 8     adapters, from conversations; --int8: on int8 weights
 --
 -- recipes.lua lists the names for --recipe.
 
 local rille = require "rille"
 local optim = rille.optim
 
-local o = rille.args(arg, {"from", "to", text = "", ids = "", tokens = "", recipe = "single", steps = 100, batch = 4, length = 128,
+local o = rille.args(arg, {"from", "to", text = "", ids = "", tokens = "", chats = "", lora = 0, int8 = false, recipe = "single", steps = 100, batch = 4, length = 128,
   lr = 1e-4, warmup = 10, ["micro-batches"] = 1, seed = 1, bf16 = false, dropout = 0.0, log = ""})
 local from, to = o.from, o.to
 for name, least in pairs{steps = 1, batch = 1, length = 2, warmup = 0, ["micro-batches"] = 1, dropout = 0} do
@@ -18,18 +19,24 @@ end
 rille.manual_seed(o.seed)
 
 local given = {}
-for _, name in ipairs{"text", "ids", "tokens"} do given[#given + 1] = o[name] ~= "" and "--" .. name or nil end
+for _, name in ipairs{"text", "ids", "tokens", "chats"} do given[#given + 1] = o[name] ~= "" and "--" .. name or nil end
 if #given ~= 1 then
-  error("expected one of --text, --ids and --tokens, found " .. (#given > 1 and table.concat(given, " and ") or "none"), 0)
+  error("expected one of --text, --ids, --tokens and --chats, found " .. (#given > 1 and table.concat(given, " and ") or "none"), 0)
 end
+if o.int8 and o.lora == 0 then error("--int8 needs --lora: int8 weights are not trained", 0) end
 rille.train.saves_to(to, "folder")
 
 local placement, how = dofile((arg[0]:match("^(.*/)") or "./") .. "recipes.lua")(o.recipe)
 
 -- ---- the model in its layout; a rank reads only its own shards ----
 
-local model = rille.models.load(from, {placement = placement, parallel = how, dtype = "f32",
+local model = rille.models.load(from, {placement = placement, parallel = how, dtype = "f32", quantize = o.int8 and "int8" or nil,
   dropout = o.dropout > 0 and o.dropout or nil}) -- dropout exists only for GPT-2
+
+if o.lora > 0 then
+  rille.models.lora(model, {r = o.lora, alpha = 2 * o.lora, targets = "all-linear"}):train()
+  if how then rille.parallel(model, how) end -- the recipe's layouts of adapters
+end
 
 -- ---- ids, in windows whose order depends on the seed ----
 
@@ -45,14 +52,28 @@ if o.ids ~= "" then
   for word in read(o.ids):gmatch("[^%s,]+") do
     ids[#ids + 1] = math.tointeger(tonumber(word)) or error(("%s: an id must be an integer, found '%s'"):format(o.ids, word), 0)
   end
+elseif o.chats ~= "" then
+  tokens = rille.tokenizer(from .. "/tokenizer.json")
 elseif o.tokens == "" then
   tokens = rille.tokenizer(from .. "/tokenizer.json")
   -- begins the text with the ids with which the model's training texts began
   ids = tokens:encode(read(o.text), {add_special_tokens = true})
 end
 local x, length = rille.parallel.input(model), math.min(o.length, model.config.length)
-local data = rille.data.tokens(ids, {batch = o.batch, length = length, seed = o.seed, vocab = model.config.vocab,
-  placement = x.placement, sbp = x.sbp, labels = rille.parallel.labels(model)})
+local data, where = nil, rille.parallel.labels(model)
+if o.chats ~= "" then
+  local eos = model.config.eos_token_id
+  local a, b = rille.data.chats(o.chats, {tokenizer = tokens, length = length, placement = x.placement, sbp = x.sbp,
+    eos = type(eos) == "table" and eos[1] or eos})
+  data = rille.data.loader{a, b, batch = o.batch, shuffle = true, seed = o.seed, drop_last = true}
+else
+  data = rille.data.tokens(ids, {batch = o.batch, length = length, seed = o.seed, vocab = model.config.vocab,
+    placement = x.placement, sbp = x.sbp, labels = where})
+end
+local function next_batch()
+  local a, b = data:next()
+  return a, o.chats ~= "" and b:to_global(where) or b
+end
 
 -- ---- training ----
 
@@ -72,7 +93,7 @@ local log = o.log ~= "" and assert(io.open(o.log, "w"))
 local first, last
 for t = 0, o.steps - 1 do
   opt.lr = lr(t)
-  last = step(data:next()):item()
+  last = step(next_batch()):item()
   if not (math.abs(last) < math.huge) then
     error(("step %d: the loss is %g, nothing is saved; try a lower --lr"):format(t + 1, last), 0)
   end
@@ -83,6 +104,6 @@ end
 line:finish()
 if log then assert(log:close()) end
 
-model:save(to)
+if o.lora > 0 then rille.models.lora.save(model, to) else model:save(to) end
 if tokens then tokens:save(to .. "/tokenizer.json") end
 print(("first loss %.4f, last loss %.4f; saved in %s"):format(first, last, to))

@@ -115,6 +115,7 @@ function data.loader(given)
 end
 
 data.tokens = require "rille.data.tokens"
+data.chats = require "rille.data.chats"
 data.csv, data.text = files.csv, files.text
 
 return check.names("data", data)

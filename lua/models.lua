@@ -6,6 +6,8 @@ return check.names("models", {
   gpt2 = require "rille.models.gpt2",
   llama = require "rille.models.llama",
   load = require "rille.models.load",
+  lora = require "rille.models.lora",
   moe = require "rille.models.moe",
+  packed = require "rille.models.packed",
   resnet = require "rille.models.resnet",
 })

@@ -9,6 +9,7 @@ local layers = {
   Linear = require "rille.nn.linear",
   Int8Linear = require "rille.nn.int8_linear",
   Int8Experts = require "rille.nn.int8_experts",
+  LoRA = require "rille.nn.lora",
   Embedding = require "rille.nn.embedding",
   Positions = require "rille.nn.positions",
   Conv1d = require("rille.nn.conv").Conv1d,

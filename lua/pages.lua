@@ -45,7 +45,7 @@ local WORDS = {
 
 local pages, rows = {}, {}
 local methods = debug.getmetatable(rille.tensor(0)).__methods
-for _, file in ipairs{"functions", "layouts", "tensors", "operators", "nn", "layers", "modules", "steps", "training", "data", "models"} do
+for _, file in ipairs{"functions", "layouts", "tensors", "operators", "nn", "layers", "modules", "steps", "training", "data", "models", "tuning"} do
   for name, row in pairs(require("rille.pages." .. file)) do
     assert(not rows[name], name)
     rows[name] = row
@@ -179,7 +179,7 @@ function pages.words(name, option)
 end
 
 -- Modules that are loaded on first use. pages.below() lists the names inside a module or a kind of object.
-pages.modules = {"args", "autocast", "checkpoint", "data", "func", "io", "models", "nn", "operator", "optim", "parallel", "per_rank", "plot",
+pages.modules = {"args", "autocast", "checkpoint", "data", "dpo_loss", "func", "io", "linear_cross_entropy", "models", "nn", "operator", "optim", "parallel", "per_rank", "plot",
   "recover", "scan", "snapshot", "stopping", "tokenizer", "train"}
 
 local inner_of = {}

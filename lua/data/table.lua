@@ -9,7 +9,7 @@ local PIECE, MOST = 1 << 20, 1 << 32 -- in bytes: size of a read; maximum size o
 
 -- Reads a whole file. Fails if a byte matches the pattern `strange`, or the file has more than MOST bytes: some files
 -- never end. A folder can be opened but not read.
-local function read(who, path, strange)
+function files.read(who, path, strange)
   local file, why_not = io.open(rille._path(check.path(who, "the name of a file", path)), "rb")
   check.that(file, "%s: %s", who, why_not)
   local pieces, wrong, piece = {}, nil, nil
@@ -100,7 +100,7 @@ function files.csv(path, given)
   local who = "data.csv"
   local o = check.options(who, given, {separator = ",", header = false, dtype = "f32", placement = check.none, sbp = check.none})
   check_separator(who, o.separator)
-  local text, rows, names, at = read(who, path, "\0"), {}, nil, 0
+  local text, rows, names, at = files.read(who, path, "\0"), {}, nil, 0
   if text:sub(1, 3) == BYTE_ORDER_MARK then text = text:sub(4) end
   for line in text:gmatch("([^\n]*)\n?") do
     at, line = at + 1, line:gsub("\r$", "")
@@ -132,7 +132,7 @@ function files.text(path, given)
   local o = check.options(who, given, {tokenizer = check.none, placement = check.none, sbp = check.none})
   local meta = debug.getmetatable(o.tokenizer)
   check.that(o.tokenizer == nil or meta and meta.__name == "rille.tokenizer", "%s: tokenizer must be a rille.tokenizer, found %s", who, check.shown(o.tokenizer))
-  local text = read(who, path)
+  local text = files.read(who, path)
   local ids = o.tokenizer and o.tokenizer:encode(text) or nil
   if not ids then
     ids = {}

@@ -105,7 +105,7 @@ end
 -- attends to; nil: all. A layer with plain causal attention needs no mask: nil. x: embeddings of the ids.
 local function masks(c, x, cache)
   local where = {placement = x.placement, sbp = layout.replicated(x.placement)}
-  local at, made, n = cache and cache:positions(), {}, x.shape[2]
+  local at, made, n = cache and not cache.packed and cache:positions(), {}, x.shape[2]
   local keys = at and cache.room or n
   local needed = c.softcap or c.sinks or c.alibi
   local function make(window)

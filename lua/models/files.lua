@@ -19,7 +19,7 @@ local HEAD = "lm_head.weight"
 
 -- Calls visit(row) for each row of the kind's naming table, with %d replaced by each layer's number: {theirs, ours, ours..., turn
 -- =, ...}. rows: the table, if the file has other names than Hugging Face's.
-local function each_row(kind, config, visit, rows)
+function files.each_row(kind, config, visit, rows)
   if rows or type(kind.names) == "function" then
     for _, row in ipairs(rows or kind.names(config)) do visit(row) end
     return
@@ -61,7 +61,7 @@ local function pieces_of(kind, config, contents, path, report, rows)
   for _, entry in ipairs(contents) do has[entry.name] = entry end
   check.that(config.layers <= #contents, "models.%s: %s has %d tensors, which are not those of %d layers", kind.name, path,
     #contents, config.layers)
-  each_row(kind, config, function(row)
+  files.each_row(kind, config, function(row)
     local theirs = row[1]
     local bare = kind.prefix ~= "" and theirs:sub(1, #kind.prefix) == kind.prefix and theirs:sub(#kind.prefix + 1)
     local entry = has[theirs] or has[kind.prefix .. theirs] or bare and has[bare]
@@ -246,10 +246,13 @@ end
 
 local torch_dtypes = {f32 = "float32", bf16 = "bfloat16", f16 = "float16", f64 = "float64"}
 
--- Returns a model's tensors under Hugging Face's names.
+-- Returns a model's tensors under Hugging Face's names. Weights contain their adapters.
 local function tensors_of(kind, model)
   local state, tensors = model:state_dict(), {}
-  each_row(kind, model.config, function(row)
+  for path, m in model:named_modules() do
+    if getmetatable(m) == rille.nn.LoRA then state[path .. ".weight"] = m:merged_weight() end
+  end
+  files.each_row(kind, model.config, function(row)
     if not (row.head and model.config.tied) then tensors[row[1]] = pieces.join(row, state) end
   end)
   return tensors
@@ -260,7 +263,11 @@ end
 function files.save(kind, model, dir, given)
   dir = rille._path(check.path(("models.%s:save"):format(kind.name), "the name of a folder", dir), true)
   check.that(not is_file(dir), "models.%s:save: '%s' is a file; expected a folder", kind.name, dir)
-  local options = check.options("models." .. kind.name .. ": save", given, {max_shard_size = "5GB"})
+  local options = check.options("models." .. kind.name .. ":save", given, {max_shard_size = "5GB"})
+  for path, m in model:named_modules() do
+    check.that(not model.quantized or getmetatable(m) ~= rille.nn.LoRA,
+      "models.%s:save: the int8 weight of '%s' cannot hold its adapter; rille.models.lora.save(m, dir) saves the adapters", kind.name, path)
+  end
   if not model.quantized then described(("models.%s:save"):format(kind.name), kind, model) end
   local words, config = {}, model.config
   for name, value in pairs(model.theirs or kind.unsaid or {}) do words[name] = value end

@@ -4,7 +4,7 @@ return {
   data = {
     sign = "rille.data",
     text = "Reads data sets and cuts them into batches, in an order that depends on seed and epoch only.",
-    returns = "a table with loader, tokens, csv, text and permutation",
+    returns = "a table with loader, tokens, chats, csv, text and permutation",
     errors = "a name that the table does not have; the error names the nearest one",
     code = "order = rille.data.permutation(4, 1)",
     shows = "#order",

@@ -6,7 +6,7 @@ return {
     text = [[
 Has known models built from rille.nn: GPT-2, Llama, a mixture of experts, a ResNet.
 rille.models.gpt2.new{...} makes one with random weights, rille.models.load(folder) reads any Hugging Face folder.]],
-    returns = "a table with gpt2, llama, moe, resnet and load",
+    returns = "a table with gpt2, llama, moe, resnet, load, lora and packed",
     errors = "a name that the table does not have; the error names the nearest one",
     code = "m = rille.models.resnet.new{classes = 3, width = 4, blocks = {1}}",
     shows = "m(rille.ones(1, 3, 8, 8)).shape[2]",

@@ -66,8 +66,9 @@ end
 
 -- By role of a module and name of its parameter: the column in the table of axes.lua.
 local parameter_roles = {
-  column = {weight = "column", bias = "column_bias"}, head = {weight = "column", bias = "column_bias"},
-  embedding = {weight = "column"}, row = {weight = "row", bias = "row_bias"}, positions = {weight = "positions"},
+  column = {weight = "column", bias = "column_bias", lora_B = "column"},
+  head = {weight = "column", bias = "column_bias", lora_B = "column"},
+  embedding = {weight = "column"}, row = {weight = "row", bias = "row_bias", lora_A = "row"}, positions = {weight = "positions"},
   norm = {weight = "norm_weight", bias = "norm_weight"},
 }
 -- Column of the table of axes.lua, for a parameter that itself has the role.

@@ -116,7 +116,7 @@ local first = {
   ["early stopping"] = "checkpoint.save", tensorboard = "plot", wandb = "plot", zero = "parallel", checkpointing = "nn.Module.recompute",
   dropout = "dropout", softmax = "softmax", mask = "masked_fill", ["mixed precision"] = "autocast", distributed = "parallel",
   cuda = "device_info", gpu = "device_info", csv = "data.csv", jupyter = "help", torchrun = "workers", fsdp = "parallel", ddp = "parallel",
-  megatron = "parallel", lora = "nn.Module", tokenizer = "tokenizer", gguf = "load", profiler = "graph.trace", trace = "graph.trace",
+  megatron = "parallel", lora = "models.lora", tokenizer = "tokenizer", gguf = "load", profiler = "graph.trace", trace = "graph.trace",
   oom = "nn.Module.recompute", ["loss function"] = "cross_entropy", ["activation function"] = "relu", ["nan loss"] = "detect_nan",
   int8 = "nn.Int8Linear", chat = "tokenizer.chat", ["multi-gpu"] = "parallel", png = "load_npy",
 }

@@ -1,0 +1,258 @@
+-- lora.lua - low-rank adapters (nn.LoRA) for the linear layers of a model, and their folders in the format of PEFT.
+--
+--   rille.models.lora(m, {r = 8, alpha = 16, targets = {"q_proj", "v_proj"}})     adds adapters, freezes all else
+--   rille.models.lora.save(m, dir)        rille.models.lora(m, dir)
+--
+-- A PEFT folder names modules as the base model's file does. A tensor of the file that joins several parameters has one
+-- adapter there and several here: loading divides B, saving stacks A and puts the Bs on a diagonal.
+
+local rille = require "rille"
+local check = require "rille.check"
+local files = require "rille.models.files"
+local json = require "rille.json"
+local pin = require "rille.nn.pin"
+local nn = rille.nn
+
+local lora = {}
+
+local who = "models.lora"
+local PREFIX <const> = "base_model.model."
+
+local function check_model(where, m)
+  check.that(nn.Module.__is(m), "%s: expected a module, found %s", where, check.shown(m))
+end
+
+local function is_linear(m) return getmetatable(m) == nn.Linear or getmetatable(m) == nn.Int8Linear end
+
+-- Returns the adapters of a model, and their paths.
+local function adapters(where, m)
+  check_model(where, m)
+  local list, paths = {}, {}
+  for path, part in m:named_modules() do
+    if getmetatable(part) == nn.LoRA then list[#list + 1], paths[#paths + 1] = part, path end
+  end
+  check.that(#list > 0, "%s: the model has no adapters; rille.models.lora(m, {r = 8}) adds them", where)
+  return list, paths
+end
+
+-- ---- adding ----
+
+-- Replaces linear layers by nn.LoRA, and freezes all other parameters. options: options of nn.LoRA by path.
+local function add(m, options)
+  local tied = {}
+  for _, found in ipairs(m:named_tensors()) do tied[found.tensor] = (tied[found.tensor] or 0) + 1 end
+  local paths = check.sorted_keys(options)
+  for _, path in ipairs(paths) do
+    local holder, key = pin.field(m, path)
+    check.that(tied[holder[key].weight] == 1, "%s: the weight of '%s' is tied to another parameter; choose other targets", who, path)
+  end
+  for _, p in ipairs(m:parameters()) do p.requires_grad = false end
+  for _, path in ipairs(paths) do
+    local holder, key = pin.field(m, path)
+    local layer = holder[key]
+    holder[key] = nn.LoRA(layer, options[path])
+    holder[key].training, pin.of[holder[key]] = layer.training, pin.of[layer]
+  end
+  return m
+end
+
+local function ends_with(path, name) return path == name or path:sub(-#name - 1) == "." .. name end
+
+-- Returns the paths of the linear layers that the targets name.
+local function targeted(m, targets)
+  local all = targets == "all-linear"
+  check.that(all or type(targets) == "table" and #targets > 0,
+    "%s: targets must be a list of names of linear layers, or \"all-linear\", found %s", who, check.shown(targets))
+  local list, last, used = {}, {}, {}
+  for path, part in m:named_modules() do
+    if is_linear(part) then
+      last[path:match("[^.]*$")] = true
+      for _, name in ipairs(all and {not ends_with(path, "lm_head") and path or nil} or targets) do
+        check.that(type(name) == "string", "%s: targets must be a list of strings, found %s", who, check.shown(name))
+        if ends_with(path, name) then list[#list + 1], used[name] = path, true end
+      end
+    end
+  end
+  for _, name in ipairs(all and {} or targets) do
+    check.that(used[name], "%s: the target '%s' names no linear layer; the names are: %s", who, name,
+      table.concat(check.sorted_keys(last), ", "))
+  end
+  return list
+end
+
+-- ---- folders of PEFT ----
+
+-- Returns the names of linear layers in the model's files: {{theirs, ours, ours..., turn =}, ...}.
+local function rows_of(m)
+  local rows = {}
+  if not m.kind then
+    for path, part in m:named_modules() do rows[#rows + 1] = rawget(part, "weight") and {path, path} or nil end
+    return rows
+  end
+  files.each_row(m.kind, m.config, function(row)
+    local theirs, prefix = row[1]:match("^(.*)%.weight$"), m.kind.prefix
+    if not theirs or row.groups or row.stack or row.view or row.pairs or row.plus then return end
+    if not row.head and theirs ~= "lm_head" and theirs:sub(1, #prefix) ~= prefix then theirs = prefix .. theirs end
+    local one = {theirs, turn = row.turn}
+    for k = 2, #row do one[k] = row[k]:match("^(.*)%.weight$") end
+    rows[#rows + 1] = one
+  end)
+  return rows
+end
+
+-- Features of PEFT that change the result and are not supported: key -> the only accepted values.
+local plain = {bias = "none", use_dora = false, lora_bias = false, use_qalora = false, use_bdlora = false}
+local absent = {"modules_to_save", "layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens"}
+
+local function check_config(path, c)
+  check.that(type(c) == "table" and c.peft_type == "LORA", "%s: %s: peft_type must be \"LORA\", found %s", who, path,
+    type(c) == "table" and check.quoted(c.peft_type) or check.shown(c))
+  for key, value in pairs(plain) do
+    check.that(c[key] == nil or c[key] == json.null or c[key] == value, "%s: %s: %s must be %s, found %s", who, path, key,
+      check.shown(value), check.shown(c[key]))
+  end
+  for _, key in ipairs(absent) do
+    local v = c[key]
+    check.that(v == nil or v == json.null or type(v) == "table" and next(v) == nil, "%s: %s: %s is not supported", who, path, key)
+  end
+  check.number(who .. ": " .. path, "lora_alpha", c.lora_alpha, 0)
+end
+
+-- Returns alpha of a module: the entry of alpha_pattern whose key ends the module's name, or lora_alpha.
+local function alpha_of(c, name)
+  for key, alpha in pairs(type(c.alpha_pattern) == "table" and c.alpha_pattern or {}) do
+    if ends_with(name, (key:gsub("^%^", ""):gsub("%$$", ""):gsub("\\", ""))) then return alpha end
+  end
+  return c.lora_alpha
+end
+
+-- Adds the values of one adapter of the file to options and values, by path. A and B: tensors of the file.
+local function divide(m, row, c, a, b, options, values)
+  local from, rank = 0, a.shape[1]
+  for k = 2, #row do
+    local holder, key = pin.field(m, row[k])
+    local layer = holder[key]
+    check.that(is_linear(layer), "%s: '%s' must be a linear layer without an adapter", who, row[k])
+    local n_out, n_in = layer.weight.shape[1], layer.weight.shape[2]
+    check.that(a.shape[2] == n_in and b.shape[2] == rank and b.shape[1] >= from + n_out,
+      "%s: the adapter of '%s' has shapes {%s} and {%s}, which do not fit a weight of {%d, %d}", who, row[1],
+      table.concat(a.shape, ", "), table.concat(b.shape, ", "), n_out, n_in)
+    local dropout = type(c.lora_dropout) == "number" and c.lora_dropout or 0
+    options[row[k]] = {r = rank, alpha = alpha_of(c, row[1]), dropout = dropout, rslora = c.use_rslora == true}
+    values[row[k]] = {a, b:slice(0, from, from + n_out)}
+    from = from + n_out
+  end
+end
+
+-- Adds the adapters of a PEFT folder to a model.
+local function load(m, dir)
+  dir = rille._path(check.path(who, "the name of a folder", dir))
+  local path = dir .. "/adapter_config.json"
+  local c = json.load(path, who)
+  check_config(path, c)
+  local given, options, values, wrong = rille.load(dir .. "/adapter_model.safetensors"), {}, {}, {}
+  for _, row in ipairs(rows_of(m)) do
+    local name = PREFIX .. row[1]
+    local a, b = given[name .. ".lora_A.weight"], given[name .. ".lora_B.weight"]
+    if a and b then
+      divide(m, row, c, a, b, options, values)
+      given[name .. ".lora_A.weight"], given[name .. ".lora_B.weight"] = nil, nil
+    end
+  end
+  for _, name in ipairs(check.sorted_keys(given)) do wrong[#wrong + 1] = ("'%s' fits no linear layer of the model"):format(name) end
+  check.that(#wrong == 0, "%s: %s: %s", who, dir, check.problems(wrong))
+  check.that(next(values) ~= nil, "%s: %s has no adapters", who, dir)
+  add(m, options)
+  local state = {}
+  for ours, value in pairs(values) do state[ours .. ".lora_A"], state[ours .. ".lora_B"] = value[1], value[2] end
+  m:load_state_dict(state, {strict = false})
+  return m
+end
+
+-- Returns t, replicated on the placement of one device.
+local function replicated(t) return t:detach():to_global{placement = t.placement, sbp = "B"} end
+
+-- Returns A, B and the scaling of one adapter of a PEFT folder; nil if no part has an adapter. parts: linear layers, which one
+-- tensor of the file joins.
+local function joined(row, parts)
+  local as, bs, rank, scaling = {}, {}, 0, nil
+  for _, p in ipairs(parts) do rank = rank + (getmetatable(p) == nn.LoRA and p.r or 0) end
+  if rank == 0 then return nil end
+  local before = 0
+  for _, p in ipairs(parts) do
+    if getmetatable(p) == nn.LoRA then
+      check.that(scaling == nil or scaling == p.scaling, "%s.save: adapters of '%s' must have one scaling, found %g and %g", who, row[1],
+        scaling or 0, p.scaling)
+      local b, n = replicated(p.lora_B), p.weight.shape[1]
+      local here = {placement = b.placement, sbp = "B", dtype = b.dtype}
+      scaling, as[#as + 1] = p.scaling, replicated(p.lora_A)
+      bs[#bs + 1] = #parts == 1 and b or rille.concat({rille.zeros({n, before}, here), b, rille.zeros({n, rank - before - p.r}, here)}, 1)
+      before = before + p.r
+    else
+      bs[#bs + 1] = rille.zeros{p.weight.shape[1], rank}
+    end
+  end
+  return #as == 1 and as[1] or rille.concat(as, 0), #bs == 1 and bs[1] or rille.concat(bs, 0), scaling
+end
+
+-- Saves the adapters of a model as a PEFT folder.
+function lora.save(m, dir)
+  local where = who .. ".save"
+  local list = adapters(where, m)
+  dir = rille._path(check.path(where, "the name of a folder", dir), true)
+  local tensors, targets, ranks, alphas, turn, saved = {}, {}, {}, {}, false, 0
+  local first = list[1]
+  for _, row in ipairs(rows_of(m)) do
+    local parts = {}
+    for k = 2, #row do
+      local holder, key = pin.field(m, row[k])
+      parts[#parts + 1] = holder[key]
+      saved = saved + (getmetatable(holder[key]) == nn.LoRA and 1 or 0)
+    end
+    local a, b, scaling = joined(row, parts)
+    if a then
+      local name, rank = row[1], a.shape[1]
+      tensors[PREFIX .. name .. ".lora_A.weight"], tensors[PREFIX .. name .. ".lora_B.weight"] = a, b
+      targets[#targets + 1], turn = name, turn or row.turn ~= nil and row.turn
+      if rank ~= first.r then ranks[name] = rank end
+      if rank * scaling ~= first.r * first.scaling then alphas[name] = rank * scaling end
+    end
+  end
+  check.that(saved == #list, "%s: %d of %d adapters have no name of their own in files of this kind of model", where, #list - saved, #list)
+  rille.save(dir, tensors, {max_shard_size = "1000GB"})
+  os.rename(dir .. "/model.safetensors", dir .. "/adapter_model.safetensors")
+  rille._write(where, dir .. "/adapter_config.json", json.encode{peft_type = "LORA", task_type = "CAUSAL_LM", r = first.r,
+    lora_alpha = first.r * first.scaling, lora_dropout = first.dropout, target_modules = targets, bias = "none",
+    fan_in_fan_out = turn, inference_mode = true, rank_pattern = next(ranks) and ranks or nil,
+    alpha_pattern = next(alphas) and alphas or nil} .. "\n")
+end
+
+-- ---- use ----
+
+-- Adds the adapters to the weights (on = true, the default), or takes them out again.
+function lora.merge(m, on)
+  for _, part in ipairs((adapters(who .. ".merge", m))) do part:merge(on) end
+  return m
+end
+
+-- Returns the results of fn(...), computed by the base model: the adapters are off.
+function lora.without(m, fn, ...)
+  local list = adapters(who .. ".without", m)
+  check.that(rille._is_callable(fn), "%s.without: the second argument must be a function, found %s", who, check.shown(fn))
+  return nn.LoRA.__without(list, fn, ...)
+end
+
+local known = {r = 8, alpha = check.none, dropout = 0, rslora = false, targets = {"q_proj", "v_proj"}}
+
+return setmetatable(check.strict(who, lora), {
+  __call = check.limited_call(who, function(_, m, given)
+    check_model(who, m)
+    if type(given) == "string" then return load(m, given) end
+    local o, options = check.options(who, given, known), {}
+    for _, path in ipairs(targeted(m, o.targets)) do
+      options[path] = {r = o.r, alpha = o.alpha, dropout = o.dropout, rslora = o.rslora}
+    end
+    return add(m, options)
+  end),
+  __index = function(_, name) check.fail("rille.models.lora has no '%s'; it has save, merge and without, and can be called", check.named(name)) end,
+})

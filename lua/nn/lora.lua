@@ -1,0 +1,101 @@
+-- lora.lua - a linear layer with a low-rank adapter: y = x w^T + b + scaling (x A^T) B^T; A: (r, in), B: (out, r).
+-- Hu et al. 2021. With an nn.Int8Linear as base: Dettmers et al. 2023.
+--
+-- The weight and bias of the base are frozen. An nn.LoRA has the tensors of its base under the base's names, so names of
+-- files and roles of recipes apply to both classes.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+local start = require "rille.nn.start"
+local Int8Linear = require "rille.nn.int8_linear"
+local Linear = require "rille.nn.linear"
+
+local LoRA = Linear:extend("nn.LoRA")
+
+local who = "nn.LoRA"
+
+-- Returns the layout of a factor of the weight's update. S(axis) is kept, and every other entry of the weight's SBP
+-- becomes B. Axis 0 is sharded for B, axis 1 for A.
+local function layout_of(weight, axis)
+  local keep = ("S(%d)"):format(axis)
+  local sbp = weight.sbp:gsub(" order.*", ""):gsub("[SP]%b()", function(entry) return entry ~= keep and "B" or nil end)
+  return {placement = weight.placement, sbp = sbp}
+end
+
+-- Sets the frozen tensors of the base.
+local function take_base(self, layer)
+  if layer.scale then
+    self:buffer("weight", layer.weight)
+    self:buffer("scale", layer.scale)
+  else
+    layer.weight.requires_grad = false
+    self.weight = layer.weight
+  end
+  if not layer.bias then return end
+  layer.bias.requires_grad = false
+  self.bias = layer.bias
+end
+
+function LoRA:init(layer, options)
+  local class = type(layer) == "table" and getmetatable(layer)
+  check.that(class == Linear or class == Int8Linear, "%s: expected an nn.Linear or nn.Int8Linear, found %s", who,
+    class and rawget(class, "__name") or check.shown(layer))
+  options = check.options(who, options, {r = 8, alpha = check.none, dropout = 0, rslora = false})
+  check.count(who, "r", options.r)
+  local alpha = options.alpha or options.r
+  check.number(who, "alpha", alpha, 0)
+  self.r, self.dropout, self.merged = options.r, check.share(who, "dropout", options.dropout), false
+  self.scaling = alpha / (check.flag(who, "rslora", options.rslora) and options.r ^ 0.5 or options.r)
+  take_base(self, layer)
+  local n_out, n_in, dtype = layer.weight.shape[1], layer.weight.shape[2], (layer.scale or layer.weight).dtype
+  local a, b, bound = layout_of(layer.weight, 1), layout_of(layer.weight, 0), n_in ^ -0.5
+  self.lora_A = start.parameter((rille.rand({options.r, n_in}, a) * (2 * bound) - bound):to(dtype):to_global(a))
+  self.lora_B = start.parameter(rille.zeros({n_out, options.r}, {placement = b.placement, sbp = b.sbp, dtype = dtype}))
+end
+
+local off = setmetatable({}, {__mode = "k"}) -- adapters that are switched off
+
+-- Calls fn(...) without these adapters. Steps that were compiled with the adapters are retraced.
+function LoRA.__without(list, fn, ...)
+  local function switch(on)
+    for _, m in ipairs(list) do off[m] = not on or nil end
+    if not rille._tracing() then rille._generation() end
+  end
+  switch(false)
+  local undo <close> = setmetatable({}, {__close = function() switch(true) end})
+  return (function(...) return ... end)(fn(...))
+end
+
+function LoRA:forward(x)
+  local y = (self.scale and Int8Linear or Linear).forward(self, x)
+  if off[self] or self.merged then return y end
+  if self.training and self.dropout > 0 then x = x:dropout(self.dropout, true) end
+  local low = rille.matmul(x, self.lora_A:transpose(0, 1))
+  return y + rille.matmul(low, self.lora_B:transpose(0, 1)) * self.scaling
+end
+
+-- Returns the weight plus the adapter's update, in the weight's layout.
+function LoRA:merged_weight()
+  check.that(not self.scale, "%s:merged_weight: an int8 weight cannot hold an adapter; merge into the float model", who)
+  if self.merged then return self.weight:detach() end
+  return rille.no_grad(function()
+    return (self.weight + rille.matmul(self.lora_B, self.lora_A) * self.scaling):to_global(layout.of(self.weight)):detach()
+  end)
+end
+
+-- Adds the adapter's update to the weight, or subtracts the update if `on` is false.
+function LoRA:merge(on)
+  on = check.flag(who .. ":merge", "the argument", on == nil or on)
+  if on == self.merged then return self end
+  local value = on and self:merged_weight() or rille.no_grad(function()
+    return (self.weight - rille.matmul(self.lora_B, self.lora_A) * self.scaling):to_global(layout.of(self.weight)):detach()
+  end)
+  rille._take(who .. ":merge", {{"weight", self.weight, value}})
+  self.merged = on
+  return self
+end
+
+function LoRA:describe() return ("%s, r = %d"):format(Linear.describe(self), self.r) end
+
+return LoRA

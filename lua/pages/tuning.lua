@@ -1,0 +1,202 @@
+-- tuning.lua - pages of fine-tuning: adapters, conversations, losses.
+
+local MODEL = "m = rille.models.llama.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}"
+local TUNED = MODEL .. "\nrille.models.lora(m, {r = 2})"
+
+return {
+  ["nn.LoRA"] = {
+    sign = "rille.nn.LoRA(layer, {r = 8, alpha = r, dropout = 0, rslora = false})",
+    text = [[
+Adds a trainable low-rank adapter to a linear layer: y = layer(x) + scaling (x A^T) B^T.
+The layer is frozen, so only r (in + out) numbers are trained. rille.models.lora adds adapters to a model.]],
+    args = [[
+layer: nn.Linear or nn.Int8Linear
+r: integer, default 8; rank
+alpha: number, default r; scaling = alpha / r
+dropout: number, default 0; probability of dropping an input of A
+rslora: boolean, default false; scaling = alpha / sqrt(r)]],
+    returns = "a module; lora_A: (r, in), random; lora_B: (out, r), zero; weight, bias: those of the layer",
+    errors = "layer must be an nn.Linear or nn.Int8Linear; r must be a positive integer",
+    code = "net = rille.nn.LoRA(rille.nn.Linear(3, 2), {r = 1})",
+    shows = "net.lora_A.shape[2]",
+    gives = "3",
+    see = "models.lora nn.Linear nn.Int8Linear",
+    words = "adapter peft low rank qlora",
+  },
+  ["nn.LoRA.merge"] = {
+    sign = "net:merge([on])",
+    text = "Adds the adapter's update to the weight, or subtracts the update.",
+    args = "on: boolean, default true; false: subtracts",
+    returns = "the module",
+    errors = "an int8 weight cannot hold an adapter",
+    code = "net = rille.nn.LoRA(rille.nn.Linear(3, 2), {r = 1})",
+    shows = "net:merge().merged",
+    gives = "true",
+    see = "models.lora.merge",
+  },
+  ["nn.LoRA.merged_weight"] = {
+    sign = "net:merged_weight()",
+    text = "Returns the weight with the adapter's update, and changes nothing.",
+    returns = "a tensor (out, in), in the weight's layout",
+    errors = "an int8 weight cannot hold an adapter",
+    code = "net = rille.nn.LoRA(rille.nn.Linear(3, 2), {r = 1})",
+    shows = "net:merged_weight().shape[1]",
+    gives = "2",
+    see = "models.lora.merge",
+  },
+  ["models.lora"] = {
+    is = "model",
+    sign = 'rille.models.lora(m, {r = 8, alpha = r, targets = {"q_proj", "v_proj"}, dropout = 0, rslora = false}), (m, dir)',
+    text = [[
+Adds LoRA adapters to a model and freezes all other parameters, or loads the adapters of a PEFT folder.
+A model with int8 weights (quantize = "int8") is tuned in the same way (QLoRA); call m:train() first. Recipes
+of rille.parallel shard adapters like their layers. m:save(dir) saves weights with their adapters.]],
+    args = [[
+m: a module
+r: integer, default 8; rank of the adapters
+alpha: number, default r; the update is scaled by alpha / r
+targets: list of names or paths of linear layers, or "all-linear": all but lm_head
+dropout: number, default 0; probability of dropping an input of an adapter
+rslora: boolean, default false; the update is scaled by alpha / sqrt(r)
+dir: string; folder of PEFT, with adapter_config.json and adapter_model.safetensors]],
+    returns = "m",
+    errors = [[
+a target must name a linear layer whose weight is not tied;
+a folder with another method than LoRA (DoRA, biases, modules_to_save); a tensor that fits no layer]],
+    code = MODEL,
+    shows = "#rille.models.lora(m, {r = 2, targets = 'all-linear'}):parameters()",
+    gives = "26",
+    see = "models.lora.save models.lora.merge models.lora.without nn.LoRA",
+    words = "fine-tuning finetune peft adapter qlora low rank",
+  },
+  ["models.lora.save"] = {
+    sign = "rille.models.lora.save(m, dir)",
+    text = [[
+Saves the adapters of a model alone, as a PEFT folder.
+A tensor that joins several layers in the model's file gets one adapter with the sum of their ranks.]],
+    args = "m: a model with adapters\ndir: string; folder",
+    returns = "nothing",
+    errors = "the model must have adapters; each adapted layer must have a name in files of this kind of model",
+    code = TUNED .. [[
+
+dir = os.tmpname()
+os.remove(dir)
+rille.models.lora.save(m, dir)
+names = rille.io.contents(dir .. "/adapter_model.safetensors")
+os.execute("rm -r " .. dir)]],
+    shows = "names[1].name",
+    gives = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight",
+    see = "models.lora model.save",
+    words = "peft adapter_model checkpoint",
+  },
+  ["models.lora.merge"] = {
+    sign = "rille.models.lora.merge(m[, on])",
+    text = [[
+Adds the adapters of a model to its weights, so that they cost no time, or subtracts them again.
+Weights change by rounding when adapters are added and subtracted.]],
+    args = "m: a model with adapters\non: boolean, default true; false: subtracts",
+    returns = "m",
+    errors = "the model must have adapters; int8 weights cannot hold adapters",
+    code = TUNED,
+    shows = "rille.models.lora.merge(m).layers[1].attention.q_proj.merged",
+    gives = "true",
+    see = "models.lora nn.LoRA",
+    words = "merge_and_unload unmerge",
+  },
+  ["models.lora.without"] = {
+    sign = "rille.models.lora.without(m, fn, ...)",
+    text = "Calls a function while the adapters of a model are off, as for the reference of rille.dpo_loss.",
+    args = "m: a model with adapters\nfn: function; called with the further arguments",
+    returns = "the results of fn",
+    errors = "the model must have adapters; fn must be a function",
+    code = TUNED,
+    shows = "rille.models.lora.without(m, function() return 3 end)",
+    gives = "3",
+    see = "models.lora dpo_loss",
+    words = "disable_adapter base reference",
+  },
+  ["models.packed"] = {
+    sign = "rille.models.packed(documents)",
+    text = [[
+Packs several documents into a row: no position sees another document, and positions restart at 0.
+Attention has a mask of (batch, 1, length, length), so its memory is quadratic in the length.]],
+    args = "documents: integer tensor (batch, length); equal numbers mark positions of one document",
+    returns = "an object for m(ids, object) and m:features(ids, object) of any language model",
+    errors = "documents must be integers (batch, length)",
+    code = MODEL .. "\nids, documents = rille.tensor({{1, 2, 1, 2}}, {dtype = 'i64'}), rille.tensor({{1, 1, 2, 2}}, {dtype = 'i64'})\n" ..
+      "y = m(ids, rille.models.packed(documents))",
+    shows = "(y:slice(1, 0, 2) - y:slice(1, 2, 4)):abs():max():item() < 1e-5",
+    gives = "true",
+    see = "data.chats models.load",
+    words = "packing document mask position_ids sequence varlen",
+  },
+  ["data.chats"] = {
+    is = "tensor",
+    sign = "rille.data.chats(from, {tokenizer =, length =, pack = false, template =, eos =, pad = 0, placement =, sbp =})",
+    text = [[
+Reads conversations as rows of ids and labels, for instruction tuning; only tokens of answers are labels.
+A line of the file, or an entry of the list, is {"messages": [{"role": ..., "content": ...}, ...]} or
+{"prompt": ..., "completion": ...}. Other labels are -100, which cross_entropy ignores. Long examples are cut; an example that has no token of an answer within
+length is left out.]],
+    args = [[
+from: string, a file of JSON lines; or a list of tables
+tokenizer: rille.tokenizer; messages use its chat template
+length: integer; positions of a row
+pack: boolean, default false; rows hold several examples, in order
+template: string; name or text of a chat template
+eos: integer; id that ends a completion
+pad: integer, default 0; id after the last example of a row
+placement: devices of the tensors
+sbp: layout, default "B"]],
+    returns = "ids x and labels y (rows, length), shifted by one; with pack also document numbers for rille.models.packed",
+    errors = "an example without messages, or without prompt and completion; the error names file and line;\nno example has a token of an answer within length",
+    code = [[
+t = rille.tokenizer.train({'aaab aaab'}, {size = 257})
+x, y = rille.data.chats({{prompt = 'x', completion = 'y'}}, {tokenizer = t, length = 3})]],
+    shows = "t:decode{y:totable()[1][1]}",
+    gives = "y",
+    see = "data.loader models.packed tokenizer.chat cross_entropy",
+    words = "jsonl json lines sft instruction labels mask ignore_index conversation",
+  },
+  linear_cross_entropy = {
+    sign = 'rille.linear_cross_entropy(x, weight, labels, {bias =, chunks = 8, reduction = "mean", ignore_index = -100, label_smoothing = 0})',
+    text = [[
+Computes the cross entropy of the logits x weight^T without holding all logits in memory.
+The axis before the last one of x is divided into chunks. Backward computes the logits of a chunk again. A model whose
+m:logits(x) also scales or bounds the product (Gemma 2, Cohere, Granite) needs cross_entropy.]],
+    args = [[
+x: tensor (..., d), such as m:features(ids)
+weight: tensor (classes, d), such as m.lm_head.weight
+labels: integer tensor (...)
+bias: tensor (classes)
+chunks: integer, default 8
+reduction: "mean" (default), "sum" or "none"
+ignore_index: integer, default -100; label to ignore
+label_smoothing: number, default 0]],
+    returns = 'a tensor without dimensions; with reduction "none", a tensor of labels\' shape',
+    errors = "weight must be float (classes, d), labels must have x's shape without its last axis",
+    code = "x, w = rille.ones{4, 3}, rille.ones{2, 3}",
+    shows = "('%.4f'):format(rille.linear_cross_entropy(x, w, rille.tensor({0, 1, 0, 1}, {dtype = 'i64'})):item())",
+    gives = "0.6931",
+    see = "cross_entropy model.features nn.Module.recompute",
+    words = "fused chunked logits memory vocabulary liger",
+  },
+  dpo_loss = {
+    sign = "rille.dpo_loss(chosen, rejected, ref_chosen, ref_rejected, {beta = 0.1, label_smoothing = 0})",
+    text = [[
+Computes the loss of direct preference optimisation (DPO), which makes chosen answers likelier than rejected ones.
+It is -log sigmoid(beta ((chosen - rejected) - (ref_chosen - ref_rejected))), the mean over the batch.]],
+    args = [[
+chosen, rejected: tensors (batch); log probabilities of answers
+ref_chosen, ref_rejected: tensors (batch); those of the reference model, by rille.models.lora.without
+beta: number, default 0.1
+label_smoothing: number, default 0; share of pairs whose order is wrong]],
+    returns = "a tensor without dimensions",
+    errors = "the log probabilities must be tensors; label_smoothing must be from 0 to 1",
+    code = "a, b = rille.tensor{-1.0}, rille.tensor{-2.0}",
+    shows = "('%.4f'):format(rille.dpo_loss(a, b, a, b):item())",
+    gives = "0.6931",
+    see = "models.lora.without linear_cross_entropy",
+    words = "preference rlhf alignment trl",
+  },
+}
