@@ -130,7 +130,8 @@ function Encoder:embed(ids, given)
   return how.normalise and sentences.normalise(y) or y
 end
 
-function Encoder:generate() check.fail("%s: generate is not supported: an encoder predicts no next id", self.__name) end
-function Encoder:scheduler() check.fail("%s: scheduler is not supported: an encoder predicts no next id", self.__name) end
+for _, name in ipairs{"generate", "scheduler"} do
+  Encoder[name] = function(self) check.fail("%s: %s is not supported, because an encoder predicts no next id", self.__name, name) end
+end
 
 return Encoder

@@ -271,7 +271,7 @@ function files.save(kind, model, dir, given)
   words.quantization_config = model.quantized and low_bits.own or nil
   rille.save(dir, model.quantized and model or tensors_of(kind, model), options)
   rille._write("models." .. kind.name, dir .. "/config.json", json.encode(words) .. "\n")
-  if kind.after_save then kind.after_save(dir, config) end
+  if kind.after_save then kind.after_save(kind.name, dir, config) end
 end
 
 return files

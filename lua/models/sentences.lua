@@ -76,10 +76,10 @@ function sentences.read(dir)
   return pooling, normalise
 end
 
--- Writes the files that describe the pooling of an encoder's config.
-function sentences.write(dir, config)
+-- Writes the files that describe the pooling of an encoder's config. model_type: for messages.
+function sentences.write(model_type, dir, config)
   if not config.pooling then return end
-  local who = "models: save"
+  local who = ("models.%s: save"):format(model_type)
   local list = {{idx = 0, name = "0", path = "", type = "sentence_transformers.models.Transformer"},
     {idx = 1, name = "1", path = "1_Pooling", type = "sentence_transformers.models.Pooling"}}
   if config.normalise then
@@ -87,7 +87,7 @@ function sentences.write(dir, config)
   end
   local c = {word_embedding_dimension = config.width}
   for name, word in pairs(modes) do c[word] = name == config.pooling end
-  rille.save(dir .. "/1_Pooling", {}, {})
+  rille._may_save(who, dir .. "/1_Pooling", "checkpoints") -- makes the folder
   rille._write(who, dir .. "/modules.json", json.encode(list) .. "\n")
   rille._write(who, dir .. "/1_Pooling/config.json", json.encode(c) .. "\n")
 end

@@ -113,5 +113,58 @@ for number, entry in ipairs(golden) do
     os.execute(("rm -rf '%s' '%s/saved'"):format(at, dir))
   end) end
 end
+-- ---- folders of sentence-transformers ----
+
+local function write(path, text)
+  local file <close> = assert(io.open(path, "w"))
+  file:write(text)
+end
+
+local MODULES = [=[[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+  {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.%s"}%s]]=]
+local NORMALIZE = ', {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}'
+
+tap.group("sentences", function()
+  local at, entry = dir .. "/sentences", golden[3]
+  families.write(entry, at)
+  os.execute(("mkdir '%s/1_Pooling'"):format(at))
+  local ids, given = inputs(entry)
+  local x = rille.models.load(at):features(ids, given)
+  local text = x:slice(0, 1, 2):slice(1, 0, golden.second)
+  local want = {cls_token = text:slice(1, 0, 1):reshape{-1}, mean_tokens = text:mean{axis = 1}:reshape{-1}, max_tokens = text:max{axis = 1}:reshape{-1}}
+  for mode, y in pairs(want) do
+    for _, normalise in ipairs{false, true} do
+      write(at .. "/modules.json", MODULES:format("Pooling", normalise and NORMALIZE or ""))
+      write(at .. "/1_Pooling/config.json", ('{"word_embedding_dimension": 32, "pooling_mode_%s": true}'):format(mode))
+      local model = rille.models.load(at)
+      local vectors = model:embed(ids, given)
+      if normalise then y = y / y:square():sum():sqrt() end
+      tap.near(vectors:slice(0, 1, 2):reshape{-1}:totable(), y:totable(), mode .. (normalise and ", normalised" or ""), 1e-5, 1e-6)
+      model:save(dir .. "/saved")
+      tap.is(rille.models.load(dir .. "/saved"):embed(ids, given):totable(), vectors:totable(), mode .. ": the saved folder has the same pooling")
+    end
+  end
+  local function refuses(what, ...) tap.fails(function() rille.models.load(at) end, {at, ...}, what) end
+  write(at .. "/1_Pooling/config.json", '{"pooling_mode_cls_token": true, "pooling_mode_max_tokens": true}')
+  refuses("two pooling modes are refused", "1_Pooling/config.json: expected one pooling mode, cls, mean or max, found")
+  write(at .. "/1_Pooling/config.json", '{"pooling_mode_lasttoken": true}')
+  refuses("an unknown pooling mode is refused", "found pooling_mode_lasttoken")
+  write(at .. "/modules.json", MODULES:format("Dense", ""))
+  refuses("an unknown module is refused", "modules.json: expected modules Transformer", "Dense")
+  write(at .. "/modules.json", "3")
+  refuses("a number for modules.json is refused", "modules.json")
+  os.execute(("rm -rf '%s' '%s/saved'"):format(at, dir))
+end)
+
+tap.group("arguments", function()
+  local at = dir .. "/arguments"
+  families.write(golden[9], at)
+  local model, ids = rille.models.load(at), inputs(golden[9])
+  tap.fails(function() model(ids, {mask = ids:slice(1, 0, 3)}) end, {"mask must be a tensor {2, 24}, the shape of ids, found {2, 3}"}, "a mask of another shape")
+  tap.fails(function() model(ids, {types = ids}) end, {"the model has no token types"}, "types for a model without them")
+  tap.fails(function() model:embed(ids, {pooling = "pooler"}) end, {"unknown pooling \"pooler\"; expected one of: cls, max, mean"}, "a pooler for a model without one")
+  tap.fails(function() model:generate(ids) end, {"generate is not supported, because an encoder predicts no next id"}, "generation")
+  os.execute(("rm -rf '%s'"):format(at))
+end)
 os.execute(("rm -rf '%s'"):format(dir))
 tap.done()
