@@ -9,5 +9,6 @@ return {
   silu = silu, swish = silu, gelu = gelu, gelu_python = gelu, gelu_new = gelu_tanh, gelu_pytorch_tanh = gelu_tanh,
   gelu_fast = gelu_tanh, quick_gelu = gelu_sigmoid,
   relu = function(x) return x:relu() end,
+  tanh = function(x) return x:tanh() end,
   relu2 = function(x) return x:relu():square() end,
 }

@@ -12,7 +12,7 @@ local Attention = nn.MultiheadAttention:extend("models.Attention")
 -- c: config of the model. rotary: an nn.Rotary; nil: no rotation in this layer.
 function Attention:init(c, rotary)
   local size = c.head_dim
-  self.heads, self.kv_heads, self.is_causal, self.rotary = c.heads, c.kv_heads, true, rotary
+  self.heads, self.kv_heads, self.is_causal, self.rotary = c.heads, c.kv_heads, c.is_causal, rotary
   self.scale, self.softcap, self.clip = c.scale, c.softcap, c.clip
   self.q_proj = nn.Linear(c.width, c.heads * size, {bias = c.qkv_bias})
   self.k_proj = nn.Linear(c.width, c.kv_heads * size, {bias = c.qkv_bias})
@@ -40,7 +40,7 @@ function Attention:forward(x, mask, cache)
   if norm == "head" or norm == "each" then q, k = self.q_norm(q), self.k_norm(k) end
   if self.rotary then q, k = self.rotary:turn(q, k, at) end
   if norm == "late" then q, k = self.q_norm(q), self.k_norm(k) end
-  local is_causal = not mask
+  local is_causal = self.is_causal and not mask
   if cache then k, v, mask, is_causal = cache:keep(self, k, v, mask) end
   local y = heads.attend("models.Attention", q, k, v, mask, {is_causal = is_causal, scale = self.scale, softcap = self.softcap,
     sinks = self.sinks})

@@ -14,24 +14,28 @@ local new_norm = require "rille.models.norms"
 -- ---- a block ----
 
 -- norm1 and norm2 come before attention and the feed-forward layer, norm3 and norm4 after them. A block in parallel adds
--- both layers to its input.
+-- both layers to its input. With post_norm, norm1 and norm2 are applied to the sums of input and result.
 local Block = nn.Module:extend("models.decoder.Block")
 Block.parallel = {norm = {"norm1", "norm2"}, stream = true}
 
 function Block:init(c, i, rotary)
   local has = c.norms
-  if has:find("1") then self.norm1 = new_norm(c, c.width) end
+  if has:find("1") and not (i == 1 and c.first_bare) then self.norm1 = new_norm(c, c.width) end
   self.attention = (c.latent and LatentAttention or Attention)(c, rotary)
   if has:find("3") then self.norm3 = new_norm(c, c.width) end
   if has:find("2") then self.norm2 = new_norm(c, c.width) end
   self.mlp = c.experts and c.experts.layers[i] and feed_forward.Experts(c) or feed_forward.FeedForward(c, c.hidden)
   if has:find("4") then self.norm4 = new_norm(c, c.width) end
-  self.adds_both, self.residual = c.parallel or nil, c.residual
+  self.adds_both, self.residual, self.post_norm = c.parallel or nil, c.residual, c.post_norm
 end
 
 local function through(norm, x) return norm and norm(x) or x end
 
 function Block:forward(x, mask, cache)
+  if self.post_norm then
+    x = self.norm1(x + self.attention(x, mask, cache))
+    return self.norm2(x + self.mlp(x))
+  end
   local h = through(self.norm1, x)
   local a = through(self.norm3, self.attention(h, mask, cache))
   if self.adds_both then return x + a + self.mlp(through(self.norm2, self.norm2 and x or h)) end
@@ -58,9 +62,8 @@ local function rotaries(c)
   return list
 end
 
-function Decoder:init(config)
-  language.Model.init(self, config)
-  local c = describe.complete(config)
+-- Makes embeddings, blocks and the last norm. c: a complete description.
+function Decoder:build(c)
   self.embed_tokens = nn.Embedding(c.vocab, c.embed_width or c.width)
   if c.embed_width then self.embed_in = nn.Linear(c.embed_width, c.width, {bias = false}) end
   if c.embed_norm then self.embed_norm = new_norm(c, c.width) end
@@ -68,7 +71,13 @@ function Decoder:init(config)
   local rotary = rotaries(c)
   self.layers = {}
   for i = 1, c.layers do self.layers[i] = Block(c, i, rotary[i]) end
-  self.norm = new_norm(c, c.width)
+  if not c.post_norm then self.norm = new_norm(c, c.width) end
+end
+
+function Decoder:init(config)
+  language.Model.init(self, config)
+  local c = describe.complete(config)
+  self:build(c)
   if c.embed_width then self.embed_out = nn.Linear(c.width, c.embed_width, {bias = false}) end
   self.lm_head = nn.Linear(c.embed_width or c.width, c.vocab, {bias = c.head_bias})
   if c.tied then nn.tie(self.embed_tokens, "weight", self.lm_head, "weight") end

@@ -16,6 +16,14 @@
 --   latent        see latent.lua
 --   embed_scale, embed_norm, embed_width (of the table, if not width), residual, logit_scale, final_softcap: multipliers
 --   tied          the head is the table of embeddings
+-- Choices of encoders (encoder.lua):
+--   is_causal     false: every position attends to all; windows then count keys on each side
+--   post_norm     norms come after the sums, and the model has no last norm; first_bare: the first block has no norm1
+--   token_types   number of token types; padding: id whose positions do not count, for learned positions
+--   task          what follows the blocks: "masked" (logits of ids), "classes" (of texts), "pooled" (a vector), or nil
+--   classes       number of classes; class_pooling: "cls" or "mean"
+--   task_activation, task_norm, task_bias: of the dense layer of the task
+--   pooling, normalise: how embed() makes a vector of a text
 
 local check = require "rille.check"
 local activations = require "rille.models.activations"
@@ -27,11 +35,12 @@ describe.fields = {"kv_heads", "head_dim", "hidden", "norm", "eps", "norm_bias",
     "clip",
   "scale", "softcap", "sinks", "qk_norm", "qk_kind", "qk_bias", "windows", "gated", "activation", "experts", "latent",
     "embed_scale",
-  "embed_norm", "embed_width", "residual", "logit_scale", "final_softcap", "tied"}
+  "embed_norm", "embed_width", "residual", "logit_scale", "final_softcap", "tied", "is_causal", "post_norm", "first_bare",
+  "token_types", "padding", "task", "classes", "class_pooling", "task_activation", "task_norm", "task_bias", "pooling", "normalise"}
 
 local defaults = {norm = "rms", norms = "12", gated = true, norm_bias = true, activation = "silu", qkv_bias = false,
   out_bias = false,
-  mlp_bias = false, head_bias = false, parallel = false, interleaved = false}
+  mlp_bias = false, head_bias = false, parallel = false, interleaved = false, is_causal = true}
 
 -- Returns the description, completed with Llama's choices.
 function describe.complete(d)
@@ -460,19 +469,97 @@ function families.gpt_bigcode(d, c)
   d.qkv_bias, d.out_bias, d.mlp_bias, d.kv_heads = true, true, true, c.multi_query ~= false and 1 or d.heads
 end
 
+-- ---- encoders ----
+
+-- Sets the task, which the name of the class in `architectures` tells. stem: the name without its end; pools: the base model has
+-- a pooler.
+local function set_task(d, c, stem, pools)
+  local name = (c.architectures or {})[1] or stem .. "Model"
+  local tasks = {[stem .. "Model"] = pools and "pooled" or "none", [stem .. "ForMaskedLM"] = "masked",
+    [stem .. "ForSequenceClassification"] = "classes"}
+  local task = tasks[name]
+  check.that(task, "architectures: unknown class %s; expected one of: %s", check.quoted(name),
+    table.concat(check.sorted_keys(tasks), ", "))
+  d.task, d.task_activation, d.task_bias = task ~= "none" and task or nil, "tanh", true
+  d.is_causal, d.norm = false, "layer"
+  check.that(not c.is_decoder, "is_decoder = true is not supported")
+  if task == "masked" then
+    d.task_activation, d.task_norm, d.head_bias = d.activation, true, true
+    check.that(c.tie_word_embeddings ~= false, "tie_word_embeddings = false is not supported for encoders")
+  elseif task == "classes" then
+    local count = 0
+    for _ in pairs(c.id2label or {}) do count = count + 1 end
+    d.classes = count > 0 and count or c.num_labels or 2
+  end
+end
+
+-- Sets what encoders with learned positions and norms after the sums share.
+local function learn_positions(d, c)
+  d.gated, d.post_norm, d.learned, d.embed_norm = false, true, 0, true
+  d.qkv_bias, d.out_bias, d.mlp_bias, d.eps = true, true, true, c.layer_norm_eps or 1e-12
+  check.that(not c.position_embedding_type or c.position_embedding_type == "absolute",
+    'position_embedding_type must be "absolute", found %s', check.shown(c.position_embedding_type))
+end
+
+function families.bert(d, c)
+  set_task(d, c, "Bert", true)
+  learn_positions(d, c)
+  d.token_types = c.type_vocab_size or 2
+end
+function families.distilbert(d, c)
+  d.activation = c.activation or "gelu"
+  set_task(d, c, "DistilBert")
+  learn_positions(d, c)
+  if d.task == "classes" then d.task_activation = "relu" end
+end
+
+-- Sets the description of RoBERTa. Its positions begin after the id of padding.
+local function roberta(stem)
+  return function(d, c)
+    set_task(d, c, stem, true)
+    learn_positions(d, c)
+    d.token_types = c.type_vocab_size or 2
+    d.padding = check.whole("the ids", "pad_token_id", c.pad_token_id or 1, 0)
+    d.learned = d.padding + 1
+    d.length = d.length - d.learned
+    check.that(d.length > 0, "max_position_embeddings must be above pad_token_id + 1, found %d and %d", d.length + d.learned, d.padding)
+    if d.task == "masked" then d.task_activation = "gelu" end
+  end
+end
+families.roberta, families["xlm-roberta"], families.camembert = roberta "Roberta", roberta "XLMRoberta", roberta "Camembert"
+
+function families.modernbert(d, c)
+  set_task(d, c, "ModernBert")
+  local every_n = c.global_attn_every_n_layers or 3
+  local types = c.layer_types or by_layer(d, function(i) return i % every_n == 0 and "full_attention" or "sliding_attention" end)
+  d.windows = by_layer(d, function(i) return types[i + 1] == "sliding_attention" and (c.local_attention or 128) // 2 end)
+  d.norm_bias, d.embed_norm, d.first_bare = c.norm_bias or false, true, true
+  d.qkv_bias, d.out_bias, d.mlp_bias = c.attention_bias, c.attention_bias, c.mlp_bias
+  d.task_activation, d.task_norm, d.task_bias = c.classifier_activation or "gelu", d.task and true, c.classifier_bias or false
+  if d.task == "masked" then d.head_bias = c.decoder_bias ~= false end
+  d.class_pooling = d.task == "classes" and c.classifier_pooling or nil
+  check.that(not d.class_pooling or d.class_pooling == "cls" or d.class_pooling == "mean",
+    'classifier_pooling must be "cls" or "mean", found %s', check.quoted(d.class_pooling))
+  check.that(activations[d.task_activation], "unknown classifier_activation %s", check.quoted(d.task_activation))
+  rotate(d, c, {theta = c.global_rope_theta or 160000.0, local_theta = c.local_rope_theta or 10000.0})
+end
+
+local encoders = {modernbert = true, bert = true, distilbert = true, roberta = true, ["xlm-roberta"] = true, camembert = true}
+
 -- Model types whose head shares the embedding table by default; config.json may override that.
 local tied = {gemma = true, gemma2 = true, vaultgemma = true, youtu = true, gpt_neo = true, gemma3_text = true, cohere = true,
   cohere2 = true, opt = true, bloom = true, falcon = true,
+  bert = true, distilbert = true, roberta = true, ["xlm-roberta"] = true, camembert = true, modernbert = true,
   mpt = true, gpt_bigcode = true, smollm3 = true, ernie4_5 = true, ernie4_5_moe = true, starcoder2 = true}
 
 -- For each size, its keys in older and newer config.json files.
 local size_words = {
-  vocab = {"vocab_size"}, width = {"hidden_size", "n_embd", "d_model"}, layers = {"num_hidden_layers", "n_layer", "n_layers",
+  vocab = {"vocab_size"}, width = {"hidden_size", "n_embd", "d_model", "dim"}, layers = {"num_hidden_layers", "n_layer", "n_layers",
     "num_layers"},
   heads = {"num_attention_heads", "n_head", "n_heads", "num_heads"},
   length = {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"},
   kv_heads = {"num_key_value_heads"}, head_dim = {"head_dim"}, hidden = {"intermediate_size", "ffn_dim", "ffn_hidden_size",
-    "n_inner"},
+    "n_inner", "hidden_dim"},
 }
 
 -- Returns the description of the config.json c. most: number of tensors in the file, an upper bound of the layers. Fails if a size
@@ -510,5 +597,8 @@ function describe.of(model_type, c, most)
 end
 
 describe.known = families
+
+-- Returns true if the model_type is an encoder.
+function describe.is_encoder(model_type) return encoders[model_type] or false end
 
 return describe

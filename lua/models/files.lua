@@ -64,7 +64,7 @@ local function pieces_of(kind, config, contents, path, report, rows)
   files.each_row(kind, config, function(row)
     local theirs = row[1]
     local bare = kind.prefix ~= "" and theirs:sub(1, #kind.prefix) == kind.prefix and theirs:sub(#kind.prefix + 1)
-    local entry = has[theirs] or has[kind.prefix .. theirs] or bare and has[bare]
+    local entry = has[theirs] or has[kind.prefix .. theirs] or bare and has[bare] or row.old and has[row.old]
     if not entry then
       if row.head and config.tied then return end
       local to, text = report and report.missing or wrong, report and theirs or ("'%s' is missing"):format(theirs)
@@ -197,7 +197,7 @@ local function read_folder(kind, path, complete, report)
   local layers, extra = theirs.num_hidden_layers, theirs.num_nextn_predict_layers
   local all = math.type(layers) == "integer" and math.type(extra) == "integer" and layers + extra or nil
   contents = gguf.without_layers(contents, "^model%.layers%.(%d+)%.", all, extra)
-  local config = of_file(kind, config_path, function() return complete(kind.from_config(theirs, #contents)) end)
+  local config = of_file(kind, config_path, function() return complete(kind.from_config(theirs, contents, (config_path:match("^(.*)/")))) end)
   config.eos_token_id = theirs.eos_token_id -- id, or list of ids, that ends a text
   if own then return config, contents, {path = tensors, own = own, theirs = theirs} end
   return config, pieces_of(kind, config, contents, tensors, report), {path = tensors, format = format, theirs = theirs}
@@ -208,7 +208,7 @@ local function read_gguf(kind, path, complete, report)
   local who = ("models.%s.load"):format(kind.name)
   local model_type, file = gguf.open(who, path)
   check.that(model_type == kind.name, "%s: %s: its kind must be \"%s\", found \"%s\"", who, path, kind.name, model_type)
-  local config = of_file(kind, path, function() return complete(kind.from_config(file.words, #file.contents)) end)
+  local config = of_file(kind, path, function() return complete(kind.from_config(file.words, file.contents)) end)
   config.eos_token_id = file.words.eos_token_id
   return config, pieces_of(kind, config, file.contents, path, report, gguf.rows(file, config)), {path = path, format = "gguf", theirs = file.words}
 end
@@ -278,6 +278,7 @@ function files.save(kind, model, dir, given)
   words.quantization_config = model.quantized and low_bits.own or nil
   rille.save(dir, model.quantized and model or tensors_of(kind, model), options)
   rille._write("models." .. kind.name, dir .. "/config.json", json.encode(words) .. "\n")
+  if kind.after_save then kind.after_save(kind.name, dir, config) end
 end
 
 return files

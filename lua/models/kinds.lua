@@ -1,10 +1,12 @@
--- kinds.lua - kinds of language models (language.lua) that are described decoders (describe.lua).
+-- kinds.lua - kinds of language models (language.lua) that are described decoders or encoders (describe.lua).
 
 local check = require "rille.check"
 local Decoder = require "rille.models.decoder"
 local describe = require "rille.models.describe"
+local Encoder = require "rille.models.encoder"
 local language = require "rille.models.language"
 local names = require "rille.models.names"
+local sentences = require "rille.models.sentences"
 local words = require "rille.models.words"
 local check_scaling = require("rille.nn.rotary").check_scaling
 
@@ -24,16 +26,29 @@ local function check_rotary(config)
   if c.rope_scaling then check_scaling("config", "rope_scaling", c.rope_scaling, c.rotary_size) end
 end
 
+-- Returns the description d; of an encoder, completed with what its folder tells: its pooling, and whether the base model has a pooler.
+local function complete_encoder(d, contents, dir)
+  if d.is_causal ~= false then return d end
+  if d.task == "pooled" then
+    d.task = nil
+    for _, entry in ipairs(contents) do
+      if entry.name:find("pooler%.dense%.weight$") then d.task = "pooled" end
+    end
+  end
+  d.pooling, d.normalise = sentences.read(dir)
+  return d
+end
+
 -- Returns {new =, load =} of a model_type. more: fields of its kind (language.lua) that differ from those here.
 function kinds.of(model_type, more)
   if made[model_type] then return made[model_type] end
   local kind = {
-    name = model_type, class = Decoder:extend("models." .. model_type), prefix = names.prefix[model_type] or "model.",
+    name = model_type, class = (describe.is_encoder(model_type) and Encoder or Decoder):extend("models." .. model_type), prefix = names.prefix[model_type] or "model.",
     names = function(config) return names.rows(model_type, config) end,
-    ignored = {"rotary_emb%.inv_freq$", "attention%.bias$", "attention%.masked_bias$", "attn%.bias$", "attn%.masked_bias$"},
-    from_config = function(c, most) return describe.of(model_type, c, most) end,
-      to_config = function() return {model_type = model_type} end,
-    counts = {}, words = words, options = options, complete = check_rotary,
+    ignored = {"rotary_emb%.inv_freq$", "attention%.bias$", "attention%.masked_bias$", "attn%.bias$", "attn%.masked_bias$", table.unpack(names.ignored[model_type] or {})},
+    from_config = function(c, contents, dir) return complete_encoder(describe.of(model_type, c, #contents), contents, dir) end,
+    to_config = function() return {model_type = model_type} end,
+    counts = {}, words = words, options = options, complete = check_rotary, after_save = sentences.write,
   }
   for name, value in pairs(more or {}) do kind[name] = value end
   made[model_type] = language.kind(kind)

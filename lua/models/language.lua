@@ -9,7 +9,9 @@
 --   read_bin               reads a .bin file, like read_folder of files.lua; none: .bin files are not supported
 --   counts                         keys of config.json that are positive integers; false: optional
 --   words                          other keys, all optional, and their checks: f(who, key, value)
---   from_config, to_config         convert config.json to Rille's options, and back
+--   from_config(c, contents, dir), to_config(config)   convert config.json to Rille's options, and back; contents: the file's
+--                                  tensors; dir: the folder, nil for GGUF files
+--   after_save(name, dir, config)  writes more files into a saved folder
 --   unsaid                         keys to save for a model that did not come from a config.json, because their defaults
 --                                  differ from Rille's
 -- A class has features(ids, cache), (batch, length) -> (batch, length, width), start() and a layer lm_head.

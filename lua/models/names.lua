@@ -1,4 +1,4 @@
--- names.lua - names of tensors in the files of described decoders (describe.lua): rows for files.lua.
+-- names.lua - names of tensors in the files of described decoders and encoders (describe.lua): rows for files.lua.
 --
 -- A family's table says only what differs from Llama's names. The names of a layer's tensors are appended to `layer`.
 
@@ -92,11 +92,43 @@ local families = {
     down = "mlp.c_proj",
     qkv_rows = function(c) return c.kv_heads == 1 and joined(c) or by_head(c) end}),
 }
+
+-- Returns the names of BERT's kin whose names begin with `base`.
+local function bert_names(base, more)
+  local at = base .. "embeddings."
+  return with({embed = at .. "word_embeddings", positions = at .. "position_embeddings", token_types = at .. "token_type_embeddings",
+    embed_norm = at .. "LayerNorm", layer = base .. "encoder.layer.%d.", norm1 = "attention.output.LayerNorm",
+    norm2 = "output.LayerNorm", q = "attention.self.query", k = "attention.self.key", v = "attention.self.value",
+    out = "attention.output.dense", up = "intermediate.dense", down = "output.dense", pooled = {dense = base .. "pooler.dense"}}, more)
+end
+
+local roberta = bert_names("roberta.", {head = "lm_head.decoder", bias = "lm_head.bias",
+  masked = {dense = "lm_head.dense", norm = "lm_head.layer_norm"}, classes = {dense = "classifier.dense", out = "classifier.out_proj"}})
+families.roberta, families["xlm-roberta"], families.camembert = roberta, roberta, roberta
+families.bert = bert_names("bert.", {head = "cls.predictions.decoder", bias = "cls.predictions.bias",
+  masked = {dense = "cls.predictions.transform.dense", norm = "cls.predictions.transform.LayerNorm"},
+  classes = {dense = "bert.pooler.dense", out = "classifier"}})
+families.distilbert = bert_names("distilbert.", {layer = "distilbert.transformer.layer.%d.", q = "attention.q_lin",
+  k = "attention.k_lin", v = "attention.v_lin", out = "attention.out_lin", norm1 = "sa_layer_norm", norm2 = "output_layer_norm",
+  up = "ffn.lin1", down = "ffn.lin2", head = "vocab_projector", bias = "vocab_projector.bias",
+  masked = {dense = "vocab_transform", norm = "vocab_layer_norm"}, classes = {dense = "pre_classifier", out = "classifier"}})
+
+families.modernbert = {embed = "model.embeddings.tok_embeddings", embed_norm = "model.embeddings.norm", norm1 = "attn_norm",
+  norm2 = "mlp_norm", qkv = "attn.Wqkv", qkv_rows = joined, out = "attn.Wo", gate_up = "mlp.Wi", down = "mlp.Wo",
+  norm = "model.final_norm", head = "decoder", masked = {dense = "head.dense", norm = "head.norm"},
+  classes = {dense = "head.dense", norm = "head.norm", out = "classifier"}}
+
 families.olmo3, families.exaone4, families.flex_olmo = families.olmo2, families.olmo2, families.olmo2
 
 -- Optional prefix of all names, by family: files of the base model lack it.
 names.prefix = {falcon = "transformer.", bloom = "transformer.", gptj = "transformer.", mpt = "transformer.",
-  gpt_neo = "transformer.", gpt_bigcode = "transformer."}
+  gpt_neo = "transformer.", gpt_bigcode = "transformer.", bert = "bert.", distilbert = "distilbert.", roberta = "roberta.",
+  ["xlm-roberta"] = "roberta.", camembert = "roberta.", modernbert = "model."}
+
+-- Patterns of names to ignore, by family: buffers, second names of biases, and heads for tasks of pretraining.
+local second = {"position_ids$", "lm_head%.decoder%.bias$", "^roberta%.pooler%."}
+names.ignored = {roberta = second, ["xlm-roberta"] = second, camembert = second,
+  bert = {"position_ids$", "^cls%.predictions%.decoder%.bias$", "^cls%.seq_relationship%.", "^bert%.pooler%."}}
 
 -- Returns the rows of the naming table for a layer's experts. at: name of the layer in the file; our: its name in Rille.
 local function expert_rows(c, n, at, our, add, pair)
@@ -168,6 +200,26 @@ local function attention_rows(c, n, at, our, add, pair)
   if c.sinks then add{at .. n.sinks, our .. "sinks"} end
 end
 
+-- Adds the rows for an encoder's task.
+local function task_rows(c, n, pair, norm)
+  local task = c.task and n[c.task]
+  if not task then return end
+  pair(task.dense, {"task_dense"}, c.task_bias)
+  if c.task_norm then norm(task.norm, "task_norm") end
+  if task.out then pair(task.out, {"classifier"}, true) end
+end
+
+-- Returns an encoder's rows: the names of a base model have no prefix, and old files have other names of norms.
+local function encoder_names(rows, c, prefix)
+  local old = {weight = "gamma", bias = "beta"}
+  for _, row in ipairs(rows) do
+    row.old = row[1]:gsub("LayerNorm%.(%a+)$", function(part) return "LayerNorm." .. old[part] end)
+    local base = c.task ~= "masked" and c.task ~= "classes" and row[1]:sub(1, #prefix) == prefix
+    if base then row[1] = row[1]:sub(#prefix + 1) end
+  end
+  return rows
+end
+
 -- Returns the naming table of a model of the family with this config, a list of rows: {theirs, ours, ours..., axis =, groups =,
 -- shares =, turn =, stack =}; see files.lua. given: names of the file's tensors, instead of Hugging Face's.
 function names.rows(family, config, given)
@@ -195,16 +247,22 @@ function names.rows(family, config, given)
   for i = 0, c.layers - 1 do
     local at, our = n.layer:format(i), ("layers.%d."):format(i)
     for k = 1, 4 do
-      if c.norms:find(k) then norm(at .. n["norm" .. k], our .. "norm" .. k) end
+      if c.norms:find(k) and not (k == 1 and i == 0 and c.first_bare) then norm(at .. n["norm" .. k], our .. "norm" .. k) end
     end
     attention_rows(c, n, at, our .. "attention.", add, pair)
     if c.experts and c.experts.layers[i + 1] then expert_rows(c, n, at, our .. "mlp.", add, pair)
     else feed_forward_rows(c, n, at, our .. "mlp.", pair) end
   end
-  norm(n.norm, "norm")
-  add{n.head .. ".weight", "lm_head.weight", head = true}
-  if c.head_bias then add{n.head .. ".bias", "lm_head.bias"} end
-  return rows
+  if not c.post_norm then norm(n.norm, "norm") end
+  if not c.is_causal then
+    if c.token_types then pair(n.token_types, {"token_types"}) end
+    task_rows(c, n, pair, norm)
+  end
+  if c.is_causal or c.task == "masked" then
+    add{n.head .. ".weight", "lm_head.weight", head = true}
+    if c.head_bias then add{n.bias or n.head .. ".bias", "lm_head.bias"} end
+  end
+  return c.is_causal and rows or encoder_names(rows, c, names.prefix[family])
 end
 
 return names

@@ -47,13 +47,14 @@ local words = {
     "attention_out_bias", "bias",
     "enable_bias", "use_sliding_window", "norm_topk_prob", "rope_interleave", "parallel_attn", "multi_query", "alibi",
       "use_qk_norm",
+    "is_decoder", "decoder_bias", "norm_bias", "classifier_bias",
     "new_decoder_architecture", "use_parallel_residual", "qk_layernorm", "do_layer_norm_before", "layer_norm_elementwise_affine"},
   [check.eps] = {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"},
-  [check.positive] = {"rope_theta", "rotary_emb_base", "rope_local_base_freq", "partial_rotary_factor", "rotary_pct",
+  [check.positive] = {"global_rope_theta", "local_rope_theta", "rope_theta", "rotary_emb_base", "rope_local_base_freq", "partial_rotary_factor", "rotary_pct",
     "query_pre_attn_scalar",
     "attn_logit_softcapping", "final_logit_softcapping", "embedding_multiplier", "residual_multiplier", "attention_multiplier",
     "logits_scaling", "logit_scale", "clip_qkv", "swiglu_limit", "routed_scaling_factor"},
-  [check.count] = {"original_max_position_embeddings", "num_kv_heads", "num_local_experts", "num_experts", "n_routed_experts",
+  [check.count] = {"local_attention", "global_attn_every_n_layers", "type_vocab_size", "num_labels", "original_max_position_embeddings", "num_kv_heads", "num_local_experts", "num_experts", "n_routed_experts",
     "moe_num_experts",
     "num_experts_per_tok", "moe_k", "moe_intermediate_size", "decoder_sparse_step", "kv_lora_rank", "q_lora_rank",
       "qk_nope_head_dim",
@@ -63,9 +64,9 @@ local words = {
   [check_whole] = {"sliding_window", "max_window_layers", "first_k_dense_replace", "n_shared_experts", "moe_num_shared_experts",
     "moe_layer_start_index", "moe_layer_end_index", "shared_intermediate_size"},
   [check_rope] = {"rope_parameters", "rope_scaling"},
-  [check_list("string")] = {"layer_types"},
+  [check_list("string")] = {"layer_types", "architectures"},
   [check_list("number")] = {"no_rope_layers", "mlp_only_layers"},
-  [check_table] = {"attn_config", "attention_types"},
+  [check_table] = {"attn_config", "attention_types", "id2label"},
 }
 
 local checks = {}

@@ -82,7 +82,7 @@ m = rille.models.llama.new{vocab = 11, length = 8, layers = 1, heads = 2, width 
     is = "model",
     sign = "rille.models.load(path[, {placement =, sbp =, parallel =, dtype =, quantize =, strict =, dropout =}])",
     text = [[
-Loads a language model from a Hugging Face folder of any supported kind, or from a GGUF file.
+Loads a language model or an encoder from a Hugging Face folder of any supported kind, or a model from a GGUF file.
 The kind is model_type in config.json, or the file's architecture; docs/files.md lists the kinds.
 Low-bit weights (FP8, MXFP4, GPTQ, AWQ, blocks of GGUF) become floats while they are read.]],
     args = [[
@@ -96,6 +96,7 @@ strict: boolean, default true; false: tensors may be missing or unexpected
 dropout: number, for GPT-2]],
     returns = [[
 a model; m(ids), m:generate(ids), m:save(dir), m.config;
+of an encoder m(ids, {mask =, types =}) and m:embed(ids);
 if strict is false also {missing =, unexpected =}, lists of names]],
     errors = [[
 a folder must have config.json with a supported model_type (the error lists them);
@@ -108,8 +109,8 @@ m = rille.models.load(dir)
 os.execute("rm -r " .. dir)]],
     shows = "m.config.layers",
     gives = "1",
-    see = "models.gpt2 models.llama model.generate tokenizer",
-    words = "huggingface pretrained gguf llama.cpp gptq awq fp8 mistral qwen gemma phi deepseek",
+    see = "models.gpt2 models.llama model.generate model.embed tokenizer",
+    words = "bert encoder huggingface pretrained gguf llama.cpp gptq awq fp8 mistral qwen gemma phi deepseek",
   },
   ["models.moe"] = {
     is = "model",
@@ -165,6 +166,28 @@ x must have 4 dimensions and that many channels]],
     shows = "m.config.heads",
     gives = "2",
     see = "models.gpt2 nn.Module.settings",
+  },
+  ["model.embed"] = {
+    sign = 'm:embed(ids[, {mask =, types =, pooling =, normalise =}])',
+    text = [[
+Returns a vector for each text, made by an encoder such as BERT: its features, pooled over the positions that count.
+rille.models.load reads pooling and normalise from the modules.json of sentence-transformers.]],
+    args = [[
+ids: integer tensor (batch, length)
+mask: bool or integer tensor (batch, length); false or 0: padding
+types: integer tensor (batch, length); token types, default 0
+pooling: "mean", "cls" (first position), "max" or "pooler" (the model's own), default that of the folder, else "mean"
+normalise: boolean, default that of the folder, else false; true: the vectors have norm 1]],
+    returns = "a tensor (batch, width), f32",
+    errors = "mask and types must have the shape of ids",
+    code = [[
+bert = require("rille.models.kinds").of "bert"
+m = bert.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8, hidden = 16, eps = 1e-12, is_causal = false}
+ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})]],
+    shows = "m:embed(ids).shape[2]",
+    gives = "8",
+    see = "models.load model.features tokenizer",
+    words = "bert encoder sentence embedding embeddings vector search retrieval similarity pooling",
   },
   ["model.features"] = {
     sign = "m:features(ids)",

@@ -1,10 +1,12 @@
--- families.lua - writes model folders for the entries of t/golden/families.lua, with weights by the formula in families.py.
+-- families.lua - writes model folders for the entries of t/golden/families.lua and encoders.lua, with weights by the formula in
+-- families.py.
 local rille = require "rille"
 local json = require "rille.json"
 local describe = require "rille.models.describe"
 local names = require "rille.models.names"
 local pieces = require "rille.models.pieces"
 local Decoder = require "rille.models.decoder"
+local Encoder = require "rille.models.encoder"
 
 local families = {}
 
@@ -46,7 +48,8 @@ end
 function families.write(entry, path)
   local words = families.words(entry)
   local config = describe.of(words.model_type, words, math.huge)
-  local state, tensors, digest, count = Decoder(config):state_dict(), {}, 0, 0
+  local class = describe.is_encoder(words.model_type) and Encoder or Decoder
+  local state, tensors, digest, count = class(config):state_dict(), {}, 0, 0
   for _, row in ipairs(names.rows(words.model_type, config)) do
     if not (row.head and config.tied) then
       local t = pieces.join(row, state)

@@ -5,6 +5,7 @@ local rille = require "rille"
 local check = require "rille.check"
 local describe = require "rille.models.describe"
 local golden = dofile("t/golden/families.lua")
+local encoders = dofile("t/golden/encoders.lua")
 local families = dofile("t/lib/families.lua")
 
 local dir = os.tmpname()
@@ -25,13 +26,15 @@ end
 
 -- Collects the first entry of each model_type.
 local first, seen = {}, {}
-for _, entry in ipairs(golden) do
-  local model_type = families.words(entry).model_type
-  if not seen[model_type] then first[#first + 1], seen[model_type] = entry, true end
+for _, list in ipairs{golden, encoders} do
+  for _, entry in ipairs(list) do
+    local model_type = families.words(entry).model_type
+    if not seen[model_type] then first[#first + 1], seen[model_type] = entry, true end
+  end
 end
 
 tap.group("kinds", function()
-  for model_type in pairs(describe.known) do tap.ok(seen[model_type], model_type .. " has an entry in t/golden/families.lua") end
+  for model_type in pairs(describe.known) do tap.ok(seen[model_type], model_type .. " has an entry in t/golden/families.lua or encoders.lua") end
   local sizes = {vocab = 31, length = 12, layers = 2, heads = 2, width = 16}
   local ids = rille.tensor({{3, 1, 4}}, {dtype = "i64"})
   for _, kind in ipairs{"gpt2", "llama", "moe"} do
@@ -43,8 +46,8 @@ tap.group("kinds", function()
     remove(dir)
   end
   os.execute(("mkdir '%s'"):format(dir))
-  families.write_words({model_type = "bert"}, dir)
-  tap.fails(function() rille.models.load(dir) end, {"models-load.lua", dir .. "/config.json", 'unknown model_type "bert"; expected one of: arcee, bloom',
+  families.write_words({model_type = "t5"}, dir)
+  tap.fails(function() rille.models.load(dir) end, {"models-load.lua", dir .. "/config.json", 'unknown model_type "t5"; expected one of: arcee, bert, bloom',
     "gpt2", "stablelm"}, "an unknown kind")
   families.write_words({vocab_size = 3}, dir)
   tap.fails(function() rille.models.load(dir) end, {dir .. "/config.json", "unknown model_type nil; expected one of"}, "no kind")

@@ -1,0 +1,137 @@
+-- encoder.lua - builds an encoder from a description (describe.lua): BERT and its kin. Every position attends to all others.
+--
+-- The blocks are those of decoder.lua. Behind them is a task: logits of masked ids, classes of texts, a pooled vector, or none.
+-- A dense layer and its activation are the first part of each task.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+local nn = rille.nn
+local describe = require "rille.models.describe"
+local language = require "rille.models.language"
+local activations = require "rille.models.activations"
+local Decoder = require "rille.models.decoder"
+local new_norm = require "rille.models.norms"
+local sentences = require "rille.models.sentences"
+
+local Encoder = Decoder:extend("models.encoder")
+
+function Encoder:init(config)
+  language.Model.init(self, config)
+  local c = describe.complete(config)
+  self:build(c)
+  if c.token_types then self.token_types = nn.Embedding(c.token_types, c.width) end
+  if not c.task then return end
+  self.task_dense = nn.Linear(c.width, c.width, {bias = c.task_bias})
+  if c.task_norm then self.task_norm = new_norm(c, c.width) end
+  if c.task == "classes" then self.classifier = nn.Linear(c.width, c.classes) end
+  if c.task ~= "masked" then return end
+  self.lm_head = nn.Linear(c.width, c.vocab, {bias = c.head_bias})
+  nn.tie(self.embed_tokens, "weight", self.lm_head, "weight")
+end
+
+-- ---- features ----
+
+-- Fails unless t is nil or a tensor of the shape of ids.
+local function check_like(who, what, t, ids)
+  check.that(t == nil or layout.is_tensor(t) and t.ndim == 2 and t.shape[1] == ids.shape[1] and t.shape[2] == ids.shape[2],
+    "%s: %s must be a tensor {%d, %d}, the shape of ids, found %s", who, what, ids.shape[1], ids.shape[2],
+    layout.is_tensor(t) and "{" .. table.concat(t.shape, ", ") .. "}" or check.shown(t))
+end
+
+local function replicated(x) return {placement = x.placement, sbp = layout.replicated(x.placement)} end
+
+-- Returns the rows of the table of learned positions. With c.padding, ids of padding have that row and are not counted.
+local function rows_of(c, ids)
+  if not c.padding then return rille.arange(ids.shape[2], replicated(ids)):reshape{1, ids.shape[2]} end
+  local counts = ids:ne(c.padding):to("i64")
+  return counts:cumsum(1) * counts + c.padding
+end
+
+-- Returns mask(window), which returns the mask (batch or 1, 1, queries or 1, keys) of a layer; nil: none is needed. window: number
+-- of keys on each side that a position attends to. padding: bool (batch, length), false for positions to ignore, or nil.
+local function masks(x, padding)
+  local n = x.shape[2]
+  local all = padding and padding:reshape{padding.shape[1], 1, 1, n}
+  local near = {}
+  return function(window)
+    if not window or window >= n - 1 then return all end
+    if not near[window] then
+      local at = rille.arange(n, replicated(x))
+      local sees = (at:reshape{1, 1, 1, n} - at:reshape{1, 1, n, 1}):abs():le(window)
+      near[window] = all and sees:logical_and(all) or sees
+    end
+    return near[window]
+  end
+end
+
+local inputs = {mask = check.none, types = check.none}
+
+-- Returns the options mask and types, checked. The mask is bool.
+local function inputs_of(self, ids, given)
+  local how = check.options(self.__name, given, inputs)
+  check_like(self.__name, "mask", how.mask, ids)
+  check_like(self.__name, "types", how.types, ids)
+  check.that(not how.types or self.token_types, "%s: the model has no token types, found types", self.__name)
+  if how.mask and how.mask.dtype ~= "bool" then how.mask = how.mask:ne(0) end
+  return how
+end
+
+local function embed(self, ids, types)
+  local c, x = self.config, self.embed_tokens(ids)
+  if self.positions then x = x + self.positions(rows_of(c, ids)) end
+  if self.token_types then x = x + self.token_types(types or ids * 0) end
+  return self.embed_norm and self.embed_norm(x) or x
+end
+
+function Encoder:features(ids, given)
+  self:check_ids(ids)
+  local c, how = self.config, inputs_of(self, ids, given)
+  local x = embed(self, ids, how.types)
+  local mask = masks(x, how.mask)
+  for i, block in ipairs(self.layers) do x = block(x, mask(c.windows and c.windows[i] or nil)) end
+  return self.norm and self.norm(x) or x
+end
+
+-- ---- tasks ----
+
+local function task_features(self, x)
+  local y = activations[self.config.task_activation](self.task_dense(x))
+  return self.task_norm and self.task_norm(y) or y
+end
+
+-- Converts features to f32: logits (batch, length, vocab) or (batch, classes); without a task of logits, returns the features.
+function Encoder:logits(x, mask)
+  local c = self.config
+  if c.task == "masked" then return language.Model.logits(self, task_features(self, x)) end
+  if c.task ~= "classes" then return x end
+  local y = self.classifier(task_features(self, sentences.pool(c.class_pooling or "cls", x, mask)))
+  return y.dtype == "f32" and y or y:to("f32")
+end
+
+function Encoder:forward(ids, given)
+  return self:logits(self:features(ids, given), given and inputs_of(self, ids, given).mask)
+end
+
+-- Returns a vector for each text, (batch, width), f32.
+function Encoder:embed(ids, given)
+  local c, who = self.config, self.__name .. ": embed"
+  local how = check.options(who, given, {mask = check.none, types = check.none, pooling = c.pooling or "mean",
+    normalise = c.normalise or false})
+  local own = how.pooling == "pooler"
+  check.that(own and c.task == "pooled" or sentences.poolings[how.pooling], "%s: unknown pooling %s; expected one of: %s%s", who,
+    check.quoted(how.pooling), table.concat(check.sorted_keys(sentences.poolings), ", "), c.task == "pooled" and ", pooler" or "")
+  check.flag(who, "normalise", how.normalise)
+  local here = {mask = how.mask, types = how.types}
+  local x = self:features(ids, here)
+  if own then x = task_features(self, x:slice(1, 0, 1):squeeze(1)) end
+  if x.dtype ~= "f32" then x = x:to("f32") end
+  local y = own and x or sentences.pool(how.pooling, x, inputs_of(self, ids, here).mask)
+  return how.normalise and sentences.normalise(y) or y
+end
+
+for _, name in ipairs{"generate", "scheduler"} do
+  Encoder[name] = function(self) check.fail("%s: %s is not supported, because an encoder predicts no next id", self.__name, name) end
+end
+
+return Encoder
