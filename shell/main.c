@@ -19,7 +19,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SPINS "200" /* turns of a waiting OpenMP thread before it sleeps, some 10 us */
 enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130, NCHUNK = 64 };
 
 static const char help[] =
@@ -585,13 +584,13 @@ begin_program(int argc, char **argv, struct front *front)
     return run_program(&p);
 }
 
-/* Makes waiting threads of kernels sleep after a short spin, unless the environment has another wish. Threads that spin
- * for long take the cores from other programs. The OpenMP library reads the setting before main(), so the program
+/* Makes waiting threads of kernels sleep, unless the environment sets how they wait. Threads that spin take the cores
+ * from other programs and from Rille's own threads. The OpenMP library reads the setting before main(), so the program
  * executes itself once with the setting. */
 static void
 let_threads_sleep(char **argv)
 {
-    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY") || setenv("GOMP_SPINCOUNT", SPINS, 1)) return;
+    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY") || setenv("OMP_WAIT_POLICY", "passive", 1)) return;
     execv("/proc/self/exe", argv);
 }
 
