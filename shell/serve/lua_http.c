@@ -85,7 +85,7 @@ answer(lua_State *L)
 }
 
 static int
-send_piece(lua_State *L)
+send_bytes(lua_State *L)
 {
     size_t n;
     struct http *h = check_http(L);
@@ -128,7 +128,7 @@ void
 http_functions(lua_State *L)
 {
     static const luaL_Reg methods[] = {
-        {"port", get_port},          {"receive", receive}, {"answer", answer},    {"send", send_piece},
+        {"port", get_port},          {"receive", receive}, {"answer", answer},    {"send", send_bytes},
         {"connected", is_connected}, {"drop", drop},       {"close", close_http}, {NULL, NULL}};
     luaL_newmetatable(L, meta);
     lua_pushcfunction(L, collect_http);

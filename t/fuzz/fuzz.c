@@ -567,36 +567,6 @@ fuzz_head(const struct format *format, const uint8_t *bytes, size_t n)
     tensors_close(&f);
 }
 
-static void
-fuzz_safetensors(const uint8_t *bytes, size_t n)
-{
-    fuzz_head(&format_safetensors, bytes, n);
-}
-
-static void
-fuzz_gguf(const uint8_t *bytes, size_t n)
-{
-    fuzz_head(&format_gguf, bytes, n);
-}
-
-static void
-fuzz_npz(const uint8_t *bytes, size_t n)
-{
-    fuzz_head(&format_npz, bytes, n);
-}
-
-static void
-fuzz_npy(const uint8_t *bytes, size_t n)
-{
-    fuzz_head(&format_npy, bytes, n);
-}
-
-static void
-fuzz_llmc(const uint8_t *bytes, size_t n)
-{
-    fuzz_head(&format_llmc, bytes, n);
-}
-
 /* Appends a stored member to a zip file, and its record to the directory. */
 static void
 zip_add(struct str *zip, struct str *directory, const char *name, const void *bytes, size_t n)
@@ -654,12 +624,6 @@ take_tokens(const char *path)
 }
 
 static void
-fuzz_tokens(const uint8_t *bytes, size_t n)
-{
-    with_file(bytes, n, take_tokens);
-}
-
-static void
 add_piece(void *whole, const uint8_t *bytes, size_t n)
 {
     str_addn(whole, bytes, n);
@@ -710,29 +674,13 @@ take_sentencepiece(const char *path)
     tokenizer_free(&t);
 }
 
-static void
-fuzz_sentencepiece(const uint8_t *bytes, size_t n)
-{
-    with_file(bytes, n, take_sentencepiece);
-}
-
-static void
-fuzz_tokenizer(const uint8_t *bytes, size_t n)
-{
-    with_file(bytes, n, take_tokenizer);
-}
-
-static void
-fuzz_tiktoken(const uint8_t *bytes, size_t n)
-{
-    with_file(bytes, n, take_tiktoken);
-}
-
 /* ---- all subjects ---- */
 
 static const struct subject {
     const char *name;
     void (*take)(const uint8_t *bytes, size_t n);
+    void (*take_file)(const char *path); /* instead of take: tries a file */
+    const struct format *format;         /* instead of take: tries the head of a tensor file */
 } subjects[] = {
     {"packet", fuzz_packet},
     {"coordinator", fuzz_coordinator},
@@ -743,18 +691,26 @@ static const struct subject {
     {"key", fuzz_key},
     {"hosts", fuzz_hosts},
     {"words", fuzz_words},
-    {"safetensors", fuzz_safetensors},
-    {"gguf", fuzz_gguf},
-    {"npz", fuzz_npz},
-    {"npy", fuzz_npy},
-    {"llmc", fuzz_llmc},
-    {"tokens", fuzz_tokens},
-    {"tokenizer", fuzz_tokenizer},
-    {"tiktoken", fuzz_tiktoken},
+    {"safetensors", .format = &format_safetensors},
+    {"gguf", .format = &format_gguf},
+    {"npz", .format = &format_npz},
+    {"npy", .format = &format_npy},
+    {"llmc", .format = &format_llmc},
+    {"tokens", .take_file = take_tokens},
+    {"tokenizer", .take_file = take_tokenizer},
+    {"tiktoken", .take_file = take_tiktoken},
     {"files", fuzz_files},
-    {"sentencepiece", fuzz_sentencepiece},
+    {"sentencepiece", .take_file = take_sentencepiece},
     {"torch", fuzz_torch},
 };
+
+static void
+subject_take(const struct subject *s, const uint8_t *bytes, size_t n)
+{
+    if (s->take) s->take(bytes, n);
+    if (s->take_file) with_file(bytes, n, s->take_file);
+    if (s->format) fuzz_head(s->format, bytes, n);
+}
 
 #ifdef RILLE_FUZZ
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
@@ -766,7 +722,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     for (size_t i = 0; !chosen && i < countof(subjects); i++)
         if (name && !strcmp(name, subjects[i].name)) chosen = &subjects[i];
     if (!chosen) exit((fprintf(stderr, "fuzz: RILLE_FUZZ must name a subject of t/fuzz/fuzz.c\n"), 2));
-    chosen->take(bytes, n);
+    subject_take(chosen, bytes, n);
     return 0;
 }
 #else
@@ -779,10 +735,10 @@ try_input(const struct subject *s, const char *input, size_t n, uint64_t *state)
     enum { CHANGES = 200 };
     uint8_t *bytes = must_alloc(n ? n : 1);
     memcpy(bytes, input, n);
-    s->take(bytes, n);
+    subject_take(s, bytes, n);
     for (int i = 0; i < CHANGES && n; i++) {
         bytes[next_random(state) % n] ^= (uint8_t)(1u << next_random(state) % 8);
-        s->take(bytes, next_random(state) % 8 ? n : next_random(state) % (n + 1));
+        subject_take(s, bytes, next_random(state) % 8 ? n : next_random(state) % (n + 1));
     }
     free(bytes);
 }

@@ -375,7 +375,7 @@ recreate(const struct call_context *ctx, const struct val *v, const struct place
 /* Moves v to the placement, or makes it there again if that needs few calls and no bytes. The gradient of a moved value
  * gets the value's layout. */
 static int
-move_operand(const struct call_context *ctx, struct val *v, const struct place *to, struct val **out)
+move_to_place(const struct call_context *ctx, struct val *v, const struct place *to, struct val **out)
 {
     const struct layout *l;
     int left = RECREATED;
@@ -398,7 +398,7 @@ move_operands(const struct call_context *ctx, int nin, struct val *const *in, co
         if (!in[i] || !in[i]->layout || in[i]->layout->place == to) continue;
         while (in[same] != in[i]) same++;
         moved[i] = moved[same];
-        if (same == i) TRY(move_operand(&plain, in[i], to, &moved[i]));
+        if (same == i) TRY(move_to_place(&plain, in[i], to, &moved[i]));
     }
     return 0;
 }

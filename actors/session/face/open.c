@@ -106,7 +106,7 @@ open_engine(struct rille_session *s, const struct rille_options *o)
 
 /* Checks that all workers use NCCL, because users may start workers without NCCL. */
 static int
-check_collectives(const struct rille_session *s)
+check_nccl_devices(const struct rille_session *s)
 {
     if (!s->devices.ndevice[DEV_CUDA])
         return fail(E_PLACE, "collectives = \"nccl\" needs devices of kind cuda; the workers have none");
@@ -142,7 +142,7 @@ open_cluster(struct rille_session *s, const struct rille_workers *workers, bool 
     for (int k = 0; k < NDEVICE_KIND; k++)
         if (k != DEV_META) s->devices.ndevice[k] = d->n[k];
     s->devices.default_kind = d->first;
-    return nccl ? check_collectives(s) : 0;
+    return nccl ? check_nccl_devices(s) : 0;
 }
 
 static void

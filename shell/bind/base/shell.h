@@ -68,7 +68,9 @@ struct shell {
     void (*closing)(void);                         /* called before the session is closed; NULL: none */
     void (*cancelled)(void);                       /* called after Ctrl-C has cancelled a run; NULL: none */
     void (*entered)(lua_State *co), (*left)(void); /* called when a coroutine runs; stops; NULL: none */
-    int (*doctor)(lua_State *L, bool json);        /* prints the facts of :doctor; set by the program (doctor_print) */
+    /* makes the step in progress follow a field of a tensor: argument 1, named by argument 2 (lua_conditions.c) */
+    void (*follow_field)(lua_State *L);
+    int (*doctor)(lua_State *L, bool json); /* prints the facts of :doctor; set by the program (doctor_print) */
     /* Displays a document of this MIME type, with a plain-text fallback, in a notebook; NULL: no notebook. */
     void (*display)(const char *type, const char *text, const char *plain);
     unsigned made;      /* number of tensors pushed so far */
@@ -331,8 +333,6 @@ void conditions_numbers(lua_State *L, bool former);
 /* Ends the attempt that conditions_begin_live() began. good: the new trace computes what the former one does. Returns
  * false if the numbers cannot be live. */
 bool conditions_end_live(lua_State *L, bool good);
-/* Makes the step in progress follow a field of a tensor: argument 1, named by argument 2. */
-void conditions_field(lua_State *L);
 void conditions_give(lua_State *L); /* stores the conditions in the trace at the top */
 bool conditions_hold(lua_State *L); /* returns true if all conditions of the trace at the top hold */
 void conditions_open(lua_State *L); /* adds rille._conditions, ... to the module table at the top */

@@ -121,8 +121,8 @@ conditions_end_live(lua_State *L, bool good)
     return proven;
 }
 
-void
-conditions_field(lua_State *L)
+static void
+follow_field(lua_State *L)
 {
     push_hook(L, "reads_field");
     lua_pushvalue(L, 1);
@@ -311,6 +311,7 @@ conditions_open(lua_State *L)
     static const luaL_Reg functions[] = {
         {"_conditions", conditions}, {"_first_changed", first_changed}, {"_place", place_value}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
+    shell_of(L)->follow_field = follow_field;
     lua_pushlightuserdata(L, (void *)&size_key);
     lua_setfield(L, -2, "_size_key");
     lua_pushlightuserdata(L, (void *)&meta_key);

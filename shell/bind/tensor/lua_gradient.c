@@ -109,7 +109,7 @@ backward_callback(void *arg, struct rille_tensor *const *dresult, struct rille_t
 
 /* Reads n entries of the list at i; entries that are no tensors become NULL. */
 static void
-read_list(lua_State *L, int i, const char *who, int n, struct rille_tensor **out)
+read_tensors(lua_State *L, int i, const char *who, int n, struct rille_tensor **out)
 {
     if (n > LIST_MAX) complain(L, "%s: expected at most %d tensors, found %d", who, LIST_MAX, n);
     for (int k = 0; k < n; k++, lua_pop(L, 1)) {
@@ -127,9 +127,9 @@ own_gradient(lua_State *L)
     const char *name = luaL_checkstring(L, 1);
     lua_getfield(L, 3, "n");
     int nin = (int)lua_tointeger(L, -1), nsaved = (int)lua_rawlen(L, 4), nresult = (int)lua_rawlen(L, 5);
-    read_list(L, 3, name, nin, in);
-    read_list(L, 4, name, nsaved, saved);
-    read_list(L, 5, name, nresult, result);
+    read_tensors(L, 3, name, nin, in);
+    read_tensors(L, 4, name, nsaved, saved);
+    read_tensors(L, 5, name, nresult, result);
     lua_createtable(L, nresult, 0);
     for (int k = 0; k < nresult; k++) {
         slot[k] = tensor_slot(L);

@@ -227,10 +227,10 @@ static const struct field {
 enum { NFIELD = sizeof fields / sizeof *fields };
 
 static int
-read_field(lua_State *L, const struct field *f)
+get_field(lua_State *L, const struct field *f)
 {
     struct rille_tensor *t = tensor_check(L, 1, "index");
-    if (f->followed && rille_tracing(shell_of(L)->session) && rille_tensor_predates(t)) conditions_field(L);
+    if (f->followed && rille_tracing(shell_of(L)->session) && rille_tensor_predates(t)) shell_of(L)->follow_field(L);
     return f->get(L, t);
 }
 
@@ -242,7 +242,7 @@ tensor_index(lua_State *L)
     lua_pushvalue(L, 2);
     if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
     lua_pushvalue(L, 2);
-    if (lua_rawget(L, lua_upvalueindex(2)) == LUA_TNUMBER) return read_field(L, &fields[lua_tointeger(L, -1)]);
+    if (lua_rawget(L, lua_upvalueindex(2)) == LUA_TNUMBER) return get_field(L, &fields[lua_tointeger(L, -1)]);
     struct nearest best = {0};
     const char *other = name_elsewhere("tensor", text_at(L, 2, "index"));
     if (other) return complain(L, "a tensor has no field or method '%s': %s", lua_tostring(L, 2), other);
