@@ -111,7 +111,7 @@ entry_cost(const struct reading *r, struct sbp want, const struct val *v)
     if (share == SHARE_DRAWN) return FITS;
     if (want.kind == SBP_S && share == SHARE_ROWS) return rows_axis(v) == want.axis && r->blocks ? FITS : NEVER;
     if (want.kind == SBP_S)
-        return r->strict ? (is_repeated(v, want.axis) ? REPEATED : NEVER) : alike ? REPEATED : NEVER;
+        return (r->strict ? share == SHARE_WHOLE && is_repeated(v, want.axis) : alike) ? REPEATED : NEVER;
     if (is_mean(v) && r->strict) return REPLACED;
     return alike ? FITS : share == SHARE_SUM ? REPLACED : NEVER;
 }
