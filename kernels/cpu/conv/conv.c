@@ -64,7 +64,7 @@ attr_pair(const struct attr *a, int i, int64_t by_default)
 /* Describes the layout of a primitive's argument: any layout that oneDNN chooses if reordering pays, otherwise
  * dense. */
 static struct prim_layout
-wanted_layout(const struct view *v, int64_t groups, bool turned)
+conv_layout(const struct view *v, int64_t groups, bool turned)
 {
     struct prim_layout l = block_layout(v, v, groups);
     if (turned) l.tag = dnnl_format_tag_any;
@@ -132,9 +132,9 @@ conv_shape(const struct attr *a, const struct three *t, const struct three *whol
                       .w = block_layout(&t->w, &whole->w, apart),
                       .y = block_layout(&t->y, &whole->y, 0),
                       .op = {.kind = PRIM_CONV,
-                             .src = wanted_layout(&t->x, 0, turned),
-                             .weights = wanted_layout(&t->w, apart, turned),
-                             .dst = wanted_layout(&t->y, 0, turned)}};
+                             .src = conv_layout(&t->x, 0, turned),
+                             .weights = conv_layout(&t->w, apart, turned),
+                             .dst = conv_layout(&t->y, 0, turned)}};
     for (int i = 0; i < 2; i++) {
         struct window w = window_of(a, &t->w, i);
         s.op.stride[i] = w.stride;
