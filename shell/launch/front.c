@@ -408,6 +408,14 @@ launch_kept(const struct words *w, bool over)
     return 0;
 }
 
+/* Refuses --bind with a socket: only folders that ranked.c chooses are known to be closed to other users. */
+static int
+check_bind(const struct words *w)
+{
+    if (!w->bind || !strncmp(w->bind, "tcp://", strlen("tcp://"))) return 0;
+    return front_usage("--bind: \"%s\" cannot be bound: expected tcp://HOST:PORT", w->bind);
+}
+
 static int
 launch_workers(const struct words *w, struct front *f)
 {
@@ -415,6 +423,7 @@ launch_workers(const struct words *w, struct front *f)
         w, "launch",
         "-n -d --collectives --bind --key-file -H --hosts --hostfile --keep --root --silence --hang --link --orphan");
     if (code) return code;
+    if ((code = check_bind(w))) return code;
     bool over = w->hosts || w->hostfile;
     if (!w->n && !over) return front_usage("launch: -n N, the number of workers, or -H HOSTS is missing%s", "");
     if (w->n && parse_integer(w->n, 1, WORKERS_MOST, &f->cluster.workers))
@@ -440,6 +449,7 @@ coordinator(const struct words *w, struct front *f)
     if (code) return code;
     if (!w->bind) return front_usage("coordinator: --bind ADDRESS is missing: the address at which workers join%s", "");
     if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());
+    if ((code = check_bind(w))) return code;
     if (!w->world) return front_usage("coordinator: --world N is missing: the number of workers%s", "");
     if (parse_integer(w->world, 1, WORLD_MOST, &f->cluster.workers))
         return front_usage("coordinator: --world must be a number of workers from 1 to 1024, found '%s'", w->world);
