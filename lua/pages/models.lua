@@ -215,7 +215,7 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
     shows = "m:generate(ids, {max_new_tokens = 2, temperature = 0}).shape[2]",
     gives = "5",
     see = "models.gpt2 tokenizer model.scheduler",
-    words = "sample sampling inference text beam search speculative decoding grammar penalty logprobs",
+    words = "sample sampling inference text generation beam search speculative decoding grammar penalty logprobs",
   },
   ["model.scheduler"] = {
     sign = "m:scheduler{slots = 8, length =, chunk = 64, draft =, draft_tokens = 4}",

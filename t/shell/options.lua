@@ -153,5 +153,6 @@ tap.group("values", function()
 end)
 
 os.remove(dir)
+os.remove(dir .. ".safetensors")
 os.execute(("rm -rf '%s.m'"):format(dir))
 tap.done()
