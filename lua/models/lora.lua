@@ -10,6 +10,7 @@ local rille = require "rille"
 local check = require "rille.check"
 local files = require "rille.models.files"
 local json = require "rille.json"
+local pieces = require "rille.models.pieces"
 local pin = require "rille.nn.pin"
 local nn = rille.nn
 
@@ -82,7 +83,8 @@ end
 
 -- ---- folders of PEFT ----
 
--- Returns the names of linear layers in the model's files: {{theirs, ours, ours..., turn =}, ...}.
+-- Returns the names of linear layers in the model's files: rows of pieces.lua without ".weight";
+-- turned: the weight is transposed in the file.
 local function rows_of(m)
   local rows = {}
   if not m.kind then
@@ -91,9 +93,9 @@ local function rows_of(m)
   end
   files.each_row(m.kind, m.config, function(row)
     local theirs, prefix = row[1]:match("^(.*)%.weight$"), m.kind.prefix
-    if not theirs or row.groups or row.stack or row.view or row.pairs or row.plus then return end
+    if not theirs or row.stack or row.view or row.plus then return end
     if not row.head and theirs ~= "lm_head" and theirs:sub(1, #prefix) ~= prefix then theirs = prefix .. theirs end
-    local one = {theirs, turn = row.turn}
+    local one = {theirs, turned = row.turn, shares = row.shares, groups = row.groups, pairs = row.pairs}
     for k = 2, #row do one[k] = row[k]:match("^(.*)%.weight$") end
     rows[#rows + 1] = one
   end)
@@ -128,19 +130,20 @@ end
 
 -- Adds the values of one adapter of the file to options and values, by path. A and B: tensors of the file.
 local function divide(m, row, c, a, b, options, values)
-  local from, rank = 0, a.shape[1]
+  local rank, entry = a.shape[1], {name = row[1], shape = b.shape, dtype = b.dtype}
   for k = 2, #row do
     local holder, key = pin.field(m, row[k])
     local layer = holder[key]
     check.that(is_linear(layer), "%s: '%s' must be a linear layer without an adapter", who, row[k])
     local n_out, n_in = layer.weight.shape[1], layer.weight.shape[2]
-    check.that(a.shape[2] == n_in and b.shape[2] == rank and b.shape[1] >= from + n_out,
+    local piece = pieces.of_row(row, entry, k - 1)
+    local part = piece.make and piece.make(b) or b:slice(0, piece.from[1], piece.to[1])
+    check.that(a.shape[2] == n_in and b.shape[2] == rank and part.shape[1] == n_out,
       "%s: the adapter of '%s' has shapes {%s} and {%s}, which do not fit a weight of {%d, %d}", who, row[1],
       table.concat(a.shape, ", "), table.concat(b.shape, ", "), n_out, n_in)
     local dropout = type(c.lora_dropout) == "number" and c.lora_dropout or 0
     options[row[k]] = {r = rank, alpha = alpha_of(c, row[1]), dropout = dropout, rslora = c.use_rslora == true}
-    values[row[k]] = {a, b:slice(0, from, from + n_out)}
-    from = from + n_out
+    values[row[k]] = {a, part}
   end
 end
 
@@ -192,7 +195,9 @@ local function joined(row, parts)
       bs[#bs + 1] = rille.zeros{p.weight.shape[1], rank}
     end
   end
-  return #as == 1 and as[1] or rille.concat(as, 0), #bs == 1 and bs[1] or rille.concat(bs, 0), scaling
+  local state = {}
+  for k, b in ipairs(bs) do state[row[k + 1]] = b end
+  return #as == 1 and as[1] or rille.concat(as, 0), pieces.join(row, state), scaling
 end
 
 -- Saves the adapters of a model as a PEFT folder.
@@ -213,7 +218,7 @@ function lora.save(m, dir)
     if a then
       local name, rank = row[1], a.shape[1]
       tensors[PREFIX .. name .. ".lora_A.weight"], tensors[PREFIX .. name .. ".lora_B.weight"] = a, b
-      targets[#targets + 1], turn = name, turn or row.turn ~= nil and row.turn
+      targets[#targets + 1], turn = name, turn or row.turned or false
       if rank ~= first.r then ranks[name] = rank end
       if rank * scaling ~= first.r * first.scaling then alphas[name] = rank * scaling end
     end

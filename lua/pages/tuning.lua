@@ -136,8 +136,8 @@ Attention has a mask of (batch, 1, length, length), so its memory is quadratic i
     text = [[
 Reads conversations as rows of ids and labels, for instruction tuning; only tokens of answers are labels.
 A line of the file, or an entry of the list, is {"messages": [{"role": ..., "content": ...}, ...]} or
-{"prompt": ..., "completion": ...}. Other labels are -100, which cross_entropy ignores. Long examples are cut; an example that has no token of an answer within
-length is left out.]],
+{"prompt": ..., "completion": ...}. Other labels are -100, which cross_entropy ignores. Long examples are cut.
+An example that has no token of an answer within length is left out.]],
     args = [[
 from: string, a file of JSON lines; or a list of tables
 tokenizer: rille.tokenizer; messages use its chat template
@@ -162,8 +162,8 @@ x, y = rille.data.chats({{prompt = 'x', completion = 'y'}}, {tokenizer = t, leng
     sign = 'rille.linear_cross_entropy(x, weight, labels, {bias =, chunks = 8, reduction = "mean", ignore_index = -100, label_smoothing = 0})',
     text = [[
 Computes the cross entropy of the logits x weight^T without holding all logits in memory.
-The axis before the last one of x is divided into chunks. Backward computes the logits of a chunk again. A model whose
-m:logits(x) also scales or bounds the product (Gemma 2, Cohere, Granite) needs cross_entropy.]],
+The axis before the last one of x is divided into chunks. Backward computes the logits of a chunk again.
+A model whose m:logits(x) also scales or bounds the product (Gemma 2, Cohere, Granite) needs cross_entropy.]],
     args = [[
 x: tensor (..., d), such as m:features(ids)
 weight: tensor (classes, d), such as m.lm_head.weight

@@ -45,6 +45,10 @@ end
 -- Returns the distribution of each parameter, by class of layer.
 local layers = {
   ["nn.Linear"] = function(m) local want = fan_in(m.weight.shape[2]); return {weight = want, bias = want} end,
+  ["nn.LoRA"] = function(m)
+    local want = fan_in(m.weight.shape[2])
+    return {weight = want, bias = want, lora_A = want, lora_B = constant(0)}
+  end,
   ["nn.Conv2d"] = function(m)
     local want = fan_in(m.weight.shape[2], m.weight.shape[3], m.weight.shape[4])
     return {weight = want, bias = want}
@@ -64,7 +68,7 @@ local layers = {
 
 tap.group("layers", function()
   local made = {
-    Linear = nn.Linear(200, 300), Conv2d = nn.Conv2d(8, 96, {3, 5}, {groups = 2}), Embedding = nn.Embedding(300, 40),
+    Linear = nn.Linear(200, 300), LoRA = nn.LoRA(nn.Linear(200, 300), {r = 40}), Conv2d = nn.Conv2d(8, 96, {3, 5}, {groups = 2}), Embedding = nn.Embedding(300, 40),
     Positions = nn.Positions(300, 40), LayerNorm = nn.LayerNorm(300), RMSNorm = nn.RMSNorm(300),
     BatchNorm2d = nn.BatchNorm2d(30), BatchNorm1d = nn.BatchNorm1d(30), GroupNorm = nn.GroupNorm(3, 30), Conv1d = nn.Conv1d(8, 96, 5, {groups = 2}),
     Sigmoid = nn.Sigmoid(), Softplus = nn.Softplus(), Tanh = nn.Tanh(), Identity = nn.Identity(), Softmax = nn.Softmax(), LogSoftmax = nn.LogSoftmax(),

@@ -26,6 +26,18 @@ local calls = {
   graph = function(o) return rille.graph(print, o) end, scan = function(o) return rille.scan(print, x, x, o) end, recover = function(o) return rille.recover(o) end,
   snapshot = function(o) return rille.snapshot(nil, o) end, stopping = function(o) return rille.stopping(o) end,
    plan = function(o) return rille.plan(x, o) end,
+  dpo_loss = function(o) return rille.dpo_loss(x, x, x, x, o) end,
+  linear_cross_entropy = function(o) return rille.linear_cross_entropy(rille.ones(2, 2), rille.ones(2, 2), ids:reshape{-1}:slice(0, 0, 2), o) end,
+  ["nn.LoRA"] = function(o) return nn.LoRA(nn.Linear(2, 2), o) end,
+  ["models.lora"] = function(o) return rille.models.lora(rille.models.llama.new(sizes), o) end,
+  ["data.chats"] = function(o)
+    return data.chats({{prompt = "a", completion = "b"}}, with({tokenizer = rille.tokenizer.train({"a b"}, {size = 257}), length = 4}, o))
+  end,
+  ["nn.Module.load"] = function(o)
+    rille.save(dir .. ".safetensors", net)
+    return net:load(dir .. ".safetensors", o)
+  end,
+  ["nn.Module.load_state_dict"] = function(o) return net:load_state_dict(net:state_dict(), o) end,
   whatif = function(o) return rille.whatif(called(), with({mesh = {2}}, o)) end,
   ["nn.AvgPool2d"] = function(o) return nn.AvgPool2d(2, o) end, ["nn.MaxPool2d"] = function(o) return nn.MaxPool2d(2, o) end,
   ["nn.BatchNorm1d"] = function(o) return nn.BatchNorm1d(2, o) end, ["nn.Conv1d"] = function(o) return nn.Conv1d(2, 2, 1, o) end,
@@ -143,5 +155,6 @@ tap.group("values", function()
 end)
 
 os.remove(dir)
+os.remove(dir .. ".safetensors")
 os.execute(("rm -rf '%s.m'"):format(dir))
 tap.done()
