@@ -540,7 +540,8 @@ function families.modernbert(d, c)
   d.class_pooling = d.task == "classes" and c.classifier_pooling or nil
   check.that(not d.class_pooling or d.class_pooling == "cls" or d.class_pooling == "mean",
     'classifier_pooling must be "cls" or "mean", found %s', check.quoted(d.class_pooling))
-  check.that(activations[d.task_activation], "unknown classifier_activation %s", check.quoted(d.task_activation))
+  check.that(activations[d.task_activation], "unknown classifier_activation %s; expected one of: %s",
+    check.quoted(d.task_activation), table.concat(check.sorted_keys(activations), ", "))
   rotate(d, c, {theta = c.global_rope_theta or 160000.0, local_theta = c.local_rope_theta or 10000.0})
 end
 

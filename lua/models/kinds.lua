@@ -26,13 +26,14 @@ local function check_rotary(config)
   if c.rope_scaling then check_scaling("config", "rope_scaling", c.rope_scaling, c.rotary_size) end
 end
 
--- Returns the description d; of an encoder, completed with what its folder tells: its pooling, and whether the base model has a pooler.
+-- Returns the description d. An encoder's is completed with the pooling of its folder, and has no pooler if the file has none. Int8
+-- weights are stored under Rille's names.
 local function complete_encoder(d, contents, dir)
   if d.is_causal ~= false then return d end
   if d.task == "pooled" then
     d.task = nil
     for _, entry in ipairs(contents) do
-      if entry.name:find("pooler%.dense%.weight$") then d.task = "pooled" end
+      if entry.name:find("pooler%.dense%.weight$") or entry.name:find("^task_dense%.") then d.task = "pooled" end
     end
   end
   d.pooling, d.normalise = sentences.read(dir)

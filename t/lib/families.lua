@@ -62,4 +62,16 @@ function families.write(entry, path)
   return count, digest & 0xFFFFFFFF
 end
 
+-- Returns true if two folders have equal tensors, else the name of a tensor that differs.
+function families.same_tensors(one, two)
+  local a, b = rille.load(one .. "/model.safetensors"), rille.load(two .. "/model.safetensors")
+  for name, t in pairs(a) do
+    if not b[name] or table.concat(t.shape, "x") ~= table.concat(b[name].shape, "x") or not t:eq(b[name]):all():item() then return name end
+  end
+  for name in pairs(b) do
+    if not a[name] then return name end
+  end
+  return true
+end
+
 return families

@@ -80,18 +80,6 @@ local function compare(entry, model, what, where)
   tap.near({sum / entry.absolute, absolute / entry.absolute}, {entry.gradient / entry.absolute, 1}, what .. ": gradients", 0, 2e-5)
 end
 
--- Returns true if two folders have equal tensors, else the name of a tensor that differs.
-local function same_tensors(one, two)
-  local a, b = rille.load(one .. "/model.safetensors"), rille.load(two .. "/model.safetensors")
-  for name, t in pairs(a) do
-    if not b[name] or table.concat(t.shape, "x") ~= table.concat(b[name].shape, "x") or not t:eq(b[name]):all():item() then return name end
-  end
-  for name in pairs(b) do
-    if not a[name] then return name end
-  end
-  return true
-end
-
 local P2 = rille.placement("cpu", {0, 1})
 local recipes = {{"data", {data = 0}}, {"data, zero 3", {data = 0, zero = 3}}, {"tensor", {tensor = 0}}}
 
@@ -103,7 +91,7 @@ for number, entry in ipairs(golden) do
     local model = rille.models.load(at)
     compare(entry, model, entry.name)
     model:save(dir .. "/saved")
-    tap.is(same_tensors(at, dir .. "/saved"), true, entry.name .. ": the saved folder has the same tensors")
+    tap.is(families.same_tensors(at, dir .. "/saved"), true, entry.name .. ": the saved folder has the same tensors")
     for k, r in ipairs(recipes) do
       if k == number % #recipes + 1 or os.getenv "RILLE_LONG" then
         local laid = rille.models.load(at, {placement = P2, parallel = r[2]})
@@ -154,6 +142,25 @@ tap.group("sentences", function()
   write(at .. "/modules.json", "3")
   refuses("a number for modules.json is refused", "modules.json")
   os.execute(("rm -rf '%s' '%s/saved'"):format(at, dir))
+end)
+
+tap.group("other files", function()
+  local at, entry = dir .. "/old", golden[1]
+  families.write(entry, at)
+  local ids, given = inputs(entry)
+  local want, old = rille.models.load(at)(ids, given), {}
+  for name, t in pairs(rille.load(at .. "/model.safetensors")) do
+    old[name:gsub("LayerNorm.weight$", "LayerNorm.gamma"):gsub("LayerNorm.bias$", "LayerNorm.beta")] = t
+  end
+  old["bert.pooler.dense.weight"], old["cls.seq_relationship.weight"] = rille.ones{32, 32}, rille.ones{2, 32}
+  rille.save(at .. "/model.safetensors", old)
+  tap.is(rille.models.load(at)(ids, given):totable(), want:totable(), "old names of norms, and heads of pretraining, are accepted")
+  families.write(golden[3], at)
+  local small = rille.models.load(at, {quantize = "int8"})
+  small:save(at)
+  tap.is(rille.models.load(at):embed(ids, {pooling = "pooler"}):totable(), small:embed(ids, {pooling = "pooler"}):totable(),
+    "int8 weights are saved and loaded")
+  os.execute(("rm -rf '%s'"):format(at))
 end)
 
 tap.group("arguments", function()

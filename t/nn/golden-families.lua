@@ -55,18 +55,6 @@ local function some_of(logits)
     logits:slice(0, 1, 2):slice(1, golden.length // 2, golden.length // 2 + 1):slice(2, 0, 6):reshape{-1}:totable()}
 end
 
--- Returns true if two folders have equal tensors.
-local function same_tensors(one, two)
-  local a, b = rille.load(one .. "/model.safetensors"), rille.load(two .. "/model.safetensors")
-  for name, t in pairs(a) do
-    if not b[name] or table.concat(t.shape, "x") ~= table.concat(b[name].shape, "x") or not t:eq(b[name]):all():item() then return name end
-  end
-  for name in pairs(b) do
-    if not a[name] then return name end
-  end
-  return true
-end
-
 -- ---- recipes ----
 
 local function mesh(ranks) return rille.placement("cpu", ranks) end
@@ -106,7 +94,7 @@ for number, entry in ipairs(golden) do
     tap.near({sum / entry.absolute, absolute / entry.absolute}, {entry.gradient / entry.absolute, 1}, entry.name .. ": gradients", 0, 2e-5)
     tap.is(greedy(model), entry.greedy, entry.name .. ": greedy text")
     model:save(dir .. "/saved")
-    tap.is(same_tensors(at, dir .. "/saved"), true, entry.name .. ": the saved folder has the same tensors")
+    tap.is(families.same_tensors(at, dir .. "/saved"), true, entry.name .. ": the saved folder has the same tensors")
     if number % 4 == 0 and not model.config.experts then -- skips quantised inputs of a router, because they could change its choice
       local small = rille.models.load(at, {quantize = "int8"})
       tap.ok((small(ids) - logits):abs():max():item() < 0.08 * logits:abs():max():item(), entry.name .. ": logits with int8 weights")

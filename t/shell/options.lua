@@ -18,6 +18,7 @@ end
 local ids = rille.zeros({1, 4}, {dtype = "i64"})
 local sizes = {vocab = 8, length = 4, layers = 1, heads = 1, width = 4}
 local net, dir = nn.Linear(2, 2), os.tmpname()
+local bert = {vocab = 8, length = 4, layers = 1, heads = 1, width = 4, kv_heads = 1, hidden = 4, eps = 1e-12, is_causal = false}
 
 -- Functions by help page: each calls the page's function with a table of options.
 local calls = {
@@ -65,6 +66,7 @@ local calls = {
     return rille.tokenizer.train({"a b"}, {size = 257}):chat({}, o)
   end,
   ["model.save"] = function(o) return rille.models.gpt2.new(sizes):save(dir .. ".d", o) end,
+  ["model.embed"] = function(o) return require("rille.models.kinds").of("bert").new(bert):embed(ids, o) end,
   ["model.generate"] = function(o) return rille.models.gpt2.new(sizes):generate(ids, o) end,
   ["model.scheduler"] = function(o) return rille.models.gpt2.new(sizes):scheduler(o) end,
   ["scheduler.add"] = function(o) return rille.models.gpt2.new(sizes):scheduler():add({1}, o) end,
