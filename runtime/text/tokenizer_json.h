@@ -29,7 +29,7 @@ const char *type_of_part(const json_t *part);
 /* Reads an entry that must be a string without zero bytes. The part owns the string. */
 int text_of_part(const char *path, const json_t *part, const char *name, const char **out);
 /* Fails with E_ARG: "path: prepend_scheme 'x' is not supported" */
-int refuse(const char *path, const char *part, const char *what);
+int part_refuse(const char *path, const char *part, const char *what);
 
 /* Formats an id for error texts, as the file spells it; "(none)": it is missing. */
 enum { SHOWN_ID = 48 };

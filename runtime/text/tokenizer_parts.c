@@ -19,7 +19,7 @@ type_of_part(const json_t *part)
 }
 
 int
-refuse_part(const char *path, const char *part, const char *what)
+part_refuse(const char *path, const char *part, const char *what)
 {
     return fail(E_ARG, "%s: %s '%.100s' is not supported", path, part, what);
 }
@@ -57,7 +57,7 @@ int
 read_part_list(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kinds,
                const json_t *list)
 {
-    if (!json_is_array(list)) return refuse_part(path, part_names[which], "Sequence without a list");
+    if (!json_is_array(list)) return part_refuse(path, part_names[which], "Sequence without a list");
     for (size_t i = 0; i < json_array_size(list); i++)
         TRY(read_tokenizer_part(t, path, which, kinds, json_array_get(list, i)));
     return 0;

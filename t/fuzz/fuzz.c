@@ -682,15 +682,15 @@ static const struct subject {
     void (*take_file)(const char *path); /* instead of take: tries a file */
     const struct format *format;         /* instead of take: tries the head of a tensor file */
 } subjects[] = {
-    {"packet", fuzz_packet},
-    {"coordinator", fuzz_coordinator},
-    {"member", fuzz_member},
-    {"program", fuzz_program},
-    {"channels", fuzz_channels},
-    {"carrier", fuzz_carrier},
-    {"key", fuzz_key},
-    {"hosts", fuzz_hosts},
-    {"words", fuzz_words},
+    {"packet", .take = fuzz_packet},
+    {"coordinator", .take = fuzz_coordinator},
+    {"member", .take = fuzz_member},
+    {"program", .take = fuzz_program},
+    {"channels", .take = fuzz_channels},
+    {"carrier", .take = fuzz_carrier},
+    {"key", .take = fuzz_key},
+    {"hosts", .take = fuzz_hosts},
+    {"words", .take = fuzz_words},
     {"safetensors", .format = &format_safetensors},
     {"gguf", .format = &format_gguf},
     {"npz", .format = &format_npz},
@@ -699,9 +699,9 @@ static const struct subject {
     {"tokens", .take_file = take_tokens},
     {"tokenizer", .take_file = take_tokenizer},
     {"tiktoken", .take_file = take_tiktoken},
-    {"files", fuzz_files},
+    {"files", .take = fuzz_files},
     {"sentencepiece", .take_file = take_sentencepiece},
-    {"torch", fuzz_torch},
+    {"torch", .take = fuzz_torch},
 };
 
 static void
