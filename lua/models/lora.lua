@@ -92,9 +92,9 @@ local function rows_of(m)
     return rows
   end
   files.each_row(m.kind, m.config, function(row)
-    local theirs, prefix = row[1]:match("^(.*)%.weight$"), m.kind.prefix
+    local theirs = row[1]:match("^(.*)%.weight$")
     if not theirs or row.stack or row.view or row.plus then return end
-    if not row.head and theirs ~= "lm_head" and theirs:sub(1, #prefix) ~= prefix then theirs = prefix .. theirs end
+    if type(m.kind.names) == "table" and not row.head then theirs = m.kind.prefix .. theirs end -- these tables lack the prefix
     local one = {theirs, turned = row.turn, shares = row.shares, groups = row.groups, pairs = row.pairs}
     for k = 2, #row do one[k] = row[k]:match("^(.*)%.weight$") end
     rows[#rows + 1] = one

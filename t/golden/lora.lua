@@ -13,4 +13,7 @@ return {
   {family = "phi3", config = [=[{"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["gate_up_proj", "o_proj", "qkv_proj"], "bias": "none"}]=],
     modules = {{"base_model.model.model.layers.0.mlp.gate_up_proj", 2, 32, 96}, {"base_model.model.model.layers.0.self_attn.o_proj", 2, 32, 32}, {"base_model.model.model.layers.0.self_attn.qkv_proj", 2, 32, 64}, {"base_model.model.model.layers.1.mlp.gate_up_proj", 2, 32, 96}, {"base_model.model.model.layers.1.self_attn.o_proj", 2, 32, 32}, {"base_model.model.model.layers.1.self_attn.qkv_proj", 2, 32, 64}},
     logits = {1.273817, 0.050688, 1.233180, 1.149237, 2.288752, 1.293072, 2.260775, 2.261469}, loss = 4.7725787, absolute = 60.997860},
+  {family = "gpt_neox", config = [=[{"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["dense", "query_key_value"], "bias": "none"}]=],
+    modules = {{"base_model.model.gpt_neox.layers.0.attention.dense", 2, 32, 32}, {"base_model.model.gpt_neox.layers.0.attention.query_key_value", 2, 32, 96}, {"base_model.model.gpt_neox.layers.1.attention.dense", 2, 32, 32}, {"base_model.model.gpt_neox.layers.1.attention.query_key_value", 2, 32, 96}},
+    logits = {0.643909, -1.739893, -0.515731, 0.129626, 4.105963, -1.837439, 2.671549, 1.168380}, loss = 4.9136696, absolute = 18.411724},
 }

@@ -25,6 +25,7 @@ CASES = [
                                alpha_pattern={"down_proj": 9})),
     ("qwen2", dict(r=2, lora_alpha=3, target_modules=["k_proj", "up_proj"])),
     ("phi3", dict(r=2, lora_alpha=4, target_modules=["qkv_proj", "gate_up_proj", "o_proj"])),
+    ("gpt_neox", dict(r=2, lora_alpha=4, target_modules=["query_key_value", "dense"])),
 ]
 KEYS = "peft_type r lora_alpha lora_dropout target_modules bias use_rslora rank_pattern alpha_pattern use_dora modules_to_save".split()
 
