@@ -105,7 +105,7 @@ ok "generate.lua: --count out of range is an error" told generate "$dir/new --id
 ok "generate.lua: a missing prompt is an error" told generate "$dir/new" "--prompt or --ids"
 ok "generate.lua: two prompts are an error" told generate "$dir/new --ids 3 --prompt a" "found both"
 ok "finetune.lua: two sources of text are an error" told finetune "$dir/new $dir/x --ids $dir/ids --tokens t.bin" "found --ids and --tokens"
-ok "finetune.lua: a missing text is an error" told finetune "$dir/new $dir/x" "--text, --ids and --tokens"
+ok "finetune.lua: a missing text is an error" told finetune "$dir/new $dir/x" "--text, --ids, --tokens and --chats"
 ok "finetune.lua: an unknown recipe is an error that lists the recipes" told finetune "$dir/new $dir/x --ids $dir/ids --recipe 4d" "2.5d, 2d, 3d"
 ok "finetune.lua: a negative number of steps is an error" told finetune "$dir/new $dir/x --ids $dir/ids --steps -1" "--steps must be at least 1, found -1"
 ok "resnet.lua: a negative number of steps is an error" told resnet "--steps -1" "--steps must be at least 1, found -1"
@@ -178,7 +178,7 @@ ok "finetune.lua: a diverged model is not saved" diverges finetune "$dir/new $di
 ok "gpt.lua: a diverged model does not replace checkpoints" diverges gpt "$small --steps 5 --warmup 0 --lr 1e38 --every 2 --checkpoint $dir/lost" "$dir/lost"
 ok "resnet.lua: a diverged model is not tested" diverges resnet "--steps 20 --lr 1e30" "$dir/lost"
 mkdir -p "$dir/other"
-for config in '{"model_type": "bert"}' '{"model_type": null}' '[1]' '"x"' '{}'; do
+for config in '{"model_type": "t5"}' '{"model_type": null}' '[1]' '"x"' '{}'; do
   echo "$config" >"$dir/other/config.json"
   [[ $config == {* ]] && wrong="unknown model_type " || wrong="expected a JSON object"
   ok "generate.lua: an unknown model type is an error that names the file: $config" told generate "$dir/other --ids 3" "models.load: $dir/other/config.json: $wrong"
