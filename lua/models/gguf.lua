@@ -57,7 +57,7 @@ end
 -- "t5": Unigram), pre (name of the pattern that splits texts), lists by id from 1: tokens, scores, types (1: normal, 2: unknown, 3:
 -- control, 4: user-defined, 5: unused, 6: byte); merges; bos, eos and the other special ids; template of chats. nil: absent.
 function gguf.vocabulary(path)
-  local who = "rille.io.vocabulary"
+  local who = "io.vocabulary"
   path = rille._path(check.path(who, "the name of a .gguf file", path))
   local _, get = open(who, path)
   local function list(key)

@@ -40,7 +40,7 @@ local cases = {
   {"rille.placement('c", "cpu cuda"}, {'rille.placement "me', "meta"}, {"x:to_global{placement = P, sbp = 'S", "S(0) S(1) S(2)"},
   {"x:to_global{sbp = {'B', 'P(", "P(max) P(min)"}, {"rille.ones({2}, {dtype = 'b", "bf16 bool"}, {"x:to('bf", "bf16"},
   {"x:gelu{approximate = '", "none tanh"}, {"x:cross_entropy(y, {reduction = 's", "sum"}, {"rille.sbp.partial('m", "max min"},
-  {"rille.graph(f, {schedule = 'zb-h", "zb-h1 zb-h2"}, {"rille.load('t/lib/tap", "t/lib/tap.h t/lib/tap.lua t/lib/tap.sh"}, {"dofile 't/lib/tap", "t/lib/tap.h t/lib/tap.lua t/lib/tap.sh"},
+  {"rille.graph(f, {schedule = 'zb-h", "zb-h1 zb-h2"}, {"rille.load('t/lib/tap", "t/lib/tap.h t/lib/tap.lua t/lib/tap.py t/lib/tap.sh"}, {"dofile 't/lib/tap", "t/lib/tap.h t/lib/tap.lua t/lib/tap.py t/lib/tap.sh"},
   {"rille.load('examples/em", "examples/embed.c examples/embed.lua"}, {"rille.load('exampl", "examples/"}, {"'longn", ""}, {"[[longn", ""},
   -- commands and pages
   {":ti", "time"}, {":time x:matm", "matmul"}, {":explain net.fc", "fc1"}, {"?nn.Lin", "nn.Linear"}, {"?matm", "matmul"}, {":help matm", "matmul"},
