@@ -146,15 +146,14 @@ function files.is_torch(path)
   return first == "PK"
 end
 
--- Checks, before reading, that path is a folder or a file of a supported format.
-local function check_there(kind, path)
-  local who = ("models.%s.load"):format(kind.name)
+-- Checks, before reading, that path is a folder or a file of a supported format. others: formats of other files, as text.
+function files.check_there(who, path, others)
   local file, why = io.open(path, "rb")
   check.that(file, "%s: %s", who, why)
   file:close()
   check.that(path:find("%.safetensors$") or files.is_torch(path) or not is_file(path),
     "%s: %s is a file; expected a folder with config.json and its safetensors%s",
-    who, path, kind.read_bin and ", a .safetensors of such a folder or a .bin of llm.c" or ", or a .safetensors of such a folder")
+    who, path, others and ", a .safetensors of such a folder" .. others or ", or a .safetensors of such a folder")
 end
 
 -- Returns a folder's config.json as a table, the path of config.json, and the path of the tensors. path: a folder, or its
@@ -184,8 +183,8 @@ end
 -- a folder with int8 weights of Rille (own =), the entries of its tensors instead of pieces. The reader of llm.c's files returns
 -- the same three values.
 local function read_folder(kind, path, complete, report)
-  check_there(kind, path)
   local who = ("models.%s.load"):format(kind.name)
+  files.check_there(who, path, kind.read_bin and " or a .bin of llm.c")
   local theirs, config_path, tensors = read_config(who, path)
   check.that(theirs.model_type == kind.name, "%s: %s: model_type must be \"%s\", found %s", who, config_path, kind.name,
     check.quoted(theirs.model_type))

@@ -27,6 +27,7 @@ return function(path, given)
   path = rille._path(check.path("models.load", "the name of a folder or a file", path))
   if path:find("%.bin$") and not files.is_torch(path) then return own.gpt2.load(path, given) end
   if path:find("%.gguf$") then return kinds.of((gguf.open("models.load", path))).load(path, given) end
+  files.check_there("models.load", path, ", a .gguf or a .bin of llm.c")
   local model_type, config = files.model_type("models.load", path)
   check.that(type(model_type) == "string" and (own[model_type] or kinds.has(model_type)),
     "models.load: %s: unknown model_type %s; expected one of: %s",

@@ -7,6 +7,7 @@
 -- One thread. The reader owns its writer (writer.lua) until close().
 
 local rille = require "rille"
+local check = require "rille.check"
 local layout = require "rille.layout"
 local prompts = require "rille.models.prompts"
 local settings_of = require "rille.models.rows"
@@ -60,7 +61,13 @@ local function processed(rows, scores, where)
   for r, row in ipairs(rows) do
     local own = scores:slice(0, r - 1, r)
     local fn = row and row.text.o.processor
-    list[r] = fn and fn(row.text:copied(row.n), own:reshape{own.shape[2]}):reshape(own.shape) or own
+    list[r] = own
+    if fn then
+      local new = fn(row.text:copied(row.n), own:reshape{own.shape[2]})
+      check.that(layout.is_tensor(new) and new.ndim == 1 and #new == own.shape[2],
+        "generate: processor must return the changed logits, a tensor {%d}; found %s", own.shape[2], check.shown(new))
+      list[r] = new:reshape(own.shape)
+    end
   end
   return rille.concat(list, 0):to_global(where)
 end

@@ -16,7 +16,7 @@ sampling.defaults = {max_new_tokens = 20, min_new_tokens = 0, temperature = chec
   logit_bias = check.none, bad_words = check.none, allowed = check.none, processor = check.none, seed = check.none,
   stop = check.none, tokenizer = check.none, logprobs = check.none}
 
-local function check_id(who, what, id, vocab)
+function sampling.check_id(who, what, id, vocab)
   check.whole(who, what, id, 0)
   check.that(id < vocab, "%s: %s must be below %d, the number of ids of the model, found %s", who, what, vocab, check.shown(id))
   return math.tointeger(id)
@@ -33,7 +33,7 @@ local function read_stops(who, o, vocab)
       check.that(list[i] ~= "", "%s: a stop string must not be empty", who)
       texts[#texts + 1] = list[i]
     else
-      stops[check_id(who, "a stop id", list[i], vocab)] = true
+      stops[sampling.check_id(who, "a stop id", list[i], vocab)] = true
     end
   end
   for _ in pairs(list) do n = n + 1 end
@@ -63,7 +63,7 @@ local function read_bias(who, bias, vocab)
   if bias == nil then return nil end
   check.that(type(bias) == "table", "%s: logit_bias must be a table {[id] = number}, found %s", who, check.shown(bias))
   local copy = {}
-  for id, value in pairs(bias) do copy[check_id(who, "an id of logit_bias", id, vocab)] = check.finite(who, "logit_bias", value) end
+  for id, value in pairs(bias) do copy[sampling.check_id(who, "an id of logit_bias", id, vocab)] = check.finite(who, "logit_bias", value) end
   return next(copy) and copy
 end
 
@@ -74,9 +74,19 @@ local function read_bad_words(who, list, vocab)
   for i, word in ipairs(list) do
     check.that(type(word) == "table" and #word > 0, "%s: bad_words must be a list of lists of ids, found %s as entry %d", who,
       check.shown(word), i)
-    for _, id in ipairs(word) do check_id(who, "an id of bad_words", id, vocab) end
+    for _, id in ipairs(word) do sampling.check_id(who, "an id of bad_words", id, vocab) end
   end
   return list
+end
+
+-- Checks the options that are objects of other kinds.
+local function check_objects(who, o, vocab)
+  for _, name in ipairs{"allowed", "processor", "on_token"} do
+    if o[name] ~= nil then check.fn(who, name, o[name]) end
+  end
+  o.vocab = vocab
+  check.that(o.tokenizer == nil or rille._class_text(o.tokenizer) == "a tokenizer" or type(o.tokenizer) == "table",
+    "%s: tokenizer must be a tokenizer of rille.tokenizer, found %s", who, check.shown(o.tokenizer))
 end
 
 local function read_penalties(who, o)
@@ -88,6 +98,8 @@ end
 local function read_counts(who, o)
   check.whole(who, "max_new_tokens", o.max_new_tokens, 0)
   check.whole(who, "min_new_tokens", o.min_new_tokens, 0)
+  check.that(o.min_new_tokens <= o.max_new_tokens, "%s: min_new_tokens must be at most max_new_tokens, %d; found %d", who,
+    o.max_new_tokens, o.min_new_tokens)
   if o.logprobs == nil then return end
   check.whole(who, "logprobs", o.logprobs, 0)
   check.that(o.logprobs <= MOST_LOGPROBS, "%s: logprobs must be at most %d, found %s", who, MOST_LOGPROBS, check.shown(o.logprobs))
@@ -106,9 +118,7 @@ function sampling.read(who, given, vocab, more)
   read_filters(who, o)
   read_penalties(who, o)
   o.logit_bias, o.bad_words = read_bias(who, o.logit_bias, vocab), read_bad_words(who, o.bad_words, vocab)
-  for _, name in ipairs{"allowed", "processor", "on_token"} do
-    if o[name] ~= nil then check.fn(who, name, o[name]) end
-  end
+  check_objects(who, o, vocab)
   o.stops, o.stop_texts = read_stops(who, o, vocab)
   if o.seed == nil then o.seed = rille.randint(0, 1 << 53, {1}):item() end
   check.integer(who, "seed", o.seed)

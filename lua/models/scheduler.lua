@@ -92,6 +92,7 @@ end
 
 -- Ends a text at once, and frees its slot.
 function Scheduler:cancel(text)
+  check.that(type(text) == "table" and text.finish, "scheduler:cancel: expected a text that s:add returned, found %s", check.shown(text))
   for i, other in ipairs(self.waiting) do
     if other == text then table.remove(self.waiting, i) break end
   end
@@ -230,6 +231,7 @@ end
 -- Reads some ids of each slot. Returns the texts that got new ids or have ended; an empty list: no text has a slot or waits.
 -- whole: all texts are new, and one pass reads their complete prompts.
 function Scheduler:step(whole)
+  check.that(not whole or whole == true, "scheduler:step: expected no argument, found %s", check.shown(whole))
   admit(self)
   if self.running == 0 then return {} end
   local guesses = self.draft and guess(self) or {}

@@ -7,6 +7,7 @@
 
 local check = require "rille.check"
 local random = require "rille.random"
+local sampling = require "rille.models.sampling"
 local new_speaker = require "rille.models.speaker"
 
 local Text = {}
@@ -62,7 +63,7 @@ local function allowed(self, n)
   check.that(type(list) == "table" and #list > 0, "generate: allowed must return a list of ids, or nil for all ids; found %s",
     type(list) == "table" and "an empty list" or check.shown(list))
   local set = {}
-  for _, id in ipairs(list) do set[check.whole("generate", "an id that allowed returns", id, 0)] = 1 end
+  for _, id in ipairs(list) do set[sampling.check_id("generate", "an id that allowed returns", id, self.o.vocab)] = 1 end
   return set
 end
 

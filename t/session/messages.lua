@@ -8,6 +8,23 @@ local x, ids = rille.ones({4, 5}), T({0, 9}, {dtype = "i64"})
 local image = rille.ones({2, 3, 8, 8})
 local P = rille.placement("cpu", {0})
 
+tap.group("generation", function()
+  local m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
+  local scheduler = m:scheduler{slots = 1}
+  local function generate(o) return function() m:generate({{1, 2, 3}}, o) end end
+  for _, row in ipairs{
+    {generate{max_new_tokens = 2, processor = function() return 4 end}, "generate: processor must return the changed logits, a tensor {11}; found 4"},
+    {generate{max_new_tokens = 2, allowed = function() return {77} end}, "generate: an id that allowed returns must be below 11, the number of ids of the model, found 77"},
+    {generate{tokenizer = 3}, "generate: tokenizer must be a tokenizer of rille.tokenizer, found 3"},
+    {generate{max_new_tokens = 2, min_new_tokens = 5}, "generate: min_new_tokens must be at most max_new_tokens, 2; found 5"},
+    {function() scheduler:cancel(3) end, "scheduler:cancel: expected a text that s:add returned, found 3"},
+    {function() scheduler:step(3) end, "scheduler:step: expected no argument, found 3"},
+    {function() rille.models.load("t/lib/tap.lua") end, "models.load: t/lib/tap.lua is a file; expected a folder with config.json"},
+  } do
+    tap.fails(row[1], {row[2]}, row[2])
+  end
+end)
+
 tap.group("operators", function()
   local mask, q = rille.ones({4}):gt(0), rille.ones({1, 2, 3, 4})
   local k, v = rille.ones({1, 2, 5, 4}), rille.ones({1, 2, 6, 4})
