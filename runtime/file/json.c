@@ -21,6 +21,7 @@ json_text(const char *file, const char *text, size_t n, json_t **out)
     }
     if (json_is_object(*out)) return 0;
     json_decref(*out);
+    *out = NULL;
     return fail(E_IO, "%s: expected a JSON object", file);
 }
 
