@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-/* Parse a JSON object from a text or a file. The caller frees the object with json_decref(). E_IO. */
+/* Parse a JSON object from a text or a file. The caller frees the object with json_decref(). E_IO: *out is NULL. */
 int json_text(const char *file, const char *text, size_t n, json_t **out);
 int json_file(const char *path, int64_t most, json_t **out);
 
