@@ -175,6 +175,14 @@ function tap.program()
   return arg[first]
 end
 
+-- Returns true in a build with ASan or TSan, which keep freed memory.
+function tap.sanitized()
+  for line in io.lines("/proc/self/maps") do
+    if line:find("lib[at]san") then return true end
+  end
+  return false
+end
+
 -- Ends the test. The comment lists the modules of Rille on which the test depends, for .ci/prove.
 function tap.done()
   local loaded = {}
