@@ -92,7 +92,7 @@ end
 
 -- Ends a text at once, and frees its slot.
 function Scheduler:cancel(text)
-  check.that(type(text) == "table" and text.finish, "scheduler:cancel: expected a text that s:add returned, found %s", check.shown(text))
+  check.that(type(text) == "table" and text.finish, "scheduler:cancel: expected a result of s:add, found %s", check.shown(text))
   for i, other in ipairs(self.waiting) do
     if other == text then table.remove(self.waiting, i) break end
   end

@@ -17,7 +17,7 @@ tap.group("generation", function()
     {generate{max_new_tokens = 2, allowed = function() return {77} end}, "generate: an id that allowed returns must be below 11, the number of ids of the model, found 77"},
     {generate{tokenizer = 3}, "generate: tokenizer must be a tokenizer of rille.tokenizer, found 3"},
     {generate{max_new_tokens = 2, min_new_tokens = 5}, "generate: min_new_tokens must be at most max_new_tokens, 2; found 5"},
-    {function() scheduler:cancel(3) end, "scheduler:cancel: expected a text that s:add returned, found 3"},
+    {function() scheduler:cancel(3) end, "scheduler:cancel: expected a result of s:add, found 3"},
     {function() scheduler:step(3) end, "scheduler:step: expected no argument, found 3"},
     {function() rille.models.load("t/lib/tap.lua") end, "models.load: t/lib/tap.lua is a file; expected a folder with config.json"},
   } do
