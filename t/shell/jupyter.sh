@@ -27,7 +27,7 @@ ok "a connection file that is no JSON is refused" refused '{"ip": ' jupyter:
 ok "a connection file without ports is refused" refused '{"ip": "127.0.0.1", "transport": "tcp", "key": ""}' 'shell_port'
 ok "an unknown signature scheme is refused" \
   refused '{"ip": "127.0.0.1", "transport": "tcp", "key": "k", "signature_scheme": "hmac-md5"}' hmac-md5
-ports=$(for k in shell control stdin iopub hb; do printf ', "%s_port": %d' $k $((40000 + RANDOM % 20000)); done)
+ports=$(for k in shell control stdin iopub hb; do printf ', "%s_port": %d' $k "$(free_port)"; done)
 printf '{"ip": "127.0.0.1", "transport": "tcp", "key": ""%s}' "$ports" >"$dir/connection.json"
 few_files() { # few_files: for each limit of open files that is too small, the kernel exits with 2 and prints the reason
   local most code
