@@ -35,7 +35,7 @@ tsan:
 	cmake --preset tsan
 	cmake --build --preset tsan --target rille \
 	  t-act t-act-alloc t-act-calls t-act-open t-act-runs t-act-sim t-runtime t-plan t-cluster t-kernels t-session
-	OMP_THREAD_LIMIT=1 TSAN_OPTIONS="suppressions=$(CURDIR)/t/tsan.supp" \
+	OMP_NUM_THREADS=1 RILLE_THREADS=2 TSAN_OPTIONS="suppressions=$(CURDIR)/t/tsan.supp" \
 		$$(setarch -R true 2>/dev/null && echo setarch -R) .ci/prove build/tsan $(THREAD_TESTS)
 
 bench: all
