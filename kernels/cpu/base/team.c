@@ -16,6 +16,8 @@
 void
 team_set(int n)
 {
+    /* oneDNN's products are wrong if a team has fewer threads than planned, so OMP_THREAD_LIMIT limits the plan, too */
+    if (n > omp_get_thread_limit()) n = omp_get_thread_limit();
     if (n < 1) n = 1;
     if (omp_get_max_threads() != n) omp_set_num_threads(n);
 }
