@@ -72,7 +72,7 @@ function tokenizer.train(texts, given)
   return trainer:finish(o.size)
 end
 
--- Folders of tokenizers that were read from files; their chat templates are there.
+-- Tokenizer -> the folder of its file, which also contains the chat template.
 local folders = setmetatable({}, {__mode = "k"})
 
 -- Turns messages into a text by the chat template of the tokenizer's folder (chat.lua).

@@ -127,7 +127,7 @@ folder_open_index(struct tensors *f, const char *index)
     return status;
 }
 
-/* Opens the model of a folder that is stored in this way. *found: set if there is one. */
+/* Opens the model of a folder that is stored in this way. Sets *found to true if the folder has such a model. */
 static int
 open_storage(struct tensors *f, const char *folder, const struct storage *s, bool *found)
 {

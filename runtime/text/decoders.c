@@ -89,7 +89,7 @@ clean_up(struct token_texts *s, struct token_text *one)
     for (size_t i = 0; i < countof(pairs); i++) replace_in(s, one, pairs[i][0], pairs[i][1]);
 }
 
-/* Replaces all texts by one, their concatenation. */
+/* Replaces all texts by their concatenation. */
 static int
 apply_fuse(const struct decoder *d, struct token_texts *s)
 {

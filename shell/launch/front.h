@@ -40,7 +40,7 @@ struct front {
     struct rille_workers cluster;
     const char *devices;     /* devices of each started worker; NULL: default */
     const char *collectives; /* --collectives of the workers; NULL: default */
-    struct ranked by;        /* launcher that started this process */
+    struct ranked by;        /* launcher of this process */
     int keep;                /* time that started workers outlive this process, s */
     bool leaves;             /* a signal ends the controller without BYE, so that kept workers wait for the next one */
     double link, orphan;     /* --link and --orphan of started workers, s; 0: their defaults */
