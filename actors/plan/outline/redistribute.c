@@ -245,6 +245,26 @@ same_space(const struct local_positions *m, int32_t *space)
     return true;
 }
 
+static uint64_t
+hash_layout(uint64_t h, const struct layout *l)
+{
+    const struct place *p = l->place;
+    h = hash_number(h, (uint64_t)p->kind << 8 | p->naxis);
+    for (int32_t i = 0; i < p->nrank; i++) h = hash_number(h, (uint64_t)p->rank[i]);
+    for (int a = 0; a < p->naxis; a++)
+        h = hash_number(h, (uint64_t)p->axis[a] << 32 | (uint64_t)l->sbp[a].kind << 24 |
+                               (uint64_t)l->sbp[a].axis << 16 | (uint64_t)l->sbp[a].reduce << 8 | l->order[a]);
+    return h;
+}
+
+uint64_t
+redistribute_hash(const struct box_plan *b)
+{
+    uint64_t h = hash_number(0, (uint64_t)b->type.dtype << 8 | b->type.ndim);
+    for (int d = 0; d < b->type.ndim; d++) h = hash_number(h, (uint64_t)b->type.dim[d]);
+    return hash_layout(hash_layout(h, b->from), b->to);
+}
+
 static int
 find_crossing(const struct redistributions *s, const struct type *t, const struct layout *from, const struct layout *to,
               struct redistribution *x)
@@ -267,6 +287,7 @@ find_crossing(const struct redistributions *s, const struct type *t, const struc
     find_in(a, m, x, &border);
     find_out(a, m, x, &border);
     find_levels(a, x);
+    x->hash = redistribute_hash(x->own);
     return 0;
 }
 
@@ -380,28 +401,12 @@ redistribute_dtype(const struct redistribution *x, const struct redistribute_cha
     return c->from_side == SIDE_STAGE ? box_stage_dtype(b, c->from) : layout_dtype(b->from, (enum dtype)b->type.dtype);
 }
 
-static uint64_t
-hash_layout(uint64_t h, const struct layout *l)
-{
-    const struct place *p = l->place;
-    h = hash_number(h, (uint64_t)p->kind << 8 | p->naxis);
-    for (int32_t i = 0; i < p->nrank; i++) h = hash_number(h, (uint64_t)p->rank[i]);
-    for (int a = 0; a < p->naxis; a++)
-        h = hash_number(h, (uint64_t)p->axis[a] << 32 | (uint64_t)l->sbp[a].kind << 24 |
-                               (uint64_t)l->sbp[a].axis << 16 | (uint64_t)l->sbp[a].reduce << 8 | l->order[a]);
-    return h;
-}
-
 uint64_t
 redistribute_what(const struct redistribution *x, struct ref value, const struct redistribute_channel *c)
 {
-    const struct box_plan *b = x->own;
-    uint64_t h = hash_number((uint64_t)value.kind << 40 | (uint64_t)value.out << 32 | (uint32_t)value.index,
-                             (uint64_t)b->type.dtype << 8 | b->type.ndim);
-    for (int d = 0; d < b->type.ndim; d++) h = hash_number(h, (uint64_t)b->type.dim[d]);
-    h = hash_layout(hash_layout(h, b->from), b->to);
+    uint64_t h = hash_number(x->hash, (uint64_t)value.kind << 40 | (uint64_t)value.out << 32 | (uint32_t)value.index);
     for (int32_t i = 0; i < c->nslice; i++)
-        for (int d = 0; d < b->type.ndim; d++)
+        for (int d = 0; d < x->own->type.ndim; d++)
             h = hash_number(hash_number(h, (uint64_t)c->slice[i].slice->lo[d]), (uint64_t)c->slice[i].slice->hi[d]);
     return h;
 }

@@ -49,6 +49,7 @@ struct redistribution {
     struct redistribute_level *level;
     struct redistribute_run *run; /* reads, sorted by task and source */
     int32_t nrun;
+    uint64_t hash; /* redistribute_hash(own) */
 };
 
 /* Cache of analysed moves. The cache belongs to the maker or to the verifier of a plan; one thread. */
@@ -87,6 +88,8 @@ int32_t redistribute_from(const struct redistribution *x, const struct redistrib
 int32_t redistribute_to(const struct redistribution *x, const struct redistribute_channel *c);
 /* Returns the dtype of the elements that a channel sends. */
 enum dtype redistribute_dtype(const struct redistribution *x, const struct redistribute_channel *c);
+/* Returns a hash of the type and the layouts of a move. The hash is the same in every process. */
+uint64_t redistribute_hash(const struct box_plan *b);
 /* Returns a hash of the content of a channel: the value, the layouts of the hop, and the slices. */
 uint64_t redistribute_what(const struct redistribution *x, struct ref value, const struct redistribute_channel *c);
 
