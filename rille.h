@@ -195,7 +195,7 @@ struct rille_worker_info {
     double slow; /* duration of the worker's acts relative to workers with the same tasks; 0: not much longer */
 };
 /* Describes the i-th worker. Returns false if there are at most i workers. Without a cluster, this process is the
- * only worker. */
+ * only worker. Any thread, until rille_close() is called. */
 bool rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out);
 /* Sets the signals, bits 1 << number, that the program handles if a worker receives them. Other signals end the worker
  * that receives them. */
@@ -300,6 +300,29 @@ struct rille_counters {
     int64_t cuda_replays; /* number of launches of CUDA graphs */
 };
 void rille_count(struct rille_session *s, struct rille_counters *out);
+
+/* Totals over all runs of a session since rille_metrics_begin(), for monitors. */
+enum { RILLE_MOVES = 16 };
+struct rille_moved {
+    const char *name; /* usual name of the moves: "all-reduce", ...; "other": names beyond the first RILLE_MOVES - 1 */
+    int64_t times, bytes; /* number of moves; bytes sent, sum over all ranks */
+};
+struct rille_metrics {
+    int64_t runs, failed_runs;
+    int64_t acts, compiles, snapshots;
+    int64_t tensor_bytes, arena_bytes; /* bytes of tensors, and of memory for runs, after the last run */
+    /* run_seconds: time in runs; busy_seconds: busy time of all devices; device_seconds: time in runs multiplied by the
+     * number of devices, so 1 - busy_seconds / device_seconds is the idle share, which includes pipeline bubbles */
+    double run_seconds, busy_seconds, device_seconds;
+    int64_t losses, recoveries; /* workers lost; recoveries from losses */
+    int nmove;
+    struct rille_moved move[RILLE_MOVES];
+};
+/* Begins to count. Each run then takes a few microseconds more; the first run of a plan counts the plan's moves. */
+int rille_metrics_begin(struct rille_session *s);
+/* Copies the totals. Does not wait for a run in progress, whose work is not included. Any thread, until rille_close()
+ * is called. */
+int rille_metrics(struct rille_session *s, struct rille_metrics *out);
 /* Returns an estimate of the bytes that only the host program's garbage collector can free (for lua_gc). */
 int64_t rille_external_bytes(struct rille_session *s);
 

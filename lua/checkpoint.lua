@@ -309,6 +309,7 @@ function checkpoint.save(dir, parts, options)
   check.that(last + 1 < LAST, "%s: %s: no number follows checkpoint %d", who, dir, last)
   local path = ("%s/checkpoint-%08d-step-%d.safetensors"):format(dir, last + 1, step)
   rille._checkpoint(path, tensors, {METADATA, text}, torn, o.async)
+  if rille._log then rille._log("checkpoint", path) end
 end
 
 -- ---- loading ----

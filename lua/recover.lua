@@ -11,6 +11,7 @@ return check.limited("recover", function(options)
   check.whole("recover", "workers", o.workers, 0)
   local number, why = rille._recover(math.tointeger(o.workers))
   local note = snapshot.restore(number)
+  if rille._log then rille._log("recovered", why or "from the last snapshot") end
   if why then return note, why end
   return note
 end)

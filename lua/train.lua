@@ -3,6 +3,7 @@
 --   local line = rille.train.progress{total = 800, step = step}
 --   line:update(i, loss, 64)          step 12/800  loss 1.2345  84210 samples/s  busy 87 %
 --   line:finish()
+--   rille.train.report{step = i, loss = loss, samples = 64}     numbers for monitors and the log; update() does this, too
 --   rille.train.saves_to("runs/a", "checkpoints")     before training
 --   rille.train.exit_if_stopping("runs/a", {model = net, optimizer = opt, data = data, step = i})   after each step
 --
@@ -17,6 +18,23 @@ local rille = require "rille"
 local check = require "rille.check"
 
 local train = {}
+
+-- Passes numbers to monitors (rille --metrics) and to the log (rille --log). A number stays until the next report of the
+-- same name; `samples` are added up.
+function train.report(numbers)
+  local who = "train.report"
+  check.that(type(numbers) == "table", "%s: expected a table of numbers, {step =, loss =, samples =}, found %s", who, check.shown(numbers))
+  local names, values = {}, {}
+  for name, value in pairs(numbers) do
+    check.that(type(name) == "string" and name:find("^[%a_][%w_]*$") and #name < 48,
+      "%s: a name must consist of up to 47 letters, digits and underscores, found %s", who, check.shown(name))
+    check.that(type(value) == "number", "%s: %s must be a number, found %s", who, name, check.shown(value))
+    names[#names + 1], values[#values + 1] = name, value
+  end
+  if rille._report then
+    check.that(rille._report(names, values, "samples"), "%s: a program may report at most 64 names", who)
+  end
+end
 
 local methods = {}
 
@@ -80,6 +98,7 @@ function methods:update(at, loss, samples)
   check.number(who, "the number of samples", samples, 0)
   local now = rille.clock()
   self.samples = self.samples + samples
+  train.report{step = at, loss = loss, samples = samples}
   local due = at == self.total
   if self.terminal then
     due = due or now - self.shown >= 0.1

@@ -2,10 +2,13 @@
  *
  * Exit codes: 0 ok, 1 an error of the script, 2 usage, 3 a worker was lost, 130 interrupted, 128 + N ended by signal
  * N. Messages are printed to stderr. */
+#include "shell/launch/ending.h"
 #include "shell/launch/front.h"
 #include "shell/jupyter/jupyter.h"
+#include "shell/repl/journal.h"
 #include "shell/repl/repl.h"
 #include "shell/serve/lua_http.h"
+#include "shell/serve/monitor.h"
 #include "shell/bind/base/shell.h"
 
 #include <errno.h>
@@ -43,6 +46,8 @@ static const char help[] =
     "                       them to ~/.config/rille/cost\n"
     "      --no-init        do not read ~/.config/rille/init.lua\n"
     "      --no-attach      accept no prompts of rille attach, and do not answer rille status\n"
+    "      --metrics ADDRESS  serve metrics for monitors: PORT, HOST:PORT, or the path of a socket\n"
+    "      --log FILE       append events to a file, one JSON object per line\n"
     "      --jupyter FILE   run as a Jupyter kernel; FILE is the connection file\n"
     "      --jupyter-install  install the Jupyter kernel for this user\n"
     "      --doctor [--json]  report hardware, libraries and settings\n"
@@ -52,6 +57,8 @@ static const char help[] =
     "  RILLE_DEVICES=LIST   devices, as -d\n"
     "  RILLE_SEED=N         seed of random values\n"
     "  RILLE_THREADS=N      number of device threads (default: one per core that the process may use)\n"
+    "  RILLE_METRICS=ADDRESS, RILLE_LOG=FILE  as --metrics and --log\n"
+    "  RILLE_JOB=NAME       name of the job in the log (default: the script)\n"
     "  RILLE_TRACE=FILE     write the times of graphs\n"
     "  RILLE_COST=FILE      read the costs of communication, which --calibrate writes\n"
     "  RILLE_CHECK=LIST     ref, nan, trace: check kernels, values, compiled steps\n"
@@ -77,6 +84,8 @@ struct program {
     const char *jupyter; /* --jupyter: path of the connection file, or NULL */
     const char *devices; /* argument of -d, or NULL */
     const char *collectives;
+    const char *metrics; /* --metrics: address, or NULL */
+    const char *log;     /* --log: path, or NULL */
     const struct front *front;
     struct environment environment;
 };
@@ -101,6 +110,8 @@ enum {
     OPT_JUPYTER,
     OPT_JUPYTER_INSTALL,
     OPT_COLLECTIVES,
+    OPT_METRICS,
+    OPT_LOG,
     OPT_DOCTOR,
     OPT_JSON,
     OPT_VERSION,
@@ -116,6 +127,8 @@ static const struct option long_options[] = {
     {"no-attach", no_argument, NULL, OPT_NO_ATTACH},
     {"jupyter", required_argument, NULL, OPT_JUPYTER},
     {"jupyter-install", no_argument, NULL, OPT_JUPYTER_INSTALL},
+    {"metrics", required_argument, NULL, OPT_METRICS},
+    {"log", required_argument, NULL, OPT_LOG},
     {"doctor", no_argument, NULL, OPT_DOCTOR},
     {"json", no_argument, NULL, OPT_JSON},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -196,6 +209,8 @@ read_option(struct program *p, int c)
         return 0;
     case 'i': p->interactive = true; return 0;
     case OPT_COLLECTIVES: p->collectives = optarg; return 0;
+    case OPT_METRICS: p->metrics = optarg; return 0;
+    case OPT_LOG: p->log = optarg; return 0;
     case OPT_COLOR: return set_color(p, optarg);
     case OPT_CALIBRATE: p->calibrate = true; return 0;
     case OPT_NO_INIT: p->no_init = true; return 0;
@@ -423,6 +438,13 @@ run_init(lua_State *L)
     return exit_code(run_protected(L, 0, 0));
 }
 
+/* Returns the name of the job: the script, or what runs instead. */
+static const char *
+job_name(const struct program *p)
+{
+    return p->script < p->argc ? p->argv[p->script] : p->naction ? "chunk" : "prompt";
+}
+
 static int
 run_all(lua_State *L, const struct program *p)
 {
@@ -431,7 +453,7 @@ run_all(lua_State *L, const struct program *p)
     if (p->doctor) return doctor_print(L, p->json) ? 1 : 0;
     push_arg(L, p);
     /* a notebook serves its kernel's messages, not visitors */
-    if (!p->jupyter && !p->no_attach) attached_open(L, script ? p->argv[p->script] : p->naction ? "chunk" : "prompt");
+    if (!p->jupyter && !p->no_attach) attached_open(L, job_name(p));
     repl_prepare(L); /* globals that exist now do not count as the user's */
     int code = p->no_init ? 0 : run_init(L);
     if (!code) code = run_actions(L, p);
@@ -486,6 +508,33 @@ finish_files(lua_State *L)
     return 0;
 }
 
+/* Opens the log, whose path local workers inherit. Returns an exit code. */
+static int
+open_log(struct program *p)
+{
+    char text[PATH_MAX + 100];
+    const char *path = p->log ? p->log : getenv("RILLE_LOG");
+    if (!path || !*path) return 0;
+    int cause = journal_open(path);
+    const char *job = getenv("RILLE_JOB");
+    journal_job(job ? job : job_name(p));
+    if (!cause) return setenv("RILLE_LOG", path, 1) || setenv("RILLE_JOB", job_name(p), 0) ? EXIT_USAGE : 0;
+    snprintf(text, sizeof text, "--log: cannot open %s: %s", path, strerror(cause));
+    tell_line(text);
+    return EXIT_USAGE;
+}
+
+/* Runs the program with its metrics served. */
+static int
+run_monitored(lua_State *L, const struct program *p)
+{
+    const char *address = p->metrics ? p->metrics : getenv("RILLE_METRICS");
+    bool script = p->script < p->argc || p->naction;
+    if (address && *address && monitor_open(shell_of(L)->session, address, job_name(p))) return EXIT_USAGE;
+    ending_open(L, job_name(p), p->front->on && script);
+    return run_all(L, p);
+}
+
 static int
 run_program(const struct program *p)
 {
@@ -500,16 +549,19 @@ run_program(const struct program *p)
     if (!code) {
         struct shell *sh = shell_of(L);
         http_functions(L);
+        monitor_functions(L);
         lua_setglobal(L, "rille");
         sh->color = p->color;
         sh->doctor = doctor_print;
         interrupt_open(L);
         complete_open(L);
-        code = p->calibrate ? calibrate(sh->session, p->environment.cost) : run_all(L, p);
+        code = p->calibrate ? calibrate(sh->session, p->environment.cost) : run_monitored(L, p);
         lua_pushcfunction(L, finish_files);
         int last = sh->session ? exit_code(run_protected(L, 0, 0)) : 0;
         code = code ? code : last;
         fflush(stdout);
+        ending_tell(code, NULL);
+        monitor_close();
         if (interrupt_quit() && p->front->leaves) _exit(128 + interrupt_quit());
     } else
         code = open_failed(p);
@@ -580,6 +632,7 @@ begin_program(int argc, char **argv, struct front *front)
     if (!front->attached) p.environment.options.collectives = p.collectives;
     if (p.calibrate && p.environment.cost[0] && access(p.environment.cost, R_OK)) p.environment.options.cost = NULL;
     warn_of_devices(p.environment.options.devices);
+    if ((code = open_log(&p))) return code;
     if (front_options(front, p.environment.options.devices, &p.environment.options)) return open_failed(&p);
     return run_program(&p);
 }

@@ -140,7 +140,7 @@ file: string; a path; the job must stop once the file exists]],
   train = {
     sign = "rille.train",
     text = "Has helpers for training scripts: a progress line, peak speed, checkpoints of jobs that must stop.",
-    returns = "a table with progress, busy_share, peak, saves_to and exit_if_stopping",
+    returns = "a table with progress, report, busy_share, peak, saves_to and exit_if_stopping",
     errors = "a name that the table does not have; the error names the nearest one",
     code = [[
 line = rille.train.progress{total = 2, file = io.tmpfile()}
@@ -216,6 +216,21 @@ line:finish()]],
     gives = "64",
     see = "progress.update plot",
     words = "loss speed bar log monitor",
+  },
+  ["train.report"] = {
+    sign = "rille.train.report{step =, loss =, samples =, ...}",
+    text = [[
+Passes numbers to monitors (rille --metrics ADDRESS) and to the log (rille --log FILE), from where dashboards read them.
+line:update() of a progress line reports step, loss and samples itself.]],
+    args = [[
+numbers: table from names to numbers; samples are added up, other numbers replace the last of that name]],
+    returns = "nothing",
+    errors = "a name must consist of letters, digits and underscores, a value be a number; a program may have 64 names",
+    code = "rille.train.report{step = 1, loss = 0.5, samples = 64}",
+    shows = "select('#', rille.train.report{lr = 1e-3})",
+    gives = "0",
+    see = "train.progress stats",
+    words = "prometheus grafana metrics monitor dashboard tensorboard wandb log openmetrics",
   },
   ["train.saves_to"] = {
     sign = 'rille.train.saves_to(path, kind = "file")',

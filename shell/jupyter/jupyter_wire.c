@@ -1,11 +1,11 @@
 /* jupyter_wire.c - converts Jupyter's messages to frames and back. */
 #include "shell/jupyter/jupyter_wire.h"
 
+#include "shell/bind/base/clock.h"
+
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
-#include <time.h>
 
 static const char mark[] = "<IDS|MSG>";
 enum { MARK = sizeof mark - 1, PARTS = 4, DIGEST = crypto_auth_hmacsha256_BYTES, SIGNATURE = 2 * DIGEST };
@@ -133,13 +133,8 @@ message_type(const struct message *m)
 static json_t *
 new_header(const struct wire *w, const char *type)
 {
-    char id[WIRE_UUID], date[64];
-    struct timeval now;
-    struct tm tm;
-    gettimeofday(&now, NULL);
-    gmtime_r(&now.tv_sec, &tm);
-    size_t n = strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(date + n, sizeof date - n, ".%06dZ", (int)now.tv_usec);
+    char id[WIRE_UUID], date[CLOCK_DATE];
+    clock_date(date);
     draw_uuid(id);
     return json_pack("{ssssssssssss}", "msg_id", id, "session", w->session, "username", "kernel", "date", date,
                      "msg_type", type, "version", "5.3");

@@ -12,6 +12,7 @@
  * Options that do not concern the cluster stay in the arguments, and main.c reads them as it does without a cluster. */
 #include "shell/launch/front.h"
 #include "shell/bind/base/shell.h"
+#include "shell/repl/journal.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -519,6 +520,17 @@ offer_to_kernel(void)
     fclose(f);
 }
 
+/* Opens the log that the controller's --log names; without it, nothing. */
+static void
+log_as_worker(int rank)
+{
+    const char *path = getenv("RILLE_LOG"), *job = getenv("RILLE_JOB");
+    if (!path || !*path) return;
+    journal_job(job ? job : "worker");
+    journal_rank(rank);
+    if (journal_open(path)) front_say(NULL, "warning: the log that RILLE_LOG names cannot be opened");
+}
+
 static int
 worker_serve(struct rille_worker_options *o)
 {
@@ -527,6 +539,7 @@ worker_serve(struct rille_worker_options *o)
     int code = choose_transport(&e, &o->mpi);
     if (code) return code;
     if (o->keep_seconds) o->mpi = RILLE_TCP; /* needs TCP: MPI cannot be initialised twice */
+    log_as_worker(o->rank);
     o->say = say_news;
     o->check_ref = e.options.check_ref;
     if (!o->joined) ignore_interrupts();

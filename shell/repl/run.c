@@ -1,4 +1,5 @@
 /* run.c - calls Lua with Ctrl-C enabled, and prints errors. */
+#include "shell/repl/journal.h"
 #include "shell/repl/repl.h"
 #include "shell/bind/base/shell.h"
 
@@ -26,6 +27,7 @@ void
 tell_line(const char *text)
 {
     char *line = NULL;
+    journal_event("message", text);
     if (asprintf(&line, "rille: %s", text) < 0) line = NULL;
     tell_error(line ? line : text);
     fputc('\n', stderr);

@@ -254,34 +254,43 @@ handle(void *arg, struct MHD_Connection *c, const char *path, const char *method
 
 /* ---- opening ---- */
 
-static int
-parse_host(const struct http_options *o, struct sockaddr_storage *out, socklen_t *n)
+/* A network address of IPv4 or IPv6. */
+union address {
+    struct sockaddr any;
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+};
+
+/* Returns the length of the address; 0: the host is not a numeric address. */
+static socklen_t
+parse_host(const char *host, int port, union address *out)
 {
-    struct sockaddr_in *four = (struct sockaddr_in *)(void *)out;
-    struct sockaddr_in6 *six = (struct sockaddr_in6 *)(void *)out;
     memset(out, 0, sizeof *out);
-    *n = sizeof *four;
-    if (inet_pton(AF_INET, o->host, &four->sin_addr) == 1) {
-        four->sin_family = AF_INET;
-        four->sin_port = htons((uint16_t)o->port);
-        return 0;
+    if (inet_pton(AF_INET, host, &out->four.sin_addr) == 1) {
+        out->four.sin_family = AF_INET;
+        out->four.sin_port = htons((uint16_t)port);
+        return sizeof out->four;
     }
-    *n = sizeof *six;
-    if (inet_pton(AF_INET6, o->host, &six->sin6_addr) != 1) return -1;
-    six->sin6_family = AF_INET6;
-    six->sin6_port = htons((uint16_t)o->port);
-    return 0;
+    if (inet_pton(AF_INET6, host, &out->six.sin6_addr) != 1) return 0;
+    out->six.sin6_family = AF_INET6;
+    out->six.sin6_port = htons((uint16_t)port);
+    return sizeof out->six;
 }
 
-/* Returns a listening socket; -1: errno says why. */
-static int
-listen_at(const struct sockaddr_storage *address, socklen_t n)
+int
+http_listen(const char *host, int *port)
 {
     enum { BACKLOG = 128 };
-    int on = 1, fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    union address address;
+    socklen_t n = parse_host(host, *port, &address);
+    if (!n) return HTTP_NO_ADDRESS;
+    int on = 1, fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (!bind(fd, (const struct sockaddr *)(const void *)address, n) && !listen(fd, BACKLOG)) return fd;
+    if (!bind(fd, &address.any, n) && !listen(fd, BACKLOG) && !getsockname(fd, &address.any, &n)) {
+        *port = ntohs(address.any.sa_family == AF_INET ? address.four.sin_port : address.six.sin6_port);
+        return fd;
+    }
     int cause = errno;
     close(fd);
     errno = cause;
@@ -315,17 +324,12 @@ server_failed(struct http *h, int fd, char why[200], const char *cause)
 struct http *
 http_open(const struct http_options *o, char why[200])
 {
-    struct sockaddr_storage address;
-    socklen_t n;
     struct http *h = calloc(1, sizeof *h);
     if (!h) return server_failed(h, -1, why, "out of memory");
     h->options = *o;
-    if (parse_host(o, &address, &n)) return server_failed(h, -1, why, "the host must be a numeric address");
-    int fd = listen_at(&address, n);
+    int fd = http_listen(o->host, &h->options.port);
+    if (fd == HTTP_NO_ADDRESS) return server_failed(h, -1, why, "the host must be a numeric address");
     if (fd < 0) return server_failed(h, fd, why, strerror(errno));
-    getsockname(fd, (struct sockaddr *)(void *)&address, &n);
-    h->options.port = ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)(void *)&address)->sin_port
-                                                         : ((struct sockaddr_in6 *)(void *)&address)->sin6_port);
     h->options.host = NULL;
     pthread_mutex_init(&h->mutex, NULL);
     h->arrived = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -29,6 +29,10 @@ struct http_request { /* strings are valid until the request is answered complet
     size_t size;                             /* bytes of the body */
 };
 
+/* Opens a listening socket at a numeric address. *port: 0 for any free port; set to the port. Returns the socket;
+ * HTTP_NO_ADDRESS: the host is not a numeric address; -1: errno says why. */
+enum { HTTP_NO_ADDRESS = -2 };
+int http_listen(const char *host, int *port);
 /* Opens a server. Returns NULL, and writes the cause to `why`, if the address is invalid or in use. */
 struct http *http_open(const struct http_options *o, char why[200]);
 int http_port(const struct http *h);

@@ -200,10 +200,10 @@ core_neither_prints_nor_exits() {
   find_text '(^|[^a-z0-9_])(printf|vprintf|puts|putchar|perror|exit|_exit|abort) *\(|fprintf *\( *(stdout|stderr)' \
     "${core[@]}" | grep -v '^runtime/base/arena\.c:'
 }
-# The shell may read the clock, because it includes only rille.h, and because Jupyter messages contain a date.
+# The shell has a clock of its own, because it includes only rille.h.
 clocks_are_read_in_one_place() {
   find_text '(clock_gettime|gettimeofday) *\(' "${folders[@]}" t examples bench |
-    grep -vE '^(runtime/base/clock\.h|shell/bind/base/clock\.h|shell/jupyter/jupyter_wire\.c|bench/peers/[^:]*):'
+    grep -vE '^(runtime/base/clock\.h|shell/bind/base/clock\.h|bench/peers/[^:]*):'
 }
 # tap.has() only returns a bool, so a statement that calls it would be a check that cannot fail.
 every_check_counts() { find t -name '*.lua' -exec grep -nEH '^ *tap\.has\(' {} +; }

@@ -101,6 +101,9 @@ bool cluster_worker(struct cluster *c, int i, struct cluster_worker *out);
  * the act that it runs. Any thread, also during a run. */
 void cluster_status(struct cluster *c, struct str *out);
 
+/* Sets the numbers of workers lost and of recoveries so far. Any thread, also during a run. */
+void cluster_totals(struct cluster *c, int64_t *losses, int64_t *recoveries);
+
 /* A memory's plan partition of a program. arena: for each device, its number (as in `busy`) and its arena's bytes.
  * replaces: for each root, enum root_fate. */
 struct cluster_part {

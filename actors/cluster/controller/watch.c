@@ -116,6 +116,15 @@ cluster_status(struct cluster *c, struct str *out)
 }
 
 void
+cluster_totals(struct cluster *c, int64_t *losses, int64_t *recoveries)
+{
+    pthread_mutex_lock(&c->lock);
+    *losses = c->epoch.nlost;
+    *recoveries = (int64_t)coordinator_epoch(c->c) - 1;
+    pthread_mutex_unlock(&c->lock);
+}
+
+void
 control_say_absent(struct cluster *c)
 {
     struct str text = {0};

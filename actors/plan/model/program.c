@@ -17,6 +17,14 @@ ref_type_of(const struct program *p, struct ref r)
     }
 }
 
+int64_t
+program_move_times(const struct program *p, const struct prog_node *n, struct ref r)
+{
+    if (n->again && n->piece) return p->pieces;
+    bool piece = r.kind == REF_LEAF ? p->leaf[r.index].piece : p->node[r.index].piece && !p->node[r.index].accumulate;
+    return piece ? p->pieces : 1;
+}
+
 struct type
 ref_type(const struct program *p, struct ref r)
 {

@@ -118,6 +118,9 @@ int program_parse(const char *bytes, size_t n, struct atlas *at, struct program 
 int program_check_form(const struct program *p, const char *bytes, size_t n);
 /* Returns the value before all implicit moves on the same placement that lead to r; r itself if there are none. */
 struct ref program_source(const struct program *p, struct ref r);
+/* Returns how often per step value r is moved for node n: once per micro-batch, or once. A node that computes again in
+ * the backward pass moves its operands at each act. */
+int64_t program_move_times(const struct program *p, const struct prog_node *n, struct ref r);
 struct type ref_type(const struct program *p, struct ref r);
 /* returns a pointer to the type that is stored in the program */
 const struct type *ref_type_of(const struct program *p, struct ref r);

@@ -19,6 +19,8 @@
 #include "runtime/base/str.h"
 #include "runtime/file/claim.h"
 
+#include <pthread.h>
+
 struct cluster;
 struct dlpack_export;
 struct snapshot;
@@ -105,9 +107,15 @@ struct session_remote {
 struct session_random {
     uint64_t seed, ordinal;
 };
-/* Totals that rille_count() returns. */
+/* Counts that rille_count() returns. */
 struct session_count {
     int64_t nodes, compiles, hits;
+};
+/* Totals over all runs, for monitors (run/totals.c). Any thread, under the lock. */
+struct session_totals {
+    pthread_mutex_t lock;
+    bool on; /* runs are added */
+    struct rille_metrics sum;
 };
 
 struct rille_session {
@@ -135,6 +143,7 @@ struct rille_session {
     struct session_remote remote;
     struct session_snapshots snapshots;
     struct session_count count;
+    struct session_totals totals;
     struct layout_texts texts;
     struct dlpack_export *exports; /* tensors in the hands of other libraries (io/dlpack.h) */
     struct claims claims;          /* folders into which the session saves checkpoints */

@@ -162,6 +162,7 @@ rille_open(const struct rille_options *options, struct rille_session **out)
     s->process = face_process();
     s->atlas = atlas_new();
     s->graph = graph_new();
+    pthread_mutex_init(&s->totals.lock, NULL);
     graph_on_orphan(s->graph, tensor_orphan);
     graph_on_live(s->graph, live_release);
     graph_on_own_gradient(s->graph, own_gradient_release);
@@ -298,6 +299,7 @@ rille_close(struct rille_session **sp)
     claims_free(&s->claims);
     free(s->runs.order.failed);
     free(s->calls.fresh);
+    pthread_mutex_destroy(&s->totals.lock);
     free(s->updates.update);
     free(s->updates.watch);
     free(s);

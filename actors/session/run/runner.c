@@ -11,6 +11,7 @@
 #include "actors/session/run/open_run.h"
 #include "actors/session/run/remote.h"
 #include "actors/session/run/store.h"
+#include "actors/session/run/totals.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -192,6 +193,7 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
     int status = s->cluster ? remote_run(s, r) : engine_run(s->engine, &r->run);
     open_run_after(s);
     if (status) drop_roots(r, g->nroot);
+    totals_add(s, r, status);
     return status;
 }
 

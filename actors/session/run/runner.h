@@ -6,6 +6,7 @@
 #include "actors/act/run/engine.h"
 #include "runtime/base/arena.h"
 
+struct moved_bytes;
 struct plan;
 struct rille_session;
 struct remote;
@@ -23,7 +24,8 @@ struct runner {
     bool *overwrites;
     struct arena arena;
     struct rille_session *s;
-    struct remote *remote; /* cluster state; NULL before the first run on workers */
+    struct remote *remote;           /* cluster state; NULL before the first run on workers */
+    const struct moved_bytes *moved; /* bytes that a run moves (totals.h); NULL: not counted yet */
 };
 size_t runner_bytes(const struct runner *r); /* approximate size in host memory, bytes */
 /* Creates a runner for a plan, and takes ownership of the plan. */

@@ -466,16 +466,6 @@ forced_by(struct teller *t, struct ref r, const struct prog_node *n)
     return keep_explain_text(t, &s);
 }
 
-/* Returns how often per step a value is made and moved. If node n fetches the value again, the move runs at each act
- * of n. */
-static int64_t
-explain_times(const struct program *p, const struct prog_node *n, struct ref r)
-{
-    if (n->again && n->piece) return p->pieces;
-    bool piece = r.kind == REF_LEAF ? p->leaf[r.index].piece : p->node[r.index].piece && !p->node[r.index].accumulate;
-    return piece ? p->pieces : 1;
-}
-
 /* Adds the conflict of hints that caused the move described last, if any. */
 static void
 tell_meeting(struct teller *t, struct ref r, const struct prog_node *n, const struct type *type,
@@ -506,7 +496,7 @@ tell_moves(struct teller *t, const struct prog_node *n)
         t->moved[seen] = n->again ? (struct ref){0} : r;
         t->moved_to[seen] = want;
         struct type type = ref_type(t->p, n->in[i]);
-        TRY(tell_move(t, &type, has, want, forced_by(t, r, n), explain_times(t->p, n, r)));
+        TRY(tell_move(t, &type, has, want, forced_by(t, r, n), program_move_times(t->p, n, r)));
         t->e->boxing[seen].of_leaf = r.kind == REF_LEAF;
         tell_meeting(t, r, n, &type, has, want);
     }

@@ -179,7 +179,7 @@ bool
 rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out)
 {
     struct cluster_worker w;
-    if (face_session(s, __func__) || face_given(out, "out", __func__)) return false;
+    if (face_own(s, __func__) || face_given(out, "out", __func__)) return false;
     if (!s->cluster) return alone(s, i, out);
     if (!cluster_worker(s->cluster, i, &w)) return false;
     *out = (struct rille_worker_info){

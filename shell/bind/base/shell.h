@@ -192,9 +192,10 @@ void workers_open(lua_State *L); /* adds functions to the module table at the to
 void stopping_open(lua_State *L); /* adds functions to the module table at the top */
 /* A signal handler: records the first signal. Calls stopping_now() at a second signal, more than a second later. */
 void stopping_note(int number);
-int stopping_noted(void);       /* returns the signal that stopping_note() recorded; 0: none */
-void stopping_tell(int number); /* prints by which signal the process ends; safe in a signal handler */
-void stopping_now(int number);  /* prints the same line and ends the process at once; safe in a signal handler */
+const char *stopping_name(int number); /* returns "TERM" for SIGTERM; "?": another signal */
+int stopping_noted(void);              /* returns the signal that stopping_note() recorded; 0: none */
+void stopping_tell(int number);        /* prints by which signal the process ends; safe in a signal handler */
+void stopping_now(int number);         /* prints the same line and ends the process at once; safe in a signal handler */
 /* Sets the handler of SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP, except where the parent process ignores the signal. Without
  * a handler, process 1 of a container never receives these signals. */
 void stopping_catch(void (*handler)(int number), int flags);

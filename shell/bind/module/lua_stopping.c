@@ -23,8 +23,8 @@ static atomic_int received; /* the first signal; 0: none. Workers read it on ano
 static uint64_t handled;    /* signals that the program handles, bits 1 << number */
 static bool declined;       /* signals end the program even if it calls rille.stopping() */
 
-static const char *
-signal_name(int number)
+const char *
+stopping_name(int number)
 {
     for (int i = 0; i < NSIGNAL; i++)
         if (signals[i].number == number) return signals[i].name;
@@ -35,7 +35,7 @@ void
 stopping_tell(int number)
 {
     char line[64] = "rille: ended by SIG";
-    strcat(strcat(line, signal_name(number)), "\n");
+    strcat(strcat(line, stopping_name(number)), "\n");
     ssize_t written = write(2, line, strlen(line));
     (void)written;
 }
@@ -107,9 +107,9 @@ stop_signal(lua_State *L)
     int rank, heard = received ? 0 : rille_heard(shell_of(L)->session, &rank);
     if (!received && !heard) return 0;
     if (heard)
-        lua_pushfstring(L, "SIG%s of worker %d", signal_name(heard), rank);
+        lua_pushfstring(L, "SIG%s of worker %d", stopping_name(heard), rank);
     else
-        lua_pushfstring(L, "SIG%s", signal_name(received));
+        lua_pushfstring(L, "SIG%s", stopping_name(received));
     return 1;
 }
 

@@ -1,0 +1,24 @@
+/* journal.h - the log of a program (--log FILE, RILLE_LOG): one JSON object per line.
+ *
+ * Each object has "time" (UTC), "job", "host", "pid", "rank" (workers only) and "event"; further fields depend on the
+ * event. Processes of one host may write to the same file, because each line is written by one call of write(2) at the
+ * end of the file. Without a log the functions do nothing. Any thread. */
+#ifndef RILLE_SHELL_JOURNAL_H
+#define RILLE_SHELL_JOURNAL_H
+
+struct json_t;
+
+/* Opens the log and keeps it open until the process ends. Returns 0, or an errno. */
+int journal_open(const char *path);
+void journal_job(const char *name); /* sets "job" of all later lines; name: path of a script, or another text */
+void journal_rank(int rank);
+/* Writes an event with a text; NULL: no text. */
+void journal_event(const char *event, const char *text);
+/* Writes an event with further fields, an object that this function releases. */
+void journal_write(const char *event, struct json_t *fields);
+/* Writes a report, an object that this function keeps or releases; of several reports within a second, the first.
+ * journal_flush() writes the last report if it was not written. Main thread. */
+void journal_report(struct json_t *fields);
+void journal_flush(void);
+
+#endif
