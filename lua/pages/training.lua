@@ -218,12 +218,13 @@ line:finish()]],
     words = "loss speed bar log monitor",
   },
   ["train.report"] = {
-    sign = "rille.train.report{step =, loss =, samples =, ...}",
+    sign = "rille.train.report(numbers)",
     text = [[
-Passes numbers to monitors (rille --metrics ADDRESS) and to the log (rille --log FILE), from where dashboards read them.
+Passes numbers to monitors (rille --metrics ADDRESS) and to the log (rille --log FILE), for dashboards.
 line:update() of a progress line reports step, loss and samples itself.]],
     args = [[
-numbers: table from names to numbers; samples are added up, other numbers replace the last of that name]],
+numbers: table from names to numbers, {step =, loss =, samples =, lr =}; samples are added up, other
+  numbers replace the last of that name]],
     returns = "nothing",
     errors = "a name must consist of letters, digits and underscores, a value be a number; a program may have 64 names",
     code = "rille.train.report{step = 1, loss = 0.5, samples = 64}",
