@@ -586,9 +586,6 @@ function describe.of(model_type, c, most)
   d.eps = d.eps or first(c.rms_norm_eps, c.layer_norm_eps, c.layer_norm_epsilon, c.norm_epsilon, c.norm_eps,
     d.norm and 1e-5 or 1e-6)
   d.tied = first(c.tie_word_embeddings, tied[model_type] or false)
-  check.that(d.activation == nil or type(d.activation) == "string" and activations[d.activation],
-    "unknown activation %s; expected one of: %s",
-    check.shown(d.activation), table.concat(check.sorted_keys(activations), ", "))
   if d.head_dim * d.heads == d.width then d.head_dim = nil end
   d.types, d.most = nil, nil
   for name, value in pairs(defaults) do
