@@ -59,7 +59,7 @@ function MoE:balance()
   local total
   for _, block in ipairs(self.h) do
     local one = block.mlp:balance()
-    check.that(one, "models.moe: balance() needs a forward pass before it")
+    check.that(one, "models.moe: balance() needs a forward pass before it; call the model first, m(ids)")
     if total and total.placement ~= one.placement then
       total = total:to_global{placement = one.placement, sbp = layout.replicated(one.placement)}
     end

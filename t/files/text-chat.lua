@@ -107,10 +107,10 @@ tap.group("limits", function()
   end
   tap.is(render("{{ ''.__index is defined }} {{ messages.__name is defined }} {{ ({})['of'] is defined }} {{ ({}).keys is callable }}"), "False False False True", "parts of values are not seen")
   local loop = "{% for a in range(90000) %}"
-  for what, template in pairs{["steps"] = loop .. loop .. loop .. "{% endfor %}{% endfor %}{% endfor %}", ["levels of calls"] = "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+  for what, template in pairs{["steps"] = loop .. loop .. loop .. "{% endfor %}{% endfor %}{% endfor %}", ["calls of macros are nested"] = "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
     ["bytes"] = "{% set ns = namespace(x='aaaaaaaaaa') %}" .. loop .. "{% set ns.x = ns.x ~ ns.x %}{% endfor %}", ["more than 67108864 bytes"] = "{{ 'ab' * 99999999999 }}",
     ["values"] = "{% set ns = namespace(x=[1]) %}{% for a in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
-    ["recursive loops"] = "{% set l = [1] %}{% for a in l recursive %}{{ loop(l) }}{% endfor %}", ["levels of nesting"] = "{{ " .. ("("):rep(5000) .. "1" .. (")"):rep(5000) .. " }}"} do
+    ["recursive loops"] = "{% set l = [1] %}{% for a in l recursive %}{{ loop(l) }}{% endfor %}", ["blocks are nested"] = "{{ " .. ("("):rep(5000) .. "1" .. (")"):rep(5000) .. " }}"} do
     tap.fails(function() render(template) end, {"chat: template: line 1", what}, "a limit of " .. what)
   end
 end)

@@ -59,7 +59,7 @@ tap.group("operators", function()
     {function() rille.eye(-1) end, "eye: the number of rows must be an integer of at least 0, found -1"},
     {function() x:index_select(0, mask) end, "index_select: ids must be integer, found bool; a mask selects with masked_select"},
     {function() x:index_select(0, T({1})) end, 'index_select: ids must be integer, found f32; convert it with to("i64")'},
-    {function() x:cross_entropy(T({0, 1, 2, 3})) end, "cross_entropy: labels must be the classes' numbers, i64 or i32, found f32; convert them: labels:to(\"i64\")"},
+    {function() x:cross_entropy(T({0, 1, 2, 3})) end, "cross_entropy: labels must be the classes' numbers, i64 or i32, found f32; convert them to i64"},
     {function() x:cross_entropy(ids) end, "cross_entropy: labels must have shape {4} (axis 1 of logits is the classes), found {2}"},
     {function() image:conv2d(rille.ones({4, 2, 3, 3})) end, "conv2d: expected an image of 2 channels (dimension 1 of x), found 3; x is f32{2, 3, 8, 8}"},
     {function() image:conv2d(rille.ones({4, 1, 3, 3}), {groups = 2}) end, "groups must divide the input channels, 3, and the output channels, 4; found 2"},
@@ -79,7 +79,7 @@ tap.group("operators", function()
     {function() rille.ones({2}):copy_(x) end, "copy_: the value must have the variable's shape {2} or broadcast to it, found {4, 5}"},
     {function() rille.placement("gpu", {0}) end, 'placement: unknown device kind "gpu": expected cpu, meta or cuda; a GPU is cuda'},
     {function() rille.placement("cuda:0", {0}) end, 'placement: expected a device kind without a number, such as "cpu", found "cuda:0"'},
-    {function() rille.placement("cpu", {9999}) end, "; start rille with -d cpu:10000"},
+    {function() rille.placement("cpu", {9999}) end, "; open the session with devices = \"cpu:10000\" (on the command line: -d cpu:10000)"},
     {function() rille.placement("cpu", {-1}) end, "placement: a rank must be a device number from 0 on, an integer, found -1"},
   } do tap.fails(row[1], {"messages.lua:", row[2]}, row[2]) end
 end)
