@@ -119,7 +119,7 @@ void coordinate_tell(struct coordinator *c, struct notice n);
  * epoch. */
 void coordinate_stop(struct coordinator *c, uint32_t why);
 void coordinate_lose(struct coordinator *c, int rank, const char *how);
-/* Loses a member if its answer makes no sense now; after a loss any answer is dropped. Returns `makes_sense`. */
+/* Counts a member as lost if its answer makes no sense now. After a loss, drops every answer. Returns `makes_sense`. */
 bool coordinate_accepts(struct coordinator *c, int rank, bool makes_sense);
 void coordinate_lose_for(struct coordinator *c, int rank, struct span why);
 void coordinate_know(struct coordinator *c, int peer); /* registers a link if it is not known yet */
