@@ -94,7 +94,7 @@ tap.group("errors name the line", function()
     {"{{ x|nofilter }}", "unknown filter 'nofilter'"}, {"{{ x is notest }}", "unknown test 'notest'"}, {"{{ a.b }}", "'a' is undefined"}, {"{{ messages[9].x }}", "is undefined"},
     {"{# x", "comment has no end"}, {"{{ 1 2 }}", "unexpected '2'"}, {"{{ @ }}", "unexpected character '@'"}, {"{{ messages.append(1) }}", "is undefined"},
     {"{{ raise_exception('No.') }}", "line 1: No."}, {"{{ 'a' + 1 }}", "cannot join values of kinds str and int"}, {"{% set x.y = 1 %}", "must be a namespace"},
-    {"{{ 1() }}", "cannot be called"}, {"{{ range(1000000) }}", "more than 100000"}, {"{% endif %}", "unknown statement 'endif'"}, {"{{ {[1]: 2} }}", "a key must be a string"},
+    {"{{ 1() }}", "cannot be called"}, {"{{ range(1000000) }}", "at most 100000 numbers"}, {"{% endif %}", "unknown statement 'endif'"}, {"{{ {[1]: 2} }}", "a key must be a string"},
     {"{{ ", "a tag has no end"}, {"{{}}", "empty tag"}, {"{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}", "at most 1 arguments"}, {"{{ 1 < 'a' }}", "cannot be compared"}} do
     tap.fails(function() render(case[1]) end, {"chat: template: line ", case[2]}, case[1])
   end

@@ -63,8 +63,8 @@ struct memory {
     uint32_t *lost;
     int nlost, lost_capacity;
     char *segment, *bus;
-    uint32_t *meets; /* memories whose workers' addresses this memory's workers asked for; addresses of neighbours are
-                        always known */
+    /* other memories whose workers this memory's workers asked to reach; the neighbours need no request */
+    uint32_t *meets;
     int nmeet, meet_capacity;
     int first; /* lowest rank of the memory in this epoch, which is the speaker; -1: none */
     int ngpu;  /* number of cuda devices of the memory, set when an epoch is formed */
