@@ -131,7 +131,7 @@ function language.kind(kind)
     layout.check_placement("models." .. kind.name .. ".load", options.placement)
     return files.load(kind, path, options, function(config)
       config.dropout = options.dropout
-      return (read_options(kind, ("models.%s: %s"):format(kind.name, path), config))
+      return (read_options(kind, "models." .. kind.name, config)) -- files.lua adds the name of the file
     end)
   end
   return check.names("models." .. kind.name, api)
